@@ -1,0 +1,188 @@
+"""The device worker's side: runs compiled kernels on the GPU. Imports torch and triton; owns the CUDA context.
+
+An out-of-memory, a tile that does not fit or a failed compilation leaves the context whole: the worker answers and goes on. An
+illegal access poisons the context for good: the worker answers, and must then be replaced (`DeviceLost`).
+"""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+
+from explain.device.measurement import Measurement, PrefixState, Provenance, Timing
+from explain.experiment import Experiment
+from kernels.launch import launcher, tensors
+from kernels.verify import verify
+
+Progress = Callable[[str, float], None]
+WARM_UP_MS, REPEAT_MS = 25, 100
+
+
+class DeviceError(RuntimeError):
+    """The GPU could not run this experiment; the message says why in plain words and what to do. The worker is well."""
+
+
+class DeviceLost(RuntimeError):
+    """The CUDA context is gone; only a new process has another."""
+
+    retire_worker = True
+
+
+def handle(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """Answers {"kind": "probe"}, or {"kind": "run", "experiment", "time": bool, "prefixes": path or None}."""
+    if request["kind"] == "probe":
+        return probe()
+    if not torch.cuda.is_available():
+        raise DeviceError(probe()["reason"])
+    try:
+        return run(
+            Experiment.from_json(request["experiment"]), request["time"], request["prefixes"], progress
+        ).to_json()
+    except (DeviceError, DeviceLost):
+        raise
+    except Exception as error:
+        raise explained(error) from error
+
+
+def probe() -> dict[str, Any]:
+    """{"available", "reason", "provenance"}: whether compiled kernels can run here, and if not why."""
+    if torch.cuda.is_available():
+        return {"available": True, "reason": "", "provenance": provenance().__dict__}
+    if torch.version.cuda is None:
+        reason = "This PyTorch was built without CUDA. Install the CUDA build: pip install torch==2.13.0 on a machine with an NVIDIA GPU."
+    else:
+        try:
+            torch.cuda.init()
+            reason = "PyTorch sees no CUDA GPU."
+        except RuntimeError as error:
+            reason = _driver_trouble(str(error))
+    return {"available": False, "reason": reason, "provenance": None}
+
+
+def run(experiment: Experiment, timed: bool, prefixes: str | None, progress: Progress) -> Measurement:
+    """Runs, checks against float64, times if asked, and runs on every prefix of the keys, whose states go to `prefixes`.
+
+    `prefixes` is the path of an .npz to write: for each j, `o_j` and `lse_j` after j tiles of K and V.
+    """
+    entry, p = experiment.entry, experiment.values
+    arrays = entry.make_inputs(experiment.preset, p, experiment.seed)
+    inputs = tensors(p, arrays, "cuda")
+    launch = launcher(entry, p, inputs)
+    progress("compiling", 0.0)
+    start = time.perf_counter()
+    outputs = launch()
+    torch.cuda.synchronize()
+    first_call_ms = 1e3 * (time.perf_counter() - start)
+    progress("checking against float64", 0.3)
+    verdict = verify(entry, p, arrays, outputs)
+    timing = measure_time(launch, first_call_ms, progress) if timed else None
+    states = run_prefixes(experiment, Path(prefixes), progress) if prefixes and "lse" in entry.outputs else ()
+    return Measurement(
+        experiment.to_json(),
+        verdict.error,
+        verdict.budget,
+        verdict.output,
+        verdict.within_budget,
+        timing,
+        states,
+        provenance(),
+    )
+
+
+def measure_time(launch: Callable[[], object], first_call_ms: float, progress: Progress) -> Timing:
+    """Median and quantiles over launches timed by device events, the L2 cache cleared before each."""
+    progress("timing", 0.5)
+    times = triton.testing.do_bench(launch, warmup=WARM_UP_MS, rep=REPEAT_MS, return_mode="all")
+    p20, median, p80 = (float(value) for value in np.quantile(times, (0.2, 0.5, 0.8)))
+    method = f"triton.testing.do_bench, {WARM_UP_MS} ms warm-up, L2 cleared before each launch"
+    return Timing(first_call_ms, median, p20, p80, len(times), method)
+
+
+def run_prefixes(experiment: Experiment, path: Path, progress: Progress) -> tuple[PrefixState, ...]:
+    """The kernel on the first j tiles of K and V, for every j, each against float64 on those keys alone.
+
+    What a launch on j tiles returns is the running state after j tiles: O = acc / l and lse = m + ln l.
+    """
+    entry, p = experiment.entry, experiment.values
+    arrays = entry.make_inputs(experiment.preset, p, experiment.seed)
+    diagonal = p["kv_len"] - p["seq_len"]  # of the whole: a query sees the same keys in every prefix
+    states, saved = [], {}
+    ends = [*range(p["block_n"], p["kv_len"], p["block_n"]), p["kv_len"]]
+    for j, end in enumerate(ends, start=1):
+        progress(f"first {j} of {len(ends)} tiles", 0.6 + 0.4 * j / len(ends))
+        prefix = {
+            **arrays,
+            "k": np.ascontiguousarray(arrays["k"][:, :, :end]),
+            "v": np.ascontiguousarray(arrays["v"][:, :, :end]),
+        }
+        sizes = {**p, "kv_len": end}
+        outputs = launcher(entry, sizes, tensors(p, prefix, "cuda"), diagonal=diagonal)()
+        verdict = verify(entry, sizes, prefix, outputs, diagonal)
+        states.append(PrefixState(j, end, verdict.error, verdict.budget, verdict.within_budget))
+        saved |= {f"{name}_{j}": outputs[name].float().cpu().numpy() for name in ("o", "lse")}
+    np.savez(path, allow_pickle=False, **saved)
+    return tuple(states)
+
+
+def provenance() -> Provenance:
+    """This GPU, its driver and the versions here."""
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        driver = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout.split("\n")[0]
+    except (OSError, subprocess.SubprocessError):
+        driver = "unknown"
+    return Provenance(
+        gpu=torch.cuda.get_device_name(),
+        driver=driver,
+        cuda=str(torch.version.cuda),
+        torch=torch.__version__,
+        triton=triton.__version__,
+        python=platform.python_version(),
+        date=datetime.now(UTC).date().isoformat(),
+    )
+
+
+def explained(error: Exception) -> Exception:
+    """What went wrong on the GPU, in words a student understands."""
+    text = str(error)
+    if type(error).__name__ == "OutOfResources":
+        return DeviceError(
+            f"The tile is too large: one program needs {_resource(error)} than this GPU has. Choose a smaller block_m or block_n."
+        )
+    if isinstance(error, torch.cuda.OutOfMemoryError):
+        return DeviceError(f"The GPU's memory is full: {text.split('. ', maxsplit=1)[0]}. Choose smaller sizes.")
+    if "illegal memory access" in text or "misaligned address" in text or "unspecified launch failure" in text:
+        return DeviceLost(
+            "The kernel touched memory that is not its own (an illegal access). Its GPU process was ended and a fresh one takes over."
+        )
+    if "driver" in text.lower():
+        return DeviceError(_driver_trouble(text))
+    if type(error).__name__ in ("CompilationError", "PTXASError", "CompileTimeAssertionFailure"):
+        return DeviceError(f"Triton could not compile this kernel for the GPU: {text.strip().splitlines()[-1]}")
+    return error
+
+
+def _resource(error: Exception) -> str:
+    required, limit, name = (getattr(error, attribute, "?") for attribute in ("required", "limit", "name"))
+    return (
+        f"more {name} ({required:,} of {limit:,} bytes)"
+        if isinstance(required, int) and isinstance(limit, int)
+        else f"more {name}"
+    )
+
+
+def _driver_trouble(text: str) -> str:
+    if "too old" in text:
+        return f"The NVIDIA driver is too old for this PyTorch: {text.split('. ', maxsplit=1)[0]}. Update the driver, or install an older PyTorch."
+    if "no NVIDIA driver" in text.lower() or "no nvidia driver" in text.lower():
+        return "No NVIDIA driver was found. Install it, or go on without a GPU: kernels run in Triton's interpreter."
+    return f"CUDA could not start: {text.splitlines()[0]}"

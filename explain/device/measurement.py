@@ -1,0 +1,76 @@
+"""Measurement: what the GPU said of one Experiment, with where and how. Numpy and standard library only."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where and when a number was measured."""
+
+    gpu: str
+    driver: str
+    cuda: str
+    torch: str
+    triton: str
+    python: str
+    date: str
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Times of one launch in milliseconds, by device events, L2 flushed between launches; the first runs apart.
+
+    `first_call_ms` holds compilation and the first launch, by the host's clock.
+    """
+
+    first_call_ms: float
+    median_ms: float
+    p20_ms: float
+    p80_ms: float
+    launches: int
+    method: str
+
+
+@dataclass(frozen=True)
+class PrefixState:
+    """The compiled kernel run on the first `tiles` tiles of K and V, against float64 on those keys: error and budget."""
+
+    tiles: int
+    keys: int
+    error: float
+    budget: float
+    within_budget: bool
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One Experiment on the GPU. `error`, `budget` and `output` are the worst element against its budget."""
+
+    experiment: dict[str, Any]
+    error: float
+    budget: float
+    output: str
+    within_budget: bool
+    timing: Timing | None
+    prefixes: tuple[PrefixState, ...]
+    provenance: Provenance
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object; `from_json` gives the measurement back."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Measurement:
+        """The measurement of `to_json`'s object. Raises KeyError or TypeError for what is no such object."""
+        return cls(
+            **{
+                **data,
+                "error": float(data["error"]),
+                "timing": Timing(**data["timing"]) if data["timing"] else None,
+                "prefixes": tuple(PrefixState(**state) for state in data["prefixes"]),
+                "provenance": Provenance(**data["provenance"]),
+            }
+        )

@@ -1,0 +1,156 @@
+"""Experiment: one run to look at, as a value. The cache's key, the address of a page, the command line's arguments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kernels.catalog import CATALOG, Kernel
+from kernels.inputs import PRESETS, Preset
+from kernels.parameters import ParameterError, Value, whole_number
+
+__all__ = ["Experiment", "ParameterError"]
+
+_LARGEST_SEED = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A kernel, its parameters, an input preset and a seed. Always valid; build one with `of`, which fills in defaults."""
+
+    kernel: str
+    parameters: tuple[tuple[str, Value], ...]
+    inputs: str
+    seed: int
+
+    @classmethod
+    def of(
+        cls, kernel: str, parameters: Mapping[str, object] | None = None, inputs: str | None = None, seed: object = 0
+    ) -> Experiment:
+        """The experiment with these parameters, values or their text, and defaults for the rest.
+
+        Raises ParameterError, which names the parameter, its value and what is allowed.
+        """
+        entry = CATALOG.get(kernel)
+        if entry is None:
+            raise ParameterError("kernel", kernel, f"must be one of {', '.join(CATALOG)}")
+        preset = PRESETS.get(entry.inputs if inputs is None else inputs)
+        if preset is None:
+            raise ParameterError("inputs", inputs, f"must be one of {', '.join(PRESETS)}")
+        number = whole_number(seed)
+        if number is None or not 0 <= number <= _LARGEST_SEED:
+            raise ParameterError("seed", seed, f"must be a whole number from 0 to {_LARGEST_SEED}")
+        given = dict(parameters or {})
+        names = [parameter.name for parameter in entry.parameters]
+        for name, value in given.items():
+            if name not in names:
+                raise ParameterError(name, value, f"{kernel} has no such parameter; it has {', '.join(names)}")
+        values: dict[str, Value] = {}
+        for parameter in entry.parameters:
+            default = parameter.default(values) if callable(parameter.default) else parameter.default
+            default = preset.defaults.get(parameter.name, default)
+            values[parameter.name] = parameter.parse(given.get(parameter.name, default))
+        entry.check(values)
+        return cls(kernel, tuple(values.items()), preset.name, number)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The parameters by name."""
+        return dict(self.parameters)
+
+    @property
+    def entry(self) -> Kernel:
+        """The kernel's catalog entry."""
+        return CATALOG[self.kernel]
+
+    @property
+    def preset(self) -> Preset:
+        """The input preset."""
+        return PRESETS[self.inputs]
+
+    def with_(self, **changes: object) -> Experiment:
+        """This experiment with some parameters, `inputs` or `seed` changed."""
+        inputs = str(changes.pop("inputs", self.inputs))
+        seed = changes.pop("seed", self.seed)
+        return Experiment.of(self.kernel, {**self.values, **changes}, inputs, seed)
+
+    # JSON
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object; `from_json` gives the experiment back."""
+        return {"kernel": self.kernel, "parameters": self.values, "inputs": self.inputs, "seed": self.seed}
+
+    @classmethod
+    def from_json(cls, data: object) -> Experiment:
+        """The experiment of a JSON object. Raises ParameterError, also for what is no such object."""
+        if not isinstance(data, Mapping) or not isinstance(data.get("parameters", {}), Mapping) or "kernel" not in data:
+            raise ParameterError("experiment", data, "must be an object with kernel, parameters, inputs and seed")
+        if unknown := set(data) - {"kernel", "parameters", "inputs", "seed"}:
+            raise ParameterError(
+                "experiment", ", ".join(sorted(unknown)), "has only kernel, parameters, inputs and seed"
+            )
+        return cls.of(str(data["kernel"]), data.get("parameters"), data.get("inputs"), data.get("seed", 0))
+
+    @property
+    def key(self) -> str:
+        """Canonical JSON: equal experiments have equal keys."""
+        return json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+
+    # URL
+
+    def to_query(self) -> dict[str, str]:
+        """URL query parameters; `from_query` gives the experiment back."""
+        return {
+            "kernel": self.kernel,
+            **{name: _text(value) for name, value in self.parameters},
+            "inputs": self.inputs,
+            "seed": str(self.seed),
+        }
+
+    @classmethod
+    def from_query(cls, query: Mapping[str, str], default: Experiment | None = None) -> Experiment:
+        """The experiment of URL query parameters. Names that no kernel has are the page's own and are passed over.
+
+        What the query leaves out comes from `default` when that is of the same kernel, else from the catalog.
+        """
+        kernel = query.get("kernel", default.kernel if default else "")
+        known = {parameter.name for entry in CATALOG.values() for parameter in entry.parameters}
+        given: dict[str, object] = {name: value for name, value in query.items() if name in known}
+        if default is None or default.kernel != kernel:
+            return cls.of(kernel, given, query.get("inputs"), query.get("seed", 0))
+        base = default.values if query.get("inputs", default.inputs) == default.inputs else {}
+        return cls.of(kernel, {**base, **given}, query.get("inputs", default.inputs), query.get("seed", default.seed))
+
+    # Command line
+
+    def to_arguments(self) -> list[str]:
+        """The command line's arguments; `from_arguments` gives the experiment back."""
+        settings = [word for name, value in self.parameters for word in ("--set", f"{name}={_text(value)}")]
+        return [self.kernel, *settings, "--inputs", self.inputs, "--seed", str(self.seed)]
+
+    @classmethod
+    def from_settings(cls, kernel: str, settings: Iterable[str], inputs: str | None, seed: object) -> Experiment:
+        """The experiment of a kernel's name and `name=value` settings."""
+        given: dict[str, object] = {}
+        for setting in settings:
+            name, equals, value = setting.partition("=")
+            if not equals or not name:
+                raise ParameterError("--set", setting, "must be written name=value")
+            if name in given:
+                raise ParameterError(name, value, f"was already set to {given[name]}")
+            given[name] = value
+        return cls.of(kernel, given, inputs, seed)
+
+    @classmethod
+    def from_arguments(cls, arguments: list[str]) -> Experiment:
+        """The experiment of the words `KERNEL --set name=value … --inputs PRESET --seed N`."""
+        from explain.cli import experiment_parser
+
+        parsed = experiment_parser().parse_args(arguments)
+        return cls.from_settings(parsed.kernel, parsed.set, parsed.inputs, parsed.seed)
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,68 @@
+"""The grid of experiments that every kernel must pass: shapes, dtypes, masks, and the presets that bite.
+
+A forgotten rescale is invisible on descending scores, a wrong "minus infinity" on ordinary ones: so each kernel meets every preset
+at sizes of one element, of whole tiles and of ragged ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from explain.experiment import Experiment
+from kernels.catalog import CATALOG, Kernel
+from kernels.inputs import PRESETS
+from kernels.parameters import ITEM_BYTES, Value, next_power_of_two
+
+SYNTHETIC = tuple(preset.name for preset in PRESETS.values() if not preset.sentence and preset.name != "notebook")
+REAL = ("sentence", "sentence_short", "sentence_ragged", "notebook")
+
+_COLUMNS = (1, 31, 32, 33, 64, 200, 781)
+_TILE = 32
+
+_SHAPES: tuple[dict[str, Value], ...] = (
+    {"seq_len": 64, "head_dim": 32, "block_m": 16, "block_n": 16},
+    {
+        "batch": 2,
+        "heads": 4,
+        "kv_heads": 2,
+        "seq_len": 37,
+        "head_dim": 24,
+        "causal": True,
+        "block_m": 16,
+        "block_n": 16,
+    },
+    {"heads": 2, "seq_len": 97, "kv_len": 257, "head_dim": 64, "causal": True, "block_m": 32, "block_n": 64},
+    # Causal with fewer keys than queries: the first 160 queries see nothing.
+    {"seq_len": 257, "kv_len": 97, "head_dim": 16, "causal": True, "block_m": 64, "block_n": 32},
+    {"batch": 2, "seq_len": 1, "kv_len": 257, "head_dim": 80, "block_m": 16, "block_n": 32},
+    {"seq_len": 1, "kv_len": 1, "head_dim": 16, "causal": True, "block_m": 16, "block_n": 16},
+    {"heads": 3, "kv_heads": 1, "seq_len": 64, "kv_len": 97, "head_dim": 128, "block_m": 32, "block_n": 32},
+    {"seq_len": 48, "head_dim": 256, "causal": True, "block_m": 16, "block_n": 16},
+)
+
+
+def grid(kernel: Kernel, *, every: int = 1) -> Iterator[Experiment]:
+    """The kernel's experiments; with `every` = n each nth of them, the real sentences always."""
+    for preset in REAL:
+        for dtype in ITEM_BYTES:
+            yield Experiment.of(kernel.name, {"dtype": dtype}, preset)
+    experiments = (
+        Experiment.of(kernel.name, {**shape, "dtype": dtype}, preset, seed)
+        for seed, shape in enumerate(_softmax_shapes(kernel) if kernel.family == "softmax" else _SHAPES)
+        for dtype in ITEM_BYTES
+        for preset in SYNTHETIC
+    )
+    yield from (experiment for number, experiment in enumerate(experiments) if number % every == 0)
+
+
+def _softmax_shapes(kernel: Kernel) -> Iterator[dict[str, Value]]:
+    names = {parameter.name for parameter in kernel.parameters}
+    for cols in _COLUMNS:
+        whole = next_power_of_two(cols)
+        shape: dict[str, Value] = {"rows": 5, "cols": cols, "block_n": _TILE if kernel.name != "softmax_row" else whole}
+        yield {**shape, "block_m": 2} if "block_m" in names else shape
+
+
+def must_pass(experiment: Experiment) -> bool:
+    """Whether a right kernel's result is expected; those that are wrong on purpose may miss their budget."""
+    return not CATALOG[experiment.kernel].wrong

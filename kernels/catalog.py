@@ -1,0 +1,113 @@
+"""THE list of kernels. Everything else (command line, pages, tests, traffic, player) reads it; a kernel is added here once.
+
+Imports neither torch nor triton: an entry names its wrapper by module and function, and `launch` imports it where it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from kernels import inputs, parameters, traffic
+from kernels.inputs import Arrays, Preset
+from kernels.parameters import Parameter, Values
+from kernels.traffic import Traffic
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One rung of the ladder. `wrong` says what is wrong on purpose; empty for a kernel that is right.
+
+    `roles` names the kernel's own variables that play each part, for the player: scores, probabilities, running_max, new_max,
+    running_sum, rescale, accumulator, rows and cols (the tile's coordinates in S).
+    """
+
+    name: str
+    title: str
+    idea: str
+    module: str
+    family: str  # "softmax" or "attention"
+    parameters: tuple[Parameter, ...]
+    formula: Callable[[Values], Traffic]
+    roles: Mapping[str, str]
+    check: Callable[[Values], None] = field(default=lambda _: None)
+    outputs: tuple[str, ...] = ("y",)
+    stores_scores: bool = False  # S is rounded to the experiment's dtype on its way through HBM
+    wrong: str = ""
+    inputs: str = "normal"  # the preset to start with
+
+    def make_inputs(self, preset: Preset, p: Values, seed: int) -> Arrays:
+        """The arrays this kernel takes, float32 holding values of the experiment's dtype."""
+        make = inputs.softmax_inputs if self.family == "softmax" else inputs.attention_inputs
+        return make(preset, p, seed)
+
+    def score_shape(self, p: Values) -> tuple[int, int]:
+        """(rows, columns) of one head's S, or of x for a softmax."""
+        return (p["rows"], p["cols"]) if self.family == "softmax" else (p["seq_len"], p["kv_len"])
+
+
+_SOFTMAX_ROLES = {
+    "scores": "x",
+    "probabilities": "p",
+    "output": "y",
+    "running_max": "m_i",
+    "running_sum": "l_i",
+    "rows": "row",
+    "cols": "cols",
+}
+_ONLINE_ROLES = {**_SOFTMAX_ROLES, "new_max": "m_new", "rescale": "alpha"}
+_FLASH_ROLES = {
+    "scores": "s", "probabilities": "p", "output": "o", "running_max": "m_i", "new_max": "m_new", "running_sum": "l_i",
+    "rescale": "alpha", "accumulator": "acc", "rows": "rows", "cols": "cols",
+}  # fmt: skip
+
+CATALOG: Mapping[str, Kernel] = {
+    kernel.name: kernel
+    for kernel in (
+        Kernel(
+            "softmax_naive", "Naive softmax", "The formula as written: exp(x) / Σ exp(x).", "kernels.softmax", "softmax",
+            (*parameters.SOFTMAX, parameters.ROW_TILE), traffic.softmax_naive,
+            {name: variable for name, variable in _SOFTMAX_ROLES.items() if name != "running_max"},
+            wrong="exp(x) overflows for x > 88.7, and inf / inf is NaN", inputs="large_magnitude",
+        ),
+        Kernel(
+            "softmax_safe", "Safe softmax, three passes", "Subtract the row's maximum first, at the price of one more pass.",
+            "kernels.softmax", "softmax", (*parameters.SOFTMAX, parameters.ROW_TILE), traffic.softmax_safe, _SOFTMAX_ROLES,
+        ),
+        Kernel(
+            "softmax_row", "Softmax of a whole row on chip", "Read the row once and keep it on chip, while it fits.",
+            "kernels.softmax", "softmax", (*parameters.SOFTMAX, parameters.WHOLE_ROW_TILE), traffic.softmax_row, _SOFTMAX_ROLES,
+            parameters.check_whole_row,
+        ),
+        Kernel(
+            "softmax_blocked_wrong", "Softmax tile by tile, wrong", "Normalise each tile by itself: one pass, and wrong.",
+            "kernels.softmax", "softmax", (*parameters.SOFTMAX, parameters.ROW_TILE), traffic.softmax_blocked_wrong, _SOFTMAX_ROLES,
+            wrong="each tile is divided by its own sum, so a row sums to its number of tiles",
+        ),
+        Kernel(
+            "softmax_online", "Online softmax, two passes", "Maximum and sum in one pass: rescale the sum when the maximum moves.",
+            "kernels.softmax", "softmax", (*parameters.SOFTMAX, parameters.ROW_TILE), traffic.softmax_online, _ONLINE_ROLES,
+        ),
+        Kernel(
+            "softmax_tiled", "Online softmax on tiles of rows and columns", "Many rows at once: m, l and α become columns.",
+            "kernels.softmax", "softmax", (*parameters.SOFTMAX, parameters.ROWS_TILE, parameters.ROW_TILE), traffic.softmax_tiled,
+            {**_ONLINE_ROLES, "rows": "rows"}, parameters.check_tile_area,
+        ),
+        Kernel(
+            "attention_standard", "Standard attention", "Three launches; S and P, N² elements each, travel through HBM.",
+            "kernels.attention", "attention", parameters.ATTENTION, traffic.attention_standard,
+            {"scores": "s", "probabilities": "p", "accumulator": "acc", "running_max": "m_i", "running_sum": "l_i", "rows": "rows", "cols": "cols"},
+            parameters.check_standard, outputs=("o",), stores_scores=True,
+        ),
+        Kernel(
+            "flash_attention_v1", "FlashAttention-1 forward", "Keys and values outside: O is re-read and rescaled at every visit.",
+            "kernels.attention", "attention", parameters.ATTENTION, traffic.flash_attention_v1,
+            {**_FLASH_ROLES, "accumulator": "o_i"}, parameters.check_heads, outputs=("o", "lse"),
+        ),
+        Kernel(
+            "flash_attention", "FlashAttention-2 forward", "Queries outside: O stays on chip and is written once.",
+            "kernels.attention", "attention", parameters.ATTENTION, traffic.flash_attention, _FLASH_ROLES,
+            parameters.check_heads, outputs=("o", "lse"),
+        ),
+    )
+}  # fmt: skip

@@ -1,0 +1,184 @@
+"""Input presets: what goes into a kernel. Ordinary values, values that bite, and a real sentence.
+
+Each preset makes float32 arrays whose values the experiment's dtype represents exactly, so that a comparison with the
+float64 reference measures arithmetic alone. An attention preset is given by the scores it should lead to: feature 0 of
+every query is √d, which cancels the scale 1/√d, so feature 0 of key j is (nearly) the score of key j.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kernels import real_inputs
+from kernels.parameters import ParameterError, Value, Values
+
+Arrays = dict[str, np.ndarray]
+Scores = Callable[[np.random.Generator, int, int, int], np.ndarray]
+"""(generator, rows, cols, columns in a tile) -> (rows, cols) scores."""
+
+NOTEBOOK_ROW = (-0.3, 0.2, 0.5, 0.7, 0.1, 0.8)
+
+# Heads of the real model in the order to show them: a local band first, then previous word, sharp band, one hot column, flat…
+HEADS_TO_SHOW = (4, 2, 5, 6, 7, 11, 0, 1, 3, 8, 9, 10)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One way to fill a kernel's inputs. `defaults` replace the kernel's own where the preset needs them."""
+
+    name: str
+    help: str
+    scores: Scores | None = None
+    sentence: str | None = None
+    defaults: Mapping[str, Value] = field(default_factory=dict)
+
+
+def _ramp(cols: int) -> np.ndarray:
+    return np.linspace(-8.0, 8.0, cols) if cols > 1 else np.zeros(1)
+
+
+def _jitter(rng: np.random.Generator, rows: int, cols: int) -> np.ndarray:
+    return 0.01 * rng.standard_normal((rows, cols))
+
+
+def _one_hot(rng: np.random.Generator, rows: int, cols: int, _: int) -> np.ndarray:
+    scores = np.zeros((rows, cols))
+    scores[np.arange(rows), rng.integers(0, cols, rows)] = 40.0
+    return scores
+
+
+def _spike(rng: np.random.Generator, rows: int, cols: int, _: int) -> np.ndarray:
+    scores = rng.standard_normal((rows, cols))
+    scores[:, -1] = 20.0
+    return scores
+
+
+def _masked(rng: np.random.Generator, rows: int, cols: int, hidden: slice) -> np.ndarray:
+    scores = rng.standard_normal((rows, cols))
+    scores[:, hidden] = -np.inf
+    return scores
+
+
+def _notebook(_: np.random.Generator, rows: int, cols: int, __: int) -> np.ndarray:
+    if cols != len(NOTEBOOK_ROW):
+        raise ParameterError(
+            "inputs", "notebook", f"its row has {len(NOTEBOOK_ROW)} elements, so cols or kv_len must be 6, not {cols}"
+        )
+    return np.tile(NOTEBOOK_ROW, (rows, 1))
+
+
+PRESETS: Mapping[str, Preset] = {
+    preset.name: preset
+    for preset in (
+        Preset("normal", "independent normal values, mean 0, variance 1"),
+        Preset("ascending", "each score larger than the one before: the running max moves at every tile",
+               lambda g, r, c, b: _ramp(c) + _jitter(g, r, c)),
+        Preset("descending", "the first score is the largest: the running max never moves again, a missing α is invisible",
+               lambda g, r, c, b: -_ramp(c) + _jitter(g, r, c)),
+        Preset("constant", "all scores equal: every weight is 1/N", lambda g, r, c, b: np.full((r, c), 1.5)),
+        Preset("one_hot", "one score far above the rest, in a random place a row", _one_hot),
+        Preset("large_magnitude", "scores in the ten thousands: exp overflows unless the maximum is subtracted",
+               lambda g, r, c, b: 1e4 * g.standard_normal((r, c))),
+        Preset("far_below_zero", "every score near −5,000,000: below any number chosen to stand for −inf",
+               lambda g, r, c, b: -5e6 + g.standard_normal((r, c))),
+        Preset("spike_last_tile", "the very last score is by far the largest: everything before is rescaled", _spike),
+        Preset("first_tile_masked", "the first tile is all −inf: −inf − −inf is near",
+               lambda g, r, c, b: _masked(g, r, c, slice(0, min(b, c - 1)))),
+        Preset("last_tile_masked", "the last tile is all −inf",
+               lambda g, r, c, b: _masked(g, r, c, slice(max((c - 1) // b * b, 1), None))),
+        Preset("everything_masked", "every score is −inf: the answer is zeros", lambda g, r, c, b: _masked(g, r, c, slice(None))),
+        Preset("notebook", "one row of six: −0.3 0.2 0.5 0.7 0.1 0.8", _notebook,
+               defaults={"rows": 1, "cols": 6, "seq_len": 1, "kv_len": 6}),
+        Preset("sentence", "a real paragraph of 64 tokens: an attention head of all-MiniLM-L6-v2", sentence="paragraph",
+               defaults={"rows": 64, "cols": 64}),
+        Preset("sentence_short", "a real sentence of 15 tokens, same model", sentence="short",
+               defaults={"rows": 15, "cols": 15, "seq_len": 15}),
+        Preset("sentence_ragged", "a real sentence of 23 tokens, which no tile size divides", sentence="ragged",
+               defaults={"rows": 23, "cols": 23, "seq_len": 23}),
+    )
+}  # fmt: skip
+
+
+def softmax_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
+    """x (rows, cols) for a softmax kernel. Raises ParameterError where the preset does not fit the sizes."""
+    rows, cols = p["rows"], p["cols"]
+    if preset.sentence:
+        text = _sentence(preset, p, {"rows": "tokens", "cols": "tokens"})
+        head = HEADS_TO_SHOW[0]
+        x = (text.q[head].astype(np.float64) @ text.k[head].T.astype(np.float64) * text.q.shape[2] ** -0.5)[
+            :rows, :cols
+        ]
+    elif preset.scores:
+        x = preset.scores(_generator(preset, seed), rows, cols, p["block_n"])
+    else:
+        x = _generator(preset, seed).standard_normal((rows, cols))
+    return {"x": representable(x, p["dtype"])}
+
+
+def attention_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
+    """q (batch, heads, seq_len, head_dim), k and v (batch, kv_heads, kv_len, head_dim), float32.
+
+    Raises ParameterError where the preset does not fit the sizes.
+    """
+    q_shape = (p["batch"], p["heads"], p["seq_len"], p["head_dim"])
+    kv_shape = (p["batch"], p["kv_heads"], p["kv_len"], p["head_dim"])
+    if preset.sentence:
+        text = _sentence(preset, p, {"seq_len": "tokens", "kv_len": "tokens"})
+        q, k, v = text.q[list(HEADS_TO_SHOW)], text.k[list(HEADS_TO_SHOW)], text.v[list(HEADS_TO_SHOW)]
+        q = q[None, : p["heads"], : p["seq_len"]]
+        k, v = k[None, : p["kv_heads"], : p["kv_len"]], v[None, : p["kv_heads"], : p["kv_len"]]
+    else:
+        rng = _generator(preset, seed)
+        q, k, v = rng.standard_normal(q_shape), rng.standard_normal(kv_shape), rng.standard_normal(kv_shape)
+        if preset.scores:
+            heads = p["batch"] * p["kv_heads"]
+            q[..., 1:] *= 0.1
+            k[..., 1:] *= 0.1
+            q[..., 0] = np.sqrt(p["head_dim"])
+            k[..., 0] = preset.scores(rng, heads, p["kv_len"], p["block_n"]).reshape(kv_shape[:3])
+            if preset.name in ("constant", "notebook"):
+                k[..., 1:] = 0.0
+    return {name: representable(array, p["dtype"]) for name, array in (("q", q), ("k", k), ("v", v))}
+
+
+def labels(preset: Preset, p: Values) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The tokens of the rows and of the columns of S, for a real sentence; None for the others."""
+    if not preset.sentence:
+        return None
+    tokens = real_inputs.sentence(preset.sentence).tokens
+    return tokens[: p.get("seq_len", p.get("rows"))], tokens[: p.get("kv_len", p.get("cols"))]
+
+
+def representable(values: np.ndarray, dtype: str) -> np.ndarray:
+    """The nearest values of a dtype ("fp32", "fp16", "bf16"), ties to even, as contiguous float32; past fp16's range ±inf."""
+    single = np.ascontiguousarray(values, dtype=np.float32)
+    if dtype == "fp16":
+        with np.errstate(over="ignore"):
+            return single.astype(np.float16).astype(np.float32)
+    if dtype == "bf16":
+        bits = single.view(np.uint32)
+        rounded = bits + 0x7FFF + ((bits >> 16) & 1)
+        return np.where(np.isfinite(single), (rounded & 0xFFFF0000).view(np.float32), single)
+    return single.copy()
+
+
+def _sentence(preset: Preset, p: Values, limits: Mapping[str, str]) -> real_inputs.RealSentence:
+    text = real_inputs.sentence(preset.sentence or "")
+    heads, tokens, head_dim = text.q.shape
+    largest = {"batch": 1, "heads": heads, "kv_heads": heads, **dict.fromkeys(limits, tokens)}
+    for name, most in largest.items():
+        if p.get(name, 1) > most:
+            raise ParameterError(name, p[name], f"must be at most {most}: inputs={preset.name} has no more")
+    if p.get("head_dim", head_dim) != head_dim:
+        raise ParameterError(
+            "head_dim", p["head_dim"], f"must be {head_dim}: inputs={preset.name} comes from a model with that"
+        )
+    return text
+
+
+def _generator(preset: Preset, seed: int) -> np.random.Generator:
+    return np.random.default_rng([seed, zlib.crc32(preset.name.encode())])

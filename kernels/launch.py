@@ -1,0 +1,36 @@
+"""Runs a catalog kernel: arrays in, tensors out, on the CPU (Triton's interpreter) or on a GPU. Imports torch."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+
+import torch
+
+from kernels.catalog import Kernel
+from kernels.inputs import Arrays
+from kernels.parameters import Values
+
+TORCH_DTYPE = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+Outputs = dict[str, torch.Tensor]
+
+
+def tensors(p: Values, arrays: Arrays, device: str) -> dict[str, torch.Tensor]:
+    """The arrays as tensors of the experiment's dtype on `device`; exact, since presets make representable values."""
+    return {name: torch.from_numpy(array).to(device, TORCH_DTYPE[p["dtype"]]) for name, array in arrays.items()}
+
+
+def launcher(kernel: Kernel, p: Values, inputs: dict[str, torch.Tensor], **options: object) -> Callable[[], Outputs]:
+    """A function that runs the kernel's wrapper on `inputs` and returns its outputs by name.
+
+    `options` go to the wrapper besides the experiment's own (`diagonal`, for a prefix of the keys).
+    """
+    wrapper = getattr(importlib.import_module(kernel.module), kernel.name)
+    own = {name: p[name] for name in ("causal", "block_m", "block_n") if name in p}
+
+    def launch() -> Outputs:
+        result = wrapper(**inputs, **own, **options)
+        return dict(zip(kernel.outputs, result if isinstance(result, tuple) else (result,), strict=True))
+
+    return launch

@@ -1,0 +1,154 @@
+"""A kernel's parameters: their names, what each accepts, and the error that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Value = int | bool | str
+Values = Mapping[str, Any]
+"""A full set of a kernel's parameters, by name."""
+
+
+class ParameterError(ValueError):
+    """A parameter that cannot be used: says which, its value, and what is allowed."""
+
+    def __init__(self, parameter: str, value: object, allowed: str) -> None:
+        super().__init__(f"{parameter}={value}: {allowed}")
+        self.parameter, self.value, self.allowed = parameter, value, allowed
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter. `default` may be computed from the parameters before it; `kind` is "size", "tile", "flag" or "choice"."""
+
+    name: str
+    kind: str
+    default: Value | Callable[[Values], Value]
+    help: str
+    minimum: int = 1
+    maximum: int = 2**30
+    choices: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> str:
+        """What is accepted, in words."""
+        match self.kind:
+            case "flag":
+                return "must be true or false"
+            case "choice":
+                return f"must be one of {', '.join(self.choices)}"
+            case "tile":
+                return f"must be a power of two from {self.minimum} to {self.maximum}"
+            case _:
+                return f"must be a whole number from {self.minimum} to {self.maximum}"
+
+    def parse(self, value: object) -> Value:
+        """The value in its own type, from that type or from text. Raises ParameterError."""
+        match self.kind:
+            case "flag":
+                flags = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+                parsed: Value | None = value if isinstance(value, bool) else flags.get(str(value).lower())
+            case "choice":
+                parsed = value if value in self.choices else None  # type: ignore[assignment]
+            case _:
+                parsed = whole_number(value)
+                if parsed is not None and not self.minimum <= parsed <= self.maximum:
+                    parsed = None
+                if parsed is not None and self.kind == "tile" and int(parsed) & (int(parsed) - 1):
+                    parsed = None
+        if parsed is None:
+            raise ParameterError(self.name, value, self.allowed)
+        return parsed
+
+
+def whole_number(value: object) -> int | None:
+    """The int that a value or its text stands for, or None. Digits alone count: no "1e3", "²" or True."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    text = str(value).strip() if isinstance(value, str) else ""
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdecimal() and len(digits) < 20 else None
+
+
+def next_power_of_two(n: int) -> int:
+    """The smallest power of two that is at least n."""
+    return 1 << (n - 1).bit_length()
+
+
+DTYPE = Parameter(
+    "dtype", "choice", "fp32", "of inputs and outputs; sums are always fp32", choices=("fp32", "fp16", "bf16")
+)
+ITEM_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
+
+# One program's tile of 65,536 float32 fills a whole register file (256 KiB): a larger one fits no GPU.
+LARGEST_TILE = 65536
+
+SOFTMAX = (
+    Parameter("rows", "size", 4, "rows, each with its own softmax"),
+    Parameter("cols", "size", 64, "elements in a row"),
+    DTYPE,
+)
+
+
+def _quarter_row(p: Values) -> int:
+    return min(max(next_power_of_two(p["cols"]) // 4, 1), 1024)
+
+
+ROW_TILE = Parameter("block_n", "tile", _quarter_row, "columns in a tile", maximum=LARGEST_TILE)
+WHOLE_ROW_TILE = Parameter(
+    "block_n",
+    "tile",
+    lambda p: next_power_of_two(p["cols"]),
+    "columns in the tile: the whole row",
+    maximum=LARGEST_TILE,
+)
+ROWS_TILE = Parameter("block_m", "tile", 4, "rows in a tile", maximum=LARGEST_TILE)
+
+ATTENTION = (
+    Parameter("batch", "size", 1, "sequences"),
+    Parameter("heads", "size", 1, "query heads", maximum=65535),
+    Parameter(
+        "kv_heads", "size", lambda p: p["heads"], "key and value heads, a divisor of heads (grouped-query attention)"
+    ),
+    Parameter("seq_len", "size", 64, "queries, N"),
+    Parameter("kv_len", "size", lambda p: p["seq_len"], "keys and values"),
+    Parameter("head_dim", "size", 32, "d", minimum=16, maximum=256),
+    Parameter("causal", "flag", False, "query i sees keys up to i + kv_len − seq_len"),
+    DTYPE,
+    Parameter("block_m", "tile", 16, "queries in a tile, B_r", maximum=256),
+    Parameter("block_n", "tile", 16, "keys in a tile, B_c", maximum=256),
+)
+
+
+def check_whole_row(p: Values) -> None:
+    """softmax_row's tile holds the row."""
+    if p["block_n"] < p["cols"]:
+        raise ParameterError("block_n", p["block_n"], f"must hold the whole row, so at least {p['cols']} columns")
+
+
+def check_tile_area(p: Values) -> None:
+    """A tile of rows and columns fits a register file."""
+    if p["block_m"] * p["block_n"] > LARGEST_TILE:
+        allowed = f"with block_n={p['block_n']} must be at most {LARGEST_TILE // p['block_n']}: a tile holds {LARGEST_TILE} elements"
+        raise ParameterError("block_m", p["block_m"], allowed)
+
+
+def check_heads(p: Values) -> None:
+    """Query heads share key heads evenly, and the grid can number them."""
+    if p["heads"] % p["kv_heads"]:
+        raise ParameterError("kv_heads", p["kv_heads"], f"must divide heads={p['heads']}")
+    if p["batch"] * p["heads"] > 65535:
+        raise ParameterError("batch", p["batch"], f"with heads={p['heads']} must be at most {65535 // p['heads']}")
+
+
+def check_standard(p: Values) -> None:
+    """attention_standard's softmax holds a whole row of S."""
+    check_heads(p)
+    if p["kv_len"] > LARGEST_TILE:
+        raise ParameterError(
+            "kv_len", p["kv_len"], f"must be at most {LARGEST_TILE}: its softmax keeps a row of S on chip"
+        )

@@ -1,0 +1,298 @@
+"""The bytes each kernel must move and the FLOPs it must do, as named terms.
+
+Every term is exact for every shape a kernel accepts: masked-off lanes move no bytes but are computed, so bytes count elements
+inside the tensors and FLOPs count whole tiles. What is a FLOP: docs/trace-format.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kernels.parameters import ITEM_BYTES, Values, next_power_of_two
+
+
+@dataclass(frozen=True)
+class Term:
+    """`elements` of a buffer read or written `times` over, `item_bytes` each."""
+
+    buffer: str
+    written: bool
+    elements: int
+    times: int
+    item_bytes: int
+    why: str
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * self.times * self.item_bytes
+
+
+@dataclass(frozen=True)
+class Work:
+    """FLOPs of one kind ("matmul", "exp" or "other") that one line of the algorithm does."""
+
+    what: str
+    kind: str
+    flops: int
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """The formula of one launch sequence: bytes between HBM and the chip, and FLOPs, term by term."""
+
+    terms: tuple[Term, ...]
+    work: tuple[Work, ...]
+
+    @property
+    def read_bytes(self) -> int:
+        return sum(term.bytes for term in self.terms if not term.written)
+
+    @property
+    def written_bytes(self) -> int:
+        return sum(term.bytes for term in self.terms if term.written)
+
+    @property
+    def flops(self) -> int:
+        return sum(work.flops for work in self.work)
+
+    def flops_of(self, kind: str) -> int:
+        """FLOPs of one kind."""
+        return sum(work.flops for work in self.work if work.kind == kind)
+
+
+def tiles(length: int, block: int) -> int:
+    """How many tiles of `block` cover `length`: ⌈length / block⌉."""
+    return -(-length // block)
+
+
+def passes(
+    rows: int, cols: int, item: int, *, loads: int, flops_a_row: Iterable[Work], x: str = "x", y: str = "y"
+) -> Traffic:
+    """A row-wise kernel that loads each element of x `loads` times and stores each of y once."""
+    terms = (
+        Term(x, False, rows * cols, loads, item, f"each element, {loads} times"),
+        Term(y, True, rows * cols, 1, item, "each result, once"),
+    )
+    return Traffic(terms, tuple(Work(work.what, work.kind, rows * work.flops) for work in flops_a_row))
+
+
+def softmax_naive(p: Values) -> Traffic:
+    lanes = tiles(p["cols"], p["block_n"]) * p["block_n"]
+    work = (
+        Work("exp(x), in both passes", "exp", 2 * lanes),
+        Work("l + Σ p", "other", lanes),
+        Work("exp(x) / l", "other", lanes),
+    )
+    return passes(p["rows"], p["cols"], ITEM_BYTES[p["dtype"]], loads=2, flops_a_row=work)
+
+
+def softmax_safe(p: Values) -> Traffic:
+    lanes = tiles(p["cols"], p["block_n"]) * p["block_n"]
+    work = (
+        Work("max(m, max x)", "other", lanes),
+        Work("x − m, in two passes", "other", 2 * lanes),
+        Work("exp(x − m), in two passes", "exp", 2 * lanes),
+        Work("l + Σ p", "other", lanes),
+        Work("exp(x − m) / l", "other", lanes),
+    )
+    return passes(p["rows"], p["cols"], ITEM_BYTES[p["dtype"]], loads=3, flops_a_row=work)
+
+
+def one_tile(lanes: int) -> tuple[Work, ...]:
+    """FLOPs of one softmax over one tile by itself."""
+    return (
+        Work("max x", "other", lanes - 1),
+        Work("x − m", "other", lanes),
+        Work("exp(x − m)", "exp", lanes),
+        Work("Σ p", "other", lanes - 1),
+        Work("p / l", "other", lanes),
+    )
+
+
+def softmax_row(p: Values) -> Traffic:
+    return passes(p["rows"], p["cols"], ITEM_BYTES[p["dtype"]], loads=1, flops_a_row=one_tile(p["block_n"]))
+
+
+def softmax_blocked_wrong(p: Values) -> Traffic:
+    n = tiles(p["cols"], p["block_n"])
+    work = tuple(Work(work.what, work.kind, n * work.flops) for work in one_tile(p["block_n"]))
+    return passes(p["rows"], p["cols"], ITEM_BYTES[p["dtype"]], loads=1, flops_a_row=work)
+
+
+def online(lanes: int, n: int) -> tuple[Work, ...]:
+    """FLOPs a row of the two-pass online softmax over n tiles of `lanes` lanes in all."""
+    return (
+        Work("max(m, max x)", "other", lanes),
+        Work("m − m_new", "other", n),
+        Work("exp(m − m_new)", "exp", n),
+        Work("x − m, in two passes", "other", 2 * lanes),
+        Work("exp(x − m), in two passes", "exp", 2 * lanes),
+        Work("α l + Σ p", "other", lanes + n),
+        Work("exp(x − m) / l", "other", lanes),
+    )
+
+
+def softmax_online(p: Values) -> Traffic:
+    n = tiles(p["cols"], p["block_n"])
+    return passes(p["rows"], p["cols"], ITEM_BYTES[p["dtype"]], loads=2, flops_a_row=online(n * p["block_n"], n))
+
+
+def softmax_tiled(p: Values) -> Traffic:
+    n = tiles(p["cols"], p["block_n"])
+    whole = passes(p["rows"], p["cols"], ITEM_BYTES[p["dtype"]], loads=2, flops_a_row=online(n * p["block_n"], n))
+    lanes = tiles(p["rows"], p["block_m"]) * p["block_m"]  # rows past the last are computed too
+    return Traffic(whole.terms, tuple(Work(w.what, w.kind, w.flops // p["rows"] * lanes) for w in whole.work))
+
+
+@dataclass(frozen=True)
+class _Attention:
+    """An attention call's sizes in elements."""
+
+    programs: int  # batch × heads
+    q: int  # elements of Q, and of O
+    lanes_m: int  # rows of whole query tiles, over all heads
+    width: int  # head_dim as the tile holds it, a power of two
+    item: int
+    tiles_m: int
+    tiles_n: int
+    seq_len: int
+    kv_len: int
+    head_dim: int
+    block_m: int
+    block_n: int
+
+    @classmethod
+    def of(cls, p: Values) -> _Attention:
+        programs = p["batch"] * p["heads"]
+        tiles_m = tiles(p["seq_len"], p["block_m"])
+        return cls(
+            programs=programs,
+            q=programs * p["seq_len"] * p["head_dim"],
+            lanes_m=programs * tiles_m * p["block_m"],
+            width=max(16, next_power_of_two(p["head_dim"])),
+            item=ITEM_BYTES[p["dtype"]],
+            tiles_m=tiles_m,
+            tiles_n=tiles(p["kv_len"], p["block_n"]),
+            seq_len=p["seq_len"],
+            kv_len=p["kv_len"],
+            head_dim=p["head_dim"],
+            block_m=p["block_m"],
+            block_n=p["block_n"],
+        )
+
+
+def visits_per_query_tile(p: Values) -> list[int]:
+    """flash_attention: how many key tiles each query tile visits; hidden ones are skipped when causal."""
+    counts = []
+    for i in range(tiles(p["seq_len"], p["block_m"])):
+        end = p["kv_len"]
+        if p["causal"]:
+            end = min(end, min((i + 1) * p["block_m"], p["seq_len"]) + p["kv_len"] - p["seq_len"])
+        counts.append(tiles(max(end, 0), p["block_n"]))
+    return counts
+
+
+def flash_attention(p: Values) -> Traffic:
+    a = _Attention.of(p)
+    visits = visits_per_query_tile(p)
+    keys = sum(min(n * a.block_n, a.kv_len) for n in visits)  # keys loaded by one head's programs
+    visited = a.programs * sum(visits)
+    tile, rows = visited * a.block_m * a.block_n, visited * a.block_m
+    terms = (
+        Term("q", False, a.q, 1, a.item, "each query tile, once"),
+        Term("k", False, a.programs * keys * a.head_dim, 1, a.item, "each key tile, once a query tile that sees it"),
+        Term("v", False, a.programs * keys * a.head_dim, 1, a.item, "as K"),
+        Term("o", True, a.q, 1, a.item, "once, by the program that owns it"),
+        Term("lse", True, a.programs * a.seq_len, 1, 4, "one float32 a row"),
+    )
+    work = (
+        *_scores(tile, a.width),
+        Work("max(m, rowmax S)", "other", tile),
+        Work("m − m_new", "other", rows),
+        Work("α = exp(m − m_new)", "exp", rows),
+        Work("S − m_new", "other", tile),
+        Work("P̃ = exp(S − m_new)", "exp", tile),
+        Work("α l + rowsum P̃", "other", tile + rows),
+        Work("α Õ", "other", rows * a.width),
+        Work("P̃ V", "matmul", 2 * tile * a.width),
+        Work("Õ + P̃ V", "other", rows * a.width),
+        Work("Õ / l", "other", a.lanes_m * a.width),
+        Work("m + ln l", "other", 2 * a.lanes_m),
+    )
+    return Traffic(terms, work)
+
+
+def flash_attention_v1(p: Values) -> Traffic:
+    a = _Attention.of(p)
+    visited = a.programs * a.tiles_m * a.tiles_n
+    tile, rows = visited * a.block_m * a.block_n, visited * a.block_m
+    kv = a.programs * a.kv_len * a.head_dim
+    state = a.programs * a.seq_len
+    terms = (
+        Term("k", False, kv, 1, a.item, "each key tile, once a head"),
+        Term("v", False, kv, 1, a.item, "as K"),
+        Term("q", False, a.q, a.tiles_n, a.item, "all of Q, once a key tile"),
+        Term("o_hbm", False, a.q, a.tiles_n, 4, "the unfinished O, read back at every visit"),
+        Term("m_hbm", False, state, a.tiles_n, 4, "the running max, likewise"),
+        Term("l_hbm", False, state, a.tiles_n, 4, "the running sum, likewise"),
+        Term("o_hbm", True, a.q, a.tiles_n - 1, 4, "and written at every visit but the last"),
+        Term("m_hbm", True, state, a.tiles_n - 1, 4, "likewise"),
+        Term("l_hbm", True, state, a.tiles_n - 1, 4, "likewise"),
+        Term("o", True, a.q, 1, a.item, "the finished O"),
+        Term("lse", True, state, 1, 4, "one float32 a row"),
+    )
+    last = a.programs * a.tiles_m * a.block_m  # rows of the visits that finish
+    work = (
+        *_scores(tile, a.width),
+        Work("max(m, rowmax S)", "other", tile),
+        Work("m − m_new", "other", rows),
+        Work("α = exp(m − m_new)", "exp", rows),
+        Work("S − m_new", "other", tile),
+        Work("P̃ = exp(S − m_new)", "exp", tile),
+        Work("α l + rowsum P̃", "other", tile + rows),
+        Work("l α", "other", rows),
+        Work("l α O", "other", rows * a.width),
+        Work("P̃ V", "matmul", 2 * tile * a.width),
+        Work("l α O + P̃ V", "other", rows * a.width),
+        Work("… / l_new", "other", rows * a.width),
+        Work("m + ln l", "other", 2 * last),
+    )
+    return Traffic(terms, work)
+
+
+def attention_standard(p: Values) -> Traffic:
+    a = _Attention.of(p)
+    scores = a.programs * a.seq_len * a.kv_len
+    kv = a.programs * a.kv_len * a.head_dim
+    tile = a.lanes_m * a.tiles_n * a.block_n
+    softmax = passes(
+        a.programs * a.seq_len,
+        a.kv_len,
+        a.item,
+        loads=1,
+        flops_a_row=one_tile(next_power_of_two(a.kv_len)),
+        x="s",
+        y="p",
+    )
+    terms = (
+        Term("q", False, a.q, a.tiles_n, a.item, "launch 1: all of Q, once a key tile"),
+        Term("k", False, kv, a.tiles_m, a.item, "launch 1: all of K, once a query tile"),
+        Term("s", True, scores, 1, a.item, "launch 1: S, N² elements"),
+        Term("s", False, scores, 1, a.item, "launch 2: S again"),
+        Term("p", True, scores, 1, a.item, "launch 2: P, N² elements"),
+        Term("p", False, scores, 1, a.item, "launch 3: P again"),
+        Term("v", False, kv, a.tiles_m, a.item, "launch 3: all of V, once a query tile"),
+        Term("o", True, a.q, 1, a.item, "launch 3: O"),
+    )
+    work = (
+        *_scores(tile, a.width),
+        *softmax.work,
+        Work("P V", "matmul", 2 * tile * a.width),
+        Work("O + P V", "other", a.lanes_m * a.tiles_n * a.width),
+    )
+    return Traffic(terms, work)
+
+
+def _scores(tile: int, width: int) -> tuple[Work, ...]:
+    return (Work("Q Kᵀ", "matmul", 2 * tile * width), Work("· sm_scale", "other", tile))

@@ -1,0 +1,141 @@
+"""Is a result right? The error budget: twice what eager PyTorch makes of the same formula in the same dtype, plus rounding.
+
+Everything is compared with the float64 reference on the very values the kernel was given, element by element. The rounding band is
+derived, not tuned: one rounding of the result, one of each stored intermediate, and float32's own in the exponent and the sum.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from kernels import reference
+from kernels.catalog import Kernel
+from kernels.inputs import Arrays
+from kernels.launch import tensors
+from kernels.parameters import Values
+from kernels.traffic import tiles
+
+UNIT = {"fp32": 2.0**-24, "fp16": 2.0**-11, "bf16": 2.0**-8}
+"""Half the distance from 1 to the next number: the largest relative error of one rounding."""
+SMALLEST = {"fp32": 2.0**-126, "fp16": 2.0**-24, "bf16": 2.0**-126}
+"""Results below this may become zero: fp16 has steps of it, a GPU's exp2 gives nothing smaller than a normal float32."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The element that is worst against its budget: |result − float64| and what was allowed there."""
+
+    error: float
+    budget: float
+    output: str
+    index: tuple[int, ...]
+
+    @property
+    def within_budget(self) -> bool:
+        """False for NaN: a comparison with NaN is never true."""
+        return self.error <= self.budget
+
+    @property
+    def ratio(self) -> float:
+        """error / budget; inf for an error that no budget allows."""
+        if not math.isfinite(self.error):
+            return math.inf
+        return self.error / self.budget if self.budget else (math.inf if self.error else 0.0)
+
+
+def verify(
+    kernel: Kernel, p: Values, arrays: Arrays, outputs: dict[str, torch.Tensor], diagonal: int | None = None
+) -> Verdict:
+    """Compares a kernel's outputs (any device) with float64 and returns the worst verdict of them all.
+
+    `arrays` are the inputs as float32 holding exactly what the kernel saw. Eager PyTorch runs on the outputs' device.
+    `diagonal` is attention's, where it is not that of the whole call.
+    """
+    inputs = tensors(p, arrays, str(next(iter(outputs.values())).device))
+    expectations = (
+        _softmax(p, arrays, inputs) if kernel.family == "softmax" else _attention(kernel, p, arrays, inputs, diagonal)
+    )
+    verdicts = [
+        _worst(name, _float64(outputs[name]), expected, allowed)
+        for name, (expected, allowed) in expectations.items()
+        if name in outputs
+    ]
+    return max(verdicts, key=lambda verdict: verdict.ratio)
+
+
+Expectation = dict[str, tuple[np.ndarray, np.ndarray]]
+"""Each output's float64 reference and the error allowed at each of its elements."""
+
+
+def _softmax(p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor]) -> Expectation:
+    expected = reference.softmax(arrays["x"])
+    eager = _float64(torch.softmax(inputs["x"], dim=-1))
+    n = tiles(p["cols"], p["block_n"])
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        relative = np.where(expected > SMALLEST[p["dtype"]], np.abs(eager - expected) / expected, 0.0)
+        exponent = np.abs(np.log(np.maximum(expected, 1e-300))) + math.log(p["cols"])  # |x − m|, which float32 rounds
+        band = UNIT[p["dtype"]] + UNIT["fp32"] * (8 + 4 * n + 2 * exponent)
+        allowed = expected * (2 * _row_max(relative) + band) + SMALLEST[p["dtype"]]
+    return {"y": (expected, allowed)}
+
+
+def _attention(
+    kernel: Kernel, p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor], diagonal: int | None
+) -> Expectation:
+    q, k, v = (arrays[name].astype(np.float64) for name in "qkv")
+    diagonal = k.shape[2] - q.shape[2] if diagonal is None else diagonal
+    mask = {"causal": p["causal"], "diagonal": diagonal}
+    expected, lse = reference.attention(q, k, v, **mask)
+    eager, eager_lse = _eager_attention(inputs["q"], inputs["k"], inputs["v"], **mask)
+    group = p["heads"] // p["kv_heads"]
+    with np.errstate(invalid="ignore"):
+        finite = [np.where(np.isfinite(a), np.abs(a), 0.0) for a in (q, k, v)]
+        magnitude, _ = reference.attention(q, k, finite[2], **mask)  # Σ P |V|: what relative errors act on
+        products = finite[0] @ np.repeat(finite[1], group, axis=1).swapaxes(-1, -2) * p["head_dim"] ** -0.5
+        # Tensor cores add 16 products at a time and cut off what does not fit: up to 2 units for each such step.
+        in_scores = UNIT["fp32"] * (4 + p["head_dim"] / 8) * _row_max(products)
+        if kernel.stores_scores:
+            in_scores = in_scores + UNIT[p["dtype"]] * _row_max(products)
+        in_sums = UNIT["fp32"] * (8 + (4 + p["block_n"] / 8) * tiles(p["kv_len"], p["block_n"]))
+        band = np.nan_to_num(magnitude) * (2 * UNIT[p["dtype"]] + in_sums + 2 * in_scores)
+        allowed = 2 * _row_max(np.abs(eager - expected)) + band + SMALLEST[p["dtype"]]
+        worst_lse = np.nan_to_num(np.abs(eager_lse - lse), nan=0.0, posinf=0.0).max(initial=0.0)
+        allowed_lse = 2 * worst_lse + in_scores[..., 0] + in_sums + 2 * UNIT["fp32"] * np.abs(lse)
+    return {"o": (expected, allowed), "lse": (lse, allowed_lse)}
+
+
+def _eager_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, diagonal: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The formula as one writes it in PyTorch, every step in the tensors' own dtype."""
+    group = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
+    s = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    if causal:
+        seen = torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device).tril(diagonal)
+        s = s.masked_fill(~seen, -math.inf)
+    return _float64(torch.softmax(s, dim=-1) @ v), _float64(torch.logsumexp(s.float(), dim=-1))
+
+
+def _worst(output: str, result: np.ndarray, expected: np.ndarray, allowed: np.ndarray) -> Verdict:
+    with np.errstate(invalid="ignore"):
+        same = (result == expected) | (np.isnan(result) & np.isnan(expected))  # NaN and ±inf must be the same
+        error = np.where(same, 0.0, np.abs(result - expected))
+        ratio = np.where(same, 0.0, np.where(np.isfinite(error), error / allowed, np.inf))
+        ratio = np.where(np.isnan(ratio), np.inf, ratio)
+    index = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
+    budget = allowed[index] if np.isfinite(allowed[index]) else 0.0
+    return Verdict(float(error[index]), float(budget), output, tuple(int(i) for i in index))
+
+
+def _row_max(errors: np.ndarray) -> np.ndarray:
+    """The largest finite entry of each row: where eager PyTorch itself has no answer it allows nothing."""
+    return np.where(np.isfinite(errors), errors, 0.0).max(axis=-1, keepdims=True)
+
+
+def _float64(tensor: torch.Tensor) -> np.ndarray:
+    return tensor.detach().to("cpu", torch.float64).numpy()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,25 +132,35 @@ class Experiment:
         return [self.kernel, *settings, "--inputs", self.inputs, "--seed", str(self.seed)]
 
     @classmethod
-    def from_settings(cls, kernel: str, settings: Iterable[str], inputs: str | None, seed: object) -> Experiment:
-        """The experiment of a kernel's name and `name=value` settings."""
+    def from_arguments(cls, arguments: Sequence[str]) -> Experiment:
+        """The experiment of the words `KERNEL --set name=value … --inputs PRESET --seed N`."""
+        parser = argparse.ArgumentParser(prog="experiment", add_help=False)
+        parser.add_argument("kernel")
+        cls.add_arguments(parser)
+        parsed = parser.parse_args(arguments)
+        return cls.from_parsed(parsed.kernel, parsed)
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        """Adds --set, --inputs and --seed."""
+        parser.add_argument(
+            "--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter; give it again for more"
+        )
+        parser.add_argument("--inputs", metavar="PRESET", help=f"one of {', '.join(PRESETS)}")
+        parser.add_argument("--seed", default="0", metavar="N", help="of the random numbers, 0 unless given")
+
+    @classmethod
+    def from_parsed(cls, kernel: str, parsed: argparse.Namespace) -> Experiment:
+        """The experiment of a kernel's name and the arguments that `add_arguments` added. Raises ParameterError."""
         given: dict[str, object] = {}
-        for setting in settings:
+        for setting in parsed.set:
             name, equals, value = setting.partition("=")
             if not equals or not name:
-                raise ParameterError("--set", setting, "must be written name=value")
+                raise ParameterError("--set", setting, "must be written NAME=VALUE")
             if name in given:
                 raise ParameterError(name, value, f"was already set to {given[name]}")
             given[name] = value
-        return cls.of(kernel, given, inputs, seed)
-
-    @classmethod
-    def from_arguments(cls, arguments: list[str]) -> Experiment:
-        """The experiment of the words `KERNEL --set name=value … --inputs PRESET --seed N`."""
-        from explain.cli import experiment_parser
-
-        parsed = experiment_parser().parse_args(arguments)
-        return cls.from_settings(parsed.kernel, parsed.set, parsed.inputs, parsed.seed)
+        return cls.of(kernel, given, parsed.inputs, parsed.seed)
 
 
 def _text(value: Value) -> str:

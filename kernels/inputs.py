@@ -109,9 +109,8 @@ def softmax_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
     if preset.sentence:
         text = _sentence(preset, p, {"rows": "tokens", "cols": "tokens"})
         head = HEADS_TO_SHOW[0]
-        x = (text.q[head].astype(np.float64) @ text.k[head].T.astype(np.float64) * text.q.shape[2] ** -0.5)[
-            :rows, :cols
-        ]
+        x = text.q[head].astype(np.float64) @ text.k[head].T.astype(np.float64) * text.q.shape[2] ** -0.5
+        x = x[-rows:, :cols]  # the last rows: their maximum arrives late
     elif preset.scores:
         x = preset.scores(_generator(preset, seed), rows, cols, p["block_n"])
     else:
@@ -150,7 +149,9 @@ def labels(preset: Preset, p: Values) -> tuple[tuple[str, ...], tuple[str, ...]]
     if not preset.sentence:
         return None
     tokens = real_inputs.sentence(preset.sentence).tokens
-    return tokens[: p.get("seq_len", p.get("rows"))], tokens[: p.get("kv_len", p.get("cols"))]
+    if "rows" in p:
+        return tokens[-p["rows"] :], tokens[: p["cols"]]
+    return tokens[: p["seq_len"]], tokens[: p["kv_len"]]
 
 
 def representable(values: np.ndarray, dtype: str) -> np.ndarray:

@@ -56,6 +56,10 @@ class Traffic:
     def flops(self) -> int:
         return sum(work.flops for work in self.work)
 
+    def totals(self) -> dict[str, int]:
+        """The three sums by name, as the trace and the command line have them."""
+        return {"read_bytes": self.read_bytes, "written_bytes": self.written_bytes, "flops": self.flops}
+
     def flops_of(self, kind: str) -> int:
         """FLOPs of one kind."""
         return sum(work.flops for work in self.work if work.kind == kind)

@@ -1,0 +1,293 @@
+"""Tilescope on the command line: list the kernels, run and check one, trace one (or any Triton kernel), look at this machine.
+
+Exit status: 0 done · 1 the result misses its error budget · 2 bad arguments · 3 the run failed, and why is said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from explain import doctor, lessons, recordings
+from explain.engine import Engine
+from explain.experiment import Experiment, ParameterError
+from explain.workers import WorkerError, WorkerFailed
+from kernels.catalog import CATALOG
+from kernels.inputs import PRESETS
+
+OVER_BUDGET, BAD_ARGUMENTS, FAILED = 1, 2, 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; the exit status."""
+    parsed = _parser().parse_args(arguments)
+    try:
+        return parsed.command(parsed)
+    except ParameterError as error:
+        return _complain(str(error), BAD_ARGUMENTS)
+    except WorkerFailed as error:
+        status = BAD_ARGUMENTS if error.type in ("BadTarget", "ParameterError") else FAILED
+        return _complain(error.message, status)
+    except (WorkerError, OSError) as error:
+        return _complain(str(error), FAILED)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m explain", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run: Callable[[argparse.Namespace], int], help: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=help, description=help)
+        sub.set_defaults(command=run)
+        sub.add_argument("--json", action="store_true", help="print one JSON object, and nothing else")
+        return sub
+
+    command("list", _list, "List the kernels, their parameters and the input presets.")
+
+    run = command("run", _run, "Run a kernel, check it against float64, and count its traffic.")
+    run.add_argument("kernel", metavar="KERNEL", help=f"one of {', '.join(CATALOG)}")
+    run.add_argument(
+        "--backend", choices=("auto", "interpreter", "cuda"), default="auto", help="auto: cuda where there is a GPU"
+    )
+    Experiment.add_arguments(run)
+    _add_limits(run)
+
+    trace = command(
+        "trace", _trace, "Record a kernel line by line, or the kernels that a function of any Python file launches."
+    )
+    trace.add_argument("target", metavar="TARGET", help="a kernel of the list, or path/to/file.py:function")
+    trace.add_argument("--out", type=Path, required=True, metavar="FILE", help="the trace file to write")
+    trace.add_argument(
+        "--programs", default="all", help='whose variables to record: all, first, or ids such as "0,0,0 1,0,0"'
+    )
+    Experiment.add_arguments(trace)
+    _add_limits(trace)
+
+    command("doctor", _doctor, "Say what is on this machine, what is missing, and what to do about it.")
+    command("record", _record, "Make the traces that ship with Tilescope anew.")
+    return parser
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seconds", type=_positive, default=300.0, help="give up after this long (300)")
+    parser.add_argument("--megabytes", type=_positive, default=8000.0, help="give up above this much memory (8000)")
+
+
+def _list(parsed: argparse.Namespace) -> int:
+    kernels = [
+        {
+            "name": kernel.name,
+            "title": kernel.title,
+            "idea": kernel.idea,
+            "family": kernel.family,
+            "wrong": kernel.wrong,
+            "inputs": kernel.inputs,
+            "parameters": {
+                parameter.name: {
+                    "default": dict(Experiment.of(kernel.name).parameters)[parameter.name],
+                    "allowed": parameter.allowed,
+                    "help": parameter.help,
+                }
+                for parameter in kernel.parameters
+            },
+        }
+        for kernel in CATALOG.values()
+    ]
+    if parsed.json:
+        return _print_json({"kernels": kernels, "presets": {preset.name: preset.help for preset in PRESETS.values()}})
+    for kernel in kernels:
+        wrong = f"  WRONG ON PURPOSE: {kernel['wrong']}." if kernel["wrong"] else ""
+        print(f"{kernel['name']:<24}{kernel['idea']}{wrong}")
+        defaults = " ".join(f"{name}={spec['default']}" for name, spec in kernel["parameters"].items())
+        print(f"{'':<24}{defaults}\n")
+    print("Input presets")
+    for preset in PRESETS.values():
+        print(f"  {preset.name:<22}{preset.help}")
+    return 0
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    experiment = Experiment.from_parsed(parsed.kernel, parsed)
+    engine = Engine()
+    try:
+        with _Progress() as progress:
+            backend = parsed.backend
+            if backend != "interpreter":
+                status = engine.device()
+                if backend == "cuda" and not status.available:
+                    return _complain(f"--backend=cuda: {status.reason}", BAD_ARGUMENTS)
+                backend = "cuda" if status.available else "interpreter"
+            limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes, "progress": progress}
+            traced = engine.check(experiment, **limits)
+            result: dict[str, Any] = traced
+            if backend == "cuda":
+                measurement = engine.measure(experiment, **limits)
+                result = measurement.to_json()
+    finally:
+        engine.close()
+    formula = experiment.entry.formula(experiment.values)
+    answer = {
+        "experiment": experiment.to_json(),
+        "backend": backend,
+        "error": _number(float(result["error"])),
+        "budget": _number(float(result["budget"])),
+        "within_budget": result["within_budget"],
+        "output": result["output"],
+        "traffic": {"formula": formula.totals(), "traced": traced["traffic"]},
+    }
+    if backend == "cuda":
+        answer |= {"timing": result["timing"], "provenance": result["provenance"]}
+    if parsed.json:
+        _print_json(answer)
+    else:
+        _print_run(experiment, answer)
+    return 0 if answer["within_budget"] else OVER_BUDGET
+
+
+def _print_run(experiment: Experiment, answer: dict[str, Any]) -> None:
+    where = "Triton's CPU interpreter" if answer["backend"] == "interpreter" else answer["provenance"]["gpu"]
+    verdict = "within its budget" if answer["within_budget"] else "OVER its budget"
+    print(" ".join(experiment.to_arguments()))
+    print(f"on {where}: error {answer['error']} of {answer['budget']} allowed, in {answer['output']}: {verdict}")
+    if experiment.entry.wrong and not answer["within_budget"]:
+        print(f"This kernel is wrong on purpose: {experiment.entry.wrong}.")
+    if timing := answer.get("timing"):
+        print(f"median {timing['median_ms']:.4f} ms over {timing['launches']} launches ({timing['method']})")
+    print(f"{'':<10}{'bytes read':>16}{'bytes written':>16}{'FLOPs':>18}")
+    for witness, counts in answer["traffic"].items():
+        print(f"{witness:<10}{counts['read_bytes']:>16,}{counts['written_bytes']:>16,}{counts['flops']:>18,}")
+
+
+def _trace(parsed: argparse.Namespace) -> int:
+    programs = parse_programs(parsed.programs)
+    limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes}
+    path, colon, function = parsed.target.rpartition(":")
+    foreign = bool(colon) or parsed.target.endswith(".py")
+    if foreign and not colon:
+        raise ParameterError("target", parsed.target, "must name a function too: path/to/file.py:function")
+    if foreign and (parsed.set or parsed.inputs):
+        raise ParameterError(
+            "target", parsed.target, "takes no --set and no --inputs: the function makes its own inputs"
+        )
+    if not parsed.out.parent.is_dir():
+        raise ParameterError("--out", parsed.out, "must be in a folder that exists")
+    experiment = None if foreign else Experiment.from_parsed(parsed.target, parsed)
+    engine = Engine()
+    try:
+        with _Progress() as progress:
+            if experiment is None:
+                said = engine.trace_file(Path(path), function, parsed.out, programs, progress=progress, **limits)
+            else:
+                said = engine.trace_to(experiment, parsed.out, programs, progress=progress, **limits)
+    finally:
+        engine.close()
+    answer: dict[str, Any] = {name: said[name] for name in ("steps", "trace_seconds", "file_bytes", "launches")}
+    answer["traffic"] = {"traced": said["traffic"]}
+    if experiment is not None:
+        answer |= {"experiment": experiment.to_json()}
+        answer["traffic"]["formula"] = experiment.entry.formula(experiment.values).totals()
+    if parsed.json:
+        return _print_json(answer)
+    print(
+        f"{parsed.out}: {said['steps']:,} steps, {said['file_bytes']:,} bytes, traced in {said['trace_seconds']:.2f} s"
+    )
+    for launch in said["launches"]:
+        counts = launch["traffic"]
+        print(
+            f"  {launch['kernel']} on grid {tuple(launch['grid'])}: "
+            f"{counts['read_bytes']:,} bytes read, {counts['written_bytes']:,} written, {counts['flops']:,} FLOPs"
+        )
+    return 0
+
+
+def parse_programs(text: str) -> str | list[list[int]]:
+    """ "all", "first", or the ids in text such as "0,0,0 1,0,0". Raises ParameterError."""
+    if text in ("all", "first"):
+        return text
+    try:
+        ids = [[int(number) for number in word.split(",")] for word in text.split()]
+    except ValueError:
+        ids = []
+    if not ids or any(len(one) > 3 or min(one) < 0 for one in ids):
+        raise ParameterError("--programs", text, 'must be all, first, or ids such as "0,0,0 1,0,0"')
+    return [[*one, *[0] * (3 - len(one))] for one in ids]
+
+
+def _doctor(parsed: argparse.Namespace) -> int:
+    findings = doctor.examine()
+    if parsed.json:
+        _print_json({"findings": [finding.__dict__ for finding in findings]})
+    else:
+        for finding in findings:
+            print(f"{'✓' if finding.ok else '✗'} {finding.what:<22}{finding.found}")
+            if finding.remedy:
+                print(f"  {'':<22}→ {finding.remedy}")
+    return 0 if all(finding.ok or not finding.needed for finding in findings) else 1
+
+
+def _record(parsed: argparse.Namespace) -> int:
+    engine, made = Engine(), []
+    try:
+        with _Progress() as progress:
+            for experiment in lessons.shipped():
+                path = recordings.path_of(experiment)
+                said = engine.trace_to(experiment, path, progress=progress)
+                made.append({"file": path.name, "experiment": experiment.to_json(), "file_bytes": said["file_bytes"]})
+    finally:
+        engine.close()
+    kept = {entry["file"] for entry in made}
+    for path in recordings.traces():
+        if path.name not in kept:
+            path.unlink()
+    if parsed.json:
+        return _print_json({"traces": made})
+    for entry in made:
+        print(f"{entry['file']}: {entry['file_bytes']:,} bytes")
+    return 0
+
+
+class _Progress:
+    """Shows on one line of a terminal how far long work is; silent elsewhere, so that output can be piped."""
+
+    def __enter__(self) -> Callable[[str, float], None]:
+        return self._show
+
+    def __exit__(self, *_: object) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write("\r\x1b[K")
+
+    def _show(self, text: str, fraction: float) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r\x1b[K{100 * fraction:3.0f}%  {text}")
+            sys.stderr.flush()
+
+
+def _number(value: float) -> float | str:
+    """The number, or its name where JSON has none."""
+    return value if math.isfinite(value) else str(value)
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text}: must be a number above 0")
+    return value
+
+
+def _print_json(value: object) -> int:
+    print(json.dumps(value, allow_nan=False))
+    return 0
+
+
+def _complain(message: str, status: int) -> int:
+    print(f"explain: {message}", file=sys.stderr)
+    return status

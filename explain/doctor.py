@@ -1,0 +1,119 @@
+"""What is on this machine, what is missing, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+
+import psutil
+
+from explain import recordings
+from explain.engine import ROOT, Engine, cache_folder, has_triton
+from explain.experiment import Experiment
+from explain.workers import WorkerError
+
+OLDEST_PYTHON = (3, 11)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `needed`: the app cannot do without; `remedy` is empty where all is well."""
+
+    what: str
+    found: str
+    ok: bool = True
+    remedy: str = ""
+    needed: bool = False
+
+
+def examine() -> list[Finding]:
+    """Looks at Python, the packages, the interpreter, the GPU, the recordings and the cache; takes some seconds."""
+    return list(_examine())
+
+
+def _examine() -> Iterator[Finding]:
+    version = platform.python_version()
+    old = sys.version_info < OLDEST_PYTHON
+    yield Finding("Python", version, not old, "Install Python 3.11 or newer." if old else "", needed=True)
+    memory = psutil.virtual_memory()
+    yield Finding("machine", f"{platform.system()}, {os.cpu_count()} cores, {memory.total / 2**30:.0f} GiB of memory")
+    for package, wanted in _pins():
+        yield _package(package, wanted)
+    engine = Engine()
+    try:
+        yield _interpreter(engine)
+        status = engine.device()
+        if status.available and status.provenance:
+            found = "{gpu}, driver {driver}, CUDA {cuda}".format(**status.provenance)
+            yield Finding("GPU", found)
+        else:
+            yield Finding(
+                "GPU",
+                f"none in use. {status.reason}",
+                False,
+                "Nothing to do on a laptop: kernels run in Triton's interpreter.",
+            )
+    finally:
+        engine.close()
+    count = len(list(recordings.traces()))
+    yield Finding(
+        "recorded traces",
+        f"{count} shipped",
+        count > 0,
+        "" if count else "Run: python -m explain record",
+        needed=not has_triton(),
+    )
+    yield _cache()
+
+
+def _pins() -> Iterator[tuple[str, str]]:
+    for line in (ROOT / "requirements.txt").read_text().splitlines():
+        name, _, version = line.partition(";")[0].strip().partition("==")
+        if version and not (name == "triton" and platform.system() != "Linux"):
+            yield name, version
+
+
+def _package(name: str, wanted: str) -> Finding:
+    try:
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return Finding(
+            name, "missing", False, f"Run: pip install {name}=={wanted}", needed=name in ("streamlit", "numpy")
+        )
+    same = version.split("+")[0] == wanted
+    return Finding(
+        name, version, same, "" if same else f"Tested with {wanted}. If something fails: pip install {name}=={wanted}"
+    )
+
+
+def _interpreter(engine: Engine) -> Finding:
+    if not has_triton():
+        remedy = "Nothing to do on macOS and Windows, where Triton does not run: the chapters open on recorded traces."
+        return Finding("Triton's interpreter", "not here", False, remedy)
+    start = time.perf_counter()
+    try:
+        said = engine.check(Experiment.of("softmax_online", {}, "notebook"))
+    except WorkerError as error:
+        return Finding("Triton's interpreter", str(error), False, "Run: pip install -r requirements.txt")
+    seconds = time.perf_counter() - start
+    return Finding(
+        "Triton's interpreter",
+        f"ran softmax_online, right, {seconds:.1f} s with its start",
+        bool(said["within_budget"]),
+    )
+
+
+def _cache() -> Finding:
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ".writable").touch()
+        (folder / ".writable").unlink()
+    except OSError as error:
+        return Finding("cache", f"cannot be written: {error}", False, "Set TILESCOPE_CACHE to a folder that can.")
+    return Finding("cache", str(folder))

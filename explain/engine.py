@@ -1,0 +1,211 @@
+"""The engine behind pages and command line: asks workers, recordings and the cache for what an Experiment needs.
+
+Imports neither torch nor triton. Safe to use from any thread.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from explain import recordings
+from explain.device.measurement import Measurement
+from explain.experiment import Experiment
+from explain.trace import file as trace_file
+from explain.workers import WorkerError, WorkerPool, WorkerSpec
+
+Progress = Callable[[str, float], None]
+ROOT = Path(__file__).resolve().parent.parent
+
+TRACE_WORKER = WorkerSpec(
+    "trace",
+    "explain.trace.handler:handle",
+    # One thread: a worker serves one lecture room's small tiles, and its neighbours need the other cores.
+    env=(("TRITON_INTERPRET", "1"), ("OMP_NUM_THREADS", "1"), ("CUDA_VISIBLE_DEVICES", "")),
+    default_seconds=60,
+    default_megabytes=4000,
+)
+DEVICE_WORKER = WorkerSpec(
+    "device",
+    "explain.device.handler:handle",
+    env=(("TRITON_INTERPRET", "0"),),
+    default_seconds=180,
+    default_megabytes=16000,
+    address_space_limit=False,
+)
+CACHED_FILES = 200
+
+
+@dataclass(frozen=True)
+class TraceRun:
+    """A trace file's bytes, and "recorded" (shipped with Tilescope) or "interpreter" (run on this machine)."""
+
+    data: bytes
+    origin: str
+
+
+@dataclass(frozen=True)
+class DeviceStatus:
+    """Whether compiled kernels can run here; if not, why, in words."""
+
+    available: bool
+    reason: str
+    provenance: dict[str, str] | None = None
+
+
+class Engine:
+    """Warm trace workers, and a device worker where there is an NVIDIA GPU."""
+
+    def __init__(self, trace_workers: int = 1) -> None:
+        self._traces = WorkerPool(TRACE_WORKER, size=trace_workers)
+        self._device = WorkerPool(DEVICE_WORKER)
+        self._status: DeviceStatus | None = None
+        self._status_lock = threading.Lock()
+
+    def warm(self) -> None:
+        """Starts the trace workers in the background, so that the first trace waits for no import."""
+        if has_triton():
+            self._traces.warm()
+
+    def trace(
+        self, experiment: Experiment, progress: Progress | None = None, cancel: threading.Event | None = None
+    ) -> TraceRun:
+        """The recorded run of an experiment: shipped, cached or made now. Raises WorkerError."""
+        if path := recordings.find(experiment):
+            return TraceRun(path.read_bytes(), "recorded")
+        cached = cache_folder() / f"{_digest(experiment.key, code_version())}.tilescope"
+        try:
+            data = cached.read_bytes()
+            trace_file.read(data)
+        except (OSError, trace_file.TraceFileError):
+            self.trace_to(experiment, cached, progress=progress, cancel=cancel)
+            data = cached.read_bytes()
+            _forget_oldest(cached.parent)
+        return TraceRun(data, "interpreter")
+
+    def trace_to(self, experiment: Experiment, out: Path, programs: object = "all", **call: Any) -> dict[str, Any]:
+        """Runs, records and writes a trace file; what the trace worker says of it. Raises WorkerError."""
+        out.parent.mkdir(parents=True, exist_ok=True)
+        return self._ask(
+            {"kind": "experiment", "experiment": experiment.to_json(), "programs": programs, "out": str(out)}, call
+        )
+
+    def check(self, experiment: Experiment, **call: Any) -> dict[str, Any]:
+        """Runs in the interpreter with counters alone: {"error", "budget", "within_budget", "traffic", …}. Raises WorkerError."""
+        return self._ask({"kind": "experiment", "experiment": experiment.to_json(), "programs": [], "out": None}, call)
+
+    def trace_file(self, path: Path, function: str, out: Path, programs: object = "all", **call: Any) -> dict[str, Any]:
+        """Runs a function of any Python file and records the kernels it launches. Raises WorkerError."""
+        request = {"kind": "file", "path": str(path), "function": function, "programs": programs, "out": str(out)}
+        return self._ask(request, call)
+
+    def _ask(self, request: dict[str, Any], call: dict[str, Any]) -> dict[str, Any]:
+        return self._traces.call(request, **{name: value for name, value in call.items() if value is not None})
+
+    def device(self) -> DeviceStatus:
+        """Whether there is a GPU to run on; asked of the device worker once."""
+        with self._status_lock:
+            if self._status is None:
+                self._status = self._probe()
+            return self._status
+
+    def device_if_known(self) -> DeviceStatus | None:
+        """`device()` where it is known by now, else None while it is found out in the background."""
+        if self._status is None and not (has_triton() and nvidia_driver()):
+            return self.device()
+        if self._status is None and self._status_lock.acquire(blocking=False):
+            self._status_lock.release()
+            threading.Thread(target=self.device, daemon=True).start()
+        return self._status
+
+    def _probe(self) -> DeviceStatus:
+        if not has_triton():
+            return DeviceStatus(False, "Triton runs on Linux only; recorded runs are shown.")
+        if not nvidia_driver():
+            return DeviceStatus(False, "No NVIDIA driver on this machine.")
+        try:
+            return DeviceStatus(**self._device.call({"kind": "probe"}))
+        except WorkerError as error:
+            return DeviceStatus(False, str(error))
+
+    def measure(
+        self,
+        experiment: Experiment,
+        *,
+        timed: bool = True,
+        prefixes: Path | None = None,
+        progress: Progress | None = None,
+        **call: Any,
+    ) -> Measurement:
+        """Runs the compiled kernel on the GPU, checks and times it. Raises WorkerError with the cause in words."""
+        request = {
+            "kind": "run",
+            "experiment": experiment.to_json(),
+            "time": timed,
+            "prefixes": str(prefixes) if prefixes else None,
+        }
+        return Measurement.from_json(self._device.call(request, progress=progress, **call))
+
+    def close(self) -> None:
+        """Ends all workers."""
+        self._traces.close()
+        self._device.close()
+
+
+@functools.cache
+def engine() -> Engine:
+    """This process's engine; made at the first call and shared by every session."""
+    return Engine()
+
+
+def has_triton() -> bool:
+    """Whether kernels can run here at all, compiled or interpreted. Looks for the package, without importing it."""
+    return importlib.util.find_spec("triton") is not None and importlib.util.find_spec("torch") is not None
+
+
+def nvidia_driver() -> bool:
+    """Whether an NVIDIA driver seems to be installed."""
+    return shutil.which("nvidia-smi") is not None or Path("/dev/nvidiactl").exists() or Path("/dev/nvidia0").exists()
+
+
+def cache_folder() -> Path:
+    """Where traces made on this machine are kept; TILESCOPE_CACHE names another place."""
+    return (
+        Path(os.environ.get("TILESCOPE_CACHE") or platformdirs.user_cache_dir("tilescope", appauthor=False)) / "traces"
+    )
+
+
+@functools.cache
+def code_version() -> str:
+    """A digest of what a trace depends on besides its experiment: the kernels and the recorder."""
+    files = sorted(
+        [*(ROOT / "kernels").rglob("*.py"), *(ROOT / "kernels").rglob("*.npz"), *(ROOT / "explain/trace").rglob("*.py")]
+    )
+    return _digest(*(hashlib.sha256(path.read_bytes()).hexdigest() for path in files))
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:32]
+
+
+def _forget_oldest(folder: Path) -> None:
+    """Keeps the newest CACHED_FILES of the cache."""
+    by_age = sorted(folder.glob("*.tilescope"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in by_age[CACHED_FILES:]:
+        path.unlink(missing_ok=True)
+
+
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder for files that workers write and the caller reads at once."""
+    return tempfile.TemporaryDirectory(prefix="tilescope-")

@@ -1,0 +1,55 @@
+"""What the chapters show: the experiments they open on, and how each is labelled in the player."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from explain.experiment import Experiment
+from explain.trace.model import Trace
+from kernels.inputs import labels
+
+OPENING = Experiment.of("flash_attention", {"block_m": 16, "block_n": 16}, "sentence")
+ONLINE = Experiment.of("softmax_online", {"rows": 1, "block_n": 2}, "notebook")
+ORIGINS = {"recorded": "recorded", "interpreter": "run on this machine"}
+
+
+def element_by_element(experiment: Experiment) -> Experiment:
+    """The same softmax with tiles of one element: Milakov & Gimelshein's algorithm 3 as printed."""
+    return experiment.with_(block_n=1)
+
+
+def wrong_twin(experiment: Experiment) -> Experiment:
+    """The same row through the kernel that normalises each tile by itself."""
+    return Experiment.of("softmax_blocked_wrong", experiment.values, experiment.inputs, experiment.seed)
+
+
+def shipped() -> Iterator[Experiment]:
+    """The experiments whose traces ship with Tilescope, so that every chapter opens at once, with or without Triton."""
+    yield OPENING
+    yield OPENING.with_(causal=True)
+    yield OPENING.with_(inputs="sentence_short", seq_len=15, kv_len=15, block_m=8, block_n=8)
+    for row in (ONLINE, ONLINE.with_(inputs="sentence_short", cols=15, block_n=4)):
+        yield row
+        yield element_by_element(row)
+        yield wrong_twin(row)
+
+
+def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
+    """How the player shows this experiment's trace: the parts its variables play, the names on the axes, the provenance."""
+    entry, p = experiment.entry, experiment.values
+    row_labels, col_labels = labels(experiment.preset, p) or (None, None)
+    when = datetime.fromisoformat(trace.created).date().isoformat()
+    return {
+        "title": entry.title,
+        "kernel": experiment.kernel,
+        "roles": dict(entry.roles),
+        "score_shape": list(entry.score_shape(p)),
+        "row_labels": list(row_labels) if row_labels else None,
+        "col_labels": list(col_labels) if col_labels else None,
+        "pick_program": {"flash_attention": "Query tile", "flash_attention_v1": "Head"}.get(
+            experiment.kernel, "Program"
+        ),
+        "badge": f"trace · Triton's CPU interpreter · {ORIGINS[origin]}, {when}",
+    }

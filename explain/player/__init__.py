@@ -1,0 +1,216 @@
+"""The player: a Streamlit component that steps through recorded runs in the browser, line by line.
+
+Python hands it whole traces once; every step after that is drawn by the page itself, from a packet of bytes:
+
+    u32, the header's length, little-endian · the header, UTF-8 JSON · the trace files, one after the other
+
+    {"id": …, "step": first step, "query": …, "height": …,
+     "runs": [{"view": …, "offset": …, "bytes": …, "error": … | null,
+               "sources": [{"first_line": 41, "lines": [[token, …], …], "equations": {"57": {variable, plain, numbers}}}]}]}
+
+`offset` counts from the end of the header. A token is a text, or [class, text] with class k(eyword), s(tring), n(umber),
+c(omment), f(unction's name) or v(ariable). Equations are those of `explain.words.equations`. The same packet and the same
+files make a page that opens without a server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+from pygments.lexers.python import PythonLexer
+from pygments.token import Comment, Keyword, Name, Number, Operator, String
+
+from explain.trace import file
+from explain.trace.model import Source
+from explain.words.equations import equations
+
+_HERE = Path(__file__).parent
+_MODULES = ("trace.js", "words.js", "story.js", "paint.js", "lane.js", "player.js")
+
+_SEQUENCE = (list, tuple)
+_VIEW: Mapping[str, tuple[type, ...]] = {
+    "title": (str,),
+    "badge": (str,),
+    "kernel": (str,),
+    "roles": (Mapping,),
+    "score_shape": _SEQUENCE,
+    "row_labels": (*_SEQUENCE, type(None)),
+    "col_labels": (*_SEQUENCE, type(None)),
+    "pick_program": (str,),
+    "program_names": (Mapping,),
+}
+_REQUIRED = ("title", "badge")
+
+_TOKEN_CLASSES = (
+    (Comment, "c"),
+    (String, "s"),
+    (Number, "n"),
+    (Keyword, "k"),
+    (Operator.Word, "k"),
+    (Name.Function, "f"),
+    (Name, "v"),
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One recorded run and how to look at it.
+
+    trace: the bytes of a trace file (docs/trace-format.md).
+    view: what the trace cannot know, as JSON. `title` and `badge` (where the run comes from; always shown) are required.
+        Optional: `kernel`, its name in the catalog; `roles`, the kernel's variables that are its scores, probabilities,
+        output, running_max, new_max, running_sum, rescale, accumulator, rows and cols; `score_shape`, the rows and columns
+        of the map that rows and cols are coordinates in; `row_labels` and `col_labels`, its tokens; `pick_program`, what
+        one program owns ("query tile"); `program_names`, by program as "x,y,z".
+    """
+
+    trace: bytes
+    view: Mapping[str, Any]
+
+
+def player(
+    runs: Sequence[Run],
+    *,
+    key: str,
+    step: int | None = None,
+    height: int | None = None,
+    query: str | None = "step",
+) -> int:
+    """Show one run, or two side by side and stepped together; returns the step (from 0) it last came to rest at.
+
+    `step` is where to start, and where to go when it changes. Without it the player starts where this session left it, at
+    first where the address says: `query` names that parameter, None for none. `height` in CSS pixels; by default it follows
+    the window. A step costs no rerun, coming to rest costs one: call this in a fragment.
+
+    Raises:
+        ValueError: no run or more than two, or a view with a part that is missing, unknown or not as it must be.
+    """
+    if not 1 <= len(runs) <= 2:
+        raise ValueError(f"runs: the player shows one run or two, not {len(runs)}")
+    for run in runs:
+        _check(run.view)
+    views = json.dumps([dict(run.view) for run in runs], allow_nan=False)
+    body = _body(tuple(run.trace for run in runs), views)
+    first = _first_step(key, body.id, step, query)
+    packet = body.packet(step=first, query=query, height=height)
+    rest = _COMPONENT(key=key, data=packet, default={"rest": None}, on_rest_change=lambda: None).rest
+    last = int(rest["step"]) if rest and rest["id"] == body.id else first
+    st.session_state[f"{key}:rest"] = (body.id, last)
+    return last
+
+
+def script() -> str:
+    """The player's modules as the one module that Streamlit, or an exported page, loads."""
+    return "".join(_joinable(_HERE.joinpath(name).read_text(encoding="utf-8")) for name in _MODULES)
+
+
+def _joinable(module: str) -> str:
+    # The modules share one scope once joined, so what they import from each other is already there.
+    module = re.sub(r'^import \{[^}]*\} from "\./\w+\.js";\n', "", module, flags=re.MULTILINE)
+    return re.sub(r"^export (?!default)", "", module, flags=re.MULTILINE)
+
+
+_COMPONENT = st.components.v2.component(
+    "tilescope_player",
+    html=_HERE.joinpath("player.html").read_text(encoding="utf-8"),
+    css=_HERE.joinpath("player.css").read_text(encoding="utf-8"),
+    js=script(),
+)
+
+
+@dataclass(frozen=True)
+class _Body:
+    """The part of a packet that does not change while the same runs are shown."""
+
+    id: str
+    runs: str
+    traces: bytes
+
+    def packet(self, **head: int | str | None) -> bytes:
+        text = f'{json.dumps({"id": self.id, **head})[:-1]}, "runs": {self.runs}}}'.encode()
+        return struct.pack("<I", len(text)) + text + self.traces
+
+
+@lru_cache(maxsize=32)
+def _body(traces: tuple[bytes, ...], views: str) -> _Body:
+    described, offset = [], 0
+    for trace, view in zip(traces, json.loads(views), strict=True):
+        described.append({"view": view, "offset": offset, "bytes": len(trace), **_described(trace)})
+        offset += len(trace)
+    runs, data = json.dumps(described, allow_nan=False), b"".join(traces)
+    return _Body(hashlib.sha256(runs.encode() + data).hexdigest()[:16], runs, data)
+
+
+def _described(trace: bytes) -> dict[str, Any]:
+    try:
+        sources = file.read(trace).sources
+    except file.TraceFileError as error:
+        return {"error": str(error), "sources": []}
+    return {"error": None, "sources": [_source(source) for source in sources]}
+
+
+def _source(source: Source) -> dict[str, Any]:
+    return {
+        "first_line": source.first_line,
+        "lines": [list(line) for line in _token_lines(source.text)],
+        "equations": {line: asdict(made) for line, made in equations(source.text, source.first_line).items()},
+    }
+
+
+def _token_lines(text: str) -> Iterator[list[str | tuple[str, str]]]:
+    line: list[str | tuple[str, str]] = []
+    for kind, token in PythonLexer(stripnl=False, ensurenl=False).get_tokens(text.rstrip()):
+        name = next((name for parent, name in _TOKEN_CLASSES if kind in parent), "")
+        for i, part in enumerate(token.split("\n")):
+            if i:
+                yield line
+                line = []
+            if part:
+                line.append((name, part) if name else part)
+    yield line
+
+
+def _first_step(key: str, run: str, step: int | None, query: str | None) -> int:
+    """Where the player starts: kept as it is while the player stays on the page, so that its data stays the same."""
+    kept: tuple[str, int | None, int] | None = st.session_state.get(f"{key}:start")
+    left: tuple[str, int] | None = st.session_state.get(f"{key}:rest")
+    same = kept is not None and kept[:2] == (run, step)
+    if kept and same and key in st.session_state:
+        return kept[2]
+    if same and left and left[0] == run:  # back from another page
+        first = left[1]
+    elif step is not None:
+        first = step
+    else:
+        asked = st.query_params.get(query, "") if query and kept is None else ""
+        first = int(asked) if asked.isascii() and asked.isdecimal() and len(asked) < 10 else 0
+    st.session_state[f"{key}:start"] = (run, step, first)
+    return first
+
+
+def _check(view: Mapping[str, Any]) -> None:
+    for part in _REQUIRED:
+        if part not in view:
+            raise ValueError(f"view: {part!r} is missing")
+    for part, value in view.items():
+        if part not in _VIEW:
+            raise ValueError(f"view[{part!r}]: unknown; allowed are {', '.join(_VIEW)}")
+        if not isinstance(value, _VIEW[part]):
+            allowed = " or ".join(kind.__name__ for kind in _VIEW[part])
+            raise ValueError(f"view[{part!r}]={value!r} must be {allowed}")
+    shape = view.get("score_shape")
+    if shape is not None and (len(shape) != 2 or not all(isinstance(side, int) and side > 0 for side in shape)):
+        raise ValueError(f"view['score_shape']={shape!r} must be two positive integers")
+    for part, side in (("row_labels", 0), ("col_labels", 1)):
+        labels = view.get(part)
+        if labels is not None and shape is not None and len(labels) != shape[side]:
+            raise ValueError(f"view[{part!r}] has {len(labels)} labels; score_shape {tuple(shape)} needs {shape[side]}")

@@ -1,0 +1,601 @@
+// Pictures on canvas. Each draws one panel from plain values and answers where the pointer is; none keeps state of its own.
+
+import { short, tiny } from "./words.js";
+
+const DIVERGING = {
+  light: ["#4a2383", "#8073ac", "#c3bde0", "#f7f7f5", "#fbcf95", "#e08214", "#8f4306"],
+  dark: ["#d3c6ff", "#9a86e0", "#55468e", "#22262e", "#77480f", "#d07f1e", "#ffd08a"],
+};
+const OUTPUT = {
+  light: ["#2f6b1a", "#7fb84a", "#cfe6b4", "#f7f7f5", "#f3cfe2", "#d67fae", "#93316a"],
+  dark: ["#c9efa6", "#86bf57", "#41602b", "#22262e", "#64354f", "#c273a0", "#ffc4e3"],
+};
+const SHARE = { light: ["#f7f7f5", "#a9d8f4", "#56b4e9", "#2484bd"], dark: ["#22262e", "#2b566e", "#3f93c2", "#8fd2f7"] };
+const LEVELS = 255;
+
+const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+const packed = ([r, g, b]) => (255 << 24) | (b << 16) | (g << 8) | r;         // as ImageData keeps it on little-endian machines
+const unpacked = (pixel) => [pixel & 255, (pixel >> 8) & 255, (pixel >> 16) & 255];
+const isLight = ([r, g, b]) => 0.299 * r + 0.587 * g + 0.114 * b > 140;
+
+function ramp(anchors) {
+  const stops = anchors.map(channels);
+  return Int32Array.from({ length: 2 * LEVELS + 1 }, (_, i) => {
+    const at = (i / (2 * LEVELS)) * (stops.length - 1);
+    const low = Math.min(Math.floor(at), stops.length - 2);
+    return packed(stops[low].map((c, j) => Math.round(c + (stops[low + 1][j] - c) * (at - low))));
+  });
+}
+
+/** Colours of the theme in force, read from the player's CSS. */
+export class Palette {
+  constructor(section, dark) {
+    const css = getComputedStyle(section);
+    const get = (name) => css.getPropertyValue(`--${name}`).trim();
+    for (const name of ["text", "muted", "faint", "line", "ground", "raised"]) this[name] = get(name);
+    this.quantity = Object.fromEntries(["max", "sum", "alpha", "p", "acc", "hbm", "scores"].map((q) => [q, { ink: get(`q-${q}`), fill: get(`f-${q}`) }]));
+    this.font = css.fontFamily;
+    this.size = parseFloat(css.fontSize);
+    const theme = dark ? "dark" : "light";
+    this.scores = ramp(DIVERGING[theme]);
+    this.output = ramp(OUTPUT[theme]);
+    this.share = ramp(SHARE[theme]);
+    this.masked = packed(channels(dark ? "#3d434e" : "#d3d6dc"));
+    this.nan = packed(channels(dark ? "#ff4fb8" : "#d6007f"));
+  }
+
+  /** The colour of x on a ramp whose ends are ±largest (diverging) or 0 … largest. */
+  pixel(x, ramp, largest, diverging = true) {
+    if (x !== x) return this.nan;
+    if (x === -Infinity) return this.masked;
+    const t = diverging ? x / largest : (2 * x) / largest - 1;
+    return ramp[LEVELS + Math.round(LEVELS * Math.max(-1, Math.min(1, t)))];
+  }
+
+  inkOn(pixel) {
+    return isLight(unpacked(pixel)) ? "#16181d" : "#ffffff";
+  }
+
+  css(pixel) {
+    return `rgb(${unpacked(pixel)})`;
+  }
+}
+
+/** A canvas kept at the screen's resolution; `layers` keeps what need not be drawn anew at each step. */
+export class Surface {
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.ctx = canvas.getContext("2d");
+    this.layers = new Map();
+    this.width = this.height = 0;
+  }
+
+  /** Takes the size the layout gives it; true if that changed. */
+  measure() {
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    const scale = globalThis.devicePixelRatio || 1;
+    if (width === this.width && height === this.height && scale === this.scale) return false;
+    Object.assign(this, { width, height, scale });
+    this.canvas.width = Math.round(width * scale);
+    this.canvas.height = Math.round(height * scale);
+    this.layers.clear();
+    return true;
+  }
+
+  clear() {
+    this.ctx.setTransform(this.scale, 0, 0, this.scale, 0, 0);
+    this.ctx.clearRect(0, 0, this.width, this.height);
+    return this.ctx;
+  }
+
+  /** Draws `paint`'s picture, kept under `key` until `stamp` changes. */
+  layer(key, stamp, paint) {
+    let kept = this.layers.get(key);
+    if (kept?.stamp !== stamp) {
+      const canvas = document.createElement("canvas");
+      canvas.width = this.canvas.width;
+      canvas.height = this.canvas.height;
+      const ctx = canvas.getContext("2d");
+      ctx.setTransform(this.scale, 0, 0, this.scale, 0, 0);
+      paint(ctx);
+      this.layers.set(key, (kept = { canvas, stamp }));
+    }
+    if (this.canvas.width && this.canvas.height) this.ctx.drawImage(kept.canvas, 0, 0, this.width, this.height);
+  }
+}
+
+function write(ctx, text, x, y, { colour, size, weight = 400, align = "left", font, room = Infinity }) {
+  ctx.font = `${weight} ${size}px ${font}`;
+  ctx.fillStyle = colour;
+  ctx.textAlign = align;
+  ctx.textBaseline = "middle";
+  let shown = text;
+  if (ctx.measureText(shown).width > room) {
+    while (shown.length > 1 && ctx.measureText(`${shown}…`).width > room) shown = shown.slice(0, -1);
+    shown += "…";
+  }
+  ctx.fillText(shown, x, y);
+}
+
+function widest(ctx, labels, size, font, most) {
+  ctx.font = `400 ${size}px ${font}`;
+  let width = 0;
+  for (const label of labels) width = Math.max(width, ctx.measureText(label).width);
+  return Math.min(width, most);
+}
+
+function hatching(ctx, palette, scale) {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = Math.round(7 * scale);
+  const pen = tile.getContext("2d");
+  pen.strokeStyle = palette.faint;
+  pen.lineWidth = scale;
+  const n = tile.width;
+  pen.beginPath();
+  for (const at of [-n, 0, n]) {
+    pen.moveTo(at, n);
+    pen.lineTo(at + n, 0);
+  }
+  pen.stroke();
+  return ctx.createPattern(tile, "repeat");
+}
+
+// --- the map of tiles ---
+
+/** What a map shows at a step, kept between steps: the values done so far, and their pixels. */
+export class MapState {
+  constructor(map, ramp, diverging) {
+    this.map = map;
+    this.ramp = ramp;
+    this.diverging = diverging;
+    this.values = new Float64Array(map.width * map.height);
+    this.done = new Uint8Array(map.width * map.height);
+    this.image = document.createElement("canvas");
+    this.image.width = map.width;
+    this.image.height = map.height;
+    this.pen = this.image.getContext("2d");
+    this.pixels = this.pen.createImageData(map.width, map.height);
+    this.words = new Int32Array(this.pixels.data.buffer);
+  }
+
+  /** Brings the map to step k of its group of tiles, from where it stands if it can. */
+  advance(group, k, palette) {
+    if (group !== this.group || palette !== this.palette || (this.next > 0 && group[this.next - 1].step > k)) {
+      this.group = group;
+      this.palette = palette;
+      this.next = 0;
+      this.done.fill(0);
+      this.words.fill(0);
+    } else if (group[this.next] === undefined || group[this.next].step > k) return;
+    while (this.next < group.length && group[this.next].step <= k) this.put(group[this.next++]);
+    this.pen.putImageData(this.pixels, 0, 0);
+  }
+
+  put({ rows, cols, data }) {
+    const { width, height, largest } = this.map;
+    for (let r = 0, at = 0; r < rows.length; r++) {
+      for (let c = 0; c < cols.length; c++, at++) {
+        if (rows[r] < 0 || rows[r] >= height || cols[c] < 0 || cols[c] >= width) continue;
+        const cell = rows[r] * width + cols[c];
+        this.values[cell] = data[at];
+        this.done[cell] = 1;
+        this.words[cell] = this.palette.pixel(data[at], this.palette[this.ramp], largest, this.diverging);
+      }
+    }
+  }
+
+  /** Cells that a recorded program owns but never computes: those its mask let it skip. */
+  skipped(group) {
+    if (this.skippedOf === group) return this.skips;
+    const { width, height } = this.map;
+    const visited = new Uint8Array(width * height), owned = new Uint8Array(height);
+    for (const { rows, cols } of group) {
+      for (const row of rows) {
+        if (row < 0 || row >= height) continue;
+        owned[row] = 1;
+        for (const col of cols) if (col >= 0 && col < width) visited[row * width + col] = 1;
+      }
+    }
+    const image = document.createElement("canvas");
+    image.width = width;
+    image.height = height;
+    const pen = image.getContext("2d");
+    const pixels = pen.createImageData(width, height);
+    const words = new Int32Array(pixels.data.buffer);
+    let any = false;
+    words.forEach((_, cell) => {
+      if (!visited[cell] && owned[Math.floor(cell / width)]) any = Boolean((words[cell] = -1));
+    });
+    pen.putImageData(pixels, 0, 0);
+    this.skippedOf = group;
+    this.skips = any ? { image, holds: (row, col) => owned[row] && !visited[row * width + col] } : null;
+    return this.skips;
+  }
+}
+
+const span = (indices, limit) => {
+  let low = Infinity, high = -Infinity;
+  for (const i of indices) {
+    if (i < 0 || i >= limit) continue;
+    low = Math.min(low, i);
+    high = Math.max(high, i);
+  }
+  return [low, high + 1];
+};
+
+/** Where a map lies on its canvas: cells of cw × ch from (left, top), gutters for the labels. */
+function mapLayout(surface, palette, { width, height }, rowLabels, colLabels) {
+  const { ctx } = surface;
+  const size = Math.max(10, palette.size * 0.8);
+  const left = Math.ceil(rowLabels ? widest(ctx, rowLabels, size, palette.font, surface.width * 0.26) + 14 : height > 1 ? size * 1.6 + 10 : 8);
+  const roomWide = surface.width - left - 2;
+  let cw = Math.min(roomWide / width, 76);
+  const flat = colLabels && widest(ctx, colLabels, size, palette.font, 200) + 6 <= cw;
+  const top = Math.ceil(colLabels && !flat ? widest(ctx, colLabels, size, palette.font, surface.height * 0.24) + 8 : size + 8);
+  let ch = Math.min((surface.height - top - 2) / height, 76);
+  if (height >= width / 6) cw = ch = Math.min(cw, ch);
+  else ch = Math.min(ch, Math.max(cw, 34));
+  const crisp = (x) => (x > 3 ? Math.floor(x * surface.scale) / surface.scale : x);
+  return { left, top, cw: crisp(cw), ch: crisp(ch), size, flat };
+}
+
+/**
+ * The map of S. `state` has been brought to the step; tile is the current one's coordinates or null.
+ * Answers cellAt(x, y): {row, col} or null.
+ */
+export function paintMap(surface, palette, state, { group, tile, selected, rowLabels, colLabels, stamp }) {
+  const { map } = state;
+  const { width, height } = map;
+  const ctx = surface.clear();
+  const box = mapLayout(surface, palette, map, rowLabels, colLabels);
+  const { left, top, cw, ch, size } = box;
+  const w = cw * width, h = ch * height;
+  const skips = state.skipped(group);
+  surface.layer("frame", `${stamp} ${group[0].step}`, (pen) => {
+    if (skips) {
+      pen.imageSmoothingEnabled = false;
+      pen.drawImage(skips.image, left, top, w, h);
+      pen.globalCompositeOperation = "source-in";
+      pen.fillStyle = hatching(pen, palette, 1);
+      pen.fillRect(left, top, w, h);
+      pen.globalCompositeOperation = "source-over";
+    }
+    const rowEvery = Math.ceil((size + 3) / ch), colEvery = Math.ceil((size + 3) / cw);
+    const style = { colour: palette.muted, size, font: palette.font };
+    if (rowLabels) {
+      for (let r = 0; r < height; r += rowEvery) write(pen, rowLabels[r] ?? "", left - 8, top + (r + 0.5) * ch, { ...style, align: "right", room: left - 14 });
+    } else if (height > 1) {
+      for (const r of ticks(height, ch, size * 2)) write(pen, String(r), left - 8, top + (r + 0.5) * ch, { ...style, align: "right" });
+    }
+    if (colLabels && box.flat) {
+      for (let c = 0; c < width; c++) write(pen, colLabels[c] ?? "", left + (c + 0.5) * cw, top - size * 0.75, { ...style, align: "center", room: cw });
+    } else if (colLabels) {
+      for (let c = 0; c < width; c += colEvery) {
+        pen.save();
+        pen.translate(left + (c + 0.5) * cw, top - 5);
+        pen.rotate(-Math.PI / 2);
+        write(pen, colLabels[c] ?? "", 0, 0, { ...style, room: top - 6 });
+        pen.restore();
+      }
+    } else {
+      for (const c of ticks(width, cw, size * 2.6)) write(pen, String(c), left + (c + 0.5) * cw, top - size * 0.75, { ...style, align: "center" });
+    }
+  });
+  ctx.imageSmoothingEnabled = false;
+  ctx.drawImage(state.image, left, top, w, h);
+  ctx.strokeStyle = palette.line;
+  ctx.lineWidth = 1;
+  ctx.strokeRect(left - 0.5, top - 0.5, w + 1, h + 1);
+  surface.layer("grid", `${stamp} ${group[0].step}`, (pen) => {
+    pen.strokeStyle = palette.line;
+    pen.beginPath();
+    const seen = new Set();
+    for (const { rows, cols } of group) {
+      const [y0, y1] = span(rows, height), [x0, x1] = span(cols, width);
+      if (seen.has(`${x0} ${y0}`) || !(x1 > x0 && y1 > y0)) continue;
+      seen.add(`${x0} ${y0}`);
+      pen.rect(left + x0 * cw, top + y0 * ch, (x1 - x0) * cw, (y1 - y0) * ch);
+    }
+    pen.stroke();
+  });
+  if (cw >= 27 && ch >= 13) {
+    const font = { size: Math.min(palette.size * 0.92, ch * 0.62, cw * 0.36), font: palette.font, align: "center" };
+    for (let cell = 0; cell < state.done.length; cell++) {
+      if (!state.done[cell]) continue;
+      const col = cell % width, row = (cell - col) / width;
+      write(ctx, tiny(state.values[cell]), left + (col + 0.5) * cw, top + (row + 0.5) * ch, { ...font, colour: palette.inkOn(state.words[cell]) });
+    }
+  }
+  if (tile) {
+    const [y0, y1] = span(tile.rows, height), [x0, x1] = span(tile.cols, width);
+    if (x1 > x0 && y1 > y0) {
+      const row = tile.rows[selected];
+      if (y1 - y0 > 1 && row >= 0 && row < height) {
+        ctx.fillStyle = palette.text;
+        const y = top + (row + 0.5) * ch;
+        ctx.beginPath();
+        ctx.moveTo(left - 1.5, y);
+        ctx.lineTo(left - 6.5, y - 3.5);
+        ctx.lineTo(left - 6.5, y + 3.5);
+        ctx.fill();
+        ctx.strokeStyle = palette.text;
+        ctx.lineWidth = 1;
+        ctx.strokeRect(left + x0 * cw, top + row * ch, (x1 - x0) * cw, ch);
+      }
+      ctx.strokeStyle = palette.ground;
+      ctx.lineWidth = 4.5;
+      ctx.strokeRect(left + x0 * cw, top + y0 * ch, (x1 - x0) * cw, (y1 - y0) * ch);
+      ctx.strokeStyle = palette.text;
+      ctx.lineWidth = 2.25;
+      ctx.strokeRect(left + x0 * cw, top + y0 * ch, (x1 - x0) * cw, (y1 - y0) * ch);
+    }
+  }
+  return (x, y) => {
+    const col = Math.floor((x - left) / cw), row = Math.floor((y - top) / ch);
+    return col >= 0 && col < width && row >= 0 && row < height ? { row, col } : null;
+  };
+}
+
+function ticks(count, pitch, room) {
+  const nice = [1, 2, 4, 5, 8, 10, 16, 20, 32, 50, 64, 100, 128, 256, 512, 1024];
+  const every = nice.find((n) => n * pitch >= room) ?? 2048;
+  return Array.from({ length: Math.ceil(count / every) }, (_, i) => i * every);
+}
+
+// --- a small dense array ---
+
+/** An array of rows × cols as a heat map that fills its canvas; numbers in the cells where they fit. */
+export function paintArray(surface, palette, { data, rows, cols, ramp, largest, diverging = true, selected = -1, whole = false }) {
+  const ctx = surface.clear();
+  const cw = Math.min(surface.width / cols, 64);
+  const ch = Math.min(surface.height / rows, Math.max(cw, 18), 34);
+  const image = document.createElement("canvas");
+  image.width = cols;
+  image.height = rows;
+  const pen = image.getContext("2d");
+  const pixels = pen.createImageData(cols, rows);
+  const words = new Int32Array(pixels.data.buffer);
+  for (let i = 0; i < words.length; i++) words[i] = palette.pixel(data[i], palette[ramp], largest, diverging);
+  pen.putImageData(pixels, 0, 0);
+  ctx.imageSmoothingEnabled = false;
+  ctx.drawImage(image, 0.5, 0.5, cw * cols - 1, ch * rows - 1);
+  ctx.strokeStyle = palette.line;
+  ctx.lineWidth = 1;
+  ctx.strokeRect(0.5, 0.5, cw * cols - 1, ch * rows - 1);
+  if (cw >= 27 && ch >= 12) {
+    const font = { size: Math.min(palette.size * 0.85, ch * 0.66, cw * 0.36), font: palette.font, align: "center" };
+    for (let i = 0; i < words.length; i++) {
+      write(ctx, tiny(data[i], whole), ((i % cols) + 0.5) * cw, (Math.floor(i / cols) + 0.5) * ch, { ...font, colour: palette.inkOn(words[i]) });
+    }
+  }
+  if (selected >= 0 && rows > 1) {
+    ctx.strokeStyle = palette.text;
+    ctx.lineWidth = 1.25;
+    ctx.strokeRect(0.75, selected * ch + 0.5, cw * cols - 1.5, ch - 0.5);
+  }
+  return (x, y) => {
+    const col = Math.floor(x / cw), row = Math.floor(y / ch);
+    return col >= 0 && col < cols && row >= 0 && row < rows ? { row, col } : null;
+  };
+}
+
+// --- one row of the tile, with its numbers ---
+
+/** Lines of cells, one line a quantity: [{label, quantity, data (one value a column), ramp, largest, diverging}]. */
+export function paintStrip(surface, palette, { lines, labels, selected }) {
+  const ctx = surface.clear();
+  const count = lines[0]?.data.length ?? 0;
+  if (!count) return () => null;
+  const size = palette.size * 0.85;
+  const left = size * 2.1;
+  const room = surface.width - left - 1;
+  const head = labels ? size * 1.45 : 0;
+  const lineHeight = size * 1.75;
+  const perLine = Math.max(1, Math.floor(room / (size * 2.75)));
+  const wraps = Math.ceil(count / perLine);
+  const block = head + lines.length * lineHeight + 6;
+  const roomy = wraps * block <= surface.height + 6;
+  const columns = roomy ? Math.ceil(count / wraps) : count;
+  const cw = Math.min(room / columns, 60);
+  for (let wrap = 0; wrap < (roomy ? wraps : 1); wrap++) {
+    const top = wrap * block;
+    lines.forEach((line, l) => {
+      const y = top + head + l * lineHeight;
+      write(ctx, line.label, 0, y + lineHeight / 2, { colour: palette.quantity[line.quantity].ink, size: size * 1.08, weight: 600, font: palette.font, room: left - 4 });
+      for (let c = wrap * columns; c < Math.min(count, (wrap + 1) * columns); c++) {
+        const x = left + (c - wrap * columns) * cw;
+        const pixel = palette.pixel(line.data[c], palette[line.ramp], line.largest, line.diverging);
+        ctx.fillStyle = palette.css(pixel);
+        ctx.fillRect(x, y, cw - (cw > 5 ? 1 : 0), lineHeight - 1);
+        if (cw >= size * 2.2) write(ctx, tiny(line.data[c]), x + cw / 2 - 0.5, y + lineHeight / 2, { colour: palette.inkOn(pixel), size: Math.min(size, cw * 0.36), align: "center", font: palette.font });
+      }
+    });
+    if (labels && cw >= size * 2) {
+      for (let c = wrap * columns; c < Math.min(count, (wrap + 1) * columns); c++) {
+        write(ctx, labels[c] ?? "", left + (c - wrap * columns + 0.5) * cw, top + head / 2, { colour: c === selected ? palette.text : palette.muted, weight: c === selected ? 600 : 400, size: size * 0.88, align: "center", font: palette.font, room: cw - 3 });
+      }
+    }
+    const at = selected - wrap * columns;
+    if (at >= 0 && at < columns && selected < count) {
+      ctx.strokeStyle = palette.text;
+      ctx.lineWidth = 1.5;
+      ctx.strokeRect(left + at * cw - 0.5, top + head - 0.5, cw, lines.length * lineHeight);
+    }
+  }
+  return (x, y) => {
+    const wrap = roomy ? Math.floor(y / block) : 0;
+    const col = wrap * columns + Math.floor((x - left) / cw);
+    const line = Math.floor((y - wrap * block - head) / lineHeight);
+    return x >= left && col < Math.min(count, (wrap + 1) * columns) && line < lines.length ? { col, line: Math.max(0, line) } : null;
+  };
+}
+
+// --- m, alpha and l, row by row ---
+
+/**
+ * state: {rows, labels, max: {before, after}, alpha, sum: {before, now}, span: [low, high] of m, largestSum}; a part that the kernel lacks
+ * is null. The sum's bar is what alpha kept of the old sum plus what this tile added.
+ */
+export function paintRows(surface, palette, state, selected) {
+  const ctx = surface.clear();
+  const { rows, labels, max, alpha, sum } = state;
+  const size = palette.size * 0.88;
+  const head = size * 1.9;
+  const rowHeight = Math.max(2, Math.min((surface.height - head) / rows, size * 2.4));
+  const numbers = rowHeight >= size * 1.12;
+  const left = labels ? Math.ceil(widest(ctx, labels, size * 0.95, palette.font, surface.width * 0.2)) + 10 : size * 1.9;
+  const shares = [max && 1.12, alpha && 0.82, sum && 1.12];
+  const total = shares.reduce((a, b) => a + (b || 0), 0) || 1;
+  const gap = size * 1.1;
+  const wide = surface.width - left - 1;
+  const columns = [];
+  let x = left;
+  shares.forEach((share, i) => {
+    columns[i] = share ? { x, width: (wide * share) / total - gap } : null;
+    if (share) x += (wide * share) / total;
+  });
+  const heads = [["max", "max m"], ["alpha", "rescale α"], ["sum", "sum ℓ"]];
+  columns.forEach((column, i) => {
+    if (column) write(ctx, heads[i][1], column.x, size * 0.75, { colour: palette.quantity[heads[i][0]].ink, size, weight: 600, font: palette.font, room: column.width + gap - 4 });
+  });
+  const figure = size * 3.3;                               // the room a number takes, right-aligned
+  const digits = { size, font: palette.font, align: "right", colour: palette.text };
+  for (let r = 0; r < rows; r++) {
+    const y = head + r * rowHeight, middle = y + rowHeight / 2;
+    if (r === selected && rows > 1) {
+      ctx.fillStyle = palette.raised;
+      ctx.fillRect(0, y, surface.width, rowHeight);
+    }
+    if (numbers) write(ctx, labels?.[r] ?? String(r), left - 10, middle, { ...digits, size: size * 0.95, colour: r === selected ? palette.text : palette.muted, weight: r === selected ? 600 : 400, room: left - 10 });
+    const [m, a, l] = columns.map((column) => column && { x: column.x, width: Math.max(12, column.width - (numbers ? figure : 0)), end: column.x + column.width });
+    if (m) move(ctx, palette, m, middle, rowHeight, max.before?.[r], max.after?.[r], state.span);
+    if (a) portion(ctx, palette, a, middle, rowHeight, alpha[r]);
+    if (l) pile(ctx, palette, l, middle, rowHeight, sum.before?.[r], sum.now?.[r], alpha?.[r], state.largestSum);
+    if (!numbers) continue;
+    const put = (column, value) => column && value !== undefined && write(ctx, short(value), column.end, middle, { ...digits, weight: r === selected ? 600 : 400 });
+    put(m, max?.after?.[r] ?? max?.before?.[r]);
+    put(a, alpha?.[r]);
+    put(l, sum?.now?.[r] ?? sum?.before?.[r]);
+  }
+  return (x, y) => {
+    const row = Math.floor((y - head) / rowHeight);
+    return row >= 0 && row < rows && x >= 0 ? { row } : null;
+  };
+}
+
+/** The running maximum: a ring where it was, a dot where it is. */
+function move(ctx, palette, { x, width }, y, rowHeight, before, after, [low, high]) {
+  const radius = Math.max(1.2, Math.min(4, rowHeight * 0.3));
+  const at = (v) => (v === -Infinity ? x + radius : x + 2 * radius + ((width - 4 * radius) * (v - low)) / (high - low || 1));
+  const now = after ?? before;
+  const { ink, fill } = palette.quantity.max;
+  ctx.lineWidth = 1;
+  ctx.strokeStyle = palette.line;
+  line(ctx, x, y, x + width, y);
+  if (now === undefined || now !== now) return;
+  if (after !== undefined && before !== undefined && before !== after) {
+    ctx.strokeStyle = fill;
+    ctx.lineWidth = Math.max(1, radius * 0.7);
+    line(ctx, at(before), y, at(after), y);
+    dot(ctx, at(before), y, radius, palette.ground, ink);
+  }
+  dot(ctx, at(now), y, radius, now === -Infinity ? palette.ground : ink, ink);
+}
+
+/** alpha: how much of the bar is kept. */
+function portion(ctx, palette, { x, width }, y, rowHeight, value) {
+  const thick = Math.max(1.5, Math.min(rowHeight * 0.5, 10));
+  ctx.fillStyle = palette.line;
+  ctx.fillRect(x, y - thick / 2, width, thick);
+  if (value === undefined || value !== value) return;
+  ctx.globalAlpha = value < 1 ? 1 : 0.4;
+  ctx.fillStyle = palette.quantity.alpha.fill;
+  ctx.fillRect(x, y - thick / 2, Math.max(value > 0 ? 1 : 0, width * Math.min(1, value)), thick);
+  ctx.globalAlpha = 1;
+}
+
+/** The sum: what alpha left of the old one, what this tile added, and in outline what was rescaled away. */
+function pile(ctx, palette, { x, width }, y, rowHeight, before, now, alpha, largest) {
+  const thick = Math.max(1.5, Math.min(rowHeight * 0.5, 10));
+  const long = (v) => (Number.isFinite(v) ? (width * Math.max(0, v)) / largest : 0);
+  const kept = alpha === undefined || before === undefined ? undefined : before === 0 ? 0 : before * alpha;
+  ctx.lineWidth = 1;
+  ctx.strokeStyle = palette.line;
+  line(ctx, x, y + thick / 2, x + width, y + thick / 2);
+  const solid = kept ?? (now === undefined ? before : undefined);
+  if (now !== undefined) {
+    ctx.fillStyle = palette.quantity[kept === undefined ? "sum" : "p"].fill;
+    ctx.fillRect(x, y - thick / 2, long(now), thick);
+  }
+  if (solid !== undefined) {
+    ctx.fillStyle = palette.quantity.sum.fill;
+    ctx.fillRect(x, y - thick / 2, Math.min(long(solid), now === undefined ? Infinity : long(now)), thick);
+  }
+  if (before !== undefined && kept !== undefined && long(before) > long(kept) + 0.5) {
+    ctx.strokeStyle = palette.quantity.sum.ink;
+    ctx.setLineDash([2, 2]);
+    ctx.strokeRect(x + 0.5, y - thick / 2 + 0.5, long(before) - 1, thick - 1);
+    ctx.setLineDash([]);
+  }
+}
+
+function line(ctx, x0, y0, x1, y1) {
+  ctx.beginPath();
+  ctx.moveTo(x0, y0);
+  ctx.lineTo(x1, y1);
+  ctx.stroke();
+}
+
+function dot(ctx, x, y, radius, fill, stroke) {
+  ctx.beginPath();
+  ctx.arc(x, y, radius, 0, 2 * Math.PI);
+  ctx.fillStyle = fill;
+  ctx.fill();
+  ctx.strokeStyle = stroke;
+  ctx.lineWidth = 1.25;
+  ctx.stroke();
+}
+
+// --- the timeline ---
+
+export const TIMELINE_INSET = 9;                           // half the width of the range input's thumb
+
+/** score: {length, programs: [start], visits: [start], rescales: [{at, share}], nan: at | null}. Answers xOf(step). */
+export function paintTimeline(surface, palette, score, at, stamp) {
+  const ctx = surface.clear();
+  const inner = surface.width - 2 * TIMELINE_INSET;
+  const xOf = (step) => TIMELINE_INSET + (inner * step) / Math.max(1, score.length - 1);
+  const top = 2, bottom = surface.height - 2, middle = Math.round((top + bottom) * 0.5);
+  surface.layer("score", stamp, (pen) => {
+    pen.fillStyle = palette.raised;
+    pen.fillRect(TIMELINE_INSET, middle - 3, inner, 6);
+    pen.lineWidth = 1;
+    const everyVisit = Math.ceil((score.visits.length * 3) / inner);
+    pen.strokeStyle = palette.faint;
+    score.visits.forEach((step, v) => v % everyVisit === 0 && line(pen, Math.round(xOf(step)) + 0.5, middle - 6, Math.round(xOf(step)) + 0.5, middle + 6));
+    pen.strokeStyle = palette.muted;
+    pen.lineWidth = 1.5;
+    if (score.programs.length > 1) for (const step of score.programs) line(pen, Math.round(xOf(step)) + 0.5, top, Math.round(xOf(step)) + 0.5, bottom);
+    pen.fillStyle = palette.quantity.alpha.fill;
+    for (const { at: step, share } of score.rescales) {
+      const tall = 4 + share * (bottom - middle - 8);
+      pen.fillRect(xOf(step) - 1.25, bottom - tall, 2.5, tall);
+    }
+    if (score.nan !== null) {
+      pen.fillStyle = palette.css(palette.nan);
+      pen.fillRect(xOf(score.nan) - 1.5, top, 3, bottom - top);
+    }
+  });
+  ctx.fillStyle = palette.text;
+  ctx.globalAlpha = 0.28;
+  ctx.fillRect(TIMELINE_INSET, middle - 3, xOf(at) - TIMELINE_INSET, 6);
+  ctx.globalAlpha = 1;
+  ctx.beginPath();
+  ctx.arc(xOf(at), middle, 7.5, 0, 2 * Math.PI);
+  ctx.fillStyle = palette.text;
+  ctx.fill();
+  ctx.lineWidth = 2;
+  ctx.strokeStyle = palette.ground;
+  ctx.stroke();
+  return xOf;
+}

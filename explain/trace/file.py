@@ -1,0 +1,423 @@
+"""The trace file, format 1: docs/trace-format.md is its specification."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+import tempfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explain.trace.model import (
+    FORMAT,
+    KINDS,
+    Affine,
+    BlockPointer,
+    Buffer,
+    Columns,
+    Counters,
+    Flops,
+    Group,
+    Launch,
+    Other,
+    Pointers,
+    Program,
+    Scalar,
+    Source,
+    Tile,
+    Trace,
+    Value,
+    stored_dtype,
+)
+
+MAGIC = b"TILESCOP"
+ENVELOPE = struct.Struct("<8sIIQ32s")
+ALIGN = 8
+LEVEL = 4
+MAX_INFLATED = 1 << 31  # a stream that inflates beyond this is no trace this project wrote
+INT32_END = 1 << 31
+
+
+class TraceFileError(ValueError):
+    """The file is not a trace that can be read; the message says why."""
+
+
+def write(trace: Trace, path: str | Path) -> int:
+    """Writes the file atomically: whoever looks sees the old file or the whole new one. Returns its bytes."""
+    path = Path(path)
+    data = to_bytes(trace)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(file.fileno(), 0o644)  # mkstemp's 0600 would hide a shared recording
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    return len(data)
+
+
+def read(source: str | Path | bytes) -> Trace:
+    """Reads a trace from a path or from the file's bytes. Raises TraceFileError, or OSError from the file system."""
+    data = source if isinstance(source, bytes) else Path(source).read_bytes()
+    return _parse(_inflate(data))
+
+
+def to_bytes(trace: Trace) -> bytes:
+    """The file's bytes: equal for equal traces."""
+    blob = _Blob()
+    header = json.dumps(_header(trace, blob), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = header.encode()
+    text += b" " * (-(4 + len(text)) % ALIGN)
+    payload = zlib.compress(b"".join([struct.pack("<I", len(text)), text, *blob.parts]), LEVEL)
+    return ENVELOPE.pack(MAGIC, FORMAT, 0, len(payload), hashlib.sha256(payload).digest()) + payload
+
+
+class _Blob:
+    """Arrays one after another, each at a multiple of eight bytes."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.size = 0
+
+    def add(self, array: NDArray[Any]) -> int:
+        data = np.ascontiguousarray(array).tobytes()
+        offset, padding = self.size, -len(data) % ALIGN
+        self.parts += [data, b"\0" * padding]
+        self.size += len(data) + padding
+        return offset
+
+
+def _header(trace: Trace, blob: _Blob) -> dict[str, Any]:
+    numbers: dict[int, int] = {id(value): index for index, value in enumerate(trace.values)}
+    return {
+        "format": FORMAT,
+        "created": trace.created,
+        "producer": dict(trace.producer),
+        "experiment": trace.experiment,
+        "sources": [
+            {"function": s.function, "file": s.file, "first_line": s.first_line, "text": s.text,
+             "spans": {str(first): last for first, last in s.spans.items()}}
+            for s in trace.sources
+        ],
+        "names": [list(name) for name in trace.names],
+        "values": [_value(value, blob, numbers) for value in trace.values],
+        "launches": [_launch(launch, numbers) for launch in trace.launches],
+        "steps": {
+            field.name: _column(getattr(trace.columns, field.name), blob) for field in fields(Columns)
+        },
+    }  # fmt: skip
+
+
+def _column(array: NDArray[Any], blob: _Blob) -> dict[str, Any]:
+    if array.dtype == np.uint8:
+        return {"d": "u8", "o": blob.add(array), "n": len(array)}
+    wide = len(array) and (array.max() >= INT32_END or array.min() < -INT32_END)
+    dtype = "i64" if wide else "i32"  # browsers read 32-bit numbers as plain ones
+    return {"d": dtype, "o": blob.add(array.astype(stored_dtype(dtype))), "n": len(array)}
+
+
+def _value(value: Value, blob: _Blob, numbers: Mapping[int, int]) -> dict[str, Any]:
+    match value:
+        case Tile():
+            return {"k": "t", "d": value.dtype, "s": list(value.shape), "o": blob.add(value.bits)}
+        case Affine():
+            return {"k": "a", "d": value.dtype, "s": list(value.shape), "b": value.base, "st": list(value.strides)}
+        case Pointers():
+            return {"k": "p", "b": value.buffer, "v": numbers[id(value.elements)]}
+        case BlockPointer():
+            offsets = None if value.offsets is None else list(value.offsets)
+            return {"k": "b", "b": value.buffer, "offsets": offsets, "block": list(value.block),
+                    "shape": list(value.shape), "strides": list(value.strides)}  # fmt: skip
+        case Scalar():
+            return {"k": "s", "v": value.text, "d": value.kind}
+        case Other():
+            return {"k": "x", "v": value.text}
+        case Group():
+            return {"k": "l", "v": [numbers[id(item)] for item in value.items]}
+
+
+def _launch(launch: Launch, numbers: Mapping[int, int]) -> dict[str, Any]:
+    names = [buffer.name for buffer in launch.buffers]
+    return {
+        "source": launch.source,
+        "grid": list(launch.grid),
+        "programs": launch.programs,
+        "arguments": [[name, numbers[id(value)]] for name, value in launch.arguments],
+        "buffers": [
+            {"name": b.name, "dtype": b.dtype, "item_bytes": b.item_bytes, "shape": list(b.shape),
+             "strides": list(b.strides), "storage_offset": b.storage_offset}
+            for b in launch.buffers
+        ],
+        "recorded": [{"id": list(p.id), "first_step": p.first_step, "steps": p.steps} for p in launch.recorded],
+        "totals": {
+            "read_bytes": [launch.read_bytes[name] for name in names],
+            "written_bytes": [launch.written_bytes[name] for name in names],
+            "flops": {"matmul": launch.flops.matmul, "exp": launch.flops.exp, "other": launch.flops.other},
+        },
+    }  # fmt: skip
+
+
+# Reading
+
+
+def _inflate(data: bytes) -> bytes:
+    if data[: len(MAGIC)] != MAGIC[: len(data)] or not data:
+        raise TraceFileError("not a trace file: it does not begin with TILESCOP")
+    if len(data) < ENVELOPE.size:
+        raise TraceFileError(f"the trace file is cut short: {len(data)} bytes, its envelope alone has {ENVELOPE.size}")
+    _, version, zero, length, digest = ENVELOPE.unpack_from(data)
+    if version > FORMAT:
+        raise TraceFileError(f"the trace has format {version}; this program reads format {FORMAT}: update it")
+    if version != FORMAT or zero:
+        raise TraceFileError("the trace file was altered: its envelope is not one that was ever written")
+    payload = data[ENVELOPE.size :]
+    if len(payload) != length:
+        how = "cut short" if len(payload) < length else "longer than it was written"
+        raise TraceFileError(f"the trace file is {how}: its payload has {len(payload)} bytes, not {length}")
+    if hashlib.sha256(payload).digest() != digest:
+        raise TraceFileError("the trace file was altered: its SHA-256 differs from the one it carries")
+    stream = zlib.decompressobj()
+    try:
+        inflated = stream.decompress(payload, MAX_INFLATED)
+    except zlib.error as error:
+        raise TraceFileError(f"the trace file's payload is no zlib stream: {error}") from error
+    if not stream.eof or stream.unused_data:
+        raise TraceFileError("the trace file's payload is not one whole zlib stream")
+    return inflated
+
+
+def _parse(inflated: bytes) -> Trace:
+    if len(inflated) < 4:
+        raise TraceFileError("the trace has no header")
+    (size,) = struct.unpack_from("<I", inflated)
+    if 4 + size > len(inflated) or (4 + size) % ALIGN:
+        raise TraceFileError(f"the trace's header of {size} bytes does not fit its {len(inflated)} bytes")
+    try:
+        header = json.loads(inflated[4 : 4 + size])
+    except ValueError as error:
+        raise TraceFileError(f"the trace's header is no JSON: {error}") from error
+    try:
+        return _Reader(header, memoryview(inflated)[4 + size :]).trace()
+    except TraceFileError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        raise TraceFileError(f"the trace's header breaks the format: {type(error).__name__} {error}") from error
+
+
+def _require(condition: object, what: str) -> None:
+    if not condition:
+        raise TraceFileError(f"the trace's header is inconsistent: {what}")
+
+
+class _Reader:
+    """Builds the Trace of a header, checking each number it takes from it."""
+
+    def __init__(self, header: Any, blob: memoryview) -> None:
+        _require(isinstance(header, dict) and header.get("format") == FORMAT, "format")
+        self.header: dict[str, Any] = header
+        self.blob = blob
+
+    def trace(self) -> Trace:
+        header = self.header
+        sources = tuple(self.source(one) for one in header["sources"])
+        names = tuple((_index(s, len(sources), "name's source"), _text(n, "name")) for s, n in header["names"])
+        values = self.values(header["values"])
+        columns = self.columns(header["steps"])
+        launches = tuple(self.launch(one, sources, values) for one in header["launches"])
+        self.check_columns(columns, sources, names, values, launches)
+        experiment = header["experiment"]
+        _require(experiment is None or isinstance(experiment, dict), "experiment")
+        producer = {_text(k, "producer"): _text(v, "producer") for k, v in header["producer"].items()}
+        return Trace(
+            _text(header["created"], "created"), producer, experiment, sources, names, values, launches, columns
+        )
+
+    def source(self, one: dict[str, Any]) -> Source:
+        spans = {int(first): _integer(last, "span") for first, last in one["spans"].items()}
+        return Source(
+            _text(one["function"], "function"), _text(one["file"], "file"),
+            _integer(one["first_line"], "first_line"), _text(one["text"], "text"), spans,
+        )  # fmt: skip
+
+    def array(self, dtype: str, offset: object, count: int) -> NDArray[Any]:
+        kind = stored_dtype(dtype)
+        start = _integer(offset, "offset")
+        _require(start % ALIGN == 0 and start + count * kind.itemsize <= len(self.blob), f"array at {start}")
+        return np.frombuffer(self.blob, kind, count, start)
+
+    def columns(self, described: dict[str, Any]) -> Columns:
+        arrays = {}
+        for field in fields(Columns):
+            one = described[field.name]
+            _require(one["d"] in {"u8", "i32", "i64"}, f"dtype of column {field.name}")
+            arrays[field.name] = self.array(one["d"], one["o"], _integer(one["n"], "column length"))
+        return Columns(**arrays)
+
+    def values(self, described: Sequence[dict[str, Any]]) -> tuple[Value, ...]:
+        values: list[Value] = []
+        for one in described:  # a value refers to earlier ones only
+            values.append(self.value(one, values))
+        return tuple(values)
+
+    def value(self, one: dict[str, Any], earlier: Sequence[Value]) -> Value:
+        kind = one["k"]
+        if kind == "t":
+            shape = _sizes(one["s"], "shape")
+            elements = self.array(one["d"], one["o"], int(np.prod(shape, dtype=object)) if shape else 1)
+            return Tile(_text(one["d"], "dtype"), shape, elements.reshape(shape))
+        if kind == "a":
+            shape, strides = _sizes(one["s"], "shape"), _integers(one["st"], "strides")
+            _require(len(shape) == len(strides) and stored_dtype(one["d"]).kind in "iu", "affine tile")
+            return Affine(one["d"], shape, _signed(one["b"], "base"), strides)
+        if kind == "p":
+            elements = earlier[_index(one["v"], len(earlier), "pointer's elements")]
+            if not isinstance(elements, Tile | Affine):
+                raise TraceFileError("the trace's header is inconsistent: pointer's elements")
+            return Pointers(_integer(one["b"], "buffer"), elements)
+        if kind == "b":
+            offsets = None if one["offsets"] is None else _integers(one["offsets"], "offsets")
+            return BlockPointer(
+                _integer(one["b"], "buffer"), offsets, _sizes(one["block"], "block"),
+                _integers(one["shape"], "shape"), _integers(one["strides"], "strides"),
+            )  # fmt: skip
+        if kind == "s":
+            return Scalar(_text(one["v"], "scalar"), _text(one["d"], "scalar's kind"))
+        if kind == "x":
+            return Other(_text(one["v"], "value"))
+        _require(kind == "l", f"value of kind {kind!r}")
+        return Group(tuple(earlier[_index(item, len(earlier), "tuple's item")] for item in one["v"]))
+
+    def launch(self, one: dict[str, Any], sources: Sequence[Source], values: Sequence[Value]) -> Launch:
+        source = _index(one["source"], len(sources), "launch's source")
+        buffers = tuple(
+            Buffer(
+                _text(b["name"], "buffer's name"), _text(b["dtype"], "buffer's dtype"),
+                _integer(b["item_bytes"], "item_bytes"), _sizes(b["shape"], "shape"),
+                _integers(b["strides"], "strides"), _integer(b["storage_offset"], "storage_offset"),
+            )
+            for b in one["buffers"]
+        )  # fmt: skip
+        names = [buffer.name for buffer in buffers]
+        _require(len(set(names)) == len(names), "two buffers of one name")
+        totals = one["totals"]
+        read, written = _sizes(totals["read_bytes"], "totals"), _sizes(totals["written_bytes"], "totals")
+        _require(len(read) == len(written) == len(buffers), "totals of a launch")
+        return Launch(
+            source,
+            sources[source].function,
+            _triple(one["grid"], "grid"),
+            _integer(one["programs"], "programs"),
+            tuple((_text(n, "argument"), values[_index(v, len(values), "argument")]) for n, v in one["arguments"]),
+            buffers,
+            tuple(
+                Program(_triple(p["id"], "id"), _integer(p["first_step"], "first_step"), _integer(p["steps"], "steps"))
+                for p in one["recorded"]
+            ),
+            Counters(
+                dict(zip(names, read, strict=True)),
+                dict(zip(names, written, strict=True)),
+                Flops(*(_integer(totals["flops"][key], "flops") for key in ("matmul", "exp", "other"))),
+            ),
+        )
+
+    def check_columns(
+        self,
+        c: Columns,
+        sources: Sequence[Source],
+        names: Sequence[tuple[int, str]],
+        values: Sequence[Value],
+        launches: Sequence[Launch],
+    ) -> None:
+        steps = len(c.line)
+        for name, at in (("change", c.change_at), ("access", c.access_at)):
+            columns = {f.name: getattr(c, f.name) for f in fields(Columns) if f.name.startswith(name + "_")}
+            rows = {len(array) for key, array in columns.items() if not key.endswith("_at")}
+            _require(len(at) == steps + 1 and len(rows) == 1, f"length of the {name} columns")
+            _require(at[0] == 0 and at[-1] == rows.pop() and (np.diff(at) >= 0).all(), f"{name}_at")
+        for column in (c.source, c.depth, c.flops_matmul, c.flops_exp, c.flops_other):
+            _require(len(column) == steps, "length of the step columns")
+        spans = [program for launch in launches for program in launch.recorded]
+        at_step = 0
+        for program in spans:
+            _require(program.first_step == at_step and program.steps >= 1, "steps of the recorded programs")
+            at_step += program.steps
+        _require(at_step == steps, "steps of the recorded programs")
+        _within(c.source, 0, len(sources), "step's source")
+        _within(c.depth, 0, steps + 1, "step's depth")
+        _within(c.change_name, 0, len(names), "changed name")
+        _within(c.change_value, 0, len(values), "changed value")
+        _within(c.access_kind, 0, len(KINDS), "access kind")
+        _within(c.access_value, 0, len(values), "access's elements")
+        _within(c.access_mask, -1, len(values), "access's mask")
+        self.check_accesses(c, values, launches)
+
+    def check_accesses(self, c: Columns, values: Sequence[Value], launches: Sequence[Launch]) -> None:
+        def all_tiles(column: NDArray[Any], kinds: Callable[[Value], bool], what: str) -> None:
+            _require(all(kinds(values[k]) for k in np.unique(column) if k >= 0), what)
+
+        all_tiles(c.access_value, lambda value: isinstance(value, Tile | Affine), "access's elements")
+        all_tiles(c.access_mask, lambda value: isinstance(value, Tile) and value.dtype == "i1", "access's mask")
+        for launch in launches:
+            for program in launch.recorded:
+                last = program.first_step + program.steps
+                rows = slice(c.access_at[program.first_step], c.access_at[last])
+                _within(c.access_buffer[rows], 0, len(launch.buffers), "access's buffer")
+
+
+def _within(column: NDArray[Any], low: int, end: int, what: str) -> None:
+    _require(not len(column) or (column.min() >= low and column.max() < end), what)
+
+
+def _text(value: object, what: str) -> str:
+    _require(isinstance(value, str), what)
+    return str(value)
+
+
+def _signed(value: object, what: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TraceFileError(f"the trace's header is inconsistent: {what}")
+    return value
+
+
+def _integer(value: object, what: str) -> int:
+    number = _signed(value, what)
+    _require(number >= 0, what)
+    return number
+
+
+def _index(value: object, end: int, what: str) -> int:
+    number = _integer(value, what)
+    _require(number < end, what)
+    return number
+
+
+def _integers(values: object, what: str) -> tuple[int, ...]:
+    if not isinstance(values, list):
+        raise TraceFileError(f"the trace's header is inconsistent: {what}")
+    return tuple(_signed(value, what) for value in values)
+
+
+def _sizes(values: object, what: str) -> tuple[int, ...]:
+    numbers = _integers(values, what)
+    _require(all(number >= 0 for number in numbers), what)
+    return numbers
+
+
+def _triple(values: object, what: str) -> tuple[int, int, int]:
+    numbers = _sizes(values, what)
+    _require(len(numbers) == 3, what)
+    return numbers[0], numbers[1], numbers[2]

@@ -1,0 +1,268 @@
+"""Rewrites a Triton function so that it reports each line it has executed.
+
+The interpreter rewrites a kernel's syntax tree before running it; this adds one call after each statement. A plain
+Python tracer would pay for every call made underneath, a hundred times as many.
+
+Only the names a statement binds are handed over, so what a step costs does not grow with the number of variables. No
+copies are made: the interpreter creates a new array for each result. (Its exceptions, looked through for 3.5 to 3.7:
+`create_ashr` rebinds a handle's array to one of equal bits, `create_advance` and a reversed scan write to arrays that
+no variable has yet.)
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+from weakref import WeakKeyDictionary
+
+from triton.runtime import interpreter
+
+from explain.trace.model import Source
+
+PROJECT = Path(__file__).resolve().parents[2]
+HOOKS = ("interpreter_semantic", "_tilescope_enter", "_tilescope_step", "_tilescope_mark", "_tilescope_leave")
+SITES = "_tilescope_sites"
+UNBOUND = "_tilescope_unbound"
+
+
+class Site(NamedTuple):
+    """A place that reports: the function, the line, and the names whose values the report carries."""
+
+    source: Source
+    line: int
+    names: tuple[str, ...]
+    entry: bool
+
+
+class Unbound:
+    """Stands for a walrus's name in a report when its branch of the expression was not evaluated."""
+
+
+class Tape(Protocol):
+    """Who is told. `mark` is `step` for a place inside an expression, and gives the expression's value back."""
+
+    def enter(self, site: Site, *values: object) -> None: ...
+    def step(self, site: Site, *values: object) -> None: ...
+    def mark(self, site: Site, value: object, *values: object) -> object: ...
+    def leave(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Instrumented:
+    """A rewritten function, not yet bound to a tape."""
+
+    source: Source
+    sites: tuple[Site, ...]
+    make: Callable[..., Callable[..., Any]]
+
+    def bind(self, tape: Tape) -> Callable[..., Any]:
+        """The function, reporting to `tape`."""
+        hooks = (interpreter.interpreter_semantic, tape.enter, tape.step, tape.mark, tape.leave)
+        return self.make(*hooks, self.sites, Unbound)
+
+
+_instrumented: WeakKeyDictionary[Callable[..., Any], Instrumented | None] = WeakKeyDictionary()
+
+
+def instrument(fn: Callable[..., Any]) -> Instrumented | None:
+    """The rewritten form of a Python function written for Triton; None when its source cannot be had.
+
+    Kept for as long as `fn` lives, apart from the interpreter's own cache of rewritten functions.
+    """
+    if fn not in _instrumented:
+        _instrumented[fn] = _rewrite(fn)
+    return _instrumented[fn]
+
+
+def _rewrite(fn: Callable[..., Any]) -> Instrumented | None:
+    try:
+        lines, start = inspect.getsourcelines(fn)
+    except (OSError, TypeError):
+        return None
+    skipped = next((k for k, line in enumerate(lines) if line.lstrip().startswith("def ")), None)
+    if skipped is None:
+        return None
+    first_line = start + skipped
+    text = textwrap.dedent("".join(lines[skipped:]))
+    file = inspect.getfile(fn)
+    tree = ast.parse(text)
+    ast.increment_lineno(tree, first_line - 1)
+    function = tree.body[0]
+    assert isinstance(function, ast.FunctionDef)
+    spans = _Spans(first_line, text.splitlines())
+    source = Source(fn.__name__, _shown(file), first_line, text, spans.of(function))
+    rewriter = _Rewriter(source)
+    code = compile(rewriter.maker(function), file, "exec")
+    namespace: dict[str, Any] = {}
+    # Bound through a maker's parameters, the hooks need no place among the globals of the kernel's module.
+    exec(code, fn.__globals__, namespace)
+    return Instrumented(source, tuple(rewriter.sites), namespace["_tilescope_make"])
+
+
+def _shown(file: str) -> str:
+    path = Path(file).resolve()
+    return path.relative_to(PROJECT).as_posix() if path.is_relative_to(PROJECT) else path.name
+
+
+class _Rewriter(interpreter.ASTTransformer):  # type: ignore[misc]  # its visit_Assign is what the interpreter does
+    """Adds the reports to one function. Base class: Triton's own transformation, which is kept as it is."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.sites: list[Site] = []
+
+    def maker(self, function: ast.FunctionDef) -> ast.Module:
+        function.decorator_list = []
+        arguments = function.args
+        every = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
+        names = [argument.arg for argument in every if argument is not None]
+        enter = self.report("_tilescope_enter", function, names, entry=True)
+        leave = ast.Expr(_call("_tilescope_leave"))
+        body = ast.Try(body=self.block(function.body), handlers=[], orelse=[], finalbody=[leave])
+        function.body = [ast.Expr(enter), body]
+        parameters = [ast.arg(name) for name in (*HOOKS, SITES, UNBOUND)]
+        make = ast.FunctionDef(
+            name="_tilescope_make",
+            args=ast.arguments(posonlyargs=[], args=parameters, kwonlyargs=[], kw_defaults=[], defaults=[]),
+            body=[function, ast.Return(_name(function.name))],
+            decorator_list=[],
+            **({"type_params": []} if "type_params" in ast.FunctionDef._fields else {}),
+        )
+        ast.copy_location(make, function)
+        return ast.fix_missing_locations(ast.Module(body=[make], type_ignores=[]))
+
+    def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+        return [out for statement in statements for out in self.statement(statement)]
+
+    def statement(self, node: ast.stmt) -> Iterator[ast.stmt]:
+        match node:
+            case ast.Expr(value=ast.Constant()):  # a docstring: nothing is executed
+                yield node
+            case ast.FunctionDef() | ast.ClassDef():  # Triton has none; left as they are
+                yield node
+            case ast.For():
+                node.body = [self.step(node, _bound(node.target), _walrus(node.iter)), *self.block(node.body)]
+                node.orelse = self.block(node.orelse)
+                yield node
+            case ast.While() | ast.If():
+                # The test is reported when it was evaluated, whichever way it went: what it loads happens there.
+                node.test = self.marked(node.test, node)
+                node.body = self.block(node.body)
+                node.orelse = self.block(node.orelse)
+                yield node
+            case ast.With():
+                names = [n for item in node.items if item.optional_vars for n in _bound(item.optional_vars)]
+                node.body = [self.step(node, names), *self.block(node.body)]
+                yield node
+            case ast.Return(value=ast.expr() as value):
+                node.value = self.marked(value, node)
+                yield node
+            case ast.Return() | ast.Break() | ast.Continue() | ast.Pass() | ast.Raise():
+                yield self.step(node, [])
+                yield node
+            case ast.Assign() | ast.AugAssign() | ast.AnnAssign() | ast.Expr() | ast.Assert() | ast.Delete():
+                names, walrus = _assigned(node), _walrus(node)
+                yield self.visit(node)
+                yield self.step(node, names, walrus)
+            case _:
+                yield self.nested(node)
+
+    def nested(self, node: ast.stmt) -> ast.stmt:
+        """Any other compound statement (Triton compiles none): its blocks report, its header does not."""
+        holders = [node, *getattr(node, "handlers", []), *getattr(node, "cases", [])]
+        for holder in holders:
+            for field in ("body", "orelse", "finalbody"):
+                if getattr(holder, field, None):
+                    setattr(holder, field, self.block(getattr(holder, field)))
+        return node
+
+    def step(self, node: ast.stmt, names: Sequence[str], walrus: Sequence[str] = ()) -> ast.stmt:
+        statement = ast.Expr(self.report("_tilescope_step", node, names, walrus))
+        return ast.copy_location(statement, node)
+
+    def marked(self, value: ast.expr, node: ast.stmt) -> ast.expr:
+        return self.report("_tilescope_mark", node, [], _walrus(value), value)
+
+    def report(
+        self,
+        hook: str,
+        node: ast.stmt,
+        names: Sequence[str],
+        walrus: Sequence[str] = (),
+        value: ast.expr | None = None,
+        entry: bool = False,
+    ) -> ast.expr:
+        site = ast.Subscript(_name(SITES), ast.Constant(len(self.sites)), ast.Load())
+        self.sites.append(Site(self.source, node.lineno, (*names, *walrus), entry))
+        unsure = [_call_on(_call("locals"), "get", ast.Constant(name), _name(UNBOUND)) for name in walrus]
+        first = [] if value is None else [value]
+        return ast.copy_location(_call(hook, site, *first, *(_name(name) for name in names), *unsure), node)
+
+
+def _name(name: str) -> ast.expr:
+    return ast.Name(name, ast.Load())
+
+
+def _call(function: str, *arguments: ast.expr) -> ast.expr:
+    return ast.Call(_name(function), list(arguments), [])
+
+
+def _call_on(value: ast.expr, method: str, *arguments: ast.expr) -> ast.expr:
+    return ast.Call(ast.Attribute(value, method, ast.Load()), list(arguments), [])
+
+
+def _bound(target: ast.expr) -> list[str]:
+    """Names that assigning to `target` binds; an attribute or an item binds none."""
+    match target:
+        case ast.Name(id=name):
+            return [name]
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return [name for part in parts for name in _bound(part)]
+        case ast.Starred(value=value):
+            return _bound(value)
+    return []
+
+
+def _assigned(node: ast.stmt) -> list[str]:
+    match node:
+        case ast.Assign(targets=targets):
+            return [name for target in targets for name in _bound(target)]
+        case ast.AugAssign(target=target):
+            return _bound(target)
+        case ast.AnnAssign(target=target, value=ast.expr()):
+            return _bound(target)
+    return []
+
+
+def _walrus(node: ast.AST) -> list[str]:
+    found = (part.target.id for part in ast.walk(node) if isinstance(part, ast.NamedExpr))
+    return list(dict.fromkeys(found))
+
+
+class _Spans:
+    """Which statements of a function are written over several lines."""
+
+    def __init__(self, first_line: int, lines: Sequence[str]) -> None:
+        self.first_line = first_line
+        self.lines = lines
+
+    def of(self, function: ast.FunctionDef) -> dict[int, int]:
+        inner = [node for node in ast.walk(function) if isinstance(node, ast.stmt)]
+        last = {node.lineno: self.last_line(node) for node in inner}
+        return {first: last[first] for first in sorted(last) if last[first] > first}
+
+    def last_line(self, node: ast.stmt) -> int:
+        body = getattr(node, "body", None)
+        if not body:
+            return node.end_lineno or node.lineno
+        # A header ends with its colon, which the tree does not place.
+        for number in range(node.lineno, body[0].lineno):
+            if self.lines[number - self.first_line].partition("#")[0].rstrip().endswith(":"):
+                return number
+        return node.lineno
+

@@ -1,0 +1,395 @@
+"""A recorded run as values: sources, steps, variables, accesses, counters. NumPy only, so the page server can read it.
+
+The file format is in docs/trace-format.md; `explain.trace.file` reads and writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+FORMAT = 1
+
+# dtype name -> how its elements are stored: bf16 and 8-bit floats as their bits, i1 as one byte
+STORED: Mapping[str, np.dtype[Any]] = {
+    name: np.dtype(code)
+    for name, code in {
+        "f64": "<f8", "f32": "<f4", "f16": "<f2", "bf16": "<u2",
+        "i64": "<i8", "i32": "<i4", "i16": "<i2", "i8": "i1",
+        "u64": "<u8", "u32": "<u4", "u16": "<u2", "u8": "u1", "i1": "u1",
+    }.items()
+}  # fmt: skip
+
+
+def stored_dtype(name: str) -> np.dtype[Any]:
+    """The NumPy dtype that holds elements of the trace dtype `name`; KeyError for one that does not exist."""
+    return np.dtype(np.uint8) if name.startswith("f8:") else STORED[name]
+
+
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """A tensor: `bits` has its elements in `stored_dtype(dtype)`, shape `shape` (`()` for a scalar)."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    bits: NDArray[Any]
+
+    def numpy(self) -> NDArray[Any]:
+        """The elements, shape `shape`; bf16 as the float32 of exactly the same value, i1 as bool, f8 as its bits."""
+        if self.dtype == "bf16":
+            return (self.bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        return self.bits.astype(np.bool_) if self.dtype == "i1" else self.bits
+
+
+@dataclass(frozen=True)
+class Affine:
+    """An integer tile whose element at `(i, j, …)` is `base + i·strides[0] + j·strides[1] + …`."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    base: int
+    strides: tuple[int, ...]
+
+    def numpy(self) -> NDArray[Any]:
+        """The elements, shape `shape`."""
+        out = np.full(self.shape, self.base, dtype=np.int64)
+        for axis, (length, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
+            steps = np.arange(length, dtype=np.int64) * stride
+            out += steps.reshape([-1 if k == axis else 1 for k in range(len(self.shape))])
+        return out.astype(stored_dtype(self.dtype))
+
+
+@dataclass(frozen=True)
+class Pointers:
+    """Pointers into buffer number `buffer` of the step's launch; `elements` counts in its items from its first."""
+
+    buffer: int
+    elements: Tile | Affine
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.elements.shape
+
+    def numpy(self) -> NDArray[Any]:
+        """The element indices, int64, shape `shape`."""
+        return self.elements.numpy()
+
+
+@dataclass(frozen=True)
+class BlockPointer:
+    """A block pointer, or a tensor descriptor (`offsets` None). All lengths in elements, one entry an axis."""
+
+    buffer: int
+    offsets: tuple[int, ...] | None
+    block: tuple[int, ...]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A Python scalar or constexpr, as text: `kind` is int, float, bool, str, none or dtype."""
+
+    text: str
+    kind: str
+
+    @property
+    def value(self) -> int | float | bool | str | None:
+        """The Python value (a dtype stays text)."""
+        match self.kind:
+            case "int":
+                return int(self.text)
+            case "float":
+                return float(self.text)
+            case "bool":
+                return self.text == "True"
+            case "none":
+                return None
+        return self.text
+
+
+@dataclass(frozen=True)
+class Other:
+    """Something that is no number (a function, say), as text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """A tuple of values."""
+
+    items: tuple[Value, ...]
+
+
+Value = Tile | Affine | Pointers | BlockPointer | Scalar | Other | Group
+
+
+@dataclass(frozen=True)
+class Source:
+    """One recorded function. `text` runs from its def line, number `first_line` of `file`;
+    `spans` maps the first line of a statement written over several lines to its last."""
+
+    function: str
+    file: str
+    first_line: int
+    text: str
+    spans: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Flops:
+    """Floating-point operations (docs/trace-format.md says which): in matrix products, exponentials, all others."""
+
+    matmul: int = 0
+    exp: int = 0
+    other: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.matmul + self.exp + self.other
+
+    def __add__(self, more: Flops) -> Flops:
+        return Flops(self.matmul + more.matmul, self.exp + more.exp, self.other + more.other)
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Memory a launch can reach through one pointer argument. Shape, strides and offset in items of `item_bytes`."""
+
+    name: str
+    dtype: str
+    item_bytes: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    storage_offset: int
+
+
+@dataclass(frozen=True)
+class Program:
+    """A recorded program: its place in the grid, and its steps `first_step … first_step + steps`."""
+
+    id: tuple[int, int, int]
+    first_step: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Bytes by buffer name, and FLOPs."""
+
+    read_bytes: Mapping[str, int]
+    written_bytes: Mapping[str, int]
+    flops: Flops
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch. `totals` counts every program of the grid, recorded or not."""
+
+    source: int
+    kernel: str
+    grid: tuple[int, int, int]
+    programs: int
+    arguments: tuple[tuple[str, Value], ...]
+    buffers: tuple[Buffer, ...]
+    recorded: tuple[Program, ...]
+    totals: Counters
+
+    @property
+    def read_bytes(self) -> Mapping[str, int]:
+        return self.totals.read_bytes
+
+    @property
+    def written_bytes(self) -> Mapping[str, int]:
+        return self.totals.written_bytes
+
+    @property
+    def flops(self) -> Flops:
+        return self.totals.flops
+
+    def traffic(self) -> dict[str, int]:
+        """`read_bytes`, `written_bytes` and `flops` of all programs and buffers."""
+        return {
+            "read_bytes": sum(self.read_bytes.values()),
+            "written_bytes": sum(self.written_bytes.values()),
+            "flops": self.flops.total,
+        }
+
+
+@dataclass(frozen=True)
+class Access:
+    """One load, store or atomic of a step: `elements` are indices into `buffer`, `mask` the active lanes (None: all)."""
+
+    kind: Literal["load", "store", "atomic"]
+    buffer: Buffer
+    elements: Tile | Affine
+    mask: Tile | None
+    bytes: int
+
+    def indices(self) -> NDArray[np.int64]:
+        """Element indices of the active lanes, row-major, shape (lanes,)."""
+        every = self.elements.numpy()
+        return every.reshape(-1) if self.mask is None else every[self.mask.numpy()]
+
+
+KINDS: tuple[Literal["load", "store", "atomic"], ...] = ("load", "store", "atomic")
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The steps, column by column (docs/trace-format.md, "Steps, as columns")."""
+
+    line: NDArray[Any]
+    source: NDArray[Any]
+    depth: NDArray[Any]
+    change_at: NDArray[Any]
+    change_name: NDArray[Any]
+    change_value: NDArray[Any]
+    access_at: NDArray[Any]
+    access_kind: NDArray[Any]
+    access_buffer: NDArray[Any]
+    access_value: NDArray[Any]
+    access_mask: NDArray[Any]
+    access_bytes: NDArray[Any]
+    flops_matmul: NDArray[Any]
+    flops_exp: NDArray[Any]
+    flops_other: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """One recorded run. Steps are numbered from 0 over all recorded programs of all launches, in the order they ran."""
+
+    created: str
+    producer: Mapping[str, str]
+    experiment: Mapping[str, Any] | None
+    sources: tuple[Source, ...]
+    names: tuple[tuple[int, str], ...]
+    values: tuple[Value, ...]
+    launches: tuple[Launch, ...]
+    columns: Columns
+
+    @property
+    def steps(self) -> int:
+        """How many steps were recorded."""
+        return len(self.columns.line)
+
+    def line(self, step: int) -> int:
+        """The line of the file that step executed."""
+        return int(self.columns.line[step])
+
+    def source(self, step: int) -> Source:
+        """The function that step ran in."""
+        return self.sources[self.columns.source[step]]
+
+    def depth(self, step: int) -> int:
+        """0 in the kernel, 1 in a helper it calls, and so on."""
+        return int(self.columns.depth[step])
+
+    def changes(self, step: int) -> dict[str, Value]:
+        """The variables that step set."""
+        at = self.columns.change_at
+        return {
+            self.names[self.columns.change_name[k]][1]: self.values[self.columns.change_value[k]]
+            for k in range(at[step], at[step + 1])
+        }
+
+    def state(self, step: int) -> dict[str, Value]:
+        """Every variable of the running function after `step`."""
+        entry = self._entries[step]
+        state: dict[str, Value] = {}
+        for k in range(entry, step + 1):
+            if self._entries[k] == entry:
+                state.update(self.changes(k))
+        return state
+
+    def history(self, name: str) -> list[tuple[int, Value]]:
+        """Each `(step, value)` at which a variable of that name was set, in any function."""
+        wanted = [index for index, (_, text) in enumerate(self.names) if text == name]
+        entries = np.flatnonzero(np.isin(self.columns.change_name, wanted))
+        steps = np.searchsorted(self.columns.change_at, entries, side="right") - 1
+        values = self.columns.change_value[entries]
+        return [(int(step), self.values[value]) for step, value in zip(steps, values, strict=True)]
+
+    def launch(self, step: int) -> Launch:
+        """The launch that step belongs to."""
+        return self.launches[self._spans[self._span(step)][0]]
+
+    def program(self, step: int) -> Program:
+        """The program that step belongs to."""
+        return self._spans[self._span(step)][1]
+
+    def accesses(self, step: int) -> list[Access]:
+        """The loads, stores and atomics of that step."""
+        buffers = self.launch(step).buffers
+        return [self._access(k, buffers) for k in range(*self.columns.access_at[step : step + 2])]
+
+    def counters(self, step: int) -> Counters:
+        """What the recorded programs of the step's launch had moved and computed once `step` was done."""
+        launch = self.launch(step)
+        first = launch.recorded[0].first_step
+        c, span = self.columns, slice(first, step + 1)
+        moved = slice(c.access_at[first], c.access_at[step + 1])
+        kind, buffer, size = c.access_kind[moved], c.access_buffer[moved], c.access_bytes[moved]
+
+        def by_buffer(other_way: int) -> dict[str, int]:
+            counted = kind != other_way
+            return {b.name: int(size[counted & (buffer == k)].sum()) for k, b in enumerate(launch.buffers)}
+
+        flops = Flops(*(int(column[span].sum()) for column in (c.flops_matmul, c.flops_exp, c.flops_other)))
+        return Counters(by_buffer(KINDS.index("store")), by_buffer(KINDS.index("load")), flops)
+
+    def traffic(self) -> dict[str, int]:
+        """`read_bytes`, `written_bytes` and `flops` of all launches, every program counted."""
+        each = [launch.traffic() for launch in self.launches]
+        return {key: sum(one[key] for one in each) for key in ("read_bytes", "written_bytes", "flops")}
+
+    def _access(self, k: int, buffers: tuple[Buffer, ...]) -> Access:
+        c = self.columns
+        mask = self.values[c.access_mask[k]] if c.access_mask[k] >= 0 else None
+        elements = self.values[c.access_value[k]]
+        assert isinstance(elements, Tile | Affine) and (mask is None or isinstance(mask, Tile))
+        return Access(KINDS[c.access_kind[k]], buffers[c.access_buffer[k]], elements, mask, int(c.access_bytes[k]))
+
+    @cached_property
+    def _spans(self) -> list[tuple[int, Program]]:
+        return [(k, program) for k, launch in enumerate(self.launches) for program in launch.recorded]
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [program.first_step for _, program in self._spans]
+
+    def _span(self, step: int) -> int:
+        if not 0 <= step < self.steps:
+            raise IndexError(f"step {step}: allowed are 0 to {self.steps - 1}")
+        return int(np.searchsorted(self._starts, step, side="right")) - 1
+
+    @cached_property
+    def _entries(self) -> list[int]:
+        return list(self._walk_entries())
+
+    def _walk_entries(self) -> Iterator[int]:
+        """For each step, the step that entered its function call: its `def` line, which sets the arguments."""
+        c, stack = self.columns, [0]
+        for step in range(self.steps):
+            depth = int(c.depth[step])
+            entered = depth >= len(stack) or self._is_entry(step)
+            del stack[depth + (not entered) :]
+            if entered:
+                stack.append(step)
+            yield stack[depth]
+
+    def _is_entry(self, step: int) -> bool:
+        c = self.columns
+        at_def = c.line[step] == self.source(step).first_line
+        # the body of a one-line function is on its def line too, and sets nothing
+        return bool(at_def and (step == 0 or c.change_at[step + 1] > c.change_at[step] or not self._at_def(step - 1)))
+
+    def _at_def(self, step: int) -> bool:
+        return bool(self.columns.line[step] == self.source(step).first_line)

@@ -1,0 +1,294 @@
+"""What the pages share: controls bound to the address, the player with its trace, the GPU's word on it. A page only lays out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+from streamlit.runtime.pages_manager import PagesManager
+
+from explain import lessons
+from explain.device.measurement import Measurement
+from explain.device.prefixes import compare_prefixes
+from explain.engine import engine, has_triton, scratch
+from explain.experiment import Experiment, ParameterError
+from explain.player import Run, player
+from explain.trace import file as trace_file
+from explain.trace.model import Tile, Trace
+from explain.workers import WorkerError, WorkerFailed
+from kernels.inputs import PRESETS
+from kernels.parameters import Parameter
+
+LABELS = {
+    "inputs": "Input",
+    "seed": "Seed",
+    "dtype": "dtype",
+    "block_m": "Tile: queries, BLOCK_M",
+    "block_n": "Tile: keys, BLOCK_N",
+    "seq_len": "Queries, N",
+    "kv_len": "Keys",
+    "head_dim": "Head dimension, d",
+    "causal": "Causal",
+    "cols": "Elements in the row",
+}
+LARGEST_ON_SCREEN = {"seq_len": 128, "kv_len": 128, "cols": 128, "block_m": 64, "block_n": 64, "head_dim": 128}
+"""What still reads well in the player; the command line takes more."""
+
+_BITING = tuple(preset.name for preset in PRESETS.values() if not preset.sentence and preset.name != "notebook")
+ROW_PRESETS = ("notebook", "sentence_short", *_BITING)
+ATTENTION_PRESETS = ("sentence", "sentence_short", "sentence_ragged", *_BITING)
+
+
+def chapter(title: str) -> None:
+    """Opens a page: its title, once the app that it belongs to runs.
+
+    Until `st.navigation` is first called a Streamlit server that finds a folder `pages/` serves its files by itself, without app.py; so
+    the first visit to a fresh server, when it is to a chapter's own address, starts over as the app.
+    """
+    if PagesManager.uses_pages_directory:
+        PagesManager.uses_pages_directory = False
+        st.rerun()
+    st.title(title)
+
+
+def controls(default: Experiment, names: Sequence[str], presets: Sequence[str]) -> Experiment:
+    """Draws a control for each name, bound to the page's address, and returns the experiment chosen.
+
+    What cannot be used (from the address or from controls that do not fit together) is said beside its control, and the last
+    experiment that could be is returned.
+    """
+    state = f"experiment of {default.kernel}"
+    if state not in st.session_state:
+        st.session_state[state], st.session_state[f"{state}: error"] = _from_address(default)
+    current: Experiment = st.session_state[state]
+    error: ParameterError | None = st.session_state[f"{state}: error"]
+    chosen: dict[str, object] = {}
+    parameters = {parameter.name: parameter for parameter in default.entry.parameters}
+    for name, column in zip(names, st.columns(len(names), vertical_alignment="top"), strict=True):
+        with column:
+            if name == "inputs":
+                chosen[name] = _preset(current, presets)
+            elif name == "seed":
+                chosen[name] = st.number_input(LABELS[name], 0, 10**9, current.seed)
+            else:
+                chosen[name] = _control(parameters[name], current.values[name])
+            if error is not None and error.parameter == name:
+                st.caption(f":red[**{error}**]")
+    if error is not None and error.parameter not in names:
+        st.caption(f":red[**{error}**]")
+    if chosen == _choices(current, names):
+        return current
+    try:
+        st.session_state[state], st.session_state[f"{state}: error"] = _changed(default, current, chosen), None
+    except ParameterError as trouble:
+        if str(trouble) == str(error):
+            return current
+        st.session_state[f"{state}: error"] = trouble
+    st.rerun()
+    raise AssertionError("st.rerun does not return")
+
+
+def _choices(experiment: Experiment, names: Sequence[str]) -> dict[str, object]:
+    every = {**experiment.values, "inputs": experiment.inputs, "seed": experiment.seed}
+    return {name: every[name] for name in names}
+
+
+def _changed(default: Experiment, current: Experiment, chosen: dict[str, object]) -> Experiment:
+    """The experiment of the controls; a new preset brings its own sizes along. Also written to the address."""
+    parameters = {name: value for name, value in chosen.items() if name not in ("inputs", "seed")}
+    inputs, seed = chosen.get("inputs", current.inputs), chosen.get("seed", current.seed)
+    if inputs != current.inputs:
+        kept = {name: parameters.get(name, value) for name, value in current.values.items() if name not in _SIZES}
+        experiment = Experiment.of(default.kernel, kept, str(inputs), seed)
+    else:
+        derived = {
+            name: value
+            for name, value in current.values.items()
+            if name not in ("kv_len", "kv_heads") or name in chosen
+        }
+        experiment = Experiment.of(default.kernel, {**derived, **parameters}, str(inputs), seed)
+    for name, value in experiment.to_query().items():
+        if default.to_query()[name] != value:
+            st.query_params[name] = value
+        elif name in st.query_params:
+            del st.query_params[name]
+    return experiment
+
+
+_SIZES = ("cols", "seq_len", "kv_len", "head_dim")
+
+
+def _from_address(default: Experiment) -> tuple[Experiment, ParameterError | None]:
+    query = {name: value for name, value in st.query_params.items() if isinstance(value, str)}
+    try:
+        experiment = Experiment.from_query(query, default)
+        if experiment.kernel != default.kernel:
+            raise ParameterError("kernel", experiment.kernel, f"this page shows {default.kernel}")
+        for name, most in LARGEST_ON_SCREEN.items():
+            value = experiment.values.get(name)
+            if isinstance(value, int) and value > most:
+                raise ParameterError(name, value, f"must be at most {most} on this page; the command line takes more")
+    except ParameterError as error:
+        return default, error
+    return experiment, None
+
+
+def _preset(current: Experiment, presets: Sequence[str]) -> str:
+    options = list(presets) if current.inputs in presets else [current.inputs, *presets]
+    return st.selectbox(
+        LABELS["inputs"],
+        options,
+        options.index(current.inputs),
+        format_func=lambda name: name.replace("_", " "),
+        help="\n".join(f"- **{name.replace('_', ' ')}**: {PRESETS[name].help}" for name in options),
+    )
+
+
+def _control(parameter: Parameter, value: Any) -> object:
+    label = LABELS.get(parameter.name, parameter.name)
+    most = min(parameter.maximum, LARGEST_ON_SCREEN.get(parameter.name, parameter.maximum))
+    match parameter.kind:
+        case "flag":
+            return st.toggle(label, value, help=parameter.help)
+        case "choice":
+            return st.selectbox(label, parameter.choices, parameter.choices.index(value), help=parameter.help)
+        case "tile":
+            sides = [side for side in (1 << bit for bit in range(17)) if parameter.minimum <= side <= most]
+            return st.selectbox(label, sides, sides.index(value), help=parameter.help)
+        case _:
+            return st.number_input(label, parameter.minimum, most, value, help=parameter.help)
+
+
+def stepper(experiments: Sequence[Experiment], key: str) -> list[Trace]:
+    """The player for one run, or two side by side; their traces. Says in words why there is none."""
+    try:
+        with st.spinner("Running the kernel line by line…", show_time=True):
+            runs = [lesson(experiment.key) for experiment in experiments]
+    except WorkerError as error:
+        st.error(failure(error), icon=":material/error:")
+        return []
+    player([run for run, _ in runs], key=f"{key} {' '.join(experiment.key for experiment in experiments)}")
+    return [trace for _, trace in runs]
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def lesson(key: str) -> tuple[Run, Trace]:
+    """One experiment's trace, decoded and ready for the player; shared by all sessions. Raises WorkerError."""
+    experiment = Experiment.from_json(json.loads(key))
+    run = engine().trace(experiment)
+    trace = trace_file.read(run.data)
+    return Run(run.data, lessons.view(experiment, trace, run.origin)), trace
+
+
+def failure(error: WorkerError) -> str:
+    """What happened, for a reader of the page."""
+    return error.message if isinstance(error, WorkerFailed) else str(error)
+
+
+def traffic_table(experiment: Experiment, trace: Trace) -> None:
+    """Formula and trace side by side, buffer by buffer: two counts that must agree to the byte."""
+    traffic = experiment.entry.formula(experiment.values)
+    traced = [launch.totals for launch in trace.launches]
+    rows = []
+    for term in traffic.terms:
+        way = "written" if term.written else "read"
+        counts = [c.written_bytes if term.written else c.read_bytes for c in traced]
+        total = sum(count.get(f"{term.buffer}_ptr", 0) for count in counts)
+        rows.append(
+            (term.buffer, way, f"{term.elements:,} × {term.times} × {term.item_bytes} B", term.bytes, total, term.why)
+        )
+    lines = ["| buffer | | formula | formula, bytes | trace, bytes | why |", "|---|---|---|---:|---:|---|"]
+    lines += [
+        f"| `{b}` | {way} | {formula} | {size:,} | {total:,} | {why} |" for b, way, formula, size, total, why in rows
+    ]
+    got = trace.traffic()
+    lines.append(f"| **read** | | | **{traffic.read_bytes:,}** | **{got['read_bytes']:,}** | |")
+    lines.append(f"| **written** | | | **{traffic.written_bytes:,}** | **{got['written_bytes']:,}** | |")
+    lines.append(
+        f"| **FLOPs** | | | **{traffic.flops:,}** | **{got['flops']:,}** | {traffic.flops_of('matmul'):,} of them in matrix products |"
+    )
+    st.markdown("\n".join(lines))
+    if got != traffic.totals():
+        st.error(
+            "Formula and trace disagree: one of them is wrong. Please report this experiment.", icon=":material/error:"
+        )
+
+
+def on_device(experiment: Experiment, trace: Trace) -> None:
+    """The same experiment compiled, on this machine's GPU: right, how fast, and through the same states; or why not."""
+    status = engine().device_if_known()
+    if status is None:
+        st.caption("Looking for a GPU…")
+        return
+    if not status.available:
+        st.caption(f"No GPU in use: {status.reason}")
+        return
+    if st.button("Run it compiled, on the GPU", icon=":material/memory:"):
+        st.session_state["measured"] = experiment.key
+    if st.session_state.get("measured") != experiment.key:
+        return
+    try:
+        with st.spinner("Compiling and running…", show_time=True), scratch() as folder:
+            prefixes = Path(folder) / "prefixes.npz"
+            measurement = engine().measure(experiment, prefixes=prefixes)
+            states = compare_prefixes(trace, experiment, prefixes) if measurement.prefixes else []
+    except WorkerError as error:
+        st.error(failure(error), icon=":material/error:")
+        return
+    _show(measurement, states)
+
+
+def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]]) -> None:
+    where = measurement.provenance
+    verdict = "within its budget" if measurement.within_budget else "**over** its budget"
+    timing = measurement.timing
+    st.markdown(
+        f"Largest error against float64 `{measurement.error:.3g}` of `{measurement.budget:.3g}` allowed: {verdict}."
+        + (
+            f" Median time **{1e3 * timing.median_ms:.1f} µs** ({1e3 * timing.p20_ms:.1f} to {1e3 * timing.p80_ms:.1f} from p20 to p80, {timing.launches} launches); the first call, compilation included, {timing.first_call_ms:.0f} ms."
+            if timing
+            else ""
+        )
+    )
+    if states:
+        st.markdown("The running state after each tile of keys, compiled and traced:")
+        st.dataframe(states, hide_index=True)
+    st.caption(
+        f"hardware · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}, {where.date}"
+    )
+
+
+def row_sums(experiments: Sequence[Experiment], traces: Sequence[Trace]) -> None:
+    """What each kernel's row adds up to, from the values it stored: 1, unless something is wrong."""
+    for experiment, trace in zip(experiments, traces, strict=False):
+        total = sum(float(value.numpy().sum()) for _, value in trace.history("y") if isinstance(value, Tile))
+        mark = ":red" if abs(total - 1) > 1e-2 or total != total else ":green"
+        st.markdown(f"**{experiment.entry.title}**: the row adds up to {mark}[**{total:.4f}**]")
+
+
+def engine_status() -> None:
+    """What runs the kernels on this machine, and what does not and why."""
+    if has_triton():
+        st.markdown(":green[●] **Triton's CPU interpreter** runs and records the kernels, here on this machine.")
+    else:
+        st.markdown(
+            ":orange[●] **Recorded runs.** Triton runs on Linux only; the chapters open on traces recorded there."
+        )
+    searching = engine().device_if_known() is None
+    st.fragment(_gpu_status, run_every=2.0 if searching else None)(searching)
+
+
+def _gpu_status(searching: bool) -> None:
+    status = engine().device_if_known()
+    if status is None:
+        st.markdown(":gray[●] Looking for a GPU…")
+        return
+    if searching:
+        st.rerun()  # the whole page, once: a page that is done looking asks no more
+    if status.available and status.provenance:
+        st.markdown(f":green[●] **{status.provenance['gpu']}** runs them compiled.")
+    else:
+        st.markdown(f":gray[●] No GPU in use: {status.reason}")

@@ -1,0 +1,38 @@
+"""Home: what this is, FlashAttention at work on a real sentence, what runs it here, where to start."""
+
+import streamlit as st
+
+from explain import lessons, recordings, ui
+
+ui.chapter("Tilescope")
+st.markdown(
+    "FlashAttention, one line at a time: the **real Triton kernel**, run on the attention of a real language model over a "
+    "real paragraph. Press **→** to execute the next line, **Space** to play."
+)
+ui.stepper([lessons.OPENING], key="home")
+
+what, start, live = st.columns(3, gap="large")
+with what:
+    st.subheader("What you see")
+    st.markdown(
+        "The source on the left is the source that runs on a GPU. Triton's interpreter executes it here, and every variable, "
+        "load and store is recorded on the way. Nothing is re-told, nothing is made up."
+    )
+with start:
+    st.subheader("Where to start")
+    st.page_link(
+        "pages/online_softmax.py", label="**Online softmax**: one row, a maximum that moves, a sum that follows"
+    )
+    st.page_link("pages/flash_attention.py", label="**FlashAttention**: the same idea on tiles of Q, K and V")
+with live:
+    st.subheader("What runs it here")
+    ui.engine_status()
+
+if (record := recordings.measured("verification-h200")) is not None:
+    kernels, where = record["kernels"].values(), record["provenance"]
+    right = [kernel for kernel in kernels if not kernel["wrong_on_purpose"]]
+    st.caption(
+        f"recorded · {sum(kernel['within_budget'] for kernel in right):,} of "
+        f"{sum(kernel['experiments'] for kernel in right):,} experiments within their error budget against float64 · "
+        f"{where['gpu']}, torch {where['torch']}, triton {where['triton']}, {where['date']}"
+    )

@@ -1,0 +1,56 @@
+"""Chapter: online softmax. One row, element by element and tile by tile, and the wrong kernel beside the right one."""
+
+import streamlit as st
+
+from explain import lessons, ui
+
+ui.chapter("Online softmax")
+st.markdown(
+    "**Goal: normalise a row without having seen all of it.** Softmax divides each exp(x − m) by their sum, where m is the row's "
+    "maximum. Keep a running maximum m and a running sum ℓ, and whenever a larger element moves m, shrink the old sum by "
+    "α = exp(m − m_new): it was measured against the old maximum. One pass then does the work of two."
+)
+
+WAYS = {
+    "Element by element": lambda row: [lessons.element_by_element(row)],
+    "Tile by tile": lambda row: [row],
+    "Wrong beside right": lambda row: [lessons.wrong_twin(row), row],
+}
+way = st.segmented_control("How to walk the row", list(WAYS), default="Element by element") or "Element by element"
+row = ui.controls(lessons.ONLINE, ["inputs", "cols", "block_n"], ui.ROW_PRESETS)
+experiments = WAYS[way](row)
+
+traces = ui.stepper(experiments, key="online softmax")
+ui.row_sums(experiments, traces)
+
+match way:
+    case "Element by element":
+        st.markdown(
+            "Tiles of one element: algorithm 3 of Milakov & Gimelshein, who write d for ℓ. **The loop invariant:** after each "
+            "element, m is the maximum of what was seen and ℓ = Σ exp(x − m) over it. If it holds before an element it holds after: "
+            "the old sum times α is the same sum measured against the new maximum, and the element adds its own term. "
+            "On the first element α = exp(−∞) = 0, so the start values do not matter."
+        )
+    case "Tile by tile":
+        st.markdown(
+            "The same update with a whole tile at a time: the tile's maximum and sum take the place of one element's. Any tile "
+            "size gives the same m and ℓ at the end; try several. **To look for:** the tiles on which α < 1, and those on which "
+            "nothing is rescaled."
+        )
+    case "Wrong beside right":
+        st.markdown(
+            "Left, the tempting shortcut: normalise each tile by itself and write it out at once. Every tile then sums to 1, so the row "
+            "sums to its number of tiles. What is missing is the one thing that tiles must share: the running m and ℓ on the right."
+        )
+
+with st.expander("Three questions"):
+    st.markdown(
+        "1. *Why not ℓ ← ℓ + exp(x) with no maximum?* exp overflows: in float32 above x = 88.7.\n"
+        "2. *On which order of elements would a forgotten α go unnoticed?* When the first is the largest: choose the "
+        "**descending** input and watch α stay 1 after the first tile.\n"
+        "3. *How often is an element read?* Twice, and written once: three accesses, where the safe softmax needs four. The table below counts them."
+    )
+if traces:
+    st.subheader("Bytes: formula and trace")
+    ui.traffic_table(experiments[-1], traces[-1])
+st.caption("Source: M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018.")

@@ -1,0 +1,167 @@
+"""Set up Tilescope in .venv and open it, or pass all its tests.
+
+    python3 start.py                            open the app
+    python3 start.py --server.port 9000         the same; what follows goes to `streamlit run app.py`
+    python3 start.py test                       ruff, mypy and all tests, browser tests included
+    python3 start.py test -k player             the same; what follows goes to pytest
+
+Standard library only. A second run finds everything in place and starts at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+OLDEST = (3, 11)
+VERSION = "{}.{}".format(*sys.version_info[:2])
+APP_NEEDS = "requirements.txt"
+TEST_NEEDS = "requirements-dev.txt"
+
+
+class SetUpError(Exception):
+    """Set-up cannot go on; the message says why and what to do."""
+
+
+def main(arguments: list[str]) -> int:
+    """Do what the command line asks; return the exit status."""
+    if arguments[:1] in (["-h"], ["--help"]):
+        print(__doc__)
+        return 0
+    testing = arguments[:1] == ["test"]
+    rest = arguments[1:] if testing else arguments
+    rest = rest[1:] if rest[:1] == ["--"] else rest
+    try:
+        if sys.version_info < OLDEST:
+            raise SetUpError(f"Python 3.11 or newer is needed; this is {VERSION}. {_newer_python()}")
+        if not testing and rest and not rest[0].startswith("-"):
+            raise SetUpError(f"{rest[0]!r} is no command: give `test`, options for streamlit, or nothing")
+        os.chdir(ROOT)
+        set_up([APP_NEEDS, TEST_NEEDS] if testing else [APP_NEEDS])
+        return run_tests(rest) if testing else open_app(rest)
+    except SetUpError as error:
+        print(f"start.py: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def set_up(needs: list[str]) -> None:
+    """Make .venv and install the requirements files named, unless that has been done."""
+    missing = [name for name in needs if not _is_installed(name)]
+    if not missing:
+        return
+    if not _has_working_venv():
+        _make_venv()
+    for name in missing:
+        _say(f"installing {name}")
+        if _pip("--requirement", name) != 0:
+            raise SetUpError(f"pip could not install {name}; the reason is above. Mend it, then run this again")
+        _stamp(name).write_text(_digest(name))
+
+
+def open_app(options: list[str]) -> int:
+    """Run the app until it is ended; Streamlit opens the browser."""
+    command = [str(PYTHON), "-m", "streamlit", "run", "app.py", *options]
+    if os.name != "nt":  # no process in between: who ends this one ends the app
+        os.execv(command[0], command)
+    return subprocess.call(command)
+
+
+def run_tests(options: list[str]) -> int:
+    """Run every check even when one fails; return 0 only if all passed."""
+    _need_browser()
+    # Browser tests keep to one of the workers (loadgroup); --gpu times kernels, so it runs alone.
+    parallel = [] if "--gpu" in options else ["-n", "auto", "--maxprocesses", "8", "--dist", "loadgroup"]
+    checks = {
+        "ruff check": ["ruff", "check"],
+        "ruff format": ["ruff", "format", "--check"],
+        "mypy": ["mypy"],
+        "pytest": ["pytest", *parallel, *options],
+    }
+    failed = []
+    for name, command in checks.items():
+        _say(name)
+        if subprocess.call([str(PYTHON), "-m", *command]) != 0:
+            failed.append(name)
+    _say(f"failed: {', '.join(failed)}" if failed else "all passed")
+    return 1 if failed else 0
+
+
+def _need_browser() -> None:
+    from tests.e2e.browser import NoBrowserError, find_browser, install_browser
+
+    try:
+        try:
+            find_browser()
+        except NoBrowserError:
+            _say("installing a browser for the browser tests")
+            install_browser(PYTHON)
+            find_browser()
+    except (NoBrowserError, ValueError) as error:
+        raise SetUpError(str(error)) from None
+
+
+def _make_venv() -> None:
+    _say(f"making {VENV.name} with Python {VERSION}")
+    if importlib.util.find_spec("ensurepip") is None:  # Debian and Ubuntu ship it apart
+        from tests.e2e.browser import install_with_apt
+
+        package = f"python{VERSION}-venv"
+        if not install_with_apt(package):
+            raise SetUpError(f"this Python has no ensurepip. On Debian and Ubuntu: sudo apt install {package}")
+    # Another process: an ensurepip installed a moment ago is not seen by this one.
+    if subprocess.call([sys.executable, "-m", "venv", "--clear", str(VENV)]) != 0:
+        raise SetUpError(f"could not make {VENV}; the reason is above")
+
+
+def _has_working_venv() -> bool:
+    question = "import sys, pip; print('{}.{}'.format(*sys.version_info[:2]))"
+    try:
+        answer = subprocess.run([PYTHON, "-c", question], check=False, capture_output=True, text=True)
+    except OSError:
+        return False
+    return answer.returncode == 0 and answer.stdout.strip() == VERSION
+
+
+def _pip(*arguments: str) -> int:
+    command = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", *arguments]
+    return subprocess.call(command)
+
+
+def _is_installed(name: str) -> bool:
+    stamp = _stamp(name)
+    return PYTHON.exists() and stamp.exists() and stamp.read_text() == _digest(name)
+
+
+def _stamp(name: str) -> Path:
+    return VENV / f"{name}.installed"
+
+
+def _digest(name: str) -> str:
+    """A digest of the requirements file, of the one it builds on, and of this Python's version."""
+    texts = [VERSION, *((ROOT / file).read_text() for file in (APP_NEEDS, name))]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def _newer_python() -> str:
+    for minor in range(OLDEST[1] + 4, OLDEST[1] - 1, -1):
+        if shutil.which(f"python3.{minor}"):
+            return f"Run: python3.{minor} start.py"
+    return "Get one from your package manager or https://www.python.org/downloads"
+
+
+def _say(words: str) -> None:
+    print(f"\n== {words}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

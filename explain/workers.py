@@ -147,7 +147,8 @@ class WorkerPool:
     def warm(self) -> None:
         """Starts every worker and waits for none. What keeps one from starting is told by `call`."""
         with self._changed, suppress(WorkerUnavailable):
-            self._free = [worker or _Worker(self.spec) for worker in self._free]
+            if not self._closed:
+                self._free = [worker or _Worker(self.spec) for worker in self._free]
 
     def call(
         self,
@@ -180,7 +181,7 @@ class WorkerPool:
 
         worker = self._take(check, poll=cancel is not None)
         try:
-            if worker is not None and worker.idle and worker.dead():
+            if worker is not None and worker.warm and worker.dead():
                 worker.end()
                 worker = None
             worker = worker or _Worker(self.spec)
@@ -223,7 +224,7 @@ class WorkerPool:
                 self._changed.notify_all()
 
     def _give_back(self, worker: _Worker | None) -> None:
-        if worker is not None and (self._closed or not worker.idle):
+        if worker is not None and (self._closed or not worker.sound):
             worker.end()
             failed_to_warm = not worker.warm  # and another would only fail again
             worker = None
@@ -239,13 +240,13 @@ class WorkerPool:
 class _Worker:
     """One process, seen from the parent. Used by one thread at a time: the pool sees to that.
 
-    `idle` is true between requests; anything raised before a reply leaves it false, and the pool then ends it.
+    `sound` is false from a request until its reply: whatever comes between leaves it so, and the pool ends it.
     """
 
     def __init__(self, spec: WorkerSpec) -> None:
         if sys.platform != "linux":
             raise WorkerUnavailable(f"worker processes need Linux, and this is {sys.platform}.")
-        self.warm = self.idle = False
+        self.warm, self.sound = False, True
         self._name = spec.name
         env = {**os.environ, **dict(spec.env)}
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), env.get("PYTHONPATH")]))
@@ -283,13 +284,17 @@ class _Worker:
             try:
                 for message in self._receive():
                     if "unavailable" in message:
-                        raise WorkerUnavailable(message["unavailable"])
-                    self.warm = self.idle = True
+                        raise self._unavailable(message["unavailable"])
+                    self.warm = True
             except WorkerDied as death:
                 last = death.output.strip().rpartition("\n")[2]
-                raise WorkerUnavailable(f"{death} {last}") from death
+                raise self._unavailable(f"{death} {last}") from death
             if time.monotonic() > deadline:
-                raise WorkerUnavailable(f"the {self._name} worker was not ready after {WARM_UP_SECONDS} s.")
+                raise self._unavailable(f"the {self._name} worker was not ready after {WARM_UP_SECONDS} s.")
+
+    def _unavailable(self, reason: str) -> WorkerUnavailable:
+        self.sound = False
+        return WorkerUnavailable(reason)
 
     def run(
         self,
@@ -300,7 +305,7 @@ class _Worker:
         check: Callable[[], None],
     ) -> dict[str, Any]:
         """Sends a request and waits for its reply; `check` raises to end the run."""
-        self.idle = False
+        self.sound = False
         self._drain()
         self._printed = b""
         ceiling = _memory([self._process]) + megabytes * 1e6
@@ -379,10 +384,10 @@ class _Worker:
 
     def _conclude(self, reply: dict[str, Any], megabytes: float) -> dict[str, Any]:
         if reply["ok"]:
-            self.idle = True
+            self.sound = True
             value: dict[str, Any] = reply["value"]
             return value
-        self.idle = not reply["retire"]
+        self.sound = not reply["retire"]
         self._drain()
         if reply["memory"]:
             raise WorkerOutOfMemory(megabytes)

@@ -2,7 +2,7 @@
 
 import { MapState, Surface, paintArray, paintMap, paintRows, paintStrip } from "./paint.js";
 import { countNaN } from "./story.js";
-import { bytes, dotted, elementOf, exact, mathElement, reduced, short, times } from "./words.js";
+import { bytes, dotted, element, elementOf, exact, mathElement, reduced, short, times } from "./words.js";
 import { isFloat } from "./trace.js";
 
 const QUANTITIES = {
@@ -10,13 +10,6 @@ const QUANTITIES = {
 };
 const CHIPS = 3;                                           // changed values shown beside a line
 const SMALL_ARRAYS = 24;                                   // variables drawn as pictures where a kernel has no roles
-
-const element = (tag, className, text) => {
-  const out = document.createElement(tag);
-  if (className) out.className = className;
-  if (text !== undefined) out.textContent = text;
-  return out;
-};
 
 const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 
@@ -93,12 +86,22 @@ export class Lane {
   tokenElement(token, source) {
     if (typeof token === "string") return document.createTextNode(token);
     const [kind, text] = token;
+    if (kind === "c") return this.commentElement(text);
     const span = element("span", kind, text);
     if (kind === "v") {
       span.dataset.name = text;
       span.dataset.source = source;
       if (this.quantityOf.has(text)) span.dataset.q = this.quantityOf.get(text);
     }
+    return span;
+  }
+
+  /** A comment; what stands far right in it (a tile's shape) stays at the right of the panel. */
+  commentElement(text) {
+    const span = element("span", "c");
+    const [left, right] = text.split(/\s{3,}(?=\S+(?: \S+)*$)/);
+    if (right) span.append(element("span", "shape", right));
+    span.append(left);
     return span;
   }
 
@@ -302,7 +305,7 @@ export class Lane {
     const readable = value.shape && (value.shape.length === 0 || tiled || (value.shape.length === 1 && isFloat(value.dtype)));
     worked.hidden = !readable;
     if (!readable) return "";
-    for (const { element: slot, place, otherwise } of places) {
+    for (const { slot, place, otherwise } of places) {
       const text = this.number(place, k, context) ?? otherwise;
       if (slot.textContent !== text) slot.textContent = text;
     }
@@ -441,7 +444,7 @@ export class Lane {
   renderRows(k) {
     this.state = this.rowState(k);
     if (this.state.alpha && !this.state.alpha.length) this.state.alpha = new Array(this.rowCount);
-    this.head("rows", "one number a row", "", this.visit ? "before this tile → now" : "");
+    this.head("rows", "running state", "", this.visit ? "before this tile → now" : "");
     this.hits.rows = paintRows(this.surfaces.rows, this.palette, this.state, this.at.row);
     const { max, alpha, sum } = this.state;
     const read = (name, value) => (value === undefined ? "" : `${name} ${short(value)}; `);

@@ -466,7 +466,7 @@ export function paintRows(surface, palette, state, selected) {
       ctx.fillStyle = palette.raised;
       ctx.fillRect(0, y, surface.width, rowHeight);
     }
-    if (numbers) write(ctx, labels?.[r] ?? String(r), left - 10, middle, { ...digits, size: size * 0.95, colour: r === selected ? palette.text : palette.muted, weight: r === selected ? 600 : 400, room: left - 10 });
+    if (numbers) write(ctx, labels?.[r] ?? String(r), left - 10, middle, { ...digits, size: size * 0.95, colour: r === selected ? palette.text : palette.muted, weight: r === selected ? 600 : 400, room: left - 8 });
     const [m, a, l] = columns.map((column) => column && { x: column.x, width: Math.max(12, column.width - (numbers ? figure : 0)), end: column.x + column.width });
     if (m) move(ctx, palette, m, middle, rowHeight, max.before?.[r], max.after?.[r], state.span);
     if (a) portion(ctx, palette, a, middle, rowHeight, alpha[r]);

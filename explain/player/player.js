@@ -5,11 +5,13 @@ import { Lane } from "./lane.js";
 import { Palette, Surface, TIMELINE_INSET, paintTimeline } from "./paint.js";
 import { Story, weave } from "./story.js";
 import { decodeTrace } from "./trace.js";
-import { bytes, grouped } from "./words.js";
+import { element, grouped } from "./words.js";
 
 const SETTLED_MS = 400;
 const SAID_MS = 300;
 const PLAY_MS = 550;
+const FLOP_KINDS = ["matmul", "exp", "other"];
+const LOAD = 0, STORE = 1;                                 // kinds of access, in the trace
 const INSTANCES = new WeakMap();                           // one player per mount; Streamlit calls again when data or theme change
 
 /** The wrapper's packet: u32 length, JSON, and the trace files it gives the places of. */
@@ -148,43 +150,48 @@ class Player {
   }
 
   buildCounters() {
-    const two = this.stories.length === 2;
-    this.tables = this.stories.map((story, i) => {
-      const table = document.createElement("table");
-      const caption = table.createCaption();
-      caption.textContent = `${two ? `${this.lanes[i].view.title}: ` : ""}HBM traffic and FLOPs of this program so far, of all programs below · counted in the trace`;
-      return { story, table, launch: -1 };
+    this.counted = this.stories.map((story, i) => {
+      const box = element("div", "count-of");
+      if (this.stories.length === 2) box.append(element("h4", "", this.lanes[i].view.title));
+      const tables = [element("table"), element("table")];
+      box.append(...tables);
+      return { story, box, tables, launch: -1, cells: null };
     });
-    this.$(".counters").replaceChildren(...this.tables.map(({ table }) => table));
+    this.$(".counters").replaceChildren(...this.counted.map(({ box }) => box));
   }
 
-  /** The counters' table for a launch: a column a buffer, then FLOPs; rows: read, written, and both for all programs. */
+  /** The tables of a launch: bytes by buffer, read and written, and FLOPs; in each cell this program so far / all programs. */
   tabulate(entry, k) {
-    const { story, table } = entry;
-    const launch = story.programs[story.programAt[k]].launch;
+    const { story, tables } = entry;
+    const { launch } = story.programs[story.programAt[k]];
     if (entry.launch === launch) return;
     entry.launch = launch;
     const { buffers, totals, programs } = story.launchAt(k);
-    const row = (title, className, cells) => {
-      const tr = document.createElement("tr");
-      tr.className = className;
-      const th = document.createElement("th");
-      th.textContent = title;
-      th.scope = "row";
-      tr.append(th, ...cells.map((text) => Object.assign(document.createElement("td"), { textContent: text })));
-      return tr;
-    };
-    const head = document.createElement("tr");
-    head.append(...["", ...buffers.map(({ name }) => name.replace(/_ptr$/, "")), "all buffers", "matmul", "exp", "other FLOPs"].map((text) => Object.assign(document.createElement("th"), { textContent: text, scope: "col" })));
     const sum = (list) => list.reduce((a, b) => a + b, 0);
-    const blank = buffers.map(() => "");
-    entry.read = row("read", "", [...blank, "", "", "", ""]);
-    entry.written = row("written", "", [...blank, "", "", "", ""]);
-    const of = `all ${grouped(programs)} program${programs === 1 ? "" : "s"}`;
-    table.tBodies[0]?.remove();
-    table.createTBody().append(head, entry.read, entry.written,
-      row(`${of}: read`, "all", [...totals.read_bytes, sum(totals.read_bytes)].map(bytes).concat([totals.flops.matmul, totals.flops.exp, totals.flops.other].map(grouped))),
-      row("written", "all", [...totals.written_bytes, sum(totals.written_bytes)].map(bytes).concat(["", "", ""])));
+    const scope = programs === 1 ? "" : ` / all ${grouped(programs)} programs`;
+    const fill = (table, title, heads, rows) => {
+      table.replaceChildren();
+      table.createCaption().textContent = `${title} · this program so far${scope} · trace`;
+      const head = table.insertRow();
+      head.append(...["", ...heads].map((text) => Object.assign(element("th", "", text), { scope: "col" })));
+      return rows.map(([name, all]) => {
+        const row = table.insertRow();
+        row.append(Object.assign(element("th", "", name), { scope: "row" }));
+        return all.map((total) => {
+          const cell = row.insertCell();
+          const now = element("b");
+          cell.append(now, ...(programs === 1 ? [] : [element("span", "", ` / ${grouped(total)}`)]));
+          return now;
+        });
+      });
+    };
+    const names = buffers.map(({ name }) => name.replace(/_ptr$/, ""));
+    const [read, written] = fill(tables[0], "HBM bytes", [...names, "all"], [
+      ["read", [...totals.read_bytes, sum(totals.read_bytes)]],
+      ["written", [...totals.written_bytes, sum(totals.written_bytes)]],
+    ]);
+    const [flops] = fill(tables[1], "FLOPs", FLOP_KINDS, [["done", FLOP_KINDS.map((kind) => totals.flops[kind])]]);
+    entry.cells = { read, written, flops };
   }
 
   // --- theme and size ---
@@ -252,27 +259,24 @@ class Player {
   }
 
   renderCounters(t) {
-    this.tables.forEach((entry, i) => {
+    this.counted.forEach((entry, i) => {
       const k = this.woven[i][t];
       const { story } = entry;
       this.tabulate(entry, k);
-      const n = story.launchAt(k).buffers.length;
+      const accesses = story.accesses(k);
       const at = k * story.bufferCount;
-      const touched = [new Set(), new Set()];
-      for (const { kind, buffer } of story.accesses(k)) {
-        if (kind !== 1) touched[0].add(buffer);
-        if (kind !== 0) touched[1].add(buffer);
-      }
-      [[entry.read, story.read, touched[0]], [entry.written, story.written, touched[1]]].forEach(([row, counts, lit]) => {
+      const show = (cells, counts, still) => {
         let total = 0;
-        for (let b = 0; b < n; b++) {
+        cells.slice(0, -1).forEach((cell, b) => {
           total += counts[at + b];
-          put(row.cells[b + 1], bytes(counts[at + b]));
-          row.cells[b + 1].classList.toggle("lit", lit.has(b));
-        }
-        put(row.cells[n + 1], bytes(total));
-      });
-      ["matmul", "exp", "other"].forEach((kind, f) => put(entry.read.cells[n + 2 + f], grouped(story.flops[kind][k])));
+          put(cell, grouped(counts[at + b]));
+          cell.parentElement.classList.toggle("lit", accesses.some(({ kind, buffer }) => buffer === b && kind !== still));
+        });
+        put(cells.at(-1), grouped(total));
+      };
+      show(entry.cells.read, story.read, STORE);
+      show(entry.cells.written, story.written, LOAD);
+      FLOP_KINDS.forEach((kind, f) => put(entry.cells.flops[f], grouped(story.flops[kind][k])));
     });
   }
 

@@ -1,5 +1,13 @@
 // Numbers, equations and sentences.
 
+/** An HTML element; its text is text and nothing else. */
+export function element(tag, className, text) {
+  const out = document.createElement(tag);
+  if (className) out.className = className;
+  if (text !== undefined) out.textContent = text;
+  return out;
+}
+
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 const MATHML_TAGS = new Set(["math", "mrow", "mi", "mn", "mo", "msub", "msup", "mover", "mfrac", "mtext", "msqrt", "mspace"]);
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
@@ -64,15 +72,15 @@ export function mathElement(node, colourOf, places) {
   if (typeof node === "string") return document.createTextNode(node);
   const [tag, ...rest] = node;
   if (!MATHML_TAGS.has(tag)) throw new Error(`The equation has an element that is not allowed: ${tag}.`);
-  const element = document.createElementNS(MATHML, tag);
+  const made = document.createElementNS(MATHML, tag);
   const attributes = rest[0] && !Array.isArray(rest[0]) && typeof rest[0] === "object" ? rest.shift() : {};
-  if (attributes.q && colourOf(attributes.q)) element.dataset.q = colourOf(attributes.q);
+  if (attributes.q && colourOf(attributes.q)) made.dataset.q = colourOf(attributes.q);
   if (typeof rest[0] === "string" && /^\{.+\}$/.test(rest[0])) {
-    places.push({ element, place: rest[0].slice(1, -1), otherwise: attributes.or ?? "…" });
-    return element;
+    places.push({ slot: made, place: rest[0].slice(1, -1), otherwise: attributes.or ?? "…" });
+    return made;
   }
-  element.append(...rest.map((child) => mathElement(child, colourOf, places)));
-  return element;
+  made.append(...rest.map((child) => mathElement(child, colourOf, places)));
+  return made;
 }
 
 /** Which element of a value a place means: its index at the selected row, column and dimension, or −1. */

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import struct
 import tempfile
@@ -277,8 +278,8 @@ class _Reader:
         kind = one["k"]
         if kind == "t":
             shape = _sizes(one["s"], "shape")
-            elements = self.array(one["d"], one["o"], int(np.prod(shape, dtype=object)) if shape else 1)
-            return Tile(_text(one["d"], "dtype"), shape, elements.reshape(shape))
+            bits = self.array(one["d"], one["o"], math.prod(shape))
+            return Tile(_text(one["d"], "dtype"), shape, bits.reshape(shape))
         if kind == "a":
             shape, strides = _sizes(one["s"], "shape"), _integers(one["st"], "strides")
             _require(len(shape) == len(strides) and stored_dtype(one["d"]).kind in "iu", "affine tile")

@@ -33,7 +33,7 @@ class FlopCounter:
 def is_float(handle: Any) -> bool:
     """Whether a TensorHandle holds floats. Its dtype alone lies: a comparison of floats keeps theirs."""
     kind = handle.data.dtype.kind
-    return kind == "f" or (kind == "u" and handle.dtype.scalar.is_floating())
+    return bool(kind == "f" or (kind == "u" and handle.dtype.scalar.is_floating()))
 
 
 @contextmanager

@@ -126,14 +126,10 @@ class _Rewriter(interpreter.ASTTransformer):  # type: ignore[misc]  # its visit_
         body = ast.Try(body=self.block(function.body), handlers=[], orelse=[], finalbody=[leave])
         function.body = [ast.Expr(enter), body]
         parameters = [ast.arg(name) for name in (*HOOKS, SITES, UNBOUND)]
-        make = ast.FunctionDef(
-            name="_tilescope_make",
-            args=ast.arguments(posonlyargs=[], args=parameters, kwonlyargs=[], kw_defaults=[], defaults=[]),
-            body=[function, ast.Return(_name(function.name))],
-            decorator_list=[],
-            **({"type_params": []} if "type_params" in ast.FunctionDef._fields else {}),
-        )
-        ast.copy_location(make, function)
+        (make,) = ast.parse("def _tilescope_make(): pass").body
+        assert isinstance(make, ast.FunctionDef)
+        make.args.args = parameters
+        make.body = [function, ast.Return(_name(function.name))]
         return ast.fix_missing_locations(ast.Module(body=[make], type_ignores=[]))
 
     def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:

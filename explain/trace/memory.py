@@ -191,9 +191,10 @@ class Memory:
         buffer = region.buffer
         size = buffer.item_bytes
         begin, end = (region.low - region.address) // size, (region.high - region.address) // size
+        allowed = f"allowed are elements {begin} to {end - 1}" if end > begin else "it has no elements"
         return OutOfBounds(
             f"{what} element {first} of {buffer.name} ({len(bad)} of {active.size} lanes are outside it): its shape is "
-            f"{list(buffer.shape)}, strides {list(buffer.strides)}; allowed are elements {begin} to {end - 1}"
+            f"{list(buffer.shape)}, strides {list(buffer.strides)}; {allowed}"
         )
 
 

@@ -286,7 +286,7 @@ class Trace:
 
     def source(self, step: int) -> Source:
         """The function that step ran in."""
-        return self.sources[self.columns.source[step]]
+        return self.sources[int(self.columns.source[step])]
 
     def depth(self, step: int) -> int:
         """0 in the kernel, 1 in a helper it calls, and so on."""
@@ -354,7 +354,8 @@ class Trace:
         c = self.columns
         mask = self.values[c.access_mask[k]] if c.access_mask[k] >= 0 else None
         elements = self.values[c.access_value[k]]
-        assert isinstance(elements, Tile | Affine) and (mask is None or isinstance(mask, Tile))
+        assert isinstance(elements, Tile | Affine)
+        assert mask is None or isinstance(mask, Tile)
         return Access(KINDS[c.access_kind[k]], buffers[c.access_buffer[k]], elements, mask, int(c.access_bytes[k]))
 
     @cached_property

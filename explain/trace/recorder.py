@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -36,6 +37,8 @@ from explain.trace.patches import replaced
 __all__ = ["OutOfBounds", "Programs", "Recorder", "TraceError", "TraceTooLarge", "record_call", "recording"]
 
 Programs = Literal["all", "first"] | Sequence[Sequence[int]]
+Progress = Callable[[str, float], None]
+TELL_SECONDS = 0.2
 MAX_STEPS = 200_000
 MAX_BYTES = 512 * 1024 * 1024
 LIBRARY = "triton."  # helpers of Triton's own packages run, but are no lines to step through
@@ -95,7 +98,9 @@ class LaunchRecord:
 class Recorder:
     """What `recording` fills: the tape that instrumented functions write to."""
 
-    def __init__(self, programs: Programs, max_steps: int, max_bytes: int) -> None:
+    def __init__(self, programs: Programs, max_steps: int, max_bytes: int, progress: Progress) -> None:
+        self.progress = progress
+        self.told = time.monotonic()
         self.wanted: Literal["all"] | frozenset[tuple[int, ...]] = _wanted(programs)
         self.max_steps, self.max_bytes = max_steps, max_bytes
         self.launches: list[LaunchRecord] = []
@@ -105,23 +110,22 @@ class Recorder:
         self.held_bytes = 0
         self.depth = -1
         self.on = False
-        self.names: dict[int, list[str]] = {}
+        self.pointer_names: dict[int, list[str]] = {}
         self._launch: LaunchRecord | None = None
         self._flops = (0, 0, 0)
         self._functions: dict[Callable[..., Any], Callable[..., Any] | None] = {}
 
-    def trace(
-        self, experiment: Mapping[str, Any] | None = None, created: str | None = None
-    ) -> Trace:
+    def trace(self, experiment: Mapping[str, Any] | None = None, created: str | None = None) -> Trace:
         """The run as a value. `created`: an ISO 8601 time, now unless given.
 
         Raises TraceError when no kernel was launched, or none of the programs asked for exists.
         """
         if not self.launches:
             raise TraceError("no Triton kernel was launched")
-        if not self.steps and self.wanted != "all":
+        if not self.steps and self.wanted and self.wanted != "all":
             grids = ", ".join(f"{launch.kernel.__name__} {list(launch.grid)}" for launch in self.launches)
-            raise TraceError(f"programs {self.wanted}: none of them ran; the grids are {grids}")
+            asked = sorted(list(program) for program in self.wanted)
+            raise TraceError(f"programs {asked}: none of them ran; the grids are {grids}")
         return build_trace(self.launches, self.steps, self.accesses, experiment, created)
 
     # The tape
@@ -172,6 +176,11 @@ class Recorder:
         self.end_program()
         self.launch.program = program
         self.on = self.wanted == "all" or program in self.wanted
+        if time.monotonic() - self.told > TELL_SECONDS:
+            self.told = time.monotonic()
+            (x, y, z), (nx, ny, nz) = program, self.launch.grid
+            place = (x * ny + y) * nz + z
+            self.progress(f"{self.launch.source.function}: program {place} of {nx * ny * nz}", place / (nx * ny * nz))
         if self.on:
             self._flops = (self.count.matmul, self.count.exp, self.count.other)
             self.launch.recorded.append((program, len(self.steps)))
@@ -239,19 +248,20 @@ class Recorder:
 _DID = ("loads", "stores to", "updates")
 
 
-def _wanted(programs: Programs) -> Literal["all"] | frozenset[tuple[int, ...]]:
+def _wanted(programs: object) -> Literal["all"] | frozenset[tuple[int, ...]]:
     if programs == "all":
         return "all"
     if programs == "first":
         return frozenset({(0, 0, 0)})
+    if isinstance(programs, list | tuple) and all(map(_is_place, programs)):
+        return frozenset(map(tuple, programs))
     allowed = "allowed are 'all', 'first' or a list of [x, y, z] places in the grid, each at least 0"
-    if isinstance(programs, str) or not programs:
-        raise TraceError(f"programs {programs!r}: {allowed}")
-    for one in programs:
-        whole = not isinstance(one, str) and all(type(part) is int and part >= 0 for part in one)
-        if not whole or len(one) != 3:
-            raise TraceError(f"program {one!r}: {allowed}")
-    return frozenset(tuple(one) for one in programs)
+    raise TraceError(f"programs {programs!r}: {allowed}")
+
+
+def _is_place(program: object) -> bool:
+    whole = isinstance(program, list | tuple) and all(type(part) is int and part >= 0 for part in program)
+    return whole and len(program) == 3  # type: ignore[arg-type]
 
 
 def _where(launch: LaunchRecord) -> str:
@@ -270,11 +280,16 @@ def _where(launch: LaunchRecord) -> str:
 
 @contextmanager
 def recording(
-    programs: Programs = "all", max_steps: int = MAX_STEPS, max_bytes: int = MAX_BYTES
+    programs: Programs = "all",
+    *,
+    max_steps: int = MAX_STEPS,
+    max_bytes: int = MAX_BYTES,
+    progress: Progress = lambda what, fraction: None,
 ) -> Iterator[Recorder]:
     """Records every kernel launched inside: the steps of `programs` of each launch, the counters of all others.
 
-    `programs` is "all", "first" (program 0, 0, 0) or a list of [x, y, z]. Kernels compute as under
+    `programs` is "all", "first" (program 0, 0, 0) or a list of [x, y, z], which may be empty. `progress` is told now
+    and then which program runs, in words, and what fraction of the launch's programs were done. Kernels compute as under
     `interpreter_fidelity`. An autotuned kernel runs with its first configuration that is left after pruning: times
     mean nothing here.
 
@@ -285,7 +300,7 @@ def recording(
         raise TraceError("set TRITON_INTERPRET=1 before triton is imported: kernels are recorded in its interpreter")
     if interpreter.GridExecutor is not _PLAIN_EXECUTOR:
         raise TraceError("another recording is under way: they cannot be nested or run side by side")
-    recorder = Recorder(programs, max_steps, max_bytes)
+    recorder = Recorder(programs, max_steps, max_bytes, progress)
     with ExitStack() as stack:
         stack.enter_context(interpreter_fidelity())
         stack.enter_context(counting(recorder.count))
@@ -302,9 +317,10 @@ def record_call(
     created: str | None = None,
     max_steps: int = MAX_STEPS,
     max_bytes: int = MAX_BYTES,
+    progress: Progress = lambda what, fraction: None,
 ) -> Trace:
     """Calls `call()` and returns the trace of the kernels it launched. Arguments and errors as for `recording`."""
-    with recording(programs, max_steps, max_bytes) as recorder:
+    with recording(programs, max_steps=max_steps, max_bytes=max_bytes, progress=progress) as recorder:
         call()
     return recorder.trace(experiment, created)
 
@@ -314,14 +330,12 @@ _PLAIN_EXECUTOR = interpreter.GridExecutor
 
 def _patches(recorder: Recorder) -> Iterable[tuple[Any, str, object]]:
     builder, function = interpreter.InterpreterBuilder, interpreter.InterpretedFunction
-    rewrite, run, convert, patch_lang = (
-        function.rewrite, function.run, interpreter._implicit_cvt, interpreter._patch_lang
-    )  # fmt: skip
+    rewrite, run, convert = function.rewrite, function.run, interpreter._implicit_cvt
     load, store = builder.create_masked_load, builder.create_masked_store
     rmw, cas, to_int = builder.create_atomic_rmw, builder.create_atomic_cas, builder.create_ptr_to_int
     set_grid_dim, set_grid_idx = builder.set_grid_dim, builder.set_grid_idx
 
-    class Executor(_PLAIN_EXECUTOR):  # type: ignore[misc]
+    class Executor(interpreter.GridExecutor):  # type: ignore[misc]
         """Runs the grid as the interpreter does, with the function that each program asks for."""
 
         @property
@@ -336,7 +350,7 @@ def _patches(recorder: Recorder) -> Iterable[tuple[Any, str, object]]:
         def _init_args_hst(self, args_dev: Any, kwargs: Any) -> Any:
             args, kwargs = super()._init_args_hst(args_dev, kwargs)
             bound = inspect.getcallargs(self.plain, *args, **kwargs)
-            recorder.names = _pointer_names(bound)
+            recorder.pointer_names = _pointer_names(bound)
             return args, kwargs
 
         def run_program(self, **arguments: Any) -> None:
@@ -364,7 +378,7 @@ def _patches(recorder: Recorder) -> Iterable[tuple[Any, str, object]]:
         result = convert(arg)
         if hasattr(arg, "data_ptr"):
             element = result.dtype.element_ty
-            region = recorder.launch.memory.add(recorder.names[id(arg)].pop(0), arg, element)
+            region = recorder.launch.memory.add(recorder.pointer_names[id(arg)].pop(0), arg, element)
             result.handle.data = result.handle.data + np.uint64(region.offset)
         return result
 
@@ -394,7 +408,6 @@ def _patches(recorder: Recorder) -> Iterable[tuple[Any, str, object]]:
     return [
         (interpreter, "GridExecutor", Executor),
         (interpreter, "_implicit_cvt", patched_convert),
-        (interpreter, "_patch_lang", _LanguagePatches(patch_lang)),
         (function, "run", patched_run),
         (function, "rewrite", patched_rewrite),
         (builder, "set_grid_dim", patched_set_grid_dim),
@@ -406,37 +419,6 @@ def _patches(recorder: Recorder) -> Iterable[tuple[Any, str, object]]:
         (builder, "create_ptr_to_int", patched_to_int),
         (Autotuner, "_bench", lambda *args, **kwargs: [0.0, 0.0, 0.0]),
     ]
-
-
-class _LanguagePatches:
-    """Triton's `_patch_lang`, once for each set of language modules in a launch.
-
-    The interpreter replaces the builtins of `triton.language` anew for every call of every helper (`tl.max` and
-    `tl.zeros` are helpers), which finds nothing left to do and takes most of its time. What helpers replaced it never
-    puts back; here all of it is, when the launch ends.
-    """
-
-    def __init__(self, plain: Callable[[Any], Any]) -> None:
-        self.plain = plain
-        self.scopes: list[Any] = []
-        self.seen: set[int] = set()
-        self.patched: set[int] = set()
-
-    def __call__(self, fn: Any) -> _LanguagePatches:
-        key = id(fn.__globals__)
-        if key not in self.seen:
-            languages = {id(value) for value in fn.__globals__.values() if value is tl or value is tl.core}
-            if not languages or not languages <= self.patched:
-                self.scopes.append(self.plain(fn))  # raises when there is no language at all
-                self.patched |= languages
-            self.seen.add(key)
-        return self
-
-    def restore(self) -> None:
-        while self.scopes:
-            self.scopes.pop().restore()
-        self.seen.clear()
-        self.patched.clear()
 
 
 def _pointer_names(arguments: Mapping[str, Any]) -> dict[int, list[str]]:

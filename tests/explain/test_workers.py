@@ -317,6 +317,20 @@ def test_cancel_ends_the_wait_and_not_the_run_before_it(pool: WorkerPool) -> Non
         assert running.result() == pid_of(pool)
 
 
+def test_cancel_while_warming_keeps_the_worker(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(0.5)\nfrom worker_handlers import handle\n")
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parent)])
+    cancel = threading.Event()
+    with WorkerPool(replace(SPEC, target="slow:handle", env=(("PYTHONPATH", path),))) as pool:
+        warming = pool._free[0]
+        threading.Timer(0.1, cancel.set).start()
+        with pytest.raises(WorkerCancelled):
+            pool.call({"do": "echo"}, cancel=cancel)
+        assert pool._free[0] is warming
+        assert pid_of(pool) == pid_of(pool)
+        assert pool._free[0] is warming
+
+
 @pytest.mark.parametrize(
     ("target", "reason"),
     [
@@ -389,6 +403,8 @@ def test_close_ends_busy_and_idle_workers() -> None:
         with pytest.raises(WorkerUnavailable, match="closed"):
             running.result()
     assert not alive(idle)
+    pool.warm()
+    assert pool._free == [None, None]
     with pytest.raises(WorkerUnavailable, match="closed"):
         pool.call({"do": "echo"})
 

@@ -31,8 +31,12 @@ def test_grid(kernel, dtype):
     assert not missed
 
 
-@pytest.mark.parametrize("kernel", [kernel for kernel in CATALOG.values() if kernel.wrong], ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize(
+    "kernel", [kernel for kernel in CATALOG.values() if kernel.wrong], ids=lambda kernel: kernel.name
+)
 def test_a_kernel_that_is_wrong_on_purpose_misses_its_budget_where_it_should(kernel):
-    missed = {experiment.inputs for experiment in grid(kernel, every=2) if not verdict_of(kernel, experiment).within_budget}
+    missed = {
+        experiment.inputs for experiment in grid(kernel, every=2) if not verdict_of(kernel, experiment).within_budget
+    }
     assert "large_magnitude" in missed
     assert ("normal" in missed) == (kernel.name == "softmax_blocked_wrong")

@@ -1,8 +1,10 @@
 """Small kernels, one construct each, for the tests of the trace engine."""
+# ruff: noqa: F841, E704
 
 import triton
 import triton.language as tl
-from sample_helpers import foreign_sum
+
+from tests.explain.trace.sample_helpers import foreign_sum
 
 
 @triton.jit
@@ -60,7 +62,7 @@ def scaled(x, factor):
 
 
 @triton.jit
-def one_line(x): return x + 1  # fmt: skip  # noqa: E704
+def one_line(x): return x + 1  # fmt: skip
 
 
 @triton.jit
@@ -102,8 +104,7 @@ def loops(y_ptr, n, STEPS: tl.constexpr):
         total += j
     while total > 10:
         total -= 7
-    else:
-        total += 0
+    total += 0
     tl.store(y_ptr, total)
 
 
@@ -305,13 +306,8 @@ def several_lines(
     n,
 ):
     """Its statements are written over several lines."""
-    x = (
-        n
-        + 1
-    )
-    if (
-        x > 2
-    ):
+    x = n + 1
+    if x > 2:
         tl.store(
             x_ptr,
             x,
@@ -335,3 +331,37 @@ def shifts(x_ptr, y_ptr, BLOCK: tl.constexpr):
     half = u >> 1
     backwards = tl.cumsum(u, axis=0, reverse=True)
     tl.store(y_ptr + offs, half + backwards)
+
+
+@triton.jit
+def uses_function(y_ptr, FUNCTION: tl.constexpr):
+    tl.store(y_ptr, FUNCTION(1))
+
+
+@triton.jit
+def unusual(y_ptr):
+    total = 0
+    for i in range(9):
+        if (step := i + 1) > 0:
+            total += 1
+        if total == 3:
+            break
+    tl.store(y_ptr, total)
+
+
+@triton.jit
+def bf16_atomic(x_ptr, total_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs)
+    before = tl.atomic_add(total_ptr + offs * 0, x, mask=offs < 3)
+
+
+@triton.jit
+def address(x_ptr, y_ptr):
+    tl.store(y_ptr, (x_ptr + 2).to(tl.int64))
+
+
+@triton.jit
+def wraps(x_ptr, y_ptr, stride):
+    row = tl.full((), 1, tl.int32) << 15
+    tl.store(y_ptr, tl.load(x_ptr + row.to(tl.int32) * stride.to(tl.int32, bitcast=True)))

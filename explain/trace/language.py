@@ -1,0 +1,41 @@
+"""Makes the interpreter prepare `triton.language` once a launch instead of once a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from triton import language as tl
+
+
+class LanguagePatches:
+    """The interpreter's `_patch_lang`, once for each set of language modules in a launch.
+
+    The interpreter replaces the builtins of `triton.language` anew for every call of every helper (`tl.max` and
+    `tl.zeros` are helpers), which finds nothing left to do and takes most of its time. What helpers replaced it never
+    puts back; here all of it is, when the launch ends.
+    """
+
+    def __init__(self, plain: Callable[[Any], Any]) -> None:
+        self.plain = plain
+        self.scopes: list[Any] = []
+        self.seen: set[int] = set()
+        self.patched: set[int] = set()
+
+    def __call__(self, fn: Any) -> LanguagePatches:
+        """Takes the place of `_patch_lang(fn)`; the launch calls `restore` on what this returns."""
+        names = fn.__globals__
+        if id(names) not in self.seen:
+            languages = {id(value) for value in names.values() if value is tl or value is tl.core}
+            if not languages or not languages <= self.patched:
+                self.scopes.append(self.plain(fn))  # raises when there is no language at all
+                self.patched |= languages
+            self.seen.add(id(names))
+        return self
+
+    def restore(self) -> None:
+        """Undoes it all, in reverse."""
+        while self.scopes:
+            self.scopes.pop().restore()
+        self.seen.clear()
+        self.patched.clear()

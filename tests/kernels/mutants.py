@@ -1,0 +1,99 @@
+"""Kernels broken on purpose by one edit of their source: the suite must notice each."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+
+from kernels import attention, softmax
+from kernels.catalog import CATALOG, Kernel
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`kernel` with `old` replaced by `new` in the source of its module; `old` must be there."""
+
+    name: str
+    kernel: str
+    old: str
+    new: str
+
+
+ALPHA = "alpha = tl.exp(m_i - m_safe)"
+MAX = "m_new = tl.maximum(m_i, tl.max(s, axis=1))"
+HIDDEN = 's = tl.where(visible, s, -float("inf"))'
+START = 'm_i = tl.full((BLOCK_M,), -float("inf"), tl.float32)'
+
+MUTANTS = (
+    *(
+        mutant
+        for name in ("softmax_online", "softmax_tiled", "flash_attention", "flash_attention_v1")
+        for mutant in (
+            Mutant("no alpha", name, ALPHA, "alpha = tl.where(m_i == m_i, 1.0, 0.0)"),
+            Mutant("alpha upside down", name, ALPHA, "alpha = tl.exp(m_safe - m_i)"),
+        )
+    ),
+    Mutant("no running max", "softmax_online", "m_new = tl.maximum(m_i, tl.max(x, axis=0))", "m_new = tl.max(x, axis=0)"),
+    Mutant("no running max", "softmax_tiled", "m_new = tl.maximum(m_i, tl.max(x, axis=1))", "m_new = tl.max(x, axis=1)"),
+    Mutant("no running max", "flash_attention", MAX, "m_new = tl.max(s, axis=1)"),
+    Mutant("no running max", "flash_attention_v1", MAX, "m_new = tl.max(s, axis=1)"),
+    Mutant("no max at all", "flash_attention", MAX, "m_new = m_i * 0.0"),
+    Mutant("wrong mask: the diagonal is hidden", "flash_attention", "cols[None, :] <= rows", "cols[None, :] < rows"),
+    Mutant("wrong mask: one key of the future", "flash_attention", "<= rows[:, None] + diagonal)\n        s =", "<= rows[:, None] + diagonal + 1)\n        s ="),
+    Mutant("wrong mask: keys past the last count", "flash_attention", "visible = (cols < kv_len)[None, :]", "visible = (cols < kv_len + BLOCK_N)[None, :]"),
+    Mutant("wrong mask: top left diagonal", "flash_attention", "cols[None, :] <= rows[:, None] + diagonal", "cols[None, :] <= rows[:, None]"),
+    Mutant("wrong mask", "softmax_online", 'other=-float("inf")', "other=0.0"),
+    Mutant("finite −inf: mask", "flash_attention", HIDDEN, "s = tl.where(visible, s, -1e4)"),
+    Mutant("finite −inf: larger", "flash_attention", HIDDEN, "s = tl.where(visible, s, -5e4)"),
+    Mutant("finite −inf: start", "flash_attention", START, START.replace('-float("inf")', "-1e6")),
+    Mutant("finite −inf: start", "softmax_tiled", START, START.replace('-float("inf")', "-1e6")),
+    Mutant("finite −inf: start", "softmax_online", 'm_i = -float("inf")\n    l_i = 0.0\n', "m_i = -1e6\n    l_i = 0.0\n"),
+    Mutant("−inf − −inf", "flash_attention", "tl.exp(s - m_safe[:, None])", "tl.exp(s - m_new[:, None])"),
+    Mutant("−inf − −inf", "softmax_safe", 'm_i = tl.where(m_i == -float("inf"), 0.0, m_i)', "m_i = m_i"),
+    Mutant("all zeros", "flash_attention", "o = acc / ", "o = 0.0 * "),
+    Mutant("all zeros", "softmax_online", "y = tl.exp(x - m_i) / l_i", "y = tl.exp(x - m_i) * 0.0"),
+    Mutant("acc not rescaled", "flash_attention", "acc = acc * alpha[:, None]", "acc = acc * 1.0"),
+    Mutant("not divided by l", "flash_attention", "tl.where(l_i == 0.0, 1.0, l_i)[:, None]", "tl.where(l_i == 0.0, 1.0, 1.0)[:, None]"),
+    Mutant("wrong head of K", "flash_attention", "head // group * stride_kh", "0 * stride_kh"),
+    Mutant("lse in base 2", "flash_attention", "lse = m_i + tl.log(l_i)", "lse = m_i + tl.log2(l_i)"),
+    Mutant("last tile forgotten", "flash_attention", "range(0, end, BLOCK_N)", "range(0, end - end % BLOCK_N, BLOCK_N)"),
+    Mutant("scores not scaled", "attention_standard", "* sm_scale\n    if CAUSAL", "* 1.0\n    if CAUSAL"),
+    Mutant("O not undone", "flash_attention_v1", "o_i * (l_i * alpha)[:, None]", "o_i * alpha[:, None]"),
+)  # fmt: skip
+
+
+@contextmanager
+def mutated(mutant: Mutant) -> Iterator[Kernel]:
+    """The catalog entry of the broken kernel, its source written to a file of its own (Triton reads the source)."""
+    entry = CATALOG[mutant.kernel]
+    original = Path((softmax if entry.family == "softmax" else attention).__file__ or "").read_text()
+    start = original.index(f"def {kernel_function(mutant.kernel)}(")
+    end = original.find("\n\n\n", start)
+    body = original[start:end]
+    assert mutant.old in body, f"{mutant.name}: {mutant.kernel} has no {mutant.old!r}"
+    text = original[:start] + body.replace(mutant.old, mutant.new) + original[end:]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "mutant.py"
+        path.write_text(text)
+        yield replace(entry, module=_import(path))
+
+
+def kernel_function(kernel: str) -> str:
+    """The jitted function that does a catalog kernel's characteristic work."""
+    return "attention_scores_kernel" if kernel == "attention_standard" else f"{kernel}_kernel"
+
+
+def _import(path: Path) -> str:
+    name = f"mutant_{path.parent.name}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec and spec.loader
+    module: ModuleType = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return name

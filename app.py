@@ -1,10 +1,15 @@
 """Tilescope: see online softmax and FlashAttention at work. Run with `streamlit run app.py`."""
 
+from pathlib import Path
+
 import streamlit as st
 
 from explain.engine import engine
 
-st.set_page_config(page_title="Tilescope", page_icon=":material/grid_view:", layout="wide")
+LOOK = Path(__file__).parent / "explain" / "look"
+
+st.set_page_config(page_title="Tilescope", page_icon=LOOK / "icon.svg", layout="wide")
+st.html(LOOK / "app.css")
 engine().warm()
 
 st.navigation(

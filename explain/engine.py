@@ -67,9 +67,9 @@ class DeviceStatus:
 class Engine:
     """Warm trace workers, and a device worker where there is an NVIDIA GPU."""
 
-    def __init__(self, trace_workers: int = 1) -> None:
-        self._traces = WorkerPool(TRACE_WORKER, size=trace_workers)
-        self._device = WorkerPool(DEVICE_WORKER)
+    def __init__(self, trace: WorkerSpec = TRACE_WORKER, device: WorkerSpec = DEVICE_WORKER) -> None:
+        self._traces = WorkerPool(trace)
+        self._device = WorkerPool(device)
         self._status: DeviceStatus | None = None
         self._status_lock = threading.Lock()
 

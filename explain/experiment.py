@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernels.catalog import CATALOG, Kernel
-from kernels.inputs import PRESETS, Preset
+from kernels.inputs import PRESETS, Preset, check_fit
 from kernels.parameters import ParameterError, Value, whole_number
 
 __all__ = ["Experiment", "ParameterError"]
@@ -54,6 +54,7 @@ class Experiment:
             default = preset.defaults.get(parameter.name, default)
             values[parameter.name] = parameter.parse(given.get(parameter.name, default))
         entry.check(values)
+        check_fit(preset, values)
         return cls(kernel, tuple(values.items()), preset.name, number)
 
     @property

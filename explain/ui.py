@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
+from streamlit.errors import StreamlitPageNotFoundError
 from streamlit.runtime.pages_manager import PagesManager
 
 from explain import lessons
@@ -52,6 +53,14 @@ def chapter(title: str) -> None:
         PagesManager.uses_pages_directory = False
         st.rerun()
     st.title(title)
+
+
+def chapter_link(page: str, label: str) -> None:
+    """A link to another page; plain words where a page runs by itself and knows no other."""
+    try:
+        st.page_link(f"pages/{page}.py", label=label)
+    except StreamlitPageNotFoundError:
+        st.markdown(label)
 
 
 def controls(default: Experiment, names: Sequence[str], presets: Sequence[str]) -> Experiment:

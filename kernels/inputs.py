@@ -64,10 +64,6 @@ def _masked(rng: np.random.Generator, rows: int, cols: int, hidden: slice) -> np
 
 
 def _notebook(_: np.random.Generator, rows: int, cols: int, __: int) -> np.ndarray:
-    if cols != len(NOTEBOOK_ROW):
-        raise ParameterError(
-            "inputs", "notebook", f"its row has {len(NOTEBOOK_ROW)} elements, so cols or kv_len must be 6, not {cols}"
-        )
     return np.tile(NOTEBOOK_ROW, (rows, 1))
 
 
@@ -103,11 +99,31 @@ PRESETS: Mapping[str, Preset] = {
 }  # fmt: skip
 
 
+def check_fit(preset: Preset, p: Values) -> None:
+    """Raises ParameterError, naming the size, where a preset has no values of a kernel's sizes."""
+    if preset.name == "notebook":
+        name = "cols" if "cols" in p else "kv_len"
+        if p[name] != len(NOTEBOOK_ROW):
+            raise ParameterError(
+                name, p[name], f"must be {len(NOTEBOOK_ROW)} with inputs=notebook, whose row has so many"
+            )
+    if preset.sentence:
+        heads, tokens, head_dim = real_inputs.sentence(preset.sentence).q.shape
+        largest = {"batch": 1, "heads": heads, "rows": tokens, "cols": tokens, "seq_len": tokens, "kv_len": tokens}
+        for name, most in largest.items():
+            if p.get(name, 1) > most:
+                raise ParameterError(name, p[name], f"must be at most {most}: inputs={preset.name} has no more")
+        if p.get("head_dim", head_dim) != head_dim:
+            raise ParameterError(
+                "head_dim", p["head_dim"], f"must be {head_dim} with inputs={preset.name}, that model's own"
+            )
+
+
 def softmax_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
-    """x (rows, cols) for a softmax kernel. Raises ParameterError where the preset does not fit the sizes."""
+    """x (rows, cols) for a softmax kernel, of sizes that `check_fit`."""
     rows, cols = p["rows"], p["cols"]
     if preset.sentence:
-        text = _sentence(preset, p, {"rows": "tokens", "cols": "tokens"})
+        text = real_inputs.sentence(preset.sentence)
         head = HEADS_TO_SHOW[0]
         x = text.q[head].astype(np.float64) @ text.k[head].T.astype(np.float64) * text.q.shape[2] ** -0.5
         x = x[-rows:, :cols]  # the last rows: their maximum arrives late
@@ -119,14 +135,13 @@ def softmax_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
 
 
 def attention_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
-    """q (batch, heads, seq_len, head_dim), k and v (batch, kv_heads, kv_len, head_dim), float32.
-
-    Raises ParameterError where the preset does not fit the sizes.
+    """q (batch, heads, seq_len, head_dim), k and v (batch, kv_heads, kv_len, head_dim), float32,
+    of sizes that `check_fit`.
     """
     q_shape = (p["batch"], p["heads"], p["seq_len"], p["head_dim"])
     kv_shape = (p["batch"], p["kv_heads"], p["kv_len"], p["head_dim"])
     if preset.sentence:
-        text = _sentence(preset, p, {"seq_len": "tokens", "kv_len": "tokens"})
+        text = real_inputs.sentence(preset.sentence)
         q, k, v = text.q[list(HEADS_TO_SHOW)], text.k[list(HEADS_TO_SHOW)], text.v[list(HEADS_TO_SHOW)]
         q = q[None, : p["heads"], : p["seq_len"]]
         k, v = k[None, : p["kv_heads"], : p["kv_len"]], v[None, : p["kv_heads"], : p["kv_len"]]
@@ -165,20 +180,6 @@ def representable(values: np.ndarray, dtype: str) -> np.ndarray:
         rounded = bits + 0x7FFF + ((bits >> 16) & 1)
         return np.where(np.isfinite(single), (rounded & 0xFFFF0000).view(np.float32), single)
     return single.copy()
-
-
-def _sentence(preset: Preset, p: Values, limits: Mapping[str, str]) -> real_inputs.RealSentence:
-    text = real_inputs.sentence(preset.sentence or "")
-    heads, tokens, head_dim = text.q.shape
-    largest = {"batch": 1, "heads": heads, "kv_heads": heads, **dict.fromkeys(limits, tokens)}
-    for name, most in largest.items():
-        if p.get(name, 1) > most:
-            raise ParameterError(name, p[name], f"must be at most {most}: inputs={preset.name} has no more")
-    if p.get("head_dim", head_dim) != head_dim:
-        raise ParameterError(
-            "head_dim", p["head_dim"], f"must be {head_dim}: inputs={preset.name} comes from a model with that"
-        )
-    return text
 
 
 def _generator(preset: Preset, seed: int) -> np.random.Generator:

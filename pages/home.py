@@ -20,10 +20,8 @@ with what:
     )
 with start:
     st.subheader("Where to start")
-    st.page_link(
-        "pages/online_softmax.py", label="**Online softmax**: one row, a maximum that moves, a sum that follows"
-    )
-    st.page_link("pages/flash_attention.py", label="**FlashAttention**: the same idea on tiles of Q, K and V")
+    ui.chapter_link("online_softmax", "**Online softmax**: one row, a maximum that moves, a sum that follows")
+    ui.chapter_link("flash_attention", "**FlashAttention**: the same idea on tiles of Q, K and V")
 with live:
     st.subheader("What runs it here")
     ui.engine_status()

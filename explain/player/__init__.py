@@ -188,13 +188,18 @@ def _first_step(key: str, run: str, step: int | None, query: str | None) -> int:
         return kept[2]
     if same and left and left[0] == run:  # back from another page
         first = left[1]
-    elif step is not None:
-        first = step
     else:
-        asked = st.query_params.get(query, "") if query and kept is None else ""
-        first = int(asked) if asked.isascii() and asked.isdecimal() and len(asked) < 10 else 0
+        first = _asked(query) if step is None else step
     st.session_state[f"{key}:start"] = (run, step, first)
     return first
+
+
+def _asked(query: str | None) -> int:
+    """The step the address asks for. It is a link's, so it counts once: not for the runs that are chosen after it."""
+    if query is None or f"?{query}" in st.session_state:
+        return 0
+    text = st.session_state[f"?{query}"] = st.query_params.get(query, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
 
 
 def _check(view: Mapping[str, Any]) -> None:

@@ -235,7 +235,7 @@ function mapLayout(surface, palette, { width, height }, rowLabels, colLabels) {
   let ch = Math.min((surface.height - top - 2) / height, 76);
   if (height >= width / 6) cw = ch = Math.min(cw, ch);
   else ch = Math.min(ch, Math.max(cw, 34));
-  const crisp = (x) => (x > 3 ? Math.floor(x * surface.scale) / surface.scale : x);
+  const crisp = (x) => (x > 10 ? Math.floor(x * surface.scale) / surface.scale : x);
   return { left, top, cw: crisp(cw), ch: crisp(ch), size, flat };
 }
 
@@ -389,11 +389,11 @@ export function paintStrip(surface, palette, { lines, labels, selected }) {
   const size = palette.size * 0.85;
   const left = size * 2.1;
   const room = surface.width - left - 1;
-  const head = labels ? size * 1.45 : 0;
-  const lineHeight = size * 1.75;
-  const perLine = Math.max(1, Math.floor(room / (size * 2.75)));
+  const head = labels ? size * 1.3 : 0;
+  const lineHeight = size * 1.6;
+  const perLine = Math.max(1, Math.floor(room / (size * 2.5)));
   const wraps = Math.ceil(count / perLine);
-  const block = head + lines.length * lineHeight + 6;
+  const block = head + lines.length * lineHeight + 5;
   const roomy = wraps * block <= surface.height + 6;
   const columns = roomy ? Math.ceil(count / wraps) : count;
   const cw = Math.min(room / columns, 60);

@@ -236,9 +236,7 @@ class _Builder:
     def tile(self, dtype: str, data: NDArray[Any], shape: tuple[int, ...]) -> int:
         stored = stored_dtype(dtype)
         raw = data.astype(stored, copy=False).tobytes()
-        return self.intern(
-            (dtype, shape, raw), lambda: Tile(dtype, shape, np.frombuffer(raw, stored).reshape(shape))
-        )
+        return self.intern((dtype, shape, raw), lambda: Tile(dtype, shape, np.frombuffer(raw, stored).reshape(shape)))
 
     def integers(self, dtype: str, data: NDArray[Any], shape: tuple[int, ...]) -> int:
         strides = _affine(data) if shape else None

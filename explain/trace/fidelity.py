@@ -219,6 +219,15 @@ def _clampf(self: Any, arg: Any, low: Any, high: Any, propagate_nans: Any) -> An
     return self.ternary_op(arg, low, high, clamp)
 
 
+def _tensor_as_index(plain: Callable[..., Any]) -> Callable[..., Any]:
+    # Stock, Triton 3.6 with NumPy 2.4: `range(0, n)` fails, as a scalar is an array of one element.
+    def patch(tensor: Any, scope: Any) -> None:
+        plain(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+    return patch
+
+
 @contextmanager
 def interpreter_fidelity() -> Iterator[None]:
     """While open, kernels in the interpreter give a GPU's results in bf16 and where NaNs meet, and run faster.
@@ -243,6 +252,7 @@ def interpreter_fidelity() -> Iterator[None]:
         (interpreter.ReduceOps, "apply_impl", _reduction(interpreter.ReduceOps.apply_impl)),
         (interpreter.ScanOps, "apply_impl", _scan(interpreter.ScanOps.apply_impl)),
         (interpreter, "_patch_lang", LanguagePatches(interpreter._patch_lang)),
+        (interpreter, "_patch_lang_tensor", _tensor_as_index(interpreter._patch_lang_tensor)),
         (builder, "create_tensor_pointer_load", _block_load(builder.create_tensor_pointer_load)),
         (builder, "create_descriptor_load", _descriptor_load(builder.create_descriptor_load)),
     ]

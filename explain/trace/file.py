@@ -9,7 +9,7 @@ import os
 import struct
 import tempfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -44,7 +44,7 @@ MAGIC = b"TILESCOP"
 ENVELOPE = struct.Struct("<8sIIQ32s")
 ALIGN = 8
 LEVEL = 4
-MAX_INFLATED = 1 << 31  # a stream that inflates beyond this is no trace this project wrote
+MAX_INFLATED = 1 << 30  # a stream that inflates beyond this is no trace this project wrote
 INT32_END = 1 << 31
 
 
@@ -367,16 +367,30 @@ class _Reader:
         self.check_accesses(c, values, launches)
 
     def check_accesses(self, c: Columns, values: Sequence[Value], launches: Sequence[Launch]) -> None:
-        def all_tiles(column: NDArray[Any], kinds: Callable[[Value], bool], what: str) -> None:
-            _require(all(kinds(values[k]) for k in np.unique(column) if k >= 0), what)
-
-        all_tiles(c.access_value, lambda value: isinstance(value, Tile | Affine), "access's elements")
-        all_tiles(c.access_mask, lambda value: isinstance(value, Tile) and value.dtype == "i1", "access's mask")
+        for elements, mask in {*zip(c.access_value.tolist(), c.access_mask.tolist(), strict=True)}:
+            tile, lanes = values[elements], values[mask] if mask >= 0 else None
+            _require(isinstance(tile, Tile | Affine), "access's elements")
+            _require(lanes is None or (isinstance(lanes, Tile) and lanes.dtype == "i1"), "access's mask")
+            _require(lanes is None or lanes.shape == tile.shape, "access's mask")
         for launch in launches:
+            count = len(launch.buffers)
+            pointers = [value for _, value in launch.arguments]
             for program in launch.recorded:
-                last = program.first_step + program.steps
-                rows = slice(c.access_at[program.first_step], c.access_at[last])
-                _within(c.access_buffer[rows], 0, len(launch.buffers), "access's buffer")
+                steps = slice(program.first_step, program.first_step + program.steps + 1)
+                rows, changes = c.access_at[steps], c.change_at[steps]
+                _within(c.access_buffer[rows[0] : rows[-1]], 0, count, "access's buffer")
+                pointers += [values[k] for k in np.unique(c.change_value[changes[0] : changes[-1]])]
+            _require(all(buffer < count for value in pointers for buffer in _buffers(value)), "pointer's buffer")
+
+
+def _buffers(value: Value) -> list[int]:
+    """The buffers that a value points to."""
+    match value:
+        case Pointers() | BlockPointer():
+            return [value.buffer]
+        case Group():
+            return [buffer for item in value.items for buffer in _buffers(item)]
+    return []
 
 
 def _within(column: NDArray[Any], low: int, end: int, what: str) -> None:

@@ -63,7 +63,8 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
         "file_bytes": trace_file.write(trace, out) if out is not None else 0,
         "traffic": trace.traffic(),
         "launches": [
-            {"kernel": launch.kernel, "grid": list(launch.grid), "traffic": launch.traffic()} for launch in trace.launches
+            {"kernel": launch.kernel, "grid": list(launch.grid), "traffic": launch.traffic()}
+            for launch in trace.launches
         ],
         **checked,
     }
@@ -114,7 +115,9 @@ def _find(module: ModuleType, path: Path, function: str) -> Callable[[], object]
     if not callable(found):
         raise TraceError(f"{path.name} has no function {function}; functions without arguments there: {there}")
     if required := _required(found):
-        raise TraceError(f"{path.name}:{function} needs arguments ({', '.join(required)}); name one that needs none: {there}")
+        raise TraceError(
+            f"{path.name}:{function} needs arguments ({', '.join(required)}); name one that needs none: {there}"
+        )
     return cast(Callable[[], object], found)
 
 

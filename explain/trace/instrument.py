@@ -261,4 +261,3 @@ class _Spans:
             if self.lines[number - self.first_line].partition("#")[0].rstrip().endswith(":"):
                 return number
         return node.lineno
-

@@ -130,6 +130,15 @@ class Group:
 Value = Tile | Affine | Pointers | BlockPointer | Scalar | Other | Group
 
 
+def numbers(value: Value) -> NDArray[Any]:
+    """The numbers of a tile, a scalar or of pointers (their element indices); TypeError for what has none."""
+    if isinstance(value, Tile | Affine | Pointers):
+        return value.numpy()
+    if isinstance(value, Scalar) and value.kind in {"int", "float", "bool"}:
+        return np.array(value.value)
+    raise TypeError(f"{value} has no numbers")
+
+
 @dataclass(frozen=True)
 class Source:
     """One recorded function. `text` runs from its def line, number `first_line` of `file`;

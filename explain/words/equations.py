@@ -131,7 +131,9 @@ def _joined(pieces: Sequence[_Part | str], binds: int = _ATOM) -> _Part:
 
 
 def _text(words: str) -> _Part:
-    return _Part(["mtext", words], ["mtext", words])
+    # MathML drops plain spaces at the ends of a text.
+    spaced = f"{words}\u00a0" if words.startswith(",") else f"\u00a0{words}\u00a0"
+    return _Part(["mtext", spaced], ["mtext", spaced])
 
 
 def _constant(text: str) -> _Part:
@@ -230,9 +232,9 @@ class _Writer:
             case "where", [condition, yes, no]:
                 words = [
                     self.part(yes, along),
-                    _text(" where "),
+                    _text("where"),
                     self.part(condition, along),
-                    _text(", else "),
+                    _text(", else"),
                     self.part(no, along),
                 ]
                 return _joined(words, 0)
@@ -250,7 +252,7 @@ class _Writer:
                 return _constant({"inf": "∞", "-inf": "−∞"}.get(text, "NaN"))
             case "arange", [start, stop]:
                 first, last = self.part(start), self.inside(stop, 3)
-                return _joined(["{", first, _text(", …, "), last, "−", _constant("1"), "}"])
+                return _joined(["{", first, _text(", …,"), last, "−", _constant("1"), "}"])
             case "program_id", [ast.Constant(value=int(axis))]:
                 return _Part(_sub("program", str(axis)), _place(f"pid|{axis}", f"program {axis}"), filled=True)
         raise _NoEquationError

@@ -1,5 +1,5 @@
 """Small kernels, one construct each, for the tests of the trace engine."""
-# ruff: noqa: F841, E704
+# ruff: noqa: E704, F841, RET504
 
 import triton
 import triton.language as tl
@@ -263,13 +263,17 @@ def every_flop(x_ptr, BLOCK: tl.constexpr):
     y = tl.log(y)
     y = tl.rsqrt(y)
     y = tl.sqrt(y)
+    y = tl.erf(x)
+    y = tl.sin(x)
     y = tl.maximum(x, y)
+    y = tl.clamp(x, 0.0, 1.0)
     y = tl.where(x > y, x, y)
     y = tl.cumsum(x, axis=0)
     y = tl.reduce(x, 0, product)
     y = tl.sum(x, axis=0)
     y = tl.max(x, axis=0)
     y = tl.argmax(x, axis=0)
+    y = tl.argmin(x, axis=0, tie_break_left=False)
     y = tl.sum(offs, axis=0)
     y = offs * 2 + 1
     y = x.to(tl.float16)
@@ -300,18 +304,25 @@ def tuples(xy, y_ptr):
     tl.store(y_ptr, a + b)
 
 
+# fmt: off
 @triton.jit
 def several_lines(
     x_ptr,
     n,
 ):
     """Its statements are written over several lines."""
-    x = n + 1
-    if x > 2:
+    x = (
+        n
+        + 1
+    )
+    if (
+        x > 2  # a colon in a comment:
+    ):
         tl.store(
             x_ptr,
             x,
         )
+# fmt: on
 
 
 @triton.jit
@@ -365,3 +376,14 @@ def address(x_ptr, y_ptr):
 def wraps(x_ptr, y_ptr, stride):
     row = tl.full((), 1, tl.int32) << 15
     tl.store(y_ptr, tl.load(x_ptr + row.to(tl.int32) * stride.to(tl.int32, bitcast=True)))
+
+
+@triton.jit
+def helper_that_fails(x):
+    tl.static_assert(False, "on purpose")
+    return x
+
+
+@triton.jit
+def fails_in_helper(x_ptr):
+    tl.store(x_ptr, helper_that_fails(tl.load(x_ptr)))

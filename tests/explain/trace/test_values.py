@@ -114,18 +114,26 @@ def test_rounding_to_bf16_is_torchs(value):
 
 
 @given(st.floats(-3e38, 3e38))
-def test_rounding_from_float64_happens_once(value):
-    found = bf16_to_f32(f64_to_bf16(np.array([value])))[0]
-    around = [bf16_to_f32(np.array([f32_to_bf16(np.array([value], np.float32))[0] + k], np.uint16))[0] for k in (-1, 0, 1)]
-    finite = [float(one) for one in around if np.isfinite(one)]
-    assert abs(float(found) - value) == min(abs(one - value) for one in finite)
+def test_rounding_from_float64_goes_to_the_nearest(value):
+    (bits,) = f64_to_bf16(np.array([value]))
+    near = bf16_to_f32(((int(bits) + np.arange(-1, 2)) % 2**16).astype(np.uint16)).astype(np.float64)
+    distances = np.abs(near - value)
+    assert distances[1] == np.nanmin(distances)
+    if np.count_nonzero(distances == distances[1]) > 1 and value:
+        assert bits % 2 == 0
+
+
+def test_rounding_from_float64_happens_once():
+    just_above_a_tie = 1 + 2**-8 + 2**-30  # a tie, once it was rounded to float32
+    assert bf16_to_f32(f64_to_bf16(np.array([just_above_a_tie]))) == 1 + 2**-7
 
 
 @pytest.mark.parametrize("bits", [0x7F800001, 0xFFC00000, 0x7FBFFFFF])
 def test_no_nan_becomes_a_number_in_bf16(bits):
     nan = np.array([bits], np.uint32).view(np.float32)
     assert np.isnan(bf16_to_f32(f32_to_bf16(nan)))
-    assert np.isnan(bf16_to_f32(f64_to_bf16(nan.astype(np.float64))))
+    with np.errstate(invalid="ignore"):  # a signalling NaN says so when it is converted
+        assert np.isnan(bf16_to_f32(f64_to_bf16(nan.astype(np.float64))))
 
 
 @given(st.integers(-(2**40), 2**40), st.lists(st.integers(-(2**20), 2**20), min_size=1, max_size=3), st.data())

@@ -1,0 +1,45 @@
+"""A device worker with no GPU: does what a request's kernel name asks of it, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import torch
+
+from explain.device.handler import DeviceError, explained
+from explain.device.measurement import Measurement, Provenance, Timing
+
+WHERE = Provenance("Test GPU", "1", "13.0", "2", "3", "3.11", "2026-01-01")
+
+
+class OutOfResources(Exception):
+    """As Triton's own: the same name and attributes."""
+
+    required, limit, name = 400_000, 232_448, "shared memory"
+
+
+def handle(request: dict[str, Any], progress) -> dict[str, Any]:
+    """Fails in the way that the seed names; answers otherwise, with this process's id as the driver."""
+    if request["kind"] == "probe":
+        return {"available": True, "reason": "", "provenance": WHERE.__dict__}
+    experiment = request["experiment"]
+    match experiment["seed"]:
+        case 1:
+            raise explained(OutOfResources())
+        case 2:
+            raise explained(
+                torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 400 GiB. GPU 0 has 139 GiB.")
+            )
+        case 3:
+            raise explained(RuntimeError("CUDA error: an illegal memory access was encountered"))
+        case 4:
+            os.abort()
+        case 5:
+            time.sleep(60)
+        case 6:
+            raise DeviceError("The NVIDIA driver is too old for this PyTorch")
+    where = Provenance(**{**WHERE.__dict__, "driver": str(os.getpid())})
+    timing = Timing(100.0, 1.0, 0.9, 1.1, 50, "fake")
+    return Measurement(experiment, 1e-7, 2e-7, "o", True, timing, (), where).to_json()

@@ -1,0 +1,196 @@
+"""The command line, as a script would use it: one JSON object, exit status, messages without a traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from explain import cli
+from explain.trace import file as trace_file
+from kernels.catalog import CATALOG
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(capsys, *arguments: str) -> tuple[int, str, str]:
+    try:
+        status = cli.main(arguments)
+    except SystemExit as stop:
+        status = int(stop.code or 0)
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err
+    return status, said.out, said.err
+
+
+def test_list(capsys):
+    status, out, _ = run(capsys, "list", "--json")
+    listed = json.loads(out)
+    assert status == 0
+    assert [kernel["name"] for kernel in listed["kernels"]] == list(CATALOG)
+    assert "sentence" in listed["presets"]
+    assert all(name in run(capsys, "list")[1] for name in CATALOG)
+
+
+def test_run_prints_one_object(capsys):
+    words = [
+        "--set",
+        "seq_len=40",
+        "--set",
+        "causal=true",
+        "--set",
+        "dtype=bf16",
+        "--inputs",
+        "ascending",
+        "--seed",
+        "7",
+        "--json",
+    ]
+    status, out, _ = run(capsys, "run", "flash_attention", "--backend", "interpreter", *words)
+    answer = json.loads(out)
+    assert status == 0
+    assert answer["backend"] == "interpreter"
+    assert answer["experiment"]["parameters"]["seq_len"] == 40
+    assert answer["within_budget"] is True
+    assert 0 < answer["error"] <= answer["budget"]
+    assert answer["traffic"]["formula"] == answer["traffic"]["traced"]
+    assert set(answer["traffic"]["traced"]) == {"read_bytes", "written_bytes", "flops"}
+
+
+@pytest.mark.parametrize(
+    "kernel", [kernel for kernel in CATALOG.values() if kernel.wrong], ids=lambda kernel: kernel.name
+)
+def test_a_kernel_that_is_wrong_on_purpose_exits_1(capsys, kernel):
+    status, out, _ = run(capsys, "run", kernel.name, "--backend", "interpreter", "--json")
+    assert status == 1
+    assert json.loads(out)["within_budget"] is False
+    assert "wrong on purpose" in run(capsys, "run", kernel.name, "--backend", "interpreter")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["run", "no_such_kernel"], "kernel=no_such_kernel"),
+        (["run", "softmax_online", "--set", "block_n=7"], "block_n=7"),
+        (["run", "softmax_online", "--set", "cols=none"], "cols=none"),
+        (["run", "softmax_online", "--set", "cols"], "--set=cols"),
+        (["run", "softmax_online", "--seed", "x"], "seed=x"),
+        (["run", "softmax_online", "--inputs", "x"], "inputs=x"),
+        (["run", "softmax_online", "--seconds", "-1"], "--seconds"),
+        (["run"], "KERNEL"),
+        (["no_such_command"], "no_such_command"),
+        (["trace", "softmax_online", "--out", "/no/such/folder/x"], "--out=/no/such/folder/x"),
+        (["trace", "softmax_online", "--out", "x", "--programs", "some"], "--programs=some"),
+        (["trace", "some.py", "--out", "x"], "target=some.py"),
+        (["trace", "no_such.py:main", "--out", "x"], "no_such.py"),
+        (["trace", f"{__file__}:no_such", "--out", "x"], "no_such"),
+        (["trace", f"{__file__}:run", "--out", "x"], "run"),
+    ],
+)
+def test_bad_arguments_exit_2_and_are_named(capsys, words, named):
+    status, out, err = run(capsys, *words)
+    assert status == 2
+    assert named in err
+    assert not out
+
+
+def test_no_gpu_is_said(capsys):
+    status, _, err = run(capsys, "run", "softmax_online", "--backend", "cuda")
+    if status != 0:
+        assert status == 2
+        assert "NVIDIA" in err or "CUDA" in err
+
+
+def test_trace_writes_a_file_that_reads(capsys, tmp_path):
+    out_file = tmp_path / "run.tilescope"
+    status, out, _ = run(capsys, "trace", "softmax_tiled", "--out", str(out_file), "--json")
+    answer = json.loads(out)
+    trace = trace_file.read(out_file)
+    assert status == 0
+    assert answer["steps"] == trace.steps
+    assert answer["file_bytes"] == out_file.stat().st_size
+    assert answer["trace_seconds"] > 0
+    assert answer["traffic"]["traced"] == trace.traffic() == answer["traffic"]["formula"]
+
+
+FOREIGN = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def double_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(y_ptr + at, 2 * x, mask=at < n)
+
+def main():
+    x = torch.randn(10)
+    y = torch.empty_like(x)
+    double_kernel[(3,)](x, y, 10, BLOCK=4)
+    double_kernel[(1,)](y, x, 10, BLOCK=16)
+
+def endless():
+    while True:
+        pass
+
+def hungry():
+    return torch.ones(10**11)
+
+def broken():
+    double_kernel[(1,)](torch.randn(4), torch.empty(4), 400, BLOCK=512)
+"""
+
+
+def test_a_foreign_file(capsys, tmp_path):
+    (tmp_path / "mine.py").write_text(FOREIGN)
+    status, out, _ = run(capsys, "trace", f"{tmp_path / 'mine.py'}:main", "--out", str(tmp_path / "t"), "--json")
+    answer = json.loads(out)
+    assert status == 0
+    assert [launch["kernel"] for launch in answer["launches"]] == ["double_kernel"] * 2
+    assert [launch["traffic"]["read_bytes"] for launch in answer["launches"]] == [40, 40]
+    assert answer["traffic"]["traced"] == {"read_bytes": 80, "written_bytes": 80, "flops": 3 * 4 + 16}
+
+
+@pytest.mark.parametrize(
+    ("function", "limits", "words"),
+    [
+        ("endless", ["--seconds", "1"], "1 s"),
+        ("hungry", ["--megabytes", "300"], "memory"),
+        ("broken", [], "x_ptr"),
+    ],
+)
+def test_a_run_that_fails_exits_3_and_says_why(capsys, tmp_path, function, limits, words):
+    (tmp_path / "mine.py").write_text(FOREIGN)
+    status, _, err = run(capsys, "trace", f"{tmp_path / 'mine.py'}:{function}", "--out", str(tmp_path / "t"), *limits)
+    assert status == 3
+    assert words in err
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("command", [[], ["list"], ["run"], ["trace"], ["doctor"], ["record"]])
+def test_help(capsys, command):
+    status, out, _ = run(capsys, *command, "--help")
+    assert status == 0
+    assert "usage: python -m explain" in out
+
+
+def test_doctor_looks_at_what_matters(capsys):
+    status, out, _ = run(capsys, "doctor", "--json")
+    found = {finding["what"]: finding for finding in json.loads(out)["findings"]}
+    assert status == 0
+    assert found["Triton's interpreter"]["ok"]
+    assert {"Python", "streamlit", "torch", "triton", "GPU", "recorded traces", "cache"} <= set(found)
+
+
+def test_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "explain", "run", "softmax_online", "--set", "block_n=3"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr == "explain: block_n=3: must be a power of two from 1 to 65536\n"

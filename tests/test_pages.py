@@ -1,0 +1,113 @@
+"""The pages' logic: each runs alone, controls change what is drawn, and what cannot be used is said beside its control."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explain import lessons, recordings
+from explain.experiment import Experiment
+from explain.trace import file as trace_file
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "pages").glob("*.py"))
+
+
+def page(name: str, **query: str) -> AppTest:
+    test = AppTest.from_file(str(ROOT / "pages" / f"{name}.py"), default_timeout=60)
+    for key, value in query.items():
+        test.query_params[key] = value
+    test.run()
+    assert not test.exception
+    return test
+
+
+def texts(test: AppTest) -> str:
+    return "\n".join(str(element.value) for element in [*test.markdown, *test.caption, *test.error])
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_each_page_runs_alone(path):
+    assert page(path.stem).title[0].value
+
+
+def test_the_app_opens_on_the_real_sentence():
+    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    assert not test.exception
+    assert test.title[0].value == "Tilescope"
+    assert lessons.OPENING.inputs == "sentence"
+
+
+def test_a_control_changes_what_is_drawn():
+    test = page("flash_attention")
+    before = texts(test)
+    test.toggle[0].set_value(True).run()
+    assert not test.exception
+    after = texts(test)
+    assert "**73,728**" in before
+    causal = lessons.OPENING.with_(causal=True)
+    assert f"**{causal.entry.formula(causal.values).read_bytes:,}**" in after
+    assert test.query_params["causal"] == "true"
+
+
+def test_an_address_leads_to_its_experiment():
+    experiment = lessons.OPENING.with_(causal=True, block_n=32)
+    test = page("flash_attention", causal="true", block_n="32")
+    assert f"**{experiment.entry.formula(experiment.values).read_bytes:,}**" in texts(test)
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "message"),
+    [
+        ("flash_attention", {"block_n": "24"}, "block_n=24: must be a power of two from 1 to 256"),
+        ("flash_attention", {"seq_len": "many"}, "seq_len=many: must be a whole number"),
+        ("flash_attention", {"seq_len": "0"}, "seq_len=0: must be a whole number from 1"),
+        ("flash_attention", {"inputs": "sunshine"}, "inputs=sunshine: must be one of"),
+        ("flash_attention", {"seed": "x"}, "seed=x: must be a whole number"),
+        ("flash_attention", {"head_dim": "4"}, "head_dim=4: must be a whole number from 16 to 256"),
+        ("flash_attention", {"kernel": "nonsense"}, "kernel=nonsense: must be one of"),
+        ("flash_attention", {"kernel": "softmax_safe"}, "this page shows flash_attention"),
+        ("flash_attention", {"inputs": "normal", "seq_len": "4096"}, "seq_len=4096: must be at most 128 on this page"),
+        ("online_softmax", {"cols": "7"}, "cols=7: must be 6"),
+        ("online_softmax", {"block_n": "3"}, "block_n=3: must be a power of two"),
+    ],
+)
+def test_what_cannot_be_used_is_said_beside_its_control(name, query, message):
+    assert message in texts(page(name, **query))
+
+
+def test_controls_that_do_not_fit_together_say_so_and_lose_nothing():
+    test = page("flash_attention")
+    test.number_input[0].set_value(65).run()
+    assert not test.exception
+    assert "seq_len=65: must be at most 64" in texts(test)
+    test.number_input[0].set_value(48).run()
+    assert "must be at most" not in texts(test)
+
+
+def test_the_three_ways_to_walk_a_row():
+    test = page("online_softmax")
+    assert "algorithm 3" in texts(test)
+    for way, words in (("Tile by tile", "Any tile"), ("Wrong beside right", "Softmax tile by tile, wrong")):
+        test.segmented_control[0].set_value(way).run()
+        assert not test.exception
+        assert words in texts(test)
+    assert "[**1.0000**]" in texts(test)
+    assert "[**3.0000**]" in texts(test)
+
+
+@pytest.mark.parametrize("experiment", list(lessons.shipped()), ids=lambda experiment: experiment.key)
+def test_shipped_traces_are_of_the_kernels_as_they_are(experiment):
+    path = recordings.find(experiment)
+    assert path is not None, "run: python -m explain record"
+    trace = trace_file.read(path)
+    assert Experiment.from_json(trace.experiment) == experiment
+    for source in trace.sources:
+        assert source.text.rstrip() in (ROOT / source.file).read_text(), "run: python -m explain record"
+    assert trace.traffic() == experiment.entry.formula(experiment.values).totals()
+
+
+def test_no_shipped_trace_is_left_over():
+    assert set(recordings.traces()) == {recordings.path_of(experiment) for experiment in lessons.shipped()}

@@ -153,7 +153,7 @@ def _child(variant: str) -> int:
     for line in sys.stdin:
         request = json.loads(line)
         if not request:
-            answer = _versions(variant)
+            answer: dict[str, Any] = dict(_versions(variant))
         else:
             seq_len, head_dim, tile = request["config"]
             tensors = lesson.inputs(seq_len, head_dim)

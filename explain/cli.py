@@ -16,7 +16,7 @@ from typing import Any
 from explain import doctor, lessons, recordings
 from explain.engine import Engine
 from explain.experiment import Experiment, ParameterError
-from explain.workers import WorkerError, WorkerFailed
+from explain.workers import WorkerError, WorkerFailed, WorkerOutOfMemory, WorkerTimeout
 from kernels.catalog import CATALOG
 from kernels.inputs import PRESETS
 
@@ -83,7 +83,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(parsed: argparse.Namespace) -> int:
-    kernels = [
+    kernels: list[dict[str, Any]] = [
         {
             "name": kernel.name,
             "title": kernel.title,
@@ -127,11 +127,11 @@ def _run(parsed: argparse.Namespace) -> int:
                     return _complain(f"--backend=cuda: {status.reason}", BAD_ARGUMENTS)
                 backend = "cuda" if status.available else "interpreter"
             limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes, "progress": progress}
-            traced = engine.check(experiment, **limits)
-            result: dict[str, Any] = traced
             if backend == "cuda":
-                measurement = engine.measure(experiment, **limits)
-                result = measurement.to_json()
+                result = engine.measure(experiment, **limits).to_json()
+                traced = _counted(engine, experiment, limits)
+            else:
+                result = traced = engine.check(experiment, **limits)
     finally:
         engine.close()
     formula = experiment.entry.formula(experiment.values)
@@ -142,7 +142,7 @@ def _run(parsed: argparse.Namespace) -> int:
         "budget": _number(float(result["budget"])),
         "within_budget": result["within_budget"],
         "output": result["output"],
-        "traffic": {"formula": formula.totals(), "traced": traced["traffic"]},
+        "traffic": {"formula": formula.totals(), "traced": traced and traced["traffic"]},
     }
     if backend == "cuda":
         answer |= {"timing": result["timing"], "provenance": result["provenance"]}
@@ -151,6 +151,15 @@ def _run(parsed: argparse.Namespace) -> int:
     else:
         _print_run(experiment, answer)
     return 0 if answer["within_budget"] else OVER_BUDGET
+
+
+def _counted(engine: Engine, experiment: Experiment, limits: dict[str, Any]) -> dict[str, Any] | None:
+    """The trace's counters beside a run on the GPU, or None for what is too large to interpret within the limits."""
+    try:
+        return engine.check(experiment, **limits)
+    except (WorkerTimeout, WorkerOutOfMemory) as error:
+        print(f"explain: traffic is not traced: {error}", file=sys.stderr)
+        return None
 
 
 def _print_run(experiment: Experiment, answer: dict[str, Any]) -> None:
@@ -164,7 +173,8 @@ def _print_run(experiment: Experiment, answer: dict[str, Any]) -> None:
         print(f"median {timing['median_ms']:.4f} ms over {timing['launches']} launches ({timing['method']})")
     print(f"{'':<10}{'bytes read':>16}{'bytes written':>16}{'FLOPs':>18}")
     for witness, counts in answer["traffic"].items():
-        print(f"{witness:<10}{counts['read_bytes']:>16,}{counts['written_bytes']:>16,}{counts['flops']:>18,}")
+        if counts is not None:
+            print(f"{witness:<10}{counts['read_bytes']:>16,}{counts['written_bytes']:>16,}{counts['flops']:>18,}")
 
 
 def _trace(parsed: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ import streamlit as st
 from streamlit.errors import StreamlitPageNotFoundError
 from streamlit.runtime.pages_manager import PagesManager
 
-from explain import lessons
+from explain import lessons, recordings
 from explain.device.measurement import Measurement
 from explain.device.prefixes import compare_prefixes
 from explain.engine import engine, has_triton, scratch
@@ -234,6 +234,7 @@ def on_device(experiment: Experiment, trace: Trace) -> None:
         return
     if not status.available:
         st.caption(f"No GPU in use: {status.reason}")
+        _recorded_on_device(experiment)
         return
     if st.button("Run it compiled, on the GPU", icon=":material/memory:"):
         st.session_state["measured"] = experiment.key
@@ -250,7 +251,15 @@ def on_device(experiment: Experiment, trace: Trace) -> None:
     _show(measurement, states)
 
 
-def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]]) -> None:
+def _recorded_on_device(experiment: Experiment) -> None:
+    record = recordings.measured("verification-h200")
+    if record is not None and record["opening"]["experiment"] == experiment.to_json():
+        _show(Measurement.from_json(record["opening"]), record["states"], source="recorded")
+    else:
+        st.caption("Only the experiment that this page opens on was recorded on a GPU.")
+
+
+def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source: str = "hardware") -> None:
     where = measurement.provenance
     verdict = "within its budget" if measurement.within_budget else "**over** its budget"
     timing = measurement.timing
@@ -266,7 +275,7 @@ def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]]) -> None
         st.markdown("The running state after each tile of keys, compiled and traced:")
         st.dataframe(states, hide_index=True)
     st.caption(
-        f"hardware · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}, {where.date}"
+        f"{source} · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}, {where.date}"
     )
 
 

@@ -142,9 +142,10 @@ def attention_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
     kv_shape = (p["batch"], p["kv_heads"], p["kv_len"], p["head_dim"])
     if preset.sentence:
         text = real_inputs.sentence(preset.sentence)
-        q, k, v = text.q[list(HEADS_TO_SHOW)], text.k[list(HEADS_TO_SHOW)], text.v[list(HEADS_TO_SHOW)]
-        q = q[None, : p["heads"], : p["seq_len"]]
-        k, v = k[None, : p["kv_heads"], : p["kv_len"]], v[None, : p["kv_heads"], : p["kv_len"]]
+        heads, kv_heads = list(HEADS_TO_SHOW[: p["heads"]]), list(HEADS_TO_SHOW[: p["kv_heads"]])
+        q: np.ndarray = text.q[None, heads, : p["seq_len"]]
+        k: np.ndarray = text.k[None, kv_heads, : p["kv_len"]]
+        v: np.ndarray = text.v[None, kv_heads, : p["kv_len"]]
     else:
         rng = _generator(preset, seed)
         q, k, v = rng.standard_normal(q_shape), rng.standard_normal(kv_shape), rng.standard_normal(kv_shape)

@@ -51,7 +51,7 @@ class Parameter:
                 flags = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
                 parsed: Value | None = value if isinstance(value, bool) else flags.get(str(value).lower())
             case "choice":
-                parsed = value if value in self.choices else None  # type: ignore[assignment]
+                parsed = value if value in self.choices else None
             case _:
                 parsed = whole_number(value)
                 if parsed is not None and not self.minimum <= parsed <= self.maximum:

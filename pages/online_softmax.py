@@ -1,8 +1,11 @@
 """Chapter: online softmax. One row, element by element and tile by tile, and the wrong kernel beside the right one."""
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from explain import lessons, ui
+from explain.experiment import Experiment
 
 ui.chapter("Online softmax")
 st.markdown(
@@ -11,7 +14,7 @@ st.markdown(
     "α = exp(m − m_new): it was measured against the old maximum. One pass then does the work of two."
 )
 
-WAYS = {
+WAYS: dict[str, Callable[[Experiment], list[Experiment]]] = {
     "Element by element": lambda row: [lessons.element_by_element(row)],
     "Tile by tile": lambda row: [row],
     "Wrong beside right": lambda row: [lessons.wrong_twin(row), row],

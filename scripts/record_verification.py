@@ -1,7 +1,8 @@
-"""Runs the whole grid of experiments on the GPU at hand and records every verdict with its provenance.
+"""Runs the whole grid of experiments on the GPU at hand and records the verdicts, with their provenance.
 
     python scripts/record_verification.py --out explain/recordings/verification-h200.json
 
+Also in the record: the chapters' opening experiment, compiled, with its state after each tile of keys against the trace.
 One process a kernel: most of the time goes into compiling.
 """
 
@@ -11,6 +12,7 @@ import argparse
 import json
 import multiprocessing
 import sys
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -46,6 +48,24 @@ def _verdicts(name: str) -> Iterator[dict[str, Any]]:
         }
 
 
+def measure_opening() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The measurement of the experiment the chapters open on, and its states tile by tile beside the shipped trace's."""
+    from explain import lessons
+    from explain.device.prefixes import compare_prefixes
+    from explain.engine import Engine
+    from explain.trace import file as trace_file
+
+    engine = Engine()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            prefixes = Path(folder) / "prefixes.npz"
+            measurement = engine.measure(lessons.OPENING, prefixes=prefixes)
+            trace = trace_file.read(engine.trace(lessons.OPENING).data)
+            return measurement.to_json(), compare_prefixes(trace, lessons.OPENING, prefixes)
+    finally:
+        engine.close()
+
+
 def main() -> int:
     """Runs, writes the file, prints a line a kernel; 1 when a kernel that should pass did not."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -54,8 +74,7 @@ def main() -> int:
     arguments = parser.parse_args()
     with ProcessPoolExecutor(len(arguments.kernels), multiprocessing.get_context("spawn")) as pool:
         results = dict(zip(arguments.kernels, pool.map(verdicts, arguments.kernels), strict=True))
-    from explain.device.handler import provenance
-
+    opening, states = measure_opening()
     summary = {
         name: {
             "experiments": len(rows),
@@ -65,7 +84,13 @@ def main() -> int:
         }
         for name, rows in results.items()
     }
-    record = {"format": 1, "provenance": provenance().__dict__, "kernels": summary}
+    record = {
+        "format": 1,
+        "provenance": opening["provenance"],
+        "kernels": summary,
+        "opening": opening,
+        "states": states,
+    }
     arguments.out.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n")
     for name, row in summary.items():
         print(

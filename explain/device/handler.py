@@ -61,7 +61,7 @@ def probe() -> dict[str, Any]:
         reason = "This PyTorch was built without CUDA. Install the CUDA build: pip install torch==2.13.0 on a machine with an NVIDIA GPU."
     else:
         try:
-            torch.cuda.init()
+            torch.cuda.init()  # type: ignore[no-untyped-call]
             reason = "PyTorch sees no CUDA GPU."
         except RuntimeError as error:
             reason = _driver_trouble(str(error))
@@ -115,7 +115,8 @@ def run_prefixes(experiment: Experiment, path: Path, progress: Progress) -> tupl
     entry, p = experiment.entry, experiment.values
     arrays = entry.make_inputs(experiment.preset, p, experiment.seed)
     diagonal = p["kv_len"] - p["seq_len"]  # of the whole: a query sees the same keys in every prefix
-    states, saved = [], {}
+    states: list[PrefixState] = []
+    saved: dict[str, np.ndarray] = {}
     ends = [*range(p["block_n"], p["kv_len"], p["block_n"]), p["kv_len"]]
     for j, end in enumerate(ends, start=1):
         progress(f"first {j} of {len(ends)} tiles", 0.6 + 0.4 * j / len(ends))

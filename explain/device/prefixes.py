@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from explain.experiment import Experiment
-from explain.trace.model import Trace
+from explain.trace.model import Affine, Tile, Trace
 
 
 def compare_prefixes(trace: Trace, experiment: Experiment, prefixes: Path) -> list[dict[str, Any]]:
@@ -21,7 +21,8 @@ def compare_prefixes(trace: Trace, experiment: Experiment, prefixes: Path) -> li
 
     `prefixes` is the device worker's file: `o_j` (batch, heads, seq_len, head_dim) and `lse_j` (batch, heads, seq_len).
     """
-    p, differences = experiment.values, {}
+    p = experiment.values
+    differences: dict[int, np.ndarray] = {}
     with np.load(prefixes, allow_pickle=False) as states:
         count = sum(name.startswith("lse_") for name in states.files)
         device = {j: (states[f"o_{j}"], states[f"lse_{j}"]) for j in range(1, count + 1)}
@@ -35,7 +36,7 @@ def compare_prefixes(trace: Trace, experiment: Experiment, prefixes: Path) -> li
                 _distance(o[batch, head, at], traced_o[own, : p["head_dim"]]),
                 _distance(lse[batch, head, at], traced_lse[own]),
             )
-            differences[j] = np.maximum(differences.get(j, (0.0, 0.0)), difference)
+            differences[j] = np.maximum(differences.get(j, np.zeros(2)), difference)
     return [
         {
             "tiles": j,
@@ -60,7 +61,10 @@ def traced_states(trace: Trace, experiment: Experiment) -> Iterator[tuple[int, n
     histories = {name: trace.history(name) for name in ("rows", "m_i", "l_i", "acc")}
     for program in trace.launches[0].recorded:
         steps = range(program.first_step, program.first_step + program.steps)
-        own = {name: [(k, v.numpy()) for k, v in history if k in steps] for name, history in histories.items()}
+        own = {
+            name: [(k, v.numpy()) for k, v in history if k in steps and isinstance(v, Tile | Affine)]
+            for name, history in histories.items()
+        }
         visits = []
         for step, m_i in own["m_i"]:  # m_i is set first to −inf, then as the last statement of each visit
             l_i = _last_before(own["l_i"], step)

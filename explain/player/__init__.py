@@ -68,7 +68,7 @@ class Run:
     trace: the bytes of a trace file (docs/trace-format.md).
     view: what the trace cannot know, as JSON. `title` and `badge` (where the run comes from; always shown) are required.
         Optional: `kernel`, its name in the catalog; `roles`, the kernel's variables that are its scores, probabilities,
-        output, running_max, new_max, running_sum, rescale, accumulator, rows and cols; `score_shape`, the rows and columns
+        output, running_max, new_max, running_sum, new_sum, rescale, accumulator, rows and cols; `score_shape`, the rows and columns
         of the map that rows and cols are coordinates in; `row_labels` and `col_labels`, its tokens; `pick_program`, what
         one program owns ("query tile"); `program_names`, by program as "x,y,z".
     """
@@ -186,10 +186,8 @@ def _first_step(key: str, run: str, step: int | None, query: str | None) -> int:
     same = kept is not None and kept[:2] == (run, step)
     if kept and same and key in st.session_state:
         return kept[2]
-    if same and left and left[0] == run:  # back from another page
-        first = left[1]
-    else:
-        first = _asked(query) if step is None else step
+    back = same and left is not None and left[0] == run  # from another page
+    first = left[1] if back and left else step if step is not None else _asked(query)
     st.session_state[f"{key}:start"] = (run, step, first)
     return first
 

@@ -1,14 +1,15 @@
 // One run on screen: its panels, drawn in one pass for a step. Elements are made once per trace; a step only changes what they show.
 
-import { MapState, Surface, paintArray, paintMap, paintRows, paintStrip } from "./paint.js";
+import { MapState, Surface, isFlat, mapHeight, paintArray, paintMap, paintRows, paintStrip } from "./paint.js";
 import { countNaN } from "./story.js";
 import { bytes, dotted, element, elementOf, exact, mathElement, reduced, short, times } from "./words.js";
 import { isFloat } from "./trace.js";
 
 const QUANTITIES = {
-  running_max: "max", new_max: "max", running_sum: "sum", rescale: "alpha", probabilities: "p", accumulator: "acc", output: "acc", scores: "scores",
+  running_max: "max", new_max: "max", running_sum: "sum", new_sum: "sum", rescale: "alpha", probabilities: "p", accumulator: "acc", output: "acc", scores: "scores",
 };
 const CHIPS = 3;                                           // changed values shown beside a line
+const ROW_EM = 2.3;                                        // the most height a row of state takes
 const SMALL_ARRAYS = 24;                                   // variables drawn as pictures where a kernel has no roles
 
 const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
@@ -51,12 +52,18 @@ export class Lane {
     this.$(".middle").hidden = !this.shows.map;
     this.$(".side").hidden = !this.shows.rows && !this.shows.output && !this.shows.variables;
     this.root.classList.toggle("sideless", this.$(".middle").hidden || this.$(".side").hidden);
-    if (this.shows.map) {
-      const { height, width } = story.scoreMap;
-      const flat = height < width / 6 || height < 3;
-      this.$(".map").classList.toggle("flat", flat);
-      this.$(".map").style.setProperty("--flat", `calc(${Math.min(6, height) * 2.4 + (this.view.col_labels ? 4.2 : 2)}em)`);
-      this.scores = new MapState(story.scoreMap, "scores", true);
+    const map = story.scoreMap ?? story.outputMap;
+    this.flat = Boolean(map) && isFlat(map);
+    this.root.classList.toggle("flat", this.flat);
+    if (this.flat) {
+      const widestTile = story.visits.reduce((cols, { begin }) => Math.max(cols, story.tile(begin)?.cols.length ?? 0), 1);
+      this.root.style.setProperty("--flat", `${Math.min(6, map.height) * 2.8 + (this.view.col_labels ? 4.6 : 1.7)}em`);
+      this.root.style.setProperty("--strip", widestTile > 12 ? "10.4em" : "5.6em");
+    }
+    if (this.shows.map) this.scores = new MapState(story.scoreMap, "scores", true);
+    if (this.shows.rows) {
+      const most = story.visits.reduce((rows, { begin }) => Math.max(rows, story.rowCount(begin)), 1);
+      this.root.style.setProperty("--need", `${3.6 + most * ROW_EM}em`);
     }
     if (story.outputMap) this.outputs = new MapState(story.outputMap, "share", false);
     this.$(".lane-title").textContent = this.view.title ?? "";
@@ -118,7 +125,7 @@ export class Lane {
     const low = Math.min(finite("running_max", Infinity, Math.min), finite("new_max", Infinity, Math.min));
     const high = Math.max(finite("running_max", -Infinity, Math.max), finite("new_max", -Infinity, Math.max));
     this.maxSpan = low <= high ? [low, high] : [0, 1];
-    this.largestSum = finite("running_sum", 0, Math.max) || 1;
+    this.largestSum = finite("new_sum", finite("running_sum", 0, Math.max), Math.max) || 1;
     const size = (a, x) => Math.max(a, Math.abs(x));
     this.largestAcc = Math.max(finite("accumulator", 0, size), this.story.outputMap ? 0 : finite("output", 0, size)) || 1;
     this.largestP = Math.max(1, this.story.roles.probabilities ? finite("probabilities", 0, Math.max) : 0);
@@ -153,7 +160,10 @@ export class Lane {
   measure() {
     let changed = false;
     for (const [name, surface] of Object.entries(this.surfaces)) if (this.shows[name]) changed = surface.measure() || changed;
-    return changed;
+    if (!this.shows.map || this.flat || !this.palette) return changed;
+    const { canvas } = this.surfaces.map;                  // as high as the map can get at this width, so that its legend is near
+    canvas.style.maxHeight = `${mapHeight(this.surfaces.map, this.palette, this.story.scoreMap, this.view.row_labels, this.view.col_labels)}px`;
+    return this.surfaces.map.measure() || changed;
   }
 
   render(k, palette, stamp) {
@@ -196,7 +206,7 @@ export class Lane {
   rowLabels() {
     const { row_labels: words } = this.view;
     const rows = (this.tile ?? this.story.tile(this.step))?.rows;
-    return rows && rows.length === this.rowCount ? Array.from(rows, (row) => words?.[row] ?? String(row)) : null;
+    return rows && rows.length === this.rowCount && (words || rows.length > 1) ? Array.from(rows, (row) => words?.[row] ?? String(row)) : null;
   }
 
   renderSource(k) {
@@ -254,7 +264,7 @@ export class Lane {
     const { shape, data, dtype } = value;
     if (!shape.length) return short(data[0], !isFloat(dtype));
     const at = shape.length === 1 && shape[0] === this.rowCount && this.rowCount > 1 && isFloat(dtype) ? this.at.row : -1;
-    if (at >= 0) return `= ${short(data[at])} in row ${at}`;
+    if (at >= 0) return `${short(data[at])} in row ${this.tile?.rows[at] ?? at}`;
     if (shape.length === 1 && dtype !== "i1") return `${short(data[0], !isFloat(dtype))} … ${short(data[data.length - 1], !isFloat(dtype))}`;
     return times(shape);
   }
@@ -312,7 +322,7 @@ export class Lane {
     const row = this.rowCount > 1 || this.view.row_labels ? this.label("row", this.at.row) : "";
     if (value.shape.length === 2) return `${row ? `${row}, ` : ""}${context.isOutput ? `dimension ${this.at.dim}` : this.label("column", this.at.col)}`;
     if (value.shape.length === 1 && value.shape[0] !== this.rowCount) return this.label("column", this.at.col);
-    return row;
+    return value.shape.length || this.rowCount === 1 ? row : "";
   }
 
   number(place, k, context) {
@@ -350,8 +360,8 @@ export class Lane {
     if (moved.length) return `${moved.join(", ")} (HBM)`;
     const changed = story.changes(k);
     if (k === story.frameStart[k]) return story.trace.depth[k] ? "a helper begins" : `program (${story.programs[story.programAt[k]].id.join(", ")}) begins`;
-    if (!changed.length) return "no variable changes";
-    return changed.slice(0, CHIPS).map(({ label, value }) => `${label} ${this.glance(label, value)}`.replace(" = ", " is ")).join(" · ");
+    if (!changed.length) return story.branch(k) ?? "no variable changes";
+    return changed.slice(0, CHIPS).map(({ label, value }) => `${label} is ${this.glance(label, value)}`).join(" · ");
   }
 
   // --- pictures ---
@@ -387,7 +397,8 @@ export class Lane {
     const bar = element("i");
     bar.style.background = `linear-gradient(90deg, ${stops})`;
     scale.append(short(-map.largest), bar, short(map.largest));
-    const masked = map.groups.some((group) => group.some(({ data }) => data.includes(-Infinity)));
+    const onMap = ({ rows, cols }, i) => rows[Math.floor(i / cols.length)] < map.height && cols[i % cols.length] < map.width;
+    const masked = map.groups.some((group) => group.some((write) => write.data.some((x, i) => x === -Infinity && onMap(write, i))));
     const skips = map.groups.some((group) => this.scores.skipped(group));
     this.$(".legend").replaceChildren(scale, ...(masked ? [key("", "−∞ (masked)", palette.css(palette.masked))] : []), ...(skips ? [key("skipped", "skipped by the mask")] : []));
   }
@@ -422,20 +433,28 @@ export class Lane {
     this.surfaces.strip.canvas.setAttribute("aria-label", `${title}: ${known.map(({ label, data }) => `${label} ${Array.from(data.slice(0, 16), (x) => short(x)).join(" ")}`).join("; ")}`);
   }
 
+  /** The state of the current rows: as this tile found it, and as it is after the update, if that has been made. */
   rowState(k) {
-    const { story, visit } = this;
-    const begin = visit ? visit.begin : k;
-    const within = (role) => (visit && story.changedAt(role, begin, k) >= 0 ? story.role(role, k)?.data : undefined);
-    const before = (role) => story.role(role, visit ? begin - 1 : k)?.data;
-    const started = story.programAt[Math.max(0, begin - 1)] === story.programAt[k];
-    const old = (role) => (started ? before(role) : undefined);
+    const { story } = this;
     const has = (...roles) => roles.some((role) => story.roles[role]);
+    const start = story.programs[story.programAt[k]].first;
+    const since = Math.max(start, story.changedAt("rows", start, k));
+    const begin = this.visit?.begin ?? k + 1;
+    const read = (role, at) => (story.changedAt(role, since, at) >= 0 ? story.role(role, at)?.data : undefined);
+    const updated = (role, from) => (story.changedAt(role, from, k) >= 0 ? story.firstChange(role, from) : -1);
+    const alpha = updated("rescale", begin);
+    // A sum that was set before alpha was fetched, not updated.
+    const update = (next, running, from) => {
+      const role = story.roles[next] ? next : running;
+      const at = updated(role, from);
+      return at < 0 ? { before: read(running, k) } : { before: read(running, at - 1), now: read(role, k) };
+    };
     return {
       rows: this.rowCount,
       labels: this.rowLabels(),
-      max: has("running_max", "new_max") ? { before: old("running_max"), after: within("new_max") ?? within("running_max") } : null,
-      alpha: has("rescale") ? within("rescale") ?? [] : null,
-      sum: has("running_sum") ? { before: old("running_sum"), now: within("running_sum") } : null,
+      max: has("running_max", "new_max") ? update("new_max", "running_max", begin) : null,
+      alpha: has("rescale") ? (alpha < 0 ? new Array(this.rowCount) : read("rescale", k)) : null,
+      sum: has("running_sum") ? update("new_sum", "running_sum", has("rescale") ? (alpha < 0 ? k + 1 : alpha + 1) : begin) : null,
       span: this.maxSpan,
       largestSum: this.largestSum,
     };
@@ -443,13 +462,15 @@ export class Lane {
 
   renderRows(k) {
     this.state = this.rowState(k);
-    if (this.state.alpha && !this.state.alpha.length) this.state.alpha = new Array(this.rowCount);
-    this.head("rows", "running state", "", this.visit ? "before this tile → now" : "");
-    this.hits.rows = paintRows(this.surfaces.rows, this.palette, this.state, this.at.row);
+    const { max: m, sum: l } = this.state;
+    const known = [m?.before, m?.now, l?.before, l?.now].some(Boolean);
+    this.head("rows", "running state", "", !known ? "not set yet" : this.visit ? "before this tile → now" : "");
+    this.surfaces.rows.clear();
+    this.hits.rows = !known ? null : paintRows(this.surfaces.rows, this.palette, this.state, this.at.row);
     const { max, alpha, sum } = this.state;
     const read = (name, value) => (value === undefined ? "" : `${name} ${short(value)}; `);
     const r = this.at.row;
-    this.surfaces.rows.canvas.setAttribute("aria-label", `Row ${r}: ${read("maximum", (max?.after ?? max?.before)?.[r])}${read("rescale factor", alpha?.[r])}${read("sum", (sum?.now ?? sum?.before)?.[r])}`);
+    this.surfaces.rows.canvas.setAttribute("aria-label", `Row ${r}: ${read("maximum", (max?.now ?? max?.before)?.[r])}${read("rescale factor", alpha?.[r])}${read("sum", (sum?.now ?? sum?.before)?.[r])}`);
   }
 
   renderOutput(k) {
@@ -464,7 +485,7 @@ export class Lane {
         if (this.outputs.done[cell]) done++, (total += this.outputs.values[cell]);
       }
       this.head("output", `output ${view.roles.output}`, "acc", done ? `row ${row} adds up to ${short(total)}` : "nothing written yet", total !== total ? "NaN" : "");
-      this.hits.output = paintMap(this.surfaces.output, palette, this.outputs, { group, tile: null, selected: this.at.row, rowLabels: null, colLabels: null, stamp: this.stamp });
+      this.hits.output = paintMap(this.surfaces.output, palette, this.outputs, { group, tile: this.flat ? this.tile : null, selected: this.at.row, rowLabels: null, colLabels: this.flat ? view.col_labels : null, stamp: this.stamp });
       return;
     }
     const finished = story.changedAt("output", story.frameStart[k], k) > story.changedAt("accumulator", story.frameStart[k], k);
@@ -485,38 +506,55 @@ export class Lane {
 
   /** Every variable of the running function: numbers as numbers, arrays as small pictures. */
   renderVariables(k) {
-    const { story, palette } = this;
-    const changed = new Set(story.changes(k).map(({ name }) => name));
+    const { story } = this;
     const here = story.trace.source[k];
-    const names = story.trace.header.names.map(([source, label], name) => ({ source, label, name })).filter(({ source }) => source === here);
-    const live = names.map((entry) => ({ ...entry, value: story.at(entry.name, k), since: story.lastChange(entry.name, k, story.frameStart[k]) }))
-      .filter(({ value }) => value).sort((a, b) => story.historyStep[b.since] - story.historyStep[a.since]).slice(0, SMALL_ARRAYS);
+    const live = [];
+    story.trace.header.names.forEach(([source, label], name) => {
+      const change = source === here ? story.lastChange(name, k, story.frameStart[k]) : -1;
+      if (change >= 0) live.push({ name, label, step: story.historyStep[change], index: story.historyValue[change] });
+    });
+    live.sort((a, b) => b.step - a.step).splice(SMALL_ARRAYS);
     this.head("variables", "variables", "", "latest change first");
-    this.$(".variables ul").replaceChildren(...live.map(({ name, label, value }) => {
-      const item = element("li", changed.has(name) ? "changed" : "");
-      const title = element("span", "name", label);
-      if (value.shape?.length) title.append(element("small", "", `${times(value.shape)} ${value.dtype}`));
-      item.append(title, this.picture(label, value));
+    this.items ??= new Map();
+    const fresh = [];
+    const items = live.map(({ name, label, step, index }) => {
+      const key = `${index} ${this.stamp}`;
+      let item = this.items.get(name);
+      if (item?.dataset.key !== key) {
+        item = this.variable(label, story.trace.value(index), fresh);
+        item.dataset.key = key;
+        this.items.set(name, item);
+      }
+      item.classList.toggle("changed", step === k);
       return item;
-    }));
-    for (const surface of this.pending ?? []) surface.paint(palette);
-    this.pending = [];
+    });
+    this.$(".variables ul").replaceChildren(...items);
+    for (const paint of fresh) paint();
   }
 
-  picture(label, value) {
+  /** A variable's line; where it is drawn, `fresh` gets what draws it once it is on the page. */
+  variable(label, value, fresh) {
     const { shape, data, dtype } = value;
-    if (!data || shape.length === 0 || shape.length > 2) return element("span", "value", this.glance(label, value));
+    const item = element("li");
+    const title = element("span", "name", label);
+    if (shape?.length) title.append(element("small", "", `${times(shape)} ${dtype}`));
+    item.append(title);
+    if (!data || shape.length === 0 || shape.length > 2 || data.length === 0) {
+      item.append(element("span", "value", this.glance(label, value)));
+      return item;
+    }
     const [rows, cols] = shape.length === 1 ? [1, shape[0]] : shape;
     const canvas = element("canvas");
     canvas.style.height = `${Math.min(120, Math.max(20, rows * Math.min(20, 220 / cols)))}px`;
+    item.append(canvas);
     let largest = 0;
     for (const x of data) if (Number.isFinite(x)) largest = Math.max(largest, Math.abs(x));
-    (this.pending ??= []).push({ paint: (palette) => {
+    fresh.push(() => {
       const surface = new Surface(canvas);
       surface.measure();
-      paintArray(surface, palette, { data, rows, cols, ramp: "scores", largest: largest || 1, whole: !isFloat(dtype) });
-    } });
-    return canvas;
+      paintArray(surface, this.palette, { data, rows, cols, ramp: "scores", largest: largest || 1, whole: !isFloat(dtype) });
+    });
+    return item;
   }
 
   // --- under the pointer ---
@@ -538,7 +576,7 @@ export class Lane {
       const { max, alpha, sum, labels } = this.state;
       const row = [`row ${labels?.[at.row] ?? at.row}`];
       const change = (title, before, after) => row.push(`${title}  ${before === undefined ? "" : exact(before, "f32")}${after === undefined ? "" : ` → ${exact(after, "f32")}`}`);
-      if (max) change("max", max.before?.[at.row], max.after?.[at.row]);
+      if (max) change("max", max.before?.[at.row], max.now?.[at.row]);
       if (alpha && alpha[at.row] !== undefined) row.push(`α  ${exact(alpha[at.row], "f32")}`);
       if (sum) change("sum", sum.before?.[at.row], sum.now?.[at.row]);
       return row.join("\n");

@@ -12,6 +12,7 @@ const OUTPUT = {
 };
 const SHARE = { light: ["#f7f7f5", "#a9d8f4", "#56b4e9", "#2484bd"], dark: ["#22262e", "#2b566e", "#3f93c2", "#8fd2f7"] };
 const LEVELS = 255;
+const NOWHERE = () => null;                                // where the pointer is when nothing is drawn
 
 const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 const packed = ([r, g, b]) => (255 << 24) | (b << 16) | (g << 8) | r;         // as ImageData keeps it on little-endian machines
@@ -70,6 +71,10 @@ export class Surface {
     this.width = this.height = 0;
   }
 
+  get visible() {
+    return this.width > 0 && this.height > 0;
+  }
+
   /** Takes the size the layout gives it; true if that changed. */
   measure() {
     const { clientWidth: width, clientHeight: height } = this.canvas;
@@ -100,7 +105,7 @@ export class Surface {
       paint(ctx);
       this.layers.set(key, (kept = { canvas, stamp }));
     }
-    if (this.canvas.width && this.canvas.height) this.ctx.drawImage(kept.canvas, 0, 0, this.width, this.height);
+    this.ctx.drawImage(kept.canvas, 0, 0, this.width, this.height);
   }
 }
 
@@ -223,20 +228,33 @@ const span = (indices, limit) => {
   return [low, high + 1];
 };
 
+const WIDEST_CELL = 1.5;                                   // times its height, to use a column's width where height is short
+
+/** Whether a map has so few rows for its columns that square cells would waste the room. */
+export const isFlat = ({ width, height }) => height < 3 || height < width / 6;
+
 /** Where a map lies on its canvas: cells of cw × ch from (left, top), gutters for the labels. */
-function mapLayout(surface, palette, { width, height }, rowLabels, colLabels) {
+function mapLayout(surface, palette, { width, height }, rowLabels, colLabels, room = surface.height) {
   const { ctx } = surface;
   const size = Math.max(10, palette.size * 0.8);
   const left = Math.ceil(rowLabels ? widest(ctx, rowLabels, size, palette.font, surface.width * 0.26) + 14 : height > 1 ? size * 1.6 + 10 : 8);
-  const roomWide = surface.width - left - 2;
-  let cw = Math.min(roomWide / width, 76);
+  let cw = Math.min((surface.width - left - 2) / width, 76);
   const flat = colLabels && widest(ctx, colLabels, size, palette.font, 200) + 6 <= cw;
-  const top = Math.ceil(colLabels && !flat ? widest(ctx, colLabels, size, palette.font, surface.height * 0.24) + 8 : size + 8);
-  let ch = Math.min((surface.height - top - 2) / height, 76);
-  if (height >= width / 6) cw = ch = Math.min(cw, ch);
-  else ch = Math.min(ch, Math.max(cw, 34));
+  const top = Math.ceil(colLabels && !flat ? widest(ctx, colLabels, size, palette.font, 90) + 8 : size + 8);
+  let ch = Math.min((room - top - 2) / height, 76);
+  if (isFlat({ width, height })) ch = Math.min(ch, Math.max(cw, 34));
+  else {
+    ch = Math.min(ch, cw);
+    cw = Math.min(cw, ch * WIDEST_CELL);
+  }
   const crisp = (x) => (x > 10 ? Math.floor(x * surface.scale) / surface.scale : x);
   return { left, top, cw: crisp(cw), ch: crisp(ch), size, flat };
+}
+
+/** The most height a map can use at its canvas's width. */
+export function mapHeight(surface, palette, map, rowLabels, colLabels) {
+  const { top, ch } = mapLayout(surface, palette, map, rowLabels, colLabels, Infinity);
+  return Math.ceil(top + ch * map.height + 3);
 }
 
 /**
@@ -244,6 +262,7 @@ function mapLayout(surface, palette, { width, height }, rowLabels, colLabels) {
  * Answers cellAt(x, y): {row, col} or null.
  */
 export function paintMap(surface, palette, state, { group, tile, selected, rowLabels, colLabels, stamp }) {
+  if (!surface.visible) return NOWHERE;
   const { map } = state;
   const { width, height } = map;
   const ctx = surface.clear();
@@ -263,7 +282,7 @@ export function paintMap(surface, palette, state, { group, tile, selected, rowLa
     const rowEvery = Math.ceil((size + 3) / ch), colEvery = Math.ceil((size + 3) / cw);
     const style = { colour: palette.muted, size, font: palette.font };
     if (rowLabels) {
-      for (let r = 0; r < height; r += rowEvery) write(pen, rowLabels[r] ?? "", left - 8, top + (r + 0.5) * ch, { ...style, align: "right", room: left - 14 });
+      for (let r = 0; r < height; r += rowEvery) write(pen, rowLabels[r] ?? "", left - 9, top + (r + 0.5) * ch, { ...style, align: "right", room: left - 14 });
     } else if (height > 1) {
       for (const r of ticks(height, ch, size * 2)) write(pen, String(r), left - 8, top + (r + 0.5) * ch, { ...style, align: "right" });
     }
@@ -346,6 +365,7 @@ function ticks(count, pitch, room) {
 
 /** An array of rows × cols as a heat map that fills its canvas; numbers in the cells where they fit. */
 export function paintArray(surface, palette, { data, rows, cols, ramp, largest, diverging = true, selected = -1, whole = false }) {
+  if (!surface.visible) return NOWHERE;
   const ctx = surface.clear();
   const cw = Math.min(surface.width / cols, 64);
   const ch = Math.min(surface.height / rows, Math.max(cw, 18), 34);
@@ -383,9 +403,10 @@ export function paintArray(surface, palette, { data, rows, cols, ramp, largest, 
 
 /** Lines of cells, one line a quantity: [{label, quantity, data (one value a column), ramp, largest, diverging}]. */
 export function paintStrip(surface, palette, { lines, labels, selected }) {
+  if (!surface.visible) return NOWHERE;
   const ctx = surface.clear();
   const count = lines[0]?.data.length ?? 0;
-  if (!count) return () => null;
+  if (!count) return NOWHERE;
   const size = palette.size * 0.85;
   const left = size * 2.1;
   const room = surface.width - left - 1;
@@ -433,17 +454,18 @@ export function paintStrip(surface, palette, { lines, labels, selected }) {
 // --- m, alpha and l, row by row ---
 
 /**
- * state: {rows, labels, max: {before, after}, alpha, sum: {before, now}, span: [low, high] of m, largestSum}; a part that the kernel lacks
+ * state: {rows, labels, max: {before, now}, alpha, sum: {before, now}, span: [low, high] of m, largestSum}; a part that the kernel lacks
  * is null. The sum's bar is what alpha kept of the old sum plus what this tile added.
  */
 export function paintRows(surface, palette, state, selected) {
+  if (!surface.visible) return NOWHERE;
   const ctx = surface.clear();
   const { rows, labels, max, alpha, sum } = state;
   const size = palette.size * 0.88;
   const head = size * 1.9;
-  const rowHeight = Math.max(2, Math.min((surface.height - head) / rows, size * 2.4));
+  const rowHeight = Math.max(2, Math.min((surface.height - head) / rows, size * 2.6));
   const numbers = rowHeight >= size * 1.12;
-  const left = labels ? Math.ceil(widest(ctx, labels, size * 0.95, palette.font, surface.width * 0.2)) + 10 : size * 1.9;
+  const left = labels ? Math.ceil(widest(ctx, labels, size * 0.95, palette.font, surface.width * 0.2)) + 10 : rows > 1 ? size * 1.9 : 0;
   const shares = [max && 1.12, alpha && 0.82, sum && 1.12];
   const total = shares.reduce((a, b) => a + (b || 0), 0) || 1;
   const gap = size * 1.1;
@@ -466,14 +488,14 @@ export function paintRows(surface, palette, state, selected) {
       ctx.fillStyle = palette.raised;
       ctx.fillRect(0, y, surface.width, rowHeight);
     }
-    if (numbers) write(ctx, labels?.[r] ?? String(r), left - 10, middle, { ...digits, size: size * 0.95, colour: r === selected ? palette.text : palette.muted, weight: r === selected ? 600 : 400, room: left - 8 });
+    if (numbers && left) write(ctx, labels?.[r] ?? String(r), left - 10, middle, { ...digits, size: size * 0.95, colour: r === selected ? palette.text : palette.muted, weight: r === selected ? 600 : 400, room: left - 8 });
     const [m, a, l] = columns.map((column) => column && { x: column.x, width: Math.max(12, column.width - (numbers ? figure : 0)), end: column.x + column.width });
-    if (m) move(ctx, palette, m, middle, rowHeight, max.before?.[r], max.after?.[r], state.span);
+    if (m) move(ctx, palette, m, middle, rowHeight, max.before?.[r], max.now?.[r], state.span);
     if (a) portion(ctx, palette, a, middle, rowHeight, alpha[r]);
     if (l) pile(ctx, palette, l, middle, rowHeight, sum.before?.[r], sum.now?.[r], alpha?.[r], state.largestSum);
     if (!numbers) continue;
     const put = (column, value) => column && value !== undefined && write(ctx, short(value), column.end, middle, { ...digits, weight: r === selected ? 600 : 400 });
-    put(m, max?.after?.[r] ?? max?.before?.[r]);
+    put(m, max?.now?.[r] ?? max?.before?.[r]);
     put(a, alpha?.[r]);
     put(l, sum?.now?.[r] ?? sum?.before?.[r]);
   }
@@ -514,7 +536,7 @@ function portion(ctx, palette, { x, width }, y, rowHeight, value) {
   ctx.globalAlpha = 1;
 }
 
-/** The sum: what alpha left of the old one, what this tile added, and in outline what was rescaled away. */
+/** The sum: what alpha left of the old one, what this tile added, and an arrow in alpha's colour for what the rescale took. */
 function pile(ctx, palette, { x, width }, y, rowHeight, before, now, alpha, largest) {
   const thick = Math.max(1.5, Math.min(rowHeight * 0.5, 10));
   const long = (v) => (Number.isFinite(v) ? (width * Math.max(0, v)) / largest : 0);
@@ -531,11 +553,14 @@ function pile(ctx, palette, { x, width }, y, rowHeight, before, now, alpha, larg
     ctx.fillStyle = palette.quantity.sum.fill;
     ctx.fillRect(x, y - thick / 2, Math.min(long(solid), now === undefined ? Infinity : long(now)), thick);
   }
-  if (before !== undefined && kept !== undefined && long(before) > long(kept) + 0.5) {
-    ctx.strokeStyle = palette.quantity.sum.ink;
-    ctx.setLineDash([2, 2]);
-    ctx.strokeRect(x + 0.5, y - thick / 2 + 0.5, long(before) - 1, thick - 1);
-    ctx.setLineDash([]);
+  if (before !== undefined && kept !== undefined && long(before) > long(kept) + 1) {
+    const over = y - thick / 2 - Math.max(1, rowHeight * 0.1), back = x + long(kept), point = Math.min(3, rowHeight * 0.2);
+    ctx.strokeStyle = palette.quantity.alpha.fill;
+    ctx.lineWidth = 1.25;
+    line(ctx, back, over, x + long(before), over);
+    line(ctx, x + long(before), over - point, x + long(before), over + point);
+    line(ctx, back, over, back + point * 1.4, over - point);
+    line(ctx, back, over, back + point * 1.4, over + point);
   }
 }
 
@@ -562,6 +587,7 @@ export const TIMELINE_INSET = 9;                           // half the width of 
 
 /** score: {length, programs: [start], visits: [start], rescales: [{at, share}], nan: at | null}. Answers xOf(step). */
 export function paintTimeline(surface, palette, score, at, stamp) {
+  if (!surface.visible) return NOWHERE;
   const ctx = surface.clear();
   const inner = surface.width - 2 * TIMELINE_INSET;
   const xOf = (step) => TIMELINE_INSET + (inner * step) / Math.max(1, score.length - 1);

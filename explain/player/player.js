@@ -10,6 +10,8 @@ import { element, grouped } from "./words.js";
 const SETTLED_MS = 400;
 const SAID_MS = 300;
 const PLAY_MS = 550;
+const FAR_DOWN = 0.42;                                     // of the window's height
+const PAGE_HEAD_PX = 72;
 const FLOP_KINDS = ["matmul", "exp", "other"];
 const LOAD = 0, STORE = 1;                                 // kinds of access, in the trace
 const INSTANCES = new WeakMap();                           // one player per mount; Streamlit calls again when data or theme change
@@ -45,10 +47,12 @@ class Player {
     this.report = setStateValue;
     const packet = unpack(data);
     if (packet.id !== this.id) return this.load(packet);
+    if (!this.length) return undefined;                    // still loading, or failed
     if (packet.step !== this.asked) {
       this.asked = packet.step;
       this.go(packet.step);
     }
+    this.fit();
     if (this.retheme()) this.render();
     return undefined;
   }
@@ -63,7 +67,7 @@ class Player {
       const traces = await Promise.all(packet.runs.map(({ trace, error }) => (error ? Promise.reject(new Error(error)) : decodeTrace(trace))));
       if (packet.id !== this.id || this.abort.signal.aborted) return;
       const stories = traces.map((trace, i) => new Story(trace, packet.runs[i].view));
-      if (stories.some(({ steps }) => steps === 0)) throw new Error("The trace holds no steps: no program was recorded.");
+      if (stories.some(({ steps }) => steps === 0)) throw new Error("the trace holds no steps: no program was recorded");
       this.build(packet, stories);
     } catch (error) {
       this.fail(error);
@@ -72,21 +76,23 @@ class Player {
 
   fail(error) {
     const box = this.$(".failure");
-    box.textContent = `This run cannot be shown. ${error.message}`;
+    box.textContent = `This run cannot be shown: ${error.message}`;
     box.hidden = false;
-    for (const part of ["header", ".lanes", ".counters", "footer"]) this.$(part).hidden = true;
+    this.length = 0;
+    this.section.classList.add("failed");
   }
 
   build(packet, stories) {
     this.$(".failure").hidden = true;
-    for (const part of ["header", ".lanes", ".counters", "footer"]) this.$(part).hidden = false;
+    this.section.classList.remove("failed");
+    this.observer.disconnect();
     this.stories = stories;
     this.woven = weave(stories);
     this.length = this.woven[0].length;
     const template = this.$("template");
     const roots = stories.map(() => template.content.firstElementChild.cloneNode(true));
     this.$(".lanes").replaceChildren(...roots);
-    this.$(".lanes").classList.toggle("two", stories.length === 2);
+    this.section.classList.toggle("two", stories.length === 2);
     this.lanes = roots.map((root, i) => new Lane(root, stories[i], packet.runs[i], (picked) => this.picked(i, picked)));
     const [{ view }] = packet.runs;
     this.$(".title").textContent = packet.runs.map((run) => run.view.title).join("  ·  ");
@@ -99,6 +105,7 @@ class Player {
     this.buildNaN();
     this.buildCounters();
     this.step = this.clamp(packet.step);
+    this.fit();
     this.retheme(true);
     for (const canvas of this.root.querySelectorAll("canvas")) this.observer.observe(canvas);
     this.resized();
@@ -106,7 +113,7 @@ class Player {
     this.takeFocus();
   }
 
-  /** What the timeline shows, in its own steps. */
+  /** What the timeline shows, in its own steps; `stops` are the tile visits, and programs that visit no tile. */
   buildScore() {
     const first = this.woven.map((steps) => {
       const at = new Map();
@@ -119,6 +126,10 @@ class Player {
       programs: story.programs.map((program) => first[0].get(program.first)),
       visits: story.visits.map((visit) => first[0].get(visit.begin)),
       rescales: this.stories.flatMap((s, i) => s.rescales.map(({ step, rows, of }) => ({ at: first[i].get(step), share: rows / of, rows, of }))),
+      stops: story.programs.flatMap((program, p) => {
+        const visits = story.visits.filter((visit) => visit.program === p);
+        return (visits.length ? visits.map((visit) => visit.begin) : [program.first]).map((step) => first[0].get(step));
+      }),
       nan: Math.min(...this.stories.map((s, i) => (s.firstNaN ? first[i].get(s.firstNaN.step) : Infinity))),
     };
     if (this.score.nan === Infinity) this.score.nan = null;
@@ -150,9 +161,8 @@ class Player {
   }
 
   buildCounters() {
-    this.counted = this.stories.map((story, i) => {
+    this.counted = this.stories.map((story) => {
       const box = element("div", "count-of");
-      if (this.stories.length === 2) box.append(element("h4", "", this.lanes[i].view.title));
       const tables = [element("table"), element("table")];
       box.append(...tables);
       return { story, box, tables, launch: -1, cells: null };
@@ -214,6 +224,13 @@ class Player {
     return true;
   }
 
+  /** Lets the player be as high as the window has room for, under what stands above it or, far down a page, on a screen of its own. */
+  fit() {
+    let above = this.section.getBoundingClientRect().top;
+    for (let box = this.root.host ?? this.root; box; box = box.parentElement) above += box.scrollTop;
+    this.section.style.setProperty("--above", `${Math.round(above < innerHeight * FAR_DOWN ? above : PAGE_HEAD_PX)}px`);
+  }
+
   resized() {
     if (!this.palette) return;
     const rethemed = this.retheme();                       // the type's size follows the width
@@ -240,22 +257,12 @@ class Player {
     dataset.visit = story.visitAt[k];
     this.range.setAttribute("aria-valuetext", `step ${t + 1} of ${this.length}`);
     this.$(".count").textContent = `step ${grouped(t + 1)} of ${grouped(this.length)}`;
-    this.$(".tile").textContent = visit ? `tile ${visit.ordinal + 1} of ${this.visitsOf(program)}` : story.visits.length ? "between tiles" : "";
+    this.$(".tile").textContent = visit ? `tile ${visit.ordinal + 1} of ${story.programs[program].visits}` : story.visits.length ? "between tiles" : "";
     this.$("select").value = program;
     clearTimeout(this.saying);
     this.saying = setTimeout(() => {
       this.$(".live").textContent = `Step ${t + 1} of ${this.length}, ${this.lanes.map((lane) => lane.sentence()).join("; ")}`;
     }, SAID_MS);
-  }
-
-  visitsOf(program) {
-    return (this.visitCounts ??= new Map()).get(program) ?? this.countVisits(program);
-  }
-
-  countVisits(program) {
-    const count = this.stories[0].visits.filter((visit) => visit.program === program).length;
-    this.visitCounts.set(program, count);
-    return count;
   }
 
   renderCounters(t) {
@@ -307,19 +314,14 @@ class Player {
     }, SETTLED_MS);
   }
 
-  /** Where ⇧→ and ⇧← stop: tile visits, or programs where a kernel has no tiles. */
-  get stops() {
-    return this.score.visits.length ? this.score.visits : this.score.programs;
-  }
-
   do(what) {
     const actions = {
       first: () => this.go(0),
       last: () => this.go(this.length - 1),
       previous: () => this.go(this.step - 1),
       next: () => this.go(this.step + 1),
-      previousVisit: () => this.go(this.stops.findLast((at) => at < this.step) ?? 0),
-      nextVisit: () => this.go(this.stops.find((at) => at > this.step) ?? this.length - 1),
+      previousVisit: () => this.go(this.score.stops.findLast((at) => at < this.step) ?? 0),
+      nextVisit: () => this.go(this.score.stops.find((at) => at > this.step) ?? this.length - 1),
       play: () => (this.playing ? this.pause() : this.play()),
       up: () => this.picked(0, { ...this.lanes[0].at, row: this.lanes[0].at.row - 1 }),
       down: () => this.picked(0, { ...this.lanes[0].at, row: this.lanes[0].at.row + 1 }),
@@ -371,8 +373,10 @@ class Player {
     on(this.$("select"), "change", (event) => {
       this.pause();
       this.go(this.score.programs[Number(event.target.value)]);
+      this.section.focus({ preventScroll: true });         // back to the keys that step
     });
     on(this.$(".nan"), "click", () => this.go(this.score.nan));
+    on(window, "resize", () => this.length && this.fit());
     on(this.section, "pointermove", (event) => this.point(event));
     on(this.section, "pointerleave", () => (this.$(".tip").hidden = true));
     on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.length && this.retheme() && this.render());

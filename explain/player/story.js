@@ -1,5 +1,7 @@
 // What a trace tells: programs, tile visits, the state at a step, the map of scores, the counters. All worked out once, on load.
 
+import { isFloat } from "./trace.js";
+
 const LARGEST_MAP = 4_000_000;                            // cells; past this a map is neither readable nor quick
 
 const indentation = (text) => text.length - text.trimStart().length;
@@ -108,6 +110,14 @@ export class Story {
     return change < 0 ? -1 : this.historyStep[change];
   }
 
+  /** The step of a role's first change at or after step `from`, in that step's program. */
+  firstChange(role, from) {
+    const name = this.nameOf(role, from);
+    let at = this.historyStart[name];
+    while (this.historyStep[at] < from) at++;
+    return this.historyStep[at];
+  }
+
   changes(k) {
     const { change_at, change_name, change_value } = this.trace;
     const out = [];
@@ -132,7 +142,7 @@ export class Story {
     this.programAt = new Int32Array(this.steps);
     this.trace.header.launches.forEach((launch, at) => {
       for (const { id, first_step, steps } of launch.recorded) {
-        this.programs.push({ launch: at, id, first: first_step, end: first_step + steps });
+        this.programs.push({ launch: at, id, first: first_step, end: first_step + steps, visits: 0 });
       }
     });
     this.programs.sort((a, b) => a.first - b.first);
@@ -161,6 +171,14 @@ export class Story {
     return source.lines[this.trace.line[k] - source.first_line] ?? "";
   }
 
+  /** What the test of an `if` or `while` at step k came to, by where the program went next; null for other lines. */
+  branch(k) {
+    const program = this.programs[this.programAt[k]];
+    if (!/^\s*(if|elif|while)\b/.test(this.text(k)) || k + 1 >= program.end) return null;
+    const inside = this.trace.line[k + 1] > this.trace.line[k] && indentation(this.text(k + 1)) > indentation(this.text(k));
+    return inside ? "the condition holds" : "the condition does not hold";
+  }
+
   // --- tile visits ---
 
   /** A visit begins where a tile's coordinates are set, if scores follow; it ends where its loop's body is left. */
@@ -179,8 +197,7 @@ export class Story {
     });
     this.visits.forEach((visit, v) => {
       visit.end = this.leaves(visit, this.visits[v + 1]?.begin);
-      const previous = this.visits[v - 1];
-      visit.ordinal = previous?.program === visit.program ? previous.ordinal + 1 : 0;
+      visit.ordinal = this.programs[visit.program].visits++;
       this.visitAt.fill(v, visit.begin, visit.end);
     });
   }
@@ -299,13 +316,13 @@ export class Story {
 
   /** Where a variable first holds NaN: {step, name}, or null. */
   findNaN() {
-    const { change_at, change_name, change_value } = this.trace;
-    const holds = new Map();
+    const { change_at, change_name, change_value, header } = this.trace;
+    const holds = header.values.map((value) => (value.k === "t" && isFloat(value.d) ? undefined : false));
     for (let k = 0; k < this.steps; k++) {
       for (let c = change_at[k]; c < change_at[k + 1]; c++) {
         const index = change_value[c];
-        if (!holds.has(index)) holds.set(index, countNaN(this.trace.value(index)) > 0);
-        if (holds.get(index)) return { step: k, name: this.trace.header.names[change_name[c]][1] };
+        holds[index] ??= countNaN(this.trace.value(index)) > 0;
+        if (holds[index]) return { step: k, name: header.names[change_name[c]][1] };
       }
     }
     return null;

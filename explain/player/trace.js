@@ -28,7 +28,7 @@ function smallFloat(bits, exponentBits, mantissaBits, bias, kind) {
 function read(buffer, at, dtype, count) {
   if (PLAIN[dtype]) {
     const [Kind, size] = PLAIN[dtype];
-    if (at + count * size > buffer.byteLength) throw new Error("An array of the trace lies outside the file.");
+    if (at + count * size > buffer.byteLength) throw new Error("an array of the trace lies outside the file");
     return new Kind(buffer, at, count);
   }
   if (dtype === "i64" || dtype === "u64") {
@@ -47,7 +47,7 @@ function read(buffer, at, dtype, count) {
     const kind = eight[2] ? "unsigned zero" : exponent === 5 ? "ieee" : "finite";
     return Float32Array.from(new Uint8Array(buffer, at, count), (bits) => smallFloat(bits, exponent, 7 - exponent, bias, kind));
   }
-  throw new Error(`The trace has values of a type this player does not know: ${dtype}.`);
+  throw new Error(`the trace has values of a type this player does not know, ${dtype}`);
 }
 
 async function inflate(bytes) {
@@ -55,7 +55,7 @@ async function inflate(bytes) {
   try {
     return await new Response(stream).arrayBuffer();
   } catch {
-    throw new Error("The trace is damaged: its contents cannot be unpacked.");
+    throw new Error("the trace is damaged, its contents cannot be unpacked");
   }
 }
 
@@ -124,18 +124,18 @@ class Trace {
 /** Reads a trace file. Throws an Error whose message is fit to be shown. */
 export async function decodeTrace(bytes) {
   if (bytes.byteLength < ENVELOPE_BYTES || String.fromCharCode(...bytes.subarray(0, 8)) !== MAGIC) {
-    throw new Error("This is not a trace file.");
+    throw new Error("this is not a trace file");
   }
   const envelope = new DataView(bytes.buffer, bytes.byteOffset, ENVELOPE_BYTES);
   const format = envelope.getUint32(8, true);
-  if (format > FORMAT) throw new Error(`The trace is of format ${format}; this player reads up to ${FORMAT}.`);
+  if (format > FORMAT) throw new Error(`the trace is of format ${format}; this player reads up to ${FORMAT}`);
   const payload = bytes.subarray(ENVELOPE_BYTES);
   if (envelope.getBigUint64(16, true) !== BigInt(payload.byteLength)) {
-    throw new Error("The trace is cut short or has grown: its length is not the one it states.");
+    throw new Error("the trace is cut short or has grown: its length is not the one it states");
   }
   if (globalThis.crypto?.subtle) {                       // absent on plain http; zlib's own checksum still holds there
     const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", payload));
-    if (digest.some((byte, i) => byte !== bytes[24 + i])) throw new Error("The trace was altered: its digest does not match.");
+    if (digest.some((byte, i) => byte !== bytes[24 + i])) throw new Error("the trace was altered: its digest does not match");
   }
   const buffer = await inflate(payload);
   const headerBytes = new DataView(buffer).getUint32(0, true);

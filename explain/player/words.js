@@ -71,7 +71,7 @@ export const times = (shape) => shape.join("×");
 export function mathElement(node, colourOf, places) {
   if (typeof node === "string") return document.createTextNode(node);
   const [tag, ...rest] = node;
-  if (!MATHML_TAGS.has(tag)) throw new Error(`The equation has an element that is not allowed: ${tag}.`);
+  if (!MATHML_TAGS.has(tag)) throw new Error(`an equation has an element that is not allowed, ${tag}`);
   const made = document.createElementNS(MATHML, tag);
   const attributes = rest[0] && !Array.isArray(rest[0]) && typeof rest[0] === "object" ? rest.shift() : {};
   if (attributes.q && colourOf(attributes.q)) made.dataset.q = colourOf(attributes.q);

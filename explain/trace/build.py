@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from triton import language as tl
 from triton.runtime import interpreter
 
-from explain.trace.instrument import Unbound
 from explain.trace.memory import TAG_SHIFT, Memory, dtype_name
 from explain.trace.model import (
     Affine,
@@ -33,9 +32,7 @@ from explain.trace.model import (
     Value,
     stored_dtype,
 )
-
-if TYPE_CHECKING:
-    from explain.trace.recorder import AccessRecord, LaunchRecord, StepRecord
+from explain.trace.records import AccessRecord, LaunchRecord, Seen, StepRecord
 
 VERSION = "0.1.0"
 EXACT_IN_A_DOUBLE = 1 << 53  # browsers read JSON's integers as doubles
@@ -74,7 +71,8 @@ class _Builder:
     def __init__(self) -> None:
         self.values: list[Value] = []
         self.numbers: dict[object, int] = {}  # what makes a value equal to another -> its index
-        self.objects: dict[int, int] = {}  # identity of a kernel's object -> its value's index; one launch's
+        # Of one launch, whose record keeps them: identity of an object, or of an array and how it is read -> the index
+        self.objects: dict[object, int] = {}
         self.sources: list[Source] = []
         self.names: dict[tuple[int, str], int] = {}
         self.memory = Memory()
@@ -88,17 +86,11 @@ class _Builder:
         for launch in launches:
             self.enter(launch)
             for first, end in launch.spans():
-                frames: list[dict[str, object]] = []
                 for step in steps[first:end]:
                     source = self.source(step.site.source)
-                    if step.site.entry:
-                        frames[step.depth :] = [{}]
-                    known = frames[step.depth]
-                    for name, value in zip(step.site.names, step.values, strict=True):
-                        if value is not Unbound and known.get(name, Unbound) is not value:
-                            known[name] = value
-                            number = self.names.setdefault((source, name), len(self.names))
-                            changes.append((number, self.value(value)))
+                    for name, value in step.changes:
+                        number = self.names.setdefault((source, name), len(self.names))
+                        changes.append((number, self.value(value)))
                     rows += map(self.access, accesses[access_at[-1] : step.accesses])
                     lines.append(step.site.line)
                     sources.append(source)
@@ -161,24 +153,28 @@ class _Builder:
         return len(self.sources) - 1
 
     def access(self, record: AccessRecord) -> tuple[int, int, int, int, int]:
-        elements = self.objects.get(id(record.pointers))
+        key = ("elements", id(record.pointers), record.buffer)
+        elements = self.objects.get(key)
         if elements is None:
             region = self.memory.regions[record.buffer]
             elements = self.integers("i64", region.elements(record.pointers), record.pointers.shape)
-            self.objects[id(record.pointers)] = elements
+            self.objects[key] = elements
         mask = -1 if record.mask is None else self.tile("i1", record.mask, record.mask.shape)
         return record.kind, record.buffer, elements, mask, record.bytes
 
     # Values
 
     def value(self, thing: object) -> int:
-        number = self.objects.get(id(thing))
+        key = (id(thing.data), id(thing.dtype), thing.is_block) if isinstance(thing, Seen) else id(thing)
+        number = self.objects.get(key)
         if number is None:
-            number = self.objects[id(thing)] = self.new_value(thing)
+            number = self.objects[key] = self.new_value(thing)
         return number
 
     def new_value(self, thing: object) -> int:
         match thing:
+            case Seen():
+                return self.seen(*thing)
             case tl.constexpr():
                 return self.new_value(thing.value)
             case tl.tensor() | tl.core.tensor_descriptor_base():
@@ -218,10 +214,12 @@ class _Builder:
         handle = tensor.handle
         if isinstance(handle, interpreter.BlockPointerHandle | interpreter.TensorDescHandle):
             return self.block_pointer(handle)
-        if not isinstance(handle, interpreter.TensorHandle):
-            return self.intern(("x", "nothing"), lambda: Other("nothing"))
-        data, dtype = handle.data, tensor.dtype
-        shape = data.shape if tensor.type.is_block() or data.size != 1 else ()
+        if isinstance(handle, interpreter.TensorHandle):
+            return self.value(Seen.of(tensor))
+        return self.intern(("x", "nothing"), lambda: Other("nothing"))
+
+    def seen(self, data: NDArray[Any], dtype: Any, is_block: bool) -> int:
+        shape = data.shape if is_block or data.size != 1 else ()
         if dtype.is_ptr():
             return self.pointers(data, shape)
         name = dtype_name(dtype)

@@ -40,12 +40,16 @@ def f32_to_bf16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
 
 def f64_to_bf16(values: NDArray[np.float64]) -> NDArray[np.uint16]:
     """The bits of the nearest bfloat16, ties to even, rounded once: by way of a float32 rounded to odd."""
+    cut = _toward_zero(values)
+    inexact = cut.astype(np.float64) != values
+    odd = (cut.view(np.uint32) | inexact.astype(np.uint32)).view(np.float32)
+    return f32_to_bf16(np.where(np.isnan(values), cut, odd))
+
+
+def _toward_zero(values: NDArray[np.float64]) -> NDArray[np.float32]:
     near = np.asarray(values, dtype=np.float32)
     beyond = np.abs(near.astype(np.float64)) > np.abs(values)
-    toward_zero = np.where(beyond, np.nextafter(near, np.float32(0)), near)
-    inexact = toward_zero.astype(np.float64) != values
-    odd = (toward_zero.view(np.uint32) | inexact.astype(np.uint32)).view(np.float32)
-    return f32_to_bf16(np.where(np.isnan(values), near, odd))
+    return np.where(beyond, np.nextafter(near, np.float32(0)), near)
 
 
 def _is_bf16(handle: Any) -> bool:
@@ -92,13 +96,12 @@ def _get_bf16(self: Any, value: float) -> Any:
 
 
 def _fp_to_fp(plain: Callable[..., Any]) -> Callable[..., Any]:
-    # Stock: a NaN cut off to 16 bits may become inf.
+    # Stock: floats that are asked to be cut off to bf16 may turn from NaN to inf, and subnormals to other numbers.
     def method(self: Any, src: Any, dst_type: Any, rounding_mode: Any) -> Any:
-        result = plain(self, src, dst_type, rounding_mode)
-        if dst_type.scalar == tl.bfloat16 and src.data.dtype.kind == "f":
-            bits = np.where(np.isnan(src.data), np.uint16(NAN_BITS), result.data)
-            return _Handle(bits.astype(np.uint16), tl.bfloat16)
-        return result
+        if dst_type.scalar == tl.bfloat16 and src.data.dtype in (np.float32, np.float64):
+            cut = _toward_zero(src.data).view(np.uint32) >> np.uint32(16)
+            return _Handle(np.where(np.isnan(src.data), np.uint32(NAN_BITS), cut).astype(np.uint16), tl.bfloat16)
+        return plain(self, src, dst_type, rounding_mode)
 
     return method
 
@@ -210,11 +213,13 @@ def _tensor(handle: Any, like: Any, dtype: Any) -> Any:
 
 
 def _clampf(self: Any, arg: Any, low: Any, high: Any, propagate_nans: Any) -> Any:
-    # Stock: NaN always stays; a GPU's clamp gives the bound unless told to propagate.
+    # Stock: NaN always stays. Unless told to propagate, a GPU gives the lower bound; where the bounds are each other's
+    # negative (a Hopper has one instruction for that) the one of the NaN's sign.
     def clamp(x: Any, low: Any, high: Any) -> Any:
         if propagate_nans == tl.PropagateNan.ALL:
             return np.clip(x, low, high)
-        return np.fmin(np.fmax(x, low), high)
+        bounded = np.fmin(np.fmax(x, low), high)
+        return np.where(np.isnan(x) & (low == -high), np.copysign(high, x), bounded)
 
     return self.ternary_op(arg, low, high, clamp)
 

@@ -21,10 +21,10 @@ from triton.runtime.errors import InterpreterError
 from explain.experiment import Experiment
 from explain.runs import run_traced
 from explain.trace import file as trace_file
+from explain.trace.errors import BadTarget, OutOfBounds, TraceError
 from explain.trace.instrument import PROJECT
-from explain.trace.memory import OutOfBounds
 from explain.trace.model import Trace
-from explain.trace.recorder import Programs, TraceError, record_call
+from explain.trace.recorder import Programs, record_call
 
 Progress = Callable[[str, float], None]
 
@@ -73,10 +73,10 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
 def record_file(path: Path, function: str, programs: Programs, progress: Progress) -> Trace:
     """Imports a Python file, calls its zero-argument `function` and records all kernels that it launches.
 
-    Raises TraceError when there is no such file or function, when the file or the function fails, or launches nothing.
+    Raises BadTarget when there is no such file or function; TraceError when it fails, or launches nothing.
     """
     if not path.is_file():
-        raise TraceError(f"{path}: no such file")
+        raise BadTarget(f"{path}: no such file")
     path = path.resolve()
     with _own_imports(path.parent):
         progress(f"importing {path.name}", 0.0)
@@ -92,7 +92,7 @@ def _import(path: Path) -> ModuleType:
     name = f"_tilescope_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise TraceError(f"{path}: no Python file")
+        raise BadTarget(f"{path}: no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickling look their module up
     try:
@@ -109,13 +109,13 @@ def _find(module: ModuleType, path: Path, function: str) -> Callable[[], object]
     there = ", ".join(name for name, value in functions.items() if not _required(value)) or "none"
     found = getattr(module, function, None)
     if isinstance(found, KernelInterface):
-        raise TraceError(
+        raise BadTarget(
             f"{path.name}:{function} is a kernel: name a function that makes its inputs and launches it ({there})"
         )
     if not callable(found):
-        raise TraceError(f"{path.name} has no function {function}; functions without arguments there: {there}")
+        raise BadTarget(f"{path.name} has no function {function}; functions without arguments there: {there}")
     if required := _required(found):
-        raise TraceError(
+        raise BadTarget(
             f"{path.name}:{function} needs arguments ({', '.join(required)}); name one that needs none: {there}"
         )
     return cast(Callable[[], object], found)

@@ -36,7 +36,6 @@ class Site(NamedTuple):
     source: Source
     line: int
     names: tuple[str, ...]
-    entry: bool
 
 
 class Unbound:
@@ -121,7 +120,7 @@ class _Rewriter(interpreter.ASTTransformer):  # type: ignore[misc]  # its visit_
         arguments = function.args
         every = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
         names = [argument.arg for argument in every if argument is not None]
-        enter = self.report("_tilescope_enter", function, names, entry=True)
+        enter = self.report("_tilescope_enter", function, names)
         leave = ast.Expr(_call("_tilescope_leave"))
         body = ast.Try(body=self.block(function.body), handlers=[], orelse=[], finalbody=[leave])
         function.body = [ast.Expr(enter), body]
@@ -191,10 +190,9 @@ class _Rewriter(interpreter.ASTTransformer):  # type: ignore[misc]  # its visit_
         names: Sequence[str],
         walrus: Sequence[str] = (),
         value: ast.expr | None = None,
-        entry: bool = False,
     ) -> ast.expr:
         site = ast.Subscript(_name(SITES), ast.Constant(len(self.sites)), ast.Load())
-        self.sites.append(Site(self.source, node.lineno, (*names, *walrus), entry))
+        self.sites.append(Site(self.source, node.lineno, (*names, *walrus)))
         unsure = [_call_on(_call("locals"), "get", ast.Constant(name), _name(UNBOUND)) for name in walrus]
         first = [] if value is None else [value]
         return ast.copy_location(_call(hook, site, *first, *(_name(name) for name in names), *unsure), node)

@@ -18,15 +18,12 @@ import torch
 from numpy.typing import NDArray
 from triton.runtime import interpreter
 
+from explain.trace.errors import OutOfBounds
 from explain.trace.model import Buffer
 
 TAG_SHIFT = 48
 BIAS = 1 << 46
 MAX_BUFFERS = (1 << 16) - 1
-
-
-class OutOfBounds(ValueError):
-    """A kernel touched memory outside the tensor it was given; on a GPU this is an illegal access or garbage."""
 
 
 DTYPES = {

@@ -14,25 +14,25 @@ import inspect
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import triton
-from numpy.typing import NDArray
 from triton import language as tl
 from triton.runtime import interpreter
-from triton.runtime.autotuner import Autotuner
 
 from explain.trace.build import build_trace
+from explain.trace.errors import OutOfBounds, TraceError, TraceTooLarge
 from explain.trace.fidelity import interpreter_fidelity
 from explain.trace.flops import FlopCounter, counting
-from explain.trace.instrument import Site, instrument
-from explain.trace.memory import Memory, OutOfBounds
-from explain.trace.model import KINDS, Flops, Source, Trace
+from explain.trace.hooks import hooks
+from explain.trace.instrument import Site, Unbound, instrument
+from explain.trace.model import Flops, Trace
 from explain.trace.patches import replaced
+from explain.trace.records import LOAD, STORE, AccessRecord, LaunchRecord, Seen, StepRecord
 
 __all__ = ["OutOfBounds", "Programs", "Recorder", "TraceError", "TraceTooLarge", "record_call", "recording"]
 
@@ -41,58 +41,6 @@ Progress = Callable[[str, float], None]
 TELL_SECONDS = 0.2
 MAX_STEPS = 200_000
 MAX_BYTES = 512 * 1024 * 1024
-LIBRARY = "triton."  # helpers of Triton's own packages run, but are no lines to step through
-LOAD, STORE, ATOMIC = (KINDS.index(kind) for kind in ("load", "store", "atomic"))
-
-
-class TraceError(ValueError):
-    """What was asked for cannot be recorded; the message says why."""
-
-
-class TraceTooLarge(TraceError):
-    """The recording reached its limit of steps or bytes."""
-
-
-class AccessRecord(NamedTuple):
-    kind: int
-    buffer: int
-    pointers: NDArray[np.uint64]
-    mask: NDArray[np.bool_] | None
-    bytes: int
-
-
-class StepRecord(NamedTuple):
-    """One step as it happened: values are the kernel's own objects, which nothing changes later."""
-
-    site: Site
-    depth: int
-    values: tuple[object, ...]
-    accesses: int
-    matmul: int
-    exp: int
-    other: int
-
-
-class LaunchRecord:
-    """A launch while and after it runs."""
-
-    def __init__(self, kernel: Any, source: Source) -> None:
-        self.kernel = kernel
-        self.source = source
-        self.memory = Memory()
-        self.grid: tuple[int, int, int] = (0, 0, 0)
-        self.program: tuple[int, int, int] | None = None
-        self.arguments: dict[str, object] = {}
-        self.read_bytes: dict[int, int] = {}
-        self.written_bytes: dict[int, int] = {}
-        self.flops = Flops()
-        self.recorded: list[tuple[tuple[int, int, int], int]] = []  # a program and its first step
-        self.steps = 0
-
-    def spans(self) -> list[tuple[int, int]]:
-        """First step and end of each recorded program."""
-        firsts = [first for _, first in self.recorded]
-        return list(zip(firsts, [*firsts[1:], self.steps], strict=False))  # none recorded: none
 
 
 class Recorder:
@@ -108,7 +56,7 @@ class Recorder:
         self.accesses: list[AccessRecord] = []
         self.count = FlopCounter()
         self.held_bytes = 0
-        self.depth = -1
+        self.frames: list[dict[str, object]] = []  # of the running program: each call's variables
         self.on = False
         self.pointer_names: dict[int, list[str]] = {}
         self._launch: LaunchRecord | None = None
@@ -131,31 +79,44 @@ class Recorder:
     # The tape
 
     def enter(self, site: Site, *values: object) -> None:
-        self.depth += 1
+        self.frames.append({})
         self.step(site, *values)
 
     def leave(self) -> None:
-        self.depth -= 1
+        self.frames.pop()
 
     def mark(self, site: Site, value: object, *values: object) -> object:
         self.step(site, *values)
         return value
 
     def step(self, site: Site, *values: object) -> None:
+        frame, changes = self.frames[-1], []
+        for name, value in zip(site.names, values, strict=True):
+            if value is not Unbound and frame.get(name, Unbound) is not value:
+                frame[name] = value
+                changes.append((name, self.seen(value)))
         count = self.count
         matmul, exp, other = self._flops
         self._flops = (count.matmul, count.exp, count.other)
         self.steps.append(
             StepRecord(
-                site, self.depth, values, len(self.accesses),
-                count.matmul - matmul, count.exp - exp, count.other - other,
+                site,
+                len(self.frames) - 1,
+                tuple(changes),
+                len(self.accesses),
+                count.matmul - matmul,
+                count.exp - exp,
+                count.other - other,
             )
-        )  # fmt: skip
-        for value in values:
-            handle = getattr(value, "handle", None)
-            if isinstance(handle, interpreter.TensorHandle):
-                self.held_bytes += handle.data.nbytes
+        )
         self.check_limits()
+
+    def seen(self, value: object) -> object:
+        """The value without Triton's objects around a tensor: kept by the thousand they would slow Python down."""
+        if isinstance(value, tl.tensor) and isinstance(value.handle, interpreter.TensorHandle):
+            self.held_bytes += value.handle.data.nbytes
+            return Seen.of(value)
+        return value
 
     def check_limits(self) -> None:
         remedy = "record fewer programs, or a smaller input"
@@ -188,7 +149,8 @@ class Recorder:
     def end_program(self) -> None:
         if not self.on:
             return
-        self.on, self.depth = False, -1
+        self.on = False
+        self.frames.clear()
         # What came after the last line (a loop's exhausted bounds) belongs to it.
         last, count = self.steps[-1], self.count
         matmul, exp, other = self._flops
@@ -236,9 +198,9 @@ class Recorder:
         self.launches.append(launch)
         try:
             yield launch
-            self.end_program()
         finally:
-            self.on, self.depth, self._launch = False, -1, None
+            self.end_program()
+            self._launch = None
             launch.steps, count = len(self.steps), self.count
             launch.flops = Flops(count.matmul - before.matmul, count.exp - before.exp, count.other - before.other)
 
@@ -296,13 +258,13 @@ def recording(
     """
     if not triton.knobs.runtime.interpret or not isinstance(tl.max, interpreter.InterpretedFunction):
         raise TraceError("set TRITON_INTERPRET=1 before triton is imported: kernels are recorded in its interpreter")
-    if interpreter.GridExecutor is not _PLAIN_EXECUTOR:
+    if interpreter.GridExecutor.__module__ != interpreter.__name__:
         raise TraceError("another recording is under way: they cannot be nested or run side by side")
     recorder = Recorder(programs, max_steps, max_bytes, progress)
     with ExitStack() as stack:
         stack.enter_context(interpreter_fidelity())
         stack.enter_context(counting(recorder.count))
-        for owner, name, value in _patches(recorder):
+        for owner, name, value in hooks(recorder):
             stack.enter_context(replaced(owner, name, value))
         yield recorder
 
@@ -321,124 +283,3 @@ def record_call(
     with recording(programs, max_steps=max_steps, max_bytes=max_bytes, progress=progress) as recorder:
         call()
     return recorder.trace(experiment, created)
-
-
-_PLAIN_EXECUTOR = interpreter.GridExecutor
-
-
-def _patches(recorder: Recorder) -> Iterable[tuple[Any, str, object]]:
-    builder, function = interpreter.InterpreterBuilder, interpreter.InterpretedFunction
-    rewrite, run, convert = function.rewrite, function.run, interpreter._implicit_cvt
-    load, store = builder.create_masked_load, builder.create_masked_store
-    rmw, cas, to_int = builder.create_atomic_rmw, builder.create_atomic_cas, builder.create_ptr_to_int
-    set_grid_dim, set_grid_idx = builder.set_grid_dim, builder.set_grid_idx
-
-    class Executor(interpreter.GridExecutor):  # type: ignore[misc]
-        """Runs the grid as the interpreter does, with the function that each program asks for."""
-
-        @property
-        def fn(self) -> Callable[..., Any]:
-            launch = recorder._launch
-            return self.plain if launch is None or launch.program is None else self.run_program
-
-        @fn.setter
-        def fn(self, value: Callable[..., Any]) -> None:
-            self.plain = value
-
-        def _init_args_hst(self, args_dev: Any, kwargs: Any) -> Any:
-            args, kwargs = super()._init_args_hst(args_dev, kwargs)
-            bound = inspect.getcallargs(self.plain, *args, **kwargs)
-            recorder.pointer_names = _pointer_names(bound)
-            return args, kwargs
-
-        def run_program(self, **arguments: Any) -> None:
-            launch = recorder.launch
-            launch.arguments = launch.arguments or arguments
-            instrumented = recorder.function(launch.kernel.fn) if recorder.on else None
-            (instrumented or self.plain)(**arguments)
-
-    def patched_run(self: Any, *args: Any, grid: Any, warmup: Any, **kwargs: Any) -> Any:
-        if warmup:
-            return None
-        with recorder.launching(self):
-            try:
-                return run(self, *args, grid=grid, warmup=warmup, **kwargs)
-            except interpreter.InterpreterError as error:
-                if (own := _own_error(error)) is not None:
-                    raise own from None
-                raise
-
-    def patched_rewrite(self: Any) -> Any:
-        own = recorder.on and not (self.fn.__module__ or "").startswith(LIBRARY)
-        return (recorder.function(self.fn) if own else None) or rewrite(self)
-
-    def patched_convert(arg: Any) -> Any:
-        result = convert(arg)
-        if hasattr(arg, "data_ptr"):
-            element = result.dtype.element_ty
-            region = recorder.launch.memory.add(recorder.pointer_names[id(arg)].pop(0), arg, element)
-            result.handle.data = result.handle.data + np.uint64(region.offset)
-        return result
-
-    def patched_set_grid_dim(self: Any, *grid: Any) -> None:
-        recorder.launch.grid = tuple(int(size) for size in grid)  # type: ignore[assignment]
-        set_grid_dim(self, *grid)
-
-    def patched_set_grid_idx(self: Any, x: int, y: int, z: int) -> None:
-        set_grid_idx(self, x, y, z)
-        recorder.begin_program((x, y, z))
-
-    def patched_load(self: Any, ptrs: Any, mask: Any, *args: Any, **kwargs: Any) -> Any:
-        return load(self, recorder.touch(LOAD, ptrs, mask), mask, *args, **kwargs)
-
-    def patched_store(self: Any, ptrs: Any, value: Any, mask: Any, *args: Any) -> Any:
-        return store(self, recorder.touch(STORE, ptrs, mask), value, mask, *args)
-
-    def patched_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *args: Any) -> Any:
-        return rmw(self, op, recorder.touch(ATOMIC, ptr, mask), val, mask, *args)
-
-    def patched_cas(self: Any, ptr: Any, *args: Any) -> Any:
-        return cas(self, recorder.touch(ATOMIC, ptr, None), *args)
-
-    def patched_to_int(self: Any, src: Any, dst_type: Any) -> Any:
-        return to_int(self, recorder.launch.memory.untagged(src), dst_type)
-
-    return [
-        (interpreter, "GridExecutor", Executor),
-        (interpreter, "_implicit_cvt", patched_convert),
-        (function, "run", patched_run),
-        (function, "rewrite", patched_rewrite),
-        (builder, "set_grid_dim", patched_set_grid_dim),
-        (builder, "set_grid_idx", patched_set_grid_idx),
-        (builder, "create_masked_load", patched_load),
-        (builder, "create_masked_store", patched_store),
-        (builder, "create_atomic_rmw", patched_rmw),
-        (builder, "create_atomic_cas", patched_cas),
-        (builder, "create_ptr_to_int", patched_to_int),
-        (Autotuner, "_bench", lambda *args, **kwargs: [0.0, 0.0, 0.0]),
-    ]
-
-
-def _pointer_names(arguments: Mapping[str, Any]) -> dict[int, list[str]]:
-    """Names of the pointer arguments by the identity of what is passed, in the order they are converted."""
-    names: dict[int, list[str]] = {}
-
-    def add(name: str, value: Any) -> None:
-        if hasattr(value, "data_ptr"):
-            names.setdefault(id(value), []).append(name)
-        elif isinstance(value, tuple):
-            for k, item in enumerate(value):
-                add(f"{name}[{k}]", item)
-        elif isinstance(value, interpreter.TensorDescriptor):
-            add(name, value.base)
-
-    for name, value in arguments.items():
-        add(name, value)
-    return names
-
-
-def _own_error(error: BaseException | None) -> BaseException | None:
-    """The recorder's error that the interpreter wrapped, once for each helper it passed through."""
-    while error is not None and not isinstance(error, OutOfBounds | TraceError):
-        error = error.__cause__
-    return error

@@ -163,11 +163,11 @@ class _Writer:
     def equation(self, value: ast.expr) -> Equation:
         formula = self.part(value)
         plain: Tree = ["mrow", ["mrow", {"q": self.variable}, _symbol(self.variable)], ["mo", "="], formula.plain]
-        if not _names_a_variable(formula.plain):
+        if not formula.filled and not _names_a_variable(formula.plain):
             return Equation(self.variable, plain, None)
         result = [["mo", "="], _place(self.variable, self.variable)]
-        worked = formula.filled and not isinstance(value, ast.Name)
-        return Equation(self.variable, plain, ["mrow", *([["mo", "="], formula.numbers] if worked else []), *result])
+        worked = [["mo", "="], formula.numbers] if formula.filled and formula.numbers[0] != "mn" else []
+        return Equation(self.variable, plain, ["mrow", *worked, *result])
 
     def part(self, node: ast.expr, along: str = "") -> _Part:
         """The formula of `node`; `along` is "r" or "c" where a vector is spread over a tile's rows or columns."""
@@ -252,7 +252,7 @@ class _Writer:
                 return _constant({"inf": "∞", "-inf": "−∞"}.get(text, "NaN"))
             case "arange", [start, stop]:
                 first, last = self.part(start), self.inside(stop, 3)
-                return _joined(["{", first, _text(", …,"), last, "−", _constant("1"), "}"])
+                return _joined(["[", first, _text(", …,"), last, "−", _constant("1"), "]"])
             case "program_id", [ast.Constant(value=int(axis))]:
                 return _Part(_sub("program", str(axis)), _place(f"pid|{axis}", f"program {axis}"), filled=True)
         raise _NoEquationError

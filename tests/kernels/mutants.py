@@ -92,7 +92,8 @@ def kernel_function(kernel: str) -> str:
 def _import(path: Path) -> str:
     name = f"mutant_{path.parent.name}"
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec and spec.loader
+    assert spec is not None
+    assert spec.loader is not None
     module: ModuleType = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)

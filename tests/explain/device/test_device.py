@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import numpy as np
@@ -62,7 +63,7 @@ def test_only_an_illegal_access_costs_the_process(engine):
 
 
 def test_a_worker_that_dies_or_hangs_is_replaced(engine):
-    with pytest.raises(WorkerDied, match="SIGABRT"):
+    with pytest.raises(WorkerDied, match=r"SIGABRT"):
         engine.measure(asking(4))
     with pytest.raises(WorkerTimeout):
         engine.measure(asking(5), seconds=0.5)
@@ -85,7 +86,7 @@ def test_a_measurement_round_trips():
 @pytest.mark.skipif(torch.cuda.is_available(), reason="asks what is said where there is no GPU")
 def test_without_a_gpu_the_reason_is_given():
     assert not probe()["available"]
-    with pytest.raises(DeviceError, match="CUDA|driver"):
+    with pytest.raises(DeviceError, match=r"CUDA|driver"):
         handle({"kind": "run", "experiment": asking(0).to_json(), "time": False, "prefixes": None}, lambda *_: None)
 
 
@@ -105,7 +106,7 @@ def test_without_a_gpu_the_reason_is_given():
 def test_cudas_messages_are_explained(text, kind, words):
     error = explained(RuntimeError(text))
     assert isinstance(error, kind)
-    pytest.raises(kind, lambda: (_ for _ in ()).throw(error)).match(words)
+    assert re.search(words, str(error))
 
 
 def test_what_is_not_known_is_passed_on():
@@ -120,19 +121,19 @@ def test_the_traced_state_after_j_tiles_is_a_launch_on_j_tiles(tmp_path, causal)
     p = experiment.values
     trace, _ = run_traced(experiment, "all", lambda *_: None)
     arrays = experiment.entry.make_inputs(experiment.preset, p, 0)
-    saved = {}
+    saved: dict[str, np.ndarray] = {}
     for j, end in enumerate((8, 16, 24, 30), start=1):
         t = tensors(p, {**arrays, "k": arrays["k"][:, :, :end].copy(), "v": arrays["v"][:, :, :end].copy()}, "cpu")
-        o, lse = flash_attention(**t, causal=causal, diagonal=9, block_m=8, block_n=8)
+        o, lse = flash_attention(t["q"], t["k"], t["v"], causal=causal, diagonal=9, block_m=8, block_n=8)
         saved |= {f"o_{j}": o.numpy(), f"lse_{j}": lse.numpy()}
         expected, _ = reference.attention(*(t[name].numpy() for name in "qkv"), causal=causal, diagonal=9)
         np.testing.assert_allclose(o.numpy(), expected, atol=2e-6)
-    np.savez(tmp_path / "prefixes.npz", **saved)
+    np.savez(tmp_path / "prefixes.npz", allow_pickle=False, **saved)
     states = compare_prefixes(trace, experiment, tmp_path / "prefixes.npz")
     assert [state["keys"] for state in states] == [8, 16, 24, 30]
     assert all(state["largest difference in O"] == 0 == state["largest difference in lse"] for state in states)
     saved["o_2"][0, 1, 13] += 0.25
-    np.savez(tmp_path / "prefixes.npz", **saved)
+    np.savez(tmp_path / "prefixes.npz", allow_pickle=False, **saved)
     assert compare_prefixes(trace, experiment, tmp_path / "prefixes.npz")[1][
         "largest difference in O"
     ] == pytest.approx(0.25)

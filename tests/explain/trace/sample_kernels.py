@@ -245,7 +245,7 @@ def nan_rules(x_ptr, out_ptr):
     number = tl.maximum(x, one)
     kept = tl.maximum(x, one, propagate_nan=tl.PropagateNan.ALL)
     least = tl.minimum(x, one)
-    clamped = tl.clamp(x, -1.0, 1.0)
+    clamped = tl.clamp(x, -1.0, 2.0)
     tl.store(out_ptr, number)
 
 

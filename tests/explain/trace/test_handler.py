@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from explain.experiment import Experiment
+from explain.trace.errors import BadTarget, OutOfBounds, TraceError
 from explain.trace.file import read
 from explain.trace.handler import handle
-from explain.trace.recorder import OutOfBounds, TraceError
 
 KERNEL = """
     import torch, triton
@@ -113,8 +113,9 @@ def test_a_module_beside_the_file_comes_before_ours(trace_file, tmp_path):
     ],
 )
 def test_errors_in_words(trace_file, text, says):
-    with pytest.raises(TraceError, match=says):
+    with pytest.raises(TraceError, match=says) as raised:
         trace_file(text)
+    assert isinstance(raised.value, BadTarget) == ("failed" not in says and "launched" not in says)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="asks what is said where there is no GPU")

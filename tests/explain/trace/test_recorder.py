@@ -160,8 +160,20 @@ def test_a_failed_launch_leaves_its_steps():
         kernels.fails[(1,)](x)
     trace = recorder.trace()
     assert [list(trace.changes(step)) for step in range(trace.steps)] == [["x_ptr"], ["x"]]
-    kernel_again = record_call(lambda: kernels.copy[(1,)](x, x, 0, 4, BLOCK=4))
-    assert kernel_again.depth(0) == 0
+
+
+def test_a_launch_after_a_failed_one_starts_clean():
+    x, y = torch.arange(4.0), torch.empty(4)
+    with recording() as recorder:
+        with pytest.raises(InterpreterError):
+            kernels.fails_in_helper[(1,)](y)  # what its last statement loaded stays its own
+        kernels.copy[(1,)](x, x, 0, 4, BLOCK=4)
+    trace = recorder.trace()
+    failed, copied = (launch.recorded[0] for launch in trace.launches)
+    last = copied.first_step - 1
+    assert (trace.depth(last), [access.buffer.name for access in trace.accesses(last)]) == (1, ["x_ptr"])
+    assert failed.steps == copied.first_step
+    assert (trace.depth(copied.first_step), trace.accesses(copied.first_step)) == (0, [])
 
 
 def test_compiled_triton_is_refused():

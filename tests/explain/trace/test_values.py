@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
@@ -89,10 +87,10 @@ def test_bf16_atomic_add_goes_lane_by_lane():
     assert recorded(trace, "before").numpy().tolist() == [0, 256, 256, 0]
 
 
+@pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 def test_bf16_blocks_are_padded_with_nan():
     x, y = torch.ones(6, 12).bfloat16(), torch.zeros(6, 12).bfloat16()
-    with warnings.catch_warnings(action="ignore"):
-        trace = record_call(lambda: kernels.block_pointers[(1,)](x, y, 6, 12, BLOCK=8))
+    trace = record_call(lambda: kernels.block_pointers[(1,)](x, y, 6, 12, BLOCK=8))
     tile = recorded(trace, "tile").numpy()
     assert (np.isnan(tile), (tile == 1).sum()) == (pytest.approx(~(tile == 1)), 6 * 4)
     assert torch.equal(y, 2 * x)

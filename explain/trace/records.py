@@ -1,0 +1,71 @@
+"""What a recording holds while it runs, before `build` makes a Trace of it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explain.trace.instrument import Site
+from explain.trace.memory import Memory
+from explain.trace.model import KINDS, Flops, Source
+
+LOAD, STORE, ATOMIC = (KINDS.index(kind) for kind in ("load", "store", "atomic"))
+
+
+class AccessRecord(NamedTuple):
+    """A load, store or atomic: its kind's place in KINDS, the buffer's number, tagged pointers, active lanes (None: all)."""
+
+    kind: int
+    buffer: int
+    pointers: NDArray[np.uint64]
+    mask: NDArray[np.bool_] | None
+    bytes: int
+
+
+class Seen(NamedTuple):
+    """A tensor as it was: its array, which the interpreter does not write to again, its scalar type and its kind."""
+
+    data: NDArray[Any]
+    dtype: Any
+    is_block: bool
+
+    @classmethod
+    def of(cls, tensor: Any) -> Seen:
+        """What is kept of a tl.tensor whose handle has an array."""
+        return cls(tensor.handle.data, tensor.dtype, tensor.type.is_block())
+
+
+class StepRecord(NamedTuple):
+    """One step as it happened."""
+
+    site: Site
+    depth: int
+    changes: tuple[tuple[str, object], ...]
+    accesses: int
+    matmul: int
+    exp: int
+    other: int
+
+
+class LaunchRecord:
+    """A launch while and after it runs."""
+
+    def __init__(self, kernel: Any, source: Source) -> None:
+        self.kernel = kernel
+        self.source = source
+        self.memory = Memory()
+        self.grid: tuple[int, int, int] = (0, 0, 0)
+        self.program: tuple[int, int, int] | None = None
+        self.arguments: dict[str, object] = {}
+        self.read_bytes: dict[int, int] = {}
+        self.written_bytes: dict[int, int] = {}
+        self.flops = Flops()
+        self.recorded: list[tuple[tuple[int, int, int], int]] = []  # a program and its first step
+        self.steps = 0
+
+    def spans(self) -> list[tuple[int, int]]:
+        """First step and end of each recorded program."""
+        firsts = [first for _, first in self.recorded]
+        return list(zip(firsts, [*firsts[1:], self.steps], strict=False))  # none recorded: none

@@ -1,0 +1,364 @@
+"""The player in a real browser, on runs of the real kernels: what is on screen is what the trace holds, and only that."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Page, expect
+
+from explain.trace import file as trace_file
+from explain.trace.model import Trace
+from explain.trace.recorder import record_call
+from kernels import attention, real_inputs, softmax
+from kernels.catalog import CATALOG
+from tests.e2e.server import ROOT, Server, running_app
+
+HERE = Path(__file__).parent
+SENTENCE = real_inputs.sentence("short")
+TOKENS = list(SENTENCE.tokens)
+N = len(TOKENS)
+TILE = 4
+ROW = torch.tensor([[-0.3, 0.2, 0.5, 0.7, 0.1, 0.8]])
+
+# The player's elements lie in a shadow root; `step` presses a key and looks at everything in the same task, before any repaint.
+STEP = """key => {
+  const host = [...document.querySelectorAll("*")].find((e) => e.shadowRoot?.querySelector(".player"));
+  const player = host.shadowRoot.querySelector(".player");
+  const start = performance.now();
+  if (key) player.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, composed: true, cancelable: true}));
+  const draw = performance.now() - start;
+  const text = (selector) => [...player.querySelectorAll(selector)].map((e) => e.textContent.trim());
+  return {
+    draw, step: Number(player.dataset.step), line: Number(player.dataset.line), visit: Number(player.dataset.visit),
+    lit: text(".line.now .no").map(Number), equation: text(".plain"), numbers: text(".worked"), chip: text(".chip:not([hidden])"),
+    read: text(".counters table:first-child tr:nth-child(2) b"), written: text(".counters table:first-child tr:nth-child(3) b"),
+    flops: text(".counters table:last-child tr:nth-child(2) b"),
+  };
+}"""
+
+
+def qkv(dtype=torch.float32):
+    return [torch.tensor(np.array(a[4:5]))[None].to(dtype) for a in (SENTENCE.q, SENTENCE.k, SENTENCE.v)]
+
+
+def flash(causal=False, dtype=torch.float32, nan=False):
+    q, k, v = qkv(dtype)
+    if nan:
+        q[0, 0, 5, 0] = float("nan")
+    return record_call(lambda: attention.flash_attention(q, k, v, causal=causal, block_m=TILE, block_n=TILE))
+
+
+def view(kernel, shape, **more):
+    entry = CATALOG[kernel]
+    roles = dict(entry.roles)
+    return {
+        "title": entry.title,
+        "kernel": kernel,
+        "roles": roles,
+        "score_shape": shape,
+        "badge": "trace · here",
+        **more,
+    }
+
+
+def flash_view():
+    return view("flash_attention", [N, N], row_labels=TOKENS, col_labels=TOKENS, pick_program="query tile")
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory) -> tuple[Path, dict[str, Trace]]:
+    """Recorded runs, each with its view, in a folder; and the traces by name."""
+    folder = tmp_path_factory.mktemp("cases")
+    traces = {
+        "flash": flash(),
+        "causal": flash(causal=True),
+        "half": flash(dtype=torch.bfloat16),
+        "nan": flash(nan=True),
+        "online": record_call(lambda: softmax.softmax_online(ROW, block_n=2)),
+        "wrong": record_call(lambda: softmax.softmax_blocked_wrong(ROW, block_n=2)),
+    }
+    for name, trace in traces.items():
+        trace_file.write(trace, folder / f"{name}.tilescope")
+    whole = folder.joinpath("flash.tilescope").read_bytes()
+    folder.joinpath("altered.tilescope").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    shown = {
+        **{name: [(name, flash_view())] for name in ("flash", "causal", "half", "nan")},
+        "foreign": [("flash", {"title": "a kernel of theirs", "badge": "trace"})],
+        "altered": [("altered", flash_view())],
+        "pair": [("wrong", view("softmax_blocked_wrong", [1, 6])), ("online", view("softmax_online", [1, 6]))],
+    }
+    for name, runs in shown.items():
+        described = [{"file": f"{file}.tilescope", "view": one} for file, one in runs]
+        folder.joinpath(f"{name}.json").write_text(json.dumps(described))
+    return folder, traces
+
+
+@pytest.fixture(scope="module")
+def app(cases) -> Iterator[Server]:
+    """The small app of player_app.py, in place of Tilescope."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PLAYER_CASES", str(cases[0]))
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
+        with running_app(str(HERE / "player_app.py"), root=ROOT) as server:
+            yield server
+
+
+@pytest.fixture
+def traces(cases) -> dict[str, Trace]:
+    return cases[1]
+
+
+@pytest.fixture
+def opened(page, app):
+    """Opens a case and waits until its player is drawn."""
+
+    def opened(case: str, step: int | None = None) -> Page:
+        page.goto(f"{app.url}/?case={case}" + ("" if step is None else f"&step={step}"))
+        expect(page.get_by_test_id("player")).not_to_have_attribute("data-steps", "0", timeout=20_000)
+        return page
+
+    return opened
+
+
+def press(page, key=None):
+    return page.evaluate(STEP, key)
+
+
+def short(x):
+    return f"{x:.3f}".replace("-", "−")
+
+
+def first(trace, name, after=0):
+    """The first step from `after` on that sets a variable."""
+    return next(step for step, _ in trace.history(name) if step >= after)
+
+
+def test_every_step_shows_its_line_its_counters_and_nothing_late(opened, traces):
+    trace, page = traces["flash"], opened("flash")
+    (launch,) = trace.launches
+    ends = {program.first_step + program.steps for program in launch.recorded}
+    read = dict.fromkeys((buffer.name for buffer in launch.buffers), 0)
+    seen = press(page)
+    for step in range(150):
+        assert seen["step"] == step
+        assert seen["line"] == trace.line(step)
+        last = trace.source(step).spans.get(seen["line"], seen["line"])
+        assert seen["lit"] == list(range(seen["line"], last + 1))
+        if step in ends:
+            read = dict.fromkeys(read, 0)
+        for access in trace.accesses(step):
+            if access.kind == "load":
+                read[access.buffer.name] += access.bytes
+        assert [int(n.replace(",", "")) for n in seen["read"][:-1]] == list(read.values())
+        seen = press(page, "ArrowRight")
+
+
+def test_the_equation_holds_the_numbers_of_the_selected_row(opened, traces):
+    trace = traces["flash"]
+    step = first(trace, "alpha", after=first(trace, "alpha") + 1)
+    page = opened("flash", step)
+    for row in range(TILE):
+        seen = press(page, "ArrowDown" if row else None)
+        m_i, m_safe, alpha = (trace.state(step)[name].numpy()[row] for name in ("m_i", "m_safe", "alpha"))
+        assert seen["equation"] == ["α=exp(mi−msafe)"]
+        assert seen["numbers"] == [f"=exp({short(m_i)}−{short(m_safe)})={short(alpha)}"]
+        assert seen["chip"] == [f"alpha {short(alpha)} in row {row}"]
+    l_step = first(trace, "l_i", after=step)
+    while press(page)["step"] < l_step:
+        seen = press(page, "ArrowRight")
+    before, after = (trace.state(at)["l_i"].numpy()[TILE - 1] for at in (l_step - 1, l_step))
+    added = trace.state(l_step)["p"].numpy()[TILE - 1].sum()
+    assert seen["numbers"] == [f"={short(before)}·{short(alpha)}+{short(added)}={short(after)}"]
+
+
+def test_keys_go_by_step_by_tile_and_to_the_ends(opened, traces):
+    trace, page = traces["flash"], opened("flash")
+    tiles = [step for step, _ in trace.history("cols")]
+    player = page.get_by_test_id("player")
+    expect(player).to_be_focused()  # so the keys work at once
+    for key, step in [
+        ("ArrowRight", 1),
+        ("ArrowLeft", 0),
+        ("Shift+ArrowRight", tiles[0]),
+        ("PageDown", tiles[1]),
+        ("ArrowRight", tiles[1] + 1),
+        ("PageUp", tiles[1]),
+        ("Shift+ArrowLeft", tiles[0]),
+        ("End", trace.steps - 1),
+        ("ArrowRight", trace.steps - 1),
+        ("Home", 0),
+    ]:
+        page.keyboard.press(key)
+        expect(player).to_have_attribute("data-step", str(step))
+        expect(player).to_have_attribute("data-line", str(trace.line(step)))
+    page.keyboard.press("PageDown")
+    expect(player).to_have_attribute("data-visit", "0")
+
+
+def test_space_plays_and_pauses(opened):
+    page = opened("flash")
+    player, button = page.get_by_test_id("player"), page.get_by_role("button", name="Play", exact=True)
+    page.keyboard.press("Space")
+    expect(page.get_by_role("button", name="Pause")).to_have_attribute("aria-pressed", "true")
+    expect(player).to_have_attribute("data-step", "2", timeout=5000)
+    page.keyboard.press("Space")
+    expect(button).to_have_attribute("aria-pressed", "false")
+    stopped = press(page)["step"]
+    page.wait_for_timeout(1200)
+    assert press(page)["step"] == stopped
+
+
+def test_buttons_the_scrub_bar_and_the_picker_move_too(opened, traces):
+    trace, page = traces["flash"], opened("flash")
+    player = page.get_by_test_id("player")
+    page.get_by_role("button", name="Next tile").click()
+    expect(player).to_have_attribute("data-step", str(trace.history("cols")[0][0]))
+    page.get_by_label("query tile").select_option("2")
+    expect(player).to_have_attribute("data-step", str(trace.launches[0].recorded[2].first_step))
+    page.get_by_role("slider", name="Step").fill("50")
+    expect(player).to_have_attribute("data-step", "50")
+
+
+def test_the_step_is_in_the_address_and_outlives_reload_rerun_and_absence(opened):
+    page = opened("flash", step=70)
+    player = page.get_by_test_id("player")
+    expect(player).to_have_attribute("data-step", "70")
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_text("at rest on 71")).to_be_visible()
+    assert re.search(r"[?&]step=71\b", page.url)
+    page.get_by_role("button", name="Rerun").click()
+    expect(page.get_by_text("at rest on 71")).to_be_visible()
+    expect(player).to_have_attribute("data-step", "71")
+    page.get_by_text("Elsewhere").click()
+    expect(player).to_have_count(0)
+    page.get_by_text("Elsewhere").click()
+    expect(player).to_have_attribute("data-step", "71")
+    page.reload()
+    expect(player).to_have_attribute("data-step", "71")
+
+
+def test_nan_is_said_and_shown(opened, traces):
+    step = first(traces["nan"], "q", after=traces["nan"].launches[0].recorded[1].first_step)
+    page = opened("nan", first(traces["nan"], "l_i", after=first(traces["nan"], "s", after=step)))
+    said = page.get_by_role("button", name="NaN, first in q")
+    expect(said).to_be_visible()
+    assert "NaN" in press(page, "ArrowDown")["numbers"][0]
+    expect(page.get_by_text("4 NaN")).to_be_visible()  # of the tile's scores, in the map's heading
+    said.click()
+    expect(page.get_by_test_id("player")).to_have_attribute("data-step", str(step))
+
+
+def test_a_hidden_score_is_minus_infinity_and_a_skipped_tile_is_named(opened, traces):
+    page = opened("causal", first(traces["causal"], "m_new"))
+    expect(page.get_by_text("−∞ (masked)")).to_be_visible()
+    expect(page.get_by_text("skipped by the mask")).to_be_visible()
+    canvas = page.locator(".map canvas")
+    box = canvas.bounding_box()
+    assert box is not None
+    tip = page.locator(".tip")
+    canvas.hover(position={"x": box["width"] * 0.8, "y": box["height"] * 0.35})
+    expect(tip).to_contain_text("skipped: the mask hides all of it")
+
+
+def test_bf16_values_are_the_exact_ones(opened, traces):
+    trace = traces["half"]
+    step = first(trace, "q")
+    page = opened("half", step)
+    q = trace.state(step)["q"].numpy()
+    page.locator(".line.now [data-name=q]").hover()
+    low, high = [float(x) for x in (q.min(), q.max())]
+    text = page.locator(".tip").inner_text().replace("−", "-")
+    shown = [float(x) for x in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", text.split("\n")[1])]
+    assert "bf16" in text
+    assert shown == pytest.approx([low, high], rel=1e-3)
+
+
+def test_a_kernel_without_roles_still_steps(opened, traces):
+    step = first(traces["flash"], "alpha")
+    page = opened("foreign", step)
+    expect(page.locator(".variables li.changed .name")).to_have_text(re.compile(r"^alpha"))
+    assert press(page, "ArrowRight")["line"] == traces["flash"].line(step + 1)
+    expect(page.locator(".variables li.changed .name")).to_have_text(re.compile(r"^p"))
+
+
+def test_two_runs_step_together_and_one_is_wrong(opened):
+    page = opened("pair")
+    page.keyboard.press("End")
+    sums = page.locator(".output h4")
+    expect(sums).to_have_count(2)
+    expect(sums.nth(0)).to_contain_text("row 0 adds up to 3.000")
+    expect(sums.nth(1)).to_contain_text("row 0 adds up to 1.000")
+    page.keyboard.press("Home")
+    page.keyboard.press("PageDown")
+    page.keyboard.press("PageDown")
+    lit = page.locator(".line.now .no")
+    expect(lit).to_have_count(2)
+    lines = [page.locator(".line.now .text").nth(i).inner_text() for i in (0, 1)]
+    assert all("cols = start" in line for line in lines)  # both at the start of the same tile
+
+
+def test_a_run_that_cannot_be_read_is_said(page, app):
+    page.goto(f"{app.url}/?case=altered")
+    alert = page.get_by_test_id("player").get_by_role("alert")
+    expect(alert).to_contain_text("This run cannot be shown: the trace file was altered", timeout=20_000)
+
+
+def test_it_follows_the_theme(opened):
+    page = opened("flash")
+    player = page.get_by_test_id("player")
+    expect(player).to_have_attribute("data-theme", "light")
+    page.emulate_media(color_scheme="dark")
+    expect(player).to_have_attribute("data-theme", "dark")
+
+
+def test_all_panels_fit_the_screen(opened, traces):
+    page = opened("flash", first(traces["flash"], "o"))
+    frame = page.get_by_test_id("player").bounding_box()
+    assert frame is not None
+    assert frame["height"] <= 720
+    for panel in ("source", "equation", "map", "strip", "rows", "output"):
+        box = page.locator(f".{panel}").bounding_box()
+        assert box is not None, panel
+        assert box["height"] > 60, panel
+        assert box["y"] + box["height"] <= frame["y"] + frame["height"], panel
+        assert box["x"] + box["width"] <= frame["x"] + frame["width"] + 1, panel
+
+
+def test_a_phone_shows_it_without_sideways_scrolling(opened):
+    page = opened("flash")
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_timeout(300)
+    page.keyboard.press("PageDown")
+    wide = "document.documentElement.scrollWidth <= innerWidth"
+    assert page.evaluate(wide)
+    for panel in ("source", "map", "rows"):
+        box = page.locator(f".{panel}").bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+
+
+def test_what_is_heard_and_named(opened, traces):
+    step = first(traces["flash"], "alpha")
+    page = opened("flash", step - 1)
+    page.keyboard.press("ArrowRight")
+    live = page.get_by_test_id("player").locator("[aria-live=polite]")
+    expect(live).to_have_text(
+        re.compile(rf"^Step {step + 1} of \d+, line {traces['flash'].line(step)}, tile 1: alpha ")
+    )
+    for button in page.get_by_test_id("player").get_by_role("button").all():
+        assert button.get_attribute("aria-label")
+    expect(page.get_by_test_id("player")).to_have_role("group")
+
+
+def test_a_step_is_drawn_within_a_frame(opened):
+    page = opened("flash")
+    draws = [press(page, "ArrowRight")["draw"] for _ in range(120)]
+    assert np.median(draws) < 8, draws

@@ -1,0 +1,173 @@
+"""What Python hands the player, and where it starts. What the player draws is for tests/e2e/test_player.py."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explain import lessons, recordings
+from explain.player import Run, player, script
+from explain.trace import file as trace_file
+
+TRACE = recordings.path_of(lessons.OPENING).read_bytes()
+OTHER = recordings.path_of(lessons.ONLINE).read_bytes()
+VIEW = {"title": "A run", "badge": "trace"}
+
+PAGE = """
+import streamlit as st
+from explain import lessons, recordings
+from explain.player import Run, player
+
+experiment = lessons.ONLINE if st.toggle("other") else lessons.OPENING
+if not st.toggle("away"):
+    run = Run(recordings.path_of(experiment).read_bytes(), {"title": "A run", "badge": "trace"})
+    asked = st.number_input("step", value=None, step=1)
+    st.text(player([run], key="here", step=asked))
+"""
+
+
+def unpacked(packet):
+    (length,) = struct.unpack_from("<I", packet)
+    head = json.loads(packet[4 : 4 + length])
+    files = [packet[4 + length + run["offset"] :][: run["bytes"]] for run in head["runs"]]
+    return head, files
+
+
+def page(**query):
+    test = AppTest.from_string(PAGE, default_timeout=60)
+    for name, value in query.items():
+        test.query_params[name] = value
+    return rerun(test)
+
+
+def rerun(test):
+    test.run()
+    assert not test.exception
+    return test
+
+
+def packet(test):
+    return test.get("bidi_component")[0].proto.bytes
+
+
+def first_step(test):
+    return unpacked(packet(test))[0]["step"]
+
+
+def test_the_packet_carries_the_trace_and_its_source():
+    head, files = unpacked(packet(page()))
+    assert files == [TRACE]
+    (run,) = head["runs"]
+    trace = trace_file.read(TRACE)
+    assert run["error"] is None
+    assert run["view"] == VIEW
+    for source, sent in zip(trace.sources, run["sources"], strict=True):
+        lines = ["".join(token if isinstance(token, str) else token[1] for token in line) for line in sent["lines"]]
+        assert "\n".join(lines) == source.text.rstrip()
+        assert sent["first_line"] == source.first_line
+    alpha = next(made for made in run["sources"][0]["equations"].values() if made["variable"] == "alpha")
+    assert "{alpha}" in json.dumps(alpha["numbers"])
+
+
+def test_variables_keywords_and_comments_are_told_apart():
+    (run,) = unpacked(packet(page()))[0]["runs"]
+    tokens = {tuple(token) for line in run["sources"][0]["lines"] for token in line if not isinstance(token, str)}
+    assert {("v", "alpha"), ("k", "for"), ("f", "flash_attention_kernel")} <= tokens
+    assert any(kind == "c" and text.startswith("# ") for kind, text in tokens)
+
+
+def test_a_rerun_sends_the_same_bytes():
+    test = page()
+    before = packet(test)
+    assert packet(rerun(test)) == before
+
+
+def test_the_address_says_where_to_start():
+    test = page(step="7")
+    assert first_step(test) == 7
+    assert test.text[0].value == "7"
+
+
+@pytest.mark.parametrize("step", ["-1", "²", "x", "1e3", "9" * 30, ""])
+def test_an_address_that_says_no_step_starts_at_the_first(step):
+    assert first_step(page(step=step)) == 0
+
+
+def test_the_address_counts_for_the_first_run_only():
+    test = page(step="7")
+    test.toggle[0].set_value(True)
+    assert first_step(rerun(test)) == 0
+
+
+def test_a_step_that_is_asked_for_wins_and_can_change():
+    test = page(step="7")
+    for asked in (12, 30):
+        test.number_input[0].set_value(asked)
+        assert first_step(rerun(test)) == asked
+
+
+def test_away_and_back_it_goes_on_where_it_was_left():
+    test = page()
+    test.session_state["here:rest"] = (unpacked(packet(test))[0]["id"], 42)
+    test.toggle[1].set_value(True)
+    assert not rerun(test).get("bidi_component")
+    test.toggle[1].set_value(False)
+    assert first_step(rerun(test)) == 42
+
+
+def test_other_runs_have_another_id():
+    test = page()
+    before = unpacked(packet(test))[0]["id"]
+    test.toggle[0].set_value(True)
+    head, files = unpacked(packet(rerun(test)))
+    assert head["id"] != before
+    assert files == [OTHER]
+
+
+def test_a_damaged_trace_is_sent_with_what_is_wrong():
+    test = AppTest.from_string(PAGE.replace(".read_bytes(),", ".read_bytes()[:-9],"), default_timeout=60)
+    (run,) = unpacked(packet(rerun(test)))[0]["runs"]
+    assert "cut short" in run["error"]
+    assert run["sources"] == []
+
+
+@pytest.mark.parametrize(
+    ("view", "message"),
+    [
+        ({"title": "A run"}, "'badge' is missing"),
+        (VIEW | {"colour": "red"}, r"view\['colour'\]: unknown; allowed are title, badge"),
+        (VIEW | {"roles": ["s"]}, r"view\['roles'\]=\['s'\] must be Mapping"),
+        (VIEW | {"score_shape": [4, 0]}, "must be two positive integers"),
+        (VIEW | {"score_shape": [2, 3], "col_labels": ["a", "b"]}, r"'col_labels'\] has 2 labels; .* needs 3"),
+    ],
+)
+def test_a_view_that_does_not_fit_is_named(view, message):
+    with pytest.raises(ValueError, match=message):
+        player([Run(TRACE, view)], key="k")
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_it_shows_one_run_or_two(count):
+    with pytest.raises(ValueError, match=f"one run or two, not {count}"):
+        player([Run(TRACE, VIEW)] * count, key="k")
+
+
+def test_a_number_that_is_no_json_is_refused():
+    with pytest.raises(ValueError, match="JSON"):
+        player([Run(TRACE, VIEW | {"program_names": {"0,0,0": float("nan")}})], key="k")
+
+
+def test_the_modules_join_into_one():
+    joined = script()
+    assert not re.search(r"^import ", joined, re.MULTILINE)
+    assert re.findall(r"^export .*", joined, re.MULTILINE) == ["export default function mount(component) {"]
+    declared = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", joined, re.MULTILINE)
+    assert len(declared) == len(set(declared)) > 30
+
+
+def test_text_enters_the_page_as_text_only():
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", script())

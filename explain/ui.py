@@ -273,7 +273,12 @@ def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source:
     )
     if states:
         st.markdown("The running state after each tile of keys, compiled and traced:")
-        st.dataframe(states, hide_index=True)
+        lines = ["| tiles | keys | largest difference in O | largest difference in lse |", "|---:|---:|---:|---:|"]
+        lines += [
+            f"| {s['tiles']} | {s['keys']} | {s['largest difference in O']:.1e} | {s['largest difference in lse']:.1e} |"
+            for s in states
+        ]
+        st.markdown("\n".join(lines))
     st.caption(
         f"{source} · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}, {where.date}"
     )

@@ -19,7 +19,7 @@ class Kernel:
     """One rung of the ladder. `wrong` says what is wrong on purpose; empty for a kernel that is right.
 
     `roles` names the kernel's own variables that play each part, for the player: scores, probabilities, running_max, new_max,
-    running_sum, rescale, accumulator, rows and cols (the tile's coordinates in S).
+    running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S).
     """
 
     name: str
@@ -102,7 +102,7 @@ CATALOG: Mapping[str, Kernel] = {
         Kernel(
             "flash_attention_v1", "FlashAttention-1 forward", "Keys and values outside: O is re-read and rescaled at every visit.",
             "kernels.attention", "attention", parameters.ATTENTION, traffic.flash_attention_v1,
-            {**_FLASH_ROLES, "accumulator": "o_i"}, parameters.check_heads, outputs=("o", "lse"),
+            {**_FLASH_ROLES, "accumulator": "o_i", "new_sum": "l_new"}, parameters.check_heads, outputs=("o", "lse"),
         ),
         Kernel(
             "flash_attention", "FlashAttention-2 forward", "Queries outside: O stays on chip and is written once.",

@@ -127,7 +127,7 @@ export class Lane {
     this.maxSpan = low <= high ? [low, high] : [0, 1];
     this.largestSum = finite("new_sum", finite("running_sum", 0, Math.max), Math.max) || 1;
     const size = (a, x) => Math.max(a, Math.abs(x));
-    this.largestAcc = Math.max(finite("accumulator", 0, size), this.story.outputMap ? 0 : finite("output", 0, size)) || 1;
+    this.largest = { accumulator: finite("accumulator", 0, size) || 1, output: finite("output", 0, size) || 1 };
     this.largestP = Math.max(1, this.story.roles.probabilities ? finite("probabilities", 0, Math.max) : 0);
   }
 
@@ -372,8 +372,8 @@ export class Lane {
     this.group = story.mapGroup(map, k);
     this.scores.advance(this.group, k, palette);
     const shape = this.tile ? `${map.height} × ${map.width}, tile ${this.tile.rows.length} × ${this.tile.cols.length}` : `${map.height} × ${map.width}`;
-    const alarm = countNaN({ data: this.scores.values.filter((_, i) => this.scores.done[i]) });
-    this.head("map", `scores ${this.view.roles.scores}`, "scores", shape, alarm ? `${alarm} NaN` : "");
+    const { nans } = this.scores;
+    this.head("map", `scores ${this.view.roles.scores}`, "scores", shape, nans ? `${nans} NaN` : "");
     this.hits.map = paintMap(this.surfaces.map, palette, this.scores, {
       group: this.group, tile: this.tile, selected: this.at.row, rowLabels: this.view.row_labels, colLabels: this.view.col_labels, stamp: this.stamp,
     });
@@ -500,7 +500,7 @@ export class Lane {
       return;
     }
     const [rows, cols] = value.shape;
-    this.hits.output = paintArray(this.surfaces.output, palette, { data: value.data, rows, cols, ramp: "output", largest: this.largestAcc, selected: rows === this.rowCount ? this.at.row : -1 });
+    this.hits.output = paintArray(this.surfaces.output, palette, { data: value.data, rows, cols, ramp: "output", largest: this.largest[role], selected: rows === this.rowCount ? this.at.row : -1 });
     this.surfaces.output.canvas.setAttribute("aria-label", `${view.roles[role]}, ${rows} rows of ${cols} values.`);
   }
 

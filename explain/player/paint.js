@@ -166,14 +166,12 @@ export class MapState {
   /** Brings the map to step k of its group of tiles, from where it stands if it can. */
   advance(group, k, palette) {
     if (group !== this.group || palette !== this.palette || (this.next > 0 && group[this.next - 1].step > k)) {
-      this.group = group;
-      this.palette = palette;
-      this.next = 0;
+      Object.assign(this, { group, palette, next: 0, nans: 0 });
       this.done.fill(0);
       this.words.fill(0);
-    } else if (group[this.next] === undefined || group[this.next].step > k) return;
+      this.pen.clearRect(0, 0, this.map.width, this.map.height);
+    }
     while (this.next < group.length && group[this.next].step <= k) this.put(group[this.next++]);
-    this.pen.putImageData(this.pixels, 0, 0);
   }
 
   put({ rows, cols, data }) {
@@ -182,11 +180,15 @@ export class MapState {
       for (let c = 0; c < cols.length; c++, at++) {
         if (rows[r] < 0 || rows[r] >= height || cols[c] < 0 || cols[c] >= width) continue;
         const cell = rows[r] * width + cols[c];
+        const had = this.done[cell] && this.values[cell] !== this.values[cell];
+        this.nans += (data[at] !== data[at]) - had;
         this.values[cell] = data[at];
         this.done[cell] = 1;
         this.words[cell] = this.palette.pixel(data[at], this.palette[this.ramp], largest, this.diverging);
       }
     }
+    const [top, bottom] = span(rows, height), [left, right] = span(cols, width);
+    if (bottom > top && right > left) this.pen.putImageData(this.pixels, 0, 0, left, top, right - left, bottom - top);
   }
 
   /** Cells that a recorded program owns but never computes: those its mask let it skip. */
@@ -410,7 +412,7 @@ export function paintStrip(surface, palette, { lines, labels, selected }) {
   const size = palette.size * 0.85;
   const left = size * 2.1;
   const room = surface.width - left - 1;
-  const head = labels ? size * 1.3 : 0;
+  const head = labels ? size * 1.45 : 0;
   const lineHeight = size * 1.6;
   const perLine = Math.max(1, Math.floor(room / (size * 2.5)));
   const wraps = Math.ceil(count / perLine);

@@ -80,6 +80,7 @@ class Player {
     box.hidden = false;
     this.length = 0;
     this.section.classList.add("failed");
+    Object.assign(this.section.dataset, { testid: "player", step: 0, steps: 0, line: "" });
   }
 
   build(packet, stories) {
@@ -111,6 +112,7 @@ class Player {
     this.resized();
     this.render();
     this.takeFocus();
+    this.section.dataset.testid = "player";                // from here on it can be stepped, and its data tell where it is
   }
 
   /** What the timeline shows, in its own steps; `stops` are the tile visits, and programs that visit no tile. */

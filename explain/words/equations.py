@@ -184,8 +184,8 @@ class _Writer:
                 return _joined(["−", self.inside(operand, 4, along)], 4)
             case ast.BinOp(left=left, op=ast.Div(), right=right):
                 over, under = self.part(left, along), self.part(right, along)
-                filled = over.filled or under.filled
-                return _Part(["mfrac", over.plain, under.plain], ["mfrac", over.numbers, under.numbers], 5, filled)
+                inline = _joined([self.inside(left, 4, along), "/", self.inside(right, 5, along)], 4)
+                return _Part(["mfrac", over.plain, under.plain], inline.numbers, 4, inline.filled)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
                 sign, binds = _OPERATORS[type(op)]
                 return _joined([self.inside(left, binds, along), sign, self.inside(right, binds + 1, along)], binds)

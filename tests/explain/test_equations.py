@@ -72,6 +72,7 @@ def test_a_wrong_kernel_has_its_own_wrong_equation():
         ("p = tl.exp2(s - m[:, None])", "P~=exp_2(S−m)", "=exp_2({s}−{m::r})={p}"),
         ("y = (a - b) * -c", "y=(a−b)·(−c)", "=({a}−{b})·(−{c})={y}"),
         ("y = a - (b - c)", "y=a−(b−c)", "={a}−({b}−{c})={y}"),
+        ("y = (a + b) / l_i[:, None]", "y=(a+b)/(ℓ_i)", "=({a}+{b})/{l_i::r}={y}"),
         ("m_i = m_new", "m_i=m_new", "={m_i}"),
         ("row = tl.program_id(1)", "row=program_1", "={row}"),
     ],

@@ -1,0 +1,83 @@
+"""Writes the README's figures from the files that commands measured: python scripts/write_figures.py
+
+Between the two marks in README.md everything is replaced; `--check` only says whether it is up to date (exit 1 when not).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+BEGIN, END = "<!-- figures: written by scripts/write_figures.py -->", "<!-- end of figures -->"
+
+
+def figures() -> str:
+    """The section, from the committed results."""
+    return "\n".join([BEGIN, "", *_lines(), "", END])
+
+
+def _lines() -> Iterator[str]:
+    tracing = _read("benchmarks/results/tracing.json")
+    yield from tracing_lines(tracing)
+    yield ""
+    hall = _read("benchmarks/results/classroom_load.json")
+    yield (
+        f"**A lecture hall**: {hall['students']} students, a rerun each {hall['period_s']:g} s for {hall['duration_s']:g} s, on "
+        f"{hall['cores']} cores: p50 {hall['p50_ms']:.0f} ms, p95 {hall['p95_ms']:.0f} ms, {hall['dropped']} dropped "
+        f"({hall['date'][:10]}). Again: `python -m benchmarks.classroom_load`."
+    )
+    yield ""
+    record = _read("explain/recordings/verification-h200.json")
+    where = record["provenance"]
+    right = [row for row in record["kernels"].values() if not row["wrong_on_purpose"]]
+    total, within = sum(row["experiments"] for row in right), sum(row["within_budget"] for row in right)
+    yield (
+        f"**On a GPU**: {within:,} of {total:,} experiments of the {len(right)} kernels that are not wrong on purpose are within "
+        f"their error budget against float64 on an {where['gpu']} (driver {where['driver']}, torch {where['torch']}, triton "
+        f"{where['triton']}, {where['date']}). Again: `python scripts/record_verification.py --out FILE`, and `python start.py test --gpu`."
+    )
+
+
+def tracing_lines(tracing: dict[str, Any]) -> Iterator[str]:
+    """The tracing benchmark as a table."""
+    yield "**Tracing**, one whole run, median, everything recorded:"
+    yield ""
+    yield "| N, d, tile | plain interpreter | Tilescope's recorder | triton-viz 3.0 | of plain | of triton-viz |"
+    yield "|---|---:|---:|---:|---:|---:|"
+    for row in tracing["configs"]:
+        ms = row["milliseconds"]
+        yield (
+            f"| {row['seq_len']}, {row['head_dim']}, {row['tile']}×{row['tile']} | {ms['plain']:.0f} ms | {ms['tilescope']:.0f} ms | "
+            f"{ms['triton-viz']:.0f} ms | **{row['of_plain']:.2f}** | **{row['of_triton_viz']:.2f}** |"
+        )
+    versions = tracing["versions"]["tilescope"]
+    yield ""
+    yield (
+        f"Peak memory of the larger {tracing['peak_megabytes']} MB. {tracing['machine']['cores']} cores, Python {versions['python']}, "
+        f"triton {versions['triton']}, {tracing['date'][:10]}. Again: `python benchmarks/tracing.py` (`--help` says how to add triton-viz)."
+    )
+
+
+def _read(path: str) -> Any:
+    return json.loads((ROOT / path).read_text())
+
+
+def main(arguments: list[str]) -> int:
+    """Writes or checks; the exit status."""
+    text = README.read_text()
+    head, _, rest = text.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    wanted = head + figures() + tail
+    if "--check" in arguments:
+        return int(wanted != text)
+    README.write_text(wanted)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,143 @@
+"""The app as a new user meets it: it opens, it steps, it says what is wrong with an address, it looks right in the dark."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from explain import lessons
+from tests.e2e.server import running_app
+
+CHAPTERS = ("", "online_softmax", "flash_attention")
+
+
+def player(page: Page):
+    return page.get_by_test_id("player")
+
+
+def at(page: Page, step: int) -> None:
+    expect(player(page)).to_have_attribute("data-step", str(step))
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_each_page_opens_with_a_player_that_keys_step(page: Page, app_url: str, chapter: str):
+    page.goto(f"{app_url}/{chapter}")
+    expect(player(page)).to_have_attribute("data-step", "0")
+    steps = int(player(page).get_attribute("data-steps") or 0)
+    assert steps > 20
+    for key, step in (
+        ("ArrowRight", 1),
+        ("ArrowRight", 2),
+        ("ArrowLeft", 1),
+        ("End", steps - 1),
+        ("ArrowRight", steps - 1),
+        ("Home", 0),
+    ):
+        page.keyboard.press(key)
+        at(page, step)
+    line = player(page).get_attribute("data-line")
+    page.keyboard.press("ArrowRight")
+    assert player(page).get_attribute("data-line") != line
+
+
+def test_space_plays_and_stops(page: Page, app_url: str):
+    page.goto(app_url)
+    at(page, 0)
+    page.keyboard.press("Space")
+    expect(player(page)).not_to_have_attribute("data-step", "0")
+    page.keyboard.press("Space")
+    page.wait_for_timeout(200)
+    rest = player(page).get_attribute("data-step")
+    page.wait_for_timeout(1500)
+    assert player(page).get_attribute("data-step") == rest
+
+
+def test_the_app_opens_on_the_real_sentence(page: Page, app_url: str):
+    page.goto(app_url)
+    at(page, 0)
+    expect(player(page)).to_contain_text("FlashAttention-2 forward")
+    expect(player(page)).to_contain_text("flash_attention_kernel")
+    page.keyboard.press("PageDown")
+    expect(player(page)).to_contain_text("[CLS]")
+
+
+def test_a_step_survives_a_rerun_and_a_reload(page: Page, app_url: str):
+    page.goto(f"{app_url}/flash_attention?step=40")
+    at(page, 40)
+    page.keyboard.press("ArrowRight")
+    at(page, 41)
+    page.wait_for_url("**step=41**")
+    page.reload()
+    at(page, 41)
+
+
+def test_causal_changes_the_run(page: Page, app_url: str):
+    page.goto(f"{app_url}/flash_attention")
+    at(page, 0)
+    steps = player(page).get_attribute("data-steps")
+    page.get_by_test_id("stCheckbox").get_by_text("Causal").click()
+    expect(player(page)).not_to_have_attribute("data-steps", str(steps))
+    page.wait_for_url("**causal=true**")
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("flash_attention?block_n=24", "block_n=24: must be a power of two"),
+        ("flash_attention?seq_len=many", "seq_len=many: must be a whole number"),
+        ("online_softmax?inputs=%3Cscript%3E", "must be one of"),
+    ],
+)
+def test_a_bad_address_is_said_beside_its_control(page: Page, app_url: str, address: str, words: str):
+    page.goto(f"{app_url}/{address}")
+    expect(page.get_by_text(words)).to_be_visible()
+    at(page, 0)
+    expect(page.get_by_text("Traceback")).to_have_count(0)
+
+
+def test_wrong_beside_right(page: Page, app_url: str):
+    page.goto(f"{app_url}/online_softmax")
+    at(page, 0)
+    page.get_by_text("Wrong beside right").click()
+    expect(player(page)).to_contain_text("Softmax tile by tile, wrong")
+    expect(player(page)).to_contain_text("Online softmax, two passes")
+    expect(page.get_by_text("3.0000")).to_be_visible()
+    page.keyboard.press("End")
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+@pytest.mark.parametrize("width", [390, 1440, 1920])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_overflows_sideways(page: Page, app_url: str, chapter: str, width: int, scheme):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)
+    page.goto(f"{app_url}/{chapter}")
+    at(page, 0)
+    assert page.evaluate("document.scrollingElement.scrollWidth <= window.innerWidth")
+
+
+def test_a_fresh_server_answers_a_chapters_own_address_and_in_time(browser: Browser):
+    """First page in under 2 s from `streamlit run`, a chapter's first picture in under 1 s more, on 2 cores."""
+    page = browser.new_page()
+    start = time.perf_counter()
+    with running_app() as server:
+        page.goto(f"{server.url}/flash_attention")
+        expect(page.get_by_role("heading", name="FlashAttention").first).to_be_visible()
+        first_page = time.perf_counter() - start
+        expect(player(page)).to_have_attribute("data-step", "0")
+        picture = time.perf_counter() - start - first_page
+        expect(page.get_by_text("Online softmax").first).to_be_visible()  # the app's navigation, not the folder's
+        page.close()
+    print(f"first page {first_page:.2f} s, picture {picture:.2f} s later")
+    # Twice the target: other tests share these two cores. benchmarks/opening.py measures it alone.
+    assert first_page < 4
+    assert picture < 2
+
+
+def test_a_trace_that_is_not_shipped_is_made_at_once(page: Page, app_url: str):
+    page.goto(f"{app_url}/flash_attention?inputs=ascending&seq_len=32&kv_len=32&seed={time.time_ns() % 10**6}")
+    expect(player(page)).to_have_attribute("data-step", "0", timeout=20_000)
+    expect(player(page)).to_contain_text("run on this machine")
+    assert lessons.OPENING.inputs != "ascending"

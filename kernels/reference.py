@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 
@@ -30,21 +32,36 @@ def attention(
     j ≤ i + diagonal (kv_len − seq_len unless given). A row that sees nothing is zeros with lse −inf. A hidden key has no part in
     a row, whatever its value.
     """
-    q, k, v = q.astype(np.float64), k.astype(np.float64), v.astype(np.float64)
-    group = q.shape[1] // k.shape[1]
-    k, v = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
-    seq_len, kv_len = q.shape[2], k.shape[2]
+    group, kv_len = q.shape[1] // k.shape[1], k.shape[2]
     scale = q.shape[3] ** -0.5 if sm_scale is None else sm_scale
+    shift = kv_len - q.shape[2] if diagonal is None else diagonal
+    o, lse = np.empty(q.shape), np.empty(q.shape[:3])
+    for batch, head, rows in row_chunks(q):
+        q_i = q[batch, head, rows].astype(np.float64)
+        k_h, v_h = (a[batch, head // group].astype(np.float64) for a in (k, v))
+        limit = np.arange(q.shape[2])[rows] + shift if causal else np.full(len(q_i), kv_len)
+        o[batch, head, rows], lse[batch, head, rows] = _rows(q_i, k_h, v_h, limit, scale)
+    return o, lse
+
+
+def row_chunks(q: np.ndarray) -> Iterator[tuple[int, int, slice]]:
+    """(batch, head, rows) pieces of q whose scores fit in memory, whatever its length."""
+    for batch, head in np.ndindex(q.shape[:2]):
+        for start in range(0, q.shape[2], 512):
+            yield batch, head, slice(start, start + 512)
+
+
+def _rows(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, limit: np.ndarray, scale: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """O and lse of some rows of one head; row i sees keys up to limit[i]."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        s = q @ k.swapaxes(-1, -2) * scale
-        if causal:
-            limit = np.arange(seq_len) + (kv_len - seq_len if diagonal is None else diagonal)
-            s = np.where(np.arange(kv_len) <= limit[:, None], s, -np.inf)
+        s = np.where(np.arange(len(k)) <= limit[:, None], q @ k.T * scale, -np.inf)
         m = s.max(axis=-1, keepdims=True)
         p = np.exp(s - np.where(m == -np.inf, 0.0, m))
         total = p.sum(axis=-1, keepdims=True)
         weights = p / np.where(total == 0.0, 1.0, total)
-        lse = (m + np.log(total))[..., 0]
+        lse = (m + np.log(total))[:, 0]
         return _weigh(weights, v, s == -np.inf), lse
 
 
@@ -52,5 +69,4 @@ def _weigh(weights: np.ndarray, v: np.ndarray, hidden: np.ndarray) -> np.ndarray
     """weights @ v in which a hidden key's NaN stays hidden (0 · NaN is NaN)."""
     if np.isfinite(v).all():
         return weights @ v
-    products = np.where(hidden[..., None], 0.0, weights[..., None] * v[:, :, None])
-    return products.sum(axis=-2)
+    return np.where(hidden[:, :, None], 0.0, weights[:, :, None] * v).sum(axis=1)

@@ -86,26 +86,39 @@ def _softmax(p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor]) -> Expe
 def _attention(
     kernel: Kernel, p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor], diagonal: int | None
 ) -> Expectation:
-    q, k, v = (arrays[name].astype(np.float64) for name in "qkv")
+    q, k, v = (arrays[name] for name in "qkv")
     diagonal = k.shape[2] - q.shape[2] if diagonal is None else diagonal
     mask = {"causal": p["causal"], "diagonal": diagonal}
     expected, lse = reference.attention(q, k, v, **mask)
     eager, eager_lse = _eager_attention(inputs["q"], inputs["k"], inputs["v"], **mask)
-    group = p["heads"] // p["kv_heads"]
     with np.errstate(invalid="ignore"):
-        finite = [np.where(np.isfinite(a), np.abs(a), 0.0) for a in (q, k, v)]
-        magnitude, _ = reference.attention(q, k, finite[2], **mask)  # Σ P |V|: what relative errors act on
-        products = finite[0] @ np.repeat(finite[1], group, axis=1).swapaxes(-1, -2) * p["head_dim"] ** -0.5
+        # Σ P |V|: what relative errors act on
+        magnitude, _ = reference.attention(q, k, _finite(v), **mask)
+        products = _largest_products(_finite(q), _finite(k)) * p["head_dim"] ** -0.5
         # Tensor cores add 16 products at a time and cut off what does not fit: up to 2 units for each such step.
-        in_scores = UNIT["fp32"] * (4 + p["head_dim"] / 8) * _row_max(products)
+        in_scores = UNIT["fp32"] * (4 + p["head_dim"] / 8) * products
         if kernel.stores_scores:
-            in_scores = in_scores + UNIT[p["dtype"]] * _row_max(products)
+            in_scores = in_scores + UNIT[p["dtype"]] * products
         in_sums = UNIT["fp32"] * (8 + (4 + p["block_n"] / 8) * tiles(p["kv_len"], p["block_n"]))
         band = np.nan_to_num(magnitude) * (2 * UNIT[p["dtype"]] + in_sums + 2 * in_scores)
         allowed = 2 * _row_max(np.abs(eager - expected)) + band + SMALLEST[p["dtype"]]
         worst_lse = np.nan_to_num(np.abs(eager_lse - lse), nan=0.0, posinf=0.0).max(initial=0.0)
         allowed_lse = 2 * worst_lse + in_scores[..., 0] + in_sums + 2 * UNIT["fp32"] * np.abs(lse)
     return {"o": (expected, allowed), "lse": (lse, allowed_lse)}
+
+
+def _finite(array: np.ndarray) -> np.ndarray:
+    return np.where(np.isfinite(array), np.abs(array), 0.0)
+
+
+def _largest_products(q: np.ndarray, k: np.ndarray) -> np.ndarray:
+    """The largest Σ |q| |k| of each row, (batch, heads, seq_len, 1): what the rounding of a score is measured against."""
+    largest = np.empty((*q.shape[:3], 1))
+    group = q.shape[1] // k.shape[1]
+    for batch, head, rows in reference.row_chunks(q):
+        products = q[batch, head, rows] @ k[batch, head // group].T
+        largest[batch, head, rows] = products.max(axis=-1, keepdims=True)
+    return largest
 
 
 def _eager_attention(

@@ -45,6 +45,10 @@ DEVICE_WORKER = WorkerSpec(
     address_space_limit=False,
 )
 CACHED_FILES = 200
+NOT_RECORDED = (
+    "This experiment was not recorded beforehand, and Triton runs on Linux only, so it cannot be run here. "
+    "Those that the chapters open on are recorded."
+)
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,8 @@ class Engine:
             data = cached.read_bytes()
             trace_file.read(data)
         except (OSError, trace_file.TraceFileError):
+            if not has_triton():
+                raise WorkerError(NOT_RECORDED) from None
             self.trace_to(experiment, cached, progress=progress, cancel=cancel)
             data = cached.read_bytes()
             _forget_oldest(cached.parent)

@@ -46,10 +46,29 @@ def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
         "kernel": experiment.kernel,
         "roles": dict(entry.roles),
         "score_shape": list(entry.score_shape(p)),
+        **({"axes": ["queries", "keys"]} if entry.family == "attention" else {}),
         "row_labels": list(row_labels) if row_labels else None,
         "col_labels": list(col_labels) if col_labels else None,
         "pick_program": {"flash_attention": "Query tile", "flash_attention_v1": "Head"}.get(
             experiment.kernel, "Program"
         ),
+        "program_names": _program_names(experiment),
         "badge": f"trace · Triton's CPU interpreter · {ORIGINS[origin]}, {when}",
     }
+
+
+def _program_names(experiment: Experiment) -> dict[str, str]:
+    """What each program of FlashAttention-2 owns, by its place in the grid; other kernels' programs go by number."""
+    p = experiment.values
+    if experiment.kernel != "flash_attention":
+        return {}
+    word = "tokens" if experiment.preset.sentence else "queries"
+    programs = p["batch"] * p["heads"]
+    names = {}
+    for tile, start in enumerate(range(0, p["seq_len"], p["block_m"])):
+        last = min(start + p["block_m"], p["seq_len"]) - 1
+        for y in range(programs):
+            head = f"head {y % p['heads']}, " if programs > 1 else ""
+            sequence = f"sequence {y // p['heads']}, " if p["batch"] > 1 else ""
+            names[f"{tile},{y},0"] = f"{tile} · {sequence}{head}{word} {start}–{last}"
+    return names

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 from streamlit.errors import StreamlitPageNotFoundError
 from streamlit.runtime.pages_manager import PagesManager
 
@@ -25,16 +26,14 @@ from kernels.parameters import Parameter
 
 LABELS = {
     "inputs": "Input",
-    "seed": "Seed",
     "dtype": "dtype",
     "block_m": "Tile: queries, BLOCK_M",
     "block_n": "Tile: keys, BLOCK_N",
     "seq_len": "Queries, N",
     "kv_len": "Keys",
-    "head_dim": "Head dimension, d",
     "causal": "Causal",
-    "cols": "Elements in the row",
 }
+ROW_LABELS = {"inputs": "Input", "cols": "Elements in the row", "block_n": "Elements in a tile, BLOCK_N"}
 LARGEST_ON_SCREEN = {"seq_len": 128, "kv_len": 128, "cols": 128, "block_m": 64, "block_n": 64, "head_dim": 128}
 """What still reads well in the player; the command line takes more."""
 
@@ -52,7 +51,7 @@ def chapter(title: str) -> None:
     if PagesManager.uses_pages_directory:
         PagesManager.uses_pages_directory = False
         st.rerun()
-    st.title(title)
+    st.title(title, anchor=False)
 
 
 def chapter_link(page: str, label: str) -> None:
@@ -66,72 +65,86 @@ def chapter_link(page: str, label: str) -> None:
 def controls(default: Experiment, names: Sequence[str], presets: Sequence[str]) -> Experiment:
     """Draws a control for each name, bound to the page's address, and returns the experiment chosen.
 
-    What cannot be used (from the address or from controls that do not fit together) is said beside its control, and the last
-    experiment that could be is returned.
+    What cannot be used (from the address or from controls that do not fit together) is said under its control, which keeps showing
+    it; the last experiment that could be used is returned.
     """
-    state = f"experiment of {default.kernel}"
-    if state not in st.session_state:
-        st.session_state[state], st.session_state[f"{state}: error"] = _from_address(default)
-    current: Experiment = st.session_state[state]
-    error: ParameterError | None = st.session_state[f"{state}: error"]
-    chosen: dict[str, object] = {}
+    state, labels = f"experiment of {default.kernel}", ROW_LABELS if "cols" in default.values else LABELS
+    current, error = _current(default, state)
     parameters = {parameter.name: parameter for parameter in default.entry.parameters}
+    chosen: dict[str, object] = {}
+    places: dict[str, DeltaGenerator] = {}
     for name, column in zip(names, st.columns(len(names), vertical_alignment="top"), strict=True):
         with column:
+            key = f"{state}: {name}"
+            if key not in st.session_state or st.session_state.get(f"{state}: shown") != current:
+                st.session_state[key] = _choices(current)[name]
             if name == "inputs":
-                chosen[name] = _preset(current, presets)
-            elif name == "seed":
-                chosen[name] = st.number_input(LABELS[name], 0, 10**9, current.seed)
+                chosen[name] = _preset(current, presets, key)
             else:
-                chosen[name] = _control(parameters[name], current.values[name])
-            if error is not None and error.parameter == name:
-                st.caption(f":red[**{error}**]")
-    if error is not None and error.parameter not in names:
-        st.caption(f":red[**{error}**]")
-    if chosen == _choices(current, names):
-        return current
-    try:
-        st.session_state[state], st.session_state[f"{state}: error"] = _changed(default, current, chosen), None
-    except ParameterError as trouble:
-        if str(trouble) == str(error):
-            return current
-        st.session_state[f"{state}: error"] = trouble
-    st.rerun()
-    raise AssertionError("st.rerun does not return")
+                chosen[name] = _control(parameters[name], labels[name], key)
+            places[name] = st.empty()
+    st.session_state[f"{state}: shown"] = current
+    if any(value != _choices(current)[name] for name, value in chosen.items()):
+        try:
+            st.session_state[state] = _changed(current, chosen), None
+            _write_address(st.session_state[state][0], default, state)
+            st.rerun()
+        except ParameterError as trouble:
+            st.session_state[state], error = (current, None), trouble
+    if error is not None:
+        places.get(error.parameter, st).caption(f":red[**{error}**]")
+    return current
 
 
-def _choices(experiment: Experiment, names: Sequence[str]) -> dict[str, object]:
-    every = {**experiment.values, "inputs": experiment.inputs, "seed": experiment.seed}
-    return {name: every[name] for name in names}
+def _choices(experiment: Experiment) -> dict[str, object]:
+    return {**experiment.values, "inputs": experiment.inputs}
 
 
-def _changed(default: Experiment, current: Experiment, chosen: dict[str, object]) -> Experiment:
-    """The experiment of the controls; a new preset brings its own sizes along. Also written to the address."""
-    parameters = {name: value for name, value in chosen.items() if name not in ("inputs", "seed")}
-    inputs, seed = chosen.get("inputs", current.inputs), chosen.get("seed", current.seed)
+def _changed(current: Experiment, chosen: Mapping[str, object]) -> Experiment:
+    """The experiment of the controls; a new preset brings its own sizes along. Raises ParameterError."""
+    parameters = {name: value for name, value in chosen.items() if name != "inputs"}
+    inputs = str(chosen.get("inputs", current.inputs))
     if inputs != current.inputs:
-        kept = {name: parameters.get(name, value) for name, value in current.values.items() if name not in _SIZES}
-        experiment = Experiment.of(default.kernel, kept, str(inputs), seed)
-    else:
-        derived = {
-            name: value
-            for name, value in current.values.items()
-            if name not in ("kv_len", "kv_heads") or name in chosen
+        parameters = {
+            name: parameters.get(name, value) for name, value in current.values.items() if name not in _SIZES
         }
-        experiment = Experiment.of(default.kernel, {**derived, **parameters}, str(inputs), seed)
-    for name, value in experiment.to_query().items():
-        if default.to_query()[name] != value:
-            st.query_params[name] = value
-        elif name in st.query_params:
-            del st.query_params[name]
-    return experiment
+        return Experiment.of(current.kernel, parameters, inputs, current.seed)
+    return Experiment.of(current.kernel, {**current.values, **parameters}, inputs, current.seed)
 
 
 _SIZES = ("cols", "seq_len", "kv_len", "head_dim")
 
 
-def _from_address(default: Experiment) -> tuple[Experiment, ParameterError | None]:
-    query = {name: value for name, value in st.query_params.items() if isinstance(value, str)}
+def _current(default: Experiment, state: str) -> tuple[Experiment, ParameterError | None]:
+    """The page's experiment and what is wrong with its address: the session's own, unless the address was changed (a link, Back)."""
+    known = default.to_query()
+    query = {name: value for name, value in st.query_params.items() if name in known and isinstance(value, str)}
+    arrived = f"{state}: inputs" not in st.session_state  # Streamlit drops controls, and the address, with their page
+    if state in st.session_state and arrived and not query:
+        _write_address(st.session_state[state][0], default, state)
+    elif state not in st.session_state or query != st.session_state[f"{state}: address"]:
+        st.session_state[state], st.session_state[f"{state}: address"] = _from_query(query, default), query
+    experiment, error = st.session_state[state]
+    return experiment, error
+
+
+def _write_address(experiment: Experiment, default: Experiment, state: str) -> None:
+    """Into the page's address, what differs from `default`; all of it for another preset, which brings defaults of its own.
+
+    The step in it was one of the run before, so it goes.
+    """
+    known = default.to_query()
+    every = {name: value for name, value in experiment.to_query().items() if name != "kernel"}
+    query = {n: v for n, v in every.items() if v != known[n] or experiment.inputs != default.inputs}
+    for name in (*known, "step"):
+        if name in query and st.query_params.get(name) != query[name]:
+            st.query_params[name] = query[name]
+        elif name not in query and name in st.query_params:
+            del st.query_params[name]
+    st.session_state[f"{state}: address"] = query
+
+
+def _from_query(query: Mapping[str, str], default: Experiment) -> tuple[Experiment, ParameterError | None]:
     try:
         experiment = Experiment.from_query(query, default)
         if experiment.kernel != default.kernel:
@@ -145,30 +158,30 @@ def _from_address(default: Experiment) -> tuple[Experiment, ParameterError | Non
     return experiment, None
 
 
-def _preset(current: Experiment, presets: Sequence[str]) -> str:
+def _preset(current: Experiment, presets: Sequence[str], key: str) -> str:
     options = list(presets) if current.inputs in presets else [current.inputs, *presets]
     return st.selectbox(
         LABELS["inputs"],
         options,
-        options.index(current.inputs),
+        key=key,
         format_func=lambda name: name.replace("_", " "),
         help="\n".join(f"- **{name.replace('_', ' ')}**: {PRESETS[name].help}" for name in options),
     )
 
 
-def _control(parameter: Parameter, value: Any) -> object:
-    label = LABELS.get(parameter.name, parameter.name)
+def _control(parameter: Parameter, label: str, key: str) -> object:
     most = min(parameter.maximum, LARGEST_ON_SCREEN.get(parameter.name, parameter.maximum))
+    words = f"{parameter.help[0].upper()}{parameter.help[1:]}."
     match parameter.kind:
         case "flag":
-            return st.toggle(label, value, help=parameter.help)
+            return st.toggle(label, key=key, help=words)
         case "choice":
-            return st.selectbox(label, parameter.choices, parameter.choices.index(value), help=parameter.help)
+            return st.selectbox(label, parameter.choices, key=key, help=words)
         case "tile":
             sides = [side for side in (1 << bit for bit in range(17)) if parameter.minimum <= side <= most]
-            return st.selectbox(label, sides, sides.index(value), help=parameter.help)
+            return st.selectbox(label, sides, key=key, help=f"{words} A power of two.")
         case _:
-            return st.number_input(label, parameter.minimum, most, value, help=parameter.help)
+            return st.number_input(label, parameter.minimum, most, key=key, help=f"{words} Up to {most} on this page.")
 
 
 def stepper(experiments: Sequence[Experiment], key: str) -> list[Trace]:
@@ -179,7 +192,7 @@ def stepper(experiments: Sequence[Experiment], key: str) -> list[Trace]:
     except WorkerError as error:
         st.error(failure(error), icon=":material/error:")
         return []
-    player([run for run, _ in runs], key=f"{key} {' '.join(experiment.key for experiment in experiments)}")
+    st.fragment(player)([run for run, _ in runs], key=key)  # coming to rest on a step runs nothing else
     return [trace for _, trace in runs]
 
 
@@ -233,7 +246,7 @@ def on_device(experiment: Experiment, trace: Trace) -> None:
         st.caption("Looking for a GPU…")
         return
     if not status.available:
-        st.caption(f"No GPU in use: {status.reason}")
+        st.markdown(f"None is in use: {status.reason}")
         _recorded_on_device(experiment)
         return
     if st.button("Run it compiled, on the GPU", icon=":material/memory:"):
@@ -256,40 +269,37 @@ def _recorded_on_device(experiment: Experiment) -> None:
     if record is not None and record["opening"]["experiment"] == experiment.to_json():
         _show(Measurement.from_json(record["opening"]), record["states"], source="recorded")
     else:
-        st.caption("Only the experiment that this page opens on was recorded on a GPU.")
+        st.markdown("The experiment that this page opens on was recorded on a GPU; this one was not.")
 
 
 def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source: str = "hardware") -> None:
-    where = measurement.provenance
-    verdict = "within its budget" if measurement.within_budget else "**over** its budget"
-    timing = measurement.timing
-    st.markdown(
-        f"Largest error against float64 `{measurement.error:.3g}` of `{measurement.budget:.3g}` allowed: {verdict}."
-        + (
-            f" Median time **{1e3 * timing.median_ms:.1f} µs** ({1e3 * timing.p20_ms:.1f} to {1e3 * timing.p80_ms:.1f} from p20 to p80, {timing.launches} launches); the first call, compilation included, {timing.first_call_ms:.0f} ms."
-            if timing
-            else ""
-        )
+    where, timing = measurement.provenance, measurement.timing
+    st.caption(
+        f"{source} · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}, {where.date}"
     )
+    verdict = "within its budget" if measurement.within_budget else "**over** its budget"
+    st.markdown(f"Largest error against float64: `{measurement.error:.3g}` of `{measurement.budget:.3g}` allowed, {verdict}.")
+    if timing:
+        st.markdown(
+            f"Median time: **{1e3 * timing.median_ms:.1f} µs** over {timing.launches} launches ({1e3 * timing.p20_ms:.1f} to "
+            f"{1e3 * timing.p80_ms:.1f} µs from the 20th to the 80th percentile). The first call, compilation included: {timing.first_call_ms:.0f} ms."
+        )
     if states:
-        st.markdown("The running state after each tile of keys, compiled and traced:")
+        st.markdown("Launched on its first tiles of keys alone, the compiled kernel must come to the traced run's states:")
         lines = ["| tiles | keys | largest difference in O | largest difference in lse |", "|---:|---:|---:|---:|"]
         lines += [
             f"| {s['tiles']} | {s['keys']} | {s['largest difference in O']:.1e} | {s['largest difference in lse']:.1e} |"
             for s in states
         ]
         st.markdown("\n".join(lines))
-    st.caption(
-        f"{source} · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}, {where.date}"
-    )
 
 
 def row_sums(experiments: Sequence[Experiment], traces: Sequence[Trace]) -> None:
     """What each kernel's row adds up to, from the values it stored: 1, unless something is wrong."""
-    for experiment, trace in zip(experiments, traces, strict=False):
+    for experiment, trace, column in zip(experiments, traces, st.columns(len(experiments)), strict=False):
         total = sum(float(value.numpy().sum()) for _, value in trace.history("y") if isinstance(value, Tile))
         mark = ":red" if abs(total - 1) > 1e-2 or total != total else ":green"
-        st.markdown(f"**{experiment.entry.title}**: the row adds up to {mark}[**{total:.4f}**]")
+        column.markdown(f"**{experiment.entry.title}**: the row adds up to {mark}[**{total:.4f}**]")
 
 
 def engine_status() -> None:

@@ -17,16 +17,16 @@ experiment = ui.controls(
 traces = ui.stepper([experiment], key="flash attention")
 
 st.markdown(
-    "**To look for.** The first tile of each row of tiles has α = 0: there is nothing yet to keep. Switch *Causal* on: tiles right of "
-    "the diagonal are never loaded, and on the diagonal half the scores are −∞. Make the tiles larger: fewer visits, so K and V are "
-    "read less often."
+    "**To look for.** In the first tile of each row of tiles α = 0: there is nothing yet to keep. Switch *Causal* on: tiles right of "
+    "the diagonal are never loaded, and on the diagonal scores right of it are −∞. Make the query tiles larger: fewer programs, "
+    "so K and V are read less often."
 )
 with st.expander("Three questions"):
     st.markdown(
         "1. *Is it exact?* Yes: no score is dropped or approximated. Only the order of the additions differs from standard attention, "
         "and the error against float64 stays within the budget that eager PyTorch sets.\n"
-        "2. *Why divide by ℓ only at the end?* Dividing at every visit, as the first FlashAttention did, costs a division and a "
-        "multiplication a tile for numbers that the next tile rescales anyway.\n"
+        "2. *Why divide by ℓ only at the end?* The first FlashAttention kept O normalised at every visit, which costs further "
+        "multiplications and divisions a tile, for numbers that the next tile rescales anyway.\n"
         "3. *Who owns O?* The program that owns its queries, so O is written once. With the loops the other way round, O is re-read and "
         "re-written at every visit."
     )

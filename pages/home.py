@@ -4,10 +4,10 @@ import streamlit as st
 
 from explain import lessons, recordings, ui
 
-ui.chapter("Tilescope")
+ui.chapter("Tilescope: FlashAttention, one line at a time")
 st.markdown(
-    "FlashAttention, one line at a time: the **real Triton kernel**, run on the attention of a real language model over a "
-    "real paragraph. Press **→** to execute the next line, **Space** to play."
+    "The **real Triton kernel**, run on the queries, keys and values of a real language model reading a real paragraph. "
+    "Press **→** for the next line, **Shift →** for the next tile, **Space** to play."
 )
 ui.stepper([lessons.OPENING], key="home")
 
@@ -15,8 +15,8 @@ what, start, live = st.columns(3, gap="large")
 with what:
     st.subheader("What you see")
     st.markdown(
-        "The source on the left is the source that runs on a GPU. Triton's interpreter executes it here, and every variable, "
-        "load and store is recorded on the way. Nothing is re-told, nothing is made up."
+        "The source on the left is the one that a GPU runs, compiled. Here Triton's interpreter executes it, and each line's "
+        "variables, loads and stores are recorded on the way. All numbers on screen come from that recording."
     )
 with start:
     st.subheader("Where to start")

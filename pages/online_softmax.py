@@ -9,9 +9,9 @@ from explain.experiment import Experiment
 
 ui.chapter("Online softmax")
 st.markdown(
-    "**Goal: normalise a row without having seen all of it.** Softmax divides each exp(x − m) by their sum, where m is the row's "
-    "maximum. Keep a running maximum m and a running sum ℓ, and whenever a larger element moves m, shrink the old sum by "
-    "α = exp(m − m_new): it was measured against the old maximum. One pass then does the work of two."
+    "**Goal: a row's maximum and its softmax sum in one pass.** Softmax divides each exp(x − m) by their sum ℓ, where m is the row's "
+    "maximum. Keep m and ℓ of what was seen so far, and when a larger element moves m, shrink the old sum by "
+    "α = exp(m − m_new): it was measured against the old maximum. A second pass writes the row."
 )
 
 WAYS: dict[str, Callable[[Experiment], list[Experiment]]] = {
@@ -19,8 +19,13 @@ WAYS: dict[str, Callable[[Experiment], list[Experiment]]] = {
     "Tile by tile": lambda row: [row],
     "Wrong beside right": lambda row: [lessons.wrong_twin(row), row],
 }
-way = st.segmented_control("How to walk the row", list(WAYS), default="Element by element") or "Element by element"
-row = ui.controls(lessons.ONLINE, ["inputs", "cols", "block_n"], ui.ROW_PRESETS)
+ways, sizes = st.columns([2, 3])
+way = ways.segmented_control(
+    "How to walk the row", list(WAYS), default="Element by element", required=True, key="walk", bind="query-params"
+)
+with sizes:
+    tiled = ["block_n"] if way != "Element by element" else []
+    row = ui.controls(lessons.ONLINE, ["inputs", "cols", *tiled], ui.ROW_PRESETS)
 experiments = WAYS[way](row)
 
 traces = ui.stepper(experiments, key="online softmax")

@@ -32,6 +32,13 @@ def _lines() -> Iterator[str]:
         f"({hall['date'][:10]}). Again: `python -m benchmarks.classroom_load`."
     )
     yield ""
+    opening = _read("benchmarks/results/opening.json")
+    yield (
+        f"**Opening**: from `streamlit run app.py` the first page stands after {opening['first_page_s']:.1f} s and its first picture "
+        f"{opening['picture_after_s']:.2f} s later; a chapter, from the click, {opening['chapter_s']:.1f} s. {opening['cores']} cores, "
+        f"headless Chromium, medians of {opening['runs']} fresh servers ({opening['date'][:10]}). Again: `python -m benchmarks.opening`."
+    )
+    yield ""
     record = _read("explain/recordings/verification-h200.json")
     where = record["provenance"]
     right = [row for row in record["kernels"].values() if not row["wrong_on_purpose"]]

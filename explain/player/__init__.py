@@ -45,6 +45,7 @@ _VIEW: Mapping[str, tuple[type, ...]] = {
     "score_shape": _SEQUENCE,
     "row_labels": (*_SEQUENCE, type(None)),
     "col_labels": (*_SEQUENCE, type(None)),
+    "axes": _SEQUENCE,
     "pick_program": (str,),
     "program_names": (Mapping,),
 }
@@ -69,7 +70,7 @@ class Run:
     view: what the trace cannot know, as JSON. `title` and `badge` (where the run comes from; always shown) are required.
         Optional: `kernel`, its name in the catalog; `roles`, the kernel's variables that are its scores, probabilities,
         output, running_max, new_max, running_sum, new_sum, rescale, accumulator, rows and cols; `score_shape`, the rows and columns
-        of the map that rows and cols are coordinates in; `row_labels` and `col_labels`, its tokens; `pick_program`, what
+        of the map that rows and cols are coordinates in; `axes`, what these are ("queries", "keys"); `row_labels` and `col_labels`, its tokens; `pick_program`, what
         one program owns ("query tile"); `program_names`, by program as "x,y,z".
     """
 

@@ -1,6 +1,6 @@
 // One run on screen: its panels, drawn in one pass for a step. Elements are made once per trace; a step only changes what they show.
 
-import { MapState, Surface, isFlat, mapHeight, paintArray, paintMap, paintRows, paintStrip } from "./paint.js";
+import { MapState, Surface, isFlat, mapHeight, mapLayout, paintArray, paintMap, paintRows, paintStrip } from "./paint.js";
 import { countNaN } from "./story.js";
 import { bytes, dotted, element, elementOf, exact, mathElement, reduced, short, times } from "./words.js";
 import { isFloat } from "./trace.js";
@@ -57,13 +57,13 @@ export class Lane {
     this.root.classList.toggle("flat", this.flat);
     if (this.flat) {
       const widestTile = story.visits.reduce((cols, { begin }) => Math.max(cols, story.tile(begin)?.cols.length ?? 0), 1);
-      this.root.style.setProperty("--flat", `${Math.min(6, map.height) * 2.8 + (this.view.col_labels ? 4.6 : 1.7)}em`);
+      this.root.style.setProperty("--flat", `${(map.height === 1 ? 4 : Math.min(6, map.height) * 2.8) + (this.view.col_labels ? 4.6 : 1.7)}em`);
       this.root.style.setProperty("--strip", widestTile > 12 ? "10.4em" : "5.6em");
     }
     if (this.shows.map) this.scores = new MapState(story.scoreMap, "scores", true);
     if (this.shows.rows) {
       const most = story.visits.reduce((rows, { begin }) => Math.max(rows, story.rowCount(begin)), 1);
-      this.root.style.setProperty("--need", `${3.6 + most * ROW_EM}em`);
+      this.root.style.setProperty("--need", `${3.6 + (most === 1 ? 1.6 : most) * ROW_EM}em`);
     }
     if (story.outputMap) this.outputs = new MapState(story.outputMap, "share", false);
     this.$(".lane-title").textContent = this.view.title ?? "";
@@ -184,6 +184,12 @@ export class Lane {
     if (this.shows.rows) this.renderRows(k);
     if (this.shows.output) this.renderOutput(k);
     if (this.shows.variables) this.renderVariables(k);
+  }
+
+  /** What a panel will show, while it has nothing to show. */
+  hint(name, words) {
+    const { dataset } = this.$(`.${name}`);
+    if (dataset.hint !== words) dataset.hint = words;
   }
 
   head(name, title, quantity, note = "", alarm = "") {
@@ -371,7 +377,9 @@ export class Lane {
     const map = story.scoreMap;
     this.group = story.mapGroup(map, k);
     this.scores.advance(this.group, k, palette);
-    const shape = this.tile ? `${map.height} × ${map.width}, tile ${this.tile.rows.length} × ${this.tile.cols.length}` : `${map.height} × ${map.width}`;
+    const [down, across] = (this.view.axes ?? ["", ""]).map((word) => word && ` ${word}`);
+    const whole = `${map.height}${down} × ${map.width}${across}`;
+    const shape = this.tile ? `${whole}, tile ${this.tile.rows.length} × ${this.tile.cols.length}` : whole;
     const { nans } = this.scores;
     this.head("map", `scores ${this.view.roles.scores}`, "scores", shape, nans ? `${nans} NaN` : "");
     this.hits.map = paintMap(this.surfaces.map, palette, this.scores, {
@@ -400,7 +408,10 @@ export class Lane {
     const onMap = ({ rows, cols }, i) => rows[Math.floor(i / cols.length)] < map.height && cols[i % cols.length] < map.width;
     const masked = map.groups.some((group) => group.some((write) => write.data.some((x, i) => x === -Infinity && onMap(write, i))));
     const skips = map.groups.some((group) => this.scores.skipped(group));
-    this.$(".legend").replaceChildren(scale, ...(masked ? [key("", "−∞ (masked)", palette.css(palette.masked))] : []), ...(skips ? [key("skipped", "skipped by the mask")] : []));
+    const { row_labels: rowWords, col_labels: colWords } = this.view;
+    const { rowEvery, colEvery } = mapLayout(this.surfaces.map, palette, map, rowWords, colWords);
+    const named = [rowWords && rowEvery > 1 && `1 row in ${rowEvery}`, colWords && colEvery > 1 && `1 column in ${colEvery}`].filter(Boolean);
+    this.$(".legend").replaceChildren(scale, ...(masked ? [key("", "−∞ (masked)", palette.css(palette.masked))] : []), ...(skips ? [key("skipped", "skipped by the mask")] : []), ...(named.length ? [element("li", "", `${named.join(", ")} named`)] : []));
   }
 
   /** A role's values along the selected row of the tile, if it was set in this visit and lies on it. */
@@ -427,6 +438,7 @@ export class Lane {
     const title = !this.tile ? "no tile" : this.rowCount > 1 ? `row ${this.tile.rows[this.at.row]} of this tile` : "this tile";
     this.head("strip", title, "", this.tile && this.view.row_labels ? `“${this.view.row_labels[this.tile.rows[this.at.row]] ?? "–"}”` : "");
     const known = this.lines.filter((l) => l.known);
+    this.hint("strip", known.length ? "" : "one row of the current tile, number by number");
     const labels = this.tile ? Array.from(this.tile.cols, (col) => view.col_labels?.[col] ?? String(col)) : null;
     this.hits.strip = paintStrip(this.surfaces.strip, palette, { lines: known, labels, selected: this.at.col });
     this.known = known;
@@ -465,6 +477,8 @@ export class Lane {
     const { max: m, sum: l } = this.state;
     const known = [m?.before, m?.now, l?.before, l?.now].some(Boolean);
     this.head("rows", "running state", "", !known ? "not set yet" : this.visit ? "before this tile → now" : "");
+    const parts = [m && "maximum", this.state.alpha && "rescale factor", l && "sum"].filter(Boolean);
+    this.hint("rows", known ? "" : `each row's running ${parts.join(", ")}`);
     this.surfaces.rows.clear();
     this.hits.rows = !known ? null : paintRows(this.surfaces.rows, this.palette, this.state, this.at.row);
     const { max, alpha, sum } = this.state;
@@ -494,6 +508,7 @@ export class Lane {
     this.array = value?.shape?.length === 2 ? value : null;
     const nans = countNaN(value);
     this.head("output", `${role === "output" ? "output" : "accumulator"} ${view.roles[role]}`, "acc", this.array ? times(value.shape) : "not set yet", nans ? `${nans} NaN` : "");
+    this.hint("output", this.array ? "" : "the unfinished output, a row of the tile to a line");
     if (!this.array) {
       this.surfaces.output.clear();
       this.hits.output = null;

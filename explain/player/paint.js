@@ -230,17 +230,19 @@ const span = (indices, limit) => {
   return [low, high + 1];
 };
 
-const WIDEST_CELL = 1.5;                                   // times its height, to use a column's width where height is short
+const WIDEST_CELL = 1.6;                                   // times its height, to use a column's width where height is short
 
 /** Whether a map has so few rows for its columns that square cells would waste the room. */
 export const isFlat = ({ width, height }) => height < 3 || height < width / 6;
 
+const STRIDES = [1, 2, 4, 8, 16, 32, 64, 128];              // of labels, so that a tile's first row and column have theirs
+
 /** Where a map lies on its canvas: cells of cw × ch from (left, top), gutters for the labels. */
-function mapLayout(surface, palette, { width, height }, rowLabels, colLabels, room = surface.height) {
+export function mapLayout(surface, palette, { width, height }, rowLabels, colLabels, room = surface.height) {
   const { ctx } = surface;
   const size = Math.max(10, palette.size * 0.8);
   const left = Math.ceil(rowLabels ? widest(ctx, rowLabels, size, palette.font, surface.width * 0.26) + 14 : height > 1 ? size * 1.6 + 10 : 8);
-  let cw = Math.min((surface.width - left - 2) / width, 76);
+  let cw = Math.min((surface.width - left - 2) / width, isFlat({ width, height }) ? 120 : 76);
   const flat = colLabels && widest(ctx, colLabels, size, palette.font, 200) + 6 <= cw;
   const top = Math.ceil(colLabels && !flat ? widest(ctx, colLabels, size, palette.font, 90) + 8 : size + 8);
   let ch = Math.min((room - top - 2) / height, 76);
@@ -250,7 +252,8 @@ function mapLayout(surface, palette, { width, height }, rowLabels, colLabels, ro
     cw = Math.min(cw, ch * WIDEST_CELL);
   }
   const crisp = (x) => (x > 10 ? Math.floor(x * surface.scale) / surface.scale : x);
-  return { left, top, cw: crisp(cw), ch: crisp(ch), size, flat };
+  const every = (pitch) => STRIDES.find((n) => n * pitch >= size + 3) ?? STRIDES.at(-1);
+  return { left, top, cw: crisp(cw), ch: crisp(ch), size, flat, rowEvery: every(ch), colEvery: flat ? 1 : every(cw) };
 }
 
 /** The most height a map can use at its canvas's width. */
@@ -269,7 +272,7 @@ export function paintMap(surface, palette, state, { group, tile, selected, rowLa
   const { width, height } = map;
   const ctx = surface.clear();
   const box = mapLayout(surface, palette, map, rowLabels, colLabels);
-  const { left, top, cw, ch, size } = box;
+  const { left, top, cw, ch, size, rowEvery, colEvery } = box;
   const w = cw * width, h = ch * height;
   const skips = state.skipped(group);
   surface.layer("frame", `${stamp} ${group[0].step}`, (pen) => {
@@ -281,7 +284,6 @@ export function paintMap(surface, palette, state, { group, tile, selected, rowLa
       pen.fillRect(left, top, w, h);
       pen.globalCompositeOperation = "source-over";
     }
-    const rowEvery = Math.ceil((size + 3) / ch), colEvery = Math.ceil((size + 3) / cw);
     const style = { colour: palette.muted, size, font: palette.font };
     if (rowLabels) {
       for (let r = 0; r < height; r += rowEvery) write(pen, rowLabels[r] ?? "", left - 9, top + (r + 0.5) * ch, { ...style, align: "right", room: left - 14 });
@@ -463,7 +465,7 @@ export function paintRows(surface, palette, state, selected) {
   if (!surface.visible) return NOWHERE;
   const ctx = surface.clear();
   const { rows, labels, max, alpha, sum } = state;
-  const size = palette.size * 0.88;
+  const size = palette.size * (rows === 1 ? Math.min(1.3, Math.max(0.88, surface.width / palette.size / 30)) : 0.88);
   const head = size * 1.9;
   const rowHeight = Math.max(2, Math.min((surface.height - head) / rows, size * 2.6));
   const numbers = rowHeight >= size * 1.12;

@@ -111,7 +111,9 @@ class Player {
     for (const canvas of this.root.querySelectorAll("canvas")) this.observer.observe(canvas);
     this.resized();
     this.render();
+    if (this.shown) this.settle();                         // another run than the address knows
     this.takeFocus();
+    this.shown = true;
     this.section.dataset.testid = "player";                // from here on it can be stepped, and its data tell where it is
   }
 
@@ -166,8 +168,9 @@ class Player {
     this.counted = this.stories.map((story) => {
       const box = element("div", "count-of");
       const tables = [element("table"), element("table")];
-      box.append(...tables);
-      return { story, box, tables, launch: -1, cells: null };
+      const scope = element("p", "scope");
+      box.append(...tables, scope);
+      return { story, box, tables, scope, launch: -1, cells: null };
     });
     this.$(".counters").replaceChildren(...this.counted.map(({ box }) => box));
   }
@@ -180,12 +183,11 @@ class Player {
     entry.launch = launch;
     const { buffers, totals, programs } = story.launchAt(k);
     const sum = (list) => list.reduce((a, b) => a + b, 0);
-    const scope = programs === 1 ? "" : ` / all ${grouped(programs)} programs`;
+    entry.scope.textContent = `this program so far${programs === 1 ? "" : ` / all ${grouped(programs)} programs`} · trace`;
     const fill = (table, title, heads, rows) => {
       table.replaceChildren();
-      table.createCaption().textContent = `${title} · this program so far${scope} · trace`;
       const head = table.insertRow();
-      head.append(...["", ...heads].map((text) => Object.assign(element("th", "", text), { scope: "col" })));
+      head.append(...[title, ...heads].map((text) => Object.assign(element("th", "", text), { scope: "col" })));
       return rows.map(([name, all]) => {
         const row = table.insertRow();
         row.append(Object.assign(element("th", "", name), { scope: "row" }));
@@ -362,8 +364,10 @@ class Player {
 
   listen() {
     const { signal } = this.abort;
-    const on = (target, type, handler) => target.addEventListener(type, handler, { signal });
+    const on = (target, type, handler, capture = false) => target.addEventListener(type, handler, { signal, capture });
     on(this.section, "keydown", (event) => this.key(event));
+    on(document, "keydown", (event) => this.pageKey(event));
+    for (const type of ["pointerdown", "keydown"]) on(document, type, () => (this.pointing = type === "pointerdown"), true);
     on(this.$(".buttons"), "click", (event) => {
       const button = event.target.closest("button");
       if (button) this.do(button.dataset.do);
@@ -398,12 +402,22 @@ class Player {
     this.do(what);
   }
 
-  /** So that the keys work at once: only if nobody else has the focus. */
+  /** Keys pressed elsewhere on the page, where they mean nothing else, while the player is in sight. */
+  pageKey(event) {
+    const { target } = event;
+    if (event.defaultPrevented || event.composedPath().includes(this.section)) return;
+    if (target.closest("input, textarea, select, [contenteditable], [role=dialog], [role=menu], [role=listbox]")) return;
+    if (target.closest("button, a, summary") && !event.key.startsWith("Arrow")) return;
+    const { top, bottom } = this.section.getBoundingClientRect();
+    const middle = (top + bottom) / 2;
+    if (middle > 0 && middle < innerHeight) this.key(event);
+  }
+
+  /** So that the keys work at once, also after a control was used with the pointer; who is at the keyboard keeps the focus. */
   takeFocus() {
-    if (this.focused) return;
-    this.focused = true;
     const { activeElement } = document;
-    if (!activeElement || activeElement === document.body) this.section.focus({ preventScroll: true });
+    const free = !activeElement || activeElement === document.body;
+    if (free || (this.shown && this.pointing)) this.section.focus({ preventScroll: true });
   }
 
   point(event) {

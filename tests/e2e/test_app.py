@@ -119,7 +119,7 @@ def test_nothing_overflows_sideways(page: Page, app_url: str, chapter: str, widt
 
 
 def test_a_fresh_server_answers_a_chapters_own_address_and_in_time(browser: Browser):
-    """First page in under 2 s from `streamlit run`, a chapter's first picture in under 1 s more, on 2 cores."""
+    """Before `st.navigation` has run once, Streamlit would serve the files in pages/ without the app around them."""
     page = browser.new_page()
     start = time.perf_counter()
     with running_app() as server:
@@ -131,9 +131,9 @@ def test_a_fresh_server_answers_a_chapters_own_address_and_in_time(browser: Brow
         expect(page.get_by_text("Online softmax").first).to_be_visible()  # the app's navigation, not the folder's
         page.close()
     print(f"first page {first_page:.2f} s, picture {picture:.2f} s later")
-    # Twice the target: other tests share these two cores. benchmarks/opening.py measures it alone.
-    assert first_page < 4
-    assert picture < 2
+    # Other tests share these two cores, so this only notices a stall; benchmarks/opening.py measures it alone.
+    assert first_page < 10
+    assert picture < 5
 
 
 def test_a_trace_that_is_not_shipped_is_made_at_once(page: Page, app_url: str):

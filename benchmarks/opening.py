@@ -1,0 +1,82 @@
+"""How long a newcomer waits: from `streamlit run app.py` to the first page, and on to the first picture.
+
+    python -m benchmarks.opening --out opening.json
+
+Each run starts a fresh server and a fresh page in headless Chrome or Chromium. Clocked from the start of the process: the server
+answers, the page's heading is there, the player shows its first step. Then a chapter is opened by its link: its first picture.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from tests.e2e.browser import find_browser
+from tests.e2e.server import running_app
+
+FIRST_PAGE_S, PICTURE_S = 2.0, 1.0
+
+
+def once(browser: Browser) -> dict[str, float]:
+    """One fresh server and page; seconds."""
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    start = time.perf_counter()
+    with running_app() as server:
+        answered = time.perf_counter() - start
+        page.goto(server.url)
+        expect(page.get_by_role("heading", name="Tilescope").first).to_be_visible()
+        first_page = time.perf_counter() - start
+        expect(page.get_by_test_id("player")).to_have_attribute("data-step", "0")
+        picture = time.perf_counter() - start - first_page
+        start = time.perf_counter()
+        page.get_by_role("link", name="FlashAttention").first.click()
+        expect(page.get_by_role("heading", name="FlashAttention").first).to_be_visible()
+        expect(page.get_by_test_id("player")).to_have_attribute("data-step", "0")
+        chapter = time.perf_counter() - start
+        page.close()
+    return {"server_answers_s": answered, "first_page_s": first_page, "picture_after_s": picture, "chapter_s": chapter}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the benchmark; 0 when the medians are within their limits."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--out", type=Path, help="write the JSON here too")
+    options = parser.parse_args(arguments)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
+        runs = [once(browser) for _ in range(options.runs)]
+        browser.close()
+    medians = {name: round(statistics.median(run[name] for run in runs), 2) for name in runs[0]}
+    passed = medians["first_page_s"] < FIRST_PAGE_S and medians["picture_after_s"] < PICTURE_S
+    result = {
+        "what": "seconds, medians over fresh servers",
+        **medians,
+        "slowest": {name: round(max(run[name] for run in runs), 2) for name in runs[0]},
+        "runs": options.runs,
+        "limits": {"first_page_s": FIRST_PAGE_S, "picture_after_s": PICTURE_S},
+        "passed": passed,
+        "cores": os.cpu_count(),
+        "versions": {"python": platform.python_version(), "streamlit": version("streamlit")},
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    text = json.dumps(result, indent=2)
+    print(text)
+    if options.out:
+        options.out.write_text(text + "\n")
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

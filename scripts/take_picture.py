@@ -1,0 +1,33 @@
+"""Takes the README's picture of the running app: python scripts/take_picture.py"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from playwright.sync_api import expect, sync_playwright  # noqa: E402
+
+from tests.e2e.browser import find_browser  # noqa: E402
+from tests.e2e.server import running_app  # noqa: E402
+
+STEP = 330  # the last row of tiles, third key tile: maxima move, so α < 1 is seen
+
+
+def main() -> int:
+    """Writes docs/tilescope.png."""
+    with running_app() as server, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.goto(f"{server.url}/?step={STEP}")
+        expect(page.get_by_test_id("player")).to_have_attribute("data-step", str(STEP))
+        page.wait_for_timeout(1000)
+        page.screenshot(path=ROOT / "docs" / "tilescope.png")
+        browser.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

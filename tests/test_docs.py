@@ -1,0 +1,54 @@
+"""What is written down is what was measured, and what is there."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from explain.cli import _parser
+from kernels.catalog import CATALOG
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_readmes_figures_are_the_committed_results():
+    module = runpy.run_path(str(ROOT / "scripts" / "write_figures.py"))
+    assert module["figures"]() in (ROOT / "README.md").read_text(), "run: python scripts/write_figures.py"
+
+
+@pytest.mark.parametrize("document", ["README.md", "DESIGN.md", "kernels/data/README.md", "docs/trace-format.md"])
+def test_links_lead_somewhere(document):
+    text = (ROOT / document).read_text()
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        assert (ROOT / document).parent.joinpath(target).exists(), target
+
+
+def test_the_readmes_commands_are_commands():
+    text = (ROOT / "README.md").read_text()
+    lines = re.findall(r"^python -m explain (.+?)(?: {3,}.*)?$", text, re.MULTILINE)
+    assert len(lines) >= 5
+    for line in lines:
+        _parser().parse_args(line.split())
+
+
+def test_the_design_names_every_folder():
+    text = (ROOT / "DESIGN.md").read_text()
+    for folder in (
+        "kernels",
+        "explain",
+        "pages",
+        "tests",
+        "benchmarks",
+        *(p.name for p in (ROOT / "explain").iterdir() if (p / "__init__.py").exists()),
+    ):
+        assert f"{folder}/" in text, folder
+
+
+def test_every_kernel_is_described():
+    for kernel in CATALOG.values():
+        assert kernel.idea.endswith(".")
+        assert kernel.title
+        assert all(parameter.help for parameter in kernel.parameters)

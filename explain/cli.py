@@ -6,8 +6,10 @@ Exit status: 0 done · 1 the result misses its error budget · 2 bad arguments �
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any
 from explain import doctor, lessons, recordings
 from explain.engine import Engine
 from explain.experiment import Experiment, ParameterError
-from explain.workers import WorkerError, WorkerFailed, WorkerOutOfMemory, WorkerTimeout
+from explain.workers import WorkerDied, WorkerError, WorkerFailed, WorkerOutOfMemory, WorkerTimeout
 from kernels.catalog import CATALOG
 from kernels.inputs import PRESETS
 
@@ -25,6 +27,9 @@ OVER_BUDGET, BAD_ARGUMENTS, FAILED = 1, 2, 3
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # α on a terminal that has none
     parsed = _parser().parse_args(arguments)
     try:
         return parsed.command(parsed)
@@ -33,6 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except WorkerFailed as error:
         status = BAD_ARGUMENTS if error.type in ("BadTarget", "ParameterError") else FAILED
         return _complain(error.message, status)
+    except BrokenPipeError:  # `… | head` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except WorkerDied as error:
+        return _complain(f"{error}\n{error.output}".strip(), FAILED)
     except (WorkerError, OSError) as error:
         return _complain(str(error), FAILED)
     except KeyboardInterrupt:
@@ -184,9 +194,9 @@ def _trace(parsed: argparse.Namespace) -> int:
     foreign = bool(colon) or parsed.target.endswith(".py")
     if foreign and not colon:
         raise ParameterError("target", parsed.target, "must name a function too: path/to/file.py:function")
-    if foreign and (parsed.set or parsed.inputs):
+    if foreign and (parsed.set or parsed.inputs or parsed.seed != "0"):
         raise ParameterError(
-            "target", parsed.target, "takes no --set and no --inputs: the function makes its own inputs"
+            "target", parsed.target, "takes no --set, --inputs or --seed: the function makes its own inputs"
         )
     if not parsed.out.parent.is_dir():
         raise ParameterError("--out", parsed.out, "must be in a folder that exists")

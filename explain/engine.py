@@ -8,10 +8,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import math
 import os
 import shutil
 import tempfile
 import threading
+import time
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,10 +75,11 @@ class Engine:
     """Warm trace workers, and a device worker where there is an NVIDIA GPU."""
 
     def __init__(self, trace: WorkerSpec = TRACE_WORKER, device: WorkerSpec = DEVICE_WORKER) -> None:
-        self._traces = WorkerPool(trace)
+        self._traces = WorkerPool(trace, size=2)  # one student's long run leaves a worker to the others
         self._device = WorkerPool(device)
         self._status: DeviceStatus | None = None
         self._status_lock = threading.Lock()
+        self._making = [threading.Lock() for _ in range(64)]
 
     def warm(self) -> None:
         """Starts the trace workers in the background, so that the first trace waits for no import."""
@@ -86,23 +90,33 @@ class Engine:
         self, experiment: Experiment, progress: Progress | None = None, cancel: threading.Event | None = None
     ) -> TraceRun:
         """The recorded run of an experiment: shipped, cached or made now. Raises WorkerError."""
-        if path := recordings.find(experiment):
-            return TraceRun(path.read_bytes(), "recorded")
+        if data := _whole(recordings.path_of(experiment), experiment):
+            return TraceRun(data, "recorded")
+        if not has_triton():
+            raise WorkerError(NOT_RECORDED)
         cached = cache_folder() / f"{_digest(experiment.key, code_version())}.tilescope"
-        try:
-            data = cached.read_bytes()
-            trace_file.read(data)
-        except (OSError, trace_file.TraceFileError):
-            if not has_triton():
-                raise WorkerError(NOT_RECORDED) from None
+        with self._making[zlib.crc32(experiment.key.encode()) % len(self._making)]:  # a hall asks for one run at once
+            if data := _whole(cached, experiment):
+                return TraceRun(data, "interpreter")
+            try:
+                cached.parent.mkdir(parents=True, exist_ok=True)
+                _forget_oldest(cached.parent)
+            except OSError:  # no place to keep it: made again next time
+                return self._trace_uncached(experiment, progress, cancel)
             self.trace_to(experiment, cached, progress=progress, cancel=cancel)
-            data = cached.read_bytes()
-            _forget_oldest(cached.parent)
-        return TraceRun(data, "interpreter")
+            return TraceRun(cached.read_bytes(), "interpreter")
+
+    def _trace_uncached(
+        self, experiment: Experiment, progress: Progress | None, cancel: threading.Event | None
+    ) -> TraceRun:
+        with scratch() as folder:
+            path = Path(folder) / "trace.tilescope"
+            self.trace_to(experiment, path, progress=progress, cancel=cancel)
+            return TraceRun(path.read_bytes(), "interpreter")
 
     def trace_to(self, experiment: Experiment, out: Path, programs: object = "all", **call: Any) -> dict[str, Any]:
         """Runs, records and writes a trace file; what the trace worker says of it. Raises WorkerError."""
-        out.parent.mkdir(parents=True, exist_ok=True)
+        out = out.resolve()
         return self._ask(
             {"kind": "experiment", "experiment": experiment.to_json(), "programs": programs, "out": str(out)}, call
         )
@@ -113,7 +127,8 @@ class Engine:
 
     def trace_file(self, path: Path, function: str, out: Path, programs: object = "all", **call: Any) -> dict[str, Any]:
         """Runs a function of any Python file and records the kernels it launches. Raises WorkerError."""
-        request = {"kind": "file", "path": str(path), "function": function, "programs": programs, "out": str(out)}
+        places = {"path": str(path.resolve()), "out": str(out.resolve())}
+        request = {"kind": "file", **places, "function": function, "programs": programs}
         return self._ask(request, call)
 
     def _ask(self, request: dict[str, Any], call: dict[str, Any]) -> dict[str, Any]:
@@ -207,9 +222,25 @@ def _digest(*texts: str) -> str:
 
 def _forget_oldest(folder: Path) -> None:
     """Keeps the newest CACHED_FILES of the cache."""
-    by_age = sorted(folder.glob("*.tilescope"), key=lambda path: path.stat().st_mtime, reverse=True)
+    by_age = sorted(folder.glob("*.tilescope"), key=_age)
     for path in by_age[CACHED_FILES:]:
         path.unlink(missing_ok=True)
+
+
+def _age(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:  # another process has just forgotten it
+        return math.inf
+
+
+def _whole(path: Path, experiment: Experiment) -> bytes | None:
+    """The bytes of a trace file that is there, undamaged and of this experiment; None otherwise."""
+    try:
+        data = path.read_bytes()
+        return data if trace_file.read(data).experiment == experiment.to_json() else None
+    except (OSError, trace_file.TraceFileError):
+        return None
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:

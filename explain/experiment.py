@@ -34,10 +34,11 @@ class Experiment:
 
         Raises ParameterError, which names the parameter, its value and what is allowed.
         """
-        entry = CATALOG.get(kernel)
+        entry = CATALOG.get(kernel) if isinstance(kernel, str) else None
         if entry is None:
             raise ParameterError("kernel", kernel, f"must be one of {', '.join(CATALOG)}")
-        preset = PRESETS.get(entry.inputs if inputs is None else inputs)
+        inputs = entry.inputs if inputs is None else inputs
+        preset = PRESETS.get(inputs) if isinstance(inputs, str) else None
         if preset is None:
             raise ParameterError("inputs", inputs, f"must be one of {', '.join(PRESETS)}")
         number = whole_number(seed)
@@ -93,7 +94,7 @@ class Experiment:
             raise ParameterError(
                 "experiment", ", ".join(sorted(unknown)), "has only kernel, parameters, inputs and seed"
             )
-        return cls.of(str(data["kernel"]), data.get("parameters"), data.get("inputs"), data.get("seed", 0))
+        return cls.of(data["kernel"], data.get("parameters"), data.get("inputs"), data.get("seed", 0))
 
     @property
     def key(self) -> str:

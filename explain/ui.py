@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from explain.trace.model import Tile, Trace
 from explain.workers import WorkerError, WorkerFailed
 from kernels.inputs import PRESETS
 from kernels.parameters import Parameter
+from kernels.traffic import tiles
 
 LABELS = {
     "inputs": "Input",
@@ -34,8 +36,20 @@ LABELS = {
     "causal": "Causal",
 }
 ROW_LABELS = {"inputs": "Input", "cols": "Elements in the row", "block_n": "Elements in a tile, BLOCK_N"}
-LARGEST_ON_SCREEN = {"seq_len": 128, "kv_len": 128, "cols": 128, "block_m": 64, "block_n": 64, "head_dim": 128}
+LARGEST_ON_SCREEN = {
+    "rows": 1,
+    "batch": 1,
+    "heads": 1,
+    "kv_heads": 1,
+    "seq_len": 128,
+    "kv_len": 128,
+    "cols": 128,
+    "block_m": 64,
+    "block_n": 64,
+    "head_dim": 128,
+}
 """What still reads well in the player; the command line takes more."""
+MOST_VISITS = 1024
 
 _BITING = tuple(preset.name for preset in PRESETS.values() if not preset.sentence and preset.name != "notebook")
 ROW_PRESETS = ("notebook", "sentence_short", *_BITING)
@@ -86,13 +100,13 @@ def controls(default: Experiment, names: Sequence[str], presets: Sequence[str]) 
     st.session_state[f"{state}: shown"] = current
     if any(value != _choices(current)[name] for name, value in chosen.items()):
         try:
-            st.session_state[state] = _changed(current, chosen), None
+            st.session_state[state] = _fits_screen(_changed(current, chosen)), None
             _write_address(st.session_state[state][0], default, state)
             st.rerun()
         except ParameterError as trouble:
             st.session_state[state], error = (current, None), trouble
     if error is not None:
-        places.get(error.parameter, st).caption(f":red[**{error}**]")
+        places.get(error.parameter, st).markdown(f":small[:red[**{error}**]]")
     return current
 
 
@@ -105,9 +119,7 @@ def _changed(current: Experiment, chosen: Mapping[str, object]) -> Experiment:
     parameters = {name: value for name, value in chosen.items() if name != "inputs"}
     inputs = str(chosen.get("inputs", current.inputs))
     if inputs != current.inputs:
-        parameters = {
-            name: parameters.get(name, value) for name, value in current.values.items() if name not in _SIZES
-        }
+        parameters = {name: parameters.get(name, value) for name, value in current.values.items() if name not in _SIZES}
         return Experiment.of(current.kernel, parameters, inputs, current.seed)
     return Experiment.of(current.kernel, {**current.values, **parameters}, inputs, current.seed)
 
@@ -145,17 +157,28 @@ def _write_address(experiment: Experiment, default: Experiment, state: str) -> N
 
 
 def _from_query(query: Mapping[str, str], default: Experiment) -> tuple[Experiment, ParameterError | None]:
+    another = query.get("kernel", default.kernel) != default.kernel
+    own = {} if another else {n: v for n, v in default.to_query().items() if n not in (*_SIZES, "inputs", "seed")}
     try:
-        experiment = Experiment.from_query(query, default)
+        experiment = Experiment.from_query({**own, **query}, default)
         if experiment.kernel != default.kernel:
             raise ParameterError("kernel", experiment.kernel, f"this page shows {default.kernel}")
-        for name, most in LARGEST_ON_SCREEN.items():
-            value = experiment.values.get(name)
-            if isinstance(value, int) and value > most:
-                raise ParameterError(name, value, f"must be at most {most} on this page; the command line takes more")
+        return _fits_screen(experiment), None
     except ParameterError as error:
         return default, error
-    return experiment, None
+
+
+def _fits_screen(experiment: Experiment) -> Experiment:
+    for name, most in LARGEST_ON_SCREEN.items():
+        if (value := experiment.values.get(name, 0)) > most:
+            raise ParameterError(name, value, f"must be at most {most} on this page; the command line takes more")
+    p = experiment.values
+    rows, cols = experiment.entry.score_shape(p)
+    visits = tiles(rows, p.get("block_m", 1)) * tiles(cols, p["block_n"])
+    if visits > MOST_VISITS:
+        words = f"makes {visits:,} tiles to step through; this page takes {MOST_VISITS:,}, the command line more"
+        raise ParameterError("block_n", p["block_n"], words)
+    return experiment
 
 
 def _preset(current: Experiment, presets: Sequence[str], key: str) -> str:
@@ -181,7 +204,8 @@ def _control(parameter: Parameter, label: str, key: str) -> object:
             sides = [side for side in (1 << bit for bit in range(17)) if parameter.minimum <= side <= most]
             return st.selectbox(label, sides, key=key, help=f"{words} A power of two.")
         case _:
-            return st.number_input(label, parameter.minimum, most, key=key, help=f"{words} Up to {most} on this page.")
+            # No bounds: the browser would refuse in silence what `controls` refuses in words.
+            return st.number_input(label, step=1, key=key, help=f"{words} Up to {most} on this page.")
 
 
 def stepper(experiments: Sequence[Experiment], key: str) -> list[Trace]:
@@ -278,14 +302,18 @@ def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source:
         f"{source} · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}, {where.date}"
     )
     verdict = "within its budget" if measurement.within_budget else "**over** its budget"
-    st.markdown(f"Largest error against float64: `{measurement.error:.3g}` of `{measurement.budget:.3g}` allowed, {verdict}.")
+    st.markdown(
+        f"Largest error against float64: `{measurement.error:.3g}` of `{measurement.budget:.3g}` allowed, {verdict}."
+    )
     if timing:
         st.markdown(
             f"Median time: **{1e3 * timing.median_ms:.1f} µs** over {timing.launches} launches ({1e3 * timing.p20_ms:.1f} to "
             f"{1e3 * timing.p80_ms:.1f} µs from the 20th to the 80th percentile). The first call, compilation included: {timing.first_call_ms:.0f} ms."
         )
     if states:
-        st.markdown("Launched on its first tiles of keys alone, the compiled kernel must come to the traced run's states:")
+        st.markdown(
+            "Launched on its first tiles of keys alone, the compiled kernel must come to the traced run's states:"
+        )
         lines = ["| tiles | keys | largest difference in O | largest difference in lse |", "|---:|---:|---:|---:|"]
         lines += [
             f"| {s['tiles']} | {s['keys']} | {s['largest difference in O']:.1e} | {s['largest difference in lse']:.1e} |"
@@ -295,10 +323,12 @@ def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source:
 
 
 def row_sums(experiments: Sequence[Experiment], traces: Sequence[Trace]) -> None:
-    """What each kernel's row adds up to, from the values it stored: 1, unless something is wrong."""
+    """What each kernel's row adds up to, from the values it stored: 1, or 0 for a row of nothing but −∞, unless something is wrong."""
     for experiment, trace, column in zip(experiments, traces, st.columns(len(experiments)), strict=False):
-        total = sum(float(value.numpy().sum()) for _, value in trace.history("y") if isinstance(value, Tile))
-        mark = ":red" if abs(total - 1) > 1e-2 or total != total else ":green"
+        loaded, stored = ([v.numpy() for _, v in trace.history(name) if isinstance(v, Tile)] for name in ("x", "y"))
+        total = float(sum(tile.sum() for tile in stored))
+        right = float(any((tile > -math.inf).any() for tile in loaded))
+        mark = ":green" if abs(total - right) < 1e-2 else ":red"
         column.markdown(f"**{experiment.entry.title}**: the row adds up to {mark}[**{total:.4f}**]")
 
 

@@ -38,6 +38,8 @@ _SHAPES: tuple[dict[str, Value], ...] = (
     {"seq_len": 1, "kv_len": 1, "head_dim": 16, "causal": True, "block_m": 16, "block_n": 16},
     {"heads": 3, "kv_heads": 1, "seq_len": 64, "kv_len": 97, "head_dim": 128, "block_m": 32, "block_n": 32},
     {"seq_len": 48, "head_dim": 256, "causal": True, "block_m": 16, "block_n": 16},
+    # Many visits: an accumulator that is rounded to 16 bits at each shows.
+    {"seq_len": 16, "kv_len": 4096, "head_dim": 16, "block_m": 16, "block_n": 16},
 )
 
 

@@ -7,7 +7,8 @@
 q is (batch, heads, seq_len, head_dim); k and v are (batch, kv_heads, kv_len, head_dim), heads a multiple of kv_heads
 (grouped-query attention: consecutive query heads share one key head). Any strides; float32, float16 or bfloat16; sums, maxima and
 softmax in float32. Causal: query i sees keys j ≤ i + diagonal, diagonal = kv_len − seq_len unless given, so that the last query
-sees every key. A query that sees no key gives zeros and lse = −inf. A NaN reaches the rows that see it and no other.
+sees every key. A query that sees no key gives zeros and lse = −inf. A NaN reaches the rows that see it and no other (an
+infinite value of a hidden key does not stay hidden: 0 · inf is NaN).
 Offsets are 64-bit: a tensor may have more than 2³¹ elements.
 """
 
@@ -36,7 +37,7 @@ def flash_attention_kernel(
     batch = (tl.program_id(1) // heads).to(tl.int64)
     head = (tl.program_id(1) % heads).to(tl.int64)
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M).to(tl.int64)
-    dims = tl.arange(0, BLOCK_D)
+    dims = tl.arange(0, BLOCK_D).to(tl.int64)
     q_ptr += batch * stride_qb + head * stride_qh
     k_ptr += batch * stride_kb + head // group * stride_kh
     v_ptr += batch * stride_vb + head // group * stride_vh
@@ -113,7 +114,7 @@ def flash_attention_v1_kernel(
     m_hbm_ptr += first_row
     l_hbm_ptr += first_row
     o_hbm_ptr += first_row * HEAD_DIM
-    dims = tl.arange(0, BLOCK_D)
+    dims = tl.arange(0, BLOCK_D).to(tl.int64)
     for start_n in range(0, kv_len, BLOCK_N):
         cols = start_n + tl.arange(0, BLOCK_N).to(tl.int64)
         inside_kv = (cols < kv_len)[:, None] & (dims < HEAD_DIM)[None, :]
@@ -179,7 +180,7 @@ def attention_scores_kernel(
     head = (tl.program_id(2) % heads).to(tl.int64)
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M).to(tl.int64)
     cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N).to(tl.int64)
-    dims = tl.arange(0, BLOCK_D)
+    dims = tl.arange(0, BLOCK_D).to(tl.int64)
     q_ptr += batch * stride_qb + head * stride_qh
     k_ptr += batch * stride_kb + head // group * stride_kh
     s_ptr += tl.program_id(2).to(tl.int64) * seq_len * kv_len
@@ -208,7 +209,7 @@ def attention_values_kernel(
     batch = (tl.program_id(1) // heads).to(tl.int64)
     head = (tl.program_id(1) % heads).to(tl.int64)
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M).to(tl.int64)
-    dims = tl.arange(0, BLOCK_D)
+    dims = tl.arange(0, BLOCK_D).to(tl.int64)
     p_ptr += tl.program_id(1).to(tl.int64) * seq_len * kv_len
     v_ptr += batch * stride_vb + head // group * stride_vh
     o_ptr += batch * stride_ob + head * stride_oh
@@ -306,6 +307,8 @@ def attention_standard(
     Returns O (batch, heads, seq_len, head_dim); raises ValueError naming the argument that does not fit.
     """
     call = _Call.of(q, k, v, causal, sm_scale, diagonal, block_m, block_n)
+    if call.kv_len > 65536:
+        raise ValueError(f"k has {call.kv_len} keys: at most 65536, since softmax_row keeps a row of S on chip")
     s = torch.empty((call.batch, call.heads, call.seq_len, call.kv_len), dtype=q.dtype, device=q.device)
     p = torch.empty_like(s)
     o = torch.empty_like(q)

@@ -6,7 +6,7 @@ Imports neither torch nor triton: an entry names its wrapper by module and funct
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kernels import inputs, parameters, traffic
 from kernels.inputs import Arrays, Preset
@@ -30,7 +30,7 @@ class Kernel:
     parameters: tuple[Parameter, ...]
     formula: Callable[[Values], Traffic]
     roles: Mapping[str, str]
-    check: Callable[[Values], None] = field(default=lambda _: None)
+    check: Callable[[Values], None]
     outputs: tuple[str, ...] = ("y",)
     stores_scores: bool = False  # S is rounded to the experiment's dtype on its way through HBM
     wrong: str = ""
@@ -67,26 +67,29 @@ CATALOG: Mapping[str, Kernel] = {
         Kernel(
             "softmax_naive", "Naive softmax", "The formula as written: exp(x) / Σ exp(x).", "kernels.softmax", "softmax",
             (*parameters.SOFTMAX, parameters.ROW_TILE), traffic.softmax_naive,
-            {name: variable for name, variable in _SOFTMAX_ROLES.items() if name != "running_max"},
+            {name: variable for name, variable in _SOFTMAX_ROLES.items() if name != "running_max"}, parameters.check_rows,
             wrong="exp(x) overflows for x > 88.7, and inf / inf is NaN", inputs="large_magnitude",
         ),
         Kernel(
             "softmax_safe", "Safe softmax, three passes", "Subtract the row's maximum first, at the price of one more pass.",
             "kernels.softmax", "softmax", (*parameters.SOFTMAX, parameters.ROW_TILE), traffic.softmax_safe, _SOFTMAX_ROLES,
+            parameters.check_rows,
         ),
         Kernel(
             "softmax_row", "Softmax of a whole row on chip", "Read the row once and keep it on chip, while it fits.",
-            "kernels.softmax", "softmax", (*parameters.SOFTMAX, parameters.WHOLE_ROW_TILE), traffic.softmax_row, _SOFTMAX_ROLES,
+            "kernels.softmax", "softmax", (*parameters.SHORT_ROWS, parameters.WHOLE_ROW_TILE), traffic.softmax_row, _SOFTMAX_ROLES,
             parameters.check_whole_row,
         ),
         Kernel(
             "softmax_blocked_wrong", "Softmax tile by tile, wrong", "Normalise each tile by itself: one pass, and wrong.",
             "kernels.softmax", "softmax", (*parameters.SOFTMAX, parameters.ROW_TILE), traffic.softmax_blocked_wrong, _SOFTMAX_ROLES,
+            parameters.check_rows,
             wrong="each tile is divided by its own sum, so a row sums to its number of tiles",
         ),
         Kernel(
             "softmax_online", "Online softmax, two passes", "Maximum and sum in one pass: rescale the sum when the maximum moves.",
             "kernels.softmax", "softmax", (*parameters.SOFTMAX, parameters.ROW_TILE), traffic.softmax_online, _ONLINE_ROLES,
+            parameters.check_rows,
         ),
         Kernel(
             "softmax_tiled", "Online softmax on tiles of rows and columns", "Many rows at once: m, l and α become columns.",

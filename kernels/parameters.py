@@ -87,9 +87,11 @@ ITEM_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
 # One program's tile of 65,536 float32 fills a whole register file (256 KiB): a larger one fits no GPU.
 LARGEST_TILE = 65536
 
-SOFTMAX = (
-    Parameter("rows", "size", 4, "rows, each with its own softmax"),
-    Parameter("cols", "size", 64, "elements in a row"),
+_ROWS = Parameter("rows", "size", 4, "rows, each with its own softmax")
+SOFTMAX = (_ROWS, Parameter("cols", "size", 64, "elements in a row"), DTYPE)
+SHORT_ROWS = (
+    _ROWS,
+    Parameter("cols", "size", 64, "elements in a row, which one tile holds", maximum=LARGEST_TILE),
     DTYPE,
 )
 
@@ -124,23 +126,38 @@ ATTENTION = (
 )
 
 
+LARGEST_TENSOR = 2**36
+"""Elements; 256 GiB of float32 is more than any machine here holds, and a typo should not ask for it."""
+
+
+def check_rows(p: Values) -> None:
+    """The matrix is one that a machine can hold."""
+    if p["rows"] * p["cols"] > LARGEST_TENSOR:
+        raise ParameterError("rows", p["rows"], f"with cols={p['cols']} must be at most {LARGEST_TENSOR // p['cols']}")
+
+
 def check_whole_row(p: Values) -> None:
     """softmax_row's tile holds the row."""
+    check_rows(p)
     if p["block_n"] < p["cols"]:
         raise ParameterError("block_n", p["block_n"], f"must hold the whole row, so at least {p['cols']} columns")
 
 
 def check_tile_area(p: Values) -> None:
     """A tile of rows and columns fits a register file."""
+    check_rows(p)
     if p["block_m"] * p["block_n"] > LARGEST_TILE:
         allowed = f"with block_n={p['block_n']} must be at most {LARGEST_TILE // p['block_n']}: a tile holds {LARGEST_TILE} elements"
         raise ParameterError("block_m", p["block_m"], allowed)
 
 
 def check_heads(p: Values) -> None:
-    """Query heads share key heads evenly, and the grid can number them."""
+    """Query heads share key heads evenly, the grid can number them, and a machine can hold the tensors."""
     if p["heads"] % p["kv_heads"]:
         raise ParameterError("kv_heads", p["kv_heads"], f"must divide heads={p['heads']}")
+    for name, heads in (("seq_len", p["heads"]), ("kv_len", p["kv_heads"])):
+        if (others := p["batch"] * heads * p["head_dim"]) * p[name] > LARGEST_TENSOR:
+            raise ParameterError(name, p[name], f"with these sizes must be at most {LARGEST_TENSOR // others}")
     if p["batch"] * p["heads"] > 65535:
         raise ParameterError("batch", p["batch"], f"with heads={p['heads']} must be at most {65535 // p['heads']}")
 

@@ -32,16 +32,22 @@ def attention(
     j ≤ i + diagonal (kv_len − seq_len unless given). A row that sees nothing is zeros with lse −inf. A hidden key has no part in
     a row, whatever its value.
     """
-    group, kv_len = q.shape[1] // k.shape[1], k.shape[2]
-    scale = q.shape[3] ** -0.5 if sm_scale is None else sm_scale
-    shift = kv_len - q.shape[2] if diagonal is None else diagonal
     o, lse = np.empty(q.shape), np.empty(q.shape[:3])
-    for batch, head, rows in row_chunks(q):
-        q_i = q[batch, head, rows].astype(np.float64)
-        k_h, v_h = (a[batch, head // group].astype(np.float64) for a in (k, v))
-        limit = np.arange(q.shape[2])[rows] + shift if causal else np.full(len(q_i), kv_len)
-        o[batch, head, rows], lse[batch, head, rows] = _rows(q_i, k_h, v_h, limit, scale)
+    for at, weights, v_h, hidden, lse_rows in _pieces(q, k, v, causal, sm_scale, diagonal):
+        o[at], lse[at] = _weigh(weights, v_h, hidden), lse_rows
     return o, lse
+
+
+def attention_magnitudes(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, *, causal: bool, diagonal: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Σ P |V| and √Σ (P V)² for each element of O: what errors act on when they all agree, and when they are independent."""
+    total, spread = np.empty(q.shape), np.empty(q.shape)
+    for at, weights, v_h, _, _ in _pieces(q, k, v, causal, None, diagonal):
+        size = np.where(np.isfinite(v_h), np.abs(v_h), 0.0)
+        finite = np.nan_to_num(weights)
+        total[at], spread[at] = finite @ size, np.sqrt(finite**2 @ size**2)
+    return total, spread
 
 
 def row_chunks(q: np.ndarray) -> Iterator[tuple[int, int, slice]]:
@@ -51,22 +57,33 @@ def row_chunks(q: np.ndarray) -> Iterator[tuple[int, int, slice]]:
             yield batch, head, slice(start, start + 512)
 
 
-def _rows(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, limit: np.ndarray, scale: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """O and lse of some rows of one head; row i sees keys up to limit[i]."""
+_Piece = tuple[tuple[int, int, slice], np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def _pieces(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool, sm_scale: float | None, diagonal: int | None
+) -> Iterator[_Piece]:
+    """For each chunk of rows: where it is, its weights P, its head's V, which keys are hidden, and its lse."""
+    group, kv_len = q.shape[1] // k.shape[1], k.shape[2]
+    scale = q.shape[3] ** -0.5 if sm_scale is None else sm_scale
+    shift = kv_len - q.shape[2] if diagonal is None else diagonal
     with np.errstate(invalid="ignore", divide="ignore"):
-        s = np.where(np.arange(len(k)) <= limit[:, None], q @ k.T * scale, -np.inf)
-        m = s.max(axis=-1, keepdims=True)
-        p = np.exp(s - np.where(m == -np.inf, 0.0, m))
-        total = p.sum(axis=-1, keepdims=True)
-        weights = p / np.where(total == 0.0, 1.0, total)
-        lse = (m + np.log(total))[:, 0]
-        return _weigh(weights, v, s == -np.inf), lse
+        for at in row_chunks(q):
+            batch, head, rows = at
+            q_i = q[at].astype(np.float64)
+            k_h, v_h = (a[batch, head // group].astype(np.float64) for a in (k, v))
+            limit = np.arange(q.shape[2])[rows] + shift if causal else np.full(len(q_i), kv_len)
+            s = np.where(np.arange(kv_len) <= limit[:, None], q_i @ k_h.T * scale, -np.inf)
+            m = s.max(axis=-1, keepdims=True)
+            p = np.exp(s - np.where(m == -np.inf, 0.0, m))
+            total = p.sum(axis=-1, keepdims=True)
+            weights = p / np.where(total == 0.0, 1.0, total)
+            yield at, weights, v_h, s == -np.inf, (m + np.log(total))[:, 0]
 
 
 def _weigh(weights: np.ndarray, v: np.ndarray, hidden: np.ndarray) -> np.ndarray:
-    """weights @ v in which a hidden key's NaN stays hidden (0 · NaN is NaN)."""
+    """weights @ v in which a hidden key's NaN or inf stays hidden (0 · NaN is NaN)."""
     if np.isfinite(v).all():
         return weights @ v
-    return np.where(hidden[:, :, None], 0.0, weights[:, :, None] * v).sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        return np.where(hidden[:, :, None], 0.0, weights[:, :, None] * v).sum(axis=1)

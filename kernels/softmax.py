@@ -201,8 +201,8 @@ def softmax_row(x: torch.Tensor, *, block_n: int | None = None) -> torch.Tensor:
 
     Raises ValueError when block_n is smaller than the row.
     """
-    _check(x)
-    block_n = triton.next_power_of_2(x.shape[1]) if block_n is None else block_n
+    block_n = triton.next_power_of_2(x.shape[-1]) if block_n is None else block_n
+    _check(x, block_n=block_n)
     if block_n < x.shape[1]:
         raise ValueError(f"block_n={block_n}: a whole row must fit in one tile, so at least its {x.shape[1]} columns")
     return _one_program_a_row(softmax_row_kernel, x, block_n)
@@ -220,7 +220,7 @@ def softmax_online(x: torch.Tensor, *, block_n: int = 1024) -> torch.Tensor:
 
 def softmax_tiled(x: torch.Tensor, *, block_m: int = 16, block_n: int = 256) -> torch.Tensor:
     """Softmax over the last axis of x (rows, cols), any strides, in two passes over tiles of block_m × block_n."""
-    _check(x)
+    _check(x, block_m=block_m, block_n=block_n)
     y = torch.empty_like(x)
     grid = (triton.cdiv(x.shape[0], block_m),)
     softmax_tiled_kernel[grid](x, y, *x.stride(), *y.stride(), *x.shape, BLOCK_M=block_m, BLOCK_N=block_n)
@@ -228,13 +228,16 @@ def softmax_tiled(x: torch.Tensor, *, block_m: int = 16, block_n: int = 256) -> 
 
 
 def _one_program_a_row(kernel, x: torch.Tensor, block_n: int) -> torch.Tensor:
-    _check(x)
+    _check(x, block_n=block_n)
     y = torch.empty_like(x)
     kernel[(x.shape[0],)](x, y, *x.stride(), *y.stride(), x.shape[1], BLOCK_N=block_n)
     return y
 
 
-def _check(x: torch.Tensor) -> None:
+def _check(x: torch.Tensor, **tile: int) -> None:
+    for name, side in tile.items():
+        if side < 1 or side & (side - 1):
+            raise ValueError(f"{name}={side}: a tile's side is a power of two")
     if x.dim() != 2 or 0 in x.shape:
         raise ValueError(f"x of shape {tuple(x.shape)}: softmax takes a matrix (rows, cols) with at least one of each")
     if x.dtype not in (torch.float32, torch.float16, torch.bfloat16):

@@ -4,10 +4,10 @@ import streamlit as st
 
 from explain import lessons, recordings, ui
 
-ui.chapter("Tilescope: FlashAttention, one line at a time")
+ui.chapter("Tilescope")
 st.markdown(
-    "The **real Triton kernel**, run on the queries, keys and values of a real language model reading a real paragraph. "
-    "Press **→** for the next line, **Shift →** for the next tile, **Space** to play."
+    "FlashAttention, one line at a time: the **real Triton kernel**, on Q, K and V of a real language model reading a real paragraph. "
+    "Press **→** for the next line, **Space** to play."
 )
 ui.stepper([lessons.OPENING], key="home")
 
@@ -15,13 +15,13 @@ what, start, live = st.columns(3, gap="large")
 with what:
     st.subheader("What you see")
     st.markdown(
-        "The source on the left is the one that a GPU runs, compiled. Here Triton's interpreter executes it, and each line's "
-        "variables, loads and stores are recorded on the way. All numbers on screen come from that recording."
+        "The source in the player is the one that a GPU runs, compiled. Triton's interpreter executed it line by line, and each "
+        "line's variables, loads and stores were recorded on the way. The numbers in the player come from that recording."
     )
 with start:
     st.subheader("Where to start")
-    ui.chapter_link("online_softmax", "**Online softmax**: one row, a maximum that moves, a sum that follows")
-    ui.chapter_link("flash_attention", "**FlashAttention**: the same idea on tiles of Q, K and V")
+    ui.chapter_link("online_softmax", "**Online softmax**: one row, its maximum and its sum")
+    ui.chapter_link("flash_attention", "**FlashAttention**: the same on tiles of Q, K and V")
 with live:
     st.subheader("What runs it here")
     ui.engine_status()

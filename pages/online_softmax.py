@@ -21,7 +21,13 @@ WAYS: dict[str, Callable[[Experiment], list[Experiment]]] = {
 }
 ways, sizes = st.columns([2, 3])
 way = ways.segmented_control(
-    "How to walk the row", list(WAYS), default="Element by element", required=True, key="walk", bind="query-params"
+    "How to walk the row",
+    list(WAYS),
+    default="Element by element",
+    required=True,
+    key="walk",
+    bind="query-params",
+    wrap=True,
 )
 with sizes:
     tiled = ["block_n"] if way != "Element by element" else []
@@ -37,18 +43,19 @@ match way:
             "Tiles of one element: algorithm 3 of Milakov & Gimelshein, who write d for ℓ. **The loop invariant:** after each "
             "element, m is the maximum of what was seen and ℓ = Σ exp(x − m) over it. If it holds before an element it holds after: "
             "the old sum times α is the same sum measured against the new maximum, and the element adds its own term. "
-            "On the first element α = exp(−∞) = 0, so the start values do not matter."
+            "On the first element α = exp(−∞ − m) = 0, so what ℓ starts from does not matter."
         )
     case "Tile by tile":
         st.markdown(
             "The same update with a whole tile at a time: the tile's maximum and sum take the place of one element's. Any tile "
-            "size gives the same m and ℓ at the end; try several. **To look for:** the tiles on which α < 1, and those on which "
+            "size gives the same m at the end, and the same ℓ up to rounding; try several. **To look for:** the tiles on which α < 1, and those on which "
             "nothing is rescaled."
         )
     case "Wrong beside right":
         st.markdown(
-            "Left, the tempting shortcut: normalise each tile by itself and write it out at once. Every tile then sums to 1, so the row "
-            "sums to its number of tiles. What is missing is the one thing that tiles must share: the running m and ℓ on the right."
+            "The wrong kernel takes a tempting shortcut: it normalises each tile by itself and writes it out at once. Each tile then sums "
+            "to 1 (one of nothing but −∞ to 0), so the row sums to its number of tiles. What is missing is what tiles must share: the "
+            "running m and ℓ that the right kernel carries from tile to tile."
         )
 
 with st.expander("Three questions"):

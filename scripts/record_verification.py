@@ -44,6 +44,7 @@ def _verdicts(name: str) -> Iterator[dict[str, Any]]:
             "error": str(verdict.error),
             "budget": verdict.budget,
             "within_budget": verdict.within_budget,
+            "bites": verdict.bites,
             "as_expected": verdict.within_budget or not must_pass(experiment),
         }
 
@@ -79,6 +80,7 @@ def main() -> int:
         name: {
             "experiments": len(rows),
             "within_budget": sum(row["within_budget"] for row in rows),
+            "zeros_would_miss": sum(row["bites"] for row in rows),
             "wrong_on_purpose": CATALOG[name].wrong,
             "unexpected": [row for row in rows if not row["as_expected"]],
         }

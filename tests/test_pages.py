@@ -87,6 +87,55 @@ def test_controls_that_do_not_fit_together_say_so_and_lose_nothing():
     assert "must be at most" not in texts(test)
 
 
+def test_what_was_refused_is_shown_until_it_is_mended():
+    test = page("flash_attention", inputs="normal")
+    for refused, words in ((500, "must be at most 128 on this page"), (0, "must be a whole number from 1")):
+        test.number_input[0].set_value(refused).run()
+        assert test.number_input[0].value == refused
+        assert f"seq_len={refused}: {words}" in texts(test)
+    test.number_input[0].set_value(64).run()  # what the page still shows
+    assert "seq_len=" not in texts(test)
+
+
+def test_a_changed_address_wins_and_another_page_loses_nothing():
+    test = page("flash_attention")
+    test.toggle[0].set_value(True).run()
+    del test.query_params["causal"]  # the browser's Back
+    test.run()
+    assert [toggle.value for toggle in test.toggle] == [False]
+    test.toggle[0].set_value(True).run()
+    for other in ("online_softmax", "flash_attention"):
+        test.switch_page(str(ROOT / "pages" / f"{other}.py")).run()
+    assert [toggle.value for toggle in test.toggle] == [True]
+    assert test.query_params["causal"] == "true"
+
+
+def test_the_address_of_another_preset_leads_back_to_it():
+    test = page("online_softmax")
+    test.selectbox[0].set_value("ascending").run()
+    query = {name: str(value) for name, value in test.query_params.items()}
+    there = page("online_softmax", **query)
+    assert texts(there) == texts(test)
+    assert texts(page("online_softmax", inputs="ascending")) == texts(test)  # one row still, of the preset's own length
+
+
+def test_the_tile_of_one_element_is_no_choice():
+    test = page("online_softmax")
+    before = len(test.selectbox)
+    test.segmented_control[0].set_value("Tile by tile").run()
+    assert len(test.selectbox) == before + 1
+
+
+def test_without_triton_a_chapter_opens_on_shipped_traces_alone(monkeypatch, tmp_path):
+    for module in ("engine", "ui"):
+        monkeypatch.setattr(f"explain.{module}.has_triton", lambda: False)
+    monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
+    assert "Triton runs on Linux only" in texts(page("home"))
+    assert not page("flash_attention").error
+    test = page("flash_attention", block_m="64", block_n="64")
+    assert "This experiment was not recorded beforehand" in test.error[0].value
+
+
 def test_the_three_ways_to_walk_a_row():
     test = page("online_softmax")
     assert "algorithm 3" in texts(test)

@@ -25,6 +25,13 @@ from kernels.verify import verify
 
 Progress = Callable[[str, float], None]
 WARM_UP_MS, REPEAT_MS = 25, 100
+ILLEGAL = (
+    "illegal memory access",
+    "misaligned address",
+    "unspecified launch failure",
+    "illegal instruction",
+    "device-side assert",
+)
 
 
 class DeviceError(RuntimeError):
@@ -159,17 +166,30 @@ def explained(error: Exception) -> Exception:
         return DeviceError(
             f"The tile is too large: one program needs {_resource(error)} than this GPU has. Choose a smaller block_m or block_n."
         )
-    if isinstance(error, torch.cuda.OutOfMemoryError):
+    if isinstance(error, torch.cuda.OutOfMemoryError) or "out of memory" in text:
         return DeviceError(f"The GPU's memory is full: {text.split('. ', maxsplit=1)[0]}. Choose smaller sizes.")
-    if "illegal memory access" in text or "misaligned address" in text or "unspecified launch failure" in text:
+    if any(words in text for words in ILLEGAL):
         return DeviceLost(
             "The kernel touched memory that is not its own (an illegal access). Its GPU process was ended and a fresh one takes over."
         )
-    if "driver" in text.lower():
+    if _context_is_lost():
+        return DeviceLost(f"The GPU gave up this process: {text.splitlines()[0]}. A fresh one takes over.")
+    if "NVIDIA driver" in text:
         return DeviceError(_driver_trouble(text))
     if type(error).__name__ in ("CompilationError", "PTXASError", "CompileTimeAssertionFailure"):
         return DeviceError(f"Triton could not compile this kernel for the GPU: {text.strip().splitlines()[-1]}")
     return error
+
+
+def _context_is_lost() -> bool:
+    """Some CUDA errors stay: then every later call fails too."""
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return False
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False
 
 
 def _resource(error: Exception) -> str:
@@ -184,6 +204,6 @@ def _resource(error: Exception) -> str:
 def _driver_trouble(text: str) -> str:
     if "too old" in text:
         return f"The NVIDIA driver is too old for this PyTorch: {text.split('. ', maxsplit=1)[0]}. Update the driver, or install an older PyTorch."
-    if "no NVIDIA driver" in text.lower() or "no nvidia driver" in text.lower():
+    if "no NVIDIA driver" in text:
         return "No NVIDIA driver was found. Install it, or go on without a GPU: kernels run in Triton's interpreter."
     return f"CUDA could not start: {text.splitlines()[0]}"

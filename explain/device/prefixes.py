@@ -90,4 +90,4 @@ def _distance(device: np.ndarray, traced: np.ndarray) -> float:
     with np.errstate(invalid="ignore"):
         same = (device == traced) | (np.isnan(device) & np.isnan(traced))
         gap = np.where(same, 0.0, np.abs(device.astype(np.float64) - traced))
-    return float(np.nan_to_num(gap, nan=np.inf).max(initial=0.0))
+    return float(np.nan_to_num(gap, nan=np.inf, posinf=np.inf).max(initial=0.0))

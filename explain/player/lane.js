@@ -268,7 +268,7 @@ export class Lane {
     if (value.kind === "p") return `→ ${this.story.launchAt(this.step).buffers[value.buffer]?.name ?? "memory"}`;
     if (!value.data) return value.text ?? "";
     const { shape, data, dtype } = value;
-    if (!shape.length) return short(data[0], !isFloat(dtype));
+    if (data.length === 1) return short(data[0], !isFloat(dtype));
     const at = shape.length === 1 && shape[0] === this.rowCount && this.rowCount > 1 && isFloat(dtype) ? this.at.row : -1;
     if (at >= 0) return `${short(data[at])} in row ${this.tile?.rows[at] ?? at}`;
     if (shape.length === 1 && dtype !== "i1") return `${short(data[0], !isFloat(dtype))} … ${short(data[data.length - 1], !isFloat(dtype))}`;
@@ -328,7 +328,7 @@ export class Lane {
     const row = this.rowCount > 1 || this.view.row_labels ? this.label("row", this.at.row) : "";
     if (value.shape.length === 2) return `${row ? `${row}, ` : ""}${context.isOutput ? `dimension ${this.at.dim}` : this.label("column", this.at.col)}`;
     if (value.shape.length === 1 && value.shape[0] !== this.rowCount) return this.label("column", this.at.col);
-    return value.shape.length || this.rowCount === 1 ? row : "";
+    return value.shape.length || (this.rowCount === 1 && this.quantityOf.has(label)) ? row : "";
   }
 
   number(place, k, context) {
@@ -508,7 +508,7 @@ export class Lane {
     this.array = value?.shape?.length === 2 ? value : null;
     const nans = countNaN(value);
     this.head("output", `${role === "output" ? "output" : "accumulator"} ${view.roles[role]}`, "acc", this.array ? times(value.shape) : "not set yet", nans ? `${nans} NaN` : "");
-    this.hint("output", this.array ? "" : "the unfinished output, a row of the tile to a line");
+    this.hint("output", this.array ? "" : "the unfinished output, row by row");
     if (!this.array) {
       this.surfaces.output.clear();
       this.hits.output = null;

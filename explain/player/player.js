@@ -183,7 +183,8 @@ class Player {
     entry.launch = launch;
     const { buffers, totals, programs } = story.launchAt(k);
     const sum = (list) => list.reduce((a, b) => a + b, 0);
-    entry.scope.textContent = `this program so far${programs === 1 ? "" : ` / all ${grouped(programs)} programs`} · trace`;
+    const all = programs === 1 ? [] : [element("span", "", ` / all ${grouped(programs)} programs`)];
+    entry.scope.replaceChildren("this program so far", ...all, " · trace");
     const fill = (table, title, heads, rows) => {
       table.replaceChildren();
       const head = table.insertRow();
@@ -194,6 +195,8 @@ class Player {
         return all.map((total) => {
           const cell = row.insertCell();
           const now = element("b");
+          const commas = grouped(total).length - String(total).length;
+          now.style.minWidth = `${String(total).length + 0.5 * commas}ch`; // so that nothing moves while it counts
           cell.append(now, ...(programs === 1 ? [] : [element("span", "", ` / ${grouped(total)}`)]));
           return now;
         });
@@ -261,7 +264,7 @@ class Player {
     dataset.visit = story.visitAt[k];
     this.range.setAttribute("aria-valuetext", `step ${t + 1} of ${this.length}`);
     this.$(".count").textContent = `step ${grouped(t + 1)} of ${grouped(this.length)}`;
-    this.$(".tile").textContent = visit ? `tile ${visit.ordinal + 1} of ${story.programs[program].visits}` : story.visits.length ? "between tiles" : "";
+    this.$(".tile").textContent = visit ? `tile visit ${visit.ordinal + 1} of ${story.programs[program].visits}` : story.visits.length ? "between tiles" : "";
     this.$("select").value = program;
     clearTimeout(this.saying);
     this.saying = setTimeout(() => {
@@ -406,7 +409,7 @@ class Player {
   pageKey(event) {
     const { target } = event;
     if (event.defaultPrevented || event.composedPath().includes(this.section)) return;
-    if (target.closest("input, textarea, select, [contenteditable], [role=dialog], [role=menu], [role=listbox]")) return;
+    if (target.closest("input, textarea, select, [contenteditable], [role=radiogroup], [role=dialog], [role=menu], [role=listbox]")) return;
     if (target.closest("button, a, summary") && !event.key.startsWith("Arrow")) return;
     const { top, bottom } = this.section.getBoundingClientRect();
     const middle = (top + bottom) / 2;

@@ -82,6 +82,54 @@ def test_causal_changes_the_run(page: Page, app_url: str):
     page.wait_for_url("**causal=true**")
 
 
+def test_the_keys_step_again_after_a_control_and_from_anywhere(page: Page, app_url: str):
+    page.goto(f"{app_url}/flash_attention?step=40")
+    at(page, 40)
+    page.get_by_test_id("stCheckbox").get_by_text("Causal").click()
+    page.wait_for_url("**causal=true**")
+    at(page, 0)
+    page.wait_for_url("**step=0**")  # the address no longer names the other run's step
+    page.keyboard.press("ArrowRight")
+    at(page, 1)
+    page.get_by_text("To look for").click()
+    page.keyboard.press("ArrowRight")
+    at(page, 2)
+    keys = page.get_by_role("spinbutton", name="Keys")
+    keys.press("ArrowLeft")  # who types is left alone
+    at(page, 2)
+
+
+def test_back_returns_to_the_experiment_before(page: Page, app_url: str):
+    page.goto(f"{app_url}/flash_attention")
+    at(page, 0)
+    steps = str(player(page).get_attribute("data-steps"))
+    page.get_by_test_id("stCheckbox").get_by_text("Causal").click()
+    expect(player(page)).not_to_have_attribute("data-steps", steps)
+    page.go_back()
+    expect(player(page)).to_have_attribute("data-steps", steps)
+    expect(page.get_by_role("switch", name="Causal")).not_to_be_checked()
+
+
+def test_nothing_moves_while_it_steps(page: Page, app_url: str):
+    page.goto(f"{app_url}/flash_attention?causal=true")
+    at(page, 0)
+    places = "els => els.map(e => { const r = e.getBoundingClientRect(); return [r.x, r.y, r.width, r.height].map(Math.round) })"
+    parts = page.locator(".panel, .counters td, footer > *")
+    before = parts.evaluate_all(places)
+    for key in ["PageDown", *["ArrowRight"] * 25, "End"]:
+        page.keyboard.press(key)
+        assert parts.evaluate_all(places) == before
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_the_player_is_whole_on_a_laptops_screen(page: Page, app_url: str, chapter: str):
+    page.goto(f"{app_url}/{chapter}")
+    at(page, 0)
+    box = player(page).bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] <= 900
+
+
 @pytest.mark.parametrize(
     ("address", "words"),
     [

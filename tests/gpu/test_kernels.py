@@ -42,11 +42,10 @@ def test_softmax_past_2_to_the_31_elements(softmax):
 
 
 @pytest.mark.parametrize("attention", [flash_attention, flash_attention_v1, attention_standard])
-@pytest.mark.parametrize("far", ["head", "row"])
+@pytest.mark.parametrize("far", ["head", "row", "dim"])
 def test_attention_strides_past_2_to_the_31_elements(attention, far):
-    stride = PAST if far == "head" else PAST // 16
-    store = torch.empty(2 * PAST + 4096, dtype=torch.float16, device="cuda")
-    strides = (0, stride, 512, 1) if far == "head" else (0, 192, stride, 1)
+    store = torch.empty(2 * PAST + 2**20, dtype=torch.float16, device="cuda")
+    strides = {"head": (0, PAST, 512, 1), "row": (0, 192, PAST // 16, 1), "dim": (0, 2**14, 192, PAST // 16)}[far]
     q, k, v = (store.as_strided((1, 2, 24, 32), strides, 64 * i) for i in range(3))
     for tensor in (q, k, v):
         tensor.copy_(torch.randn(1, 2, 24, 32, device="cuda"))

@@ -23,6 +23,7 @@ class Mutant:
     kernel: str
     old: str
     new: str
+    dtype: str = "fp32"  # in which the grid must notice
 
 
 ALPHA = "alpha = tl.exp(m_i - m_safe)"
@@ -63,6 +64,10 @@ MUTANTS = (
     Mutant("wrong head of K", "flash_attention", "head // group * stride_kh", "0 * stride_kh"),
     Mutant("lse in base 2", "flash_attention", "lse = m_i + tl.log(l_i)", "lse = m_i + tl.log2(l_i)"),
     Mutant("last tile forgotten", "flash_attention", "range(0, end, BLOCK_N)", "range(0, end - end % BLOCK_N, BLOCK_N)"),
+    Mutant("sums in 16 bits", "flash_attention", 'acc = acc + tl.dot(p.to(v.dtype), v, input_precision="ieee")',
+           'acc = (acc + tl.dot(p.to(v.dtype), v, input_precision="ieee")).to(v.dtype).to(tl.float32)', "bf16"),
+    Mutant("sums in 16 bits", "flash_attention_v1", "tl.store(o_hbm_ptrs, o_i, mask=inside_q)",
+           "tl.store(o_hbm_ptrs, o_i.to(v.dtype).to(tl.float32), mask=inside_q)", "bf16"),
     Mutant("scores not scaled", "attention_standard", "* sm_scale\n    if CAUSAL", "* 1.0\n    if CAUSAL"),
     Mutant("O not undone", "flash_attention_v1", "o_i * (l_i * alpha)[:, None]", "o_i * alpha[:, None]"),
 )  # fmt: skip
@@ -73,20 +78,25 @@ def mutated(mutant: Mutant) -> Iterator[Kernel]:
     """The catalog entry of the broken kernel, its source written to a file of its own (Triton reads the source)."""
     entry = CATALOG[mutant.kernel]
     original = Path((softmax if entry.family == "softmax" else attention).__file__ or "").read_text()
-    start = original.index(f"def {kernel_function(mutant.kernel)}(")
-    end = original.find("\n\n\n", start)
-    body = original[start:end]
-    assert mutant.old in body, f"{mutant.name}: {mutant.kernel} has no {mutant.old!r}"
-    text = original[:start] + body.replace(mutant.old, mutant.new) + original[end:]
+    for function in kernel_functions(mutant.kernel):
+        start = original.index(f"def {function}(")
+        body = original[start : original.find("\n\n\n", start)]
+        if mutant.old in body:
+            break
+    else:
+        raise AssertionError(f"{mutant.name}: {mutant.kernel} has no {mutant.old!r}")
+    text = original[:start] + body.replace(mutant.old, mutant.new) + original[start + len(body) :]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "mutant.py"
         path.write_text(text)
         yield replace(entry, module=_import(path))
 
 
-def kernel_function(kernel: str) -> str:
-    """The jitted function that does a catalog kernel's characteristic work."""
-    return "attention_scores_kernel" if kernel == "attention_standard" else f"{kernel}_kernel"
+def kernel_functions(kernel: str) -> tuple[str, ...]:
+    """The jitted functions of a catalog kernel."""
+    if kernel == "attention_standard":
+        return "attention_scores_kernel", "attention_values_kernel"
+    return (f"{kernel}_kernel",)
 
 
 def _import(path: Path) -> str:

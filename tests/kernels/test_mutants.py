@@ -18,7 +18,7 @@ def test_the_suite_notices(mutant):
         assert any(
             not verdict_of(kernel, experiment).within_budget
             for experiment in grid(CATALOG[mutant.kernel], every=2)
-            if experiment.values["dtype"] == "fp32"
+            if experiment.values["dtype"] == mutant.dtype
         )
 
 

@@ -1,0 +1,30 @@
+"""The engine: where a trace comes from, and what is said where there is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from explain import engine, lessons, recordings
+from explain.workers import WorkerError
+
+
+@pytest.fixture
+def elsewhere(monkeypatch, tmp_path):
+    """An engine on a machine without Triton."""
+    monkeypatch.setattr(engine, "has_triton", lambda: False)
+    monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
+    made = engine.Engine()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("experiment", [lessons.OPENING, lessons.ONLINE], ids=lambda experiment: experiment.kernel)
+def test_without_triton_a_chapter_opens_on_its_shipped_trace(elsewhere, experiment):
+    run = elsewhere.trace(experiment)
+    assert run.origin == "recorded"
+    assert run.data == recordings.path_of(experiment).read_bytes()
+
+
+def test_without_triton_what_was_not_recorded_is_said_in_words(elsewhere):
+    with pytest.raises(WorkerError, match="not recorded beforehand, and Triton runs on Linux only"):
+        elsewhere.trace(lessons.OPENING.with_(block_n=32))

@@ -14,6 +14,7 @@ import errno
 import faulthandler
 import gc
 import io
+import itertools
 import json
 import math
 import os
@@ -54,6 +55,8 @@ DEATHS = {  # by name: Windows lacks some of these signals
     "SIGILL": "an instruction that this processor does not have",
     "SIGKILL": "a kill from outside, most often because the machine ran out of memory",
 }
+
+_numbers = itertools.count()  # of requests: a reply names the one it answers
 
 
 class WorkerError(Exception):
@@ -171,7 +174,8 @@ class WorkerPool:
             if not 0 < limit < math.inf:
                 raise ValueError(f"{name} is {limit!r}; a limit is a finite number above 0")
         address_space = megabytes if self.spec.address_space_limit else None
-        message = _encode({"request": request, "megabytes": address_space})
+        number = next(_numbers)
+        message = _encode({"number": number, "request": request, "megabytes": address_space})
 
         def check() -> None:
             if cancel is not None and cancel.is_set():
@@ -186,7 +190,7 @@ class WorkerPool:
                 worker = None
             worker = worker or _Worker(self.spec)
             worker.wait_until_warm(check)
-            return worker.run(message, seconds, megabytes, progress, check)
+            return worker.run(number, message, seconds, megabytes, progress, check)
         finally:
             self._give_back(worker)
 
@@ -298,13 +302,14 @@ class _Worker:
 
     def run(
         self,
+        number: int,
         message: bytes,
         seconds: float,
         megabytes: float,
         progress: Progress | None,
         check: Callable[[], None],
     ) -> dict[str, Any]:
-        """Sends a request and waits for its reply; `check` raises to end the run."""
+        """Sends request `number`, a `message`, and waits for its reply; `check` raises to end the run."""
         self.sound = False
         self._drain()
         self._printed = b""
@@ -320,6 +325,8 @@ class _Worker:
             raise self._death() from None
         while True:
             for answer in self._receive():
+                if answer.get("number") != number:  # an earlier run's thread, still talking
+                    continue
                 if "progress" not in answer:
                     return self._conclude(answer, megabytes)
                 if progress is not None:
@@ -383,11 +390,10 @@ class _Worker:
             self._read_output()
 
     def _conclude(self, reply: dict[str, Any], megabytes: float) -> dict[str, Any]:
+        self.sound = not reply["retire"]
         if reply["ok"]:
-            self.sound = True
             value: dict[str, Any] = reply["value"]
             return value
-        self.sound = not reply["retire"]
         self._drain()
         if reply["memory"]:
             raise WorkerOutOfMemory(megabytes)
@@ -448,12 +454,13 @@ def _serve(target: str, socket_fd: int, lifeline_fd: int) -> None:
     requests = channel.makefile("rb")
     sending = threading.Lock()  # a handler's threads may report progress too
 
+    pid = os.getpid()
+
     def send(data: bytes) -> None:
+        if os.getpid() != pid:  # a run forked, and this copy came back as if it were the worker
+            os._exit(0)
         with sending:
             channel.sendall(data)
-
-    def progress(text: str, fraction: float) -> None:
-        send(_encode({"progress": [text, fraction]}))
 
     try:
         module, _, name = target.partition(":")
@@ -466,7 +473,7 @@ def _serve(target: str, socket_fd: int, lifeline_fd: int) -> None:
     send(_encode({"warm": True}))
     while prefix := requests.read(PREFIX_BYTES):
         message = json.loads(requests.read(int.from_bytes(prefix)))
-        send(_answer(handler, message, progress))
+        send(_answer(handler, message, send))
         gc.collect()  # or the cycles of this run would count as the memory that the next one starts with
 
 
@@ -493,35 +500,52 @@ def _prepare(socket_fd: int, lifeline_fd: int) -> None:
         sys.stdout.reconfigure(line_buffering=True)  # a crash would lose what is still buffered
 
 
-def _answer(handler: Callable[..., Any], message: dict[str, Any], progress: Progress) -> bytes:
+def _answer(handler: Callable[..., Any], message: dict[str, Any], send: Callable[[bytes], None]) -> bytes:
     """The encoded reply to one request; the processes that the request started end with it."""
+    number, threads, streams = message["number"], threading.active_count(), (sys.stdout, sys.stderr)
+
+    def progress(text: str, fraction: float) -> None:
+        send(_encode({"number": number, "progress": [text, fraction]}))
+
     try:
         try:
             with _address_space(message["megabytes"]):
                 value = handler(message["request"], progress)
         finally:
+            sys.stdout, sys.stderr = streams  # a run may have put others there
             _end_children()
-        reply = _encode({"ok": True, "value": value})
+        left = threading.active_count() > threads  # it would meddle with the next run, and cannot be ended
+        reply = _encode({"number": number, "ok": True, "value": value, "retire": left})
         if len(reply) > REPLY_BYTES:
             raise ValueError(f"the answer has {len(reply)} bytes; {REPLY_BYTES} fit, and a file holds more")
     except BaseException as error:  # SystemExit too: a worker outlives what it runs
-        traceback.print_exc()
+        with suppress(OSError, ValueError):  # a run may have closed the streams
+            traceback.print_exc()
         chain = [error]
         while (cause := chain[-1].__cause__) is not None:
             chain.append(cause)
         no_memory = os.strerror(errno.ENOMEM)  # torch says it in a RuntimeError, numpy with a MemoryError
         reply = _encode(
             {
+                "number": number,
                 "ok": False,
                 "error": {"type": type(error).__name__, "message": str(error), "where": _where(chain)},
-                "memory": any(isinstance(e, MemoryError) or no_memory in str(e) for e in chain),
-                "retire": any(getattr(e, "retire_worker", False) for e in chain),
+                "memory": any(
+                    isinstance(e, MemoryError) or no_memory in str(e) or (message["megabytes"] and _unsaid(e))
+                    for e in chain
+                ),
+                "retire": threading.active_count() > threads or any(getattr(e, "retire_worker", False) for e in chain),
             }
         )
-    with suppress(OSError, ValueError):  # a run may have closed them
+    with suppress(OSError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()
     return reply
+
+
+def _unsaid(error: BaseException) -> bool:
+    """Whether Python found that a library failed without a word, as some do that are refused memory."""
+    return isinstance(error, SystemError) and "without" in str(error) and "exception" in str(error)
 
 
 def _where(chain: list[BaseException]) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import glob
 import hashlib
 import json
 import math
 import os
 import struct
 import tempfile
+import time
 import zlib
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +49,8 @@ ALIGN = 8
 LEVEL = 4
 MAX_INFLATED = 1 << 30  # a stream that inflates beyond this is no trace this project wrote
 INT32_END = 1 << 31
+PARTIAL = ".partial"
+STALE_SECONDS = 3600  # a worker's longest run takes minutes
 
 
 class TraceFileError(ValueError):
@@ -53,22 +58,54 @@ class TraceFileError(ValueError):
 
 
 def write(trace: Trace, path: str | Path) -> int:
-    """Writes the file atomically: whoever looks sees the old file or the whole new one. Returns its bytes."""
+    """Writes the file atomically: whoever looks sees the old file or the whole new one. Returns its bytes.
+
+    Raises OSError, of `path`.
+    """
     path = Path(path)
     data = to_bytes(trace)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(file.fileno(), 0o644)  # mkstemp's 0600 would hide a shared recording
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+    with _beside(path) as (file, temporary):
+        _remove_stale(path)
+        os.fchmod(file.fileno(), 0o644)  # mkstemp's 0600 would hide a shared recording
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
     return len(data)
+
+
+def check_writable(path: str | Path) -> None:
+    """Raises OSError, of `path`, where `write` would; changes nothing."""
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    with _beside(path):
+        pass
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[tuple[BinaryIO, str]]:
+    """A temporary file in the same folder, gone afterwards unless it was moved."""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=PARTIAL)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file, temporary
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary)
+    except OSError as error:
+        if error.filename is not None:  # the temporary file's says nothing to anyone
+            error.filename, error.filename2 = str(path), None
+        raise
+
+
+def _remove_stale(path: Path) -> None:
+    """Removes what writers of `path` left that were killed; a younger one may still be at work."""
+    for partial in path.parent.glob(f".{glob.escape(path.name)}.*{PARTIAL}"):
+        with suppress(OSError):
+            if time.time() - partial.stat().st_mtime > STALE_SECONDS:
+                partial.unlink()
 
 
 def read(source: str | Path | bytes) -> Trace:

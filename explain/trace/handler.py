@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.util
 import inspect
 import linecache
 import sys
+import sysconfig
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
+import numpy as np
 import torch
 from triton.runtime import KernelInterface
 from triton.runtime.errors import InterpreterError
@@ -27,6 +31,13 @@ from explain.trace.model import Trace
 from explain.trace.recorder import Programs, record_call
 
 Progress = Callable[[str, float], None]
+LIBRARIES = ("<", *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
+OURS = str(PROJECT / "explain")
+WARM_SIZE = 128
+
+# The libraries set their buffers aside with the first product, and end the process where memory is then short.
+np.ones((WARM_SIZE, WARM_SIZE), np.float32) @ np.ones((WARM_SIZE, WARM_SIZE), np.float32)
+torch.ones(WARM_SIZE, WARM_SIZE) @ torch.ones(WARM_SIZE, WARM_SIZE)
 
 
 def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
@@ -39,7 +50,18 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     "grid", "traffic"}]}; of an experiment also {"error", "budget", "within_budget", "output"}. `traffic` is
     {"read_bytes", "written_bytes", "flops"}, every program counted. Raises TraceError, OutOfBounds, ValueError, OSError.
     """
+    out = None if request["out"] is None else Path(request["out"]).resolve()
+    with chdir("."):  # a run may go elsewhere; the worker comes back
+        return _handle(request, out, progress)
+
+
+def _handle(request: Mapping[str, Any], out: Path | None, progress: Progress) -> dict[str, Any]:
     started = time.perf_counter()
+    if out is not None:
+        try:
+            trace_file.check_writable(out)
+        except OSError as error:
+            raise BadTarget(f"{out} cannot be written: {error.strerror}") from None
     checked: dict[str, Any] = {}
     programs: Programs = request["programs"]
     if request["kind"] == "experiment":
@@ -56,7 +78,6 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
         raise ValueError(f"kind {request['kind']!r}: allowed are experiment, file")
     seconds = time.perf_counter() - started
     progress("writing the trace", 0.95)
-    out = request["out"]
     return {
         "steps": trace.steps,
         "trace_seconds": seconds,
@@ -78,18 +99,30 @@ def record_file(path: Path, function: str, programs: Programs, progress: Progres
     if not path.is_file():
         raise BadTarget(f"{path}: no such file")
     path = path.resolve()
-    with _own_imports(path.parent):
+    base, name = _module(path)
+    with _own_imports(path.parent, base, name):
         progress(f"importing {path.name}", 0.0)
         with _explained(f"importing {path.name}"):
-            module = _import(path)
+            module = _import(path, name)
         call = _find(module, path, function)
         with _explained(f"{path.name}:{function}"):
             return record_call(call, programs, progress=progress)
 
 
-def _import(path: Path) -> ModuleType:
+def _module(path: Path) -> tuple[Path, str]:
+    """The folder that imports start from, and the file's name as a module: of a package, if it is in one's folder."""
+    base, parts = path.parent, [path.stem]
+    while path.stem != "__init__" and (base / "__init__.py").is_file() and base.name.isidentifier():
+        base, parts = base.parent, [base.name, *parts]
+    if len(parts) > 1 and path.stem.isidentifier():
+        return base, ".".join(parts)
+    return path.parent, f"_tilescope_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}"
+
+
+def _import(path: Path, name: str) -> ModuleType:
     linecache.checkcache(str(path))  # kernels are read by line; the file may have changed since it was last run
-    name = f"_tilescope_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}"
+    if package := name.rpartition(".")[0]:
+        importlib.import_module(package)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise BadTarget(f"{path}: no Python file")
@@ -131,27 +164,33 @@ def _required(function: Callable[..., object]) -> list[str]:
 
 
 @contextmanager
-def _own_imports(folder: Path) -> Iterator[None]:
-    """Imports work as for a script in `folder`: its modules come first, even before Tilescope's of the same name.
+def _own_imports(folder: Path, base: Path, module: str) -> Iterator[None]:
+    """Imports work as for a script in `folder`, and as for a module of a package in `base`, the same or further up.
 
-    Afterwards they are forgotten, so that the next run reads them anew.
+    Modules there come first, even before Tilescope's of the same name. Afterwards they are forgotten, `module` among
+    them, so that the next run reads them anew.
     """
-    own = {entry.stem for entry in folder.iterdir() if entry.suffix == ".py" or entry.is_dir()}
+    own = {
+        entry.stem for place in (folder, base) for entry in place.iterdir() if entry.suffix == ".py" or entry.is_dir()
+    }
     hidden = {
-        name: module
-        for name, module in sys.modules.items()
-        if name.partition(".")[0] in own and _is_under(module, PROJECT) and not _is_under(module, folder)
+        name: loaded
+        for name, loaded in sys.modules.items()
+        if name == module
+        or (name.partition(".")[0] in own and _is_under(loaded, PROJECT) and not _is_under(loaded, base))
     }
     before = set(sys.modules) - set(hidden)
     for name in hidden:
         del sys.modules[name]
-    sys.path.insert(0, str(folder))
+    path = list(sys.path)
+    sys.path[:0] = dict.fromkeys((str(folder), str(base)))
+    importlib.invalidate_caches()  # a file may be younger than the last look at its folder
     try:
         yield
     finally:
-        sys.path.remove(str(folder))
+        sys.path[:] = path
         for name in set(sys.modules) - before:
-            if _is_under(sys.modules[name], folder):
+            if _is_under(sys.modules[name], base) and not _is_library(sys.modules[name].__file__):
                 del sys.modules[name]
         sys.modules.update(hidden)
 
@@ -161,6 +200,10 @@ def _is_under(module: ModuleType, folder: Path) -> bool:
     return file is not None and Path(file).resolve().is_relative_to(folder)
 
 
+def _is_library(file: str | None) -> bool:
+    return file is not None and file.startswith(LIBRARIES)
+
+
 @contextmanager
 def _explained(what: str) -> Iterator[None]:
     """Any failure of foreign code as a TraceError in words."""
@@ -168,7 +211,7 @@ def _explained(what: str) -> Iterator[None]:
         yield
     except (TraceError, OutOfBounds):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # SystemExit and KeyboardInterrupt are foreign code's too
         root: BaseException = error
         while isinstance(root, InterpreterError) and root.__cause__ is not None:
             root = root.__cause__
@@ -177,7 +220,21 @@ def _explained(what: str) -> Iterator[None]:
                 f"{what} asks for a GPU. Kernels are recorded in Triton's CPU interpreter: make its tensors on the CPU "
                 "(device='cpu', no .cuda())"
             ) from error
-        raise TraceError(f"{what} failed: {type(root).__name__}: {root}") from error
+        said = f"{type(root).__name__}: {root}".removesuffix(": ")
+        raise TraceError(f"{what} failed: {said}{_place(error)}") from error
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line of foreign code, of the error or of what caused it; nothing where there is none."""
+    frames: list[traceback.FrameSummary] = []
+    cause: BaseException | None = error
+    while cause is not None:
+        frames += traceback.extract_tb(cause.__traceback__)
+        cause = cause.__cause__
+    foreign = [frame for frame in frames if not _is_library(frame.filename) and not frame.filename.startswith(OURS)]
+    if not foreign:
+        return ""
+    return f" ({Path(foreign[-1].filename).name}:{foreign[-1].lineno} in {foreign[-1].name})"
 
 
 def _asks_for_cuda(error: BaseException) -> bool:

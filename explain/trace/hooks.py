@@ -64,7 +64,9 @@ def hooks(recorder: Recorder) -> list[tuple[Any, str, object]]:
 
     def patched_rewrite(self: Any) -> Any:
         own = recorder.on and not (self.fn.__module__ or "").startswith(LIBRARY)
-        return (recorder.function(self.fn) if own else None) or rewrite(self)
+        # The interpreter's own rewriting loses the names of the functions around this one.
+        rewritten = recorder.function(self.fn, reporting=own) if own or self.fn.__closure__ else None
+        return rewritten or rewrite(self)
 
     def patched_convert(arg: Any) -> Any:
         result = convert(arg)

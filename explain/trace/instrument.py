@@ -17,9 +17,11 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from types import FunctionType
+from typing import Any, NamedTuple, Protocol, cast
 from weakref import WeakKeyDictionary
 
+from triton import language as tl
 from triton.runtime import interpreter
 
 from explain.trace.model import Source
@@ -51,18 +53,42 @@ class Tape(Protocol):
     def leave(self) -> None: ...
 
 
+class Silent:
+    """A tape that keeps nothing."""
+
+    def enter(self, site: Site, *values: object) -> None: ...
+    def step(self, site: Site, *values: object) -> None: ...
+    def leave(self) -> None: ...
+
+    def mark(self, site: Site, value: object, *values: object) -> object:
+        return value
+
+
 @dataclass(frozen=True)
 class Instrumented:
     """A rewritten function, not yet bound to a tape."""
 
     source: Source
     sites: tuple[Site, ...]
-    make: Callable[..., Callable[..., Any]]
+    make: Callable[..., FunctionType]
 
-    def bind(self, tape: Tape) -> Callable[..., Any]:
-        """The function, reporting to `tape`."""
+    def bind(self, fn: Callable[..., Any], tape: Tape) -> Callable[..., Any]:
+        """The rewritten form of `fn`, the function that this was made from, reporting to `tape`.
+
+        It shares the variables of the functions around `fn`, and its defaults: neither can be evaluated anew.
+        """
         hooks = (interpreter.interpreter_semantic, tape.enter, tape.step, tape.mark, tape.leave)
-        return self.make(*hooks, self.sites, Unbound)
+        enclosing = _enclosing(fn)
+        made = self.make(*hooks, self.sites, Unbound, **dict.fromkeys(enclosing))
+        code = made.__code__
+        cells = dict(zip(code.co_freevars, made.__closure__ or (), strict=True)) | enclosing
+        closure = tuple(cells[name] for name in code.co_freevars)
+        bound = FunctionType(code, made.__globals__, made.__name__, cast(Any, fn).__defaults__, closure)
+        bound.__kwdefaults__ = cast(Any, fn).__kwdefaults__
+        # All that the interpreter asks of annotations; those of a file may be text.
+        constexprs = (name for name, annotation in fn.__annotations__.items() if "constexpr" in str(annotation))
+        bound.__annotations__ = dict.fromkeys(constexprs, tl.constexpr)
+        return bound
 
 
 _instrumented: WeakKeyDictionary[Callable[..., Any], Instrumented | None] = WeakKeyDictionary()
@@ -96,11 +122,16 @@ def _rewrite(fn: Callable[..., Any]) -> Instrumented | None:
     spans = _Spans(first_line, text.splitlines())
     source = Source(fn.__name__, _shown(file), first_line, text, spans.of(function))
     rewriter = _Rewriter(source)
-    code = compile(rewriter.maker(function), file, "exec")
+    code = compile(rewriter.maker(function, list(_enclosing(fn))), file, "exec")
     namespace: dict[str, Any] = {}
     # Bound through a maker's parameters, the hooks need no place among the globals of the kernel's module.
     exec(code, fn.__globals__, namespace)
     return Instrumented(source, tuple(rewriter.sites), namespace["_tilescope_make"])
+
+
+def _enclosing(fn: Any) -> dict[str, Any]:
+    """The cells of the variables that `fn` takes from the functions around it, by name."""
+    return dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
 
 
 def _shown(file: str) -> str:
@@ -115,16 +146,19 @@ class _Rewriter(interpreter.ASTTransformer):  # type: ignore[misc]  # its visit_
         self.source = source
         self.sites: list[Site] = []
 
-    def maker(self, function: ast.FunctionDef) -> ast.Module:
+    def maker(self, function: ast.FunctionDef, enclosing: Sequence[str]) -> ast.Module:
         function.decorator_list = []
         arguments = function.args
         every = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
         names = [argument.arg for argument in every if argument is not None]
+        # Replaced where the function is bound; what they name may be out of sight here.
+        arguments.defaults = [ast.Constant(None) for _ in arguments.defaults]
+        arguments.kw_defaults = [default and ast.Constant(None) for default in arguments.kw_defaults]
         enter = self.report("_tilescope_enter", function, names)
         leave = ast.Expr(_call("_tilescope_leave"))
         body = ast.Try(body=self.block(function.body), handlers=[], orelse=[], finalbody=[leave])
         function.body = [ast.Expr(enter), body]
-        parameters = [ast.arg(name) for name in (*HOOKS, SITES, UNBOUND)]
+        parameters = [ast.arg(name) for name in (*HOOKS, SITES, UNBOUND, *enclosing)]
         (make,) = ast.parse("def _tilescope_make(): pass").body
         assert isinstance(make, ast.FunctionDef)
         make.args.args = parameters

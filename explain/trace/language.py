@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 from triton import language as tl
@@ -24,13 +26,16 @@ class LanguagePatches:
 
     def __call__(self, fn: Any) -> LanguagePatches:
         """Takes the place of `_patch_lang(fn)`; the launch calls `restore` on what this returns."""
-        names = fn.__globals__
-        if id(names) not in self.seen:
+        key = id(fn.__code__ if fn.__closure__ else fn.__globals__)
+        if key not in self.seen:
+            names = _visible(fn)
             languages = {id(value) for value in names.values() if value is tl or value is tl.core}
             if not languages or not languages <= self.patched:
-                self.scopes.append(self.plain(fn))  # raises when there is no language at all
+                self.scopes.append(
+                    self.plain(SimpleNamespace(__globals__=names))
+                )  # raises when there is no language at all
                 self.patched |= languages
-            self.seen.add(id(names))
+            self.seen.add(key)
         return self
 
     def restore(self) -> None:
@@ -39,3 +44,12 @@ class LanguagePatches:
             self.scopes.pop().restore()
         self.seen.clear()
         self.patched.clear()
+
+
+def _visible(fn: Any) -> dict[str, Any]:
+    """Its module's names and those of the functions around it."""
+    names = dict(fn.__globals__)
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+        with suppress(ValueError):  # nothing was assigned yet
+            names[name] = cell.cell_contents
+    return names

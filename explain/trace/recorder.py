@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -25,11 +26,11 @@ from triton import language as tl
 from triton.runtime import interpreter
 
 from explain.trace.build import build_trace
-from explain.trace.errors import OutOfBounds, TraceError, TraceTooLarge
+from explain.trace.errors import BadTarget, OutOfBounds, TraceError, TraceTooLarge
 from explain.trace.fidelity import interpreter_fidelity
 from explain.trace.flops import FlopCounter, counting
 from explain.trace.hooks import hooks
-from explain.trace.instrument import Site, Unbound, instrument
+from explain.trace.instrument import Silent, Site, Unbound, instrument
 from explain.trace.model import Flops, Trace
 from explain.trace.patches import replaced
 from explain.trace.records import LOAD, STORE, AccessRecord, LaunchRecord, Seen, StepRecord
@@ -61,19 +62,24 @@ class Recorder:
         self.pointer_names: dict[int, list[str]] = {}
         self._launch: LaunchRecord | None = None
         self._flops = (0, 0, 0)
-        self._functions: dict[Callable[..., Any], Callable[..., Any] | None] = {}
+        self._functions: dict[tuple[Callable[..., Any], bool], Callable[..., Any] | None] = {}
+        self._thread = threading.get_ident()
+        self._refused = ""
 
     def trace(self, experiment: Mapping[str, Any] | None = None, created: str | None = None) -> Trace:
         """The run as a value. `created`: an ISO 8601 time, now unless given.
 
-        Raises TraceError when no kernel was launched, or none of the programs asked for exists.
+        Raises TraceError when no kernel was launched, or one from another thread; BadTarget when none of the programs
+        asked for exists.
         """
+        if self._refused:  # raised there too, but that thread may have kept it to itself
+            raise TraceError(self._refused)
         if not self.launches:
             raise TraceError("no Triton kernel was launched")
         if not self.steps and self.wanted and self.wanted != "all":
             grids = ", ".join(f"{launch.kernel.__name__} {list(launch.grid)}" for launch in self.launches)
             asked = sorted(list(program) for program in self.wanted)
-            raise TraceError(f"programs {asked}: none of them ran; the grids are {grids}")
+            raise BadTarget(f"programs {asked}: none of them ran; the grids are {grids}")
         return build_trace(self.launches, self.steps, self.accesses, experiment, created)
 
     # The tape
@@ -180,15 +186,23 @@ class Recorder:
                 self.held_bytes += touch.pointers.nbytes
         return interpreter.TensorHandle(real, handle.dtype)
 
-    def function(self, fn: Callable[..., Any]) -> Callable[..., Any] | None:
-        """The instrumented form of `fn`; None when its source cannot be had."""
-        if fn not in self._functions:
+    def function(self, fn: Callable[..., Any], reporting: bool = True) -> Callable[..., Any] | None:
+        """The instrumented form of `fn`, or one that reports nothing; None when its source cannot be had."""
+        key = (fn, reporting)
+        if key not in self._functions:
             instrumented = instrument(fn)
-            self._functions[fn] = None if instrumented is None else instrumented.bind(self)
-        return self._functions[fn]
+            tape = self if reporting else Silent()
+            self._functions[key] = None if instrumented is None else instrumented.bind(fn, tape)
+        return self._functions[key]
 
     @contextmanager
     def launching(self, kernel: Any) -> Iterator[LaunchRecord]:
+        if threading.get_ident() != self._thread:
+            self._refused = (
+                f"kernel {kernel.__name__} was launched in a thread of its own, and Triton's interpreter runs one "
+                "program at a time: launch all kernels from the thread that the function is called in"
+            )
+            raise TraceError(self._refused)
         instrumented = instrument(kernel.fn)
         if instrumented is None:
             raise TraceError(f"the source of kernel {kernel.__name__} cannot be read, so it has no lines to record")

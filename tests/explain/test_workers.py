@@ -103,6 +103,46 @@ def test_progress_from_threads_does_not_mix(pool: WorkerPool) -> None:
     assert sorted(seen) == sorted([f"step {i}" for i in range(20)] * 2)
 
 
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_copy_that_a_run_forks_answers_nothing(pool: WorkerPool, wait: bool) -> None:
+    before = pid_of(pool)
+    assert pool.call({"do": "fork", "wait": wait, "seconds": 0.1})["pid"] == before
+    for value in range(3):
+        assert pool.call({"do": "echo", "value": value}) == {"pid": before, "value": value}
+
+
+def test_what_an_earlier_run_says_is_not_heard() -> None:
+    with WorkerPool(SPEC) as pool:
+        before = pool.call({"do": "keep_talking", "hidden": True})["pid"]
+        heard: list[str] = []
+        after = pool.call({"do": "sleep", "seconds": 0.2}, progress=lambda text, _: heard.append(text))
+    assert after["pid"] == before  # so that the thread was there to be heard
+    assert heard == ["sleeping"]
+
+
+def test_a_worker_with_a_thread_left_in_it_is_replaced(pool: WorkerPool) -> None:
+    before = pool.call({"do": "keep_talking", "hidden": False})["pid"]
+    assert not alive(before)
+    assert pid_of(pool) != before
+
+
+@pytest.mark.parametrize("close", [False, True])
+def test_lost_output_is_no_trouble(close: bool) -> None:
+    with WorkerPool(SPEC) as pool:
+        before = pid_of(pool)
+        pool.call({"do": "lose_output", "close": False, "fail": False})
+        with pytest.raises(WorkerFailed, match="said nowhere"):
+            pool.call({"do": "lose_output", "close": close, "fail": True})
+        assert pid_of(pool) == before
+
+
+def test_a_library_refused_memory_without_a_word(pool: WorkerPool, watched: WorkerPool) -> None:
+    with pytest.raises(WorkerOutOfMemory, match="limit of 300 MB"):
+        pool.call({"do": "fail_without_a_word"})
+    with pytest.raises(WorkerFailed, match="SystemError: error return"):
+        watched.call({"do": "fail_without_a_word"})
+
+
 def test_what_progress_raises_ends_the_run(pool: WorkerPool) -> None:
     class LeftThePage(BaseException):
         pass

@@ -183,6 +183,42 @@ def threads(request, progress):
         thread.join()
 
 
+def fork(request, progress):
+    """Return twice: as the worker and, a little later, as its copy."""
+    if os.fork() == 0:
+        os.setsid()
+        time.sleep(request["seconds"])
+    elif request["wait"]:
+        os.waitpid(-1, 0)
+
+
+def keep_talking(request, progress):
+    """Leave a thread behind that reports progress for as long as it can."""
+
+    def talk() -> None:
+        while True:
+            progress("left behind", 0.0)
+            time.sleep(0.001)
+
+    if request["hidden"]:  # hidden from the worker, which would be replaced
+        threading.active_count = lambda: 1
+    threading.Thread(target=talk, daemon=True).start()
+
+
+def lose_output(request, progress):
+    """Leave no streams to print to, then end as asked."""
+    if request["close"]:
+        sys.stdout.close()
+        sys.stderr.close()
+    sys.stdout = sys.stderr = None
+    if request["fail"]:
+        raise ValueError("said nowhere")
+
+
+def fail_without_a_word(request, progress):
+    raise SystemError("error return without exception set")
+
+
 def _fork(function: Callable[..., Any], *arguments: Any) -> int:
     pid = os.fork()
     if pid == 0:
@@ -196,6 +232,6 @@ ACTIONS: dict[str, Callable[..., dict[str, Any] | None]] = {
     for function in (
         echo, count, fail, fail_wrapped, leave, poison, unsendable, too_long, loop, loop_in_c, crash, end, allocate,
         keep_in_a_cycle, grow, grow_in_child, share_with_children, orphan, print_much, close_output, hang_up, read_input, sleep,
-        environment, files, threads,
+        environment, files, threads, fork, keep_talking, lose_output, fail_without_a_word,
     )
 }  # fmt: skip

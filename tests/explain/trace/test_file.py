@@ -14,7 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explain.trace.file import ENVELOPE, TraceFileError, read, to_bytes, write
+from explain.trace.file import ENVELOPE, TraceFileError, check_writable, read, to_bytes, write
 from explain.trace.model import Affine, Pointers, Tile, numbers
 from explain.trace.recorder import recording
 from tests.explain.trace import sample_kernels as kernels
@@ -210,3 +210,36 @@ def test_an_untouched_header_is_read(data):
 def test_a_missing_file_is_the_file_systems_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "none.tilescope")
+
+
+def test_what_a_killed_writer_left_is_removed(trace, tmp_path):
+    path = tmp_path / "a[1].tilescope"
+    names = [".a[1].tilescope.1.partial", ".a[1].tilescope.2.partial", ".b.tilescope.3.partial", ".a[1].tilescope.4"]
+    old, young, other, foreign = (tmp_path / name for name in names)
+    for file in (old, young, other, foreign):
+        file.touch()
+    for file in (old, other, foreign):
+        os.utime(file, (0, 0))
+    write(trace, path)
+    assert set(tmp_path.iterdir()) == {path, young, other, foreign}
+
+
+@pytest.mark.parametrize("place", ["no/such/folder", ""])
+def test_a_place_that_cannot_be_written_is_named(trace, tmp_path, place):
+    path = tmp_path / place / "a.tilescope"
+    if not place:
+        path.mkdir()
+    for attempt in (lambda: check_writable(path), lambda: write(trace, path)):
+        with pytest.raises(OSError, match="directory") as raised:
+            attempt()
+        assert raised.value.filename == str(path)
+        assert "partial" not in str(raised.value)
+    assert list(tmp_path.rglob("*.partial")) == []
+
+
+def test_a_check_changes_nothing(tmp_path):
+    path = tmp_path / "a.tilescope"
+    path.write_bytes(b"old")
+    check_writable(path)
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_bytes() == b"old"

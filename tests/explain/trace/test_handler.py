@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
 import torch
 
+from explain.engine import TRACE_WORKER
 from explain.experiment import Experiment
 from explain.trace.errors import BadTarget, OutOfBounds, TraceError
 from explain.trace.file import read
 from explain.trace.handler import handle
+from explain.workers import WorkerFailed, WorkerOutOfMemory, WorkerPool
 
 KERNEL = """
     import torch, triton
@@ -156,3 +159,136 @@ def test_an_experiment(tmp_path):
 def test_an_unknown_request():
     with pytest.raises(ValueError, match="kind 'dance': allowed are experiment, file"):
         handle({"kind": "dance", "programs": "all", "out": None}, quiet)
+
+
+def test_a_kernel_sees_the_variables_of_the_functions_around_it(trace_file):
+    text = """
+        def make(factor):
+            import triton.language as lang
+
+            @triton.jit
+            def scaled(v, by: lang.constexpr = factor):
+                return v * by * K
+
+            @triton.jit
+            def kernel(x, y, N: lang.constexpr):
+                i = lang.arange(0, N)
+                lang.store(y + i, scaled(lang.load(x + i)) * K)
+
+            K = lang.constexpr(3.0)
+            return kernel
+
+        def main():
+            for factor in (2.0, 5.0):
+                x, y = torch.arange(8.0), torch.zeros(8)
+                make(factor)[(1,)](x, y, 8)
+                assert (y == x * 9 * factor).all(), y
+        """
+    recorded, counted = trace_file(text), trace_file(text, programs=[])
+    assert recorded["steps"] == 2 * 5
+    assert counted["traffic"] == recorded["traffic"] == {"read_bytes": 64, "written_bytes": 64, "flops": 48}
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_launch_in_another_thread_is_refused(trace_file, waits):
+    text = f"""
+        import threading
+        from concurrent.futures import ThreadPoolExecutor
+        def launch(): double[(2,)](torch.arange(6.0), 6, BLOCK=4)
+        def main():
+            launch()
+            if {waits}:
+                ThreadPoolExecutor(1).submit(launch).result()
+            threading.excepthook = lambda *said: None
+            thread = threading.Thread(target=launch)
+            thread.start()
+            thread.join()
+        """
+    with pytest.raises(TraceError, match=r"kernel double was launched in a thread of its own.*launch all kernels from"):
+        trace_file(text)
+
+
+def test_a_run_that_changes_folder_changes_nothing_else(trace_file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lesson.py").write_text(
+        dedent(KERNEL) + "import os\ndef main(): os.chdir('/'); double[(1,)](torch.ones(4), 4, BLOCK=4)"
+    )
+    request = {"kind": "file", "path": "lesson.py", "function": "main", "programs": "all", "out": "a.tilescope"}
+    assert handle(request, quiet)["steps"]
+    assert read(tmp_path / "a.tilescope").steps
+    assert Path.cwd() == tmp_path
+
+
+def test_a_module_of_a_package_imports_its_neighbours(tmp_path):
+    package = tmp_path / "outer" / "kernels"  # a package of ours has this name too
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").touch()
+    (package / "beside.py").write_text("SIZE = 4")
+    (package.parent / "above.py").write_text("BLOCK = 16")
+    main = "from .beside import SIZE\nfrom ..above import BLOCK\nimport beside\n"
+    main += "def main(): double[(1,)](torch.ones(16), SIZE, BLOCK=BLOCK)"
+    (package / "lesson.py").write_text(dedent(KERNEL) + main)
+    before, path = set(sys.modules), list(sys.path)
+    request = {"kind": "file", "path": str(package / "lesson.py"), "function": "main", "programs": [], "out": None}
+    assert handle(request, quiet)["traffic"]["read_bytes"] == 16
+    (package / "beside.py").write_text("SIZE = 10  # edited")
+    assert handle(request, quiet)["traffic"]["read_bytes"] == 40
+    assert sys.path == path
+    assert not {name for name in set(sys.modules) - before if "outer" in name or "beside" in name}
+
+
+def test_a_module_of_ours_is_not_replaced_by_tracing_it():
+    import kernels.softmax as ours
+
+    request = {"kind": "file", "path": ours.__file__, "function": "no_such", "programs": [], "out": None}
+    with pytest.raises(BadTarget, match=r"softmax\.py has no function no_such"):
+        handle(request, quiet)
+    assert sys.modules["kernels.softmax"] is ours
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("def main(): raise KeyboardInterrupt", r"main failed: KeyboardInterrupt \(lesson.py:11 in main\)$"),
+        ("def main():\n  import json\n  json.loads('{')", r"JSONDecodeError: .* \(lesson.py:13 in main\)$"),
+        ("1 / 0", r"importing lesson.py failed: ZeroDivisionError: division by zero \(lesson.py:11 in <module>\)$"),
+        (
+            "@triton.jit\ndef f(v):\n  return v * nothing\n@triton.jit\ndef k(x):\n  tl.store(x, f(tl.load(x)))\n"
+            "def main(): k[(1,)](torch.ones(1))",
+            r"lesson.py:main failed: NameError: name 'nothing' is not defined \(lesson.py:13 in f\)$",
+        ),
+    ],
+)
+@pytest.mark.parametrize("programs", ["all", []])
+def test_a_failure_names_its_line(trace_file, text, says, programs):
+    with pytest.raises(TraceError, match=says):
+        trace_file("\n" + text, programs=programs)
+
+
+def test_programs_that_do_not_exist(trace_file):
+    with pytest.raises(
+        BadTarget, match=r"programs \[\[99, 0, 0\]\]: none of them ran; the grids are double \[2, 1, 1\]"
+    ):
+        trace_file("def main(): double[(2,)](torch.arange(6.0), 6, BLOCK=4)", programs=[[99, 0, 0]])
+
+
+@pytest.mark.parametrize("out", ["no/such/folder/a", "folder", "/proc/a"])
+def test_a_place_that_cannot_be_written_is_said_before_the_run(trace_file, tmp_path, out):
+    (tmp_path / "folder").mkdir()
+    before = set(tmp_path.iterdir())
+    with pytest.raises(BadTarget, match=r"cannot be written: ") as raised:
+        trace_file("def main(): raise AssertionError('it ran')", out=out)
+    assert str(tmp_path / out) in str(raised.value)
+    assert "partial" not in str(raised.value)
+    assert set(tmp_path.iterdir()) - before == {tmp_path / "lesson.py"}
+
+
+def test_a_tiny_limit_on_a_new_workers_first_matrix_product(tmp_path):
+    (tmp_path / "lesson.py").write_text(
+        "import numpy, torch\ndef main(): torch.randn(64, 64) @ torch.randn(64, 64); numpy.ones((9, 9)) @ numpy.ones((9, 9))"
+    )
+    request = {"kind": "file", "path": str(tmp_path / "lesson.py"), "function": "main", "programs": "all", "out": None}
+    with WorkerPool(TRACE_WORKER) as pool, pytest.raises((WorkerFailed, WorkerOutOfMemory)) as raised:
+        pool.call(request, megabytes=1)
+    assert "no Triton kernel was launched" in str(raised.value) or isinstance(raised.value, WorkerOutOfMemory)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -50,10 +50,10 @@ def attention_magnitudes(
     return total, spread
 
 
-def row_chunks(q: np.ndarray) -> Iterator[tuple[int, int, slice]]:
-    """(batch, head, rows) pieces of q whose scores fit in memory, whatever its length."""
-    for batch, head in np.ndindex(q.shape[:2]):
-        for start in range(0, q.shape[2], 512):
+def row_chunks(shape: Sequence[int]) -> Iterator[tuple[int, int, slice]]:
+    """(batch, head, rows) pieces of a q of this shape whose scores fit in memory, whatever its length."""
+    for batch, head in np.ndindex(*shape[:2]):
+        for start in range(0, shape[2], 512):
             yield batch, head, slice(start, start + 512)
 
 
@@ -68,7 +68,7 @@ def _pieces(
     scale = q.shape[3] ** -0.5 if sm_scale is None else sm_scale
     shift = kv_len - q.shape[2] if diagonal is None else diagonal
     with np.errstate(invalid="ignore", divide="ignore"):
-        for at in row_chunks(q):
+        for at in row_chunks(q.shape):
             batch, head, rows = at
             q_i = q[at].astype(np.float64)
             k_h, v_h = (a[batch, head // group].astype(np.float64) for a in (k, v))

@@ -122,7 +122,7 @@ def _largest_products(q: np.ndarray, k: np.ndarray) -> np.ndarray:
     """The largest Σ |q| |k| of each row, (batch, heads, seq_len, 1): what the rounding of a score is measured against."""
     largest = np.empty((*q.shape[:3], 1))
     group = q.shape[1] // k.shape[1]
-    for batch, head, rows in reference.row_chunks(q):
+    for batch, head, rows in reference.row_chunks(q.shape):
         products = q[batch, head, rows] @ k[batch, head // group].T
         largest[batch, head, rows] = products.max(axis=-1, keepdims=True)
     return largest
@@ -131,14 +131,18 @@ def _largest_products(q: np.ndarray, k: np.ndarray) -> np.ndarray:
 def _eager_attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, diagonal: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The formula as one writes it in PyTorch, every step in the tensors' own dtype."""
+    """The formula as one writes it in PyTorch, every step in the tensors' own dtype; some rows of a head at a time."""
+    o, lse = np.empty(q.shape), np.empty(q.shape[:3])
     group = q.shape[1] // k.shape[1]
-    k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
-    s = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
-    if causal:
-        seen = torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device).tril(diagonal)
-        s = s.masked_fill(~seen, -math.inf)
-    return _float64(torch.softmax(s, dim=-1) @ v), _float64(torch.logsumexp(s.float(), dim=-1))
+    for at in reference.row_chunks(q.shape):
+        batch, head, rows = at
+        s = q[at] @ k[batch, head // group].T * q.shape[-1] ** -0.5
+        if causal:
+            seen = torch.ones(s.shape, dtype=torch.bool, device=s.device).tril(diagonal + rows.start)
+            s = s.masked_fill(~seen, -math.inf)
+        o[at] = _float64(torch.softmax(s, dim=-1) @ v[batch, head // group])
+        lse[at] = _float64(torch.logsumexp(s.float(), dim=-1))
+    return o, lse
 
 
 def _worst(output: str, result: np.ndarray, expected: np.ndarray, allowed: np.ndarray) -> Verdict:

@@ -200,13 +200,16 @@ def visits_per_query_tile(p: Values) -> list[int]:
 def flash_attention(p: Values) -> Traffic:
     a = _Attention.of(p)
     visits = visits_per_query_tile(p)
-    keys = sum(min(n * a.block_n, a.kv_len) for n in visits)  # keys loaded by one head's programs
+    if p["causal"]:  # each query tile loads its own number of keys
+        kv = (a.programs * sum(min(n * a.block_n, a.kv_len) for n in visits) * a.head_dim, 1)
+    else:
+        kv = (a.programs * a.kv_len * a.head_dim, a.tiles_m)
     visited = a.programs * sum(visits)
     tile, rows = visited * a.block_m * a.block_n, visited * a.block_m
     terms = (
         Term("q", False, a.q, 1, a.item, "each query tile, once"),
-        Term("k", False, a.programs * keys * a.head_dim, 1, a.item, "each key tile, once a query tile that sees it"),
-        Term("v", False, a.programs * keys * a.head_dim, 1, a.item, "as K"),
+        Term("k", False, *kv, a.item, "each key tile, once a query tile that sees it"),
+        Term("v", False, *kv, a.item, "as K"),
         Term("o", True, a.q, 1, a.item, "once, by the program that owns it"),
         Term("lse", True, a.programs * a.seq_len, 1, 4, "one float32 a row"),
     )

@@ -89,7 +89,7 @@ PRESETS: Mapping[str, Preset] = {
         Preset("everything_masked", "every score is −inf: the answer is zeros", lambda g, r, c, b: _masked(g, r, c, slice(None))),
         Preset("notebook", "one row of six: −0.3 0.2 0.5 0.7 0.1 0.8", _notebook,
                defaults={"rows": 1, "cols": 6, "seq_len": 1, "kv_len": 6}),
-        Preset("sentence", "a real paragraph of 64 tokens: an attention head of all-MiniLM-L6-v2", sentence="paragraph",
+        Preset("sentence", "a real paragraph of 64 tokens: attention heads of all-MiniLM-L6-v2 (with fewer kv_heads than heads, each Q meets another head's K)", sentence="paragraph",
                defaults={"rows": 64, "cols": 64}),
         Preset("sentence_short", "a real sentence of 15 tokens, same model", sentence="short",
                defaults={"rows": 15, "cols": 15, "seq_len": 15}),

@@ -23,7 +23,7 @@ Scores = Callable[[np.random.Generator, int, int, int], np.ndarray]
 NOTEBOOK_ROW = (-0.3, 0.2, 0.5, 0.7, 0.1, 0.8)
 
 # Heads of the real model in the order to show them: a local band first, then previous word, sharp band, one hot column, flat…
-HEADS_TO_SHOW = (4, 2, 5, 6, 7, 11, 0, 1, 3, 8, 9, 10)
+HEADS_TO_SHOW = (real_inputs.OPENING_HEAD, 2, 5, 6, 7, 11, 0, 1, 3, 8, 9, 10)
 
 
 @dataclass(frozen=True)

@@ -149,8 +149,8 @@ def test_the_three_ways_to_walk_a_row():
 
 @pytest.mark.parametrize("experiment", list(lessons.shipped()), ids=lambda experiment: experiment.key)
 def test_shipped_traces_are_of_the_kernels_as_they_are(experiment):
-    path = recordings.find(experiment)
-    assert path is not None, "run: python -m explain record"
+    path = recordings.path_of(experiment)
+    assert path.exists(), "run: python -m explain record"
     trace = trace_file.read(path)
     assert Experiment.from_json(trace.experiment) == experiment
     for source in trace.sources:

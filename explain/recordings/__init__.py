@@ -21,12 +21,6 @@ def path_of(experiment: Experiment) -> Path:
     return FOLDER / f"{experiment.kernel}-{hashlib.sha256(experiment.key.encode()).hexdigest()[:12]}.tilescope"
 
 
-def find(experiment: Experiment) -> Path | None:
-    """This experiment's shipped trace, or None."""
-    path = path_of(experiment)
-    return path if path.exists() else None
-
-
 def traces() -> Iterator[Path]:
     """All shipped traces."""
     yield from sorted(FOLDER.glob("*.tilescope"))

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explain import lessons, recordings
+from explain import lessons, recordings, ui
+from explain.device.measurement import Measurement
+from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.trace import file as trace_file
 
@@ -160,3 +162,27 @@ def test_shipped_traces_are_of_the_kernels_as_they_are(experiment):
 
 def test_no_shipped_trace_is_left_over():
     assert set(recordings.traces()) == {recordings.path_of(experiment) for experiment in lessons.shipped()}
+
+
+def test_a_measurement_is_made_once_and_shown_by_later_reruns(monkeypatch):
+    record = recordings.measured("verification-h200") or {}
+    made = []
+
+    class Gpu:
+        def __getattr__(self, name: str):
+            return getattr(engine(), name)
+
+        def device_if_known(self) -> DeviceStatus:
+            return DeviceStatus(True, "", record["provenance"])
+
+        def measure(self, experiment: Experiment, prefixes: Path) -> Measurement:
+            made.append(experiment)
+            return Measurement.from_json({**record["opening"], "prefixes": []})
+
+    monkeypatch.setattr(ui, "engine", Gpu)
+    test = page("flash_attention")
+    test.button[0].click().run()
+    assert "Median time" in texts(test)
+    test.run()
+    assert "Median time" in texts(test)
+    assert made == [lessons.OPENING]

@@ -18,6 +18,10 @@ from kernels.traffic import Traffic
 class Kernel:
     """One rung of the ladder. `wrong` says what is wrong on purpose; empty for a kernel that is right.
 
+    `expected` names, as "module:function", what is right for a kernel whose answer is not its family's: a function
+    (p, arrays, inputs) -> Expectation (`kernels.verify`), imported where the kernel runs. `make` fills its inputs, where the family's
+    do not do.
+
     `roles` names the kernel's own variables that play each part, for the player: scores, probabilities, running_max, new_max,
     running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S).
     """
@@ -35,11 +39,13 @@ class Kernel:
     stores_scores: bool = False  # S is rounded to the experiment's dtype on its way through HBM
     wrong: str = ""
     inputs: str = "normal"  # the preset to start with
+    expected: str = ""
+    make: Callable[[Preset, Values, int], Arrays] | None = None
 
     def make_inputs(self, preset: Preset, p: Values, seed: int) -> Arrays:
         """The arrays this kernel takes, float32 holding values of the experiment's dtype."""
-        make = inputs.softmax_inputs if self.family == "softmax" else inputs.attention_inputs
-        return make(preset, p, seed)
+        of_family = inputs.softmax_inputs if self.family == "softmax" else inputs.attention_inputs
+        return (self.make or of_family)(preset, p, seed)
 
     def score_shape(self, p: Values) -> tuple[int, int]:
         """(rows, columns) of one head's S, or of x for a softmax."""

@@ -9,9 +9,11 @@ from typing import Any
 from explain.experiment import Experiment
 from explain.trace.model import Trace
 from kernels.inputs import labels
+from kernels.parameters import ITEM_BYTES
 
 OPENING = Experiment.of("flash_attention", {"block_m": 16, "block_n": 16}, "sentence")
 ONLINE = Experiment.of("softmax_online", {"rows": 1, "block_n": 2}, "notebook")
+SAFE = Experiment.of("softmax_safe", {"rows": 1, "block_n": 2}, "edge")
 ORIGINS = {"recorded": "recorded", "interpreter": "run on this machine"}
 
 
@@ -25,11 +27,23 @@ def wrong_twin(experiment: Experiment) -> Experiment:
     return Experiment.of("softmax_blocked_wrong", experiment.values, experiment.inputs, experiment.seed)
 
 
+def naive_twin(experiment: Experiment) -> Experiment:
+    """The same row through the kernel that subtracts no maximum."""
+    return Experiment.of("softmax_naive", experiment.values, experiment.inputs, experiment.seed)
+
+
+def in_every_dtype(experiment: Experiment) -> list[Experiment]:
+    """The same experiment in each dtype."""
+    return [experiment.with_(dtype=dtype) for dtype in ITEM_BYTES]
+
+
 def shipped() -> Iterator[Experiment]:
     """The experiments whose traces ship with Tilescope, so that every chapter opens at once, with or without Triton."""
     yield OPENING
     yield OPENING.with_(causal=True)
     yield OPENING.with_(inputs="sentence_short", seq_len=15, kv_len=15, block_m=8, block_n=8)
+    yield SAFE
+    yield from in_every_dtype(naive_twin(SAFE))
     for row in (ONLINE, ONLINE.with_(inputs="sentence_short", cols=15, block_n=4)):
         yield row
         yield element_by_element(row)

@@ -21,7 +21,7 @@ LABELS = {
     "kv_len": "Keys",
     "causal": "Causal",
 }
-ROW_LABELS = {"inputs": "Input", "cols": "Elements in the row", "block_n": "Elements in a tile, BLOCK_N"}
+ROW_LABELS = {**LABELS, "cols": "Elements in the row", "block_n": "Elements in a tile, BLOCK_N"}
 LARGEST_ON_SCREEN = {
     "rows": 1,
     "batch": 1,
@@ -61,7 +61,7 @@ def controls(default: Experiment, names: Sequence[str], presets: Sequence[str]) 
             if name == "inputs":
                 chosen[name] = _preset(current, presets, key)
             else:
-                chosen[name] = _control(parameters[name], labels[name], key)
+                chosen[name] = _control(parameters[name], labels.get(name, name.replace("_", " ").capitalize()), key)
             places[name] = st.empty()
     st.session_state[f"{state}: shown"] = current
     if any(value != _choices(current)[name] for name, value in chosen.items()):

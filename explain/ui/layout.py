@@ -9,6 +9,7 @@ from streamlit.errors import StreamlitPageNotFoundError
 from streamlit.runtime.pages_manager import PagesManager
 
 from explain import chapters
+from explain.words import glossary
 
 _ARXIV = re.compile(r"(?<!\[)arXiv (\d{4}\.\d{4,5})")
 
@@ -42,8 +43,8 @@ def chapter_link(page: str, label: str) -> None:
 
 
 def prose(text: str) -> None:
-    """Words on a page, as markdown."""
-    st.markdown(text)
+    """Words on a page, as markdown; the first time a term of the glossary occurs its definition is there to hover, focus or tap."""
+    st.markdown(glossary.marked(text), unsafe_allow_html=True)
 
 
 def try_this(*things: str) -> None:

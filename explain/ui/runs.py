@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Sequence
@@ -27,6 +28,15 @@ def stepper(experiments: Sequence[Experiment], key: str) -> list[Trace]:
         return []
     st.fragment(player)([run for run, _ in runs], key=key)  # coming to rest on a step runs nothing else
     return [trace for _, trace in runs]
+
+
+def traced(experiments: Sequence[Experiment]) -> list[tuple[Experiment, Trace]]:
+    """These experiments with their traces, for tables; without those that cannot be run here."""
+    found = []
+    for experiment in experiments:
+        with contextlib.suppress(WorkerError):
+            found.append((experiment, lesson(experiment.key)[1]))
+    return found
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
@@ -79,4 +89,4 @@ def row_sums(experiments: Sequence[Experiment], traces: Sequence[Trace]) -> None
         total = float(sum(tile.sum() for tile in stored))
         right = float(any((tile > -math.inf).any() for tile in loaded))
         mark = ":green" if abs(total - right) < 1e-2 else ":red"
-        column.markdown(f"**{experiment.entry.title}**: the row adds up to {mark}[**{total:.4f}**]")
+        column.markdown(f"**{experiment.entry.title}**: the row adds up to {mark}[**{'NaN' if math.isnan(total) else f'{total:.4f}'}**]")

@@ -2,12 +2,13 @@
 
 from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, controls
 from explain.ui.device import engine_status, on_device
-from explain.ui.layout import chapter, chapter_link, footer, prose, questions, sources, try_this
+from explain.ui.layout import cards, chapter, chapter_link, footer, prose, questions, sources, try_this
 from explain.ui.runs import row_sums, stepper, traced, traffic_table
 
 __all__ = [
     "ATTENTION_PRESETS",
     "ROW_PRESETS",
+    "cards",
     "chapter",
     "chapter_link",
     "controls",

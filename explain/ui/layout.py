@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import streamlit as st
 from streamlit.errors import StreamlitPageNotFoundError
@@ -40,6 +41,18 @@ def chapter_link(page: str, label: str) -> None:
         st.page_link(f"pages/{page}.py", label=label)
     except StreamlitPageNotFoundError:
         st.markdown(label)
+
+
+def cards(pages: Sequence[chapters.Page]) -> None:
+    """A card for each page, four in a row: where it leads, what it is about, how long a lecture spends there."""
+    for start in range(0, len(pages), 4):
+        for page, column in zip(pages[start : start + 4], st.columns(4), strict=False):
+            with column.container(border=True, height="stretch"):
+                number = f"{page.number} · " if page.number else ""
+                chapter_link(page.stem, f"**{number}{page.title}**")
+                st.markdown(page.about)
+                if page.minutes:
+                    st.caption(f"{page.minutes} minutes")
 
 
 def prose(text: str) -> None:

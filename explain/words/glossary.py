@@ -93,7 +93,7 @@ GROUPS: Mapping[str, tuple[Term, ...]] = {
              "flash_attention", "L", ("lse",), see=("running max", "running sum", "cross entropy"), words=("logsumexp", "lse")),
         Term("softmax scale", "1/√d, which scores are multiplied by so that their spread does not grow with the head dimension.",
              "memory_hierarchy", "1/√d", ("sm_scale",), see=("scores", "head dimension")),
-        Term("log2 e", "1.44269504…, the number of which exp(x) = 2^(1.44269504 x) is made: a GPU has an instruction for powers of two only.",
+        Term("log2 e", "1.44269504…, for exp(x) = 2^(x log₂ e): a GPU has an instruction for powers of two only.",
              "exactness", "log₂ e", ("LOG2_E", "qk_scale"), see=("exp2",), words=("log2 e", "log₂ e", "1.44269504")),
         Term("exp2", "2 to the power x. Kernels fold log₂ e into the softmax scale once, and use exp2 where the formula has exp.", "exactness",
              "2ˣ", ("exp2",), see=("log2 e", "softmax scale")),
@@ -213,11 +213,12 @@ def find(text: str) -> Term | None:
 
 
 def search(text: str) -> list[Term]:
-    """The terms with these words anywhere in them, those named so first."""
+    """The terms with these words anywhere in them: first the one called so, then those with the words in a name."""
     wanted = text.casefold().split()
     names = {term: " ".join((term.name, term.symbol, *term.code, *term.spellings)).casefold() for term in TERMS}
     found = [term for term in TERMS if all(word in f"{names[term]} {term.definition.casefold()}" for word in wanted)]
-    return sorted(found, key=lambda term: not all(word in names[term] for word in wanted))
+    called = find(text.strip())
+    return sorted(found, key=lambda term: (term is not called, not all(word in names[term] for word in wanted)))
 
 
 def definitions() -> dict[str, str]:

@@ -19,7 +19,9 @@ def test_the_readmes_figures_are_the_committed_results():
     assert module["figures"]() in (ROOT / "README.md").read_text(), "run: python scripts/write_figures.py"
 
 
-@pytest.mark.parametrize("document", ["README.md", "DESIGN.md", "kernels/data/README.md", "docs/trace-format.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "DESIGN.md", "CONTRIBUTING.md", "kernels/data/README.md", "docs/trace-format.md"]
+)
 def test_links_lead_somewhere(document):
     text = (ROOT / document).read_text()
     for target in re.findall(r"\]\(([^)#]+)\)", text):

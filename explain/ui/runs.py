@@ -89,4 +89,6 @@ def row_sums(experiments: Sequence[Experiment], traces: Sequence[Trace]) -> None
         total = float(sum(tile.sum() for tile in stored))
         right = float(any((tile > -math.inf).any() for tile in loaded))
         mark = ":green" if abs(total - right) < 1e-2 else ":red"
-        column.markdown(f"**{experiment.entry.title}**: the row adds up to {mark}[**{'NaN' if math.isnan(total) else f'{total:.4f}'}**]")
+        column.markdown(
+            f"**{experiment.entry.title}**: the row adds up to {mark}[**{'NaN' if math.isnan(total) else f'{total:.4f}'}**]"
+        )

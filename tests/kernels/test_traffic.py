@@ -10,6 +10,7 @@ from explain.experiment import Experiment
 from explain.runs import run_traced
 from kernels.catalog import CATALOG, Kernel
 from kernels.inputs import PRESETS
+from kernels.parameters import WHOLE_ROW_TILE
 
 DTYPES = st.sampled_from(["fp32", "fp16", "bf16"])
 SYNTHETIC = sorted(preset.name for preset in PRESETS.values() if not preset.sentence and preset.name != "notebook")
@@ -25,7 +26,7 @@ def experiments(draw: st.DrawFn, kernel: Kernel) -> Experiment:
     names = {parameter.name for parameter in kernel.parameters}
     if kernel.family == "softmax":
         parameters |= {"rows": draw(st.integers(1, 9)), "cols": draw(st.integers(1, 70))}
-        if kernel.name != "softmax_row":
+        if WHOLE_ROW_TILE not in kernel.parameters:
             parameters["block_n"] = draw(side(64))
         if "block_m" in names:
             parameters["block_m"] = draw(side(8))

@@ -27,7 +27,7 @@ def launcher(kernel: Kernel, p: Values, inputs: dict[str, torch.Tensor], **optio
     `options` go to the wrapper besides the experiment's own (`diagonal`, for a prefix of the keys).
     """
     wrapper = getattr(importlib.import_module(kernel.module), kernel.name)
-    own = {name: p[name] for name in ("causal", "block_m", "block_n") if name in p}
+    own = {name: p[name] for name in ("causal", "k", "order", "block_m", "block_n") if name in p}
 
     def launch() -> Outputs:
         result = wrapper(**inputs, **own, **options)

@@ -83,7 +83,12 @@ def _softmax(p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor]) -> Expe
         exponent = np.abs(np.log(np.maximum(expected, 1e-300))) + math.log(p["cols"])  # |x − m|, which float32 rounds
         band = UNIT[p["dtype"]] + UNIT["fp32"] * (8 + 4 * n + 2 * exponent)
         allowed = expected * (2 * _row_max(relative) + band) + SMALLEST[p["dtype"]]
-    return {"y": (expected, allowed)}
+    if "k" not in p:
+        return {"y": (expected, allowed)}
+    kept, index = reference.softmax_topk(arrays["x"], p["k"])
+    allowed_kept = np.where(index < 0, SMALLEST[p["dtype"]], np.take_along_axis(allowed, index, axis=-1))
+    # Inputs are exact and ties go to the left, so there is one right list of columns.
+    return {"y": (kept, allowed_kept), "index": (index, np.zeros(index.shape))}
 
 
 def _attention(
@@ -146,7 +151,7 @@ def _eager_attention(
 
 
 def _worst(output: str, result: np.ndarray, expected: np.ndarray, allowed: np.ndarray) -> Verdict:
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore"):
         same = (result == expected) | (np.isnan(result) & np.isnan(expected))  # NaN and ±inf must be the same
         error = np.where(same, 0.0, np.abs(result - expected))
         ratio = np.where(same, 0.0, np.where(np.isfinite(error), error / allowed, np.inf))

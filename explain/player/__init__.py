@@ -34,7 +34,12 @@ from explain.trace.model import Source
 from explain.words.equations import equations
 
 _HERE = Path(__file__).parent
-_MODULES = ("trace.js", "words.js", "story.js", "paint.js", "lane.js", "player.js")
+_PANELS = ("panel", "source", "equation", "map", "strip", "rows", "output", "variables")
+_MODULES = (
+    *("trace.js", "words.js", "story.js", "paint.js"),
+    *(f"panels/{name}.js" for name in _PANELS),
+    *("lane.js", "player.js"),
+)
 
 _SEQUENCE = (list, tuple)
 _VIEW: Mapping[str, tuple[type, ...]] = {
@@ -116,7 +121,7 @@ def script() -> str:
 
 def _joinable(module: str) -> str:
     # The modules share one scope once joined, so what they import from each other is already there.
-    module = re.sub(r'^import \{[^}]*\} from "\./\w+\.js";\n', "", module, flags=re.MULTILINE)
+    module = re.sub(r'^import \{[^}]*\} from "\.[./\w]+\.js";\n', "", module, flags=re.MULTILINE)
     return re.sub(r"^export (?!default)", "", module, flags=re.MULTILINE)
 
 

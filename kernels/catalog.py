@@ -19,8 +19,9 @@ class Kernel:
     """One rung of the ladder. `wrong` says what is wrong on purpose; empty for a kernel that is right.
 
     `roles` names the kernel's own variables that play each part, for the player: scores, probabilities, running_max, new_max,
-    running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S); of a top-k kept and kept_at (the
-    list and its columns); of a merge other_max, other_sum (the pair that is joined), tile_at and other_at (whose pairs).
+    running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S); of a top-k kept, kept_at and
+    kept_weight (the list, its columns, its weights); of a merge other_max, other_sum, other_rescale (the pair that is joined), tile_at and
+    other_at (whose pairs).
     """
 
     name: str
@@ -57,7 +58,14 @@ _SOFTMAX_ROLES = {
     "cols": "cols",
 }
 _ONLINE_ROLES = {**_SOFTMAX_ROLES, "new_max": "m_new", "rescale": "alpha"}
-_SPLIT_ROLES = {**_SOFTMAX_ROLES, "new_max": "m_new", "other_max": "m_j", "other_sum": "l_j", "tile_at": "own", "other_at": "other"}
+_SPLIT_ROLES = {
+    **_SOFTMAX_ROLES,
+    "new_max": "m_new",
+    "other_max": "m_j",
+    "other_sum": "l_j",
+    "tile_at": "own",
+    "other_at": "other",
+}
 _FLASH_ROLES = {
     "scores": "s", "probabilities": "p", "output": "o", "running_max": "m_i", "new_max": "m_new", "running_sum": "l_i",
     "rescale": "alpha", "accumulator": "acc", "rows": "rows", "cols": "cols",
@@ -101,13 +109,13 @@ CATALOG: Mapping[str, Kernel] = {
         Kernel(
             "softmax_topk", "Online softmax with top-k, one pass", "Keep the K largest beside m and l: each element is read once.",
             "kernels.topk", "softmax", (*parameters.SOFTMAX, parameters.TOPK, parameters.ROW_TILE), traffic.softmax_topk,
-            {**{role: name for role, name in _ONLINE_ROLES.items() if role != "output"}, "kept": "top_x", "kept_at": "top_i"},
+            {**{role: name for role, name in _ONLINE_ROLES.items() if role != "output"}, "kept": "top_x", "kept_at": "top_i", "kept_weight": "y"},
             parameters.check_rows, outputs=("y", "index"),
         ),
         Kernel(
             "softmax_split", "Parallel tiles, merged", "Each tile gives its (m, l); the pairs are joined in any order, or as a tree.",
             "kernels.merge", "softmax", (*parameters.SOFTMAX, parameters.ORDER, parameters.ROW_TILE), traffic.softmax_split,
-            {**_SPLIT_ROLES, "rescale": "alpha"}, parameters.check_split,
+            {**_SPLIT_ROLES, "rescale": "alpha", "other_rescale": "beta"}, parameters.check_split,
         ),
         Kernel(
             "softmax_split_wrong", "Parallel tiles, merged by adding, wrong", "Add the tiles' sums as they are: wrong.",

@@ -133,12 +133,12 @@ def _split(merge: Any, x: torch.Tensor, order: str, block_n: int) -> torch.Tenso
     if n_tiles > MOST_TILES:
         raise ValueError(f"block_n={block_n}: makes {n_tiles} tiles a row; at most {MOST_TILES} fit a grid")
     y = torch.empty_like(x)
-    m, l = (torch.empty((rows, n_tiles), dtype=torch.float32, device=x.device) for _ in range(2))
-    softmax_partial_kernel[(rows, n_tiles)](x, m, l, *x.stride(), cols, n_tiles, BLOCK_N=block_n)
+    m_pairs, l_pairs = (torch.empty((rows, n_tiles), dtype=torch.float32, device=x.device) for _ in range(2))
+    softmax_partial_kernel[(rows, n_tiles)](x, m_pairs, l_pairs, *x.stride(), cols, n_tiles, BLOCK_N=block_n)
     for programs, *pairs in _launches(order, n_tiles):
-        merge[(rows, programs)](m, l, n_tiles, *pairs)
+        merge[(rows, programs)](m_pairs, l_pairs, n_tiles, *pairs)
     at = n_tiles - 1 if order == "right to left" else 0  # where the whole row's pair has gathered
-    m_row, l_row = m[:, at], l[:, at]
+    m_row, l_row = m_pairs[:, at], l_pairs[:, at]
     softmax_write_kernel[(rows, n_tiles)](
         x, y, m_row, l_row, *x.stride(), *y.stride(), n_tiles, cols, BLOCK_N=block_n
     )  # fmt: skip

@@ -2,8 +2,11 @@
 
 import { isFlat } from "./paint.js";
 import { EquationPanel } from "./panels/equation.js";
+import { InvariantPanel } from "./panels/invariant.js";
+import { KeptPanel } from "./panels/kept.js";
 import { MapPanel } from "./panels/map.js";
 import { OutputPanel } from "./panels/output.js";
+import { PairsPanel } from "./panels/pairs.js";
 import { RowsPanel } from "./panels/rows.js";
 import { SourcePanel } from "./panels/source.js";
 import { StripPanel } from "./panels/strip.js";
@@ -13,7 +16,7 @@ import { isFloat } from "./trace.js";
 import { bytes, exact, short, times } from "./words.js";
 
 const QUANTITIES = {
-  running_max: "max", new_max: "max", running_sum: "sum", new_sum: "sum", rescale: "alpha", probabilities: "p", accumulator: "acc", output: "acc", scores: "scores",
+  running_max: "max", new_max: "max", running_sum: "sum", new_sum: "sum", rescale: "alpha", other_max: "max", other_sum: "sum", other_rescale: "alpha", kept: "scores", probabilities: "p", accumulator: "acc", output: "acc", scores: "scores",
 };
 const SAID = 3;                                            // changes put into words
 const ROW_EM = 2.3;                                        // the most height a row of state takes
@@ -40,7 +43,7 @@ export class Lane {
 
   arrange() {
     const { story, root } = this;
-    const pictures = [MapPanel, StripPanel, RowsPanel, OutputPanel].map((Kind) => new Kind(this));
+    const pictures = [MapPanel, StripPanel, RowsPanel, InvariantPanel, KeptPanel, PairsPanel, OutputPanel].map((Kind) => new Kind(this));
     const variables = new VariablesPanel(this);
     const shown = pictures.filter((panel) => panel.shown);
     if (!shown.length) shown.push(variables);

@@ -3,7 +3,7 @@
 from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, controls
 from explain.ui.device import engine_status, on_device
 from explain.ui.layout import chapter, chapter_link, footer, prose, questions, sources, try_this
-from explain.ui.runs import row_sums, stepper, traffic_table
+from explain.ui.runs import row_sums, stepper, traces_of, traffic_table
 
 __all__ = [
     "ATTENTION_PRESETS",
@@ -19,6 +19,7 @@ __all__ = [
     "row_sums",
     "sources",
     "stepper",
+    "traces_of",
     "traffic_table",
     "try_this",
 ]

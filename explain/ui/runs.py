@@ -38,6 +38,17 @@ def lesson(key: str) -> tuple[Run, Trace]:
     return Run(run.data, lessons.view(experiment, trace, run.origin)), trace
 
 
+def traces_of(experiments: Sequence[Experiment]) -> list[Trace | None]:
+    """Each experiment's trace, None where there is none: not recorded, and nothing here to run it."""
+    found: list[Trace | None] = []
+    for experiment in experiments:
+        try:
+            found.append(lesson(experiment.key)[1])
+        except WorkerError:
+            found.append(None)
+    return found
+
+
 def failure(error: WorkerError) -> str:
     """What happened, for a reader of the page."""
     return error.message if isinstance(error, WorkerFailed) else str(error)

@@ -7,7 +7,8 @@ from explain import lessons, ui
 from explain.figures import softmax as figures
 
 ui.chapter(
-    __file__, goal="turn a row of numbers into weights that add up to 1, for numbers of any size, and count what that costs."
+    __file__,
+    goal="turn a row of numbers into weights that add up to 1, for numbers of any size, and count what that costs.",
 )
 
 row = ui.controls(lessons.SAFE, ["inputs", "cols", "block_n", "dtype"], ui.ROW_PRESETS)
@@ -38,7 +39,11 @@ def six_logits() -> None:
     ]
     shifts, temperatures, dtypes, targets = st.columns(4)
     shift = shifts.select_slider(
-        "Add to all", (-2000, -200, -100, -50, 0, 5, 8, 10, 20, 50, 80, 86, 90, 200, 2000), 0, key="add", bind="query-params"
+        "Add to all",
+        (-2000, -200, -100, -50, 0, 5, 8, 10, 20, 50, 80, 86, 90, 200, 2000),
+        0,
+        key="add",
+        bind="query-params",
     )
     temperature = temperatures.select_slider(
         "Divide by, temperature", (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0), 1.0, key="temperature", bind="query-params"
@@ -78,7 +83,9 @@ if traces:
     st.markdown(figures.outcome_table(ui.traced([*lessons.in_every_dtype(pair[0]), row])))
 
 st.subheader("Why the answer is the same", anchor=False)
-st.latex(r"\frac{e^{x-m}}{\sum_j e^{x_j-m}} = \frac{e^{-m}\,e^{x}}{e^{-m}\sum_j e^{x_j}} = \frac{e^{x}}{\sum_j e^{x_j}}")
+st.latex(
+    r"\frac{e^{x-m}}{\sum_j e^{x_j-m}} = \frac{e^{-m}\,e^{x}}{e^{-m}\sum_j e^{x_j}} = \frac{e^{x}}{\sum_j e^{x_j}}"
+)
 ui.prose(
     "The factor exp(−m) stands above and below the line. Any m would do; the maximum is the choice with which no exponential exceeds 1 "
     "and one of them is exactly 1, so the sum is never 0."

@@ -24,7 +24,10 @@ def _entry(term: Term) -> str:
     code = " ".join(f"<code>{html.escape(name)}</code>" for name in term.code)
     related = ", ".join(_link(other) for name in term.see if (other := find(name)))
     page = next((page for page in chapters.pages() if page.stem == term.chapter), None)
-    more = [f'<a href="{page.stem}" target="_self">{html.escape(page.title)}</a>' if page else "", related and f"see {related}"]
+    more = [
+        f'<a href="{page.stem}" target="_self">{html.escape(page.title)}</a>' if page else "",
+        related and f"see {related}",
+    ]
     return (
         f"<div><dt{swatch}><s></s><b>{html.escape(term.symbol)}</b> {_link(term)}</dt>"
         f"<dd>{html.escape(term.definition)} <small>{' · '.join(part for part in more if part)}</small></dd><dd>{code}</dd></div>"

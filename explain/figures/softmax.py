@@ -97,7 +97,10 @@ def overflow_table(at: Sequence[float] = (11, 12, 88, 89, 2000)) -> str:
 
 def outcome_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
     """What the kernels made of the row, from their traces, as a markdown table."""
-    lines = ["| kernel | dtype | ℓ at the end | weights that are NaN | the row adds up to |", "|---|---|---:|---:|---:|"]
+    lines = [
+        "| kernel | dtype | ℓ at the end | weights that are NaN | the row adds up to |",
+        "|---|---|---:|---:|---:|",
+    ]
     for experiment, trace in runs:
         tiles = [value.numpy() for _, value in trace.history("y") if isinstance(value, Tile)]
         y = np.concatenate([tile.ravel() for tile in tiles])

@@ -259,7 +259,9 @@ def marked(text: str) -> str:
             return found[0]
         said.add(term)
         definition = html.escape(term.definition).replace("|", "&#124;").replace("`", "&#96;")
-        attributes = f'class="term" role="term" tabindex="0" data-definition="{definition}" aria-description="{definition}"'
+        attributes = (
+            f'class="term" role="term" tabindex="0" data-definition="{definition}" aria-description="{definition}"'
+        )
         return f"<span {attributes}>{word}{plural}</span>"
 
     return _pattern().sub(mark, text)

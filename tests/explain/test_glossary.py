@@ -35,7 +35,11 @@ def test_every_symbol_of_the_equations_has_a_term():
 
 
 def test_no_name_and_no_spelling_belongs_to_two_terms():
-    for names in ([term.key for term in TERMS], [n for t in TERMS for n in t.code], [s for t in TERMS for s in t.spellings]):
+    for names in (
+        [term.key for term in TERMS],
+        [n for t in TERMS for n in t.code],
+        [s for t in TERMS for s in t.spellings],
+    ):
         assert len(set(names)) == len(names)
 
 

@@ -23,7 +23,9 @@ class Kernel:
     do not do.
 
     `roles` names the kernel's own variables that play each part, for the player: scores, probabilities, running_max, new_max,
-    running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S).
+    running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S); of a top-k kept, kept_at and
+    kept_weight (the list, its columns, its weights); of a merge other_max, other_sum, other_rescale (the pair that is joined), tile_at and
+    other_at (whose pairs).
     """
 
     name: str
@@ -62,6 +64,14 @@ _SOFTMAX_ROLES = {
     "cols": "cols",
 }
 _ONLINE_ROLES = {**_SOFTMAX_ROLES, "new_max": "m_new", "rescale": "alpha"}
+_SPLIT_ROLES = {
+    **_SOFTMAX_ROLES,
+    "new_max": "m_new",
+    "other_max": "m_j",
+    "other_sum": "l_j",
+    "tile_at": "own",
+    "other_at": "other",
+}
 _FLASH_ROLES = {
     "scores": "s", "probabilities": "p", "output": "o", "running_max": "m_i", "new_max": "m_new", "running_sum": "l_i",
     "rescale": "alpha", "accumulator": "acc", "rows": "rows", "cols": "cols",
@@ -101,6 +111,23 @@ CATALOG: Mapping[str, Kernel] = {
             "softmax_tiled", "Online softmax on tiles of rows and columns", "Many rows at once: m, l and α become columns.",
             "kernels.softmax", "softmax", (*parameters.SOFTMAX, parameters.ROWS_TILE, parameters.ROW_TILE), traffic.softmax_tiled,
             {**_ONLINE_ROLES, "rows": "rows"}, parameters.check_tile_area,
+        ),
+        Kernel(
+            "softmax_topk", "Online softmax with top-k, one pass", "Keep the K largest beside m and l: each element is read once.",
+            "kernels.topk", "softmax", (*parameters.SOFTMAX, parameters.TOPK, parameters.ROW_TILE), traffic.softmax_topk,
+            {**{role: name for role, name in _ONLINE_ROLES.items() if role != "output"}, "kept": "top_x", "kept_at": "top_i", "kept_weight": "y"},
+            parameters.check_rows, outputs=("y", "index"), expected="kernels.verify:kept",
+        ),
+        Kernel(
+            "softmax_split", "Parallel tiles, merged", "Each tile gives its (m, l); the pairs are joined in any order, or as a tree.",
+            "kernels.merge", "softmax", (*parameters.SOFTMAX, parameters.ORDER, parameters.ROW_TILE), traffic.softmax_split,
+            {**_SPLIT_ROLES, "rescale": "alpha", "other_rescale": "beta"}, parameters.check_split,
+        ),
+        Kernel(
+            "softmax_split_wrong", "Parallel tiles, merged by adding, wrong", "Add the tiles' sums as they are: wrong.",
+            "kernels.merge", "softmax", (*parameters.SOFTMAX, parameters.ORDER, parameters.ROW_TILE), traffic.softmax_split_wrong,
+            _SPLIT_ROLES, parameters.check_split,
+            wrong="l_1 + l_2 adds sums that are measured against different maxima",
         ),
         Kernel(
             "attention_standard", "Standard attention", "Three launches; S and P, N² elements each, travel through HBM.",

@@ -103,6 +103,15 @@ def weights(p: Values, expected: np.ndarray, by_torch: torch.Tensor) -> tuple[np
     return expected, allowed
 
 
+def kept(p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor]) -> Expectation:
+    """What is right for softmax_topk: the k largest weights and their columns, each (rows, k)."""
+    _, allowed = weights(p, reference.softmax(arrays["x"]), torch.softmax(inputs["x"], dim=-1))
+    largest, index = reference.softmax_topk(arrays["x"], p["k"])
+    allowed_largest = np.where(index < 0, SMALLEST[p["dtype"]], np.take_along_axis(allowed, index, axis=-1))
+    # Inputs are exact and ties go to the left, so there is one right list of columns.
+    return {"y": (largest, allowed_largest), "index": (index, np.zeros(index.shape))}
+
+
 def _attention(
     kernel: Kernel, p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor], diagonal: int | None
 ) -> Expectation:
@@ -163,7 +172,7 @@ def _eager_attention(
 
 
 def _worst(output: str, result: np.ndarray, expected: np.ndarray, allowed: np.ndarray) -> Verdict:
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore"):
         same = (result == expected) | (np.isnan(result) & np.isnan(expected))  # NaN and ±inf must be the same
         error = np.where(same, 0.0, np.abs(result - expected))
         ratio = np.where(same, 0.0, np.where(np.isfinite(error), error / allowed, np.inf))

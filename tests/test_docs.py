@@ -23,7 +23,7 @@ def test_the_readmes_figures_are_the_committed_results():
     "document", ["README.md", "DESIGN.md", "CONTRIBUTING.md", "kernels/data/README.md", "docs/trace-format.md"]
 )
 def test_links_lead_somewhere(document):
-    text = (ROOT / document).read_text()
+    text = re.sub(r"```.*?```", "", (ROOT / document).read_text(), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)#]+)\)", text):
         assert target.startswith("https://") or (ROOT / document).parent.joinpath(target).exists(), target
 

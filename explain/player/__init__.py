@@ -34,7 +34,12 @@ from explain.trace.model import Source
 from explain.words.equations import equations
 
 _HERE = Path(__file__).parent
-_MODULES = ("trace.js", "words.js", "story.js", "paint.js", "lane.js", "player.js")
+_PANELS = ("panel", "source", "equation", "map", "strip", "rows", "invariant", "kept", "pairs", "output", "variables")
+_MODULES = (
+    *("trace.js", "words.js", "story.js", "paint.js"),
+    *(f"panels/{name}.js" for name in _PANELS),
+    *("lane.js", "player.js"),
+)
 
 _SEQUENCE = (list, tuple)
 _VIEW: Mapping[str, tuple[type, ...]] = {
@@ -48,6 +53,7 @@ _VIEW: Mapping[str, tuple[type, ...]] = {
     "axes": _SEQUENCE,
     "pick_program": (str,),
     "program_names": (Mapping,),
+    "invariant": (bool,),
 }
 _REQUIRED = ("title", "badge")
 
@@ -71,7 +77,8 @@ class Run:
         Optional: `kernel`, its name in the catalog; `roles`, the kernel's variables that are its scores, probabilities,
         output, running_max, new_max, running_sum, new_sum, rescale, accumulator, rows and cols; `score_shape`, the rows and columns
         of the map that rows and cols are coordinates in; `axes`, what these are ("queries", "keys"); `row_labels` and `col_labels`, its tokens; `pick_program`, what
-        one program owns ("query tile"); `program_names`, by program as "x,y,z".
+        one program owns ("query tile"); `program_names`, by program as "x,y,z"; `invariant`, whether
+        the running maximum and sum are checked at every step against those of the elements seen.
     """
 
     trace: bytes
@@ -116,7 +123,7 @@ def script() -> str:
 
 def _joinable(module: str) -> str:
     # The modules share one scope once joined, so what they import from each other is already there.
-    module = re.sub(r'^import \{[^}]*\} from "\./\w+\.js";\n', "", module, flags=re.MULTILINE)
+    module = re.sub(r'^import \{[^}]*\} from "\.[./\w]+\.js";\n', "", module, flags=re.MULTILINE)
     return re.sub(r"^export (?!default)", "", module, flags=re.MULTILINE)
 
 

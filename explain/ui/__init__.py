@@ -3,7 +3,7 @@
 from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, controls
 from explain.ui.device import engine_status, on_device
 from explain.ui.layout import cards, chapter, chapter_link, footer, prose, questions, sources, try_this
-from explain.ui.runs import row_sums, stepper, traced, traffic_table
+from explain.ui.runs import row_sums, stepper, traced, traces_of, traffic_table
 
 __all__ = [
     "ATTENTION_PRESETS",
@@ -21,6 +21,7 @@ __all__ = [
     "sources",
     "stepper",
     "traced",
+    "traces_of",
     "traffic_table",
     "try_this",
 ]

@@ -21,9 +21,17 @@ LABELS = {
     "kv_len": "Keys",
     "causal": "Causal",
 }
-ROW_LABELS = {**LABELS, "cols": "Elements in the row", "block_n": "Elements in a tile, BLOCK_N"}
+ROW_LABELS = {
+    **LABELS,
+    "rows": "Rows",
+    "cols": "Elements in a row",
+    "k": "Largest to keep, K",
+    "order": "Order of the joins",
+    "block_m": "Rows in a tile, BLOCK_M",
+    "block_n": "Elements in a tile, BLOCK_N",
+}
 LARGEST_ON_SCREEN = {
-    "rows": 1,
+    "rows": 16,
     "batch": 1,
     "heads": 1,
     "kv_heads": 1,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 from collections.abc import Sequence
@@ -30,15 +29,6 @@ def stepper(experiments: Sequence[Experiment], key: str) -> list[Trace]:
     return [trace for _, trace in runs]
 
 
-def traced(experiments: Sequence[Experiment]) -> list[tuple[Experiment, Trace]]:
-    """These experiments with their traces, for tables; without those that cannot be run here."""
-    found = []
-    for experiment in experiments:
-        with contextlib.suppress(WorkerError):
-            found.append((experiment, lesson(experiment.key)[1]))
-    return found
-
-
 @st.cache_resource(max_entries=64, show_spinner=False)
 def lesson(key: str) -> tuple[Run, Trace]:
     """One experiment's trace, decoded and ready for the player; shared by all sessions. Raises WorkerError."""
@@ -46,6 +36,23 @@ def lesson(key: str) -> tuple[Run, Trace]:
     run = engine().trace(experiment)
     trace = trace_file.read(run.data)
     return Run(run.data, lessons.view(experiment, trace, run.origin)), trace
+
+
+def traces_of(experiments: Sequence[Experiment]) -> list[Trace | None]:
+    """Each experiment's trace, None where there is none: not recorded, and nothing here to run it."""
+    found: list[Trace | None] = []
+    for experiment in experiments:
+        try:
+            found.append(lesson(experiment.key)[1])
+        except WorkerError:
+            found.append(None)
+    return found
+
+
+def traced(experiments: Sequence[Experiment]) -> list[tuple[Experiment, Trace]]:
+    """These experiments with their traces; without those that have none."""
+    found = zip(experiments, traces_of(experiments), strict=True)
+    return [(experiment, trace) for experiment, trace in found if trace is not None]
 
 
 def failure(error: WorkerError) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kernels import inputs, parameters, traffic
+from kernels.edits import Edit
 from kernels.inputs import Arrays, Preset
 from kernels.parameters import Parameter, Values
 from kernels.traffic import Traffic
@@ -20,6 +21,9 @@ class Kernel:
 
     `roles` names the kernel's own variables that play each part, for the player: scores, probabilities, running_max, new_max,
     running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S).
+
+    `edit` is a line of the module to change first, for a kernel that is broken on purpose; such a kernel is called
+    `base~what`, and `base` is the function that runs it.
     """
 
     name: str
@@ -35,6 +39,12 @@ class Kernel:
     stores_scores: bool = False  # S is rounded to the experiment's dtype on its way through HBM
     wrong: str = ""
     inputs: str = "normal"  # the preset to start with
+    edit: Edit | None = None
+
+    @property
+    def base(self) -> str:
+        """The catalog's own kernel of which this is one; also the name of the function that runs it."""
+        return self.name.partition("~")[0]
 
     def make_inputs(self, preset: Preset, p: Values, seed: int) -> Arrays:
         """The arrays this kernel takes, float32 holding values of the experiment's dtype."""

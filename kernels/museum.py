@@ -48,7 +48,7 @@ class Exhibit:
         return replace(
             entry,
             name=f"{self.base}~{self.name}",
-            title=f"{entry.title}: {self.title.lower()}" if self.harmless else f"{entry.title}, broken",
+            title="changed" if self.harmless else "broken",
             idea=self.title,
             formula=entry.formula if self.work is None else _with(entry.formula, self.work),
             wrong="" if self.harmless else self.title[0].lower() + self.title[1:],

@@ -41,6 +41,22 @@ class Recipe:
         parts = [f"{name}={_text(value)}" for name, value, default in given if value != default]
         return f"{PREFIX}:{','.join(parts)}"
 
+    @property
+    def words(self) -> str:
+        """What it makes, for a reader."""
+        said = ["normal scores"]
+        if self.scale != 1:
+            said.append(f"scaled by {self.scale:,.10g}")
+        if self.offset:
+            said.append(f"shifted by {self.offset:,.10g}".replace("-", "−"))
+        if self.order != "drawn":
+            said.append(f"in {self.order} order")
+        if self.hidden != "none":
+            said.append("all hidden" if self.hidden == "all" else f"{self.hidden.replace('_', ' ')} hidden")
+        if self.nan != "none":
+            said.append(f"the {self.nan} one NaN")
+        return ", ".join(said)
+
     @classmethod
     def parse(cls, name: str) -> Recipe:
         """The recipe of a preset's name. Raises ParameterError saying which part cannot be used, and what can."""
@@ -77,7 +93,7 @@ class Recipe:
 
     def preset(self) -> Preset:
         """The recipe as a preset."""
-        return Preset(self.name, "a recipe: normal scores, changed as its name says", self.scores)
+        return Preset(self.name, self.words, self.scores)
 
 
 _CHOICES = {"order": ORDERS, "hidden": HIDDEN, "nan": NANS}

@@ -122,5 +122,10 @@ CATALOG: Mapping[str, Kernel] = {
             "kernels.attention", "attention", parameters.ATTENTION, traffic.flash_attention, _FLASH_ROLES,
             parameters.check_heads, outputs=("o", "lse"),
         ),
+        Kernel(
+            "flash_attention_exp2", "FlashAttention-2 forward in base 2", "exp2 for exp: log2 e = 1.44269504 is folded into the scale.",
+            "kernels.attention", "attention", parameters.ATTENTION, traffic.flash_attention_exp2, _FLASH_ROLES,
+            parameters.check_heads, outputs=("o", "lse"),
+        ),
     )
 }  # fmt: skip

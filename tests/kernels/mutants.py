@@ -63,6 +63,11 @@ MUTANTS = (
            'acc = (acc + tl.dot(p.to(v.dtype), v, input_precision="ieee")).to(v.dtype).to(tl.float32)', "bf16"),
     Mutant("sums in 16 bits", "flash_attention_v1", "tl.store(o_hbm_ptrs, o_i, mask=inside_q)",
            "tl.store(o_hbm_ptrs, o_i.to(v.dtype).to(tl.float32), mask=inside_q)", "bf16"),
+    Mutant("log2 e left out of alpha", "flash_attention_exp2", "alpha = tl.exp2(m_i - m_safe)", "alpha = tl.exp(m_i - m_safe)"),
+    Mutant("log2 e left out of p", "flash_attention_exp2", "p = tl.exp2(s - m_safe[:, None])", "p = tl.exp(s - m_safe[:, None])"),
+    Mutant("log2 e folded in twice", "flash_attention_exp2", "s = tl.where(visible, s, -float(\"inf\"))", "s = tl.where(visible, s * 1.44269504, -float(\"inf\"))"),
+    Mutant("lse in base 2", "flash_attention_exp2", "lse = (m_i + tl.log2(l_i)) * LN_2", "lse = (m_i + tl.log2(l_i)) * 1.0"),
+    Mutant("acc not rescaled", "flash_attention_exp2", "acc = acc * alpha[:, None]", "acc = acc * 1.0"),
     Mutant("scores not scaled", "attention_standard", "* sm_scale\n    if CAUSAL", "* 1.0\n    if CAUSAL"),
     Mutant("O not undone", "flash_attention_v1", "o_i * (l_i * alpha)[:, None]", "o_i * alpha[:, None]"),
 )  # fmt: skip

@@ -79,9 +79,11 @@ def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
         **({"axes": ["queries", "keys"]} if entry.family == "attention" else {}),
         "row_labels": list(row_labels) if row_labels else None,
         "col_labels": list(col_labels) if col_labels else None,
-        "pick_program": {"flash_attention": "Query tile", "flash_attention_v1": "Head"}.get(
-            experiment.kernel, "Program"
-        ),
+        "pick_program": {
+            "flash_attention": "Query tile",
+            "flash_attention_exp2": "Query tile",
+            "flash_attention_v1": "Head",
+        }.get(entry.base, "Program"),
         "program_names": _program_names(experiment),
         "invariant": experiment.kernel in _KEEP_M_AND_L,
         "badge": f"trace · Triton's CPU interpreter · {ORIGINS[origin]}, {when}",
@@ -95,7 +97,7 @@ _KEEP_M_AND_L = ("softmax_online", "softmax_tiled", "softmax_topk", "softmax_blo
 def _program_names(experiment: Experiment) -> dict[str, str]:
     """What each program of FlashAttention-2 owns, by its place in the grid; other kernels' programs go by number."""
     p = experiment.values
-    if experiment.kernel != "flash_attention":
+    if experiment.entry.base not in ("flash_attention", "flash_attention_exp2"):
         return {}
     word = "tokens" if experiment.preset.sentence else "queries"
     programs = p["batch"] * p["heads"]

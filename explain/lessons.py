@@ -12,6 +12,7 @@ from kernels.inputs import labels
 
 OPENING = Experiment.of("flash_attention", {"block_m": 16, "block_n": 16}, "sentence")
 ONLINE = Experiment.of("softmax_online", {"rows": 1, "block_n": 2}, "notebook")
+STANDARD = Experiment.of("attention_standard", {"block_m": 16, "block_n": 16}, "sentence")
 ORIGINS = {"recorded": "recorded", "interpreter": "run on this machine"}
 
 
@@ -25,11 +26,18 @@ def wrong_twin(experiment: Experiment) -> Experiment:
     return Experiment.of("softmax_blocked_wrong", experiment.values, experiment.inputs, experiment.seed)
 
 
+def first_order(experiment: Experiment) -> Experiment:
+    """The same attention with the loops of the first FlashAttention: keys and values outside."""
+    return Experiment.of("flash_attention_v1", experiment.values, experiment.inputs, experiment.seed)
+
+
 def shipped() -> Iterator[Experiment]:
     """The experiments whose traces ship with Tilescope, so that every chapter opens at once, with or without Triton."""
     yield OPENING
     yield OPENING.with_(causal=True)
     yield OPENING.with_(inputs="sentence_short", seq_len=15, kv_len=15, block_m=8, block_n=8)
+    yield first_order(OPENING)
+    yield STANDARD
     for row in (ONLINE, ONLINE.with_(inputs="sentence_short", cols=15, block_n=4)):
         yield row
         yield element_by_element(row)

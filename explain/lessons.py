@@ -18,6 +18,7 @@ SAFE = Experiment.of("softmax_safe", {"rows": 1, "block_n": 2}, "edge")
 ROWS = Experiment.of("softmax_tiled", {"rows": 4, "block_m": 4, "block_n": 4}, "sentence_short")
 MERGED = Experiment.of("softmax_split", {"rows": 1, "block_n": 4}, "sentence_short")
 TOPK = Experiment.of("softmax_topk", {"rows": 1, "k": 4, "block_n": 4}, "sentence_short")
+STANDARD = Experiment.of("attention_standard", {"block_m": 16, "block_n": 16}, "sentence")
 ORIGINS = {"recorded": "recorded", "interpreter": "run on this machine"}
 
 
@@ -46,6 +47,11 @@ def added_twin(experiment: Experiment) -> Experiment:
     return Experiment.of("softmax_split_wrong", experiment.values, experiment.inputs, experiment.seed)
 
 
+def first_order(experiment: Experiment) -> Experiment:
+    """The same attention with the loops of the first FlashAttention: keys and values outside."""
+    return Experiment.of("flash_attention_v1", experiment.values, experiment.inputs, experiment.seed)
+
+
 def shipped() -> Iterator[Experiment]:
     """The experiments whose traces ship with Tilescope, so that every chapter opens at once, with or without Triton."""
     yield OPENING
@@ -53,6 +59,8 @@ def shipped() -> Iterator[Experiment]:
     yield OPENING.with_(inputs="sentence_short", seq_len=15, kv_len=15, block_m=8, block_n=8)
     yield SAFE
     yield from in_every_dtype(naive_twin(SAFE))
+    yield first_order(OPENING)
+    yield STANDARD
     for row in (ONLINE, ONLINE.with_(inputs="sentence_short", cols=15, block_n=4)):
         yield row
         yield element_by_element(row)

@@ -7,11 +7,13 @@ from datetime import datetime
 from typing import Any
 
 from explain.experiment import Experiment
+from explain.gpus import GPUS
 from explain.trace.model import Trace
 from kernels.inputs import labels
 
 OPENING = Experiment.of("flash_attention", {"block_m": 16, "block_n": 16}, "sentence")
 ONLINE = Experiment.of("softmax_online", {"rows": 1, "block_n": 2}, "notebook")
+CHIP = GPUS["H200"]  # whose on-chip memory the tiles are measured against
 ORIGINS = {"recorded": "recorded", "interpreter": "run on this machine"}
 
 
@@ -53,6 +55,7 @@ def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
             experiment.kernel, "Program"
         ),
         "program_names": _program_names(experiment),
+        "chip": {"name": CHIP.name, "shared_bytes": CHIP.shared_bytes, "register_bytes": CHIP.register_bytes_sm},
         "badge": f"trace · Triton's CPU interpreter · {ORIGINS[origin]}, {when}",
     }
 

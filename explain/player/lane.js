@@ -2,10 +2,12 @@
 
 import { isFlat } from "./paint.js";
 import { EquationPanel } from "./panels/equation.js";
+import { HbmPanel } from "./panels/hbm.js";
 import { MapPanel } from "./panels/map.js";
 import { OutputPanel } from "./panels/output.js";
 import { RowsPanel } from "./panels/rows.js";
 import { SourcePanel } from "./panels/source.js";
+import { SramPanel } from "./panels/sram.js";
 import { StripPanel } from "./panels/strip.js";
 import { VariablesPanel } from "./panels/variables.js";
 import { countNaN } from "./story.js";
@@ -28,6 +30,7 @@ export class Lane {
     this.select = select;
     this.selection = { row: 0, col: 0 };
     this.step = -1;
+    this.timeOf = (k) => k;                                // where a step of this run stands on the timeline
     this.$ = (selector) => root.querySelector(selector);
     this.quantityOf = new Map(Object.entries(this.view.roles ?? {}).filter(([role]) => QUANTITIES[role]).map(([role, variable]) => [variable, QUANTITIES[role]]));
     this.ranges = this.findRanges();
@@ -41,12 +44,14 @@ export class Lane {
   arrange() {
     const { story, root } = this;
     const pictures = [MapPanel, StripPanel, RowsPanel, OutputPanel].map((Kind) => new Kind(this));
-    const variables = new VariablesPanel(this);
+    const variables = new VariablesPanel(this), memory = [HbmPanel, SramPanel].map((Kind) => new Kind(this));
     const shown = pictures.filter((panel) => panel.shown);
     if (!shown.length) shown.push(variables);
-    for (const panel of [...pictures, variables]) panel.root.hidden = !shown.includes(panel);
+    shown.push(...memory.filter((panel) => panel.shown));
+    for (const panel of [...pictures, variables, ...memory]) panel.root.hidden = !shown.includes(panel);
     this.panels = new Map([new SourcePanel(this), new EquationPanel(this), ...shown].map((panel) => [panel.name, panel]));
-    for (const column of ["middle", "side"]) this.$(`.${column}`).hidden = !this.$(`.${column} .panel:not([hidden])`);
+    for (const column of ["middle", "side", "memory"]) this.$(`.${column}`).hidden = !this.$(`.${column} .panel:not([hidden])`);
+    this.arrangeTabs();
     root.classList.toggle("sideless", this.$(".middle").hidden || this.$(".side").hidden);
     root.classList.toggle("flat", this.flat);
     if (this.flat) {
@@ -58,6 +63,18 @@ export class Lane {
     const most = story.visits.reduce((rows, { begin }) => Math.max(rows, story.rowCount(begin)), 1);
     root.style.setProperty("--need", `${3.6 + (most === 1 ? 1.6 : most) * ROW_EM}em`);
     this.$(".lane-title").textContent = this.view.title ?? "";
+  }
+
+  /** Where there is no room for both, the state and the memory take turns. */
+  arrangeTabs() {
+    const tabs = this.$(".tabs");
+    const show = (side) => {
+      this.root.dataset.side = side;
+      for (const tab of tabs.children) tab.setAttribute("aria-pressed", String(tab.dataset.side === side));
+    };
+    tabs.hidden = this.$(".side").hidden || this.$(".memory").hidden;
+    for (const tab of tabs.children) tab.addEventListener("click", () => show(tab.dataset.side));
+    show("state");
   }
 
   /** The scales of the pictures: fixed for the whole run, so that a colour or a length keeps its meaning. */

@@ -10,6 +10,7 @@ const OUTPUT = {
   light: ["#2f6b1a", "#7fb84a", "#cfe6b4", "#f7f7f5", "#f3cfe2", "#d67fae", "#93316a"],
   dark: ["#c9efa6", "#86bf57", "#41602b", "#22262e", "#64354f", "#c273a0", "#ffc4e3"],
 };
+const READS = { light: ["#f1f3f6", "#c6ccd7", "#8f98a9", "#525b6b"], dark: ["#232831", "#474f5d", "#7b8494", "#c0c7d3"] };
 const SHARE = { light: ["#f7f7f5", "#a9d8f4", "#56b4e9", "#2484bd"], dark: ["#22262e", "#2b566e", "#3f93c2", "#8fd2f7"] };
 const LEVELS = 255;
 const NOWHERE = () => null;                                // where the pointer is when nothing is drawn
@@ -41,6 +42,9 @@ export class Palette {
     this.scores = ramp(DIVERGING[theme]);
     this.output = ramp(OUTPUT[theme]);
     this.share = ramp(SHARE[theme]);
+    this.reads = ramp(READS[theme]);
+    this.lit = packed(channels(this.quantity.hbm.fill));
+    this.written = packed(channels(dark ? "#5d4718" : "#fbe3b0"));
     this.masked = packed(channels(dark ? "#3d434e" : "#d3d6dc"));
     this.nan = packed(channels(dark ? "#ff4fb8" : "#d6007f"));
   }
@@ -51,6 +55,11 @@ export class Palette {
     if (x === -Infinity) return this.masked;
     const t = diverging ? x / largest : (2 * x) / largest - 1;
     return ramp[LEVELS + Math.round(LEVELS * Math.max(-1, Math.min(1, t)))];
+  }
+
+  /** A colour of the theme as a pixel. */
+  packed(hex) {
+    return packed(channels(hex));
   }
 
   inkOn(pixel) {
@@ -109,7 +118,7 @@ export class Surface {
   }
 }
 
-function write(ctx, text, x, y, { colour, size, weight = 400, align = "left", font, room = Infinity }) {
+export function write(ctx, text, x, y, { colour, size, weight = 400, align = "left", font, room = Infinity }) {
   ctx.font = `${weight} ${size}px ${font}`;
   ctx.fillStyle = colour;
   ctx.textAlign = align;
@@ -122,14 +131,14 @@ function write(ctx, text, x, y, { colour, size, weight = 400, align = "left", fo
   ctx.fillText(shown, x, y);
 }
 
-function widest(ctx, labels, size, font, most) {
+export function widest(ctx, labels, size, font, most) {
   ctx.font = `400 ${size}px ${font}`;
   let width = 0;
   for (const label of labels) width = Math.max(width, ctx.measureText(label).width);
   return Math.min(width, most);
 }
 
-function hatching(ctx, palette, scale) {
+export function hatching(ctx, palette, scale) {
   const tile = document.createElement("canvas");
   tile.width = tile.height = Math.round(7 * scale);
   const pen = tile.getContext("2d");
@@ -568,7 +577,7 @@ function pile(ctx, palette, { x, width }, y, rowHeight, before, now, alpha, larg
   }
 }
 
-function line(ctx, x0, y0, x1, y1) {
+export function line(ctx, x0, y0, x1, y1) {
   ctx.beginPath();
   ctx.moveTo(x0, y0);
   ctx.lineTo(x1, y1);

@@ -138,6 +138,7 @@ class Player {
     };
     if (this.score.nan === Infinity) this.score.nan = null;
     this.positionOf = first;
+    this.lanes.forEach((lane, i) => (lane.timeOf = (k) => first[i].get(k) ?? k));
   }
 
   buildPicker(view) {

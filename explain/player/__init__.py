@@ -37,7 +37,7 @@ from explain.words.equations import equations
 from explain.words.liveness import alive
 
 _HERE = Path(__file__).parent
-_PANELS = ("panel", "source", "equation", "map", "strip", "rows", "output", "variables", "hbm", "sram")
+_PANELS = ("panel", "source", "equation", "map", "zoom", "strip", "rows", "output", "variables", "hbm", "sram")
 _MODULES = (
     *("trace.js", "words.js", "story.js", "paint.js"),
     *(f"panels/{name}.js" for name in _PANELS),

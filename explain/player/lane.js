@@ -10,6 +10,7 @@ import { SourcePanel } from "./panels/source.js";
 import { SramPanel } from "./panels/sram.js";
 import { StripPanel } from "./panels/strip.js";
 import { VariablesPanel } from "./panels/variables.js";
+import { ZoomPanel } from "./panels/zoom.js";
 import { countNaN } from "./story.js";
 import { isFloat } from "./trace.js";
 import { bytes, exact, short, times } from "./words.js";
@@ -18,6 +19,8 @@ const QUANTITIES = {
   running_max: "max", new_max: "max", running_sum: "sum", new_sum: "sum", rescale: "alpha", probabilities: "p", accumulator: "acc", output: "acc", scores: "scores",
 };
 const SAID = 3;                                            // changes put into words
+const MOVE_MS = 540;                                       // a rescale, as a movement
+const STILL = matchMedia("(prefers-reduced-motion: reduce)");
 const ROW_EM = 2.3;                                        // the most height a row of state takes
 
 export class Lane {
@@ -30,6 +33,7 @@ export class Lane {
     this.select = select;
     this.selection = { row: 0, col: 0 };
     this.step = -1;
+    this.phase = 1;                                        // how far a movement has got; 1 is the picture at rest
     this.timeOf = (k) => k;                                // where a step of this run stands on the timeline
     this.$ = (selector) => root.querySelector(selector);
     this.quantityOf = new Map(Object.entries(this.view.roles ?? {}).filter(([role]) => QUANTITIES[role]).map(([role, variable]) => [variable, QUANTITIES[role]]));
@@ -43,7 +47,7 @@ export class Lane {
 
   arrange() {
     const { story, root } = this;
-    const pictures = [MapPanel, StripPanel, RowsPanel, OutputPanel].map((Kind) => new Kind(this));
+    const pictures = [MapPanel, ZoomPanel, StripPanel, RowsPanel, OutputPanel].map((Kind) => new Kind(this));
     const variables = new VariablesPanel(this), memory = [HbmPanel, SramPanel].map((Kind) => new Kind(this));
     const shown = pictures.filter((panel) => panel.shown);
     if (!shown.length) shown.push(variables);
@@ -105,7 +109,9 @@ export class Lane {
     return [...this.panels.values()].map((panel) => panel.measure()).some(Boolean);
   }
 
-  render(k, palette, stamp) {
+  /** Draws step k. With `motion` what the step moves is then shown as a movement; a next draw ends it. */
+  render(k, palette, stamp, motion = false) {
+    cancelAnimationFrame(this.moving);
     this.palette = palette;
     this.stamp = stamp;
     this.moved = k !== this.step;
@@ -116,7 +122,20 @@ export class Lane {
     this.rowCount = story.rowCount(k);
     this.colCount = this.tile?.cols.length ?? story.tile(k)?.cols.length ?? 1;
     this.at = { row: Math.min(this.selection.row, this.rowCount - 1), col: Math.min(this.selection.col, this.colCount - 1), dim: 0, rows: this.rowCount, cols: this.colCount };
+    this.phase = motion && !STILL.matches ? 0 : 1;
     for (const panel of this.panels.values()) panel.render(k);
+    if (this.phase === 0) this.animate([...this.panels.values()].filter((panel) => panel.moves?.(k)));
+  }
+
+  animate(panels) {
+    const start = performance.now();
+    const frame = (now) => {
+      this.phase = Math.min(1, Math.max(0, now - start) / MOVE_MS);
+      for (const panel of panels) panel.paint();
+      if (this.phase < 1) this.moving = requestAnimationFrame(frame);
+    };
+    if (panels.length) this.moving = requestAnimationFrame(frame);
+    else this.phase = 1;
   }
 
   // --- what the panels ask ---

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from explain.experiment import Experiment
+from explain.gpus import GPUS
 from explain.ladder import RUNGS
 from explain.trace.model import Trace
 from kernels.inputs import labels
@@ -19,6 +20,7 @@ ROWS = Experiment.of("softmax_tiled", {"rows": 4, "block_m": 4, "block_n": 4}, "
 MERGED = Experiment.of("softmax_split", {"rows": 1, "block_n": 4}, "sentence_short")
 TOPK = Experiment.of("softmax_topk", {"rows": 1, "k": 4, "block_n": 4}, "sentence_short")
 STANDARD = Experiment.of("attention_standard", {"block_m": 16, "block_n": 16}, "sentence")
+CHIP = GPUS["H200"]  # whose on-chip memory the tiles are measured against
 ORIGINS = {"recorded": "recorded", "interpreter": "run on this machine"}
 
 
@@ -94,6 +96,7 @@ def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
         }.get(entry.base, "Program"),
         "program_names": _program_names(experiment),
         "invariant": experiment.kernel in _KEEP_M_AND_L,
+        "chip": {"name": CHIP.name, "shared_bytes": CHIP.shared_bytes, "register_bytes": CHIP.register_bytes_sm},
         "badge": f"trace · Triton's CPU interpreter · {ORIGINS[origin]}, {when}",
     }
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kernels import inputs, parameters, traffic
+from kernels.edits import Edit
 from kernels.inputs import Arrays, Preset
 from kernels.parameters import Parameter, Values
 from kernels.traffic import Traffic
@@ -26,6 +27,9 @@ class Kernel:
     running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S); of a top-k kept, kept_at and
     kept_weight (the list, its columns, its weights); of a merge other_max, other_sum, other_rescale (the pair that is joined), tile_at and
     other_at (whose pairs).
+
+    `edit` is a line of the module to change first, for a kernel that is broken on purpose; such a kernel is called
+    `base~what`, and `base` is the function that runs it.
     """
 
     name: str
@@ -43,6 +47,12 @@ class Kernel:
     inputs: str = "normal"  # the preset to start with
     expected: str = ""
     make: Callable[[Preset, Values, int], Arrays] | None = None
+    edit: Edit | None = None
+
+    @property
+    def base(self) -> str:
+        """The catalog's own kernel of which this is one; also the name of the function that runs it."""
+        return self.name.partition("~")[0]
 
     def make_inputs(self, preset: Preset, p: Values, seed: int) -> Arrays:
         """The arrays this kernel takes, float32 holding values of the experiment's dtype."""
@@ -143,6 +153,11 @@ CATALOG: Mapping[str, Kernel] = {
         Kernel(
             "flash_attention", "FlashAttention-2 forward", "Queries outside: O stays on chip and is written once.",
             "kernels.attention", "attention", parameters.ATTENTION, traffic.flash_attention, _FLASH_ROLES,
+            parameters.check_heads, outputs=("o", "lse"),
+        ),
+        Kernel(
+            "flash_attention_exp2", "FlashAttention-2 forward in base 2", "exp2 for exp: log2 e = 1.44269504 is folded into the scale.",
+            "kernels.attention", "attention", parameters.ATTENTION, traffic.flash_attention_exp2, _FLASH_ROLES,
             parameters.check_heads, outputs=("o", "lse"),
         ),
     )

@@ -186,4 +186,5 @@ def representable(values: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def _generator(preset: Preset, seed: int) -> np.random.Generator:
-    return np.random.default_rng([seed, zlib.crc32(preset.name.encode())])
+    # Recipes share one stream, so that changing one of their settings keeps the random numbers.
+    return np.random.default_rng([seed, zlib.crc32(preset.name.partition(":")[0].encode())])

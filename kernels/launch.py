@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import torch
 
+from kernels import edits
 from kernels.catalog import Kernel
 from kernels.inputs import Arrays
 from kernels.parameters import Values
@@ -27,7 +28,8 @@ def launcher(kernel: Kernel, p: Values, inputs: dict[str, torch.Tensor], **optio
 
     The wrapper is given those of the experiment's parameters that its signature names. `options` go to the wrapper besides the experiment's own (`diagonal`, for a prefix of the keys).
     """
-    wrapper = getattr(importlib.import_module(kernel.module), kernel.name)
+    module = edits.load(kernel.module, kernel.edit) if kernel.edit else importlib.import_module(kernel.module)
+    wrapper = getattr(module, kernel.base)
     own = {name: p[name] for name in inspect.signature(wrapper).parameters if name in p}
 
     def launch() -> Outputs:

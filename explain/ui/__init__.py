@@ -2,6 +2,7 @@
 
 from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, controls
 from explain.ui.device import engine_status, on_device
+from explain.ui.gpu import gpu_choice, host_bytes
 from explain.ui.layout import cards, chapter, chapter_link, footer, prose, questions, sources, try_this
 from explain.ui.runs import row_sums, stepper, traced, traces_of, traffic_table
 
@@ -14,6 +15,8 @@ __all__ = [
     "controls",
     "engine_status",
     "footer",
+    "gpu_choice",
+    "host_bytes",
     "on_device",
     "prose",
     "questions",

@@ -10,6 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 from explain.experiment import Experiment, ParameterError
 from kernels.inputs import PRESETS
 from kernels.parameters import Parameter
+from kernels.recipes import preset_of
 from kernels.traffic import tiles
 
 LABELS = {
@@ -162,7 +163,7 @@ def _preset(current: Experiment, presets: Sequence[str], key: str) -> str:
         options,
         key=key,
         format_func=lambda name: name.replace("_", " "),
-        help="\n".join(f"- **{name.replace('_', ' ')}**: {PRESETS[name].help}" for name in options),
+        help="\n".join(f"- **{name.replace('_', ' ')}**: {preset_of(name).help}" for name in options),
     )
 
 

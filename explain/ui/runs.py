@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
@@ -16,17 +16,24 @@ from explain.trace import file as trace_file
 from explain.trace.model import Tile, Trace
 from explain.workers import WorkerError, WorkerFailed
 
+Step = int | Callable[[Sequence[Trace]], int | None]
 
-def stepper(experiments: Sequence[Experiment], key: str) -> list[Trace]:
-    """The player for one run, or two side by side; their traces. Says in words why there is none."""
+
+def stepper(experiments: Sequence[Experiment], key: str, step: Step | None = None) -> list[Trace]:
+    """The player for one run, or two side by side; their traces. Says in words why there is none.
+
+    `step` is where to start, and where to go when it changes, or says so of the traces.
+    """
     try:
         with st.spinner("Running the kernel line by line…", show_time=True):
             runs = [lesson(experiment.key) for experiment in experiments]
     except WorkerError as error:
         st.error(failure(error), icon=":material/error:")
         return []
-    st.fragment(player)([run for run, _ in runs], key=key)  # coming to rest on a step runs nothing else
-    return [trace for _, trace in runs]
+    traces = [trace for _, trace in runs]
+    at = step(traces) if callable(step) else step
+    st.fragment(player)([run for run, _ in runs], key=key, step=at)  # coming to rest on a step runs nothing else
+    return traces
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)

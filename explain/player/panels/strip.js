@@ -10,7 +10,7 @@ export class StripPanel extends Panel {
   }
 
   get shown() {
-    return Boolean(this.story.scoreMap);
+    return Boolean(this.story.scoreMap) && this.lane.flat; // a map of many rows has its tile enlarged instead
   }
 
   render(k) {

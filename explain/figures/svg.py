@@ -67,6 +67,11 @@ def line(x1: float, y1: float, x2: float, y2: float, *, stroke: str = "currentCo
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{stroke}" stroke-opacity="{opacity:g}"/>'
 
 
+def circle(x: float, y: float, radius: float, fill: str, *, title: str = "") -> str:
+    """A dot; `title` is its hover text."""
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" fill="{fill}">{_title(title)}</circle>'
+
+
 def _title(words: str) -> str:
     return f"<title>{html.escape(words)}</title>" if words else ""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explain.compile.cost import Cost, LaunchCost, occupancy, too_large
+from explain.compile.cost import WARP, Cost, LaunchCost, occupancy, too_large
 from explain.experiment import Experiment
 from explain.figures.svg import ACCUMULATOR, ALARM, CHIP, HBM, RUNNING, SCORES, circle, line, picture, rect, size, text
 from explain.gpus import Gpu
@@ -19,52 +19,51 @@ PLACES = {"shared": "Shared memory", "registers": "Registers"}
 TANK, GROUND, RIM = 190.0, 400.0, 90.0  # a tank's width, its floor and its rim, in the picture's units
 
 
-def tanks(p: Mapping[str, Any], gpu: Gpu, cost: LaunchCost | None) -> str:
-    """A program's tile poured into its shared memory and its registers: by formula, and beside it as the compiler has it.
+def tanks(p: Mapping[str, Any], gpu: Gpu, cost: LaunchCost | None) -> tuple[str, str]:
+    """A program's tile poured into its shared memory, and into its registers: by formula, and beside it as the compiler has it.
 
     What does not fit stands above the rim. Each tank is as high as what one program may have on `gpu`.
     """
     drawn = []
-    x = 20.0
     for place, name in PLACES.items():
         own = [part for part in parts(p) if part.place == place]
         most = capacity(gpu, place)
-        drawn += _tank(
-            x, name, most, [(part.name, part.bytes, COLOURS[part.quantity], part.shape) for part in own], "formula"
-        )
-        x += TANK + 24
+        contents = [(part.name, part.bytes, COLOURS[part.quantity], part.shape) for part in own]
+        tank = _tank(8, name, most, contents, "formula")
+        x = 8 + TANK + 30
         if cost is not None:
-            drawn += _tank(x, name, most, _compiled(cost, place), "compiler")
+            tank += _tank(x, name, most, _compiled(cost, place), "compiler")
         else:
-            drawn += [*_rim(x, most), text(x + TANK / 2, RIM + 90, "not compiled yet", anchor="middle", faint=True)]
-        x += TANK + 60
-    return picture(
-        x - 20, GROUND + 62, f"A tile's bytes in shared memory and registers of the {gpu.name}", drawn, "68rem"
-    )
+            tank += [*_rim(x, most), text(x + TANK / 2, RIM + 90, "not compiled yet", anchor="middle", faint=True)]
+        label = f"A tile's bytes in the {name.lower()} of the {gpu.name}"
+        drawn.append(picture(x + TANK + 10, GROUND + 68, label, tank, "32rem"))
+    return drawn[0], drawn[1]
 
 
 def _compiled(cost: LaunchCost, place: str) -> list[tuple[str, int, str, str]]:
     if place == "shared":
         return [("shared memory", cost.shared_bytes, CHIP, f"num_stages = {cost.num_stages}")]
-    spilled = cost.spill_store_bytes * 32 * cost.num_warps
+    spilled = cost.stack_bytes * WARP * cost.num_warps
     registers = ("registers", cost.register_bytes, CHIP, f"{cost.registers} a thread, {cost.num_warps} warps")
-    return [registers, *([("spilled", spilled, ALARM, f"{cost.spill_store_bytes:,} B a thread")] if spilled else [])]
+    return [registers, *([("spilled", spilled, ALARM, f"{cost.stack_bytes:,} B a thread")] if spilled else [])]
 
 
 def _tank(x: float, name: str, most: int, contents: Sequence[tuple[str, int, str, str]], witness: str) -> list[str]:
     """One tank filled from its floor. Above the rim the scale goes on, as far as the picture does."""
     per_byte = (GROUND - RIM) / most
     total = sum(count for _, count, _, _ in contents)
-    drawn, y = [], GROUND
+    drawn: list[str] = []
+    thin, y = [], GROUND
     for what, count, colour, shape in contents:
         high = min(count * per_byte, max(y - 34, 0.0))
         y -= high
-        spilled = colour == ALARM
         drawn.append(
             rect(x, y, TANK, high, colour, opacity=0.75, stroke="currentColor", title=f"{what}: {shape} = {count:,} B")
         )
         if high >= 15:
-            drawn.append(text(x + 8, y + high / 2 + 5, f"{what}, {size(count)}", size=13, bold=spilled))
+            drawn.append(text(x + 8, y + high / 2 + 5, f"{what}, {size(count)}", size=13))
+        else:
+            thin.append(f"{what.removesuffix(' tile')} {size(count)}")
     if y < RIM - 0.5:
         drawn.append(rect(x, y, TANK, RIM - y, ALARM, opacity=0.3, stroke=ALARM, dashed=True))
     over = total > most
@@ -74,15 +73,9 @@ def _tank(x: float, name: str, most: int, contents: Sequence[tuple[str, int, str
         text(x, GROUND + 22, name, bold=True),
         text(x + TANK, GROUND + 22, witness, anchor="end", faint=True),
         text(x, GROUND + 42, f"{total:,} B, {100 * total / most:.0f}%", bold=over, fill=ALARM if over else ""),
-        text(x, GROUND + 60, _contents(contents), size=11, faint=True),
+        text(x, GROUND + 60, " · ".join(thin), size=12, faint=True),
         *([text(x, 24, f"overflows by {total - most:,} B", bold=True, fill=ALARM)] if over else []),
     ]
-
-
-def _contents(contents: Sequence[tuple[str, int, str, str]]) -> str:
-    if len(contents) == 1:
-        return contents[0][3]
-    return " · ".join(f"{what.removesuffix(' tile')} {size(count)}" for what, count, _, _ in contents)
 
 
 def _rim(x: float, most: int) -> list[str]:
@@ -103,7 +96,8 @@ def cost_table(cost: Cost, gpu: Gpu) -> str:
     ]
     for launch in cost.launches:
         fits = occupancy(launch, gpu)
-        spilled = f"**{launch.spill_store_bytes:,} B**" if launch.spill_store_bytes else "0 B"
+        stored, loaded = launch.spill_store_bytes, launch.spill_load_bytes
+        spilled = f"**{stored:,} B** stored, {loaded:,} B loaded" if stored else "nothing"
         busy = f"{fits.programs} ({fits.programs * launch.num_warps} of {gpu.warps_sm} warps)"
         lines.append(
             f"| `{launch.kernel}` | {launch.shared_bytes:,} of {gpu.shared_bytes:,} B | {launch.registers} | {spilled} | **{busy}** "
@@ -121,8 +115,8 @@ def verdict(cost: Cost, gpu: Gpu) -> str:
     spilled = ""
     if worst.spill_store_bytes:
         spilled = (
-            f" Its variables do not fit in the registers: each thread has {worst.spill_store_bytes:,} bytes of instructions that store to local memory, which lies "
-            f"in HBM behind the caches, and {worst.spill_load_bytes:,} that load from it. The formula of the traffic knows nothing of them."
+            f" Its variables do not fit in the registers: each thread keeps {worst.stack_bytes:,} bytes in local memory, which lies in HBM behind the caches, "
+            "and stores and loads them as it goes. The formula of the traffic knows nothing of that."
         )
     count = f"{fewest.programs} programs" if fewest.programs != 1 else "one program"
     return f"It fits. An SM holds {count} at a time: {_ALLOWS[fewest.limit]} no more.{spilled}"
@@ -172,7 +166,7 @@ def grid(costs: Mapping[tuple[int, int], Cost], gpu: Gpu, here: tuple[int, int])
                     title=f"{block_m} × {block_n}: {launch.shared_bytes:,} B shared, {launch.registers} registers a thread, limited by {fits.limit}",
                 ),
                 text(x + cell / 2 - 2, y + 23, words, anchor="middle", bold=True),
-                text(x + cell / 2 - 2, y + 42, more, anchor="middle", size=12, fill=ALARM if launch.spill_store_bytes else ""),
+                text(x + cell / 2 - 2, y + 42, more, anchor="middle", size=12, bold=bool(launch.spill_store_bytes), fill=ALARM if launch.spill_store_bytes else ""),
             ]  # fmt: skip
     return picture(
         left + cell * len(SIDES),

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 HBM, SCORES, PROBABILITIES, ACCUMULATOR, RUNNING = "#E69F00", "#8073AC", "#56B4E9", "#CC79A7", "#0072B2"
 """The quantities' colours, as in the player."""
-CHIP, ALARM = "#63788E", "#D0006F"
+CHIP, ALARM = "#63788E", "#E81E85"
 """What is no quantity is slate; what does not fit is the alarm's colour."""
 
 

@@ -27,7 +27,10 @@ def _tile_cost(experiment: Experiment, gpu: Gpu, was_working: bool) -> None:
     if was_working and not (answer and answer.working):
         st.rerun()  # the whole page, once: a page that is done waiting polls no more
     cost = answer.cost if answer else None
-    drawing(figures.tanks(experiment.values, gpu, cost.launches[0] if cost else None))
+    pictures = figures.tanks(experiment.values, gpu, cost.launches[0] if cost else None)
+    for picture, column in zip(pictures, st.columns(2, gap="large"), strict=True):
+        with column:
+            drawing(picture)
     if answer is not None and cost is not None:
         st.markdown(f"**{figures.verdict(cost, gpu)}**")
         st.markdown(figures.cost_table(cost, gpu))

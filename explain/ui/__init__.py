@@ -4,13 +4,14 @@ from explain.ui.compiled import tile_cost, tile_grid
 from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, controls
 from explain.ui.device import engine_status, on_device
 from explain.ui.gpu import gpu_choice, host_bytes
-from explain.ui.layout import chapter, chapter_link, footer, prose, questions, sources, try_this
+from explain.ui.layout import cards, chapter, chapter_link, footer, prose, questions, sources, try_this
 from explain.ui.pictures import drawing
-from explain.ui.runs import row_sums, stepper, traffic_table
+from explain.ui.runs import row_sums, stepper, traced, traces_of, traffic_table
 
 __all__ = [
     "ATTENTION_PRESETS",
     "ROW_PRESETS",
+    "cards",
     "chapter",
     "chapter_link",
     "controls",
@@ -27,6 +28,8 @@ __all__ = [
     "stepper",
     "tile_cost",
     "tile_grid",
+    "traced",
+    "traces_of",
     "traffic_table",
     "try_this",
 ]

@@ -110,6 +110,7 @@ def _cost(name: str, metadata: Any, log: str, seconds: float) -> LaunchCost:
         metadata.num_stages,
         metadata.shared,
         _number(r"Used (\d+) registers", log),
+        _number(r"(\d+) bytes stack frame", log),
         _number(r"(\d+) bytes spill stores", log),
         _number(r"(\d+) bytes spill loads", log),
         round(seconds, 2),

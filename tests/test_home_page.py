@@ -36,7 +36,7 @@ def test_what_was_measured_is_what_the_files_say():
     hall = json.loads((ROOT / "benchmarks/results/classroom_load.json").read_text())
     assert f"{hall['students']} students at once" in texts(test)
     assert f"{hall['dropped']} dropped" in texts(test)
-    assert recordings.measured("verification-h200")["provenance"]["gpu"] in texts(test)
+    assert (recordings.measured("verification-h200") or {})["provenance"]["gpu"] in texts(test)
 
 
 def test_without_a_measurement_nothing_is_claimed(monkeypatch, tmp_path):

@@ -16,13 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from explain import doctor, lessons, recordings
+from explain.compile.cost import occupancy, too_large
+from explain.compile.service import Compiler
 from explain.engine import Engine
 from explain.experiment import Experiment, ParameterError
+from explain.gpus import DEFAULT, GPUS
 from explain.workers import WorkerDied, WorkerError, WorkerFailed, WorkerOutOfMemory, WorkerTimeout
 from kernels.catalog import CATALOG
 from kernels.inputs import PRESETS
 
 OVER_BUDGET, BAD_ARGUMENTS, FAILED = 1, 2, 3
+TOO_LARGE = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,6 +85,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     Experiment.add_arguments(trace)
     _add_limits(trace)
+
+    compile_ = command(
+        "compile",
+        _compile,
+        "Compile a kernel for a GPU that need not be here: shared memory, registers, spills, occupancy.",
+    )
+    compile_.add_argument("kernel", metavar="KERNEL", help=f"one of {', '.join(CATALOG)}")
+    compile_.add_argument(
+        "--gpu", choices=GPUS, default=DEFAULT, help=f"whose limits and compute capability ({DEFAULT})"
+    )
+    Experiment.add_arguments(compile_)
+    _add_limits(compile_)
 
     command("doctor", _doctor, "Say what is on this machine, what is missing, and what to do about it.")
     command("record", _record, "Make the traces that ship with Tilescope anew.")
@@ -240,6 +256,43 @@ def parse_programs(text: str) -> str | list[list[int]]:
     if not ids or any(len(one) > 3 or min(one) < 0 for one in ids):
         raise ParameterError("--programs", text, 'must be all, first, or ids such as "0,0,0 1,0,0"')
     return [[*one, *[0] * (3 - len(one))] for one in ids]
+
+
+def _compile(parsed: argparse.Namespace) -> int:
+    experiment, gpu = Experiment.from_parsed(parsed.kernel, parsed), GPUS[parsed.gpu]
+    compiler = Compiler()
+    try:
+        with _Progress() as progress:
+            limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes, "progress": progress}
+            cost = compiler.compile(experiment, gpu.compute_capability, **limits)
+    finally:
+        compiler.close()
+    refused = [words for launch in cost.launches if (words := too_large(launch, gpu))]
+    held = [occupancy(launch, gpu) for launch in cost.launches]
+    if parsed.json:
+        fits = [{"programs_on_an_sm": one.programs, "limited_by": one.limit} for one in held]
+        _print_json(
+            {
+                "experiment": experiment.to_json(),
+                "gpu": gpu.name,
+                "cost": cost.to_json(),
+                "occupancy": fits,
+                "too_large": refused,
+            }
+        )
+    else:
+        print(
+            f"compiled for the {gpu.name} ({gpu.target}) by triton {cost.triton}, ptxas {cost.ptxas}; nothing was run"
+        )
+        for launch, one in zip(cost.launches, held, strict=True):
+            print(
+                f"  {launch.kernel}: {launch.shared_bytes:,} bytes of shared memory, {launch.registers} registers a thread, "
+                f"{launch.spill_store_bytes:,} bytes spilled, {launch.num_warps} warps; {one.programs} on an SM, limited by {one.limit}; "
+                f"compiled in {launch.seconds:.1f} s"
+            )
+        for words in refused:
+            print(words.replace("`", ""))
+    return TOO_LARGE if refused else 0
 
 
 def _doctor(parsed: argparse.Namespace) -> int:

@@ -154,7 +154,7 @@ def code_of(kernel: str) -> str:
 
     What was compiled from other code is out of date.
     """
-    for path in sorted((ROOT / "kernels").glob("*.py")):
+    for path in sorted((ROOT / "kernels").rglob("*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and node.name == kernel:
                 return hashlib.sha256(ast.unparse(node).encode()).hexdigest()[:16]
@@ -195,6 +195,6 @@ def _cached(experiment: Experiment, capability: int) -> Path:
 @functools.cache
 def _version() -> str:
     """Of what compiles and of what is compiled."""
-    files = [*sorted((ROOT / "kernels").glob("*.py")), ROOT / "explain" / "compile" / "handler.py"]
+    files = [*sorted((ROOT / "kernels").rglob("*.py")), ROOT / "explain" / "compile" / "handler.py"]
     texts = [path.read_bytes() for path in files]
     return hashlib.sha256(b"\n".join([metadata.version("triton").encode(), *texts])).hexdigest()

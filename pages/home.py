@@ -21,6 +21,7 @@ ui.prose(
 ui.cards(chapters.chapters())
 st.subheader("Tools", anchor=False)
 ui.cards(chapters.tools())
+ui.chapter_link("questions", "**What people ask**, and the screen that answers it")
 
 what, live = st.columns(2, gap="large")
 with what:

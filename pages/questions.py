@@ -1,4 +1,4 @@
-"""Tool: What people ask. Questions from the field's repositories, and the screen that answers each live."""
+"""Hidden: What people ask. Questions from the field's repositories, and the screen that answers each live."""
 
 import streamlit as st
 

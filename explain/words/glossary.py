@@ -243,6 +243,7 @@ def _pattern() -> re.Pattern[str]:
     return re.compile(rf"({_SKIPPED})|(<(?=[A-Za-z/!?]))|(?<![\w-])({words})(s?)(?![\w-])", re.DOTALL | re.IGNORECASE)
 
 
+@functools.lru_cache(maxsize=1024)
 def marked(text: str) -> str:
     """Markdown in which each term's first occurrence carries its definition, as HTML that `explain/look/app.css` shows.
 

@@ -11,6 +11,7 @@ import torch
 from explain import ladder, lessons
 from explain.experiment import Experiment
 from explain.figures import softmax as figures
+from explain.gpus import GPUS
 from explain.runs import run_traced
 from explain.trace.model import Tile, Trace
 
@@ -53,3 +54,24 @@ def test_cross_entropy(dtype, target):
     unit = {"fp32": 2.0**-24, "fp16": 2.0**-11, "bf16": 2.0**-8}[dtype]
     for way, value in found.items():
         assert value == pytest.approx(exact, abs=8 * unit * max(exact, 1)), way
+
+
+@pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.name)
+def test_memory_hierarchy(gpu):
+    program, chip = gpu.shared_bytes, gpu.shared_bytes_all + gpu.register_bytes
+    assert program < chip < gpu.hbm_bytes  # the nearer the smaller
+    assert gpu.l2_bytes < gpu.hbm_bytes / 100
+    known = [
+        gpu.latencies[level].cycles for level in ("register", "shared", "l2", "hbm", "host") if level in gpu.latencies
+    ]
+    assert known == sorted(known)  # and the faster
+
+
+@pytest.mark.parametrize("side", [8, 16, 32])
+def test_tiling(side):
+    experiment = lessons.STANDARD.with_(block_m=side, block_n=side)
+    product, *_ = traced(experiment).launches
+    p = experiment.values
+    elements = p["seq_len"] * p["head_dim"] * 4
+    for buffer in ("q_ptr", "k_ptr"):  # each element once a tile, not once an element of S
+        assert product.read_bytes[buffer] == elements * p["seq_len"] // side

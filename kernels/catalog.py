@@ -19,8 +19,14 @@ from kernels.traffic import Traffic
 class Kernel:
     """One rung of the ladder. `wrong` says what is wrong on purpose; empty for a kernel that is right.
 
+    `expected` names, as "module:function", what is right for a kernel whose answer is not its family's: a function
+    (p, arrays, inputs) -> Expectation (`kernels.verify`), imported where the kernel runs. `make` fills its inputs, where the family's
+    do not do.
+
     `roles` names the kernel's own variables that play each part, for the player: scores, probabilities, running_max, new_max,
-    running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S).
+    running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S); of a top-k kept, kept_at and
+    kept_weight (the list, its columns, its weights); of a merge other_max, other_sum, other_rescale (the pair that is joined), tile_at and
+    other_at (whose pairs).
 
     `edit` is a line of the module to change first, for a kernel that is broken on purpose; such a kernel is called
     `base~what`, and `base` is the function that runs it.
@@ -39,6 +45,8 @@ class Kernel:
     stores_scores: bool = False  # S is rounded to the experiment's dtype on its way through HBM
     wrong: str = ""
     inputs: str = "normal"  # the preset to start with
+    expected: str = ""
+    make: Callable[[Preset, Values, int], Arrays] | None = None
     edit: Edit | None = None
 
     @property
@@ -48,8 +56,8 @@ class Kernel:
 
     def make_inputs(self, preset: Preset, p: Values, seed: int) -> Arrays:
         """The arrays this kernel takes, float32 holding values of the experiment's dtype."""
-        make = inputs.softmax_inputs if self.family == "softmax" else inputs.attention_inputs
-        return make(preset, p, seed)
+        of_family = inputs.softmax_inputs if self.family == "softmax" else inputs.attention_inputs
+        return (self.make or of_family)(preset, p, seed)
 
     def score_shape(self, p: Values) -> tuple[int, int]:
         """(rows, columns) of one head's S, or of x for a softmax."""
@@ -66,6 +74,14 @@ _SOFTMAX_ROLES = {
     "cols": "cols",
 }
 _ONLINE_ROLES = {**_SOFTMAX_ROLES, "new_max": "m_new", "rescale": "alpha"}
+_SPLIT_ROLES = {
+    **_SOFTMAX_ROLES,
+    "new_max": "m_new",
+    "other_max": "m_j",
+    "other_sum": "l_j",
+    "tile_at": "own",
+    "other_at": "other",
+}
 _FLASH_ROLES = {
     "scores": "s", "probabilities": "p", "output": "o", "running_max": "m_i", "new_max": "m_new", "running_sum": "l_i",
     "rescale": "alpha", "accumulator": "acc", "rows": "rows", "cols": "cols",
@@ -105,6 +121,23 @@ CATALOG: Mapping[str, Kernel] = {
             "softmax_tiled", "Online softmax on tiles of rows and columns", "Many rows at once: m, l and α become columns.",
             "kernels.softmax", "softmax", (*parameters.SOFTMAX, parameters.ROWS_TILE, parameters.ROW_TILE), traffic.softmax_tiled,
             {**_ONLINE_ROLES, "rows": "rows"}, parameters.check_tile_area,
+        ),
+        Kernel(
+            "softmax_topk", "Online softmax with top-k, one pass", "Keep the K largest beside m and l: each element is read once.",
+            "kernels.topk", "softmax", (*parameters.SOFTMAX, parameters.TOPK, parameters.ROW_TILE), traffic.softmax_topk,
+            {**{role: name for role, name in _ONLINE_ROLES.items() if role != "output"}, "kept": "top_x", "kept_at": "top_i", "kept_weight": "y"},
+            parameters.check_rows, outputs=("y", "index"), expected="kernels.verify:kept",
+        ),
+        Kernel(
+            "softmax_split", "Parallel tiles, merged", "Each tile gives its (m, l); the pairs are joined in any order, or as a tree.",
+            "kernels.merge", "softmax", (*parameters.SOFTMAX, parameters.ORDER, parameters.ROW_TILE), traffic.softmax_split,
+            {**_SPLIT_ROLES, "rescale": "alpha", "other_rescale": "beta"}, parameters.check_split,
+        ),
+        Kernel(
+            "softmax_split_wrong", "Parallel tiles, merged by adding, wrong", "Add the tiles' sums as they are: wrong.",
+            "kernels.merge", "softmax", (*parameters.SOFTMAX, parameters.ORDER, parameters.ROW_TILE), traffic.softmax_split_wrong,
+            _SPLIT_ROLES, parameters.check_split,
+            wrong="l_1 + l_2 adds sums that are measured against different maxima",
         ),
         Kernel(
             "attention_standard", "Standard attention", "Three launches; S and P, N² elements each, travel through HBM.",

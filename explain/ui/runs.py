@@ -45,6 +45,23 @@ def lesson(key: str) -> tuple[Run, Trace]:
     return Run(run.data, lessons.view(experiment, trace, run.origin)), trace
 
 
+def traces_of(experiments: Sequence[Experiment]) -> list[Trace | None]:
+    """Each experiment's trace, None where there is none: not recorded, and nothing here to run it."""
+    found: list[Trace | None] = []
+    for experiment in experiments:
+        try:
+            found.append(lesson(experiment.key)[1])
+        except WorkerError:
+            found.append(None)
+    return found
+
+
+def traced(experiments: Sequence[Experiment]) -> list[tuple[Experiment, Trace]]:
+    """These experiments with their traces; without those that have none."""
+    found = zip(experiments, traces_of(experiments), strict=True)
+    return [(experiment, trace) for experiment, trace in found if trace is not None]
+
+
 def failure(error: WorkerError) -> str:
     """What happened, for a reader of the page."""
     return error.message if isinstance(error, WorkerFailed) else str(error)
@@ -86,4 +103,6 @@ def row_sums(experiments: Sequence[Experiment], traces: Sequence[Trace]) -> None
         total = float(sum(tile.sum() for tile in stored))
         right = float(any((tile > -math.inf).any() for tile in loaded))
         mark = ":green" if abs(total - right) < 1e-2 else ":red"
-        column.markdown(f"**{experiment.entry.title}**: the row adds up to {mark}[**{total:.4f}**]")
+        column.markdown(
+            f"**{experiment.entry.title}**: the row adds up to {mark}[**{'NaN' if math.isnan(total) else f'{total:.4f}'}**]"
+        )

@@ -31,4 +31,6 @@ source = ASTSource(fn=kernel, signature=signature, constexprs=constants)
 compiled = triton.compile(source, target=GPUTarget("cuda", int(capability), 32), options={"num_warps": 4})
 assert compiled.asm["cubin"]
 ptx = compiled.asm["ptx"]
-print(ptx.count("ex2.approx"), ptx.upper().count("0F3FB8AA3B"), compiled.metadata.shared)  # the middle one: log2 e in float32
+print(
+    ptx.count("ex2.approx"), ptx.upper().count("0F3FB8AA3B"), compiled.metadata.shared
+)  # the middle one: log2 e in float32

@@ -29,7 +29,7 @@ START = 'm_i = tl.full((BLOCK_M,), -float("inf"), tl.float32)'
 MUTANTS = (
     *(
         mutant
-        for name in ("softmax_online", "softmax_tiled", "flash_attention", "flash_attention_v1")
+        for name in ("softmax_online", "softmax_tiled", "softmax_topk", "softmax_split", "flash_attention", "flash_attention_v1")
         for mutant in (
             Mutant("no alpha", name, ALPHA, "alpha = tl.where(m_i == m_i, 1.0, 0.0)"),
             Mutant("alpha upside down", name, ALPHA, "alpha = tl.exp(m_safe - m_i)"),
@@ -69,6 +69,22 @@ MUTANTS = (
     Mutant("lse in base 2", "flash_attention_exp2", "lse = (m_i + tl.log2(l_i)) * LN_2", "lse = (m_i + tl.log2(l_i)) * 1.0"),
     Mutant("acc not rescaled", "flash_attention_exp2", "acc = acc * alpha[:, None]", "acc = acc * 1.0"),
     Mutant("scores not scaled", "attention_standard", "* sm_scale\n    if CAUSAL", "* 1.0\n    if CAUSAL"),
+    Mutant("no running max", "softmax_topk", "m_new = tl.maximum(m_i, tl.max(x, axis=0))", "m_new = tl.max(x, axis=0)"),
+    Mutant("the later of equals first", "softmax_topk", "top_x >= best", "top_x > best"),
+    Mutant("a place in the tile, not in the row", "softmax_topk", "places == place, start + at", "places == place, at"),
+    Mutant("the list does not move back", "softmax_topk", "moved_x = tl.gather(top_x, above, axis=0)", "moved_x = top_x"),
+    Mutant("columns do not move along", "softmax_topk", "moved_i = tl.gather(top_i, above, axis=0)", "moved_i = top_i"),
+    Mutant("the largest is taken again", "softmax_topk", "tl.where(cols == start + at, -float(\"inf\"), left)", "left"),
+    Mutant("one too few from a tile", "softmax_topk", "range(K)", "range(K - 1 if K > 1 else 1)"),
+    Mutant("−inf − −inf", "softmax_topk", "p = tl.exp(x - m_safe)", "p = tl.exp(x - m_new)"),
+    Mutant("not divided by l", "softmax_topk", "y = tl.exp(top_x - m_i) / l_i", "y = tl.exp(top_x - m_i)"),
+    Mutant("no beta", "softmax_split", "beta = tl.exp(m_j - m_safe)", "beta = tl.exp(m_j - m_j)"),
+    Mutant("the sums alone", "softmax_split", "l_i = l_i * alpha + l_j * beta", "l_i = l_i + l_j"),
+    Mutant("the last pair forgotten", "softmax_split", "range(joins)", "range(joins - 1)"),
+    Mutant("no maximum of both", "softmax_split", "m_new = tl.maximum(m_i, m_j)", "m_new = m_j"),
+    Mutant("−inf − −inf in a tile", "softmax_split", "p = tl.exp(x - m_safe)", "p = tl.exp(x - m_i)"),
+    Mutant("−inf − −inf in a join", "softmax_split", "beta = tl.exp(m_j - m_safe)", "beta = tl.exp(m_j - m_new)"),
+    Mutant("another row's pair", "softmax_split", "l_ptr += row * n_tiles", "l_ptr += 0 * n_tiles"),
     Mutant("O not undone", "flash_attention_v1", "o_i * (l_i * alpha)[:, None]", "o_i * alpha[:, None]"),
 )  # fmt: skip
 
@@ -89,4 +105,6 @@ def kernel_functions(kernel: str) -> tuple[str, ...]:
     """The jitted functions of a catalog kernel."""
     if kernel == "attention_standard":
         return "attention_scores_kernel", "attention_values_kernel"
+    if kernel == "softmax_split":
+        return "softmax_partial_kernel", "softmax_merge_kernel", "softmax_write_kernel"
     return (f"{kernel}_kernel",)

@@ -16,9 +16,7 @@ def ptx(kernel: str, dtype: str) -> tuple[int, int, int]:
     """How often the PTX for Hopper has ex2, and the constant log2 e, and the shared memory in bytes."""
     command = [sys.executable, str(Path(__file__).with_name("compile_for.py")), kernel, dtype, "90"]
     environment = {**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300
-    )
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     ex2, log2_e, shared = map(int, done.stdout.split())
     return ex2, log2_e, shared

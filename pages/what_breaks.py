@@ -4,6 +4,7 @@ import streamlit as st
 
 from explain import ui
 from explain.ui import museum
+from kernels.museum import EXHIBITS
 
 ui.chapter(
     __file__,
@@ -45,5 +46,5 @@ ui.questions(
 )
 ui.sources(
     "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018",
-    *(f"[{e.source}]({e.link})" for e in museum.EXHIBITS.values() if e.link),
+    *(f"[{e.source}]({e.link})" for e in EXHIBITS.values() if e.link),
 )

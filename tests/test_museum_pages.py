@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from explain import lessons
 from explain.ui import museum
 from kernels.museum import EXHIBITS
-from tests.test_pages import page, texts
+from tests import test_pages
+from tests.test_pages import page
+
+
+def texts(test: AppTest) -> str:
+    """The page's words, without the marks around those that the glossary has."""
+    return re.sub(r"</?span[^>]*>", "", test_pages.texts(test))
 
 
 def everything(test: AppTest) -> str:

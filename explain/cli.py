@@ -129,11 +129,13 @@ def _list(parsed: argparse.Namespace) -> int:
         print(f"{'':<24}{defaults}\n")
     print("Broken on purpose, by one line (chapter 7)")
     for exhibit in EXHIBITS.values():
-        print(f"  {exhibit.kernel.name:<38}{exhibit.title}; shown by --inputs {exhibit.shown_by}")
+        causal = " --set causal=true" if exhibit.sizes.get("causal") else ""
+        shown = "no input shows it" if exhibit.harmless else f"shown by --inputs {exhibit.shown_by}{causal}"
+        print(f"  {exhibit.kernel.name:<38}{exhibit.title}; {shown}")
     print("\nInput presets")
     for preset in PRESETS.values():
         print(f"  {preset.name:<22}{preset.help}")
-    print(f"  {EXAMPLE:<22}a recipe of your own; its settings: {', '.join(SETTINGS)}")
+    print(f"  {EXAMPLE}  a recipe of your own; its settings: {', '.join(SETTINGS)}")
     return 0
 
 

@@ -16,7 +16,7 @@ def errors(flash: Output, standard: Output, block_m: int) -> go.Figure:
     """|O − float64| of both kernels, element by element on one scale, and the largest of each row; lines between query tiles."""
     figure = make_subplots(
         rows=1, cols=3, shared_yaxes=True, horizontal_spacing=0.03, column_widths=[0.36, 0.36, 0.28],
-        subplot_titles=("FlashAttention-2", "Standard attention", "largest of each row"),
+        subplot_titles=("Flash-<br>Attention-2", "standard<br>attention", "largest of<br>each row"),
     )  # fmt: skip
     for column, output in enumerate((flash, standard), 1):
         figure.add_heatmap(
@@ -33,13 +33,14 @@ def errors(flash: Output, standard: Output, block_m: int) -> go.Figure:
             x=output.of_rows(), y=rows, name=name, line={"color": colour, "dash": dash, "shape": "hv"}, row=1, col=3,
             hovertemplate="query %{y}: %{x:.3g}<extra>" + name + "</extra>",
         )  # fmt: skip
+    figure.update_annotations(font_size=13)
     for edge in range(block_m, len(rows), block_m):
         figure.add_hline(y=edge - 0.5, line={"color": "gray", "width": 1, "dash": "dot"})
     figure.update_yaxes(range=[len(rows) - 0.5, -0.5])
     figure.update_yaxes(title="query", row=1, col=1)
     figure.update_xaxes(title="|O − float64|", exponentformat="e", rangemode="tozero", nticks=4, row=1, col=3)
     figure.update_layout(
-        height=460, margin={"l": 8, "r": 8, "t": 32, "b": 8}, legend={"orientation": "h", "x": 1, "xanchor": "right", "y": -0.16},
+        height=460, margin={"l": 8, "r": 8, "t": 48, "b": 8}, legend={"orientation": "h", "x": 1, "xanchor": "right", "y": -0.16},
         coloraxis={"colorscale": SCALE, "cmin": 0, "colorbar": {"title": "error", "exponentformat": "e", "x": 1.0, "thickness": 12}},
     )  # fmt: skip
     return figure

@@ -341,4 +341,6 @@ def _number(value: float) -> str:
         return "NaN"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    return f"{value:.4g}".replace("-", "−")
+    size = abs(value)
+    text = f"{value:,.2f}".rstrip("0").rstrip(".") if 1 <= size < 1e9 else f"{value:.3g}"
+    return text.replace("-", "−")

@@ -40,18 +40,18 @@ def errors(flash: Output, standard: Output, block_m: int) -> go.Figure:
     figure.update_yaxes(title="query", row=1, col=1)
     figure.update_xaxes(title="|O − float64|", exponentformat="e", rangemode="tozero", nticks=4, row=1, col=3)
     figure.update_layout(
-        height=460, margin={"l": 8, "r": 8, "t": 48, "b": 8}, legend={"orientation": "h", "x": 1, "xanchor": "right", "y": -0.16},
-        coloraxis={"colorscale": SCALE, "cmin": 0, "colorbar": {"title": "error", "exponentformat": "e", "x": 1.0, "thickness": 12}},
+        height=460, margin={"l": 8, "r": 8, "t": 48, "b": 8}, legend={"orientation": "h", "x": 1, "xanchor": "right", "y": -0.24},
+        coloraxis={"colorscale": SCALE, "cmin": 0, "cmax": max(flash.largest(), standard.largest()) or 1, "colorbar": {"title": "error", "exponentformat": "e", "x": 1.0, "thickness": 12}},
     )  # fmt: skip
     return figure
 
 
 def after_each_tile(found: Floats) -> go.Figure:
     """The largest error of the running Õ / ℓ after each tile of keys; blank where a tile is never visited."""
-    text = [["" if np.isnan(error) else f"{error:.1e}" for error in row] for row in found]
+    text = [["" if np.isnan(error) else f"{error:.1e}" if error else "exact" for error in row] for row in found]
     figure = go.Figure(
         go.Heatmap(
-            z=found, text=text, texttemplate="%{text}", colorscale=SCALE, zmin=0, showscale=False, xgap=2, ygap=2, hoverongaps=False,
+            z=found, text=text, texttemplate="%{text}", colorscale=SCALE, zmin=0, zmax=np.nanmax(found) or 1, showscale=False, xgap=2, ygap=2, hoverongaps=False,
             hovertemplate="query tile %{y}, after key tile %{x}<br>largest error %{z:.3g}<extra></extra>",
         )
     )  # fmt: skip

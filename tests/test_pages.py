@@ -157,7 +157,8 @@ def test_shipped_traces_are_of_the_kernels_as_they_are(experiment):
     trace = trace_file.read(path)
     assert Experiment.from_json(trace.experiment) == experiment
     for source in trace.sources:
-        assert source.text.rstrip() in (ROOT / source.file).read_text(), "run: python -m explain record"
+        text, edit = (ROOT / source.file.partition("~")[0]).read_text(), experiment.entry.edit
+        assert source.text.rstrip() in (edit.apply(text) if edit else text), "run: python -m explain record"
     assert trace.traffic() == experiment.entry.formula(experiment.values).totals()
 
 

@@ -15,7 +15,13 @@ ui.prose(
     "larger element moves m, multiply the old sum by α = exp(m − m_new): it was measured against the old maximum."
 )
 
-ELEMENT, TILE, ROWS, MERGED, TOPK = "Element by element", "Tile by tile", "Rows at once", "Tiles in parallel", "With top-k"
+ELEMENT, TILE, ROWS, MERGED, TOPK = (
+    "Element by element",
+    "Tile by tile",
+    "Rows at once",
+    "Tiles in parallel",
+    "With top-k",
+)
 with st.container(horizontal=True, vertical_alignment="bottom", gap="large"):
     way = st.segmented_control(
         "How to walk the row", [ELEMENT, TILE, ROWS, MERGED, TOPK], default=ELEMENT, required=True, key="walk",
@@ -50,7 +56,7 @@ match way:
         ui.prose(
             "Tiles of one element: algorithm 3 of Milakov & Gimelshein, who write d for ℓ. Under the equation stands the **loop "
             "invariant**, checked at every step: m is the maximum of the elements seen so far and ℓ is Σ exp(x − m) over them, "
-            "recomputed in float64 beside the kernel's own float32. Its proof by induction stands below it, the part at work marked."
+            "recomputed in float64 beside the kernel's own float32. Its proof by induction stands beside it, the part at work marked."
         )
         ui.prose(
             "On the first element α = exp(−∞ − m) = 0, so what ℓ starts from does not matter. From then on 1 ≤ ℓ ≤ the number of elements "

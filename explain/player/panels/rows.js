@@ -10,7 +10,7 @@ export class RowsPanel extends Panel {
   }
 
   get shown() {
-    return ["running_max", "running_sum", "rescale"].some((role) => this.story.roles[role]);
+    return !this.story.roles.tile_at && ["running_max", "running_sum", "rescale"].some((role) => this.story.roles[role]);
   }
 
   /** The state of the current rows: as this tile found it, and as it is after the update, if that has been made. */

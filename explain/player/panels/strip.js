@@ -10,7 +10,7 @@ export class StripPanel extends Panel {
   }
 
   get shown() {
-    return Boolean(this.story.scoreMap);
+    return Boolean(this.story.scoreMap) && !this.story.roles.tile_at;
   }
 
   render(k) {

@@ -2,6 +2,7 @@
 
 import { isFlat } from "./paint.js";
 import { EquationPanel } from "./panels/equation.js";
+import { HbmPanel } from "./panels/hbm.js";
 import { InvariantPanel } from "./panels/invariant.js";
 import { KeptPanel } from "./panels/kept.js";
 import { MapPanel } from "./panels/map.js";
@@ -9,8 +10,10 @@ import { OutputPanel } from "./panels/output.js";
 import { PairsPanel } from "./panels/pairs.js";
 import { RowsPanel } from "./panels/rows.js";
 import { SourcePanel } from "./panels/source.js";
+import { SramPanel } from "./panels/sram.js";
 import { StripPanel } from "./panels/strip.js";
 import { VariablesPanel } from "./panels/variables.js";
+import { ZoomPanel } from "./panels/zoom.js";
 import { countNaN } from "./story.js";
 import { isFloat } from "./trace.js";
 import { bytes, exact, short, times } from "./words.js";
@@ -19,6 +22,8 @@ const QUANTITIES = {
   running_max: "max", new_max: "max", running_sum: "sum", new_sum: "sum", rescale: "alpha", other_max: "max", other_sum: "sum", other_rescale: "alpha", kept: "scores", probabilities: "p", accumulator: "acc", output: "acc", scores: "scores",
 };
 const SAID = 3;                                            // changes put into words
+const MOVE_MS = 540;                                       // a rescale, as a movement
+const STILL = matchMedia("(prefers-reduced-motion: reduce)");
 const ROW_EM = 2.3;                                        // the most height a row of state takes
 
 export class Lane {
@@ -31,6 +36,8 @@ export class Lane {
     this.select = select;
     this.selection = { row: 0, col: 0 };
     this.step = -1;
+    this.phase = 1;                                        // how far a movement has got; 1 is the picture at rest
+    this.timeOf = (k) => k;                                // where a step of this run stands on the timeline
     this.$ = (selector) => root.querySelector(selector);
     this.quantityOf = new Map(Object.entries(this.view.roles ?? {}).filter(([role]) => QUANTITIES[role]).map(([role, variable]) => [variable, QUANTITIES[role]]));
     this.ranges = this.findRanges();
@@ -43,13 +50,15 @@ export class Lane {
 
   arrange() {
     const { story, root } = this;
-    const pictures = [MapPanel, StripPanel, RowsPanel, InvariantPanel, KeptPanel, PairsPanel, OutputPanel].map((Kind) => new Kind(this));
-    const variables = new VariablesPanel(this);
+    const pictures = [MapPanel, ZoomPanel, StripPanel, RowsPanel, InvariantPanel, KeptPanel, PairsPanel, OutputPanel].map((Kind) => new Kind(this));
+    const variables = new VariablesPanel(this), memory = [HbmPanel, SramPanel].map((Kind) => new Kind(this));
     const shown = pictures.filter((panel) => panel.shown);
     if (!shown.length) shown.push(variables);
-    for (const panel of [...pictures, variables]) panel.root.hidden = !shown.includes(panel);
+    shown.push(...memory.filter((panel) => panel.shown));
+    for (const panel of [...pictures, variables, ...memory]) panel.root.hidden = !shown.includes(panel);
     this.panels = new Map([new SourcePanel(this), new EquationPanel(this), ...shown].map((panel) => [panel.name, panel]));
-    for (const column of ["middle", "side"]) this.$(`.${column}`).hidden = !this.$(`.${column} .panel:not([hidden])`);
+    for (const column of ["middle", "side", "memory"]) this.$(`.${column}`).hidden = !this.$(`.${column} .panel:not([hidden])`);
+    this.arrangeTabs();
     root.classList.toggle("sideless", this.$(".middle").hidden || this.$(".side").hidden);
     root.classList.toggle("flat", this.flat);
     if (this.flat) {
@@ -61,6 +70,18 @@ export class Lane {
     const most = story.visits.reduce((rows, { begin }) => Math.max(rows, story.rowCount(begin)), 1);
     root.style.setProperty("--need", `${3.6 + (most === 1 ? 1.6 : most) * ROW_EM}em`);
     this.$(".lane-title").textContent = this.view.title ?? "";
+  }
+
+  /** Where there is no room for both, the state and the memory take turns. */
+  arrangeTabs() {
+    const tabs = this.$(".tabs");
+    const show = (side) => {
+      this.root.dataset.side = side;
+      for (const tab of tabs.children) tab.setAttribute("aria-pressed", String(tab.dataset.side === side));
+    };
+    tabs.hidden = this.$(".side").hidden || this.$(".memory").hidden;
+    for (const tab of tabs.children) tab.addEventListener("click", () => show(tab.dataset.side));
+    show("state");
   }
 
   /** The scales of the pictures: fixed for the whole run, so that a colour or a length keeps its meaning. */
@@ -91,7 +112,9 @@ export class Lane {
     return [...this.panels.values()].map((panel) => panel.measure()).some(Boolean);
   }
 
-  render(k, palette, stamp) {
+  /** Draws step k. With `motion` what the step moves is then shown as a movement; a next draw ends it. */
+  render(k, palette, stamp, motion = false) {
+    cancelAnimationFrame(this.moving);
     this.palette = palette;
     this.stamp = stamp;
     this.moved = k !== this.step;
@@ -102,7 +125,20 @@ export class Lane {
     this.rowCount = story.rowCount(k);
     this.colCount = this.tile?.cols.length ?? story.tile(k)?.cols.length ?? 1;
     this.at = { row: Math.min(this.selection.row, this.rowCount - 1), col: Math.min(this.selection.col, this.colCount - 1), dim: 0, rows: this.rowCount, cols: this.colCount };
+    this.phase = motion && !STILL.matches ? 0 : 1;
     for (const panel of this.panels.values()) panel.render(k);
+    if (this.phase === 0) this.animate([...this.panels.values()].filter((panel) => panel.moves?.(k)));
+  }
+
+  animate(panels) {
+    const start = performance.now();
+    const frame = (now) => {
+      this.phase = Math.min(1, Math.max(0, now - start) / MOVE_MS);
+      for (const panel of panels) panel.paint();
+      if (this.phase < 1) this.moving = requestAnimationFrame(frame);
+    };
+    if (panels.length) this.moving = requestAnimationFrame(frame);
+    else this.phase = 1;
   }
 
   // --- what the panels ask ---

@@ -138,6 +138,7 @@ class Player {
     };
     if (this.score.nan === Infinity) this.score.nan = null;
     this.positionOf = first;
+    this.lanes.forEach((lane, i) => (lane.timeOf = (k) => first[i].get(k) ?? k));
   }
 
   buildPicker(view) {
@@ -248,9 +249,9 @@ class Player {
 
   // --- the one pass ---
 
-  render() {
+  render(motion = false) {
     const t = this.step;
-    this.lanes.forEach((lane, i) => lane.render(this.woven[i][t], this.palette, this.stamp));
+    this.lanes.forEach((lane, i) => lane.render(this.woven[i][t], this.palette, this.stamp, motion));
     this.xOf = paintTimeline(this.surface, this.palette, this.score, t, this.stamp);
     this.range.value = t;
     this.renderCounters(t);
@@ -300,11 +301,12 @@ class Player {
     return Math.max(0, Math.min(this.length - 1, Math.trunc(step) || 0));
   }
 
-  go(step) {
+  /** `motion`: a rescale there is shown as a movement, since the step was made and not jumped to. */
+  go(step, motion = false) {
     const next = this.clamp(step);
     if (!this.length || next === this.step) return;
     this.step = next;
-    this.render();
+    this.render(motion);
     this.settle();
   }
 
@@ -326,7 +328,7 @@ class Player {
       first: () => this.go(0),
       last: () => this.go(this.length - 1),
       previous: () => this.go(this.step - 1),
-      next: () => this.go(this.step + 1),
+      next: () => this.go(this.step + 1, true),
       previousVisit: () => this.go(this.score.stops.findLast((at) => at < this.step) ?? 0),
       nextVisit: () => this.go(this.score.stops.find((at) => at > this.step) ?? this.length - 1),
       play: () => (this.playing ? this.pause() : this.play()),
@@ -339,7 +341,7 @@ class Player {
 
   play() {
     if (this.step >= this.length - 1) this.go(0);
-    this.playing = setInterval(() => (this.step < this.length - 1 ? this.go(this.step + 1) : this.pause()), PLAY_MS);
+    this.playing = setInterval(() => (this.step < this.length - 1 ? this.go(this.step + 1, true) : this.pause()), PLAY_MS);
     this.showPlaying();
   }
 

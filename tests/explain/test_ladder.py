@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -41,7 +43,7 @@ def test_a_place_that_nothing_wrote_is_nan():
     assert np.isnan(ladder.stored(trace, "y", "y_ptr", (8,))[6:]).all()
 
 
-@pytest.mark.parametrize(("below", "above"), list(zip(RUNGS, RUNGS[1:], strict=False)), ids=lambda rung: rung.name)
+@pytest.mark.parametrize(("below", "above"), list(itertools.pairwise(RUNGS)), ids=lambda rung: rung.name)
 def test_a_difference_holds_the_whole_of_the_rung_above(below, above):
     lines = ladder.difference(below.kernel, above.kernel).splitlines()
     kept = "\n".join(line[1:] for line in lines if line[0] in " +")

@@ -9,7 +9,7 @@ import torch
 from explain.experiment import Experiment
 from explain.verification import grid, must_pass
 from kernels import reference
-from kernels.attention import attention_standard, flash_attention, flash_attention_v1
+from kernels.attention import attention_standard, flash_attention, flash_attention_exp2, flash_attention_v1
 from kernels.catalog import CATALOG
 from kernels.launch import launcher, tensors
 from kernels.merge import softmax_split
@@ -55,7 +55,7 @@ def test_topk_past_2_to_the_31_elements():
         np.testing.assert_allclose(y[part].cpu().numpy(), expected, rtol=2e-3, atol=1e-7)
 
 
-@pytest.mark.parametrize("attention", [flash_attention, flash_attention_v1, attention_standard])
+@pytest.mark.parametrize("attention", [flash_attention, flash_attention_exp2, flash_attention_v1, attention_standard])
 @pytest.mark.parametrize("far", ["head", "row", "dim"])
 def test_attention_strides_past_2_to_the_31_elements(attention, far):
     store = torch.empty(2 * PAST + 2**20, dtype=torch.float16, device="cuda")
@@ -79,7 +79,15 @@ def test_standard_attention_with_more_than_2_to_the_31_scores():
 
 @pytest.mark.parametrize(
     "name",
-    ["attention_standard", "flash_attention_v1", "flash_attention", "softmax_tiled", "softmax_topk", "softmax_split"],
+    [
+        "attention_standard",
+        "flash_attention_v1",
+        "flash_attention",
+        "flash_attention_exp2",
+        "softmax_tiled",
+        "softmax_topk",
+        "softmax_split",
+    ],
 )
 def test_twenty_runs_give_the_same_bits(name):
     sizes = (
@@ -97,7 +105,7 @@ def test_twenty_runs_give_the_same_bits(name):
         assert all(torch.equal(first[output], again[output]) for output in first)
 
 
-@pytest.mark.parametrize("attention", [flash_attention, flash_attention_v1, attention_standard])
+@pytest.mark.parametrize("attention", [flash_attention, flash_attention_exp2, flash_attention_v1, attention_standard])
 def test_a_nan_value_reaches_only_the_rows_that_see_it(attention):
     q, k, v = (torch.randn(1, 1, 48, 32, device="cuda") for _ in range(3))
     v[0, 0, 20, 5] = float("nan")

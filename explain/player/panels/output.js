@@ -1,6 +1,6 @@
 // The output: an accumulator row by row, or what a softmax has written so far.
 
-import { MapState, paintArray, paintMap } from "../paint.js";
+import { MapState, paintArray, paintBars, paintMap, write } from "../paint.js";
 import { countNaN } from "../story.js";
 import { exact, short, times } from "../words.js";
 import { toldOfCell } from "./map.js";
@@ -47,13 +47,61 @@ export class OutputPanel extends Panel {
     this.head(`${role === "output" ? "output" : "accumulator"} ${view.roles[role]}`, "acc", this.array ? times(value.shape) : "not set yet", nans ? `${nans} NaN` : "");
     this.hint(this.array ? "" : "the unfinished output, row by row");
     if (!this.array) {
+      this.change = null;
       this.surface.clear();
       this.at = null;
       return;
     }
-    const [rows, cols] = value.shape;
-    this.at = paintArray(this.surface, palette, { data: value.data, rows, cols, ramp: "output", largest: lane.ranges[role], selected: rows === lane.rowCount ? lane.at.row : -1 });
-    this.canvas.setAttribute("aria-label", `${view.roles[role]}, ${rows} rows of ${cols} values.`);
+    this.step = k;
+    this.change = role === "accumulator" ? this.rescale(k, value) : null;
+    this.largest = lane.ranges[role];
+    this.paint();
+    this.canvas.setAttribute("aria-label", `${view.roles[role]}, ${value.shape[0]} rows of ${value.shape[1]} values.`);
+  }
+
+  /** What this visit does to the accumulator: {before, alpha}, from its rescale on; null while there is none. */
+  rescale(k, value) {
+    const { story, lane } = this;
+    const { visit } = lane;
+    if (!visit || story.changedAt("rescale", visit.begin, k) < 0 || story.changedAt("accumulator", visit.begin, k) < 0) return null;
+    const first = story.firstChange("accumulator", visit.begin);
+    const before = story.role("accumulator", first - 1), alpha = story.role("rescale", k)?.data;
+    return before?.data?.length === value.data.length && alpha?.length === value.shape[0] ? { before: before.data, alpha, first } : null;
+  }
+
+  /** The whole array as a heat map, and the selected row as bars. */
+  paint() {
+    if (!this.array || !this.surface.visible) return;
+    const { lane, surface, palette, array, change } = this;
+    const [rows, cols] = array.shape;
+    const selected = rows === lane.rowCount ? lane.at.row : -1;
+    const barred = selected >= 0 && surface.height > palette.size * 6;
+    const high = barred ? surface.height * 0.5 : surface.height;
+    this.at = paintArray(surface, palette, { data: array.data, rows, cols, ramp: "output", largest: this.largest, selected, height: high });
+    if (!barred) return;
+    const row = (data) => data.subarray?.(selected * cols, (selected + 1) * cols) ?? data.slice(selected * cols, (selected + 1) * cols);
+    const place = { x: 0, y: high + palette.size * 1.5, width: Math.min(surface.width, cols * 64), height: surface.height - high - palette.size * 1.5 - 1 };
+    write(surface.ctx, this.caption(selected), 0, high + palette.size * 0.8, { colour: palette.muted, size: palette.size * 0.82, font: palette.font, room: surface.width });
+    const bars = { now: row(array.data), before: change && row(change.before), alpha: change?.alpha[selected], largest: this.largest };
+    paintBars(surface.ctx, palette, place, bars, this.phase());
+  }
+
+  /** How far the movement has got: the line that rescales only shrinks, a later one only adds. */
+  phase() {
+    const { lane, change, step } = this;
+    if (lane.phase === 1 || !change || !this.moves(step)) return 1;
+    return change.first !== step ? 0.5 + lane.phase / 2 : lane.phase;
+  }
+
+  caption(row) {
+    const { lane, change } = this;
+    const name = `row ${lane.tile?.rows[row] ?? row}`;
+    return change ? `${name}: what was, × α = ${short(change.alpha[row])}, plus this tile's part` : name;
+  }
+
+  /** Whether step k changes the accumulator of a tile that is rescaled: then it is drawn as a movement. */
+  moves(k) {
+    return Boolean(this.array && this.change) && this.story.changedAt("accumulator", k, k) === k;
   }
 
   told(at) {

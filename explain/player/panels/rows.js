@@ -47,11 +47,24 @@ export class RowsPanel extends Panel {
     this.head("running state", "", !known ? "not set yet" : this.lane.visit ? "before this tile → now" : "");
     const parts = [max && "maximum", alpha && "rescale factor", sum && "sum"].filter(Boolean);
     this.hint(known ? "" : `each row's running ${parts.join(", ")}`);
-    this.surface.clear();
-    const row = this.lane.at.row;
-    this.at = !known ? null : paintRows(this.surface, this.palette, this.shownState, row);
+    this.known = known;
+    this.paint();
+    const { row } = this.lane.at;
     const read = (name, value) => (value === undefined ? "" : `${name} ${short(value)}; `);
     this.canvas.setAttribute("aria-label", `Row ${row}: ${read("maximum", (max?.now ?? max?.before)?.[row])}${read("rescale factor", alpha?.[row])}${read("sum", (sum?.now ?? sum?.before)?.[row])}`);
+  }
+
+  paint() {
+    this.surface.clear();
+    this.at = this.known ? paintRows(this.surface, this.palette, this.shownState, this.lane.at.row, this.moves(this.lane.step) ? this.lane.phase : 1) : null;
+  }
+
+  /** Whether step k is the one that rescales the sum: then it is drawn as a movement. */
+  moves(k) {
+    const { story } = this;
+    const changed = ["new_sum", "running_sum"].some((role) => story.roles[role] && story.changedAt(role, k, k) === k);
+    const { sum, alpha } = this.shownState;
+    return changed && Boolean(sum?.now && sum.before && alpha?.length && alpha[0] !== undefined);
   }
 
   told({ row }) {

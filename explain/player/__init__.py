@@ -39,7 +39,7 @@ from explain.words.liveness import alive
 _HERE = Path(__file__).parent
 _PANELS = ("panel", "source", "equation", "map", "zoom", "strip", "rows", "output", "variables", "hbm", "sram")
 _MODULES = (
-    *("trace.js", "words.js", "story.js", "paint.js"),
+    *("trace.js", "words.js", "story.js", "paint.js", "tip.js"),
     *(f"panels/{name}.js" for name in _PANELS),
     *("lane.js", "player.js"),
 )

@@ -3,7 +3,7 @@
 import { hatching, write } from "../paint.js";
 import { product } from "../trace.js";
 import { bytes, element, grouped } from "../words.js";
-import { Panel } from "./panel.js";
+import { Panel, stemOf } from "./panel.js";
 
 const LARGEST_DRAWN = 1 << 20;                             // elements; a larger buffer is drawn as its outline
 const BIGGEST_CELL_PX = 26;
@@ -201,26 +201,36 @@ export class HbmPanel extends Panel {
     state.advance(k, palette);
     this.head("HBM", "hbm", `${bytes(state.bytes)}, drawn to scale`);
     this.legend(state);
-    const layout = this.layout(launch, state);
-    const ctx = this.surface.clear();
-    this.surface.layer("labels", `${lane.stamp} ${launch}`, (pen) => {
-      for (const { buffer, x, top, width } of layout.places) {
-        write(pen, buffer.name, x, top - layout.head * 0.62, { colour: palette.text, size: layout.size, weight: 650, font: palette.font });
-        const said = pen.measureText(`${buffer.name} `).width;
-        write(pen, bytes(buffer.bytes), x + said, top - layout.head * 0.62, { colour: palette.muted, size: layout.size * 0.9, font: palette.font, room: Math.max(0, width - said) });
-      }
-    });
-    for (const place of layout.places) this.paint(ctx, place);
-    this.at = (x, y) => this.cellAt(layout, x, y);
+    this.drawn = this.layout(launch, state);
+    this.paint();
+    this.at = (x, y) => this.cellAt(this.drawn, x, y);
     this.canvas.setAttribute("aria-label", this.said(k));
   }
 
-  paint(ctx, { buffer, x, top, cell }) {
+  paint() {
+    if (!this.drawn || !this.surface.visible) return;
+    const { palette, drawn } = this;
+    const ctx = this.surface.clear();
+    this.surface.layer("labels", drawn.key, (pen) => {
+      for (const { buffer, x, top, width } of drawn.places) {
+        write(pen, buffer.name, x, top - drawn.head * 0.62, { colour: palette.text, size: drawn.size, weight: 650, font: palette.font });
+        const said = pen.measureText(`${buffer.name} `).width;
+        write(pen, bytes(buffer.bytes), x + said, top - drawn.head * 0.62, { colour: palette.muted, size: drawn.size * 0.9, font: palette.font, room: Math.max(0, width - said) });
+      }
+    });
+    for (const place of drawn.places) this.paintBuffer(ctx, place);
+  }
+
+  glow() {
+    this.paint();
+  }
+
+  paintBuffer(ctx, { buffer, x, top, cell }) {
     const { palette, lane } = this;
     const w = buffer.width * cell, h = buffer.height * cell;
     ctx.imageSmoothingEnabled = cell < 1;
     if (buffer.drawn) ctx.drawImage(buffer.image, x, top, w, h);
-    const glows = lane.glowing && (lane.glowing === buffer.name || lane.glowing === buffer.fullName);
+    const glows = lane.glowing !== null && stemOf(lane.glowing) === buffer.name;
     ctx.strokeStyle = glows ? palette.text : palette.faint;
     ctx.lineWidth = glows ? 2.5 : 1;
     ctx.strokeRect(x - 0.5, top - 0.5, w + 1, h + 1);
@@ -300,7 +310,7 @@ export class HbmPanel extends Panel {
   }
 
   nameAt(x, y) {
-    return this.at?.(x, y)?.buffer.name ?? null;
+    return this.at?.(x, y)?.buffer.fullName ?? null;
   }
 
   told({ buffer, row, col, cell }) {

@@ -39,7 +39,7 @@ export class ZoomPanel extends Panel {
     const scores = latest.role === "scores";
     const name = view.roles[latest.role];
     const window = this.paint(latest, scores);
-    this.head(`${scores ? "scores" : "probabilities"} ${name}`, scores ? "scores" : "p", window);
+    this.head(`${scores ? "scores" : "probabilities"} ${name}`, scores ? "scores" : "p", window, "", name);
     this.canvas.setAttribute("aria-label", `${name} of this tile; row ${tile.rows[lane.at.row]}: ${Array.from(latest.data.slice(lane.at.row * lane.colCount, (lane.at.row + 1) * lane.colCount), (x) => tiny(x)).slice(0, 32).join(" ")}`);
   }
 

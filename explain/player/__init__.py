@@ -37,7 +37,9 @@ from explain.words.equations import equations
 from explain.words.liveness import alive
 
 _HERE = Path(__file__).parent
-_PANELS = ("panel", "source", "equation", "map", "zoom", "strip", "rows", "output", "variables", "hbm", "sram")
+_PANELS = (
+    "panel", "source", "equation", "map", "zoom", "strip", "rows", "invariant", "kept", "pairs", "output", "variables", "hbm", "sram",
+)  # fmt: skip
 _MODULES = (
     *("trace.js", "words.js", "story.js", "paint.js", "tip.js"),
     *(f"panels/{name}.js" for name in _PANELS),
@@ -56,6 +58,7 @@ _VIEW: Mapping[str, tuple[type, ...]] = {
     "axes": _SEQUENCE,
     "pick_program": (str,),
     "program_names": (Mapping,),
+    "invariant": (bool,),
     "chip": (Mapping,),
 }
 _REQUIRED = ("title", "badge")
@@ -80,8 +83,9 @@ class Run:
         Optional: `kernel`, its name in the catalog; `roles`, the kernel's variables that are its scores, probabilities,
         output, running_max, new_max, running_sum, new_sum, rescale, accumulator, rows and cols; `score_shape`, the rows and columns
         of the map that rows and cols are coordinates in; `axes`, what these are ("queries", "keys"); `row_labels` and `col_labels`, its tokens; `pick_program`, what
-        one program owns ("query tile"); `program_names`, by program as "x,y,z"; `chip`, the GPU that the tiles are measured against:
-        its name, the shared_bytes a program may have and the register_bytes of an SM.
+        one program owns ("query tile"); `program_names`, by program as "x,y,z"; `invariant`, whether
+        the running maximum and sum are checked at every step against those of the elements seen; `chip`, the GPU that the tiles are
+        measured against: its name, the shared_bytes a program may have and the register_bytes of an SM.
     """
 
     trace: bytes

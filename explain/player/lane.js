@@ -3,9 +3,12 @@
 import { isFlat } from "./paint.js";
 import { EquationPanel } from "./panels/equation.js";
 import { HbmPanel } from "./panels/hbm.js";
+import { InvariantPanel } from "./panels/invariant.js";
+import { KeptPanel } from "./panels/kept.js";
 import { MapPanel } from "./panels/map.js";
 import { OutputPanel } from "./panels/output.js";
 import { stemOf } from "./panels/panel.js";
+import { PairsPanel } from "./panels/pairs.js";
 import { RowsPanel } from "./panels/rows.js";
 import { SourcePanel } from "./panels/source.js";
 import { SramPanel } from "./panels/sram.js";
@@ -17,7 +20,7 @@ import { isFloat, itemBytes } from "./trace.js";
 import { bytes, exact, short, times } from "./words.js";
 
 const QUANTITIES = {
-  running_max: "max", new_max: "max", running_sum: "sum", new_sum: "sum", rescale: "alpha", probabilities: "p", accumulator: "acc", output: "acc", scores: "scores",
+  running_max: "max", new_max: "max", running_sum: "sum", new_sum: "sum", rescale: "alpha", other_max: "max", other_sum: "sum", other_rescale: "alpha", kept: "scores", probabilities: "p", accumulator: "acc", output: "acc", scores: "scores",
 };
 const SAID = 3;                                            // changes put into words
 const MOVE_MS = 540;                                       // a rescale, as a movement
@@ -55,7 +58,7 @@ export class Lane {
 
   arrange() {
     const { story, root } = this;
-    const pictures = [MapPanel, ZoomPanel, StripPanel, RowsPanel, OutputPanel].map((Kind) => new Kind(this));
+    const pictures = [MapPanel, ZoomPanel, StripPanel, RowsPanel, InvariantPanel, KeptPanel, PairsPanel, OutputPanel].map((Kind) => new Kind(this));
     const variables = new VariablesPanel(this), memory = [HbmPanel, SramPanel].map((Kind) => new Kind(this));
     const shown = pictures.filter((panel) => panel.shown);
     if (!shown.length) shown.push(variables);

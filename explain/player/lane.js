@@ -66,9 +66,9 @@ export class Lane {
     for (const panel of [...pictures, variables, ...memory]) panel.root.hidden = !shown.includes(panel);
     this.panels = new Map([new SourcePanel(this), new EquationPanel(this), ...shown].map((panel) => [panel.name, panel]));
     for (const column of ["middle", "side", "memory"]) this.$(`.${column}`).hidden = !this.$(`.${column} .panel:not([hidden])`);
-    this.arrangeTabs();
     root.classList.toggle("sideless", this.$(".middle").hidden || this.$(".side").hidden);
     root.classList.toggle("flat", this.flat);
+    this.arrangeTabs();
     if (this.flat) {
       const { height } = story.scoreMap ?? story.outputMap;
       const widestTile = story.visits.reduce((cols, { begin }) => Math.max(cols, story.tile(begin)?.cols.length ?? 0), 1);
@@ -80,14 +80,18 @@ export class Lane {
     this.$(".lane-title").textContent = this.view.title ?? "";
   }
 
-  /** Where there is no room for both, the state and the memory take turns. */
+  /** Where there is no room for both, state and memory take turns; a single row leaves room for both. */
   arrangeTabs() {
+    const { root, story } = this;
+    const together = this.flat && (story.scoreMap ?? story.outputMap).height === 1 && !root.closest(".two");
+    root.classList.toggle("together", together);
     const tabs = this.$(".tabs");
+    tabs.hidden = together || this.$(".side").hidden || this.$(".memory").hidden;
+    if (tabs.hidden) return;
     const show = (side) => {
-      this.root.dataset.side = side;
+      root.dataset.side = side;
       for (const tab of tabs.children) tab.setAttribute("aria-pressed", String(tab.dataset.side === side));
     };
-    tabs.hidden = this.$(".side").hidden || this.$(".memory").hidden;
     for (const tab of tabs.children) tab.addEventListener("click", () => show(tab.dataset.side));
     show("state");
   }

@@ -97,6 +97,7 @@ export class SourcePanel extends Panel {
   room(row) {
     if (this.roomsOf !== this.lane.stamp) (this.roomsOf = this.lane.stamp), this.rooms.clear();
     if (!this.rooms.has(row)) {
+      this.chip.remove();                                  // the line as it is without it
       const text = row.querySelector(".text");
       this.rooms.set(row, row.getBoundingClientRect().right - (text.lastChild ? lastLineEnd(text).right : 0));
     }
@@ -116,17 +117,20 @@ export class SourcePanel extends Panel {
       return { made, width: pen.measureText(words).width + GAP_EM * palette.size };
     };
     if (k === story.frameStart[k]) return changes.length ? [item([plural(changes.length, "argument")])] : [];
-    const written = changes.map(({ label, value }) => item([this.nameElement(label), ` ${this.element(label, value)}`]));
+    const where = new Set();
+    const valued = ({ label, value }) => [this.nameElement(label), ` ${this.element(label, value, where)}`];
+    const written = changes.map((change) => item(valued(change)));
+    const rowOfWritten = where.size > 0;
     const set = new Set(changes.map(({ label }) => label));
     const read = this.names().filter((name) => !set.has(name)).flatMap((name) => {
       const value = lane.lookup(name, k);
-      return value?.data || value?.kind === "s" ? [{ name, value }] : [];
+      return value?.data || value?.kind === "s" ? [{ label: name, value }] : [];
     });
-    const telling = ({ name, value }) => (lane.quantityOf.has(name) ? 0 : value.shape?.length ? 1 : 2);
+    const telling = ({ label, value }) => (lane.quantityOf.has(label) ? 0 : value.shape?.length ? 1 : 2);
     read.sort((a, b) => telling(a) - telling(b));
-    const from = read.map(({ name, value }, i) => item([...(i === 0 ? [written.length ? "← " : "reads "] : []), this.nameElement(name), ` ${this.element(name, value)}`]));
-    const per = written.length && this.where ? [item([this.where])] : [];
-    return [...written.slice(0, 1), ...per, ...written.slice(1), ...from];
+    const from = read.map((one, i) => item([...(i === 0 ? [written.length ? "← " : "reads "] : []), ...valued(one)]));
+    const per = [...where].map((row) => item([row]));
+    return rowOfWritten ? [...written, ...per, ...from] : [...written, ...from, ...per];
   }
 
   nameElement(label) {
@@ -143,16 +147,13 @@ export class SourcePanel extends Panel {
     return [...new Set(names)];
   }
 
-  /** A value for the selected row, where it has one for each; `where` keeps which. */
-  element(label, value) {
+  /** A value, of the selected row where it has one for each; `where` is told which row that is. */
+  element(label, value, where) {
     const { lane } = this;
     const shape = value.shape ?? [];
-    this.where = "";
-    if (shape.length === 1 && shape[0] === lane.rowCount && lane.rowCount > 1 && isFloat(value.dtype)) {
-      this.where = `row ${lane.tile?.rows[lane.at.row] ?? lane.at.row}`;
-      return short(value.data[lane.at.row]);
-    }
-    return lane.glance(label, value);
+    if (shape.length !== 1 || shape[0] !== lane.rowCount || lane.rowCount === 1 || !isFloat(value.dtype)) return lane.glance(label, value);
+    where.add(`row ${lane.tile?.rows[lane.at.row] ?? lane.at.row}`);
+    return short(value.data[lane.at.row]);
   }
 
   scrollTo(first, last) {

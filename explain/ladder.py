@@ -96,9 +96,9 @@ def source(kernel: str) -> str:
 def difference(below: str, above: str) -> str:
     """The source of `above` marked as a diff from `below`'s: what only moved (into a loop, say) counts as kept."""
     old, new = source(below).splitlines(), source(above).splitlines()
-    plain = [[_SHAPE.sub("", " ".join(line.split())) for line in lines] for lines in (old, new)]
+    below_plain, above_plain = ([_SHAPE.sub("", " ".join(line.split())) for line in lines] for lines in (old, new))
     lines: list[str] = []
-    for tag, i, j, k, m in difflib.SequenceMatcher(None, *plain, autojunk=False).get_opcodes():
+    for tag, i, j, k, m in difflib.SequenceMatcher(None, below_plain, above_plain, autojunk=False).get_opcodes():
         if tag == "equal":
             lines += [f" {line}" for line in new[k:m]]
         else:

@@ -57,7 +57,7 @@ def test_lines_that_only_moved_into_a_loop_are_kept():
 
 
 def test_only_the_right_update_gives_weights_on_the_row_and_on_the_row_shifted():
-    row = np.float32(NOTEBOOK_ROW)
+    row = np.array(NOTEBOOK_ROW, np.float32)
     right = [
         update.written
         for update in updates.UPDATES
@@ -68,7 +68,7 @@ def test_only_the_right_update_gives_weights_on_the_row_and_on_the_row_shifted()
 
 
 def test_an_update_takes_masked_elements():
-    masked = np.float32([-np.inf, -np.inf, 0.5, -np.inf])
+    masked = np.array([-np.inf, -np.inf, 0.5, -np.inf], np.float32)
     assert updates.UPDATES[-1].run(masked) == (1.0, 0.5)
     assert not updates.weights(updates.UPDATES[-1], masked[:2]).any()
     assert ":green[**0.0000**]" in updates.table(masked[:2]).splitlines()[-1]

@@ -64,7 +64,8 @@ export class Lane {
     if (!shown.length) shown.push(variables);
     shown.push(...memory.filter((panel) => panel.shown));
     for (const panel of [...pictures, variables, ...memory]) panel.root.hidden = !shown.includes(panel);
-    this.panels = new Map([new SourcePanel(this), new EquationPanel(this), ...shown].map((panel) => [panel.name, panel]));
+    // Canvases first: a font that is set on one after the page has changed makes the browser style the page at once.
+    this.panels = new Map([...shown, new SourcePanel(this), new EquationPanel(this)].map((panel) => [panel.name, panel]));
     for (const column of ["middle", "side", "memory"]) this.$(`.${column}`).hidden = !this.$(`.${column} .panel:not([hidden])`);
     root.classList.toggle("sideless", this.$(".middle").hidden || this.$(".side").hidden);
     root.classList.toggle("flat", this.flat);

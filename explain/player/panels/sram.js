@@ -143,7 +143,7 @@ export class SramPanel extends Panel {
       ctx.strokeRect(1, top, shared, thick);
       ctx.strokeRect(1 + shared, top, end - shared, thick);
       if (total > room) {
-        ctx.fillStyle = hatching(ctx, { faint: palette.text }, 1);
+        ctx.fillStyle = hatching(ctx, palette.text, 1);
         ctx.fillRect(1 + end, top, width - end, thick);
         ctx.strokeStyle = palette.css(palette.nan);
         ctx.lineWidth = 2;

@@ -34,7 +34,10 @@ from explain.trace.model import Source
 from explain.words.equations import equations
 
 _HERE = Path(__file__).parent
-_MODULES = ("trace.js", "words.js", "story.js", "paint.js", "lane.js", "player.js")
+_MODULES = (
+    "trace.js", "words.js", "story.js", "paint.js", "lane.js", "dialog.js", "clocks.js", "transport.js", "counters.js", "watch.js",
+    "compare.js", "presenter.js", "keys.js", "player.js",
+)  # fmt: skip
 
 _SEQUENCE = (list, tuple)
 _VIEW: Mapping[str, tuple[type, ...]] = {

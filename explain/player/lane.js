@@ -383,7 +383,7 @@ export class Lane {
     const { nans } = this.scores;
     this.head("map", `scores ${this.view.roles.scores}`, "scores", shape, nans ? `${nans} NaN` : "");
     this.hits.map = paintMap(this.surfaces.map, palette, this.scores, {
-      group: this.group, tile: this.tile, selected: this.at.row, rowLabels: this.view.row_labels, colLabels: this.view.col_labels, stamp: this.stamp,
+      group: this.group, tile: this.tile, selected: this.at.row, rowLabels: this.view.row_labels, colLabels: this.view.col_labels, stamp: this.stamp, differs: this.marks?.cells,
     });
     this.renderLegend(map, palette);
     this.surfaces.map.canvas.setAttribute("aria-label", this.tile
@@ -472,6 +472,12 @@ export class Lane {
     };
   }
 
+  /** Which of the rows shown differ from the run beside this one. */
+  differingRows() {
+    const rows = (this.tile ?? this.story.tile(this.step))?.rows ?? [];
+    return this.marks ? new Set(Array.from(rows.keys()).filter((r) => this.marks.rows.has(rows[r]))) : null;
+  }
+
   renderRows(k) {
     this.state = this.rowState(k);
     const { max: m, sum: l } = this.state;
@@ -480,7 +486,7 @@ export class Lane {
     const parts = [m && "maximum", this.state.alpha && "rescale factor", l && "sum"].filter(Boolean);
     this.hint("rows", known ? "" : `each row's running ${parts.join(", ")}`);
     this.surfaces.rows.clear();
-    this.hits.rows = !known ? null : paintRows(this.surfaces.rows, this.palette, this.state, this.at.row);
+    this.hits.rows = !known ? null : paintRows(this.surfaces.rows, this.palette, this.state, this.at.row, this.differingRows());
     const { max, alpha, sum } = this.state;
     const read = (name, value) => (value === undefined ? "" : `${name} ${short(value)}; `);
     const r = this.at.row;

@@ -1,6 +1,6 @@
 """What pages share, one call a picture. A page imports this and only lays out."""
 
-from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, controls
+from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, choose, controls
 from explain.ui.device import engine_status, on_device
 from explain.ui.layout import chapter, chapter_link, footer, prose, questions, sources, try_this
 from explain.ui.runs import row_sums, stepper, traffic_table
@@ -10,6 +10,7 @@ __all__ = [
     "ROW_PRESETS",
     "chapter",
     "chapter_link",
+    "choose",
     "controls",
     "engine_status",
     "footer",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import streamlit as st
 
@@ -17,15 +18,18 @@ from explain.trace.model import Tile, Trace
 from explain.workers import WorkerError, WorkerFailed
 
 
-def stepper(experiments: Sequence[Experiment], key: str) -> list[Trace]:
-    """The player for one run, or two side by side; their traces. Says in words why there is none."""
+def stepper(experiments: Sequence[Experiment], key: str, titles: Sequence[str] | None = None) -> list[Trace]:
+    """The player for one run, or two side by side; their traces. Says in words why there is none. `titles` replace the kernels' own."""
     try:
         with st.spinner("Running the kernel line by line…", show_time=True):
             runs = [lesson(experiment.key) for experiment in experiments]
     except WorkerError as error:
         st.error(failure(error), icon=":material/error:")
         return []
-    st.fragment(player)([run for run, _ in runs], key=key)  # coming to rest on a step runs nothing else
+    shown = [run for run, _ in runs]
+    if titles is not None:
+        shown = [replace(run, view={**run.view, "title": title}) for run, title in zip(shown, titles, strict=True)]
+    st.fragment(player)(shown, key=key)  # coming to rest on a step runs nothing else
     return [trace for _, trace in runs]
 
 

@@ -1,0 +1,167 @@
+// Which panels are shown, the presenter's view of one of them at full screen, and the black screen of a clicker's key.
+
+import { buttonOf, openDialog } from "./dialog.js";
+import { element } from "./words.js";
+
+const HIDDEN_KEY = "tilescope: hidden panels";
+const PANEL_NAMES = {
+  source: "Kernel source", equation: "What this line does", words: "In words", map: "Scores", strip: "One row of the tile", rows: "Running state",
+  output: "Output", variables: "Variables", hbm: "HBM", sram: "SRAM", counters: "Counters",
+};
+
+const panelKey = (panel) => (panel.classList.contains("panel") ? panel.classList[1] : "counters");
+const panelName = (key) => PANEL_NAMES[key] ?? `${key[0].toUpperCase()}${key.slice(1)}`;
+
+function hiddenPanels() {
+  try {
+    return new Set(JSON.parse(sessionStorage.getItem(HIDDEN_KEY) ?? "[]"));
+  } catch {                                                // a browser that keeps nothing, or something else under this key
+    return new Set();
+  }
+}
+
+export class Presenter {
+  constructor(player) {
+    this.player = player;
+    this.hidden = hiddenPanels();
+    this.presenting = false;
+    this.alone = null;
+    player.on(document, "fullscreenchange", () => {
+      if (!document.fullscreenElement && this.full) this.leave();
+    });
+    player.on(player.$(".blank"), "click", () => this.blank(false));
+    player.on(player.$(".stage select"), "change", (event) => {
+      this.choose(event.target.value || null);
+      player.section.focus({ preventScroll: true });
+    });
+    player.on(player.$(".stage"), "click", (event) => event.target.closest("button") && player.act(event.target.closest("button").dataset.do));
+  }
+
+  load() {
+    this.show();
+  }
+
+  /** The panels that have something to show for these runs, by name, in their order on screen. */
+  panels() {
+    const { section } = this.player;
+    const present = [...section.querySelectorAll(".panel"), section.querySelector(".counters")].filter((panel) => !panel.hidden && !panel.parentElement.hidden);
+    const keys = [...new Set(present.map(panelKey))];
+    return keys.map((key) => ({ key, name: panelName(key), elements: present.filter((panel) => panelKey(panel) === key) }));
+  }
+
+  /** Puts hidden and alone on the panels, and what can be chosen into the list. */
+  show() {
+    const { section, $ } = this.player;
+    const panels = this.panels();
+    if (!panels.some(({ key }) => key === this.alone)) this.alone = null;
+    for (const { key, elements } of panels) {
+      for (const panel of elements) {
+        panel.toggleAttribute("data-away", this.alone ? key !== this.alone : this.hidden.has(key));
+        panel.toggleAttribute("data-alone", key === this.alone);
+      }
+    }
+    for (const lane of section.querySelectorAll(".lane")) {
+      const columns = [...lane.querySelectorAll(".column")];
+      const empty = (column) => [...column.children].every((panel) => panel.hidden || panel.hasAttribute("data-away"));
+      columns.forEach((column) => column.toggleAttribute("data-away", empty(column)));
+      lane.toggleAttribute("data-away", columns.every(empty));
+      lane.classList.toggle("sparse", columns.some((column) => !column.hidden && empty(column)));
+    }
+    section.classList.toggle("presenting", this.presenting);
+    section.classList.toggle("alone", Boolean(this.alone));
+    const option = (value, text) => Object.assign(element("option", "", text), { value });
+    const list = $(".stage select");
+    list.replaceChildren(option("", "all panels"), ...panels.map(({ key, name }, i) => option(key, `${i + 1} · ${name}`)));
+    list.value = this.alone ?? "";
+    if (this.player.ready) this.player.resized();
+  }
+
+  // --- which panels ---
+
+  /** Opens the list of panels: which to show, and one to present. */
+  list() {
+    const { player } = this;
+    player.pause();
+    const rows = this.panels().map(({ key, name }, i) => {
+      const row = element("div", "choice");
+      const label = element("label");
+      const box = element("input");
+      Object.assign(box, { type: "checkbox", checked: !this.hidden.has(key) });
+      box.addEventListener("change", () => this.keep(key, box.checked));
+      label.append(box, name);
+      row.append(label, buttonOf("", `Present · ${i + 1}`, `Present ${name} at full screen`, () => {
+        close();
+        this.enter(key);
+      }));
+      return row;
+    });
+    const close = openDialog(player.section, "Panels", [element("p", "sum", "Shown, in this window:"), ...rows], "small");
+  }
+
+  keep(key, shown) {
+    if (shown) this.hidden.delete(key);
+    else this.hidden.add(key);
+    try {
+      sessionStorage.setItem(HIDDEN_KEY, JSON.stringify([...this.hidden]));
+    } catch { /* then it lasts as long as the page */ }
+    this.show();
+  }
+
+  // --- full screen ---
+
+  toggle() {
+    if (this.presenting) this.leave();
+    else this.enter(this.panels()[0]?.key ?? null);
+  }
+
+  async enter(key) {
+    const { section } = this.player;
+    this.presenting = true;
+    this.alone = key;
+    this.full = false;
+    try {
+      await document.documentElement.requestFullscreen();
+      this.full = true;
+    } catch { /* not allowed here: the player fills the window instead */ }
+    if (!this.presenting) return;
+    section.setAttribute("popover", "manual");             // over everything, whatever the page around is made of
+    section.showPopover?.();
+    this.show();
+    section.focus({ preventScroll: true });
+  }
+
+  leave() {
+    const { section } = this.player;
+    this.presenting = false;
+    this.alone = null;
+    this.blank(false);
+    if (this.full && document.fullscreenElement) document.exitFullscreen().catch(() => {});
+    this.full = false;
+    if (section.hasAttribute("popover")) section.hidePopover?.();
+    section.removeAttribute("popover");
+    this.show();
+    this.player.fit();
+    section.focus({ preventScroll: true });
+  }
+
+  choose(key) {
+    this.alone = key;
+    this.show();
+  }
+
+  /** Key 1 to 9: that panel alone; 0: all of them. Only in this view. */
+  press(digit) {
+    if (!this.presenting) return;
+    const panel = this.panels()[digit - 1];
+    if (digit === 0 || panel) this.choose(panel?.key ?? null);
+  }
+
+  /** The black screen: `on`, or the other way round. */
+  blank(on = this.presenting && this.player.$(".blank").hidden) {
+    this.player.$(".blank").hidden = !on;
+  }
+
+  get blanked() {
+    return !this.player.$(".blank").hidden;
+  }
+}

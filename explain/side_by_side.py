@@ -1,23 +1,17 @@
-"""Two runs beside each other: which kernels can stand there and what they open on, ready-made pairs, what tells two runs apart."""
+"""Two runs beside each other: what each kernel opens on there, and what tells two runs apart."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from explain import lessons
 from explain.experiment import Experiment, ParameterError
 from kernels.catalog import CATALOG
 
-_SENTENCE = Experiment.of(
-    "flash_attention", {"seq_len": 15, "kv_len": 15, "block_m": 8, "block_n": 8}, "sentence_short"
-)
-_LARGE_ROW = {"rows": 1, "cols": 8, "block_n": 4}
-
 
 def opening(kernel: str) -> Experiment:
     """What a kernel opens on: the short sentence, or the notebook's row, so that any two of a family fit together."""
-    like = lessons.ONLINE if CATALOG[kernel].family == "softmax" else _SENTENCE
+    like = lessons.ONLINE if CATALOG[kernel].family == "softmax" else lessons.SHORT
     own = {parameter.name for parameter in CATALOG[kernel].parameters}
     given = {name: value for name, value in like.values.items() if name in own}
     try:
@@ -31,57 +25,6 @@ def controls_of(kernel: str) -> list[str]:
     wanted = ("seq_len", "kv_len", "cols", "block_m", "block_n", "dtype", "causal")
     own = {parameter.name for parameter in CATALOG[kernel].parameters}
     return ["inputs", *(name for name in wanted if name in own)]
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two experiments worth seeing together, and what to look for."""
-
-    name: str
-    left: Experiment
-    right: Experiment
-    look: str
-
-
-def _like(kernel: str, experiment: Experiment) -> Experiment:
-    return Experiment.of(kernel, experiment.values, experiment.inputs, experiment.seed)
-
-
-PAIRS = (
-    Pair(
-        "Standard and flash",
-        _like("attention_standard", _SENTENCE),
-        _SENTENCE,
-        "The left writes all of S to memory, reads it back for the softmax, writes P and reads that back. The right drops each tile of S "
-        "as soon as it is used. Watch the bytes of S and P, which the right does not have.",
-    ),
-    Pair(
-        "Keys or queries outside",
-        _like("flash_attention_v1", _SENTENCE),
-        _SENTENCE,
-        "FlashAttention-1 walks over the queries once for each tile of keys: the tiles fill column by column, and O is read and written at every "
-        "visit. FlashAttention-2 swaps the loops: row by row, and O is written once.",
-    ),
-    Pair(
-        "Wrong and right",
-        lessons.wrong_twin(lessons.ONLINE),
-        lessons.ONLINE,
-        "The left divides each tile by the tile's own sum. Press First difference: there the left has thrown away what the next tile needs.",
-    ),
-    Pair(
-        "Two tile sizes",
-        _SENTENCE.with_(block_n=4),
-        _SENTENCE,
-        "The same kernel with tiles of 4 keys and of 8. After as many keys, m and ℓ agree; in between, the left has rescaled more often.",
-    ),
-    Pair(
-        "Naive and safe",
-        Experiment.of("softmax_naive", _LARGE_ROW, "large_magnitude"),
-        Experiment.of("softmax_safe", _LARGE_ROW, "large_magnitude"),
-        "Scores in the ten thousands. The left's exp overflows, and ∞ / ∞ is NaN; the right subtracts the maximum first, for one more pass "
-        "over the row.",
-    ),
-)
 
 
 def titles(experiments: Sequence[Experiment]) -> list[str]:

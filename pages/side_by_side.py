@@ -2,31 +2,25 @@
 
 import streamlit as st
 
-from explain import side_by_side, ui
+from explain import lessons, side_by_side, ui
 from explain.experiment import Experiment
 from kernels.catalog import CATALOG
 
 LABELS = {"a.": "Left kernel", "b.": "Right kernel"}
 
 
-def show(pair: side_by_side.Pair) -> None:
+def show(pair: lessons.Pair) -> None:
     """A ready-made pair was pressed."""
     for prefix, experiment in zip(LABELS, (pair.left, pair.right), strict=True):
-        st.session_state[f"{prefix}kernel"] = experiment.kernel
+        st.query_params[f"{prefix}kernel"] = experiment.kernel
         ui.choose(experiment, side_by_side.opening(experiment.kernel), prefix)
 
 
 def side(prefix: str, start: Experiment) -> Experiment:
     """One side's kernel and parameters."""
     name, more = st.columns([3, 2], vertical_alignment="bottom")
-    kernel = name.selectbox(
-        LABELS[prefix],
-        list(CATALOG),
-        index=list(CATALOG).index(start.kernel),
-        format_func=lambda kernel: CATALOG[kernel].title,
-        key=f"{prefix}kernel",
-        bind="query-params",
-    )
+    with name:
+        kernel = ui.kernel(LABELS[prefix], start.kernel, f"{prefix}kernel")
     presets = ui.ROW_PRESETS if CATALOG[kernel].family == "softmax" else ui.ATTENTION_PRESETS
     with more.popover("Input and sizes", width="stretch"):
         return ui.controls(
@@ -34,16 +28,16 @@ def side(prefix: str, start: Experiment) -> Experiment:
         )
 
 
-ui.chapter(__file__, "see two runs take the same steps, and find the first value in which they part.")
+ui.chapter(__file__)
 ready_made = st.container(horizontal=True)
 left, right = st.columns(2, gap="large")
-opening = side_by_side.PAIRS[0]
+opening = lessons.PAIRS[0]
 with left:
     a = side("a.", opening.left)
 with right:
     b = side("b.", opening.right)
-shown = next((pair for pair in side_by_side.PAIRS if (pair.left, pair.right) == (a, b)), None)
-for pair in side_by_side.PAIRS:
+shown = next((pair for pair in lessons.PAIRS if (pair.left, pair.right) == (a, b)), None)
+for pair in lessons.PAIRS:
     ready_made.button(pair.name, type="primary" if pair == shown else "secondary", on_click=show, args=(pair,))
 
 ui.stepper([a, b], key="side by side", titles=side_by_side.titles([a, b]))

@@ -135,9 +135,8 @@ export class Counters {
     const title = `${word === "load" ? "Loads" : "Stores"} of ${entry.names[column] ?? "all buffers"}`;
     const sum = element("p", "sum");
     const entries = new Entries((access) => this.columnsOf(entry, access), (access) => {
-      close();
+      close(player.section);
       player.go(player.positionOf[i].get(access.step));
-      player.section.focus({ preventScroll: true });
     });
     const show = (accesses, scope) => {
       const total = accesses.reduce((n, access) => n + access.bytes, 0);

@@ -510,7 +510,7 @@ export function paintRows(surface, palette, state, selected, differs = null) {
     const [m, a, l] = columns.map((column) => column && { x: column.x, width: Math.max(12, column.width - (numbers ? figure : 0)), end: column.x + column.width });
     if (m) move(ctx, palette, m, middle, rowHeight, max.before?.[r], max.now?.[r], state.span);
     if (a) portion(ctx, palette, a, middle, rowHeight, alpha[r]);
-    if (differs?.has(r)) write(ctx, "≠", surface.width - 1, middle, { ...digits, size: Math.min(size, rowHeight), weight: 700 });
+    if (differs?.has(r)) write(ctx, "≠", surface.width - 4, middle, { ...digits, size: Math.min(size, rowHeight), weight: 700 });
     if (l) pile(ctx, palette, l, middle, rowHeight, sum.before?.[r], sum.now?.[r], alpha?.[r], state.largestSum);
     if (!numbers) continue;
     const put = (column, value) => column && value !== undefined && write(ctx, short(value), column.end, middle, { ...digits, weight: r === selected ? 600 : 400 });

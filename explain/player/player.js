@@ -11,6 +11,7 @@ import { Story, weave } from "./story.js";
 import { decodeTrace } from "./trace.js";
 import { Transport } from "./transport.js";
 import { Watch } from "./watch.js";
+import { element } from "./words.js";
 
 const SETTLED_MS = 400;
 const SAID_MS = 300;
@@ -118,6 +119,7 @@ class Player {
     this.$(".title").textContent = packet.runs.map((run) => run.view.title).join("  ·  ");
     this.section.setAttribute("aria-label", `${packet.runs.map((run) => run.view.title).join(" beside ")}: a recorded run. Arrow keys step, Shift and arrows go tile by tile, Space plays, up and down choose the row, question mark lists all keys.`);
     this.$(".badge").textContent = [...new Set(packet.runs.map((run) => run.view.badge))].join("  ·  ");
+    if (stories.length === 2) roots.forEach((root, i) => root.querySelector(".lane-title").append(element("span", "badge", packet.runs[i].view.badge)));
     this.section.dataset.steps = this.length;
     this.buildPicker(view);
     for (const part of [this.counters, this.transport, this.watch, this.comparison, this.presenter]) part.load();

@@ -4,6 +4,7 @@ import { buttonOf, openDialog } from "./dialog.js";
 import { element } from "./words.js";
 
 const HIDDEN_KEY = "tilescope: hidden panels";
+const HIDDEN_OF_TWO = ["strip", "output"];                 // two runs on tiles of rows and columns have no room for all, until asked
 const PANEL_NAMES = {
   source: "Kernel source", equation: "What this line does", words: "In words", map: "Scores", strip: "One row of the tile", rows: "Running state",
   output: "Output", variables: "Variables", hbm: "HBM", sram: "SRAM", counters: "Counters",
@@ -12,18 +13,18 @@ const PANEL_NAMES = {
 const panelKey = (panel) => (panel.classList.contains("panel") ? panel.classList[1] : "counters");
 const panelName = (key) => PANEL_NAMES[key] ?? `${key[0].toUpperCase()}${key.slice(1)}`;
 
-function hiddenPanels() {
+function hiddenPanels(key, otherwise) {
   try {
-    return new Set(JSON.parse(sessionStorage.getItem(HIDDEN_KEY) ?? "[]"));
+    return new Set(JSON.parse(sessionStorage.getItem(key)) ?? otherwise);
   } catch {                                                // a browser that keeps nothing, or something else under this key
-    return new Set();
+    return new Set(otherwise);
   }
 }
 
 export class Presenter {
   constructor(player) {
     this.player = player;
-    this.hidden = hiddenPanels();
+    this.hidden = new Set();
     this.presenting = false;
     this.alone = null;
     player.on(document, "fullscreenchange", () => {
@@ -38,6 +39,9 @@ export class Presenter {
   }
 
   load() {
+    const crowded = this.player.stories.length === 2 && !this.player.section.querySelector(".lane.flat");
+    this.key = crowded ? `${HIDDEN_KEY}, of two` : HIDDEN_KEY;
+    this.hidden = hiddenPanels(this.key, crowded ? HIDDEN_OF_TWO : []);
     this.show();
   }
 
@@ -90,7 +94,7 @@ export class Presenter {
       box.addEventListener("change", () => this.keep(key, box.checked));
       label.append(box, name);
       row.append(label, buttonOf("", `Present · ${i + 1}`, `Present ${name} at full screen`, () => {
-        close();
+        close(player.section);
         this.enter(key);
       }));
       return row;
@@ -102,7 +106,7 @@ export class Presenter {
     if (shown) this.hidden.delete(key);
     else this.hidden.add(key);
     try {
-      sessionStorage.setItem(HIDDEN_KEY, JSON.stringify([...this.hidden]));
+      sessionStorage.setItem(this.key, JSON.stringify([...this.hidden]));
     } catch { /* then it lasts as long as the page */ }
     this.show();
   }

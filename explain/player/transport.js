@@ -188,7 +188,7 @@ export class Transport {
         input.select();
         return;
       }
-      close();
+      close(player.section);
       player.go(step - 1);
     });
     const close = openDialog(player.section, "Go to step", form, "small");

@@ -1,6 +1,6 @@
 """What pages share, one call a picture. A page imports this and only lays out."""
 
-from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, choose, controls
+from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, choose, controls, kernel
 from explain.ui.device import engine_status, on_device
 from explain.ui.layout import chapter, chapter_link, footer, prose, questions, sources, try_this
 from explain.ui.runs import row_sums, stepper, traffic_table
@@ -14,6 +14,7 @@ __all__ = [
     "controls",
     "engine_status",
     "footer",
+    "kernel",
     "on_device",
     "prose",
     "questions",

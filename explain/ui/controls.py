@@ -9,6 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from explain.experiment import Experiment, ParameterError
+from kernels.catalog import CATALOG
 from kernels.inputs import PRESETS
 from kernels.parameters import Parameter
 from kernels.traffic import tiles
@@ -88,6 +89,28 @@ def controls(
     return current
 
 
+def kernel(label: str, default: str, name: str) -> str:
+    """A choice among all kernels, kept in the page's address under `name`; one that does not exist is said, and `default` shown."""
+    asked = st.query_params.get(name, default)
+    st.session_state[name] = asked if asked in CATALOG else default
+
+    def chosen() -> None:
+        st.query_params[name] = st.session_state[name]
+
+    st.selectbox(
+        label,
+        list(CATALOG),
+        key=name,
+        format_func=lambda option: CATALOG[option].title,
+        on_change=chosen,
+        label_visibility="collapsed",
+    )
+    if asked not in CATALOG:
+        error = ParameterError(name, asked, f"must be one of {', '.join(CATALOG)}")
+        st.markdown(f":small[:red[**{error}**]]")
+    return str(st.session_state[name])
+
+
 def _choices(experiment: Experiment) -> dict[str, object]:
     return {**experiment.values, "inputs": experiment.inputs}
 
@@ -122,7 +145,9 @@ class _Address:
         query = {name: value for name, value in found.items() if value is not None}
         given = {name: value for name, value in query.items() if (name, value) != ("kernel", self.default.kernel)}
         state = self.state
-        arrived = f"{state}: inputs" not in st.session_state  # Streamlit drops controls, and the address, with their page
+        arrived = (
+            f"{state}: inputs" not in st.session_state
+        )  # Streamlit drops controls, and the address, with their page
         if state in st.session_state and arrived and not given:
             self.choose(st.session_state[state][0])
         elif state not in st.session_state or given != st.session_state[f"{state}: address"]:

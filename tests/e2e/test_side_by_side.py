@@ -67,7 +67,7 @@ def test_different_tile_sizes_step_together_by_tile_visit(opened):
 def test_an_overflow_counts_as_a_difference_and_passes_are_matched_by_tile(opened):
     page = opened()
     press_pair(page, "Naive and safe")
-    expect(says(page)).to_contain_text(re.compile(r"They first part in l_i: of row 0 it is ∞ on the left"))
+    expect(says(page)).to_contain_text(re.compile(r"They first part in p: of row 0, column 0 it is ∞ on the left"))
     press_pair(page, "Keys or queries outside")
     expect(says(page)).to_contain_text("They first part in o_i and acc", timeout=20_000)
 

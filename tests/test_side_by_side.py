@@ -75,7 +75,9 @@ def test_another_kernel_of_the_family_keeps_the_sizes(shown):
     assert not test.exception
     left = seen[-1][0]
     assert (left.kernel, left.values["block_n"]) == ("flash_attention_v1", 4)
-    assert test.query_params["a.kernel"] == ["flash_attention_v1"] or test.query_params["a.kernel"] == "flash_attention_v1"
+    assert (
+        test.query_params["a.kernel"] == ["flash_attention_v1"] or test.query_params["a.kernel"] == "flash_attention_v1"
+    )
 
 
 @pytest.mark.parametrize(

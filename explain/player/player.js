@@ -115,6 +115,7 @@ class Player {
     this.$(".lanes").replaceChildren(...roots);
     this.section.classList.toggle("two", stories.length === 2);
     this.lanes = roots.map((root, i) => new Lane(root, stories[i], packet.runs[i], (picked) => this.picked(i, picked)));
+    this.lanes.forEach((lane, i) => (lane.timeOf = (k) => this.positionOf[i].get(k) ?? k));
     const [{ view }] = packet.runs;
     this.$(".title").textContent = packet.runs.map((run) => run.view.title).join("  ·  ");
     this.section.setAttribute("aria-label", `${packet.runs.map((run) => run.view.title).join(" beside ")}: a recorded run. Arrow keys step, Shift and arrows go tile by tile, Space plays, up and down choose the row, question mark lists all keys.`);
@@ -194,10 +195,10 @@ class Player {
 
   // --- the one pass ---
 
-  render() {
+  render(motion = false) {
     const t = this.step;
     this.comparison.render(t);
-    this.lanes.forEach((lane, i) => lane.render(this.woven[i][t], this.palette, this.stamp));
+    this.lanes.forEach((lane, i) => lane.render(this.woven[i][t], this.palette, this.stamp, motion));
     this.transport.render(t);
     this.counters.render(t);
     this.watch.render(t);
@@ -223,20 +224,20 @@ class Player {
     return Math.max(0, Math.min(this.length - 1, Math.trunc(step) || 0));
   }
 
-  /** Shows a step; `anew` also where it is shown already. */
-  go(step, anew = false) {
+  /** `motion`: a rescale there is shown as a movement, since the step was made and not jumped to; `anew`: also where it is shown already. */
+  go(step, motion = false, anew = false) {
     const next = this.clamp(step);
     if (!this.length || (next === this.step && !anew)) return;
     this.step = next;
-    this.render();
+    this.render(motion);
     this.settle();
   }
 
   /** Forward as far as `step`, or to the question that comes before it; from an open question, to its answer. */
   advance(step) {
     const set = this.watch.stopWithin(this.step, this.clamp(step));
-    if (!set) return this.go(step);
-    if (this.watch.isAsked(set)) return this.go(set.at);
+    if (!set) return this.go(step, step === this.step + 1);
+    if (this.watch.isAsked(set)) return this.go(set.at, true);
     this.pause();
     return this.watch.ask(set);
   }

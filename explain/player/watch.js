@@ -166,7 +166,7 @@ export class Watch {
   ask(set) {
     this.question = { set, given: "" };
     this.box.querySelector("input").value = "";
-    this.player.go(set.at - 1, true);
+    this.player.go(set.at - 1, false, true);
   }
 
   /** Takes back the question; true if there was one. */

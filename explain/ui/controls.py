@@ -12,6 +12,7 @@ from explain.experiment import Experiment, ParameterError
 from kernels.catalog import CATALOG
 from kernels.inputs import PRESETS
 from kernels.parameters import Parameter
+from kernels.recipes import preset_of
 from kernels.traffic import tiles
 
 LABELS = {
@@ -24,14 +25,16 @@ LABELS = {
     "causal": "Causal",
 }
 ROW_LABELS = {
-    "inputs": "Input",
-    "cols": "Elements in the row",
-    "dtype": "dtype",
+    **LABELS,
+    "rows": "Rows",
+    "cols": "Elements in a row",
+    "k": "Largest to keep, K",
+    "order": "Order of the joins",
     "block_m": "Rows in a tile, BLOCK_M",
     "block_n": "Elements in a tile, BLOCK_N",
 }
 LARGEST_ON_SCREEN = {
-    "rows": 1,
+    "rows": 16,
     "batch": 1,
     "heads": 1,
     "kv_heads": 1,
@@ -75,7 +78,7 @@ def controls(
             if name == "inputs":
                 chosen[name] = _preset(current, presets, key)
             else:
-                chosen[name] = _control(parameters[name], labels[name], key)
+                chosen[name] = _control(parameters[name], labels.get(name, name.replace("_", " ").capitalize()), key)
             places[name] = st.empty()
     st.session_state[f"{state}: shown"] = current
     if any(value != _choices(current)[name] for name, value in chosen.items()):
@@ -211,7 +214,7 @@ def _preset(current: Experiment, presets: Sequence[str], key: str) -> str:
         options,
         key=key,
         format_func=lambda name: name.replace("_", " "),
-        help="\n".join(f"- **{name.replace('_', ' ')}**: {PRESETS[name].help}" for name in options),
+        help="\n".join(f"- **{name.replace('_', ' ')}**: {preset_of(name).help}" for name in options),
     )
 
 

@@ -93,7 +93,17 @@ export class Surface {
     this.canvas.width = Math.round(width * scale);
     this.canvas.height = Math.round(height * scale);
     this.layers.clear();
+    this.ctx.fontInForce = "";                             // a canvas that changes its size forgets its font
     return true;
+  }
+
+  /** What `make` answers, kept under `key` until `stamp` changes. */
+  remember(key, stamp, make) {
+    const kept = this.layers.get(key);
+    if (kept?.stamp === stamp) return kept.made;
+    const made = make();
+    this.layers.set(key, { made, stamp });
+    return made;
   }
 
   clear() {
@@ -118,13 +128,18 @@ export class Surface {
   }
 }
 
+/** Parsing a font costs more than drawing a word, so it is set only when it changes. */
+export function setFont(ctx, font) {
+  if (ctx.fontInForce !== font) ctx.font = ctx.fontInForce = font;
+}
+
 export function write(ctx, text, x, y, { colour, size, weight = 400, align = "left", font, room = Infinity }) {
-  ctx.font = `${weight} ${size}px ${font}`;
+  setFont(ctx, `${weight} ${size}px ${font}`);
   ctx.fillStyle = colour;
   ctx.textAlign = align;
   ctx.textBaseline = "middle";
   let shown = text;
-  if (ctx.measureText(shown).width > room) {
+  if (room < Infinity && ctx.measureText(shown).width > room) {
     while (shown.length > 1 && ctx.measureText(`${shown}…`).width > room) shown = shown.slice(0, -1);
     shown += "…";
   }
@@ -132,17 +147,26 @@ export function write(ctx, text, x, y, { colour, size, weight = 400, align = "le
 }
 
 export function widest(ctx, labels, size, font, most) {
-  ctx.font = `400 ${size}px ${font}`;
+  setFont(ctx, `400 ${size}px ${font}`);
   let width = 0;
   for (const label of labels) width = Math.max(width, ctx.measureText(label).width);
   return Math.min(width, most);
 }
 
-export function hatching(ctx, palette, scale) {
+const HATCHES = new Map();
+
+/** Diagonal lines of a colour, to fill with. */
+export function hatching(ctx, colour, scale) {
+  const key = `${colour} ${scale}`;
+  if (!HATCHES.has(key)) HATCHES.set(key, hatch(ctx, colour, scale));
+  return HATCHES.get(key);
+}
+
+function hatch(ctx, colour, scale) {
   const tile = document.createElement("canvas");
   tile.width = tile.height = Math.round(7 * scale);
   const pen = tile.getContext("2d");
-  pen.strokeStyle = palette.faint;
+  pen.strokeStyle = colour;
   pen.lineWidth = scale;
   const n = tile.width;
   pen.beginPath();
@@ -280,7 +304,7 @@ export function paintMap(surface, palette, state, { group, tile, selected, rowLa
   const { map } = state;
   const { width, height } = map;
   const ctx = surface.clear();
-  const box = mapLayout(surface, palette, map, rowLabels, colLabels);
+  const box = surface.remember("box", stamp, () => mapLayout(surface, palette, map, rowLabels, colLabels));
   const { left, top, cw, ch, size, rowEvery, colEvery } = box;
   const w = cw * width, h = ch * height;
   const skips = state.skipped(group);
@@ -289,7 +313,7 @@ export function paintMap(surface, palette, state, { group, tile, selected, rowLa
       pen.imageSmoothingEnabled = false;
       pen.drawImage(skips.image, left, top, w, h);
       pen.globalCompositeOperation = "source-in";
-      pen.fillStyle = hatching(pen, palette, 1);
+      pen.fillStyle = hatching(pen, palette.faint, 1);
       pen.fillRect(left, top, w, h);
       pen.globalCompositeOperation = "source-over";
     }
@@ -308,6 +332,7 @@ export function paintMap(surface, palette, state, { group, tile, selected, rowLa
         pen.rotate(-Math.PI / 2);
         write(pen, colLabels[c] ?? "", 0, 0, { ...style, room: top - 6 });
         pen.restore();
+        pen.fontInForce = "";                              // as it was before
       }
     } else {
       for (const c of ticks(width, cw, size * 2.6)) write(pen, String(c), left + (c + 0.5) * cw, top - size * 0.75, { ...style, align: "center" });
@@ -390,18 +415,23 @@ function ticks(count, pitch, room) {
 
 // --- a small dense array ---
 
+/** A picture of a pixel an element, to be drawn larger. */
+function imageOf(rows, cols) {
+  const image = document.createElement("canvas");
+  image.width = cols;
+  image.height = rows;
+  const pen = image.getContext("2d");
+  const pixels = pen.createImageData(cols, rows);
+  return { image, pen, pixels, words: new Int32Array(pixels.data.buffer) };
+}
+
 /** An array of rows × cols as a heat map that fills its canvas, or the top `height` of it; numbers in the cells where they fit. */
 export function paintArray(surface, palette, { data, rows, cols, ramp, largest, diverging = true, selected = -1, whole = false, height = surface.height }) {
   if (!surface.visible) return NOWHERE;
   const ctx = surface.clear();
   const cw = Math.min(surface.width / cols, 64);
   const ch = Math.min(height / rows, Math.max(cw, 18), 34);
-  const image = document.createElement("canvas");
-  image.width = cols;
-  image.height = rows;
-  const pen = image.getContext("2d");
-  const pixels = pen.createImageData(cols, rows);
-  const words = new Int32Array(pixels.data.buffer);
+  const { image, pen, pixels, words } = surface.remember("array", `${rows} ${cols}`, () => imageOf(rows, cols));
   for (let i = 0; i < words.length; i++) words[i] = palette.pixel(data[i], palette[ramp], largest, diverging);
   pen.putImageData(pixels, 0, 0);
   ctx.imageSmoothingEnabled = false;
@@ -437,7 +467,7 @@ export function paintBars(ctx, palette, { x, y, width, height }, { now, before, 
   ctx.strokeStyle = palette.line;
   ctx.lineWidth = 1;
   line(ctx, x, middle, x + width, middle);
-  const hatch = before && hatching(ctx, { faint: palette.ground }, 0.8);
+  const hatch = before && hatching(ctx, palette.ground, 0.8);
   for (let i = 0; i < count; i++) {
     const left = x + i * pitch + (pitch - bar) / 2;
     const fill = (from, to, style) => {
@@ -529,9 +559,9 @@ export function paintStrip(surface, palette, { lines, labels, selected }) {
 /**
  * state: {rows, labels, max: {before, now}, alpha, sum: {before, now}, span: [low, high] of m, largestSum}; a part that the kernel lacks
  * is null. The sum's bar is what alpha kept of the old sum plus what this tile added; `phase`, from 0 to 1, is how far the rescale has got;
- * `differs`: rows marked ≠.
+ * `glowing` is the part to underline, `differs` has the rows to mark with ≠.
  */
-export function paintRows(surface, palette, state, selected, phase = 1, differs = null) {
+export function paintRows(surface, palette, state, selected, phase = 1, glowing = "", differs = null) {
   if (!surface.visible) return NOWHERE;
   const ctx = surface.clear();
   const { rows, labels, max, alpha, sum } = state;
@@ -553,6 +583,9 @@ export function paintRows(surface, palette, state, selected, phase = 1, differs 
   const heads = [["max", "max m"], ["alpha", "rescale α"], ["sum", "sum ℓ"]];
   columns.forEach((column, i) => {
     if (column) write(ctx, heads[i][1], column.x, size * 0.75, { colour: palette.quantity[heads[i][0]].ink, size, weight: 600, font: palette.font, room: column.width + gap - 4 });
+    if (!column || heads[i][0] !== glowing) return;
+    ctx.fillStyle = palette.text;
+    ctx.fillRect(column.x - 2, size * 1.4, column.width + 4, 2.5);
   });
   const figure = size * 3.3;                               // the room a number takes, right-aligned
   const digits = { size, font: palette.font, align: "right", colour: palette.text };
@@ -576,7 +609,9 @@ export function paintRows(surface, palette, state, selected, phase = 1, differs 
   }
   return (x, y) => {
     const row = Math.floor((y - head) / rowHeight);
-    return row >= 0 && row < rows && x >= 0 ? { row } : null;
+    if (row < 0 || row >= rows || x < 0) return null;
+    const part = columns.findLastIndex((column) => column && x >= column.x - 4);
+    return { row, part: heads[part]?.[0] };
   };
 }
 

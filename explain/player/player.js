@@ -9,6 +9,7 @@ import { Palette } from "./paint.js";
 import { Presenter } from "./presenter.js";
 import { Story, weave } from "./story.js";
 import { decodeTrace } from "./trace.js";
+import { fillTip } from "./tip.js";
 import { Transport } from "./transport.js";
 import { Watch } from "./watch.js";
 import { element } from "./words.js";
@@ -26,7 +27,7 @@ function unpack(packet) {
   const length = view.getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(packet.subarray(4, 4 + length)));
   const files = packet.subarray(4 + length);
-  return { ...head, runs: head.runs.map((run) => ({ ...run, trace: files.subarray(run.offset, run.offset + run.bytes) })) };
+  return { ...head, runs: head.runs.map((run) => ({ glossary: head.glossary, ...run, trace: files.subarray(run.offset, run.offset + run.bytes) })) };
 }
 
 class Player {
@@ -284,10 +285,17 @@ class Player {
       present: () => presenter.toggle(),
       blank: () => presenter.blank(),
       help: () => showKeys(this),
-      escape: () => watch.dismiss() || (presenter.presenting && (presenter.leave(), true)),
+      escape: () => this.unpin() || watch.dismiss() || presenter.leave(),
     };
     if (what !== "play") this.pause();
     return actions[what]();
+  }
+
+  /** Lets no name glow any longer; true if one did. */
+  unpin() {
+    const pinned = this.lanes.some((lane) => lane.pinned);
+    for (const lane of this.lanes) lane.pin(null);
+    return pinned;
   }
 
   /** A row, column or tile was chosen in lane i. */
@@ -313,7 +321,7 @@ class Player {
       if (button && !button.closest(".watch")) this.act(button.dataset.do);
     });
     this.on(window, "resize", () => this.length && this.fit());
-    this.on(this.section, "pointermove", (event) => this.point(event));
+    for (const type of ["pointermove", "pointerdown"]) this.on(this.section, type, (event) => this.point(event));
     this.on(this.section, "pointerleave", () => (this.$(".tip").hidden = true));
     this.on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.ready && this.retheme() && this.render());
   }
@@ -331,7 +339,7 @@ class Player {
     const said = this.ready ? this.tipFor(event, target) : null;
     tip.hidden = !said;
     if (!said) return;
-    if (tip.textContent !== said) tip.textContent = said;
+    fillTip(tip, said, this.palette);
     const frame = this.section.getBoundingClientRect();
     const x = event.clientX - frame.left + 14, y = event.clientY - frame.top + 16;
     tip.style.left = `${Math.max(0, Math.min(x, frame.width - tip.offsetWidth - 4))}px`;
@@ -352,7 +360,7 @@ class Player {
     this.abort.abort();
     this.observer.disconnect();
     this.pause();
-    if (this.presenter.presenting) this.presenter.leave();
+    this.presenter.leave();
     clearTimeout(this.settling);
     clearTimeout(this.saying);
   }

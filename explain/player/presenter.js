@@ -4,7 +4,7 @@ import { buttonOf, openDialog } from "./dialog.js";
 import { element } from "./words.js";
 
 const HIDDEN_KEY = "tilescope: hidden panels";
-const HIDDEN_OF_TWO = ["strip", "output"];                 // two runs on tiles of rows and columns have no room for all, until asked
+const HIDDEN_OF_TWO = ["zoom", "strip", "output"];               // two runs on tiles of rows and columns have no room for all, until asked
 const PANEL_NAMES = {
   source: "Kernel source", equation: "What this line does", words: "In words", map: "Scores", strip: "One row of the tile", rows: "Running state",
   output: "Output", variables: "Variables", hbm: "HBM", sram: "SRAM", counters: "Counters",
@@ -64,13 +64,7 @@ export class Presenter {
         panel.toggleAttribute("data-alone", key === this.alone);
       }
     }
-    for (const lane of section.querySelectorAll(".lane")) {
-      const columns = [...lane.querySelectorAll(".column")];
-      const empty = (column) => [...column.children].every((panel) => panel.hidden || panel.hasAttribute("data-away"));
-      columns.forEach((column) => column.toggleAttribute("data-away", empty(column)));
-      lane.toggleAttribute("data-away", columns.every(empty));
-      lane.classList.toggle("sparse", columns.some((column) => !column.hidden && empty(column)));
-    }
+    for (const lane of section.querySelectorAll(".lane")) this.spread(lane);
     section.classList.toggle("presenting", this.presenting);
     section.classList.toggle("alone", Boolean(this.alone));
     const option = (value, text) => Object.assign(element("option", "", text), { value });
@@ -78,6 +72,21 @@ export class Presenter {
     list.replaceChildren(option("", "all panels"), ...panels.map(({ key, name }, i) => option(key, `${i + 1} · ${name}`)));
     list.value = this.alone ?? "";
     if (this.player.ready) this.player.resized();
+  }
+
+  /** Columns with nothing left in them give their room to the others. */
+  spread(lane) {
+    const column = (name) => lane.querySelector(`.${name}`);
+    const gone = (name) => column(name).hidden || [...column(name).children].every((panel) => panel.hidden || panel.hasAttribute("data-away"));
+    const columns = ["left", "middle", "side", "memory"];
+    for (const name of columns) column(name).toggleAttribute("data-away", gone(name));
+    lane.toggleAttribute("data-away", columns.every(gone));
+    const beside = ["side", "memory"].filter((name) => !gone(name));
+    lane.querySelector(".tabs").toggleAttribute("data-away", this.alone !== null || beside.length < 2);
+    if (lane.dataset.side && beside.length === 1) lane.dataset.side = beside[0] === "side" ? "state" : "memory";
+    lane.classList.toggle("no-left", gone("left"));
+    lane.classList.toggle("no-middle", !column("middle").hidden && gone("middle"));
+    lane.classList.toggle("no-side", !column("side").hidden && !beside.length);
   }
 
   // --- which panels ---
@@ -134,8 +143,10 @@ export class Presenter {
     section.focus({ preventScroll: true });
   }
 
+  /** Back to the page; false if it is there. */
   leave() {
     const { section } = this.player;
+    if (!this.presenting) return false;
     this.presenting = false;
     this.alone = null;
     this.blank(false);
@@ -146,6 +157,7 @@ export class Presenter {
     this.show();
     this.player.fit();
     section.focus({ preventScroll: true });
+    return true;
   }
 
   choose(key) {

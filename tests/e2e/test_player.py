@@ -169,7 +169,7 @@ def test_the_equation_holds_the_numbers_of_the_selected_row(opened, traces):
         m_i, m_safe, alpha = (trace.state(step)[name].numpy()[row] for name in ("m_i", "m_safe", "alpha"))
         assert seen["equation"] == ["α=exp(mi−msafe)"]
         assert seen["numbers"] == [f"=exp({short(m_i)}−{short(m_safe)})={short(alpha)}"]
-        assert seen["chip"] == [f"alpha {short(alpha)} in row {row}"]
+        assert seen["chip"] == [f"alpha {short(alpha)} row {row} ← m_i {short(m_i)} m_safe {short(m_safe)}"]
     l_step = first(trace, "l_i", after=step)
     while press(page)["step"] < l_step:
         seen = press(page, "ArrowRight")
@@ -323,7 +323,7 @@ def test_all_panels_fit_the_screen(opened, traces):
     frame = page.get_by_test_id("player").bounding_box()
     assert frame is not None
     assert frame["height"] <= 720
-    for panel in ("source", "equation", "map", "strip", "rows", "output"):
+    for panel in ("source", "equation", "map", "zoom", "rows", "output"):
         box = page.locator(f".{panel}").bounding_box()
         assert box is not None, panel
         assert box["height"] > 60, panel

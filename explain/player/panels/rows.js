@@ -56,7 +56,7 @@ export class RowsPanel extends Panel {
 
   paint() {
     this.surface.clear();
-    this.at = this.known ? paintRows(this.surface, this.palette, this.shownState, this.lane.at.row, this.moves(this.lane.step) ? this.lane.phase : 1, this.differing()) : null;
+    this.at = this.known ? paintRows(this.surface, this.palette, this.shownState, this.lane.at.row, this.moves(this.lane.step) ? this.lane.phase : 1, this.lane.quantityOf.get(this.lane.glowing), this.differing()) : null;
   }
 
   /** Which of these rows differ from the run beside this one. */
@@ -72,6 +72,20 @@ export class RowsPanel extends Panel {
     const changed = ["new_sum", "running_sum"].some((role) => story.roles[role] && story.changedAt(role, k, k) === k);
     const { sum, alpha } = this.shownState;
     return changed && Boolean(sum?.now && sum.before && alpha?.length && alpha[0] !== undefined);
+  }
+
+  /** The variable of the column under the pointer: the updated one, once it is. */
+  nameAt(x, y) {
+    const { roles } = this.view;
+    const { max, sum } = this.shownState;
+    const part = this.at?.(x, y)?.part;
+    if (part === "max") return (max.now && roles.new_max) || roles.running_max || null;
+    if (part === "sum") return (sum.now && roles.new_sum) || roles.running_sum || null;
+    return part === "alpha" ? roles.rescale : null;
+  }
+
+  glow() {
+    this.paint();
   }
 
   told({ row }) {

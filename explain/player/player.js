@@ -12,7 +12,6 @@ import { decodeTrace } from "./trace.js";
 import { fillTip } from "./tip.js";
 import { Transport } from "./transport.js";
 import { Watch } from "./watch.js";
-import { element } from "./words.js";
 
 const SETTLED_MS = 400;
 const SAID_MS = 300;
@@ -28,6 +27,15 @@ function unpack(packet) {
   const head = JSON.parse(new TextDecoder().decode(packet.subarray(4, 4 + length)));
   const files = packet.subarray(4 + length);
   return { ...head, runs: head.runs.map((run) => ({ glossary: head.glossary, ...run, trace: files.subarray(run.offset, run.offset + run.bytes) })) };
+}
+
+/** Where the runs come from: what two have in common once, then what each has of its own. */
+function badgeOf(badges) {
+  const [left, right] = badges.map((badge) => badge.split(" · "));
+  if (!right || badges[0] === badges[1]) return badges[0];
+  const common = left.filter((part) => right.includes(part));
+  const own = (parts) => parts.filter((part) => !common.includes(part)).join(" · ");
+  return [...common, `left ${own(left)}`, `right ${own(right)}`].join(" · ");
 }
 
 class Player {
@@ -120,8 +128,7 @@ class Player {
     const [{ view }] = packet.runs;
     this.$(".title").textContent = packet.runs.map((run) => run.view.title).join("  ·  ");
     this.section.setAttribute("aria-label", `${packet.runs.map((run) => run.view.title).join(" beside ")}: a recorded run. Arrow keys step, Shift and arrows go tile by tile, Space plays, up and down choose the row, question mark lists all keys.`);
-    this.$(".badge").textContent = [...new Set(packet.runs.map((run) => run.view.badge))].join("  ·  ");
-    if (stories.length === 2) roots.forEach((root, i) => root.querySelector(".lane-title").append(element("span", "badge", packet.runs[i].view.badge)));
+    this.$(".badge").textContent = badgeOf(packet.runs.map((run) => run.view.badge));
     this.section.dataset.steps = this.length;
     this.buildPicker(view);
     for (const part of [this.counters, this.transport, this.watch, this.comparison, this.presenter]) part.load();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,9 @@ def shown(monkeypatch):
 
 
 def texts(test: AppTest) -> str:
-    return "\n".join(str(element.value) for element in test.markdown)
+    return re.sub(
+        r"<[^>]+>", "", "\n".join(str(element.value) for element in test.markdown)
+    )  # terms without definitions
 
 
 def button(test: AppTest, name: str):

@@ -34,7 +34,7 @@ from explain.trace.model import Source
 from explain.words.equations import equations
 
 _HERE = Path(__file__).parent
-_MODULES = ("trace.js", "words.js", "story.js", "paint.js", "lane.js", "player.js")
+_MODULES = ("trace.js", "words.js", "story.js", "paint.js", "sentences.js", "lane.js", "player.js")
 
 _SEQUENCE = (list, tuple)
 _VIEW: Mapping[str, tuple[type, ...]] = {

@@ -1,6 +1,7 @@
 // One run on screen: its panels, drawn in one pass for a step. Elements are made once per trace; a step only changes what they show.
 
 import { MapState, Surface, isFlat, mapHeight, mapLayout, paintArray, paintMap, paintRows, paintStrip } from "./paint.js";
+import { sentence } from "./sentences.js";
 import { countNaN } from "./story.js";
 import { bytes, dotted, element, elementOf, exact, mathElement, reduced, short, times } from "./words.js";
 import { isFloat } from "./trace.js";
@@ -613,13 +614,9 @@ export class Lane {
     return `${name}  ${times(value.shape)} ${value.dtype}\n${range}${nans ? `  ${nans} NaN` : ""}`;
   }
 
-  /** One plain sentence about the step, for those who listen. */
+  /** The step in one plain sentence, for the selected row. */
   sentence() {
-    const k = this.step;
-    const changed = this.story.changes(k)[0];
-    const tile = this.visit ? `, tile ${this.visit.ordinal + 1}` : "";
-    const what = k === this.story.frameStart[k] || !changed ? this.describe(k) : `${changed.label} ${this.glance(changed.label, changed.value)}`;
-    return `line ${this.story.trace.line[k]}${tile}: ${what}`;
+    return sentence(this.story, this.step, this.at.row);
   }
 }
 

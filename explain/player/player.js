@@ -94,6 +94,8 @@ class Player {
     const roots = stories.map(() => template.content.firstElementChild.cloneNode(true));
     this.$(".lanes").replaceChildren(...roots);
     this.section.classList.toggle("two", stories.length === 2);
+    this.words = stories.map(() => element("p"));
+    this.$(".words").replaceChildren(...this.words);
     this.lanes = roots.map((root, i) => new Lane(root, stories[i], packet.runs[i], (picked) => this.picked(i, picked)));
     const [{ view }] = packet.runs;
     this.$(".title").textContent = packet.runs.map((run) => run.view.title).join("  ·  ");
@@ -239,7 +241,7 @@ class Player {
   }
 
   resized() {
-    if (!this.palette) return;
+    if (!this.palette || !this.section.isConnected) return; // taken off the page, it has no size and no colours
     const rethemed = this.retheme();                       // the type's size follows the width
     const changed = [this.surface.measure(), ...this.lanes.map((lane) => lane.measure())].some(Boolean);
     if (changed) this.stamp++;
@@ -266,9 +268,17 @@ class Player {
     this.$(".count").textContent = `step ${grouped(t + 1)} of ${grouped(this.length)}`;
     this.$(".tile").textContent = visit ? `tile visit ${visit.ordinal + 1} of ${story.programs[program].visits}` : story.visits.length ? "between tiles" : "";
     this.$("select").value = program;
+    this.renderWords(t, visit);
+  }
+
+  /** The step in words: on screen at once, to those who listen when it rests. */
+  renderWords(t, visit) {
+    const said = this.lanes.map((lane) => lane.sentence());
+    said.forEach((words, i) => put(this.words[i], words));
     clearTimeout(this.saying);
     this.saying = setTimeout(() => {
-      this.$(".live").textContent = `Step ${t + 1} of ${this.length}, ${this.lanes.map((lane) => lane.sentence()).join("; ")}`;
+      const [line, tile] = [`line ${this.section.dataset.line}`, visit ? `, tile ${visit.ordinal + 1}` : ""];
+      this.$(".live").textContent = `Step ${t + 1} of ${this.length}, ${line}${tile}. ${said.join(" Beside it: ")}`;
     }, SAID_MS);
   }
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from explain import chapters, ui
 from explain.engine import engine
 
 LOOK = Path(__file__).parent / "explain" / "look"
@@ -12,11 +13,18 @@ st.set_page_config(page_title="Tilescope", page_icon=LOOK / "icon.svg", layout="
 st.html(LOOK / "app.css")
 engine().warm()
 
-st.navigation(
+page = st.navigation(
     [
-        st.Page("pages/home.py", title="Tilescope", icon=":material/grid_view:", default=True),
-        st.Page("pages/online_softmax.py", title="Online softmax", icon=":material/stacked_line_chart:"),
-        st.Page("pages/flash_attention.py", title="FlashAttention", icon=":material/blur_on:"),
+        st.Page(
+            page.path,
+            title=page.title,
+            icon=page.icon,
+            default=page.kind == "home",
+            visibility="hidden" if page.kind == "hidden" else "visible",
+        )
+        for page in chapters.pages()
     ],
     position="top",
-).run()
+)
+page.run()
+ui.footer(page.title)

@@ -1,10 +1,10 @@
-"""Chapter: FlashAttention. The stepper on tiles of Q, K and V, with what it moves and how it does on a GPU."""
+"""Chapter 5: FlashAttention. The stepper on tiles of Q, K and V, with what it moves and how it does on a GPU."""
 
 import streamlit as st
 
 from explain import lessons, ui
 
-ui.chapter("FlashAttention")
+ui.chapter(__file__)
 st.markdown(
     "**Goal: attention without ever writing S = QKᵀ to memory.** A program keeps one tile of queries on chip and walks over the "
     "tiles of keys. Each tile of S is made, used and dropped; what stays is m, ℓ and the unfinished output Õ, all three rescaled "

@@ -1,10 +1,10 @@
-"""Home: what this is, FlashAttention at work on a real sentence, what runs it here, where to start."""
+"""Home: Tilescope. What this is, FlashAttention at work on a real sentence, what runs it here, where to start."""
 
 import streamlit as st
 
 from explain import lessons, recordings, ui
 
-ui.chapter("Tilescope")
+ui.chapter(__file__)
 st.markdown(
     "FlashAttention, one line at a time: the **real Triton kernel**, on Q, K and V of a real language model reading a real paragraph. "
     "Press **→** for the next line, **Space** to play."

@@ -1,4 +1,4 @@
-"""Chapter: online softmax. One row, element by element and tile by tile, and the wrong kernel beside the right one."""
+"""Chapter 2: Online softmax. One row, element by element and tile by tile, and the wrong kernel beside the right one."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ import streamlit as st
 from explain import lessons, ui
 from explain.experiment import Experiment
 
-ui.chapter("Online softmax")
+ui.chapter(__file__)
 st.markdown(
     "**Goal: a row's maximum and its softmax sum in one pass.** Softmax divides each exp(x − m) by their sum ℓ, where m is the row's "
     "maximum. Keep m and ℓ of what was seen so far, and when a larger element moves m, shrink the old sum by "

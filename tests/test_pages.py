@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explain import lessons, recordings, ui
+from explain import lessons, recordings
 from explain.device.measurement import Measurement
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.trace import file as trace_file
+from explain.ui import device
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "pages").glob("*.py"))
@@ -129,7 +130,7 @@ def test_the_tile_of_one_element_is_no_choice():
 
 
 def test_without_triton_a_chapter_opens_on_shipped_traces_alone(monkeypatch, tmp_path):
-    for module in ("engine", "ui"):
+    for module in ("engine", "ui.device"):
         monkeypatch.setattr(f"explain.{module}.has_triton", lambda: False)
     monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
     assert "Triton runs on Linux only" in texts(page("home"))
@@ -179,7 +180,7 @@ def test_a_measurement_is_made_once_and_shown_by_later_reruns(monkeypatch):
             made.append(experiment)
             return Measurement.from_json({**record["opening"], "prefixes": []})
 
-    monkeypatch.setattr(ui, "engine", Gpu)
+    monkeypatch.setattr(device, "engine", Gpu)
     test = page("flash_attention")
     test.button[0].click().run()
     assert "Median time" in texts(test)

@@ -1,0 +1,85 @@
+"""The pages there are, found in `pages/`: a page says what it is in the first line of its docstring, and nowhere else.
+
+    \"\"\"Home: what this is.\"\"\"
+    \"\"\"Chapter 5: FlashAttention. The stepper on tiles of Q, K and V.\"\"\"       the number is its place
+    \"\"\"Tool: Side by side. Any two runs, stepped together.\"\"\"                  after the chapters
+    \"\"\"Hidden: Lecturer's notes. One chapter's, in a second window.\"\"\"        has an address, no entry in the navigation
+
+Imports no streamlit.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ROOT / "pages"
+NOTES = ROOT / "docs" / "lecturer"
+
+_HEADING = re.compile(r"(?:(Home)|Chapter (\d+)|(Tool)|(Hidden)): ([^.]+)\. *(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, order=True)
+class Page:
+    """One page. `kind` is "home", "chapter", "tool" or "hidden"; `number` a chapter's, else 0."""
+
+    rank: int
+    number: int
+    stem: str
+    title: str
+    about: str
+    kind: str
+
+    @property
+    def path(self) -> Path:
+        return PAGES / f"{self.stem}.py"
+
+    @property
+    def notes(self) -> Path:
+        """The lecturer's notes; a page need not have any."""
+        return NOTES / f"{self.stem}.md"
+
+    @property
+    def icon(self) -> str:
+        """A Material symbol: a chapter's is its number."""
+        if self.kind == "chapter" and self.number < 10:
+            return f":material/counter_{self.number}:"
+        return {"home": ":material/grid_view:", "tool": ":material/build:"}.get(self.kind, ":material/article:")
+
+    @property
+    def minutes(self) -> int | None:
+        """How long a lecture spends here, as the notes' first line has it; None without notes."""
+        found = re.match(r"Minutes: (\d+)", self.notes.read_text(encoding="utf-8")) if self.notes.exists() else None
+        return int(found[1]) if found else None
+
+
+@functools.cache
+def pages() -> tuple[Page, ...]:
+    """Every page, in the order of the navigation. Raises ValueError naming a page that does not say what it is."""
+    return tuple(sorted(_page(path) for path in PAGES.glob("*.py")))
+
+
+def chapters() -> tuple[Page, ...]:
+    """The numbered ones."""
+    return tuple(page for page in pages() if page.kind == "chapter")
+
+
+def page_of(file: str) -> Page:
+    """The page whose source file this is."""
+    return next(page for page in pages() if page.stem == Path(file).stem)
+
+
+def _page(path: Path) -> Page:
+    heading = _HEADING.match(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
+    if heading is None:
+        raise ValueError(
+            f"pages/{path.name}: the docstring must begin with 'Home: …', 'Chapter N: Title. …', 'Tool: Title. …' or 'Hidden: Title. …'"
+        )
+    home, number, tool, hidden, title, about = heading.groups()
+    kind = "home" if home else "chapter" if number else "tool" if tool else "hidden" if hidden else ""
+    rank = ("home", "chapter", "tool", "hidden").index(kind)
+    return Page(rank, int(number or 0), path.stem, title.strip(), " ".join(about.split()), kind)

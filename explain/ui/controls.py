@@ -1,0 +1,174 @@
+"""Controls bound to the page's address: they choose an Experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from explain.experiment import Experiment, ParameterError
+from kernels.inputs import PRESETS
+from kernels.parameters import Parameter
+from kernels.traffic import tiles
+
+LABELS = {
+    "inputs": "Input",
+    "dtype": "dtype",
+    "block_m": "Tile: queries, BLOCK_M",
+    "block_n": "Tile: keys, BLOCK_N",
+    "seq_len": "Queries, N",
+    "kv_len": "Keys",
+    "causal": "Causal",
+}
+ROW_LABELS = {"inputs": "Input", "cols": "Elements in the row", "block_n": "Elements in a tile, BLOCK_N"}
+LARGEST_ON_SCREEN = {
+    "rows": 1,
+    "batch": 1,
+    "heads": 1,
+    "kv_heads": 1,
+    "seq_len": 128,
+    "kv_len": 128,
+    "cols": 128,
+    "block_m": 64,
+    "block_n": 64,
+    "head_dim": 128,
+}
+"""What still reads well in the player; the command line takes more."""
+MOST_VISITS = 1024
+
+_BITING = tuple(preset.name for preset in PRESETS.values() if not preset.sentence and preset.name != "notebook")
+ROW_PRESETS = ("notebook", "sentence_short", *_BITING)
+ATTENTION_PRESETS = ("sentence", "sentence_short", "sentence_ragged", *_BITING)
+
+
+def controls(default: Experiment, names: Sequence[str], presets: Sequence[str]) -> Experiment:
+    """Draws a control for each name, bound to the page's address, and returns the experiment chosen.
+
+    What cannot be used (from the address or from controls that do not fit together) is said under its control, which keeps showing
+    it; the last experiment that could be used is returned.
+    """
+    state, labels = f"experiment of {default.kernel}", ROW_LABELS if "cols" in default.values else LABELS
+    current, error = _current(default, state)
+    parameters = {parameter.name: parameter for parameter in default.entry.parameters}
+    chosen: dict[str, object] = {}
+    places: dict[str, DeltaGenerator] = {}
+    for name, column in zip(names, st.columns(len(names), vertical_alignment="top"), strict=True):
+        with column:
+            key = f"{state}: {name}"
+            if key not in st.session_state or st.session_state.get(f"{state}: shown") != current:
+                st.session_state[key] = _choices(current)[name]
+            if name == "inputs":
+                chosen[name] = _preset(current, presets, key)
+            else:
+                chosen[name] = _control(parameters[name], labels[name], key)
+            places[name] = st.empty()
+    st.session_state[f"{state}: shown"] = current
+    if any(value != _choices(current)[name] for name, value in chosen.items()):
+        try:
+            st.session_state[state] = _fits_screen(_changed(current, chosen)), None
+            _write_address(st.session_state[state][0], default, state)
+            st.rerun()
+        except ParameterError as trouble:
+            st.session_state[state], error = (current, None), trouble
+    if error is not None:
+        places.get(error.parameter, st).markdown(f":small[:red[**{error}**]]")
+    return current
+
+
+def _choices(experiment: Experiment) -> dict[str, object]:
+    return {**experiment.values, "inputs": experiment.inputs}
+
+
+def _changed(current: Experiment, chosen: Mapping[str, object]) -> Experiment:
+    """The experiment of the controls; a new preset brings its own sizes along. Raises ParameterError."""
+    parameters = {name: value for name, value in chosen.items() if name != "inputs"}
+    inputs = str(chosen.get("inputs", current.inputs))
+    if inputs != current.inputs:
+        parameters = {name: parameters.get(name, value) for name, value in current.values.items() if name not in _SIZES}
+        return Experiment.of(current.kernel, parameters, inputs, current.seed)
+    return Experiment.of(current.kernel, {**current.values, **parameters}, inputs, current.seed)
+
+
+_SIZES = ("cols", "seq_len", "kv_len", "head_dim")
+
+
+def _current(default: Experiment, state: str) -> tuple[Experiment, ParameterError | None]:
+    """The page's experiment and what is wrong with its address: the session's own, unless the address was changed (a link, Back)."""
+    known = default.to_query()
+    query = {name: value for name, value in st.query_params.items() if name in known and isinstance(value, str)}
+    arrived = f"{state}: inputs" not in st.session_state  # Streamlit drops controls, and the address, with their page
+    if state in st.session_state and arrived and not query:
+        _write_address(st.session_state[state][0], default, state)
+    elif state not in st.session_state or query != st.session_state[f"{state}: address"]:
+        st.session_state[state], st.session_state[f"{state}: address"] = _from_query(query, default), query
+    experiment, error = st.session_state[state]
+    return experiment, error
+
+
+def _write_address(experiment: Experiment, default: Experiment, state: str) -> None:
+    """Into the page's address, what differs from `default`; all of it for another preset, which brings defaults of its own.
+
+    The step in it was one of the run before, so it goes.
+    """
+    known = default.to_query()
+    every = {name: value for name, value in experiment.to_query().items() if name != "kernel"}
+    query = {n: v for n, v in every.items() if v != known[n] or experiment.inputs != default.inputs}
+    for name in (*known, "step"):
+        if name in query and st.query_params.get(name) != query[name]:
+            st.query_params[name] = query[name]
+        elif name not in query and name in st.query_params:
+            del st.query_params[name]
+    st.session_state[f"{state}: address"] = query
+
+
+def _from_query(query: Mapping[str, str], default: Experiment) -> tuple[Experiment, ParameterError | None]:
+    another = query.get("kernel", default.kernel) != default.kernel
+    own = {} if another else {n: v for n, v in default.to_query().items() if n not in (*_SIZES, "inputs", "seed")}
+    try:
+        experiment = Experiment.from_query({**own, **query}, default)
+        if experiment.kernel != default.kernel:
+            raise ParameterError("kernel", experiment.kernel, f"this page shows {default.kernel}")
+        return _fits_screen(experiment), None
+    except ParameterError as error:
+        return default, error
+
+
+def _fits_screen(experiment: Experiment) -> Experiment:
+    for name, most in LARGEST_ON_SCREEN.items():
+        if (value := experiment.values.get(name, 0)) > most:
+            raise ParameterError(name, value, f"must be at most {most} on this page; the command line takes more")
+    p = experiment.values
+    rows, cols = experiment.entry.score_shape(p)
+    visits = tiles(rows, p.get("block_m", 1)) * tiles(cols, p["block_n"])
+    if visits > MOST_VISITS:
+        words = f"makes {visits:,} tiles to step through; this page takes {MOST_VISITS:,}, the command line more"
+        raise ParameterError("block_n", p["block_n"], words)
+    return experiment
+
+
+def _preset(current: Experiment, presets: Sequence[str], key: str) -> str:
+    options = list(presets) if current.inputs in presets else [current.inputs, *presets]
+    return st.selectbox(
+        LABELS["inputs"],
+        options,
+        key=key,
+        format_func=lambda name: name.replace("_", " "),
+        help="\n".join(f"- **{name.replace('_', ' ')}**: {PRESETS[name].help}" for name in options),
+    )
+
+
+def _control(parameter: Parameter, label: str, key: str) -> object:
+    most = min(parameter.maximum, LARGEST_ON_SCREEN.get(parameter.name, parameter.maximum))
+    words = f"{parameter.help[0].upper()}{parameter.help[1:]}."
+    match parameter.kind:
+        case "flag":
+            return st.toggle(label, key=key, help=words)
+        case "choice":
+            return st.selectbox(label, parameter.choices, key=key, help=words)
+        case "tile":
+            sides = [side for side in (1 << bit for bit in range(17)) if parameter.minimum <= side <= most]
+            return st.selectbox(label, sides, key=key, help=f"{words} A power of two.")
+        case _:
+            # No bounds: the browser would refuse in silence what `controls` refuses in words.
+            return st.number_input(label, step=1, key=key, help=f"{words} Up to {most} on this page.")

@@ -1,0 +1,81 @@
+"""What a chapter is made of besides its pictures: title and goal, prose, things to try, questions, sources."""
+
+from __future__ import annotations
+
+import re
+
+import streamlit as st
+from streamlit.errors import StreamlitPageNotFoundError
+from streamlit.runtime.pages_manager import PagesManager
+
+from explain import chapters
+
+_ARXIV = re.compile(r"(?<!\[)arXiv (\d{4}\.\d{4,5})")
+
+
+def chapter(file: str, goal: str = "") -> None:
+    """Opens the page whose `__file__` this is: its title, its goal in one sentence, the lecturer's notes for a second window.
+
+    Until `st.navigation` is first called a Streamlit server that finds a folder `pages/` serves its files by itself, without app.py; so
+    the first visit to a fresh server, when it is to a chapter's own address, starts over as the app.
+    """
+    if PagesManager.uses_pages_directory:
+        PagesManager.uses_pages_directory = False
+        st.rerun()
+    page = chapters.page_of(file)
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        st.title(page.title, anchor=False, width="content")
+        if page.notes.exists():
+            st.link_button(
+                "Lecturer's notes", f"notes?chapter={page.stem}", type="tertiary", icon=":material/open_in_new:"
+            )
+    if goal:
+        prose(f"**Goal: {goal}**")
+
+
+def chapter_link(page: str, label: str) -> None:
+    """A link to another page; plain words where a page runs by itself and knows no other."""
+    try:
+        st.page_link(f"pages/{page}.py", label=label)
+    except StreamlitPageNotFoundError:
+        st.markdown(label)
+
+
+def prose(text: str) -> None:
+    """Words on a page, as markdown."""
+    st.markdown(text)
+
+
+def try_this(*things: str) -> None:
+    """Things to try, in the order of a good walk."""
+    prose("**Things to try**\n\n" + "\n".join(f"- {thing}" for thing in things))
+
+
+def questions(*pairs: tuple[str, str]) -> None:
+    """Three questions, each with its answer folded away. Raises ValueError for another number of them."""
+    if len(pairs) != 3:
+        raise ValueError(f"a chapter asks three questions, not {len(pairs)}")
+    st.subheader("Three questions", anchor=False)
+    for question, answer in pairs:
+        with st.expander(question):
+            prose(answer)
+
+
+def sources(*works: str) -> None:
+    """Where the chapter's facts come from; an arXiv number becomes a link."""
+    linked = [_ARXIV.sub(r"[arXiv \1](https://arxiv.org/abs/\1)", work) for work in works]
+    st.caption("Sources: " + " · ".join(linked))
+
+
+def footer(here: str) -> None:
+    """The way on: the chapters before and after the page titled `here`."""
+    order = [page for page in chapters.pages() if page.kind in ("home", "chapter")]
+    at = next((i for i, page in enumerate(order) if page.title == here), None)
+    if at is None:
+        return
+    st.divider()
+    with st.container(horizontal=True, horizontal_alignment="distribute"):
+        if at > 0:
+            st.page_link(order[at - 1].path, label=f"← {order[at - 1].title}")
+        if at + 1 < len(order):
+            st.page_link(order[at + 1].path, label=f"{order[at + 1].title} →")

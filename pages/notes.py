@@ -1,0 +1,17 @@
+"""Hidden: Lecturer's notes. What to say in a chapter, what students get wrong, how long it takes; for a second window."""
+
+import streamlit as st
+
+from explain import chapters, ui
+
+ui.chapter(__file__)
+with_notes = {page.stem: page for page in chapters.pages() if page.notes.exists()}
+if not with_notes:
+    st.info("No chapter has notes yet.")
+    st.stop()
+stem = st.selectbox(
+    "Chapter", list(with_notes), format_func=lambda stem: with_notes[stem].title, key="chapter", bind="query-params"
+)
+page = with_notes[stem]
+st.markdown(page.notes.read_text(encoding="utf-8"))
+ui.chapter_link(page.stem, f"Open {page.title}")

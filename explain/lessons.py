@@ -36,11 +36,18 @@ def shipped() -> Iterator[Experiment]:
         yield wrong_twin(row)
 
 
+def view_of(trace: Trace, origin: str) -> dict[str, Any]:
+    """How the player shows any trace: as its experiment's, or, of a kernel that is not of the catalog, by its name alone."""
+    if trace.experiment is not None:
+        return view(Experiment.from_json(trace.experiment), trace, origin)
+    kernels = dict.fromkeys(trace.sources[launch.source].function for launch in trace.launches)
+    return {"title": ", ".join(kernels), "badge": _badge(trace, origin)}
+
+
 def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
     """How the player shows this experiment's trace: the parts its variables play, the names on the axes, the provenance."""
     entry, p = experiment.entry, experiment.values
     row_labels, col_labels = labels(experiment.preset, p) or (None, None)
-    when = datetime.fromisoformat(trace.created).date().isoformat()
     return {
         "title": entry.title,
         "kernel": experiment.kernel,
@@ -53,8 +60,13 @@ def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
             experiment.kernel, "Program"
         ),
         "program_names": _program_names(experiment),
-        "badge": f"trace · Triton's CPU interpreter · {ORIGINS[origin]}, {when}",
+        "badge": _badge(trace, origin),
     }
+
+
+def _badge(trace: Trace, origin: str) -> str:
+    when = datetime.fromisoformat(trace.created).date().isoformat()
+    return f"trace · Triton's CPU interpreter · {ORIGINS[origin]}, {when}"
 
 
 def _program_names(experiment: Experiment) -> dict[str, str]:

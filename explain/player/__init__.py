@@ -17,24 +17,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
 from pygments.lexers.python import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
+from explain.player import files
 from explain.trace import file
 from explain.trace.model import Source
 from explain.words.equations import equations
-
-_HERE = Path(__file__).parent
-_MODULES = ("trace.js", "words.js", "story.js", "paint.js", "sentences.js", "lane.js", "player.js")
 
 _SEQUENCE = (list, tuple)
 _VIEW: Mapping[str, tuple[type, ...]] = {
@@ -95,12 +91,7 @@ def player(
     Raises:
         ValueError: no run or more than two, or a view with a part that is missing, unknown or not as it must be.
     """
-    if not 1 <= len(runs) <= 2:
-        raise ValueError(f"runs: the player shows one run or two, not {len(runs)}")
-    for run in runs:
-        _check(run.view)
-    views = json.dumps([dict(run.view) for run in runs], allow_nan=False)
-    body = _body(tuple(run.trace for run in runs), views)
+    body = body_of(runs)
     first = _first_step(key, body.id, step, query)
     packet = body.packet(step=first, query=query, height=height)
     rest = _COMPONENT(key=key, data=packet, default={"rest": None}, on_rest_change=lambda: None).rest
@@ -109,27 +100,26 @@ def player(
     return last
 
 
-def script() -> str:
-    """The player's modules as the one module that Streamlit, or an exported page, loads."""
-    return "".join(_joinable(_HERE.joinpath(name).read_text(encoding="utf-8")) for name in _MODULES)
-
-
-def _joinable(module: str) -> str:
-    # The modules share one scope once joined, so what they import from each other is already there.
-    module = re.sub(r'^import \{[^}]*\} from "\./\w+\.js";\n', "", module, flags=re.MULTILINE)
-    return re.sub(r"^export (?!default)", "", module, flags=re.MULTILINE)
+def body_of(runs: Sequence[Run]) -> Body:
+    """What is shown of the runs, checked; the player and its export add where to start. Raises ValueError."""
+    if not 1 <= len(runs) <= 2:
+        raise ValueError(f"runs: the player shows one run or two, not {len(runs)}")
+    for run in runs:
+        _check(run.view)
+    views = json.dumps([dict(run.view) for run in runs], allow_nan=False)
+    return _body(tuple(run.trace for run in runs), views)
 
 
 _COMPONENT = st.components.v2.component(
     "tilescope_player",
-    html=_HERE.joinpath("player.html").read_text(encoding="utf-8"),
-    css=_HERE.joinpath("player.css").read_text(encoding="utf-8"),
-    js=script(),
+    html=files.text("player.html"),
+    css=files.text("player.css"),
+    js=files.script(),
 )
 
 
 @dataclass(frozen=True)
-class _Body:
+class Body:
     """The part of a packet that does not change while the same runs are shown."""
 
     id: str
@@ -137,18 +127,23 @@ class _Body:
     traces: bytes
 
     def packet(self, **head: int | str | None) -> bytes:
-        text = f'{json.dumps({"id": self.id, **head})[:-1]}, "runs": {self.runs}}}'.encode()
+        # Written as the browser's JSON.stringify writes it, so that a page exported there is the one exported here.
+        text = f'{_compact({"id": self.id, **head})[:-1]},"runs":{self.runs}}}'.encode()
         return struct.pack("<I", len(text)) + text + self.traces
 
 
 @lru_cache(maxsize=32)
-def _body(traces: tuple[bytes, ...], views: str) -> _Body:
+def _body(traces: tuple[bytes, ...], views: str) -> Body:
     described, offset = [], 0
     for trace, view in zip(traces, json.loads(views), strict=True):
         described.append({"view": view, "offset": offset, "bytes": len(trace), **_described(trace)})
         offset += len(trace)
-    runs, data = json.dumps(described, allow_nan=False), b"".join(traces)
-    return _Body(hashlib.sha256(runs.encode() + data).hexdigest()[:16], runs, data)
+    runs, data = _compact(described), b"".join(traces)
+    return Body(hashlib.sha256(runs.encode() + data).hexdigest()[:16], runs, data)
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def _described(trace: bytes) -> dict[str, Any]:
@@ -163,7 +158,7 @@ def _source(source: Source) -> dict[str, Any]:
     return {
         "first_line": source.first_line,
         "lines": [list(line) for line in _token_lines(source.text)],
-        "equations": {line: asdict(made) for line, made in equations(source.text, source.first_line).items()},
+        "equations": {line: asdict(made) for line, made in sorted(equations(source.text, source.first_line).items())},
     }
 
 

@@ -1,6 +1,7 @@
 // The player: one timeline over one or two runs. Everything on screen follows from the step, in one synchronous pass.
 // The default export is what Streamlit calls; an exported page calls it the same way with the packet and an element.
 
+import { ExportMenu } from "./export.js";
 import { Lane } from "./lane.js";
 import { Palette, Surface, TIMELINE_INSET, paintTimeline } from "./paint.js";
 import { Story, weave } from "./story.js";
@@ -39,6 +40,7 @@ class Player {
     this.abort = new AbortController();
     this.observer = new ResizeObserver(() => this.resized());
     this.listen();
+    new ExportMenu(this, this.abort.signal);
   }
 
   // --- loading ---
@@ -58,6 +60,7 @@ class Player {
   }
 
   async load(packet) {
+    this.packet = packet;
     this.id = packet.id;
     this.asked = packet.step;
     this.query = packet.query;

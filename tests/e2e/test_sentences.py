@@ -13,7 +13,7 @@ import triton.language as tl
 
 from explain import lessons
 from explain.experiment import Experiment
-from explain.player import script
+from explain.player.files import script
 from explain.runs import run_traced
 from explain.trace import file as trace_file
 from explain.trace.recorder import record_call
@@ -101,14 +101,18 @@ def test_the_sentences_of_an_online_softmax(said):
         "A larger score, 0.8, arrived. Everything so far shrinks by α = 0.905.",
     ]
     assert of(steps, "p =")[2] == "The scores become weights; the largest is 1, together they make 1.497."
-    assert of(steps, "l_i = l_i * alpha")[1] == "l was 1.607; shrunk by α = 0.607 and with this tile's 1.819 it is 2.793."
+    assert (
+        of(steps, "l_i = l_i * alpha")[1] == "l was 1.607; shrunk by α = 0.607 and with this tile's 1.819 it is 2.793."
+    )
     assert of(steps, "m_i = m_new")[0] == "The maximum so far, 0.2, is kept for the next tile."
     assert of(steps, "y =")[0] == "Divided by l = 4.024, the weights become outputs; together they make 0.219."
     assert of(steps, "tl.store")[0] == "Writes columns 0 to 1 of y to HBM: 2 values, 8 bytes."
 
 
 def test_the_sentences_of_flash_attention(said):
-    steps = told(said, Experiment.of("flash_attention", {"block_m": 16, "block_n": 16, "causal": True}, "sentence"), row=3)
+    steps = told(
+        said, Experiment.of("flash_attention", {"block_m": 16, "block_n": 16, "causal": True}, "sentence"), row=3
+    )
     assert steps[0][1] == "Program 0 of 4 begins: query tile 0 · tokens 0–15."
     assert of(steps, "q = tl.load")[0] == "Loads rows 0 to 15 of Q from HBM: 16 × 32 values, 2,048 bytes."
     assert of(steps, "k = tl.load")[2] == "Loads rows 16 to 31 of K from HBM: 16 × 32 values, 2,048 bytes."
@@ -117,7 +121,9 @@ def test_the_sentences_of_flash_attention(said):
         "The mask hides 120 of this tile's 256 scores: they become −∞.",
         "The mask hides nothing of this tile: its scores stay.",
     ]
-    assert of(steps, "alpha =")[2] == "Row 19 “a”: a larger score, 2.654, arrived. Everything so far shrinks by α = 0.762."
+    assert (
+        of(steps, "alpha =")[2] == "Row 19 “a”: a larger score, 2.654, arrived. Everything so far shrinks by α = 0.762."
+    )
     assert of(steps, "acc = acc * alpha")[2] == "Row 19 “a”: the output so far shrinks by α = 0.762."
     assert of(steps, "o = acc")[1] == "Row 19 “a”: the output is divided by l = 5.771, once, at the end."
     assert of(steps, "tl.store(o_ptr")[0] == "Writes rows 0 to 15 of O to HBM: 16 × 32 values, 2,048 bytes."
@@ -161,7 +167,7 @@ def test_a_tile_normalised_by_itself_is_told_apart(said):
 @triton.jit
 def _scaled(x, factor):
     y = x * factor
-    return y
+    return y  # noqa: RET504
 
 
 @triton.jit

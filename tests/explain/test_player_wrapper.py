@@ -10,7 +10,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explain import lessons, recordings
-from explain.player import Run, player, script
+from explain.player import Run, player
+from explain.player.files import script
 from explain.trace import file as trace_file
 
 TRACE = recordings.path_of(lessons.OPENING).read_bytes()

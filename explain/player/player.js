@@ -254,6 +254,7 @@ class Player {
   // --- the one pass ---
 
   render() {
+    const started = performance.now();
     const t = this.step;
     this.lanes.forEach((lane, i) => lane.render(this.woven[i][t], this.palette, this.stamp));
     this.xOf = paintTimeline(this.surface, this.palette, this.score, t, this.stamp);
@@ -272,6 +273,7 @@ class Player {
     this.$(".tile").textContent = visit ? `tile visit ${visit.ordinal + 1} of ${story.programs[program].visits}` : story.visits.length ? "between tiles" : "";
     this.$("select").value = program;
     this.renderWords(t, visit);
+    this.section.drawMs = performance.now() - started;     // benchmarks/player.py reads it
   }
 
   /** The step in words: on screen at once, to those who listen when it rests. */

@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ET
 from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -66,7 +67,7 @@ def saved(page, button, folder) -> Path:
     return path
 
 
-def packet(html) -> tuple[dict, bytes]:
+def packet(html) -> tuple[dict[str, Any], bytes]:
     text = re.search(r'<script id="packet" type="text/plain">([^<]*)<', html)
     assert text
     whole = b64decode(text[1])

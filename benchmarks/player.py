@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from playwright.sync_api import Browser, Page, WebSocket, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, WebSocket, sync_playwright
 
 from benchmarks.classroom_load import RAMP_S, Lesson, Tally, attend, share_two_cores
 from tests.e2e.browser import find_browser
@@ -46,7 +46,7 @@ READY_S = {"cold": 2.5, "warm": 1.5}
 PACKET_BYTES = 500_000
 STUDENTS, PERIOD_S = 30, 1.0
 PLACES = 4  # of a run, evenly spaced, at which stepping begins
-VIEWPORT = {"width": 1920, "height": 1080}  # wide enough for every panel
+VIEWPORT: ViewportSize = {"width": 1920, "height": 1080}  # wide enough for every panel
 PATIENCE_MS = 120_000
 
 PLAYER = """() => {
@@ -170,10 +170,10 @@ def openings(browser: Browser, runs: int) -> dict[str, Any]:
     for _ in range(runs):
         with running_app() as server:
             context = browser.new_context(viewport=VIEWPORT)
-            for how in seconds:
+            for times in seconds.values():
                 page = context.new_page()
                 wire = Wire(page)
-                seconds[how].append(open_lecture(page, server, "") / 1e3)
+                times.append(open_lecture(page, server, "") / 1e3)
                 received = max(received, wire.received)
                 page.close()
             context.close()
@@ -259,7 +259,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     result |= {
         "over": over,
         "passed": not over,
-        "machine": {"processor": processor(), "cores": cores, "memory_gib": round(psutil.virtual_memory().total / 2**30)},
+        "machine": {
+            "processor": processor(),
+            "cores": cores,
+            "memory_gib": round(psutil.virtual_memory().total / 2**30),
+        },
         "versions": {
             "chromium": browser_version,
             "python": platform.python_version(),

@@ -10,7 +10,9 @@ from typing import Any
 
 from kernels.catalog import CATALOG, Kernel
 from kernels.inputs import PRESETS, Preset, check_fit
+from kernels.museum import KERNELS
 from kernels.parameters import ParameterError, Value, whole_number
+from kernels.recipes import preset_of
 
 __all__ = ["Experiment", "ParameterError"]
 
@@ -34,13 +36,11 @@ class Experiment:
 
         Raises ParameterError, which names the parameter, its value and what is allowed.
         """
-        entry = CATALOG.get(kernel) if isinstance(kernel, str) else None
+        entry = KERNELS.get(kernel) if isinstance(kernel, str) else None
         if entry is None:
             raise ParameterError("kernel", kernel, f"must be one of {', '.join(CATALOG)}")
         inputs = entry.inputs if inputs is None else inputs
-        preset = PRESETS.get(inputs) if isinstance(inputs, str) else None
-        if preset is None:
-            raise ParameterError("inputs", inputs, f"must be one of {', '.join(PRESETS)}")
+        preset = preset_of(inputs)
         number = whole_number(seed)
         if number is None or not 0 <= number <= _LARGEST_SEED:
             raise ParameterError("seed", seed, f"must be a whole number from 0 to {_LARGEST_SEED}")
@@ -66,12 +66,12 @@ class Experiment:
     @property
     def entry(self) -> Kernel:
         """The kernel's catalog entry."""
-        return CATALOG[self.kernel]
+        return KERNELS[self.kernel]
 
     @property
     def preset(self) -> Preset:
         """The input preset."""
-        return PRESETS[self.inputs]
+        return preset_of(self.inputs)
 
     def with_(self, **changes: object) -> Experiment:
         """This experiment with some parameters, `inputs` or `seed` changed."""
@@ -148,7 +148,7 @@ class Experiment:
         parser.add_argument(
             "--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter; give it again for more"
         )
-        parser.add_argument("--inputs", metavar="PRESET", help=f"one of {', '.join(PRESETS)}")
+        parser.add_argument("--inputs", metavar="PRESET", help=f"one of {', '.join(PRESETS)}; or made:…")
         parser.add_argument("--seed", default="0", metavar="N", help="of the random numbers, 0 unless given")
 
     @classmethod

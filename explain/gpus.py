@@ -1,16 +1,34 @@
-"""GPUs to choose from: how much each keeps where, from their makers' papers. Sizes in bytes, bandwidths in bytes a second."""
+"""GPUs to choose from: how much each keeps where, how long a load takes, and who says so. Standard library only.
+
+Sizes in bytes, bandwidths in bytes a second, latencies in clock cycles of the SM. What nobody published, or nobody that could be checked,
+is None and shown as such.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from explain import recordings
 
 KIB, MIB, GB = 2**10, 2**20, 10**9
 
 
 @dataclass(frozen=True)
+class Latency:
+    """Clock cycles from a load to the use of its value, with nothing else under way; `source` says who measured it."""
+
+    cycles: float
+    source: str
+
+
+@dataclass(frozen=True)
 class Gpu:
-    """One GPU. `compute_capability` 90 means sm_90; `shared_bytes` is the most one program may have, `shared_bytes_sm` what an SM has."""
+    """One GPU. `compute_capability` 90 means sm_90; `shared_bytes` is the most one program may have, `shared_bytes_sm` what an SM has.
+
+    An SM holds at most `warps_sm` warps of 32 threads, of at most `programs_sm` programs. `latencies` are by level: register,
+    shared, l2, hbm, host.
+    """
 
     name: str
     compute_capability: int
@@ -22,18 +40,72 @@ class Gpu:
     hbm_bytes: int
     hbm_bytes_per_second: float
     source: str
+    hbm: str = "HBM"
+    warps_sm: int = 64
+    programs_sm: int = 32
+    latencies: Mapping[str, Latency] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @property
+    def target(self) -> str:
+        """As the compiler names it: "sm_90"."""
+        return f"sm_{self.compute_capability}"
+
+    @property
+    def register_bytes(self) -> int:
+        """Of all SMs together."""
+        return self.sms * self.register_bytes_sm
+
+    @property
+    def shared_bytes_all(self) -> int:
+        """Of all SMs together."""
+        return self.sms * self.shared_bytes_sm
+
+
+LIMITS = "NVIDIA CUDA C++ Programming Guide, technical specifications per compute capability"
+"""Where the limits of an SM come from: its shared memory, its warps and its programs."""
+
+_MT4G = "MT4G, its sample results for the {} (github.com/caps-tum/mt4g)"
+_AMPERE = "Abdelkhalik et al., Demystifying the Nvidia Ampere architecture, arXiv 2208.11174, 2022: a dependent add"
+_ADA = "M. Dewing, AI_kernels/latency (github.com/markdewing/AI_kernels)"
+
+
+def _measured(name: str) -> dict[str, Latency]:
+    record = recordings.measured(f"latency-{name}") or {"levels": {}}
+    return {
+        level: Latency(said["cycles"], f"measured on an {record['gpu']}, {record['date']} (scripts/record_latency.py)")
+        for level, said in record["levels"].items()
+    }
+
+
+def _published(source: str, **cycles: float) -> dict[str, Latency]:
+    return {level: Latency(count, source) for level, count in cycles.items()}
 
 
 GPUS: Mapping[str, Gpu] = {
     gpu.name: gpu
     for gpu in (
         Gpu("A100", 80, 108, 256 * KIB, 164 * KIB, 163 * KIB, 40 * MIB, 80 * GB, 2.039e12,
-            "NVIDIA A100 Tensor Core GPU architecture whitepaper and A100 80GB SXM datasheet"),
+            "NVIDIA A100 Tensor Core GPU architecture whitepaper and A100 80GB SXM datasheet",
+            latencies=_published(_AMPERE, register=4) | _published(_MT4G.format("A100-PCIE-40GB"), l2=220.953, hbm=640.112)),
         Gpu("H100", 90, 132, 256 * KIB, 228 * KIB, 227 * KIB, 50 * MIB, 80 * GB, 3.35e12,
-            "NVIDIA H100 Tensor Core GPU architecture whitepaper, SXM5"),
-        Gpu("H200", 90, 132, 256 * KIB, 228 * KIB, 227 * KIB, 50 * MIB, 141 * GB, 4.8e12, "NVIDIA H200 datasheet, SXM"),
+            "NVIDIA H100 Tensor Core GPU architecture whitepaper, SXM5",
+            latencies=_published(_MT4G.format("H100 80GB HBM3"), shared=29.8824, l2=219.345, hbm=834.476)),
+        Gpu("H200", 90, 132, 256 * KIB, 228 * KIB, 227 * KIB, 50 * MIB, 141 * GB, 4.8e12, "NVIDIA H200 datasheet, SXM",
+            latencies=_measured("h200")),
         Gpu("RTX 4090", 89, 128, 256 * KIB, 100 * KIB, 99 * KIB, 72 * MIB, 24 * GB, 1.008e12,
-            "NVIDIA Ada GPU architecture whitepaper"),
-        Gpu("T4", 75, 40, 256 * KIB, 64 * KIB, 64 * KIB, 4 * MIB, 16 * GB, 0.32e12, "NVIDIA Turing architecture whitepaper and T4 datasheet"),
+            "NVIDIA Ada GPU architecture whitepaper", "GDDR6X", warps_sm=48, programs_sm=24,
+            latencies=_published(_ADA, l2=296, hbm=636)),
+        Gpu("T4", 75, 40, 256 * KIB, 64 * KIB, 64 * KIB, 4 * MIB, 16 * GB, 0.32e12, "NVIDIA Turing architecture whitepaper and T4 datasheet",
+            "GDDR6", warps_sm=32, programs_sm=16),
     )
 }  # fmt: skip
+DEFAULT = "H200"
+
+
+def known_as(name: str) -> str | None:
+    """The name here of a GPU that its driver calls `name` ("NVIDIA H200"); None for one that is not in the list."""
+    found = [known for known in GPUS if known in name]
+    return max(found, key=len) if found else None

@@ -7,11 +7,20 @@ from datetime import datetime
 from typing import Any
 
 from explain.experiment import Experiment
+from explain.gpus import GPUS
+from explain.ladder import RUNGS
 from explain.trace.model import Trace
 from kernels.inputs import labels
+from kernels.parameters import ITEM_BYTES, ORDERS
 
 OPENING = Experiment.of("flash_attention", {"block_m": 16, "block_n": 16}, "sentence")
 ONLINE = Experiment.of("softmax_online", {"rows": 1, "block_n": 2}, "notebook")
+SAFE = Experiment.of("softmax_safe", {"rows": 1, "block_n": 2}, "edge")
+ROWS = Experiment.of("softmax_tiled", {"rows": 4, "block_m": 4, "block_n": 4}, "sentence_short")
+MERGED = Experiment.of("softmax_split", {"rows": 1, "block_n": 4}, "sentence_short")
+TOPK = Experiment.of("softmax_topk", {"rows": 1, "k": 4, "block_n": 4}, "sentence_short")
+STANDARD = Experiment.of("attention_standard", {"block_m": 16, "block_n": 16}, "sentence")
+CHIP = GPUS["H200"]  # whose on-chip memory the tiles are measured against
 ORIGINS = {"recorded": "recorded", "interpreter": "run on this machine"}
 
 
@@ -25,15 +34,46 @@ def wrong_twin(experiment: Experiment) -> Experiment:
     return Experiment.of("softmax_blocked_wrong", experiment.values, experiment.inputs, experiment.seed)
 
 
+def naive_twin(experiment: Experiment) -> Experiment:
+    """The same row through the kernel that subtracts no maximum."""
+    return Experiment.of("softmax_naive", experiment.values, experiment.inputs, experiment.seed)
+
+
+def in_every_dtype(experiment: Experiment) -> list[Experiment]:
+    """The same experiment in each dtype."""
+    return [experiment.with_(dtype=dtype) for dtype in ITEM_BYTES]
+
+
+def added_twin(experiment: Experiment) -> Experiment:
+    """The same tiles through the merge that adds their sums as they are."""
+    return Experiment.of("softmax_split_wrong", experiment.values, experiment.inputs, experiment.seed)
+
+
+def first_order(experiment: Experiment) -> Experiment:
+    """The same attention with the loops of the first FlashAttention: keys and values outside."""
+    return Experiment.of("flash_attention_v1", experiment.values, experiment.inputs, experiment.seed)
+
+
 def shipped() -> Iterator[Experiment]:
     """The experiments whose traces ship with Tilescope, so that every chapter opens at once, with or without Triton."""
     yield OPENING
     yield OPENING.with_(causal=True)
     yield OPENING.with_(inputs="sentence_short", seq_len=15, kv_len=15, block_m=8, block_n=8)
+    yield SAFE
+    yield from in_every_dtype(naive_twin(SAFE))
+    yield first_order(OPENING)
+    yield STANDARD
     for row in (ONLINE, ONLINE.with_(inputs="sentence_short", cols=15, block_n=4)):
         yield row
         yield element_by_element(row)
         yield wrong_twin(row)
+    yield from (ROWS, TOPK)
+    for order in ORDERS:
+        yield MERGED.with_(order=order)
+        yield added_twin(MERGED.with_(order=order))
+    for rung in RUNGS:
+        if (step := rung.experiment(ONLINE)) not in (ONLINE, wrong_twin(ONLINE)):
+            yield step
 
 
 def view_of(trace: Trace, origin: str) -> dict[str, Any]:
@@ -56,10 +96,14 @@ def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
         **({"axes": ["queries", "keys"]} if entry.family == "attention" else {}),
         "row_labels": list(row_labels) if row_labels else None,
         "col_labels": list(col_labels) if col_labels else None,
-        "pick_program": {"flash_attention": "Query tile", "flash_attention_v1": "Head"}.get(
-            experiment.kernel, "Program"
-        ),
+        "pick_program": {
+            "flash_attention": "Query tile",
+            "flash_attention_exp2": "Query tile",
+            "flash_attention_v1": "Head",
+        }.get(entry.base, "Program"),
         "program_names": _program_names(experiment),
+        "invariant": experiment.kernel in _KEEP_M_AND_L,
+        "chip": {"name": CHIP.name, "shared_bytes": CHIP.shared_bytes, "register_bytes": CHIP.register_bytes_sm},
         "badge": _badge(trace, origin),
     }
 
@@ -69,10 +113,14 @@ def _badge(trace: Trace, origin: str) -> str:
     return f"trace · Triton's CPU interpreter · {ORIGINS[origin]}, {when}"
 
 
+# Kernels whose m and l stand for all elements seen so far, and the one that forgets them: the player holds them to it.
+_KEEP_M_AND_L = ("softmax_online", "softmax_tiled", "softmax_topk", "softmax_blocked_wrong")
+
+
 def _program_names(experiment: Experiment) -> dict[str, str]:
     """What each program of FlashAttention-2 owns, by its place in the grid; other kernels' programs go by number."""
     p = experiment.values
-    if experiment.kernel != "flash_attention":
+    if experiment.entry.base not in ("flash_attention", "flash_attention_exp2"):
         return {}
     word = "tokens" if experiment.preset.sentence else "queries"
     programs = p["batch"] * p["heads"]

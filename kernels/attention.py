@@ -1,8 +1,9 @@
-"""Attention O = softmax(Q Kᵀ · sm_scale) V, three ways.
+"""Attention O = softmax(Q Kᵀ · sm_scale) V, four ways.
 
 `attention_standard`   three launches; S = Q Kᵀ and P = softmax(S), of N² elements each, go through HBM
 `flash_attention_v1`   FlashAttention (arXiv 2205.14135), algorithm 1: K, V tiles in the outer loop, so O is re-read and rescaled
 `flash_attention`      FlashAttention-2 (arXiv 2307.08691), algorithm 1: Q tiles outside, O stays on chip and is written once
+`flash_attention_exp2` the same in powers of 2, as its authors' code has it: log2 e is folded into the scale
 
 q is (batch, heads, seq_len, head_dim); k and v are (batch, kv_heads, kv_len, head_dim), heads a multiple of kv_heads
 (grouped-query attention: consecutive query heads share one key head). Any strides; float32, float16 or bfloat16; sums, maxima and
@@ -19,6 +20,11 @@ import triton
 import triton.language as tl
 
 from kernels.softmax import softmax_row_kernel
+
+LOG2_E = 1.44269504088896340736
+"""log2 e: exp(x) is 2 to the x · log2 e, and 2 to a power is what a GPU's unit for exponentials computes."""
+LN_2 = tl.constexpr(0.69314718055994530942)
+"""ln 2: from logarithms of base 2 back to natural ones."""
 
 
 @triton.jit
@@ -87,6 +93,76 @@ def flash_attention_kernel(
     o = acc / tl.where(l_i == 0.0, 1.0, l_i)[:, None]
     # L = m + ln l: −inf where no key was seen                                      (BLOCK_M,)
     lse = m_i + tl.log(l_i)
+    tl.store(o_ptr + rows[:, None] * stride_om + dims[None, :] * stride_od, o, mask=inside_q)
+    tl.store(lse_ptr + rows * stride_lm, lse, mask=rows < seq_len)
+
+
+@triton.jit
+def flash_attention_exp2_kernel(
+    q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr,
+    stride_qb, stride_qh, stride_qm, stride_qd,
+    stride_kb, stride_kh, stride_kn, stride_kd,
+    stride_vb, stride_vh, stride_vn, stride_vd,
+    stride_ob, stride_oh, stride_om, stride_od,
+    stride_lb, stride_lh, stride_lm,
+    heads, group, seq_len, kv_len, diagonal, scale_log2,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
+):  # fmt: skip
+    # flash_attention with every exponent in base 2: scale_log2 = sm_scale · log2 e, so s and m_i count in powers of 2, not of e.
+    batch = (tl.program_id(1) // heads).to(tl.int64)
+    head = (tl.program_id(1) % heads).to(tl.int64)
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M).to(tl.int64)
+    dims = tl.arange(0, BLOCK_D).to(tl.int64)
+    q_ptr += batch * stride_qb + head * stride_qh
+    k_ptr += batch * stride_kb + head // group * stride_kh
+    v_ptr += batch * stride_vb + head // group * stride_vh
+    o_ptr += batch * stride_ob + head * stride_oh
+    lse_ptr += batch * stride_lb + head * stride_lh
+    # Q_i: read once                                                                (BLOCK_M, BLOCK_D)
+    inside_q = (rows < seq_len)[:, None] & (dims < HEAD_DIM)[None, :]
+    q = tl.load(q_ptr + rows[:, None] * stride_qm + dims[None, :] * stride_qd, mask=inside_q, other=0.0)
+    m_i = tl.full((BLOCK_M,), -float("inf"), tl.float32)
+    l_i = tl.zeros((BLOCK_M,), tl.float32)
+    acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
+    end = kv_len
+    if CAUSAL:
+        # Tiles right of the last query's diagonal are hidden from every row: never loaded.
+        end = tl.minimum(kv_len, tl.minimum((tl.program_id(0) + 1) * BLOCK_M, seq_len) + diagonal)
+    for start in range(0, end, BLOCK_N):
+        cols = start + tl.arange(0, BLOCK_N).to(tl.int64)
+        inside_kv = (cols < kv_len)[:, None] & (dims < HEAD_DIM)[None, :]
+        k = tl.load(k_ptr + cols[:, None] * stride_kn + dims[None, :] * stride_kd, mask=inside_kv, other=0.0)
+        # S_ij = Q_i K_jᵀ · sm_scale · log2 e                                       (BLOCK_M, BLOCK_N)
+        s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale_log2
+        visible = (cols < kv_len)[None, :]
+        if CAUSAL:
+            visible = visible & (cols[None, :] <= rows[:, None] + diagonal)
+        s = tl.where(visible, s, -float("inf"))
+        # m_new = max(m, rowmax S_ij)                                               (BLOCK_M,)
+        m_new = tl.maximum(m_i, tl.max(s, axis=1))
+        m_safe = tl.where(m_new == -float("inf"), 0.0, m_new)  # no key seen yet: −inf − −inf would be NaN
+        # α = 2^(m − m_new) ≤ 1                                                     (BLOCK_M,)
+        alpha = tl.exp2(m_i - m_safe)
+        # P̃ = 2^(S_ij − m_new): the same weights as exp gives                      (BLOCK_M, BLOCK_N)
+        p = tl.exp2(s - m_safe[:, None])
+        # l = α l + rowsum P̃                                                       (BLOCK_M,)
+        l_i = l_i * alpha + tl.sum(p, axis=1)
+        # Õ = α Õ + P̃ V_j: first shrink what is there…                             (BLOCK_M, BLOCK_D)
+        acc = acc * alpha[:, None]
+        v = tl.load(v_ptr + cols[:, None] * stride_vn + dims[None, :] * stride_vd, mask=inside_kv, other=0.0)
+        if CAUSAL:
+            # A hidden key has weight 0, but 0 · NaN is NaN: take NaNs out of V, give them to the rows that see them.
+            first_nan = tl.min(tl.where(v == v, 2147483647, cols[:, None]), axis=0)
+            acc = tl.where(first_nan[None, :] <= rows[:, None] + diagonal, float("nan"), acc)
+            v = tl.where(v == v, v, 0.0)
+        # …then add this tile's part
+        acc = acc + tl.dot(p.to(v.dtype), v, input_precision="ieee")
+        m_i = m_new
+    # O = Õ / l, once, at the end                                                   (BLOCK_M, BLOCK_D)
+    o = acc / tl.where(l_i == 0.0, 1.0, l_i)[:, None]
+    # L = (m + log2 l) ln 2, the natural logarithm again: −inf where no key was seen (BLOCK_M,)
+    lse = (m_i + tl.log2(l_i)) * LN_2
     tl.store(o_ptr + rows[:, None] * stride_om + dims[None, :] * stride_od, o, mask=inside_q)
     tl.store(lse_ptr + rows * stride_lm, lse, mask=rows < seq_len)
 
@@ -260,6 +336,34 @@ def flash_attention(
     return o, lse
 
 
+def flash_attention_exp2(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = False,
+    sm_scale: float | None = None,
+    diagonal: int | None = None,
+    block_m: int = 64,
+    block_n: int = 64,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """FlashAttention-2 forward with exp2: one multiplication, made once on the host, spares one at every exponential.
+
+    Returns and raises what `flash_attention` does; lse is the natural logarithm here too.
+    """
+    call = _Call.of(q, k, v, causal, sm_scale, diagonal, block_m, block_n)
+    o = torch.empty_like(q)
+    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    grid = (triton.cdiv(call.seq_len, block_m), call.batch * call.heads)
+    flash_attention_exp2_kernel[grid](
+        q, k, v, o, lse,
+        *q.stride(), *k.stride(), *v.stride(), *o.stride(), *lse.stride(),
+        call.heads, call.group, call.seq_len, call.kv_len, call.diagonal, call.sm_scale * LOG2_E,
+        **call.constants, num_warps=4, num_stages=2,
+    )  # fmt: skip
+    return o, lse
+
+
 def flash_attention_v1(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -332,7 +436,7 @@ def attention_standard(
 
 
 class _Call:
-    """The checked sizes of one call, shared by the three wrappers."""
+    """The checked sizes of one call, shared by the wrappers."""
 
     def __init__(self, q, k, v, causal, sm_scale, diagonal, block_m, block_n) -> None:
         self.batch, self.heads, self.seq_len, head_dim = q.shape

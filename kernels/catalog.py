@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kernels import inputs, parameters, traffic
+from kernels.edits import Edit
 from kernels.inputs import Arrays, Preset
 from kernels.parameters import Parameter, Values
 from kernels.traffic import Traffic
@@ -18,8 +19,17 @@ from kernels.traffic import Traffic
 class Kernel:
     """One rung of the ladder. `wrong` says what is wrong on purpose; empty for a kernel that is right.
 
+    `expected` names, as "module:function", what is right for a kernel whose answer is not its family's: a function
+    (p, arrays, inputs) -> Expectation (`kernels.verify`), imported where the kernel runs. `make` fills its inputs, where the family's
+    do not do.
+
     `roles` names the kernel's own variables that play each part, for the player: scores, probabilities, running_max, new_max,
-    running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S).
+    running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S); of a top-k kept, kept_at and
+    kept_weight (the list, its columns, its weights); of a merge other_max, other_sum, other_rescale (the pair that is joined), tile_at and
+    other_at (whose pairs).
+
+    `edit` is a line of the module to change first, for a kernel that is broken on purpose; such a kernel is called
+    `base~what`, and `base` is the function that runs it.
     """
 
     name: str
@@ -35,11 +45,19 @@ class Kernel:
     stores_scores: bool = False  # S is rounded to the experiment's dtype on its way through HBM
     wrong: str = ""
     inputs: str = "normal"  # the preset to start with
+    expected: str = ""
+    make: Callable[[Preset, Values, int], Arrays] | None = None
+    edit: Edit | None = None
+
+    @property
+    def base(self) -> str:
+        """The catalog's own kernel of which this is one; also the name of the function that runs it."""
+        return self.name.partition("~")[0]
 
     def make_inputs(self, preset: Preset, p: Values, seed: int) -> Arrays:
         """The arrays this kernel takes, float32 holding values of the experiment's dtype."""
-        make = inputs.softmax_inputs if self.family == "softmax" else inputs.attention_inputs
-        return make(preset, p, seed)
+        of_family = inputs.softmax_inputs if self.family == "softmax" else inputs.attention_inputs
+        return (self.make or of_family)(preset, p, seed)
 
     def score_shape(self, p: Values) -> tuple[int, int]:
         """(rows, columns) of one head's S, or of x for a softmax."""
@@ -56,6 +74,14 @@ _SOFTMAX_ROLES = {
     "cols": "cols",
 }
 _ONLINE_ROLES = {**_SOFTMAX_ROLES, "new_max": "m_new", "rescale": "alpha"}
+_SPLIT_ROLES = {
+    **_SOFTMAX_ROLES,
+    "new_max": "m_new",
+    "other_max": "m_j",
+    "other_sum": "l_j",
+    "tile_at": "own",
+    "other_at": "other",
+}
 _FLASH_ROLES = {
     "scores": "s", "probabilities": "p", "output": "o", "running_max": "m_i", "new_max": "m_new", "running_sum": "l_i",
     "rescale": "alpha", "accumulator": "acc", "rows": "rows", "cols": "cols",
@@ -97,6 +123,23 @@ CATALOG: Mapping[str, Kernel] = {
             {**_ONLINE_ROLES, "rows": "rows"}, parameters.check_tile_area,
         ),
         Kernel(
+            "softmax_topk", "Online softmax with top-k, one pass", "Keep the K largest beside m and l: each element is read once.",
+            "kernels.topk", "softmax", (*parameters.SOFTMAX, parameters.TOPK, parameters.ROW_TILE), traffic.softmax_topk,
+            {**{role: name for role, name in _ONLINE_ROLES.items() if role != "output"}, "kept": "top_x", "kept_at": "top_i", "kept_weight": "y"},
+            parameters.check_rows, outputs=("y", "index"), expected="kernels.verify:kept",
+        ),
+        Kernel(
+            "softmax_split", "Parallel tiles, merged", "Each tile gives its (m, l); the pairs are joined in any order, or as a tree.",
+            "kernels.merge", "softmax", (*parameters.SOFTMAX, parameters.ORDER, parameters.ROW_TILE), traffic.softmax_split,
+            {**_SPLIT_ROLES, "rescale": "alpha", "other_rescale": "beta"}, parameters.check_split,
+        ),
+        Kernel(
+            "softmax_split_wrong", "Parallel tiles, merged by adding, wrong", "Add the tiles' sums as they are: wrong.",
+            "kernels.merge", "softmax", (*parameters.SOFTMAX, parameters.ORDER, parameters.ROW_TILE), traffic.softmax_split_wrong,
+            _SPLIT_ROLES, parameters.check_split,
+            wrong="l_1 + l_2 adds sums that are measured against different maxima",
+        ),
+        Kernel(
             "attention_standard", "Standard attention", "Three launches; S and P, N² elements each, travel through HBM.",
             "kernels.attention", "attention", parameters.ATTENTION, traffic.attention_standard,
             {"scores": "s", "probabilities": "p", "accumulator": "acc", "running_max": "m_i", "running_sum": "l_i", "rows": "rows", "cols": "cols"},
@@ -110,6 +153,11 @@ CATALOG: Mapping[str, Kernel] = {
         Kernel(
             "flash_attention", "FlashAttention-2 forward", "Queries outside: O stays on chip and is written once.",
             "kernels.attention", "attention", parameters.ATTENTION, traffic.flash_attention, _FLASH_ROLES,
+            parameters.check_heads, outputs=("o", "lse"),
+        ),
+        Kernel(
+            "flash_attention_exp2", "FlashAttention-2 forward in base 2", "exp2 for exp: log2 e = 1.44269504 is folded into the scale.",
+            "kernels.attention", "attention", parameters.ATTENTION, traffic.flash_attention_exp2, _FLASH_ROLES,
             parameters.check_heads, outputs=("o", "lse"),
         ),
     )

@@ -87,6 +87,8 @@ PRESETS: Mapping[str, Preset] = {
         Preset("last_tile_masked", "the last tile is all −inf",
                lambda g, r, c, b: _masked(g, r, c, slice(max((c - 1) // b * b, 1), None))),
         Preset("everything_masked", "every score is −inf: the answer is zeros", lambda g, r, c, b: _masked(g, r, c, slice(None))),
+        Preset("edge", "each score 1 more than the one before it, the last 89: just past 88.7, where exp overflows in float32",
+               lambda g, r, c, b: np.tile(np.arange(90.0 - c, 90.0), (r, 1)), defaults={"rows": 1, "cols": 6}),
         Preset("notebook", "one row of six: −0.3 0.2 0.5 0.7 0.1 0.8", _notebook,
                defaults={"rows": 1, "cols": 6, "seq_len": 1, "kv_len": 6}),
         Preset("sentence", "a real paragraph of 64 tokens: attention heads of all-MiniLM-L6-v2 (with fewer kv_heads than heads, each Q meets another head's K)", sentence="paragraph",
@@ -184,4 +186,5 @@ def representable(values: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def _generator(preset: Preset, seed: int) -> np.random.Generator:
-    return np.random.default_rng([seed, zlib.crc32(preset.name.encode())])
+    # Recipes share one stream, so that changing one of their settings keeps the random numbers.
+    return np.random.default_rng([seed, zlib.crc32(preset.name.partition(":")[0].encode())])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable
 
 import torch
 
+from kernels import edits
 from kernels.catalog import Kernel
 from kernels.inputs import Arrays
 from kernels.parameters import Values
@@ -24,10 +26,11 @@ def tensors(p: Values, arrays: Arrays, device: str) -> dict[str, torch.Tensor]:
 def launcher(kernel: Kernel, p: Values, inputs: dict[str, torch.Tensor], **options: object) -> Callable[[], Outputs]:
     """A function that runs the kernel's wrapper on `inputs` and returns its outputs by name.
 
-    `options` go to the wrapper besides the experiment's own (`diagonal`, for a prefix of the keys).
+    The wrapper is given those of the experiment's parameters that its signature names. `options` go to the wrapper besides the experiment's own (`diagonal`, for a prefix of the keys).
     """
-    wrapper = getattr(importlib.import_module(kernel.module), kernel.name)
-    own = {name: p[name] for name in ("causal", "block_m", "block_n") if name in p}
+    module = edits.load(kernel.module, kernel.edit) if kernel.edit else importlib.import_module(kernel.module)
+    wrapper = getattr(module, kernel.base)
+    own = {name: p[name] for name in inspect.signature(wrapper).parameters if name in p}
 
     def launch() -> Outputs:
         result = wrapper(**inputs, **own, **options)

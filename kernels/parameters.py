@@ -108,6 +108,9 @@ WHOLE_ROW_TILE = Parameter(
     "columns in the tile: the whole row",
     maximum=LARGEST_TILE,
 )
+TOPK = Parameter("k", "size", 5, "how many of the largest weights to keep, K", maximum=32)
+ORDERS = ("left to right", "right to left", "tree")
+ORDER = Parameter("order", "choice", "tree", "in which the tiles' (m, l) are joined", choices=ORDERS)
 ROWS_TILE = Parameter("block_m", "tile", 4, "rows in a tile", maximum=LARGEST_TILE)
 
 ATTENTION = (
@@ -141,6 +144,14 @@ def check_whole_row(p: Values) -> None:
     check_rows(p)
     if p["block_n"] < p["cols"]:
         raise ParameterError("block_n", p["block_n"], f"must hold the whole row, so at least {p['cols']} columns")
+
+
+def check_split(p: Values) -> None:
+    """A grid can number the row's tiles."""
+    check_rows(p)
+    if p["block_n"] * 65535 < p["cols"]:
+        least = next_power_of_two(-(-p["cols"] // 65535))
+        raise ParameterError("block_n", p["block_n"], f"with cols={p['cols']} must be at least {least}")
 
 
 def check_tile_area(p: Values) -> None:

@@ -17,6 +17,21 @@ def softmax(x: np.ndarray) -> np.ndarray:
         return p / np.where(total == 0.0, 1.0, total)
 
 
+def softmax_topk(x: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k largest weights (rows, k) of `softmax(x)`, largest first, and their columns int64; of equal ones the leftmost first.
+
+    Where fewer than k elements are above −inf (a NaN is not) the list ends in weight 0, column −1; a row with a NaN has weights NaN.
+    """
+    ranked = np.where(np.isnan(x), -np.inf, x)
+    index = np.argsort(-ranked, axis=-1, kind="stable")[:, :k]
+    index = np.pad(index, ((0, 0), (0, k - index.shape[1])), constant_values=-1)
+    weights = softmax(x)
+    lost = np.isnan(weights).any(axis=-1, keepdims=True)
+    filled = (index >= 0) & (np.take_along_axis(ranked, index, axis=-1) > -np.inf)
+    y = np.where(lost, np.nan, np.where(filled, np.take_along_axis(weights, index, axis=-1), 0.0))
+    return y, np.where(filled, index, -1)
+
+
 def attention(
     q: np.ndarray,
     k: np.ndarray,

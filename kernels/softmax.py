@@ -11,6 +11,8 @@ for softmax" (arXiv 1805.02867, 2018), who write d for the running sum that is c
     softmax_online          2 + 1            maximum and sum in one pass, the sum rescaled when the maximum moves
     softmax_tiled           2 + 1            the same on tiles of rows and columns
 
+In other files: `merge.py` (parallel tiles, their m and l joined) and `topk.py` (the K largest weights, 1 access per element).
+
 Every kernel computes in float32 and stores in the dtype of x. A row whose elements are all −inf gives zeros; a NaN anywhere in a
 row makes that row NaN. Offsets are 64-bit: a matrix may have more than 2³¹ elements.
 """
@@ -202,7 +204,7 @@ def softmax_row(x: torch.Tensor, *, block_n: int | None = None) -> torch.Tensor:
     Raises ValueError when block_n is smaller than the row.
     """
     block_n = triton.next_power_of_2(x.shape[-1]) if block_n is None else block_n
-    _check(x, block_n=block_n)
+    check(x, block_n=block_n)
     if block_n < x.shape[1]:
         raise ValueError(f"block_n={block_n}: a whole row must fit in one tile, so at least its {x.shape[1]} columns")
     return _one_program_a_row(softmax_row_kernel, x, block_n)
@@ -220,7 +222,7 @@ def softmax_online(x: torch.Tensor, *, block_n: int = 1024) -> torch.Tensor:
 
 def softmax_tiled(x: torch.Tensor, *, block_m: int = 16, block_n: int = 256) -> torch.Tensor:
     """Softmax over the last axis of x (rows, cols), any strides, in two passes over tiles of block_m × block_n."""
-    _check(x, block_m=block_m, block_n=block_n)
+    check(x, block_m=block_m, block_n=block_n)
     y = torch.empty_like(x)
     grid = (triton.cdiv(x.shape[0], block_m),)
     softmax_tiled_kernel[grid](x, y, *x.stride(), *y.stride(), *x.shape, BLOCK_M=block_m, BLOCK_N=block_n)
@@ -228,13 +230,14 @@ def softmax_tiled(x: torch.Tensor, *, block_m: int = 16, block_n: int = 256) -> 
 
 
 def _one_program_a_row(kernel, x: torch.Tensor, block_n: int) -> torch.Tensor:
-    _check(x, block_n=block_n)
+    check(x, block_n=block_n)
     y = torch.empty_like(x)
     kernel[(x.shape[0],)](x, y, *x.stride(), *y.stride(), x.shape[1], BLOCK_N=block_n)
     return y
 
 
-def _check(x: torch.Tensor, **tile: int) -> None:
+def check(x: torch.Tensor, **tile: int) -> None:
+    """Raises ValueError, naming the argument, for an x that no softmax takes or a tile whose side is no power of two."""
     for name, side in tile.items():
         if side < 1 or side & (side - 1):
             raise ValueError(f"{name}={side}: a tile's side is a power of two")

@@ -124,15 +124,24 @@ def softmax_blocked_wrong(p: Values) -> Traffic:
     return passes(p["rows"], p["cols"], ITEM_BYTES[p["dtype"]], loads=1, flops_a_row=work)
 
 
-def online(lanes: int, n: int) -> tuple[Work, ...]:
-    """FLOPs a row of the two-pass online softmax over n tiles of `lanes` lanes in all."""
+def one_pass(lanes: int, n: int) -> tuple[Work, ...]:
+    """FLOPs a row of the pass that finds m and l online, over n tiles of `lanes` lanes in all."""
     return (
         Work("max(m, max x)", "other", lanes),
         Work("m − m_new", "other", n),
-        Work("exp(m − m_new)", "exp", n),
-        Work("x − m, in two passes", "other", 2 * lanes),
-        Work("exp(x − m), in two passes", "exp", 2 * lanes),
+        Work("α = exp(m − m_new)", "exp", n),
+        Work("x − m_new", "other", lanes),
+        Work("p = exp(x − m_new)", "exp", lanes),
         Work("α l + Σ p", "other", lanes + n),
+    )
+
+
+def online(lanes: int, n: int) -> tuple[Work, ...]:
+    """FLOPs a row of the two-pass online softmax over n tiles of `lanes` lanes in all."""
+    return (
+        *one_pass(lanes, n),
+        Work("x − m", "other", lanes),
+        Work("exp(x − m)", "exp", lanes),
         Work("exp(x − m) / l", "other", lanes),
     )
 
@@ -147,6 +156,70 @@ def softmax_tiled(p: Values) -> Traffic:
     whole = passes(p["rows"], p["cols"], ITEM_BYTES[p["dtype"]], loads=2, flops_a_row=online(n * p["block_n"], n))
     lanes = tiles(p["rows"], p["block_m"]) * p["block_m"]  # rows past the last are computed too
     return Traffic(whole.terms, tuple(Work(w.what, w.kind, w.flops // p["rows"] * lanes) for w in whole.work))
+
+
+def softmax_topk(p: Values) -> Traffic:
+    n, rows = tiles(p["cols"], p["block_n"]), p["rows"]
+    lanes = n * p["block_n"]
+    terms = (
+        Term("x", False, rows * p["cols"], 1, ITEM_BYTES[p["dtype"]], "each element, once"),
+        Term("y", True, rows * p["k"], 1, ITEM_BYTES[p["dtype"]], "K weights a row"),
+        Term("index", True, rows * p["k"], 1, 8, "their columns, int64"),
+    )
+    kept = next_power_of_two(p["k"])
+    work = (
+        *one_pass(lanes, n),
+        Work("the largest left in a tile, K times", "other", p["k"] * n * (p["block_n"] - 1)),
+        Work("x − m, of those kept", "other", kept),
+        Work("exp(x − m), of those kept", "exp", kept),
+        Work("exp(x − m) / l", "other", kept),
+    )
+    return Traffic(terms, tuple(Work(w.what, w.kind, rows * w.flops) for w in work))
+
+
+def softmax_split(p: Values) -> Traffic:
+    item, rows, n = ITEM_BYTES[p["dtype"]], p["rows"], tiles(p["cols"], p["block_n"])
+    lanes, elements, pairs, joins = n * p["block_n"], rows * p["cols"], rows * n, rows * (n - 1)
+    tree = p["order"] == "tree"  # there every join reads two pairs and writes one; in a line a program keeps its own
+    read, written = (2 * joins, joins) if tree else (pairs if n > 1 else 0, rows if n > 1 else 0)
+    terms = (
+        Term("x", False, elements, 2, item, "each element: for its tile's pair, and for y"),
+        Term("m_tile", True, pairs, 1, 4, "each tile's maximum, float32"),
+        Term("l_tile", True, pairs, 1, 4, "each tile's sum, float32"),
+        Term("m", False, read, 1, 4, "two for each join" if tree else "each tile's, to be joined"),
+        Term("l", False, read, 1, 4, "likewise"),
+        Term("m", True, written, 1, 4, "one from each join" if tree else "the row's"),
+        Term("l", True, written, 1, 4, "likewise"),
+        Term("m_row", False, rows, n, 4, "the row's, once a tile"),
+        Term("l_row", False, rows, n, 4, "likewise"),
+        Term("y", True, elements, 1, item, "each result, once"),
+    )
+    work = (
+        Work("max x of a tile", "other", rows * (lanes - n)),
+        Work("x − m, in both passes", "other", rows * 2 * lanes),
+        Work("exp(x − m), in both passes", "exp", rows * 2 * lanes),
+        Work("Σ p of a tile", "other", rows * (lanes - n)),
+        *_joins(joins),
+        Work("exp(x − m) / l", "other", rows * lanes),
+    )
+    return Traffic(terms, work)
+
+
+def softmax_split_wrong(p: Values) -> Traffic:
+    right = softmax_split(p)
+    joins = p["rows"] * (tiles(p["cols"], p["block_n"]) - 1)
+    other = tuple(work for work in right.work if work not in _joins(joins))
+    return Traffic(right.terms, (*other, Work("max(m_i, m_j)", "other", joins), Work("l_i + l_j", "other", joins)))
+
+
+def _joins(joins: int) -> tuple[Work, ...]:
+    """FLOPs of that many (m_i, l_i) ⊕ (m_j, l_j)."""
+    return (
+        Work("max(m_i, m_j)", "other", joins),
+        Work("m_i − m_new, m_j − m_new", "other", 2 * joins),
+        Work("α = exp(m_i − m_new), β = exp(m_j − m_new)", "exp", 2 * joins),
+        Work("α l_i + β l_j", "other", 3 * joins),
+    )
 
 
 @dataclass(frozen=True)
@@ -228,6 +301,13 @@ def flash_attention(p: Values) -> Traffic:
         Work("m + ln l", "other", 2 * a.lanes_m),
     )
     return Traffic(terms, work)
+
+
+def flash_attention_exp2(p: Values) -> Traffic:
+    """flash_attention in base 2: the same bytes, and one multiplication more a row, which brings lse back to base e."""
+    natural = flash_attention(p)
+    a = _Attention.of(p)
+    return Traffic(natural.terms, (*natural.work, Work("(m + log2 l) ln 2", "other", a.lanes_m)))
 
 
 def flash_attention_v1(p: Values) -> Traffic:

@@ -6,7 +6,9 @@ derived, not tuned: one rounding of the result, one of each stored intermediate,
 
 from __future__ import annotations
 
+import importlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -58,9 +60,7 @@ def verify(
     `diagonal` is attention's, where it is not that of the whole call.
     """
     inputs = tensors(p, arrays, str(next(iter(outputs.values())).device))
-    expectations = (
-        _softmax(p, arrays, inputs) if kernel.family == "softmax" else _attention(kernel, p, arrays, inputs, diagonal)
-    )
+    expectations = _expected(kernel, p, arrays, inputs, diagonal)
     verdicts = [
         _worst(name, _float64(outputs[name]), expected, allowed)
         for name, (expected, allowed) in expectations.items()
@@ -74,16 +74,42 @@ Expectation = dict[str, tuple[np.ndarray, np.ndarray]]
 """Each output's float64 reference and the error allowed at each of its elements."""
 
 
-def _softmax(p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor]) -> Expectation:
-    expected = reference.softmax(arrays["x"])
-    eager = _float64(torch.softmax(inputs["x"], dim=-1))
+def _expected(
+    kernel: Kernel, p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor], diagonal: int | None
+) -> Expectation:
+    """The kernel's own word on what is right, or its family's."""
+    if kernel.expected:
+        module, function = kernel.expected.split(":")
+        expect: Callable[[Values, Arrays, dict[str, torch.Tensor]], Expectation]
+        expect = getattr(importlib.import_module(module), function)
+        return expect(p, arrays, inputs)
+    if kernel.family == "softmax":
+        return {"y": weights(p, reference.softmax(arrays["x"]), torch.softmax(inputs["x"], dim=-1))}
+    return _attention(kernel, p, arrays, inputs, diagonal)
+
+
+def weights(p: Values, expected: np.ndarray, by_torch: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """What is right for rows of softmax weights (rows, cols), and the error allowed at each: relative, so that small weights count too.
+
+    `expected` is the float64 reference, `by_torch` what eager PyTorch makes of the same formula in the experiment's dtype.
+    """
+    eager = _float64(by_torch)
     n = tiles(p["cols"], p["block_n"])
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         relative = np.where(expected > SMALLEST[p["dtype"]], np.abs(eager - expected) / expected, 0.0)
         exponent = np.abs(np.log(np.maximum(expected, 1e-300))) + math.log(p["cols"])  # |x − m|, which float32 rounds
         band = UNIT[p["dtype"]] + UNIT["fp32"] * (8 + 4 * n + 2 * exponent)
         allowed = expected * (2 * _row_max(relative) + band) + SMALLEST[p["dtype"]]
-    return {"y": (expected, allowed)}
+    return expected, allowed
+
+
+def kept(p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor]) -> Expectation:
+    """What is right for softmax_topk: the k largest weights and their columns, each (rows, k)."""
+    _, allowed = weights(p, reference.softmax(arrays["x"]), torch.softmax(inputs["x"], dim=-1))
+    largest, index = reference.softmax_topk(arrays["x"], p["k"])
+    allowed_largest = np.where(index < 0, SMALLEST[p["dtype"]], np.take_along_axis(allowed, index, axis=-1))
+    # Inputs are exact and ties go to the left, so there is one right list of columns.
+    return {"y": (largest, allowed_largest), "index": (index, np.zeros(index.shape))}
 
 
 def _attention(
@@ -146,7 +172,7 @@ def _eager_attention(
 
 
 def _worst(output: str, result: np.ndarray, expected: np.ndarray, allowed: np.ndarray) -> Verdict:
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore"):
         same = (result == expected) | (np.isnan(result) & np.isnan(expected))  # NaN and ±inf must be the same
         error = np.where(same, 0.0, np.abs(result - expected))
         ratio = np.where(same, 0.0, np.where(np.isfinite(error), error / allowed, np.inf))

@@ -2,28 +2,36 @@
 
 import streamlit as st
 
-from explain import lessons, recordings, ui
+from explain import chapters, lessons, recordings, ui
 
 ui.chapter(__file__)
-st.markdown(
+ui.prose(
     "FlashAttention, one line at a time: the **real Triton kernel**, on Q, K and V of a real language model reading a real paragraph. "
     "Press **→** for the next line, **Space** to play."
 )
 ui.stepper([lessons.OPENING], key="home")
 
-what, start, live = st.columns(3, gap="large")
+st.subheader("Where to start", anchor=False)
+minutes = sum(page.minutes or 0 for page in chapters.chapters())
+ui.prose(
+    f"New to softmax? Begin at 1 and go on in order: about {minutes} minutes in all. If you know attention and its cost, begin at 5. "
+    "Each chapter opens on a run that you can step through, and stands by itself."
+)
+ui.cards(chapters.chapters())
+if tools := [page for page in chapters.pages() if page.kind == "tool"]:
+    st.subheader("Tools", anchor=False)
+    ui.cards(tools)
+
+what, live = st.columns(2, gap="large")
 with what:
-    st.subheader("What you see")
-    st.markdown(
+    st.subheader("What you see", anchor=False)
+    ui.prose(
         "The source in the player is the one that a GPU runs, compiled. Triton's interpreter executed it line by line, and each "
-        "line's variables, loads and stores were recorded on the way. The numbers in the player come from that recording."
+        "line's variables, loads and stores were recorded on the way. The numbers in the player come from that recording. Beside it stand "
+        "two more witnesses: a formula for every byte and FLOP, and the compiled kernel on a GPU. Where they differ, you are told."
     )
-with start:
-    st.subheader("Where to start")
-    ui.chapter_link("online_softmax", "**Online softmax**: one row, its maximum and its sum")
-    ui.chapter_link("flash_attention", "**FlashAttention**: the same on tiles of Q, K and V")
 with live:
-    st.subheader("What runs it here")
+    st.subheader("What runs it here", anchor=False)
     ui.engine_status()
 
 if (record := recordings.measured("verification-h200")) is not None:

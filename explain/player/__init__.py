@@ -6,10 +6,12 @@ Python hands it whole traces once; every step after that is drawn by the page it
 
     {"id": …, "step": first step, "query": …, "height": …,
      "runs": [{"view": …, "offset": …, "bytes": …, "error": … | null,
-               "sources": [{"first_line": 41, "lines": [[token, …], …], "equations": {"57": {variable, plain, numbers}}}]}]}
+               "sources": [{"first_line": 41, "lines": [[token, …], …], "equations": {"57": {variable, plain, numbers}},
+                            "alive": {"57": [name, …]}}]}]}
 
 `offset` counts from the end of the header. A token is a text, or [class, text] with class k(eyword), s(tring), n(umber),
-c(omment), f(unction's name) or v(ariable). Equations are those of `explain.words.equations`. The same packet and the same
+c(omment), f(unction's name) or v(ariable). Equations are those of `explain.words.equations`; `alive` are the variables that a
+later line still reads (`explain.words.liveness`). The same packet and the same
 files make a page that opens without a server.
 """
 
@@ -31,6 +33,7 @@ from explain.player import files
 from explain.trace import file
 from explain.trace.model import Source
 from explain.words.equations import equations
+from explain.words.liveness import alive
 
 _SEQUENCE = (list, tuple)
 _VIEW: Mapping[str, tuple[type, ...]] = {
@@ -44,6 +47,8 @@ _VIEW: Mapping[str, tuple[type, ...]] = {
     "axes": _SEQUENCE,
     "pick_program": (str,),
     "program_names": (Mapping,),
+    "invariant": (bool,),
+    "chip": (Mapping,),
 }
 _REQUIRED = ("title", "badge")
 
@@ -67,7 +72,9 @@ class Run:
         Optional: `kernel`, its name in the catalog; `roles`, the kernel's variables that are its scores, probabilities,
         output, running_max, new_max, running_sum, new_sum, rescale, accumulator, rows and cols; `score_shape`, the rows and columns
         of the map that rows and cols are coordinates in; `axes`, what these are ("queries", "keys"); `row_labels` and `col_labels`, its tokens; `pick_program`, what
-        one program owns ("query tile"); `program_names`, by program as "x,y,z".
+        one program owns ("query tile"); `program_names`, by program as "x,y,z"; `invariant`, whether
+        the running maximum and sum are checked at every step against those of the elements seen; `chip`, the GPU that the tiles are
+        measured against: its name, the shared_bytes a program may have and the register_bytes of an SM.
     """
 
     trace: bytes
@@ -159,6 +166,7 @@ def _source(source: Source) -> dict[str, Any]:
         "first_line": source.first_line,
         "lines": [list(line) for line in _token_lines(source.text)],
         "equations": {line: asdict(made) for line, made in sorted(equations(source.text, source.first_line).items())},
+        "alive": alive(source.text, source.first_line),
     }
 
 
@@ -209,6 +217,9 @@ def _check(view: Mapping[str, Any]) -> None:
     shape = view.get("score_shape")
     if shape is not None and (len(shape) != 2 or not all(isinstance(side, int) and side > 0 for side in shape)):
         raise ValueError(f"view['score_shape']={shape!r} must be two positive integers")
+    chip = view.get("chip")
+    if chip is not None and set(chip) != {"name", "shared_bytes", "register_bytes"}:
+        raise ValueError(f"view['chip']={chip!r} must have name, shared_bytes and register_bytes")
     for part, side in (("row_labels", 0), ("col_labels", 1)):
         labels = view.get(part)
         if labels is not None and shape is not None and len(labels) != shape[side]:

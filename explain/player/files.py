@@ -9,9 +9,14 @@ from functools import lru_cache
 from pathlib import Path
 
 _HERE = Path(__file__).parent
-_MODULES = (
-    "trace.js", "words.js", "story.js", "paint.js", "sentences.js", "lane.js", "picture.js", "export.js", "player.js",
+_PANELS = (
+    "panel", "source", "equation", "map", "zoom", "strip", "rows", "invariant", "kept", "pairs", "output", "variables", "hbm", "sram",
 )  # fmt: skip
+_MODULES = (
+    *("trace.js", "words.js", "story.js", "paint.js"),
+    *(f"panels/{name}.js" for name in _PANELS),
+    *("sentences.js", "lane.js", "picture.js", "export.js", "player.js"),
+)
 
 
 def text(name: str) -> str:
@@ -37,7 +42,7 @@ def _modules() -> str:
 
 def _joinable(module: str) -> str:
     # The modules share one scope once joined, so what they import from each other is already there.
-    module = re.sub(r'^import \{[^}]*\} from "\./\w+\.js";\n', "", module, flags=re.MULTILINE)
+    module = re.sub(r'^import \{[^}]*\} from "\.[./\w]+\.js";\n', "", module, flags=re.MULTILINE)
     return re.sub(r"^export (?!default)", "", module, flags=re.MULTILINE)
 
 

@@ -10,6 +10,7 @@ const OUTPUT = {
   light: ["#2f6b1a", "#7fb84a", "#cfe6b4", "#f7f7f5", "#f3cfe2", "#d67fae", "#93316a"],
   dark: ["#c9efa6", "#86bf57", "#41602b", "#22262e", "#64354f", "#c273a0", "#ffc4e3"],
 };
+const READS = { light: ["#f1f3f6", "#c6ccd7", "#8f98a9", "#525b6b"], dark: ["#232831", "#474f5d", "#7b8494", "#c0c7d3"] };
 const SHARE = { light: ["#f7f7f5", "#a9d8f4", "#56b4e9", "#2484bd"], dark: ["#22262e", "#2b566e", "#3f93c2", "#8fd2f7"] };
 const LEVELS = 255;
 const NOWHERE = () => null;                                // where the pointer is when nothing is drawn
@@ -41,6 +42,9 @@ export class Palette {
     this.scores = ramp(DIVERGING[theme]);
     this.output = ramp(OUTPUT[theme]);
     this.share = ramp(SHARE[theme]);
+    this.reads = ramp(READS[theme]);
+    this.lit = packed(channels(this.quantity.hbm.fill));
+    this.written = packed(channels(dark ? "#5d4718" : "#fbe3b0"));
     this.masked = packed(channels(dark ? "#3d434e" : "#d3d6dc"));
     this.nan = packed(channels(dark ? "#ff4fb8" : "#d6007f"));
   }
@@ -51,6 +55,11 @@ export class Palette {
     if (x === -Infinity) return this.masked;
     const t = diverging ? x / largest : (2 * x) / largest - 1;
     return ramp[LEVELS + Math.round(LEVELS * Math.max(-1, Math.min(1, t)))];
+  }
+
+  /** A colour of the theme as a pixel. */
+  packed(hex) {
+    return packed(channels(hex));
   }
 
   inkOn(pixel) {
@@ -109,7 +118,7 @@ export class Surface {
   }
 }
 
-function write(ctx, text, x, y, { colour, size, weight = 400, align = "left", font, room = Infinity }) {
+export function write(ctx, text, x, y, { colour, size, weight = 400, align = "left", font, room = Infinity }) {
   ctx.font = `${weight} ${size}px ${font}`;
   ctx.fillStyle = colour;
   ctx.textAlign = align;
@@ -122,14 +131,14 @@ function write(ctx, text, x, y, { colour, size, weight = 400, align = "left", fo
   ctx.fillText(shown, x, y);
 }
 
-function widest(ctx, labels, size, font, most) {
+export function widest(ctx, labels, size, font, most) {
   ctx.font = `400 ${size}px ${font}`;
   let width = 0;
   for (const label of labels) width = Math.max(width, ctx.measureText(label).width);
   return Math.min(width, most);
 }
 
-function hatching(ctx, palette, scale) {
+export function hatching(ctx, palette, scale) {
   const tile = document.createElement("canvas");
   tile.width = tile.height = Math.round(7 * scale);
   const pen = tile.getContext("2d");
@@ -367,12 +376,12 @@ function ticks(count, pitch, room) {
 
 // --- a small dense array ---
 
-/** An array of rows × cols as a heat map that fills its canvas; numbers in the cells where they fit. */
-export function paintArray(surface, palette, { data, rows, cols, ramp, largest, diverging = true, selected = -1, whole = false }) {
+/** An array of rows × cols as a heat map that fills its canvas, or the top `height` of it; numbers in the cells where they fit. */
+export function paintArray(surface, palette, { data, rows, cols, ramp, largest, diverging = true, selected = -1, whole = false, height = surface.height }) {
   if (!surface.visible) return NOWHERE;
   const ctx = surface.clear();
   const cw = Math.min(surface.width / cols, 64);
-  const ch = Math.min(surface.height / rows, Math.max(cw, 18), 34);
+  const ch = Math.min(height / rows, Math.max(cw, 18), 34);
   const image = document.createElement("canvas");
   image.width = cols;
   image.height = rows;
@@ -401,6 +410,52 @@ export function paintArray(surface, palette, { data, rows, cols, ramp, largest, 
     const col = Math.floor(x / cw), row = Math.floor(y / ch);
     return col >= 0 && col < cols && row >= 0 && row < rows ? { row, col } : null;
   };
+}
+
+/**
+ * One row of an accumulator, a bar a column from a middle line. {before, alpha, now}: rescaled in this tile, `now` is before · alpha plus
+ * what was added: a dashed outline where it was, solid what alpha kept, hatched what was added, a line where it is.
+ */
+export function paintBars(ctx, palette, { x, y, width, height }, { now, before, alpha, largest }, phase = 1) {
+  const count = now.length, pitch = width / count, bar = Math.max(1, pitch * 0.72);
+  const middle = y + height / 2, long = (v) => (Number.isFinite(v) ? (-v * height) / 2 / largest : 0);
+  const { shrunk, added } = rescaled(phase);
+  ctx.strokeStyle = palette.line;
+  ctx.lineWidth = 1;
+  line(ctx, x, middle, x + width, middle);
+  const hatch = before && hatching(ctx, { faint: palette.ground }, 0.8);
+  for (let i = 0; i < count; i++) {
+    const left = x + i * pitch + (pitch - bar) / 2;
+    const fill = (from, to, style) => {
+      ctx.fillStyle = style;
+      ctx.fillRect(left, middle + Math.min(from, to), bar, Math.abs(to - from));
+    };
+    if (now[i] !== now[i]) {
+      fill(-height / 2, height / 2, palette.css(palette.nan));
+      continue;
+    }
+    if (!before) {
+      fill(0, long(now[i]), palette.quantity.acc.fill);
+      continue;
+    }
+    const kept = before[i] === 0 ? 0 : before[i] * alpha;
+    const solid = long(before[i]) + (long(kept) - long(before[i])) * shrunk, tip = solid + (long(now[i]) - long(kept)) * added;
+    fill(0, solid, palette.quantity.acc.fill);
+    if (Math.abs(tip - solid) > 0.5) {
+      fill(solid, tip, palette.quantity.p.fill);
+      fill(solid, tip, hatch);
+    }
+    if (bar >= 3 && Math.abs(long(before[i]) - long(kept)) > 0.75) {
+      ctx.strokeStyle = palette.muted;
+      ctx.setLineDash([1.5, 1.5]);
+      ctx.strokeRect(left + 0.5, middle + Math.min(0, long(before[i])), bar - 1, Math.abs(long(before[i])));
+      ctx.setLineDash([]);
+    }
+    ctx.strokeStyle = palette.text;
+    ctx.lineWidth = 1.25;
+    line(ctx, left, middle + tip, left + bar, middle + tip);
+    ctx.lineWidth = 1;
+  }
 }
 
 // --- one row of the tile, with its numbers ---
@@ -459,9 +514,9 @@ export function paintStrip(surface, palette, { lines, labels, selected }) {
 
 /**
  * state: {rows, labels, max: {before, now}, alpha, sum: {before, now}, span: [low, high] of m, largestSum}; a part that the kernel lacks
- * is null. The sum's bar is what alpha kept of the old sum plus what this tile added.
+ * is null. The sum's bar is what alpha kept of the old sum plus what this tile added; `phase`, from 0 to 1, is how far the rescale has got.
  */
-export function paintRows(surface, palette, state, selected) {
+export function paintRows(surface, palette, state, selected, phase = 1) {
   if (!surface.visible) return NOWHERE;
   const ctx = surface.clear();
   const { rows, labels, max, alpha, sum } = state;
@@ -496,7 +551,7 @@ export function paintRows(surface, palette, state, selected) {
     const [m, a, l] = columns.map((column) => column && { x: column.x, width: Math.max(12, column.width - (numbers ? figure : 0)), end: column.x + column.width });
     if (m) move(ctx, palette, m, middle, rowHeight, max.before?.[r], max.now?.[r], state.span);
     if (a) portion(ctx, palette, a, middle, rowHeight, alpha[r]);
-    if (l) pile(ctx, palette, l, middle, rowHeight, sum.before?.[r], sum.now?.[r], alpha?.[r], state.largestSum);
+    if (l) pile(ctx, palette, l, middle, rowHeight, sum.before?.[r], sum.now?.[r], alpha?.[r], state.largestSum, phase);
     if (!numbers) continue;
     const put = (column, value) => column && value !== undefined && write(ctx, short(value), column.end, middle, { ...digits, weight: r === selected ? 600 : 400 });
     put(m, max?.now?.[r] ?? max?.before?.[r]);
@@ -540,35 +595,51 @@ function portion(ctx, palette, { x, width }, y, rowHeight, value) {
   ctx.globalAlpha = 1;
 }
 
-/** The sum: what alpha left of the old one, what this tile added, and an arrow in alpha's colour for what the rescale took. */
-function pile(ctx, palette, { x, width }, y, rowHeight, before, now, alpha, largest) {
-  const thick = Math.max(1.5, Math.min(rowHeight * 0.5, 10));
+/** How far a rescale's two movements have got at a phase of it: first what there is shrinks, then the new part is added. */
+export function rescaled(phase) {
+  const eased = (t) => (t <= 0 ? 0 : t >= 1 ? 1 : t * t * (3 - 2 * t));
+  return { shrunk: eased(phase * 2), added: eased(phase * 2 - 1) };
+}
+
+/**
+ * The sum. Once it is updated: a dashed outline as long as it was, solid what alpha kept, then what this tile added. Before that, with alpha
+ * known: the sum as it is, with an arrow in alpha's colour over what the rescale is going to take.
+ */
+function pile(ctx, palette, { x, width }, y, rowHeight, before, now, alpha, largest, phase) {
+  const thick = Math.max(1.5, Math.min(rowHeight * 0.5, 10)), top = y - thick / 2;
   const long = (v) => (Number.isFinite(v) ? (width * Math.max(0, v)) / largest : 0);
   const kept = alpha === undefined || before === undefined ? undefined : before === 0 ? 0 : before * alpha;
+  const bar = (from, to, quantity) => {
+    ctx.fillStyle = palette.quantity[quantity].fill;
+    ctx.fillRect(x + from, top, Math.max(0, to - from), thick);
+  };
   ctx.lineWidth = 1;
   ctx.strokeStyle = palette.line;
   line(ctx, x, y + thick / 2, x + width, y + thick / 2);
-  const solid = kept ?? (now === undefined ? before : undefined);
-  if (now !== undefined) {
-    ctx.fillStyle = palette.quantity[kept === undefined ? "sum" : "p"].fill;
-    ctx.fillRect(x, y - thick / 2, long(now), thick);
+  if (now === undefined || kept === undefined) bar(0, long(now ?? before), "sum");
+  else {
+    const { shrunk, added } = rescaled(phase);
+    const end = long(before) + (long(kept) - long(before)) * shrunk;
+    bar(0, Math.min(end, shrunk < 1 ? Infinity : long(now)), "sum");
+    bar(end, end + (long(now) - long(kept)) * added, "p");
   }
-  if (solid !== undefined) {
-    ctx.fillStyle = palette.quantity.sum.fill;
-    ctx.fillRect(x, y - thick / 2, Math.min(long(solid), now === undefined ? Infinity : long(now)), thick);
+  if (before === undefined || kept === undefined || long(before) <= long(kept) + 1) return;
+  const over = top - Math.max(1, rowHeight * 0.1), back = x + long(kept), point = Math.min(3, rowHeight * 0.2);
+  if (now !== undefined && thick >= 4) {
+    ctx.strokeStyle = palette.text;
+    ctx.setLineDash([2, 2]);
+    ctx.strokeRect(x + 0.5, top + 0.5, long(before) - 1, thick - 1);
+    ctx.setLineDash([]);
   }
-  if (before !== undefined && kept !== undefined && long(before) > long(kept) + 1) {
-    const over = y - thick / 2 - Math.max(1, rowHeight * 0.1), back = x + long(kept), point = Math.min(3, rowHeight * 0.2);
-    ctx.strokeStyle = palette.quantity.alpha.fill;
-    ctx.lineWidth = 1.25;
-    line(ctx, back, over, x + long(before), over);
-    line(ctx, x + long(before), over - point, x + long(before), over + point);
-    line(ctx, back, over, back + point * 1.4, over - point);
-    line(ctx, back, over, back + point * 1.4, over + point);
-  }
+  ctx.strokeStyle = palette.quantity.alpha.fill;
+  ctx.lineWidth = 1.25;
+  line(ctx, back, over, x + long(before), over);
+  line(ctx, x + long(before), over - point, x + long(before), over + point);
+  line(ctx, back, over, back + point * 1.4, over - point);
+  line(ctx, back, over, back + point * 1.4, over + point);
 }
 
-function line(ctx, x0, y0, x1, y1) {
+export function line(ctx, x0, y0, x1, y1) {
   ctx.beginPath();
   ctx.moveTo(x0, y0);
   ctx.lineTo(x1, y1);

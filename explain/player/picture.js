@@ -1,7 +1,7 @@
 // What the page shows of an element, as marks in its own coordinates: boxes, text, paths, canvases. Written out as an SVG whose text is
 // text, or painted on a canvas; neither needs a foreign object, so nothing taints the canvas and every program can read the drawing.
 
-const SVG = "http://www.w3.org/2000/svg";
+const DRAWING = "http://www.w3.org/2000/svg";
 const CLEAR = /^(transparent|rgba\(0, 0, 0, 0\))$/;
 const MARGIN = 14;                                         // round the picture, in CSS pixels
 const WITH_PSEUDO = ".now, [data-hint]";                   // whose ::before or ::after is part of the picture
@@ -216,7 +216,7 @@ const PAINT = {
 /** A picture as the text of an SVG file; what is drawn on canvases is in it as PNG, all else as shapes and text. */
 export function drawingOf({ width, height, marks }) {
   const make = (tag, attributes, ...children) => {
-    const out = document.createElementNS(SVG, tag);
+    const out = document.createElementNS(DRAWING, tag);
     for (const [name, value] of Object.entries(attributes)) if (value !== undefined) out.setAttribute(name, typeof value === "number" ? String(Math.round(value * 100) / 100) : value);
     out.append(...children);
     return out;

@@ -97,8 +97,6 @@ class Player {
     const roots = stories.map(() => template.content.firstElementChild.cloneNode(true));
     this.$(".lanes").replaceChildren(...roots);
     this.section.classList.toggle("two", stories.length === 2);
-    this.words = stories.map(() => element("p"));
-    this.$(".words").replaceChildren(...this.words);
     this.lanes = roots.map((root, i) => new Lane(root, stories[i], packet.runs[i], (picked) => this.picked(i, picked)));
     const [{ view }] = packet.runs;
     this.$(".title").textContent = packet.runs.map((run) => run.view.title).join("  ·  ");
@@ -143,6 +141,7 @@ class Player {
     };
     if (this.score.nan === Infinity) this.score.nan = null;
     this.positionOf = first;
+    this.lanes.forEach((lane, i) => (lane.timeOf = (k) => first[i].get(k) ?? k));
   }
 
   buildPicker(view) {
@@ -253,10 +252,10 @@ class Player {
 
   // --- the one pass ---
 
-  render() {
+  render(motion = false) {
     const started = performance.now();
     const t = this.step;
-    this.lanes.forEach((lane, i) => lane.render(this.woven[i][t], this.palette, this.stamp));
+    this.lanes.forEach((lane, i) => lane.render(this.woven[i][t], this.palette, this.stamp, motion));
     this.xOf = paintTimeline(this.surface, this.palette, this.score, t, this.stamp);
     this.range.value = t;
     this.renderCounters(t);
@@ -272,18 +271,16 @@ class Player {
     this.$(".count").textContent = `step ${grouped(t + 1)} of ${grouped(this.length)}`;
     this.$(".tile").textContent = visit ? `tile visit ${visit.ordinal + 1} of ${story.programs[program].visits}` : story.visits.length ? "between tiles" : "";
     this.$("select").value = program;
-    this.renderWords(t, visit);
+    this.say(t, visit);
     this.section.drawMs = performance.now() - started;     // benchmarks/player.py reads it
   }
 
-  /** The step in words: on screen at once, to those who listen when it rests. */
-  renderWords(t, visit) {
-    const said = this.lanes.map((lane) => lane.sentence());
-    said.forEach((words, i) => put(this.words[i], words));
+  /** For those who listen, once the step rests. */
+  say(t, visit) {
     clearTimeout(this.saying);
     this.saying = setTimeout(() => {
-      const [line, tile] = [`line ${this.section.dataset.line}`, visit ? `, tile ${visit.ordinal + 1}` : ""];
-      this.$(".live").textContent = `Step ${t + 1} of ${this.length}, ${line}${tile}. ${said.join(" Beside it: ")}`;
+      const where = `line ${this.section.dataset.line}${visit ? `, tile ${visit.ordinal + 1}` : ""}`;
+      this.$(".live").textContent = `Step ${t + 1} of ${this.length}, ${where}. ${this.lanes.map((lane) => lane.sentence()).join(" Beside it: ")}`;
     }, SAID_MS);
   }
 
@@ -315,11 +312,12 @@ class Player {
     return Math.max(0, Math.min(this.length - 1, Math.trunc(step) || 0));
   }
 
-  go(step) {
+  /** `motion`: a rescale there is shown as a movement, since the step was made and not jumped to. */
+  go(step, motion = false) {
     const next = this.clamp(step);
     if (!this.length || next === this.step) return;
     this.step = next;
-    this.render();
+    this.render(motion);
     this.settle();
   }
 
@@ -341,7 +339,7 @@ class Player {
       first: () => this.go(0),
       last: () => this.go(this.length - 1),
       previous: () => this.go(this.step - 1),
-      next: () => this.go(this.step + 1),
+      next: () => this.go(this.step + 1, true),
       previousVisit: () => this.go(this.score.stops.findLast((at) => at < this.step) ?? 0),
       nextVisit: () => this.go(this.score.stops.find((at) => at > this.step) ?? this.length - 1),
       play: () => (this.playing ? this.pause() : this.play()),
@@ -354,7 +352,7 @@ class Player {
 
   play() {
     if (this.step >= this.length - 1) this.go(0);
-    this.playing = setInterval(() => (this.step < this.length - 1 ? this.go(this.step + 1) : this.pause()), PLAY_MS);
+    this.playing = setInterval(() => (this.step < this.length - 1 ? this.go(this.step + 1, true) : this.pause()), PLAY_MS);
     this.showPlaying();
   }
 

@@ -59,7 +59,7 @@ async function inflate(bytes) {
   }
 }
 
-const product = (shape) => shape.reduce((n, side) => n * side, 1);
+export const product = (shape) => shape.reduce((n, side) => n * side, 1);
 
 /** An affine tile: base + i·st0 + j·st1 …, row-major. */
 function affine(shape, base, strides) {

@@ -10,6 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 from explain.experiment import Experiment, ParameterError
 from kernels.inputs import PRESETS
 from kernels.parameters import Parameter
+from kernels.recipes import preset_of
 from kernels.traffic import tiles
 
 LABELS = {
@@ -21,9 +22,17 @@ LABELS = {
     "kv_len": "Keys",
     "causal": "Causal",
 }
-ROW_LABELS = {"inputs": "Input", "cols": "Elements in the row", "block_n": "Elements in a tile, BLOCK_N"}
+ROW_LABELS = {
+    **LABELS,
+    "rows": "Rows",
+    "cols": "Elements in a row",
+    "k": "Largest to keep, K",
+    "order": "Order of the joins",
+    "block_m": "Rows in a tile, BLOCK_M",
+    "block_n": "Elements in a tile, BLOCK_N",
+}
 LARGEST_ON_SCREEN = {
-    "rows": 1,
+    "rows": 16,
     "batch": 1,
     "heads": 1,
     "kv_heads": 1,
@@ -61,7 +70,7 @@ def controls(default: Experiment, names: Sequence[str], presets: Sequence[str]) 
             if name == "inputs":
                 chosen[name] = _preset(current, presets, key)
             else:
-                chosen[name] = _control(parameters[name], labels[name], key)
+                chosen[name] = _control(parameters[name], labels.get(name, name.replace("_", " ").capitalize()), key)
             places[name] = st.empty()
     st.session_state[f"{state}: shown"] = current
     if any(value != _choices(current)[name] for name, value in chosen.items()):
@@ -154,7 +163,7 @@ def _preset(current: Experiment, presets: Sequence[str], key: str) -> str:
         options,
         key=key,
         format_func=lambda name: name.replace("_", " "),
-        help="\n".join(f"- **{name.replace('_', ' ')}**: {PRESETS[name].help}" for name in options),
+        help="\n".join(f"- **{name.replace('_', ' ')}**: {preset_of(name).help}" for name in options),
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import streamlit as st
 from streamlit.errors import StreamlitPageNotFoundError
 from streamlit.runtime.pages_manager import PagesManager
 
 from explain import chapters
+from explain.words import glossary
 
 _ARXIV = re.compile(r"(?<!\[)arXiv (\d{4}\.\d{4,5})")
 
@@ -41,9 +43,21 @@ def chapter_link(page: str, label: str) -> None:
         st.markdown(label)
 
 
+def cards(pages: Sequence[chapters.Page]) -> None:
+    """A card for each page, four in a row: where it leads, what it is about, how long a lecture spends there."""
+    for start in range(0, len(pages), 4):
+        for page, column in zip(pages[start : start + 4], st.columns(4), strict=False):
+            with column.container(border=True, height="stretch"):
+                number = f"{page.number} · " if page.number else ""
+                chapter_link(page.stem, f"**{number}{page.title}**")
+                st.markdown(page.about)
+                if page.minutes:
+                    st.caption(f"{page.minutes} minutes")
+
+
 def prose(text: str) -> None:
-    """Words on a page, as markdown."""
-    st.markdown(text)
+    """Words on a page, as markdown; the first time a term of the glossary occurs its definition is there to hover, focus or tap."""
+    st.markdown(glossary.marked(text), unsafe_allow_html=True)
 
 
 def try_this(*things: str) -> None:

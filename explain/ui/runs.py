@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
@@ -16,17 +16,24 @@ from explain.trace import file as trace_file
 from explain.trace.model import Tile, Trace
 from explain.workers import WorkerError, WorkerFailed
 
+Step = int | Callable[[Sequence[Trace]], int | None]
 
-def stepper(experiments: Sequence[Experiment], key: str) -> list[Trace]:
-    """The player for one run, or two side by side; their traces. Says in words why there is none."""
+
+def stepper(experiments: Sequence[Experiment], key: str, step: Step | None = None) -> list[Trace]:
+    """The player for one run, or two side by side; their traces. Says in words why there is none.
+
+    `step` is where to start, and where to go when it changes, or says so of the traces.
+    """
     try:
         with st.spinner("Running the kernel line by line…", show_time=True):
             runs = [lesson(experiment.key) for experiment in experiments]
     except WorkerError as error:
         st.error(failure(error), icon=":material/error:")
         return []
-    st.fragment(player)([run for run, _ in runs], key=key)  # coming to rest on a step runs nothing else
-    return [trace for _, trace in runs]
+    traces = [trace for _, trace in runs]
+    at = step(traces) if callable(step) else step
+    st.fragment(player)([run for run, _ in runs], key=key, step=at)  # coming to rest on a step runs nothing else
+    return traces
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
@@ -36,6 +43,23 @@ def lesson(key: str) -> tuple[Run, Trace]:
     run = engine().trace(experiment)
     trace = trace_file.read(run.data)
     return Run(run.data, lessons.view(experiment, trace, run.origin)), trace
+
+
+def traces_of(experiments: Sequence[Experiment]) -> list[Trace | None]:
+    """Each experiment's trace, None where there is none: not recorded, and nothing here to run it."""
+    found: list[Trace | None] = []
+    for experiment in experiments:
+        try:
+            found.append(lesson(experiment.key)[1])
+        except WorkerError:
+            found.append(None)
+    return found
+
+
+def traced(experiments: Sequence[Experiment]) -> list[tuple[Experiment, Trace]]:
+    """These experiments with their traces; without those that have none."""
+    found = zip(experiments, traces_of(experiments), strict=True)
+    return [(experiment, trace) for experiment, trace in found if trace is not None]
 
 
 def failure(error: WorkerError) -> str:
@@ -79,4 +103,6 @@ def row_sums(experiments: Sequence[Experiment], traces: Sequence[Trace]) -> None
         total = float(sum(tile.sum() for tile in stored))
         right = float(any((tile > -math.inf).any() for tile in loaded))
         mark = ":green" if abs(total - right) < 1e-2 else ":red"
-        column.markdown(f"**{experiment.entry.title}**: the row adds up to {mark}[**{total:.4f}**]")
+        column.markdown(
+            f"**{experiment.entry.title}**: the row adds up to {mark}[**{'NaN' if math.isnan(total) else f'{total:.4f}'}**]"
+        )

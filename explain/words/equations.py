@@ -37,6 +37,7 @@ SYMBOLS: Mapping[str, Tree] = {
     "l_new": _sub("ℓ", "new"),
     "l_safe": _sub("ℓ", "safe"),
     "alpha": ["mi", "α"],
+    "beta": ["mi", "β"],
     "lse": ["mi", "L"],
     "q": ["mi", "Q"],
     "k": ["mi", "K"],

@@ -174,7 +174,7 @@ def test_a_drawing_holds_its_text_as_text(opened, tmp_path):
         "FlashAttention-2 forward",
         "flash_attention_kernel",
         "step 161 of 372",
-        page.locator(".words p").inner_text(),
+        page.locator(".words").inner_text(),
     ):
         assert words in texts, words
     images = [image.get("href") or "" for image in drawing.iter(f"{SVG}image")]

@@ -9,10 +9,12 @@ import torch
 from explain.experiment import Experiment
 from explain.verification import grid, must_pass
 from kernels import reference
-from kernels.attention import attention_standard, flash_attention, flash_attention_v1
+from kernels.attention import attention_standard, flash_attention, flash_attention_exp2, flash_attention_v1
 from kernels.catalog import CATALOG
 from kernels.launch import launcher, tensors
+from kernels.merge import softmax_split
 from kernels.softmax import softmax_naive, softmax_online, softmax_row, softmax_safe, softmax_tiled
+from kernels.topk import softmax_topk
 from kernels.verify import verify
 
 pytestmark = pytest.mark.gpu
@@ -31,7 +33,9 @@ def test_every_eighth_experiment_of_the_grid(kernel):
     assert not missed
 
 
-@pytest.mark.parametrize("softmax", [softmax_naive, softmax_safe, softmax_row, softmax_online, softmax_tiled])
+@pytest.mark.parametrize(
+    "softmax", [softmax_naive, softmax_safe, softmax_row, softmax_online, softmax_tiled, softmax_split]
+)
 def test_softmax_past_2_to_the_31_elements(softmax):
     rows, cols = 65536 + 8, 32768
     x = torch.randn(rows, cols, dtype=torch.float16, device="cuda")
@@ -41,7 +45,17 @@ def test_softmax_past_2_to_the_31_elements(softmax):
         np.testing.assert_allclose(y[part].cpu().numpy(), expected, rtol=2e-3, atol=1e-7)
 
 
-@pytest.mark.parametrize("attention", [flash_attention, flash_attention_v1, attention_standard])
+def test_topk_past_2_to_the_31_elements():
+    rows, cols, k = 65536 + 8, 32768, 5
+    x = torch.randn(rows, cols, dtype=torch.float16, device="cuda")
+    y, index = softmax_topk(x, k=k)
+    for part in (slice(0, 4), slice(rows - 4, rows)):
+        expected, columns = reference.softmax_topk(x[part].float().cpu().numpy(), k)
+        np.testing.assert_array_equal(index[part].cpu().numpy(), columns)
+        np.testing.assert_allclose(y[part].cpu().numpy(), expected, rtol=2e-3, atol=1e-7)
+
+
+@pytest.mark.parametrize("attention", [flash_attention, flash_attention_exp2, flash_attention_v1, attention_standard])
 @pytest.mark.parametrize("far", ["head", "row", "dim"])
 def test_attention_strides_past_2_to_the_31_elements(attention, far):
     store = torch.empty(2 * PAST + 2**20, dtype=torch.float16, device="cuda")
@@ -63,7 +77,18 @@ def test_standard_attention_with_more_than_2_to_the_31_scores():
     np.testing.assert_allclose(o[:, :, -8:].float().cpu().numpy(), expected, rtol=0, atol=2e-3)
 
 
-@pytest.mark.parametrize("name", ["attention_standard", "flash_attention_v1", "flash_attention", "softmax_tiled"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "attention_standard",
+        "flash_attention_v1",
+        "flash_attention",
+        "flash_attention_exp2",
+        "softmax_tiled",
+        "softmax_topk",
+        "softmax_split",
+    ],
+)
 def test_twenty_runs_give_the_same_bits(name):
     sizes = (
         {"rows": 37, "cols": 1000}
@@ -80,7 +105,7 @@ def test_twenty_runs_give_the_same_bits(name):
         assert all(torch.equal(first[output], again[output]) for output in first)
 
 
-@pytest.mark.parametrize("attention", [flash_attention, flash_attention_v1, attention_standard])
+@pytest.mark.parametrize("attention", [flash_attention, flash_attention_exp2, flash_attention_v1, attention_standard])
 def test_a_nan_value_reaches_only_the_rows_that_see_it(attention):
     q, k, v = (torch.randn(1, 1, 48, 32, device="cuda") for _ in range(3))
     v[0, 0, 20, 5] = float("nan")

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import hashlib
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
-from types import ModuleType
 
-from kernels import attention, softmax
 from kernels.catalog import CATALOG, Kernel
+from kernels.edits import Edit, source_of
 
 
 @dataclass(frozen=True)
@@ -34,7 +29,7 @@ START = 'm_i = tl.full((BLOCK_M,), -float("inf"), tl.float32)'
 MUTANTS = (
     *(
         mutant
-        for name in ("softmax_online", "softmax_tiled", "flash_attention", "flash_attention_v1")
+        for name in ("softmax_online", "softmax_tiled", "softmax_topk", "softmax_split", "flash_attention", "flash_attention_v1")
         for mutant in (
             Mutant("no alpha", name, ALPHA, "alpha = tl.where(m_i == m_i, 1.0, 0.0)"),
             Mutant("alpha upside down", name, ALPHA, "alpha = tl.exp(m_safe - m_i)"),
@@ -49,7 +44,7 @@ MUTANTS = (
     Mutant("wrong mask: one key of the future", "flash_attention", "<= rows[:, None] + diagonal)\n        s =", "<= rows[:, None] + diagonal + 1)\n        s ="),
     Mutant("wrong mask: keys past the last count", "flash_attention", "visible = (cols < kv_len)[None, :]", "visible = (cols < kv_len + BLOCK_N)[None, :]"),
     Mutant("wrong mask: top left diagonal", "flash_attention", "cols[None, :] <= rows[:, None] + diagonal", "cols[None, :] <= rows[:, None]"),
-    Mutant("wrong mask", "softmax_online", 'other=-float("inf")', "other=0.0"),
+    Mutant("wrong mask", "softmax_online", 'other=-float("inf")).to(tl.float32)\n        # m_new', "other=0.0).to(tl.float32)\n        # m_new"),
     Mutant("finite −inf: mask", "flash_attention", HIDDEN, "s = tl.where(visible, s, -1e4)"),
     Mutant("finite −inf: larger", "flash_attention", HIDDEN, "s = tl.where(visible, s, -5e4)"),
     Mutant("finite −inf: start", "flash_attention", START, START.replace('-float("inf")', "-1e6")),
@@ -68,43 +63,48 @@ MUTANTS = (
            'acc = (acc + tl.dot(p.to(v.dtype), v, input_precision="ieee")).to(v.dtype).to(tl.float32)', "bf16"),
     Mutant("sums in 16 bits", "flash_attention_v1", "tl.store(o_hbm_ptrs, o_i, mask=inside_q)",
            "tl.store(o_hbm_ptrs, o_i.to(v.dtype).to(tl.float32), mask=inside_q)", "bf16"),
+    Mutant("log2 e left out of alpha", "flash_attention_exp2", "alpha = tl.exp2(m_i - m_safe)", "alpha = tl.exp(m_i - m_safe)"),
+    Mutant("log2 e left out of p", "flash_attention_exp2", "p = tl.exp2(s - m_safe[:, None])", "p = tl.exp(s - m_safe[:, None])"),
+    Mutant("log2 e folded in twice", "flash_attention_exp2", "s = tl.where(visible, s, -float(\"inf\"))", "s = tl.where(visible, s * 1.44269504, -float(\"inf\"))"),
+    Mutant("lse in base 2", "flash_attention_exp2", "lse = (m_i + tl.log2(l_i)) * LN_2", "lse = (m_i + tl.log2(l_i)) * 1.0"),
+    Mutant("acc not rescaled", "flash_attention_exp2", "acc = acc * alpha[:, None]", "acc = acc * 1.0"),
     Mutant("scores not scaled", "attention_standard", "* sm_scale\n    if CAUSAL", "* 1.0\n    if CAUSAL"),
+    Mutant("no running max", "softmax_topk", "m_new = tl.maximum(m_i, tl.max(x, axis=0))", "m_new = tl.max(x, axis=0)"),
+    Mutant("the later of equals first", "softmax_topk", "top_x >= best", "top_x > best"),
+    Mutant("a place in the tile, not in the row", "softmax_topk", "places == place, start + at", "places == place, at"),
+    Mutant("the list does not move back", "softmax_topk", "moved_x = tl.gather(top_x, above, axis=0)", "moved_x = top_x"),
+    Mutant("columns do not move along", "softmax_topk", "moved_i = tl.gather(top_i, above, axis=0)", "moved_i = top_i"),
+    Mutant("the largest is taken again", "softmax_topk", "tl.where(cols == start + at, -float(\"inf\"), left)", "left"),
+    Mutant("one too few from a tile", "softmax_topk", "range(K)", "range(K - 1 if K > 1 else 1)"),
+    Mutant("−inf − −inf", "softmax_topk", "p = tl.exp(x - m_safe)", "p = tl.exp(x - m_new)"),
+    Mutant("not divided by l", "softmax_topk", "y = tl.exp(top_x - m_i) / l_i", "y = tl.exp(top_x - m_i)"),
+    Mutant("no beta", "softmax_split", "beta = tl.exp(m_j - m_safe)", "beta = tl.exp(m_j - m_j)"),
+    Mutant("the sums alone", "softmax_split", "l_i = l_i * alpha + l_j * beta", "l_i = l_i + l_j"),
+    Mutant("the last pair forgotten", "softmax_split", "range(joins)", "range(joins - 1)"),
+    Mutant("no maximum of both", "softmax_split", "m_new = tl.maximum(m_i, m_j)", "m_new = m_j"),
+    Mutant("−inf − −inf in a tile", "softmax_split", "p = tl.exp(x - m_safe)", "p = tl.exp(x - m_i)"),
+    Mutant("−inf − −inf in a join", "softmax_split", "beta = tl.exp(m_j - m_safe)", "beta = tl.exp(m_j - m_new)"),
+    Mutant("another row's pair", "softmax_split", "l_ptr += row * n_tiles", "l_ptr += 0 * n_tiles"),
     Mutant("O not undone", "flash_attention_v1", "o_i * (l_i * alpha)[:, None]", "o_i * alpha[:, None]"),
 )  # fmt: skip
 
 
-@contextmanager
-def mutated(mutant: Mutant) -> Iterator[Kernel]:
-    """The catalog entry of the broken kernel, its source written to a file of its own (Triton reads the source)."""
+def mutated(mutant: Mutant) -> Kernel:
+    """The catalog entry of the broken kernel."""
     entry = CATALOG[mutant.kernel]
-    original = Path((softmax if entry.family == "softmax" else attention).__file__ or "").read_text()
+    source = source_of(entry.module)
     for function in kernel_functions(mutant.kernel):
-        start = original.index(f"def {function}(")
-        body = original[start : original.find("\n\n\n", start)]
-        if mutant.old in body:
-            break
-    else:
-        raise AssertionError(f"{mutant.name}: {mutant.kernel} has no {mutant.old!r}")
-    text = original[:start] + body.replace(mutant.old, mutant.new) + original[start + len(body) :]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "mutant.py"
-        path.write_text(text)
-        yield replace(entry, module=_import(path))
+        edit = Edit(hashlib.sha256(repr(mutant).encode()).hexdigest()[:12], function, mutant.old, mutant.new)
+        with suppress(ValueError):
+            edit.apply(source)
+            return replace(entry, edit=edit)
+    raise AssertionError(f"{mutant.name}: {mutant.kernel} has no {mutant.old!r}, or more than one")
 
 
 def kernel_functions(kernel: str) -> tuple[str, ...]:
     """The jitted functions of a catalog kernel."""
     if kernel == "attention_standard":
         return "attention_scores_kernel", "attention_values_kernel"
+    if kernel == "softmax_split":
+        return "softmax_partial_kernel", "softmax_merge_kernel", "softmax_write_kernel"
     return (f"{kernel}_kernel",)
-
-
-def _import(path: Path) -> str:
-    name = f"mutant_{path.parent.name}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module: ModuleType = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return name

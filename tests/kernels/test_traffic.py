@@ -10,6 +10,7 @@ from explain.experiment import Experiment
 from explain.runs import run_traced
 from kernels.catalog import CATALOG, Kernel
 from kernels.inputs import PRESETS
+from kernels.parameters import ORDERS
 
 DTYPES = st.sampled_from(["fp32", "fp16", "bf16"])
 SYNTHETIC = sorted(preset.name for preset in PRESETS.values() if not preset.sentence and preset.name != "notebook")
@@ -27,6 +28,10 @@ def experiments(draw: st.DrawFn, kernel: Kernel) -> Experiment:
         parameters |= {"rows": draw(st.integers(1, 9)), "cols": draw(st.integers(1, 70))}
         if kernel.name != "softmax_row":
             parameters["block_n"] = draw(side(64))
+        if "k" in names:
+            parameters["k"] = draw(st.integers(1, 32))
+        if "order" in names:
+            parameters["order"] = draw(st.sampled_from(ORDERS))
         if "block_m" in names:
             parameters["block_m"] = draw(side(8))
     else:
@@ -75,11 +80,8 @@ def test_each_term_is_what_the_trace_counts_for_its_buffer(kernel):
         for written, counts in ((False, launch.read_bytes), (True, launch.written_bytes)):
             for buffer, size in counts.items():
                 # softmax_row, launched by attention_standard on S, calls its input x and its output y.
-                name = (
-                    {"x_ptr": "s", "y_ptr": "p"}.get(buffer, buffer.removesuffix("_ptr"))
-                    if len(trace.launches) > 1 and number == 1
-                    else buffer.removesuffix("_ptr")
-                )
+                calls = {"x": "s", "y": "p"} if (kernel.name, number) == ("attention_standard", 1) else {}
+                name = calls.get(buffer.removesuffix("_ptr"), buffer.removesuffix("_ptr"))
                 if size:
                     traced[name, written] = traced.get((name, written), 0) + size
     assert traced == {key: size for key, size in by_formula.items() if size}

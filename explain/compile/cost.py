@@ -1,0 +1,102 @@
+"""What the compiler says of a launch, and how many programs of it an SM holds. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from explain.gpus import Gpu
+
+WARP = 32
+REGISTER_BYTES = 4
+# How registers and shared memory are handed out: CUDA Occupancy Calculator, compute capabilities 7.5 to 9.0.
+REGISTER_UNIT = 256  # registers, to a warp
+WARP_UNIT = 4  # warps that registers are counted for at a time
+SHARED_UNIT = 128  # bytes, to a program
+RESERVED_SHARED = 1024  # bytes of each program that CUDA keeps to itself, from compute capability 8.0 on
+
+
+@dataclass(frozen=True)
+class LaunchCost:
+    """One kernel that an experiment launches, compiled. Bytes are of one program, registers and spills of one thread.
+
+    `spill_bytes` are stored to and loaded from local memory, which lies in HBM; `seconds` is what compiling took.
+    """
+
+    kernel: str
+    num_warps: int
+    num_stages: int
+    shared_bytes: int
+    registers: int
+    spill_store_bytes: int
+    spill_load_bytes: int
+    seconds: float
+
+    @property
+    def register_bytes(self) -> int:
+        """Bytes of registers that one program's threads hold."""
+        return self.registers * REGISTER_BYTES * WARP * self.num_warps
+
+
+@dataclass(frozen=True)
+class Cost:
+    """An experiment's launches, compiled for a compute capability (90 is sm_90), and by what."""
+
+    kernel: str
+    parameters: Mapping[str, Any]
+    capability: int
+    launches: tuple[LaunchCost, ...]
+    triton: str
+    ptxas: str
+    date: str
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object; `from_json` gives the cost back."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Cost:
+        """The cost of `to_json`'s object. Raises KeyError or TypeError for what is no such object."""
+        return cls(**{**data, "launches": tuple(LaunchCost(**launch) for launch in data["launches"])})
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """How many programs of a launch an SM holds at once, and what allows no more: "shared memory", "registers", "warps" or "programs"."""
+
+    programs: int
+    limit: str
+    by_limit: Mapping[str, int]
+
+
+def occupancy(cost: LaunchCost, gpu: Gpu) -> Occupancy:
+    """The occupancy of a launch on an SM of `gpu`; 0 programs where its shared memory is more than a program may have."""
+    warp_registers = _up(cost.registers * WARP, REGISTER_UNIT)
+    warps = gpu.register_bytes_sm // REGISTER_BYTES // warp_registers // WARP_UNIT * WARP_UNIT
+    reserved = RESERVED_SHARED if gpu.compute_capability >= 80 else 0
+    shared = _up(cost.shared_bytes + reserved, SHARED_UNIT if gpu.compute_capability >= 80 else 2 * SHARED_UNIT)
+    by_limit = {
+        "shared memory": gpu.shared_bytes_sm // shared if shared else gpu.programs_sm,
+        "registers": warps // cost.num_warps,
+        "warps": gpu.warps_sm // cost.num_warps,
+        "programs": gpu.programs_sm,
+    }
+    if cost.shared_bytes > gpu.shared_bytes:
+        by_limit["shared memory"] = 0
+    limit = min(by_limit, key=lambda name: by_limit[name])
+    return Occupancy(by_limit[limit], limit, by_limit)
+
+
+def too_large(cost: LaunchCost, gpu: Gpu) -> str:
+    """Why the launch cannot run on `gpu`, in words; empty where it can."""
+    if cost.shared_bytes <= gpu.shared_bytes:
+        return ""
+    return (
+        f"`{cost.kernel}` needs {cost.shared_bytes:,} of the {gpu.shared_bytes:,} bytes of shared memory that one program may have "
+        f"on the {gpu.name}: the tile is too large. Choose a smaller BLOCK_M or BLOCK_N."
+    )
+
+
+def _up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit

@@ -1,0 +1,154 @@
+"""The compile worker's side: runs a kernel's wrapper, compiles each launch for a GPU instead of launching it. Imports torch and triton.
+
+The wrapper runs as it would on the GPU, so the signature, the specialisation of each argument, num_warps and num_stages are the launch's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import triton
+from triton import knobs
+from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import get_ptxas_version
+from triton.runtime import driver
+from triton.runtime.jit import JITFunction
+
+from explain.compile.cost import Cost, LaunchCost
+from explain.experiment import Experiment
+from explain.trace.patches import replaced
+from kernels.launch import launcher, tensors
+
+Progress = Callable[[str, float], None]
+LOW_PRIORITY = 10  # a lecture goes on while this compiles
+
+
+class CompileError(RuntimeError):
+    """The kernel cannot be compiled for this GPU; the message says why."""
+
+
+class _Target:
+    """Stands in for the driver of a GPU that is not there."""
+
+    def __init__(self, capability: int) -> None:
+        self.capability = capability
+
+    def get_current_device(self) -> int:
+        return self.capability  # what was compiled is kept by device
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", self.capability, 32)
+
+
+def handle(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """Answers {"experiment": an Experiment's JSON, "capability": 90} with a Cost's JSON. Raises CompileError."""
+    os.setpriority(os.PRIO_PROCESS, 0, LOW_PRIORITY)
+    return compiled(Experiment.from_json(request["experiment"]), request["capability"], progress).to_json()
+
+
+def compiled(experiment: Experiment, capability: int, progress: Progress) -> Cost:
+    """Compiles every launch of the experiment for a compute capability."""
+    launches: dict[str, LaunchCost] = {}
+
+    def compile_instead(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        progress(f"{kernel.fn.__name__} for sm_{capability}", 0.1 + 0.2 * len(launches))
+        kernel.device_caches.clear()
+        log = io.StringIO()
+        start = time.perf_counter()
+        with contextlib.redirect_stdout(log):
+            binary = run(kernel, *args, grid=grid, warmup=True, **kwargs)
+        seconds = time.perf_counter() - start
+        launches[binary.hash] = _cost(kernel.fn.__name__, binary.metadata, log.getvalue(), seconds)
+        return binary
+
+    p = experiment.values
+    inputs = tensors(p, experiment.entry.make_inputs(experiment.preset, p, experiment.seed), "cpu")
+    run, before = JITFunction.run, driver._active
+    with (
+        tempfile.TemporaryDirectory(prefix="tilescope-") as folder,
+        replaced(JITFunction, "run", compile_instead),
+        knobs.cache.scope(),
+        knobs.compilation.scope(),
+        knobs.nvidia.scope(),
+    ):
+        knobs.cache.dir = folder
+        knobs.compilation.always_compile = True
+        knobs.nvidia.dump_ptxas_log = True
+        driver.set_active(_Target(capability))
+        try:
+            launcher(experiment.entry, p, inputs)()
+        except Exception as error:
+            raise CompileError(_explained(error, capability)) from error
+        finally:
+            driver._active = before
+    return Cost(
+        experiment.kernel,
+        p,
+        capability,
+        tuple(launches.values()),
+        triton.__version__,
+        _version(get_ptxas_version(capability)),
+        datetime.now(UTC).date().isoformat(),
+    )
+
+
+def _cost(name: str, metadata: Any, log: str, seconds: float) -> LaunchCost:
+    return LaunchCost(
+        name,
+        metadata.num_warps,
+        metadata.num_stages,
+        metadata.shared,
+        _number(r"Used (\d+) registers", log),
+        _number(r"(\d+) bytes spill stores", log),
+        _number(r"(\d+) bytes spill loads", log),
+        round(seconds, 2),
+    )
+
+
+def _number(pattern: str, log: str) -> int:
+    found = re.search(pattern, log)
+    if found is None:
+        raise CompileError(f"ptxas did not say what matches {pattern!r}: {log.strip()!r}")
+    return int(found[1])
+
+
+def _version(said: str) -> str:
+    found = re.search(r"V(\d[\d.]*)", said)
+    return found[1] if found else said.strip()
+
+
+def _explained(error: Exception, capability: int) -> str:
+    """What a student can do about it, or else the compiler's own last words."""
+    if isinstance(error, CompileError):
+        return str(error)
+    chain: list[BaseException] = [error]
+    while (cause := chain[-1].__cause__) is not None:
+        chain.append(cause)
+    texts = [str(e).strip() for e in chain]
+    for text in texts:
+        if "tl.dot" in text or "K >= 16" in text or "smaller than" in text or "min_dot_size" in text or ">= 16" in text:
+            return f"A GPU's tensor cores take tiles whose sides are 16 or more, and this one has a smaller side. ({_last_line(text)})"
+    if type(error).__name__ == "PTXASError":
+        return f"ptxas, the GPU's assembler, refused the kernel for sm_{capability}: {_last_line(_ptxas(texts[0]))}"
+    return f"Triton could not compile this kernel for sm_{capability}: {_last_line(texts[-1]) or type(error).__name__}"
+
+
+def _ptxas(text: str) -> str:
+    said = [line for line in text.splitlines() if "error" in line.lower() and "stderr" not in line]
+    return said[-1] if said else text
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""

@@ -1,0 +1,208 @@
+"""Asks for what a tile costs: recorded beforehand, compiled here before, or compiled now in the background.
+
+A compilation takes from a third of a second to half a minute, and no page waits for it: `look` answers at once with what there is, and a page
+asks again. Any number of sessions share one compilation. Imports neither torch nor triton; safe to use from any thread.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import json
+import threading
+import time
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from explain import recordings
+from explain.compile.cost import Cost
+from explain.engine import ROOT, cache_folder, has_triton
+from explain.experiment import Experiment
+from explain.workers import WorkerCancelled, WorkerError, WorkerFailed, WorkerPool, WorkerSpec
+
+COMPILE_WORKER = WorkerSpec(
+    "compile",
+    "explain.compile.handler:handle",
+    env=(("TRITON_INTERPRET", "0"), ("OMP_NUM_THREADS", "1"), ("CUDA_VISIBLE_DEVICES", "")),
+    default_seconds=180,
+    default_megabytes=6000,
+    address_space_limit=False,  # LLVM and ptxas reserve more than they use
+)
+RECORDED = "tile-costs"
+NEVER_COMPILED = "This tile was not compiled beforehand, and Triton runs on Linux only, so it cannot be compiled here. Those of the opening view were."
+MOST_ANSWERS = 512
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is known by now: a `cost` and its `origin` ("recorded", or "compiled" on this machine), or `trouble` in words, or `working`,
+    what is being done, since `seconds` ago."""
+
+    cost: Cost | None = None
+    origin: str = ""
+    trouble: str = ""
+    working: str = ""
+    seconds: float = 0.0
+
+
+@dataclass
+class _Job:
+    working: str = "waiting for the compiler"
+    started: float = field(default_factory=time.monotonic)
+    cancel: threading.Event = field(default_factory=threading.Event)
+
+
+class Compiler:
+    """One compile worker at low priority, and what it has answered."""
+
+    def __init__(self, spec: WorkerSpec = COMPILE_WORKER) -> None:
+        self._pool = WorkerPool(spec)
+        self._lock = threading.Lock()
+        self._jobs: dict[str, _Job] = {}
+        self._answers: dict[str, Answer] = {}
+
+    def look(self, experiment: Experiment, capability: int) -> Answer:
+        """What is known of this experiment for this compute capability; what is not known is compiled in the background."""
+        key = key_of(experiment, capability)
+        with self._lock:
+            if answer := self._answers.get(key):
+                return answer
+            if job := self._jobs.get(key):
+                return Answer(working=job.working, seconds=time.monotonic() - job.started)
+        if answer := self.known(experiment, capability):
+            return self._keep(key, answer)
+        if not has_triton():
+            return Answer(trouble=NEVER_COMPILED)
+        with self._lock:
+            if key not in self._jobs:
+                job = self._jobs[key] = _Job()
+                threading.Thread(target=self._work, args=(key, experiment, capability, job), daemon=True).start()
+            return Answer(working=self._jobs[key].working)
+
+    def known(self, experiment: Experiment, capability: int) -> Answer | None:
+        """What was recorded or compiled before, without compiling anything."""
+        if cost := _recorded(experiment, capability):
+            return Answer(cost, "recorded")
+        try:
+            return Answer(Cost.from_json(json.loads(_cached(experiment, capability).read_text())), "compiled")
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def cancel(self, experiment: Experiment, capability: int) -> None:
+        """Ends this compilation, for every session that waits for it."""
+        with self._lock:
+            if job := self._jobs.get(key_of(experiment, capability)):
+                job.cancel.set()
+
+    def forget(self, experiment: Experiment, capability: int) -> None:
+        """Forgets a failure or a cancellation: the next look compiles again."""
+        with self._lock:
+            self._answers.pop(key_of(experiment, capability), None)
+
+    def compile(self, experiment: Experiment, capability: int, **call: Any) -> Cost:
+        """Compiles now, in this thread, and keeps the answer on disk. Raises WorkerError, whose message says what is wrong."""
+        request = {"experiment": experiment.to_json(), "capability": capability}
+        cost = Cost.from_json(self._pool.call(request, **call))
+        path = _cached(experiment, capability)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part = path.with_suffix(f".{threading.get_ident()}.part")
+            part.write_text(json.dumps(cost.to_json()))
+            part.replace(path)
+        except OSError:  # no place to keep it: compiled again next time
+            pass
+        return cost
+
+    def close(self) -> None:
+        """Ends the worker."""
+        self._pool.close()
+
+    def _work(self, key: str, experiment: Experiment, capability: int, job: _Job) -> None:
+        def progress(text: str, _: float) -> None:
+            job.working = f"compiling {text}"
+
+        try:
+            cost = self.compile(experiment, capability, progress=progress, cancel=job.cancel)
+            answer = Answer(cost, "compiled")
+        except WorkerCancelled:
+            answer = Answer(trouble="The compilation was stopped.")
+        except WorkerFailed as error:
+            answer = Answer(trouble=error.message)
+        except WorkerError as error:
+            answer = Answer(trouble=str(error).replace("The run", "The compilation"))
+        self._keep(key, answer)
+        with self._lock:
+            self._jobs.pop(key, None)
+
+    def _keep(self, key: str, answer: Answer) -> Answer:
+        with self._lock:
+            if len(self._answers) >= MOST_ANSWERS:
+                self._answers.pop(next(iter(self._answers)))
+            self._answers[key] = answer
+        return answer
+
+
+@functools.cache
+def compiler() -> Compiler:
+    """This process's compiler; shared by every session."""
+    return Compiler()
+
+
+def key_of(experiment: Experiment, capability: int) -> str:
+    """What a compilation depends on: kernel, parameters and target, not the inputs' values."""
+    return json.dumps([experiment.kernel, experiment.values, capability], sort_keys=True)
+
+
+@functools.cache
+def code_of(kernel: str) -> str:
+    """A digest of the code of a function of kernels/, without its comments; empty where there is none.
+
+    What was compiled from other code is out of date.
+    """
+    for path in sorted((ROOT / "kernels").glob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and node.name == kernel:
+                return hashlib.sha256(ast.unparse(node).encode()).hexdigest()[:16]
+    return ""
+
+
+def code_of_cost(cost: Cost) -> dict[str, str]:
+    """The digests of the code that a cost was compiled from: of the wrapper and of each kernel that it launches."""
+    return {name: code_of(name) for name in (cost.kernel, *(launch.kernel for launch in cost.launches))}
+
+
+def provenance(cost: Cost, origin: str) -> str:
+    """Where the numbers of a cost come from, for a caption."""
+    where = {"recorded": "recorded", "compiled": "compiled on this machine"}[origin]
+    return f"{where} · triton {cost.triton}, ptxas {cost.ptxas}, {cost.date}, no GPU"
+
+
+def _recorded(experiment: Experiment, capability: int) -> Cost | None:
+    return _records().get(key_of(experiment, capability))
+
+
+@functools.cache
+def _records() -> dict[str, Cost]:
+    record = recordings.measured(RECORDED) or {"code": {}, "costs": []}
+    costs = [Cost.from_json(cost) for cost in record["costs"]]
+    return {
+        json.dumps([cost.kernel, cost.parameters, cost.capability], sort_keys=True): cost
+        for cost in costs
+        if all(record["code"].get(name) == code for name, code in code_of_cost(cost).items())
+    }
+
+
+def _cached(experiment: Experiment, capability: int) -> Path:
+    digest = hashlib.sha256(f"{key_of(experiment, capability)}\n{_version()}".encode()).hexdigest()[:32]
+    return cache_folder().parent / "compiled" / f"{digest}.json"
+
+
+@functools.cache
+def _version() -> str:
+    """Of what compiles and of what is compiled."""
+    files = [*sorted((ROOT / "kernels").glob("*.py")), ROOT / "explain" / "compile" / "handler.py"]
+    texts = [path.read_bytes() for path in files]
+    return hashlib.sha256(b"\n".join([metadata.version("triton").encode(), *texts])).hexdigest()

@@ -1,0 +1,89 @@
+// What the current line does: in words, and where it is an equation, as one with the selected row's numbers in it.
+
+import { isFloat } from "../trace.js";
+import { dotted, element, elementOf, mathElement, reduced, short } from "../words.js";
+import { Panel } from "./panel.js";
+
+export class EquationPanel extends Panel {
+  constructor(lane) {
+    super(lane, "equation");
+    this.words = this.root.querySelector(".words");
+    this.box = this.root.querySelector(".formula");
+    this.formulas = new Map();
+  }
+
+  render(k) {
+    const { trace } = this.story;
+    const source = trace.source[k], line = trace.line[k];
+    const equation = this.lane.annotations.sources[source].equations[line];
+    const changed = equation && this.story.changes(k).find(({ label }) => label === equation.variable);
+    const { box } = this;
+    this.words.textContent = this.lane.sentence();
+    if (!changed) {
+      this.head("What this line does", "", `line ${line}`);
+      if (box.dataset.shown) box.replaceChildren();
+      box.dataset.shown = "";
+      return;
+    }
+    const key = `${source} ${line}`;
+    if (!this.formulas.has(key)) this.formulas.set(key, this.build(equation));
+    const formula = this.formulas.get(key);
+    if (box.dataset.shown !== key) box.replaceChildren(formula.root);
+    box.dataset.shown = key;
+    const where = this.fill(formula, changed, k);
+    this.head("What this line does", "", where ? `line ${line} · for ${where}` : `line ${line}`);
+  }
+
+  build({ plain, numbers }) {
+    const colourOf = (variable) => this.lane.quantityOf.get(variable);
+    const root = element("div", "formulae");
+    const places = [];
+    const wrap = (tree, className) => {
+      const row = element("div", className);
+      row.append(mathElement(["math", tree], colourOf, places));
+      return row;
+    };
+    root.append(wrap(plain, "plain"));
+    const worked = numbers ? wrap(numbers, "worked") : null;
+    if (worked) root.append(worked);
+    return { root, places, worked };
+  }
+
+  /** Puts this row's numbers into the equation; says for which element they are, "" when there are none. */
+  fill({ places, worked }, { label, value }, k) {
+    if (!worked) return "";
+    const { at, rowCount, colCount, quantityOf } = this.lane;
+    const context = { ...at, isOutput: quantityOf.get(label) === "acc" && value.shape?.[1] !== colCount };
+    const tiled = value.shape?.length === 2 && value.shape[0] === rowCount && (quantityOf.has(label) || value.shape[1] === colCount);
+    const readable = value.shape && (value.shape.length === 0 || tiled || (value.shape.length === 1 && isFloat(value.dtype)));
+    worked.hidden = !readable;
+    if (!readable) return "";
+    for (const { slot, place, otherwise } of places) {
+      const text = this.number(place, k, context) ?? otherwise;
+      if (slot.textContent !== text) slot.textContent = text;
+    }
+    const row = rowCount > 1 || this.view.row_labels ? this.lane.label("row", at.row) : "";
+    if (value.shape.length === 2) return `${row ? `${row}, ` : ""}${context.isOutput ? `dimension ${at.dim}` : this.lane.label("column", at.col)}`;
+    if (value.shape.length === 1 && value.shape[0] !== rowCount) return this.lane.label("column", at.col);
+    return value.shape.length || (rowCount === 1 && quantityOf.has(label)) ? row : "";
+  }
+
+  number(place, k, context) {
+    const [how, ...parts] = place.split("|");
+    const current = (name) => this.lane.lookup(name, k);
+    if (how === "pid") return String(this.story.programs[this.story.programAt[k]].id[Number(parts[0])]);
+    if (how === "dot") {
+      const product = dotted(current(parts[0]), current(parts[1]), parts[2] === "T", context.row, context.isOutput ? context.dim : context.col);
+      return product === null ? null : short(product);
+    }
+    if (parts.length) {
+      const result = reduced(current(parts[0]), how, parts[1], context);
+      return result === null ? null : short(result);
+    }
+    const [name, when, hint] = place.split(":");
+    const value = this.lane.lookup(name, when === "old" ? k - 1 : k, k);
+    const at = elementOf(value, hint || undefined, { ...context, isOutput: context.isOutput && this.lane.quantityOf.get(name) === "acc" });
+    if (at < 0) return null;
+    return value.dtype === "i1" ? (value.data[at] ? "true" : "false") : short(value.data[at], !isFloat(value.dtype));
+  }
+}

@@ -1,0 +1,329 @@
+// HBM: every buffer of the launch, to scale by its bytes; how often each element was read so far, and what this step touches.
+
+import { hatching, write } from "../paint.js";
+import { product } from "../trace.js";
+import { bytes, element, grouped } from "../words.js";
+import { Panel } from "./panel.js";
+
+const LARGEST_DRAWN = 1 << 20;                             // elements; a larger buffer is drawn as its outline
+const BIGGEST_CELL_PX = 26;
+const READS_ONLY = 0, WRITES_ONLY = 1;                     // kinds of access, in the trace; an atomic does both
+
+const often = (n) => (n === 1 ? "once" : n === 2 ? "twice" : `${grouped(n)} times`);
+
+/** One buffer: where its elements lie in its picture, and how often each was read and written up to the step shown. */
+class BufferState {
+  constructor({ name, item_bytes: itemBytes, shape, strides }, others) {
+    this.name = name.replace(/_ptr$/, "");
+    this.fullName = name;
+    this.bytes = product(shape) * itemBytes;
+    this.itemBytes = itemBytes;
+    this.shape = shape;
+    // One number a row of another buffer stands as a column, so that their rows correspond.
+    const perRow = others.some(({ shape: other }) => other.length === shape.length + 1 && shape.every((side, axis) => side === other[axis]));
+    const sides = perRow ? [...shape, 1] : shape.length > 1 ? shape : [1, ...shape];
+    [this.rows, this.cols] = sides.slice(-2);
+    this.matrices = product(sides.slice(0, -2));
+    // Many heads stand side by side, so that the whole is about as wide as it is high.
+    this.across = Math.min(this.matrices, Math.max(1, Math.round(Math.sqrt((this.matrices * this.rows) / this.cols))));
+    this.width = this.cols * this.across;
+    this.height = this.rows * Math.ceil(this.matrices / this.across);
+    const count = product(shape);
+    if (count === 0 || count > LARGEST_DRAWN || this.width * this.height > 2 * LARGEST_DRAWN) return;
+    this.place(count, strides);
+    this.reads = new Uint32Array(this.width * this.height);
+    this.writes = new Uint32Array(this.width * this.height);
+    this.lit = [];
+    this.image = document.createElement("canvas");
+    Object.assign(this.image, { width: this.width, height: this.height });
+    this.pen = this.image.getContext("2d");
+    this.pixels = this.pen.createImageData(this.width, this.height);
+    this.words = new Int32Array(this.pixels.data.buffer);
+  }
+
+  get drawn() {
+    return Boolean(this.words);
+  }
+
+  /** For each element in memory its cell of the picture, and for each cell its element. */
+  place(count, strides) {
+    const { shape, rows, cols, across, width } = this;
+    const reach = shape.reduce((far, side, axis) => far + (side - 1) * Math.max(0, strides[axis]), 0) + 1;
+    this.cellOf = new Int32Array(reach).fill(-1);
+    this.elementAt = new Int32Array(width * this.height).fill(-1);
+    for (let n = 0; n < count; n++) {
+      let memory = 0;
+      for (let axis = shape.length - 1, rest = n; axis >= 0; axis--) {
+        memory += (rest % shape[axis]) * strides[axis];
+        rest = Math.floor(rest / shape[axis]);
+      }
+      const matrix = Math.floor(n / (rows * cols)), inside = n % (rows * cols);
+      const cell = (Math.floor(matrix / across) * rows + Math.floor(inside / cols)) * width + (matrix % across) * cols + (inside % cols);
+      if (memory >= 0 && memory < reach) this.cellOf[memory] = cell;
+      this.elementAt[cell] = memory;
+    }
+  }
+
+  /** The element at a cell, by its indices. */
+  indices(row, col) {
+    const { rows, cols, across, shape } = this;
+    let n = ((Math.floor(row / rows) * across + Math.floor(col / cols)) * rows + (row % rows)) * cols + (col % cols);
+    const out = shape.map(() => 0);
+    for (let axis = shape.length - 1; axis >= 0; axis--) {
+      out[axis] = n % shape[axis];
+      n = Math.floor(n / shape[axis]);
+    }
+    const from = Math.min(shape.findIndex((side) => side > 1) >>> 0, Math.max(0, shape.length - 2)); // leading axes of one say nothing
+    return out.slice(from);
+  }
+}
+
+/** The buffers of one launch at a step: brought from step to step by the accesses between them, forwards or backwards. */
+export class HbmState {
+  constructor(story, launch) {
+    this.story = story;
+    const { buffers } = story.trace.header.launches[launch];
+    const own = story.programs.filter((program) => program.launch === launch);
+    this.first = Math.min(...own.map((program) => program.first));
+    this.end = Math.max(...own.map((program) => program.end));
+    this.buffers = buffers.map((buffer) => new BufferState(buffer, buffers));
+    this.bytes = this.buffers.reduce((sum, buffer) => sum + buffer.bytes, 0);
+    this.next = this.first;                                // the first step not counted yet
+    this.mostReads = this.findMost();
+  }
+
+  findMost() {
+    this.count(this.first, this.end, 1);
+    let most = 1;
+    for (const { reads } of this.buffers) if (reads) for (const n of reads) if (n > most) most = n;
+    for (const { reads, writes } of this.buffers) reads?.fill(0), writes?.fill(0);
+    return most;
+  }
+
+  /** Calls `visit(buffer, cell, kind)` for every active element of step k's accesses. */
+  touch(k, visit) {
+    const t = this.story.trace;
+    for (let a = t.access_at[k]; a < t.access_at[k + 1]; a++) {
+      const buffer = this.buffers[t.access_buffer[a]];
+      if (!buffer.drawn) continue;
+      const { data } = t.value(t.access_value[a]);
+      const mask = t.access_mask[a] < 0 ? null : t.value(t.access_mask[a]).data;
+      const kind = t.access_kind[a], { cellOf } = buffer;
+      for (let i = 0; i < data.length; i++) {
+        if (mask && !mask[i]) continue;
+        const cell = cellOf[data[i]];
+        if (cell >= 0) visit(buffer, cell, kind);
+      }
+    }
+  }
+
+  count(from, to, by) {
+    const add = (buffer, cell, kind) => {
+      if (kind !== WRITES_ONLY) buffer.reads[cell] += by;
+      if (kind !== READS_ONLY) buffer.writes[cell] += by;
+      buffer.stale?.push(cell);
+    };
+    for (let k = from; k < to; k++) this.touch(k, add);
+  }
+
+  /** Brings counts and pixels to step k, with that step's own elements lit. */
+  advance(k, palette) {
+    if (palette !== this.palette) {
+      this.palette = palette;
+      for (const buffer of this.buffers) if (buffer.drawn) this.paintAll(buffer);
+    }
+    for (const buffer of this.buffers) buffer.stale = buffer.drawn ? buffer.lit : undefined;
+    if (k >= this.next) this.count(this.next, k + 1, 1);
+    else this.count(k + 1, this.next, -1);
+    this.next = k + 1;
+    for (const buffer of this.buffers) {
+      if (!buffer.drawn) continue;
+      for (const cell of buffer.stale) buffer.words[cell] = this.shade(buffer, cell);
+      Object.assign(buffer, { dirty: buffer.stale.length > 0, lit: [], stale: undefined, touched: null, stored: false });
+    }
+    const lit = palette.lit;
+    this.touch(k, (buffer, cell, kind) => {
+      buffer.words[cell] = lit;
+      buffer.lit.push(cell);
+      const col = cell % buffer.width, row = (cell - col) / buffer.width;
+      const box = (buffer.touched ??= { top: row, bottom: row, left: col, right: col });
+      if (row < box.top) box.top = row;
+      if (row > box.bottom) box.bottom = row;
+      if (col < box.left) box.left = col;
+      if (col > box.right) box.right = col;
+      buffer.stored = kind !== READS_ONLY;
+    });
+    for (const buffer of this.buffers) {
+      if (buffer.drawn && (buffer.dirty || buffer.lit.length)) buffer.pen.putImageData(buffer.pixels, 0, 0);
+    }
+  }
+
+  paintAll(buffer) {
+    for (let cell = 0; cell < buffer.words.length; cell++) buffer.words[cell] = this.shade(buffer, cell);
+    buffer.pen.putImageData(buffer.pixels, 0, 0);
+  }
+
+  shade({ reads, writes, elementAt }, cell) {
+    if (elementAt[cell] < 0) return 0;
+    if (reads[cell] || !writes[cell]) return this.palette.pixel(reads[cell], this.palette.reads, this.mostReads, false);
+    return this.palette.written;
+  }
+
+  /** The last step up to k that loaded (or stored) an element; −1 if none did. Looked for when it is asked for. */
+  lastAccess(buffer, cell, k, stores) {
+    for (let step = k; step >= this.first; step--) {
+      let found = false;
+      this.touch(step, (other, at, kind) => (found ||= other === buffer && at === cell && (stores ? kind !== READS_ONLY : kind !== WRITES_ONLY)));
+      if (found) return step;
+    }
+    return -1;
+  }
+}
+
+export class HbmPanel extends Panel {
+  constructor(lane) {
+    super(lane, "hbm");
+    this.states = new Map();
+    this.layouts = new Map();
+  }
+
+  get shown() {
+    return this.story.trace.header.launches.some(({ buffers }) => buffers.length);
+  }
+
+  render(k) {
+    const { story, lane, palette } = this;
+    const { launch } = story.programs[story.programAt[k]];
+    this.step = k;
+    if (!this.surface.visible) return;                     // not looked at: it catches up when it is
+    if (!this.states.has(launch)) this.states.set(launch, new HbmState(story, launch));
+    const state = (this.state = this.states.get(launch));
+    state.advance(k, palette);
+    this.head("HBM", "hbm", `${bytes(state.bytes)}, drawn to scale`);
+    this.legend(state);
+    const layout = this.layout(launch, state);
+    const ctx = this.surface.clear();
+    this.surface.layer("labels", `${lane.stamp} ${launch}`, (pen) => {
+      for (const { buffer, x, top, width } of layout.places) {
+        write(pen, buffer.name, x, top - layout.head * 0.62, { colour: palette.text, size: layout.size, weight: 650, font: palette.font });
+        const said = pen.measureText(`${buffer.name} `).width;
+        write(pen, bytes(buffer.bytes), x + said, top - layout.head * 0.62, { colour: palette.muted, size: layout.size * 0.9, font: palette.font, room: Math.max(0, width - said) });
+      }
+    });
+    for (const place of layout.places) this.paint(ctx, place);
+    this.at = (x, y) => this.cellAt(layout, x, y);
+    this.canvas.setAttribute("aria-label", this.said(k));
+  }
+
+  paint(ctx, { buffer, x, top, cell }) {
+    const { palette, lane } = this;
+    const w = buffer.width * cell, h = buffer.height * cell;
+    ctx.imageSmoothingEnabled = cell < 1;
+    if (buffer.drawn) ctx.drawImage(buffer.image, x, top, w, h);
+    const glows = lane.glowing && (lane.glowing === buffer.name || lane.glowing === buffer.fullName);
+    ctx.strokeStyle = glows ? palette.text : palette.faint;
+    ctx.lineWidth = glows ? 2.5 : 1;
+    ctx.strokeRect(x - 0.5, top - 0.5, w + 1, h + 1);
+    if (!buffer.touched) return;
+    const { top: first, bottom, left, right } = buffer.touched;
+    const box = [x + left * cell, top + first * cell, Math.max(2, (right - left + 1) * cell), Math.max(2, (bottom - first + 1) * cell)];
+    ctx.strokeStyle = palette.text;
+    ctx.lineWidth = 1.75;
+    if (buffer.stored) {
+      ctx.fillStyle = hatching(ctx, { faint: palette.text }, 1);
+      ctx.fillRect(...box);
+      ctx.setLineDash([4, 2.5]);
+    }
+    ctx.strokeRect(...box);
+    ctx.setLineDash([]);
+  }
+
+  /** Where each buffer stands: in lines from the left, at the largest scale at which all of them fit. */
+  layout(launch, state) {
+    const key = `${launch} ${this.lane.stamp} ${this.surface.width} ${this.surface.height}`;
+    const kept = this.layouts.get(launch);
+    if (kept?.key === key) return kept;
+    const size = Math.max(10, this.palette.size * 0.84);
+    const head = size * 1.75, gap = size * 1.1;
+    const { ctx } = this.surface;
+    const labels = state.buffers.map(({ name, bytes: n }) => {
+      ctx.font = `650 ${size}px ${this.palette.font}`;
+      return ctx.measureText(`${name} ${bytes(n)}`).width;
+    });
+    const smallest = Math.min(...state.buffers.map(({ itemBytes }) => Math.sqrt(itemBytes)));
+    const attempt = (scale) => {
+      const places = [];
+      let x = 1, y = 0, tallest = 0;
+      state.buffers.forEach((buffer, b) => {
+        const cell = Math.sqrt(buffer.itemBytes) * scale;
+        const width = Math.max(buffer.width * cell, labels[b]);
+        if (x > 1 && x + width > this.surface.width) (x = 1), (y += head + tallest + gap * 0.6), (tallest = 0);
+        places.push({ buffer, x, top: y + head, cell, width });
+        x += width + gap;
+        tallest = Math.max(tallest, buffer.height * cell);
+      });
+      const wide = Math.max(...places.map((place) => place.x + place.buffer.width * place.cell));
+      return { places, fits: wide <= this.surface.width && y + head + tallest + 2 <= this.surface.height };
+    };
+    let scale = BIGGEST_CELL_PX / smallest, tried = attempt(scale);
+    while (!tried.fits && scale > 1e-4) tried = attempt((scale *= 0.95));
+    const layout = { key, size, head, places: tried.places };
+    this.layouts.set(launch, layout);
+    return layout;
+  }
+
+  legend(state) {
+    const key = `${this.lane.stamp} ${state.mostReads} ${state.first}`;
+    if (this.legendOf === key) return;
+    this.legendOf = key;
+    const { palette } = this;
+    const item = (className, label, swatch = element("i")) => {
+      const out = element("li", className);
+      out.append(swatch, label);
+      return out;
+    };
+    const scale = element("li", "scale");
+    const bar = element("i");
+    bar.style.background = `linear-gradient(90deg, ${[0, 170, 340, 510].map((at) => palette.css(palette.reads[at]))})`;
+    scale.append("read 0", bar, `${grouped(state.mostReads)}×`);
+    const written = element("i");
+    written.style.background = palette.css(palette.written);
+    this.root.querySelector(".legend").replaceChildren(scale, item("", "written", written), item("loading", "read now"), item("storing", "written now"));
+  }
+
+  cellAt({ places }, x, y) {
+    for (const { buffer, x: left, top, cell } of places) {
+      const col = Math.floor((x - left) / cell), row = Math.floor((y - top) / cell);
+      if (col >= 0 && col < buffer.width && row >= 0 && row < buffer.height) return { buffer, row, col, cell: row * buffer.width + col };
+    }
+    return null;
+  }
+
+  nameAt(x, y) {
+    return this.at?.(x, y)?.buffer.name ?? null;
+  }
+
+  told({ buffer, row, col, cell }) {
+    if (!buffer.drawn) return `${buffer.name}: ${buffer.shape.join(" × ")}, ${bytes(buffer.bytes)}`;
+    if (buffer.elementAt[cell] < 0) return null;
+    const { state, step, lane } = this;
+    const last = (stores) => grouped(lane.timeOf(state.lastAccess(buffer, cell, step, stores)) + 1);
+    const { reads, writes } = buffer;
+    const name = `${buffer.name}[${buffer.indices(row, col).join(", ")}]`;
+    const said = [reads[cell] ? `read ${often(reads[cell])}, last at step ${last(false)}` : "not read yet"];
+    if (writes[cell]) said.push(`written ${often(writes[cell])}, last at step ${last(true)}`);
+    return `${name}: ${said.join("\n")}`;
+  }
+
+  /** To the step that last touched what was clicked. */
+  clicked({ buffer, cell }) {
+    if (!buffer.drawn) return;
+    const step = Math.max(...[false, true].map((stores) => this.state.lastAccess(buffer, cell, this.step, stores)));
+    if (step >= 0) this.lane.select({ step });
+  }
+
+  said(k) {
+    const touched = this.state.buffers.filter((buffer) => buffer.touched).map(({ name, stored, lit }) => `${grouped(lit.length)} elements of ${name} are ${stored ? "written" : "read"}`);
+    return `HBM, ${this.state.buffers.length} buffers. ${touched.length ? `Step ${grouped(this.lane.timeOf(k) + 1)}: ${touched.join("; ")}.` : "This step touches none."}`;
+  }
+}

@@ -1,0 +1,107 @@
+// Merging: each tile's (m, l), and the joins of pairs as a tree that grows upwards, each child with its factor.
+
+import { short } from "../words.js";
+import { Panel } from "./panel.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+const NAMED = 12;                                          // leaves whose numbers can be read; past that, dots
+const BOX = { width: 84, height: 42, gap: 104, level: 84, radius: 6, size: 16 };
+const DOT = { width: 12, height: 12, gap: 26, level: 40, radius: 6, size: 0 };
+
+function drawn(tag, attributes, text) {
+  const out = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) out.setAttribute(name, value);
+  if (text !== undefined) out.textContent = text;
+  return out;
+}
+
+export class PairsPanel extends Panel {
+  constructor(lane) {
+    super(lane, "pairs");
+    this.trees = new Map();
+    this.picture = this.root.querySelector(".tree");
+  }
+
+  get shown() {
+    return Boolean(this.story.roles.tile_at && this.story.roles.other_at);
+  }
+
+  /** All pairs of one row, leaves and joins, in the order they are made: {at, level, children, begin, step, m, l, factors}. */
+  treeOf(row) {
+    if (this.trees.has(row)) return this.trees.get(row);
+    const { story } = this;
+    const number = (role, k) => story.role(role, k)?.data?.[0];
+    const pair = (begin, step) => ({ begin, step, m: number("running_max", step), l: number("running_sum", step) });
+    const steps = (role, from, end) => story.eventsOf(role).filter(({ step }) => step >= from && step < end).map(({ step }) => step);
+    const nodes = [];
+    const latest = new Map();                              // by tile: the pair in its place now
+    for (const { first, end, id, launch } of story.programs.filter((program) => program.id[0] === row)) {
+      const begins = steps("other_at", first, end);
+      if (launch === 0) {
+        const step = steps("running_sum", first, end).at(-1);
+        latest.set(id[1], nodes.length);
+        nodes.push({ ...pair(first, step), at: id[1], level: 0, children: [], factors: [] });
+      }
+      begins.forEach((begin, i) => {
+        const step = steps("running_max", begin, begins[i + 1] ?? end)[0];
+        const children = [number("tile_at", begin), number("other_at", begin)].map((tile) => latest.get(tile));
+        const [a, b] = children.map((child) => nodes[child]);
+        const own = { ...pair(begin, step), children, at: (a.at + b.at) / 2, level: Math.max(a.level, b.level) + 1 };
+        const factors = story.roles.rescale ? [number("rescale", step), number("other_rescale", step)] : [];
+        latest.set(number("tile_at", begin), nodes.length);
+        nodes.push({ ...own, factors });
+      });
+    }
+    this.trees.set(row, nodes);
+    return nodes;
+  }
+
+  render(k) {
+    const { story } = this;
+    const row = story.programs[story.programAt[k]].id[0];
+    const nodes = this.treeOf(row);
+    const leaves = nodes.filter(({ children }) => !children.length).length;
+    const made = nodes.filter(({ step }) => step <= k);
+    const joined = made.filter(({ children }) => children.length).length;
+    this.head("pairs (m, ℓ) of the tiles", "", `${leaves} tiles, ${joined} of ${leaves - 1} joins made${this.view.score_shape?.[0] > 1 ? `, row ${row}` : ""}`);
+    if (this.drawnRow !== row) this.draw(nodes, leaves, row);
+    nodes.forEach(({ begin, step }, i) => {
+      const { classList } = this.groups[i];
+      classList.toggle("made", step <= k);
+      classList.toggle("now", begin <= k && k <= step);
+    });
+    const last = made.at(-1);
+    this.svg.setAttribute("aria-label", last ? `${leaves} tiles, ${joined} joins made; the latest pair is m ${short(last.m)}, l ${short(last.l)}` : `${leaves} tiles, none done yet`);
+  }
+
+  draw(nodes, leaves, row) {
+    this.drawnRow = row;
+    const look = leaves <= NAMED ? BOX : DOT;
+    const top = Math.max(...nodes.map(({ level }) => level));
+    const x = ({ at }) => (at + 0.5) * look.gap;
+    const y = ({ level }) => (top - level) * look.level + look.height / 2 + 2;
+    const width = leaves * look.gap, height = top * look.level + look.height + 4 + (look.size ? 22 : 0);
+    this.svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", preserveAspectRatio: "xMidYMin meet" });
+    this.svg.style.maxWidth = `${width * 1.15}px`;
+    this.groups = nodes.map((node) => {
+      const group = drawn("g", { class: "pair" });
+      node.children.forEach((child, i) => {
+        const from = nodes[child];
+        group.append(drawn("line", { x1: x(from), y1: y(from) - look.height / 2, x2: x(node), y2: y(node) + look.height / 2 }));
+        if (!look.size || node.factors[i] === undefined) return;
+        const outward = x(from) < x(node) ? -6 : 6;
+        const middle = { x: (x(from) + x(node)) / 2 + outward, y: (y(from) - look.height / 2 + y(node) + look.height / 2) / 2 + 5 };
+        group.append(drawn("text", { ...middle, class: "factor", "text-anchor": outward < 0 ? "end" : "start" }, `× ${short(node.factors[i])}`));
+      });
+      group.append(drawn("rect", { x: x(node) - look.width / 2, y: y(node) - look.height / 2, width: look.width, height: look.height, rx: look.radius }));
+      if (look.size) {
+        group.append(drawn("text", { x: x(node), y: y(node) - 4, class: "m" }, `m ${short(node.m)}`), drawn("text", { x: x(node), y: y(node) + 15, class: "l" }, `ℓ ${short(node.l)}`));
+        if (!node.children.length) group.append(drawn("text", { x: x(node), y: y(node) + look.height / 2 + 18, class: "name" }, `tile ${node.at}`));
+      }
+      group.append(drawn("title", {}, `m ${short(node.m)}, ℓ ${short(node.l)}`));
+      return group;
+    });
+    this.svg.append(...this.groups);
+    this.picture.replaceChildren(this.svg);
+  }
+}

@@ -1,0 +1,66 @@
+// What every panel of a lane shares: its place on the page, its heading, its canvas, and what is under the pointer.
+
+import { Surface } from "../paint.js";
+import { element } from "../words.js";
+
+export class Panel {
+  /** `name` is the panel's class on the page. A subclass says in `shown` whether the run has anything for it. */
+  constructor(lane, name) {
+    this.lane = lane;
+    this.name = name;
+    this.story = lane.story;
+    this.view = lane.view;
+    this.root = lane.$(`.${name}`);
+    this.heading = this.root.querySelector("h4");
+    this.canvas = this.root.querySelector("canvas");
+    this.surface = this.canvas && new Surface(this.canvas);
+    this.at = null;                                        // (x, y) on the canvas → what is there, or null
+    this.canvas?.addEventListener("click", (event) => {
+      const at = this.at?.(event.offsetX, event.offsetY);
+      if (at) this.clicked(at);
+    });
+  }
+
+  get shown() {
+    return true;
+  }
+
+  get palette() {
+    return this.lane.palette;
+  }
+
+  /** Takes the size the layout gives it; true if that changed. */
+  measure() {
+    return this.surface?.measure() ?? false;
+  }
+
+  /** What a click chooses: by default the row that was hit. */
+  clicked(at) {
+    this.lane.select({ ...this.lane.selection, row: at.row });
+  }
+
+  /** What a tooltip says at (x, y) of the canvas, or null. */
+  hover(x, y) {
+    const at = this.at?.(x, y);
+    return at ? this.told(at) : null;
+  }
+
+  told() {
+    return null;
+  }
+
+  head(title, quantity, note = "", alarm = "") {
+    const parts = [title, note, alarm].join("|");
+    if (this.heading.dataset.shown === parts) return;
+    this.heading.dataset.shown = parts;
+    const bold = element("b", "", title);
+    if (quantity) bold.dataset.q = quantity;
+    this.heading.replaceChildren(bold, element("span", "", note), ...(alarm ? [element("em", "", alarm)] : []));
+  }
+
+  /** What the panel will show, while it has nothing to show. */
+  hint(words) {
+    const { dataset } = this.root;
+    if (dataset.hint !== words) dataset.hint = words;
+  }
+}

@@ -1,0 +1,207 @@
+// On chip: the tiles that a later line still reads, to scale by their bytes, against what the GPU has.
+
+import { hatching, write } from "../paint.js";
+import { product } from "../trace.js";
+import { element, grouped, times } from "../words.js";
+import { Panel } from "./panel.js";
+
+const ITEM_BYTES = { f64: 8, i64: 8, u64: 8, f32: 4, i32: 4, u32: 4, f16: 2, bf16: 2, i16: 2, u16: 2, i8: 1, u8: 1, i1: 1 };
+const ADDRESS_BYTES = 8;
+
+
+/** Bytes as people say them: 640 B, 10.3 KiB, 4 MiB. */
+export function sized(n) {
+  const unit = n < 1024 ? 0 : n < 1024 ** 2 ? 1 : 2;
+  const value = n / 1024 ** unit;
+  return `${unit && value < 100 && !Number.isInteger(value) ? value.toFixed(1) : grouped(Math.round(value))} ${["B", "KiB", "MiB"][unit]}`;
+}
+
+export class SramPanel extends Panel {
+  constructor(lane) {
+    super(lane, "sram");
+    this.fromHbm = this.findLoaded();
+    this.items = new Map();
+    this.list = this.root.querySelector(".tiles");
+    this.most = this.findMost();
+  }
+
+  get shown() {
+    return this.lane.annotations.sources.some(({ alive }) => alive && Object.keys(alive).length);
+  }
+
+  /** The variables that a load sets: they have the colour of what comes from HBM. */
+  findLoaded() {
+    const { access_at, access_kind, change_at, change_name, header } = this.story.trace;
+    const out = new Set();
+    for (let k = 0; k < this.story.steps; k++) {
+      if (access_at[k] === access_at[k + 1] || access_kind[access_at[k]] === 1) continue;
+      for (let c = change_at[k]; c < change_at[k + 1]; c++) out.add(header.names[change_name[c]][1]);
+    }
+    return out;
+  }
+
+  /** The most bytes alive at any step: the scale of the picture, so that a length keeps its meaning. */
+  findMost() {
+    let most = 1;
+    for (let k = 0; k < this.story.steps; k++) most = Math.max(most, this.alive(k).reduce((sum, tile) => sum + tile.bytes, 0));
+    return most;
+  }
+
+  /** The tiles alive after step k, the callers' first: [{name, bytes, value}]. */
+  alive(k) {
+    const { story, lane } = this;
+    const { trace } = story;
+    const frames = [];
+    for (let at = k; at >= 0; ) {
+      frames.unshift(at);
+      if (!trace.depth[at]) break;
+      const inner = trace.depth[at];
+      at = story.frameStart[at] - 1;                       // the caller's latest line
+      while (at >= 0 && trace.depth[at] >= inner) at--;
+    }
+    const out = [], held = new Set();
+    for (const at of frames) {
+      const source = trace.source[at];
+      for (const name of lane.annotations.sources[source].alive[trace.line[at]] ?? []) {
+        const index = story.byName.get(`${source} ${name}`);
+        const kept = index === undefined ? -1 : story.lastChange(index, at, story.frameStart[at]);
+        if (kept < 0) continue;
+        const value = story.historyValue[kept];
+        if (frames.length > 1 && held.has(value)) continue; // a helper's argument is its caller's tile
+        held.add(value);
+        const tile = this.tile(name, trace.header.values[value], trace.header.values);
+        if (tile) out.push(tile);
+      }
+    }
+    return out;
+  }
+
+  /** What a value takes on chip: a tile its elements, a tile of pointers its addresses; a lone number counts where it is state. */
+  tile(name, value, values) {
+    if (value.k === "p") {
+      const shape = values[value.v].s ?? [];
+      return shape.length ? { name, shape, dtype: "pointers", bytes: product(shape) * ADDRESS_BYTES } : null;
+    }
+    const number = value.k === "s" && (value.d === "float" || value.d === "int");
+    const shape = number ? [] : value.s;
+    if (!shape || (!shape.length && !this.lane.quantityOf.has(name))) return null;
+    const dtype = number ? (value.d === "int" ? "i32" : "f32") : value.d;
+    return { name, shape, dtype, bytes: product(shape) * (ITEM_BYTES[dtype] ?? 1) };
+  }
+
+  render(k) {
+    if (!this.surface.visible) return;
+    const tiles = this.alive(k);
+    const total = tiles.reduce((sum, tile) => sum + tile.bytes, 0);
+    const { chip } = this.view;
+    const room = chip ? chip.shared_bytes + chip.register_bytes : 0;
+    const over = chip && total > room ? `${sized(total - room)} too much` : "";
+    this.head("on chip", "", chip ? `${sized(total)} alive · ${chip.name}` : `${sized(total)} alive`, over);
+    this.tiles = this.paint(tiles, total, room);
+    this.listTiles(tiles);
+    this.at = (x, y) => this.tiles.find((part) => y >= part.top && y <= part.bottom && x >= part.x && x <= part.x + part.width) ?? null;
+    this.canvas.setAttribute("aria-label", `On chip ${sized(total)}: ${tiles.map(({ name, bytes }) => `${name} ${sized(bytes)}`).join(", ")}${over ? `, ${over}` : ""}`);
+  }
+
+  colours(name) {
+    const { palette, lane } = this;
+    const quantity = lane.quantityOf.get(name) ?? (this.fromHbm.has(name) ? "hbm" : null);
+    return quantity ? { fill: palette.quantity[quantity].fill, quantity } : { fill: palette.faint, quantity };
+  }
+
+  /** The tank at the chip's scale, and below it the part that is filled, enlarged. Answers the tiles' places. */
+  paint(tiles, total, room) {
+    const { palette, lane, surface, view } = this;
+    const ctx = surface.clear();
+    const size = palette.size * 0.84;
+    const thick = size * 1.05, width = surface.width - 2;
+    const text = { size: size * 0.94, font: palette.font, colour: palette.muted };
+    let stackTop = 1;
+    if (room) {
+      const whole = Math.max(room, total), shared = (width * view.chip.shared_bytes) / whole, end = (width * room) / whole;
+      write(ctx, `shared memory ${sized(view.chip.shared_bytes)}`, 1, size * 0.6, { ...text, room: shared - 6 });
+      write(ctx, `registers ${sized(view.chip.register_bytes)}`, 1 + shared + 5, size * 0.6, { ...text, room: end - shared - 6 });
+      const top = size * 1.35;
+      ctx.fillStyle = palette.raised;
+      ctx.fillRect(1, top, end, thick);
+      let x = 1;
+      for (const { name, bytes } of tiles) {
+        ctx.fillStyle = this.colours(name).fill;
+        ctx.fillRect(x, top, (width * bytes) / whole, thick);
+        x += (width * bytes) / whole;
+      }
+      ctx.strokeStyle = palette.muted;
+      ctx.lineWidth = 1;
+      ctx.strokeRect(1, top, shared, thick);
+      ctx.strokeRect(1 + shared, top, end - shared, thick);
+      if (total > room) {
+        ctx.fillStyle = hatching(ctx, { faint: palette.text }, 1);
+        ctx.fillRect(1 + end, top, width - end, thick);
+        ctx.strokeStyle = palette.css(palette.nan);
+        ctx.lineWidth = 2;
+        ctx.strokeRect(1 + end, top, width - end, thick);
+      }
+      stackTop = top + thick + size * 1.25;
+      const filled = (width * total) / whole;
+      ctx.strokeStyle = palette.faint;                     // from the filled part to the same part, enlarged
+      ctx.lineWidth = 1;
+      ctx.beginPath();
+      ctx.moveTo(1, top + thick);
+      ctx.lineTo(1, stackTop);
+      ctx.moveTo(1 + filled, top + thick);
+      ctx.lineTo(1 + (width * total) / this.most, stackTop);
+      ctx.stroke();
+    }
+    const bottom = Math.max(stackTop + size * 1.5, surface.height - 2);
+    let x = 1;
+    return tiles.map((tile) => {
+      const { fill } = this.colours(tile.name);
+      const part = { ...tile, x, top: stackTop, bottom, width: (width * tile.bytes) / this.most };
+      x += part.width;
+      ctx.fillStyle = fill;
+      ctx.fillRect(part.x, stackTop, Math.max(1, part.width - 1), bottom - stackTop);
+      if (part.width > size * 1.6) {
+        write(ctx, tile.name, part.x + part.width / 2, (stackTop + bottom) / 2, { size: Math.min(size * 1.1, part.width * 0.5), weight: 650, align: "center", font: palette.font, colour: palette.inkOn(palette.packed(fill)), room: part.width - 4 });
+      }
+      if (lane.glowing === tile.name) {
+        ctx.strokeStyle = palette.text;
+        ctx.lineWidth = 2.5;
+        ctx.strokeRect(part.x + 1.25, stackTop + 1.25, Math.max(1, part.width - 3.5), bottom - stackTop - 2.5);
+      }
+      return part;
+    });
+  }
+
+  /** The tiles by name, the largest first; an item is made once for each. */
+  listTiles(tiles) {
+    const sorted = tiles.toSorted((a, b) => b.bytes - a.bytes);
+    const shown = sorted.map(({ name, bytes }) => {
+      let item = this.items.get(name);
+      if (!item) {
+        item = element("li");
+        item.dataset.name = name;
+        item.append(element("i"), element("b", "", name), " ", element("span"));
+        const { quantity } = this.colours(name);
+        if (quantity) item.querySelector("b").dataset.q = quantity;
+        item.firstChild.style.background = quantity ? `var(--f-${quantity})` : "var(--faint)";
+        this.items.set(name, item);
+      }
+      const said = sized(bytes);
+      if (item.lastChild.textContent !== said) item.lastChild.textContent = said;
+      return item;
+    });
+    const key = shown.map((item) => item.dataset.name).join();
+    if (this.listed !== key) this.list.replaceChildren(...shown);
+    this.listed = key;
+  }
+
+  nameAt(x, y) {
+    return this.at?.(x, y)?.name ?? null;
+  }
+
+  clicked() {}
+
+  told({ name, shape, dtype, bytes }) {
+    return `${name}  ${shape.length ? `${times(shape)} ${dtype}` : dtype}\n${grouped(bytes)} B: a later line still reads it`;
+  }
+}

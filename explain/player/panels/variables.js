@@ -1,0 +1,66 @@
+// Every variable of a kernel without roles: numbers as numbers, arrays as small pictures.
+
+import { Surface, paintArray } from "../paint.js";
+import { isFloat } from "../trace.js";
+import { element, times } from "../words.js";
+import { Panel } from "./panel.js";
+
+const SMALL_ARRAYS = 24;                                   // variables shown
+
+export class VariablesPanel extends Panel {
+  constructor(lane) {
+    super(lane, "variables");
+    this.items = new Map();
+  }
+
+  render(k) {
+    const { story } = this;
+    const here = story.trace.source[k];
+    const live = [];
+    story.trace.header.names.forEach(([source, label], name) => {
+      const change = source === here ? story.lastChange(name, k, story.frameStart[k]) : -1;
+      if (change >= 0) live.push({ name, label, step: story.historyStep[change], index: story.historyValue[change] });
+    });
+    live.sort((a, b) => b.step - a.step).splice(SMALL_ARRAYS);
+    this.head("variables", "", "latest change first");
+    const fresh = [];
+    const items = live.map(({ name, label, step, index }) => {
+      const key = `${index} ${this.lane.stamp}`;
+      let item = this.items.get(name);
+      if (item?.dataset.key !== key) {
+        item = this.variable(label, story.trace.value(index), fresh);
+        item.dataset.key = key;
+        this.items.set(name, item);
+      }
+      item.classList.toggle("changed", step === k);
+      return item;
+    });
+    this.root.querySelector("ul").replaceChildren(...items);
+    for (const paint of fresh) paint();
+  }
+
+  /** A variable's line; where it is drawn, `fresh` gets what draws it once it is on the page. */
+  variable(label, value, fresh) {
+    const { shape, data, dtype } = value;
+    const item = element("li");
+    const title = element("span", "name", label);
+    if (shape?.length) title.append(element("small", "", `${times(shape)} ${dtype}`));
+    item.append(title);
+    if (!data || shape.length === 0 || shape.length > 2 || data.length === 0) {
+      item.append(element("span", "value", this.lane.glance(label, value)));
+      return item;
+    }
+    const [rows, cols] = shape.length === 1 ? [1, shape[0]] : shape;
+    const canvas = element("canvas");
+    canvas.style.height = `${Math.min(120, Math.max(20, rows * Math.min(20, 220 / cols)))}px`;
+    item.append(canvas);
+    let largest = 0;
+    for (const x of data) if (Number.isFinite(x)) largest = Math.max(largest, Math.abs(x));
+    fresh.push(() => {
+      const surface = new Surface(canvas);
+      surface.measure();
+      paintArray(surface, this.palette, { data, rows, cols, ramp: "scores", largest: largest || 1, whole: !isFloat(dtype) });
+    });
+    return item;
+  }
+}

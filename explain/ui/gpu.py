@@ -1,0 +1,34 @@
+"""Choosing the GPU that a chapter speaks of."""
+
+from __future__ import annotations
+
+import psutil
+import streamlit as st
+
+from explain.engine import engine
+from explain.gpus import DEFAULT, GPUS, Gpu, known_as
+
+
+def gpu_choice(key: str = "gpu") -> Gpu:
+    """A control that chooses a GPU, at first the one of this machine if it is among them."""
+    here = known_as(name) if (name := _name_of_gpu_here()) else None
+    chosen = st.segmented_control(
+        "GPU",
+        list(GPUS),
+        default=here or DEFAULT,
+        required=True,
+        key=key,
+        bind="query-params",
+        format_func=lambda name: f"{name} (this machine)" if name == here else name,
+    )
+    return GPUS[str(chosen)]
+
+
+def host_bytes() -> int:
+    """The memory of the machine that runs Tilescope."""
+    return int(psutil.virtual_memory().total)
+
+
+def _name_of_gpu_here() -> str:
+    status = engine().device_if_known()
+    return status.provenance["gpu"] if status and status.available and status.provenance else ""

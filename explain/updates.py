@@ -1,0 +1,83 @@
+"""Ways to update a running sum ℓ with the next element, right and tempting ones, worked out on a row in float32. NumPy alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+Step = Callable[[np.float32, np.float32, np.float32, np.float32], np.float32]
+"""(ℓ, x, m before x, m with x) -> the new ℓ."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """One way to update ℓ. `fault` says what is wrong with it, in words; empty for the right one."""
+
+    written: str
+    step: Step
+    fault: str = ""
+    subtracts: bool = True
+    """Whether the maximum is subtracted from x before its exponential is taken."""
+
+    def run(self, row: np.ndarray) -> tuple[float, float]:
+        """ℓ and m after the whole row, element by element in float32."""
+        l_i, m_i = np.float32(0), np.float32(-np.inf)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for x in row.astype(np.float32):
+                m_new = np.maximum(m_i, x)
+                l_i, m_i = self.step(l_i, x, m_i, m_new), m_new
+        return float(l_i), float(m_i)
+
+
+UPDATES = (
+    Update(
+        "ℓ ← ℓ + x",
+        lambda l_i, x, m_i, m_new: l_i + x,
+        "adds the scores themselves, which are no weights: ℓ changes with a shift that softmax does not see, and may be 0 or negative",
+    ),
+    Update(
+        "ℓ ← ℓ + exp(x)",
+        lambda l_i, x, m_i, m_new: l_i + np.exp(x),
+        "right in exact numbers; in float32 it overflows above x = 88.7",
+        subtracts=False,
+    ),
+    Update(
+        "ℓ ← ℓ + exp(x − m_new)",
+        lambda l_i, x, m_i, m_new: l_i + np.exp(x - m_new),
+        "adds terms measured against different maxima: α is missing",
+    ),
+    Update("ℓ ← α ℓ + exp(x − m_new)", lambda l_i, x, m_i, m_new: l_i * np.exp(m_i - m_new) + np.exp(x - m_new)),
+)
+
+
+def weights(update: Update, row: np.ndarray) -> np.ndarray:
+    """What softmax would come to with this ℓ, float32."""
+    l_i, m_i = update.run(row)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        return np.exp(row.astype(np.float32) - np.float32(m_i if update.subtracts else 0)) / np.float32(l_i)
+
+
+def table(row: np.ndarray, shift: float = 100.0) -> str:
+    """Each update on a row and on the same row shifted, whose softmax is the same; as markdown."""
+    lines = [
+        f"| update | ℓ at the end | weights add up to | ℓ, row + {shift:g} | weights add up to | what goes wrong |",
+        "|---|---:|---:|---:|---:|---|",
+    ]
+    for update in UPDATES:
+        cells = []
+        for values in (row, row + np.float32(shift)):
+            total = float(weights(update, values).sum())
+            mark = ":green" if abs(total - 1) < 1e-4 else ":red"
+            cells.append(f"{_said(update.run(values)[0])} | {mark}[**{_said(total)}**]")
+        lines.append(f"| **{update.written}** | {cells[0]} | {cells[1]} | {update.fault or 'nothing'} |")
+    return "\n".join(lines)
+
+
+def _said(number: float) -> str:
+    if np.isnan(number):
+        return "NaN"
+    if np.isinf(number):
+        return "∞" if number > 0 else "−∞"
+    return f"{number:.4f}".replace("-", "−")

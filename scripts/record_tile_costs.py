@@ -1,0 +1,41 @@
+"""Compiles the tiles that the FlashAttention chapter opens on and writes explain/recordings/tile-costs.json. No GPU needed; some minutes.
+
+nice python scripts/record_tile_costs.py
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from explain.compile.service import RECORDED, Compiler, code_of_cost
+from explain.recordings import FOLDER
+from explain.tiles import recorded_grid
+
+
+def main() -> None:
+    compiler = Compiler()
+    record: dict[str, Any] = {"code": {}, "costs": []}
+    try:
+        for experiment, capability in recorded_grid():
+            cost = compiler.compile(experiment, capability, seconds=600)
+            record["code"] |= code_of_cost(cost)
+            record["costs"].append(cost.to_json())
+            p, launch = experiment.values, cost.launches[0]
+            words = (
+                f"{launch.shared_bytes:,} B shared, {launch.registers} registers, {launch.spill_store_bytes} B spilled"
+            )
+            print(
+                f"sm_{capability} {p['dtype']} d={p['head_dim']} {p['block_m']}×{p['block_n']}: {words}, {launch.seconds} s"
+            )
+            sys.stdout.flush()
+    finally:
+        compiler.close()
+    lines = ",\n  ".join(json.dumps(cost) for cost in record["costs"])
+    text = f'{{\n "code": {json.dumps(record["code"])},\n "costs": [\n  {lines}\n ]\n}}\n'
+    (FOLDER / f"{RECORDED}.json").write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""Compiles an attention kernel for a GPU that need not be there; run by itself, since one process is compiled or interpreted.
+
+python compile_for.py flash_attention_exp2_kernel bf16 90        prints the bytes of shared memory that it takes
+"""
+
+import sys
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from kernels import attention
+
+name, dtype, capability = sys.argv[1:]
+kernel = getattr(attention, name)
+constants = {"HEAD_DIM": 64, "BLOCK_D": 64, "BLOCK_M": 64, "BLOCK_N": 64, "CAUSAL": True}
+floats = {"sm_scale", "scale_log2"}
+signature = {
+    argument: "constexpr"
+    if argument in constants
+    else "*fp32"
+    if argument == "lse_ptr"
+    else f"*{dtype}"
+    if argument.endswith("_ptr")
+    else "fp32"
+    if argument in floats
+    else "i32"
+    for argument in kernel.arg_names
+}
+source = ASTSource(fn=kernel, signature=signature, constexprs=constants)
+compiled = triton.compile(source, target=GPUTarget("cuda", int(capability), 32), options={"num_warps": 4})
+assert compiled.asm["cubin"]
+print("ex2.approx" in compiled.asm["ptx"], "lg2.approx" in compiled.asm["ptx"], compiled.metadata.shared)

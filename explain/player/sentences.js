@@ -5,7 +5,8 @@ import { grouped, short, times } from "./words.js";
 import { countNaN } from "./story.js";
 import { isFloat } from "./trace.js";
 
-const LONGEST_NAME = 24;
+const LONGEST_NAME = 24, LONGEST_FUNCTION = 32, LONGEST_OWNED = 48;
+const LONGEST_LIST = 6;
 const LONGEST_CONDITION = 48;
 const MATRICES = new Set(["q", "k", "v", "o", "s", "p"]);  // written as capitals in the catalog's kernels
 const NEARLY = 1e-5;                                        // relative; sums here are float64, the kernel's float32
@@ -94,13 +95,13 @@ class Telling {
   opening() {
     const { story, k, program } = this;
     const { launches, sources } = story.trace.header;
-    if (story.trace.depth[k] > 0) return `The helper ${clipped(sources[story.trace.source[k]].function, LONGEST_NAME)} begins.`;
+    if (story.trace.depth[k] > 0) return `The helper ${clipped(sources[story.trace.source[k]].function, LONGEST_FUNCTION)} begins.`;
     const launch = launches[program.launch];
-    const of = launches.length > 1 ? `Launch ${program.launch + 1} of ${launches.length}, ${clipped(sources[launch.source].function, LONGEST_NAME)}: program` : "Program";
+    const of = launches.length > 1 ? `Launch ${program.launch + 1} of ${launches.length}, ${clipped(sources[launch.source].function, LONGEST_FUNCTION)}: program` : "Program";
     const name = story.view.program_names?.[program.id.join(",")];
     const owns = name ? `: ${(story.view.pick_program ?? "").toLowerCase()} ${name}`.replace(":  ", ": ") : "";
     const axes = program.id.filter((_, axis) => launch.grid[axis] > 1);
-    return `${of} ${axes.length > 1 ? `(${axes.join(", ")})` : axes[0] ?? 0} of ${grouped(launch.programs)} begins${clipped(owns, 64)}.`;
+    return `${of} ${axes.length > 1 ? `(${axes.join(", ")})` : axes[0] ?? 0} of ${grouped(launch.programs)} begins${clipped(owns, LONGEST_OWNED)}.`;
   }
 
   /** What the step loads, stores or updates; "" for nothing. */
@@ -260,13 +261,14 @@ class Telling {
     if (now === undefined) return "";
     const before = this.number("running_max", this.k - 1);
     const fixed = /\bwhere\b/.test(this.line);
-    if (role === "running_max" && this.setHere("new_max", this.k - 1) && this.story.visit(this.k)) {
-      return this.say(`the maximum so far, ${spoken(now)}, is kept for the next tile`);
+    if (role === "running_max" && this.setHere("new_max", this.k - 1) && this.mentions("new_max")) {
+      return this.say(`the maximum so far, ${spoken(now)}, is kept${this.story.visit(this.k) ? " for the next tile" : ""}`);
     }
     if (now !== now) return this.say("the maximum is NaN");
     if (before === undefined && now === -Infinity) return this.everyRow("the maximum starts at −∞: no score is seen yet");
     if (fixed && before === -Infinity && now === 0) return this.say("no score was seen, so 0 stands in for the maximum −∞");
     if (fixed && now === before) return this.say(`the maximum stays ${spoken(now)}`);
+    if (this.joins()) return this.say(`the larger of the two maxima, ${spoken(before)} and ${spoken(this.number("other_max"))}, is ${spoken(now)}`);
     const passed = this.fresh("scores")?.some((x) => x !== x) ? "; max passes over NaN" : "";
     if (now === -Infinity) return this.say(`every score so far is −∞, and so is the maximum${passed}`);
     const alone = !this.mentions("running_max", this.line.replace(/^[^=]*=/, ""));
@@ -274,6 +276,11 @@ class Telling {
     if (before === undefined || before === -Infinity) return this.say(`the first maximum is ${spoken(now)}${passed}`);
     if (now > before) return this.say(`a larger score arrives, the maximum rises from ${spoken(before)} to ${spoken(now)}${passed}`);
     return this.say(now === before ? `no score above ${spoken(before)}, so the maximum stays${passed}` : `the maximum falls from ${spoken(before)} to ${spoken(now)}`);
+  }
+
+  /** Whether the step joins two pairs (m, l) of which the second is known. */
+  joins() {
+    return this.story.role("other_max", this.k) !== null;
   }
 
   everyRow(text) {
@@ -285,11 +292,21 @@ class Telling {
     if (alpha === undefined) return "";
     const before = this.number("running_max", this.k - 1), now = this.number("new_max");
     if (alpha !== alpha) return this.say("α is NaN, and with it all that follows in this row");
+    if (this.joins()) return this.say(this.shrunk("the first sum", "α", alpha));
     if (alpha === 0 && before === -Infinity) return this.say("no score came before, so α = 0: there is nothing to keep");
     if (alpha === 0) return this.say("the new maximum is so far above the old that α = 0: all before it vanishes");
     if (alpha === 1) return this.say(before === undefined ? "α = 1, so nothing is rescaled" : `no score above ${spoken(before)}, so nothing is rescaled`);
     const arrived = now > before ? `a larger score, ${spoken(now)}, arrived. Everything` : "everything";
     return this.say(`${arrived} so far ${alpha < 1 ? "shrinks" : "grows"} by α = ${spoken(alpha)}`);
+  }
+
+  otherRescaleMade(value) {
+    const beta = this.pick(value);
+    return beta === undefined ? "" : this.say(this.shrunk("the second sum", "β", beta));
+  }
+
+  shrunk(what, letter, factor) {
+    return factor === 1 ? `${what} was measured against the joined maximum: ${letter} = 1` : `${what} was measured against a smaller maximum, so it shrinks by ${letter} = ${spoken(factor)}`;
   }
 
   weightsMade(value) {
@@ -313,6 +330,8 @@ class Telling {
       if (old === 0 && now === 1) return this.say("l was 0 and becomes 1, so that nothing is divided by 0");
       if (old === now) return this.say(`l stays ${spoken(now)}`);
     }
+    const other = this.number("other_sum");
+    if (old !== undefined && other !== undefined && !/\bload\b/.test(this.line)) return this.joined(old, other, now);
     const weights = this.fresh("probabilities");
     if (!weights) return old === undefined && now === 0 ? this.everyRow("l starts at 0: nothing is added up yet") : "";
     const added = summed(weights);
@@ -321,6 +340,24 @@ class Telling {
     if (nearlyEqual(now, added) && !nearlyEqual(now, old * alpha + added)) return this.say(`l is ${spoken(now)}, this tile's weights alone; the ${spoken(old)} before is dropped`);
     if (alpha < 1) return this.say(`l was ${spoken(old)}; shrunk by α = ${spoken(alpha)} and with this tile's ${spoken(added)} it is ${spoken(now)}`);
     return this.say(now === old ? `l stays ${spoken(now)}: this tile adds nothing` : `l grows from ${spoken(old)} to ${spoken(now)}`);
+  }
+
+  /** Two sums become one: each measured anew, or, wrongly, as they are. */
+  joined(old, other, now) {
+    const alpha = this.number("rescale"), beta = this.number("other_rescale");
+    if (nearlyEqual(now, old * alpha + other * beta)) return this.say(`the sums are joined: ${spoken(old)} · ${spoken(alpha)} + ${spoken(other)} · ${spoken(beta)} = ${spoken(now)}`);
+    const apart = this.number("running_max") !== this.number("other_max");
+    return this.say(`the sums are added as they are: ${spoken(old)} + ${spoken(other)} = ${spoken(now)}${apart ? ", though measured against different maxima" : ""}`);
+  }
+
+  keptMade({ shape, data }) {
+    if (shape?.length !== 1 || !data.length) return "";
+    const kept = Array.from(data).filter((x) => x > -Infinity);
+    return kept.length ? `Kept so far, the largest first: ${listed(kept)}.` : `Nothing is kept yet: ${data.length} place${data.length === 1 ? "" : "s"} for the largest scores.`;
+  }
+
+  keptWeightsMade({ shape, data }) {
+    return shape?.length === 1 && data.length ? `The kept scores become probabilities: ${listed(Array.from(data))}.` : "";
   }
 
   accumulatorMade(value) {
@@ -407,9 +444,12 @@ class Telling {
   }
 }
 
+const listed = (list) => `${list.slice(0, LONGEST_LIST).map((x) => spoken(x)).join(", ")}${list.length > LONGEST_LIST ? " …" : ""}`;
+
 const TOLD_BY = {
   rows: "rowsTaken", cols: "colsTaken", scores: "scoresMade", running_max: "maximumMade", new_max: "maximumMade", rescale: "rescaleMade",
   probabilities: "weightsMade", running_sum: "sumMade", new_sum: "sumMade", accumulator: "accumulatorMade", output: "outputMade",
+  other_rescale: "otherRescaleMade", kept: "keptMade", kept_weight: "keptWeightsMade",
 };
 
 const isCoordinates = (value) => Boolean(value.data?.length) && (value.shape.length === 0 || value.shape.length === 1);

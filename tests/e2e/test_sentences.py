@@ -164,6 +164,25 @@ def test_a_tile_normalised_by_itself_is_told_apart(said):
     assert of(steps, "l_i = tl.sum")[1] == "l is 1.819, this tile's weights alone; the 1.607 before is dropped."
 
 
+def test_pairs_that_are_joined_are_told_and_so_is_the_missing_factor(said):
+    changes = {"rows": 1, "cols": 6, "block_n": 2, "order": "tree"}
+    right = told(said, Experiment.of("softmax_split", changes, "notebook"))
+    assert of(right, "m_new =")[0] == "The larger of the two maxima, 0.2 and 0.7, is 0.7."
+    assert of(right, "alpha =")[0] == "The first sum was measured against a smaller maximum, so it shrinks by α = 0.607."
+    assert of(right, "beta =")[0] == "The second sum was measured against the joined maximum: β = 1."
+    assert of(right, "l_i = l_i * alpha")[0] == "The sums are joined: 1.607 · 0.607 + 1.819 · 1 = 2.793."
+    wrong = told(said, Experiment.of("softmax_split_wrong", changes, "notebook"))
+    words = "The sums are added as they are: 1.607 + 1.819 = 3.425, though measured against different maxima."
+    assert of(wrong, "l_i = l_i + ")[0] == words
+
+
+def test_what_a_top_k_keeps_is_told(said):
+    steps = told(said, Experiment.of("softmax_topk", {"rows": 1, "cols": 6, "block_n": 2, "k": 2}, "notebook"))
+    assert of(steps, "top_x =")[0] == "Nothing is kept yet: 2 places for the largest scores."
+    assert of(steps, "top_x =")[-1] == "Kept so far, the largest first: 0.8, 0.7."
+    assert of(steps, "y =")[-1] == "The kept scores become probabilities: 0.249, 0.225."
+
+
 @triton.jit
 def _scaled(x, factor):
     y = x * factor

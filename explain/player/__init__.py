@@ -4,15 +4,15 @@ Python hands it whole traces once; every step after that is drawn by the page it
 
     u32, the header's length, little-endian · the header, UTF-8 JSON · the trace files, one after the other
 
-    {"id": …, "step": first step, "query": …, "height": …,
+    {"id": …, "step": first step, "query": …, "height": …, "glossary": {name: what it means},
      "runs": [{"view": …, "offset": …, "bytes": …, "error": … | null,
                "sources": [{"first_line": 41, "lines": [[token, …], …], "equations": {"57": {variable, plain, numbers}},
                             "alive": {"57": [name, …]}}]}]}
 
 `offset` counts from the end of the header. A token is a text, or [class, text] with class k(eyword), s(tring), n(umber),
 c(omment), f(unction's name) or v(ariable). Equations are those of `explain.words.equations`; `alive` are the variables that a
-later line still reads (`explain.words.liveness`). The same packet and the same
-files make a page that opens without a server.
+later line still reads (`explain.words.liveness`); `glossary` explains the variables of the catalog's kernels. The same packet and
+the same files make a page that opens without a server (`explain.player.export`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
 from explain.player import files
 from explain.trace import file
-from explain.trace.model import Source
 from explain.words.equations import equations
+from explain.words.glossary import definitions
 from explain.words.liveness import alive
 
 _SEQUENCE = (list, tuple)
@@ -130,12 +130,12 @@ class Body:
     """The part of a packet that does not change while the same runs are shown."""
 
     id: str
-    runs: str
+    head: str
     traces: bytes
 
     def packet(self, **head: int | str | None) -> bytes:
         # Written as the browser's JSON.stringify writes it, so that a page exported there is the one exported here.
-        text = f'{_compact({"id": self.id, **head})[:-1]},"runs":{self.runs}}}'.encode()
+        text = f"{_compact({'id': self.id, **head})[:-1]},{self.head[1:]}".encode()
         return struct.pack("<I", len(text)) + text + self.traces
 
 
@@ -145,8 +145,15 @@ def _body(traces: tuple[bytes, ...], views: str) -> Body:
     for trace, view in zip(traces, json.loads(views), strict=True):
         described.append({"view": view, "offset": offset, "bytes": len(trace), **_described(trace)})
         offset += len(trace)
-    runs, data = _compact(described), b"".join(traces)
-    return Body(hashlib.sha256(runs.encode() + data).hexdigest()[:16], runs, data)
+    head, data = _compact({"glossary": _glossary(described), "runs": described}), b"".join(traces)
+    return Body(hashlib.sha256(head.encode() + data).hexdigest()[:16], head, data)
+
+
+def _glossary(described: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What the names in the catalog's kernels mean; in another kernel the same name may mean anything."""
+    sources = [source for run in described if "kernel" in run["view"] for source in run["sources"]]
+    names = {token[1] for source in sources for line in source["lines"] for token in line if token[0] == "v"}
+    return {name: text for name, text in definitions().items() if name in names}
 
 
 def _compact(value: object) -> str:
@@ -158,15 +165,17 @@ def _described(trace: bytes) -> dict[str, Any]:
         sources = file.read(trace).sources
     except file.TraceFileError as error:
         return {"error": str(error), "sources": []}
-    return {"error": None, "sources": [_source(source) for source in sources]}
+    return {"error": None, "sources": [_source(source.text, source.first_line) for source in sources]}
 
 
-def _source(source: Source) -> dict[str, Any]:
+@lru_cache(maxsize=64)
+def _source(text: str, first_line: int) -> dict[str, Any]:
+    """A function's source as the player shows it: worked out once, however many of its runs are shown."""
     return {
-        "first_line": source.first_line,
-        "lines": [list(line) for line in _token_lines(source.text)],
-        "equations": {line: asdict(made) for line, made in sorted(equations(source.text, source.first_line).items())},
-        "alive": alive(source.text, source.first_line),
+        "first_line": first_line,
+        "lines": [list(line) for line in _token_lines(text)],
+        "equations": {line: asdict(made) for line, made in sorted(equations(text, first_line).items())},
+        "alive": alive(text, first_line),
     }
 
 

@@ -168,7 +168,9 @@ def test_pairs_that_are_joined_are_told_and_so_is_the_missing_factor(said):
     changes = {"rows": 1, "cols": 6, "block_n": 2, "order": "tree"}
     right = told(said, Experiment.of("softmax_split", changes, "notebook"))
     assert of(right, "m_new =")[0] == "The larger of the two maxima, 0.2 and 0.7, is 0.7."
-    assert of(right, "alpha =")[0] == "The first sum was measured against a smaller maximum, so it shrinks by α = 0.607."
+    assert (
+        of(right, "alpha =")[0] == "The first sum was measured against a smaller maximum, so it shrinks by α = 0.607."
+    )
     assert of(right, "beta =")[0] == "The second sum was measured against the joined maximum: β = 1."
     assert of(right, "l_i = l_i * alpha")[0] == "The sums are joined: 1.607 · 0.607 + 1.819 · 1 = 2.793."
     wrong = told(said, Experiment.of("softmax_split_wrong", changes, "notebook"))

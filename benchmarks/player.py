@@ -48,6 +48,7 @@ STUDENTS, PERIOD_S = 30, 1.0
 PLACES = 4  # of a run, evenly spaced, at which stepping begins
 VIEWPORT: ViewportSize = {"width": 1920, "height": 1080}  # wide enough for every panel
 PATIENCE_MS = 120_000
+QUIET_MS = 1500  # longer than the player waits before it reports where it rests
 
 PLAYER = """() => {
   const all = document.querySelectorAll("*");
@@ -89,8 +90,19 @@ class Wire:
     """What a page's websocket has carried: frames either way, and bytes received."""
 
     def __init__(self, page: Page) -> None:
+        self.page = page
         self.frames = self.received = 0
         page.on("websocket", self._watch)
+
+    def wait_until_quiet(self) -> None:
+        """Waits until nothing has gone over it for QUIET_MS."""
+        deadline = time.monotonic() + PATIENCE_MS / 1e3
+        while time.monotonic() < deadline:
+            before = self.frames
+            self.page.wait_for_timeout(QUIET_MS)
+            if self.frames == before:
+                return
+        raise RuntimeError("the page and the server did not stop talking")
 
     def _watch(self, socket: WebSocket) -> None:
         socket.on("framesent", lambda _: self._count(0))
@@ -115,7 +127,7 @@ def step_through(page: Page, presses: int, wire: Wire) -> dict[str, Any]:
     paints: list[float] = []
     frames = 0
     for place in range(PLACES):
-        page.wait_for_timeout(1500)  # the last place's rest is reported, once
+        wire.wait_until_quiet()  # the last place's rest is reported, once
         before = wire.frames
         drawn, painted = page.evaluate(STEP, [place * steps // PLACES, min(presses, steps // PLACES - 1)])
         frames += wire.frames - before

@@ -10,7 +10,7 @@ const FILM_BITS_PER_SECOND = 8e6;
 const ENCODING_MS = 400;                                   // for the recorder to take in the last frame
 const EMPTY_FILM_BYTES = 1000;                             // a WebM header without a frame is shorter
 const KEEP_MS = 60_000;                                    // a download has begun by then
-const PACKET_PLACE = "{{packet}}", SHELL_PLACE = "{{shell}}";
+const TITLE_PLACE = "{{title}}", PACKET_PLACE = "{{packet}}", SHELL_PLACE = "{{shell}}";
 
 export class ExportMenu {
   /** `player` has packet, section, length, step, playing, go(step) and pause(). */
@@ -185,7 +185,9 @@ function blankFor({ width, height }, scale, multiple = 1) {
 async function standalone(packet, step) {
   const bytes = Uint8Array.from(atob(SHELL), (c) => c.charCodeAt(0));
   const shell = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
-  return shell.replace(PACKET_PLACE, () => base64(packetBytes(packet, step))).replace(SHELL_PLACE, () => SHELL);
+  const title = `${packet.runs.map(({ view }) => view.title).join(" · ")} · Tilescope`;
+  const escaped = title.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  return shell.replace(TITLE_PLACE, () => escaped).replace(PACKET_PLACE, () => base64(packetBytes(packet, step))).replace(SHELL_PLACE, () => SHELL);
 }
 
 /** A packet's bytes again, for a page of its own. */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import re
 import zlib
 from functools import lru_cache
@@ -30,9 +31,10 @@ def script() -> str:
     return f'const SHELL = "{_packed_shell()}";\n{_modules()}'
 
 
-def page(packet: bytes) -> str:
+def page(packet: bytes, title: str) -> str:
     """A packet's page: one HTML file that opens from disk and asks for nothing. export.js makes the same in the browser."""
-    filled = _shell().replace("{{packet}}", base64.b64encode(packet).decode(), 1)
+    filled = _shell().replace("{{title}}", html.escape(f"{title} · Tilescope", quote=False), 1)
+    filled = filled.replace("{{packet}}", base64.b64encode(packet).decode(), 1)
     return filled.replace("{{shell}}", _packed_shell(), 1)
 
 
@@ -48,7 +50,7 @@ def _joinable(module: str) -> str:
 
 @lru_cache(maxsize=1)
 def _shell() -> str:
-    """standalone.html with the player in it; {{packet}} and {{shell}} are left, each first where it belongs."""
+    """standalone.html with the player in it; {{title}}, {{packet}} and {{shell}} are left, each first where it belongs."""
     modules = _modules()
     if "</script" in modules:
         raise ValueError("the player's modules hold </script, which would end the script of a page")

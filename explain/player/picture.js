@@ -4,6 +4,7 @@
 const DRAWING = "http://www.w3.org/2000/svg";
 const CLEAR = /^(transparent|rgba\(0, 0, 0, 0\))$/;
 const MARGIN = 14;                                         // round the picture, in CSS pixels
+const HATCH = 4;                                           // from line to line
 const WITH_PSEUDO = ".now, [data-hint]";                   // whose ::before or ::after is part of the picture
 
 /** {width, height, marks} of an element as it stands on the page. What has data-unpictured, and what is hidden, is left out. */
@@ -72,6 +73,7 @@ class Taking {
     const shape = { kind: "box", ...box, radius: Math.min(parseFloat(style.borderTopLeftRadius) || 0, box.height / 2) };
     if (style.borderTopLeftRadius.endsWith("%")) shape.radius = box.height / 2;
     if (!CLEAR.test(style.backgroundColor)) this.add({ ...shape, fill: style.backgroundColor }, clip, opacity);
+    if (style.backgroundImage.startsWith("repeating-linear-gradient")) this.hatch(box, style, clip, opacity);
     const colours = style.backgroundImage.startsWith("linear-gradient") ? style.backgroundImage.match(/rgba?\([^)]*\)/g) : null;
     if (colours?.length > 1) this.add({ ...shape, fill: "none", colours }, clip, opacity);
     const line = parseFloat(style.borderTopWidth);
@@ -80,6 +82,14 @@ class Taking {
     }
     const [, colour, spread] = /^(rgba?\([^)]*\)) 0px 0px 0px ([\d.]+)px(?: inset)?$/.exec(style.boxShadow) ?? [];
     if (colour) this.add({ ...shape, fill: "none", stroke: colour, line: parseFloat(spread) }, clip, opacity);
+  }
+
+  /** Slanted lines, as a legend's swatch has them. */
+  hatch(box, { backgroundImage }, clip, opacity) {
+    const stroke = backgroundImage.match(/rgba?\([^)]*\)/g)?.findLast((colour) => !CLEAR.test(colour));
+    const from = Array.from({ length: Math.ceil((box.width + box.height) / HATCH) }, (_, i) => i * HATCH - box.height);
+    const d = from.map((x) => `M${x} 0l${box.height} ${box.height}`).join("");
+    if (stroke) this.add({ kind: "path", d, x: box.x, y: box.y, scale: 1, fill: "none", stroke }, meet(clip, box), opacity);
   }
 
   pseudo(node, which, box, clip, opacity) {
@@ -202,11 +212,16 @@ const PAINT = {
     ctx.fillStyle = fill;
     ctx.fillText(text, x, y);
   },
-  path(ctx, { d, x, y, scale, fill }) {
+  path(ctx, { d, x, y, scale, fill, stroke }) {
     ctx.translate(x, y);
     ctx.scale(scale, scale);
+    const path = new Path2D(d);
+    if (stroke) {
+      ctx.strokeStyle = stroke;
+      return ctx.stroke(path);
+    }
     ctx.fillStyle = fill;
-    ctx.fill(new Path2D(d));
+    return ctx.fill(path);
   },
   canvas(ctx, { canvas, x, y, width, height }) {
     ctx.drawImage(canvas, x, y, width, height);
@@ -242,7 +257,7 @@ export function drawingOf({ width, height, marks }) {
     text: ({ text, x, y, width: w, fill, font, style }) => make("text", {
       x, y, fill, textLength: w && text.length > 1 ? w : undefined, style: `font:${font};font-variant-numeric:${style.fontVariantNumeric};white-space:pre`,
     }, text),
-    path: ({ d, x, y, scale, fill }) => make("path", { d, fill, transform: `translate(${x} ${y}) scale(${scale})` }),
+    path: ({ d, x, y, scale, fill, stroke }) => make("path", { d, fill, stroke, transform: `translate(${x} ${y}) scale(${scale})` }),
     canvas: ({ canvas, x, y, width: w, height: h }) => make("image", { href: canvas.toDataURL("image/png"), x, y, width: w, height: h, preserveAspectRatio: "none" }),
   };
   const svg = make("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, defs);

@@ -79,6 +79,7 @@ def test_the_page_steps_from_disk_without_a_network(opened):
     page = opened(lessons.OPENING, step=95)
     player = page.get_by_test_id("player")
     expect(player).to_be_focused()
+    expect(page).to_have_title("FlashAttention-2 forward · Tilescope")
     for key, step in [("ArrowRight", 96), ("ArrowLeft", 95), ("End", 371), ("Home", 0)]:
         page.keyboard.press(key)
         expect(player).to_have_attribute("data-step", str(step))

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from explain import exactness
 from explain.experiment import Experiment
 from explain.gpus import GPUS
 from explain.ladder import RUNGS
 from explain.trace.model import Trace
 from kernels.inputs import labels
+from kernels.museum import EXHIBITS, Exhibit
 from kernels.parameters import ITEM_BYTES, ORDERS
 
 OPENING = Experiment.of("flash_attention", {"block_m": 16, "block_n": 16}, "sentence")
@@ -19,6 +21,7 @@ SAFE = Experiment.of("softmax_safe", {"rows": 1, "block_n": 2}, "edge")
 ROWS = Experiment.of("softmax_tiled", {"rows": 4, "block_m": 4, "block_n": 4}, "sentence_short")
 MERGED = Experiment.of("softmax_split", {"rows": 1, "block_n": 4}, "sentence_short")
 TOPK = Experiment.of("softmax_topk", {"rows": 1, "k": 4, "block_n": 4}, "sentence_short")
+EXACT = Experiment.of("flash_attention_exp2", {"block_m": 16, "block_n": 16, "dtype": "fp16"}, "sentence")
 STANDARD = Experiment.of("attention_standard", {"block_m": 16, "block_n": 16}, "sentence")
 CHIP = GPUS["H200"]  # whose on-chip memory the tiles are measured against
 ORIGINS = {"recorded": "recorded", "interpreter": "run on this machine"}
@@ -54,6 +57,12 @@ def first_order(experiment: Experiment) -> Experiment:
     return Experiment.of("flash_attention_v1", experiment.values, experiment.inputs, experiment.seed)
 
 
+def exhibit(broken: Exhibit) -> tuple[Experiment, Experiment]:
+    """The right kernel and the broken one, on the input that shows the bug."""
+    right, wrong = (Experiment.of(n, broken.sizes, broken.shown_by) for n in (broken.base, broken.kernel.name))
+    return right, wrong
+
+
 def shipped() -> Iterator[Experiment]:
     """The experiments whose traces ship with Tilescope, so that every chapter opens at once, with or without Triton."""
     yield OPENING
@@ -74,6 +83,8 @@ def shipped() -> Iterator[Experiment]:
     for rung in RUNGS:
         if (step := rung.experiment(ONLINE)) not in (ONLINE, wrong_twin(ONLINE)):
             yield step
+    yield exactness.flash(EXACT)
+    yield from dict.fromkeys(one for broken in EXHIBITS.values() for one in exhibit(broken))
 
 
 def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
@@ -83,7 +94,7 @@ def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
     when = datetime.fromisoformat(trace.created).date().isoformat()
     return {
         "title": entry.title,
-        "kernel": experiment.kernel,
+        "kernel": entry.base,
         "roles": dict(entry.roles),
         "score_shape": list(entry.score_shape(p)),
         **({"axes": ["queries", "keys"]} if entry.family == "attention" else {}),

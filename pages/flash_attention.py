@@ -12,7 +12,8 @@ ui.chapter(
     goal="compute attention without ever writing S = QKᵀ to memory, and know what that asks of the chip.",
 )
 STEP, SIZES, ORDER, PAPER = "Step through", "Tile sizes", "Loop order", "The paper's algorithm"
-way = st.segmented_control(
+views, gpus = st.columns(2)
+way = views.segmented_control(
     "View", [STEP, SIZES, ORDER, PAPER], default=STEP, required=True, key="view", bind="query-params", wrap=True
 )
 CONTROLS = ["inputs", "seq_len", "kv_len", "block_m", "block_n", "dtype", "causal"]
@@ -40,7 +41,8 @@ def step_through() -> None:
 
 def tile_sizes() -> None:
     """A tile in the tank of a chosen GPU's SRAM, by formula and as compiled; how often K and V are read."""
-    gpu = ui.gpu_choice()
+    with gpus:
+        gpu = ui.gpu_choice()
     columns = st.columns([3, 3, 2, 2, 1], gap="medium", vertical_alignment="bottom")
     sides = [16, 32, 64, 128, 256]
     block_m = columns[0].select_slider("BLOCK_M, queries in a tile", sides, value=64, key="tile block_m")

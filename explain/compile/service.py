@@ -34,6 +34,7 @@ COMPILE_WORKER = WorkerSpec(
 RECORDED = "tile-costs"
 NEVER_COMPILED = "This tile was not compiled beforehand, and Triton runs on Linux only, so it cannot be compiled here. Those of the opening view were."
 MOST_ANSWERS = 512
+MOST_WAITING = 32
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,10 @@ class Compiler:
             self._answers.pop(key, None)
             if not has_triton():
                 self._answers[key] = Answer(trouble=NEVER_COMPILED)
+            elif key not in self._jobs and len(self._jobs) >= MOST_WAITING:
+                self._answers[key] = Answer(
+                    trouble=f"{len(self._jobs)} tiles are waiting for the compiler. Try again in a while."
+                )
             elif key not in self._jobs:
                 job = self._jobs[key] = _Job()
                 threading.Thread(target=self._work, args=(key, experiment, capability, job), daemon=True).start()

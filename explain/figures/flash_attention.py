@@ -30,13 +30,13 @@ def tanks(p: Mapping[str, Any], gpu: Gpu, cost: LaunchCost | None) -> tuple[str,
         most = capacity(gpu, place)
         contents = [(part.name, part.bytes, COLOURS[part.quantity], part.shape) for part in own]
         tank = _tank(8, name, most, contents, "formula")
-        x = 8 + TANK + 30
+        x = 8 + TANK + 64
         if cost is not None:
             tank += _tank(x, name, most, _compiled(cost, place), "compiler")
         else:
             tank += [*_rim(x, most), text(x + TANK / 2, RIM + 90, "not compiled yet", anchor="middle", faint=True)]
         label = f"A tile's bytes in the {name.lower()} of the {gpu.name}"
-        drawn.append(picture(x + TANK + 10, GROUND + 68, label, tank, "32rem"))
+        drawn.append(picture(x + TANK + 64, GROUND + 68, label, tank, "29rem"))
     return drawn[0], drawn[1]
 
 
@@ -84,7 +84,7 @@ def _rim(x: float, most: int) -> list[str]:
         line(x + TANK, RIM, x + TANK, GROUND, opacity=0.9),
         line(x, GROUND, x + TANK, GROUND, opacity=0.9),
         line(x - 6, RIM, x + TANK + 6, RIM, opacity=0.9),
-        text(x + TANK + 4, RIM - 6, size(most), anchor="end", size=12, faint=True),
+        text(x + TANK + 10, RIM + 4, size(most), size=12, faint=True),
     ]
 
 

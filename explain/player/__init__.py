@@ -41,7 +41,7 @@ _PANELS = (
     "panel", "source", "equation", "map", "zoom", "strip", "rows", "invariant", "kept", "pairs", "output", "variables", "hbm", "sram",
 )  # fmt: skip
 _MODULES = (
-    *("trace.js", "words.js", "story.js", "paint.js"),
+    *("trace.js", "words.js", "story.js", "paint.js", "tip.js"),
     *(f"panels/{name}.js" for name in _PANELS),
     *("lane.js", "player.js"),
 )

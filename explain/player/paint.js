@@ -514,9 +514,9 @@ export function paintStrip(surface, palette, { lines, labels, selected }) {
 
 /**
  * state: {rows, labels, max: {before, now}, alpha, sum: {before, now}, span: [low, high] of m, largestSum}; a part that the kernel lacks
- * is null. The sum's bar is what alpha kept of the old sum plus what this tile added; `phase`, from 0 to 1, is how far the rescale has got.
+ * is null. The sum's bar is what alpha kept of the old sum plus what this tile added; `phase`, from 0 to 1, is how far the rescale has got; `glowing` is the part to underline.
  */
-export function paintRows(surface, palette, state, selected, phase = 1) {
+export function paintRows(surface, palette, state, selected, phase = 1, glowing = "") {
   if (!surface.visible) return NOWHERE;
   const ctx = surface.clear();
   const { rows, labels, max, alpha, sum } = state;
@@ -538,6 +538,9 @@ export function paintRows(surface, palette, state, selected, phase = 1) {
   const heads = [["max", "max m"], ["alpha", "rescale α"], ["sum", "sum ℓ"]];
   columns.forEach((column, i) => {
     if (column) write(ctx, heads[i][1], column.x, size * 0.75, { colour: palette.quantity[heads[i][0]].ink, size, weight: 600, font: palette.font, room: column.width + gap - 4 });
+    if (!column || heads[i][0] !== glowing) return;
+    ctx.fillStyle = palette.text;
+    ctx.fillRect(column.x - 2, size * 1.4, column.width + 4, 2.5);
   });
   const figure = size * 3.3;                               // the room a number takes, right-aligned
   const digits = { size, font: palette.font, align: "right", colour: palette.text };
@@ -560,7 +563,9 @@ export function paintRows(surface, palette, state, selected, phase = 1) {
   }
   return (x, y) => {
     const row = Math.floor((y - head) / rowHeight);
-    return row >= 0 && row < rows && x >= 0 ? { row } : null;
+    if (row < 0 || row >= rows || x < 0) return null;
+    const part = columns.findLastIndex((column) => column && x >= column.x - 4);
+    return { row, part: heads[part]?.[0] };
   };
 }
 

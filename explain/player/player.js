@@ -5,6 +5,7 @@ import { Lane } from "./lane.js";
 import { Palette, Surface, TIMELINE_INSET, paintTimeline } from "./paint.js";
 import { Story, weave } from "./story.js";
 import { decodeTrace } from "./trace.js";
+import { fillTip } from "./tip.js";
 import { element, grouped } from "./words.js";
 
 const SETTLED_MS = 400;
@@ -22,7 +23,7 @@ function unpack(packet) {
   const length = view.getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(packet.subarray(4, 4 + length)));
   const files = packet.subarray(4 + length);
-  return { ...head, runs: head.runs.map((run) => ({ ...run, trace: files.subarray(run.offset, run.offset + run.bytes) })) };
+  return { ...head, runs: head.runs.map((run) => ({ glossary: head.glossary, ...run, trace: files.subarray(run.offset, run.offset + run.bytes) })) };
 }
 
 class Player {
@@ -388,13 +389,14 @@ class Player {
     });
     on(this.$(".nan"), "click", () => this.go(this.score.nan));
     on(window, "resize", () => this.length && this.fit());
-    on(this.section, "pointermove", (event) => this.point(event));
+    for (const type of ["pointermove", "pointerdown"]) on(this.section, type, (event) => this.point(event));
     on(this.section, "pointerleave", () => (this.$(".tip").hidden = true));
     on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.length && this.retheme() && this.render());
   }
 
   key(event) {
     if (!this.length || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape") this.lanes.forEach((lane) => lane.pin(null));
     const { tagName } = event.target;
     if (tagName === "SELECT" || (tagName === "BUTTON" && (event.key === " " || event.key === "Enter"))) return;
     const tile = event.shiftKey;
@@ -431,7 +433,7 @@ class Player {
     const said = this.length ? this.tipFor(event, target) : null;
     tip.hidden = !said;
     if (!said) return;
-    if (tip.textContent !== said) tip.textContent = said;
+    fillTip(tip, said, this.palette);
     const frame = this.section.getBoundingClientRect();
     const x = event.clientX - frame.left + 14, y = event.clientY - frame.top + 16;
     tip.style.left = `${Math.max(0, Math.min(x, frame.width - tip.offsetWidth - 4))}px`;

@@ -6,6 +6,7 @@ import json
 import time
 from dataclasses import replace
 from importlib import metadata
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,12 @@ def compiler(monkeypatch, cache):
     made = Compiler()
     yield made
     made.close()
+
+
+def recorded() -> dict[str, Any]:
+    record = recordings.measured(service.RECORDED)
+    assert record is not None
+    return record
 
 
 def answer_of(compiler: Compiler, experiment: Experiment, capability: int, seconds: float = 120) -> Answer:
@@ -83,7 +90,7 @@ def test_a_tile_no_tensor_core_takes_is_refused_in_words(compiler):
     thin = SMALL.with_(block_n=8)
     compiler.start(thin, 90)
     answer = answer_of(compiler, thin, 90)
-    assert "sides are 16 or more" in answer.trouble
+    assert "sums over 16 elements or more" in answer.trouble
     assert "Traceback" not in answer.trouble
     assert compiler.compile(SMALL, 90)  # the worker is well
 
@@ -96,6 +103,14 @@ def test_a_compilation_can_be_stopped(compiler):
     assert answer_of(compiler, long, 75, 20).trouble == "The compilation was stopped."
 
 
+def test_a_hall_that_compiles_everything_is_told_to_wait(compiler, monkeypatch):
+    monkeypatch.setattr(service, "MOST_WAITING", 0)
+    compiler.start(SMALL.with_(causal=True), 90)
+    answer = compiler.look(SMALL.with_(causal=True), 90)
+    assert answer is not None
+    assert "0 tiles are waiting" in answer.trouble
+
+
 def test_without_triton_what_was_not_recorded_is_said_in_words(compiler, monkeypatch):
     monkeypatch.setattr(service, "has_triton", lambda: False)
     compiler.start(SMALL.with_(causal=True), 90)
@@ -103,17 +118,19 @@ def test_without_triton_what_was_not_recorded_is_said_in_words(compiler, monkeyp
 
 
 def test_the_shipped_costs_are_those_of_the_kernels_as_they_are():
-    record = recordings.measured(service.RECORDED)
+    record = recorded()
     assert record["code"] == {name: code_of(name) for name in ("flash_attention", "flash_attention_kernel")}, (
         "run: python scripts/record_tile_costs.py"
     )
     compiler = Compiler(replace(COMPILE_WORKER, target="explain.no_such_module:handle"))
     for experiment, capability in recorded_grid():
-        assert compiler.look(experiment, capability).origin == "recorded"
+        answer = compiler.look(experiment, capability)
+        assert answer is not None
+        assert answer.origin == "recorded"
 
 
 def test_a_shipped_cost_is_what_the_compiler_says(compiler):
-    record = recordings.measured(service.RECORDED)
+    record = recorded()
     if record["costs"][0]["triton"] != metadata.version("triton"):
         pytest.skip("recorded with another triton")
     said = compiler.compile(tile(64, 32), 90).to_json()

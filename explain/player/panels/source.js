@@ -1,9 +1,11 @@
 // The kernel's source: the current line, and what it did beside it.
 
-import { element } from "../words.js";
+import { isFloat } from "../trace.js";
+import { element, short } from "../words.js";
 import { Panel } from "./panel.js";
 
-const CHIPS = 3;                                           // changed values shown beside a line
+const CHIP_PAD_PX = 26;                                    // around the values beside a line
+const GAP_EM = 0.85;                                       // between them
 
 const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 
@@ -15,6 +17,8 @@ export class SourcePanel extends Panel {
     this.chip = element("span", "chip");
     this.code.replaceChildren(...this.listings);
     this.lit = [];
+    this.rooms = new Map();
+    this.pen = document.createElement("canvas").getContext("2d");
   }
 
   listing({ lines, first_line }, source) {
@@ -74,26 +78,82 @@ export class SourcePanel extends Panel {
     if (this.lane.moved) this.scrollTo(here, this.lit.at(-1));
   }
 
+  /** Beside the line, never over it: what it set and what it read, as much as there is room for. */
   placeChip(k, row) {
-    const changes = this.story.changes(k);
-    this.chip.hidden = !changes.length;
-    if (!changes.length) return;
-    const called = k === this.story.frameStart[k];
-    const shown = called ? [] : changes.slice(0, CHIPS);
-    this.chip.replaceChildren(...shown.map(({ label, value }) => {
-      const span = element("span");
-      const name = element("b", "", label);
-      const quantity = this.lane.quantityOf.get(label);
-      if (quantity) name.dataset.q = quantity;
-      span.append(name, ` ${this.lane.glance(label, value)}`);
-      return span;
-    }));
-    const rest = changes.length - shown.length;
-    if (rest) this.chip.append(element("span", "", called ? plural(rest, "argument") : `and ${rest} more`));
+    const items = this.chipItems(k);
+    this.chip.hidden = !items.length;
+    if (!items.length) return;
+    const room = this.room(row);
+    const first = items[0].width + CHIP_PAD_PX;
+    const below = room < first;                            // then it takes a line of its own
+    let left = (below ? row.clientWidth * 0.86 : room) - first;
+    const shown = items.filter(({ width }, i) => i === 0 || (left -= width) >= 0);
+    this.chip.replaceChildren(...shown.map(({ made }) => made));
+    this.chip.classList.toggle("below", below);
     row.append(this.chip);
-    const text = row.querySelector(".text");
-    const ends = text.lastChild ? lastLineEnd(text) : { right: 0 };
-    this.chip.classList.toggle("below", ends.right + 8 > this.chip.getBoundingClientRect().left);
+  }
+
+  /** The room right of a line's last words, in pixels: it changes only with the layout. */
+  room(row) {
+    if (this.roomsOf !== this.lane.stamp) (this.roomsOf = this.lane.stamp), this.rooms.clear();
+    if (!this.rooms.has(row)) {
+      this.chip.remove();                                  // the line as it is without it
+      const text = row.querySelector(".text");
+      this.rooms.set(row, row.getBoundingClientRect().right - (text.lastChild ? lastLineEnd(text).right : 0));
+    }
+    return this.rooms.get(row);
+  }
+
+  /** What the chip may hold, the most telling first: [{made, width}]. */
+  chipItems(k) {
+    const { story, lane, palette } = this;
+    const changes = story.changes(k);
+    const pen = this.pen;
+    const item = (parts) => {
+      const made = element("span");
+      let words = "";
+      for (const part of parts) made.append(part), (words += typeof part === "string" ? part : part.textContent);
+      pen.font = `${parts.length > 1 ? 650 : 400} ${palette.size * 0.9}px ${palette.font}`;
+      return { made, width: pen.measureText(words).width + GAP_EM * palette.size };
+    };
+    if (k === story.frameStart[k]) return changes.length ? [item([plural(changes.length, "argument")])] : [];
+    const where = new Set();
+    const valued = ({ label, value }) => [this.nameElement(label), ` ${this.element(label, value, where)}`];
+    const written = changes.map((change) => item(valued(change)));
+    const rowOfWritten = where.size > 0;
+    const set = new Set(changes.map(({ label }) => label));
+    const read = this.names().filter((name) => !set.has(name)).flatMap((name) => {
+      const value = lane.lookup(name, k);
+      return value?.data || value?.kind === "s" ? [{ label: name, value }] : [];
+    });
+    const telling = ({ label, value }) => (lane.quantityOf.has(label) ? 0 : value.shape?.length ? 1 : 2);
+    read.sort((a, b) => telling(a) - telling(b));
+    const from = read.map((one, i) => item([...(i === 0 ? [written.length ? "← " : "reads "] : []), ...valued(one)]));
+    const per = [...where].map((row) => item([row]));
+    return rowOfWritten ? [...written, ...per, ...from] : [...written, ...from, ...per];
+  }
+
+  nameElement(label) {
+    const name = element("b", "", label);
+    name.dataset.name = label;
+    const quantity = this.lane.quantityOf.get(label);
+    if (quantity) name.dataset.q = quantity;
+    return name;
+  }
+
+  /** The variables that the current statement names. */
+  names() {
+    const names = this.lit.flatMap((row) => [...row.querySelectorAll(".text [data-name]")].map((span) => span.dataset.name));
+    return [...new Set(names)];
+  }
+
+  /** A value, of the selected row where it has one for each; `where` is told which row that is. */
+  element(label, value, where) {
+    const { lane } = this;
+    const shape = value.shape ?? [];
+    if (shape.length !== 1 || shape[0] !== lane.rowCount || lane.rowCount === 1 || !isFloat(value.dtype)) return lane.glance(label, value);
+    where.add(`row ${lane.tile?.rows[lane.at.row] ?? lane.at.row}`);
+    return short(value.data[lane.at.row]);
   }
 
   scrollTo(first, last) {

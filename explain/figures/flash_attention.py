@@ -132,11 +132,11 @@ def verdict(cost: Cost, gpu: Gpu) -> str:
     spilled = ""
     if worst.spill_store_bytes:
         spilled = (
-            f" Its variables do not fit in the registers: each thread keeps {worst.stack_bytes:,} bytes in local memory, which lies in HBM behind the caches, "
+            f" Its variables do not fit in the registers: each thread keeps {worst.stack_bytes:,} bytes in local memory, which lies in {gpu.hbm} behind the caches, "
             "and stores and loads them as it goes. The formula of the traffic knows nothing of that."
         )
     count = f"{fewest.programs} programs" if fewest.programs != 1 else "one program"
-    return f"It fits. An SM holds {count} at a time: {_ALLOWS[fewest.limit]} no more.{spilled}"
+    return f"It can run. An SM holds {count} at a time: {_ALLOWS[fewest.limit]} no more.{spilled}"
 
 
 _ALLOWS = {

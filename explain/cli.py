@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from explain import doctor, lessons, recordings
+from explain import doctor, exactness, lessons, recordings
 from explain.compile.cost import occupancy, too_large
 from explain.compile.service import Compiler
 from explain.engine import Engine
@@ -24,6 +24,8 @@ from explain.gpus import DEFAULT, GPUS
 from explain.workers import WorkerDied, WorkerError, WorkerFailed, WorkerOutOfMemory, WorkerTimeout
 from kernels.catalog import CATALOG
 from kernels.inputs import PRESETS
+from kernels.museum import EXHIBITS
+from kernels.recipes import EXAMPLE, SETTINGS
 
 OVER_BUDGET, BAD_ARGUMENTS, FAILED = 1, 2, 3
 TOO_LARGE = 1
@@ -129,15 +131,27 @@ def _list(parsed: argparse.Namespace) -> int:
         for kernel in CATALOG.values()
     ]
     if parsed.json:
-        return _print_json({"kernels": kernels, "presets": {preset.name: preset.help for preset in PRESETS.values()}})
+        return _print_json(
+            {
+                "kernels": kernels,
+                "presets": {preset.name: preset.help for preset in PRESETS.values()},
+                "broken": {e.kernel.name: e.title for e in EXHIBITS.values()},
+            }
+        )
     for kernel in kernels:
         wrong = f"  WRONG ON PURPOSE: {kernel['wrong']}." if kernel["wrong"] else ""
         print(f"{kernel['name']:<24}{kernel['idea']}{wrong}")
         defaults = " ".join(f"{name}={spec['default']}" for name, spec in kernel["parameters"].items())
         print(f"{'':<24}{defaults}\n")
-    print("Input presets")
+    print("Broken on purpose, by one line (chapter 7)")
+    for exhibit in EXHIBITS.values():
+        causal = " --set causal=true" if exhibit.sizes.get("causal") else ""
+        shown = "no input shows it" if exhibit.harmless else f"shown by --inputs {exhibit.shown_by}{causal}"
+        print(f"  {exhibit.kernel.name:<38}{exhibit.title}; {shown}")
+    print("\nInput presets")
     for preset in PRESETS.values():
         print(f"  {preset.name:<22}{preset.help}")
+    print(f"  {EXAMPLE}  a recipe of your own; its settings: {', '.join(SETTINGS)}")
     return 0
 
 
@@ -315,10 +329,16 @@ def _record(parsed: argparse.Namespace) -> int:
                 path = recordings.path_of(experiment)
                 said = engine.trace_to(experiment, path, progress=progress)
                 made.append({"file": path.name, "experiment": experiment.to_json(), "file_bytes": said["file_bytes"]})
+            for way in exactness.shipped(lessons.EXACT):
+                path = recordings.output_path_of(way.experiment, way.reverse_keys)
+                engine.output_to(way.experiment, path, reverse_keys=way.reverse_keys, progress=progress)
+                made.append(
+                    {"file": path.name, "experiment": way.experiment.to_json(), "file_bytes": path.stat().st_size}
+                )
     finally:
         engine.close()
     kept = {entry["file"] for entry in made}
-    for path in recordings.traces():
+    for path in (*recordings.traces(), *recordings.outputs()):
         if path.name not in kept:
             path.unlink()
     if parsed.json:

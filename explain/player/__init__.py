@@ -43,7 +43,18 @@ _PANELS = (
 _MODULES = (
     *("trace.js", "words.js", "story.js", "paint.js", "tip.js"),
     *(f"panels/{name}.js" for name in _PANELS),
-    *("lane.js", "player.js"),
+    *(
+        "lane.js",
+        "dialog.js",
+        "clocks.js",
+        "transport.js",
+        "counters.js",
+        "watch.js",
+        "compare.js",
+        "presenter.js",
+        "keys.js",
+    ),
+    "player.js",
 )
 
 _SEQUENCE = (list, tuple)

@@ -84,7 +84,7 @@ export class Lane {
   /** Where there is no room for both, state and memory take turns; a single row leaves room for both. */
   arrangeTabs() {
     const { root, story } = this;
-    const together = this.flat && (story.scoreMap ?? story.outputMap).height === 1 && !root.closest(".two");
+    const together = this.flat && (story.scoreMap ?? story.outputMap).height === 1 && !root.closest(".two") && !this.panels.has("kept") && !this.panels.has("pairs");
     root.classList.toggle("together", together);
     const tabs = this.$(".tabs");
     tabs.hidden = together || this.$(".side").hidden || this.$(".memory").hidden;

@@ -299,7 +299,7 @@ export function mapHeight(surface, palette, map, rowLabels, colLabels) {
  * The map of S. `state` has been brought to the step; tile is the current one's coordinates or null.
  * Answers cellAt(x, y): {row, col} or null.
  */
-export function paintMap(surface, palette, state, { group, tile, selected, rowLabels, colLabels, stamp }) {
+export function paintMap(surface, palette, state, { group, tile, selected, rowLabels, colLabels, stamp, differs = null }) {
   if (!surface.visible) return NOWHERE;
   const { map } = state;
   const { width, height } = map;
@@ -386,6 +386,20 @@ export function paintMap(surface, palette, state, { group, tile, selected, rowLa
       ctx.lineWidth = 2.25;
       ctx.strokeRect(left + x0 * cw, top + y0 * ch, (x1 - x0) * cw, (y1 - y0) * ch);
     }
+  }
+  if (differs?.size) {                                      // a corner cut off: seen without colour too
+    const side = Math.max(2.5, Math.min(9, cw * 0.4, ch * 0.4));
+    ctx.beginPath();
+    for (const at of differs) {
+      const [row, col] = at.split(",").map(Number);
+      const x = left + (col + 1) * cw - 0.5, y = top + row * ch + 0.5;
+      ctx.moveTo(x - side, y);
+      ctx.lineTo(x, y);
+      ctx.lineTo(x, y + side);
+      ctx.closePath();
+    }
+    ctx.fillStyle = palette.text;
+    ctx.fill();
   }
   return (x, y) => {
     const col = Math.floor((x - left) / cw), row = Math.floor((y - top) / ch);
@@ -544,9 +558,10 @@ export function paintStrip(surface, palette, { lines, labels, selected }) {
 
 /**
  * state: {rows, labels, max: {before, now}, alpha, sum: {before, now}, span: [low, high] of m, largestSum}; a part that the kernel lacks
- * is null. The sum's bar is what alpha kept of the old sum plus what this tile added; `phase`, from 0 to 1, is how far the rescale has got; `glowing` is the part to underline.
+ * is null. The sum's bar is what alpha kept of the old sum plus what this tile added; `phase`, from 0 to 1, is how far the rescale has got;
+ * `glowing` is the part to underline, `differs` has the rows to mark with ≠.
  */
-export function paintRows(surface, palette, state, selected, phase = 1, glowing = "") {
+export function paintRows(surface, palette, state, selected, phase = 1, glowing = "", differs = null) {
   if (!surface.visible) return NOWHERE;
   const ctx = surface.clear();
   const { rows, labels, max, alpha, sum } = state;
@@ -584,6 +599,7 @@ export function paintRows(surface, palette, state, selected, phase = 1, glowing 
     const [m, a, l] = columns.map((column) => column && { x: column.x, width: Math.max(12, column.width - (numbers ? figure : 0)), end: column.x + column.width });
     if (m) move(ctx, palette, m, middle, rowHeight, max.before?.[r], max.now?.[r], state.span);
     if (a) portion(ctx, palette, a, middle, rowHeight, alpha[r]);
+    if (differs?.has(r)) write(ctx, "≠", surface.width - 4, middle, { ...digits, size: Math.min(size, rowHeight), weight: 700 });
     if (l) pile(ctx, palette, l, middle, rowHeight, sum.before?.[r], sum.now?.[r], alpha?.[r], state.largestSum, phase);
     if (!numbers) continue;
     const put = (column, value) => column && value !== undefined && write(ctx, short(value), column.end, middle, { ...digits, weight: r === selected ? 600 : 400 });
@@ -695,8 +711,11 @@ function dot(ctx, x, y, radius, fill, stroke) {
 
 export const TIMELINE_INSET = 9;                           // half the width of the range input's thumb
 
-/** score: {length, programs: [start], visits: [start], rescales: [{at, share}], nan: at | null}. Answers xOf(step). */
-export function paintTimeline(surface, palette, score, at, stamp) {
+/**
+ * score: {length, programs: [start], visits: [start], rescales: [{at, share}], watched: [at], nan: at | null}; veiled hides what is to
+ * come. Answers xOf(step).
+ */
+export function paintTimeline(surface, palette, score, at, stamp, veiled = false) {
   if (!surface.visible) return NOWHERE;
   const ctx = surface.clear();
   const inner = surface.width - 2 * TIMELINE_INSET;
@@ -712,6 +731,8 @@ export function paintTimeline(surface, palette, score, at, stamp) {
     pen.strokeStyle = palette.muted;
     pen.lineWidth = 1.5;
     if (score.programs.length > 1) for (const step of score.programs) line(pen, Math.round(xOf(step)) + 0.5, top, Math.round(xOf(step)) + 0.5, bottom);
+  });
+  const events = (pen) => {
     pen.fillStyle = palette.quantity.alpha.fill;
     for (const { at: step, share } of score.rescales) {
       const tall = 4 + share * (bottom - middle - 8);
@@ -721,7 +742,23 @@ export function paintTimeline(surface, palette, score, at, stamp) {
       pen.fillStyle = palette.css(palette.nan);
       pen.fillRect(xOf(score.nan) - 1.5, top, 3, bottom - top);
     }
-  });
+    pen.fillStyle = palette.text;
+    for (const step of score.watched) {
+      pen.beginPath();
+      pen.moveTo(xOf(step) - 3, top);
+      pen.lineTo(xOf(step) + 3, top);
+      pen.lineTo(xOf(step), top + 5);
+      pen.fill();
+    }
+  };
+  ctx.save();
+  if (veiled) {
+    ctx.beginPath();
+    ctx.rect(0, 0, xOf(at), surface.height);
+    ctx.clip();
+  }
+  surface.layer("events", stamp, events);
+  ctx.restore();
   ctx.fillStyle = palette.text;
   ctx.globalAlpha = 0.28;
   ctx.fillRect(TIMELINE_INSET, middle - 3, xOf(at) - TIMELINE_INSET, 6);

@@ -170,10 +170,10 @@ export class SourcePanel extends Panel {
     const { top } = this.places.get(first), end = this.places.get(last);
     const bottom = end.top + end.height, margin = this.high * 0.28;
     if (top >= this.scrolled + margin * 0.6 && bottom <= this.scrolled + this.high - margin) return;
-    this.scrolled = Math.max(0, top - margin);
+    const to = (this.scrolled = Math.max(0, top - margin));
     // In the frame that shows the step, but not before: scrolling lays the page out.
     cancelAnimationFrame(this.scrolling);
-    this.scrolling = requestAnimationFrame(() => (this.code.scrollTop = this.scrolled));
+    this.scrolling = requestAnimationFrame(() => (this.code.scrollTop = this.scrolled = to)); // the event of an earlier scroll may come between
   }
 }
 

@@ -137,7 +137,7 @@ class Telling {
     const { story } = this;
     const { trace } = story;
     const buffer = story.launchAt(this.k).buffers[trace.access_buffer[a]];
-    const bare = buffer.name.replace(/_ptr$/, "");
+    const bare = buffer.name.replace(/_(ptr|desc)$/, "");
     const index = trace.value(trace.access_value[a]);
     const mask = trace.access_mask[a] < 0 ? null : trace.value(trace.access_mask[a]).data;
     const lanes = trace.access_bytes[a] / buffer.item_bytes;
@@ -408,7 +408,7 @@ class Telling {
     }
     const told = changes.slice(0, 2).map((change) => this.isNow(change)).join(", ");
     const rest = changes.length - 2;
-    return `${told}${rest > 0 ? `, and ${rest} more change` : ""}.`;
+    return `${told}${rest > 0 ? `, and ${rest} more` : ""}.`;
   }
 
   /** "m_safe is 2.04", "x_ptrs points at 16 × 32 places of x". */
@@ -416,7 +416,7 @@ class Telling {
     const name = clipped(label, LONGEST_NAME);
     if (value.items) return `${name} holds ${value.items.length} values`;
     if (value.kind === "p" || value.kind === "b") return this.pointsAt(name, value);
-    if (!value.data) return `${name} is ${clipped(value.text ?? "set", LONGEST_NAME)}`;
+    if (!value.data) return `${name} is ${clipped(value.text ?? "set", LONGEST_CONDITION)}`;
     const { shape, data, dtype } = value;
     const own = this.pick(value);
     if (dtype === "i1" && data.length > 1) {

@@ -136,7 +136,7 @@ def test_without_triton_what_was_not_recorded_is_said_in_words(compiler, monkeyp
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(service, "has_triton", lambda: False)
-    monkeypatch.setattr(service.metadata, "version", missing)
+    monkeypatch.setattr(metadata, "version", missing)
     service._version.cache_clear()
     compiler.start(SMALL.with_(causal=True), 90)
     assert "Triton runs on Linux only" in compiler.look(SMALL.with_(causal=True), 90).trouble

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +17,7 @@ from kernels.museum import EXHIBITS, Exhibit
 from kernels.parameters import ITEM_BYTES, ORDERS
 
 OPENING = Experiment.of("flash_attention", {"block_m": 16, "block_n": 16}, "sentence")
+SHORT = OPENING.with_(inputs="sentence_short", seq_len=15, kv_len=15, block_m=8, block_n=8)
 ONLINE = Experiment.of("softmax_online", {"rows": 1, "block_n": 2}, "notebook")
 SAFE = Experiment.of("softmax_safe", {"rows": 1, "block_n": 2}, "edge")
 ROWS = Experiment.of("softmax_tiled", {"rows": 4, "block_m": 4, "block_n": 4}, "sentence_short")
@@ -63,11 +65,67 @@ def exhibit(broken: Exhibit) -> tuple[Experiment, Experiment]:
     return right, wrong
 
 
+@dataclass(frozen=True)
+class Pair:
+    """Two experiments worth seeing together, and what to look for."""
+
+    name: str
+    left: Experiment
+    right: Experiment
+    look: str
+
+
+def _like(kernel: str, experiment: Experiment) -> Experiment:
+    return Experiment.of(kernel, experiment.values, experiment.inputs, experiment.seed)
+
+
+_LARGE_ROW = {"rows": 1, "cols": 8, "block_n": 4}
+PAIRS = (
+    Pair(
+        "Standard and flash",
+        _like("attention_standard", SHORT),
+        SHORT,
+        "The left writes all of S to memory, reads it back for the softmax, writes P and reads that back. The right drops each tile of S "
+        "as soon as it is used. Watch the bytes of S and P, which the right does not have.",
+    ),
+    Pair(
+        "Keys or queries outside",
+        _like("flash_attention_v1", SHORT),
+        SHORT,
+        "FlashAttention-1 walks over the queries once for each tile of keys: the tiles fill column by column, and O is read and written at every "
+        "visit. FlashAttention-2 swaps the loops: row by row, and O is written once.",
+    ),
+    Pair(
+        "Wrong and right",
+        wrong_twin(ONLINE),
+        ONLINE,
+        "The left divides each tile by the tile's own sum. Press First difference: there the left has thrown away what the next tile needs.",
+    ),
+    Pair(
+        "Two tile sizes",
+        SHORT.with_(block_n=4),
+        SHORT,
+        "The same kernel with tiles of 4 keys and of 8. After as many keys, m and ℓ agree; in between, the left has rescaled more often.",
+    ),
+    Pair(
+        "Naive and safe",
+        Experiment.of("softmax_naive", _LARGE_ROW, "large_magnitude"),
+        Experiment.of("softmax_safe", _LARGE_ROW, "large_magnitude"),
+        "Scores in the ten thousands. The left's exp overflows, and ∞ / ∞ is NaN; the right subtracts the maximum first, for one more pass "
+        "over the row.",
+    ),
+)
+
+
 def shipped() -> Iterator[Experiment]:
-    """The experiments whose traces ship with Tilescope, so that every chapter opens at once, with or without Triton."""
+    """The experiments whose traces ship with Tilescope, so that every chapter opens at once, with or without Triton. Each once."""
+    yield from dict.fromkeys(_opened_on())
+
+
+def _opened_on() -> Iterator[Experiment]:
     yield OPENING
     yield OPENING.with_(causal=True)
-    yield OPENING.with_(inputs="sentence_short", seq_len=15, kv_len=15, block_m=8, block_n=8)
+    yield SHORT
     yield SAFE
     yield from in_every_dtype(naive_twin(SAFE))
     yield first_order(OPENING)
@@ -85,13 +143,22 @@ def shipped() -> Iterator[Experiment]:
             yield step
     yield exactness.flash(EXACT)
     yield from dict.fromkeys(one for broken in EXHIBITS.values() for one in exhibit(broken))
+    for pair in PAIRS:
+        yield from (pair.left, pair.right)
+
+
+def view_of(trace: Trace, origin: str) -> dict[str, Any]:
+    """How the player shows any trace: as its experiment's, or, of a kernel that is not of the catalog, by its name alone."""
+    if trace.experiment is not None:
+        return view(Experiment.from_json(trace.experiment), trace, origin)
+    kernels = dict.fromkeys(trace.sources[launch.source].function for launch in trace.launches)
+    return {"title": ", ".join(kernels), "badge": _badge(trace, origin)}
 
 
 def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
     """How the player shows this experiment's trace: the parts its variables play, the names on the axes, the provenance."""
     entry, p = experiment.entry, experiment.values
     row_labels, col_labels = labels(experiment.preset, p) or (None, None)
-    when = datetime.fromisoformat(trace.created).date().isoformat()
     return {
         "title": entry.title,
         "kernel": entry.base,
@@ -108,8 +175,13 @@ def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
         "program_names": _program_names(experiment),
         "invariant": experiment.kernel in _KEEP_M_AND_L,
         "chip": {"name": CHIP.name, "shared_bytes": CHIP.shared_bytes, "register_bytes": CHIP.register_bytes_sm},
-        "badge": f"trace · Triton's CPU interpreter · {ORIGINS[origin]}, {when}",
+        "badge": _badge(trace, origin),
     }
+
+
+def _badge(trace: Trace, origin: str) -> str:
+    when = datetime.fromisoformat(trace.created).date().isoformat()
+    return f"trace · Triton's CPU interpreter · {ORIGINS[origin]}, {when}"
 
 
 # Kernels whose m and l stand for all elements seen so far, and the one that forgets them: the player holds them to it.

@@ -17,7 +17,7 @@ export function fillTip(tip, said, palette) {
   if (tip.said === key && tip.picture === picture?.data) return;
   tip.said = key;
   tip.picture = picture?.data;
-  const lines = [element("b", "", title), ...[meaning, text].filter(Boolean).map((words) => element("p", "", words))];
+  const lines = [element("b", "", title), ...[meaning, text].filter(Boolean).map((words) => element("div", "", words))];
   tip.replaceChildren(...lines);
   if (!picture) return;
   const canvas = element("canvas");

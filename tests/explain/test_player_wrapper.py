@@ -10,8 +10,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explain import lessons, recordings
-from explain.player import Run, player, script
+from explain.player import Run, body_of, player
+from explain.player.files import script
 from explain.trace import file as trace_file
+from explain.words.glossary import definitions
 
 TRACE = recordings.path_of(lessons.OPENING).read_bytes()
 OTHER = recordings.path_of(lessons.ONLINE).read_bytes()
@@ -71,6 +73,16 @@ def test_the_packet_carries_the_trace_and_its_source():
         assert sent["first_line"] == source.first_line
     alpha = next(made for made in run["sources"][0]["equations"].values() if made["variable"] == "alpha")
     assert "{alpha}" in json.dumps(alpha["numbers"])
+    assert any("acc" in names for names in run["sources"][0]["alive"].values())
+
+
+def test_names_in_the_catalogs_kernels_are_explained_and_no_others():
+    words = definitions()
+    head, _ = unpacked(body_of([Run(TRACE, VIEW | {"kernel": "flash_attention"})]).packet(step=0))
+    assert head["glossary"]["alpha"] == words["alpha"]
+    assert set(head["glossary"]) < set(words)  # those in this kernel's source
+    foreign, _ = unpacked(body_of([Run(TRACE, VIEW)]).packet(step=0))
+    assert foreign["glossary"] == {}
 
 
 def test_variables_keywords_and_comments_are_told_apart():
@@ -141,6 +153,7 @@ def test_a_damaged_trace_is_sent_with_what_is_wrong():
         ({"title": "A run"}, "'badge' is missing"),
         (VIEW | {"colour": "red"}, r"view\['colour'\]: unknown; allowed are title, badge"),
         (VIEW | {"roles": ["s"]}, r"view\['roles'\]=\['s'\] must be Mapping"),
+        (VIEW | {"chip": {"name": "H200"}}, r"view\['chip'\]=.* must have name, shared_bytes and register_bytes"),
         (VIEW | {"score_shape": [4, 0]}, "must be two positive integers"),
         (VIEW | {"score_shape": [2, 3], "col_labels": ["a", "b"]}, r"'col_labels'\] has 2 labels; .* needs 3"),
     ],

@@ -1,6 +1,6 @@
 // HBM: every buffer of the launch, to scale by its bytes; how often each element was read so far, and what this step touches.
 
-import { hatching, line, write } from "../paint.js";
+import { hatching, line, setFont, write } from "../paint.js";
 import { product } from "../trace.js";
 import { bytes, element, grouped } from "../words.js";
 import { Panel, stemOf } from "./panel.js";
@@ -248,7 +248,7 @@ export class HbmPanel extends Panel {
     ctx.strokeStyle = palette.text;
     ctx.lineWidth = 1.75;
     if (buffer.stored) {
-      ctx.fillStyle = hatching(ctx, { faint: palette.text }, 1);
+      ctx.fillStyle = hatching(ctx, palette.text, 1);
       ctx.fillRect(...box);
       ctx.setLineDash([4, 2.5]);
     }
@@ -264,7 +264,7 @@ export class HbmPanel extends Panel {
     const size = Math.max(10, this.palette.size * 0.84);
     const head = size * 1.75, gap = size * 1.1;
     const { ctx } = this.surface;
-    ctx.font = `650 ${size}px ${this.palette.font}`;
+    setFont(ctx, `650 ${size}px ${this.palette.font}`);
     const wordy = state.buffers.map(({ name, bytes: n }) => ctx.measureText(`${name} ${bytes(n)}`).width);
     const brief = state.buffers.map(({ name }) => ctx.measureText(name).width);
     const smallest = Math.min(...state.buffers.map(({ itemBytes }) => Math.sqrt(itemBytes)));

@@ -45,7 +45,7 @@ export class MapPanel extends Panel {
     const { nans } = this.scores;
     this.head(`scores ${view.roles.scores}`, "scores", shape, nans ? `${nans} NaN` : "", view.roles.scores);
     this.at = paintMap(this.surface, palette, this.scores, {
-      group: this.group, tile, selected: lane.at.row, rowLabels: view.row_labels, colLabels: view.col_labels, stamp: lane.stamp,
+      group: this.group, tile, selected: lane.at.row, rowLabels: view.row_labels, colLabels: view.col_labels, stamp: lane.stamp, differs: lane.marks?.cells,
     });
     this.renderLegend(map, palette);
     this.canvas.setAttribute("aria-label", tile

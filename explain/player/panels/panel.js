@@ -54,12 +54,12 @@ export class Panel {
 
   /** The variable whose picture is at (x, y) of the canvas: by default the one the heading names. */
   nameAt() {
-    return this.variable ?? null;
+    return this.depicts ?? null;
   }
 
   /** Shows whether the variable that glows, by its stem, is this panel's. */
   glow(stem) {
-    this.root.classList.toggle("glow", Boolean(stem) && stemOf(this.variable) === stem);
+    this.root.classList.toggle("glow", Boolean(stem) && stemOf(this.depicts) === stem);
   }
 
   /** The heading; `variable` is the one whose picture the panel is, if it is one's. */
@@ -67,7 +67,7 @@ export class Panel {
     const parts = [title, note, alarm].join("|");
     if (this.heading.dataset.shown === parts) return;
     this.heading.dataset.shown = parts;
-    this.variable = variable;
+    this.depicts = variable;
     const bold = element("b", "", title);
     if (quantity) bold.dataset.q = quantity;
     if (variable) bold.dataset.name = variable;

@@ -56,7 +56,14 @@ export class RowsPanel extends Panel {
 
   paint() {
     this.surface.clear();
-    this.at = this.known ? paintRows(this.surface, this.palette, this.shownState, this.lane.at.row, this.moves(this.lane.step) ? this.lane.phase : 1, this.lane.quantityOf.get(this.lane.glowing)) : null;
+    this.at = this.known ? paintRows(this.surface, this.palette, this.shownState, this.lane.at.row, this.moves(this.lane.step) ? this.lane.phase : 1, this.lane.quantityOf.get(this.lane.glowing), this.differing()) : null;
+  }
+
+  /** Which of these rows differ from the run beside this one. */
+  differing() {
+    const { marks, tile, step } = this.lane;
+    const rows = (tile ?? this.story.tile(step))?.rows ?? [];
+    return marks ? new Set(Array.from(rows.keys()).filter((r) => marks.rows.has(rows[r]))) : null;
   }
 
   /** Whether step k is the one that rescales the sum: then it is drawn as a movement. */

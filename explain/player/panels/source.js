@@ -1,5 +1,6 @@
 // The kernel's source: the current line, and what it did beside it.
 
+import { setFont } from "../paint.js";
 import { isFloat } from "../trace.js";
 import { element, short } from "../words.js";
 import { Panel } from "./panel.js";
@@ -17,7 +18,9 @@ export class SourcePanel extends Panel {
     this.chip = element("span", "chip");
     this.code.replaceChildren(...this.listings);
     this.lit = [];
-    this.rooms = new Map();
+    this.places = new Map();                               // of each line: its top, its height and the room right of its words
+    this.scrolled = 0;
+    this.code.addEventListener("scroll", () => (this.scrolled = this.code.scrollTop), { passive: true });
     this.pen = document.createElement("canvas").getContext("2d");
   }
 
@@ -68,6 +71,7 @@ export class SourcePanel extends Panel {
     for (const row of this.lit) row.classList.remove("now");
     this.lit.forEach((row) => row.removeAttribute("aria-current"));
     const rows = this.listings[source].children;
+    this.place(rows);
     const last = spans?.[line] ?? line;
     this.lit = Array.from({ length: last - line + 1 }, (_, i) => rows[line - first_line + i]).filter(Boolean);
     this.lit.forEach((row) => row.classList.add("now"));
@@ -83,25 +87,28 @@ export class SourcePanel extends Panel {
     const items = this.chipItems(k);
     this.chip.hidden = !items.length;
     if (!items.length) return;
-    const room = this.room(row);
+    const { room, width } = this.places.get(row);
     const first = items[0].width + CHIP_PAD_PX;
     const below = room < first;                            // then it takes a line of its own
-    let left = (below ? row.clientWidth * 0.86 : room) - first;
-    const shown = items.filter(({ width }, i) => i === 0 || (left -= width) >= 0);
-    this.chip.replaceChildren(...shown.map(({ made }) => made));
+    let left = (below ? width * 0.86 : room) - first;
+    const shown = items.filter((item, i) => i === 0 || (left -= item.width) >= 0);
+    this.chip.replaceChildren(...shown.flatMap(({ made }) => [made, " "]));
     this.chip.classList.toggle("below", below);
     row.append(this.chip);
   }
 
-  /** The room right of a line's last words, in pixels: it changes only with the layout. */
-  room(row) {
-    if (this.roomsOf !== this.lane.stamp) (this.roomsOf = this.lane.stamp), this.rooms.clear();
-    if (!this.rooms.has(row)) {
-      this.chip.remove();                                  // the line as it is without it
+  /** Measures the lines of a listing, once for a layout: to ask for a place at each step would lay the page out anew. */
+  place(rows) {
+    if (this.placedFor !== this.lane.stamp) (this.placedFor = this.lane.stamp), this.places.clear();
+    if (this.places.has(rows[0])) return;
+    this.chip.remove();                                    // the lines as they are without it
+    this.high = this.code.clientHeight;
+    this.scrolled = this.code.scrollTop;
+    for (const row of rows) {
       const text = row.querySelector(".text");
-      this.rooms.set(row, row.getBoundingClientRect().right - (text.lastChild ? lastLineEnd(text).right : 0));
+      const { right, width } = row.getBoundingClientRect();
+      this.places.set(row, { top: row.offsetTop, height: row.offsetHeight, width, room: right - (text.lastChild ? lastLineEnd(text).right : 0) });
     }
-    return this.rooms.get(row);
   }
 
   /** What the chip may hold, the most telling first: [{made, width}]. */
@@ -113,7 +120,7 @@ export class SourcePanel extends Panel {
       const made = element("span");
       let words = "";
       for (const part of parts) made.append(part), (words += typeof part === "string" ? part : part.textContent);
-      pen.font = `${parts.length > 1 ? 650 : 400} ${palette.size * 0.9}px ${palette.font}`;
+      setFont(pen, `${parts.length > 1 ? 650 : 400} ${palette.size * 0.9}px ${palette.font}`);
       return { made, width: pen.measureText(words).width + GAP_EM * palette.size };
     };
     if (k === story.frameStart[k]) return changes.length ? [item([plural(changes.length, "argument")])] : [];
@@ -133,8 +140,11 @@ export class SourcePanel extends Panel {
     return rowOfWritten ? [...written, ...per, ...from] : [...written, ...from, ...per];
   }
 
+  /** A name in the chip: a button, so that the keyboard too can let it stand out. */
   nameElement(label) {
-    const name = element("b", "", label);
+    const name = element("button", "", label);
+    name.type = "button";
+    name.setAttribute("aria-label", `Show ${label} wherever it stands`);
     name.dataset.name = label;
     const quantity = this.lane.quantityOf.get(label);
     if (quantity) name.dataset.q = quantity;
@@ -157,10 +167,13 @@ export class SourcePanel extends Panel {
   }
 
   scrollTo(first, last) {
-    const { code } = this;
-    const top = first.offsetTop, bottom = last.offsetTop + last.offsetHeight;
-    const margin = code.clientHeight * 0.28;
-    if (top < code.scrollTop + margin * 0.6 || bottom > code.scrollTop + code.clientHeight - margin) code.scrollTop = top - margin;
+    const { top } = this.places.get(first), end = this.places.get(last);
+    const bottom = end.top + end.height, margin = this.high * 0.28;
+    if (top >= this.scrolled + margin * 0.6 && bottom <= this.scrolled + this.high - margin) return;
+    const to = (this.scrolled = Math.max(0, top - margin));
+    // In the frame that shows the step, but not before: scrolling lays the page out.
+    cancelAnimationFrame(this.scrolling);
+    this.scrolling = requestAnimationFrame(() => (this.code.scrollTop = this.scrolled = to)); // the event of an earlier scroll may come between
   }
 }
 

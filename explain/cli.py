@@ -1,4 +1,4 @@
-"""Tilescope on the command line: list the kernels, run and check one, trace one (or any Triton kernel), look at this machine.
+"""Tilescope on the command line: list the kernels, run and check one, trace or export one (or any Triton kernel), look at this machine.
 
 Exit status: 0 done · 1 the result misses its error budget · 2 bad arguments · 3 the run failed, and why is said.
 """
@@ -18,15 +18,17 @@ from typing import Any
 from explain import doctor, exactness, lessons, recordings
 from explain.compile.cost import occupancy, too_large
 from explain.compile.service import Compiler
-from explain.engine import Engine
+from explain.engine import Engine, TraceRun
 from explain.experiment import Experiment, ParameterError
 from explain.gpus import DEFAULT, GPUS
+from explain.trace import file as trace_file
 from explain.workers import WorkerDied, WorkerError, WorkerFailed, WorkerOutOfMemory, WorkerTimeout
 from kernels.catalog import CATALOG
 from kernels.inputs import PRESETS
 from kernels.museum import EXHIBITS
 from kernels.recipes import EXAMPLE, SETTINGS
 
+_EXPORTS = (".html", ".tilescope")
 OVER_BUDGET, BAD_ARGUMENTS, FAILED = 1, 2, 3
 TOO_LARGE = 1
 
@@ -99,6 +101,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     Experiment.add_arguments(compile_)
     _add_limits(compile_)
+    export = command(
+        "export", _export, "Make one file of a run: an HTML page that opens without a server, or its trace."
+    )
+    export.add_argument("target", metavar="TARGET", help="a kernel of the list, or a trace file")
+    export.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help=f"its name ends in {', '.join(_EXPORTS)}"
+    )
+    export.add_argument("--step", default="0", metavar="N", help="the step a page opens on, from 0 as in its address")
+    Experiment.add_arguments(export)
 
     command("doctor", _doctor, "Say what is on this machine, what is missing, and what to do about it.")
     command("record", _record, "Make the traces that ship with Tilescope anew.")
@@ -257,6 +268,55 @@ def _trace(parsed: argparse.Namespace) -> int:
             f"{counts['read_bytes']:,} bytes read, {counts['written_bytes']:,} written, {counts['flops']:,} FLOPs"
         )
     return 0
+
+
+def _export(parsed: argparse.Namespace) -> int:
+    from explain.player import Run
+    from explain.player.export import standalone_html  # brings Streamlit, which the other commands do without
+
+    if parsed.out.suffix not in _EXPORTS:
+        made_in_browser = ".png, .svg and .webm are made by the Export menu of the player, there and in the page"
+        raise ParameterError("--out", parsed.out, f"must end in {' or '.join(_EXPORTS)}; {made_in_browser}")
+    if not parsed.out.parent.is_dir():
+        raise ParameterError("--out", parsed.out, "must be in a folder that exists")
+    run = _recorded_run(parsed)
+    try:
+        trace = trace_file.read(run.data)
+    except trace_file.TraceFileError as error:
+        raise ParameterError("target", parsed.target, f"cannot be read: {error}") from None
+    step = int(parsed.step) if parsed.step.isascii() and parsed.step.isdecimal() else -1
+    if not 0 <= step < trace.steps:
+        raise ParameterError(
+            "--step", parsed.step, f"must be a whole number from 0 to {trace.steps - 1}, this run's last"
+        )
+    if parsed.out.suffix == ".html":
+        parsed.out.write_text(
+            standalone_html([Run(run.data, lessons.view_of(trace, run.origin))], step), encoding="utf-8"
+        )
+    else:
+        parsed.out.write_bytes(run.data)
+    answer = {"file": str(parsed.out), "file_bytes": parsed.out.stat().st_size, "steps": trace.steps, "step": step}
+    if parsed.json:
+        return _print_json(answer | {"experiment": trace.experiment})
+    print(f"{parsed.out}: {answer['file_bytes']:,} bytes, {trace.steps:,} steps")
+    return 0
+
+
+def _recorded_run(parsed: argparse.Namespace) -> TraceRun:
+    """The run that `export` is asked for: of a trace file, or of a kernel, made now unless it was recorded."""
+    if parsed.target in CATALOG:
+        engine = Engine()
+        try:
+            with _Progress() as progress:
+                return engine.trace(Experiment.from_parsed(parsed.target, parsed), progress)
+        finally:
+            engine.close()
+    path = Path(parsed.target)
+    if not path.is_file():
+        raise ParameterError("target", parsed.target, f"must be a trace file, or one of {', '.join(CATALOG)}")
+    if parsed.set or parsed.inputs or parsed.seed != "0":
+        raise ParameterError("target", parsed.target, "takes no --set, --inputs or --seed: the file holds its run")
+    return TraceRun(path.read_bytes(), "recorded")
 
 
 def parse_programs(text: str) -> str | list[list[int]]:

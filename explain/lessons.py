@@ -147,11 +147,18 @@ def _opened_on() -> Iterator[Experiment]:
         yield from (pair.left, pair.right)
 
 
+def view_of(trace: Trace, origin: str) -> dict[str, Any]:
+    """How the player shows any trace: as its experiment's, or, of a kernel that is not of the catalog, by its name alone."""
+    if trace.experiment is not None:
+        return view(Experiment.from_json(trace.experiment), trace, origin)
+    kernels = dict.fromkeys(trace.sources[launch.source].function for launch in trace.launches)
+    return {"title": ", ".join(kernels), "badge": _badge(trace, origin)}
+
+
 def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
     """How the player shows this experiment's trace: the parts its variables play, the names on the axes, the provenance."""
     entry, p = experiment.entry, experiment.values
     row_labels, col_labels = labels(experiment.preset, p) or (None, None)
-    when = datetime.fromisoformat(trace.created).date().isoformat()
     return {
         "title": entry.title,
         "kernel": entry.base,
@@ -168,8 +175,13 @@ def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
         "program_names": _program_names(experiment),
         "invariant": experiment.kernel in _KEEP_M_AND_L,
         "chip": {"name": CHIP.name, "shared_bytes": CHIP.shared_bytes, "register_bytes": CHIP.register_bytes_sm},
-        "badge": f"trace · Triton's CPU interpreter · {ORIGINS[origin]}, {when}",
+        "badge": _badge(trace, origin),
     }
+
+
+def _badge(trace: Trace, origin: str) -> str:
+    when = datetime.fromisoformat(trace.created).date().isoformat()
+    return f"trace · Triton's CPU interpreter · {ORIGINS[origin]}, {when}"
 
 
 # Kernels whose m and l stand for all elements seen so far, and the one that forgets them: the player holds them to it.

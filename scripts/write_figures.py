@@ -39,6 +39,8 @@ def _lines() -> Iterator[str]:
         f"headless Chromium, medians of {opening['runs']} fresh servers ({opening['date'][:10]}). Again: `python -m benchmarks.opening`."
     )
     yield ""
+    yield player_line(_read("benchmarks/results/player.json"))
+    yield ""
     record = _read("explain/recordings/verification-h200.json")
     where = record["provenance"]
     right = [row for row in record["kernels"].values() if not row["wrong_on_purpose"]]
@@ -48,6 +50,26 @@ def _lines() -> Iterator[str]:
         f"**On a GPU**: {within:,} of {total:,} experiments of the {len(right)} kernels that are not wrong on purpose are within "
         f"their error budget against float64, {bites:,} of which all zeros would miss, on an {where['gpu']} (driver {where['driver']}, torch {where['torch']}, triton "
         f"{where['triton']}, {where['date']}). Again: `python scripts/record_verification.py --out FILE`, and `python start.py test --gpu`."
+    )
+
+
+def player_line(player: dict[str, Any]) -> str:
+    """The player's speed as a paragraph; a miss is said."""
+    parts = []
+    for name, circumstances in player["lectures"].items():
+        alone, (class_, among) = circumstances["alone"], next(c for c in circumstances.items() if c[0] != "alone")
+        draw, paint = alone["draw_ms"], alone["paint_ms"]
+        parts.append(
+            f"of {name.replace('x', '×')} scores, {alone['steps']:,} steps, a step is drawn in {draw['p50']:.1f} ms (p95 {draw['p95']:.1f}) and "
+            f"painted {paint['p50']:.0f} ms after its key (p95 {paint['p95']:.0f}; {class_} at a rerun a second, {among['paint_ms']['p95']:.0f})"
+        )
+    opening, machine = player["opening"], player["machine"]
+    over = f" Over its limits: {'; '.join(player['over'])}." if player["over"] else ""
+    return (
+        f"**The player**: {'; '.join(parts)}. Two frames, 33 ms, are the floor of the method. Stepping sends nothing over the network; the opening "
+        f"lecture's packet has {player['packet_bytes'] / 1000:.0f} kB. A chapter can be stepped {opening['ready_s']['cold']:.1f} s after it is asked for, cold, and "
+        f"{opening['ready_s']['warm']:.1f} s when it is opened again. {machine['cores']} cores ({machine['processor']}), Chromium "
+        f"{player['versions']['chromium'].partition('.')[0]} ({player['date'][:10]}).{over} Again: `python -m benchmarks.player`."
     )
 
 

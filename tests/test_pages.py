@@ -75,7 +75,7 @@ def test_an_address_leads_to_its_experiment():
         ("flash_attention", {"head_dim": "4"}, "head_dim=4: must be a whole number from 16 to 256"),
         ("flash_attention", {"kernel": "nonsense"}, "kernel=nonsense: must be one of"),
         ("flash_attention", {"kernel": "softmax_safe"}, "this page shows flash_attention"),
-        ("flash_attention", {"inputs": "normal", "seq_len": "4096"}, "seq_len=4096: must be at most 128 on this page"),
+        ("flash_attention", {"inputs": "normal", "seq_len": "4096"}, "seq_len=4096: must be at most 256 on this page"),
         ("online_softmax", {"cols": "7"}, "cols=7: must be 6"),
         ("online_softmax", {"block_n": "3"}, "block_n=3: must be a power of two"),
     ],
@@ -95,7 +95,7 @@ def test_controls_that_do_not_fit_together_say_so_and_lose_nothing():
 
 def test_what_was_refused_is_shown_until_it_is_mended():
     test = page("flash_attention", inputs="normal")
-    for refused, words in ((500, "must be at most 128 on this page"), (0, "must be a whole number from 1")):
+    for refused, words in ((500, "must be at most 256 on this page"), (0, "must be a whole number from 1")):
         test.number_input[0].set_value(refused).run()
         assert test.number_input[0].value == refused
         assert f"seq_len={refused}: {words}" in texts(test)

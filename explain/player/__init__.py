@@ -4,58 +4,36 @@ Python hands it whole traces once; every step after that is drawn by the page it
 
     u32, the header's length, little-endian · the header, UTF-8 JSON · the trace files, one after the other
 
-    {"id": …, "step": first step, "query": …, "height": …,
+    {"id": …, "step": first step, "query": …, "height": …, "glossary": {name: what it means},
      "runs": [{"view": …, "offset": …, "bytes": …, "error": … | null,
                "sources": [{"first_line": 41, "lines": [[token, …], …], "equations": {"57": {variable, plain, numbers}},
                             "alive": {"57": [name, …]}}]}]}
 
 `offset` counts from the end of the header. A token is a text, or [class, text] with class k(eyword), s(tring), n(umber),
 c(omment), f(unction's name) or v(ariable). Equations are those of `explain.words.equations`; `alive` are the variables that a
-later line still reads (`explain.words.liveness`). The same packet and the same
-files make a page that opens without a server.
+later line still reads (`explain.words.liveness`); `glossary` explains the variables of the catalog's kernels. The same packet and
+the same files make a page that opens without a server (`explain.player.export`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
 from pygments.lexers.python import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
+from explain.player import files
 from explain.trace import file
-from explain.trace.model import Source
 from explain.words.equations import equations
+from explain.words.glossary import definitions
 from explain.words.liveness import alive
-
-_HERE = Path(__file__).parent
-_PANELS = (
-    "panel", "source", "equation", "map", "zoom", "strip", "rows", "invariant", "kept", "pairs", "output", "variables", "hbm", "sram",
-)  # fmt: skip
-_MODULES = (
-    *("trace.js", "words.js", "story.js", "paint.js", "tip.js"),
-    *(f"panels/{name}.js" for name in _PANELS),
-    *(
-        "lane.js",
-        "dialog.js",
-        "clocks.js",
-        "transport.js",
-        "counters.js",
-        "watch.js",
-        "compare.js",
-        "presenter.js",
-        "keys.js",
-    ),
-    "player.js",
-)
 
 _SEQUENCE = (list, tuple)
 _VIEW: Mapping[str, tuple[type, ...]] = {
@@ -120,12 +98,7 @@ def player(
     Raises:
         ValueError: no run or more than two, or a view with a part that is missing, unknown or not as it must be.
     """
-    if not 1 <= len(runs) <= 2:
-        raise ValueError(f"runs: the player shows one run or two, not {len(runs)}")
-    for run in runs:
-        _check(run.view)
-    views = json.dumps([dict(run.view) for run in runs], allow_nan=False)
-    body = _body(tuple(run.trace for run in runs), views)
+    body = body_of(runs)
     first = _first_step(key, body.id, step, query)
     packet = body.packet(step=first, query=query, height=height)
     rest = _COMPONENT(key=key, data=packet, default={"rest": None}, on_rest_change=lambda: None).rest
@@ -134,46 +107,57 @@ def player(
     return last
 
 
-def script() -> str:
-    """The player's modules as the one module that Streamlit, or an exported page, loads."""
-    return "".join(_joinable(_HERE.joinpath(name).read_text(encoding="utf-8")) for name in _MODULES)
-
-
-def _joinable(module: str) -> str:
-    # The modules share one scope once joined, so what they import from each other is already there.
-    module = re.sub(r'^import \{[^}]*\} from "\.[./\w]+\.js";\n', "", module, flags=re.MULTILINE)
-    return re.sub(r"^export (?!default)", "", module, flags=re.MULTILINE)
+def body_of(runs: Sequence[Run]) -> Body:
+    """What is shown of the runs, checked; the player and its export add where to start. Raises ValueError."""
+    if not 1 <= len(runs) <= 2:
+        raise ValueError(f"runs: the player shows one run or two, not {len(runs)}")
+    for run in runs:
+        _check(run.view)
+    views = json.dumps([dict(run.view) for run in runs], allow_nan=False)
+    return _body(tuple(run.trace for run in runs), views)
 
 
 _COMPONENT = st.components.v2.component(
     "tilescope_player",
-    html=_HERE.joinpath("player.html").read_text(encoding="utf-8"),
-    css=_HERE.joinpath("player.css").read_text(encoding="utf-8"),
-    js=script(),
+    html=files.text("player.html"),
+    css=files.text("player.css"),
+    js=files.script(),
 )
 
 
 @dataclass(frozen=True)
-class _Body:
+class Body:
     """The part of a packet that does not change while the same runs are shown."""
 
     id: str
-    runs: str
+    head: str
     traces: bytes
 
     def packet(self, **head: int | str | None) -> bytes:
-        text = f'{json.dumps({"id": self.id, **head})[:-1]}, "runs": {self.runs}}}'.encode()
+        # Written as the browser's JSON.stringify writes it, so that a page exported there is the one exported here.
+        text = f"{_compact({'id': self.id, **head})[:-1]},{self.head[1:]}".encode()
         return struct.pack("<I", len(text)) + text + self.traces
 
 
 @lru_cache(maxsize=32)
-def _body(traces: tuple[bytes, ...], views: str) -> _Body:
+def _body(traces: tuple[bytes, ...], views: str) -> Body:
     described, offset = [], 0
     for trace, view in zip(traces, json.loads(views), strict=True):
         described.append({"view": view, "offset": offset, "bytes": len(trace), **_described(trace)})
         offset += len(trace)
-    runs, data = json.dumps(described, allow_nan=False), b"".join(traces)
-    return _Body(hashlib.sha256(runs.encode() + data).hexdigest()[:16], runs, data)
+    head, data = _compact({"glossary": _glossary(described), "runs": described}), b"".join(traces)
+    return Body(hashlib.sha256(head.encode() + data).hexdigest()[:16], head, data)
+
+
+def _glossary(described: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What the names in the catalog's kernels mean; in another kernel the same name may mean anything."""
+    sources = [source for run in described if "kernel" in run["view"] for source in run["sources"]]
+    names = {token[1] for source in sources for line in source["lines"] for token in line if token[0] == "v"}
+    return {name: text for name, text in definitions().items() if name in names}
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def _described(trace: bytes) -> dict[str, Any]:
@@ -181,15 +165,17 @@ def _described(trace: bytes) -> dict[str, Any]:
         sources = file.read(trace).sources
     except file.TraceFileError as error:
         return {"error": str(error), "sources": []}
-    return {"error": None, "sources": [_source(source) for source in sources]}
+    return {"error": None, "sources": [_source(source.text, source.first_line) for source in sources]}
 
 
-def _source(source: Source) -> dict[str, Any]:
+@lru_cache(maxsize=64)
+def _source(text: str, first_line: int) -> dict[str, Any]:
+    """A function's source as the player shows it: worked out once, however many of its runs are shown."""
     return {
-        "first_line": source.first_line,
-        "lines": [list(line) for line in _token_lines(source.text)],
-        "equations": {line: asdict(made) for line, made in equations(source.text, source.first_line).items()},
-        "alive": alive(source.text, source.first_line),
+        "first_line": first_line,
+        "lines": [list(line) for line in _token_lines(text)],
+        "equations": {line: asdict(made) for line, made in sorted(equations(text, first_line).items())},
+        "alive": alive(text, first_line),
     }
 
 

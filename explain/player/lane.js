@@ -15,6 +15,7 @@ import { SramPanel } from "./panels/sram.js";
 import { StripPanel } from "./panels/strip.js";
 import { VariablesPanel } from "./panels/variables.js";
 import { ZoomPanel } from "./panels/zoom.js";
+import { sentence } from "./sentences.js";
 import { countNaN } from "./story.js";
 import { isFloat, itemBytes } from "./trace.js";
 import { bytes, exact, short, times } from "./words.js";
@@ -22,7 +23,6 @@ import { bytes, exact, short, times } from "./words.js";
 const QUANTITIES = {
   running_max: "max", new_max: "max", running_sum: "sum", new_sum: "sum", rescale: "alpha", other_max: "max", other_sum: "sum", other_rescale: "alpha", kept: "scores", probabilities: "p", accumulator: "acc", output: "acc", scores: "scores",
 };
-const SAID = 3;                                            // changes put into words
 const MOVE_MS = 540;                                       // a rescale, as a movement
 const STILL = matchMedia("(prefers-reduced-motion: reduce)");
 const ROW_EM = 2.3;                                        // the most height a row of state takes
@@ -192,27 +192,9 @@ export class Lane {
 
   // --- in words ---
 
-  /** A line that is no equation, in words: what it moved. */
-  describe(k) {
-    const { story } = this;
-    const moved = story.accesses(k).map(({ kind, buffer, bytes: n }) => {
-      const { name } = story.launchAt(k).buffers[buffer];
-      return `${["reads", "writes", "updates"][kind]} ${bytes(n)} ${kind === 0 ? "from" : kind === 1 ? "to" : "in"} ${name}`;
-    });
-    if (moved.length) return `${moved.join(", ")} (HBM)`;
-    const changed = story.changes(k);
-    if (k === story.frameStart[k]) return story.trace.depth[k] ? "a helper begins" : `program (${story.programs[story.programAt[k]].id.join(", ")}) begins`;
-    if (!changed.length) return story.branch(k) ?? "no variable changes";
-    return changed.slice(0, SAID).map(({ label, value }) => `${label} is ${this.glance(label, value)}`).join(" · ");
-  }
-
-  /** One plain sentence about the step, for those who listen. */
+  /** The step in one plain sentence, for the selected row. */
   sentence() {
-    const k = this.step;
-    const changed = this.story.changes(k)[0];
-    const tile = this.visit ? `, tile ${this.visit.ordinal + 1}` : "";
-    const what = k === this.story.frameStart[k] || !changed ? this.describe(k) : `${changed.label} ${this.glance(changed.label, changed.value)}`;
-    return `line ${this.story.trace.line[k]}${tile}: ${what}`;
+    return sentence(this.story, this.step, this.at.row);
   }
 
   // --- under the pointer ---

@@ -3,6 +3,7 @@
 
 import { Comparison } from "./compare.js";
 import { Counters } from "./counters.js";
+import { ExportMenu } from "./export.js";
 import { listenToKeys, showKeys } from "./keys.js";
 import { Lane } from "./lane.js";
 import { Palette } from "./paint.js";
@@ -56,6 +57,7 @@ class Player {
     this.comparison = new Comparison(this);
     this.presenter = new Presenter(this);
     this.listen();
+    new ExportMenu(this, this.abort.signal);
   }
 
   /** Listens until the player is unmounted. */
@@ -80,6 +82,7 @@ class Player {
   }
 
   async load(packet) {
+    this.packet = packet;
     this.id = packet.id;
     this.asked = packet.step;
     this.query = packet.query;
@@ -191,7 +194,7 @@ class Player {
   }
 
   resized() {
-    if (!this.palette) return;
+    if (!this.palette || !this.section.isConnected) return; // taken off the page, it has no size and no colours
     const rethemed = this.retheme();                       // the type's size follows the width
     const changed = [this.transport.measure(), ...this.lanes.map((lane) => lane.measure())].some(Boolean);
     if (changed) {
@@ -204,6 +207,7 @@ class Player {
   // --- the one pass ---
 
   render(motion = false) {
+    const started = performance.now();
     const t = this.step;
     this.comparison.render(t);
     this.lanes.forEach((lane, i) => lane.render(this.woven[i][t], this.palette, this.stamp, motion));
@@ -217,7 +221,14 @@ class Player {
     dataset.line = story.trace.line[k];
     dataset.visit = story.visitAt[k];
     this.$(".picker select").value = story.programAt[k];
-    this.say(() => `${this.watch.said()}Step ${t + 1} of ${this.length}, ${this.lanes.map((lane) => lane.sentence()).join("; ")}`);
+    this.say(() => `${this.watch.said()}${this.where(t)} ${this.lanes.map((lane) => lane.sentence()).join(" Beside it: ")}`);
+    this.section.drawMs = performance.now() - started;     // benchmarks/player.py reads it
+  }
+
+  /** Where a step is, in words. */
+  where(t) {
+    const visit = this.stories[0].visit(this.woven[0][t]);
+    return `Step ${t + 1} of ${this.length}, line ${this.section.dataset.line}${visit ? `, tile ${visit.ordinal + 1}` : ""}.`;
   }
 
   /** For those who listen: once the step rests, so that a run played through is not read out line by line. */

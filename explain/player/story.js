@@ -174,8 +174,12 @@ export class Story {
   /** What the test of an `if` or `while` at step k came to, by where the program went next; null for other lines. */
   branch(k) {
     const program = this.programs[this.programAt[k]];
-    if (!/^\s*(if|elif|while)\b/.test(this.text(k)) || k + 1 >= program.end) return null;
-    const inside = this.trace.line[k + 1] > this.trace.line[k] && indentation(this.text(k + 1)) > indentation(this.text(k));
+    if (!/^\s*(if|elif|while)\b/.test(this.text(k))) return null;
+    const { depth, line } = this.trace;
+    let next = k + 1;
+    while (next < program.end && depth[next] > depth[k]) next++;   // past a helper that the line inside calls
+    if (next >= program.end) return null;
+    const inside = line[next] > line[k] && indentation(this.text(next)) > indentation(this.text(k));
     return inside ? "the condition holds" : "the condition does not hold";
   }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import glob
 import hashlib
 import json
@@ -110,7 +111,12 @@ def _remove_stale(path: Path) -> None:
 
 def read(source: str | Path | bytes) -> Trace:
     """Reads a trace from a path or from the file's bytes. Raises TraceFileError, or OSError from the file system."""
-    data = source if isinstance(source, bytes) else Path(source).read_bytes()
+    return _read(source if isinstance(source, bytes) else Path(source).read_bytes())
+
+
+@functools.lru_cache(maxsize=8)
+def _read(data: bytes) -> Trace:
+    """Kept for a moment: engine, page and player read the same bytes one after the other."""
     return _parse(_inflate(data))
 
 

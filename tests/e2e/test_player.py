@@ -302,6 +302,7 @@ def test_two_runs_step_together_and_one_is_wrong(opened):
     expect(lit).to_have_count(2)
     lines = [page.locator(".line.now .text").nth(i).inner_text() for i in (0, 1)]
     assert all("cols = start" in line for line in lines)  # both at the start of the same tile
+    expect(page.locator(".words")).to_have_text(["Turns to columns 2 to 3."] * 2)
 
 
 def test_a_run_that_cannot_be_read_is_said(page, app):
@@ -350,9 +351,11 @@ def test_what_is_heard_and_named(opened, traces):
     page = opened("flash", step - 1)
     page.keyboard.press("ArrowRight")
     live = page.get_by_test_id("player").locator("[aria-live=polite]")
+    words = "no score came before, so α = 0: there is nothing to keep."
     expect(live).to_have_text(
-        re.compile(rf"^Step {step + 1} of \d+, line {traces['flash'].line(step)}, tile 1: alpha ")
+        re.compile(rf"^Step {step + 1} of \d+, line {traces['flash'].line(step)}, tile 1. Row 0 “.*”: {words}$")
     )
+    expect(page.locator(".words")).to_have_text(re.compile(rf": {words}$"))
     for button in page.get_by_test_id("player").get_by_role("button").all():
         assert button.get_attribute("aria-label")
     expect(page.get_by_test_id("player")).to_have_role("group")

@@ -10,8 +10,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explain import lessons, recordings
-from explain.player import Run, player, script
+from explain.player import Run, body_of, player
+from explain.player.files import script
 from explain.trace import file as trace_file
+from explain.words.glossary import definitions
 
 TRACE = recordings.path_of(lessons.OPENING).read_bytes()
 OTHER = recordings.path_of(lessons.ONLINE).read_bytes()
@@ -72,6 +74,15 @@ def test_the_packet_carries_the_trace_and_its_source():
     alpha = next(made for made in run["sources"][0]["equations"].values() if made["variable"] == "alpha")
     assert "{alpha}" in json.dumps(alpha["numbers"])
     assert any("acc" in names for names in run["sources"][0]["alive"].values())
+
+
+def test_names_in_the_catalogs_kernels_are_explained_and_no_others():
+    words = definitions()
+    head, _ = unpacked(body_of([Run(TRACE, VIEW | {"kernel": "flash_attention"})]).packet(step=0))
+    assert head["glossary"]["alpha"] == words["alpha"]
+    assert set(head["glossary"]) < set(words)  # those in this kernel's source
+    foreign, _ = unpacked(body_of([Run(TRACE, VIEW)]).packet(step=0))
+    assert foreign["glossary"] == {}
 
 
 def test_variables_keywords_and_comments_are_told_apart():

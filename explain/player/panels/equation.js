@@ -1,4 +1,4 @@
-// The current line as an equation, with the selected row's numbers in it; a line that is none, in words.
+// What the current line does: in words, and where it is an equation, as one with the selected row's numbers in it.
 
 import { isFloat } from "../trace.js";
 import { dotted, element, elementOf, mathElement, reduced, short } from "../words.js";
@@ -7,6 +7,7 @@ import { Panel } from "./panel.js";
 export class EquationPanel extends Panel {
   constructor(lane) {
     super(lane, "equation");
+    this.words = this.root.querySelector(".words");
     this.box = this.root.querySelector(".formula");
     this.formulas = new Map();
   }
@@ -17,10 +18,11 @@ export class EquationPanel extends Panel {
     const equation = this.lane.annotations.sources[source].equations[line];
     const changed = equation && this.story.changes(k).find(({ label }) => label === equation.variable);
     const { box } = this;
+    this.words.textContent = this.lane.sentence();
     if (!changed) {
       this.head("What this line does", "", `line ${line}`);
-      const said = this.lane.describe(k);
-      if (box.dataset.shown !== said) box.replaceChildren(element("p", "note", (box.dataset.shown = said)));
+      if (box.dataset.shown) box.replaceChildren();
+      box.dataset.shown = "";
       return;
     }
     const key = `${source} ${line}`;

@@ -1,0 +1,294 @@
+"""How fast the player is: drawing a step, from a key to the painted frame, and until a chapter can be stepped.
+
+    python -m benchmarks.player --out benchmarks/results/player.json
+
+A real server and headless Chrome or Chromium share two cores. Each lecture is stepped by keys from several places of its run; a
+draw is the player's own synchronous pass, a paint is clocked from the key to the second animation frame after it (33 ms at 60 Hz are
+the floor of the method). Then again while more students, over Streamlit's own protocol, each cause a rerun every second. What goes
+over the websocket is counted: stepping must send nothing. A chapter is ready when its first step is painted: cold on a server that
+nobody has asked for it and with an empty browser cache, warm when opened again.
+
+Prints one JSON object. Exit 1 when something is over its limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import platform
+import random
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import psutil
+from playwright.sync_api import Browser, Page, ViewportSize, WebSocket, sync_playwright
+
+from benchmarks.classroom_load import RAMP_S, Lesson, Tally, attend, share_two_cores
+from tests.e2e.browser import find_browser
+from tests.e2e.server import Server, running_app
+
+CHAPTER = "flash_attention"
+LECTURES = {
+    "64x64": "",  # what the chapter opens on
+    "256x256": "inputs=normal&seq_len=256&kv_len=256&block_m=16&block_n=32&causal=true",
+}
+LIMITS_MS = {"64x64": {"draw": 8.0, "paint": 34.0}, "256x256": {"draw": 16.0, "paint": 50.0}}
+READY_S = {"cold": 2.5, "warm": 1.5}
+PACKET_BYTES = 500_000
+STUDENTS, PERIOD_S = 30, 1.0
+PLACES = 4  # of a run, evenly spaced, at which stepping begins
+VIEWPORT: ViewportSize = {"width": 1920, "height": 1080}  # wide enough for every panel
+PATIENCE_MS = 120_000
+QUIET_MS = 1500  # longer than the player waits before it reports where it rests
+
+PLAYER = """() => {
+  const all = document.querySelectorAll("*");
+  for (const { shadowRoot } of all) {
+    const player = shadowRoot?.querySelector(".player[data-testid=player]");
+    if (player && player.dataset.step !== undefined) return player;
+  }
+  return null;
+}"""
+READY = f"""() => {{
+  const player = ({PLAYER})();
+  if (!player) return false;
+  globalThis.tilescopePlayer = player;
+  return performance.now();
+}}"""
+STEP = """async ([from, presses]) => {
+  const player = globalThis.tilescopePlayer, range = player.querySelector(".timeline input");
+  const frame = () => new Promise(requestAnimationFrame);
+  const press = () => player.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true, composed: true, cancelable: true }));
+  range.value = from;
+  range.dispatchEvent(new Event("input", { bubbles: true }));
+  await frame();
+  await frame();
+  const draws = [], paints = [];
+  for (let i = 0; i < presses; i++) {
+    const before = Number(player.dataset.step), start = performance.now();
+    press();
+    if (Number(player.dataset.step) !== before + 1) throw new Error(`step ${before} did not lead to the next`);
+    draws.push(player.drawMs);
+    await frame();
+    await frame();
+    paints.push(performance.now() - start);
+  }
+  return [draws, paints];
+}"""
+
+
+class Wire:
+    """What a page's websocket has carried: frames either way, and bytes received."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.frames = self.received = 0
+        page.on("websocket", self._watch)
+
+    def wait_until_quiet(self) -> None:
+        """Waits until nothing has gone over it for QUIET_MS."""
+        deadline = time.monotonic() + PATIENCE_MS / 1e3
+        while time.monotonic() < deadline:
+            before = self.frames
+            self.page.wait_for_timeout(QUIET_MS)
+            if self.frames == before:
+                return
+        raise RuntimeError("the page and the server did not stop talking")
+
+    def _watch(self, socket: WebSocket) -> None:
+        socket.on("framesent", lambda _: self._count(0))
+        socket.on("framereceived", lambda payload: self._count(len(payload)))
+
+    def _count(self, received: int) -> None:
+        self.frames += 1
+        self.received += received
+
+
+def open_lecture(page: Page, server: Server, query: str) -> float:
+    """Opens the chapter; milliseconds from the navigation to its first painted step."""
+    page.goto(f"{server.url}/{CHAPTER}?{query}")
+    page.wait_for_function(READY, timeout=PATIENCE_MS)
+    return float(page.evaluate("() => new Promise((done) => requestAnimationFrame(() => done(performance.now())))"))
+
+
+def step_through(page: Page, presses: int, wire: Wire) -> dict[str, Any]:
+    """Steps by keys from several places of the run; milliseconds, and how much the websocket carried meanwhile."""
+    steps = int(page.evaluate("tilescopePlayer.dataset.steps"))
+    draws: list[float] = []
+    paints: list[float] = []
+    frames = 0
+    for place in range(PLACES):
+        wire.wait_until_quiet()  # the last place's rest is reported, once
+        before = wire.frames
+        drawn, painted = page.evaluate(STEP, [place * steps // PLACES, min(presses, steps // PLACES - 1)])
+        frames += wire.frames - before
+        draws += drawn
+        paints += painted
+    return {
+        "steps": steps,
+        "stepped": len(draws),
+        "draw_ms": percentiles(draws),
+        "paint_ms": percentiles(paints),
+        "websocket_frames": frames,
+    }
+
+
+def percentiles(milliseconds: Sequence[float]) -> dict[str, float]:
+    """Median and 95th percentile."""
+    cuts = statistics.quantiles(milliseconds, n=20, method="inclusive")
+    return {"p50": round(cuts[9], 2), "p95": round(cuts[18], 2)}
+
+
+@contextmanager
+def class_of(students: int, server: Server) -> Iterator[None]:
+    """A class that asks for a rerun each second as long as the block runs, from a process of its own."""
+    class_ = multiprocessing.get_context("spawn").Process(target=_attend_all, args=(server.url, students), daemon=True)
+    class_.start()
+    time.sleep(RAMP_S + 3)  # all have come in
+    try:
+        if not class_.is_alive():
+            raise RuntimeError("the class did not stay")
+        yield
+    finally:
+        class_.terminate()
+        class_.join()
+
+
+def _attend_all(url: str, students: int) -> None:
+    lesson, rng = Lesson(students, PERIOD_S, 3600.0, (CHAPTER,)), random.Random(0)
+
+    async def attend_all() -> None:
+        tally = Tally()
+        await asyncio.gather(
+            *(attend(url, CHAPTER, RAMP_S * i / students, lesson.due(rng), tally) for i in range(students))
+        )
+
+    asyncio.run(attend_all())
+
+
+def openings(browser: Browser, runs: int) -> dict[str, Any]:
+    """Seconds until the chapter can be stepped, on fresh servers, and what came over the websocket until then."""
+    seconds: dict[str, list[float]] = {"cold": [], "warm": []}
+    received = 0
+    for _ in range(runs):
+        with running_app() as server:
+            context = browser.new_context(viewport=VIEWPORT)
+            for times in seconds.values():
+                page = context.new_page()
+                wire = Wire(page)
+                times.append(open_lecture(page, server, "") / 1e3)
+                received = max(received, wire.received)
+                page.close()
+            context.close()
+    return {
+        "ready_s": {how: round(statistics.median(times), 2) for how, times in seconds.items()},
+        "slowest_s": {how: round(max(times), 2) for how, times in seconds.items()},
+        "runs": runs,
+        "websocket_bytes": received,
+    }
+
+
+def lecture_packet_bytes() -> int:
+    """The bytes of the packet that the chapter's own lecture hands the player: its trace and how to show it."""
+    from explain import lessons, recordings
+    from explain.player import Run, body_of
+    from explain.trace import file
+
+    data = recordings.path_of(lessons.OPENING).read_bytes()
+    view = lessons.view(lessons.OPENING, file.read(data), "recorded")
+    return len(body_of([Run(data, view)]).packet(step=0, query="step", height=None))
+
+
+def processor() -> str:
+    """The processor's name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def overruns(result: Mapping[str, Any]) -> list[str]:
+    """What is over its limit, in words."""
+    over = []
+    for name, limits in LIMITS_MS.items():
+        for circumstance, measured in result["lectures"][name].items():
+            for what, limit in limits.items():
+                if (p95 := measured[f"{what}_ms"]["p95"]) > limit:
+                    over.append(f"{name}, {circumstance}: {what} p95 {p95} ms, allowed {limit:g}")
+            if measured["websocket_frames"]:
+                over.append(f"{name}, {circumstance}: stepping sent {measured['websocket_frames']} websocket frames")
+    for how, limit in READY_S.items():
+        if result["opening"]["ready_s"][how] > limit:
+            over.append(f"ready {how} after {result['opening']['ready_s'][how]} s, allowed {limit:g}")
+    if result["packet_bytes"] > PACKET_BYTES:
+        over.append(f"the packet has {result['packet_bytes']:,} bytes, allowed {PACKET_BYTES:,}")
+    return over
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the benchmark; 0 when all is within its limits."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--presses", type=int, default=120, help="keys pressed at each of the places")
+    parser.add_argument("--runs", type=int, default=5, help="fresh servers for the openings")
+    parser.add_argument("--students", type=int, default=STUDENTS)
+    parser.add_argument("--out", type=Path, help="write the JSON here too")
+    options = parser.parse_args(arguments)
+    cores = share_two_cores()
+    lectures: dict[str, dict[str, Any]] = {}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
+        browser_version = browser.version
+        with running_app() as server:
+            for name, query in LECTURES.items():
+                page = browser.new_page(viewport=VIEWPORT)
+                wire = Wire(page)
+                ready = open_lecture(page, server, query)
+                alone = step_through(page, options.presses, wire) | {"ready_s": round(ready / 1e3, 2)}
+                with class_of(options.students, server):
+                    among = step_through(page, options.presses, wire)
+                lectures[name] = {"alone": alone, f"with {options.students} students": among}
+                page.close()
+        opening = openings(browser, options.runs)
+        browser.close()
+    result: dict[str, Any] = {
+        "what": "milliseconds a step, p50 and p95; seconds until a chapter can be stepped, medians",
+        "lectures": lectures,
+        "opening": opening,
+        "packet_bytes": lecture_packet_bytes(),
+        "limits": {"p95_ms": LIMITS_MS, "ready_s": READY_S, "packet_bytes": PACKET_BYTES},
+    }
+    over = overruns(result)
+    result |= {
+        "over": over,
+        "passed": not over,
+        "machine": {
+            "processor": processor(),
+            "cores": cores,
+            "memory_gib": round(psutil.virtual_memory().total / 2**30),
+        },
+        "versions": {
+            "chromium": browser_version,
+            "python": platform.python_version(),
+            "streamlit": version("streamlit"),
+        },
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    text = json.dumps(result, indent=2)
+    print(text)
+    if options.out:
+        options.out.write_text(text + "\n")
+    return 0 if result["passed"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

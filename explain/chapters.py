@@ -68,6 +68,11 @@ def chapters() -> tuple[Page, ...]:
     return tuple(page for page in pages() if page.kind == "chapter")
 
 
+def tools() -> tuple[Page, ...]:
+    """Those that belong to no chapter."""
+    return tuple(page for page in pages() if page.kind == "tool")
+
+
 def page_of(file: str) -> Page:
     """The page whose source file this is."""
     return next(page for page in pages() if page.stem == Path(file).stem)

@@ -15,16 +15,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from explain import doctor, lessons, recordings
+from explain import doctor, exactness, lessons, recordings
+from explain.compile.cost import occupancy, too_large
+from explain.compile.service import Compiler
 from explain.engine import Engine, TraceRun
 from explain.experiment import Experiment, ParameterError
+from explain.gpus import DEFAULT, GPUS
 from explain.trace import file as trace_file
 from explain.workers import WorkerDied, WorkerError, WorkerFailed, WorkerOutOfMemory, WorkerTimeout
 from kernels.catalog import CATALOG
 from kernels.inputs import PRESETS
+from kernels.museum import EXHIBITS
+from kernels.recipes import EXAMPLE, SETTINGS
 
 _EXPORTS = (".html", ".tilescope")
 OVER_BUDGET, BAD_ARGUMENTS, FAILED = 1, 2, 3
+TOO_LARGE = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -94,6 +100,18 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--step", default="0", metavar="N", help="the step a page opens on, from 0 as in its address")
     Experiment.add_arguments(export)
 
+    compile_ = command(
+        "compile",
+        _compile,
+        "Compile a kernel for a GPU that need not be here: shared memory, registers, spills, occupancy.",
+    )
+    compile_.add_argument("kernel", metavar="KERNEL", help=f"one of {', '.join(CATALOG)}")
+    compile_.add_argument(
+        "--gpu", choices=GPUS, default=DEFAULT, help=f"whose limits and compute capability ({DEFAULT})"
+    )
+    Experiment.add_arguments(compile_)
+    _add_limits(compile_)
+
     command("doctor", _doctor, "Say what is on this machine, what is missing, and what to do about it.")
     command("record", _record, "Make the traces that ship with Tilescope anew.")
     return parser
@@ -125,15 +143,27 @@ def _list(parsed: argparse.Namespace) -> int:
         for kernel in CATALOG.values()
     ]
     if parsed.json:
-        return _print_json({"kernels": kernels, "presets": {preset.name: preset.help for preset in PRESETS.values()}})
+        return _print_json(
+            {
+                "kernels": kernels,
+                "presets": {preset.name: preset.help for preset in PRESETS.values()},
+                "broken": {e.kernel.name: e.title for e in EXHIBITS.values()},
+            }
+        )
     for kernel in kernels:
         wrong = f"  WRONG ON PURPOSE: {kernel['wrong']}." if kernel["wrong"] else ""
         print(f"{kernel['name']:<24}{kernel['idea']}{wrong}")
         defaults = " ".join(f"{name}={spec['default']}" for name, spec in kernel["parameters"].items())
         print(f"{'':<24}{defaults}\n")
-    print("Input presets")
+    print("Broken on purpose, by one line (chapter 7)")
+    for exhibit in EXHIBITS.values():
+        causal = " --set causal=true" if exhibit.sizes.get("causal") else ""
+        shown = "no input shows it" if exhibit.harmless else f"shown by --inputs {exhibit.shown_by}{causal}"
+        print(f"  {exhibit.kernel.name:<38}{exhibit.title}; {shown}")
+    print("\nInput presets")
     for preset in PRESETS.values():
         print(f"  {preset.name:<22}{preset.help}")
+    print(f"  {EXAMPLE}  a recipe of your own; its settings: {', '.join(SETTINGS)}")
     return 0
 
 
@@ -303,6 +333,43 @@ def parse_programs(text: str) -> str | list[list[int]]:
     return [[*one, *[0] * (3 - len(one))] for one in ids]
 
 
+def _compile(parsed: argparse.Namespace) -> int:
+    experiment, gpu = Experiment.from_parsed(parsed.kernel, parsed), GPUS[parsed.gpu]
+    compiler = Compiler()
+    try:
+        with _Progress() as progress:
+            limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes, "progress": progress}
+            cost = compiler.compile(experiment, gpu.compute_capability, **limits)
+    finally:
+        compiler.close()
+    refused = [words for launch in cost.launches if (words := too_large(launch, gpu))]
+    held = [occupancy(launch, gpu) for launch in cost.launches]
+    if parsed.json:
+        fits = [{"programs_on_an_sm": one.programs, "limited_by": one.limit} for one in held]
+        _print_json(
+            {
+                "experiment": experiment.to_json(),
+                "gpu": gpu.name,
+                "cost": cost.to_json(),
+                "occupancy": fits,
+                "too_large": refused,
+            }
+        )
+    else:
+        print(
+            f"compiled for the {gpu.name} ({gpu.target}) by triton {cost.triton}, ptxas {cost.ptxas}; nothing was run"
+        )
+        for launch, one in zip(cost.launches, held, strict=True):
+            print(
+                f"  {launch.kernel}: {launch.shared_bytes:,} bytes of shared memory, {launch.registers} registers a thread, "
+                f"{launch.spill_store_bytes:,} bytes spilled, {launch.num_warps} warps; {one.programs} on an SM, limited by {one.limit}; "
+                f"compiled in {launch.seconds:.1f} s"
+            )
+        for words in refused:
+            print(words.replace("`", ""))
+    return TOO_LARGE if refused else 0
+
+
 def _doctor(parsed: argparse.Namespace) -> int:
     findings = doctor.examine()
     if parsed.json:
@@ -323,10 +390,16 @@ def _record(parsed: argparse.Namespace) -> int:
                 path = recordings.path_of(experiment)
                 said = engine.trace_to(experiment, path, progress=progress)
                 made.append({"file": path.name, "experiment": experiment.to_json(), "file_bytes": said["file_bytes"]})
+            for way in exactness.shipped(lessons.EXACT):
+                path = recordings.output_path_of(way.experiment, way.reverse_keys)
+                engine.output_to(way.experiment, path, reverse_keys=way.reverse_keys, progress=progress)
+                made.append(
+                    {"file": path.name, "experiment": way.experiment.to_json(), "file_bytes": path.stat().st_size}
+                )
     finally:
         engine.close()
     kept = {entry["file"] for entry in made}
-    for path in recordings.traces():
+    for path in (*recordings.traces(), *recordings.outputs()):
         if path.name not in kept:
             path.unlink()
     if parsed.json:

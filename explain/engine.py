@@ -24,6 +24,7 @@ import platformdirs
 
 from explain import recordings
 from explain.device.measurement import Measurement
+from explain.exactness import Output
 from explain.experiment import Experiment
 from explain.trace import file as trace_file
 from explain.workers import WorkerError, WorkerPool, WorkerSpec
@@ -124,6 +125,23 @@ class Engine:
     def check(self, experiment: Experiment, **call: Any) -> dict[str, Any]:
         """Runs in the interpreter with counters alone: {"error", "budget", "within_budget", "traffic", …}. Raises WorkerError."""
         return self._ask({"kind": "experiment", "experiment": experiment.to_json(), "programs": [], "out": None}, call)
+
+    def output(self, experiment: Experiment, *, reverse_keys: bool = False, **call: Any) -> Output:
+        """Runs in the interpreter: the first output beside float64, shipped or made now. Raises WorkerError."""
+        recorded = recordings.output_path_of(experiment, reverse_keys)
+        if recorded.exists():
+            return Output.read(recorded)
+        if not has_triton():
+            raise WorkerError(NOT_RECORDED)
+        with scratch() as folder:
+            path = Path(folder) / "output.npz"
+            self.output_to(experiment, path, reverse_keys=reverse_keys, **call)
+            return Output.read(path)
+
+    def output_to(self, experiment: Experiment, out: Path, *, reverse_keys: bool = False, **call: Any) -> None:
+        """Runs in the interpreter and writes what `output` reads. Raises WorkerError."""
+        request = {"kind": "output", "experiment": experiment.to_json(), "reverse_keys": reverse_keys}
+        self._ask({**request, "out": str(out.resolve())}, call)
 
     def trace_file(self, path: Path, function: str, out: Path, programs: object = "all", **call: Any) -> dict[str, Any]:
         """Runs a function of any Python file and records the kernels it launches. Raises WorkerError."""

@@ -93,7 +93,7 @@ GPUS: Mapping[str, Gpu] = {
         Gpu("H100", 90, 132, 256 * KIB, 228 * KIB, 227 * KIB, 50 * MIB, 80 * GB, 3.35e12,
             "NVIDIA H100 Tensor Core GPU architecture whitepaper, SXM5",
             latencies=_published(_MT4G.format("H100 80GB HBM3"), shared=29.8824, l2=219.345, hbm=834.476)),
-        Gpu("H200", 90, 132, 256 * KIB, 228 * KIB, 227 * KIB, 50 * MIB, 141 * GB, 4.8e12, "NVIDIA H200 datasheet, SXM",
+        Gpu("H200", 90, 132, 256 * KIB, 228 * KIB, 227 * KIB, 60 * MIB, 141 * GB, 4.8e12, "NVIDIA H200 datasheet, SXM; its L2 as its driver reports it",
             latencies=_measured("h200")),
         Gpu("RTX 4090", 89, 128, 256 * KIB, 100 * KIB, 99 * KIB, 72 * MIB, 24 * GB, 1.008e12,
             "NVIDIA Ada GPU architecture whitepaper", "GDDR6X", warps_sm=48, programs_sm=24,

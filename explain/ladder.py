@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 import difflib
 import functools
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ from kernels.catalog import CATALOG
 from kernels.parameters import ITEM_BYTES
 
 ROOT = Path(__file__).resolve().parent.parent
+_SHAPE = re.compile(r" \([A-Z_, ]+\)$")  # at the end of a comment
 RIGHT_WITHIN = 1e-5
 """Of float64, in float32: hundreds of roundings, and far below what any of the wrong kernels misses by."""
 
@@ -93,9 +96,9 @@ def source(kernel: str) -> str:
 def difference(below: str, above: str) -> str:
     """The source of `above` marked as a diff from `below`'s: what only moved (into a loop, say) counts as kept."""
     old, new = source(below).splitlines(), source(above).splitlines()
-    plain = [[" ".join(line.split()) for line in lines] for lines in (old, new)]
+    below_plain, above_plain = ([_SHAPE.sub("", " ".join(line.split())) for line in lines] for lines in (old, new))
     lines: list[str] = []
-    for tag, i, j, k, m in difflib.SequenceMatcher(None, *plain, autojunk=False).get_opcodes():
+    for tag, i, j, k, m in difflib.SequenceMatcher(None, below_plain, above_plain, autojunk=False).get_opcodes():
         if tag == "equal":
             lines += [f" {line}" for line in new[k:m]]
         else:
@@ -167,6 +170,11 @@ def table(outcomes: Sequence[Outcome]) -> str:
     for one in outcomes:
         verdict = ":green[right]" if one.right else ":red[wrong]"
         lines.append(
-            f"| {one.rung.name} | **{one.accesses:g}** | {one.read_bytes:,} | {one.written_bytes:,} | {one.error:.1e} | {verdict} |"
+            f"| {one.rung.name} | **{one.accesses:g}** | {one.read_bytes:,} | {one.written_bytes:,} | {_said(one.error)} | {verdict} |"
         )
     return "\n".join(lines)
+
+
+def _said(error: float) -> str:
+    """An error for a table; what float32 itself cannot hold is none."""
+    return "NaN" if math.isnan(error) else f"{error:.1e}" if error > 1e-45 else "0"

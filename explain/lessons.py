@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from explain import exactness
 from explain.experiment import Experiment
 from explain.gpus import GPUS
 from explain.ladder import RUNGS
 from explain.trace.model import Trace
 from kernels.inputs import labels
+from kernels.museum import EXHIBITS, Exhibit
 from kernels.parameters import ITEM_BYTES, ORDERS
 
 OPENING = Experiment.of("flash_attention", {"block_m": 16, "block_n": 16}, "sentence")
+SHORT = OPENING.with_(inputs="sentence_short", seq_len=15, kv_len=15, block_m=8, block_n=8)
 ONLINE = Experiment.of("softmax_online", {"rows": 1, "block_n": 2}, "notebook")
 SAFE = Experiment.of("softmax_safe", {"rows": 1, "block_n": 2}, "edge")
 ROWS = Experiment.of("softmax_tiled", {"rows": 4, "block_m": 4, "block_n": 4}, "sentence_short")
 MERGED = Experiment.of("softmax_split", {"rows": 1, "block_n": 4}, "sentence_short")
 TOPK = Experiment.of("softmax_topk", {"rows": 1, "k": 4, "block_n": 4}, "sentence_short")
+EXACT = Experiment.of("flash_attention_exp2", {"block_m": 16, "block_n": 16, "dtype": "fp16"}, "sentence")
 STANDARD = Experiment.of("attention_standard", {"block_m": 16, "block_n": 16}, "sentence")
 CHIP = GPUS["H200"]  # whose on-chip memory the tiles are measured against
 ORIGINS = {"recorded": "recorded", "interpreter": "run on this machine"}
@@ -54,11 +59,73 @@ def first_order(experiment: Experiment) -> Experiment:
     return Experiment.of("flash_attention_v1", experiment.values, experiment.inputs, experiment.seed)
 
 
+def exhibit(broken: Exhibit) -> tuple[Experiment, Experiment]:
+    """The right kernel and the broken one, on the input that shows the bug."""
+    right, wrong = (Experiment.of(n, broken.sizes, broken.shown_by) for n in (broken.base, broken.kernel.name))
+    return right, wrong
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two experiments worth seeing together, and what to look for."""
+
+    name: str
+    left: Experiment
+    right: Experiment
+    look: str
+
+
+def _like(kernel: str, experiment: Experiment) -> Experiment:
+    return Experiment.of(kernel, experiment.values, experiment.inputs, experiment.seed)
+
+
+_LARGE_ROW = {"rows": 1, "cols": 8, "block_n": 4}
+PAIRS = (
+    Pair(
+        "Standard and flash",
+        _like("attention_standard", SHORT),
+        SHORT,
+        "The left writes all of S to memory, reads it back for the softmax, writes P and reads that back. The right drops each tile of S "
+        "as soon as it is used. Watch the bytes of S and P, which the right does not have.",
+    ),
+    Pair(
+        "Keys or queries outside",
+        _like("flash_attention_v1", SHORT),
+        SHORT,
+        "FlashAttention-1 walks over the queries once for each tile of keys: the tiles fill column by column, and O is read and written at every "
+        "visit. FlashAttention-2 swaps the loops: row by row, and O is written once.",
+    ),
+    Pair(
+        "Wrong and right",
+        wrong_twin(ONLINE),
+        ONLINE,
+        "The left divides each tile by the tile's own sum. Press First difference: there the left has thrown away what the next tile needs.",
+    ),
+    Pair(
+        "Two tile sizes",
+        SHORT.with_(block_n=4),
+        SHORT,
+        "The same kernel with tiles of 4 keys and of 8. After as many keys, m and ℓ agree; in between, the left has rescaled more often.",
+    ),
+    Pair(
+        "Naive and safe",
+        Experiment.of("softmax_naive", _LARGE_ROW, "large_magnitude"),
+        Experiment.of("softmax_safe", _LARGE_ROW, "large_magnitude"),
+        "Scores in the ten thousands. The left's exp overflows, and ∞ / ∞ is NaN; the right subtracts the maximum first, for one more pass "
+        "over the row.",
+    ),
+)
+
+
 def shipped() -> Iterator[Experiment]:
-    """The experiments whose traces ship with Tilescope, so that every chapter opens at once, with or without Triton."""
+    """The experiments whose traces ship with Tilescope, so that every chapter opens at once, with or without Triton. Each once."""
+    yield from dict.fromkeys(_opened_on())
+
+
+def _opened_on() -> Iterator[Experiment]:
     yield OPENING
     yield OPENING.with_(causal=True)
-    yield OPENING.with_(inputs="sentence_short", seq_len=15, kv_len=15, block_m=8, block_n=8)
+    yield SHORT
     yield SAFE
     yield from in_every_dtype(naive_twin(SAFE))
     yield first_order(OPENING)
@@ -74,6 +141,10 @@ def shipped() -> Iterator[Experiment]:
     for rung in RUNGS:
         if (step := rung.experiment(ONLINE)) not in (ONLINE, wrong_twin(ONLINE)):
             yield step
+    yield exactness.flash(EXACT)
+    yield from dict.fromkeys(one for broken in EXHIBITS.values() for one in exhibit(broken))
+    for pair in PAIRS:
+        yield from (pair.left, pair.right)
 
 
 def view_of(trace: Trace, origin: str) -> dict[str, Any]:
@@ -90,7 +161,7 @@ def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
     row_labels, col_labels = labels(experiment.preset, p) or (None, None)
     return {
         "title": entry.title,
-        "kernel": experiment.kernel,
+        "kernel": entry.base,
         "roles": dict(entry.roles),
         "score_shape": list(entry.score_shape(p)),
         **({"axes": ["queries", "keys"]} if entry.family == "attention" else {}),

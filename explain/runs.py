@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from explain.experiment import Experiment
 from explain.trace.model import Trace
 from explain.trace.recorder import Programs, record_call
 from kernels.launch import launcher, tensors
-from kernels.verify import Verdict, verify
+from kernels.verify import Verdict, expectations_of, verify
 
 
 def run_traced(
@@ -24,3 +26,24 @@ def run_traced(
     trace = record_call(lambda: outputs.update(launch()), programs=programs, experiment=experiment.to_json())
     progress("checking against float64", 0.8)
     return trace, verify(entry, p, arrays, outputs)
+
+
+def run_output(experiment: Experiment, reverse_keys: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Runs the experiment's kernel in the interpreter: its first output, the float64 reference and the error allowed at each element.
+
+    Equal shapes: float32, which holds every dtype's numbers; float64; float32. `reverse_keys` hands attention its keys and values in the opposite order, which
+    changes nothing but the order of the additions; raises ValueError where that is not so.
+    """
+    entry, p = experiment.entry, experiment.values
+    arrays = entry.make_inputs(experiment.preset, p, experiment.seed)
+    if reverse_keys:
+        if entry.family != "attention" or p["causal"]:
+            raise ValueError(f"{experiment.kernel}: only attention without a mask is the same with its keys reversed")
+        arrays = {**arrays, "k": arrays["k"][:, :, ::-1].copy(), "v": arrays["v"][:, :, ::-1].copy()}
+    inputs = tensors(p, arrays, "cpu")
+    launch = launcher(entry, p, inputs)
+    outputs: dict[str, Any] = {}
+    record_call(lambda: outputs.update(launch()), programs=[])
+    name = entry.outputs[0]
+    expected, allowed = expectations_of(entry, p, arrays, inputs, None)[name]
+    return outputs[name].float().numpy(), expected, allowed.astype(np.float32)

@@ -53,6 +53,7 @@ def recorded_grid() -> Iterator[tuple[Experiment, int]]:
         for block_n in SIDES:
             for capability in sorted({gpu.compute_capability for gpu in GPUS.values()}, reverse=True):
                 yield tile(block_m, block_n), capability
+            yield tile(block_m, block_n, head_dim=128), 90
             yield tile(block_m, block_n, head_dim=32, dtype="fp32"), 90
 
 

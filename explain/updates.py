@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 Step = Callable[[np.float32, np.float32, np.float32, np.float32], np.float32]
-"""(ℓ, x, m before x, m with x) -> the new ℓ."""
+"""(ℓ, x, m before x, m with x, 0 for −inf) -> the new ℓ."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class Update:
         with np.errstate(over="ignore", invalid="ignore"):
             for x in row.astype(np.float32):
                 m_new = np.maximum(m_i, x)
-                l_i, m_i = self.step(l_i, x, m_i, m_new), m_new
+                m_safe = m_new if m_new > -np.inf else np.float32(0)  # −inf − −inf would be NaN
+                l_i, m_i = self.step(l_i, x, m_i, m_safe), m_new
         return float(l_i), float(m_i)
 
 
@@ -55,8 +56,9 @@ UPDATES = (
 def weights(update: Update, row: np.ndarray) -> np.ndarray:
     """What softmax would come to with this ℓ, float32."""
     l_i, m_i = update.run(row)
+    base = np.float32(m_i if update.subtracts and m_i > -np.inf else 0)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return np.exp(row.astype(np.float32) - np.float32(m_i if update.subtracts else 0)) / np.float32(l_i)
+        return np.exp(row.astype(np.float32) - base) / np.float32(l_i or 1)  # no weight at all: zeros, not 0/0
 
 
 def table(row: np.ndarray, shift: float = 100.0) -> str:
@@ -65,11 +67,12 @@ def table(row: np.ndarray, shift: float = 100.0) -> str:
         f"| update | ℓ at the end | weights add up to | ℓ, row + {shift:g} | weights add up to | what goes wrong |",
         "|---|---:|---:|---:|---:|---|",
     ]
+    right = float((row > -np.inf).any())  # a row of nothing but −inf has no weight
     for update in UPDATES:
         cells = []
         for values in (row, row + np.float32(shift)):
             total = float(weights(update, values).sum())
-            mark = ":green" if abs(total - 1) < 1e-4 else ":red"
+            mark = ":green" if abs(total - right) < 1e-4 else ":red"
             cells.append(f"{_said(update.run(values)[0])} | {mark}[**{_said(total)}**]")
         lines.append(f"| **{update.written}** | {cells[0]} | {cells[1]} | {update.fault or 'nothing'} |")
     return "\n".join(lines)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from explain.experiment import Experiment
 from kernels.catalog import Kernel
 from kernels.inputs import PRESETS
-from kernels.parameters import ITEM_BYTES, ORDERS, Value, next_power_of_two
+from kernels.parameters import ITEM_BYTES, ORDERS, WHOLE_ROW_TILE, Value, next_power_of_two
 
 SYNTHETIC = tuple(preset.name for preset in PRESETS.values() if not preset.sentence and preset.name != "notebook")
 REAL = ("sentence", "sentence_short", "sentence_ragged", "notebook")
@@ -63,7 +63,8 @@ def _softmax_shapes(kernel: Kernel) -> Iterator[dict[str, Value]]:
     names = {parameter.name for parameter in kernel.parameters}
     for cols in _COLUMNS:
         whole = next_power_of_two(cols)
-        shape: dict[str, Value] = {"rows": 5, "cols": cols, "block_n": _TILE if kernel.name != "softmax_row" else whole}
+        tile = whole if WHOLE_ROW_TILE in kernel.parameters else _TILE
+        shape: dict[str, Value] = {"rows": 5, "cols": cols, "block_n": tile}
         if "block_m" in names:
             yield {**shape, "block_m": 2}
         elif "k" in names:

@@ -86,7 +86,7 @@ EXHIBITS: Mapping[str, Exhibit] = {
             {**_TWO_TILES, "causal": True},
             "Each tile subtracts its own maximum, and the larger one seen before is forgotten. The algebra still holds: α = exp(m − m_new) "
             "brings the old sum to the new maximum, whichever way it moved. But a maximum that falls makes α larger than 1, and past a "
-            "fall of 88.7 float32 has no number for it. TileLang's FlashAttention examples were written so until October 2025.",
+            "fall of 88.7 float32 has no number for it. TileLang's FlashAttention example was written so until the autumn of 2025.",
             (
                 "On which inputs does a row's maximum fall from one tile to the next? And how far must it fall?",
                 "Choose *falling* scores with a scale of 100: α becomes exp of something above 88.7.",

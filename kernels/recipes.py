@@ -70,7 +70,7 @@ class Recipe:
                     raise ParameterError("inputs", name, f"{setting} must be one of {', '.join(_CHOICES[setting])}")
                 given[setting] = text
             else:
-                raise ParameterError("inputs", name, f"a recipe's settings are {', '.join((*LARGEST, *_CHOICES))}")
+                raise ParameterError("inputs", name, f"a recipe's settings are {', '.join(SETTINGS)}")
         return cls(**given)  # type: ignore[arg-type]  # each by its own name
 
     def scores(self, rng: np.random.Generator, rows: int, cols: int, tile: int) -> np.ndarray:
@@ -97,6 +97,7 @@ class Recipe:
 
 
 _CHOICES = {"order": ORDERS, "hidden": HIDDEN, "nan": NANS}
+SETTINGS = (*LARGEST, *_CHOICES)
 
 
 def preset_of(name: object) -> Preset:
@@ -105,7 +106,7 @@ def preset_of(name: object) -> Preset:
         return PRESETS[name]
     if isinstance(name, str) and name.partition(":")[0] == PREFIX:
         return Recipe.parse(name).preset()
-    raise ParameterError("inputs", name, f"must be one of {', '.join(PRESETS)}, or a recipe such as {_EXAMPLE}")
+    raise ParameterError("inputs", name, f"must be one of {', '.join(PRESETS)}, or a recipe such as {EXAMPLE}")
 
 
 def _number(name: str, setting: str, text: str) -> float:
@@ -123,4 +124,4 @@ def _text(value: float | str) -> str:
     return f"{value:.10g}" if isinstance(value, float | int) else value
 
 
-_EXAMPLE = Recipe(scale=100, order="falling").name
+EXAMPLE = Recipe(scale=100, order="falling").name

@@ -60,7 +60,7 @@ def verify(
     `diagonal` is attention's, where it is not that of the whole call.
     """
     inputs = tensors(p, arrays, str(next(iter(outputs.values())).device))
-    expectations = _expected(kernel, p, arrays, inputs, diagonal)
+    expectations = expectations_of(kernel, p, arrays, inputs, diagonal)
     verdicts = [
         _worst(name, _float64(outputs[name]), expected, allowed)
         for name, (expected, allowed) in expectations.items()
@@ -74,10 +74,10 @@ Expectation = dict[str, tuple[np.ndarray, np.ndarray]]
 """Each output's float64 reference and the error allowed at each of its elements."""
 
 
-def _expected(
+def expectations_of(
     kernel: Kernel, p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor], diagonal: int | None
 ) -> Expectation:
-    """The kernel's own word on what is right, or its family's."""
+    """Each output's float64 reference and what error is allowed: the kernel's own word on it, or its family's."""
     if kernel.expected:
         module, function = kernel.expected.split(":")
         expect: Callable[[Values, Arrays, dict[str, torch.Tensor]], Expectation]

@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from explain import chapters, lessons, recordings, ui
+from explain import chapters, lessons, ui
+from explain.figures import home as figures
 
 ui.chapter(__file__)
 ui.prose(
@@ -18,9 +19,9 @@ ui.prose(
     "Each chapter opens on a run that you can step through, and stands by itself."
 )
 ui.cards(chapters.chapters())
-if tools := [page for page in chapters.pages() if page.kind == "tool"]:
-    st.subheader("Tools", anchor=False)
-    ui.cards(tools)
+st.subheader("Tools", anchor=False)
+ui.cards(chapters.tools())
+ui.chapter_link("questions", "**What people ask**, and the screen that answers it")
 
 what, live = st.columns(2, gap="large")
 with what:
@@ -33,12 +34,5 @@ with what:
 with live:
     st.subheader("What runs it here", anchor=False)
     ui.engine_status()
-
-if (record := recordings.measured("verification-h200")) is not None:
-    kernels, where = record["kernels"].values(), record["provenance"]
-    right = [kernel for kernel in kernels if not kernel["wrong_on_purpose"]]
-    st.caption(
-        f"recorded · {sum(kernel['within_budget'] for kernel in right):,} of "
-        f"{sum(kernel['experiments'] for kernel in right):,} experiments within their error budget against float64 · "
-        f"{where['gpu']}, torch {where['torch']}, triton {where['triton']}, {where['date']}"
-    )
+    for sentence in filter(None, (figures.verified(), figures.lecture_hall())):
+        st.caption(sentence)

@@ -23,10 +23,11 @@ logarithmic = (
 
 st.subheader("How much fits where", anchor=False)
 if logarithmic:
-    st.html(figures.sizes_log(gpu, ui.host_bytes()))
+    ui.drawing(figures.sizes_log(gpu, ui.host_bytes()))
 else:
     for picture, column in zip(figures.sizes(gpu), st.columns([2, 3], gap="large"), strict=True):
-        column.html(picture)
+        with column:
+            ui.drawing(picture)
 ui.prose(
     f"All that the {gpu.sms} SMs of an {gpu.name} hold in shared memory and registers is "
     f"**{svg.size(gpu.shared_bytes_all + gpu.register_bytes)}**. That is what the papers call **SRAM**: memory on the chip, beside the units that "
@@ -36,13 +37,14 @@ ui.prose(
 
 st.subheader("How long a load takes, if a register took a second", anchor=False)
 times, words = st.columns([3, 2], gap="large")
-times.html(figures.times(gpu, ui.host_bytes(), logarithmic=logarithmic))
+with times:
+    ui.drawing(figures.times(gpu, ui.host_bytes(), logarithmic=logarithmic))
 with words:
     ui.prose(
         f"One thread loads, waits, and uses the value; nothing else is under way. {figures.REGISTER_CYCLES:g} clock cycles, one operation on "
         "registers that needs the result of the one before, count as a second here. A kernel hides much of this wait by having other warps ready "
         "to go on. It cannot hide the bytes: each one takes its share of the bandwidth, "
-        f"{gpu.hbm_bytes_per_second / 1e12:g} TB/s between {gpu.hbm} and this GPU."
+        f"{gpu.hbm_bytes_per_second / 1e12:.3g} TB/s between {gpu.hbm} and this GPU."
     )
     if gpu.latencies:
         st.caption(figures.latency_sources(gpu))
@@ -60,8 +62,9 @@ if traces:
     st.markdown(figures.trips_table(experiment, traces[0]))
 
 st.subheader("Tiles: how often is each element read?", anchor=False)
-picture, table = st.columns([2, 3], gap="large")
-picture.html(figures.product(experiment.values))
+tiled, table = st.columns([2, 3], gap="large")
+with tiled:
+    ui.drawing(figures.product(experiment.values))
 with table:
     ui.prose(
         "One program of launch 1 makes one tile of S. It needs a tile of Q and a tile of K, whole along d: it loads both once, keeps them on "
@@ -78,7 +81,7 @@ st.subheader("S and P, beside what attention is given and returns", anchor=False
 def scores() -> None:
     """How S and P outgrow everything else as N grows."""
     seq_len = st.select_slider("N, queries and keys", [2**k for k in range(7, 15)], value=4096, key="scores of")
-    st.html(figures.scores(seq_len, 64, "fp16", gpu))
+    ui.drawing(figures.scores(seq_len, 64, "fp16", gpu))
     st.markdown(figures.scores_table(seq_len, 64, "fp16", 16, gpu))
     st.caption("formula · fp16, d = 64, one sequence. Hold the pointer over a rectangle for its size.")
 

@@ -56,7 +56,7 @@ match way:
         ui.prose(
             "Tiles of one element: algorithm 3 of Milakov & Gimelshein, who write d for ℓ. Under the equation stands the **loop "
             "invariant**, checked at every step: m is the maximum of the elements seen so far and ℓ is Σ exp(x − m) over them, "
-            "recomputed in float64 beside the kernel's own float32. Its proof by induction stands below it, the part at work marked."
+            "recomputed in float64 beside the kernel's own float32. Its proof by induction stands beside it, the part at work marked."
         )
         ui.prose(
             "On the first element α = exp(−∞ − m) = 0, so what ℓ starts from does not matter. From then on 1 ≤ ℓ ≤ the number of elements "

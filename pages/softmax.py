@@ -103,7 +103,7 @@ if traces:
 ui.try_this(
     "Choose the **ascending** input above: nothing overflows, both rows add up to 1, and the kernels differ by one walk.",
     "Choose **everything masked**: a row of nothing but −∞. Both kernels give zeros, because they ask whether ℓ is 0.",
-    "Set *Format* to fp16 and add 8, then 10: find the last sum that fp16 can hold.",
+    "Set *Format* to fp16 and add 5, then 8: one sum fp16 can hold, one it cannot. Now lower x3 until it can again.",
     "Add −200 in fp32. Now every exp(x) underflows to 0, and 0/0 is NaN too.",
     "Add 2000 in bf16 and look at the logits themselves: bf16 has steps of 8 there, so they round to the same number before softmax begins.",
 )

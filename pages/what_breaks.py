@@ -4,6 +4,7 @@ import streamlit as st
 
 from explain import ui
 from explain.ui import museum
+from kernels.museum import EXHIBITS
 
 ui.chapter(
     __file__,
@@ -22,7 +23,7 @@ museum.game(exhibit)
 
 ui.try_this(
     "In exhibit 1, step from the last tile before the parting into the next: m falls, and α = exp(m − m_new) has no number for it.",
-    "In exhibit 4, look at the map of P̃: the weight sits right of the diagonal, on keys that are hidden.",
+    "In exhibit 4, go to `p` with its button and read row 0: the weight sits on keys that are hidden, right of the diagonal.",
     "Break exhibit 5 with the smallest input you can find: how many keys does it take?",
     "Find exhibit 7's answer before the hints do. Then read line 5 of algorithm 3 in Milakov & Gimelshein again.",
 )
@@ -45,5 +46,5 @@ ui.questions(
 )
 ui.sources(
     "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018",
-    *(f"[{e.source}]({e.link})" for e in museum.EXHIBITS.values() if e.link),
+    *(f"[{e.source}]({e.link})" for e in EXHIBITS.values() if e.link),
 )

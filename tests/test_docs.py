@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from explain import chapters
 from explain.cli import _parser
 from kernels.catalog import CATALOG
 
@@ -19,9 +20,19 @@ def test_the_readmes_figures_are_the_committed_results():
     assert module["figures"]() in (ROOT / "README.md").read_text(), "run: python scripts/write_figures.py"
 
 
-@pytest.mark.parametrize("document", ["README.md", "DESIGN.md", "kernels/data/README.md", "docs/trace-format.md"])
+@pytest.mark.parametrize(
+    "document",
+    [
+        "README.md",
+        "DESIGN.md",
+        "CONTRIBUTING.md",
+        "docs/questions.md",
+        "kernels/data/README.md",
+        "docs/trace-format.md",
+    ],
+)
 def test_links_lead_somewhere(document):
-    text = (ROOT / document).read_text()
+    text = re.sub(r"```.*?```", "", (ROOT / document).read_text(), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)#]+)\)", text):
         assert target.startswith("https://") or (ROOT / document).parent.joinpath(target).exists(), target
 
@@ -45,6 +56,11 @@ def test_the_design_names_every_folder():
         *(p.name for p in (ROOT / "explain").iterdir() if (p / "__init__.py").exists()),
     ):
         assert f"{folder}/" in text, folder
+
+
+def test_the_readme_lists_every_chapter():
+    listed = re.findall(r"^(\d+)\. \*\*(.+?)\*\*: .+\.$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert [(int(number), title) for number, title in listed] == [(p.number, p.title) for p in chapters.chapters()]
 
 
 def test_every_kernel_is_described():

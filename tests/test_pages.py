@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explain import lessons, recordings
+from explain import ladder, lessons, recordings
 from explain.device.measurement import Measurement
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
@@ -28,7 +29,9 @@ def page(name: str, **query: str) -> AppTest:
 
 
 def texts(test: AppTest) -> str:
-    return "\n".join(str(element.value) for element in [*test.markdown, *test.caption, *test.error])
+    """What is written on the page; a term's definition is not."""
+    written = "\n".join(str(element.value) for element in [*test.markdown, *test.caption, *test.error])
+    return re.sub(r"<span[^>]*>(.*?)</span>", r"\1", written)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
@@ -139,15 +142,64 @@ def test_without_triton_a_chapter_opens_on_shipped_traces_alone(monkeypatch, tmp
     assert "This experiment was not recorded beforehand" in test.error[0].value
 
 
-def test_the_three_ways_to_walk_a_row():
+def test_the_ways_to_walk_a_row():
     test = page("online_softmax")
     assert "algorithm 3" in texts(test)
-    for way, words in (("Tile by tile", "Any tile"), ("Wrong beside right", "Softmax tile by tile, wrong")):
+    for way, words in (
+        ("Tile by tile", "Any tile"),
+        ("Rows at once", "become columns M, L and α"),
+        ("Tiles in parallel", "associative and commutative"),
+        ("With top-k", "each element of x is read **1** time"),
+    ):
         test.segmented_control[0].set_value(way).run()
         assert not test.exception
         assert words in texts(test)
-    assert "[**1.0000**]" in texts(test)
-    assert "[**3.0000**]" in texts(test)
+
+
+@pytest.mark.parametrize(
+    ("way", "right", "wrong"), [("Tile by tile", "1.0000", "3.0000"), ("Tiles in parallel", "1.0000", "0.5528")]
+)
+def test_the_wrong_kernel_beside_the_right_one(way, right, wrong):
+    test = page("online_softmax", walk=way)
+    assert f":red[**{wrong}**]" not in texts(test)
+    test.toggle[0].set_value(True).run()
+    assert not test.exception
+    assert f":green[**{right}**]" in texts(test)
+    assert f":red[**{wrong}**]" in texts(test)
+
+
+def test_the_updates_of_the_sum_follow_the_row():
+    test = page("online_softmax")
+    assert "| **ℓ ← α ℓ + exp(x − m_new)** | 4.0239 | :green[**1.0000**] |" in texts(test)
+    test.selectbox[0].set_value("constant").run()
+    assert "| **ℓ ← α ℓ + exp(x − m_new)** | 64.0000 | :green[**1.0000**] |" in texts(test)
+
+
+def test_the_ladder_shows_one_rung_and_counts_them_all():
+    test = page("triton_ladder")
+    assert "1. Softmax of a whole row on chip" in texts(test)
+    assert "| Three passes | **4** | 72 | 24 |" in texts(test)
+    assert "| Per tile, wrong | **2** | 24 | 24 | 4.9e-01 | :red[wrong] |" in texts(test)
+    assert not test.code
+    test.segmented_control[0].set_value("Online").run()
+    assert not test.exception
+    assert "5. Online softmax, two passes" in texts(test)
+    assert "+        alpha = tl.exp(m_i - m_safe)" in test.code[0].value
+
+
+def test_an_address_leads_to_its_rung_and_its_row():
+    test = page("triton_ladder", rung="Per tile, wrong", inputs="large_magnitude", cols="16", block_n="4")
+    assert "Wrong on purpose" in test.warning[0].value
+    assert "| Two passes, unsafe | **3** | 128 | 64 | NaN | :red[wrong] |" in texts(test)
+
+
+def test_without_triton_the_ladder_counts_the_rungs_that_were_recorded(monkeypatch, tmp_path):
+    for rung in ladder.RUNGS:
+        assert rung.experiment(lessons.ONLINE) in list(lessons.shipped())
+    monkeypatch.setattr("explain.engine.has_triton", lambda: False)
+    monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
+    test = page("triton_ladder", inputs="ascending")
+    assert "Some rungs were not recorded on this input" in texts(test)
 
 
 @pytest.mark.parametrize("experiment", list(lessons.shipped()), ids=lambda experiment: experiment.key)
@@ -157,7 +209,8 @@ def test_shipped_traces_are_of_the_kernels_as_they_are(experiment):
     trace = trace_file.read(path)
     assert Experiment.from_json(trace.experiment) == experiment
     for source in trace.sources:
-        assert source.text.rstrip() in (ROOT / source.file).read_text(), "run: python -m explain record"
+        text, edit = (ROOT / source.file.partition("~")[0]).read_text(), experiment.entry.edit
+        assert source.text.rstrip() in (edit.apply(text) if edit else text), "run: python -m explain record"
     assert trace.traffic() == experiment.entry.formula(experiment.values).totals()
 
 

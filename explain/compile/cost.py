@@ -21,7 +21,8 @@ RESERVED_SHARED = 1024  # bytes of each program that CUDA keeps to itself, from 
 class LaunchCost:
     """One kernel that an experiment launches, compiled. Bytes are of one program, registers and spills of one thread.
 
-    `spill_bytes` are stored to and loaded from local memory, which lies in HBM; `seconds` is what compiling took.
+    What registers cannot hold is spilled to local memory, which lies in HBM behind the caches: `stack_bytes` is the room it takes, the spill bytes
+    are those of the instructions that store and load it. `seconds` is what compiling took.
     """
 
     kernel: str
@@ -29,6 +30,7 @@ class LaunchCost:
     num_stages: int
     shared_bytes: int
     registers: int
+    stack_bytes: int
     spill_store_bytes: int
     spill_load_bytes: int
     seconds: float

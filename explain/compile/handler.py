@@ -110,6 +110,7 @@ def _cost(name: str, metadata: Any, log: str, seconds: float) -> LaunchCost:
         metadata.num_stages,
         metadata.shared,
         _number(r"Used (\d+) registers", log),
+        _number(r"(\d+) bytes stack frame", log),
         _number(r"(\d+) bytes spill stores", log),
         _number(r"(\d+) bytes spill loads", log),
         round(seconds, 2),
@@ -137,8 +138,8 @@ def _explained(error: Exception, capability: int) -> str:
         chain.append(cause)
     texts = [str(e).strip() for e in chain]
     for text in texts:
-        if "tl.dot" in text or "K >= 16" in text or "smaller than" in text or "min_dot_size" in text or ">= 16" in text:
-            return f"A GPU's tensor cores take tiles whose sides are 16 or more, and this one has a smaller side. ({_last_line(text)})"
+        if "K >= 16" in text or "K >= 32" in text:
+            return "On a GPU a matrix product sums over 16 elements or more, and a side of this tile is smaller. Make it 16 or more."
     if type(error).__name__ == "PTXASError":
         return f"ptxas, the GPU's assembler, refused the kernel for sm_{capability}: {_last_line(_ptxas(texts[0]))}"
     return f"Triton could not compile this kernel for sm_{capability}: {_last_line(texts[-1]) or type(error).__name__}"

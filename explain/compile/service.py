@@ -1,7 +1,7 @@
 """Asks for what a tile costs: recorded beforehand, compiled here before, or compiled now in the background.
 
-A compilation takes from a third of a second to half a minute, and no page waits for it: `look` answers at once with what there is, and a page
-asks again. Any number of sessions share one compilation. Imports neither torch nor triton; safe to use from any thread.
+A compilation takes from a third of a second to half a minute, and no page waits for it: `start` begins it, `look` answers at once with what there
+is, and a page looks again. Any number of sessions share one compilation. Imports neither torch nor triton; safe to use from any thread.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ COMPILE_WORKER = WorkerSpec(
 RECORDED = "tile-costs"
 NEVER_COMPILED = "This tile was not compiled beforehand, and Triton runs on Linux only, so it cannot be compiled here. Those of the opening view were."
 MOST_ANSWERS = 512
+MOST_WAITING = 32
 
 
 @dataclass(frozen=True)
@@ -64,26 +65,32 @@ class Compiler:
         self._jobs: dict[str, _Job] = {}
         self._answers: dict[str, Answer] = {}
 
-    def look(self, experiment: Experiment, capability: int) -> Answer:
-        """What is known of this experiment for this compute capability; what is not known is compiled in the background."""
+    def look(self, experiment: Experiment, capability: int) -> Answer | None:
+        """What is known of this experiment for this compute capability; None where nobody has asked the compiler yet."""
         key = key_of(experiment, capability)
         with self._lock:
             if answer := self._answers.get(key):
                 return answer
             if job := self._jobs.get(key):
                 return Answer(working=job.working, seconds=time.monotonic() - job.started)
-        if answer := self.known(experiment, capability):
-            return self._keep(key, answer)
-        if not has_triton():
-            return Answer(trouble=NEVER_COMPILED)
+        return self._known(experiment, capability)
+
+    def start(self, experiment: Experiment, capability: int) -> None:
+        """Compiles in the background, unless that is under way; `look` says how far it is. A failure before is forgotten."""
+        key = key_of(experiment, capability)
         with self._lock:
-            if key not in self._jobs:
+            self._answers.pop(key, None)
+            if not has_triton():
+                self._answers[key] = Answer(trouble=NEVER_COMPILED)
+            elif key not in self._jobs and len(self._jobs) >= MOST_WAITING:
+                self._answers[key] = Answer(
+                    trouble=f"{len(self._jobs)} tiles are waiting for the compiler. Try again in a while."
+                )
+            elif key not in self._jobs:
                 job = self._jobs[key] = _Job()
                 threading.Thread(target=self._work, args=(key, experiment, capability, job), daemon=True).start()
-            return Answer(working=self._jobs[key].working)
 
-    def known(self, experiment: Experiment, capability: int) -> Answer | None:
-        """What was recorded or compiled before, without compiling anything."""
+    def _known(self, experiment: Experiment, capability: int) -> Answer | None:
         if cost := _recorded(experiment, capability):
             return Answer(cost, "recorded")
         try:
@@ -96,11 +103,6 @@ class Compiler:
         with self._lock:
             if job := self._jobs.get(key_of(experiment, capability)):
                 job.cancel.set()
-
-    def forget(self, experiment: Experiment, capability: int) -> None:
-        """Forgets a failure or a cancellation: the next look compiles again."""
-        with self._lock:
-            self._answers.pop(key_of(experiment, capability), None)
 
     def compile(self, experiment: Experiment, capability: int, **call: Any) -> Cost:
         """Compiles now, in this thread, and keeps the answer on disk. Raises WorkerError, whose message says what is wrong."""
@@ -133,16 +135,11 @@ class Compiler:
             answer = Answer(trouble=error.message)
         except WorkerError as error:
             answer = Answer(trouble=str(error).replace("The run", "The compilation"))
-        self._keep(key, answer)
         with self._lock:
             self._jobs.pop(key, None)
-
-    def _keep(self, key: str, answer: Answer) -> Answer:
-        with self._lock:
             if len(self._answers) >= MOST_ANSWERS:
                 self._answers.pop(next(iter(self._answers)))
             self._answers[key] = answer
-        return answer
 
 
 @functools.cache
@@ -162,7 +159,7 @@ def code_of(kernel: str) -> str:
 
     What was compiled from other code is out of date.
     """
-    for path in sorted((ROOT / "kernels").glob("*.py")):
+    for path in sorted((ROOT / "kernels").rglob("*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and node.name == kernel:
                 return hashlib.sha256(ast.unparse(node).encode()).hexdigest()[:16]
@@ -203,6 +200,6 @@ def _cached(experiment: Experiment, capability: int) -> Path:
 @functools.cache
 def _version() -> str:
     """Of what compiles and of what is compiled."""
-    files = [*sorted((ROOT / "kernels").glob("*.py")), ROOT / "explain" / "compile" / "handler.py"]
+    files = [*sorted((ROOT / "kernels").rglob("*.py")), ROOT / "explain" / "compile" / "handler.py"]
     texts = [path.read_bytes() for path in files]
     return hashlib.sha256(b"\n".join([metadata.version("triton").encode(), *texts])).hexdigest()

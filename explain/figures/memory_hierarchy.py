@@ -157,45 +157,47 @@ def latency_sources(gpu: Gpu) -> str:
 
 
 def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu) -> str:
-    """One head's Q, K, V, O, S and P as rectangles of elements, one scale for both sides; the chip's memories as squares of as many."""
-    item = ITEM_BYTES[dtype]
-    unit = 300.0 / seq_len
-    narrow, tall, top = unit * head_dim, 300.0, 40.0
-    x = 20.0
+    """One head's Q, K, V, O, S and P as rectangles of elements, one scale for both sides; on S, what the chip's memories hold."""
+    item, side, top = ITEM_BYTES[dtype], 300.0, 40.0
+    unit = side / seq_len
+    narrow, small = unit * head_dim, size(seq_len * head_dim * item)
+    x = 10.0
     parts = []
-    for name, colour in (("Q", HBM), ("K", HBM), ("V", HBM), ("O", HBM)):
-        words = f"{name}: {seq_len:,} × {head_dim} = {size(seq_len * head_dim * item)}"
+    for name in ("Q", "K", "V", "O"):
         parts += [
-            rect(x, top, narrow, tall, colour, title=words),
+            rect(x, top, narrow, side, HBM, title=f"{name}: {seq_len:,} × {head_dim}, {small}"),
             text(x + narrow / 2, 28, name, anchor="middle", bold=True),
         ]
         x += max(narrow, 14) + 14
-    parts.append(text(20, top + tall + 20, f"{size(seq_len * head_dim * item)} each", faint=True))
-    x = max(x + 20, 150)
+    parts.append(text(10, top + side + 20, f"{small} each", faint=True))
+    left = x = max(x + 16, 140)
     for name, colour in (("S", SCORES), ("P", PROBABILITIES)):
-        words = f"{name}: {seq_len:,} × {seq_len:,} = {size(seq_len**2 * item)}"
+        words = f"{seq_len:,} × {seq_len:,} = {size(seq_len**2 * item)}"
         parts += [
-            rect(x, top, tall, tall, colour, opacity=0.75, title=words),
-            text(x + 8, 28, name, bold=True),
-            text(x, top + tall + 20, words.partition(": ")[2], faint=True),
+            rect(x, top, side, side, colour, opacity=0.7, title=f"{name}: {words}"),
+            text(x, 28, name, bold=True),
+            text(x, top + side + 20, words, faint=True),
         ]
-        x += tall + 24
-    x += 6
-    for name, count in (("L2", gpu.l2_bytes), ("shared memory, one program", gpu.shared_bytes)):
-        side = unit * math.sqrt(count / item)
-        y = top if name == "L2" else top + 170
-        drawn = min(side, 130.0)
+        x += side + 24
+    y = top + 20
+    for name, count in (("L2", gpu.l2_bytes), ("shared memory of one program", gpu.shared_bytes)):
+        held = unit * math.sqrt(count / item)
+        if held <= side:
+            filled = name != "L2"
+            parts.append(
+                rect(left, top, held, held, CHIP if filled else "none", stroke="currentColor", dashed=not filled)
+            )
+            words = "the dark square on S" if filled else "the dashed square on S"
+        else:
+            words = f"S fits in it {(held / side) ** 2:,.1f} times"
         parts += [
-            text(x, y - 12 if name == "L2" else y - 8, f"{gpu.name}: {name}", bold=True),
-            rect(x, y, drawn, drawn, CHIP, opacity=0.6, stroke="none" if drawn == side else CHIP, dashed=drawn < side),
-            text(
-                x,
-                y + drawn + 18,
-                size(count) + ("" if drawn == side else f", {side / drawn:.1f} times as wide as drawn"),
-                faint=True,
-            ),
+            text(x, y, f"{gpu.name}, {name}", bold=True),
+            text(x, y + 20, f"{size(count)}: {words}", faint=True),
         ]
-    return picture(x + 260, top + tall + 34, f"Q, K, V, O, S and P of one head to scale for N = {seq_len}", parts)
+        y += 60
+    return picture(
+        x + 290, top + side + 30, f"Q, K, V, O, S and P of one head to scale for N = {seq_len}", parts, "70rem"
+    )
 
 
 def scores_table(seq_len: int, head_dim: int, dtype: str, heads: int, gpu: Gpu) -> str:
@@ -206,7 +208,7 @@ def scores_table(seq_len: int, head_dim: int, dtype: str, heads: int, gpu: Gpu) 
     lines.append(f"| one head | {size(small)} | {size(large)} | **{large / small:,.1f} ×** |")
     lines.append(f"| {heads} heads | {size(heads * small)} | {size(heads * large)} | as many |")
     lines.append(
-        f"| {heads} heads, moved once at {gpu.hbm_bytes_per_second / 1e12:g} TB/s | {_ms(heads * small / gpu.hbm_bytes_per_second)} | "
+        f"| {heads} heads, moved once at {gpu.hbm_bytes_per_second / 1e12:.3g} TB/s | {_ms(heads * small / gpu.hbm_bytes_per_second)} | "
         f"{_ms(heads * large / gpu.hbm_bytes_per_second)} | |"
     )
     return "\n".join(lines)
@@ -216,14 +218,15 @@ def _ms(seconds: float) -> str:
     return f"{1e3 * seconds:.3g} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.3g} µs"
 
 
-def product(p: Mapping[str, Any], row: int, col: int) -> str:
-    """Q Kᵀ cut into tiles: the strip of Q and the strip of K that one tile of S, (row, col), is made of."""
+def product(p: Mapping[str, Any]) -> str:
+    """Q Kᵀ cut into tiles: the strip of Q and the strip of K that one tile of S is made of."""
     seq_len, kv_len, head_dim = p["seq_len"], p["kv_len"], p["head_dim"]
     unit = 300.0 / max(seq_len, kv_len)
     depth = min(max(unit * head_dim, 40.0), 150.0)
     left, top = depth + 36, depth + 46
     wide, tall = unit * kv_len, unit * seq_len
     m, n = min(p["block_m"], seq_len), min(p["block_n"], kv_len)
+    row, col = min(1, tiles(seq_len, m) - 1), min(2, tiles(kv_len, n) - 1)
     y, x = top + unit * row * m, left + unit * col * n
     high, broad = min(unit * m, top + tall - y), min(unit * n, left + wide - x)
     parts = [

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from explain import ladder
 from explain.experiment import Experiment
 from explain.trace.model import Tile, Trace
 from kernels.inputs import representable
@@ -113,12 +114,6 @@ def outcome_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
     return "\n".join(lines)
 
 
-def accesses(experiment: Experiment, trace: Trace) -> float:
-    """Loads and stores for each element of the row, as the trace counted them."""
-    p, moved = experiment.values, trace.traffic()
-    return (moved["read_bytes"] + moved["written_bytes"]) / (p["rows"] * p["cols"] * ITEM_BYTES[p["dtype"]])
-
-
 def access_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
     """Loads and stores an element, as a markdown table."""
     lines = ["| kernel | loads | stores | accesses an element |", "|---|---:|---:|---:|"]
@@ -126,7 +121,7 @@ def access_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
         p, moved = experiment.values, trace.traffic()
         row = p["rows"] * p["cols"] * ITEM_BYTES[p["dtype"]]
         loads, stores = moved["read_bytes"] / row, moved["written_bytes"] / row
-        lines.append(f"| `{experiment.kernel}` | {loads:g} | {stores:g} | **{accesses(experiment, trace):g}** |")
+        lines.append(f"| `{experiment.kernel}` | {loads:g} | {stores:g} | **{ladder.accesses(experiment, moved):g}** |")
     return "\n".join(lines)
 
 

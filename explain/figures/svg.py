@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 HBM, SCORES, PROBABILITIES, ACCUMULATOR, RUNNING = "#E69F00", "#8073AC", "#56B4E9", "#CC79A7", "#0072B2"
 """The quantities' colours, as in the player."""
-CHIP, ALARM = "#63788E", "#D0006F"
+CHIP, ALARM = "#63788E", "#E81E85"
 """What is no quantity is slate; what does not fit is the alarm's colour."""
 
 
@@ -65,6 +65,11 @@ def text(
 def line(x1: float, y1: float, x2: float, y2: float, *, stroke: str = "currentColor", opacity: float = 0.5) -> str:
     """A thin line."""
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{stroke}" stroke-opacity="{opacity:g}"/>'
+
+
+def circle(x: float, y: float, radius: float, fill: str, *, title: str = "") -> str:
+    """A dot; `title` is its hover text."""
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" fill="{fill}">{_title(title)}</circle>'
 
 
 def _title(words: str) -> str:

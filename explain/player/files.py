@@ -14,9 +14,11 @@ _PANELS = (
     "panel", "source", "equation", "map", "zoom", "strip", "rows", "invariant", "kept", "pairs", "output", "variables", "hbm", "sram",
 )  # fmt: skip
 _MODULES = (
-    *("trace.js", "words.js", "story.js", "paint.js"),
+    *("trace.js", "words.js", "story.js", "paint.js", "tip.js"),
     *(f"panels/{name}.js" for name in _PANELS),
-    *("sentences.js", "lane.js", "picture.js", "export.js", "player.js"),
+    *("sentences.js", "lane.js"),
+    *("dialog.js", "clocks.js", "transport.js", "counters.js", "watch.js", "compare.js", "presenter.js", "keys.js"),
+    *("picture.js", "export.js", "player.js"),
 )
 
 

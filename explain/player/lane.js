@@ -7,6 +7,7 @@ import { InvariantPanel } from "./panels/invariant.js";
 import { KeptPanel } from "./panels/kept.js";
 import { MapPanel } from "./panels/map.js";
 import { OutputPanel } from "./panels/output.js";
+import { stemOf } from "./panels/panel.js";
 import { PairsPanel } from "./panels/pairs.js";
 import { RowsPanel } from "./panels/rows.js";
 import { SourcePanel } from "./panels/source.js";
@@ -16,8 +17,8 @@ import { VariablesPanel } from "./panels/variables.js";
 import { ZoomPanel } from "./panels/zoom.js";
 import { sentence } from "./sentences.js";
 import { countNaN } from "./story.js";
-import { isFloat } from "./trace.js";
-import { exact, short, times } from "./words.js";
+import { isFloat, itemBytes } from "./trace.js";
+import { bytes, exact, short, times } from "./words.js";
 
 const QUANTITIES = {
   running_max: "max", new_max: "max", running_sum: "sum", new_sum: "sum", rescale: "alpha", other_max: "max", other_sum: "sum", other_rescale: "alpha", kept: "scores", probabilities: "p", accumulator: "acc", output: "acc", scores: "scores",
@@ -37,6 +38,7 @@ export class Lane {
     this.selection = { row: 0, col: 0 };
     this.step = -1;
     this.phase = 1;                                        // how far a movement has got; 1 is the picture at rest
+    this.glowing = this.pinned = null;                     // names of variables: shown wherever they stand
     this.timeOf = (k) => k;                                // where a step of this run stands on the timeline
     this.$ = (selector) => root.querySelector(selector);
     this.quantityOf = new Map(Object.entries(this.view.roles ?? {}).filter(([role]) => QUANTITIES[role]).map(([role, variable]) => [variable, QUANTITIES[role]]));
@@ -44,6 +46,12 @@ export class Lane {
     const map = story.scoreMap ?? story.outputMap;
     this.flat = Boolean(map) && isFlat(map);
     this.arrange();
+    root.addEventListener("pointermove", (event) => this.glow(this.nameUnder(event)));
+    root.addEventListener("pointerleave", () => this.glow(null));
+    root.addEventListener("click", (event) => {
+      const name = event.altKey ? null : event.target.closest("[data-name]")?.dataset.name;
+      if (name) this.pin(name);
+    });
   }
 
   // --- once per trace ---
@@ -56,11 +64,12 @@ export class Lane {
     if (!shown.length) shown.push(variables);
     shown.push(...memory.filter((panel) => panel.shown));
     for (const panel of [...pictures, variables, ...memory]) panel.root.hidden = !shown.includes(panel);
-    this.panels = new Map([new SourcePanel(this), new EquationPanel(this), ...shown].map((panel) => [panel.name, panel]));
+    // Canvases first: a font that is set on one after the page has changed makes the browser style the page at once.
+    this.panels = new Map([...shown, new SourcePanel(this), new EquationPanel(this)].map((panel) => [panel.name, panel]));
     for (const column of ["middle", "side", "memory"]) this.$(`.${column}`).hidden = !this.$(`.${column} .panel:not([hidden])`);
-    this.arrangeTabs();
     root.classList.toggle("sideless", this.$(".middle").hidden || this.$(".side").hidden);
     root.classList.toggle("flat", this.flat);
+    this.arrangeTabs();
     if (this.flat) {
       const { height } = story.scoreMap ?? story.outputMap;
       const widestTile = story.visits.reduce((cols, { begin }) => Math.max(cols, story.tile(begin)?.cols.length ?? 0), 1);
@@ -72,14 +81,18 @@ export class Lane {
     this.$(".lane-title").textContent = this.view.title ?? "";
   }
 
-  /** Where there is no room for both, the state and the memory take turns. */
+  /** Where there is no room for both, state and memory take turns; a single row leaves room for both. */
   arrangeTabs() {
+    const { root, story } = this;
+    const together = this.flat && (story.scoreMap ?? story.outputMap).height === 1 && !root.closest(".two") && !this.panels.has("kept") && !this.panels.has("pairs");
+    root.classList.toggle("together", together);
     const tabs = this.$(".tabs");
+    tabs.hidden = together || this.$(".side").hidden || this.$(".memory").hidden;
+    if (tabs.hidden) return;
     const show = (side) => {
-      this.root.dataset.side = side;
+      root.dataset.side = side;
       for (const tab of tabs.children) tab.setAttribute("aria-pressed", String(tab.dataset.side === side));
     };
-    tabs.hidden = this.$(".side").hidden || this.$(".memory").hidden;
     for (const tab of tabs.children) tab.addEventListener("click", () => show(tab.dataset.side));
     show("state");
   }
@@ -127,6 +140,7 @@ export class Lane {
     this.at = { row: Math.min(this.selection.row, this.rowCount - 1), col: Math.min(this.selection.col, this.colCount - 1), dim: 0, rows: this.rowCount, cols: this.colCount };
     this.phase = motion && !STILL.matches ? 0 : 1;
     for (const panel of this.panels.values()) panel.render(k);
+    if (this.glowing) this.showGlow();
     if (this.phase === 0) this.animate([...this.panels.values()].filter((panel) => panel.moves?.(k)));
   }
 
@@ -190,16 +204,54 @@ export class Lane {
     return this.panels.get(name)?.hover(x, y) ?? null;
   }
 
-  /** What a tooltip says of a variable in the source. */
-  hoverName(name, source) {
+  /** What a tooltip says of a variable of the function `source`, by default the running one: what it is, its shape, bytes and values. */
+  hoverName(name, source = this.story.trace.source[this.step]) {
     const index = this.story.byName.get(`${source} ${name}`);
     const value = index === undefined ? null : this.story.at(index, this.step);
-    if (!value) return null;
-    if (!value.data || !value.shape.length) return `${name} ${value.data ? exact(value.data[0], value.dtype) : this.glance(name, value)}`;
+    const meaning = this.annotations.glossary?.[name] ?? "";
+    if (!value) return meaning ? { title: name, meaning, text: "" } : null;
+    const { data, shape, dtype } = value;
+    if (!data || !shape.length) return { title: `${name}  ${data ? exact(data[0], dtype) : this.glance(name, value)}`, meaning, text: "" };
     let low = Infinity, high = -Infinity;
-    for (const x of value.data) if (x === x) (low = Math.min(low, x)), (high = Math.max(high, x));
+    for (const x of data) if (x === x) (low = Math.min(low, x)), (high = Math.max(high, x));
     const nans = countNaN(value);
-    const range = low <= high ? `${exact(low, value.dtype)} … ${exact(high, value.dtype)}` : "";
-    return `${name}  ${times(value.shape)} ${value.dtype}\n${range}${nans ? `  ${nans} NaN` : ""}`;
+    const text = [low <= high ? `${exact(low, dtype)} … ${exact(high, dtype)}` : "", nans ? `${nans} NaN` : ""].filter(Boolean).join("  ");
+    const title = `${name}  ${times(shape)} ${dtype}, ${bytes(data.length * itemBytes(dtype))}`;
+    if (shape.length > 2 || !data.length) return { title, meaning, text };
+    const [rows, cols] = shape.length === 1 ? [1, shape[0]] : shape;
+    let largest = 0;
+    for (const x of data) if (Number.isFinite(x)) largest = Math.max(largest, Math.abs(x));
+    return { title, meaning, text, picture: { data, rows, cols, largest: largest || 1, whole: !isFloat(dtype) } };
+  }
+
+  // --- a name, wherever it stands ---
+
+  /** The variable under the pointer: in the source, an equation, a list or a picture. */
+  nameUnder(event) {
+    const named = event.target.closest("[data-name]");
+    if (named) return named.dataset.name;
+    if (event.target.tagName !== "CANVAS") return null;
+    return this.panels.get(event.target.closest(".panel").classList[1])?.nameAt(event.offsetX, event.offsetY) ?? null;
+  }
+
+  /** Lets a variable stand out in source, equation and pictures alike; null lets the pinned one, if any. */
+  glow(name) {
+    const next = name ?? this.pinned;
+    if (next === this.glowing) return;
+    this.glowing = next;
+    this.showGlow();
+  }
+
+  /** Keeps a variable glowing until it is chosen again, or another, or none. */
+  pin(name) {
+    this.pinned = name === this.pinned ? null : name;
+    this.glow(null);
+  }
+
+  showGlow() {
+    const stem = stemOf(this.glowing);
+    for (const one of this.root.querySelectorAll(".glow:not(.panel)")) one.classList.remove("glow");
+    if (stem) for (const name of [stem, `${stem}_ptr`]) for (const one of this.root.querySelectorAll(`[data-name="${CSS.escape(name)}"]`)) one.classList.add("glow");
+    for (const panel of this.panels.values()) panel.glow(stem);
   }
 }

@@ -93,7 +93,17 @@ export class Surface {
     this.canvas.width = Math.round(width * scale);
     this.canvas.height = Math.round(height * scale);
     this.layers.clear();
+    this.ctx.fontInForce = "";                             // a canvas that changes its size forgets its font
     return true;
+  }
+
+  /** What `make` answers, kept under `key` until `stamp` changes. */
+  remember(key, stamp, make) {
+    const kept = this.layers.get(key);
+    if (kept?.stamp === stamp) return kept.made;
+    const made = make();
+    this.layers.set(key, { made, stamp });
+    return made;
   }
 
   clear() {
@@ -118,13 +128,18 @@ export class Surface {
   }
 }
 
+/** Parsing a font costs more than drawing a word, so it is set only when it changes. */
+export function setFont(ctx, font) {
+  if (ctx.fontInForce !== font) ctx.font = ctx.fontInForce = font;
+}
+
 export function write(ctx, text, x, y, { colour, size, weight = 400, align = "left", font, room = Infinity }) {
-  ctx.font = `${weight} ${size}px ${font}`;
+  setFont(ctx, `${weight} ${size}px ${font}`);
   ctx.fillStyle = colour;
   ctx.textAlign = align;
   ctx.textBaseline = "middle";
   let shown = text;
-  if (ctx.measureText(shown).width > room) {
+  if (room < Infinity && ctx.measureText(shown).width > room) {
     while (shown.length > 1 && ctx.measureText(`${shown}…`).width > room) shown = shown.slice(0, -1);
     shown += "…";
   }
@@ -132,17 +147,26 @@ export function write(ctx, text, x, y, { colour, size, weight = 400, align = "le
 }
 
 export function widest(ctx, labels, size, font, most) {
-  ctx.font = `400 ${size}px ${font}`;
+  setFont(ctx, `400 ${size}px ${font}`);
   let width = 0;
   for (const label of labels) width = Math.max(width, ctx.measureText(label).width);
   return Math.min(width, most);
 }
 
-export function hatching(ctx, palette, scale) {
+const HATCHES = new Map();
+
+/** Diagonal lines of a colour, to fill with. */
+export function hatching(ctx, colour, scale) {
+  const key = `${colour} ${scale}`;
+  if (!HATCHES.has(key)) HATCHES.set(key, hatch(ctx, colour, scale));
+  return HATCHES.get(key);
+}
+
+function hatch(ctx, colour, scale) {
   const tile = document.createElement("canvas");
   tile.width = tile.height = Math.round(7 * scale);
   const pen = tile.getContext("2d");
-  pen.strokeStyle = palette.faint;
+  pen.strokeStyle = colour;
   pen.lineWidth = scale;
   const n = tile.width;
   pen.beginPath();
@@ -275,12 +299,12 @@ export function mapHeight(surface, palette, map, rowLabels, colLabels) {
  * The map of S. `state` has been brought to the step; tile is the current one's coordinates or null.
  * Answers cellAt(x, y): {row, col} or null.
  */
-export function paintMap(surface, palette, state, { group, tile, selected, rowLabels, colLabels, stamp }) {
+export function paintMap(surface, palette, state, { group, tile, selected, rowLabels, colLabels, stamp, differs = null }) {
   if (!surface.visible) return NOWHERE;
   const { map } = state;
   const { width, height } = map;
   const ctx = surface.clear();
-  const box = mapLayout(surface, palette, map, rowLabels, colLabels);
+  const box = surface.remember("box", stamp, () => mapLayout(surface, palette, map, rowLabels, colLabels));
   const { left, top, cw, ch, size, rowEvery, colEvery } = box;
   const w = cw * width, h = ch * height;
   const skips = state.skipped(group);
@@ -289,7 +313,7 @@ export function paintMap(surface, palette, state, { group, tile, selected, rowLa
       pen.imageSmoothingEnabled = false;
       pen.drawImage(skips.image, left, top, w, h);
       pen.globalCompositeOperation = "source-in";
-      pen.fillStyle = hatching(pen, palette, 1);
+      pen.fillStyle = hatching(pen, palette.faint, 1);
       pen.fillRect(left, top, w, h);
       pen.globalCompositeOperation = "source-over";
     }
@@ -308,6 +332,7 @@ export function paintMap(surface, palette, state, { group, tile, selected, rowLa
         pen.rotate(-Math.PI / 2);
         write(pen, colLabels[c] ?? "", 0, 0, { ...style, room: top - 6 });
         pen.restore();
+        pen.fontInForce = "";                              // as it was before
       }
     } else {
       for (const c of ticks(width, cw, size * 2.6)) write(pen, String(c), left + (c + 0.5) * cw, top - size * 0.75, { ...style, align: "center" });
@@ -362,6 +387,20 @@ export function paintMap(surface, palette, state, { group, tile, selected, rowLa
       ctx.strokeRect(left + x0 * cw, top + y0 * ch, (x1 - x0) * cw, (y1 - y0) * ch);
     }
   }
+  if (differs?.size) {                                      // a corner cut off: seen without colour too
+    const side = Math.max(2.5, Math.min(9, cw * 0.4, ch * 0.4));
+    ctx.beginPath();
+    for (const at of differs) {
+      const [row, col] = at.split(",").map(Number);
+      const x = left + (col + 1) * cw - 0.5, y = top + row * ch + 0.5;
+      ctx.moveTo(x - side, y);
+      ctx.lineTo(x, y);
+      ctx.lineTo(x, y + side);
+      ctx.closePath();
+    }
+    ctx.fillStyle = palette.text;
+    ctx.fill();
+  }
   return (x, y) => {
     const col = Math.floor((x - left) / cw), row = Math.floor((y - top) / ch);
     return col >= 0 && col < width && row >= 0 && row < height ? { row, col } : null;
@@ -376,18 +415,23 @@ function ticks(count, pitch, room) {
 
 // --- a small dense array ---
 
+/** A picture of a pixel an element, to be drawn larger. */
+function imageOf(rows, cols) {
+  const image = document.createElement("canvas");
+  image.width = cols;
+  image.height = rows;
+  const pen = image.getContext("2d");
+  const pixels = pen.createImageData(cols, rows);
+  return { image, pen, pixels, words: new Int32Array(pixels.data.buffer) };
+}
+
 /** An array of rows × cols as a heat map that fills its canvas, or the top `height` of it; numbers in the cells where they fit. */
 export function paintArray(surface, palette, { data, rows, cols, ramp, largest, diverging = true, selected = -1, whole = false, height = surface.height }) {
   if (!surface.visible) return NOWHERE;
   const ctx = surface.clear();
   const cw = Math.min(surface.width / cols, 64);
   const ch = Math.min(height / rows, Math.max(cw, 18), 34);
-  const image = document.createElement("canvas");
-  image.width = cols;
-  image.height = rows;
-  const pen = image.getContext("2d");
-  const pixels = pen.createImageData(cols, rows);
-  const words = new Int32Array(pixels.data.buffer);
+  const { image, pen, pixels, words } = surface.remember("array", `${rows} ${cols}`, () => imageOf(rows, cols));
   for (let i = 0; i < words.length; i++) words[i] = palette.pixel(data[i], palette[ramp], largest, diverging);
   pen.putImageData(pixels, 0, 0);
   ctx.imageSmoothingEnabled = false;
@@ -423,7 +467,7 @@ export function paintBars(ctx, palette, { x, y, width, height }, { now, before, 
   ctx.strokeStyle = palette.line;
   ctx.lineWidth = 1;
   line(ctx, x, middle, x + width, middle);
-  const hatch = before && hatching(ctx, { faint: palette.ground }, 0.8);
+  const hatch = before && hatching(ctx, palette.ground, 0.8);
   for (let i = 0; i < count; i++) {
     const left = x + i * pitch + (pitch - bar) / 2;
     const fill = (from, to, style) => {
@@ -514,9 +558,10 @@ export function paintStrip(surface, palette, { lines, labels, selected }) {
 
 /**
  * state: {rows, labels, max: {before, now}, alpha, sum: {before, now}, span: [low, high] of m, largestSum}; a part that the kernel lacks
- * is null. The sum's bar is what alpha kept of the old sum plus what this tile added; `phase`, from 0 to 1, is how far the rescale has got.
+ * is null. The sum's bar is what alpha kept of the old sum plus what this tile added; `phase`, from 0 to 1, is how far the rescale has got;
+ * `glowing` is the part to underline, `differs` has the rows to mark with ≠.
  */
-export function paintRows(surface, palette, state, selected, phase = 1) {
+export function paintRows(surface, palette, state, selected, phase = 1, glowing = "", differs = null) {
   if (!surface.visible) return NOWHERE;
   const ctx = surface.clear();
   const { rows, labels, max, alpha, sum } = state;
@@ -538,6 +583,9 @@ export function paintRows(surface, palette, state, selected, phase = 1) {
   const heads = [["max", "max m"], ["alpha", "rescale α"], ["sum", "sum ℓ"]];
   columns.forEach((column, i) => {
     if (column) write(ctx, heads[i][1], column.x, size * 0.75, { colour: palette.quantity[heads[i][0]].ink, size, weight: 600, font: palette.font, room: column.width + gap - 4 });
+    if (!column || heads[i][0] !== glowing) return;
+    ctx.fillStyle = palette.text;
+    ctx.fillRect(column.x - 2, size * 1.4, column.width + 4, 2.5);
   });
   const figure = size * 3.3;                               // the room a number takes, right-aligned
   const digits = { size, font: palette.font, align: "right", colour: palette.text };
@@ -551,6 +599,7 @@ export function paintRows(surface, palette, state, selected, phase = 1) {
     const [m, a, l] = columns.map((column) => column && { x: column.x, width: Math.max(12, column.width - (numbers ? figure : 0)), end: column.x + column.width });
     if (m) move(ctx, palette, m, middle, rowHeight, max.before?.[r], max.now?.[r], state.span);
     if (a) portion(ctx, palette, a, middle, rowHeight, alpha[r]);
+    if (differs?.has(r)) write(ctx, "≠", surface.width - 4, middle, { ...digits, size: Math.min(size, rowHeight), weight: 700 });
     if (l) pile(ctx, palette, l, middle, rowHeight, sum.before?.[r], sum.now?.[r], alpha?.[r], state.largestSum, phase);
     if (!numbers) continue;
     const put = (column, value) => column && value !== undefined && write(ctx, short(value), column.end, middle, { ...digits, weight: r === selected ? 600 : 400 });
@@ -560,7 +609,9 @@ export function paintRows(surface, palette, state, selected, phase = 1) {
   }
   return (x, y) => {
     const row = Math.floor((y - head) / rowHeight);
-    return row >= 0 && row < rows && x >= 0 ? { row } : null;
+    if (row < 0 || row >= rows || x < 0) return null;
+    const part = columns.findLastIndex((column) => column && x >= column.x - 4);
+    return { row, part: heads[part]?.[0] };
   };
 }
 
@@ -660,8 +711,11 @@ function dot(ctx, x, y, radius, fill, stroke) {
 
 export const TIMELINE_INSET = 9;                           // half the width of the range input's thumb
 
-/** score: {length, programs: [start], visits: [start], rescales: [{at, share}], nan: at | null}. Answers xOf(step). */
-export function paintTimeline(surface, palette, score, at, stamp) {
+/**
+ * score: {length, programs: [start], visits: [start], rescales: [{at, share}], watched: [at], nan: at | null}; veiled hides what is to
+ * come. Answers xOf(step).
+ */
+export function paintTimeline(surface, palette, score, at, stamp, veiled = false) {
   if (!surface.visible) return NOWHERE;
   const ctx = surface.clear();
   const inner = surface.width - 2 * TIMELINE_INSET;
@@ -677,6 +731,8 @@ export function paintTimeline(surface, palette, score, at, stamp) {
     pen.strokeStyle = palette.muted;
     pen.lineWidth = 1.5;
     if (score.programs.length > 1) for (const step of score.programs) line(pen, Math.round(xOf(step)) + 0.5, top, Math.round(xOf(step)) + 0.5, bottom);
+  });
+  const events = (pen) => {
     pen.fillStyle = palette.quantity.alpha.fill;
     for (const { at: step, share } of score.rescales) {
       const tall = 4 + share * (bottom - middle - 8);
@@ -686,7 +742,23 @@ export function paintTimeline(surface, palette, score, at, stamp) {
       pen.fillStyle = palette.css(palette.nan);
       pen.fillRect(xOf(score.nan) - 1.5, top, 3, bottom - top);
     }
-  });
+    pen.fillStyle = palette.text;
+    for (const step of score.watched) {
+      pen.beginPath();
+      pen.moveTo(xOf(step) - 3, top);
+      pen.lineTo(xOf(step) + 3, top);
+      pen.lineTo(xOf(step), top + 5);
+      pen.fill();
+    }
+  };
+  ctx.save();
+  if (veiled) {
+    ctx.beginPath();
+    ctx.rect(0, 0, xOf(at), surface.height);
+    ctx.clip();
+  }
+  surface.layer("events", stamp, events);
+  ctx.restore();
   ctx.fillStyle = palette.text;
   ctx.globalAlpha = 0.28;
   ctx.fillRect(TIMELINE_INSET, middle - 3, xOf(at) - TIMELINE_INSET, 6);

@@ -1,20 +1,24 @@
 // The player: one timeline over one or two runs. Everything on screen follows from the step, in one synchronous pass.
 // The default export is what Streamlit calls; an exported page calls it the same way with the packet and an element.
 
+import { Comparison } from "./compare.js";
+import { Counters } from "./counters.js";
 import { ExportMenu } from "./export.js";
+import { listenToKeys, showKeys } from "./keys.js";
 import { Lane } from "./lane.js";
-import { Palette, Surface, TIMELINE_INSET, paintTimeline } from "./paint.js";
+import { Palette } from "./paint.js";
+import { Presenter } from "./presenter.js";
 import { Story, weave } from "./story.js";
 import { decodeTrace } from "./trace.js";
-import { element, grouped } from "./words.js";
+import { fillTip } from "./tip.js";
+import { Transport } from "./transport.js";
+import { Watch } from "./watch.js";
 
 const SETTLED_MS = 400;
 const SAID_MS = 300;
-const PLAY_MS = 550;
 const FAR_DOWN = 0.42;                                     // of the window's height
 const PAGE_HEAD_PX = 72;
-const FLOP_KINDS = ["matmul", "exp", "other"];
-const LOAD = 0, STORE = 1;                                 // kinds of access, in the trace
+const TILE = 1;                                            // the clock by which clickers go
 const INSTANCES = new WeakMap();                           // one player per mount; Streamlit calls again when data or theme change
 
 /** The wrapper's packet: u32 length, JSON, and the trace files it gives the places of. */
@@ -23,7 +27,16 @@ function unpack(packet) {
   const length = view.getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(packet.subarray(4, 4 + length)));
   const files = packet.subarray(4 + length);
-  return { ...head, runs: head.runs.map((run) => ({ ...run, trace: files.subarray(run.offset, run.offset + run.bytes) })) };
+  return { ...head, runs: head.runs.map((run) => ({ glossary: head.glossary, ...run, trace: files.subarray(run.offset, run.offset + run.bytes) })) };
+}
+
+/** Where the runs come from: what two have in common once, then what each has of its own. */
+function badgeOf(badges) {
+  const [left, right] = badges.map((badge) => badge.split(" · "));
+  if (!right || badges[0] === badges[1]) return badges[0];
+  const common = left.filter((part) => right.includes(part));
+  const own = (parts) => parts.filter((part) => !common.includes(part)).join(" · ");
+  return [...common, `left ${own(left)}`, `right ${own(right)}`].join(" · ");
 }
 
 class Player {
@@ -31,16 +44,25 @@ class Player {
     this.root = root;
     this.$ = (selector) => root.querySelector(selector);
     this.section = this.$(".player");
-    this.range = this.$("input[type=range]");
-    this.surface = new Surface(this.$(".timeline canvas"));
     this.lanes = [];
     this.step = 0;
     this.length = 0;
     this.stamp = 0;
+    this.ready = false;
     this.abort = new AbortController();
     this.observer = new ResizeObserver(() => this.resized());
+    this.counters = new Counters(this);
+    this.transport = new Transport(this);
+    this.watch = new Watch(this);
+    this.comparison = new Comparison(this);
+    this.presenter = new Presenter(this);
     this.listen();
     new ExportMenu(this, this.abort.signal);
+  }
+
+  /** Listens until the player is unmounted. */
+  on(target, type, handler, options = {}) {
+    target.addEventListener(type, handler, { ...options, signal: this.abort.signal });
   }
 
   // --- loading ---
@@ -49,7 +71,7 @@ class Player {
     this.report = setStateValue;
     const packet = unpack(data);
     if (packet.id !== this.id) return this.load(packet);
-    if (!this.length) return undefined;                    // still loading, or failed
+    if (!this.ready) return undefined;                     // still loading, or failed
     if (packet.step !== this.asked) {
       this.asked = packet.step;
       this.go(packet.step);
@@ -82,33 +104,39 @@ class Player {
     box.textContent = `This run cannot be shown: ${error.message}`;
     box.hidden = false;
     this.length = 0;
+    this.ready = false;
     this.section.classList.add("failed");
     Object.assign(this.section.dataset, { testid: "player", step: 0, steps: 0, line: "" });
   }
 
   build(packet, stories) {
+    this.ready = false;
     this.$(".failure").hidden = true;
     this.section.classList.remove("failed");
     this.observer.disconnect();
     this.stories = stories;
     this.woven = weave(stories);
     this.length = this.woven[0].length;
+    this.positionOf = this.woven.map((steps) => {          // for each run: its step → the first step of the timeline that shows it
+      const at = new Map();
+      steps.forEach((step, t) => at.has(step) || at.set(step, t));
+      return at;
+    });
     const template = this.$("template");
     const roots = stories.map(() => template.content.firstElementChild.cloneNode(true));
     this.$(".lanes").replaceChildren(...roots);
     this.section.classList.toggle("two", stories.length === 2);
     this.lanes = roots.map((root, i) => new Lane(root, stories[i], packet.runs[i], (picked) => this.picked(i, picked)));
+    this.lanes.forEach((lane, i) => (lane.timeOf = (k) => this.positionOf[i].get(k) ?? k));
     const [{ view }] = packet.runs;
     this.$(".title").textContent = packet.runs.map((run) => run.view.title).join("  ·  ");
-    this.section.setAttribute("aria-label", `${packet.runs.map((run) => run.view.title).join(" beside ")}: a recorded run. Arrow keys step, Shift and arrows go tile by tile, Space plays, up and down choose the row.`);
-    this.$(".badge").textContent = [...new Set(packet.runs.map((run) => run.view.badge))].join("  ·  ");
-    this.range.max = this.length - 1;
+    this.section.setAttribute("aria-label", `${packet.runs.map((run) => run.view.title).join(" beside ")}: a recorded run. Arrow keys step, Shift and arrows go tile by tile, Space plays, up and down choose the row, question mark lists all keys.`);
+    this.$(".badge").textContent = badgeOf(packet.runs.map((run) => run.view.badge));
     this.section.dataset.steps = this.length;
-    this.buildScore();
     this.buildPicker(view);
-    this.buildNaN();
-    this.buildCounters();
+    for (const part of [this.counters, this.transport, this.watch, this.comparison, this.presenter]) part.load();
     this.step = this.clamp(packet.step);
+    this.ready = true;
     this.fit();
     this.retheme(true);
     for (const canvas of this.root.querySelectorAll("canvas")) this.observer.observe(canvas);
@@ -118,30 +146,6 @@ class Player {
     this.takeFocus();
     this.shown = true;
     this.section.dataset.testid = "player";                // from here on it can be stepped, and its data tell where it is
-  }
-
-  /** What the timeline shows, in its own steps; `stops` are the tile visits, and programs that visit no tile. */
-  buildScore() {
-    const first = this.woven.map((steps) => {
-      const at = new Map();
-      steps.forEach((step, t) => at.has(step) || at.set(step, t));
-      return at;
-    });
-    const [story] = this.stories;
-    this.score = {
-      length: this.length,
-      programs: story.programs.map((program) => first[0].get(program.first)),
-      visits: story.visits.map((visit) => first[0].get(visit.begin)),
-      rescales: this.stories.flatMap((s, i) => s.rescales.map(({ step, rows, of }) => ({ at: first[i].get(step), share: rows / of, rows, of }))),
-      stops: story.programs.flatMap((program, p) => {
-        const visits = story.visits.filter((visit) => visit.program === p);
-        return (visits.length ? visits.map((visit) => visit.begin) : [program.first]).map((step) => first[0].get(step));
-      }),
-      nan: Math.min(...this.stories.map((s, i) => (s.firstNaN ? first[i].get(s.firstNaN.step) : Infinity))),
-    };
-    if (this.score.nan === Infinity) this.score.nan = null;
-    this.positionOf = first;
-    this.lanes.forEach((lane, i) => (lane.timeOf = (k) => first[i].get(k) ?? k));
   }
 
   buildPicker(view) {
@@ -159,60 +163,6 @@ class Player {
       option.textContent = launches.length > 1 ? `${sources[launches[launch].source].function} · ${own}` : own;
       return option;
     }));
-  }
-
-  buildNaN() {
-    const box = this.$(".nan");
-    const found = this.stories.map(({ firstNaN }) => firstNaN).find(Boolean);
-    box.hidden = !found;
-    if (found) box.textContent = `NaN, first in ${found.name} at step ${this.score.nan + 1}`;
-  }
-
-  buildCounters() {
-    this.counted = this.stories.map((story) => {
-      const box = element("div", "count-of");
-      const tables = [element("table"), element("table")];
-      const scope = element("p", "scope");
-      box.append(...tables, scope);
-      return { story, box, tables, scope, launch: -1, cells: null };
-    });
-    this.$(".counters").replaceChildren(...this.counted.map(({ box }) => box));
-  }
-
-  /** The tables of a launch: bytes by buffer, read and written, and FLOPs; in each cell this program so far / all programs. */
-  tabulate(entry, k) {
-    const { story, tables } = entry;
-    const { launch } = story.programs[story.programAt[k]];
-    if (entry.launch === launch) return;
-    entry.launch = launch;
-    const { buffers, totals, programs } = story.launchAt(k);
-    const sum = (list) => list.reduce((a, b) => a + b, 0);
-    const all = programs === 1 ? [] : [element("span", "", ` / all ${grouped(programs)} programs`)];
-    entry.scope.replaceChildren("this program so far", ...all, " · trace");
-    const fill = (table, title, heads, rows) => {
-      table.replaceChildren();
-      const head = table.insertRow();
-      head.append(...[title, ...heads].map((text) => Object.assign(element("th", "", text), { scope: "col" })));
-      return rows.map(([name, all]) => {
-        const row = table.insertRow();
-        row.append(Object.assign(element("th", "", name), { scope: "row" }));
-        return all.map((total) => {
-          const cell = row.insertCell();
-          const now = element("b");
-          const commas = grouped(total).length - String(total).length;
-          now.style.minWidth = `${String(total).length + 0.5 * commas}ch`; // so that nothing moves while it counts
-          cell.append(now, ...(programs === 1 ? [] : [element("span", "", ` / ${grouped(total)}`)]));
-          return now;
-        });
-      });
-    };
-    const names = buffers.map(({ name }) => name.replace(/_ptr$/, ""));
-    const [read, written] = fill(tables[0], "HBM bytes", [...names, "all"], [
-      ["read", [...totals.read_bytes, sum(totals.read_bytes)]],
-      ["written", [...totals.written_bytes, sum(totals.written_bytes)]],
-    ]);
-    const [flops] = fill(tables[1], "FLOPs", FLOP_KINDS, [["done", FLOP_KINDS.map((kind) => totals.flops[kind])]]);
-    entry.cells = { read, written, flops };
   }
 
   // --- theme and size ---
@@ -237,6 +187,7 @@ class Player {
 
   /** Lets the player be as high as the window has room for, under what stands above it or, far down a page, on a screen of its own. */
   fit() {
+    if (this.presenter.presenting) return;                 // then it is the window
     let above = this.section.getBoundingClientRect().top;
     for (let box = this.root.host ?? this.root; box; box = box.parentElement) above += box.scrollTop;
     this.section.style.setProperty("--above", `${Math.round(above < innerHeight * FAR_DOWN ? above : PAGE_HEAD_PX)}px`);
@@ -245,8 +196,11 @@ class Player {
   resized() {
     if (!this.palette || !this.section.isConnected) return; // taken off the page, it has no size and no colours
     const rethemed = this.retheme();                       // the type's size follows the width
-    const changed = [this.surface.measure(), ...this.lanes.map((lane) => lane.measure())].some(Boolean);
-    if (changed) this.stamp++;
+    const changed = [this.transport.measure(), ...this.lanes.map((lane) => lane.measure())].some(Boolean);
+    if (changed) {
+      this.stamp++;
+      for (const lane of this.lanes) lane.step = -1;       // as if just come here: the line is brought into sight again
+    }
     if (changed || rethemed) this.render();
   }
 
@@ -255,55 +209,35 @@ class Player {
   render(motion = false) {
     const started = performance.now();
     const t = this.step;
+    this.comparison.render(t);
     this.lanes.forEach((lane, i) => lane.render(this.woven[i][t], this.palette, this.stamp, motion));
-    this.xOf = paintTimeline(this.surface, this.palette, this.score, t, this.stamp);
-    this.range.value = t;
-    this.renderCounters(t);
+    this.transport.render(t);
+    this.counters.render(t);
+    this.watch.render(t);
     const [story] = this.stories;
     const k = this.woven[0][t];
-    const visit = story.visit(k);
-    const program = story.programAt[k];
     const { dataset } = this.section;
     dataset.step = t;
     dataset.line = story.trace.line[k];
     dataset.visit = story.visitAt[k];
-    this.range.setAttribute("aria-valuetext", `step ${t + 1} of ${this.length}`);
-    this.$(".count").textContent = `step ${grouped(t + 1)} of ${grouped(this.length)}`;
-    this.$(".tile").textContent = visit ? `tile visit ${visit.ordinal + 1} of ${story.programs[program].visits}` : story.visits.length ? "between tiles" : "";
-    this.$("select").value = program;
-    this.say(t, visit);
+    this.$(".picker select").value = story.programAt[k];
+    this.say(() => this.spoken(t));
     this.section.drawMs = performance.now() - started;     // benchmarks/player.py reads it
   }
 
-  /** For those who listen, once the step rests. */
-  say(t, visit) {
-    clearTimeout(this.saying);
-    this.saying = setTimeout(() => {
-      const where = `line ${this.section.dataset.line}${visit ? `, tile ${visit.ordinal + 1}` : ""}`;
-      this.$(".live").textContent = `Step ${t + 1} of ${this.length}, ${where}. ${this.lanes.map((lane) => lane.sentence()).join(" Beside it: ")}`;
-    }, SAID_MS);
+  /** The step as it is read out. */
+  spoken(t) {
+    const k = this.woven[0][t];
+    const [story] = this.stories;
+    const visit = story.visit(k);
+    const where = `line ${story.trace.line[k]}${visit ? `, tile ${visit.ordinal + 1}` : ""}`;
+    return `${this.watch.said()}Step ${t + 1} of ${this.length}, ${where}. ${this.lanes.map((lane) => lane.sentence()).join(" Beside it: ")}`;
   }
 
-  renderCounters(t) {
-    this.counted.forEach((entry, i) => {
-      const k = this.woven[i][t];
-      const { story } = entry;
-      this.tabulate(entry, k);
-      const accesses = story.accesses(k);
-      const at = k * story.bufferCount;
-      const show = (cells, counts, still) => {
-        let total = 0;
-        cells.slice(0, -1).forEach((cell, b) => {
-          total += counts[at + b];
-          put(cell, grouped(counts[at + b]));
-          cell.parentElement.classList.toggle("lit", accesses.some(({ kind, buffer }) => buffer === b && kind !== still));
-        });
-        put(cells.at(-1), grouped(total));
-      };
-      show(entry.cells.read, story.read, STORE);
-      show(entry.cells.written, story.written, LOAD);
-      FLOP_KINDS.forEach((kind, f) => put(entry.cells.flops[f], grouped(story.flops[kind][k])));
-    });
+  /** For those who listen: once the step rests, so that a run played through is not read out line by line. */
+  say(words) {
+    clearTimeout(this.saying);
+    this.saying = setTimeout(() => (this.$(".live").textContent = typeof words === "string" ? words : words()), SAID_MS);
   }
 
   // --- moving ---
@@ -312,13 +246,22 @@ class Player {
     return Math.max(0, Math.min(this.length - 1, Math.trunc(step) || 0));
   }
 
-  /** `motion`: a rescale there is shown as a movement, since the step was made and not jumped to. */
-  go(step, motion = false) {
+  /** `motion`: a rescale there is shown as a movement, since the step was made and not jumped to; `anew`: also where it is shown already. */
+  go(step, motion = false, anew = false) {
     const next = this.clamp(step);
-    if (!this.length || next === this.step) return;
+    if (!this.length || (next === this.step && !anew)) return;
     this.step = next;
     this.render(motion);
     this.settle();
+  }
+
+  /** Forward as far as `step`, or to the question that comes before it; from an open question, to its answer. */
+  advance(step) {
+    const set = this.watch.stopWithin(this.step, this.clamp(step));
+    if (!set) return this.go(step, step === this.step + 1);
+    if (this.watch.isAsked(set)) return this.go(set.at, true);
+    this.pause();
+    return this.watch.ask(set);
   }
 
   /** Once the step rests: the address and Python learn of it. */
@@ -334,38 +277,46 @@ class Player {
     }, SETTLED_MS);
   }
 
-  do(what) {
+  pause() {
+    this.transport.pause();
+  }
+
+  /** What keys, buttons and swipes ask for. False where it meant nothing. */
+  act(what) {
+    const { transport, watch, presenter } = this;
+    const row = (by) => this.picked(0, { ...this.lanes[0].at, row: this.lanes[0].at.row + by });
     const actions = {
       first: () => this.go(0),
       last: () => this.go(this.length - 1),
-      previous: () => this.go(this.step - 1),
-      next: () => this.go(this.step + 1, true),
-      previousVisit: () => this.go(this.score.stops.findLast((at) => at < this.step) ?? 0),
-      nextVisit: () => this.go(this.score.stops.find((at) => at > this.step) ?? this.length - 1),
-      play: () => (this.playing ? this.pause() : this.play()),
-      up: () => this.picked(0, { ...this.lanes[0].at, row: this.lanes[0].at.row - 1 }),
-      down: () => this.picked(0, { ...this.lanes[0].at, row: this.lanes[0].at.row + 1 }),
+      next: () => transport.step(1),
+      previous: () => transport.step(-1),
+      nextCoarse: () => transport.step(1, 1),
+      previousCoarse: () => transport.step(-1, 1),
+      nextTile: () => transport.step(1, 0, TILE),
+      previousTile: () => transport.step(-1, 0, TILE),
+      play: () => (transport.playing ? this.pause() : transport.play()),
+      up: () => row(-1),
+      down: () => row(1),
+      nextMove: () => watch.jump(1),
+      previousMove: () => watch.jump(-1),
+      ask: () => watch.toggle(),
+      goTo: () => transport.askStep(),
+      difference: () => this.comparison.goToFirst(),
+      panels: () => presenter.list(),
+      present: () => presenter.toggle(),
+      blank: () => presenter.blank(),
+      help: () => showKeys(this),
+      escape: () => this.unpin() || watch.dismiss() || presenter.leave(),
     };
     if (what !== "play") this.pause();
-    actions[what]();
+    return actions[what]();
   }
 
-  play() {
-    if (this.step >= this.length - 1) this.go(0);
-    this.playing = setInterval(() => (this.step < this.length - 1 ? this.go(this.step + 1, true) : this.pause()), PLAY_MS);
-    this.showPlaying();
-  }
-
-  pause() {
-    clearInterval(this.playing);
-    this.playing = 0;
-    this.showPlaying();
-  }
-
-  showPlaying() {
-    const button = this.$(".play");
-    button.setAttribute("aria-pressed", String(Boolean(this.playing)));
-    button.setAttribute("aria-label", this.playing ? "Pause" : "Play");
+  /** Lets no name glow any longer; true if one did. */
+  unpin() {
+    const pinned = this.lanes.some((lane) => lane.pinned);
+    for (const lane of this.lanes) lane.pin(null);
+    return pinned;
   }
 
   /** A row, column or tile was chosen in lane i. */
@@ -379,54 +330,21 @@ class Player {
   // --- input ---
 
   listen() {
-    const { signal } = this.abort;
-    const on = (target, type, handler, capture = false) => target.addEventListener(type, handler, { signal, capture });
-    on(this.section, "keydown", (event) => this.key(event));
-    on(document, "keydown", (event) => this.pageKey(event));
-    for (const type of ["pointerdown", "keydown"]) on(document, type, () => (this.pointing = type === "pointerdown"), true);
-    on(this.$(".buttons"), "click", (event) => {
-      const button = event.target.closest("button");
-      if (button) this.do(button.dataset.do);
-    });
-    on(this.range, "input", () => {
+    listenToKeys(this);
+    for (const type of ["pointerdown", "keydown"]) this.on(document, type, () => (this.pointing = type === "pointerdown"), { capture: true });
+    this.on(this.$(".picker select"), "change", (event) => {
       this.pause();
-      this.go(Number(this.range.value));
-    });
-    on(this.$("select"), "change", (event) => {
-      this.pause();
-      this.go(this.score.programs[Number(event.target.value)]);
+      this.go(this.transport.score.programs[Number(event.target.value)]);
       this.section.focus({ preventScroll: true });         // back to the keys that step
     });
-    on(this.$(".nan"), "click", () => this.go(this.score.nan));
-    on(window, "resize", () => this.length && this.fit());
-    on(this.section, "pointermove", (event) => this.point(event));
-    on(this.section, "pointerleave", () => (this.$(".tip").hidden = true));
-    on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.length && this.retheme() && this.render());
-  }
-
-  key(event) {
-    if (!this.length || event.ctrlKey || event.metaKey || event.altKey) return;
-    const { tagName } = event.target;
-    if (tagName === "SELECT" || (tagName === "BUTTON" && (event.key === " " || event.key === "Enter"))) return;
-    const tile = event.shiftKey;
-    const what = {
-      ArrowRight: tile ? "nextVisit" : "next", ArrowLeft: tile ? "previousVisit" : "previous", PageDown: "nextVisit", PageUp: "previousVisit",
-      ArrowDown: "down", ArrowUp: "up", Home: "first", End: "last", " ": "play",
-    }[event.key];
-    if (!what) return;
-    event.preventDefault();
-    this.do(what);
-  }
-
-  /** Keys pressed elsewhere on the page, where they mean nothing else, while the player is in sight. */
-  pageKey(event) {
-    const { target } = event;
-    if (event.defaultPrevented || event.composedPath().includes(this.section)) return;
-    if (target.closest("input, textarea, select, [contenteditable], [role=radiogroup], [role=dialog], [role=menu], [role=listbox]")) return;
-    if (target.closest("button, a, summary") && !event.key.startsWith("Arrow")) return;
-    const { top, bottom } = this.section.getBoundingClientRect();
-    const middle = (top + bottom) / 2;
-    if (middle > 0 && middle < innerHeight) this.key(event);
+    this.on(this.$(".tools"), "click", (event) => {
+      const button = event.target.closest("button[data-do]");
+      if (button && !button.closest(".watch")) this.act(button.dataset.do);
+    });
+    this.on(window, "resize", () => this.length && this.fit());
+    for (const type of ["pointermove", "pointerdown"]) this.on(this.section, type, (event) => this.point(event));
+    this.on(this.section, "pointerleave", () => (this.$(".tip").hidden = true));
+    this.on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.ready && this.retheme() && this.render());
   }
 
   /** So that the keys work at once, also after a control was used with the pointer; who is at the keyboard keeps the focus. */
@@ -439,10 +357,10 @@ class Player {
   point(event) {
     const tip = this.$(".tip");
     const target = event.composedPath()[0];
-    const said = this.length ? this.tipFor(event, target) : null;
+    const said = this.ready ? this.tipFor(event, target) : null;
     tip.hidden = !said;
     if (!said) return;
-    if (tip.textContent !== said) tip.textContent = said;
+    fillTip(tip, said, this.palette);
     const frame = this.section.getBoundingClientRect();
     const x = event.clientX - frame.left + 14, y = event.clientY - frame.top + 16;
     tip.style.left = `${Math.max(0, Math.min(x, frame.width - tip.offsetWidth - 4))}px`;
@@ -450,7 +368,7 @@ class Player {
   }
 
   tipFor(event, target) {
-    if (target === this.range) return this.tipForTime(event);
+    if (target === this.transport.range) return this.transport.tip(event.offsetX);
     const lane = this.lanes.find(({ root }) => root.contains(target));
     if (!lane) return null;
     if (target.dataset?.name) return lane.hoverName(target.dataset.name, Number(target.dataset.source));
@@ -459,29 +377,14 @@ class Player {
     return lane.hover(panel, event.offsetX, event.offsetY);
   }
 
-  tipForTime(event) {
-    const inner = this.surface.width - 2 * TIMELINE_INSET;
-    const t = this.clamp(Math.round(((event.offsetX - TIMELINE_INSET) / inner) * (this.length - 1)));
-    const near = this.score.rescales.find(({ at }) => Math.abs(this.xOf(at) - event.offsetX) < 3);
-    const k = this.woven[0][t];
-    const [story] = this.stories;
-    const visit = story.visit(k);
-    const words = [`step ${t + 1}${visit ? `, tile ${visit.ordinal + 1}` : ""}, line ${story.trace.line[k]}`];
-    if (near) words.push(`rescale: α < 1 in ${near.rows} of ${near.of} rows`);
-    return words.join("\n");
-  }
-
   stop() {
     this.abort.abort();
     this.observer.disconnect();
     this.pause();
+    this.presenter.leave();
     clearTimeout(this.settling);
     clearTimeout(this.saying);
   }
-}
-
-function put(cell, text) {
-  if (cell.textContent !== text) cell.textContent = text;
 }
 
 export default function mount(component) {

@@ -340,7 +340,7 @@ export function countNaN(value) {
 }
 
 /** The stretches of a run that two runs are aligned by: each program's steps before, in and after each visit. */
-function stretches(story) {
+export function stretches(story) {
   const out = new Map();
   story.programs.forEach((program, p) => {
     let key = `${p}:-1`;
@@ -355,7 +355,7 @@ function stretches(story) {
   return out;
 }
 
-const stretchOrder = (key) => {
+export const stretchOrder = (key) => {
   const [program, visit] = key.split(":");
   return Number(program) * 1e6 + parseInt(visit, 10) + (visit.endsWith("+") ? 0.5 : 0);
 };

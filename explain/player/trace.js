@@ -12,6 +12,9 @@ const PLAIN = {
 
 export const isFloat = (dtype) => dtype[0] === "f" || dtype === "bf16";
 
+/** What an element of a dtype takes in memory. */
+export const itemBytes = (dtype) => PLAIN[dtype]?.[1] ?? { bf16: 2, f16: 2, i64: 8, u64: 8 }[dtype] ?? 1;
+
 /** A small float from its bits: IEEE's, or one of the 8-bit kinds that spend the infinities' codes on numbers. */
 function smallFloat(bits, exponentBits, mantissaBits, bias, kind) {
   const negative = bits >> (exponentBits + mantissaBits);

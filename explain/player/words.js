@@ -74,6 +74,7 @@ export function mathElement(node, colourOf, places) {
   if (!MATHML_TAGS.has(tag)) throw new Error(`an equation has an element that is not allowed, ${tag}`);
   const made = document.createElementNS(MATHML, tag);
   const attributes = rest[0] && !Array.isArray(rest[0]) && typeof rest[0] === "object" ? rest.shift() : {};
+  if (attributes.q) made.dataset.name = attributes.q;
   if (attributes.q && colourOf(attributes.q)) made.dataset.q = colourOf(attributes.q);
   if (typeof rest[0] === "string" && /^\{.+\}$/.test(rest[0])) {
     places.push({ slot: made, place: rest[0].slice(1, -1), otherwise: attributes.or ?? "…" });

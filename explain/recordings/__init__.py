@@ -21,6 +21,17 @@ def path_of(experiment: Experiment) -> Path:
     return FOLDER / f"{experiment.kernel}-{hashlib.sha256(experiment.key.encode()).hexdigest()[:12]}.tilescope"
 
 
+def output_path_of(experiment: Experiment, reverse_keys: bool) -> Path:
+    """Where this experiment's output beside float64 is shipped, if it is."""
+    order = "-reversed" if reverse_keys else ""
+    return FOLDER / f"{experiment.kernel}-{hashlib.sha256(experiment.key.encode()).hexdigest()[:12]}{order}.npz"
+
+
+def outputs() -> Iterator[Path]:
+    """All shipped outputs."""
+    yield from sorted(FOLDER.glob("*.npz"))
+
+
 def traces() -> Iterator[Path]:
     """All shipped traces."""
     yield from sorted(FOLDER.glob("*.tilescope"))

@@ -23,7 +23,7 @@ from triton.runtime import KernelInterface
 from triton.runtime.errors import InterpreterError
 
 from explain.experiment import Experiment
-from explain.runs import run_traced
+from explain.runs import run_output, run_traced
 from explain.trace import file as trace_file
 from explain.trace.errors import BadTarget, OutOfBounds, TraceError
 from explain.trace.instrument import PROJECT
@@ -41,10 +41,11 @@ torch.ones(WARM_SIZE, WARM_SIZE) @ torch.ones(WARM_SIZE, WARM_SIZE)
 
 
 def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    """Runs and records; writes the trace file `out` unless that is null. Either of
+    """Runs and records; writes the trace file `out` unless that is null. One of
 
         {"kind": "experiment", "experiment": an Experiment's JSON, "programs": …, "out": path or null}
         {"kind": "file", "path": "x.py", "function": "main", "programs": …, "out": path or null}
+        {"kind": "output", "experiment": …, "reverse_keys": false, "out": path}     records nothing: writes `run_output` as .npz, answers {}
 
     with `programs` as for `recording`. Answers {"steps", "trace_seconds", "file_bytes", "traffic", "launches": [{"kernel",
     "grid", "traffic"}]}; of an experiment also {"error", "budget", "within_budget", "output"}. `traffic` is
@@ -62,6 +63,12 @@ def _handle(request: Mapping[str, Any], out: Path | None, progress: Progress) ->
             trace_file.check_writable(out)
         except OSError as error:
             raise BadTarget(f"{out} cannot be written: {error.strerror}") from None
+    if request["kind"] == "output":
+        assert out is not None
+        progress("running the kernel", 0.1)
+        result, expected, allowed = run_output(Experiment.from_json(request["experiment"]), request["reverse_keys"])
+        np.savez_compressed(out, result=result, expected=expected, allowed=allowed)
+        return {}
     checked: dict[str, Any] = {}
     programs: Programs = request["programs"]
     if request["kind"] == "experiment":
@@ -75,7 +82,7 @@ def _handle(request: Mapping[str, Any], out: Path | None, progress: Progress) ->
     elif request["kind"] == "file":
         trace = record_file(Path(request["path"]), request["function"], programs, progress)
     else:
-        raise ValueError(f"kind {request['kind']!r}: allowed are experiment, file")
+        raise ValueError(f"kind {request['kind']!r}: allowed are experiment, file, output")
     seconds = time.perf_counter() - started
     progress("writing the trace", 0.95)
     return {

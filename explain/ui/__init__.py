@@ -1,9 +1,11 @@
 """What pages share, one call a picture. A page imports this and only lays out."""
 
-from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, controls
+from explain.ui.compiled import tile_cost, tile_grid
+from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, choose, controls, kernel
 from explain.ui.device import engine_status, on_device
 from explain.ui.gpu import gpu_choice, host_bytes
 from explain.ui.layout import cards, chapter, chapter_link, footer, prose, questions, sources, try_this
+from explain.ui.pictures import drawing
 from explain.ui.runs import row_sums, stepper, traced, traces_of, traffic_table
 
 __all__ = [
@@ -12,17 +14,22 @@ __all__ = [
     "cards",
     "chapter",
     "chapter_link",
+    "choose",
     "controls",
+    "drawing",
     "engine_status",
     "footer",
     "gpu_choice",
     "host_bytes",
+    "kernel",
     "on_device",
     "prose",
     "questions",
     "row_sums",
     "sources",
     "stepper",
+    "tile_cost",
+    "tile_grid",
     "traced",
     "traces_of",
     "traffic_table",

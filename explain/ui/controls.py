@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from explain.experiment import Experiment, ParameterError
+from kernels.catalog import CATALOG
 from kernels.inputs import PRESETS
 from kernels.parameters import Parameter
 from kernels.recipes import preset_of
@@ -51,18 +53,24 @@ ROW_PRESETS = ("notebook", "sentence_short", *_BITING)
 ATTENTION_PRESETS = ("sentence", "sentence_short", "sentence_ragged", *_BITING)
 
 
-def controls(default: Experiment, names: Sequence[str], presets: Sequence[str]) -> Experiment:
+def controls(
+    default: Experiment, names: Sequence[str], presets: Sequence[str], *, prefix: str = "", a_row: int | None = None
+) -> Experiment:
     """Draws a control for each name, bound to the page's address, and returns the experiment chosen.
 
-    What cannot be used (from the address or from controls that do not fit together) is said under its control, which keeps showing
+    `prefix` goes before the names in the address, for a page of several experiments. `a_row` is how many controls stand in a
+    row, by default all. What cannot be used (from the address or from controls that do not fit together) is said under its control, which keeps showing
     it; the last experiment that could be used is returned.
     """
-    state, labels = f"experiment of {default.kernel}", ROW_LABELS if "cols" in default.values else LABELS
-    current, error = _current(default, state)
+    address = _Address(default, prefix)
+    state, labels = address.state, ROW_LABELS if "cols" in default.values else LABELS
+    current, error = address.current()
     parameters = {parameter.name: parameter for parameter in default.entry.parameters}
     chosen: dict[str, object] = {}
     places: dict[str, DeltaGenerator] = {}
-    for name, column in zip(names, st.columns(len(names), vertical_alignment="top"), strict=True):
+    wide = a_row or len(names)
+    columns = (column for _ in range(0, len(names), wide) for column in st.columns(wide, vertical_alignment="top"))
+    for name, column in zip(names, columns, strict=False):
         with column:
             key = f"{state}: {name}"
             if key not in st.session_state or st.session_state.get(f"{state}: shown") != current:
@@ -75,14 +83,35 @@ def controls(default: Experiment, names: Sequence[str], presets: Sequence[str]) 
     st.session_state[f"{state}: shown"] = current
     if any(value != _choices(current)[name] for name, value in chosen.items()):
         try:
-            st.session_state[state] = _fits_screen(_changed(current, chosen)), None
-            _write_address(st.session_state[state][0], default, state)
+            address.choose(_fits_screen(_changed(current, chosen)))
             st.rerun()
         except ParameterError as trouble:
             st.session_state[state], error = (current, None), trouble
     if error is not None:
         places.get(error.parameter, st).markdown(f":small[:red[**{error}**]]")
     return current
+
+
+def kernel(label: str, default: str, name: str) -> str:
+    """A choice among all kernels, kept in the page's address under `name`; one that does not exist is said, and `default` shown."""
+    asked = st.query_params.get(name, default)
+    st.session_state[name] = asked if asked in CATALOG else default
+
+    def chosen() -> None:
+        st.query_params[name] = st.session_state[name]
+
+    st.selectbox(
+        label,
+        list(CATALOG),
+        key=name,
+        format_func=lambda option: CATALOG[option].title,
+        on_change=chosen,
+        label_visibility="collapsed",
+    )
+    if asked not in CATALOG:
+        error = ParameterError(name, asked, f"must be one of {', '.join(CATALOG)}")
+        st.markdown(f":small[:red[**{error}**]]")
+    return str(st.session_state[name])
 
 
 def _choices(experiment: Experiment) -> dict[str, object]:
@@ -102,45 +131,67 @@ def _changed(current: Experiment, chosen: Mapping[str, object]) -> Experiment:
 _SIZES = ("cols", "seq_len", "kv_len", "head_dim")
 
 
-def _current(default: Experiment, state: str) -> tuple[Experiment, ParameterError | None]:
-    """The page's experiment and what is wrong with its address: the session's own, unless the address was changed (a link, Back)."""
-    known = default.to_query()
-    query = {name: value for name, value in st.query_params.items() if name in known and isinstance(value, str)}
-    arrived = f"{state}: inputs" not in st.session_state  # Streamlit drops controls, and the address, with their page
-    if state in st.session_state and arrived and not query:
-        _write_address(st.session_state[state][0], default, state)
-    elif state not in st.session_state or query != st.session_state[f"{state}: address"]:
-        st.session_state[state], st.session_state[f"{state}: address"] = _from_query(query, default), query
-    experiment, error = st.session_state[state]
-    return experiment, error
+@dataclass(frozen=True)
+class _Address:
+    """The place of an experiment of `default`'s kernel in the page's address, and in the session."""
+
+    default: Experiment
+    prefix: str = ""
+
+    @property
+    def state(self) -> str:
+        return f"{self.prefix}experiment of {self.default.kernel}"
+
+    def current(self) -> tuple[Experiment, ParameterError | None]:
+        """The page's experiment and what is wrong with its address: the session's own, unless the address was changed (a link, Back)."""
+        found = {name: st.query_params.get(f"{self.prefix}{name}") for name in self.default.to_query()}
+        query = {name: value for name, value in found.items() if value is not None}
+        given = {name: value for name, value in query.items() if (name, value) != ("kernel", self.default.kernel)}
+        state = self.state
+        arrived = (
+            f"{state}: inputs" not in st.session_state
+        )  # Streamlit drops controls, and the address, with their page
+        if state in st.session_state and arrived and not given:
+            self.choose(st.session_state[state][0])
+        elif state not in st.session_state or given != st.session_state[f"{state}: address"]:
+            st.session_state[state], st.session_state[f"{state}: address"] = self._parse(query), given
+        experiment, error = st.session_state[state]
+        return experiment, error
+
+    def choose(self, experiment: Experiment) -> None:
+        """Into the page's address, what differs from `default`; all of it for another preset, which brings defaults of its own.
+
+        The step in it was one of the run before, so it goes.
+        """
+        st.session_state[self.state] = experiment, None
+        known = self.default.to_query()
+        every = {name: value for name, value in experiment.to_query().items() if name != "kernel"}
+        query = {n: v for n, v in every.items() if v != known[n] or experiment.inputs != self.default.inputs}
+        names = {f"{self.prefix}{name}": name for name in known} | {"step": "step"}
+        for name, own in names.items():
+            present = st.query_params.get(name)
+            if own in query and present != query[own]:
+                st.query_params[name] = query[own]
+            elif own not in query and present is not None and (own, present) != ("kernel", experiment.kernel):
+                del st.query_params[name]
+        st.session_state[f"{self.state}: address"] = query
+
+    def _parse(self, query: Mapping[str, str]) -> tuple[Experiment, ParameterError | None]:
+        default = self.default
+        another = query.get("kernel", default.kernel) != default.kernel
+        own = {} if another else {n: v for n, v in default.to_query().items() if n not in (*_SIZES, "inputs", "seed")}
+        try:
+            experiment = Experiment.from_query({**own, **query}, default)
+            if experiment.kernel != default.kernel:
+                raise ParameterError("kernel", experiment.kernel, f"this page shows {default.kernel}")
+            return _fits_screen(experiment), None
+        except ParameterError as error:
+            return default, error
 
 
-def _write_address(experiment: Experiment, default: Experiment, state: str) -> None:
-    """Into the page's address, what differs from `default`; all of it for another preset, which brings defaults of its own.
-
-    The step in it was one of the run before, so it goes.
-    """
-    known = default.to_query()
-    every = {name: value for name, value in experiment.to_query().items() if name != "kernel"}
-    query = {n: v for n, v in every.items() if v != known[n] or experiment.inputs != default.inputs}
-    for name in (*known, "step"):
-        if name in query and st.query_params.get(name) != query[name]:
-            st.query_params[name] = query[name]
-        elif name not in query and name in st.query_params:
-            del st.query_params[name]
-    st.session_state[f"{state}: address"] = query
-
-
-def _from_query(query: Mapping[str, str], default: Experiment) -> tuple[Experiment, ParameterError | None]:
-    another = query.get("kernel", default.kernel) != default.kernel
-    own = {} if another else {n: v for n, v in default.to_query().items() if n not in (*_SIZES, "inputs", "seed")}
-    try:
-        experiment = Experiment.from_query({**own, **query}, default)
-        if experiment.kernel != default.kernel:
-            raise ParameterError("kernel", experiment.kernel, f"this page shows {default.kernel}")
-        return _fits_screen(experiment), None
-    except ParameterError as error:
-        return default, error
+def choose(experiment: Experiment, default: Experiment, prefix: str = "") -> None:
+    """Has `controls` of the same default and prefix show this experiment, as if its controls had been set. For callbacks."""
+    _Address(default, prefix).choose(experiment)
 
 
 def _fits_screen(experiment: Experiment) -> Experiment:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import streamlit as st
 
+from explain import lessons
 from explain.engine import engine, has_triton
 from explain.experiment import Experiment, ParameterError
 from explain.parting import Parting, partings
@@ -116,7 +117,7 @@ def verdicts(exhibit: Exhibit) -> None:
 def run(exhibit: Exhibit) -> list[Parting] | None:
     """The player, right kernel beside broken, opened where they part; the partings, or None where there is no run."""
     found: list[Parting] = []
-    own = _pair(exhibit, exhibit.shown_by)
+    own = lessons.exhibit(exhibit)
     pair = st.session_state.get(_WATCHED, {}).get(exhibit.name) or own
     linked = st.session_state.setdefault(_LINKED, exhibit.name if "step" in st.query_params else "")
 
@@ -296,12 +297,12 @@ def _chosen_inputs(exhibit: Exhibit) -> tuple[str, int, Callable[[], str]]:
 def _chosen_sizes(softmax: bool) -> dict[str, object]:
     dtypes = ("fp32", "fp16", "bf16")
     if softmax:
-        columns = st.columns(3)
+        row = st.columns(3)
         return {
             "rows": 1,
-            "cols": columns[0].select_slider("Elements in the row", LENGTHS, 16, key="game cols"),
-            "block_n": columns[1].select_slider("Elements in a tile, BLOCK_N", TILES, 4, key="game row tile"),
-            "dtype": columns[2].selectbox("dtype", dtypes, key="game dtype"),
+            "cols": row[0].select_slider("Elements in the row", LENGTHS, 16, key="game cols"),
+            "block_n": row[1].select_slider("Elements in a tile, BLOCK_N", TILES, 4, key="game row tile"),
+            "dtype": row[2].selectbox("dtype", dtypes, key="game dtype"),
         }
     columns = st.columns(6, vertical_alignment="bottom")
     return {
@@ -340,4 +341,6 @@ def _number(value: float) -> str:
         return "NaN"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    return f"{value:.4g}".replace("-", "−")
+    size = abs(value)
+    text = f"{value:,.2f}".rstrip("0").rstrip(".") if 1 <= size < 1e9 else f"{value:.3g}"
+    return text.replace("-", "−")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import streamlit as st
 
@@ -19,10 +20,13 @@ from explain.workers import WorkerError, WorkerFailed
 Step = int | Callable[[Sequence[Trace]], int | None]
 
 
-def stepper(experiments: Sequence[Experiment], key: str, step: Step | None = None) -> list[Trace]:
+def stepper(
+    experiments: Sequence[Experiment], key: str, step: Step | None = None, titles: Sequence[str] | None = None
+) -> list[Trace]:
     """The player for one run, or two side by side; their traces. Says in words why there is none.
 
-    `step` is where to start, and where to go when it changes, or says so of the traces.
+    `step` is where to start, and where to go when it changes, or says so of the traces. `titles` replace
+    the kernels' own.
     """
     try:
         with st.spinner("Running the kernel line by line…", show_time=True):
@@ -30,9 +34,12 @@ def stepper(experiments: Sequence[Experiment], key: str, step: Step | None = Non
     except WorkerError as error:
         st.error(failure(error), icon=":material/error:")
         return []
+    shown = [run for run, _ in runs]
+    if titles is not None:
+        shown = [replace(run, view={**run.view, "title": title}) for run, title in zip(shown, titles, strict=True)]
     traces = [trace for _, trace in runs]
     at = step(traces) if callable(step) else step
-    st.fragment(player)([run for run, _ in runs], key=key, step=at)  # coming to rest on a step runs nothing else
+    st.fragment(player)(shown, key=key, step=at)  # coming to rest on a step runs nothing else
     return traces
 
 

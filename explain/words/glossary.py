@@ -60,19 +60,21 @@ GROUPS: Mapping[str, tuple[Term, ...]] = {
         Term("online softmax", "Softmax whose maximum and sum are found in one pass: when a larger element arrives, the sum so far is multiplied by α. "
              "Milakov and Gimelshein, 2018.", "online_softmax", see=("running max", "running sum", "rescale factor")),
         Term("running max", "The largest element of a row seen so far. It starts at −∞ and never falls.", "online_softmax", "m",
-             ("m_i", "m_new", "m_safe"), "max", see=("rescale factor", "running sum"), words=("running max", "running maximum")),
+             ("m_i", "m_new", "m_safe", "m_j"), "max", see=("rescale factor", "running sum"), words=("running max", "running maximum")),
         Term("running sum", "Σ exp(x − m) over what was seen so far, measured against the running max; at the end it is what every weight is "
-             "divided by. Milakov and Gimelshein write d, others call it the normalizer.", "online_softmax", "ℓ", ("l_i", "l_new", "l_safe"), "sum",
+             "divided by. Milakov and Gimelshein write d, others call it the normalizer.", "online_softmax", "ℓ", ("l_i", "l_new", "l_safe", "l_j"), "sum",
              see=("running max", "rescale factor"), words=("running sum", "normalizer", "ℓ")),
         Term("rescale factor", "exp(m − m_new), at most 1: what everything summed so far is multiplied by when the maximum moves. "
-             "It is 1 when the maximum stays and 0 on the first tile.", "online_softmax", "α", ("alpha",), "alpha",
+             "It is 1 when the maximum stays and 0 on the first tile.", "online_softmax", "α", ("alpha", "beta"), "alpha",
              see=("running max", "running sum"), words=("rescale factor", "α")),
         Term("loop invariant", "What holds before and after every turn of a loop. Here: m is the maximum of what was seen, and ℓ is Σ exp(x − m) over it.",
              "online_softmax", see=("running max", "running sum"), words=("loop invariant", "invariant")),
         Term("merging", "Joining two (m, ℓ) pairs into one: the larger m, and each ℓ multiplied by exp of its own m minus that. "
              "In any order the result is the same, up to rounding.", "online_softmax", "⊕", see=("online softmax", "rescale factor"), words=("merging", "⊕")),
         Term("top-k", "The k largest elements of a row and where they stand. Found during the pass of online softmax, it costs no further read.",
-             "online_softmax", "k", see=("online softmax",)),
+             "online_softmax", "k", ("top_x", "top_i"), see=("online softmax",)),
+        Term("pairs", "(m, ℓ) of the tiles that are joined: a program starts from its own and joins others to it.", "online_softmax", "(m, ℓ)",
+             ("own", "other"), see=("merging",), words=()),
         Term("accesses per element", "Loads from and stores to HBM for each element of the row: 3 for the naive softmax, 4 for the safe one, 3 for the online one.",
              "softmax", see=("HBM", "byte counters")),
     ),
@@ -241,6 +243,7 @@ def _pattern() -> re.Pattern[str]:
     return re.compile(rf"({_SKIPPED})|(<(?=[A-Za-z/!?]))|(?<![\w-])({words})(s?)(?![\w-])", re.DOTALL | re.IGNORECASE)
 
 
+@functools.lru_cache(maxsize=1024)
 def marked(text: str) -> str:
     """Markdown in which each term's first occurrence carries its definition, as HTML that `explain/look/app.css` shows.
 

@@ -11,7 +11,7 @@ import pytest
 from explain import chapters
 from explain.words import glossary
 from explain.words.equations import SYMBOLS
-from explain.words.glossary import TERMS, definitions, find, marked, search
+from explain.words.glossary import TERMS, Term, definitions, find, marked, search
 from kernels.catalog import CATALOG
 
 QUANTITIES = {"", "max", "sum", "alpha", "p", "acc", "hbm", "scores"}
@@ -44,8 +44,8 @@ def test_no_name_and_no_spelling_belongs_to_two_terms():
 
 
 @pytest.mark.parametrize("term", TERMS, ids=lambda term: term.name)
-def test_a_term_is_whole(term):
-    assert find(term.key) is term
+def test_a_term_is_whole(term: Term):
+    assert find(term.key) == term
     assert term.quantity in QUANTITIES
     assert all(find(name) is not None and find(name) is not term for name in term.see), term.see
     assert term.chapter in {page.stem for page in chapters.chapters()}
@@ -69,7 +69,7 @@ def test_prose_carries_each_definition_once():
     text = "The running max moves; a running max never falls. Two tiles, one tile."
     assert carried(text) == ["running max", "tiles"]
     assert plain(marked(text)) == text
-    assert find("m_i").definition in marked(text)
+    assert definitions()["m_i"] in marked(text)
 
 
 def test_the_longer_term_wins_and_capitals_may_begin_a_sentence():

@@ -73,6 +73,7 @@ def test_the_packet_carries_the_trace_and_its_source():
         assert sent["first_line"] == source.first_line
     alpha = next(made for made in run["sources"][0]["equations"].values() if made["variable"] == "alpha")
     assert "{alpha}" in json.dumps(alpha["numbers"])
+    assert any("acc" in names for names in run["sources"][0]["alive"].values())
 
 
 def test_names_in_the_catalogs_kernels_are_explained_and_no_others():
@@ -152,6 +153,7 @@ def test_a_damaged_trace_is_sent_with_what_is_wrong():
         ({"title": "A run"}, "'badge' is missing"),
         (VIEW | {"colour": "red"}, r"view\['colour'\]: unknown; allowed are title, badge"),
         (VIEW | {"roles": ["s"]}, r"view\['roles'\]=\['s'\] must be Mapping"),
+        (VIEW | {"chip": {"name": "H200"}}, r"view\['chip'\]=.* must have name, shared_bytes and register_bytes"),
         (VIEW | {"score_shape": [4, 0]}, "must be two positive integers"),
         (VIEW | {"score_shape": [2, 3], "col_labels": ["a", "b"]}, r"'col_labels'\] has 2 labels; .* needs 3"),
     ],

@@ -10,7 +10,7 @@ from explain.experiment import Experiment
 from explain.runs import run_traced
 from kernels.catalog import CATALOG, Kernel
 from kernels.inputs import PRESETS
-from kernels.parameters import ORDERS
+from kernels.parameters import ORDERS, WHOLE_ROW_TILE
 
 DTYPES = st.sampled_from(["fp32", "fp16", "bf16"])
 SYNTHETIC = sorted(preset.name for preset in PRESETS.values() if not preset.sentence and preset.name != "notebook")
@@ -26,7 +26,7 @@ def experiments(draw: st.DrawFn, kernel: Kernel) -> Experiment:
     names = {parameter.name for parameter in kernel.parameters}
     if kernel.family == "softmax":
         parameters |= {"rows": draw(st.integers(1, 9)), "cols": draw(st.integers(1, 70))}
-        if kernel.name != "softmax_row":
+        if WHOLE_ROW_TILE not in kernel.parameters:
             parameters["block_n"] = draw(side(64))
         if "k" in names:
             parameters["k"] = draw(st.integers(1, 32))

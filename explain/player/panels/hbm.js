@@ -1,12 +1,13 @@
 // HBM: every buffer of the launch, to scale by its bytes; how often each element was read so far, and what this step touches.
 
-import { hatching, write } from "../paint.js";
+import { hatching, line, setFont, write } from "../paint.js";
 import { product } from "../trace.js";
 import { bytes, element, grouped } from "../words.js";
-import { Panel } from "./panel.js";
+import { Panel, stemOf } from "./panel.js";
 
 const LARGEST_DRAWN = 1 << 20;                             // elements; a larger buffer is drawn as its outline
 const BIGGEST_CELL_PX = 26;
+const GRID_PX = 7;                                         // cells from this size on are told apart by lines
 const READS_ONLY = 0, WRITES_ONLY = 1;                     // kinds of access, in the trace; an atomic does both
 
 const often = (n) => (n === 1 ? "once" : n === 2 ? "twice" : `${grouped(n)} times`);
@@ -201,26 +202,43 @@ export class HbmPanel extends Panel {
     state.advance(k, palette);
     this.head("HBM", "hbm", `${bytes(state.bytes)}, drawn to scale`);
     this.legend(state);
-    const layout = this.layout(launch, state);
-    const ctx = this.surface.clear();
-    this.surface.layer("labels", `${lane.stamp} ${launch}`, (pen) => {
-      for (const { buffer, x, top, width } of layout.places) {
-        write(pen, buffer.name, x, top - layout.head * 0.62, { colour: palette.text, size: layout.size, weight: 650, font: palette.font });
-        const said = pen.measureText(`${buffer.name} `).width;
-        write(pen, bytes(buffer.bytes), x + said, top - layout.head * 0.62, { colour: palette.muted, size: layout.size * 0.9, font: palette.font, room: Math.max(0, width - said) });
-      }
-    });
-    for (const place of layout.places) this.paint(ctx, place);
-    this.at = (x, y) => this.cellAt(layout, x, y);
+    this.drawn = this.layout(launch, state);
+    this.paint();
+    this.at = (x, y) => this.cellAt(this.drawn, x, y);
     this.canvas.setAttribute("aria-label", this.said(k));
   }
 
-  paint(ctx, { buffer, x, top, cell }) {
+  paint() {
+    if (!this.drawn || !this.surface.visible) return;
+    const { palette, drawn } = this;
+    const ctx = this.surface.clear();
+    this.surface.layer("labels", drawn.key, (pen) => {
+      for (const { buffer, x, top, width } of drawn.places) {
+        write(pen, buffer.name, x, top - drawn.head * 0.62, { colour: palette.text, size: drawn.size, weight: 650, font: palette.font });
+        if (!drawn.sized) continue;
+        const said = pen.measureText(`${buffer.name} `).width;
+        write(pen, bytes(buffer.bytes), x + said, top - drawn.head * 0.62, { colour: palette.muted, size: drawn.size * 0.9, font: palette.font, room: Math.max(0, width - said) });
+      }
+    });
+    for (const place of drawn.places) this.paintBuffer(ctx, place);
+  }
+
+  glow() {
+    this.paint();
+  }
+
+  paintBuffer(ctx, { buffer, x, top, cell }) {
     const { palette, lane } = this;
     const w = buffer.width * cell, h = buffer.height * cell;
     ctx.imageSmoothingEnabled = cell < 1;
     if (buffer.drawn) ctx.drawImage(buffer.image, x, top, w, h);
-    const glows = lane.glowing && (lane.glowing === buffer.name || lane.glowing === buffer.fullName);
+    if (cell >= GRID_PX) {
+      ctx.strokeStyle = palette.line;
+      ctx.lineWidth = 1;
+      for (let col = 1; col < buffer.width; col++) line(ctx, x + col * cell, top, x + col * cell, top + h);
+      for (let row = 1; row < buffer.height; row++) line(ctx, x, top + row * cell, x + w, top + row * cell);
+    }
+    const glows = lane.glowing !== null && stemOf(lane.glowing) === buffer.name;
     ctx.strokeStyle = glows ? palette.text : palette.faint;
     ctx.lineWidth = glows ? 2.5 : 1;
     ctx.strokeRect(x - 0.5, top - 0.5, w + 1, h + 1);
@@ -230,7 +248,7 @@ export class HbmPanel extends Panel {
     ctx.strokeStyle = palette.text;
     ctx.lineWidth = 1.75;
     if (buffer.stored) {
-      ctx.fillStyle = hatching(ctx, { faint: palette.text }, 1);
+      ctx.fillStyle = hatching(ctx, palette.text, 1);
       ctx.fillRect(...box);
       ctx.setLineDash([4, 2.5]);
     }
@@ -246,12 +264,11 @@ export class HbmPanel extends Panel {
     const size = Math.max(10, this.palette.size * 0.84);
     const head = size * 1.75, gap = size * 1.1;
     const { ctx } = this.surface;
-    const labels = state.buffers.map(({ name, bytes: n }) => {
-      ctx.font = `650 ${size}px ${this.palette.font}`;
-      return ctx.measureText(`${name} ${bytes(n)}`).width;
-    });
+    setFont(ctx, `650 ${size}px ${this.palette.font}`);
+    const wordy = state.buffers.map(({ name, bytes: n }) => ctx.measureText(`${name} ${bytes(n)}`).width);
+    const brief = state.buffers.map(({ name }) => ctx.measureText(name).width);
     const smallest = Math.min(...state.buffers.map(({ itemBytes }) => Math.sqrt(itemBytes)));
-    const attempt = (scale) => {
+    const attempt = (labels, scale) => {
       const places = [];
       let x = 1, y = 0, tallest = 0;
       state.buffers.forEach((buffer, b) => {
@@ -265,9 +282,14 @@ export class HbmPanel extends Panel {
       const wide = Math.max(...places.map((place) => place.x + place.buffer.width * place.cell));
       return { places, fits: wide <= this.surface.width && y + head + tallest + 2 <= this.surface.height };
     };
-    let scale = BIGGEST_CELL_PX / smallest, tried = attempt(scale);
-    while (!tried.fits && scale > 1e-4) tried = attempt((scale *= 0.95));
-    const layout = { key, size, head, places: tried.places };
+    const best = (labels) => {
+      let scale = BIGGEST_CELL_PX / smallest, tried = attempt(labels, scale);
+      while (!tried.fits && scale > 1e-4) tried = attempt(labels, (scale *= 0.95));
+      return { ...tried, scale };
+    };
+    const full = best(wordy), named = best(brief);
+    const wins = full.scale >= named.scale * 0.8 ? full : named; // a buffer's size is written where that does not shrink the picture
+    const layout = { key, size, head, places: wins.places, sized: wins === full };
     this.layouts.set(launch, layout);
     return layout;
   }
@@ -300,7 +322,7 @@ export class HbmPanel extends Panel {
   }
 
   nameAt(x, y) {
-    return this.at?.(x, y)?.buffer.name ?? null;
+    return this.at?.(x, y)?.buffer.fullName ?? null;
   }
 
   told({ buffer, row, col, cell }) {
@@ -312,7 +334,7 @@ export class HbmPanel extends Panel {
     const name = `${buffer.name}[${buffer.indices(row, col).join(", ")}]`;
     const said = [reads[cell] ? `read ${often(reads[cell])}, last at step ${last(false)}` : "not read yet"];
     if (writes[cell]) said.push(`written ${often(writes[cell])}, last at step ${last(true)}`);
-    return `${name}: ${said.join("\n")}`;
+    return `${name}: ${said.join("\n")}\n${buffer.name}: ${buffer.shape.join(" × ")}, ${bytes(buffer.bytes)}`;
   }
 
   /** To the step that last touched what was clicked. */

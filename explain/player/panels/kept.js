@@ -7,6 +7,8 @@ import { Panel } from "./panel.js";
 export class KeptPanel extends Panel {
   constructor(lane) {
     super(lane, "kept");
+    const [event] = this.story.eventsOf("kept");
+    this.root.style.setProperty("--list", event && this.story.trace.value(event.value).data.length > 16 ? "11em" : "5.8em");
   }
 
   get shown() {

@@ -26,8 +26,10 @@ export class MapPanel extends Panel {
   measure() {
     const changed = super.measure();
     if (this.lane.flat || !this.palette) return changed;
-    // As high as the map can get at this width, so that its legend is near.
-    this.canvas.style.maxHeight = `${mapHeight(this.surface, this.palette, this.story.scoreMap, this.view.row_labels, this.view.col_labels)}px`;
+    // As high as the map can get at this width, so that its legend is near and the rest of the column is the tile's.
+    const most = mapHeight(this.surface, this.palette, this.story.scoreMap, this.view.row_labels, this.view.col_labels);
+    this.canvas.style.maxHeight = `${most}px`;
+    this.root.style.maxHeight = `calc(${most}px + 5em)`;
     return super.measure() || changed;
   }
 
@@ -41,9 +43,9 @@ export class MapPanel extends Panel {
     const whole = `${map.height}${down} × ${map.width}${across}`;
     const shape = tile ? `${whole}, tile ${tile.rows.length} × ${tile.cols.length}` : whole;
     const { nans } = this.scores;
-    this.head(`scores ${view.roles.scores}`, "scores", shape, nans ? `${nans} NaN` : "");
+    this.head(`scores ${view.roles.scores}`, "scores", shape, nans ? `${nans} NaN` : "", view.roles.scores);
     this.at = paintMap(this.surface, palette, this.scores, {
-      group: this.group, tile, selected: lane.at.row, rowLabels: view.row_labels, colLabels: view.col_labels, stamp: lane.stamp,
+      group: this.group, tile, selected: lane.at.row, rowLabels: view.row_labels, colLabels: view.col_labels, stamp: lane.stamp, differs: lane.marks?.cells,
     });
     this.renderLegend(map, palette);
     this.canvas.setAttribute("aria-label", tile

@@ -9,6 +9,7 @@ import { Panel } from "./panel.js";
 export class OutputPanel extends Panel {
   constructor(lane) {
     super(lane, "output");
+    this.scales = new Map();
     this.mapped = Boolean(this.story.outputMap) && !this.story.roles.accumulator;
     if (this.story.outputMap) this.outputs = new MapState(this.story.outputMap, "share", false);
   }
@@ -33,7 +34,7 @@ export class OutputPanel extends Panel {
       const cell = row * width + col;
       if (this.outputs.done[cell]) done++, (total += this.outputs.values[cell]);
     }
-    this.head(`output ${view.roles.output}`, "acc", done ? `row ${row} adds up to ${short(total)}` : "nothing written yet", total !== total ? "NaN" : "");
+    this.head(`output ${view.roles.output}`, "acc", done ? `row ${row} adds up to ${short(total)}` : "nothing written yet", total !== total ? "NaN" : "", view.roles.output);
     this.at = paintMap(this.surface, palette, this.outputs, { group: this.group, tile: lane.flat ? lane.tile : null, selected: lane.at.row, rowLabels: null, colLabels: lane.flat ? view.col_labels : null, stamp: lane.stamp });
   }
 
@@ -44,7 +45,7 @@ export class OutputPanel extends Panel {
     const value = story.role(role, k);
     this.array = value?.shape?.length === 2 ? value : null;
     const nans = countNaN(value);
-    this.head(`${role === "output" ? "output" : "accumulator"} ${view.roles[role]}`, "acc", this.array ? times(value.shape) : "not set yet", nans ? `${nans} NaN` : "");
+    this.head(`${role === "output" ? "output" : "accumulator"} ${view.roles[role]}`, "acc", this.array ? times(value.shape) : "not set yet", nans ? `${nans} NaN` : "", view.roles[role]);
     this.hint(this.array ? "" : "the unfinished output, row by row");
     if (!this.array) {
       this.change = null;
@@ -82,8 +83,26 @@ export class OutputPanel extends Panel {
     const row = (data) => data.subarray?.(selected * cols, (selected + 1) * cols) ?? data.slice(selected * cols, (selected + 1) * cols);
     const place = { x: 0, y: high + palette.size * 1.5, width: Math.min(surface.width, cols * 64), height: surface.height - high - palette.size * 1.5 - 1 };
     write(surface.ctx, this.caption(selected), 0, high + palette.size * 0.8, { colour: palette.muted, size: palette.size * 0.82, font: palette.font, room: surface.width });
-    const bars = { now: row(array.data), before: change && row(change.before), alpha: change?.alpha[selected], largest: this.largest };
+    const bars = { now: row(array.data), before: change && row(change.before), alpha: change?.alpha[selected], largest: this.largestOf(selected) };
     paintBars(surface.ctx, palette, place, bars, this.phase());
+  }
+
+  /** The scale of a row's bars: the same for all of its program's steps. */
+  largestOf(row) {
+    const { story, lane, array } = this;
+    const program = story.programs[story.programAt[lane.step]];
+    const key = `${program.first} ${row}`;
+    if (!this.scales.has(key)) {
+      const cols = array.shape[1];
+      let most = 0;
+      for (const { step, value } of story.eventsOf("accumulator")) {
+        if (step < program.first || step >= program.end) continue;
+        const { data } = story.trace.value(value);
+        for (let i = row * cols; i < (row + 1) * cols; i++) if (Number.isFinite(data[i])) most = Math.max(most, Math.abs(data[i]));
+      }
+      this.scales.set(key, most || 1);
+    }
+    return this.scales.get(key);
   }
 
   /** How far the movement has got: the line that rescales only shrinks, a later one only adds. */

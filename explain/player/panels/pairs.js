@@ -82,7 +82,7 @@ export class PairsPanel extends Panel {
     const y = ({ level }) => (top - level) * look.level + look.height / 2 + 2;
     const width = leaves * look.gap, height = top * look.level + look.height + 4 + (look.size ? 22 : 0);
     this.svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", preserveAspectRatio: "xMidYMin meet" });
-    this.svg.style.maxWidth = `${width * 1.15}px`;
+    this.svg.style.maxWidth = `${width * 1.4}px`;
     this.groups = nodes.map((node) => {
       const group = drawn("g", { class: "pair" });
       node.children.forEach((child, i) => {

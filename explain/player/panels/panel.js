@@ -3,6 +3,9 @@
 import { Surface } from "../paint.js";
 import { element } from "../words.js";
 
+/** A tile and the pointer it is loaded through, k and k_ptr, go together. */
+export const stemOf = (name) => name?.replace(/_ptr$/, "") ?? null;
+
 export class Panel {
   /** `name` is the panel's class on the page. A subclass says in `shown` whether the run has anything for it. */
   constructor(lane, name) {
@@ -49,12 +52,25 @@ export class Panel {
     return null;
   }
 
-  head(title, quantity, note = "", alarm = "") {
+  /** The variable whose picture is at (x, y) of the canvas: by default the one the heading names. */
+  nameAt() {
+    return this.depicts ?? null;
+  }
+
+  /** Shows whether the variable that glows, by its stem, is this panel's. */
+  glow(stem) {
+    this.root.classList.toggle("glow", Boolean(stem) && stemOf(this.depicts) === stem);
+  }
+
+  /** The heading; `variable` is the one whose picture the panel is, if it is one's. */
+  head(title, quantity, note = "", alarm = "", variable = "") {
     const parts = [title, note, alarm].join("|");
     if (this.heading.dataset.shown === parts) return;
     this.heading.dataset.shown = parts;
+    this.depicts = variable;
     const bold = element("b", "", title);
     if (quantity) bold.dataset.q = quantity;
+    if (variable) bold.dataset.name = variable;
     this.heading.replaceChildren(bold, element("span", "", note), ...(alarm ? [element("em", "", alarm)] : []));
   }
 

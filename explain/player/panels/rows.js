@@ -10,7 +10,7 @@ export class RowsPanel extends Panel {
   }
 
   get shown() {
-    return ["running_max", "running_sum", "rescale"].some((role) => this.story.roles[role]);
+    return !this.story.roles.tile_at && ["running_max", "running_sum", "rescale"].some((role) => this.story.roles[role]);
   }
 
   /** The state of the current rows: as this tile found it, and as it is after the update, if that has been made. */
@@ -56,7 +56,14 @@ export class RowsPanel extends Panel {
 
   paint() {
     this.surface.clear();
-    this.at = this.known ? paintRows(this.surface, this.palette, this.shownState, this.lane.at.row, this.moves(this.lane.step) ? this.lane.phase : 1) : null;
+    this.at = this.known ? paintRows(this.surface, this.palette, this.shownState, this.lane.at.row, this.moves(this.lane.step) ? this.lane.phase : 1, this.lane.quantityOf.get(this.lane.glowing), this.differing()) : null;
+  }
+
+  /** Which of these rows differ from the run beside this one. */
+  differing() {
+    const { marks, tile, step } = this.lane;
+    const rows = (tile ?? this.story.tile(step))?.rows ?? [];
+    return marks ? new Set(Array.from(rows.keys()).filter((r) => marks.rows.has(rows[r]))) : null;
   }
 
   /** Whether step k is the one that rescales the sum: then it is drawn as a movement. */
@@ -65,6 +72,20 @@ export class RowsPanel extends Panel {
     const changed = ["new_sum", "running_sum"].some((role) => story.roles[role] && story.changedAt(role, k, k) === k);
     const { sum, alpha } = this.shownState;
     return changed && Boolean(sum?.now && sum.before && alpha?.length && alpha[0] !== undefined);
+  }
+
+  /** The variable of the column under the pointer: the updated one, once it is. */
+  nameAt(x, y) {
+    const { roles } = this.view;
+    const { max, sum } = this.shownState;
+    const part = this.at?.(x, y)?.part;
+    if (part === "max") return (max.now && roles.new_max) || roles.running_max || null;
+    if (part === "sum") return (sum.now && roles.new_sum) || roles.running_sum || null;
+    return part === "alpha" ? roles.rescale : null;
+  }
+
+  glow() {
+    this.paint();
   }
 
   told({ row }) {

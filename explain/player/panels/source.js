@@ -1,9 +1,12 @@
 // The kernel's source: the current line, and what it did beside it.
 
-import { element } from "../words.js";
+import { setFont } from "../paint.js";
+import { isFloat } from "../trace.js";
+import { element, short } from "../words.js";
 import { Panel } from "./panel.js";
 
-const CHIPS = 3;                                           // changed values shown beside a line
+const CHIP_PAD_PX = 26;                                    // around the values beside a line
+const GAP_EM = 0.85;                                       // between them
 
 const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 
@@ -15,6 +18,10 @@ export class SourcePanel extends Panel {
     this.chip = element("span", "chip");
     this.code.replaceChildren(...this.listings);
     this.lit = [];
+    this.places = new Map();                               // of each line: its top, its height and the room right of its words
+    this.scrolled = 0;
+    this.code.addEventListener("scroll", () => (this.scrolled = this.code.scrollTop), { passive: true });
+    this.pen = document.createElement("canvas").getContext("2d");
   }
 
   listing({ lines, first_line }, source) {
@@ -64,6 +71,7 @@ export class SourcePanel extends Panel {
     for (const row of this.lit) row.classList.remove("now");
     this.lit.forEach((row) => row.removeAttribute("aria-current"));
     const rows = this.listings[source].children;
+    this.place(rows);
     const last = spans?.[line] ?? line;
     this.lit = Array.from({ length: last - line + 1 }, (_, i) => rows[line - first_line + i]).filter(Boolean);
     this.lit.forEach((row) => row.classList.add("now"));
@@ -74,33 +82,95 @@ export class SourcePanel extends Panel {
     if (this.lane.moved) this.scrollTo(here, this.lit.at(-1));
   }
 
+  /** Beside the line, never over it: what it set and what it read, as much as there is room for. */
   placeChip(k, row) {
-    const changes = this.story.changes(k);
-    this.chip.hidden = !changes.length;
-    if (!changes.length) return;
-    const called = k === this.story.frameStart[k];
-    const shown = called ? [] : changes.slice(0, CHIPS);
-    this.chip.replaceChildren(...shown.map(({ label, value }) => {
-      const span = element("span");
-      const name = element("b", "", label);
-      const quantity = this.lane.quantityOf.get(label);
-      if (quantity) name.dataset.q = quantity;
-      span.append(name, ` ${this.lane.glance(label, value)}`);
-      return span;
-    }));
-    const rest = changes.length - shown.length;
-    if (rest) this.chip.append(element("span", "", called ? plural(rest, "argument") : `and ${rest} more`));
+    const items = this.chipItems(k);
+    this.chip.hidden = !items.length;
+    if (!items.length) return;
+    const { room, width } = this.places.get(row);
+    const first = items[0].width + CHIP_PAD_PX;
+    const below = room < first;                            // then it takes a line of its own
+    let left = (below ? width * 0.86 : room) - first;
+    const shown = items.filter((item, i) => i === 0 || (left -= item.width) >= 0);
+    this.chip.replaceChildren(...shown.flatMap(({ made }) => [made, " "]));
+    this.chip.classList.toggle("below", below);
     row.append(this.chip);
-    const text = row.querySelector(".text");
-    const ends = text.lastChild ? lastLineEnd(text) : { right: 0 };
-    this.chip.classList.toggle("below", ends.right + 8 > this.chip.getBoundingClientRect().left);
+  }
+
+  /** Measures the lines of a listing, once for a layout: to ask for a place at each step would lay the page out anew. */
+  place(rows) {
+    if (this.placedFor !== this.lane.stamp) (this.placedFor = this.lane.stamp), this.places.clear();
+    if (this.places.has(rows[0])) return;
+    this.chip.remove();                                    // the lines as they are without it
+    this.high = this.code.clientHeight;
+    this.scrolled = this.code.scrollTop;
+    for (const row of rows) {
+      const text = row.querySelector(".text");
+      const { right, width } = row.getBoundingClientRect();
+      this.places.set(row, { top: row.offsetTop, height: row.offsetHeight, width, room: right - (text.lastChild ? lastLineEnd(text).right : 0) });
+    }
+  }
+
+  /** What the chip may hold, the most telling first: [{made, width}]. */
+  chipItems(k) {
+    const { story, lane, palette } = this;
+    const changes = story.changes(k);
+    const pen = this.pen;
+    const item = (parts) => {
+      const made = element("span");
+      let words = "";
+      for (const part of parts) made.append(part), (words += typeof part === "string" ? part : part.textContent);
+      setFont(pen, `${parts.length > 1 ? 650 : 400} ${palette.size * 0.9}px ${palette.font}`);
+      return { made, width: pen.measureText(words).width + GAP_EM * palette.size };
+    };
+    if (k === story.frameStart[k]) return changes.length ? [item([plural(changes.length, "argument")])] : [];
+    const where = new Set();
+    const valued = ({ label, value }) => [this.nameElement(label), ` ${this.element(label, value, where)}`];
+    const written = changes.map((change) => item(valued(change)));
+    const rowOfWritten = where.size > 0;
+    const set = new Set(changes.map(({ label }) => label));
+    const read = this.names().filter((name) => !set.has(name)).flatMap((name) => {
+      const value = lane.lookup(name, k);
+      return value?.data || value?.kind === "s" ? [{ label: name, value }] : [];
+    });
+    const telling = ({ label, value }) => (lane.quantityOf.has(label) ? 0 : value.shape?.length ? 1 : 2);
+    read.sort((a, b) => telling(a) - telling(b));
+    const from = read.map((one, i) => item([...(i === 0 ? [written.length ? "← " : "reads "] : []), ...valued(one)]));
+    const per = [...where].map((row) => item([row]));
+    return rowOfWritten ? [...written, ...per, ...from] : [...written, ...from, ...per];
+  }
+
+  nameElement(label) {
+    const name = element("b", "", label);
+    name.dataset.name = label;
+    const quantity = this.lane.quantityOf.get(label);
+    if (quantity) name.dataset.q = quantity;
+    return name;
+  }
+
+  /** The variables that the current statement names. */
+  names() {
+    const names = this.lit.flatMap((row) => [...row.querySelectorAll(".text [data-name]")].map((span) => span.dataset.name));
+    return [...new Set(names)];
+  }
+
+  /** A value, of the selected row where it has one for each; `where` is told which row that is. */
+  element(label, value, where) {
+    const { lane } = this;
+    const shape = value.shape ?? [];
+    if (shape.length !== 1 || shape[0] !== lane.rowCount || lane.rowCount === 1 || !isFloat(value.dtype)) return lane.glance(label, value);
+    where.add(`row ${lane.tile?.rows[lane.at.row] ?? lane.at.row}`);
+    return short(value.data[lane.at.row]);
   }
 
   scrollTo(first, last) {
-    const { code } = this;
-    const top = first.offsetTop, bottom = last.offsetTop + last.offsetHeight;
-    const margin = code.clientHeight * 0.28;
-    if (top < code.scrollTop + margin * 0.6 || bottom > code.scrollTop + code.clientHeight - margin) code.scrollTop = top - margin;
+    const { top } = this.places.get(first), end = this.places.get(last);
+    const bottom = end.top + end.height, margin = this.high * 0.28;
+    if (top >= this.scrolled + margin * 0.6 && bottom <= this.scrolled + this.high - margin) return;
+    const to = (this.scrolled = Math.max(0, top - margin));
+    // In the frame that shows the step, but not before: scrolling lays the page out.
+    cancelAnimationFrame(this.scrolling);
+    this.scrolling = requestAnimationFrame(() => (this.code.scrollTop = this.scrolled = to)); // the event of an earlier scroll may come between
   }
 }
 

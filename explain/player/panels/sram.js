@@ -1,11 +1,10 @@
 // On chip: the tiles that a later line still reads, to scale by their bytes, against what the GPU has.
 
 import { hatching, write } from "../paint.js";
-import { product } from "../trace.js";
+import { itemBytes, product } from "../trace.js";
 import { element, grouped, times } from "../words.js";
-import { Panel } from "./panel.js";
+import { Panel, stemOf } from "./panel.js";
 
-const ITEM_BYTES = { f64: 8, i64: 8, u64: 8, f32: 4, i32: 4, u32: 4, f16: 2, bf16: 2, i16: 2, u16: 2, i8: 1, u8: 1, i1: 1 };
 const ADDRESS_BYTES = 8;
 
 
@@ -86,7 +85,7 @@ export class SramPanel extends Panel {
     const shape = number ? [] : value.s;
     if (!shape || (!shape.length && !this.lane.quantityOf.has(name))) return null;
     const dtype = number ? (value.d === "int" ? "i32" : "f32") : value.d;
-    return { name, shape, dtype, bytes: product(shape) * (ITEM_BYTES[dtype] ?? 1) };
+    return { name, shape, dtype, bytes: product(shape) * itemBytes(dtype) };
   }
 
   render(k) {
@@ -97,7 +96,8 @@ export class SramPanel extends Panel {
     const room = chip ? chip.shared_bytes + chip.register_bytes : 0;
     const over = chip && total > room ? `${sized(total - room)} too much` : "";
     this.head("on chip", "", chip ? `${sized(total)} alive · ${chip.name}` : `${sized(total)} alive`, over);
-    this.tiles = this.paint(tiles, total, room);
+    this.shownTank = [tiles, total, room];
+    this.paint();
     this.listTiles(tiles);
     this.at = (x, y) => this.tiles.find((part) => y >= part.top && y <= part.bottom && x >= part.x && x <= part.x + part.width) ?? null;
     this.canvas.setAttribute("aria-label", `On chip ${sized(total)}: ${tiles.map(({ name, bytes }) => `${name} ${sized(bytes)}`).join(", ")}${over ? `, ${over}` : ""}`);
@@ -109,8 +109,16 @@ export class SramPanel extends Panel {
     return quantity ? { fill: palette.quantity[quantity].fill, quantity } : { fill: palette.faint, quantity };
   }
 
+  paint() {
+    if (this.shownTank && this.surface.visible) this.tiles = this.paintTank(...this.shownTank);
+  }
+
+  glow() {
+    this.paint();
+  }
+
   /** The tank at the chip's scale, and below it the part that is filled, enlarged. Answers the tiles' places. */
-  paint(tiles, total, room) {
+  paintTank(tiles, total, room) {
     const { palette, lane, surface, view } = this;
     const ctx = surface.clear();
     const size = palette.size * 0.84;
@@ -135,7 +143,7 @@ export class SramPanel extends Panel {
       ctx.strokeRect(1, top, shared, thick);
       ctx.strokeRect(1 + shared, top, end - shared, thick);
       if (total > room) {
-        ctx.fillStyle = hatching(ctx, { faint: palette.text }, 1);
+        ctx.fillStyle = hatching(ctx, palette.text, 1);
         ctx.fillRect(1 + end, top, width - end, thick);
         ctx.strokeStyle = palette.css(palette.nan);
         ctx.lineWidth = 2;
@@ -163,7 +171,7 @@ export class SramPanel extends Panel {
       if (part.width > size * 1.6) {
         write(ctx, tile.name, part.x + part.width / 2, (stackTop + bottom) / 2, { size: Math.min(size * 1.1, part.width * 0.5), weight: 650, align: "center", font: palette.font, colour: palette.inkOn(palette.packed(fill)), room: part.width - 4 });
       }
-      if (lane.glowing === tile.name) {
+      if (lane.glowing !== null && stemOf(lane.glowing) === stemOf(tile.name)) {
         ctx.strokeStyle = palette.text;
         ctx.lineWidth = 2.5;
         ctx.strokeRect(part.x + 1.25, stackTop + 1.25, Math.max(1, part.width - 3.5), bottom - stackTop - 2.5);

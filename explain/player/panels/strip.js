@@ -10,7 +10,8 @@ export class StripPanel extends Panel {
   }
 
   get shown() {
-    return Boolean(this.story.scoreMap) && this.lane.flat; // a map of many rows has its tile enlarged instead
+    // A map of many rows has its tile enlarged instead; where pairs are joined there is their tree.
+    return Boolean(this.story.scoreMap) && this.lane.flat && !this.story.roles.tile_at;
   }
 
   render(k) {

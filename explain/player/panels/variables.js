@@ -44,6 +44,7 @@ export class VariablesPanel extends Panel {
     const { shape, data, dtype } = value;
     const item = element("li");
     const title = element("span", "name", label);
+    title.dataset.name = label;
     if (shape?.length) title.append(element("small", "", `${times(shape)} ${dtype}`));
     item.append(title);
     if (!data || shape.length === 0 || shape.length > 2 || data.length === 0) {

@@ -33,13 +33,16 @@ export class ZoomPanel extends Panel {
     if (!latest) {
       this.head("this tile", "", tile ? "not computed yet" : "between tiles");
       this.surface.clear();
-      this.at = null;
+      this.at = this.painted = null;
       return;
     }
     const scores = latest.role === "scores";
     const name = view.roles[latest.role];
-    const window = this.paint(latest, scores);
-    this.head(`${scores ? "scores" : "probabilities"} ${name}`, scores ? "scores" : "p", window);
+    const { at, stamp } = lane;
+    const same = this.painted && latest.data === this.painted.data && at.row === this.painted.row && at.col === this.painted.col && stamp === this.painted.stamp;
+    if (!same) this.window = this.paint(latest, scores);
+    this.painted = { data: latest.data, row: at.row, col: at.col, stamp };
+    this.head(`${scores ? "scores" : "probabilities"} ${name}`, scores ? "scores" : "p", this.window, "", name);
     this.canvas.setAttribute("aria-label", `${name} of this tile; row ${tile.rows[lane.at.row]}: ${Array.from(latest.data.slice(lane.at.row * lane.colCount, (lane.at.row + 1) * lane.colCount), (x) => tiny(x)).slice(0, 32).join(" ")}`);
   }
 
@@ -64,7 +67,7 @@ export class ZoomPanel extends Panel {
       write(ctx, view.col_labels?.[tile.cols[col0 + c]] ?? String(tile.cols[col0 + c]), left + (c + 0.5) * cw, top * 0.5, { ...label, align: "center", colour: on ? palette.text : palette.muted, weight: on ? 650 : 400, room: cw - 2 });
     }
     const ramp = scores ? palette.scores : palette.share, largest = scores ? this.story.scoreMap.largest : lane.ranges.p;
-    const figure = { size: Math.min(size * 1.15, ch * 0.74, cw * (brief ? 0.46 : 0.4)), font: palette.font, align: "center" };
+    const figure = { size: Math.min(size * 1.15, ch * 0.74, cw * (brief ? 0.43 : 0.4)), font: palette.font, align: "center" };
     for (let r = 0; r < down; r++) {
       const on = row0 + r === at.row, y = top + r * ch;
       write(ctx, String(tile.rows[row0 + r]), left - 6, y + ch / 2, { ...label, align: "right", colour: on ? palette.text : palette.muted, weight: on ? 650 : 400 });

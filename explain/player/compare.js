@@ -1,0 +1,194 @@
+// Two runs held against each other: where they first part, and what differs between them at the step shown.
+// Values are matched by their place in S (row, column) or in O (row, dimension), within the same tile visit.
+
+import { stretches, stretchOrder } from "./story.js";
+import { element, short } from "./words.js";
+
+const BY_ROW = ["running_max", "new_max", "rescale", "running_sum", "new_sum"];
+const BY_CELL = ["scores", "probabilities"];
+const BY_FEATURE = ["accumulator", "output"];
+/** What is compared, and the roles that may hold it: an updated maximum is m_new in one kernel and m_i in another. */
+const COMPARED = [["scores"], ["new_max", "running_max"], ["rescale"], ["new_sum", "running_sum"], ["probabilities"], ["accumulator"], ["output"]];
+const ROUNDING = { bf16: 2 ** -6, f16: 2 ** -8 };          // a few roundings of the type; other floats carry float32's
+const SINGLE = 2 ** -16;
+const OF_LARGEST = 0.1;                                    // sums of numbers this large leave such errors in the small ones
+
+/** The elements of a role's value at step k that lie on the matrix: {value, rows, across, width}, or null. */
+function placed(story, role, k) {
+  const value = story.role(role, k);
+  const tile = story.tile(k);
+  if (!value?.data || !tile) return null;
+  const rows = tile.rows;
+  const byCell = BY_CELL.includes(role) || (role === "output" && story.outputMap);
+  const width = value.data.length / rows.length;
+  if (BY_ROW.includes(role)) return width === 1 ? { value, rows, across: null, width } : null;
+  if (byCell) return width === tile.cols.length ? { value, rows, across: tile.cols, width } : null;
+  return Number.isInteger(width) && value.shape.length === 2 ? { value, rows, across: Array.from({ length: width }, (_, d) => d), width } : null;
+}
+
+function largestOf(data) {
+  let largest = 0;
+  for (const x of data) if (Number.isFinite(x)) largest = Math.max(largest, Math.abs(x));
+  return largest;
+}
+
+/** The elements of two placed values that differ by more than rounding: [{row, across, left, right}]; `most` ends the search. */
+function differing(a, b, [height, width], most = Infinity) {
+  const out = [];
+  const tolerance = Math.max(ROUNDING[a.value.dtype] ?? SINGLE, ROUNDING[b.value.dtype] ?? SINGLE);
+  const floor = OF_LARGEST * Math.max(largestOf(a.value.data), largestOf(b.value.data));
+  const twinRow = new Map(Array.from(b.rows, (row, r) => [row, r]));
+  const twinAcross = b.across && new Map(Array.from(b.across, (at, c) => [at, c]));
+  for (let r = 0; r < a.rows.length; r++) {
+    const other = twinRow.get(a.rows[r]);
+    if (other === undefined || a.rows[r] >= height) continue;
+    for (let c = 0; c < a.width; c++) {
+      const twin = a.across ? twinAcross?.get(a.across[c]) : 0;
+      if (twin === undefined || (a.across && a.across[c] >= width)) continue;
+      const left = a.value.data[r * a.width + c], right = b.value.data[other * b.width + twin];
+      if (left === right || (left !== left && right !== right)) continue;
+      if (Number.isFinite(left - right) && Math.abs(left - right) <= tolerance * (Math.max(Math.abs(left), Math.abs(right)) + floor)) continue;
+      out.push({ row: a.rows[r], r, across: a.across ? a.across[c] : null, left, right });
+      if (out.length >= most) return out;
+    }
+  }
+  return out;
+}
+
+const isVisit = (key) => !/:-1|\+/.test(key);
+const extent = (list) => (list.length > 1 ? `${list[0]}–${list[list.length - 1]}` : `${list[0]}`);
+
+export class Comparison {
+  constructor(player) {
+    this.player = player;
+    player.on(player.$(".parting button"), "click", () => player.act("difference"));
+  }
+
+  load() {
+    const { stories } = this.player;
+    const two = stories.length === 2;
+    this.player.$(".parting").hidden = !two;
+    if (!two) return;
+    this.quantities = COMPARED.map((roles) => stories.map((story) => roles.find((role) => story.roles[role]))).filter((held) => held.every(Boolean));
+    this.parts = stories.map(stretches);
+    this.stretchOf = this.parts.map((part, i) => {
+      const out = new Array(stories[i].steps);
+      for (const [key, steps] of part) for (const k of steps) out[k] = key;
+      return out;
+    });
+    this.shapes = stories.map(({ view }) => view.score_shape ?? [Infinity, Infinity]);
+    this.first = this.firstByVisit() ?? this.firstByTile();
+    const button = this.player.$(".parting button");
+    button.disabled = !this.first;
+    this.player.$(".parting .says").textContent = this.first ? this.sentence(this.first) : "Up to rounding, the two runs hold the same values wherever both set them.";
+  }
+
+  /** The part of the matrix that both runs have; features are as many as both have. */
+  bounds(role) {
+    const [height, width] = this.shapes.reduce(([h, w], [height, width]) => [Math.min(h, height), Math.min(w, width)]);
+    return [height, BY_FEATURE.includes(role) && !this.player.stories[0].outputMap ? Infinity : width];
+  }
+
+  /** The two runs' values of a quantity at their own steps, if both have set it in this stretch; else null. */
+  pair(held, steps, key) {
+    const { stories } = this.player;
+    const since = this.parts.map((part) => part.get(key)?.[0]);
+    if (since.some((step) => step === undefined)) return null;
+    const set = stories.map((story, i) => story.changedAt(held[i], since[i], steps[i]));
+    if (set.some((step) => step < 0)) return null;
+    const values = stories.map((story, i) => placed(story, held[i], steps[i]));
+    return values.every(Boolean) ? { values, set } : null;
+  }
+
+  /** The first difference within a tile visit that both make: {t, held, steps, element}; null where there is none. */
+  firstByVisit() {
+    const { positionOf } = this.player;
+    const keys = [...this.parts[0].keys()].filter((key) => isVisit(key) && this.parts[1].has(key)).sort((a, b) => stretchOrder(a) - stretchOrder(b));
+    for (const key of keys) {
+      const ends = this.parts.map((part) => part.get(key).at(-1));
+      let found = null;
+      for (const held of this.quantities) {
+        const both = this.pair(held, ends, key);
+        const [element] = both ? differing(...both.values, this.bounds(held[0]), 1) : [];
+        if (!element) continue;
+        const t = Math.max(...both.set.map((step, i) => positionOf[i].get(step)));
+        if (!found || t < found.t) found = { t, held, steps: both.set, element };
+      }
+      if (found) return found;
+    }
+    return null;
+  }
+
+  /** The first difference between what the runs set for the same tile, each in its own time: one may take more passes, or another order. */
+  firstByTile() {
+    const { stories, positionOf } = this.player;
+    let first = null;
+    for (const held of this.quantities) {
+      const [left, right] = stories.map((story, i) => {
+        const times = new Map();
+        return new Map(story.eventsOf(held[i]).flatMap(({ step }) => {
+          const here = placed(story, held[i], step);
+          if (!here || (!story.visit(step) && story.programs[story.programAt[step]].visits)) return [];        // a start value, not a tile's
+          const tile = `${here.rows[0]} ${story.tile(step).cols[0]}`;
+          times.set(tile, (times.get(tile) ?? 0) + 1);
+          return [[`${tile} ${times.get(tile)}`, { step, here }]];
+        }));
+      });
+      for (const [tile, one] of left) {
+        const other = right.get(tile);
+        if (!other) continue;
+        const t = Math.max(positionOf[0].get(one.step), positionOf[1].get(other.step));
+        if (first && t >= first.t) continue;
+        const [element] = differing(one.here, other.here, this.bounds(held[0]), 1);
+        if (element) first = { t, held, steps: [one.step, other.step], element };
+      }
+    }
+    return first;
+  }
+
+  sentence({ held, steps, element: { row, across, left, right } }) {
+    const { stories } = this.player;
+    const [one, other] = stories.map((story, i) => ({
+      name: story.view.roles[held[i]], line: story.trace.line[steps[i]], visit: story.visit(steps[i]), tile: story.tile(steps[i]),
+    }));
+    const word = stories[0].view.row_labels?.[row];
+    const where = `row ${row}${word === undefined ? "" : ` “${word}”`}${across === null ? "" : `, ${BY_CELL.includes(held[0]) || stories[0].outputMap ? "column" : "dimension"} ${across}`}`;
+    const place = ({ visit, line }) => `${visit ? `tile visit ${visit.ordinal + 1}, ` : ""}line ${line}`;
+    const names = one.name === other.name ? one.name : `${one.name} and ${other.name}`;
+    const said = `They first part in ${names}: of ${where} it is ${short(left)} on the left (${place(one)}) and ${short(right)} on the right (${place(other)}).`;
+    const tiles = [one, other].map(({ tile }) => tile && extent(tile.cols));
+    return tiles[0] === tiles[1] || tiles.includes(null) ? said : `${said} The left is at columns ${tiles[0]}, the right at ${tiles[1]}.`;
+  }
+
+  goToFirst() {
+    const { player, first } = this;
+    if (player.stories.length < 2) return false;
+    if (!first) return undefined;
+    player.go(first.t);
+    return player.picked(0, { row: first.element.r, col: 0 });
+  }
+
+  /** Before the lanes are drawn: the rows and cells of each that differ from the other's at this step. */
+  render(t) {
+    const { lanes, stories, woven } = this.player;
+    if (stories.length < 2) return;
+    const steps = woven.map((own) => own[t]);
+    const keys = steps.map((k, i) => this.stretchOf[i][k]);
+    const marks = { rows: new Set(), cells: new Set(), said: [] };
+    if (keys[0] === keys[1] && isVisit(keys[0])) {
+      for (const held of this.quantities) {
+        const both = this.pair(held, steps, keys[0]);
+        const [role] = held;
+        const found = both ? differing(...both.values, this.bounds(role)) : [];
+        if (!found.length) continue;
+        if (BY_ROW.includes(role)) for (const { row } of found) marks.rows.add(row);
+        if (role === "scores") for (const { row, across } of found) marks.cells.add(`${row},${across}`);
+        marks.said.push(`${stories[0].view.roles[role]} in ${found.length} ${BY_ROW.includes(role) ? "row" : "element"}${found.length === 1 ? "" : "s"}`);
+      }
+    }
+    lanes.forEach((lane) => (lane.marks = marks));
+    const said = marks.said.length ? `≠ ${marks.said.join(", ")}` : "";
+    const box = this.player.$(".parting .now");
+    if (box.textContent !== said) box.replaceChildren(said ? element("span", "", said) : "");
+  }
+}

@@ -1,0 +1,213 @@
+// The counters under the panels, and the loads or stores that made each of them up.
+
+import { buttonOf, openDialog } from "./dialog.js";
+import { bytes, element, grouped } from "./words.js";
+
+const FLOP_KINDS = ["matmul", "exp", "other"];
+const LOAD = 0, STORE = 1;                                 // kinds of access, in the trace
+const ENTRIES_BEYOND = 6;                                  // drawn above and below what is in sight
+
+export class Counters {
+  constructor(player) {
+    this.player = player;
+  }
+
+  load() {
+    this.counted = this.player.stories.map((story) => {
+      const box = element("div", "count-of");
+      const tables = [element("table"), element("table")];
+      const scope = element("p", "scope");
+      box.append(...tables, scope);
+      return { story, box, tables, scope, launch: -1, cells: null };
+    });
+    this.player.$(".counters").replaceChildren(...this.counted.map(({ box }) => box));
+  }
+
+  /** The tables of a launch: bytes by buffer, read and written, and FLOPs; in each cell this program so far / all programs. */
+  tabulate(entry, k) {
+    const { story, tables } = entry;
+    const { launch } = story.programs[story.programAt[k]];
+    if (entry.launch === launch) return;
+    entry.launch = launch;
+    const { buffers, totals, programs } = story.launchAt(k);
+    const sum = (list) => list.reduce((a, b) => a + b, 0);
+    const all = programs === 1 ? [] : [element("span", "", ` / all ${grouped(programs)} programs`)];
+    entry.scope.replaceChildren("this program so far", ...all, " · trace");
+    const fill = (table, title, heads, rows, explain) => {
+      table.replaceChildren();
+      const head = table.insertRow();
+      head.append(...[title, ...heads].map((text) => Object.assign(element("th", "", text), { scope: "col" })));
+      return rows.map(([name, numbers]) => {
+        const row = table.insertRow();
+        row.append(Object.assign(element("th", "", name), { scope: "row" }));
+        return numbers.map((total, column) => {
+          const now = element("b");
+          const commas = grouped(total).length - String(total).length;
+          now.style.minWidth = `${String(total).length + 0.5 * commas}ch`; // so that nothing moves while it counts
+          const parts = [now, ...(programs === 1 ? [] : [element("span", "", ` / ${grouped(total)}`)])];
+          row.insertCell().append(...(explain ? [explain(name, column, parts)] : parts));
+          return now;
+        });
+      });
+    };
+    const names = buffers.map(({ name }) => name.replace(/_ptr$/, ""));
+    const opener = (way, column, parts) => {
+      const button = buttonOf("counter", undefined, `${way === "read" ? "Loads" : "Stores"} of ${names[column] ?? "all buffers"}, listed`, () => this.list(entry, way, column));
+      button.append(...parts);
+      return button;
+    };
+    const [read, written] = fill(tables[0], "HBM bytes", [...names, "all"], [
+      ["read", [...totals.read_bytes, sum(totals.read_bytes)]],
+      ["written", [...totals.written_bytes, sum(totals.written_bytes)]],
+    ], opener);
+    const [flops] = fill(tables[1], "FLOPs", FLOP_KINDS, [["done", FLOP_KINDS.map((kind) => totals.flops[kind])]]);
+    entry.names = names;
+    entry.cells = { read, written, flops };
+  }
+
+  render(t) {
+    this.counted.forEach((entry, i) => {
+      const k = this.player.woven[i][t];
+      const { story } = entry;
+      this.tabulate(entry, k);
+      const accesses = story.accesses(k);
+      const at = k * story.bufferCount;
+      const show = (cells, counts, still) => {
+        let total = 0;
+        cells.slice(0, -1).forEach((cell, b) => {
+          total += counts[at + b];
+          putText(cell, grouped(counts[at + b]));
+          cell.closest("td").classList.toggle("lit", accesses.some(({ kind, buffer }) => buffer === b && kind !== still));
+        });
+        putText(cells.at(-1), grouped(total));
+      };
+      show(entry.cells.read, story.read, STORE);
+      show(entry.cells.written, story.written, LOAD);
+      FLOP_KINDS.forEach((kind, f) => putText(entry.cells.flops[f], grouped(story.flops[kind][k])));
+    });
+    if (this.counted.length === 2) this.compare();
+  }
+
+  /** Marks the numbers of two runs that differ: by buffer where both have it, and the totals. */
+  compare() {
+    const [left, right] = this.counted;
+    const mark = (a, b) => {
+      const differs = a.textContent !== b.textContent;
+      for (const cell of [a, b]) cell.closest("td").classList.toggle("differs", differs);
+    };
+    for (const way of ["read", "written"]) {
+      left.names.forEach((name, column) => {
+        const twin = right.names.indexOf(name);
+        if (twin >= 0) mark(left.cells[way][column], right.cells[way][twin]);
+      });
+      mark(left.cells[way].at(-1), right.cells[way].at(-1));
+    }
+    FLOP_KINDS.forEach((_, f) => mark(left.cells.flops[f], right.cells.flops[f]));
+  }
+
+  // --- what made a number up ---
+
+  /** The accesses of a launch's buffer (of all past the last one), up to step k of its own program or of every recorded one. */
+  accessesOf({ story, launch }, way, column, k) {
+    const still = way === "read" ? STORE : LOAD;
+    const own = story.programAt[k];
+    const out = [];
+    story.programs.forEach((program, p) => {
+      if (program.launch !== launch) return;
+      for (let at = program.first; at < program.end; at++) {
+        for (const access of story.accesses(at)) {
+          const counts = access.kind !== still && (column >= story.launchAt(at).buffers.length || access.buffer === column);
+          if (counts) out.push({ ...access, step: at, program: p, own: p === own && at <= k });
+        }
+      }
+    });
+    return out;
+  }
+
+  list(entry, way, column) {
+    const { player } = this;
+    player.pause();
+    const i = this.counted.indexOf(entry);
+    const k = player.woven[i][player.step];
+    const every = this.accessesOf(entry, way, column, k);
+    const own = every.filter((access) => access.own);
+    const word = way === "read" ? "load" : "store";
+    const title = `${word === "load" ? "Loads" : "Stores"} of ${entry.names[column] ?? "all buffers"}`;
+    const sum = element("p", "sum");
+    const entries = new Entries((access) => this.columnsOf(entry, access), (access) => {
+      close(player.section);
+      player.go(player.positionOf[i].get(access.step));
+    });
+    const show = (accesses, scope) => {
+      const total = accesses.reduce((n, access) => n + access.bytes, 0);
+      sum.textContent = `${grouped(accesses.length)} ${word}${accesses.length === 1 ? "" : "s"}, ${bytes(total)}: ${scope}`;
+      entries.show(accesses, accesses.findLastIndex((access) => access.own));
+    };
+    const all = element("input");
+    all.type = "checkbox";
+    const label = element("label", "all");
+    label.append(all, "all recorded programs, from first to last step");
+    const refresh = () => (all.checked ? show(every, "all recorded programs") : show(own, "this program so far"));
+    all.addEventListener("change", refresh);
+    const heads = element("div", "entry heads");
+    heads.append(...["step", "program", "line", "tile", "buffer", "bytes"].map((text) => element("span", "", text)));
+    const close = openDialog(player.section, title, [sum, label, heads, entries.root], "access-list");
+    refresh();
+  }
+
+  columnsOf({ story, launch, names }, { step, program, buffer, bytes: n }) {
+    const visit = story.visit(step);
+    const i = this.player.stories.indexOf(story);
+    const { id } = story.programs[program];
+    const axes = id.filter((_, axis) => this.player.stories[i].trace.header.launches[launch].grid[axis] > 1);
+    const place = axes.length ? axes.join(", ") : "0";
+    return [grouped(this.player.positionOf[i].get(step) + 1), place, String(story.trace.line[step]), visit ? String(visit.ordinal + 1) : "–", names[buffer] ?? "", grouped(n)];
+  }
+}
+
+/** A long list of which only what is in sight is on the page. */
+class Entries {
+  constructor(columnsOf, choose) {
+    this.columnsOf = columnsOf;
+    this.choose = choose;
+    this.height = matchMedia("(pointer: coarse)").matches ? 40 : 28;
+    this.root = element("div", "entries");
+    this.root.tabIndex = 0;
+    this.root.setAttribute("role", "group");
+    this.root.setAttribute("aria-label", "In the order they happened");
+    this.sheet = element("div", "sheet");
+    this.root.append(this.sheet);
+    this.root.addEventListener("scroll", () => this.draw());
+  }
+
+  show(items, current) {
+    this.items = items;
+    this.sheet.style.height = `${items.length * this.height}px`;
+    this.first = -1;
+    this.root.scrollTop = Math.max(0, (current + 1) * this.height - this.root.clientHeight);
+    this.draw();
+  }
+
+  draw() {
+    const first = Math.max(0, Math.floor(this.root.scrollTop / this.height) - ENTRIES_BEYOND);
+    if (first === this.first) return;
+    this.first = first;
+    const held = this.sheet.contains(this.root.getRootNode().activeElement);
+    const last = first + Math.ceil(this.root.clientHeight / this.height) + 2 * ENTRIES_BEYOND;
+    this.sheet.replaceChildren(...this.items.slice(first, last).map((item, i) => {
+      const columns = this.columnsOf(item);
+      const [step, program, line, tile, buffer, size] = columns;
+      const button = buttonOf("entry", undefined, `Go to step ${step}: program ${program}, line ${line}, tile ${tile}, ${buffer}, ${size} bytes`, () => this.choose(item));
+      button.append(...columns.map((text) => element("span", "", text)));
+      button.style.top = `${(first + i) * this.height}px`;
+      button.style.height = `${this.height}px`;
+      return button;
+    }));
+    if (held) this.root.focus({ preventScroll: true });
+  }
+}
+
+/** Writes a text only where it changes. */
+export function putText(cell, text) {
+  if (cell.textContent !== text) cell.textContent = text;
+}

@@ -1,0 +1,183 @@
+// Which panels are shown, the presenter's view of one of them at full screen, and the black screen of a clicker's key.
+
+import { buttonOf, openDialog } from "./dialog.js";
+import { element } from "./words.js";
+
+const HIDDEN_KEY = "tilescope: hidden panels";
+const HIDDEN_OF_TWO = ["zoom", "strip", "output"];               // two runs on tiles of rows and columns have no room for all, until asked
+const PANEL_NAMES = {
+  source: "Kernel source", equation: "What this line does", invariant: "Loop invariant", map: "Scores", zoom: "This tile", strip: "One row of the tile",
+  rows: "Running state", kept: "Top-k list", pairs: "Merged pairs", output: "Output", variables: "Variables", hbm: "HBM", sram: "On chip", counters: "Counters",
+};
+
+const panelKey = (panel) => (panel.classList.contains("panel") ? panel.classList[1] : "counters");
+const panelName = (key) => PANEL_NAMES[key] ?? `${key[0].toUpperCase()}${key.slice(1)}`;
+
+function hiddenPanels(key, otherwise) {
+  try {
+    return new Set(JSON.parse(sessionStorage.getItem(key)) ?? otherwise);
+  } catch {                                                // a browser that keeps nothing, or something else under this key
+    return new Set(otherwise);
+  }
+}
+
+export class Presenter {
+  constructor(player) {
+    this.player = player;
+    this.hidden = new Set();
+    this.presenting = false;
+    this.alone = null;
+    player.on(document, "fullscreenchange", () => {
+      if (!document.fullscreenElement && this.full) this.leave();
+    });
+    player.on(player.$(".blank"), "click", () => this.blank(false));
+    player.on(player.$(".stage select"), "change", (event) => {
+      this.choose(event.target.value || null);
+      player.section.focus({ preventScroll: true });
+    });
+    player.on(player.$(".stage"), "click", (event) => event.target.closest("button") && player.act(event.target.closest("button").dataset.do));
+  }
+
+  load() {
+    const crowded = this.player.stories.length === 2 && !this.player.section.querySelector(".lane.flat");
+    this.key = crowded ? `${HIDDEN_KEY}, of two` : HIDDEN_KEY;
+    this.hidden = hiddenPanels(this.key, crowded ? HIDDEN_OF_TWO : []);
+    this.show();
+  }
+
+  /** The panels that have something to show for these runs, by name, in their order on screen. */
+  panels() {
+    const { section } = this.player;
+    const present = [...section.querySelectorAll(".panel"), section.querySelector(".counters")].filter((panel) => !panel.hidden && !panel.parentElement.hidden);
+    const keys = [...new Set(present.map(panelKey))];
+    return keys.map((key) => ({ key, name: panelName(key), elements: present.filter((panel) => panelKey(panel) === key) }));
+  }
+
+  /** Puts hidden and alone on the panels, and what can be chosen into the list. */
+  show() {
+    const { section, $ } = this.player;
+    const panels = this.panels();
+    if (!panels.some(({ key }) => key === this.alone)) this.alone = null;
+    for (const { key, elements } of panels) {
+      for (const panel of elements) {
+        panel.toggleAttribute("data-away", this.alone ? key !== this.alone : this.hidden.has(key));
+        panel.toggleAttribute("data-alone", key === this.alone);
+      }
+    }
+    for (const lane of section.querySelectorAll(".lane")) this.spread(lane);
+    section.classList.toggle("presenting", this.presenting);
+    section.classList.toggle("alone", Boolean(this.alone));
+    const option = (value, text) => Object.assign(element("option", "", text), { value });
+    const list = $(".stage select");
+    list.replaceChildren(option("", "all panels"), ...panels.map(({ key, name }, i) => option(key, `${i + 1} · ${name}`)));
+    list.value = this.alone ?? "";
+    if (this.player.ready) this.player.resized();
+  }
+
+  /** Columns with nothing left in them give their room to the others. */
+  spread(lane) {
+    const column = (name) => lane.querySelector(`.${name}`);
+    const gone = (name) => column(name).hidden || [...column(name).children].every((panel) => panel.hidden || panel.hasAttribute("data-away"));
+    const columns = ["left", "middle", "side", "memory"];
+    for (const name of columns) column(name).toggleAttribute("data-away", gone(name));
+    lane.toggleAttribute("data-away", columns.every(gone));
+    const beside = ["side", "memory"].filter((name) => !gone(name));
+    lane.querySelector(".tabs").toggleAttribute("data-away", this.alone !== null || beside.length < 2);
+    if (lane.dataset.side && beside.length === 1) lane.dataset.side = beside[0] === "side" ? "state" : "memory";
+    lane.classList.toggle("no-left", gone("left"));
+    lane.classList.toggle("no-middle", !column("middle").hidden && gone("middle"));
+    lane.classList.toggle("no-side", !column("side").hidden && !beside.length);
+  }
+
+  // --- which panels ---
+
+  /** Opens the list of panels: which to show, and one to present. */
+  list() {
+    const { player } = this;
+    player.pause();
+    const rows = this.panels().map(({ key, name }, i) => {
+      const row = element("div", "choice");
+      const label = element("label");
+      const box = element("input");
+      Object.assign(box, { type: "checkbox", checked: !this.hidden.has(key) });
+      box.addEventListener("change", () => this.keep(key, box.checked));
+      label.append(box, name);
+      row.append(label, buttonOf("", `Present · ${i + 1}`, `Present ${name} at full screen`, () => {
+        close(player.section);
+        this.enter(key);
+      }));
+      return row;
+    });
+    const close = openDialog(player.section, "Panels", [element("p", "sum", "Shown, in this window:"), ...rows], "small");
+  }
+
+  keep(key, shown) {
+    if (shown) this.hidden.delete(key);
+    else this.hidden.add(key);
+    try {
+      sessionStorage.setItem(this.key, JSON.stringify([...this.hidden]));
+    } catch { /* then it lasts as long as the page */ }
+    this.show();
+  }
+
+  // --- full screen ---
+
+  toggle() {
+    if (this.presenting) this.leave();
+    else this.enter(this.panels()[0]?.key ?? null);
+  }
+
+  async enter(key) {
+    const { section } = this.player;
+    this.presenting = true;
+    this.alone = key;
+    this.full = false;
+    try {
+      await document.documentElement.requestFullscreen();
+      this.full = true;
+    } catch { /* not allowed here: the player fills the window instead */ }
+    if (!this.presenting) return;
+    section.setAttribute("popover", "manual");             // over everything, whatever the page around is made of
+    section.showPopover?.();
+    this.show();
+    section.focus({ preventScroll: true });
+  }
+
+  /** Back to the page; false if it is there. */
+  leave() {
+    const { section } = this.player;
+    if (!this.presenting) return false;
+    this.presenting = false;
+    this.alone = null;
+    this.blank(false);
+    if (this.full && document.fullscreenElement) document.exitFullscreen().catch(() => {});
+    this.full = false;
+    if (section.hasAttribute("popover")) section.hidePopover?.();
+    section.removeAttribute("popover");
+    this.show();
+    this.player.fit();
+    section.focus({ preventScroll: true });
+    return true;
+  }
+
+  choose(key) {
+    this.alone = key;
+    this.show();
+  }
+
+  /** Key 1 to 9: that panel alone; 0: all of them. Only in this view. */
+  press(digit) {
+    if (!this.presenting) return;
+    const panel = this.panels()[digit - 1];
+    if (digit === 0 || panel) this.choose(panel?.key ?? null);
+  }
+
+  /** The black screen: `on`, or the other way round. */
+  blank(on = this.presenting && this.player.$(".blank").hidden) {
+    this.player.$(".blank").hidden = !on;
+  }
+
+  get blanked() {
+    return !this.player.$(".blank").hidden;
+  }
+}

@@ -1,0 +1,198 @@
+// The transport: clock, play and its speed, the timeline with its scrub bar, and where in the run we are.
+
+import { clocksOf, tick } from "./clocks.js";
+import { buttonOf, openDialog } from "./dialog.js";
+import { Surface, TIMELINE_INSET, paintTimeline } from "./paint.js";
+import { element, grouped } from "./words.js";
+
+const PLAY_MS = 550;                                       // a step, at speed 1
+const NEAR_PX = 3;                                         // from a mark on the timeline
+const PASS = 2;                                            // the coarsest clock: only a coarser step, never chosen
+
+export class Transport {
+  constructor(player) {
+    this.player = player;
+    this.range = player.$("input[type=range]");
+    this.surface = new Surface(player.$(".timeline canvas"));
+    this.level = 0;
+    this.speed = 1;
+    this.listen();
+  }
+
+  listen() {
+    const { player } = this;
+    player.on(player.$(".buttons"), "click", (event) => {
+      const button = event.target.closest("button");
+      if (button) player.act(button.dataset.do);
+    });
+    player.on(this.range, "input", () => {
+      player.pause();
+      player.go(Number(this.range.value));
+    });
+    player.on(player.$(".clock"), "click", (event) => {
+      const button = event.target.closest("button");
+      if (button) this.choose(Number(button.dataset.level));
+    });
+    player.on(player.$(".speed"), "change", (event) => {
+      this.speed = Number(event.target.value);
+      if (this.playing) this.play();
+      player.section.focus({ preventScroll: true });
+    });
+    player.on(player.$(".nan"), "click", () => player.go(this.score.nan));
+    player.on(player.$(".count"), "click", () => player.act("goTo"));
+  }
+
+  load() {
+    const { stories, positionOf, length } = this.player;
+    const [story] = stories;
+    const at = (step) => positionOf[0].get(step);
+    this.clocks = clocksOf(stories, positionOf);
+    const nan = Math.min(...stories.map((s, i) => (s.firstNaN ? positionOf[i].get(s.firstNaN.step) : Infinity)));
+    this.score = {
+      length,
+      programs: story.programs.map((program) => at(program.first)),
+      visits: story.visits.map((visit) => at(visit.begin)),
+      rescales: stories.flatMap((s, i) => s.rescales.map(({ step, rows, of }) => ({ at: positionOf[i].get(step), share: rows / of, rows, of }))),
+      nan: nan === Infinity ? null : nan,
+    };
+    this.range.max = length - 1;
+    const found = stories.map(({ firstNaN }) => firstNaN).find(Boolean);
+    this.nanWords = found ? `NaN, first in ${found.name} at step ${this.score.nan + 1}` : "";
+    this.player.$(".nan").textContent = this.nanWords;
+    this.player.$(".nan").setAttribute("aria-label", this.nanWords);
+    this.showClock();
+  }
+
+  measure() {
+    return this.surface.measure();
+  }
+
+  // --- the clock ---
+
+  get clock() {
+    return this.clocks[this.level];
+  }
+
+  choose(level) {
+    this.level = level;
+    this.showClock();
+    this.player.section.focus({ preventScroll: true });
+  }
+
+  showClock() {
+    const coarser = this.clocks[this.level + 1];
+    const { section } = this.player;
+    section.dataset.clock = this.clock.name;
+    this.player.$(".clock").replaceChildren(...this.clocks.slice(0, PASS).map(({ name }, level) => {
+      const button = buttonOf("", name, `Step by ${name}`, () => {});
+      button.dataset.level = level;
+      button.setAttribute("aria-pressed", String(level === this.level));
+      return button;
+    }));
+    const name = (what, words, keys) => {
+      const button = this.player.$(`.buttons [data-do=${what}]`);
+      button.setAttribute("aria-label", words);
+      button.title = `${words} · ${keys}`;
+    };
+    name("next", `Next ${this.clock.says}`, "→");
+    name("previous", `Previous ${this.clock.says}`, "←");
+    name("nextCoarse", `Next ${coarser.says}`, "Shift →");
+    name("previousCoarse", `Previous ${coarser.says}`, "Shift ←");
+  }
+
+  /** One on, or back, by the clock (`coarser` 0), the next coarser one (1), or by tiles whatever the clock (level 1). */
+  step(direction, coarser = 0, level = this.level + coarser) {
+    const { player } = this;
+    player.advance(tick(this.clocks[level], player.step, direction, player.length));
+  }
+
+  // --- playing ---
+
+  play() {
+    const { player } = this;
+    clearInterval(this.playing);
+    if (player.step >= player.length - 1) player.go(0);
+    this.playing = setInterval(() => (player.step < player.length - 1 ? this.step(1) : this.pause()), PLAY_MS / this.speed);
+    this.showPlaying();
+  }
+
+  pause() {
+    if (!this.playing) return;
+    clearInterval(this.playing);
+    this.playing = 0;
+    this.showPlaying();
+  }
+
+  showPlaying() {
+    const button = this.player.$(".play");
+    button.setAttribute("aria-pressed", String(Boolean(this.playing)));
+    button.setAttribute("aria-label", this.playing ? "Pause" : "Play");
+  }
+
+  // --- where we are ---
+
+  render(t) {
+    const { player } = this;
+    const [story] = player.stories;
+    const k = player.woven[0][t];
+    const visit = story.visit(k);
+    const program = story.programs[story.programAt[k]];
+    const veiled = player.watch.asks;                      // what is ahead is asked for
+    this.xOf = paintTimeline(this.surface, player.palette, { ...this.score, watched: player.watch.moves }, t, player.stamp, veiled);
+    this.range.value = t;
+    this.range.setAttribute("aria-valuetext", `step ${t + 1} of ${player.length}`);
+    player.$(".count").textContent = `step ${grouped(t + 1)} of ${grouped(player.length)}`;
+    const { name } = this.clocks[1];
+    player.$(".tile").textContent = visit ? `${name === "tile" ? "tile visit" : name} ${visit.ordinal + 1} of ${program.visits}` : story.visits.length ? `between ${name}s` : "";
+    player.$(".nan").hidden = !this.nanWords || (veiled && this.score.nan > t);
+  }
+
+  /** What a tooltip says at x of the timeline. */
+  tip(x) {
+    const { player } = this;
+    const inner = this.surface.width - 2 * TIMELINE_INSET;
+    const t = player.clamp(Math.round(((x - TIMELINE_INSET) / inner) * (player.length - 1)));
+    const k = player.woven[0][t];
+    const [story] = player.stories;
+    const visit = story.visit(k);
+    const words = [`step ${t + 1}${visit ? `, ${this.clocks[1].name} ${visit.ordinal + 1}` : ""}, line ${story.trace.line[k]}`];
+    if (player.watch.asks && t > player.step) return words[0];
+    const near = (at) => Math.abs(this.xOf(at) - x) < NEAR_PX;
+    const rescale = this.score.rescales.find(({ at }) => near(at));
+    if (rescale) words.push(`rescale: α < 1 in ${rescale.rows} of ${rescale.of} rows`);
+    if (player.watch.moves.some(near)) words.push(`${player.watch.name} moves`);
+    return words.join("\n");
+  }
+
+  /** Asks for a step's number and goes there. */
+  askStep() {
+    const { player } = this;
+    player.pause();
+    const input = element("input");
+    Object.assign(input, { type: "text", inputMode: "numeric", value: String(player.step + 1), autocomplete: "off" });
+    input.setAttribute("aria-label", "Step number");
+    const refusal = element("p", "refusal");
+    refusal.setAttribute("role", "alert");
+    const form = element("form", "go-to");
+    const label = element("label");
+    label.append("Step ", input, ` of ${grouped(player.length)}`);
+    const submit = element("button", "strong", "Go");
+    submit.setAttribute("aria-label", "Go to this step");
+    form.append(label, submit, refusal);
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const text = input.value.trim().replaceAll(",", "");
+      const step = /^\d{1,9}$/.test(text) ? Number(text) : 0;
+      if (step < 1 || step > player.length) {
+        refusal.textContent = `Step ${input.value.trim() || "(empty)"}: must be a whole number from 1 to ${grouped(player.length)}.`;
+        input.select();
+        return;
+      }
+      close(player.section);
+      player.go(step - 1);
+    });
+    const close = openDialog(player.section, "Go to step", form, "small");
+    input.focus();
+    input.select();
+  }
+}

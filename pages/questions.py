@@ -1,0 +1,11 @@
+"""Hidden: What people ask. Questions from the field's repositories, and the screen that answers each live."""
+
+import streamlit as st
+
+from explain import questions, ui
+
+ui.chapter(__file__)
+ui.prose(
+    "Each question was asked in public; the number leads there. The screen answers it with a run, a count or a measurement."
+)
+st.markdown(questions.table())

@@ -1,0 +1,51 @@
+"""Tool: Side by side. Any two runs stepped together, tile visit by tile visit, and where they first part."""
+
+import streamlit as st
+
+from explain import lessons, side_by_side, ui
+from explain.experiment import Experiment
+from kernels.catalog import CATALOG
+
+LABELS = {"a.": "Left kernel", "b.": "Right kernel"}
+
+
+def show(pair: lessons.Pair) -> None:
+    """A ready-made pair was pressed."""
+    for prefix, experiment in zip(LABELS, (pair.left, pair.right), strict=True):
+        st.query_params[f"{prefix}kernel"] = experiment.kernel
+        ui.choose(experiment, side_by_side.opening(experiment.kernel), prefix)
+
+
+def side(prefix: str, start: Experiment) -> Experiment:
+    """One side's kernel and parameters."""
+    name, more = st.columns([3, 2], vertical_alignment="bottom")
+    with name:
+        kernel = ui.kernel(LABELS[prefix], start.kernel, f"{prefix}kernel")
+    presets = ui.ROW_PRESETS if CATALOG[kernel].family == "softmax" else ui.ATTENTION_PRESETS
+    with more.popover("Input and sizes", width="stretch"):
+        return ui.controls(
+            side_by_side.opening(kernel), side_by_side.controls_of(kernel), presets, prefix=prefix, a_row=2
+        )
+
+
+ui.chapter(__file__)
+ready_made = st.container(horizontal=True)
+left, right = st.columns(2, gap="large")
+opening = lessons.PAIRS[0]
+with left:
+    a = side("a.", opening.left)
+with right:
+    b = side("b.", opening.right)
+shown = next((pair for pair in lessons.PAIRS if (pair.left, pair.right) == (a, b)), None)
+for pair in lessons.PAIRS:
+    ready_made.button(pair.name, type="primary" if pair == shown else "secondary", on_click=show, args=(pair,))
+
+ui.stepper([a, b], key="side by side", titles=side_by_side.titles([a, b]))
+
+if shown:
+    ui.prose(f"**To look for.** {shown.look}")
+ui.prose(
+    "The two meet at the start of each tile visit, and the one with fewer lines waits on its last. **≠** marks what differs by more "
+    "than rounding at the step shown: a row of the running state, a counter, and with a cut corner a score. Values are held against "
+    "each other by their row and column, also where the tiles are of different sizes."
+)

@@ -1,0 +1,65 @@
+"""Definitions on hover, focus and tap; a page that stays as wide as its window while one is shown."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from explain.words.glossary import definitions
+
+SHOWN = "e => { const s = getComputedStyle(e, '::after'); return s.content === 'none' ? '' : s.content }"
+
+
+def term(page: Page, word: str) -> Locator:
+    return page.locator(".term").filter(has_text=word).first
+
+
+def test_a_word_says_what_it_means_to_pointer_and_keyboard(page: Page, app_url: str):
+    page.goto(f"{app_url}/online_softmax")
+    word = term(page, "α")
+    expect(word).to_be_visible(timeout=30_000)
+    assert word.evaluate(SHOWN) == ""
+    word.hover()
+    assert definitions()["alpha"] in word.evaluate(SHOWN)
+    page.mouse.move(0, 0)
+    assert word.evaluate(SHOWN) == ""
+    word.focus()
+    assert definitions()["alpha"] in word.evaluate(SHOWN)
+    assert word.get_attribute("aria-description") == definitions()["alpha"]
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_definition_stays_inside_the_window(page: Page, app_url: str, width: int):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{app_url}/softmax")
+    expect(page.get_by_test_id("player")).to_have_attribute("data-step", "0", timeout=30_000)
+    words = page.locator(".term").filter(visible=True)
+    assert words.count() > 20
+    for word in words.all():
+        word.focus()
+        expect(word).to_be_focused()
+        assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+        assert 0 < word.evaluate("e => parseFloat(getComputedStyle(e, '::after').width)") < width - 16
+
+
+def test_a_terms_address_and_its_colour(page: Page, app_url: str):
+    page.goto(f"{app_url}/glossary?term=alpha")
+    entry = page.locator(".glossary.card")
+    expect(entry).to_contain_text("rescale factor")
+    assert entry.locator("dt s").evaluate("e => getComputedStyle(e).backgroundColor") == "rgb(213, 94, 0)"
+    page.get_by_label("Search").fill("spill")
+    page.get_by_label("Search").press("Enter")
+    page.wait_for_url("**search=spill**")
+    expect(page.locator(".glossary").nth(1).locator("dt").first).to_contain_text("spill")
+
+
+@pytest.mark.parametrize("address", ["softmax", "glossary?term=acc", "questions"])
+@pytest.mark.parametrize("width", [390, 1440, 1920])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_overflows_sideways(page: Page, app_url: str, address: str, width: int, scheme):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)
+    page.goto(f"{app_url}/{address}")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    page.wait_for_timeout(1000)
+    assert page.evaluate("document.scrollingElement.scrollWidth <= window.innerWidth")

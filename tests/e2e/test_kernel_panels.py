@@ -1,0 +1,146 @@
+"""The panels of online softmax in a browser: the loop invariant at every step, merged pairs, a top-k's list."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from explain import lessons
+from explain.runs import run_traced
+from explain.trace import file as trace_file
+from explain.trace.model import Trace, numbers
+from tests.e2e.server import ROOT, Server, running_app
+
+HERE = Path(__file__).parent
+EXPERIMENTS = {
+    "elements": lessons.element_by_element(lessons.ONLINE),
+    "wrong": lessons.wrong_twin(lessons.ONLINE),
+    "masked": lessons.ONLINE.with_(inputs="first_tile_masked", cols=6),
+    "rows": lessons.ROWS,
+    "tree": lessons.MERGED,
+    "line": lessons.MERGED.with_(order="right to left"),
+    "added": lessons.added_twin(lessons.MERGED),
+    "topk": lessons.TOPK,
+    "bf16": lessons.ONLINE.with_(inputs="large_magnitude", cols=9, block_n=4, dtype="bf16"),
+}
+
+# Walks the whole run in one task, and reads the panel at every step.
+WALK = """selector => {
+  const host = [...document.querySelectorAll("*")].find((e) => e.shadowRoot?.querySelector(".player"));
+  const player = host.shadowRoot.querySelector(".player");
+  const press = (key) => player.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, composed: true, cancelable: true}));
+  const out = [];
+  press("Home");
+  for (let last = -1; Number(player.dataset.step) !== last; press("ArrowRight")) {
+    last = Number(player.dataset.step);
+    out.push([...player.querySelectorAll(selector)].map((e) => e.textContent));
+  }
+  return out;
+}"""
+
+
+@pytest.fixture(scope="module")
+def traces() -> dict[str, Trace]:
+    return {name: run_traced(experiment, "all", lambda *_: None)[0] for name, experiment in EXPERIMENTS.items()}
+
+
+@pytest.fixture(scope="module")
+def app(traces: dict[str, Trace], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("cases")
+    for name, trace in traces.items():
+        trace_file.write(trace, folder / f"{name}.trace")
+        view = lessons.view(EXPERIMENTS[name], trace, "interpreter")
+        (folder / f"{name}.json").write_text(json.dumps([{"file": f"{name}.trace", "view": view}]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PLAYER_CASES", str(folder))
+        patch.setenv("PYTHONPATH", str(ROOT))
+        with running_app(str(HERE / "player_app.py")) as server:
+            yield server
+
+
+def opened(page: Page, app: Server, case: str) -> Page:
+    page.goto(f"{app.url}?case={case}")
+    expect(page.locator(".player")).to_have_attribute("data-step", "0", timeout=30_000)
+    return page
+
+
+@pytest.mark.parametrize("case", ["elements", "masked", "rows", "topk", "bf16"])
+def test_the_loop_invariant_holds_at_every_step(page, app, traces, case):
+    opened(page, app, case)
+    verdicts = page.evaluate(WALK, ".invariant table:not([hidden]) .verdict")
+    assert len(verdicts) == traces[case].steps
+    started = [each for each in verdicts if each]
+    assert len(started) > 0.6 * len(verdicts)
+    assert all(each == ["✓", "✓"] for each in started)
+
+
+def test_the_loop_invariant_counts_the_elements_and_recomputes_their_sum(page, app):
+    opened(page, app, "elements")
+    heads = [head for (head,) in page.evaluate(WALK, ".invariant h4 span") if head.startswith("after")]
+    assert list(dict.fromkeys(heads)) == [f"after {n} of 6 elements" for n in range(1, 7)]
+    sums = [cells[-1] for cells in page.evaluate(WALK, ".invariant table:not([hidden]) td.value") if cells]
+    row = np.array([-0.3, 0.2, 0.5, 0.7, 0.1, 0.8])
+    expected = [np.exp(row[:n] - row[:n].max(initial=-np.inf)).sum() for n in range(7)]
+    assert list(dict.fromkeys(sums)) == [f"= {value:.3f}" if value else "= 0" for value in expected]
+
+
+def test_the_proof_goes_from_its_base_through_its_step_to_its_end(page, app):
+    opened(page, app, "elements")
+    phases = [said for (said,) in page.evaluate(WALK, ".invariant li.now")]
+    assert [said.split(":")[0] for said in dict.fromkeys(phases)] == [
+        "Before the first element",
+        "Each update",
+        "After the last",
+    ]
+
+
+def test_the_loop_invariant_breaks_where_a_kernel_forgets_what_it_saw(page, app):
+    opened(page, app, "wrong")
+    verdicts = [each for each in page.evaluate(WALK, ".invariant table:not([hidden]) .verdict") if each]
+    assert verdicts[0] == ["✓", "✓"]
+    assert verdicts[-1][1] == "✗"
+    assert page.locator(".invariant ol li").count() == 0  # nothing to prove
+    assert page.locator(".invariant em").inner_text() == "broken"
+
+
+@pytest.mark.parametrize(("case", "leaves", "levels"), [("tree", 4, 3), ("line", 4, 4), ("added", 4, 3)])
+def test_merged_pairs_are_a_tree_of_what_the_kernel_computed(page, app, traces, case, leaves, levels):
+    opened(page, app, case)
+    made = [len(each) for each in page.evaluate(WALK, ".pairs .made")]
+    assert made == sorted(made)
+    assert made[-1] == 2 * leaves - 1
+    heights = {box.get_attribute("y") for box in page.locator(".pairs rect").all()}
+    assert len(heights) == levels
+    shown = page.locator(".pairs .l").all_text_contents()
+    assert shown[leaves:] == [f"ℓ {number:.3f}" for number in joined(traces[case])]
+    factors = page.locator(".pairs .factor").count()
+    assert factors == (0 if case == "added" else 2 * (leaves - 1))
+
+
+def joined(trace: Trace) -> list[float]:
+    """Each sum that a merge made, in order: the change of l_i that follows the load of another's."""
+    found, joining = [], False
+    for step in range(trace.steps):
+        changed = trace.changes(step)
+        joining |= "l_j" in changed
+        if joining and "l_i" in changed:
+            found.append(float(numbers(changed["l_i"])))
+            joining = False
+    return found
+
+
+def test_the_list_of_a_top_k_fills_and_ends_with_its_weights(page, app, traces):
+    opened(page, app, "topk")
+    heads = [said for (said,) in page.evaluate(WALK, ".kept h4 span")]
+    assert "0 of 4 places filled, sorted" in heads
+    assert heads[-1] == "4 of 4 places filled, sorted"
+    label = page.locator(".kept canvas").get_attribute("aria-label")
+    top = np.asarray(numbers(traces["topk"].history("top_x")[-1][1]))[:4]
+    columns = np.asarray(numbers(traces["topk"].history("top_i")[-1][1]))[:4]
+    said = "; ".join(f"{x:.3f} in column {c}" for x, c in zip(top, columns, strict=True))
+    assert label == f"Largest so far: {said}"

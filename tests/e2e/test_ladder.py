@@ -1,0 +1,17 @@
+"""The ladder in a browser: one rung at a time, held by the address."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.e2e.server import Server
+
+
+def test_the_address_holds_the_rung(page: Page, app: Server) -> None:
+    page.goto(f"{app.url}/triton_ladder?rung=Three+passes")
+    title = page.locator(".player .title")
+    expect(title).to_have_text("Safe softmax, three passes", timeout=60_000)
+    page.get_by_test_id("stButtonGroup").get_by_text("Online", exact=True).click()
+    expect(title).to_have_text("Online softmax, two passes", timeout=60_000)
+    page.wait_for_url("**rung=Online**")
+    expect(page.locator(".player")).to_have_count(1)

@@ -1,0 +1,25 @@
+"""What people ask is answered where docs/questions.md says: every screen opens, without an error, and has the words."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from explain.questions import Question, questions
+
+
+@pytest.mark.parametrize("question", questions(), ids=lambda question: f"{question.address}-{question.words}")
+def test_the_screen_answers(page: Page, app_url: str, question: Question):
+    page.goto(f"{app_url}/{question.address.strip('/')}")
+    # Words that the player keeps hidden in another view are not on screen.
+    expect(page.get_by_text(question.words).filter(visible=True).first).to_be_visible(timeout=30_000)
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+    expect(page.get_by_text("Page not found")).to_have_count(0)
+
+
+def test_the_app_has_the_table_too(page: Page, app_url: str):
+    page.goto(f"{app_url}/questions")
+    for question in questions():
+        if question.page is None:  # tests/explain/test_questions.py says so
+            continue
+        expect(page.get_by_role("row").filter(has_text=question.look[:40])).to_have_count(1)

@@ -1,0 +1,112 @@
+"""Two runs stepped together: they meet at every tile visit, what differs is marked, and the first difference is found."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+
+def player(page: Page) -> Locator:
+    return page.get_by_test_id("player")
+
+
+@pytest.fixture
+def opened(page: Page, app_url: str):
+    """Opens two runs from an address and waits until they are drawn."""
+
+    def opened(query: str = "") -> Page:
+        page.goto(f"{app_url}/side_by_side?{query}")
+        expect(player(page)).to_have_attribute("data-step", "0", timeout=30_000)
+        return page
+
+    return opened
+
+
+def says(page: Page) -> Locator:
+    return page.locator(".parting .says")
+
+
+def press_pair(page: Page, name: str) -> None:
+    page.get_by_role("button", name=name).click()
+
+
+def test_wrong_beside_right_part_in_the_sum_of_the_second_tile(opened):
+    page = opened()
+    press_pair(page, "Wrong and right")
+    expect(says(page)).to_contain_text(re.compile(r"They first part in l_i: of row 0 it is 1\.819 .* and 2\.793"))
+    expect(page).to_have_url(re.compile(r"a\.kernel=softmax_blocked_wrong&b\.kernel=softmax_online"))
+    first = page.get_by_role("button", name="Go to the first difference")
+    first.click()
+    expect(player(page)).to_have_attribute("data-visit", "1")
+    expect(page.locator(".parting .now")).to_contain_text("≠ l_i in 1 row")
+    exponentials = page.locator(".counters td.differs")
+    expect(exponentials.first).to_be_visible()
+    mark = exponentials.first.evaluate("cell => getComputedStyle(cell, '::after').content")
+    assert "≠" in mark  # not by colour alone
+    page.keyboard.press("Home")
+    expect(page.locator(".parting .now")).to_have_text("")
+    page.keyboard.press("d")
+    expect(player(page)).to_have_attribute("data-visit", "1")
+
+
+def test_different_tile_sizes_step_together_by_tile_visit(opened):
+    page = opened()
+    press_pair(page, "Two tile sizes")
+    expect(page.locator(".lane-title").first).to_contain_text("block_n 4")
+    expect(page.locator(".lane-title").last).to_contain_text("block_n 8")
+    expect(says(page)).to_contain_text("The left is at columns 0–3, the right at 0–7.")
+    page.locator(".player").focus()
+    for _ in range(2):
+        page.keyboard.press("PageDown")
+        lines = [page.locator(".line.now .text").nth(i).inner_text() for i in (0, 1)]
+        assert all("cols = start" in line for line in lines)
+
+
+def test_an_overflow_counts_as_a_difference_and_passes_are_matched_by_tile(opened):
+    page = opened()
+    press_pair(page, "Naive and safe")
+    expect(says(page)).to_contain_text(re.compile(r"They first part in p: of row 0, column 0 it is ∞ on the left"))
+    press_pair(page, "Keys or queries outside")
+    expect(says(page)).to_contain_text("They first part in o_i and acc", timeout=20_000)
+
+
+def test_equal_runs_are_said_to_be_equal(opened):
+    page = opened("a.kernel=softmax_online&b.kernel=softmax_online")
+    expect(says(page)).to_have_text("Up to rounding, the two runs hold the same values wherever both set them.")
+    expect(page.get_by_role("button", name="Go to the first difference")).to_be_disabled()
+    page.keyboard.press("End")
+    expect(page.locator(".counters td.differs")).to_have_count(0)
+
+
+def test_a_kernel_of_the_list_takes_its_side_and_the_address_leads_back(opened):
+    page = opened("a.kernel=softmax_safe&b.kernel=softmax_online&b.inputs=ascending")
+    titles = page.locator(".lane-title")
+    expect(titles.first).to_contain_text("Safe softmax")
+    page.get_by_role("combobox", name="Left kernel").click()
+    page.get_by_role("option", name="Online softmax, two passes").click()
+    expect(titles.first).to_contain_text("inputs notebook", timeout=20_000)
+    expect(titles.last).to_contain_text("inputs ascending")
+    page.wait_for_url("**a.kernel=softmax_online**")
+    page.reload()
+    expect(titles.first).to_contain_text("inputs notebook", timeout=20_000)
+    expect(titles.last).to_contain_text("inputs ascending")
+
+
+def test_two_runs_fit_a_laptops_screen_and_a_phones_width(opened):
+    page = opened()
+    press_pair(page, "Keys or queries outside")
+    expect(page.locator(".lane-title").first).to_contain_text("FlashAttention-1", timeout=20_000)
+    page.wait_for_timeout(500)
+    for panel in ("source", "map", "rows"):
+        for i in (0, 1):
+            box = page.locator(f".panel.{panel}").nth(i).bounding_box()
+            assert box is not None
+            assert box["height"] > 90, panel
+    frame = player(page).bounding_box()
+    assert frame is not None
+    assert frame["y"] + frame["height"] <= 900
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_timeout(500)
+    assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")

@@ -1,0 +1,185 @@
+"""A kernel compiled for a GPU that is not there: what the compiler says, kept, cancelled, refused in words."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from importlib import metadata
+from typing import Any
+
+import pytest
+
+from explain import recordings
+from explain.compile import service
+from explain.compile.cost import LaunchCost, occupancy, too_large
+from explain.compile.service import COMPILE_WORKER, Answer, Compiler, code_of
+from explain.experiment import Experiment
+from explain.gpus import GPUS
+from explain.tiles import recorded_grid, tile
+
+SMALL = Experiment.of("flash_attention", {"seq_len": 64, "head_dim": 16, "dtype": "fp16"}, "normal")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def compiler(monkeypatch, cache):
+    """A compiler with a cache of its own, and nothing recorded."""
+    monkeypatch.setenv("TILESCOPE_CACHE", str(cache))
+    monkeypatch.setattr(service, "_records", dict)
+    made = Compiler()
+    yield made
+    made.close()
+
+
+def recorded() -> dict[str, Any]:
+    record = recordings.measured(service.RECORDED)
+    assert record is not None
+    return record
+
+
+def answer_of(compiler: Compiler, experiment: Experiment, capability: int, seconds: float = 120) -> Answer:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        answer = compiler.look(experiment, capability)
+        if answer and not answer.working:
+            return answer
+        time.sleep(0.05)
+    raise AssertionError(f"nothing within {seconds} s")
+
+
+def test_a_kernel_is_compiled_without_a_gpu_in_the_background_once(compiler):
+    assert compiler.look(SMALL, 90) is None
+    begun = time.monotonic()
+    compiler.start(SMALL, 90)
+    assert time.monotonic() - begun < 1  # a page does not wait for the compiler
+    answer = answer_of(compiler, SMALL, 90)
+    assert answer.origin == "compiled"
+    assert answer.cost is not None
+    (launch,) = answer.cost.launches
+    assert launch.kernel == "flash_attention_kernel"
+    assert launch.shared_bytes > 16 * 16 * 2  # more than one tile of K
+    assert 16 < launch.registers <= 255
+    assert launch.num_warps == 4
+    assert launch.seconds > 0
+    assert answer.cost.triton == metadata.version("triton")
+    # Another process has it from the disk: this one's worker could not answer.
+    other = Compiler(replace(COMPILE_WORKER, target="explain.no_such_module:handle"))
+    try:
+        assert other.look(SMALL, 90) == answer
+        assert other.look(SMALL, 80) is None  # another target is another question
+        assert other.look(SMALL.with_(block_n=32), 90) is None
+    finally:
+        other.close()
+
+
+def test_every_launch_of_an_experiment_is_compiled(compiler):
+    cost = compiler.compile(Experiment.of("attention_standard", {"seq_len": 64, "dtype": "fp16"}, "normal"), 80)
+    assert [launch.kernel for launch in cost.launches] == [
+        "attention_scores_kernel",
+        "softmax_row_kernel",
+        "attention_values_kernel",
+    ]
+
+
+def test_a_tile_no_tensor_core_takes_is_refused_in_words(compiler):
+    thin = SMALL.with_(block_n=8)
+    compiler.start(thin, 90)
+    answer = answer_of(compiler, thin, 90)
+    assert "sums over 16 elements or more" in answer.trouble
+    assert "Traceback" not in answer.trouble
+    assert compiler.compile(SMALL, 90)  # the worker is well
+
+
+def test_a_compilation_can_be_stopped(compiler):
+    long = tile(128, 128, head_dim=128, dtype="fp32")
+    compiler.start(long, 75)
+    assert compiler.look(long, 75).working
+    compiler.cancel(long, 75)
+    assert answer_of(compiler, long, 75, 20).trouble == "The compilation was stopped."
+
+
+def test_a_hall_that_compiles_everything_is_told_to_wait(compiler, monkeypatch):
+    monkeypatch.setattr(service, "MOST_WAITING", 0)
+    compiler.start(SMALL.with_(causal=True), 90)
+    answer = compiler.look(SMALL.with_(causal=True), 90)
+    assert answer is not None
+    assert "0 tiles are waiting" in answer.trouble
+
+
+def test_without_triton_what_was_not_recorded_is_said_in_words(compiler, monkeypatch):
+    monkeypatch.setattr(service, "has_triton", lambda: False)
+    compiler.start(SMALL.with_(causal=True), 90)
+    assert "Triton runs on Linux only" in compiler.look(SMALL.with_(causal=True), 90).trouble
+
+
+def test_the_shipped_costs_are_those_of_the_kernels_as_they_are():
+    record = recorded()
+    assert record["code"] == {name: code_of(name) for name in ("flash_attention", "flash_attention_kernel")}, (
+        "run: python scripts/record_tile_costs.py"
+    )
+    compiler = Compiler(replace(COMPILE_WORKER, target="explain.no_such_module:handle"))
+    for experiment, capability in recorded_grid():
+        answer = compiler.look(experiment, capability)
+        assert answer is not None
+        assert answer.origin == "recorded"
+
+
+def test_a_shipped_cost_is_what_the_compiler_says(compiler):
+    record = recorded()
+    if record["costs"][0]["triton"] != metadata.version("triton"):
+        pytest.skip("recorded with another triton")
+    said = compiler.compile(tile(64, 32), 90).to_json()
+    (shipped,) = (
+        cost for cost in record["costs"] if cost["capability"] == 90 and cost["parameters"] == said["parameters"]
+    )
+    for cost in (said, shipped):
+        del cost["launches"][0]["seconds"], cost["date"]
+    assert json.loads(json.dumps(said)) == shipped
+
+
+def test_code_is_compared_without_its_comments(monkeypatch, tmp_path):
+    (tmp_path / "kernels").mkdir()
+    monkeypatch.setattr(service, "ROOT", tmp_path)
+    digests = []
+    for source in ("def f(x):\n    return x\n", "def f(x):\n    # why\n    return x\n", "def f(x):\n    return -x\n"):
+        (tmp_path / "kernels" / "one.py").write_text(source)
+        digests.append(code_of.__wrapped__("f"))
+    assert digests[0] == digests[1] != digests[2]
+
+
+def cost(shared: int, registers: int, num_warps: int = 4) -> LaunchCost:
+    return LaunchCost("kernel", num_warps, 2, shared, registers, 0, 0, 0, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "launch", "programs", "limit"),
+    [
+        (
+            "H100",
+            cost(0, 40),
+            12,
+            "registers",
+        ),  # a warp takes 40 × 32 registers; 51 would fit, and they are counted by fours: 48
+        ("H100", cost(0, 16), 16, "warps"),
+        ("H100", cost(0, 128), 4, "registers"),
+        ("H100", cost(0, 129), 3, "registers"),  # a warp's registers come by 256: 16 warps no longer fit
+        ("H100", cost(40960, 64), 5, "shared memory"),  # 228 KiB / (40 KiB + 1 KiB that CUDA keeps)
+        ("H100", cost(16, 16, 1), 32, "programs"),
+        ("T4", cost(32768, 64), 2, "shared memory"),
+        ("RTX 4090", cost(0, 32), 12, "warps"),
+        ("H100", cost(232449, 64), 0, "shared memory"),
+    ],
+)
+def test_occupancy_is_what_the_limits_of_an_sm_allow(gpu, launch, programs, limit):
+    found = occupancy(launch, GPUS[gpu])
+    assert (found.programs, found.limit) == (programs, limit)
+
+
+def test_a_tile_that_does_not_fit_says_what_it_needs_and_what_there_is():
+    assert too_large(cost(65536, 64), GPUS["T4"]) == ""
+    assert "needs 65,552 of the 65,536 bytes" in too_large(cost(65552, 64), GPUS["T4"])

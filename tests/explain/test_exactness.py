@@ -1,0 +1,129 @@
+"""Outputs beside float64: the arithmetic of errors, the orders, and what the chapter says of them."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+from explain import exactness, lessons, recordings
+from explain.engine import Engine, engine
+from explain.exactness import Output
+from explain.experiment import Experiment
+from explain.figures import exactness as figures
+from explain.runs import run_output, run_traced
+from explain.workers import WorkerFailed
+
+
+@functools.cache
+def output(experiment: Experiment, reverse_keys: bool = False) -> Output:
+    return Output(*(array.astype(np.float64) for array in run_output(experiment, reverse_keys)))
+
+
+def pair(dtype: str) -> tuple[Output, Output]:
+    experiment = lessons.EXACT.with_(dtype=dtype)
+    return output(exactness.flash(experiment)), output(exactness.standard(experiment))
+
+
+def test_errors_count_what_is_no_number_only_where_it_should_be_one():
+    inf, nan = np.inf, np.nan
+    found = Output(np.array([1.0, inf, nan, nan]), np.array([1.5, inf, nan, 1.0]), np.ones(4))
+    assert found.error[:3].tolist() == [0.5, 0.0, 0.0]
+    assert np.isnan(found.error[3])
+    assert not found.within_budget
+    assert found.other_bits(Output(np.array([1.0, inf, nan, 2.0]), found.expected, found.allowed)) == 1
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
+def test_every_order_has_other_bits_and_an_error_like_the_first(dtype):
+    experiment = lessons.EXACT.with_(dtype=dtype)
+    runs = [output(way.experiment, way.reverse_keys) for way in exactness.ways(experiment)]
+    first, *others = runs
+    assert all(run.within_budget for run in runs)
+    *orders, in_base_2, standard = others
+    assert all(run.other_bits(first) > 0 for run in (*orders, standard))
+    assert all(0.5 < run.quantile(0.5) / first.quantile(0.5) < 2 for run in (*orders, in_base_2))
+    if dtype == "fp32":
+        assert all(run.other_bits(first) > 2 / 3 * run.error.size for run in others)
+        assert all(run.largest() < 1e-6 for run in runs)
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_in_16_bits_flash_attention_is_nearer_to_float64_than_standard_attention(dtype):
+    flash, standard = pair(dtype)
+    for share in (0.5, 0.99, 1.0):
+        assert flash.quantile(share) < standard.quantile(share)
+
+
+def test_a_typical_error_grows_about_eightfold_from_fp16_to_bf16():
+    for narrow, wide in zip(pair("bf16"), pair("fp16"), strict=True):
+        assert 6 < narrow.quantile(0.5) / wide.quantile(0.5) < 10
+
+
+def test_with_one_key_that_takes_all_the_weight_every_way_gives_the_same_bits():
+    first, *others = (
+        output(way.experiment, way.reverse_keys)
+        for way in exactness.ways(lessons.EXACT.with_(inputs="large_magnitude", seq_len=64, kv_len=64))
+    )
+    assert all(run.other_bits(first) == 0 for run in others)
+
+
+def test_a_causal_attention_cannot_have_its_keys_reversed():
+    causal = lessons.EXACT.with_(causal=True)
+    assert not any(way.reverse_keys for way in exactness.ways(causal))
+    with pytest.raises(ValueError, match="without a mask"):
+        run_output(exactness.flash(causal), True)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_after_the_last_tile_the_unfinished_output_is_the_finished_one(causal):
+    experiment = exactness.flash(lessons.EXACT.with_(causal=causal))
+    trace, _ = run_traced(experiment, "all", lambda *_: None)
+    errors = exactness.after_each_tile(trace, experiment)
+    rows = output(experiment).of_rows().reshape(4, 16).max(axis=1)
+    last = [row[~np.isnan(row)][-1] for row in errors]
+    # O is rounded to fp16 once more: by half a unit of numbers below 1, at most.
+    assert np.abs(rows - last).max() <= 2.0**-11 * np.abs(output(experiment).expected).max()
+    assert (~np.isnan(errors)).sum(axis=1).tolist() == ([1, 2, 3, 4] if causal else [4, 4, 4, 4])
+
+
+def test_the_figures_show_the_errors():
+    flash, standard = pair("fp16")
+    figure = figures.errors(flash, standard, 16)
+    assert (figure.data[0].z == flash.of_head()).all()
+    assert (figure.data[1].z == standard.of_head()).all()
+    assert (figure.data[3].x == standard.of_rows()).all()
+    assert figure.data[0].coloraxis == figure.data[1].coloraxis  # one scale
+
+
+def test_a_worker_writes_what_the_engine_reads():
+    experiment = exactness.flash(lessons.EXACT.with_(seq_len=16, kv_len=32))
+    found = engine().output(experiment, reverse_keys=True)
+    here = output(experiment, True)
+    assert (found.result == here.result).all()
+    np.testing.assert_allclose(found.expected, here.expected, rtol=1e-12)
+    with pytest.raises(WorkerFailed, match="without a mask"):
+        engine().output(exactness.flash(lessons.EXACT.with_(causal=True, seq_len=16, kv_len=16)), reverse_keys=True)
+
+
+def test_a_recorded_output_is_preferred(monkeypatch, tmp_path):
+    monkeypatch.setattr(recordings, "FOLDER", tmp_path)
+    monkeypatch.setattr("explain.engine.has_triton", lambda: False)
+    experiment = exactness.flash(lessons.EXACT)
+    np.savez(recordings.output_path_of(experiment, False), result=1.0, expected=2.0, allowed=3.0)
+    assert Engine().output(experiment).expected == 2.0
+
+
+@pytest.mark.parametrize("way", list(exactness.shipped(lessons.EXACT)), ids=lambda way: way.experiment.key)
+def test_shipped_outputs_are_of_the_kernels_as_they_are(way):
+    path = recordings.output_path_of(way.experiment, way.reverse_keys)
+    assert path.exists(), "run: python -m explain record"
+    shipped, here = Output.read(path), output(way.experiment, way.reverse_keys)
+    # Another machine's exp may round otherwise, but not by more than is allowed.
+    assert (np.abs(shipped.result - here.result) <= here.allowed).all()
+
+
+def test_no_shipped_output_is_left_over():
+    ways = exactness.shipped(lessons.EXACT)
+    assert set(recordings.outputs()) == {recordings.output_path_of(w.experiment, w.reverse_keys) for w in ways}

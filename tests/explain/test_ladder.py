@@ -1,0 +1,74 @@
+"""The ladder: every rung's outcome is what its run stored and moved, and the updates of ℓ are told apart."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from explain import ladder, lessons, updates
+from explain.ladder import RUNGS
+from explain.runs import run_traced
+from kernels import reference
+from kernels.inputs import NOTEBOOK_ROW
+
+
+def outcomes(row):
+    runs = [(rung, rung.experiment(row)) for rung in RUNGS]
+    return [ladder.outcome(rung, own, run_traced(own, "all", lambda *_: None)[0]) for rung, own in runs]
+
+
+def test_the_rungs_on_the_notebooks_row():
+    found = outcomes(lessons.ONLINE)
+    assert [one.accesses for one in found] == [2, 2, 3, 4, 3, 3]
+    assert [one.right for one in found] == [True, False, True, True, True, True]
+
+
+def test_the_naive_rung_turns_wrong_on_large_numbers_and_the_wrong_one_right_on_one_tile():
+    large = lessons.ONLINE.with_(inputs="large_magnitude", cols=16, block_n=4)
+    assert [one.rung.kernel for one in outcomes(large) if not one.right] == ["softmax_blocked_wrong", "softmax_naive"]
+    assert all(one.right for one in outcomes(lessons.ONLINE.with_(block_n=8)))
+
+
+def test_what_a_run_stored_is_put_together_from_its_stores():
+    own = lessons.ROWS.with_(rows=5)  # the second tile of rows is ragged
+    trace, _ = run_traced(own, "all", lambda *_: None)
+    x = own.entry.make_inputs(own.preset, own.values, own.seed)["x"]
+    np.testing.assert_allclose(ladder.stored(trace, "y", "y_ptr", x.shape), reference.softmax(x), atol=1e-6)
+
+
+def test_a_place_that_nothing_wrote_is_nan():
+    trace, _ = run_traced(lessons.ONLINE, "all", lambda *_: None)
+    assert np.isnan(ladder.stored(trace, "y", "y_ptr", (8,))[6:]).all()
+
+
+@pytest.mark.parametrize(("below", "above"), list(itertools.pairwise(RUNGS)), ids=lambda rung: rung.name)
+def test_a_difference_holds_the_whole_of_the_rung_above(below, above):
+    lines = ladder.difference(below.kernel, above.kernel).splitlines()
+    kept = "\n".join(line[1:] for line in lines if line[0] in " +")
+    assert kept == ladder.source(above.kernel)
+    assert any(line[0] == " " for line in lines)
+
+
+def test_lines_that_only_moved_into_a_loop_are_kept():
+    kept = [line for line in ladder.difference("softmax_row", "softmax_blocked_wrong").splitlines() if line[0] == " "]
+    assert any("tl.load" in line for line in kept)
+
+
+def test_only_the_right_update_gives_weights_on_the_row_and_on_the_row_shifted():
+    row = np.array(NOTEBOOK_ROW, np.float32)
+    right = [
+        update.written
+        for update in updates.UPDATES
+        if all(abs(updates.weights(update, values).sum() - 1) < 1e-5 for values in (row, row + np.float32(100)))
+    ]
+    assert right == ["ℓ ← α ℓ + exp(x − m_new)"]
+    np.testing.assert_allclose(updates.weights(updates.UPDATES[-1], row), reference.softmax(row), atol=1e-7)
+
+
+def test_an_update_takes_masked_elements():
+    masked = np.array([-np.inf, -np.inf, 0.5, -np.inf], np.float32)
+    assert updates.UPDATES[-1].run(masked) == (1.0, 0.5)
+    assert not updates.weights(updates.UPDATES[-1], masked[:2]).any()
+    assert ":green[**0.0000**]" in updates.table(masked[:2]).splitlines()[-1]

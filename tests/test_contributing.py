@@ -1,0 +1,127 @@
+"""The example in CONTRIBUTING.md is whole: its own blocks, put into a copy of the project, make a kernel with a chapter."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
+LAST = "    )\n}  # fmt: skip\n"  # where CATALOG ends
+
+
+def block(after: str) -> str:
+    """The first Python block after these words."""
+    return re.findall(r"```python\n(.*?)```", GUIDE[GUIDE.index(after) :], re.DOTALL)[0]
+
+
+def commands() -> list[str]:
+    return re.findall(r"^python -m explain (.+)$", GUIDE, re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Path:
+    copy = tmp_path_factory.mktemp("copy") / "project"
+    skipped = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "benchmarks")
+    shutil.copytree(ROOT, copy, ignore=skipped)
+    (copy / "kernels/temperature.py").write_text(block("`kernels/temperature.py`"))
+    (copy / "pages/temperature.py").write_text(block("`pages/temperature.py`"))
+    catalog = (copy / "kernels/catalog.py").read_text()
+    assert catalog.count(LAST) == 1
+    (copy / "kernels/catalog.py").write_text(catalog.replace(LAST, block("In `kernels/catalog.py`") + LAST))
+    return copy
+
+
+def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("TRITON_", "PYTEST_"))}
+    environment["TILESCOPE_CACHE"] = str(project / "cache")
+    return subprocess.run(
+        [sys.executable, *words], cwd=project, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def explain(project: Path, *words: str) -> dict[str, Any]:
+    done = run(project, "-m", "explain", *words, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_catalog_lists_it(project):
+    listed = {kernel["name"]: kernel for kernel in explain(project, "list")["kernels"]}
+    assert listed["softmax_temperature"]["parameters"]["temperature"]["default"] == 2
+
+
+@pytest.mark.parametrize("setting", ["dtype=fp32", "dtype=bf16", "temperature=7"])
+def test_it_is_right_against_float64_and_its_formula_is_its_trace(project, setting):
+    for inputs in ("normal", "large_magnitude", "everything_masked"):
+        said = explain(
+            project, "run", "softmax_temperature", "--set", setting, "--inputs", inputs, "--backend", "interpreter"
+        )
+        assert said["within_budget"]
+        assert said["traffic"]["formula"] == said["traffic"]["traced"]
+
+
+def test_its_reference_is_its_own(project):
+    """Without T the result misses the budget, so it is the entry's word that the check goes by."""
+    kernel = project / "kernels/temperature.py"
+    right = kernel.read_text()
+    try:
+        kernel.write_text(right.replace("z = x / temperature", "z = x / (temperature * 0 + 1)"))
+        assert run(project, "-m", "explain", "run", "softmax_temperature", "--backend", "interpreter").returncode == 1
+    finally:
+        kernel.write_text(right)
+
+
+def test_the_guides_commands_work(project):
+    assert len(commands()) == 3
+    for line in commands():
+        done = run(project, "-m", "explain", *line.split())
+        assert done.returncode == 0, done.stderr
+    assert (project / "temperature.tilescope").stat().st_size > 1000
+
+
+def test_its_page_runs_and_is_in_the_navigation(project):
+    look = """
+from streamlit.testing.v1 import AppTest
+from explain import chapters
+page = AppTest.from_file("pages/temperature.py", default_timeout=120).run()
+assert not page.exception, page.exception
+said = "\\n".join(element.value for element in page.markdown)
+assert "the row adds up to :green[**1.0000**]" in said, said
+assert page.number_input[0].value == 2
+page.number_input[0].set_value(100).run()
+assert not page.exception
+assert page.query_params["temperature"] in ("100", ["100"]), page.query_params
+last = chapters.chapters()[-1]
+assert (last.number, last.title) == (9, "Temperature")
+app = AppTest.from_file("app.py", default_timeout=120).run()
+assert not app.exception, app.exception
+assert "**9 · Temperature**" in [link.proto.label for link in app.get("page_link")]
+"""
+    done = run(project, "-c", look)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_projects_own_tests_meet_it(project):
+    done = run(
+        project,
+        "-m",
+        "pytest",
+        "-n",
+        "0",
+        "-q",
+        "tests/kernels",
+        "tests/test_docs.py",
+        "-k",
+        "temperature or described",
+    )
+    assert done.returncode == 0, done.stdout
+    assert "passed" in done.stdout

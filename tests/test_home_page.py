@@ -1,0 +1,45 @@
+"""The first page leads to every chapter and tool, and says what was measured beforehand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from streamlit.testing.v1 import AppTest
+
+from explain import chapters, recordings
+from explain.figures import home as figures
+from tests.test_pages import texts
+
+ROOT = Path(__file__).parents[1]
+
+
+def opened() -> AppTest:
+    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    assert not test.exception
+    return test
+
+
+def test_it_leads_to_every_chapter_and_tool():
+    test = opened()
+    links = [link.proto.label for link in test.get("page_link")]
+    said = texts(test)
+    for page in (*chapters.chapters(), *chapters.tools()):
+        assert any(page.title in link for link in links), page.title
+        assert page.about in said
+        assert page.minutes is None or f"{page.minutes} minutes" in said
+    assert f"about {sum(page.minutes or 0 for page in chapters.chapters())} minutes in all" in said
+
+
+def test_what_was_measured_is_what_the_files_say():
+    test = opened()
+    hall = json.loads((ROOT / "benchmarks/results/classroom_load.json").read_text())
+    assert f"{hall['students']} students at once" in texts(test)
+    assert f"{hall['dropped']} dropped" in texts(test)
+    assert (recordings.measured("verification-h200") or {})["provenance"]["gpu"] in texts(test)
+
+
+def test_without_a_measurement_nothing_is_claimed(monkeypatch, tmp_path):
+    monkeypatch.setattr(figures, "HALL", tmp_path / "none.json")
+    monkeypatch.setattr(recordings, "FOLDER", tmp_path)
+    assert figures.lecture_hall() == figures.verified() == ""

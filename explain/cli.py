@@ -90,16 +90,6 @@ def _parser() -> argparse.ArgumentParser:
     Experiment.add_arguments(trace)
     _add_limits(trace)
 
-    export = command(
-        "export", _export, "Make one file of a run: an HTML page that opens without a server, or its trace."
-    )
-    export.add_argument("target", metavar="TARGET", help="a kernel of the list, or a trace file")
-    export.add_argument(
-        "--out", type=Path, required=True, metavar="FILE", help=f"its name ends in {', '.join(_EXPORTS)}"
-    )
-    export.add_argument("--step", default="0", metavar="N", help="the step a page opens on, from 0 as in its address")
-    Experiment.add_arguments(export)
-
     compile_ = command(
         "compile",
         _compile,
@@ -111,6 +101,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     Experiment.add_arguments(compile_)
     _add_limits(compile_)
+    export = command(
+        "export", _export, "Make one file of a run: an HTML page that opens without a server, or its trace."
+    )
+    export.add_argument("target", metavar="TARGET", help="a kernel of the list, or a trace file")
+    export.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help=f"its name ends in {', '.join(_EXPORTS)}"
+    )
+    export.add_argument("--step", default="0", metavar="N", help="the step a page opens on, from 0 as in its address")
+    Experiment.add_arguments(export)
 
     command("doctor", _doctor, "Say what is on this machine, what is missing, and what to do about it.")
     command("record", _record, "Make the traces that ship with Tilescope anew.")

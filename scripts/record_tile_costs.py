@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from explain.compile.service import RECORDED, Compiler, code_of_cost
 from explain.recordings import FOLDER

@@ -72,7 +72,7 @@ def test_larger_query_tiles_read_less_of_k():
 def test_a_recorded_tile_stands_in_its_tank_at_once():
     test = page("flash_attention", view="Tile sizes")
     said = texts(test)
-    assert "It fits. An SM holds 4 programs at a time" in said
+    assert "It can run. An SM holds 4 programs at a time" in said
     assert "recorded · triton" in said
     assert "no GPU" in said
     test.select_slider[0].set_value(128)

@@ -202,4 +202,5 @@ def _version() -> str:
     """Of what compiles and of what is compiled."""
     files = [*sorted((ROOT / "kernels").rglob("*.py")), ROOT / "explain" / "compile" / "handler.py"]
     texts = [path.read_bytes() for path in files]
-    return hashlib.sha256(b"\n".join([metadata.version("triton").encode(), *texts])).hexdigest()
+    triton = metadata.version("triton") if has_triton() else "none"
+    return hashlib.sha256(b"\n".join([triton.encode(), *texts])).hexdigest()

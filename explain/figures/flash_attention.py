@@ -11,10 +11,10 @@ from explain.compile.cost import WARP, Cost, LaunchCost, occupancy, too_large
 from explain.experiment import Experiment
 from explain.figures.svg import ACCUMULATOR, ALARM, CHIP, HBM, RUNNING, SCORES, circle, line, picture, rect, size, text
 from explain.gpus import Gpu
-from explain.tiles import SIDES, Part, Reads, capacity, parts
+from explain.tiles import SIDES, Reads, capacity, parts
 from explain.trace.model import Trace
 
-COLOURS = {"q": HBM, "k": HBM, "v": HBM, "scores": SCORES, "acc": ACCUMULATOR, "max": RUNNING, "sum": RUNNING}
+COLOURS = {"q": HBM, "k": HBM, "v": HBM, "scores": SCORES, "acc": ACCUMULATOR, "max": RUNNING}
 PLACES = {"shared": "Shared memory", "registers": "Registers"}
 TANK, GROUND, RIM = 190.0, 400.0, 90.0  # a tank's width, its floor and its rim, in the picture's units
 
@@ -32,7 +32,8 @@ def tanks(p: Mapping[str, Any], gpu: Gpu, cost: LaunchCost | None) -> tuple[str,
         tank = _tank(8, name, most, contents, "formula")
         x = 8 + TANK + 64
         if cost is not None:
-            tank += _tank(x, name, most, _compiled(cost, place), "compiler")
+            spilled = cost.stack_bytes * WARP * cost.num_warps if place == "registers" else 0
+            tank += _tank(x, name, most, [_compiled(cost, place)], "compiler", spilled)
         else:
             tank += [*_rim(x, most), text(x + TANK / 2, RIM + 90, "not compiled yet", anchor="middle", faint=True)]
         label = f"A tile's bytes in the {name.lower()} of the {gpu.name}"
@@ -40,16 +41,16 @@ def tanks(p: Mapping[str, Any], gpu: Gpu, cost: LaunchCost | None) -> tuple[str,
     return drawn[0], drawn[1]
 
 
-def _compiled(cost: LaunchCost, place: str) -> list[tuple[str, int, str, str]]:
+def _compiled(cost: LaunchCost, place: str) -> tuple[str, int, str, str]:
     if place == "shared":
-        return [("shared memory", cost.shared_bytes, CHIP, f"num_stages = {cost.num_stages}")]
-    spilled = cost.stack_bytes * WARP * cost.num_warps
-    registers = ("registers", cost.register_bytes, CHIP, f"{cost.registers} a thread, {cost.num_warps} warps")
-    return [registers, *([("spilled", spilled, ALARM, f"{cost.stack_bytes:,} B a thread")] if spilled else [])]
+        return "shared memory", cost.shared_bytes, CHIP, f"num_stages = {cost.num_stages}"
+    return "registers", cost.register_bytes, CHIP, f"{cost.registers} a thread, {cost.num_warps} warps"
 
 
-def _tank(x: float, name: str, most: int, contents: Sequence[tuple[str, int, str, str]], witness: str) -> list[str]:
-    """One tank filled from its floor. Above the rim the scale goes on, as far as the picture does."""
+def _tank(
+    x: float, name: str, most: int, contents: Sequence[tuple[str, int, str, str]], witness: str, spilled: int = 0
+) -> list[str]:
+    """One tank filled from its floor. Above the rim the scale goes on, as far as the picture does; what is `spilled` stands there."""
     per_byte = (GROUND - RIM) / most
     total = sum(count for _, count, _, _ in contents)
     drawn: list[str] = []
@@ -66,7 +67,23 @@ def _tank(x: float, name: str, most: int, contents: Sequence[tuple[str, int, str
             thin.append(f"{what.removesuffix(' tile')} {size(count)}")
     if y < RIM - 0.5:
         drawn.append(rect(x, y, TANK, RIM - y, ALARM, opacity=0.3, stroke=ALARM, dashed=True))
+    if spilled:
+        high = min(spilled * per_byte, RIM - 34)
+        drawn.append(
+            rect(
+                x,
+                RIM - high,
+                TANK,
+                high,
+                ALARM,
+                opacity=0.75,
+                dashed=True,
+                stroke=ALARM,
+                title=f"spilled: {spilled:,} B",
+            )
+        )
     over = total > most
+    warning = f"overflows by {total - most:,} B" if over else f"spills {size(spilled)}" if spilled else ""
     return [
         *drawn,
         *_rim(x, most),
@@ -74,7 +91,7 @@ def _tank(x: float, name: str, most: int, contents: Sequence[tuple[str, int, str
         text(x + TANK, GROUND + 22, witness, anchor="end", faint=True),
         text(x, GROUND + 42, f"{total:,} B, {100 * total / most:.0f}%", bold=over, fill=ALARM if over else ""),
         text(x, GROUND + 60, " · ".join(thin), size=12, faint=True),
-        *([text(x, 24, f"overflows by {total - most:,} B", bold=True, fill=ALARM)] if over else []),
+        text(x, 24, warning, bold=True, fill=ALARM),
     ]
 
 
@@ -115,11 +132,11 @@ def verdict(cost: Cost, gpu: Gpu) -> str:
     spilled = ""
     if worst.spill_store_bytes:
         spilled = (
-            f" Its variables do not fit in the registers: each thread keeps {worst.stack_bytes:,} bytes in local memory, which lies in HBM behind the caches, "
+            f" Its variables do not fit in the registers: each thread keeps {worst.stack_bytes:,} bytes in local memory, which lies in {gpu.hbm} behind the caches, "
             "and stores and loads them as it goes. The formula of the traffic knows nothing of that."
         )
     count = f"{fewest.programs} programs" if fewest.programs != 1 else "one program"
-    return f"It fits. An SM holds {count} at a time: {_ALLOWS[fewest.limit]} no more.{spilled}"
+    return f"It can run. An SM holds {count} at a time: {_ALLOWS[fewest.limit]} no more.{spilled}"
 
 
 _ALLOWS = {
@@ -291,11 +308,4 @@ def algorithm_table(rows: Sequence[tuple[str, str, tuple[str, ...]]]) -> str:
     """The algorithm's steps beside the kernel's lines, as markdown."""
     lines = ["| line | what it does | the kernel's line |", "|---:|---|---|"]
     lines += [f"| {number} | {words} | {'<br>'.join(f'`{code}`' for code in codes)} |" for number, words, codes in rows]
-    return "\n".join(lines)
-
-
-def parts_table(found: Sequence[Part]) -> str:
-    """A tile's arrays and their bytes, as markdown."""
-    lines = ["| | where | shape | bytes |", "|---|---|---|---:|"]
-    lines += [f"| {part.name} | {PLACES[part.place].lower()} | {part.shape} | {part.bytes:,} |" for part in found]
     return "\n".join(lines)

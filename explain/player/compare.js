@@ -26,7 +26,7 @@ function placed(story, role, k) {
   return Number.isInteger(width) && value.shape.length === 2 ? { value, rows, across: Array.from({ length: width }, (_, d) => d), width } : null;
 }
 
-function largestOf(data) {
+function largestFinite(data) {
   let largest = 0;
   for (const x of data) if (Number.isFinite(x)) largest = Math.max(largest, Math.abs(x));
   return largest;
@@ -36,7 +36,7 @@ function largestOf(data) {
 function differing(a, b, [height, width], most = Infinity) {
   const out = [];
   const tolerance = Math.max(ROUNDING[a.value.dtype] ?? SINGLE, ROUNDING[b.value.dtype] ?? SINGLE);
-  const floor = OF_LARGEST * Math.max(largestOf(a.value.data), largestOf(b.value.data));
+  const floor = OF_LARGEST * Math.max(largestFinite(a.value.data), largestFinite(b.value.data));
   const twinRow = new Map(Array.from(b.rows, (row, r) => [row, r]));
   const twinAcross = b.across && new Map(Array.from(b.across, (at, c) => [at, c]));
   for (let r = 0; r < a.rows.length; r++) {

@@ -13,11 +13,12 @@ _HERE = Path(__file__).parent
 _PANELS = (
     "panel", "source", "equation", "map", "zoom", "strip", "rows", "invariant", "kept", "pairs", "output", "variables", "hbm", "sram",
 )  # fmt: skip
+_INTERACTION = ("dialog", "clocks", "transport", "counters", "watch", "compare", "presenter", "keys")
 _MODULES = (
     *("trace.js", "words.js", "story.js", "paint.js", "tip.js"),
     *(f"panels/{name}.js" for name in _PANELS),
     *("sentences.js", "lane.js"),
-    *("dialog.js", "clocks.js", "transport.js", "counters.js", "watch.js", "compare.js", "presenter.js", "keys.js"),
+    *(f"{name}.js" for name in _INTERACTION),
     *("picture.js", "export.js", "player.js"),
 )
 

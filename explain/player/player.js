@@ -221,17 +221,14 @@ class Player {
     dataset.line = story.trace.line[k];
     dataset.visit = story.visitAt[k];
     this.$(".picker select").value = story.programAt[k];
-    this.say(() => this.spoken(t));
+    this.say(() => `${this.watch.said()}${this.where(t)} ${this.lanes.map((lane) => lane.sentence()).join(" Beside it: ")}`);
     this.section.drawMs = performance.now() - started;     // benchmarks/player.py reads it
   }
 
-  /** The step as it is read out. */
-  spoken(t) {
-    const k = this.woven[0][t];
-    const [story] = this.stories;
-    const visit = story.visit(k);
-    const where = `line ${story.trace.line[k]}${visit ? `, tile ${visit.ordinal + 1}` : ""}`;
-    return `${this.watch.said()}Step ${t + 1} of ${this.length}, ${where}. ${this.lanes.map((lane) => lane.sentence()).join(" Beside it: ")}`;
+  /** Where a step is, in words. */
+  where(t) {
+    const visit = this.stories[0].visit(this.woven[0][t]);
+    return `Step ${t + 1} of ${this.length}, line ${this.section.dataset.line}${visit ? `, tile ${visit.ordinal + 1}` : ""}.`;
   }
 
   /** For those who listen: once the step rests, so that a run played through is not read out line by line. */

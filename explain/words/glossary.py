@@ -96,7 +96,7 @@ GROUPS: Mapping[str, tuple[Term, ...]] = {
         Term("softmax scale", "1/√d, which scores are multiplied by so that their spread does not grow with the head dimension.",
              "memory_hierarchy", "1/√d", ("sm_scale",), see=("scores", "head dimension")),
         Term("log2 e", "1.44269504…, for exp(x) = 2^(x log₂ e): a GPU has an instruction for powers of two only.",
-             "exactness", "log₂ e", ("LOG2_E", "qk_scale"), see=("exp2",), words=("log2 e", "log₂ e", "1.44269504")),
+             "exactness", "log₂ e", ("LOG2_E", "scale_log2"), see=("exp2",), words=("log2 e", "log₂ e", "1.44269504")),
         Term("exp2", "2 to the power x. Kernels fold log₂ e into the softmax scale once, and use exp2 where the formula has exp.", "exactness",
              "2ˣ", ("exp2",), see=("log2 e", "softmax scale")),
         Term("causal", "A token may look at itself and what came before it: query i sees keys up to i + kv_len − seq_len.", "flash_attention", "",

@@ -132,9 +132,7 @@ def test_a_picture_shows_what_the_screen_shows(opened, tmp_path):
     assert (width, height) == pytest.approx((2 * (frame["width"] + 28), 2 * (frame["height"] + 28)), abs=2)
     # Beside the screen itself, without the menu, which is not part of a picture: nearly every pixel is as it is there.
     page.keyboard.press("Escape")
-    page.evaluate(
-        "document.querySelector('#tilescope').shadowRoot.querySelector('.tools').style.visibility = 'hidden'"
-    )
+    page.evaluate("document.querySelector('#tilescope').shadowRoot.querySelector('.tools').style.visibility = 'hidden'")
     screen = page.get_by_test_id("player").screenshot()
     page.evaluate("document.activeElement.blur()")
     alike = page.evaluate(

@@ -112,9 +112,15 @@ def test_a_hall_that_compiles_everything_is_told_to_wait(compiler, monkeypatch):
 
 
 def test_without_triton_what_was_not_recorded_is_said_in_words(compiler, monkeypatch):
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
     monkeypatch.setattr(service, "has_triton", lambda: False)
+    monkeypatch.setattr(service.metadata, "version", missing)
+    service._version.cache_clear()
     compiler.start(SMALL.with_(causal=True), 90)
     assert "Triton runs on Linux only" in compiler.look(SMALL.with_(causal=True), 90).trouble
+    service._version.cache_clear()
 
 
 def test_the_shipped_costs_are_those_of_the_kernels_as_they_are():

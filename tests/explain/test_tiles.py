@@ -136,10 +136,11 @@ def test_the_compilers_numbers_stand_beside_the_formula():
     calm, spilled = cost(), cost(registers=255, stack_bytes=100, spill_store_bytes=120, spill_load_bytes=140)
     shared, registers = flash.tanks(tiles.tile(64, 64).values, gpu, spilled.launches[0])
     assert "40,960 B" in shared
-    assert "spilled" in registers
+    assert f"spills {svg.size(100 * 128)}" in registers
+    assert "spills" not in shared
     assert "| 128 | nothing | **4 (16 of 64 warps)** | registers |" in flash.cost_table(calm, gpu)
     assert "**120 B** stored, 140 B loaded" in flash.cost_table(spilled, gpu)
-    assert flash.verdict(calm, gpu) == "It fits. An SM holds 4 programs at a time: its registers allow no more."
+    assert flash.verdict(calm, gpu) == "It can run. An SM holds 4 programs at a time: its registers allow no more."
     assert "100 bytes in local memory" in flash.verdict(spilled, gpu)
     assert "needs 300,000 of the 232,448 bytes" in flash.verdict(cost(shared_bytes=300000), gpu)
     drawn = flash.grid({(64, 64): calm, (128, 128): spilled}, gpu, (64, 64))

@@ -140,8 +140,11 @@ export class SourcePanel extends Panel {
     return rowOfWritten ? [...written, ...per, ...from] : [...written, ...from, ...per];
   }
 
+  /** A name in the chip: a button, so that the keyboard too can let it stand out. */
   nameElement(label) {
-    const name = element("b", "", label);
+    const name = element("button", "", label);
+    name.type = "button";
+    name.setAttribute("aria-label", `Show ${label} wherever it stands`);
     name.dataset.name = label;
     const quantity = this.lane.quantityOf.get(label);
     if (quantity) name.dataset.q = quantity;

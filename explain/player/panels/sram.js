@@ -1,4 +1,4 @@
-// On chip: the tiles that a later line still reads, to scale by their bytes, against what the GPU has.
+// SRAM: the tiles that a later line still reads, to scale by their bytes, against what the GPU has.
 
 import { hatching, write } from "../paint.js";
 import { itemBytes, product } from "../trace.js";
@@ -95,12 +95,12 @@ export class SramPanel extends Panel {
     const { chip } = this.view;
     const room = chip ? chip.shared_bytes + chip.register_bytes : 0;
     const over = chip && total > room ? `${sized(total - room)} too much` : "";
-    this.head("on chip", "", chip ? `${sized(total)} alive · ${chip.name}` : `${sized(total)} alive`, over);
+    this.head("SRAM", "", chip ? `${sized(total)} alive · ${chip.name}` : `${sized(total)} alive`, over);
     this.shownTank = [tiles, total, room];
     this.paint();
     this.listTiles(tiles);
     this.at = (x, y) => this.tiles.find((part) => y >= part.top && y <= part.bottom && x >= part.x && x <= part.x + part.width) ?? null;
-    this.canvas.setAttribute("aria-label", `On chip ${sized(total)}: ${tiles.map(({ name, bytes }) => `${name} ${sized(bytes)}`).join(", ")}${over ? `, ${over}` : ""}`);
+    this.canvas.setAttribute("aria-label", `SRAM, ${sized(total)} alive: ${tiles.map(({ name, bytes }) => `${name} ${sized(bytes)}`).join(", ")}${over ? `, ${over}` : ""}`);
   }
 
   colours(name) {

@@ -51,17 +51,17 @@ export class ZoomPanel extends Panel {
     const { lane, palette, surface, view } = this;
     const { tile, rowCount: rows, colCount: cols, at } = lane;
     const ctx = surface.clear();
-    const left = Math.ceil(palette.size * 1.5), top = Math.ceil(palette.size * 1.1);
+    const left = Math.ceil(palette.size * 1.6), top = Math.ceil(palette.size * 1.3);
     const wide = surface.width - left - 1, high = surface.height - top - 1;
     // Smaller figures where they let the whole tile be seen, but none too small to be read.
-    const size = Math.max(SMALLEST_PX, Math.min(palette.size * 0.72, wide / cols / BRIEF_EM, high / rows / LINE_EM));
+    const size = Math.max(SMALLEST_PX, Math.min(palette.size * 1.15, wide / cols / BRIEF_EM, high / rows / LINE_EM));
     const fit = (room, cell, count) => Math.max(1, Math.min(count, Math.floor(room / cell + 1e-6)));
     const brief = fit(wide, size * FIGURE_EM, cols) < cols && fit(wide, size * BRIEF_EM, cols) === cols;
     const across = brief ? cols : fit(wide, size * FIGURE_EM, cols), down = fit(high, size * LINE_EM, rows);
     const first = (selected, shown, count) => Math.max(0, Math.min(count - shown, selected - (shown >> 1)));
     const row0 = first(at.row, down, rows), col0 = first(at.col, across, cols);
     const cw = Math.min(wide / across, size * 5.5), ch = Math.min(high / down, cw);
-    const label = { size: size * 0.95, font: palette.font };
+    const label = { size: Math.min(size, palette.size * 0.8), font: palette.font };
     for (let c = 0; c < across; c++) {
       const on = col0 + c === at.col;
       write(ctx, view.col_labels?.[tile.cols[col0 + c]] ?? String(tile.cols[col0 + c]), left + (c + 0.5) * cw, top * 0.5, { ...label, align: "center", colour: on ? palette.text : palette.muted, weight: on ? 650 : 400, room: cw - 2 });

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import streamlit as st
@@ -114,8 +114,8 @@ def verdicts(exhibit: Exhibit) -> None:
     st.caption("interpreter · the largest error against float64, in units of what is allowed there")
 
 
-def run(exhibit: Exhibit) -> list[Parting] | None:
-    """The player, right kernel beside broken, opened where they part; the partings, or None where there is no run."""
+def run(exhibit: Exhibit) -> None:
+    """The player, right kernel beside broken, opened where they part; how the difference spreads from there."""
     found: list[Parting] = []
     own = lessons.exhibit(exhibit)
     pair = st.session_state.get(_WATCHED, {}).get(exhibit.name) or own
@@ -132,11 +132,8 @@ def run(exhibit: Exhibit) -> list[Parting] | None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"On an input of yours: {_input(pair[0])}.")
             st.button("The exhibit's own input again", on_click=_watch, args=(exhibit, None))
-    traces = stepper(pair, key="what breaks", step=opening)
-    if not traces:
-        return None
-    _spread(exhibit, pair[1], found)
-    return found
+    if stepper(pair, key="what breaks", step=opening):
+        _spread(exhibit, pair[1], found)
 
 
 def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Parting]) -> None:
@@ -206,7 +203,7 @@ def game(exhibit: Exhibit) -> None:
 def _game(exhibit: Exhibit) -> None:
     attempts: list[Attempt] = st.session_state.setdefault("attempts", {}).setdefault(exhibit.name, [])
     softmax = exhibit.kernel.family == "softmax"
-    inputs, seed, own = _chosen_inputs(exhibit)
+    inputs, seed = _chosen_inputs()
     sizes = _chosen_sizes(softmax)
     with st.container(horizontal=True, vertical_alignment="center"):
         asked = st.button("Does it break?", type="primary", key=f"ask {exhibit.name}")
@@ -214,7 +211,7 @@ def _game(exhibit: Exhibit) -> None:
         st.markdown(_score(attempts, asked or plain))
     if asked or plain:
         try:
-            attempts.append(_attempt(exhibit, sizes, "normal" if plain else own() if inputs == OWN else inputs, seed))
+            attempts.append(_attempt(exhibit, sizes, "normal" if plain else inputs, seed))
         except ParameterError as error:
             st.error(f"{error}", icon=":material/error:")
         except WorkerError as error:
@@ -273,7 +270,7 @@ def _row(exhibit: Exhibit, number: int, attempt: Attempt) -> None:
             st.rerun()
 
 
-def _chosen_inputs(exhibit: Exhibit) -> tuple[str, int, Callable[[], str]]:
+def _chosen_inputs() -> tuple[str, int]:
     presets = [name for name, preset in PRESETS.items() if not preset.sentence and name != "notebook"]
     left, right = st.columns([3, 1])
     inputs = left.selectbox(
@@ -281,17 +278,16 @@ def _chosen_inputs(exhibit: Exhibit) -> tuple[str, int, Callable[[], str]]:
         help="\n".join(f"- **{name.replace('_', ' ')}**: {PRESETS[name].help}" for name in presets),
     )  # fmt: skip
     seed = right.number_input("Seed", min_value=0, max_value=2**31, value=0, step=1, key="game seed")
-    recipe = Recipe()
     if inputs == OWN:
         columns = st.columns(5)
-        recipe = Recipe(
+        inputs = Recipe(
             columns[0].select_slider("Scale", SCALES, 1.0, key="game scale", format_func=lambda x: f"{x:g}"),
             columns[1].select_slider("Offset", OFFSETS, 0.0, key="game offset", format_func=lambda x: f"{x:,.0f}".replace("-", "−")),
             columns[2].selectbox("Order", ORDERS, key="game order", help="As drawn, or sorted within each row."),
             columns[3].selectbox("Hidden keys", HIDDEN, key="game hidden", format_func=lambda x: x.replace("_", " "), help="Their scores are −∞."),
             columns[4].selectbox("A NaN", NANS, key="game nan", help="Which score is NaN."),
-        )  # fmt: skip
-    return str(inputs), int(seed), lambda: recipe.name
+        ).name  # fmt: skip
+    return str(inputs), int(seed)
 
 
 def _chosen_sizes(softmax: bool) -> dict[str, object]:

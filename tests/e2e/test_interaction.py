@@ -310,7 +310,9 @@ def test_a_panel_that_was_hidden_stays_hidden_in_this_window(opened):
 
 
 def value_in_row(trace: Trace, step: int, name: str, row: int = 0) -> float:
-    return float(trace.state(step)[name].numpy()[row])
+    value = trace.state(step)[name]
+    assert isinstance(value, Tile)
+    return float(value.numpy()[row])
 
 
 def test_the_player_asks_before_it_shows(opened, trace):
@@ -370,7 +372,7 @@ def test_the_maximum_is_asked_for_where_it_is_made_and_play_waits(opened, trace)
 def phone(browser: Browser, app: Server) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 420, "height": 860}, has_touch=True, is_mobile=True)
     page = context.new_page()
-    page.goto(f"{app.url}/{FLASH}")
+    page.goto(f"{app.url}/{FLASH}?step=0")
     expect(player(page)).to_have_attribute("data-step", "0", timeout=20_000)
     yield page
     context.close()

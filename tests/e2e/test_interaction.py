@@ -56,13 +56,14 @@ def settings(trace: Trace, name: str) -> list[int]:
 def moves(trace: Trace, name: str) -> list[int]:
     """Every step after which a variable holds other numbers than before, in its program."""
     starts = {program.first_step for launch in trace.launches for program in launch.recorded}
-    out, before, program = [], None, -1
+    out: list[int] = []
+    before: tuple[int, np.ndarray] | None = None
     for step, value in trace.history(name):
-        now = max(start for start in starts if start <= step)
-        numbers = value.numpy() if isinstance(value, Tile) else value
-        if now != program or not np.array_equal(before, numbers, equal_nan=True):
+        assert isinstance(value, Tile)
+        now = max(start for start in starts if start <= step), value.numpy()
+        if before is None or before[0] != now[0] or not np.array_equal(before[1], now[1], equal_nan=True):
             out.append(step)
-        before, program = numbers, now
+        before = now
     return out
 
 

@@ -7,7 +7,7 @@ const HIDDEN_KEY = "tilescope: hidden panels";
 const HIDDEN_OF_TWO = ["zoom", "strip", "output"];               // two runs on tiles of rows and columns have no room for all, until asked
 const PANEL_NAMES = {
   source: "Kernel source", equation: "What this line does", invariant: "Loop invariant", map: "Scores", zoom: "This tile", strip: "One row of the tile",
-  rows: "Running state", kept: "Top-k list", pairs: "Merged pairs", output: "Output", variables: "Variables", hbm: "HBM", sram: "On chip", counters: "Counters",
+  rows: "Running state", kept: "Top-k list", pairs: "Merged pairs", output: "Output", variables: "Variables", hbm: "HBM", sram: "SRAM", counters: "Counters",
 };
 
 const panelKey = (panel) => (panel.classList.contains("panel") ? panel.classList[1] : "counters");

@@ -238,6 +238,12 @@ export class HbmPanel extends Panel {
       for (let col = 1; col < buffer.width; col++) line(ctx, x + col * cell, top, x + col * cell, top + h);
       for (let row = 1; row < buffer.height; row++) line(ctx, x, top + row * cell, x + w, top + row * cell);
     }
+    if (buffer.matrices > 1) {
+      ctx.strokeStyle = palette.muted;                     // between the matrices of its heads
+      ctx.lineWidth = 1;
+      for (let col = buffer.cols; col < buffer.width; col += buffer.cols) line(ctx, x + col * cell, top, x + col * cell, top + h);
+      for (let row = buffer.rows; row < buffer.height; row += buffer.rows) line(ctx, x, top + row * cell, x + w, top + row * cell);
+    }
     const glows = lane.glowing !== null && stemOf(lane.glowing) === buffer.name;
     ctx.strokeStyle = glows ? palette.text : palette.faint;
     ctx.lineWidth = glows ? 2.5 : 1;
@@ -345,7 +351,7 @@ export class HbmPanel extends Panel {
   }
 
   said(k) {
-    const touched = this.state.buffers.filter((buffer) => buffer.touched).map(({ name, stored, lit }) => `${grouped(lit.length)} elements of ${name} are ${stored ? "written" : "read"}`);
+    const touched = this.state.buffers.filter((buffer) => buffer.touched).map(({ name, stored, lit }) => `${grouped(lit.length)} ${lit.length === 1 ? "element" : "elements"} of ${name} ${lit.length === 1 ? "is" : "are"} ${stored ? "written" : "read"}`);
     return `HBM, ${this.state.buffers.length} buffers. ${touched.length ? `Step ${grouped(this.lane.timeOf(k) + 1)}: ${touched.join("; ")}.` : "This step touches none."}`;
   }
 }

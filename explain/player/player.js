@@ -228,7 +228,7 @@ class Player {
   /** A step with something to see, to open on: where two runs first part; in one, the sum after the first rescale, else the second tile. */
   worked() {
     if (this.comparison.first) return this.comparison.first.t;
-    const { rescales, visits } = this.score;
+    const { rescales, visits } = this.transport.score;
     const [story] = this.stories;
     const rescaled = story.rescales[0]?.step;
     if (rescaled !== undefined && story.roles.running_sum) return this.positionOf[0].get(story.firstChange("running_sum", rescaled));

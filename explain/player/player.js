@@ -378,7 +378,8 @@ class Player {
     if (target === this.transport.range) return this.transport.tip(event.offsetX);
     const lane = this.lanes.find(({ root }) => root.contains(target));
     if (!lane) return null;
-    if (target.dataset?.name) return lane.hoverName(target.dataset.name, Number(target.dataset.source));
+    const named = target.closest("[data-name]");
+    if (named) return lane.hoverName(named.dataset.name, named.dataset.source);
     if (target.tagName !== "CANVAS") return null;
     const panel = target.closest(".panel").classList[1];
     return lane.hover(panel, event.offsetX, event.offsetY);

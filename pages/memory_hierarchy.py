@@ -1,4 +1,4 @@
-"""Chapter 4: Memory and standard attention. A GPU's memory to scale, and every trip that standard attention makes to HBM."""
+"""Chapter 4: Memory hierarchy. A GPU's memory to scale, and every trip that standard attention makes to HBM."""
 
 import streamlit as st
 

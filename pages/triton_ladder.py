@@ -1,4 +1,4 @@
-"""Chapter 3: The Triton ladder. Softmax kernels in order, each with its one idea, its trace and what the next one mends."""
+"""Chapter 3: Triton ladder. Softmax kernels in order, each with its one idea, its trace and what the next one mends."""
 
 import streamlit as st
 

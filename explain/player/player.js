@@ -225,14 +225,22 @@ class Player {
     this.section.drawMs = performance.now() - started;     // benchmarks/player.py reads it
   }
 
-  /** A step with something to see, to open on: where two runs first part; in one, the sum after the first rescale, else the second tile. */
+  /** A step with something to see, to open on: where two runs first part; in one, the sum of a row after its first rescale, else the second tile. */
   worked() {
-    if (this.comparison.first) return this.comparison.first.t;
-    const { rescales, visits } = this.transport.score;
-    const [story] = this.stories;
-    const rescaled = story.rescales[0]?.step;
-    if (rescaled !== undefined && story.roles.running_sum) return this.positionOf[0].get(story.firstChange("running_sum", rescaled));
-    return rescales[0]?.at ?? (visits.length > 1 ? (visits[2] ?? this.length) - 1 : 0);
+    const [story] = this.stories, [lane] = this.lanes;
+    const { first } = this.comparison;
+    if (first) {
+      for (const { selection } of this.lanes) selection.row = first.element.r;
+      return first.t;
+    }
+    const rescale = story.rescales[0]?.step;
+    if (rescale === undefined) {
+      const { visits } = this.transport.score;
+      return visits.length > 1 ? (visits[2] ?? this.length) - 1 : 0;
+    }
+    const alpha = story.role("rescale", rescale).data;
+    lane.selection.row = alpha.indexOf(alpha.reduce((least, a) => (a > 0 && a < least ? a : least), 1));
+    return this.positionOf[0].get(story.roles.running_sum ? story.firstChange("running_sum", rescale) : rescale);
   }
 
   /** Where a step is, in words. */
@@ -378,7 +386,8 @@ class Player {
     if (target === this.transport.range) return this.transport.tip(event.offsetX);
     const lane = this.lanes.find(({ root }) => root.contains(target));
     if (!lane) return null;
-    if (target.dataset?.name) return lane.hoverName(target.dataset.name, Number(target.dataset.source));
+    const named = target.closest("[data-name]");
+    if (named) return lane.hoverName(named.dataset.name, named.dataset.source);
     if (target.tagName !== "CANVAS") return null;
     const panel = target.closest(".panel").classList[1];
     return lane.hover(panel, event.offsetX, event.offsetY);

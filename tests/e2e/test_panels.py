@@ -16,6 +16,7 @@ from playwright.sync_api import Page, expect
 
 from explain.trace import file as trace_file
 from explain.trace.model import Affine, Tile, Trace
+from explain.words.glossary import definitions
 from explain.words.liveness import alive
 from tests.e2e.server import ROOT, Server, running_app
 from tests.e2e.test_player import HERE, TILE, first, flash, flash_view, press, short
@@ -239,6 +240,15 @@ def test_a_names_tip_draws_its_array(opened, trace):
     expect(tip).to_contain_text(f"p  {TILE}×{TILE} f32, {TILE * TILE * 4} B")
     inks = "c => new Set(new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)).size"
     assert tip.locator("canvas").evaluate(inks) > 4
+
+
+@pytest.mark.parametrize("place", [".line.now .text", ".chip", ".formula .plain"])
+def test_a_names_tip_says_what_it_means(opened, trace, place):
+    page = opened(first(trace, "alpha"))
+    page.locator(f"{place} [data-name=alpha]").first.hover()
+    tip = page.locator(".tip")
+    expect(tip).to_contain_text(f"alpha  {TILE} f32, {TILE * 4} B")
+    expect(tip).to_contain_text(definitions()["alpha"])
 
 
 def test_state_and_memory_take_turns_where_there_is_no_room_for_both(opened, trace):

@@ -9,9 +9,14 @@ with_notes = {page.stem: page for page in chapters.pages() if page.notes.exists(
 if not with_notes:
     st.info("No chapter has notes yet.")
     st.stop()
+asked = st.query_params.get("chapter")
 stem = st.selectbox(
-    "Chapter", list(with_notes), format_func=lambda stem: with_notes[stem].title, key="chapter", bind="query-params"
+    "Chapter",
+    list(with_notes),
+    index=list(with_notes).index(asked) if asked in with_notes else 0,
+    format_func=lambda stem: with_notes[stem].title,
 )
+st.query_params["chapter"] = stem
 page = with_notes[stem]
 st.markdown(page.notes.read_text(encoding="utf-8"))
 ui.chapter_link(page.stem, f"Open {page.title}")

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,8 @@ def project(tmp_path_factory) -> Path:
     (copy / "pages/temperature.py").write_text(block("`pages/temperature.py`"))
     catalog = (copy / "kernels/catalog.py").read_text()
     assert catalog.count(LAST) == 1
-    (copy / "kernels/catalog.py").write_text(catalog.replace(LAST, block("In `kernels/catalog.py`") + LAST))
+    entry = textwrap.indent(block("In `kernels/catalog.py`").rstrip(), " " * 8) + ",\n"
+    (copy / "kernels/catalog.py").write_text(catalog.replace(LAST, entry + LAST))
     return copy
 
 

@@ -206,7 +206,7 @@ def scores_table(seq_len: int, head_dim: int, dtype: str, heads: int, gpu: Gpu) 
     small, large = 4 * seq_len * head_dim * item, 2 * seq_len**2 * item
     lines = ["| | Q, K, V and O | S and P | S and P over the rest |", "|---|---:|---:|---:|"]
     lines.append(f"| one head | {size(small)} | {size(large)} | **{large / small:,.1f} ×** |")
-    lines.append(f"| {heads} heads | {size(heads * small)} | {size(heads * large)} | as many |")
+    lines.append(f"| {heads} heads | {size(heads * small)} | {size(heads * large)} | {large / small:,.1f} × |")
     lines.append(
         f"| {heads} heads, moved once at {gpu.hbm_bytes_per_second / 1e12:.3g} TB/s | {_ms(heads * small / gpu.hbm_bytes_per_second)} | "
         f"{_ms(heads * large / gpu.hbm_bytes_per_second)} | |"

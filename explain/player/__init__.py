@@ -88,18 +88,20 @@ def player(
     step: int | None = None,
     height: int | None = None,
     query: str | None = "step",
-) -> int:
+    worked: bool = False,
+) -> int | None:
     """Show one run, or two side by side and stepped together; returns the step (from 0) it last came to rest at.
 
     `step` is where to start, and where to go when it changes. Without it the player starts where this session left it, at
-    first where the address says: `query` names that parameter, None for none. `height` in CSS pixels; by default it follows
+    first where the address says: `query` names that parameter, None for none. Where it says nothing, at step 0, or, `worked`, where there is
+    something to see: in one run the first rescale, in two their first difference; None is returned until it has come to rest. `height` in CSS pixels; by default it follows
     the window. A step costs no rerun, coming to rest costs one: call this in a fragment.
 
     Raises:
         ValueError: no run or more than two, or a view with a part that is missing, unknown or not as it must be.
     """
     body = body_of(runs)
-    first = _first_step(key, body.id, step, query)
+    first = _first_step(key, body.id, step, query, None if worked else 0)
     packet = body.packet(step=first, query=query, height=height)
     rest = _COMPONENT(key=key, data=packet, default={"rest": None}, on_rest_change=lambda: None).rest
     last = int(rest["step"]) if rest and rest["id"] == body.id else first
@@ -192,25 +194,25 @@ def _token_lines(text: str) -> Iterator[list[str | tuple[str, str]]]:
     yield line
 
 
-def _first_step(key: str, run: str, step: int | None, query: str | None) -> int:
+def _first_step(key: str, run: str, step: int | None, query: str | None, otherwise: int | None) -> int | None:
     """Where the player starts: kept as it is while the player stays on the page, so that its data stays the same."""
-    kept: tuple[str, int | None, int] | None = st.session_state.get(f"{key}:start")
-    left: tuple[str, int] | None = st.session_state.get(f"{key}:rest")
+    kept: tuple[str, int | None, int | None] | None = st.session_state.get(f"{key}:start")
+    left: tuple[str, int | None] | None = st.session_state.get(f"{key}:rest")
     same = kept is not None and kept[:2] == (run, step)
     if kept and same and key in st.session_state:
         return kept[2]
     back = same and left is not None and left[0] == run  # from another page
-    first = left[1] if back and left else step if step is not None else _asked(query)
+    first = left[1] if back and left else step if step is not None else _asked(query, otherwise)
     st.session_state[f"{key}:start"] = (run, step, first)
     return first
 
 
-def _asked(query: str | None) -> int:
+def _asked(query: str | None, otherwise: int | None) -> int | None:
     """The step the address asks for. It is a link's, so it counts once: not for the runs that are chosen after it."""
     if query is None or f"?{query}" in st.session_state:
-        return 0
+        return otherwise
     text = st.session_state[f"?{query}"] = st.query_params.get(query, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else otherwise
 
 
 def _check(view: Mapping[str, Any]) -> None:

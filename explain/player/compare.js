@@ -67,6 +67,7 @@ export class Comparison {
   load() {
     const { stories } = this.player;
     const two = stories.length === 2;
+    this.first = null;
     this.player.$(".parting").hidden = !two;
     if (!two) return;
     this.quantities = COMPARED.map((roles) => stories.map((story) => roles.find((role) => story.roles[role]))).filter((held) => held.every(Boolean));

@@ -48,9 +48,8 @@ function keyPressed(player, event) {
   if (!player.ready || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   const { tagName, type } = event.target;
   const { key } = event;
-  if (tagName === "INPUT" && type === "text" && key !== "Escape") return;
-  if (tagName === "SELECT" && key !== "Escape") return;
-  if (tagName === "BUTTON" && (key === " " || key === "Enter")) return;
+  if (((tagName === "INPUT" && type !== "range") || tagName === "SELECT") && key !== "Escape") return;
+  if ((tagName === "BUTTON" || tagName === "SUMMARY") && (key === " " || key === "Enter")) return;
   if (player.presenter.blanked) {                           // whatever is pressed, the picture comes back
     event.preventDefault();
     player.presenter.blank(false);

@@ -74,7 +74,7 @@ class Player {
     if (!this.ready) return undefined;                     // still loading, or failed
     if (packet.step !== this.asked) {
       this.asked = packet.step;
-      this.go(packet.step);
+      if (packet.step !== null) this.go(packet.step);
     }
     this.fit();
     if (this.retheme()) this.render();
@@ -135,7 +135,7 @@ class Player {
     this.section.dataset.steps = this.length;
     this.buildPicker(view);
     for (const part of [this.counters, this.transport, this.watch, this.comparison, this.presenter]) part.load();
-    this.step = this.clamp(packet.step);
+    this.step = packet.step === null ? this.worked() : this.clamp(packet.step);
     this.ready = true;
     this.fit();
     this.retheme(true);
@@ -223,6 +223,16 @@ class Player {
     this.$(".picker select").value = story.programAt[k];
     this.say(() => `${this.watch.said()}${this.where(t)} ${this.lanes.map((lane) => lane.sentence()).join(" Beside it: ")}`);
     this.section.drawMs = performance.now() - started;     // benchmarks/player.py reads it
+  }
+
+  /** A step with something to see, to open on: where two runs first part; in one, the sum after the first rescale, else the second tile. */
+  worked() {
+    if (this.comparison.first) return this.comparison.first.t;
+    const { rescales, visits } = this.transport.score;
+    const [story] = this.stories;
+    const rescaled = story.rescales[0]?.step;
+    if (rescaled !== undefined && story.roles.running_sum) return this.positionOf[0].get(story.firstChange("running_sum", rescaled));
+    return rescales[0]?.at ?? (visits.length > 1 ? (visits[2] ?? this.length) - 1 : 0);
   }
 
   /** Where a step is, in words. */

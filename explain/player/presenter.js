@@ -4,11 +4,13 @@ import { buttonOf, openDialog } from "./dialog.js";
 import { element } from "./words.js";
 
 const HIDDEN_KEY = "tilescope: hidden panels";
-const HIDDEN_OF_TWO = ["zoom", "strip", "output"];               // two runs on tiles of rows and columns have no room for all, until asked
+const HIDDEN_OF_TWO = { flat: ["strip"], tiled: ["zoom", "strip", "output"] }; // there is no room for all, until asked
 const PANEL_NAMES = {
   source: "Kernel source", equation: "What this line does", invariant: "Loop invariant", map: "Scores", zoom: "This tile", strip: "One row of the tile",
   rows: "Running state", kept: "Top-k list", pairs: "Merged pairs", output: "Output", variables: "Variables", hbm: "HBM", sram: "SRAM", counters: "Counters",
 };
+
+const KEYED = 9;                                           // panels that have a key of their own
 
 const panelKey = (panel) => (panel.classList.contains("panel") ? panel.classList[1] : "counters");
 const panelName = (key) => PANEL_NAMES[key] ?? `${key[0].toUpperCase()}${key.slice(1)}`;
@@ -39,9 +41,10 @@ export class Presenter {
   }
 
   load() {
-    const crowded = this.player.stories.length === 2 && !this.player.section.querySelector(".lane.flat");
-    this.key = crowded ? `${HIDDEN_KEY}, of two` : HIDDEN_KEY;
-    this.hidden = hiddenPanels(this.key, crowded ? HIDDEN_OF_TWO : []);
+    const { section, stories } = this.player;
+    const kind = stories.length === 1 ? null : section.querySelector(".lane.flat > .invariant:not([hidden])") ? "flat" : section.querySelector(".lane.flat") ? null : "tiled";
+    this.key = kind ? `${HIDDEN_KEY}, two ${kind}` : HIDDEN_KEY;
+    this.hidden = hiddenPanels(this.key, HIDDEN_OF_TWO[kind] ?? []);
     this.show();
   }
 
@@ -69,7 +72,7 @@ export class Presenter {
     section.classList.toggle("alone", Boolean(this.alone));
     const option = (value, text) => Object.assign(element("option", "", text), { value });
     const list = $(".stage select");
-    list.replaceChildren(option("", "all panels"), ...panels.map(({ key, name }, i) => option(key, `${i + 1} · ${name}`)));
+    list.replaceChildren(option("", "all panels"), ...panels.map(({ key, name }, i) => option(key, i < KEYED ? `${i + 1} · ${name}` : name)));
     list.value = this.alone ?? "";
     if (this.player.ready) this.player.resized();
   }
@@ -80,7 +83,7 @@ export class Presenter {
     const gone = (name) => column(name).hidden || [...column(name).children].every((panel) => panel.hidden || panel.hasAttribute("data-away"));
     const columns = ["left", "middle", "side", "memory"];
     for (const name of columns) column(name).toggleAttribute("data-away", gone(name));
-    lane.toggleAttribute("data-away", columns.every(gone));
+    lane.toggleAttribute("data-away", !lane.querySelector(".panel:not([hidden], [data-away])"));
     const beside = ["side", "memory"].filter((name) => !gone(name));
     lane.querySelector(".tabs").toggleAttribute("data-away", this.alone !== null || beside.length < 2);
     if (lane.dataset.side && beside.length === 1) lane.dataset.side = beside[0] === "side" ? "state" : "memory";
@@ -102,7 +105,7 @@ export class Presenter {
       Object.assign(box, { type: "checkbox", checked: !this.hidden.has(key) });
       box.addEventListener("change", () => this.keep(key, box.checked));
       label.append(box, name);
-      row.append(label, buttonOf("", `Present · ${i + 1}`, `Present ${name} at full screen`, () => {
+      row.append(label, buttonOf("", i < KEYED ? `Present · ${i + 1}` : "Present", `Present ${name} at full screen`, () => {
         close(player.section);
         this.enter(key);
       }));

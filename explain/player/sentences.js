@@ -17,7 +17,7 @@ const clipped = (text, most) => (text.length > most ? `${text.slice(0, most - 1)
 const stretchOf = (one, many, from, to) => (from === to ? `${one} ${from}` : `${many} ${from} to ${to}`);
 const nearlyEqual = (a, b) => Math.abs(a - b) <= NEARLY * Math.max(1, Math.abs(a), Math.abs(b));
 const summed = (list) => list.reduce((sum, x) => sum + x, 0);
-const largestOf = (list) => list.reduce((top, x) => (x > top ? x : top), -Infinity);
+const topmost = (list) => list.reduce((top, x) => (x > top ? x : top), -Infinity);
 
 /** The sentence of step k for row `row` of the current tile. */
 export function sentence(story, k, row) {
@@ -119,7 +119,7 @@ class Telling {
     if (!lanes) return `${this.capital(verb)} nothing of ${name}: the mask switches every lane off.`;
     const many = shape.length > 1 && shape.reduce((n, side) => n * side, 1) === lanes ? times(shape).replaceAll("×", " × ") : grouped(lanes);
     const scores = this.rows === 1 && /load/i.test(verb) && this.fresh("scores");
-    const top = scores && this.changes("scores") ? `; the largest is ${spoken(largestOf(scores))}` : "";
+    const top = scores && this.changes("scores") ? `; the largest is ${spoken(topmost(scores))}` : "";
     return `${this.capital(verb)} ${where ? `${where} of ` : ""}${name} ${way} HBM: ${many} value${lanes === 1 ? "" : "s"}, ${grouped(bytes)} byte${bytes === 1 ? "" : "s"}${top}.`;
   }
 
@@ -251,7 +251,7 @@ class Telling {
   rowOfScores(now) {
     const nans = now.filter((x) => x !== x).length;
     if (nans) return this.say(`${nans} of its ${now.length} scores ${nans === 1 ? "is" : "are"} NaN`);
-    const top = largestOf(now);
+    const top = topmost(now);
     if (now.length === 1) return this.say(`the score is ${spoken(top)}`);
     return this.say(top === -Infinity ? `all ${now.length} scores are −∞` : `${now.length} scores, the largest is ${spoken(top)}`);
   }
@@ -312,7 +312,7 @@ class Telling {
   weightsMade(value) {
     const now = this.along(value);
     if (!now) return "";
-    const sum = summed(now), top = largestOf(now);
+    const sum = summed(now), top = topmost(now);
     if (sum !== sum) return this.say("the weights hold NaN");
     if (top === Infinity) return this.say("a score is too large for exp: its weight overflows to ∞");
     if (sum === 0) return this.say(this.fresh("scores")?.every((x) => x === -Infinity) ? "every score of this tile is −∞, so every weight is 0" : "every weight of this tile is 0");

@@ -145,16 +145,6 @@ def test_a_bad_address_is_said_beside_its_control(page: Page, app_url: str, addr
     expect(page.get_by_text("Traceback")).to_have_count(0)
 
 
-def test_wrong_beside_right(page: Page, app_url: str):
-    page.goto(f"{app_url}/online_softmax")
-    at(page, 0)
-    page.get_by_text("Wrong beside right").click()
-    expect(player(page)).to_contain_text("Softmax tile by tile, wrong")
-    expect(player(page)).to_contain_text("Online softmax, two passes")
-    expect(page.get_by_text("3.0000")).to_be_visible()
-    page.keyboard.press("End")
-
-
 @pytest.mark.parametrize("chapter", CHAPTERS)
 @pytest.mark.parametrize("width", [390, 1440, 1920])
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -57,13 +57,13 @@ def opened(offline, tmp_path):
 
 def saved(page, button, folder) -> Path:
     """The file that a button of the Export menu hands over."""
-    if not page.locator(".sheet").is_visible():
+    if not page.locator(".ways").is_visible():
         page.locator("summary", has_text="Export").click()
     with page.expect_download(timeout=60_000) as download:
         page.get_by_role("button", name=button).click()
     path = folder / download.value.suggested_filename
     download.value.save_as(path)
-    expect(page.locator(".sheet [role=status]")).to_contain_text(f"Saved {path.name}")
+    expect(page.locator(".ways [role=status]")).to_contain_text(f"Saved {path.name}")
     return path
 
 
@@ -132,9 +132,7 @@ def test_a_picture_shows_what_the_screen_shows(opened, tmp_path):
     assert (width, height) == pytest.approx((2 * (frame["width"] + 28), 2 * (frame["height"] + 28)), abs=2)
     # Beside the screen itself, without the menu, which is not part of a picture: nearly every pixel is as it is there.
     page.keyboard.press("Escape")
-    page.evaluate(
-        "document.querySelector('#tilescope').shadowRoot.querySelector('.export').style.visibility = 'hidden'"
-    )
+    page.evaluate("document.querySelector('#tilescope').shadowRoot.querySelector('.tools').style.visibility = 'hidden'")
     screen = page.get_by_test_id("player").screenshot()
     page.evaluate("document.activeElement.blur()")
     alike = page.evaluate(
@@ -214,7 +212,7 @@ def test_a_film_goes_from_step_to_step_and_comes_back(opened, tmp_path):
 def test_a_film_can_be_cancelled_and_its_steps_are_checked(opened):
     page = opened(lessons.ONLINE)
     page.locator("summary", has_text="Export").click()
-    status = page.locator(".sheet [role=status]")
+    status = page.locator(".ways [role=status]")
     for first, last, words in [("9", "3", "the first step comes after the last"), ("0", "3", "steps go from 1 to 50")]:
         page.get_by_label("First step of the film").fill(first)
         page.get_by_label("Last step of the film").fill(last)
@@ -240,13 +238,13 @@ def test_keys_in_the_menu_are_not_the_players_and_escape_closes_it(opened):
     summary = page.locator("summary", has_text="Export")
     summary.focus()
     page.keyboard.press("Space")
-    expect(page.locator(".sheet")).to_be_visible()
+    expect(page.locator(".ways")).to_be_visible()
     page.get_by_label("First step of the film").focus()
     page.keyboard.press("End")
     page.keyboard.press("ArrowRight")
     expect(page.get_by_test_id("player")).to_have_attribute("data-step", "0")
     page.keyboard.press("Escape")
-    expect(page.locator(".sheet")).to_be_hidden()
+    expect(page.locator(".ways")).to_be_hidden()
     expect(summary).to_be_focused()
 
 

@@ -15,3 +15,5 @@ def test_the_address_holds_the_rung(page: Page, app: Server) -> None:
     expect(title).to_have_text("Online softmax, two passes", timeout=60_000)
     page.wait_for_url("**rung=Online**")
     expect(page.locator(".player")).to_have_count(1)
+    expect(page.locator(".player .failure")).to_be_hidden()
+    expect(page.locator(".player .source")).to_be_visible()

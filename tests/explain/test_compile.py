@@ -95,6 +95,26 @@ def test_a_tile_no_tensor_core_takes_is_refused_in_words(compiler):
     assert compiler.compile(SMALL, 90)  # the worker is well
 
 
+def test_what_the_assembler_refuses_is_said_in_its_last_words():
+    from triton.runtime.errors import PTXASError
+
+    from explain.compile.handler import _explained
+
+    said = "`ptxas` failed with error code 255\n`ptxas` stderr:\nptxas x.ptx, line 3; error   : Unknown symbol 'y'\nRepro command: ptxas x.ptx\n"
+    words = _explained(PTXASError(said), 90)
+    assert (
+        words
+        == "ptxas, the GPU's assembler, refused the kernel for sm_90: ptxas x.ptx, line 3; error   : Unknown symbol 'y'"
+    )
+
+
+def test_a_kernel_launched_again_and_again_is_compiled_once(compiler):
+    rounds = Experiment.of("softmax_split", {"rows": 1, "cols": 256, "block_n": 16, "order": "tree"}, "normal")
+    names = [launch.kernel for launch in compiler.compile(rounds, 90).launches]
+    assert names.count("softmax_partial_kernel") == names.count("softmax_write_kernel") == 1
+    assert names.count("softmax_merge_kernel") <= 3  # of four rounds: an argument that is 1 is compiled apart
+
+
 def test_a_compilation_can_be_stopped(compiler):
     long = tile(128, 128, head_dim=128, dtype="fp32")
     compiler.start(long, 75)
@@ -116,7 +136,7 @@ def test_without_triton_what_was_not_recorded_is_said_in_words(compiler, monkeyp
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(service, "has_triton", lambda: False)
-    monkeypatch.setattr(service.metadata, "version", missing)
+    monkeypatch.setattr(metadata, "version", missing)
     service._version.cache_clear()
     compiler.start(SMALL.with_(causal=True), 90)
     assert "Triton runs on Linux only" in compiler.look(SMALL.with_(causal=True), 90).trouble

@@ -53,8 +53,9 @@ export class ZoomPanel extends Panel {
     const ctx = surface.clear();
     const left = Math.ceil(palette.size * 1.6), top = Math.ceil(palette.size * 1.3);
     const wide = surface.width - left - 1, high = surface.height - top - 1;
-    // Smaller figures where they let the whole tile be seen, but none too small to be read.
-    const size = Math.max(SMALLEST_PX, Math.min(palette.size * 1.15, wide / cols / BRIEF_EM, high / rows / LINE_EM));
+    // Smaller figures where they let the whole tile be seen; where they would be too small to be read, a part of it.
+    const whole = Math.min(palette.size * 1.15, wide / cols / BRIEF_EM, high / rows / LINE_EM);
+    const size = whole >= SMALLEST_PX ? whole : palette.size * 0.8;
     const fit = (room, cell, count) => Math.max(1, Math.min(count, Math.floor(room / cell + 1e-6)));
     const brief = fit(wide, size * FIGURE_EM, cols) < cols && fit(wide, size * BRIEF_EM, cols) === cols;
     const across = brief ? cols : fit(wide, size * FIGURE_EM, cols), down = fit(high, size * LINE_EM, rows);

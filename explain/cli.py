@@ -18,6 +18,9 @@ from typing import Any
 from explain import doctor, exactness, lessons, recordings
 from explain.compile.cost import occupancy, too_large
 from explain.compile.service import Compiler
+from explain.counters import file as counters_file
+from explain.counters.model import Counters
+from explain.counters.sizes import sizes
 from explain.engine import Engine, TraceRun
 from explain.experiment import Experiment, ParameterError
 from explain.gpus import DEFAULT, GPUS
@@ -111,14 +114,25 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--step", default="0", metavar="N", help="the step a page opens on, from 0 as in its address")
     Experiment.add_arguments(export)
 
+    measure = command(
+        "measure",
+        _measure,
+        "Count the bytes that kernels move on this GPU, at sizes beyond its L2, and write one file of it.",
+    )
+    measure.add_argument("kernels", nargs="*", metavar="KERNEL", help="which of the list; all, unless named")
+    measure.add_argument("--out", type=Path, required=True, metavar="FILE", help="the JSON file to write")
+    _add_limits(measure, megabytes=16000.0)
+
     command("doctor", _doctor, "Say what is on this machine, what is missing, and what to do about it.")
     command("record", _record, "Make the traces that ship with Tilescope anew.")
     return parser
 
 
-def _add_limits(parser: argparse.ArgumentParser) -> None:
+def _add_limits(parser: argparse.ArgumentParser, megabytes: float = 8000.0) -> None:
     parser.add_argument("--seconds", type=_positive, default=300.0, help="give up after this long (300)")
-    parser.add_argument("--megabytes", type=_positive, default=8000.0, help="give up above this much memory (8000)")
+    parser.add_argument(
+        "--megabytes", type=_positive, default=megabytes, help=f"give up above this much memory ({megabytes:.0f})"
+    )
 
 
 def _list(parsed: argparse.Namespace) -> int:
@@ -367,6 +381,50 @@ def _compile(parsed: argparse.Namespace) -> int:
         for words in refused:
             print(words.replace("`", ""))
     return TOO_LARGE if refused else 0
+
+
+def _measure(parsed: argparse.Namespace) -> int:
+    experiments = [experiment for kernel in parsed.kernels or CATALOG for experiment in sizes(kernel)]
+    if not parsed.out.parent.is_dir():
+        raise ParameterError("--out", parsed.out, "must be in a folder that exists")
+    counted: list[Counters] = []
+    missed: list[dict[str, Any]] = []
+    engine = Engine()
+    try:
+        status = engine.device()
+        if not status.available:
+            return _complain(f"counters are the GPU's: {status.reason}", FAILED)
+        with _Progress() as progress:
+            for number, experiment in enumerate(experiments):
+                progress(" ".join(experiment.to_arguments()), number / len(experiments))
+                try:
+                    counted.append(engine.counters(experiment, seconds=parsed.seconds, megabytes=parsed.megabytes))
+                except WorkerError as error:  # the others can still be counted
+                    missed.append({"experiment": experiment.to_json(), "why": str(error)})
+                counters_file.save(parsed.out, counted, missed)  # what is counted is kept, whatever comes
+    finally:
+        engine.close()
+    if parsed.json:
+        _print_json({"file": str(parsed.out), "counted": [one.to_json() for one in counted], "missed": missed})
+    else:
+        _print_counted(parsed.out, counted, missed)
+    return FAILED if missed else 0
+
+
+def _print_counted(out: Path, counted: list[Counters], missed: list[dict[str, Any]]) -> None:
+    for one in counted:
+        experiment = Experiment.from_json(one.experiment)
+        formula = experiment.entry.formula(experiment.values)
+        print(" ".join(experiment.to_arguments()))
+        if one.fallback:
+            print(f"  counted by {one.method}, because: {one.fallback}")
+        print(f"  formula: {formula.read_bytes:,} bytes read, {formula.written_bytes:,} written")
+        for name, counts in (("cold", one.cold), ("warm", one.warm)):
+            known = [f"{what} {value:,}" for what, value in counts.__dict__.items() if value is not None]
+            print(f"  L2 {name}: {', '.join(known)}")
+    for failure in missed:
+        print(f"not counted: {failure['experiment']['kernel']} {failure['experiment']['parameters']}: {failure['why']}")
+    print(f"{out}: {len(counted)} counted, {len(missed)} not")
 
 
 def _doctor(parsed: argparse.Namespace) -> int:

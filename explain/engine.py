@@ -23,6 +23,7 @@ from typing import Any
 import platformdirs
 
 from explain import recordings
+from explain.counters.model import Counters
 from explain.device.measurement import Measurement
 from explain.exactness import Output
 from explain.experiment import Experiment
@@ -195,6 +196,11 @@ class Engine:
             "prefixes": str(prefixes) if prefixes else None,
         }
         return Measurement.from_json(self._device.call(request, progress=progress, **call))
+
+    def counters(self, experiment: Experiment, progress: Progress | None = None, **call: Any) -> Counters:
+        """Runs the compiled kernel on the GPU and reads the hardware's counters. Raises WorkerError with cause and remedy in words."""
+        request = {"kind": "counters", "experiment": experiment.to_json()}
+        return Counters.from_json(self._device.call(request, progress=progress, **call))
 
     def close(self) -> None:
         """Ends all workers."""

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 import triton
 
+from explain.counters.count import count
 from explain.device.measurement import Measurement, PrefixState, Provenance, Timing
 from explain.experiment import Experiment
 from kernels.launch import launcher, tensors
@@ -45,15 +46,16 @@ class DeviceLost(RuntimeError):
 
 
 def handle(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Answers {"kind": "probe"}, or {"kind": "run", "experiment", "time": bool, "prefixes": path or None}."""
+    """Answers {"kind": "probe"}, {"kind": "run", "experiment", "time": bool, "prefixes": path or None}, or {"kind": "counters", "experiment"}."""
     if request["kind"] == "probe":
         return probe()
     if not torch.cuda.is_available():
         raise DeviceError(probe()["reason"])
     try:
-        return run(
-            Experiment.from_json(request["experiment"]), request["time"], request["prefixes"], progress
-        ).to_json()
+        experiment = Experiment.from_json(request["experiment"])
+        if request["kind"] == "counters":
+            return count(experiment, provenance(), progress).to_json()
+        return run(experiment, request["time"], request["prefixes"], progress).to_json()
     except (DeviceError, DeviceLost):
         raise
     except Exception as error:

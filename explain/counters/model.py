@@ -1,0 +1,121 @@
+"""Counters: what the GPU counted while one Experiment ran, with where and how. Standard library only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from explain.device.measurement import Provenance
+
+TOLERANCE = 1e-3  # of the copy check
+SECTOR = 32  # bytes; L2 serves an SM in sectors
+
+METRICS: Mapping[str, tuple[tuple[str, ...], int]] = {
+    "dram_read_bytes": (("dram__bytes_read.sum", "dram__bytes_op_read.sum"), 1),
+    "dram_written_bytes": (("dram__bytes_write.sum", "dram__bytes_op_write.sum"), 1),
+    "l2_read_bytes": (("lts__t_sectors_srcunit_tex_op_read.sum",), SECTOR),
+    "l2_written_bytes": (("lts__t_sectors_srcunit_tex_op_write.sum",), SECTOR),
+    "l1_bytes": (("l1tex__t_bytes.sum",), 1),
+    "shared_wavefronts": (("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",), 1),
+    "tensor_percent": (("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",), 1),
+    "time_ns": (("gpu__time_duration.sum",), 1),
+}
+"""What is counted: (its metric's names, the first that a chip has is used; what one unit of it stands for)."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """One run, counted. None is what this chip cannot count.
+
+    Bytes: `dram_*` between DRAM and L2, `l2_*` between L2 and the SMs in sectors of 32 B, `l1_bytes` what loads and stores asked of L1, both
+    together. `dirty_bytes` had been written to L2 but not yet to DRAM when the run ended; they are no part of `dram_written_bytes`.
+    `shared_wavefronts` are cycles of shared memory's data pipe; `tensor_percent` is of the tensor cores' peak. `time_ns` was
+    taken while counting: it is no timing.
+    """
+
+    dram_read_bytes: int | None
+    dram_written_bytes: int | None
+    dirty_bytes: int | None
+    l2_read_bytes: int | None
+    l2_written_bytes: int | None
+    l1_bytes: int | None
+    shared_wavefronts: int | None
+    tensor_percent: float | None
+    time_ns: int | None
+
+    @classmethod
+    def of(cls, run: Mapping[str, float], after: Mapping[str, float]) -> Counts:
+        """From the values of METRICS over the run, and over the reads that then pushed its dirty lines out of L2."""
+        counted = {name: _count(name, run.get(name, math.nan)) for name in METRICS}
+        return cls(**counted, dirty_bytes=_count("dram_written_bytes", after.get("dram_written_bytes", math.nan)))
+
+
+def _count(name: str, value: float) -> Any:
+    """The count that a metric's value stands for: whole, but for a share; None where the GPU gave none."""
+    if not math.isfinite(value):
+        return None
+    return value if name == "tensor_percent" else round(value) * METRICS[name][1]
+
+
+@dataclass(frozen=True)
+class CopyCheck:
+    """A copy whose bytes are known, counted before any counter is believed."""
+
+    copied_bytes: int
+    read_bytes: int | None
+    written_bytes: int | None
+
+    @classmethod
+    def of(cls, copied_bytes: int, counted: Counts) -> CopyCheck:
+        """From the counts of the copy; what it left dirty in L2 was written by it too."""
+        parts = (counted.dram_written_bytes, counted.dirty_bytes)
+        written = None if None in parts else sum(part for part in parts if part is not None)
+        return cls(copied_bytes, counted.dram_read_bytes, written)
+
+    @property
+    def passed(self) -> bool:
+        """Whether DRAM read and wrote the copy's bytes, within TOLERANCE."""
+        return all(
+            counted is not None and abs(counted - self.copied_bytes) <= TOLERANCE * self.copied_bytes
+            for counted in (self.read_bytes, self.written_bytes)
+        )
+
+
+@dataclass(frozen=True)
+class Counters:
+    """One Experiment on the GPU, counted twice: `cold`, L2 holding none of its inputs, and `warm`, straight after a run of the same.
+
+    `method` says what read the counters, `fallback` why not CUPTI (empty where it was), `lacking` which of Counts this chip has no metric
+    for, `passes` how many runs each count took.
+    """
+
+    experiment: dict[str, Any]
+    cold: Counts
+    warm: Counts
+    copy: CopyCheck
+    chip: str
+    method: str
+    fallback: str
+    lacking: tuple[str, ...]
+    passes: int
+    provenance: Provenance
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object; `from_json` gives the counters back."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Counters:
+        """The counters of `to_json`'s object. Raises KeyError or TypeError for what is no such object."""
+        return cls(
+            **{
+                **data,
+                "cold": Counts(**data["cold"]),
+                "warm": Counts(**data["warm"]),
+                "copy": CopyCheck(**data["copy"]),
+                "lacking": tuple(data["lacking"]),
+                "provenance": Provenance(**data["provenance"]),
+            }
+        )

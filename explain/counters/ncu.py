@@ -1,0 +1,107 @@
+"""The fallback: Nsight Compute's command line counts the same ranges in a process of its own. Imports no torch."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from explain.counters import trouble
+from explain.counters.model import METRICS, CopyCheck, Counters, Counts
+from explain.device.measurement import Provenance
+from explain.experiment import Experiment
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 150  # its own start, ours twice (a pass each), and the inputs
+RANGES = 6  # the copy, cold and warm, each with what pushes its dirty lines out
+
+
+def count(experiment: Experiment, provenance: Provenance, why: trouble.CountersUnavailable) -> Counters:
+    """Counts with ncu; `why` says why not with CUPTI, and is raised, with ncu's own reason, where ncu cannot either."""
+    ncu = shutil.which("ncu")
+    if ncu is None:
+        raise why
+    try:
+        done = subprocess.run(
+            command(ncu, experiment), cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _neither(why, str(error)) from None
+    lines = [line for line in done.stdout.splitlines() if line.startswith("==ERROR==")] or done.stderr.splitlines()[-1:]
+    if done.returncode:
+        raise _neither(why, " ".join(lines))
+    try:
+        values = read(done.stdout)
+    except ValueError as error:
+        raise _neither(why, str(error)) from None
+    copied = int(next(line for line in done.stdout.splitlines() if line.startswith("copied ")).split()[1])
+    counted = [Counts.of(run, after) for run, after in zip(values[::2], values[1::2], strict=True)]
+    check = CopyCheck.of(copied, counted[0])
+    if not check.passed:
+        raise _neither(
+            why, f"it counted a copy of {copied:,} bytes as {check.read_bytes} read, {check.written_bytes} written"
+        )
+    return Counters(
+        experiment=experiment.to_json(),
+        cold=counted[1],
+        warm=counted[2],
+        copy=check,
+        chip=provenance.gpu,
+        method="ncu --replay-mode app-range --cache-control none --clock-control none, in a process of its own",
+        fallback=str(why),
+        lacking=tuple(name for name in METRICS if name not in values[0]),
+        passes=0,
+        provenance=provenance,
+    )
+
+
+def command(ncu: str, experiment: Experiment) -> Sequence[str]:
+    """Counts what `explain.counters.under_ncu` runs between cudaProfilerStart and Stop; our own preparation makes L2 cold or warm."""
+    metrics = ",".join(name for names, _ in METRICS.values() for name in names)
+    options = [
+        "--csv",
+        "--page",
+        "raw",
+        "--print-units",
+        "base",
+        "--replay-mode",
+        "app-range",
+        "--target-processes",
+        "all",
+    ]
+    keep = ["--cache-control", "none", "--clock-control", "none", "--metrics", metrics]
+    return [ncu, *options, *keep, sys.executable, "-m", "explain.counters.under_ncu", json.dumps(experiment.to_json())]
+
+
+def read(text: str) -> list[dict[str, float]]:
+    """What each range counted, by name, from ncu's table. Raises ValueError for what is no such table."""
+    lines = text.splitlines()
+    start = next((number for number, line in enumerate(lines) if line.startswith('"ID"')), None)
+    if start is None:
+        raise ValueError("ncu printed no table")
+    rows = list(csv.DictReader(io.StringIO("\n".join(line for line in lines[start:] if line.startswith('"')))))
+    ranges = [row for row in rows if row["ID"].strip()]  # the first row holds units
+    if len(ranges) != RANGES:
+        raise ValueError(f"ncu counted {len(ranges)} ranges, not {RANGES}")
+    values: list[dict[str, float]] = []
+    for row in ranges:
+        named = {what: next((row[name] for name in names if row.get(name)), "") for what, (names, _) in METRICS.items()}
+        values.append({what: _number(value) for what, value in named.items() if value})
+    return values
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return math.nan
+
+
+def _neither(why: trouble.CountersUnavailable, reason: str) -> trouble.CountersUnavailable:
+    return trouble.CountersUnavailable(why.cause, f"{why.remedy} The profiler ncu could not count either: {reason}")

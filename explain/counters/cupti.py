@@ -250,9 +250,9 @@ class RangeProfiler:
                 targetNestingLevel=1,
             )
             for _ in range(MOST_PASSES):
-                prepare()
-                self._synchronize()
                 ask("cuptiRangeProfilerStart", **mine)
+                prepare()  # only now: starting writes some MB of the profiler's own, which must not leave L2 in a range
+                self._synchronize()
                 for number, work in enumerate(ranges):
                     ask("cuptiRangeProfilerPushRange", **mine, pRangeName=str(number).encode())
                     work()

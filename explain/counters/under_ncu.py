@@ -1,4 +1,4 @@
-"""What ncu runs: the copy and one Experiment, cold and warm, each range between cudaProfilerStart and cudaProfilerStop."""
+"""What ncu runs: the copy and one Experiment, cold and warm, each run between cudaProfilerStart and cudaProfilerStop."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ import sys
 
 import torch
 
-from explain.counters.count import COPIED_BYTES, Round, copy_round, launch_of, rounds
+from explain.counters.count import Round, copy_round, launch_of, rounds
 from explain.experiment import Experiment
 
 
 def run(one: Round) -> None:
-    """One round; ncu counts its two ranges."""
+    """One round; ncu counts its run."""
     one.prepare()
-    for work in (one.run, one.after):
-        torch.cuda.synchronize()
-        torch.cuda.profiler.start()  # type: ignore[no-untyped-call]
-        work()
-        torch.cuda.synchronize()
-        torch.cuda.profiler.stop()  # type: ignore[no-untyped-call]
+    torch.cuda.synchronize()
+    torch.cuda.profiler.start()  # type: ignore[no-untyped-call]
+    one.run()
+    torch.cuda.synchronize()
+    torch.cuda.profiler.stop()  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":
@@ -27,4 +26,3 @@ if __name__ == "__main__":
     torch.cuda.empty_cache()
     for each in rounds(launch_of(Experiment.from_json(json.loads(sys.argv[1])))):
         run(each)
-    print(f"copied {COPIED_BYTES}")

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from explain.counters import trouble
+from explain.counters.model import METRICS, CopyCheck, Counters, Counts
 from explain.device.handler import DeviceError, explained
 from explain.device.measurement import Measurement, Provenance, Timing
 
@@ -40,6 +42,12 @@ def handle(request: dict[str, Any], progress) -> dict[str, Any]:
             time.sleep(60)
         case 6:
             raise DeviceError("The NVIDIA driver is too old for this PyTorch")
+    if request["kind"] == "counters":
+        if experiment["seed"] == 7:
+            raise trouble.of_code(35, "cuptiRangeProfilerEnable", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES")
+        counts = Counts.of({name: 1000.0 for name in METRICS}, {"dram_written_bytes": 24.0})
+        check = CopyCheck(2**30, 2**30, 2**30)
+        return Counters(experiment, counts, counts, check, "GH100", "fake", "", (), 1, WHERE).to_json()
     where = Provenance(**{**WHERE.__dict__, "driver": str(os.getpid())})
     timing = Timing(100.0, 1.0, 0.9, 1.1, 50, "fake")
     return Measurement(experiment, 1e-7, 2e-7, "o", True, timing, (), where).to_json()

@@ -87,7 +87,7 @@ def test_a_library_without_the_range_profiler_is_too_old():
 
 
 def test_a_missing_library_is_said(monkeypatch):
-    monkeypatch.setattr(cupti, "libraries", lambda: [])
+    monkeypatch.setattr(cupti, "libraries", list)
     with pytest.raises(trouble.CountersUnavailable, match="pip install nvidia-cuda-cupti"):
         Cupti.load()
 
@@ -111,7 +111,7 @@ def test_no_driver_is_said(monkeypatch):
 
 def test_no_context_is_said(monkeypatch):
     class Driver:
-        def cuCtxGetCurrent(self, _: object) -> int:  # noqa: N802 - CUDA's name
+        def cuCtxGetCurrent(self, _: object) -> int:
             return 0
 
     monkeypatch.setattr(cupti.ctypes, "CDLL", lambda _: Driver())

@@ -45,7 +45,7 @@ def handle(request: dict[str, Any], progress) -> dict[str, Any]:
     if request["kind"] == "counters":
         if experiment["seed"] == 7:
             raise trouble.of_code(35, "cuptiRangeProfilerEnable", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES")
-        counts = Counts.of({name: 1000.0 for name in METRICS}, {"dram_written_bytes": 24.0})
+        counts = Counts.of(dict.fromkeys(METRICS, 1000.0), {"dram_written_bytes": 24.0})
         check = CopyCheck(2**30, 2**30, 2**30)
         return Counters(experiment, counts, counts, check, "GH100", "fake", "", (), 1, WHERE).to_json()
     where = Provenance(**{**WHERE.__dict__, "driver": str(os.getpid())})

@@ -31,6 +31,12 @@ def test_the_naive_rung_turns_wrong_on_large_numbers_and_the_wrong_one_right_on_
     assert all(one.right for one in outcomes(lessons.ONLINE.with_(block_n=8)))
 
 
+def test_the_last_rungs_rows_rescale_at_tiles_of_their_own_on_the_notebooks_row():
+    trace, _ = run_traced(RUNGS[-1].experiment(lessons.ONLINE), "all", lambda *_: None)
+    shrunk = np.array([(alpha.numpy() > 0) & (alpha.numpy() < 1) for _, alpha in trace.history("alpha")])
+    assert len({tuple(row) for row in shrunk.T}) > 1
+
+
 def test_what_a_run_stored_is_put_together_from_its_stores():
     own = lessons.ROWS.with_(rows=5)  # the second tile of rows is ragged
     trace, _ = run_traced(own, "all", lambda *_: None)

@@ -33,7 +33,7 @@ NO_TRITON = (
     "Triton runs on Linux only, so no new run can be made here. The recorded runs above are of the same kernels."
 )
 
-_CHOSEN, _GO, _WATCHED = "exhibit chosen", "steps of exhibits", "inputs of exhibits"
+_CHOSEN, _GO, _PRESSED, _WATCHED = "exhibit chosen", "steps of exhibits", "steps pressed", "inputs of exhibits"
 _LINKED = "exhibit that a link led to"
 
 
@@ -132,7 +132,7 @@ def run(exhibit: Exhibit) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"On an input of yours: {_input(pair[0])}.")
             st.button("The exhibit's own input again", on_click=_watch, args=(exhibit, None))
-    if stepper(pair, key="what breaks", step=opening):
+    if stepper(pair, key="what breaks", step=opening, request=st.session_state.get(_PRESSED, 0)):
         _spread(exhibit, pair[1], found)
 
 
@@ -165,6 +165,7 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Parting]) -> N
 
 def _go(broken: Experiment, step: int) -> None:
     st.session_state.setdefault(_GO, {})[broken.key] = step
+    st.session_state[_PRESSED] = st.session_state.get(_PRESSED, 0) + 1
 
 
 def _watch(exhibit: Exhibit, pair: tuple[Experiment, Experiment] | None) -> None:

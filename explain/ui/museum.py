@@ -100,7 +100,7 @@ def verdicts(exhibit: Exhibit) -> None:
     if not has_triton():
         st.info(NO_TRITON)
         return
-    lines = ["| input | right kernel | this one |", "|---|---|---|"]
+    lines = ["| input | right kernel | this kernel |", "|---|---|---|"]
     inputs = dict.fromkeys((exhibit.shown_by, "normal", exhibit.hidden_by))
     try:
         for name in inputs:
@@ -110,8 +110,11 @@ def verdicts(exhibit: Exhibit) -> None:
     except WorkerError as error:
         st.error(failure(error), icon=":material/error:")
         return
-    st.markdown("\n".join(lines))
-    st.caption("interpreter · the largest error against float64, in units of what is allowed there")
+    with st.container(key="numbers of verdicts"):
+        st.markdown("\n".join(lines))
+    st.caption(
+        "interpreter · the largest error against float64, as a multiple of what is allowed there: up to 1 passes"
+    )
 
 
 def run(exhibit: Exhibit) -> None:

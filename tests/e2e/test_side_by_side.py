@@ -7,7 +7,6 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-
 EQUAL = "Up to rounding, the two runs hold the same values wherever both have seen the same columns."
 
 
@@ -79,7 +78,9 @@ def test_an_overflow_counts_as_a_difference_and_passes_are_matched_by_tile(opene
 def test_a_part_of_a_row_is_not_held_against_the_whole_and_standard_attention_parts_in_memory(opened):
     page = opened()
     expect(says(page)).to_have_text(
-        re.compile(r"They first part in memory: the left writes s to HBM \(tile visit 1, line \d+\); the right has no s there\.")
+        re.compile(
+            r"They first part in memory: the left writes s to HBM \(tile visit 1, line \d+\); the right has no s there\."
+        )
     )
     page.get_by_role("button", name="Go to the first difference").click()
     expect(page.locator(".line.now .text").first).to_contain_text("tl.store(s_ptr")

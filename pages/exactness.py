@@ -30,7 +30,7 @@ ui.prose(
 exactness.orders(experiment)
 ui.prose(
     "A single softmax shows it best. Its tiles run in parallel and each gives its maximum m and its sum ℓ; joining two of these pairs is "
-    "associative and commutative on paper, so they may be joined from the left, from the right or as a tree."
+    "associative and commutative on paper, so any order will do: from the left, from the right, or as the tree of chapter 2."
 )
 exactness.merges(ui.controls(lessons.JOINED, ["inputs", "cols", "block_n", "dtype"], ui.ROW_PRESETS, prefix="row."))
 

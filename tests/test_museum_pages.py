@@ -103,7 +103,7 @@ def test_without_triton_the_game_says_so(monkeypatch):
 
 def test_exactness_shows_both_errors_in_every_dtype_and_order():
     shown = texts(page("exactness"))
-    assert "In **fp16** the largest error of FlashAttention-2 is" in shown
+    assert "In **fp16** the largest error, |O − float64|, of FlashAttention-2 is" in shown
     for dtype in ("fp32", "fp16", "bf16"):
         assert f"| {dtype} | FlashAttention-2 |" in shown
     assert "| keys in the opposite order |" in shown

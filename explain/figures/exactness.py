@@ -12,6 +12,7 @@ from explain.exactness import Floats, Output
 
 FLASH, STANDARD = "#0072B2", "#E69F00"  # told apart by every eye, on light and on dark
 SCALE = "Cividis"
+PALE, INK = ["#f6f2de", "#e8c500"], "#17212B"  # towards Cividis's end, and what can be read on all of it
 
 
 def scientific(value: float, digits: int = 1) -> str:
@@ -36,7 +37,7 @@ def errors(flash: Output, standard: Output, block_m: int) -> go.Figure:
             z=output.of_head(), coloraxis="coloraxis", row=1, col=column,
             hovertemplate="query %{y}, feature %{x}<br>error %{z:.3g}<extra></extra>",
         )  # fmt: skip
-        figure.update_xaxes(title="feature", row=1, col=column)
+        figure.update_xaxes(title="feature", nticks=3, row=1, col=column)
     rows = np.arange(len(flash.of_rows()))
     for name, output, colour, dash in (
         ("FlashAttention-2", flash, FLASH, "solid"),
@@ -51,12 +52,13 @@ def errors(flash: Output, standard: Output, block_m: int) -> go.Figure:
         figure.add_hline(y=edge - 0.5, line={"color": "gray", "width": 1, "dash": "dot"})
     figure.update_yaxes(range=[len(rows) - 0.5, -0.5])
     figure.update_yaxes(title="query", row=1, col=1)
+    largest = max(flash.largest(), standard.largest())
     figure.update_xaxes(
-        title="|O − float64|", exponentformat="e", rangemode="tozero", nticks=3, tickangle=0, row=1, col=3
-    )
+        title="|O − float64|", rangemode="tozero", tickvals=[0, largest], ticktext=["0", scientific(largest)], tickangle=0, row=1, col=3,
+    )  # fmt: skip
     figure.update_layout(
         height=460, margin={"l": 8, "r": 8, "t": 48, "b": 8}, legend={"orientation": "h", "x": 1, "xanchor": "right", "y": -0.24},
-        coloraxis={"colorscale": SCALE, "cmin": 0, "cmax": max(flash.largest(), standard.largest()) or 1, "colorbar": {"title": "error", "exponentformat": "e", "x": 1.0, "thickness": 12}},
+        coloraxis={"colorscale": SCALE, "cmin": 0, "cmax": largest or 1, "colorbar": {"title": "error", "exponentformat": "e", "x": 1.0, "thickness": 12}},
     )  # fmt: skip
     return figure
 
@@ -68,7 +70,7 @@ def after_each_tile(found: Floats) -> go.Figure:
     ]
     figure = go.Figure(
         go.Heatmap(
-            z=found, text=text, texttemplate="%{text}", colorscale=SCALE, zmin=0, zmax=np.nanmax(found) or 1, showscale=False, xgap=2, ygap=2, hoverongaps=False,
+            z=found, text=text, texttemplate="%{text}", textfont={"color": INK}, colorscale=PALE, zmin=0, zmax=np.nanmax(found) or 1, showscale=False, xgap=2, ygap=2, hoverongaps=False,
             hovertemplate="query tile %{y}, after key tile %{x}<br>largest error %{z:.3g}<extra></extra>",
         )
     )  # fmt: skip

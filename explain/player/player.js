@@ -72,8 +72,8 @@ class Player {
     const packet = unpack(data);
     if (packet.id !== this.id) return this.load(packet);
     if (!this.ready) return undefined;                     // still loading, or failed
-    if (packet.step !== this.asked) {
-      this.asked = packet.step;
+    if (packet.step !== this.packet.step || packet.request !== this.packet.request) {
+      this.packet = packet;
       if (packet.step !== null) this.go(packet.step);
     }
     this.fit();
@@ -84,7 +84,6 @@ class Player {
   async load(packet) {
     this.packet = packet;
     this.id = packet.id;
-    this.asked = packet.step;
     this.query = packet.query;
     this.pause();
     if (packet.height) this.section.style.setProperty("--height", `${packet.height}px`);
@@ -230,7 +229,7 @@ class Player {
     const [story] = this.stories, [lane] = this.lanes;
     const { first } = this.comparison;
     if (first) {
-      for (const { selection } of this.lanes) selection.row = first.element.r;
+      for (const { selection } of this.lanes) selection.row = first.row;
       return first.t;
     }
     const rescale = story.rescales[0]?.step;

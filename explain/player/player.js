@@ -211,6 +211,8 @@ class Player {
     const t = this.step;
     this.comparison.render(t);
     this.lanes.forEach((lane, i) => lane.render(this.woven[i][t], this.palette, this.stamp, motion));
+    for (const lane of this.lanes) lane.write();
+    this.comparison.write();
     this.transport.render(t);
     this.counters.render(t);
     this.watch.render(t);

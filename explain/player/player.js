@@ -225,7 +225,7 @@ class Player {
     this.section.drawMs = performance.now() - started;     // benchmarks/player.py reads it
   }
 
-  /** A step with something to see, to open on: where two runs first part; in one, the sum of a row after its first rescale, else the second tile. */
+  /** A step with something to see, to open on: where two runs first part; in one, the sum of a row after its first rescale, else the last of the second tile, or of the only one, that sets a variable of the algorithm. */
   worked() {
     const [story] = this.stories, [lane] = this.lanes;
     const { first } = this.comparison;
@@ -236,7 +236,10 @@ class Player {
     const rescale = story.rescales[0]?.step;
     if (rescale === undefined) {
       const { visits } = this.transport.score;
-      return visits.length > 1 ? (visits[2] ?? this.length) - 1 : 0;
+      if (!visits.length) return 0;
+      const end = this.woven[0][(visits[2] ?? this.length) - 1];
+      const latest = Object.keys(story.roles).map((role) => story.changedAt(role, story.visit(end)?.begin ?? end, end));
+      return this.positionOf[0].get(Math.max(0, ...latest));
     }
     const alpha = story.role("rescale", rescale).data;
     lane.selection.row = alpha.indexOf(alpha.reduce((least, a) => (a > 0 && a < least ? a : least), 1));

@@ -19,7 +19,12 @@ PAGE = Path(__file__).parents[1] / "pages" / "side_by_side.py"
 def shown(monkeypatch):
     """Opens the page with an address; the experiments that its player would show are in the list."""
     seen: list[list[Experiment]] = []
-    monkeypatch.setattr("explain.ui.stepper", lambda experiments, **_: seen.append(list(experiments)) or [])
+
+    def stepper(experiments, **_):
+        seen.append(list(experiments))
+        return []
+
+    monkeypatch.setattr("explain.ui.stepper", stepper)
 
     def shown(**query: str) -> tuple[AppTest, list[list[Experiment]]]:
         test = AppTest.from_file(str(PAGE), default_timeout=60)

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from explain import lessons
 from explain.engine import engine
 from explain.trace import file as trace_file
-from explain.trace.model import Tile, Trace
+from explain.trace.model import Trace, numbers
 from tests.e2e.server import Server
 
 FLASH = "flash_attention"
@@ -56,13 +56,14 @@ def settings(trace: Trace, name: str) -> list[int]:
 def moves(trace: Trace, name: str) -> list[int]:
     """Every step after which a variable holds other numbers than before, in its program."""
     starts = {program.first_step for launch in trace.launches for program in launch.recorded}
-    out, before, program = [], None, -1
+    out: list[int] = []
+    before, program = np.empty(0), -1
     for step, value in trace.history(name):
         now = max(start for start in starts if start <= step)
-        numbers = value.numpy() if isinstance(value, Tile) else value
-        if now != program or not np.array_equal(before, numbers, equal_nan=True):
+        held = numbers(value)
+        if now != program or not np.array_equal(before, held, equal_nan=True):
             out.append(step)
-        before, program = numbers, now
+        before, program = held, now
     return out
 
 
@@ -310,7 +311,7 @@ def test_a_panel_that_was_hidden_stays_hidden_in_this_window(opened):
 
 
 def value_in_row(trace: Trace, step: int, name: str, row: int = 0) -> float:
-    return float(trace.state(step)[name].numpy()[row])
+    return float(numbers(trace.state(step)[name])[row])
 
 
 def test_the_player_asks_before_it_shows(opened, trace):
@@ -370,7 +371,7 @@ def test_the_maximum_is_asked_for_where_it_is_made_and_play_waits(opened, trace)
 def phone(browser: Browser, app: Server) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 420, "height": 860}, has_touch=True, is_mobile=True)
     page = context.new_page()
-    page.goto(f"{app.url}/{FLASH}")
+    page.goto(f"{app.url}/{FLASH}?step=0")
     expect(player(page)).to_have_attribute("data-step", "0", timeout=20_000)
     yield page
     context.close()

@@ -14,10 +14,10 @@ def player(page: Page) -> Locator:
 
 @pytest.fixture
 def opened(page: Page, app_url: str):
-    """Opens two runs from an address and waits until they are drawn."""
+    """Opens two runs from an address, at their first step, and waits until they are drawn."""
 
     def opened(query: str = "") -> Page:
-        page.goto(f"{app_url}/side_by_side?{query}")
+        page.goto(f"{app_url}/side_by_side?step=0&{query}")
         expect(player(page)).to_have_attribute("data-step", "0", timeout=30_000)
         return page
 
@@ -58,6 +58,7 @@ def test_different_tile_sizes_step_together_by_tile_visit(opened):
     expect(page.locator(".lane-title").last).to_contain_text("block_n 8")
     expect(says(page)).to_contain_text("The left is at columns 0–3, the right at 0–7.")
     page.locator(".player").focus()
+    page.keyboard.press("Home")
     for _ in range(2):
         page.keyboard.press("PageDown")
         lines = [page.locator(".line.now .text").nth(i).inner_text() for i in (0, 1)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from explain import lessons, side_by_side
 from explain.experiment import Experiment
+from explain.trace.model import Trace
 from kernels.catalog import CATALOG
 
 PAGE = Path(__file__).parents[1] / "pages" / "side_by_side.py"
@@ -20,7 +22,7 @@ def shown(monkeypatch):
     """Opens the page with an address; the experiments that its player would show are in the list."""
     seen: list[list[Experiment]] = []
 
-    def stepper(experiments, **_):
+    def stepper(experiments: Sequence[Experiment], **_: object) -> list[Trace]:
         seen.append(list(experiments))
         return []
 

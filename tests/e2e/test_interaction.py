@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from explain import lessons
 from explain.engine import engine
 from explain.trace import file as trace_file
-from explain.trace.model import Trace, numbers
+from explain.trace.model import Tile, Trace
 from tests.e2e.server import Server
 
 FLASH = "flash_attention"
@@ -57,13 +57,13 @@ def moves(trace: Trace, name: str) -> list[int]:
     """Every step after which a variable holds other numbers than before, in its program."""
     starts = {program.first_step for launch in trace.launches for program in launch.recorded}
     out: list[int] = []
-    before, program = np.empty(0), -1
+    before: tuple[int, np.ndarray] | None = None
     for step, value in trace.history(name):
-        now = max(start for start in starts if start <= step)
-        held = numbers(value)
-        if now != program or not np.array_equal(before, held, equal_nan=True):
+        assert isinstance(value, Tile)
+        now = max(start for start in starts if start <= step), value.numpy()
+        if before is None or before[0] != now[0] or not np.array_equal(before[1], now[1], equal_nan=True):
             out.append(step)
-        before, program = held, now
+        before = now
     return out
 
 
@@ -311,7 +311,9 @@ def test_a_panel_that_was_hidden_stays_hidden_in_this_window(opened):
 
 
 def value_in_row(trace: Trace, step: int, name: str, row: int = 0) -> float:
-    return float(numbers(trace.state(step)[name])[row])
+    value = trace.state(step)[name]
+    assert isinstance(value, Tile)
+    return float(value.numpy()[row])
 
 
 def test_the_player_asks_before_it_shows(opened, trace):

@@ -14,11 +14,11 @@ def player(page: Page) -> Locator:
 
 @pytest.fixture
 def opened(page: Page, app_url: str):
-    """Opens two runs from an address, at their first step, and waits until they are drawn."""
+    """Opens two runs from an address and waits until they are drawn."""
 
     def opened(query: str = "") -> Page:
-        page.goto(f"{app_url}/side_by_side?step=0&{query}")
-        expect(player(page)).to_have_attribute("data-step", "0", timeout=30_000)
+        page.goto(f"{app_url}/side_by_side?{query}")
+        expect(player(page)).to_have_attribute("data-step", re.compile(r"\d+"), timeout=30_000)
         return page
 
     return opened

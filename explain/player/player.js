@@ -227,7 +227,7 @@ class Player {
     this.section.drawMs = performance.now() - started;     // benchmarks/player.py reads it
   }
 
-  /** A step with something to see, to open on: where two runs first part; in one, the sum of a row after its first rescale, else the last of the second tile, or of the only one, that sets a variable of the algorithm. */
+  /** A step with something to see, to open on: where two runs first part; in one, the sum of a row after its first rescale, else what its second tile makes. */
   worked() {
     const [story] = this.stories, [lane] = this.lanes;
     const { first } = this.comparison;
@@ -235,17 +235,16 @@ class Player {
       for (const { selection } of this.lanes) selection.row = first.row;
       return first.t;
     }
+    const at = (step) => this.positionOf[0].get(step);
     const rescale = story.rescales[0]?.step;
     if (rescale === undefined) {
-      const { visits } = this.transport.score;
-      if (!visits.length) return 0;
-      const end = this.woven[0][(visits[2] ?? this.length) - 1];
-      const latest = Object.keys(story.roles).map((role) => story.changedAt(role, story.visit(end)?.begin ?? end, end));
-      return this.positionOf[0].get(Math.max(0, ...latest));
+      const visit = story.visits[1] ?? story.visits[0];
+      return visit ? at(story.madeIn(visit)) : 0;
     }
     const alpha = story.role("rescale", rescale).data;
-    lane.selection.row = alpha.indexOf(alpha.reduce((least, a) => (a > 0 && a < least ? a : least), 1));
-    return this.positionOf[0].get(story.roles.running_sum ? story.firstChange("running_sum", rescale) : rescale);
+    lane.selection.row = Math.max(0, alpha.indexOf(alpha.reduce((least, a) => (a > 0 && a < least ? a : least), 1)));  // all may be 0
+    const sum = ["new_sum", "running_sum"].find((role) => story.roles[role]);
+    return at(sum ? story.firstChange(sum, rescale) : rescale);
   }
 
   /** Where a step is, in words. */

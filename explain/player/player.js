@@ -235,10 +235,9 @@ class Player {
     }
     const rescale = story.rescales[0]?.step;
     if (rescale === undefined) {
-      const { visits } = this.transport.score;
-      if (!visits.length) return 0;
-      const end = this.woven[0][(visits[2] ?? this.length) - 1];
-      const latest = Object.keys(story.roles).map((role) => story.changedAt(role, story.visit(end)?.begin ?? end, end));
+      const visit = story.visits[1] ?? story.visits[0];
+      if (!visit) return 0;
+      const latest = Object.keys(story.roles).map((role) => story.changedAt(role, visit.begin, visit.end - 1));
       return this.positionOf[0].get(Math.max(0, ...latest));
     }
     const alpha = story.role("rescale", rescale).data;

@@ -226,7 +226,7 @@ class Player {
 
   /** A step with something to see, to open on: where two runs first part; in one, the sum of a row after its first rescale, else the second tile. */
   worked() {
-    const [story] = this.stories, [lane] = this.lanes;
+    const [story] = this.stories;
     const { first } = this.comparison;
     if (first) {
       for (const { selection } of this.lanes) selection.row = first.row;
@@ -238,7 +238,8 @@ class Player {
       return visits.length > 1 ? (visits[2] ?? this.length) - 1 : 0;
     }
     const alpha = story.role("rescale", rescale).data;
-    lane.selection.row = alpha.indexOf(alpha.reduce((least, a) => (a > 0 && a < least ? a : least), 1));
+    const row = alpha.indexOf(alpha.reduce((least, a) => (a > 0 && a < least ? a : least), 1));
+    for (const { selection } of this.lanes) selection.row = row;
     return this.positionOf[0].get(story.roles.running_sum ? story.firstChange("running_sum", rescale) : rescale);
   }
 

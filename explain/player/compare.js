@@ -115,6 +115,7 @@ export class Comparison {
     const { stories } = this.player;
     const two = stories.length === 2;
     this.first = null;
+    this.said = "";
     this.player.$(".parting").hidden = !two;
     if (!two) return;
     this.quantities = COMPARED.map((roles) => stories.map((story) => roles.find((role) => story.roles[role]))).filter((held) => held.every(Boolean));
@@ -302,8 +303,13 @@ export class Comparison {
       }
     }
     lanes.forEach((lane) => (lane.marks = marks));
-    const said = marks.said.length ? `≠ ${marks.said.join(", ")}` : "";
-    const box = this.player.$(".parting .now");
+    this.said = marks.said.length ? `≠ ${marks.said.join(", ")}` : "";
+  }
+
+  /** After they are drawn: how many differ. */
+  write() {
+    const { said, player } = this;
+    const box = player.$(".parting .now");
     if (box.textContent !== said) box.replaceChildren(said ? element("span", "", said) : "");
   }
 }

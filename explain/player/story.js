@@ -118,6 +118,12 @@ export class Story {
     return this.historyStep[at];
   }
 
+  /** The step at which a visit makes what it is for: its sum; in a pass that adds nothing up, what it has. */
+  madeIn({ begin, end }) {
+    const made = ["new_sum", "running_sum", "output", "running_max", "probabilities", "scores"].find((role) => this.changedAt(role, begin, end - 1) >= 0);
+    return made ? this.firstChange(made, begin) : begin;
+  }
+
   changes(k) {
     const { change_at, change_name, change_value } = this.trace;
     const out = [];

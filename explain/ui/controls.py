@@ -159,22 +159,25 @@ class _Address:
         return experiment, error
 
     def choose(self, experiment: Experiment) -> None:
-        """Into the page's address, what differs from `default`; all of it for another preset, which brings defaults of its own.
+        """Into the page's address, what differs from `default` or stands there already; all of it for another preset, which brings defaults of its own.
 
-        The step in it was one of the run before, so it goes.
+        In one go, so that Back undoes it in one. The step in it was one of the run before: it is emptied, and the player fills it in.
         """
         st.session_state[self.state] = experiment, None
-        known = self.default.to_query()
-        every = {name: value for name, value in experiment.to_query().items() if name != "kernel"}
-        query = {n: v for n, v in every.items() if v != known[n] or experiment.inputs != self.default.inputs}
-        names = {f"{self.prefix}{name}": name for name in known} | {"step": "step"}
-        for name, own in names.items():
-            present = st.query_params.get(name)
-            if own in query and present != query[own]:
-                st.query_params[name] = query[own]
-            elif own not in query and present is not None and (own, present) != ("kernel", experiment.kernel):
-                del st.query_params[name]
-        st.session_state[f"{self.state}: address"] = query
+        known, own = self.default.to_query(), experiment.to_query()
+        preset = experiment.inputs != self.default.inputs
+        query = {
+            name: value
+            for name, value in own.items()
+            if f"{self.prefix}{name}" in st.query_params or (name != "kernel" and (preset or value != known[name]))
+        }
+        given = {f"{self.prefix}{name}": value for name, value in query.items()}
+        present = {name: st.query_params.get(name) for name in given}
+        if given != present:
+            st.query_params.update(given | ({"step": ""} if "step" in st.query_params else {}))
+        st.session_state[f"{self.state}: address"] = {
+            name: value for name, value in query.items() if (name, value) != ("kernel", self.default.kernel)
+        }
 
     def _parse(self, query: Mapping[str, str]) -> tuple[Experiment, ParameterError | None]:
         default = self.default

@@ -11,9 +11,7 @@ LABELS = {"a.": "Left kernel", "b.": "Right kernel"}
 
 def show(pair: lessons.Pair) -> None:
     """A ready-made pair was pressed."""
-    for prefix, experiment in zip(LABELS, (pair.left, pair.right), strict=True):
-        st.query_params[f"{prefix}kernel"] = experiment.kernel
-        ui.choose(experiment, side_by_side.opening(experiment.kernel), prefix)
+    ui.choose(dict(zip(LABELS, (pair.left, pair.right), strict=True)), side_by_side.opening)
 
 
 def side(prefix: str, start: Experiment) -> Experiment:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import streamlit as st
@@ -159,25 +159,27 @@ class _Address:
         return experiment, error
 
     def choose(self, experiment: Experiment) -> None:
-        """Into the page's address, what differs from `default` or stands there already; all of it for another preset, which brings defaults of its own.
+        """The session shows this experiment from here on, and the page's address says so."""
+        _write(self.take(experiment))
 
-        In one go, so that Back undoes it in one. The step in it was one of the run before: it is emptied, and the player fills it in.
+    def take(self, experiment: Experiment) -> dict[str, str]:
+        """The session shows this experiment from here on; what the page's address is to say of it.
+
+        What differs from `default` or stands there already; all of it for another preset, which brings defaults of its own.
         """
-        st.session_state[self.state] = experiment, None
-        known, own = self.default.to_query(), experiment.to_query()
+        own, known = experiment.to_query(), self.default.to_query()
         preset = experiment.inputs != self.default.inputs
         query = {
             name: value
             for name, value in own.items()
-            if f"{self.prefix}{name}" in st.query_params or (name != "kernel" and (preset or value != known[name]))
+            if f"{self.prefix}{name}" in st.query_params
+            or (bool(self.prefix) if name == "kernel" else preset or value != known[name])
         }
-        given = {f"{self.prefix}{name}": value for name, value in query.items()}
-        present = {name: st.query_params.get(name) for name in given}
-        if given != present:
-            st.query_params.update(given | ({"step": ""} if "step" in st.query_params else {}))
+        st.session_state[self.state] = experiment, None
         st.session_state[f"{self.state}: address"] = {
             name: value for name, value in query.items() if (name, value) != ("kernel", self.default.kernel)
         }
+        return {f"{self.prefix}{name}": value for name, value in query.items()}
 
     def _parse(self, query: Mapping[str, str]) -> tuple[Experiment, ParameterError | None]:
         default = self.default
@@ -192,9 +194,18 @@ class _Address:
             return default, error
 
 
-def choose(experiment: Experiment, default: Experiment, prefix: str = "") -> None:
-    """Has `controls` of the same default and prefix show this experiment, as if its controls had been set. For callbacks."""
-    _Address(default, prefix).choose(experiment)
+def choose(experiments: Mapping[str, Experiment], default: Callable[[str], Experiment]) -> None:
+    """Has the `controls` of each prefix show its experiment, as if they had been set; `default` is theirs, by kernel. For callbacks."""
+    chosen: dict[str, str] = {}
+    for prefix, experiment in experiments.items():
+        chosen |= _Address(default(experiment.kernel), prefix).take(experiment)
+    _write(chosen)
+
+
+def _write(query: Mapping[str, str]) -> None:
+    """Into the page's address, in one go, so that Back undoes it in one. The step in it was one of the run before: the player fills in its own."""
+    if any(st.query_params.get(name) != value for name, value in query.items()):
+        st.query_params.update({**query, **({"step": ""} if "step" in st.query_params else {})})
 
 
 def _fits_screen(experiment: Experiment) -> Experiment:

@@ -117,7 +117,7 @@ def test_one_run_opens_where_a_row_is_rescaled(page: Page, app_url: str):
     ("address", "experiment", "made"),
     [
         ("memory_hierarchy", lessons.STANDARD, "s"),  # nothing is rescaled where S is whole
-        ("triton_ladder?rung=Three+passes", ladder.RUNGS[2].experiment(lessons.ONLINE), "m_i"),
+        ("triton_ladder?rung=Three+passes", ladder.RUNGS[3].experiment(lessons.ONLINE), "m_i"),
     ],
 )
 def test_a_run_without_a_rescale_opens_on_what_its_second_tile_makes(

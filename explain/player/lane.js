@@ -138,8 +138,16 @@ export class Lane {
     this.at = { row: Math.min(this.selection.row, this.rowCount - 1), col: Math.min(this.selection.col, this.colCount - 1), dim: 0, rows: this.rowCount, cols: this.colCount };
     this.phase = motion && !STILL.matches ? 0 : 1;
     for (const panel of this.panels.values()) panel.render(k);
-    if (this.glowing) this.showGlow();
     if (this.phase === 0) this.animate([...this.panels.values()].filter((panel) => panel.moves?.(k)));
+  }
+
+  /** Then, when all lanes are drawn, what the page says of the step. */
+  write() {
+    for (const panel of this.panels.values()) {
+      panel.write(this.step);
+      panel.writeHead();
+    }
+    if (this.glowing) this.showGlow();
   }
 
   animate(panels) {

@@ -56,7 +56,7 @@ export class PairsPanel extends Panel {
     return nodes;
   }
 
-  render(k) {
+  write(k) {
     const { story } = this;
     const row = story.programs[story.programAt[k]].id[0];
     const nodes = this.treeOf(row);

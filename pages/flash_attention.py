@@ -12,9 +12,16 @@ ui.chapter(
     goal="compute attention without ever writing S = QKᵀ to memory, and know what that asks of the chip.",
 )
 STEP, SIZES, ORDER, PAPER = "Step through", "Tile sizes", "Loop order", "The paper's algorithm"
-views, gpus = st.columns(2)
+views, gpus = st.columns(2, vertical_alignment="bottom")
 way = views.segmented_control(
-    "View", [STEP, SIZES, ORDER, PAPER], default=STEP, required=True, key="view", bind="query-params", wrap=True
+    "View",
+    [STEP, SIZES, ORDER, PAPER],
+    default=STEP,
+    required=True,
+    key="view",
+    bind="query-params",
+    wrap=True,
+    label_visibility="collapsed",
 )
 CONTROLS = ["inputs", "seq_len", "kv_len", "block_m", "block_n", "dtype", "causal"]
 

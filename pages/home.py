@@ -20,8 +20,7 @@ ui.prose(
 )
 ui.cards(chapters.chapters())
 st.subheader("Tools", anchor=False)
-ui.cards(chapters.tools())
-ui.chapter_link("questions", "**What people ask**, and the screen that answers it")
+ui.cards([*chapters.tools(), chapters.page_of("questions.py")])
 
 what, live = st.columns(2, gap="large")
 with what:

@@ -4,6 +4,7 @@
 
 import { STORE } from "./counters.js";
 import { stretches, stretchOrder } from "./story.js";
+import { isFloat } from "./trace.js";
 import { element, short } from "./words.js";
 
 const BY_ROW = ["running_max", "new_max", "rescale", "running_sum", "new_sum"];
@@ -34,11 +35,20 @@ function largestFinite(data) {
   return largest;
 }
 
+/** What tells numbers of two values apart by more than rounding. */
+function apartIn(a, b) {
+  const tolerance = Math.max(ROUNDING[a.dtype] ?? SINGLE, ROUNDING[b.dtype] ?? SINGLE);
+  const floor = OF_LARGEST * Math.max(largestFinite(a.data), largestFinite(b.data));
+  return (left, right) => {
+    if (left === right || (left !== left && right !== right)) return false;
+    return !Number.isFinite(left - right) || Math.abs(left - right) > tolerance * (Math.max(Math.abs(left), Math.abs(right)) + floor);
+  };
+}
+
 /** The elements of two placed values that differ by more than rounding: [{row, across, left, right}]; `most` ends the search. */
 function differing(a, b, [height, width], most = Infinity) {
   const out = [];
-  const tolerance = Math.max(ROUNDING[a.value.dtype] ?? SINGLE, ROUNDING[b.value.dtype] ?? SINGLE);
-  const floor = OF_LARGEST * Math.max(largestFinite(a.value.data), largestFinite(b.value.data));
+  const apart = apartIn(a.value, b.value);
   const twinRow = new Map(Array.from(b.rows, (row, r) => [row, r]));
   const twinAcross = b.across && new Map(Array.from(b.across, (at, c) => [at, c]));
   for (let r = 0; r < a.rows.length; r++) {
@@ -48,8 +58,7 @@ function differing(a, b, [height, width], most = Infinity) {
       const twin = a.across ? twinAcross?.get(a.across[c]) : 0;
       if (twin === undefined || (a.across && a.across[c] >= width)) continue;
       const left = a.value.data[r * a.width + c], right = b.value.data[other * b.width + twin];
-      if (left === right || (left !== left && right !== right)) continue;
-      if (Number.isFinite(left - right) && Math.abs(left - right) <= tolerance * (Math.max(Math.abs(left), Math.abs(right)) + floor)) continue;
+      if (!apart(left, right)) continue;
       out.push({ row: a.rows[r], r, across: a.across ? a.across[c] : null, left, right });
       if (out.length >= most) return out;
     }
@@ -75,8 +84,14 @@ function coverage(story, role) {
 }
 
 const isVisit = (key) => !/:-1|\+/.test(key);
+const SAME = "Up to rounding, the two runs hold the same values";
 const place = (story, step) => `${story.visit(step) ? `tile visit ${story.visit(step).ordinal + 1}, ` : ""}line ${story.trace.line[step]}`;
 const extent = (list) => (list.length > 1 ? `${list[0]}–${list[list.length - 1]}` : `${list[0]}`);
+
+/** Whether two runs execute the same lines of the same kernel: then their steps are compared one by one. */
+function sameLines([one, other]) {
+  return one.view.kernel === other.view.kernel && one.steps === other.steps && one.trace.line.every((line, k) => line === other.trace.line[k]);
+}
 
 /** Where a run first stores to each of its buffers: Map(name → step). */
 function firstStores(story) {
@@ -112,11 +127,12 @@ export class Comparison {
     });
     this.covered = stories.map((story) => new Map(this.quantities.flat().map((role) => [role, coverage(story, role)])));
     this.shapes = stories.map(({ view }) => view.score_shape ?? [Infinity, Infinity]);
-    const found = [this.firstByVisit() ?? this.firstByTile(), this.firstByBuffer()].filter(Boolean);
-    this.first = found.sort((a, b) => a.t - b.t)[0] ?? null;
+    const inStep = sameLines(stories);
+    const found = inStep ? [this.firstByStep()] : [this.firstByVisit() ?? this.firstByTile(), this.firstByBuffer()];
+    this.first = found.filter(Boolean).sort((a, b) => a.t - b.t)[0] ?? null;
     const button = this.player.$(".parting button");
     button.disabled = !this.first;
-    this.player.$(".parting .says").textContent = this.first?.said() ?? "Up to rounding, the two runs hold the same values wherever both have seen the same columns.";
+    this.player.$(".parting .says").textContent = this.first?.said() ?? (inStep ? SAME : `${SAME} wherever both have seen the same columns`) + ".";
   }
 
   /** The part of the matrix that both runs have; features are as many as both have. */
@@ -140,6 +156,44 @@ export class Comparison {
     if (set.some((step) => step < 0) || !this.alike(held, set)) return null;
     const values = stories.map((story, i) => placed(story, held[i], steps[i]));
     return values.every(Boolean) ? { values, set } : null;
+  }
+
+  /** The first difference of any variable, of two runs of the same lines: {t, row, said}; null where there is none. */
+  firstByStep() {
+    const { stories } = this.player;
+    const [one, other] = stories;
+    for (let k = 0; k < one.steps; k++) {
+      const theirs = new Map(other.changes(k).map(({ label, value }) => [label, value]));
+      for (const { label, value } of one.changes(k)) {
+        const twin = theirs.get(label);
+        if (!isFloat(value.dtype) || value.data.length !== twin?.data?.length) continue;
+        const apart = apartIn(value, twin);
+        const at = value.data.findIndex((x, i) => apart(x, twin.data[i]));
+        if (at < 0) continue;
+        const rows = one.tile(k)?.rows.length ?? 1;
+        return { t: this.player.positionOf[0].get(k), row: Math.floor((at * rows) / value.data.length), said: () => this.sentenceOf(label, k, value, at, twin.data[at]) };
+      }
+    }
+    return null;
+  }
+
+  /** An element of a role's value, in the matrix's own rows and columns. */
+  spot(role, k, [r, c]) {
+    const [story] = this.player.stories;
+    const byCell = BY_CELL.includes(role) || (role === "output" && story.outputMap);
+    const { rows, cols } = story.tile(k) ?? {};
+    const row = rows?.length > r ? rows[r] : r;
+    if (BY_ROW.includes(role)) return `row ${row}`;
+    if (c === undefined) return `row ${rows?.[0] ?? 0}, column ${cols?.[r] ?? r}`;
+    return `row ${row}, ${byCell ? `column ${cols?.[c] ?? c}` : `dimension ${c}`}`;
+  }
+
+  sentenceOf(label, k, value, at, there) {
+    const [story] = this.player.stories;
+    const index = value.shape.map((side, axis) => Math.floor(at / value.shape.slice(axis + 1).reduce((a, b) => a * b, 1)) % side);
+    const [role] = Object.entries(story.view.roles ?? {}).find(([, name]) => name === label) ?? [];
+    const where = !index.length ? "" : ` of ${role ? this.spot(role, k, index) : `element ${index.join(", ")}`}`;
+    return `They first part in ${label}:${where} it is ${short(value.data[at])} on the left and ${short(there)} on the right (${place(story, k)}).`;
   }
 
   /** The first difference within a tile visit that both make: {t, row, said}; null where there is none. */

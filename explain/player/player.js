@@ -229,7 +229,7 @@ class Player {
 
   /** A step with something to see, to open on: where two runs first part; in one, the sum of a row after its first rescale, else what its second tile makes. */
   worked() {
-    const [story] = this.stories, [lane] = this.lanes;
+    const [story] = this.stories;
     const { first } = this.comparison;
     if (first) {
       for (const { selection } of this.lanes) selection.row = first.row;
@@ -242,7 +242,8 @@ class Player {
       return visit ? at(story.madeIn(visit)) : 0;
     }
     const alpha = story.role("rescale", rescale).data;
-    lane.selection.row = Math.max(0, alpha.indexOf(alpha.reduce((least, a) => (a > 0 && a < least ? a : least), 1)));  // all may be 0
+    const row = Math.max(0, alpha.indexOf(alpha.reduce((least, a) => (a > 0 && a < least ? a : least), 1)));  // all may be 0
+    for (const { selection } of this.lanes) selection.row = row;
     const sum = ["new_sum", "running_sum"].find((role) => story.roles[role]);
     return at(sum ? story.firstChange(sum, rescale) : rescale);
   }

@@ -191,13 +191,13 @@ export class Story {
 
   // --- tile visits ---
 
-  /** A visit begins where a tile's coordinates are set, if scores follow; it ends where its loop's body is left. */
+  /** A visit begins where a tile's coordinates are set, if scores or probabilities follow; it ends where its loop's body is left. */
   indexVisits() {
     this.visits = [];
     this.visitAt = new Int32Array(this.steps).fill(-1);
     const stepsOf = (role) => this.eventsOf(role).map(({ step }) => step);
     const begins = [...new Set([...stepsOf("rows"), ...stepsOf("cols")])].sort((a, b) => a - b);
-    const writes = stepsOf(this.roles.scores ? "scores" : "probabilities");
+    const writes = [...stepsOf("scores"), ...stepsOf("probabilities")].sort((a, b) => a - b);
     let write = 0;
     begins.forEach((begin, i) => {
       const program = this.programAt[begin];

@@ -9,8 +9,8 @@ from playwright.sync_api import Page, expect
 
 from explain import chapters
 
-WIDER = """() => [document.scrollingElement, document.querySelector("[data-testid=stMain]")]
-  .filter((box) => box.scrollWidth > box.clientWidth + 1).map((box) => `${box.tagName} ${box.scrollWidth} > ${box.clientWidth}`)"""
+FITS = """() => [document.scrollingElement, document.querySelector("[data-testid=stMain]")]
+  .every((box) => box.scrollWidth <= box.clientWidth + 1)"""
 
 
 @pytest.mark.parametrize("width", [420, 1440])
@@ -31,4 +31,4 @@ def test_it_opens_without_a_console_error_and_no_wider_than_the_window(
         expect(player).to_have_attribute("data-testid", "player", timeout=30_000)
         expect(player.locator(".failure")).to_be_hidden()
         expect(player).to_have_attribute("data-theme", scheme)
-    assert page.evaluate(WIDER) == []
+    page.wait_for_function(FITS, timeout=10_000)  # Streamlit lays its columns out once more after the script has ended

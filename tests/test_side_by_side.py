@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from explain import lessons, side_by_side
 from explain.experiment import Experiment
+from explain.trace.model import Trace
 from kernels.catalog import CATALOG
 
 PAGE = Path(__file__).parents[1] / "pages" / "side_by_side.py"
@@ -19,7 +21,12 @@ PAGE = Path(__file__).parents[1] / "pages" / "side_by_side.py"
 def shown(monkeypatch):
     """Opens the page with an address; the experiments that its player would show are in the list."""
     seen: list[list[Experiment]] = []
-    monkeypatch.setattr("explain.ui.stepper", lambda experiments, **_: seen.append(list(experiments)) or [])
+
+    def stepper(experiments: Sequence[Experiment], **_: object) -> list[Trace]:
+        seen.append(list(experiments))
+        return []
+
+    monkeypatch.setattr("explain.ui.stepper", stepper)
 
     def shown(**query: str) -> tuple[AppTest, list[list[Experiment]]]:
         test = AppTest.from_file(str(PAGE), default_timeout=60)

@@ -56,13 +56,14 @@ def settings(trace: Trace, name: str) -> list[int]:
 def moves(trace: Trace, name: str) -> list[int]:
     """Every step after which a variable holds other numbers than before, in its program."""
     starts = {program.first_step for launch in trace.launches for program in launch.recorded}
-    out, before, program = [], None, -1
+    out: list[int] = []
+    before: tuple[int, np.ndarray] | None = None
     for step, value in trace.history(name):
-        now = max(start for start in starts if start <= step)
-        numbers = value.numpy() if isinstance(value, Tile) else value
-        if now != program or not np.array_equal(before, numbers, equal_nan=True):
+        assert isinstance(value, Tile)
+        now = max(start for start in starts if start <= step), value.numpy()
+        if before is None or before[0] != now[0] or not np.array_equal(before[1], now[1], equal_nan=True):
             out.append(step)
-        before, program = numbers, now
+        before = now
     return out
 
 
@@ -310,7 +311,9 @@ def test_a_panel_that_was_hidden_stays_hidden_in_this_window(opened):
 
 
 def value_in_row(trace: Trace, step: int, name: str, row: int = 0) -> float:
-    return float(trace.state(step)[name].numpy()[row])
+    value = trace.state(step)[name]
+    assert isinstance(value, Tile)
+    return float(value.numpy()[row])
 
 
 def test_the_player_asks_before_it_shows(opened, trace):
@@ -370,7 +373,7 @@ def test_the_maximum_is_asked_for_where_it_is_made_and_play_waits(opened, trace)
 def phone(browser: Browser, app: Server) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 420, "height": 860}, has_touch=True, is_mobile=True)
     page = context.new_page()
-    page.goto(f"{app.url}/{FLASH}")
+    page.goto(f"{app.url}/{FLASH}?step=0")
     expect(player(page)).to_have_attribute("data-step", "0", timeout=20_000)
     yield page
     context.close()

@@ -33,7 +33,7 @@ WATCH = """async presses => {
       changes.takeRecords();
       [drawn, late] = [[], 0];
       player.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true, composed: true, cancelable: true }));
-      steps.push({ step: Number(player.dataset.step), drawn, late });
+      steps.push({ step: Number(player.dataset.step), drawn: [...drawn], late }); // a movement goes on in later frames
     }
   } finally {
     Object.defineProperty(pen, "font", font);

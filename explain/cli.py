@@ -447,7 +447,7 @@ def _record(parsed: argparse.Namespace) -> int:
                 path = recordings.path_of(experiment)
                 said = engine.trace_to(experiment, path, progress=progress)
                 made.append({"file": path.name, "experiment": experiment.to_json(), "file_bytes": said["file_bytes"]})
-            for way in exactness.shipped(lessons.EXACT):
+            for way in exactness.shipped(lessons.EXACT, lessons.JOINED):
                 path = recordings.output_path_of(way.experiment, way.reverse_keys)
                 engine.output_to(way.experiment, path, reverse_keys=way.reverse_keys, progress=progress)
                 made.append(

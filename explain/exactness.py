@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from explain.experiment import Experiment
 from explain.trace.model import Tile, Trace
 from kernels import reference
-from kernels.parameters import ITEM_BYTES, whole_number
+from kernels.parameters import ITEM_BYTES, ORDERS, whole_number
 
 Floats = NDArray[np.float64]
 
@@ -73,7 +73,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Way:
-    """One way to compute the same attention: its name, and what to run."""
+    """One way to compute the same thing: its name, and what to run."""
 
     name: str
     experiment: Experiment
@@ -105,6 +105,15 @@ def ways(experiment: Experiment) -> Iterator[Way]:
     yield Way("standard attention", standard(experiment))
 
 
+def merges(experiment: Experiment) -> Iterator[Way]:
+    """The same softmax by parallel tiles, its pairs (m, ℓ) joined in each order."""
+    for order in ORDERS:
+        yield Way(
+            order,
+            Experiment.of("softmax_split", {**experiment.values, "order": order}, experiment.inputs, experiment.seed),
+        )
+
+
 def by_dtype(experiment: Experiment) -> Iterator[tuple[str, Experiment, Experiment]]:
     """(dtype, FlashAttention-2, standard attention) for each dtype; each has inputs of its own precision."""
     for dtype in ITEM_BYTES:
@@ -112,10 +121,10 @@ def by_dtype(experiment: Experiment) -> Iterator[tuple[str, Experiment, Experime
         yield dtype, flash(changed), standard(changed)
 
 
-def shipped(experiment: Experiment) -> Iterator[Way]:
-    """Every output that the page about this experiment shows, once."""
+def shipped(experiment: Experiment, merged: Experiment) -> Iterator[Way]:
+    """Every output that the page about this attention and this merged softmax shows, once."""
     seen: set[tuple[str, bool]] = set()
-    every = [*ways(experiment)]
+    every = [*ways(experiment), *merges(merged)]
     every += [Way("", one) for _, *pair in by_dtype(experiment) for one in pair]
     for way in every:
         if (place := (way.experiment.key, way.reverse_keys)) not in seen:

@@ -24,6 +24,7 @@ ROWS = Experiment.of("softmax_tiled", {"rows": 4, "block_m": 4, "block_n": 4}, "
 MERGED = Experiment.of("softmax_split", {"rows": 1, "block_n": 4}, "sentence_short")
 TOPK = Experiment.of("softmax_topk", {"rows": 1, "k": 4, "block_n": 4}, "sentence_short")
 EXACT = Experiment.of("flash_attention_exp2", {"block_m": 16, "block_n": 16, "dtype": "fp16"}, "sentence")
+JOINED = Experiment.of("softmax_split", {"rows": 4, "cols": 64, "block_n": 4})
 STANDARD = Experiment.of("attention_standard", {"block_m": 16, "block_n": 16}, "sentence")
 CHIP = GPUS["H200"]  # whose on-chip memory the tiles are measured against
 ORIGINS = {"recorded": "recorded", "interpreter": "run on this machine"}
@@ -86,7 +87,7 @@ PAIRS = (
         _like("attention_standard", SHORT),
         SHORT,
         "The left writes all of S to memory, reads it back for the softmax, writes P and reads that back. The right drops each tile of S "
-        "as soon as it is used. Watch the bytes of S and P, which the right does not have.",
+        "as soon as it is used. Watch the bytes of s, then of x, y and p in the next two launches: the right has none of them.",
     ),
     Pair(
         "Keys or queries outside",
@@ -105,7 +106,7 @@ PAIRS = (
         "Two tile sizes",
         SHORT.with_(block_n=4),
         SHORT,
-        "The same kernel with tiles of 4 keys and of 8. After as many keys, m and ℓ agree; in between, the left has rescaled more often.",
+        "The same kernel with tiles of 4 keys and of 8. After the same keys, m and ℓ agree but for rounding; on the way the left rescales more often.",
     ),
     Pair(
         "Naive and safe",

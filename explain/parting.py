@@ -19,7 +19,8 @@ from explain.trace.model import Tile, Trace, Value, numbers
 class Parting:
     """A variable's first difference: after `step` (from 0), of `line`, its element at `place` is `right` here and `broken` there.
 
-    Of all elements that differ in that step it is the one that differs most, NaN before all others. `elements` says how many do.
+    Of all elements that differ in that step it is the first that differs at least half as much as any, NaN before all others.
+    `elements` says how many do.
     """
 
     step: int
@@ -66,7 +67,8 @@ def _most_different(a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[tup
         a, b = np.broadcast_arrays(a, b)
         alike = (a == b) | (np.isnan(a) & np.isnan(b))
         size = np.where(alike, -1.0, np.nan_to_num(np.abs(a - b), nan=np.inf, posinf=np.finfo(np.float64).max))
-    return tuple(int(i) for i in np.unravel_index(int(np.argmax(size)), size.shape)), int((~alike).sum())
+    first = int(np.argmax(size >= size.max() / 2))
+    return tuple(int(i) for i in np.unravel_index(first, size.shape)), int((~alike).sum())
 
 
 def _place(trace: Trace, step: int, name: str, index: tuple[int, ...]) -> str:

@@ -83,4 +83,4 @@ def _said(number: float) -> str:
         return "NaN"
     if np.isinf(number):
         return "∞" if number > 0 else "−∞"
-    return f"{number:.4f}".replace("-", "−")
+    return f"{round(number, 4) + 0.0:.4f}".replace("-", "−")  # no −0

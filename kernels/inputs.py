@@ -64,7 +64,7 @@ def _masked(rng: np.random.Generator, rows: int, cols: int, hidden: slice) -> np
 
 
 def _notebook(_: np.random.Generator, rows: int, cols: int, __: int) -> np.ndarray:
-    return np.tile(NOTEBOOK_ROW, (rows, 1))
+    return np.array([np.roll(NOTEBOOK_ROW, row) for row in range(rows)])
 
 
 PRESETS: Mapping[str, Preset] = {
@@ -89,7 +89,7 @@ PRESETS: Mapping[str, Preset] = {
         Preset("everything_masked", "every score is −inf: the answer is zeros", lambda g, r, c, b: _masked(g, r, c, slice(None))),
         Preset("edge", "each score 1 more than the one before it, the last 89: just past 88.7, where exp overflows in float32",
                lambda g, r, c, b: np.tile(np.arange(90.0 - c, 90.0), (r, 1)), defaults={"rows": 1, "cols": 6}),
-        Preset("notebook", "one row of six: −0.3 0.2 0.5 0.7 0.1 0.8", _notebook,
+        Preset("notebook", "one row of six: −0.3 0.2 0.5 0.7 0.1 0.8; more rows have the same, each moved on by one", _notebook,
                defaults={"rows": 1, "cols": 6, "seq_len": 1, "kv_len": 6}),
         Preset("sentence", "a real paragraph of 64 tokens: attention heads of all-MiniLM-L6-v2 (with fewer kv_heads than heads, each Q meets another head's K)", sentence="paragraph",
                defaults={"rows": 64, "cols": 64}),

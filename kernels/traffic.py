@@ -75,7 +75,7 @@ def passes(
 ) -> Traffic:
     """A row-wise kernel that loads each element of x `loads` times and stores each of y once."""
     terms = (
-        Term(x, False, rows * cols, loads, item, f"each element, {loads} times"),
+        Term(x, False, rows * cols, loads, item, f"each element, {loads} times" if loads > 1 else "each element, once"),
         Term(y, True, rows * cols, 1, item, "each result, once"),
     )
     return Traffic(terms, tuple(Work(work.what, work.kind, rows * work.flops) for work in flops_a_row))

@@ -14,8 +14,8 @@ experiment = ui.controls(
 )
 exactness.beside_each_other(experiment)
 ui.prose(
-    "Both kernels read the same Q, K and V and leave the true answer by rounding alone. Standard attention rounds S and P to the input's "
-    "dtype on their way through HBM. FlashAttention keeps S, ℓ and Õ in float32 on chip and rounds P̃ for the matrix product, O at the end: "
+    "Both kernels read the same Q, K and V and depart from the true answer by rounding alone. Standard attention rounds S and P to the input's "
+    "dtype on their way through HBM. FlashAttention keeps S, ℓ and Õ in float32 on chip and rounds P̃ for the matrix product and O at the end: "
     "fewer roundings, so in 16 bits its error is as a rule the smaller one."
 )
 
@@ -25,9 +25,14 @@ exactness.by_dtype(experiment)
 st.subheader("Other orders: the bits differ, the error does not", anchor=False)
 ui.prose(
     "Addition of floating-point numbers is not associative. A tile of another size, keys in the opposite order, exp2 for exp: each adds up the "
-    "same terms in another order, or rounds at other places. None of these results is *the* exact one; float64 says how far each is from it."
+    "same terms in another order, or rounds at other places. None of these results is *the* right one; float64 says how far each is from that."
 )
 exactness.orders(experiment)
+ui.prose(
+    "A single softmax shows it best. Its tiles run in parallel and each gives its maximum m and its sum ℓ; joining two of these pairs is "
+    "associative and commutative on paper, so any order will do: from the left, from the right, or as the tree of chapter 2."
+)
+exactness.merges(ui.controls(lessons.JOINED, ["inputs", "cols", "block_n", "dtype"], ui.ROW_PRESETS, prefix="row."))
 
 st.subheader("Does the error grow from tile to tile?", anchor=False)
 ui.prose(
@@ -45,7 +50,8 @@ ui.prose(
 
 ui.try_this(
     "Choose bf16: it has 8 bits of precision where fp16 has 11. A typical error grows about eightfold, and which kernel's is smaller does not change.",
-    "Choose fp32: two elements in three have other bits in another order, and every error is below a millionth.",
+    "Choose fp32: more than two elements in three have other bits in another order, and every error is below a millionth.",
+    "Give the softmax the dtype fp16: m and ℓ are joined in float32 as before, and rounding the weights to 16 bits hides the difference.",
     "Choose the input *large magnitude*: one key takes all the weight, so nothing is added up, and every way gives the same bits.",
     "Make BLOCK_N as large as the sequence: one tile, no rescale. The error stays where it is.",
 )

@@ -12,9 +12,16 @@ ui.chapter(
     goal="compute attention without ever writing S = QKᵀ to memory, and know what that asks of the chip.",
 )
 STEP, SIZES, ORDER, PAPER = "Step through", "Tile sizes", "Loop order", "The paper's algorithm"
-views, gpus = st.columns(2)
+views, gpus = st.columns(2, vertical_alignment="bottom")
 way = views.segmented_control(
-    "View", [STEP, SIZES, ORDER, PAPER], default=STEP, required=True, key="view", bind="query-params", wrap=True
+    "View",
+    [STEP, SIZES, ORDER, PAPER],
+    default=STEP,
+    required=True,
+    key="view",
+    bind="query-params",
+    wrap=True,
+    label_visibility="collapsed",
 )
 CONTROLS = ["inputs", "seq_len", "kv_len", "block_m", "block_n", "dtype", "causal"]
 
@@ -24,8 +31,9 @@ def step_through() -> None:
     experiment = ui.controls(lessons.OPENING, CONTROLS, ui.ATTENTION_PRESETS)
     traces = ui.stepper([experiment], key="flash attention")
     ui.prose(
-        "A program keeps one tile of queries on chip and walks over the tiles of keys. Each tile of S is made, used and dropped. What stays is m, ℓ "
-        "and the unfinished output Õ, all three rescaled by α whenever a row's maximum moves: online softmax with a matrix product inside."
+        "A program keeps one tile of queries on chip and walks over the tiles of keys. Each tile of S is made, used and dropped. What stays is the "
+        "running maximum m, the running sum ℓ and the unfinished output Õ. Whenever a row's maximum moves, its ℓ and Õ shrink by α: online softmax "
+        "with a matrix product inside."
     )
     if traces:
         st.subheader("Bytes: formula and trace", anchor=False)
@@ -104,7 +112,7 @@ def algorithm() -> None:
 {STEP: step_through, SIZES: tile_sizes, ORDER: loop_order, PAPER: algorithm}[str(way)]()
 
 ui.try_this(
-    "In *Step through*, watch the first tile of each row of tiles: α = 0, since there is nothing yet to keep.",
+    "In *Step through*, press **Home** and go on to the first line that sets α: it is 0 in every row, since there is nothing yet to keep.",
     "Switch *Causal* on: tiles right of the diagonal are never loaded, and on the diagonal scores right of it are −∞.",
     "In *Tile sizes*, make both sides 128 and look at the registers. Then choose the T4, which has about a quarter of an H100's shared memory.",
     "In *Loop order*, halve BLOCK_N: the left kernel moves O twice as often, the right one does not care.",

@@ -8,7 +8,7 @@ from explain.figures import home as figures
 ui.chapter(__file__)
 ui.prose(
     "FlashAttention, one line at a time: the **real Triton kernel**, on Q, K and V of a real language model reading a real paragraph. "
-    "Press **→** for the next line, **Space** to play."
+    "The player opens where a row's maximum first moves, and its sum shrinks. Press **→** for the next line, **Space** to play, **Home** for the beginning."
 )
 ui.stepper([lessons.OPENING], key="home")
 
@@ -16,20 +16,19 @@ st.subheader("Where to start", anchor=False)
 minutes = sum(page.minutes or 0 for page in chapters.chapters())
 ui.prose(
     f"New to softmax? Begin at 1 and go on in order: about {minutes} minutes in all. If you know attention and its cost, begin at 5. "
-    "Each chapter opens on a run that you can step through, and stands by itself."
+    "Each chapter stands by itself and opens on an example at work."
 )
 ui.cards(chapters.chapters())
 st.subheader("Tools", anchor=False)
-ui.cards(chapters.tools())
-ui.chapter_link("questions", "**What people ask**, and the screen that answers it")
+ui.cards([*chapters.tools(), chapters.page_of("questions.py")])
 
 what, live = st.columns(2, gap="large")
 with what:
     st.subheader("What you see", anchor=False)
     ui.prose(
-        "The source in the player is the one that a GPU runs, compiled. Triton's interpreter executed it line by line, and each "
-        "line's variables, loads and stores were recorded on the way. The numbers in the player come from that recording. Beside it stand "
-        "two more witnesses: a formula for every byte and FLOP, and the compiled kernel on a GPU. Where they differ, you are told."
+        "A GPU runs this very source, compiled. For the player, Triton's interpreter executed it line by line on the CPU, and recorded each "
+        "line's variables, loads and stores: every number in the player is from that recording. Two more witnesses stand "
+        "beside it, a formula for every byte and FLOP, and the compiled kernel on a GPU. Where they differ, you are told."
     )
 with live:
     st.subheader("What runs it here", anchor=False)

@@ -29,27 +29,36 @@ else:
         with column:
             ui.drawing(picture)
 ui.prose(
-    f"All that the {gpu.sms} SMs of an {gpu.name} hold in shared memory and registers is "
-    f"**{svg.size(gpu.shared_bytes_all + gpu.register_bytes)}**. That is what the papers call **SRAM**: memory on the chip, beside the units that "
-    f"compute. {gpu.hbm} lies outside. One program of a kernel runs on one SM and may use **{svg.size(gpu.shared_bytes)}** of its shared "
-    "memory: a tile has to fit in there."
+    f"The {gpu.name} computes in {gpu.sms} SMs, each with a shared memory and registers of its own: "
+    f"**{svg.size(gpu.shared_bytes_all + gpu.register_bytes)}** in all. That is what the papers call **SRAM**, memory on the chip, beside the units that "
+    f"compute. {gpu.hbm} lies outside. A kernel is run as many programs, each on one SM, where it may use **{svg.size(gpu.shared_bytes)}** of shared "
+    "memory. So a program takes its matrices piece by piece, and a piece, a tile, has to fit in there."
 )
 
 st.subheader("How long a load takes, if a register took a second", anchor=False)
 times, words = st.columns([3, 2], gap="large")
 with times:
-    ui.drawing(figures.times(gpu, ui.host_bytes(), logarithmic=logarithmic))
+    if gpu.latencies:
+        ui.drawing(figures.times(gpu, ui.host_bytes(), logarithmic=logarithmic))
+    else:
+        st.info(
+            f"For the {gpu.name} there is no figure that could be checked. Choose another GPU to see what a load costs."
+        )
 with words:
     ui.prose(
-        f"One thread loads, waits, and uses the value; nothing else is under way. {figures.REGISTER_CYCLES:g} clock cycles, one operation on "
-        "registers that needs the result of the one before, count as a second here. A kernel hides much of this wait by having other warps ready "
-        "to go on. It cannot hide the bytes: each one takes its share of the bandwidth, "
-        f"{gpu.hbm_bytes_per_second / 1e12:.3g} TB/s between {gpu.hbm} and this GPU."
+        f"One thread loads a value, waits for it, and uses it; nothing else is under way. {figures.REGISTER_CYCLES:g} clock cycles count as a second here: "
+        "the time of one operation on registers that needs the result of the one before. A kernel hides much of the wait, since other warps "
+        "go on while one waits. It cannot hide the bytes: each takes its share of the bandwidth, "
+        f"{gpu.hbm_bytes_per_second / 1e12:.3g} TB/s between {gpu.hbm} and the chip."
     )
     if gpu.latencies:
         st.caption(figures.latency_sources(gpu))
 
 st.subheader("Standard attention: three launches, and S and P through HBM", anchor=False)
+ui.prose(
+    "Attention gives each query a mean of all values, weighted by the softmax of its scores: S = QKᵀ / √d, P = softmax(S), O = PV. Standard attention does one "
+    "after the other, each in a launch of its own. Nothing stays on chip from one launch to the next."
+)
 experiment = ui.controls(
     lessons.STANDARD, ["inputs", "seq_len", "kv_len", "block_m", "block_n", "dtype", "causal"], ui.ATTENTION_PRESETS
 )
@@ -57,7 +66,7 @@ traces = ui.stepper([experiment], key="standard attention")
 if traces:
     ui.prose(
         "**Every trip to HBM.** Launch 1 multiplies and writes S. Launch 2 reads S back, takes the softmax of its rows and writes P. Launch 3 reads P "
-        "back and multiplies it by V. S and P have a row for each query and a column for each key; they are made to be read once and thrown away."
+        "back and multiplies it by V. S and P have a row for each query and a column for each key. Each is written once, read once and thrown away."
     )
     st.markdown(figures.trips_table(experiment, traces[0]))
 
@@ -69,7 +78,7 @@ with table:
     ui.prose(
         "One program of launch 1 makes one tile of S. It needs a tile of Q and a tile of K, whole along d: it loads both once, keeps them on "
         "chip, and uses each element many times. A row of Q is loaded again for every tile of keys, a row of K for every tile of "
-        "queries, so **larger tiles read less**. With tiles of one element each would be read once for every element of S in its row or column."
+        "queries, so **larger tiles read less**. With tiles of 1 × 1 a row of Q would be loaded once for every key, and a row of K once for every query."
     )
     if traces:
         st.markdown(figures.product_reads(experiment, traces[0]))
@@ -90,8 +99,8 @@ scores()
 
 ui.try_this(
     "Switch the scale to *Logarithmic*: it shows every level, and hides how far apart they are.",
-    "Make the query tiles larger and look for the row of K in the table of trips: its bytes fall. Those of S and P do not: no tile size helps them.",
-    "Move N up. Q, K, V and O grow with N, S and P with N². From which N on does one head's S no longer fit in L2?",
+    "Make the query tiles larger and look for *read K* in the table of trips: its bytes fall. Those of S and P do not, whatever the tiles.",
+    "Move the last slider up. Q, K, V and O grow with N, S and P with N². From which N on does one head's S no longer fit in L2?",
 )
 ui.questions(
     (
@@ -101,7 +110,7 @@ ui.questions(
     ),
     (
         "L2 can hold S of a short sequence. Is the trip then free?",
-        "It is cheaper: the loads come from L2 and not from HBM, in less than half the time on the GPUs measured here. The bytes still pass between L2 and "
+        "It is cheaper: the loads come from L2 and not from HBM, in less than half the time on every GPU here of which both are known. The bytes still pass between L2 and "
         "the SMs. And attention runs for many heads and sequences at once, whose S and P do not fit in L2 together.",
     ),
     (

@@ -18,5 +18,7 @@ stem = st.selectbox(
 )
 st.query_params["chapter"] = stem
 page = with_notes[stem]
-st.markdown(page.notes.read_text(encoding="utf-8"))
-ui.chapter_link(page.stem, f"Open {page.title}")
+_, _, notes = page.notes.read_text(encoding="utf-8").partition("\n")
+ui.chapter_link(page.stem, f"Open **{page.title}**, about {page.minutes} minutes")
+with st.container(key="notes"):
+    st.markdown(notes)

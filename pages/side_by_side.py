@@ -11,9 +11,7 @@ LABELS = {"a.": "Left kernel", "b.": "Right kernel"}
 
 def show(pair: lessons.Pair) -> None:
     """A ready-made pair was pressed."""
-    for prefix, experiment in zip(LABELS, (pair.left, pair.right), strict=True):
-        st.query_params[f"{prefix}kernel"] = experiment.kernel
-        ui.choose(experiment, side_by_side.opening(experiment.kernel), prefix)
+    ui.choose(dict(zip(LABELS, (pair.left, pair.right), strict=True)), side_by_side.opening)
 
 
 def side(prefix: str, start: Experiment) -> Experiment:
@@ -45,7 +43,7 @@ ui.stepper([a, b], key="side by side", titles=side_by_side.titles([a, b]))
 if shown:
     ui.prose(f"**To look for.** {shown.look}")
 ui.prose(
-    "The two meet at the start of each tile visit, and the one with fewer lines waits on its last. **≠** marks what differs by more "
-    "than rounding at the step shown: a row of the running state, a counter, and with a cut corner a score. Values are held against "
-    "each other by their row and column, also where the tiles are of different sizes."
+    "The two meet at the start of each tile visit, and the one with fewer lines waits on its last. **≠** marks what differs at the step "
+    "shown: a counter, or by more than rounding a row of the running state; a score that differs has a cut corner. Values are held "
+    "against each other by row and column, and a maximum or a sum only where both runs have seen the same columns of its row."
 )

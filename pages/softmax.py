@@ -10,16 +10,20 @@ ui.chapter(
     __file__,
     goal="turn a row of numbers into weights that add up to 1, for numbers of any size, and count what that costs.",
 )
+ui.prose(
+    "Softmax gives each number x of a row the weight exp(x) / ℓ, where ℓ is the sum of exp(x) over the row. Two kernels do it below: on the left "
+    "as the formula is written, on the right the safe softmax, which first walks the row for its maximum m and then takes exp(x − m)."
+)
 
 row = ui.controls(lessons.SAFE, ["inputs", "cols", "block_n", "dtype"], ui.ROW_PRESETS)
 pair = [lessons.naive_twin(row), row]
 traces = ui.stepper(pair, key="softmax")
 ui.row_sums(pair, traces)
-ui.prose(
-    "On the left stands softmax as its formula is written, on the right the safe softmax. The row climbs to 89. There exp(x) is larger than "
-    "the largest float32, so it becomes ∞: overflow. The sum is ∞ too, and ∞ / ∞ is NaN. The kernel on the right first walks the row for its "
-    "maximum m and then takes exp(x − m), which is never above 1."
-)
+if row.inputs == lessons.SAFE.inputs:
+    ui.prose(
+        "The row climbs to 89. exp(89) is larger than the largest float32, so on the left it becomes ∞: overflow. The sum is ∞ too, and "
+        "∞ / ∞ is NaN. On the right x − m is never above 0, so no exponential is above 1."
+    )
 
 st.subheader("Six logits", anchor=False)
 ui.prose(
@@ -77,7 +81,7 @@ st.subheader("Where exp leaves each format", anchor=False)
 st.markdown(figures.overflow_table())
 ui.prose(
     "fp16 has few bits for the exponent: exp(12) is already too large. bf16 has as many as fp32, and breaks at the same place with "
-    "fewer digits. The kernels here compute in fp32 whatever they store, so all three break above 88.72:"
+    "fewer digits. The kernels here compute in fp32 whatever they store, so in all three the naive one breaks above 88.72. Run on the row above:"
 )
 if traces:
     st.markdown(figures.outcome_table(ui.traced([*lessons.in_every_dtype(pair[0]), row])))

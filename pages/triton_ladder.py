@@ -8,6 +8,10 @@ ui.chapter(
     __file__,
     goal="climb from a softmax that only fits short rows to online softmax on tiles, one idea a step, and count what each step moves.",
 )
+ui.prose(
+    "A GPU runs a Triton kernel as many programs at once; here each program has a row of its own, on the last rung a tile of several rows. "
+    "A tile is what a program holds on chip at a time."
+)
 
 names = [rung.name for rung in ladder.RUNGS]
 chosen = st.segmented_control(
@@ -45,7 +49,7 @@ if traces:
     ui.traffic_table(experiment, traces[0])
 
 ui.try_this(
-    "Stay on one line of the picture, the running state, and climb: absent on the first rung, forgotten on the second, carried from the third.",
+    "Keep your eye on the running state and climb: set once on the first rung, forgotten at every tile on the second, carried along from the third.",
     "Choose **large magnitude** and read the table: which rungs turn wrong, and which already were?",
     "Choose a tile as long as the row: **Per tile, wrong** turns right. Say why that makes it dangerous.",
     "On **Online**, press Shift → and count the tiles at which α < 1.",

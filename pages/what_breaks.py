@@ -22,7 +22,7 @@ st.subheader("The game: find an input that breaks it", anchor=False)
 museum.game(exhibit)
 
 ui.try_this(
-    "In exhibit 1, step from the last tile before the parting into the next: m falls, and α = exp(m − m_new) has no number for it.",
+    "In exhibit 1, step on from the parting as far as `alpha`: m has fallen, and α = exp(m_i − m_new) is ∞, since float32 has no number that large.",
     "In exhibit 4, go to `p` with its button and read row 0: the weight sits on keys that are hidden, right of the diagonal.",
     "Break exhibit 5 with the smallest input you can find: how many keys does it take?",
     "Find exhibit 7's answer before the hints do. Then read line 5 of algorithm 3 in Milakov & Gimelshein again.",

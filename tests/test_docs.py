@@ -58,6 +58,24 @@ def test_the_design_names_every_folder():
         assert f"{folder}/" in text, folder
 
 
+def test_the_design_names_files_that_are_there():
+    everything = {path.name for folder in ("explain", "kernels", "tests") for path in (ROOT / folder).rglob("*.*")}
+    everything |= {path.name for path in ROOT.iterdir()}
+    named = re.findall(r"\b[\w/]+\.(?:py|js)\b", (ROOT / "DESIGN.md").read_text())
+    assert len(named) > 40
+    assert {name.rpartition("/")[2] for name in named} <= everything
+
+
+def test_the_readme_lists_every_key_of_the_player():
+    keys = (ROOT / "explain/player/keys.js").read_text()
+    written = re.findall(r'^  \["[^"]+", (?:true|false|null), "\w+", "([^"]+)", ".+"\],$', keys, re.MULTILINE)
+    listed = re.findall(r"^\| (.+?) \| .+ \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    shown = {key for row in listed for key in row.split(" · ")}
+    at_full_screen = {"B or ."}  # told with the key that leads there
+    assert len(written) > 15
+    assert set(written) - shown == at_full_screen
+
+
 def test_the_readme_lists_every_chapter():
     listed = re.findall(r"^(\d+)\. \*\*(.+?)\*\*: .+\.$", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert [(int(number), title) for number, title in listed] == [(p.number, p.title) for p in chapters.chapters()]

@@ -103,10 +103,12 @@ def test_without_triton_the_game_says_so(monkeypatch):
 
 def test_exactness_shows_both_errors_in_every_dtype_and_order():
     shown = texts(page("exactness"))
-    assert "In **fp16** the largest error of FlashAttention-2 is" in shown
+    assert "In **fp16** the largest error, |O − float64|, of FlashAttention-2 is" in shown
     for dtype in ("fp32", "fp16", "bf16"):
         assert f"| {dtype} | FlashAttention-2 |" in shown
     assert "| keys in the opposite order |" in shown
+    for order in ("left to right", "right to left", "tree"):
+        assert f"| {order} |" in shown
     assert "✗" not in shown
 
 
@@ -116,5 +118,7 @@ def test_exactness_follows_its_controls():
     assert "In **bf16**" in shown
     assert "FlashAttention-2, tiles of 32 keys" in shown
     assert "opposite order |" not in shown
+    assert "| order of the joins | other bits, of 256 |" in shown
+    assert "| order of the joins | other bits, of 128 |" in texts(page("exactness", **{"row.cols": "32"}))
     figures = [chart.proto.spec for chart in test.get("plotly_chart")]
     assert len(figures) == 2

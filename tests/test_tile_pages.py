@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from explain import lessons, tiles
 from explain.compile.service import Answer, Compiler
 from explain.engine import DeviceStatus, engine
+from explain.figures import memory_hierarchy
 from explain.gpus import GPUS
 from explain.ui import compiled
 from explain.ui import gpu as gpu_module
@@ -37,7 +39,24 @@ def test_memory_is_drawn_for_the_gpu_that_is_chosen():
     assert "*S and P: four trips of N² elements* | | *65,536* | *65,536*" in said
     test = page("memory_hierarchy", gpu="T4", scale="Logarithmic")
     assert "Memory of the T4, logarithmic" in texts(test)
-    assert "no figure that could be checked" in texts(test)
+    assert [said.value for said in test.info if "no figure that could be checked" in said.value]
+
+
+@pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.name)
+def test_the_memories_of_every_gpu_lie_within_their_pictures(gpu):
+    for drawn in (*memory_hierarchy.sizes(gpu), memory_hierarchy.sizes_log(gpu, 512 * 10**9)):
+        width, height = map(float, re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawn)[0])
+        for x, y, wide, high in re.findall(r'<rect x="(.+?)" y="(.+?)" width="(.+?)" height="(.+?)"', drawn):
+            assert 0 <= float(x) < float(x) + float(wide) <= width
+            assert 0 <= float(y) < float(y) + float(high) <= height
+            assert float(wide) > 5  # there is something to see
+
+
+def test_a_load_from_l2_takes_less_than_half_the_time_of_one_from_hbm():
+    """Chapter 4 says so of every GPU for which both were measured."""
+    known = [gpu.latencies for gpu in GPUS.values() if {"l2", "hbm"} <= gpu.latencies.keys()]
+    assert len(known) > 2
+    assert all(2 * levels["l2"].cycles < levels["hbm"].cycles for levels in known)
 
 
 def test_the_gpu_of_this_machine_is_chosen_first(monkeypatch):

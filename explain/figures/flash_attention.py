@@ -298,8 +298,8 @@ def shares_bars(runs: Sequence[tuple[Experiment, Trace]]) -> str:
                             title=f"{group}, {way}: {count:,} B",
                         )
                     )
-                    if long > 9 * len(f"{group} {way}"):
-                        drawn.append(text(x + 8, y + 22, f"{group} {way}", size=13))
+                    words = next((words for words in (f"{group} {way}", way) if long > 8 * len(words) + 12), "")
+                    drawn.append(text(x + 8, y + 22, words, size=13))
                     x += long
     return picture(left + width + 12, 50 * len(every) + 8, "Bytes of each loop order", drawn, "62rem")
 

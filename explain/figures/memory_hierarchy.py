@@ -42,51 +42,50 @@ def levels(gpu: Gpu, host_bytes: int) -> list[Level]:
 
 def sizes(gpu: Gpu) -> tuple[str, str]:
     """The GPU's memories as squares whose areas are their bytes: as they are, and the chip's own magnified until they can be seen."""
-    side, chip = 380.0, 300.0
+    side, top = 380.0, 34.0
     small = side * math.sqrt(gpu.l2_bytes / gpu.hbm_bytes)
-    scale, top = chip / math.sqrt(gpu.l2_bytes), 34.0
     outer = [
         text(0, 20, f"{gpu.hbm}, {size(gpu.hbm_bytes)}, and the L2 cache in its corner", bold=True),
         rect(0, top, side, side, HBM, opacity=0.35, stroke=HBM, title=f"{gpu.hbm}: {size(gpu.hbm_bytes)}"),
         rect(side - small - 6, top + 6, small, small, CHIP, title=f"L2: {size(gpu.l2_bytes)}"),
         text(12, top + side - 14, f"{gpu.hbm_bytes / gpu.l2_bytes:,.0f} times the bytes of L2"),
     ]
-    inner = [
-        text(0, 20, f"The same L2, {chip / small:,.0f} times as wide", bold=True),
-        rect(0, top, chip, chip, CHIP, opacity=0.25, stroke=CHIP, title=f"L2: {size(gpu.l2_bytes)}"),
-        text(12, top + chip - 14, f"L2 cache, {size(gpu.l2_bytes)}"),
-    ]
-    y = top
-    for name, one in (("shared memory", gpu.shared_bytes_sm), ("registers", gpu.register_bytes_sm)):
-        high = (chip - 10) / 2
-        wide, cell = scale**2 * gpu.sms * one / high, scale * math.sqrt(one)
-        inner += [
-            rect(
-                chip + 16,
-                y,
-                wide,
-                high,
-                CHIP,
-                opacity=0.4,
-                stroke=CHIP,
-                title=f"{name} of all SMs: {size(gpu.sms * one)}",
-            ),
-            rect(chip + 16, y, cell, cell, CHIP, title=f"{name} of one SM: {size(one)}"),
-            text(chip + 28 + wide, y + 18, name, bold=True),
-            text(chip + 28 + wide, y + 38, f"{gpu.sms} SMs: {size(gpu.sms * one)}"),
-            text(chip + 28 + wide, y + 58, f"one SM: {size(one)},", faint=True),
-            text(chip + 28 + wide, y + 76, "the dark square", faint=True),
-        ]
-        y += high + 10
+    chip = (
+        ("L2 cache", gpu.l2_bytes, 0),
+        ("shared memory", gpu.shared_bytes_all, gpu.shared_bytes_sm),
+        ("registers", gpu.register_bytes, gpu.register_bytes_sm),
+    )
+    gap, width = 20.0, 520.0
+    unit = (width - 2 * gap) / sum(math.sqrt(count) for _, count, _ in chip)
+    ground = top + unit * math.sqrt(max(count for _, count, _ in chip))
+    x, inner = (
+        0.0,
+        [text(0, 20, f"The same L2, {unit * math.sqrt(gpu.l2_bytes) / small:,.0f} times as wide", bold=True)],
+    )
+    for name, count, one in chip:
+        edge = unit * math.sqrt(count)
+        title = f"{name}: {size(count)}"
+        inner.append(rect(x, ground - edge, edge, edge, CHIP, opacity=0.35, stroke=CHIP, title=title))
+        inner += [text(x, ground + 22, name, bold=True), text(x, ground + 42, size(count))]
+        if one:
+            cell = unit * math.sqrt(one)
+            inner += [
+                rect(x, ground - cell, cell, cell, CHIP, title=f"{name} of one SM: {size(one)}"),
+                text(x, ground + 62, f"{gpu.sms} × {size(one)}", faint=True),
+            ]
+        x += edge + gap
     label = f"Memory of the {gpu.name} to scale, by area"
-    return picture(side + 4, 420, label, outer, "26rem"), picture(chip * 2 + 320, 420, f"{label}, magnified", inner)
+    return (
+        picture(side + 4, side + top + 6, label, outer, "26rem"),
+        picture(width + 40, ground + 74, f"{label}, magnified", inner, "46rem"),
+    )
 
 
 def sizes_log(gpu: Gpu, host_bytes: int) -> str:
     """The levels' bytes as bars on a logarithmic scale, which shows all of them and hides how far apart they are."""
     rows = levels(gpu, host_bytes)
-    low, high = 17, math.ceil(math.log2(max(level.bytes for level in rows)))
-    left, width = 220.0, 560.0
+    low, high = 14, math.ceil(math.log2(max(level.bytes for level in rows)))
+    left, width = 130.0, 330.0
     parts = []
     for power in range(20, high + 1, 5):
         x = left + width * (power - low) / (high - low)
@@ -108,7 +107,7 @@ def sizes_log(gpu: Gpu, host_bytes: int) -> str:
             rect(left, y, length, 32, HBM if level.key == "hbm" else CHIP, opacity=0.8),
             text(left + length + 8, y + 21, size(level.bytes)),
         ]
-    return picture(900, 52 * len(rows) + 36, f"Memory of the {gpu.name}, logarithmic", parts)
+    return picture(550, 52 * len(rows) + 36, f"Memory of the {gpu.name}, logarithmic", parts, "50rem")
 
 
 def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False) -> str:
@@ -116,7 +115,7 @@ def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False) -> str:
     rows = levels(gpu, host_bytes)
     cycles = {level.key: gpu.latencies[level.key].cycles for level in rows if level.key in gpu.latencies}
     longest = max(cycles.values(), default=1.0)
-    left, width = 160.0, 420.0
+    left, width = 130.0, 300.0
     parts = []
     for i, level in enumerate(rows):
         y = 52 * i + 8
@@ -145,7 +144,7 @@ def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False) -> str:
             text(left + length + 8, y + 15, duration(own / REGISTER_CYCLES), bold=True),
             text(left + length + 8, y + 31, f"{own:,.0f} cycles", faint=True, size=12),
         ]
-    return picture(700, 52 * len(rows) + 4, f"Time of one load on the {gpu.name}", parts)
+    return picture(530, 52 * len(rows) + 4, f"Time of one load on the {gpu.name}", parts, "46rem")
 
 
 def latency_sources(gpu: Gpu) -> str:
@@ -158,7 +157,7 @@ def latency_sources(gpu: Gpu) -> str:
 
 def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu) -> str:
     """One head's Q, K, V, O, S and P as rectangles of elements, one scale for both sides; on S, what the chip's memories hold."""
-    item, side, top = ITEM_BYTES[dtype], 300.0, 40.0
+    item, side, top = ITEM_BYTES[dtype], 220.0, 40.0
     unit = side / seq_len
     narrow, small = unit * head_dim, size(seq_len * head_dim * item)
     x = 10.0
@@ -179,7 +178,7 @@ def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu) -> str:
             text(x, top + side + 20, words, faint=True),
         ]
         x += side + 24
-    y = top + 20
+    y = top + side + 56
     for name, count in (("L2", gpu.l2_bytes), ("shared memory of one program", gpu.shared_bytes)):
         held = unit * math.sqrt(count / item)
         if held <= side:
@@ -191,13 +190,11 @@ def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu) -> str:
         else:
             words = f"S fits in it {(held / side) ** 2:,.1f} times"
         parts += [
-            text(x, y, f"{gpu.name}, {name}", bold=True),
-            text(x, y + 20, f"{size(count)}: {words}", faint=True),
+            text(left, y, f"{gpu.name}, {name}", bold=True),
+            text(left + 290, y, f"{size(count)}: {words}", faint=True),
         ]
-        y += 60
-    return picture(
-        x + 290, top + side + 30, f"Q, K, V, O, S and P of one head to scale for N = {seq_len}", parts, "70rem"
-    )
+        y += 24
+    return picture(x, y, f"Q, K, V, O, S and P of one head to scale for N = {seq_len}", parts, "48rem")
 
 
 def scores_table(seq_len: int, head_dim: int, dtype: str, heads: int, gpu: Gpu) -> str:

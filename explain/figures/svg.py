@@ -9,14 +9,19 @@ HBM, SCORES, PROBABILITIES, ACCUMULATOR, RUNNING = "#E69F00", "#8073AC", "#56B4E
 """The quantities' colours, as in the player."""
 CHIP, ALARM = "#63788E", "#E81E85"
 """What is no quantity is slate; what does not fit is the alarm's colour."""
+LEGIBLE = 0.7
+"""The least that a picture is scaled to: its words, 14 units high, then have ten pixels."""
 
 
 def picture(width: float, height: float, label: str, parts: Iterable[str], most: str = "100%") -> str:
-    """An SVG as wide as its column, `most` at most; `label` says to a screen reader what it shows."""
+    """An SVG as wide as its column, `most` at most; `label` says to a screen reader what it shows.
+
+    In a column so narrow that its words could not be read it keeps its width, and scrolls.
+    """
     body = "".join(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{html.escape(label)}" '
-        f'style="display:block;width:100%;max-width:{most};height:auto;font-variant-numeric:tabular-nums" '
+        f'style="display:block;width:100%;min-width:{LEGIBLE * width:.0f}px;max-width:{most};height:auto;font-variant-numeric:tabular-nums" '
         f'fill="currentColor" font-size="14">{body}</svg>'
     )
 

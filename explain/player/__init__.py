@@ -4,7 +4,7 @@ Python hands it whole traces once; every step after that is drawn by the page it
 
     u32, the header's length, little-endian · the header, UTF-8 JSON · the trace files, one after the other
 
-    {"id": …, "step": first step, "query": …, "height": …, "glossary": {name: what it means},
+    {"id": …, "step": first step, "request": …, "query": …, "height": …, "glossary": {name: what it means},
      "runs": [{"view": …, "offset": …, "bytes": …, "error": … | null,
                "sources": [{"first_line": 41, "lines": [[token, …], …], "equations": {"57": {variable, plain, numbers}},
                             "alive": {"57": [name, …]}}]}]}
@@ -86,13 +86,14 @@ def player(
     *,
     key: str,
     step: int | None = None,
+    request: int = 0,
     height: int | None = None,
     query: str | None = "step",
     worked: bool = False,
 ) -> int | None:
     """Show one run, or two side by side and stepped together; returns the step (from 0) it last came to rest at.
 
-    `step` is where to start, and where to go when it changes. Without it the player starts where this session left it, at
+    `step` is where to start, and where to go when it or `request` changes: count the requests, and the same step can be asked for again. Without it the player starts where this session left it, at
     first where the address says: `query` names that parameter, None for none. Where it says nothing, at step 0, or, `worked`, where there is
     something to see: in one run the first rescale, in two their first difference; None is returned until it has come to rest. `height` in CSS pixels; by default it follows
     the window. A step costs no rerun, coming to rest costs one: call this in a fragment.
@@ -101,8 +102,8 @@ def player(
         ValueError: no run or more than two, or a view with a part that is missing, unknown or not as it must be.
     """
     body = body_of(runs)
-    first = _first_step(key, body.id, step, query, None if worked else 0)
-    packet = body.packet(step=first, query=query, height=height)
+    first = _first_step(key, (body.id, step, request), query, None if worked else 0)
+    packet = body.packet(step=first, request=request, query=query, height=height)
     rest = _COMPONENT(key=key, data=packet, default={"rest": None}, on_rest_change=lambda: None).rest
     last = int(rest["step"]) if rest and rest["id"] == body.id else first
     st.session_state[f"{key}:rest"] = (body.id, last)
@@ -194,16 +195,17 @@ def _token_lines(text: str) -> Iterator[list[str | tuple[str, str]]]:
     yield line
 
 
-def _first_step(key: str, run: str, step: int | None, query: str | None, otherwise: int | None) -> int | None:
+def _first_step(key: str, wanted: tuple[str, int | None, int], query: str | None, otherwise: int | None) -> int | None:
     """Where the player starts: kept as it is while the player stays on the page, so that its data stays the same."""
-    kept: tuple[str, int | None, int | None] | None = st.session_state.get(f"{key}:start")
+    run, step, _ = wanted
+    kept: tuple[tuple[str, int | None, int], int | None] | None = st.session_state.get(f"{key}:start")
     left: tuple[str, int | None] | None = st.session_state.get(f"{key}:rest")
-    same = kept is not None and kept[:2] == (run, step)
+    same = kept is not None and kept[0] == wanted
     if kept and same and key in st.session_state:
-        return kept[2]
+        return kept[1]
     back = same and left is not None and left[0] == run  # from another page
     first = left[1] if back and left else step if step is not None else _asked(query, otherwise)
-    st.session_state[f"{key}:start"] = (run, step, first)
+    st.session_state[f"{key}:start"] = (wanted, first)
     return first
 
 

@@ -1,7 +1,10 @@
 // Two runs held against each other: where they first part, and what differs between them at the step shown.
-// Values are matched by their place in S (row, column) or in O (row, dimension), within the same tile visit.
+// Values are matched by their place in S (row, column) or in O (row, dimension), and only where both runs have put the same
+// columns into them: a sum over half a row and one over the whole row differ, and it means nothing.
 
+import { STORE } from "./counters.js";
 import { stretches, stretchOrder } from "./story.js";
+import { isFloat } from "./trace.js";
 import { element, short } from "./words.js";
 
 const BY_ROW = ["running_max", "new_max", "rescale", "running_sum", "new_sum"];
@@ -32,11 +35,20 @@ function largestFinite(data) {
   return largest;
 }
 
+/** What tells numbers of two values apart by more than rounding. */
+function apartIn(a, b) {
+  const tolerance = Math.max(ROUNDING[a.dtype] ?? SINGLE, ROUNDING[b.dtype] ?? SINGLE);
+  const floor = OF_LARGEST * Math.max(largestFinite(a.data), largestFinite(b.data));
+  return (left, right) => {
+    if (left === right || (left !== left && right !== right)) return false;
+    return !Number.isFinite(left - right) || Math.abs(left - right) > tolerance * (Math.max(Math.abs(left), Math.abs(right)) + floor);
+  };
+}
+
 /** The elements of two placed values that differ by more than rounding: [{row, across, left, right}]; `most` ends the search. */
 function differing(a, b, [height, width], most = Infinity) {
   const out = [];
-  const tolerance = Math.max(ROUNDING[a.value.dtype] ?? SINGLE, ROUNDING[b.value.dtype] ?? SINGLE);
-  const floor = OF_LARGEST * Math.max(largestFinite(a.value.data), largestFinite(b.value.data));
+  const apart = apartIn(a.value, b.value);
   const twinRow = new Map(Array.from(b.rows, (row, r) => [row, r]));
   const twinAcross = b.across && new Map(Array.from(b.across, (at, c) => [at, c]));
   for (let r = 0; r < a.rows.length; r++) {
@@ -46,8 +58,7 @@ function differing(a, b, [height, width], most = Infinity) {
       const twin = a.across ? twinAcross?.get(a.across[c]) : 0;
       if (twin === undefined || (a.across && a.across[c] >= width)) continue;
       const left = a.value.data[r * a.width + c], right = b.value.data[other * b.width + twin];
-      if (left === right || (left !== left && right !== right)) continue;
-      if (Number.isFinite(left - right) && Math.abs(left - right) <= tolerance * (Math.max(Math.abs(left), Math.abs(right)) + floor)) continue;
+      if (!apart(left, right)) continue;
       out.push({ row: a.rows[r], r, across: a.across ? a.across[c] : null, left, right });
       if (out.length >= most) return out;
     }
@@ -55,8 +66,44 @@ function differing(a, b, [height, width], most = Infinity) {
   return out;
 }
 
+/** The columns that a role's value stands for after each of its steps: Map(step → text). A score stands for itself. */
+function coverage(story, role) {
+  const out = new Map(), seen = new Map();
+  const [, width] = story.view.score_shape ?? [0, Infinity];
+  for (const { step } of role === "scores" ? [] : story.eventsOf(role)) {
+    const tile = story.tile(step);
+    if (!tile) continue;
+    const key = `${story.programAt[step]} ${tile.rows[0]}`;
+    if (!seen.has(key)) seen.set(key, { cols: new Set(), text: "" });
+    const so = seen.get(key), before = so.cols.size;
+    for (const col of tile.cols) if (col < width) so.cols.add(Number(col));
+    if (so.cols.size > before) so.text = [...so.cols].sort((a, b) => a - b).join();
+    out.set(step, role === "rescale" ? `${so.text} after ${tile.cols[0]}` : so.text);      // α is of one tile
+  }
+  return out;
+}
+
 const isVisit = (key) => !/:-1|\+/.test(key);
+const SAME = "Up to rounding, the two runs hold the same values";
+const place = (story, step) => `${story.visit(step) ? `tile visit ${story.visit(step).ordinal + 1}, ` : ""}line ${story.trace.line[step]}`;
 const extent = (list) => (list.length > 1 ? `${list[0]}–${list[list.length - 1]}` : `${list[0]}`);
+
+/** Whether two runs execute the same lines of the same kernel: then their steps are compared one by one. */
+function sameLines([one, other]) {
+  return one.view.kernel === other.view.kernel && one.steps === other.steps && one.trace.line.every((line, k) => line === other.trace.line[k]);
+}
+
+/** Where a run first stores to each of its buffers: Map(name → step). */
+function firstStores(story) {
+  const out = new Map();
+  for (let step = 0; step < story.steps; step++) {
+    for (const { kind, buffer } of story.accesses(step)) {
+      const name = story.launchAt(step).buffers[buffer].name.replace(/_ptr$/, "");
+      if (kind === STORE && !out.has(name)) out.set(name, step);
+    }
+  }
+  return out;
+}
 
 export class Comparison {
   constructor(player) {
@@ -68,6 +115,7 @@ export class Comparison {
     const { stories } = this.player;
     const two = stories.length === 2;
     this.first = null;
+    this.said = "";
     this.player.$(".parting").hidden = !two;
     if (!two) return;
     this.quantities = COMPARED.map((roles) => stories.map((story) => roles.find((role) => story.roles[role]))).filter((held) => held.every(Boolean));
@@ -77,11 +125,14 @@ export class Comparison {
       for (const [key, steps] of part) for (const k of steps) out[k] = key;
       return out;
     });
+    this.covered = stories.map((story) => new Map(this.quantities.flat().map((role) => [role, coverage(story, role)])));
     this.shapes = stories.map(({ view }) => view.score_shape ?? [Infinity, Infinity]);
-    this.first = this.firstByVisit() ?? this.firstByTile();
+    const inStep = sameLines(stories);
+    const found = inStep ? [this.firstByStep()] : [this.firstByVisit() ?? this.firstByTile(), this.firstByBuffer()];
+    this.first = found.filter(Boolean).sort((a, b) => a.t - b.t)[0] ?? null;
     const button = this.player.$(".parting button");
     button.disabled = !this.first;
-    this.player.$(".parting .says").textContent = this.first ? this.sentence(this.first) : "Up to rounding, the two runs hold the same values wherever both set them.";
+    this.player.$(".parting .says").textContent = this.first?.said() ?? (inStep ? SAME : `${SAME} wherever both have seen the same columns`) + ".";
   }
 
   /** The part of the matrix that both runs have; features are as many as both have. */
@@ -90,18 +141,62 @@ export class Comparison {
     return [height, BY_FEATURE.includes(role) && !this.player.stories[0].outputMap ? Infinity : width];
   }
 
-  /** The two runs' values of a quantity at their own steps, if both have set it in this stretch; else null. */
+  /** Whether what a quantity holds since these steps is made of the same columns in both runs. */
+  alike(held, set) {
+    const [left, right] = set.map((step, i) => this.covered[i].get(held[i]).get(step));
+    return left === right;
+  }
+
+  /** The two runs' values of a quantity at their own steps, if both have set it in this stretch, from the same columns; else null. */
   pair(held, steps, key) {
     const { stories } = this.player;
     const since = this.parts.map((part) => part.get(key)?.[0]);
     if (since.some((step) => step === undefined)) return null;
     const set = stories.map((story, i) => story.changedAt(held[i], since[i], steps[i]));
-    if (set.some((step) => step < 0)) return null;
+    if (set.some((step) => step < 0) || !this.alike(held, set)) return null;
     const values = stories.map((story, i) => placed(story, held[i], steps[i]));
     return values.every(Boolean) ? { values, set } : null;
   }
 
-  /** The first difference within a tile visit that both make: {t, held, steps, element}; null where there is none. */
+  /** The first difference of any variable, of two runs of the same lines: {t, row, said}; null where there is none. */
+  firstByStep() {
+    const { stories } = this.player;
+    const [one, other] = stories;
+    for (let k = 0; k < one.steps; k++) {
+      const theirs = new Map(other.changes(k).map(({ label, value }) => [label, value]));
+      for (const { label, value } of one.changes(k)) {
+        const twin = theirs.get(label);
+        if (!isFloat(value.dtype) || value.data.length !== twin?.data?.length) continue;
+        const apart = apartIn(value, twin);
+        const at = value.data.findIndex((x, i) => apart(x, twin.data[i]));
+        if (at < 0) continue;
+        const rows = one.tile(k)?.rows.length ?? 1;
+        return { t: this.player.positionOf[0].get(k), row: Math.floor((at * rows) / value.data.length), said: () => this.sentenceOf(label, k, value, at, twin.data[at]) };
+      }
+    }
+    return null;
+  }
+
+  /** An element of a role's value, in the matrix's own rows and columns. */
+  spot(role, k, [r, c]) {
+    const [story] = this.player.stories;
+    const byCell = BY_CELL.includes(role) || (role === "output" && story.outputMap);
+    const { rows, cols } = story.tile(k) ?? {};
+    const row = rows?.length > r ? rows[r] : r;
+    if (BY_ROW.includes(role)) return `row ${row}`;
+    if (c === undefined) return `row ${rows?.[0] ?? 0}, column ${cols?.[r] ?? r}`;
+    return `row ${row}, ${byCell ? `column ${cols?.[c] ?? c}` : `dimension ${c}`}`;
+  }
+
+  sentenceOf(label, k, value, at, there) {
+    const [story] = this.player.stories;
+    const index = value.shape.map((side, axis) => Math.floor(at / value.shape.slice(axis + 1).reduce((a, b) => a * b, 1)) % side);
+    const [role] = Object.entries(story.view.roles ?? {}).find(([, name]) => name === label) ?? [];
+    const where = !index.length ? "" : ` of ${role ? this.spot(role, k, index) : `element ${index.join(", ")}`}`;
+    return `They first part in ${label}:${where} it is ${short(value.data[at])} on the left and ${short(there)} on the right (${place(story, k)}).`;
+  }
+
+  /** The first difference within a tile visit that both make: {t, row, said}; null where there is none. */
   firstByVisit() {
     const { positionOf } = this.player;
     const keys = [...this.parts[0].keys()].filter((key) => isVisit(key) && this.parts[1].has(key)).sort((a, b) => stretchOrder(a) - stretchOrder(b));
@@ -113,50 +208,70 @@ export class Comparison {
         const [element] = both ? differing(...both.values, this.bounds(held[0]), 1) : [];
         if (!element) continue;
         const t = Math.max(...both.set.map((step, i) => positionOf[i].get(step)));
-        if (!found || t < found.t) found = { t, held, steps: both.set, element };
+        if (!found || t < found.t) found = { t, row: element.r, said: () => this.sentence(held, both.set, element) };
       }
       if (found) return found;
     }
     return null;
   }
 
-  /** The first difference between what the runs set for the same tile, each in its own time: one may take more passes, or another order. */
+  /** The first difference between what the runs made of the same columns, each in its own time: one may take more passes, or another order. */
   firstByTile() {
     const { stories, positionOf } = this.player;
     let first = null;
     for (const held of this.quantities) {
-      const [left, right] = stories.map((story, i) => {
-        const times = new Map();
-        return new Map(story.eventsOf(held[i]).flatMap(({ step }) => {
-          const here = placed(story, held[i], step);
-          if (!here || (!story.visit(step) && story.programs[story.programAt[step]].visits)) return [];        // a start value, not a tile's
-          const tile = `${here.rows[0]} ${story.tile(step).cols[0]}`;
-          times.set(tile, (times.get(tile) ?? 0) + 1);
-          return [[`${tile} ${times.get(tile)}`, { step, here }]];
-        }));
-      });
+      const [left, right] = stories.map((story, i) => this.finished(story, held[i], this.covered[i].get(held[i])));
       for (const [tile, one] of left) {
         const other = right.get(tile);
         if (!other) continue;
         const t = Math.max(positionOf[0].get(one.step), positionOf[1].get(other.step));
         if (first && t >= first.t) continue;
         const [element] = differing(one.here, other.here, this.bounds(held[0]), 1);
-        if (element) first = { t, held, steps: [one.step, other.step], element };
+        if (element) first = { t, row: element.r, said: () => this.sentence(held, [one.step, other.step], element) };
       }
     }
     return first;
   }
 
-  sentence({ held, steps, element: { row, across, left, right } }) {
+  /** What a role holds when a tile is done with: Map(the tile's rows, the columns it stands for, which time → {step, here}). */
+  finished(story, role, covered) {
+    const last = new Map();                                // of each visit; a kernel without visits is one to its program
+    for (const { step } of story.eventsOf(role)) {
+      const program = story.programAt[step], visit = story.visitAt[step];
+      if (visit < 0 && story.programs[program].visits) continue;                                                   // a start value, not a tile's
+      last.set(`${program} ${visit}`, step);
+    }
+    const times = new Map(), out = new Map();
+    for (const step of last.values()) {
+      const here = placed(story, role, step);
+      if (!here) continue;
+      const tile = `${here.rows[0]} ${covered.get(step) ?? here.across[0]}`;
+      times.set(tile, (times.get(tile) ?? 0) + 1);
+      out.set(`${tile} ${times.get(tile)}`, { step, here });
+    }
+    return out;
+  }
+
+  /** The first store to a buffer in HBM that the other run has none of: {t, row, said}; null where there is none. */
+  firstByBuffer() {
+    const { stories, positionOf } = this.player;
+    const stored = stories.map(firstStores);
+    const own = stored.flatMap((stores, i) => [...stores].filter(([name]) => !stored[1 - i].has(name)).map(([name, step]) => ({ i, name, step, t: positionOf[i].get(step) })));
+    const [found] = own.sort((a, b) => a.t - b.t);
+    if (!found) return null;
+    const { i, name, step, t } = found;
+    const [here, there] = i === 0 ? ["left", "right"] : ["right", "left"];
+    const said = () => `They first part in memory: the ${here} writes ${name} to HBM (${place(stories[i], step)}); the ${there} has no ${name} there.`;
+    return { t, row: 0, said };
+  }
+
+  sentence(held, steps, { row, across, left, right }) {
     const { stories } = this.player;
-    const [one, other] = stories.map((story, i) => ({
-      name: story.view.roles[held[i]], line: story.trace.line[steps[i]], visit: story.visit(steps[i]), tile: story.tile(steps[i]),
-    }));
+    const [one, other] = stories.map((story, i) => ({ name: story.view.roles[held[i]], place: place(story, steps[i]), tile: story.tile(steps[i]) }));
     const word = stories[0].view.row_labels?.[row];
     const where = `row ${row}${word === undefined ? "" : ` “${word}”`}${across === null ? "" : `, ${BY_CELL.includes(held[0]) || stories[0].outputMap ? "column" : "dimension"} ${across}`}`;
-    const place = ({ visit, line }) => `${visit ? `tile visit ${visit.ordinal + 1}, ` : ""}line ${line}`;
     const names = one.name === other.name ? one.name : `${one.name} and ${other.name}`;
-    const said = `They first part in ${names}: of ${where} it is ${short(left)} on the left (${place(one)}) and ${short(right)} on the right (${place(other)}).`;
+    const said = `They first part in ${names}: of ${where} it is ${short(left)} on the left (${one.place}) and ${short(right)} on the right (${other.place}).`;
     const tiles = [one, other].map(({ tile }) => tile && extent(tile.cols));
     return tiles[0] === tiles[1] || tiles.includes(null) ? said : `${said} The left is at columns ${tiles[0]}, the right at ${tiles[1]}.`;
   }
@@ -166,7 +281,7 @@ export class Comparison {
     if (player.stories.length < 2) return false;
     if (!first) return undefined;
     player.go(first.t);
-    return player.picked(0, { row: first.element.r, col: 0 });
+    return player.picked(0, { row: first.row, col: 0 });
   }
 
   /** Before the lanes are drawn: the rows and cells of each that differ from the other's at this step. */
@@ -188,8 +303,13 @@ export class Comparison {
       }
     }
     lanes.forEach((lane) => (lane.marks = marks));
-    const said = marks.said.length ? `≠ ${marks.said.join(", ")}` : "";
-    const box = this.player.$(".parting .now");
+    this.said = marks.said.length ? `≠ ${marks.said.join(", ")}` : "";
+  }
+
+  /** After they are drawn: how many differ. */
+  write() {
+    const { said, player } = this;
+    const box = player.$(".parting .now");
     if (box.textContent !== said) box.replaceChildren(said ? element("span", "", said) : "");
   }
 }

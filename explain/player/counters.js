@@ -4,7 +4,7 @@ import { buttonOf, openDialog } from "./dialog.js";
 import { bytes, element, grouped } from "./words.js";
 
 const FLOP_KINDS = ["matmul", "exp", "other"];
-const LOAD = 0, STORE = 1;                                 // kinds of access, in the trace
+export const LOAD = 0, STORE = 1;                               // kinds of access, in the trace
 const ENTRIES_BEYOND = 6;                                  // drawn above and below what is in sight
 
 export class Counters {

@@ -73,21 +73,19 @@ export class Lane {
     if (this.flat) {
       const { height } = story.scoreMap ?? story.outputMap;
       const widestTile = story.visits.reduce((cols, { begin }) => Math.max(cols, story.tile(begin)?.cols.length ?? 0), 1);
-      root.style.setProperty("--flat", `${(height === 1 ? 4 : Math.min(6, height) * 2.8) + (this.view.col_labels ? 4.6 : 1.7)}em`);
+      root.style.setProperty("--flat", `${(height === 1 ? 2.6 : Math.min(6, height) * 2.8) + (this.view.col_labels ? 4.6 : 1.7)}em`);
       root.style.setProperty("--strip", widestTile > 12 ? "10.4em" : "5.6em");
     }
     const most = story.visits.reduce((rows, { begin }) => Math.max(rows, story.rowCount(begin)), 1);
-    root.style.setProperty("--need", `${3.6 + (most === 1 ? 1.6 : most) * ROW_EM}em`);
+    root.style.setProperty("--need", `${3.6 + (most === 1 ? 1.2 : most) * ROW_EM}em`);
     this.$(".lane-title").textContent = this.view.title ?? "";
   }
 
-  /** Where there is no room for both, state and memory take turns; a single row leaves room for both. */
+  /** Where there is no room for both, state and memory take turns. */
   arrangeTabs() {
-    const { root, story } = this;
-    const together = this.flat && (story.scoreMap ?? story.outputMap).height === 1 && !root.closest(".two") && !this.panels.has("kept") && !this.panels.has("pairs");
-    root.classList.toggle("together", together);
+    const { root } = this;
     const tabs = this.$(".tabs");
-    tabs.hidden = together || this.$(".side").hidden || this.$(".memory").hidden;
+    tabs.hidden = this.$(".side").hidden || this.$(".memory").hidden;
     if (tabs.hidden) return;
     const show = (side) => {
       root.dataset.side = side;
@@ -140,8 +138,16 @@ export class Lane {
     this.at = { row: Math.min(this.selection.row, this.rowCount - 1), col: Math.min(this.selection.col, this.colCount - 1), dim: 0, rows: this.rowCount, cols: this.colCount };
     this.phase = motion && !STILL.matches ? 0 : 1;
     for (const panel of this.panels.values()) panel.render(k);
-    if (this.glowing) this.showGlow();
     if (this.phase === 0) this.animate([...this.panels.values()].filter((panel) => panel.moves?.(k)));
+  }
+
+  /** Then, when all lanes are drawn, what the page says of the step. */
+  write() {
+    for (const panel of this.panels.values()) {
+      panel.write(this.step);
+      panel.writeHead();
+    }
+    if (this.glowing) this.showGlow();
   }
 
   animate(panels) {

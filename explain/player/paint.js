@@ -74,6 +74,7 @@ export class Palette {
 /** A canvas kept at the screen's resolution; `layers` keeps what need not be drawn anew at each step. */
 export class Surface {
   constructor(canvas) {
+    this.inputs = this.answer = null;                      // of what is drawn
     this.canvas = canvas;
     this.ctx = canvas.getContext("2d");
     this.layers = new Map();
@@ -93,6 +94,7 @@ export class Surface {
     this.canvas.width = Math.round(width * scale);
     this.canvas.height = Math.round(height * scale);
     this.layers.clear();
+    this.inputs = null;
     this.ctx.fontInForce = "";                             // a canvas that changes its size forgets its font
     return true;
   }
@@ -106,7 +108,16 @@ export class Surface {
     return made;
   }
 
+  /** What `paint` answers; it draws only where one of `inputs` is another than for the picture that is there. */
+  draw(inputs, paint) {
+    if (this.inputs?.length === inputs.length && inputs.every((input, i) => input === this.inputs[i])) return this.answer;
+    this.answer = paint();
+    this.inputs = inputs;
+    return this.answer;
+  }
+
   clear() {
+    this.inputs = null;
     this.ctx.setTransform(this.scale, 0, 0, this.scale, 0, 0);
     this.ctx.clearRect(0, 0, this.width, this.height);
     return this.ctx;
@@ -186,6 +197,7 @@ export class MapState {
     this.map = map;
     this.ramp = ramp;
     this.diverging = diverging;
+    this.version = 0;                                      // counts the changes
     this.values = new Float64Array(map.width * map.height);
     this.done = new Uint8Array(map.width * map.height);
     this.image = document.createElement("canvas");
@@ -199,7 +211,7 @@ export class MapState {
   /** Brings the map to step k of its group of tiles, from where it stands if it can. */
   advance(group, k, palette) {
     if (group !== this.group || palette !== this.palette || (this.next > 0 && group[this.next - 1].step > k)) {
-      Object.assign(this, { group, palette, next: 0, nans: 0 });
+      Object.assign(this, { group, palette, next: 0, nans: 0, version: this.version + 1 });
       this.done.fill(0);
       this.words.fill(0);
       this.pen.clearRect(0, 0, this.map.width, this.map.height);
@@ -209,6 +221,7 @@ export class MapState {
 
   put({ rows, cols, data }) {
     const { width, height, largest } = this.map;
+    this.version++;
     for (let r = 0, at = 0; r < rows.length; r++) {
       for (let c = 0; c < cols.length; c++, at++) {
         if (rows[r] < 0 || rows[r] >= height || cols[c] < 0 || cols[c] >= width) continue;
@@ -299,8 +312,13 @@ export function mapHeight(surface, palette, map, rowLabels, colLabels) {
  * The map of S. `state` has been brought to the step; tile is the current one's coordinates or null.
  * Answers cellAt(x, y): {row, col} or null.
  */
-export function paintMap(surface, palette, state, { group, tile, selected, rowLabels, colLabels, stamp, differs = null }) {
+export function paintMap(surface, palette, state, shown) {
   if (!surface.visible) return NOWHERE;
+  const { group, tile, selected, stamp, differs } = shown;
+  return surface.draw([state.version, group, tile?.rows, tile?.cols, selected, stamp, differs], () => drawMap(surface, palette, state, shown));
+}
+
+function drawMap(surface, palette, state, { group, tile, selected, rowLabels, colLabels, stamp, differs = null }) {
   const { map } = state;
   const { width, height } = map;
   const ctx = surface.clear();

@@ -72,8 +72,8 @@ class Player {
     const packet = unpack(data);
     if (packet.id !== this.id) return this.load(packet);
     if (!this.ready) return undefined;                     // still loading, or failed
-    if (packet.step !== this.asked) {
-      this.asked = packet.step;
+    if (packet.step !== this.packet.step || packet.request !== this.packet.request) {
+      this.packet = packet;
       if (packet.step !== null) this.go(packet.step);
     }
     this.fit();
@@ -84,7 +84,6 @@ class Player {
   async load(packet) {
     this.packet = packet;
     this.id = packet.id;
-    this.asked = packet.step;
     this.query = packet.query;
     this.pause();
     if (packet.height) this.section.style.setProperty("--height", `${packet.height}px`);
@@ -140,8 +139,7 @@ class Player {
     this.fit();
     this.retheme(true);
     for (const canvas of this.root.querySelectorAll("canvas")) this.observer.observe(canvas);
-    this.resized();
-    this.render();
+    if (!this.resized()) this.render();
     if (this.shown) this.settle();                         // another run than the address knows
     this.takeFocus();
     this.shown = true;
@@ -193,8 +191,9 @@ class Player {
     this.section.style.setProperty("--above", `${Math.round(above < innerHeight * FAR_DOWN ? above : PAGE_HEAD_PX)}px`);
   }
 
+  /** Takes the sizes that the layout gives; true if that drew the step anew. */
   resized() {
-    if (!this.palette || !this.section.isConnected) return; // taken off the page, it has no size and no colours
+    if (!this.palette || !this.section.isConnected) return false; // taken off the page, it has no size and no colours
     const rethemed = this.retheme();                       // the type's size follows the width
     const changed = [this.transport.measure(), ...this.lanes.map((lane) => lane.measure())].some(Boolean);
     if (changed) {
@@ -202,6 +201,7 @@ class Player {
       for (const lane of this.lanes) lane.step = -1;       // as if just come here: the line is brought into sight again
     }
     if (changed || rethemed) this.render();
+    return changed || rethemed;
   }
 
   // --- the one pass ---
@@ -211,6 +211,8 @@ class Player {
     const t = this.step;
     this.comparison.render(t);
     this.lanes.forEach((lane, i) => lane.render(this.woven[i][t], this.palette, this.stamp, motion));
+    for (const lane of this.lanes) lane.write();
+    this.comparison.write();
     this.transport.render(t);
     this.counters.render(t);
     this.watch.render(t);
@@ -225,22 +227,25 @@ class Player {
     this.section.drawMs = performance.now() - started;     // benchmarks/player.py reads it
   }
 
-  /** A step with something to see, to open on: where two runs first part; in one, the sum of a row after its first rescale, else the second tile. */
+  /** A step with something to see, to open on: where two runs first part; in one, the sum of a row after its first rescale, else what its second tile makes. */
   worked() {
-    const [story] = this.stories, [lane] = this.lanes;
+    const [story] = this.stories;
     const { first } = this.comparison;
     if (first) {
-      for (const { selection } of this.lanes) selection.row = first.element.r;
+      for (const { selection } of this.lanes) selection.row = first.row;
       return first.t;
     }
+    const at = (step) => this.positionOf[0].get(step);
     const rescale = story.rescales[0]?.step;
     if (rescale === undefined) {
-      const { visits } = this.transport.score;
-      return visits.length > 1 ? (visits[2] ?? this.length) - 1 : 0;
+      const visit = story.visits[1] ?? story.visits[0];
+      return visit ? at(story.madeIn(visit)) : 0;
     }
     const alpha = story.role("rescale", rescale).data;
-    lane.selection.row = alpha.indexOf(alpha.reduce((least, a) => (a > 0 && a < least ? a : least), 1));
-    return this.positionOf[0].get(story.roles.running_sum ? story.firstChange("running_sum", rescale) : rescale);
+    const row = Math.max(0, alpha.indexOf(alpha.reduce((least, a) => (a > 0 && a < least ? a : least), 1)));  // all may be 0
+    for (const { selection } of this.lanes) selection.row = row;
+    const sum = ["new_sum", "running_sum"].find((role) => story.roles[role]);
+    return at(sum ? story.firstChange(sum, rescale) : rescale);
   }
 
   /** Where a step is, in words. */

@@ -123,9 +123,9 @@ class Telling {
     return `${this.capital(verb)} ${where ? `${where} of ` : ""}${name} ${way} HBM: ${many} value${lanes === 1 ? "" : "s"}, ${grouped(bytes)} byte${bytes === 1 ? "" : "s"}${top}.`;
   }
 
-  /** A sentence's beginning; l and α stay what they are. */
+  /** A sentence's beginning; ℓ and α stay what they are. */
   capital(text) {
-    return /^[lα] /.test(text) ? text : text[0].toUpperCase() + text.slice(1);
+    return /^[ℓα] /.test(text) ? text : text[0].toUpperCase() + text.slice(1);
   }
 
   changes(role) {
@@ -278,7 +278,7 @@ class Telling {
     return this.say(now === before ? `no score above ${spoken(before)}, so the maximum stays${passed}` : `the maximum falls from ${spoken(before)} to ${spoken(now)}`);
   }
 
-  /** Whether the step joins two pairs (m, l) of which the second is known. */
+  /** Whether the step joins two pairs (m, ℓ) of which the second is known. */
   joins() {
     return this.story.role("other_max", this.k) !== null;
   }
@@ -324,22 +324,22 @@ class Telling {
     const now = this.pick(value);
     if (now === undefined) return "";
     const old = this.number("running_sum", this.k - 1);
-    if (now !== now) return this.say(old !== old ? "l stays NaN" : "l turns NaN");
-    if (now === Infinity) return this.say("l overflows to ∞");
+    if (now !== now) return this.say(old !== old ? "ℓ stays NaN" : "ℓ turns NaN");
+    if (now === Infinity) return this.say("ℓ overflows to ∞");
     if (/\bwhere\b/.test(this.line)) {
-      if (old === 0 && now === 1) return this.say("l was 0 and becomes 1, so that nothing is divided by 0");
-      if (old === now) return this.say(`l stays ${spoken(now)}`);
+      if (old === 0 && now === 1) return this.say("ℓ was 0 and becomes 1, so that nothing is divided by 0");
+      if (old === now) return this.say(`ℓ stays ${spoken(now)}`);
     }
     const other = this.number("other_sum");
     if (old !== undefined && other !== undefined && !/\bload\b/.test(this.line)) return this.joined(old, other, now);
     const weights = this.fresh("probabilities");
-    if (!weights) return old === undefined && now === 0 ? this.everyRow("l starts at 0: nothing is added up yet") : "";
+    if (!weights) return old === undefined && now === 0 ? this.everyRow("ℓ starts at 0: nothing is added up yet") : "";
     const added = summed(weights);
     const alpha = this.setHere("rescale") ? this.number("rescale") : 1;
-    if (!old || old !== old) return this.say(now === 0 ? "l stays 0: this tile adds nothing" : `l starts with this tile's weights, ${spoken(now)}`);
-    if (nearlyEqual(now, added) && !nearlyEqual(now, old * alpha + added)) return this.say(`l is ${spoken(now)}, this tile's weights alone; the ${spoken(old)} before is dropped`);
-    if (alpha < 1) return this.say(`l was ${spoken(old)}; shrunk by α = ${spoken(alpha)} and with this tile's ${spoken(added)} it is ${spoken(now)}`);
-    return this.say(now === old ? `l stays ${spoken(now)}: this tile adds nothing` : `l grows from ${spoken(old)} to ${spoken(now)}`);
+    if (!old || old !== old) return this.say(now === 0 ? "ℓ stays 0: this tile adds nothing" : `ℓ starts with this tile's weights, ${spoken(now)}`);
+    if (nearlyEqual(now, added) && !nearlyEqual(now, old * alpha + added)) return this.say(`ℓ is ${spoken(now)}, this tile's weights alone; the ${spoken(old)} before is dropped`);
+    if (alpha < 1) return this.say(`ℓ was ${spoken(old)}; shrunk by α = ${spoken(alpha)} and with this tile's ${spoken(added)} it is ${spoken(now)}`);
+    return this.say(now === old ? `ℓ stays ${spoken(now)}: this tile adds nothing` : `ℓ grows from ${spoken(old)} to ${spoken(now)}`);
   }
 
   /** Two sums become one: each measured anew, or, wrongly, as they are. */
@@ -372,12 +372,12 @@ class Telling {
     if (/\bdot\b/.test(line)) {
       if (turned) return this.say("the output turns NaN");
       if (this.fresh("probabilities")?.every((x) => x === 0)) return this.say("this tile adds nothing to the output: its weights are all 0");
-      return this.say(`this tile's part, its weights times V, is added to the output${/\/\s*\w/.test(line) ? ", and divided by l" : ""}`);
+      return this.say(`this tile's part, its weights times V, is added to the output${/\/\s*\w/.test(line) ? ", and divided by ℓ" : ""}`);
     }
     if (/\bwhere\b/.test(line)) return this.say(turned ? "a NaN of V reaches its output" : "no NaN of V reaches it: the output stays");
     if (alpha === undefined) return "";
     if (alpha === 0) return this.say("α = 0, and there was no output to keep");
-    if (this.mentions("running_sum")) return this.say(`times l · α = ${spoken(this.number("running_sum") * alpha)}: the output's last division is undone, and it is rescaled`);
+    if (this.mentions("running_sum")) return this.say(`times ℓ · α = ${spoken(this.number("running_sum") * alpha)}: the output's last division is undone, and it is rescaled`);
     return this.say(alpha === 1 ? "α = 1, so the output so far stays as it is" : `the output so far shrinks by α = ${spoken(alpha)}`);
   }
 
@@ -391,8 +391,8 @@ class Telling {
     if (!now || !this.line.includes("/")) return "";
     const sum = this.number("running_sum");
     if (now.some((x) => x !== x)) return this.say(sum === Infinity ? "∞ divided by ∞: the output is NaN" : "the output holds NaN");
-    if (this.story.roles.accumulator) return this.say(sum === 0 ? "no key was seen: the output is 0" : `the output is divided by l = ${spoken(sum)}, once, at the end`);
-    return this.say(`divided by l = ${spoken(sum)}, the weights become outputs; together they make ${spoken(summed(now))}`);
+    if (this.story.roles.accumulator) return this.say(sum === 0 ? "no key was seen: the output is 0" : `the output is divided by ℓ = ${spoken(sum)}, once, at the end`);
+    return this.say(`divided by ℓ = ${spoken(sum)}, the weights become outputs; together they make ${spoken(summed(now))}`);
   }
 
   // --- any variable ---

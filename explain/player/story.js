@@ -118,6 +118,12 @@ export class Story {
     return this.historyStep[at];
   }
 
+  /** The step at which a visit makes what it is for: its sum; in a pass that adds nothing up, what it has. */
+  madeIn({ begin, end }) {
+    const made = ["new_sum", "running_sum", "output", "running_max", "probabilities", "scores"].find((role) => this.changedAt(role, begin, end - 1) >= 0);
+    return made ? this.firstChange(made, begin) : begin;
+  }
+
   changes(k) {
     const { change_at, change_name, change_value } = this.trace;
     const out = [];
@@ -185,13 +191,13 @@ export class Story {
 
   // --- tile visits ---
 
-  /** A visit begins where a tile's coordinates are set, if scores follow; it ends where its loop's body is left. */
+  /** A visit begins where a tile's coordinates are set, if scores or probabilities follow; it ends where its loop's body is left. */
   indexVisits() {
     this.visits = [];
     this.visitAt = new Int32Array(this.steps).fill(-1);
     const stepsOf = (role) => this.eventsOf(role).map(({ step }) => step);
     const begins = [...new Set([...stepsOf("rows"), ...stepsOf("cols")])].sort((a, b) => a - b);
-    const writes = stepsOf(this.roles.scores ? "scores" : "probabilities");
+    const writes = [...stepsOf("scores"), ...stepsOf("probabilities")].sort((a, b) => a - b);
     let write = 0;
     begins.forEach((begin, i) => {
       const program = this.programAt[begin];

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import streamlit as st
@@ -159,22 +159,27 @@ class _Address:
         return experiment, error
 
     def choose(self, experiment: Experiment) -> None:
-        """Into the page's address, what differs from `default`; all of it for another preset, which brings defaults of its own.
+        """The session shows this experiment from here on, and the page's address says so."""
+        _write(self.take(experiment))
 
-        The step in it was one of the run before, so it goes.
+    def take(self, experiment: Experiment) -> dict[str, str]:
+        """The session shows this experiment from here on; what the page's address is to say of it.
+
+        What differs from `default` or stands there already; all of it for another preset, which brings defaults of its own.
         """
+        own, known = experiment.to_query(), self.default.to_query()
+        preset = experiment.inputs != self.default.inputs
+        query = {
+            name: value
+            for name, value in own.items()
+            if f"{self.prefix}{name}" in st.query_params
+            or (bool(self.prefix) if name == "kernel" else preset or value != known[name])
+        }
         st.session_state[self.state] = experiment, None
-        known = self.default.to_query()
-        every = {name: value for name, value in experiment.to_query().items() if name != "kernel"}
-        query = {n: v for n, v in every.items() if v != known[n] or experiment.inputs != self.default.inputs}
-        names = {f"{self.prefix}{name}": name for name in known} | {"step": "step"}
-        for name, own in names.items():
-            present = st.query_params.get(name)
-            if own in query and present != query[own]:
-                st.query_params[name] = query[own]
-            elif own not in query and present is not None and (own, present) != ("kernel", experiment.kernel):
-                del st.query_params[name]
-        st.session_state[f"{self.state}: address"] = query
+        st.session_state[f"{self.state}: address"] = {
+            name: value for name, value in query.items() if (name, value) != ("kernel", self.default.kernel)
+        }
+        return {f"{self.prefix}{name}": value for name, value in query.items()}
 
     def _parse(self, query: Mapping[str, str]) -> tuple[Experiment, ParameterError | None]:
         default = self.default
@@ -189,9 +194,18 @@ class _Address:
             return default, error
 
 
-def choose(experiment: Experiment, default: Experiment, prefix: str = "") -> None:
-    """Has `controls` of the same default and prefix show this experiment, as if its controls had been set. For callbacks."""
-    _Address(default, prefix).choose(experiment)
+def choose(experiments: Mapping[str, Experiment], default: Callable[[str], Experiment]) -> None:
+    """Has the `controls` of each prefix show its experiment, as if they had been set; `default` is theirs, by kernel. For callbacks."""
+    chosen: dict[str, str] = {}
+    for prefix, experiment in experiments.items():
+        chosen |= _Address(default(experiment.kernel), prefix).take(experiment)
+    _write(chosen)
+
+
+def _write(query: Mapping[str, str]) -> None:
+    """Into the page's address, in one go, so that Back undoes it in one. The step in it was one of the run before: the player fills in its own."""
+    if any(st.query_params.get(name) != value for name, value in query.items()):
+        st.query_params.update({**query, **({"step": ""} if "step" in st.query_params else {})})
 
 
 def _fits_screen(experiment: Experiment) -> Experiment:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
-import math
+from collections.abc import Iterable
 
 import plotly.graph_objects as go
 import streamlit as st
 
 from explain import exactness
 from explain.engine import engine
-from explain.exactness import Output
+from explain.exactness import Output, Way
 from explain.experiment import Experiment
 from explain.figures import exactness as figures
+from explain.figures.exactness import scientific
 from explain.ui.layout import prose
 from explain.ui.runs import failure, lesson
 from explain.workers import WorkerError
 
 WHERE = "interpreter · float64 reference on the very same inputs, element by element"
+BUDGET = "budget: what is allowed at an element, twice the error of the plain formula in that dtype and a rounding band"
 
 
 def beside_each_other(experiment: Experiment) -> None:
@@ -29,9 +31,9 @@ def beside_each_other(experiment: Experiment) -> None:
         st.error(failure(error), icon=":material/error:")
         return
     prose(
-        f"In **{experiment.values['dtype']}** the largest error of FlashAttention-2 is **{_sci(flash.largest())}**, that of standard attention "
-        f"**{_sci(standard.largest())}**{_compared(flash.largest(), standard.largest())}. Half of all elements are within {_sci(flash.quantile(0.5))} and "
-        f"{_sci(standard.quantile(0.5))}."
+        f"In **{experiment.values['dtype']}** the largest error, |O − float64|, of FlashAttention-2 is **{scientific(flash.largest())}**, that of standard attention "
+        f"**{scientific(standard.largest())}**{_compared(flash.largest(), standard.largest())}. Half of all its elements are within {scientific(flash.quantile(0.5))}, of "
+        f"standard attention's within {scientific(standard.quantile(0.5))}."
     )
     st.plotly_chart(_errors(experiment.key), key="errors by element", config={"displayModeBar": False})
     st.caption(WHERE + (". Shown: head 0 of sequence 0." if flash.error.shape[0] * flash.error.shape[1] > 1 else ""))
@@ -45,35 +47,46 @@ def by_dtype(experiment: Experiment) -> None:
             for name, one in zip(("FlashAttention-2", "standard"), pair, strict=True):
                 found = output(one.key)
                 lines.append(
-                    f"| {dtype} | {name} | {_sci(found.quantile(0.5))} | {_sci(found.quantile(0.99))} | {_sci(found.largest())} | {_budget(found)} |"
+                    f"| {dtype} | {name} | {scientific(found.quantile(0.5))} | {scientific(found.quantile(0.99))} | {scientific(found.largest())} | {_budget(found)} |"
                 )
     except WorkerError as error:
         st.error(failure(error), icon=":material/error:")
         return
-    st.markdown("\n".join(lines))
-    st.caption(WHERE + "; inputs are rounded to each dtype first, so the error is the arithmetic's alone")
+    with st.container(key="numbers by dtype"):
+        st.markdown("\n".join(lines))
+    st.caption(f"{WHERE}; inputs are rounded to each dtype first, so the error is the arithmetic's alone · {BUDGET}")
 
 
 def orders(experiment: Experiment) -> None:
-    """The same attention in several orders: how many elements of O have other bits, and how far each is from float64."""
-    lines = [
-        "| order of the additions | elements with other bits | largest error | half within | of its budget |",
-        "|---|---:|---:|---:|---|",
-    ]
+    """The same attention in several orders."""
+    _beside_the_first("numbers of orders", "order of the additions", exactness.ways(experiment))
+
+
+def merges(experiment: Experiment) -> None:
+    """The same softmax, its tiles joined in each order."""
+    _beside_the_first("numbers of merges", "order of the joins", exactness.merges(experiment))
+
+
+def _beside_the_first(key: str, what: str, ways: Iterable[Way]) -> None:
+    """How many elements of each way's output have other bits than the first's, and how far each is from float64."""
     try:
-        first: Output | None = None
-        for way in exactness.ways(experiment):
-            found = output(way.experiment.key, way.reverse_keys)
-            first = first or found
-            changed = "" if found is first else f"{found.other_bits(first):,} of {found.error.size:,}"
-            lines.append(
-                f"| {way.name} | {changed} | {_sci(found.largest(), 2)} | {_sci(found.quantile(0.5), 2)} | {_budget(found)} |"
-            )
+        found = [(way.name, output(way.experiment.key, way.reverse_keys)) for way in ways]
     except WorkerError as error:
         st.error(failure(error), icon=":material/error:")
         return
-    st.markdown("\n".join(lines))
-    st.caption(WHERE)
+    first = found[0][1]
+    lines = [
+        f"| {what} | other bits, of {first.error.size:,} | half within | largest error | of its budget |",
+        "|---|---:|---:|---:|---|",
+    ]
+    for name, one in found:
+        changed = "" if one is first else f"{one.other_bits(first):,}"
+        lines.append(
+            f"| {name} | {changed} | {scientific(one.quantile(0.5), 2)} | {scientific(one.largest(), 2)} | {_budget(one)} |"
+        )
+    with st.container(key=key):
+        st.markdown("\n".join(lines))
+    st.caption(f"{WHERE} · other bits: how many elements are not the very number that the first line has")
 
 
 def tile_after_tile(experiment: Experiment) -> None:
@@ -123,14 +136,3 @@ def _compared(flash: float, standard: float) -> str:
 def _budget(found: Output) -> str:
     share = (found.error / found.allowed).max() if found.allowed.all() else 0.0
     return f":green[✓ {share:.2f}]" if found.within_budget else f":red[✗ {share:.2f}]"
-
-
-def _sci(value: float, digits: int = 1) -> str:
-    """2.7·10⁻⁴"""
-    if not value or not math.isfinite(value):
-        return f"{value:g}"
-    mantissa, _, exponent = f"{value:.{digits}e}".partition("e")
-    return f"{mantissa}·10{str(int(exponent)).translate(_RAISED)}"
-
-
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

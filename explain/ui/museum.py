@@ -33,7 +33,7 @@ NO_TRITON = (
     "Triton runs on Linux only, so no new run can be made here. The recorded runs above are of the same kernels."
 )
 
-_CHOSEN, _GO, _WATCHED = "exhibit chosen", "steps of exhibits", "inputs of exhibits"
+_CHOSEN, _GO, _PRESSED, _WATCHED = "exhibit chosen", "steps of exhibits", "steps pressed", "inputs of exhibits"
 _LINKED = "exhibit that a link led to"
 
 
@@ -100,7 +100,7 @@ def verdicts(exhibit: Exhibit) -> None:
     if not has_triton():
         st.info(NO_TRITON)
         return
-    lines = ["| input | right kernel | this one |", "|---|---|---|"]
+    lines = ["| input | right kernel | this kernel |", "|---|---|---|"]
     inputs = dict.fromkeys((exhibit.shown_by, "normal", exhibit.hidden_by))
     try:
         for name in inputs:
@@ -110,8 +110,11 @@ def verdicts(exhibit: Exhibit) -> None:
     except WorkerError as error:
         st.error(failure(error), icon=":material/error:")
         return
-    st.markdown("\n".join(lines))
-    st.caption("interpreter · the largest error against float64, in units of what is allowed there")
+    with st.container(key="numbers of verdicts"):
+        st.markdown("\n".join(lines))
+    st.caption(
+        "interpreter · the largest error against float64, as a multiple of what is allowed there: up to 1 passes"
+    )
 
 
 def run(exhibit: Exhibit) -> None:
@@ -132,7 +135,7 @@ def run(exhibit: Exhibit) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"On an input of yours: {_input(pair[0])}.")
             st.button("The exhibit's own input again", on_click=_watch, args=(exhibit, None))
-    if stepper(pair, key="what breaks", step=opening):
+    if stepper(pair, key="what breaks", step=opening, request=st.session_state.get(_PRESSED, 0)):
         _spread(exhibit, pair[1], found)
 
 
@@ -165,6 +168,7 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Parting]) -> N
 
 def _go(broken: Experiment, step: int) -> None:
     st.session_state.setdefault(_GO, {})[broken.key] = step
+    st.session_state[_PRESSED] = st.session_state.get(_PRESSED, 0) + 1
 
 
 def _watch(exhibit: Exhibit, pair: tuple[Experiment, Experiment] | None) -> None:

@@ -21,11 +21,15 @@ Step = int | Callable[[Sequence[Trace]], int | None]
 
 
 def stepper(
-    experiments: Sequence[Experiment], key: str, step: Step | None = None, titles: Sequence[str] | None = None
+    experiments: Sequence[Experiment],
+    key: str,
+    step: Step | None = None,
+    titles: Sequence[str] | None = None,
+    request: int = 0,
 ) -> list[Trace]:
     """The player for one run, or two side by side; their traces. Says in words why there is none.
 
-    `step` is where to start, and where to go when it changes, or says so of the traces. `titles` replace
+    `step` is where to start, and where to go when it or `request` changes, or says so of the traces. `titles` replace
     the kernels' own.
     """
     try:
@@ -39,7 +43,9 @@ def stepper(
         shown = [replace(run, view={**run.view, "title": title}) for run, title in zip(shown, titles, strict=True)]
     traces = [trace for _, trace in runs]
     at = step(traces) if callable(step) else step
-    st.fragment(player)(shown, key=key, step=at, worked=True)  # coming to rest on a step runs nothing else
+    st.fragment(player)(
+        shown, key=key, step=at, request=request, worked=True
+    )  # coming to rest on a step runs nothing else
     return traces
 
 

@@ -165,7 +165,7 @@ GROUPS: Mapping[str, tuple[Term, ...]] = {
              "memory_hierarchy", "", (), "hbm", see=("SRAM", "bandwidth", "DRAM"), words=("HBM",)),
         Term("SRAM", "The papers' word for memory on the chip that a program fills itself: shared memory and registers.", "memory_hierarchy",
              see=("shared memory", "registers", "HBM"), words=("SRAM",)),
-        Term("shared memory", "A few hundred kilobytes in each SM that all threads of a program see. A tile too large for it does not compile.",
+        Term("shared memory", "64 to 228 KiB in each SM of the GPUs here, which all threads of a program see. A program whose tiles are too large for it cannot run.",
              "memory_hierarchy", see=("SM", "SRAM")),
         Term("registers", "Where a thread keeps its numbers: the fastest memory there is, 256 KiB in each SM.", "memory_hierarchy",
              see=("spill", "SM"), words=("registers", "register file")),

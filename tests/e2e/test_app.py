@@ -1,16 +1,32 @@
-"""The app as a new user meets it: it opens, it steps, it says what is wrong with an address, it looks right in the dark."""
+"""The app as a new user meets it: it opens on something worth seeing, it steps, a step has an address, a bad address is said."""
 
 from __future__ import annotations
 
+import re
 import time
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from explain import lessons
+from explain import ladder, lessons
+from explain.engine import engine
+from explain.experiment import Experiment
+from explain.trace import file as trace_file
+from explain.trace.model import Trace, numbers
+from kernels import real_inputs
 from tests.e2e.server import running_app
 
-CHAPTERS = ("", "online_softmax", "flash_attention")
+WITH_A_PLAYER = (
+    "",
+    "softmax",
+    "online_softmax",
+    "triton_ladder",
+    "memory_hierarchy",
+    "flash_attention",
+    "what_breaks",
+    "side_by_side",
+)
 
 
 def player(page: Page):
@@ -18,15 +34,28 @@ def player(page: Page):
 
 
 def at(page: Page, step: int) -> None:
-    expect(player(page)).to_have_attribute("data-step", str(step))
+    expect(player(page)).to_have_attribute("data-step", str(step), timeout=30_000)
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
+def step_of(page: Page) -> int:
+    """Where the player is, once it is drawn."""
+    expect(player(page)).to_be_visible(timeout=30_000)
+    return int(player(page).get_attribute("data-step") or -1)
+
+
+def recorded(experiment: Experiment) -> Trace:
+    return trace_file.read(engine().trace(experiment).data)
+
+
+# --- it opens and it steps ---
+
+
+@pytest.mark.parametrize("chapter", WITH_A_PLAYER)
 def test_each_page_opens_with_a_player_that_keys_step(page: Page, app_url: str, chapter: str):
-    page.goto(f"{app_url}/{chapter}")
-    expect(player(page)).to_have_attribute("data-step", "0")
+    page.goto(f"{app_url}/{chapter}?step=0")
+    at(page, 0)
     steps = int(player(page).get_attribute("data-steps") or 0)
-    assert steps > 20
+    assert steps > 10
     for key, step in (
         ("ArrowRight", 1),
         ("ArrowRight", 2),
@@ -43,7 +72,7 @@ def test_each_page_opens_with_a_player_that_keys_step(page: Page, app_url: str, 
 
 
 def test_space_plays_and_stops(page: Page, app_url: str):
-    page.goto(app_url)
+    page.goto(f"{app_url}/?step=0")
     at(page, 0)
     page.keyboard.press("Space")
     expect(player(page)).not_to_have_attribute("data-step", "0")
@@ -56,11 +85,62 @@ def test_space_plays_and_stops(page: Page, app_url: str):
 
 def test_the_app_opens_on_the_real_sentence(page: Page, app_url: str):
     page.goto(app_url)
-    at(page, 0)
+    step_of(page)
     expect(player(page)).to_contain_text("FlashAttention-2 forward")
     expect(player(page)).to_contain_text("flash_attention_kernel")
-    page.keyboard.press("PageDown")
-    expect(player(page)).to_contain_text("[CLS]")
+    said = re.search(r"Row (\d+) “(.+?)”", page.locator(".words").inner_text())
+    assert said
+    assert real_inputs.sentence("paragraph").tokens[int(said[1])] == said[2]
+
+
+# --- what it opens on, where the address names no step ---
+
+
+def test_one_run_opens_where_a_row_is_rescaled(page: Page, app_url: str):
+    trace = recorded(lessons.OPENING)
+    rescale, alpha = next(
+        (step, numbers(value))
+        for step, value in trace.history("alpha")
+        if (numbers(value) < 1).any() and (numbers(trace.state(step)["l_i"]) > 0).any()
+    )
+    worked = next(step for step, _ in trace.history("l_i") if step > rescale)
+    page.goto(f"{app_url}/flash_attention")
+    assert step_of(page) == worked
+    row = int(np.where(alpha > 0, alpha, 1).argmin())  # where the most is shrunk
+    expect(page.locator(".words")).to_contain_text(f"Row {row} ")
+    expect(page.locator(".words")).to_contain_text(f"shrunk by α = {alpha[row]:.3f}")
+    page.keyboard.press("ArrowLeft")
+    at(page, worked - 1)
+
+
+@pytest.mark.parametrize(
+    ("address", "experiment", "made"),
+    [
+        ("memory_hierarchy", lessons.STANDARD, "s"),  # nothing is rescaled where S is whole
+        ("triton_ladder?rung=Three+passes", ladder.RUNGS[3].experiment(lessons.ONLINE), "m_i"),
+    ],
+)
+def test_a_run_without_a_rescale_opens_on_what_its_second_tile_makes(
+    page: Page, app_url: str, address, experiment, made
+):
+    page.goto(f"{app_url}/{address}")
+    worked = step_of(page)
+    expect(player(page)).to_have_attribute("data-visit", "1")
+    assert made in recorded(experiment).changes(worked)
+
+
+def test_two_runs_open_where_they_part(page: Page, app_url: str):
+    page.goto(f"{app_url}/side_by_side?a.kernel=softmax_blocked_wrong&b.kernel=softmax_online")
+    worked = step_of(page)
+    expect(page.locator(".parting .now")).to_contain_text("≠ l_i in 1 row")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".parting .now")).to_have_text("")
+    page.keyboard.press("Home")
+    page.keyboard.press("d")
+    at(page, worked)
+
+
+# --- a step has an address ---
 
 
 def test_a_step_survives_a_rerun_and_a_reload(page: Page, app_url: str):
@@ -73,45 +153,81 @@ def test_a_step_survives_a_rerun_and_a_reload(page: Page, app_url: str):
     at(page, 41)
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "flash_attention?causal=true&block_n=8&step=40",
+        "flash_attention?view=Loop+order&step=40",
+        "side_by_side?a.kernel=softmax_safe&b.kernel=softmax_online&b.inputs=ascending&step=9",
+    ],
+)
+def test_an_address_opens_the_same_runs_at_the_same_step_for_another_reader(page: Page, app_url: str, address: str):
+    page.goto(f"{app_url}/{address}")
+    step = int(address.rpartition("=")[2])
+    at(page, step)
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url(f"**step={step + 1}**")
+    shown = player(page).get_attribute("aria-label"), player(page).get_attribute("data-steps")
+    page.goto("about:blank")  # a new visit is a new session
+    page.goto(f"{app_url}/{address.rpartition('=')[0]}={step + 1}")
+    at(page, step + 1)
+    assert (player(page).get_attribute("aria-label"), player(page).get_attribute("data-steps")) == shown
+
+
 def test_causal_changes_the_run(page: Page, app_url: str):
-    page.goto(f"{app_url}/flash_attention")
+    page.goto(f"{app_url}/flash_attention?step=0")
     at(page, 0)
     steps = player(page).get_attribute("data-steps")
     page.get_by_test_id("stCheckbox").get_by_text("Causal").click()
-    expect(player(page)).not_to_have_attribute("data-steps", str(steps))
+    expect(player(page)).not_to_have_attribute("data-steps", str(steps), timeout=30_000)
     page.wait_for_url("**causal=true**")
 
 
 def test_the_keys_step_again_after_a_control_and_from_anywhere(page: Page, app_url: str):
     page.goto(f"{app_url}/flash_attention?step=40")
     at(page, 40)
+    steps = str(player(page).get_attribute("data-steps"))
     page.get_by_test_id("stCheckbox").get_by_text("Causal").click()
-    page.wait_for_url("**causal=true**")
-    at(page, 0)
-    page.wait_for_url("**step=0**")  # the address no longer names the other run's step
+    expect(player(page)).not_to_have_attribute("data-steps", steps, timeout=30_000)
+    start = step_of(page)
+    page.wait_for_url(f"**step={start}**")  # the address no longer names the other run's step
     page.keyboard.press("ArrowRight")
-    at(page, 1)
-    page.get_by_text("To look for").click()
+    at(page, start + 1)
+    page.get_by_role("heading", name="FlashAttention", exact=True).click()
     page.keyboard.press("ArrowRight")
-    at(page, 2)
+    at(page, start + 2)
     keys = page.get_by_role("spinbutton", name="Keys")
     keys.press("ArrowLeft")  # who types is left alone
-    at(page, 2)
+    at(page, start + 2)
 
 
 def test_back_returns_to_the_experiment_before(page: Page, app_url: str):
-    page.goto(f"{app_url}/flash_attention")
+    page.goto(f"{app_url}/flash_attention?step=0")
     at(page, 0)
     steps = str(player(page).get_attribute("data-steps"))
     page.get_by_test_id("stCheckbox").get_by_text("Causal").click()
-    expect(player(page)).not_to_have_attribute("data-steps", steps)
+    expect(player(page)).not_to_have_attribute("data-steps", steps, timeout=30_000)
     page.go_back()
-    expect(player(page)).to_have_attribute("data-steps", steps)
+    expect(player(page)).to_have_attribute("data-steps", steps, timeout=30_000)
     expect(page.get_by_role("switch", name="Causal")).not_to_be_checked()
 
 
+def test_back_returns_to_the_chapter_before_at_its_step(page: Page, app_url: str):
+    page.goto(f"{app_url}/flash_attention?step=40")
+    at(page, 40)
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url("**step=41**")
+    page.get_by_role("link", name="Exactness →").click()
+    expect(page.get_by_role("heading", name="Exactness", exact=True)).to_be_visible(timeout=30_000)
+    page.go_back()
+    at(page, 41)
+
+
+# --- it fits, and it says what it cannot use ---
+
+
 def test_nothing_moves_while_it_steps(page: Page, app_url: str):
-    page.goto(f"{app_url}/flash_attention?causal=true")
+    page.goto(f"{app_url}/flash_attention?causal=true&step=0")
     at(page, 0)
     places = "els => els.map(e => { const r = e.getBoundingClientRect(); return [r.x, r.y, r.width, r.height].map(Math.round) })"
     parts = page.locator(".panel, .counters td, footer > *")
@@ -121,13 +237,20 @@ def test_nothing_moves_while_it_steps(page: Page, app_url: str):
         assert parts.evaluate_all(places) == before
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@pytest.mark.parametrize("chapter", ["", "softmax", "flash_attention", "side_by_side"])
 def test_the_player_is_whole_on_a_laptops_screen(page: Page, app_url: str, chapter: str):
     page.goto(f"{app_url}/{chapter}")
-    at(page, 0)
+    expect(player(page)).to_be_visible(timeout=30_000)
     box = player(page).bounding_box()
     assert box is not None
     assert box["y"] + box["height"] <= 900
+
+
+@pytest.mark.parametrize("chapter", ["online_softmax", "triton_ladder"])
+def test_the_buttons_that_step_are_in_sight_however_high_the_player(page: Page, app_url: str, chapter: str):
+    page.goto(f"{app_url}/{chapter}")
+    expect(player(page)).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("group", name="Playback")).to_be_in_viewport(ratio=1)
 
 
 @pytest.mark.parametrize(
@@ -139,21 +262,10 @@ def test_the_player_is_whole_on_a_laptops_screen(page: Page, app_url: str, chapt
     ],
 )
 def test_a_bad_address_is_said_beside_its_control(page: Page, app_url: str, address: str, words: str):
-    page.goto(f"{app_url}/{address}")
-    expect(page.get_by_text(words)).to_be_visible()
+    page.goto(f"{app_url}/{address}&step=0")
+    expect(page.get_by_text(words)).to_be_visible(timeout=30_000)
     at(page, 0)
     expect(page.get_by_text("Traceback")).to_have_count(0)
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS)
-@pytest.mark.parametrize("width", [390, 1440, 1920])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_overflows_sideways(page: Page, app_url: str, chapter: str, width: int, scheme):
-    page.set_viewport_size({"width": width, "height": 900})
-    page.emulate_media(color_scheme=scheme)
-    page.goto(f"{app_url}/{chapter}")
-    at(page, 0)
-    assert page.evaluate("document.scrollingElement.scrollWidth <= window.innerWidth")
 
 
 def test_a_fresh_server_answers_a_chapters_own_address_and_in_time(browser: Browser):
@@ -164,7 +276,7 @@ def test_a_fresh_server_answers_a_chapters_own_address_and_in_time(browser: Brow
         page.goto(f"{server.url}/flash_attention")
         expect(page.get_by_role("heading", name="FlashAttention").first).to_be_visible()
         first_page = time.perf_counter() - start
-        expect(player(page)).to_have_attribute("data-step", "0")
+        expect(player(page)).to_be_visible(timeout=30_000)
         picture = time.perf_counter() - start - first_page
         expect(page.get_by_text("Online softmax").first).to_be_visible()  # the app's navigation, not the folder's
         page.close()
@@ -175,7 +287,7 @@ def test_a_fresh_server_answers_a_chapters_own_address_and_in_time(browser: Brow
 
 
 def test_a_trace_that_is_not_shipped_is_made_at_once(page: Page, app_url: str):
-    page.goto(f"{app_url}/flash_attention?inputs=ascending&seq_len=32&kv_len=32&seed={time.time_ns() % 10**6}")
-    expect(player(page)).to_have_attribute("data-step", "0", timeout=20_000)
+    page.goto(f"{app_url}/flash_attention?inputs=ascending&seq_len=32&kv_len=32&step=0&seed={time.time_ns() % 10**6}")
+    at(page, 0)
     expect(player(page)).to_contain_text("run on this machine")
     assert lessons.OPENING.inputs != "ascending"

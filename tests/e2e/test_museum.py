@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 PATIENCE_MS = 90_000  # both kernels are run, on a busy machine
@@ -18,8 +19,32 @@ def test_it_opens_where_they_part_and_a_button_goes_on(page: Page, app_url: str)
     expect(player).to_have_attribute("data-step", str(int(step) - 1))
     button = page.get_by_role("button", name=re.compile(r"alpha · step \d+"))
     (step,) = re.findall(r"step (\d+)", button.inner_text())
-    button.click()
-    expect(player).to_have_attribute("data-step", str(int(step) - 1), timeout=PATIENCE_MS)
+    for _ in range(2):  # also a second time, after walking away
+        button.click()
+        expect(player).to_have_attribute("data-step", str(int(step) - 1), timeout=PATIENCE_MS)
+        page.locator(".player").press("Home")
+        expect(player).to_have_attribute("data-step", "0")
+
+
+@pytest.mark.parametrize(
+    ("exhibit", "words"),
+    [
+        (
+            "zero_for_minus_inf",
+            "They first part in m_i: of row 0 it is −∞ on the left and 0 on the right (tile visit 1, line 91).",
+        ),
+        ("finite_mask", "They first part in s: of row 0, column 1 it is −∞ on the left and −10000.0 on the right"),
+        ("sum_from_one", "They first part in l_i: of row 0 it is 0 on the left and 1.000 on the right (line 56)."),
+        ("nan_swallowed", "They first part in l_i: it is NaN on the left and 1.000 on the right"),
+    ],
+)
+def test_the_player_names_the_parting_that_the_page_names(page: Page, app_url: str, exhibit: str, words: str):
+    page.goto(f"{app_url}/what_breaks?exhibit={exhibit}")
+    expect(page.locator(".parting .says")).to_contain_text(words, timeout=PATIENCE_MS)
+    step = page.get_by_test_id("player").get_attribute("data-step")
+    page.locator(".player").press("End")
+    page.get_by_role("button", name="Go to the first difference").click()
+    expect(page.get_by_test_id("player")).to_have_attribute("data-step", str(step))
 
 
 def test_the_game_answers(page: Page, app_url: str):

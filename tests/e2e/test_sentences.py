@@ -90,7 +90,7 @@ def test_the_sentences_of_an_online_softmax(said):
     steps = told(said, Experiment.of("softmax_online", {"rows": 1, "block_n": 2}, "notebook"))
     assert steps[0][1] == "Program 0 of 1 begins."
     assert of(steps, "m_i = -float")[0] == "The maximum starts at −∞: no score is seen yet."
-    assert of(steps, "l_i = 0.0")[0] == "l starts at 0: nothing is added up yet."
+    assert of(steps, "l_i = 0.0")[0] == "ℓ starts at 0: nothing is added up yet."
     assert of(steps, "for start")[1] == "A round of the loop begins: start is 2."
     assert of(steps, "cols =")[1] == "Turns to columns 2 to 3."
     assert of(steps, "x = tl.load")[1] == "Loads columns 2 to 3 of x from HBM: 2 values, 8 bytes; the largest is 0.7."
@@ -102,10 +102,10 @@ def test_the_sentences_of_an_online_softmax(said):
     ]
     assert of(steps, "p =")[2] == "The scores become weights; the largest is 1, together they make 1.497."
     assert (
-        of(steps, "l_i = l_i * alpha")[1] == "l was 1.607; shrunk by α = 0.607 and with this tile's 1.819 it is 2.793."
+        of(steps, "l_i = l_i * alpha")[1] == "ℓ was 1.607; shrunk by α = 0.607 and with this tile's 1.819 it is 2.793."
     )
     assert of(steps, "m_i = m_new")[0] == "The maximum so far, 0.2, is kept for the next tile."
-    assert of(steps, "y =")[0] == "Divided by l = 4.024, the weights become outputs; together they make 0.219."
+    assert of(steps, "y =")[0] == "Divided by ℓ = 4.024, the weights become outputs; together they make 0.219."
     assert of(steps, "tl.store")[0] == "Writes columns 0 to 1 of y to HBM: 2 values, 8 bytes."
 
 
@@ -125,7 +125,7 @@ def test_the_sentences_of_flash_attention(said):
         of(steps, "alpha =")[2] == "Row 19 “a”: a larger score, 2.654, arrived. Everything so far shrinks by α = 0.762."
     )
     assert of(steps, "acc = acc * alpha")[2] == "Row 19 “a”: the output so far shrinks by α = 0.762."
-    assert of(steps, "o = acc")[1] == "Row 19 “a”: the output is divided by l = 5.771, once, at the end."
+    assert of(steps, "o = acc")[1] == "Row 19 “a”: the output is divided by ℓ = 5.771, once, at the end."
     assert of(steps, "tl.store(o_ptr")[0] == "Writes rows 0 to 15 of O to HBM: 16 × 32 values, 2,048 bytes."
 
 
@@ -133,7 +133,7 @@ def test_a_maximum_that_stays_rescales_nothing(said):
     steps = told(said, small("flash_attention", "descending"))
     assert re.fullmatch(r"Row 0: no score above [−\d.]+, so the maximum stays\.", of(steps, "m_new =")[1])
     assert re.fullmatch(r"Row 0: no score above [−\d.]+, so nothing is rescaled\.", of(steps, "alpha =")[1])
-    assert re.fullmatch(r"Row 0: l grows from [\d.]+ to [\d.]+\.", of(steps, "l_i = l_i * alpha")[1])
+    assert re.fullmatch(r"Row 0: ℓ grows from [\d.]+ to [\d.]+\.", of(steps, "l_i = l_i * alpha")[1])
     assert of(steps, "acc = acc * alpha")[1] == "Row 0: α = 1, so the output so far stays as it is."
 
 
@@ -142,7 +142,7 @@ def test_a_row_of_nothing_but_minus_infinity_is_told(said):
     assert of(steps, "m_new =")[0] == "Row 2: every score so far is −∞, and so is the maximum."
     assert of(steps, "alpha =")[1] == "Row 2: no score came before, so α = 0: there is nothing to keep."
     assert of(steps, "p =")[0] == "Row 2: every score of this tile is −∞, so every weight is 0."
-    assert of(steps, "l_i = tl.where")[0] == "Row 2: l was 0 and becomes 1, so that nothing is divided by 0."
+    assert of(steps, "l_i = tl.where")[0] == "Row 2: ℓ was 0 and becomes 1, so that nothing is divided by 0."
 
 
 def test_a_tile_the_mask_hides_whole_is_told(said):
@@ -154,14 +154,14 @@ def test_a_tile_the_mask_hides_whole_is_told(said):
 def test_overflow_and_nan_are_told(said):
     steps = told(said, Experiment.of("softmax_naive", {"rows": 1, "cols": 6, "block_n": 4}, "large_magnitude"))
     assert of(steps, "p =")[0] == "A score is too large for exp: its weight overflows to ∞."
-    assert of(steps, "l_i = l_i + ")[0] == "l overflows to ∞."
+    assert of(steps, "l_i = l_i + ")[0] == "ℓ overflows to ∞."
     assert of(steps, "y =")[0] == "∞ divided by ∞: the output is NaN."
 
 
 def test_a_tile_normalised_by_itself_is_told_apart(said):
     steps = told(said, Experiment.of("softmax_blocked_wrong", {"rows": 1, "block_n": 2}, "notebook"))
     assert of(steps, "m_i = tl.max")[1] == "The maximum of this tile alone is 0.7; the 0.2 before is forgotten."
-    assert of(steps, "l_i = tl.sum")[1] == "l is 1.819, this tile's weights alone; the 1.607 before is dropped."
+    assert of(steps, "l_i = tl.sum")[1] == "ℓ is 1.819, this tile's weights alone; the 1.607 before is dropped."
 
 
 def test_pairs_that_are_joined_are_told_and_so_is_the_missing_factor(said):

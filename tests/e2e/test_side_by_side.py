@@ -7,6 +7,8 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+EQUAL = "Up to rounding, the two runs hold the same values wherever both have seen the same columns."
+
 
 def player(page: Page) -> Locator:
     return page.get_by_test_id("player")
@@ -56,7 +58,7 @@ def test_different_tile_sizes_step_together_by_tile_visit(opened):
     press_pair(page, "Two tile sizes")
     expect(page.locator(".lane-title").first).to_contain_text("block_n 4")
     expect(page.locator(".lane-title").last).to_contain_text("block_n 8")
-    expect(says(page)).to_contain_text("The left is at columns 0–3, the right at 0–7.")
+    expect(says(page)).to_have_text(EQUAL)
     page.locator(".player").focus()
     page.keyboard.press("Home")
     for _ in range(2):
@@ -73,9 +75,27 @@ def test_an_overflow_counts_as_a_difference_and_passes_are_matched_by_tile(opene
     expect(says(page)).to_contain_text("They first part in o_i and acc", timeout=20_000)
 
 
+def test_a_part_of_a_row_is_not_held_against_the_whole_and_standard_attention_parts_in_memory(opened):
+    page = opened()
+    expect(says(page)).to_have_text(
+        re.compile(
+            r"They first part in memory: the left writes s to HBM \(tile visit 1, line \d+\); the right has no s there\."
+        )
+    )
+    page.get_by_role("button", name="Go to the first difference").click()
+    expect(page.locator(".line.now .text").first).to_contain_text("tl.store(s_ptr")
+    expect(page.locator(".parting .now")).to_have_text("")  # their scores are the same
+
+
+def test_tiles_of_two_sizes_are_compared_where_both_have_seen_as_many_keys(opened):
+    page = opened("a.kernel=softmax_blocked_wrong&b.kernel=softmax_online&b.block_n=4")
+    expect(says(page)).to_contain_text("They first part in l_i: of row 0 it is 1.819 on the left")
+    expect(says(page)).to_contain_text("The left is at columns 2–3, the right at 0–3.")
+
+
 def test_equal_runs_are_said_to_be_equal(opened):
     page = opened("a.kernel=softmax_online&b.kernel=softmax_online")
-    expect(says(page)).to_have_text("Up to rounding, the two runs hold the same values wherever both set them.")
+    expect(says(page)).to_have_text("Up to rounding, the two runs hold the same values.")
     expect(page.get_by_role("button", name="Go to the first difference")).to_be_disabled()
     page.keyboard.press("End")
     expect(page.locator(".counters td.differs")).to_have_count(0)

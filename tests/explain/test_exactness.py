@@ -69,6 +69,18 @@ def test_with_one_key_that_takes_all_the_weight_every_way_gives_the_same_bits():
     assert all(run.other_bits(first) == 0 for run in others)
 
 
+def test_joining_the_tiles_of_a_softmax_in_another_order_changes_bits_and_not_the_error_and_16_bits_hide_it():
+    runs = [output(way.experiment) for way in exactness.merges(lessons.JOINED)]
+    first, *others = runs
+    assert len(others) == 2
+    assert all(run.within_budget for run in runs)
+    assert all(run.other_bits(first) > 0.05 * run.error.size for run in others)
+    assert all(0.5 < run.quantile(0.5) / first.quantile(0.5) < 2 for run in others)
+    for dtype in ("fp16", "bf16"):
+        first, *others = (output(way.experiment) for way in exactness.merges(lessons.JOINED.with_(dtype=dtype)))
+        assert all(run.other_bits(first) < 0.02 * run.error.size for run in others)
+
+
 def test_a_causal_attention_cannot_have_its_keys_reversed():
     causal = lessons.EXACT.with_(causal=True)
     assert not any(way.reverse_keys for way in exactness.ways(causal))
@@ -115,7 +127,9 @@ def test_a_recorded_output_is_preferred(monkeypatch, tmp_path):
     assert Engine().output(experiment).expected == 2.0
 
 
-@pytest.mark.parametrize("way", list(exactness.shipped(lessons.EXACT)), ids=lambda way: way.experiment.key)
+@pytest.mark.parametrize(
+    "way", list(exactness.shipped(lessons.EXACT, lessons.JOINED)), ids=lambda way: way.experiment.key
+)
 def test_shipped_outputs_are_of_the_kernels_as_they_are(way):
     path = recordings.output_path_of(way.experiment, way.reverse_keys)
     assert path.exists(), "run: python -m explain record"
@@ -125,5 +139,5 @@ def test_shipped_outputs_are_of_the_kernels_as_they_are(way):
 
 
 def test_no_shipped_output_is_left_over():
-    ways = exactness.shipped(lessons.EXACT)
+    ways = exactness.shipped(lessons.EXACT, lessons.JOINED)
     assert set(recordings.outputs()) == {recordings.output_path_of(w.experiment, w.reverse_keys) for w in ways}

@@ -10,6 +10,7 @@ import pytest
 from explain import ladder, lessons, updates
 from explain.ladder import RUNGS
 from explain.runs import run_traced
+from explain.trace.model import numbers
 from kernels import reference
 from kernels.inputs import NOTEBOOK_ROW
 
@@ -29,6 +30,12 @@ def test_the_naive_rung_turns_wrong_on_large_numbers_and_the_wrong_one_right_on_
     large = lessons.ONLINE.with_(inputs="large_magnitude", cols=16, block_n=4)
     assert [one.rung.kernel for one in outcomes(large) if not one.right] == ["softmax_blocked_wrong", "softmax_naive"]
     assert all(one.right for one in outcomes(lessons.ONLINE.with_(block_n=8)))
+
+
+def test_the_last_rungs_rows_rescale_at_tiles_of_their_own_on_the_notebooks_row():
+    trace, _ = run_traced(RUNGS[-1].experiment(lessons.ONLINE), "all", lambda *_: None)
+    shrunk = np.array([(numbers(alpha) > 0) & (numbers(alpha) < 1) for _, alpha in trace.history("alpha")])
+    assert len({tuple(row) for row in shrunk.T}) > 1
 
 
 def test_what_a_run_stored_is_put_together_from_its_stores():

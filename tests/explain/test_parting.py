@@ -44,6 +44,7 @@ def test_the_sentence_about_the_falling_maximum():
     parting, rescale = partings(right, broken)[0], partings(right, broken)[2]
     assert (parting.variable, parting.elements) == ("m_new", 16)
     query = int(parting.place.removeprefix("query "))
+    assert query == 16  # the first of those that differ about as much, which is the row that the player selects
     rows = numbers(right.state(parting.step)["rows"])
     at = rows.tolist().index(query)
     assert parting.right == numbers(right.changes(parting.step)["m_new"])[at]

@@ -28,7 +28,7 @@ experiment = lessons.ONLINE if st.toggle("other") else lessons.OPENING
 if not st.toggle("away"):
     run = Run(recordings.path_of(experiment).read_bytes(), {"title": "A run", "badge": "trace"})
     asked = st.number_input("step", value=None, step=1)
-    st.text(player([run], key="here", step=asked))
+    st.text(player([run], key="here", step=asked, request=int(st.number_input("request", value=0))))
 """
 
 
@@ -120,6 +120,16 @@ def test_a_step_that_is_asked_for_wins_and_can_change():
     for asked in (12, 30):
         test.number_input[0].set_value(asked)
         assert first_step(rerun(test)) == asked
+
+
+def test_the_same_step_can_be_asked_for_again():
+    test = page()
+    test.number_input[0].set_value(12)
+    before = packet(rerun(test))
+    assert packet(rerun(test)) == before
+    test.number_input[1].set_value(1)
+    head, _ = unpacked(packet(rerun(test)))
+    assert (head["step"], head["request"]) == (12, 1)
 
 
 def test_away_and_back_it_goes_on_where_it_was_left():

@@ -12,7 +12,7 @@ export class EquationPanel extends Panel {
     this.formulas = new Map();
   }
 
-  render(k) {
+  write(k) {
     const { trace } = this.story;
     const source = trace.source[k], line = trace.line[k];
     const equation = this.lane.annotations.sources[source].equations[line];

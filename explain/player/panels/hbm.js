@@ -90,6 +90,7 @@ export class HbmState {
     this.buffers = buffers.map((buffer) => new BufferState(buffer, buffers));
     this.bytes = this.buffers.reduce((sum, buffer) => sum + buffer.bytes, 0);
     this.next = this.first;                                // the first step not counted yet
+    this.version = 0;                                      // counts the changes of what is to be seen
     this.mostReads = this.findMost();
   }
 
@@ -155,7 +156,9 @@ export class HbmState {
       buffer.stored = kind !== READS_ONLY;
     });
     for (const buffer of this.buffers) {
-      if (buffer.drawn && (buffer.dirty || buffer.lit.length)) buffer.pen.putImageData(buffer.pixels, 0, 0);
+      if (!buffer.drawn || !(buffer.dirty || buffer.lit.length)) continue;
+      buffer.pen.putImageData(buffer.pixels, 0, 0);
+      this.version++;
     }
   }
 
@@ -184,6 +187,7 @@ export class HbmState {
 export class HbmPanel extends Panel {
   constructor(lane) {
     super(lane, "hbm");
+    this.head("HBM", "hbm");
     this.states = new Map();
     this.layouts = new Map();
   }
@@ -201,15 +205,23 @@ export class HbmPanel extends Panel {
     const state = (this.state = this.states.get(launch));
     state.advance(k, palette);
     this.head("HBM", "hbm", `${bytes(state.bytes)}, drawn to scale`);
-    this.legend(state);
     this.drawn = this.layout(launch, state);
     this.paint();
     this.at = (x, y) => this.cellAt(this.drawn, x, y);
+  }
+
+  write(k) {
+    if (!this.surface.visible) return;
+    this.legend(this.state);
     this.canvas.setAttribute("aria-label", this.said(k));
   }
 
   paint() {
     if (!this.drawn || !this.surface.visible) return;
+    this.surface.draw([this.drawn, this.state, this.state.version, this.lane.glowing, this.lane.stamp], () => this.paintBuffers());
+  }
+
+  paintBuffers() {
     const { palette, drawn } = this;
     const ctx = this.surface.clear();
     this.surface.layer("labels", drawn.key, (pen) => {

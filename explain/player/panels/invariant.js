@@ -79,7 +79,7 @@ export class InvariantPanel extends Panel {
     });
   }
 
-  render(k) {
+  write(k) {
     const { story } = this;
     const row = this.lane.at.row;
     const all = this.updatesOf(story.programAt[k]);

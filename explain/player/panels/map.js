@@ -45,11 +45,14 @@ export class MapPanel extends Panel {
     const { nans } = this.scores;
     this.head(`scores ${view.roles.scores}`, "scores", shape, nans ? `${nans} NaN` : "", view.roles.scores);
     this.at = paintMap(this.surface, palette, this.scores, {
-      group: this.group, tile, selected: lane.at.row, rowLabels: view.row_labels, colLabels: view.col_labels, stamp: lane.stamp, differs: lane.marks?.cells,
+      group: this.group, tile, selected: lane.at.row, rowLabels: view.row_labels, colLabels: view.col_labels, stamp: lane.stamp, differs: lane.marks?.cells.size ? lane.marks.cells : null,
     });
-    this.renderLegend(map, palette);
     this.canvas.setAttribute("aria-label", tile
       ? `Scores. The current tile is rows ${tile.rows[0]} to ${tile.rows.at?.(-1)}, columns ${tile.cols[0]} to ${tile.cols.at?.(-1)}.` : "Scores.");
+  }
+
+  write() {
+    this.renderLegend(this.story.scoreMap, this.palette);
   }
 
   renderLegend(map, palette) {

@@ -35,7 +35,8 @@ export class OutputPanel extends Panel {
       if (this.outputs.done[cell]) done++, (total += this.outputs.values[cell]);
     }
     this.head(`output ${view.roles.output}`, "acc", done ? `row ${row} adds up to ${short(total)}` : "nothing written yet", total !== total ? "NaN" : "", view.roles.output);
-    this.at = paintMap(this.surface, palette, this.outputs, { group: this.group, tile: lane.flat ? lane.tile : null, selected: lane.at.row, rowLabels: null, colLabels: lane.flat ? view.col_labels : null, stamp: lane.stamp });
+    const tile = lane.flat ? lane.tile : null;
+    this.at = paintMap(this.surface, palette, this.outputs, { group: this.group, tile, selected: lane.at.row, rowLabels: null, colLabels: lane.flat ? view.col_labels : null, stamp: lane.stamp });
   }
 
   renderAccumulator(k) {
@@ -49,8 +50,7 @@ export class OutputPanel extends Panel {
     this.hint(this.array ? "" : "the unfinished output, row by row");
     if (!this.array) {
       this.change = null;
-      this.surface.clear();
-      this.at = null;
+      this.at = this.surface.draw(["nothing"], () => (this.surface.clear(), null));
       return;
     }
     this.step = k;
@@ -72,19 +72,27 @@ export class OutputPanel extends Panel {
 
   /** The whole array as a heat map, and the selected row as bars. */
   paint() {
-    if (!this.array || !this.surface.visible) return;
+    const { lane, array, change, surface } = this;
+    if (!array || !surface.visible) return;
+    const phase = this.phase(), program = lane.story.programAt[lane.step];
+    const inputs = [array, change?.before, change?.alpha, lane.at.row, lane.rowCount, program, phase, lane.tile?.rows, lane.stamp];
+    this.at = surface.draw(inputs, () => this.paintAccumulator(phase));
+  }
+
+  paintAccumulator(phase) {
     const { lane, surface, palette, array, change } = this;
     const [rows, cols] = array.shape;
     const selected = rows === lane.rowCount ? lane.at.row : -1;
     const barred = selected >= 0 && surface.height > palette.size * 6;
     const high = barred ? surface.height * 0.5 : surface.height;
-    this.at = paintArray(surface, palette, { data: array.data, rows, cols, ramp: "output", largest: this.largest, selected, height: high });
-    if (!barred) return;
+    const at = paintArray(surface, palette, { data: array.data, rows, cols, ramp: "output", largest: this.largest, selected, height: high });
+    if (!barred) return at;
     const row = (data) => data.subarray?.(selected * cols, (selected + 1) * cols) ?? data.slice(selected * cols, (selected + 1) * cols);
     const place = { x: 0, y: high + palette.size * 1.5, width: Math.min(surface.width, cols * 64), height: surface.height - high - palette.size * 1.5 - 1 };
     write(surface.ctx, this.caption(selected), 0, high + palette.size * 0.8, { colour: palette.muted, size: palette.size * 0.82, font: palette.font, room: surface.width });
     const bars = { now: row(array.data), before: change && row(change.before), alpha: change?.alpha[selected], largest: this.largestOf(selected) };
-    paintBars(surface.ctx, palette, place, bars, this.phase());
+    paintBars(surface.ctx, palette, place, bars, phase);
+    return at;
   }
 
   /** The scale of a row's bars: the same for all of its program's steps. */

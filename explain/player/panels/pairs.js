@@ -56,7 +56,7 @@ export class PairsPanel extends Panel {
     return nodes;
   }
 
-  render(k) {
+  write(k) {
     const { story } = this;
     const row = story.programs[story.programAt[k]].id[0];
     const nodes = this.treeOf(row);
@@ -71,7 +71,7 @@ export class PairsPanel extends Panel {
       classList.toggle("now", begin <= k && k <= step);
     });
     const last = made.at(-1);
-    this.svg.setAttribute("aria-label", last ? `${leaves} tiles, ${joined} joins made; the latest pair is m ${short(last.m)}, l ${short(last.l)}` : `${leaves} tiles, none done yet`);
+    this.svg.setAttribute("aria-label", last ? `${leaves} tiles, ${joined} joins made; the latest pair is m ${short(last.m)}, ℓ ${short(last.l)}` : `${leaves} tiles, none done yet`);
   }
 
   draw(nodes, leaves, row) {

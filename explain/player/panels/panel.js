@@ -37,6 +37,12 @@ export class Panel {
     return this.surface?.measure() ?? false;
   }
 
+  /** Draws the picture of step k. What the page says has its turn when all are drawn: a font set on a canvas after the page changed has it laid out at once. */
+  render() {}
+
+  /** Writes on the page what it says at step k. */
+  write() {}
+
   /** What a click chooses: by default the row that was hit. */
   clicked(at) {
     this.lane.select({ ...this.lane.selection, row: at.row });
@@ -62,8 +68,21 @@ export class Panel {
     this.root.classList.toggle("glow", Boolean(stem) && stemOf(this.depicts) === stem);
   }
 
-  /** The heading; `variable` is the one whose picture the panel is, if it is one's. */
+  /** What the heading will say; `variable` is the one whose picture the panel is, if it is one's. */
   head(title, quantity, note = "", alarm = "", variable = "") {
+    this.headed = { title, quantity, note, alarm, variable };
+  }
+
+  /** What the panel will show, while it has nothing to show. */
+  hint(words) {
+    this.hinted = words;
+  }
+
+  /** Puts heading and hint on the page. */
+  writeHead() {
+    const { dataset } = this.root;
+    if (this.hinted !== undefined && dataset.hint !== this.hinted) dataset.hint = this.hinted;
+    const { title, quantity, note, alarm, variable } = this.headed;
     const parts = [title, note, alarm].join("|");
     if (this.heading.dataset.shown === parts) return;
     this.heading.dataset.shown = parts;
@@ -72,11 +91,5 @@ export class Panel {
     if (quantity) bold.dataset.q = quantity;
     if (variable) bold.dataset.name = variable;
     this.heading.replaceChildren(bold, element("span", "", note), ...(alarm ? [element("em", "", alarm)] : []));
-  }
-
-  /** What the panel will show, while it has nothing to show. */
-  hint(words) {
-    const { dataset } = this.root;
-    if (dataset.hint !== words) dataset.hint = words;
   }
 }

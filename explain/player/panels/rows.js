@@ -55,8 +55,11 @@ export class RowsPanel extends Panel {
   }
 
   paint() {
-    this.surface.clear();
-    this.at = this.known ? paintRows(this.surface, this.palette, this.shownState, this.lane.at.row, this.moves(this.lane.step) ? this.lane.phase : 1, this.lane.quantityOf.get(this.lane.glowing), this.differing()) : null;
+    const { lane, surface, palette, known, shownState: state } = this;
+    const { max, alpha, sum } = state;
+    const phase = this.moves(lane.step) ? lane.phase : 1, glows = lane.quantityOf.get(lane.glowing), differs = this.differing();
+    const inputs = [known, max?.before, max?.now, alpha?.[0] === undefined ? null : alpha, sum?.before, sum?.now, state.rows, state.labels?.join(), lane.at.row, phase, glows, differs && [...differs].join(), lane.stamp];
+    this.at = surface.draw(inputs, () => (known ? paintRows(surface, palette, state, lane.at.row, phase, glows, differs) : (surface.clear(), null)));
   }
 
   /** Which of these rows differ from the run beside this one. */

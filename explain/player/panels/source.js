@@ -62,7 +62,7 @@ export class SourcePanel extends Panel {
     return span;
   }
 
-  render(k) {
+  write(k) {
     const { trace, sources } = this.story;
     const source = trace.source[k], line = trace.line[k];
     const { file, function: name, first_line, spans } = sources[source];

@@ -18,6 +18,7 @@ export function sized(n) {
 export class SramPanel extends Panel {
   constructor(lane) {
     super(lane, "sram");
+    this.head("SRAM", "");
     this.fromHbm = this.findLoaded();
     this.items = new Map();
     this.list = this.root.querySelector(".tiles");
@@ -98,9 +99,12 @@ export class SramPanel extends Panel {
     this.head("SRAM", "", chip ? `${sized(total)} alive · ${chip.name}` : `${sized(total)} alive`, over);
     this.shownTank = [tiles, total, room];
     this.paint();
-    this.listTiles(tiles);
     this.at = (x, y) => this.tiles.find((part) => y >= part.top && y <= part.bottom && x >= part.x && x <= part.x + part.width) ?? null;
     this.canvas.setAttribute("aria-label", `SRAM, ${sized(total)} alive: ${tiles.map(({ name, bytes }) => `${name} ${sized(bytes)}`).join(", ")}${over ? `, ${over}` : ""}`);
+  }
+
+  write() {
+    if (this.surface.visible) this.listTiles(this.shownTank[0]);
   }
 
   colours(name) {
@@ -110,7 +114,10 @@ export class SramPanel extends Panel {
   }
 
   paint() {
-    if (this.shownTank && this.surface.visible) this.tiles = this.paintTank(...this.shownTank);
+    if (!this.shownTank || !this.surface.visible) return;
+    const [tiles, total, room] = this.shownTank;
+    const held = tiles.map(({ name, bytes }) => `${name} ${bytes}`).join();
+    this.tiles = this.surface.draw([held, this.lane.glowing, this.lane.stamp], () => this.paintTank(tiles, total, room));
   }
 
   glow() {

@@ -13,7 +13,7 @@ export class VariablesPanel extends Panel {
     this.items = new Map();
   }
 
-  render(k) {
+  write(k) {
     const { story } = this;
     const here = story.trace.source[k];
     const live = [];

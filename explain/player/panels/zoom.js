@@ -32,16 +32,13 @@ export class ZoomPanel extends Panel {
     this.hint(latest ? "" : "the current tile, number by number");
     if (!latest) {
       this.head("this tile", "", tile ? "not computed yet" : "between tiles");
-      this.surface.clear();
-      this.at = this.painted = null;
+      this.at = this.surface.draw(["nothing"], () => (this.surface.clear(), null));
       return;
     }
     const scores = latest.role === "scores";
     const name = view.roles[latest.role];
     const { at, stamp } = lane;
-    const same = this.painted && latest.data === this.painted.data && at.row === this.painted.row && at.col === this.painted.col && stamp === this.painted.stamp;
-    if (!same) this.window = this.paint(latest, scores);
-    this.painted = { data: latest.data, row: at.row, col: at.col, stamp };
+    this.surface.draw([latest.data, tile.rows, tile.cols, at.row, at.col, stamp], () => (this.window = this.paint(latest, scores)));
     this.head(`${scores ? "scores" : "probabilities"} ${name}`, scores ? "scores" : "p", this.window, "", name);
     this.canvas.setAttribute("aria-label", `${name} of this tile; row ${tile.rows[lane.at.row]}: ${Array.from(latest.data.slice(lane.at.row * lane.colCount, (lane.at.row + 1) * lane.colCount), (x) => tiny(x)).slice(0, 32).join(" ")}`);
   }

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -162,12 +163,12 @@ def test_a_file_gives_back_what_was_saved(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["gpu.json"]
 
 
-def _saved(tmp_path: Path) -> dict:
+def _saved(tmp_path: Path) -> dict[str, Any]:
     file.save(tmp_path / "gpu.json", [counters()], [])
     return json.loads((tmp_path / "gpu.json").read_text())
 
 
-def _signed(content: dict) -> bytes:
+def _signed(content: dict[str, Any]) -> bytes:
     body = {name: value for name, value in content.items() if name not in ("format", "version", "digest")}
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     return json.dumps({**content, "digest": hashlib.sha256(text.encode()).hexdigest()}).encode()

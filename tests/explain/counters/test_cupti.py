@@ -104,7 +104,7 @@ def test_no_driver_is_said(monkeypatch):
     def absent(_: str) -> None:
         raise OSError
 
-    monkeypatch.setattr(cupti.ctypes, "CDLL", absent)
+    monkeypatch.setattr("ctypes.CDLL", absent)
     with pytest.raises(trouble.CountersUnavailable, match="No NVIDIA driver"):
         cupti.current_context()
 
@@ -114,7 +114,7 @@ def test_no_context_is_said(monkeypatch):
         def cuCtxGetCurrent(self, _: object) -> int:
             return 0
 
-    monkeypatch.setattr(cupti.ctypes, "CDLL", lambda _: Driver())
+    monkeypatch.setattr("ctypes.CDLL", lambda _: Driver())
     with pytest.raises(trouble.CountersUnavailable, match=r"not started.*Run a kernel"):
         cupti.current_context()
 

@@ -1,0 +1,34 @@
+"""Every page, as it opens: in light and dark, on a laptop and on a phone it is whole, and nothing complains."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from explain import chapters
+
+FITS = """() => [document.scrollingElement, document.querySelector("[data-testid=stMain]")]
+  .every((box) => box.scrollWidth <= box.clientWidth + 1)"""
+
+
+@pytest.mark.parametrize("width", [420, 1440])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("stem", [page.stem for page in chapters.pages()])
+def test_it_opens_without_a_console_error_and_no_wider_than_the_window(
+    page: Page, app_url: str, stem: str, scheme: Literal["light", "dark"], width: int
+):
+    """The fixture `page` fails on an error in the console, a request to another machine, or a traceback in the server's log."""
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)
+    page.goto(f"{app_url}/{'' if stem == 'home' else stem}")
+    expect(page.get_by_role("heading", level=1).first).to_be_visible(timeout=30_000)
+    expect(page.locator("[data-test-script-state=notRunning]")).to_be_attached(timeout=90_000)
+    for trouble in ("stException", "stAlertContentError"):
+        expect(page.get_by_test_id(trouble)).to_have_count(0)
+    for player in page.locator(".player").all():
+        expect(player).to_have_attribute("data-testid", "player", timeout=30_000)
+        expect(player.locator(".failure")).to_be_hidden()
+        expect(player).to_have_attribute("data-theme", scheme)
+    page.wait_for_function(FITS, timeout=10_000)  # Streamlit lays its columns out once more after the script has ended

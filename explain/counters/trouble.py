@@ -50,7 +50,6 @@ _TOO_OLD = (
     "Run: pip install --upgrade nvidia-cuda-cupti, in the version of the driver's CUDA.",
 )
 _CODES = {
-    7: _PROFILER_OPEN,
     8: ("The GPU's memory is full.", "Choose smaller sizes, or end what else runs on it."),
     11: _TOO_OLD,
     14: _TOO_OLD,

@@ -439,7 +439,7 @@ def test_close_ends_busy_and_idle_workers() -> None:
         running = threads.submit(pool.call, request, progress=lambda text, _: seen.append(text))
         assert eventually(lambda: bool(seen))
         pool.close()
-        assert not alive(int(seen[0]))
+        assert eventually(lambda: not alive(int(seen[0])))  # an orphan is reaped by its adopter, in its own time
         with pytest.raises(WorkerUnavailable, match="closed"):
             running.result()
     assert not alive(idle)

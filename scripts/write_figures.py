@@ -27,9 +27,9 @@ def _lines() -> Iterator[str]:
     yield ""
     hall = _read("benchmarks/results/classroom_load.json")
     yield (
-        f"**A lecture hall**: {hall['students']} students, a rerun each {hall['period_s']:g} s for {hall['duration_s']:g} s, on "
+        f"**A lecture hall**: {hall['students']} students over all pages, a rerun each {hall['period_s']:g} s for {hall['duration_s']:g} s, on "
         f"{hall['cores']} cores: p50 {hall['p50_ms']:.0f} ms, p95 {hall['p95_ms']:.0f} ms, {hall['dropped']} dropped "
-        f"({hall['date'][:10]}). Again: `python -m benchmarks.classroom_load`."
+        f"({hall['date'][:10]}). Again: `python -m benchmarks.classroom_load --students {hall['students']} --period-s {hall['period_s']:g} --duration-s {hall['duration_s']:g}`."
     )
     yield ""
     opening = _read("benchmarks/results/opening.json")

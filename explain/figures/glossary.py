@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 from collections.abc import Iterable
 
@@ -19,6 +20,7 @@ def card(term: Term) -> str:
     return f'<dl class="glossary card">{_entry(term)}</dl>'
 
 
+@functools.cache
 def _entry(term: Term) -> str:
     swatch = f' style="--fill: var(--f-{term.quantity}); --ink: var(--q-{term.quantity})"' if term.quantity else ""
     code = " ".join(f"<code>{html.escape(name)}</code>" for name in term.code)

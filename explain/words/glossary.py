@@ -205,6 +205,7 @@ GROUPS: Mapping[str, tuple[Term, ...]] = {
 TERMS: tuple[Term, ...] = tuple(term for group in GROUPS.values() for term in group)
 
 
+@functools.lru_cache(maxsize=512)
 def find(text: str) -> Term | None:
     """The term of this key, name, symbol, spelling or name in code; None if there is none."""
     for exact in (text, text.lower()):

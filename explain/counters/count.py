@@ -78,7 +78,9 @@ def checked_profiler() -> tuple[RangeProfiler, CopyCheck]:
     wanted = {what: names for what, (names, _) in METRICS.items()}
     profiler = RangeProfiler(Cupti.load(), wanted, context, torch.cuda.synchronize)
     copy = copy_round()
-    profiler.count(copy.prepare, copy.run, copy.after)  # what the profiler writes as it starts, some MB, goes with this one
+    profiler.count(
+        copy.prepare, copy.run, copy.after
+    )  # what the profiler writes as it starts, some MB, goes with this one
     check = CopyCheck.of(COPIED_BYTES, Counts.of(*profiler.count(copy.prepare, copy.run, copy.after)))
     require(check)
     torch.cuda.empty_cache()

@@ -82,12 +82,12 @@ class Way:
 
 def flash(experiment: Experiment) -> Experiment:
     """The same experiment by FlashAttention-2."""
-    return Experiment.of("flash_attention", experiment.values, experiment.inputs, experiment.seed)
+    return experiment.through("flash_attention")
 
 
 def standard(experiment: Experiment) -> Experiment:
     """The same experiment by standard attention."""
-    return Experiment.of("attention_standard", experiment.values, experiment.inputs, experiment.seed)
+    return experiment.through("attention_standard")
 
 
 def ways(experiment: Experiment) -> Iterator[Way]:
@@ -100,7 +100,7 @@ def ways(experiment: Experiment) -> Iterator[Way]:
             yield Way(f"tiles of {other} keys", own.with_(block_n=other))
     if not own.values["causal"]:
         yield Way("keys in the opposite order", own, reverse_keys=True)
-    in_base_2 = Experiment.of("flash_attention_exp2", experiment.values, experiment.inputs, experiment.seed)
+    in_base_2 = experiment.through("flash_attention_exp2")
     yield Way("exp2 instead of exp", in_base_2)
     yield Way("standard attention", standard(experiment))
 

@@ -73,6 +73,10 @@ class Experiment:
         """The input preset."""
         return preset_of(self.inputs)
 
+    def through(self, kernel: str) -> Experiment:
+        """The same inputs and parameters through another kernel. Raises ParameterError where it has no such parameter."""
+        return Experiment.of(kernel, self.values, self.inputs, self.seed)
+
     def with_(self, **changes: object) -> Experiment:
         """This experiment with some parameters, `inputs` or `seed` changed."""
         inputs = str(changes.pop("inputs", self.inputs))

@@ -37,12 +37,12 @@ def element_by_element(experiment: Experiment) -> Experiment:
 
 def wrong_twin(experiment: Experiment) -> Experiment:
     """The same row through the kernel that normalises each tile by itself."""
-    return Experiment.of("softmax_blocked_wrong", experiment.values, experiment.inputs, experiment.seed)
+    return experiment.through("softmax_blocked_wrong")
 
 
 def naive_twin(experiment: Experiment) -> Experiment:
     """The same row through the kernel that subtracts no maximum."""
-    return Experiment.of("softmax_naive", experiment.values, experiment.inputs, experiment.seed)
+    return experiment.through("softmax_naive")
 
 
 def in_every_dtype(experiment: Experiment) -> list[Experiment]:
@@ -52,12 +52,12 @@ def in_every_dtype(experiment: Experiment) -> list[Experiment]:
 
 def added_twin(experiment: Experiment) -> Experiment:
     """The same tiles through the merge that adds their sums as they are."""
-    return Experiment.of("softmax_split_wrong", experiment.values, experiment.inputs, experiment.seed)
+    return experiment.through("softmax_split_wrong")
 
 
 def first_order(experiment: Experiment) -> Experiment:
     """The same attention with the loops of the first FlashAttention: keys and values outside."""
-    return Experiment.of("flash_attention_v1", experiment.values, experiment.inputs, experiment.seed)
+    return experiment.through("flash_attention_v1")
 
 
 def exhibit(broken: Exhibit) -> tuple[Experiment, Experiment]:
@@ -76,22 +76,18 @@ class Pair:
     look: str
 
 
-def _like(kernel: str, experiment: Experiment) -> Experiment:
-    return Experiment.of(kernel, experiment.values, experiment.inputs, experiment.seed)
-
-
 _LARGE_ROW = {"rows": 1, "cols": 8, "block_n": 4}
 PAIRS = (
     Pair(
         "Standard and flash",
-        _like("attention_standard", SHORT),
+        SHORT.through("attention_standard"),
         SHORT,
         "The left writes all of S to memory, reads it back for the softmax, writes P and reads that back. The right drops each tile of S "
         "as soon as it is used. Watch the bytes of s, then of x, y and p in the next two launches: the right has none of them.",
     ),
     Pair(
         "Keys or queries outside",
-        _like("flash_attention_v1", SHORT),
+        first_order(SHORT),
         SHORT,
         "FlashAttention-1 walks over the queries once for each tile of keys: the tiles fill column by column, and O is read and written at every "
         "visit. FlashAttention-2 swaps the loops: row by row, and O is written once.",

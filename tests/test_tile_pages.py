@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from explain import lessons, tiles
 from explain.compile.service import Answer, Compiler
@@ -16,21 +14,7 @@ from explain.figures import memory_hierarchy
 from explain.gpus import GPUS
 from explain.ui import compiled
 from explain.ui import gpu as gpu_module
-
-ROOT = Path(__file__).parents[1]
-
-
-def page(name: str, **query: str) -> AppTest:
-    test = AppTest.from_file(str(ROOT / "pages" / f"{name}.py"), default_timeout=90)
-    for key, value in query.items():
-        test.query_params[key] = value
-    test.run()
-    assert not test.exception
-    return test
-
-
-def texts(test: AppTest) -> str:
-    return "\n".join(str(element.value) for element in [*test.markdown, *test.caption, *test.error])
+from tests.test_pages import page, texts
 
 
 def test_memory_is_drawn_for_the_gpu_that_is_chosen():

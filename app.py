@@ -13,8 +13,10 @@ st.set_page_config(page_title="Tilescope", page_icon=LOOK / "icon.svg", layout="
 st.html(LOOK / "app.css")
 engine().warm()
 
-page = st.navigation(
-    [
+SECTIONS = {"lab": "The lab", "tool": "Tools"}  # the others stand in the bar themselves
+sections: dict[str, list[st.Page]] = {}
+for page in chapters.pages():
+    sections.setdefault(SECTIONS.get(page.kind, ""), []).append(
         st.Page(
             page.path,
             title=page.title,
@@ -22,9 +24,7 @@ page = st.navigation(
             default=page.kind == "home",
             visibility="hidden" if page.kind == "hidden" else "visible",
         )
-        for page in chapters.pages()
-    ],
-    position="top",
-)
-page.run()
-ui.footer(page.title)
+    )
+here = st.navigation(sections, position="top")
+here.run()
+ui.footer(here.title)

@@ -2,7 +2,8 @@
 
     \"\"\"Home: what this is.\"\"\"
     \"\"\"Chapter 5: FlashAttention. The stepper on tiles of Q, K and V.\"\"\"       the number is its place
-    \"\"\"Tool: Side by side. Any two runs, stepped together.\"\"\"                  after the chapters
+    \"\"\"Lab: Three numbers. Formula, trace and hardware, side by side.\"\"\"       measurements, after the chapters
+    \"\"\"Tool: Side by side. Any two runs, stepped together.\"\"\"                  after those
     \"\"\"Hidden: Lecturer's notes. One chapter's, in a second window.\"\"\"        has an address, no entry in the navigation
 
 Imports no streamlit.
@@ -20,12 +21,14 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "pages"
 NOTES = ROOT / "docs" / "lecturer"
 
-_HEADING = re.compile(r"(?:(Home)|Chapter (\d+)|(Tool)|(Hidden)): ([^.]+)\. *(.*)", re.DOTALL)
+KINDS = ("home", "chapter", "lab", "tool", "hidden")
+
+_HEADING = re.compile(r"(?:(Home)|Chapter (\d+)|(Lab)|(Tool)|(Hidden)): ([^.]+)\. *(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, order=True)
 class Page:
-    """One page. `kind` is "home", "chapter", "tool" or "hidden"; `number` a chapter's, else 0."""
+    """One page. `kind` is one of KINDS; `number` a chapter's, else 0."""
 
     rank: int
     number: int
@@ -48,7 +51,9 @@ class Page:
         """A Material symbol: a chapter's is its number."""
         if self.kind == "chapter" and self.number < 10:
             return f":material/counter_{self.number}:"
-        return {"home": ":material/grid_view:", "tool": ":material/build:"}.get(self.kind, ":material/article:")
+        return {"home": ":material/grid_view:", "lab": ":material/experiment:", "tool": ":material/build:"}.get(
+            self.kind, ":material/article:"
+        )
 
     @property
     def minutes(self) -> int | None:
@@ -63,14 +68,14 @@ def pages() -> tuple[Page, ...]:
     return tuple(sorted(_page(path) for path in PAGES.glob("*.py")))
 
 
+def of_kind(kind: str) -> tuple[Page, ...]:
+    """The pages of one of KINDS, in their order."""
+    return tuple(page for page in pages() if page.kind == kind)
+
+
 def chapters() -> tuple[Page, ...]:
     """The numbered ones."""
-    return tuple(page for page in pages() if page.kind == "chapter")
-
-
-def tools() -> tuple[Page, ...]:
-    """Those that belong to no chapter."""
-    return tuple(page for page in pages() if page.kind == "tool")
+    return of_kind("chapter")
 
 
 def page_of(file: str) -> Page:
@@ -82,9 +87,8 @@ def _page(path: Path) -> Page:
     heading = _HEADING.match(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
     if heading is None:
         raise ValueError(
-            f"pages/{path.name}: the docstring must begin with 'Home: …', 'Chapter N: Title. …', 'Tool: Title. …' or 'Hidden: Title. …'"
+            f"pages/{path.name}: the docstring must begin with 'Home: …', 'Chapter N: Title. …', 'Lab: Title. …', 'Tool: Title. …' or 'Hidden: Title. …'"
         )
-    home, number, tool, hidden, title, about = heading.groups()
-    kind = "home" if home else "chapter" if number else "tool" if tool else "hidden" if hidden else ""
-    rank = ("home", "chapter", "tool", "hidden").index(kind)
-    return Page(rank, int(number or 0), path.stem, title.strip(), " ".join(about.split()), kind)
+    home, number, lab, tool, hidden, title, about = heading.groups()
+    kind = (home or lab or tool or hidden or "chapter").lower()
+    return Page(KINDS.index(kind), int(number or 0), path.stem, title.strip(), " ".join(about.split()), kind)

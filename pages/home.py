@@ -19,8 +19,11 @@ ui.prose(
     "Each chapter stands by itself and opens on an example at work."
 )
 ui.cards(chapters.chapters())
+if lab := chapters.of_kind("lab"):
+    st.subheader("The lab", anchor=False)
+    ui.cards(lab)
 st.subheader("Tools", anchor=False)
-ui.cards([*chapters.tools(), chapters.page_of("questions.py")])
+ui.cards([*chapters.of_kind("tool"), chapters.page_of("questions.py")])
 
 what, live = st.columns(2, gap="large")
 with what:

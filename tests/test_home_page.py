@@ -20,11 +20,11 @@ def opened() -> AppTest:
     return test
 
 
-def test_it_leads_to_every_chapter_and_tool():
+def test_it_leads_to_every_chapter_lab_and_tool():
     test = opened()
     links = [link.proto.label for link in test.get("page_link")]
     said = texts(test)
-    for page in (*chapters.chapters(), *chapters.tools()):
+    for page in (*chapters.chapters(), *chapters.of_kind("lab"), *chapters.of_kind("tool")):
         assert any(page.title in link for link in links), page.title
         assert page.about in said
         assert page.minutes is None or f"{page.minutes} minutes" in said

@@ -49,7 +49,8 @@ def test_what_is_recorded_is_shown_with_its_gpu_and_its_numbers():
     assert "passed: 1 GiB read" in said
     table = test.dataframe[0].value
     assert len(table) == len(PLANS["levels"].experiments)
-    first = record and record.point(PLANS["levels"].experiments[0])
+    assert record is not None
+    first = record.point(PLANS["levels"].experiments[0])
     assert first is not None
     assert first.counters is not None
     assert table["DRAM read, L2 cold, MB"][0] * 1e6 == pytest.approx(first.counters.cold.dram_read_bytes)

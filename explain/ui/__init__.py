@@ -1,6 +1,6 @@
 """What pages share, one call a picture. A page imports this and only lays out."""
 
-from explain.ui.compiled import tile_cost, tile_grid
+from explain.ui.compiled import tile_choice, tile_cost, tile_grid, tile_report
 from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, choose, controls, kernel
 from explain.ui.device import engine_status, on_device
 from explain.ui.gpu import gpu_choice, host_bytes
@@ -31,8 +31,10 @@ __all__ = [
     "row_sums",
     "sources",
     "stepper",
+    "tile_choice",
     "tile_cost",
     "tile_grid",
+    "tile_report",
     "traced",
     "traces_of",
     "traffic_table",

@@ -120,12 +120,7 @@ def body_of(runs: Sequence[Run]) -> Body:
     return _body(tuple(run.trace for run in runs), views)
 
 
-_COMPONENT = st.components.v2.component(
-    "tilescope_player",
-    html=files.text("player.html"),
-    css=files.text("player.css"),
-    js=files.script(),
-)
+_COMPONENT = st.components.v2.component("tilescope_player", js=files.script())
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ from explain.ui.compiled import tile_cost, tile_grid
 from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, choose, controls, kernel
 from explain.ui.device import engine_status, on_device
 from explain.ui.gpu import gpu_choice, host_bytes
-from explain.ui.layout import cards, chapter, chapter_link, footer, prose, questions, sources, try_this
+from explain.ui.layout import STYLE, cards, chapter, chapter_link, footer, icon, prose, questions, sources, try_this
 from explain.ui.pictures import drawing
 from explain.ui.runs import row_sums, stepper, traced, traces_of, traffic_table
 
 __all__ = [
     "ATTENTION_PRESETS",
     "ROW_PRESETS",
+    "STYLE",
     "cards",
     "chapter",
     "chapter_link",
@@ -21,6 +22,7 @@ __all__ = [
     "footer",
     "gpu_choice",
     "host_bytes",
+    "icon",
     "kernel",
     "on_device",
     "prose",

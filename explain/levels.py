@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explain import recordings
-from explain.counters.model import Counts
+from explain.counters.model import Counters, Counts
 from explain.experiment import Experiment
 from explain.trace.model import Launch, Trace
 from kernels.traffic import Term, Traffic
@@ -83,7 +83,6 @@ class Levels:
 def levels(traffic: Traffic, traced: Traced | None, counts: Counts | None, source: str, why: str) -> Levels:
     """The levels of a run. `source` says whose `counts` these are; `why` there are none, where there are none."""
     read, written = traffic.read_bytes, traffic.written_bytes
-    trace = (traced.of(False), traced.of(True)) if traced else (None, None)
     c = counts
     l1_read = None if c is None or c.l1_bytes is None or c.l2_written_bytes is None else c.l1_bytes - c.l2_written_bytes
     shared = None if c is None else c.shared_bytes
@@ -102,7 +101,8 @@ def levels(traffic: Traffic, traced: Traced | None, counts: Counts | None, sourc
         Level(
             "traced",
             "Traced",
-            *trace,
+            traced.of(False) if traced else None,
+            traced.of(True) if traced else None,
             f"trace · {traced.where}" if traced else "",
             f"what the kernel's loads and stores ask for: {traced.what}" if traced else "",
             "" if traced else "These sizes were not traced beforehand, and are too large to trace now.",
@@ -155,6 +155,37 @@ def amount(count: float) -> str:
         if abs(count) >= unit:
             return f"{count / unit:,.{2 if unit == 1e9 else 1}f} {name}".replace("-", "−")
     return f"{count:,.0f} B".replace("-", "−")
+
+
+# Whose counters
+
+WAYS = ("CUPTI", "ncu", "recorded", "formula only")
+"""Where a run's bytes can come from, the first that there is."""
+
+
+@dataclass(frozen=True)
+class Witness:
+    """The counters to show, `way` one of WAYS, and `why` not an earlier one of them."""
+
+    counters: Counters | None
+    way: str
+    why: str
+
+    @property
+    def source(self) -> str:
+        """For every number that these counters give: whose they are, and when."""
+        if self.counters is None:
+            return ""
+        where = self.counters.provenance
+        kind = "recorded" if self.way == "recorded" else "hardware"
+        return f"{kind} · {where.gpu}, {where.date}, read by {self.counters.method}"
+
+
+def witness(counted: Counters | None, recorded: Counters | None, why: str) -> Witness:
+    """`counted` here and now, or else `recorded`, or else nobody. `why` says why it was not counted here."""
+    if counted is not None:
+        return Witness(counted, "ncu" if counted.fallback else "CUPTI", counted.fallback)
+    return Witness(recorded, "recorded" if recorded else "formula only", why)
 
 
 # The trace

@@ -22,6 +22,7 @@ WARPS, LANES = 4, 32
 """Of a program of any kernel here, and of a warp."""
 WITHIN = 0.01
 """A prediction of DRAM reads is met within 1%."""
+SPILLED = "Spilled registers"
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def _whole_sectors(experiment: Experiment, terms: list[Term]) -> Cause:
 
 def _spilled(count: int | None, way: str) -> Cause:
     return Cause(
-        "Spilled registers",
+        SPILLED,
         count or 0,
         "hardware",
         f"The tile needs more registers than a thread may have; what does not fit is {way} through L1, as local memory.",
@@ -161,7 +162,7 @@ class _Layout:
 def _layout(experiment: Experiment, term: Term) -> _Layout:
     p, item = experiment.values, term.item_bytes
     if experiment.entry.family == "softmax":
-        if term.buffer in ("x", "y") and "k" not in p or term.buffer == "x":
+        if (term.buffer in ("x", "y") and "k" not in p) or term.buffer == "x":
             return _Layout(p["rows"], p["cols"] * item, p["block_n"] * item, p["block_n"] * p.get("block_m", 1))
         if term.buffer in ("y", "index"):  # of top-k: a short list for each row
             return _Layout(p["rows"], p["k"] * item, p["k"] * item, WARPS * LANES)
@@ -399,7 +400,7 @@ def _why_missed(experiment: Experiment, counts: Counts, gpu: Gpu, missed: Check)
     spilled = counts.spill_read_bytes or 0
     if over > 0 and spilled:
         yield Cause(
-            "Spilled registers",
+            SPILLED,
             min(over, spilled),
             "hardware",
             f"{amount(spilled)} of registers that did not fit were read back through the caches; what those could not hold came from DRAM.",

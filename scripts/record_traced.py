@@ -24,9 +24,9 @@ sys.path.insert(0, str(ROOT))
 
 import triton  # noqa: E402
 
-from explain.counters.sizes import sizes  # noqa: E402
 from explain.experiment import Experiment  # noqa: E402
 from explain.levels import RECORDED, by_buffer, slice_of  # noqa: E402
+from explain.records.plans import sizes  # noqa: E402
 from explain.trace.recorder import record_call  # noqa: E402
 from kernels.catalog import CATALOG  # noqa: E402
 from kernels.launch import launcher, tensors  # noqa: E402

@@ -5,7 +5,8 @@ from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, choose, controls
 from explain.ui.device import engine_status, on_device
 from explain.ui.gpu import gpu_choice, host_bytes
 from explain.ui.layout import cards, chapter, chapter_link, footer, prose, questions, sources, try_this
-from explain.ui.pictures import drawing
+from explain.ui.levels import counted_here, traced_bytes, ways
+from explain.ui.pictures import drawing, pressable, pressed
 from explain.ui.runs import row_sums, stepper, traced, traces_of, traffic_table
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "chapter_link",
     "choose",
     "controls",
+    "counted_here",
     "drawing",
     "engine_status",
     "footer",
@@ -23,6 +25,8 @@ __all__ = [
     "host_bytes",
     "kernel",
     "on_device",
+    "pressable",
+    "pressed",
     "prose",
     "questions",
     "row_sums",
@@ -31,7 +35,9 @@ __all__ = [
     "tile_cost",
     "tile_grid",
     "traced",
+    "traced_bytes",
     "traces_of",
     "traffic_table",
     "try_this",
+    "ways",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import streamlit as st
 
 
@@ -10,18 +12,26 @@ def drawing(svg: str) -> None:
     st.markdown(svg, unsafe_allow_html=True)
 
 
-def pressable(html: str, name: str) -> None:
-    """A picture or table whose parts with `data-press` are buttons: pressing one puts its value into the page's address under `name`.
+def pressable(html: str, name: str) -> int:
+    """A picture or table whose parts with `data-press` are buttons; how often one was pressed.
 
-    `html` is ours: what a user typed must have been escaped.
+    Pressing one puts its value into the page's address under `name`, where `pressed` finds it. `html` is ours: what a user typed must have been escaped.
     """
-    key = f"pressable {name}"
+    key, times = f"pressable {name}", f"pressable {name}: times"
 
-    def pressed() -> None:
+    def put() -> None:
         if value := st.session_state[key].pressed:
             st.query_params[name] = value
+            st.session_state[times] = st.session_state.get(times, 0) + 1
 
-    _PRESSABLE(key=key, data={"html": html}, on_pressed_change=pressed)
+    _PRESSABLE(key=key, data={"html": html}, on_pressed_change=put)
+    return int(st.session_state.get(times, 0))
+
+
+def pressed(name: str, allowed: Container[str], otherwise: str) -> str:
+    """What the page's address has under `name`, if it is allowed."""
+    asked = st.query_params.get(name, otherwise)
+    return asked if asked in allowed else otherwise
 
 
 _PRESSABLE = st.components.v2.component(

@@ -75,6 +75,7 @@ class Player {
     if (!this.ready) return undefined;                     // still loading, or failed
     if (packet.step !== this.packet.step || packet.request !== this.packet.request) {
       this.packet = packet;
+      if (packet.watch) this.watch.follow(packet.watch);
       if (packet.step !== null) this.go(packet.step);
     }
     this.fit();

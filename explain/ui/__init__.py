@@ -5,7 +5,8 @@ from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, choose, controls
 from explain.ui.device import engine_status, on_device
 from explain.ui.gpu import gpu_choice, host_bytes
 from explain.ui.layout import STYLE, cards, chapter, chapter_link, footer, icon, prose, questions, sources, try_this
-from explain.ui.pictures import drawing
+from explain.ui.levels import counted_here, traced_bytes, ways
+from explain.ui.pictures import drawing, pressable, pressed
 from explain.ui.records import counters_here, records_choice
 from explain.ui.runs import row_sums, stepper, traced, traces_of, traffic_table
 
@@ -18,6 +19,7 @@ __all__ = [
     "chapter_link",
     "choose",
     "controls",
+    "counted_here",
     "counters_here",
     "drawing",
     "engine_status",
@@ -27,6 +29,8 @@ __all__ = [
     "icon",
     "kernel",
     "on_device",
+    "pressable",
+    "pressed",
     "prose",
     "questions",
     "records_choice",
@@ -36,7 +40,9 @@ __all__ = [
     "tile_cost",
     "tile_grid",
     "traced",
+    "traced_bytes",
     "traces_of",
     "traffic_table",
     "try_this",
+    "ways",
 ]

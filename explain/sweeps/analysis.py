@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from explain.records.model import Roof
@@ -14,9 +14,9 @@ FITTED = 4
 """Points at the far end that a slope is fitted to: a power shows itself once what does not grow has stopped to matter."""
 
 
-def slope(points: Sequence[tuple[float, float]]) -> float | None:
+def slope(points: Mapping[float, float]) -> float | None:
     """The power of x that y grows with: least squares on the logarithms, over the last FITTED points; None for fewer than two x above 0."""
-    last = sorted((x, y) for x, y in points if x > 0 and y > 0)[-FITTED:]
+    last = sorted((x, y) for x, y in points.items() if x > 0 and y > 0)[-FITTED:]
     if len({x for x, _ in last}) < 2:
         return None
     xs, ys = [math.log(x) for x, _ in last], [math.log(y) for _, y in last]
@@ -57,6 +57,11 @@ def curve(sweep: Sweep, readings: Iterable[Reading], kernel: str, what: str) -> 
             if y is not None:
                 found[reading.experiment.values[sweep.axis]] = float(y)
     return found
+
+
+def numbers(curve: Mapping[Value, float]) -> dict[float, float]:
+    """The curve with its values as numbers, for an axis of numbers."""
+    return {float(x): y for x, y in curve.items()}
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """What pages share, one call a picture. A page imports this and only lays out."""
 
+from explain.ui.charts import chart, image_format
 from explain.ui.compiled import tile_cost, tile_grid
 from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, choose, controls, kernel
 from explain.ui.device import engine_status, on_device
@@ -7,6 +8,7 @@ from explain.ui.gpu import gpu_choice, host_bytes
 from explain.ui.layout import cards, chapter, chapter_link, footer, prose, questions, sources, try_this
 from explain.ui.pictures import drawing
 from explain.ui.runs import row_sums, stepper, traced, traces_of, traffic_table
+from explain.ui.sweeps import sweep_choice, sweep_growth, sweep_points, sweep_readings, sweep_roofline
 
 __all__ = [
     "ATTENTION_PRESETS",
@@ -14,6 +16,7 @@ __all__ = [
     "cards",
     "chapter",
     "chapter_link",
+    "chart",
     "choose",
     "controls",
     "drawing",
@@ -21,6 +24,7 @@ __all__ = [
     "footer",
     "gpu_choice",
     "host_bytes",
+    "image_format",
     "kernel",
     "on_device",
     "prose",
@@ -28,6 +32,11 @@ __all__ = [
     "row_sums",
     "sources",
     "stepper",
+    "sweep_choice",
+    "sweep_growth",
+    "sweep_points",
+    "sweep_readings",
+    "sweep_roofline",
     "tile_cost",
     "tile_grid",
     "traced",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from explain.experiment import Experiment
+from explain.sweeps import ready
 from kernels.catalog import CATALOG
 from kernels.parameters import WHOLE_ROW_TILE, ParameterError
 
@@ -76,6 +77,7 @@ PLANS: Mapping[str, Plan] = {
             "every kernel of the catalog at three sizes beyond L2",
             tuple(experiment for kernel in CATALOG for experiment in sizes(kernel)),
         ),
+        Plan("sweeps", "kernels over N, d, tile sizes, dtype, mask and batch", ready.RECORDED),
         Plan("roofs", "what the memories and the arithmetic units give at best", roofs=True),
     )
 }

@@ -1,5 +1,6 @@
 """What pages share, one call a picture. A page imports this and only lays out."""
 
+from explain.ui.charts import chart, image_format
 from explain.ui.compiled import tile_cost, tile_grid
 from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, choose, controls, kernel
 from explain.ui.device import engine_status, on_device
@@ -9,6 +10,7 @@ from explain.ui.levels import counted_here, traced_bytes, ways
 from explain.ui.pictures import drawing, pressable, pressed
 from explain.ui.records import counters_here, records_choice
 from explain.ui.runs import row_sums, stepper, traced, traces_of, traffic_table
+from explain.ui.sweeps import sweep_choice, sweep_growth, sweep_points, sweep_readings, sweep_roofline
 
 __all__ = [
     "ATTENTION_PRESETS",
@@ -17,6 +19,7 @@ __all__ = [
     "cards",
     "chapter",
     "chapter_link",
+    "chart",
     "choose",
     "controls",
     "counted_here",
@@ -27,6 +30,7 @@ __all__ = [
     "gpu_choice",
     "host_bytes",
     "icon",
+    "image_format",
     "kernel",
     "on_device",
     "pressable",
@@ -37,6 +41,11 @@ __all__ = [
     "row_sums",
     "sources",
     "stepper",
+    "sweep_choice",
+    "sweep_growth",
+    "sweep_points",
+    "sweep_readings",
+    "sweep_roofline",
     "tile_cost",
     "tile_grid",
     "traced",

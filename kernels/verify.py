@@ -112,6 +112,29 @@ def kept(p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor]) -> Expectat
     return {"y": (largest, allowed_largest), "index": (index, np.zeros(index.shape))}
 
 
+def kept_of_weights(p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor]) -> Expectation:
+    """What is right where the k largest are chosen among weights that were rounded and stored: as `kept`, but weights that rounding
+    may have put in another order, or made 0, may be listed in any.
+    """
+    ranked, columns = reference.softmax_topk(arrays["x"], p["cols"])
+    _, allowed = weights(p, reference.softmax(arrays["x"]), torch.softmax(inputs["x"], dim=-1))
+    allowed = np.where(columns < 0, SMALLEST[p["dtype"]], np.take_along_axis(allowed, columns, axis=-1))
+    apart = ranked[:, :-1] - ranked[:, 1:] > allowed[:, :-1] + allowed[:, 1:]
+    edge = np.ones((len(ranked), 1), bool)
+    certain = np.hstack([edge, apart]) & np.hstack([apart, edge]) & (ranked > allowed)
+    certain_or_past = _first(p["k"], certain, True)  # past the row's end a place is empty
+    free = float(p["cols"] + 1)  # more than any two columns lie apart
+    return {
+        "y": (_first(p["k"], ranked, 0.0), _first(p["k"], allowed, 0.0)),
+        "index": (_first(p["k"], columns, -1), np.where(certain_or_past, 0.0, free)),
+    }
+
+
+def _first(k: int, rows: np.ndarray, empty: float) -> np.ndarray:
+    """The first k of each row, `empty` where a row has fewer."""
+    return np.pad(rows[:, :k], ((0, 0), (0, max(0, k - rows.shape[1]))), constant_values=empty)
+
+
 def _attention(
     kernel: Kernel, p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor], diagonal: int | None
 ) -> Expectation:

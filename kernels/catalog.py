@@ -29,7 +29,7 @@ class Kernel:
     other_at (whose pairs).
 
     `edit` is a line of the module to change first, for a kernel that is broken on purpose; such a kernel is called
-    `base~what`, and `base` is the function that runs it.
+    `base~what`, and `base` is the kernel that it would be without.
     """
 
     name: str
@@ -48,16 +48,28 @@ class Kernel:
     expected: str = ""
     make: Callable[[Preset, Values, int], Arrays] | None = None
     edit: Edit | None = None
+    gradient: bool = False  # takes do too, the gradient of o, and goes back through the whole
+
+    @property
+    def peer(self) -> bool:
+        """Whether it is a call into PyTorch (`kernels.peers`): measured beside the others, with nothing to step through."""
+        return self.name.startswith("torch:")
+
+    @property
+    def function(self) -> str:
+        """The name of the function of `module` that runs it."""
+        return self.base.removeprefix("torch:")
 
     @property
     def base(self) -> str:
-        """The catalog's own kernel of which this is one; also the name of the function that runs it."""
+        """The catalog's own kernel of which this is one."""
         return self.name.partition("~")[0]
 
     def make_inputs(self, preset: Preset, p: Values, seed: int) -> Arrays:
         """The arrays this kernel takes, float32 holding values of the experiment's dtype."""
         of_family = inputs.softmax_inputs if self.family == "softmax" else inputs.attention_inputs
-        return (self.make or of_family)(preset, p, seed)
+        arrays = (self.make or of_family)(preset, p, seed)
+        return {**arrays, "do": inputs.gradient(p, seed)} if self.gradient else arrays
 
     def score_shape(self, p: Values) -> tuple[int, int]:
         """(rows, columns) of one head's S, or of x for a softmax."""

@@ -29,7 +29,7 @@ def launcher(kernel: Kernel, p: Values, inputs: dict[str, torch.Tensor], **optio
     The wrapper is given those of the experiment's parameters that its signature names. `options` go to the wrapper besides the experiment's own (`diagonal`, for a prefix of the keys).
     """
     module = edits.load(kernel.module, kernel.edit) if kernel.edit else importlib.import_module(kernel.module)
-    wrapper = getattr(module, kernel.base)
+    wrapper = getattr(module, kernel.function)
     own = {name: p[name] for name in inspect.signature(wrapper).parameters if name in p}
 
     def launch() -> Outputs:

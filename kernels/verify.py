@@ -94,7 +94,7 @@ def weights(p: Values, expected: np.ndarray, by_torch: torch.Tensor) -> tuple[np
     `expected` is the float64 reference, `by_torch` what eager PyTorch makes of the same formula in the experiment's dtype.
     """
     eager = _float64(by_torch)
-    n = tiles(p["cols"], p["block_n"])
+    n = tiles(p["cols"], p.get("block_n", 1))  # a call without tiles may add one by one
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         relative = np.where(expected > SMALLEST[p["dtype"]], np.abs(eager - expected) / expected, 0.0)
         exponent = np.abs(np.log(np.maximum(expected, 1e-300))) + math.log(p["cols"])  # |x − m|, which float32 rounds
@@ -140,6 +140,7 @@ def _attention(
 ) -> Expectation:
     q, k, v = (arrays[name] for name in "qkv")
     diagonal = k.shape[2] - q.shape[2] if diagonal is None else diagonal
+    block_n = p.get("block_n", 1)  # a call without tiles may add one by one
     mask = {"causal": p["causal"], "diagonal": diagonal}
     expected, lse = reference.attention(q, k, v, **mask)
     eager, eager_lse = _eager_attention(inputs["q"], inputs["k"], inputs["v"], **mask)
@@ -148,7 +149,7 @@ def _attention(
         products = _largest_products(_finite(q), _finite(k)) * p["head_dim"] ** -0.5
         # Tensor cores add 16 products at a time and cut off what does not fit: up to 2 units for each such step.
         in_scores = UNIT["fp32"] * (4 + p["head_dim"] / 8) * products
-        in_sums = UNIT["fp32"] * (8 + (4 + p["block_n"] / 8) * tiles(p["kv_len"], p["block_n"]))
+        in_sums = UNIT["fp32"] * (8 + (4 + block_n / 8) * tiles(p["kv_len"], block_n))
         # Each weight is rounded once on its way into P V, by at most a unit and independently: 4 is 7 standard deviations.
         rounded = UNIT[p["dtype"]] * (2 * np.abs(np.nan_to_num(expected)) + 4 * spread)
         if kernel.stores_scores:

@@ -23,10 +23,10 @@ from typing import Any
 import platformdirs
 
 from explain import recordings
-from explain.counters.model import Counters
 from explain.device.measurement import Measurement
 from explain.exactness import Output
 from explain.experiment import Experiment
+from explain.records.model import Point, Roof
 from explain.trace import file as trace_file
 from explain.workers import WorkerError, WorkerPool, WorkerSpec
 
@@ -201,10 +201,25 @@ class Engine:
         }
         return Measurement.from_json(self._device.call(request, progress=progress, **call))
 
-    def counters(self, experiment: Experiment, progress: Progress | None = None, **call: Any) -> Counters:
-        """Runs the compiled kernel on the GPU and reads the hardware's counters. Raises WorkerError with cause and remedy in words."""
-        request = {"kind": "counters", "experiment": experiment.to_json()}
-        return Counters.from_json(self._device.call(request, progress=progress, **call))
+    def point(
+        self,
+        experiment: Experiment,
+        counters: bool = True,
+        timing: bool = True,
+        progress: Progress | None = None,
+        **call: Any,
+    ) -> Point:
+        """Runs the compiled kernel on the GPU: its hardware counters, its time, its memory. Where counters cannot be read the point says why.
+
+        Raises WorkerError with the cause in words where it cannot run at all.
+        """
+        request = {"kind": "point", "experiment": experiment.to_json(), "counters": counters, "timing": timing}
+        return Point.from_json(self._device.call(request, progress=progress, **call))
+
+    def roofs(self, progress: Progress | None = None, **call: Any) -> dict[str, Roof]:
+        """What this GPU's memories and arithmetic units give at best, by level. Raises WorkerError."""
+        answer = self._device.call({"kind": "roofs"}, progress=progress, **call)
+        return {level: Roof(**roof) for level, roof in answer.items()}
 
     def close(self) -> None:
         """Ends all workers."""

@@ -121,6 +121,14 @@ def check_fit(preset: Preset, p: Values) -> None:
             )
 
 
+def shapes(family: str, p: Values) -> dict[str, tuple[int, ...]]:
+    """The inputs of a family's kernels, by name: x of a softmax, q, k and v of attention."""
+    if family == "softmax":
+        return {"x": (p["rows"], p["cols"])}
+    kv_shape = (p["batch"], p["kv_heads"], p["kv_len"], p["head_dim"])
+    return {"q": (p["batch"], p["heads"], p["seq_len"], p["head_dim"]), "k": kv_shape, "v": kv_shape}
+
+
 def softmax_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
     """x (rows, cols) for a softmax kernel, of sizes that `check_fit`."""
     rows, cols = p["rows"], p["cols"]
@@ -140,8 +148,7 @@ def attention_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
     """q (batch, heads, seq_len, head_dim), k and v (batch, kv_heads, kv_len, head_dim), float32,
     of sizes that `check_fit`.
     """
-    q_shape = (p["batch"], p["heads"], p["seq_len"], p["head_dim"])
-    kv_shape = (p["batch"], p["kv_heads"], p["kv_len"], p["head_dim"])
+    q_shape, kv_shape, _ = shapes("attention", p).values()
     if preset.sentence:
         text = real_inputs.sentence(preset.sentence)
         heads, kv_heads = list(HEADS_TO_SHOW[: p["heads"]]), list(HEADS_TO_SHOW[: p["kv_heads"]])

@@ -121,12 +121,13 @@ def check_fit(preset: Preset, p: Values) -> None:
             )
 
 
-def shapes(family: str, p: Values) -> dict[str, tuple[int, ...]]:
-    """The inputs of a family's kernels, by name: x of a softmax, q, k and v of attention."""
+def shapes(family: str, p: Values, gradient: bool = False) -> dict[str, tuple[int, ...]]:
+    """The inputs of a family's kernels, by name: x of a softmax, q, k and v of attention; with `gradient` also do, that of O."""
     if family == "softmax":
         return {"x": (p["rows"], p["cols"])}
+    q_shape = (p["batch"], p["heads"], p["seq_len"], p["head_dim"])
     kv_shape = (p["batch"], p["kv_heads"], p["kv_len"], p["head_dim"])
-    return {"q": (p["batch"], p["heads"], p["seq_len"], p["head_dim"]), "k": kv_shape, "v": kv_shape}
+    return {"q": q_shape, "k": kv_shape, "v": kv_shape, **({"do": q_shape} if gradient else {})}
 
 
 def softmax_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
@@ -171,7 +172,7 @@ def attention_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
 
 def gradient(p: Values, seed: int) -> np.ndarray:
     """do (batch, heads, seq_len, head_dim), the gradient of O: normal values, float32 holding values of the dtype."""
-    shape = (p["batch"], p["heads"], p["seq_len"], p["head_dim"])
+    shape = shapes("attention", p, gradient=True)["do"]
     return representable(np.random.default_rng([seed, len(shape)]).standard_normal(shape), p["dtype"])
 
 

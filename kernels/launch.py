@@ -32,7 +32,7 @@ def tensors_on(device: str, kernel: Kernel, preset: Preset, p: Values, seed: int
     Independent normal values, where there are many, are drawn on the device: other numbers of the same distribution, which NumPy would be
     seconds about.
     """
-    own = shapes(kernel.family, p) if kernel.make is None else {}
+    own = shapes(kernel.family, p, kernel.gradient) if kernel.make is None else {}
     if preset.name == "normal" and own and sum(map(math.prod, own.values())) >= LARGE:
         random = torch.Generator(device).manual_seed(seed)
         return {

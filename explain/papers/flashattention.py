@@ -95,7 +95,9 @@ def by_block(kernel: str, block: int) -> Experiment:
     Algorithm 1 takes B_c = ⌈M/4d⌉ and B_r = min(⌈M/4d⌉, d); the other tile is therefore at most d = 64 rows.
     """
     other = min(block, 64)
-    tile = {"block_m": other, "block_n": block} if kernel == "flash_attention_v1" else {"block_m": block, "block_n": other}
+    tile = (
+        {"block_m": other, "block_n": block} if kernel == "flash_attention_v1" else {"block_m": block, "block_n": other}
+    )
     return gpt2(kernel, **tile)
 
 
@@ -154,7 +156,9 @@ def formula_bytes(experiment: Experiment) -> int:
 
 def matmul_flops(row: Row) -> int:
     """The FLOPs of the matrix products of figure 2, counted."""
-    batch, heads, seq_len, head_dim = (int(str(GPT2_MEDIUM[name])) for name in ("batch", "heads", "seq_len", "head_dim"))
+    batch, heads, seq_len, head_dim = (
+        int(str(GPT2_MEDIUM[name])) for name in ("batch", "heads", "seq_len", "head_dim")
+    )
     return row.products * 2 * batch * heads * seq_len**2 * head_dim
 
 

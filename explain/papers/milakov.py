@@ -150,9 +150,21 @@ def _larger_k() -> Iterator[Experiment]:
             yield experiment(kernel, 4000, LONG, said.at or K)
 
 
+TILES = (512, 1024, 2048, 4096)
+
+
+def by_tile(kernel: str, block_n: int) -> Experiment:
+    """Figure 3's longest row of the text, in tiles of another size."""
+    return experiment(kernel, 4000, LONG).with_(block_n=block_n)
+
+
 COUNTED: tuple[Experiment, ...] = tuple(e for e in FIGURES[0].experiments() if not e.entry.peer)
 """Whose DRAM bytes explain the knee: figure 1's."""
-TIMED: tuple[Experiment, ...] = (*(e for figure in FIGURES for e in figure.experiments()), *_larger_k())
+TIMED: tuple[Experiment, ...] = (
+    *(e for figure in FIGURES for e in figure.experiments()),
+    *_larger_k(),
+    *(by_tile(kernel, block_n) for kernel in (FIGURES[2].slow, FIGURES[2].fast) for block_n in TILES),
+)
 
 
 # What a record says of them

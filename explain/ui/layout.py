@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 
 import streamlit as st
-from streamlit.navigation.page import Page
 from streamlit.errors import StreamlitPageNotFoundError
+from streamlit.navigation.page import Page
 from streamlit.runtime.pages_manager import PagesManager
 
 from explain import chapters

@@ -364,6 +364,7 @@ class Player {
       if (button && !button.closest(".watch")) this.act(button.dataset.do);
     });
     this.on(window, "resize", () => this.length && this.fit());
+    this.on(window, "popstate", () => clearTimeout(this.settling));       // the address is now of what comes, not of what rested
     for (const type of ["pointermove", "pointerdown"]) this.on(this.section, type, (event) => this.point(event));
     this.on(this.section, "pointerleave", () => (this.$(".tip").hidden = true));
     this.on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.ready && this.retheme() && this.render());

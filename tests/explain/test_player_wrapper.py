@@ -141,6 +141,16 @@ def test_away_and_back_it_goes_on_where_it_was_left():
     assert first_step(rerun(test)) == 42
 
 
+def test_after_back_the_address_goes_before_what_was_left_and_what_is_asked_for(monkeypatch):
+    test = page(step="7")
+    test.number_input[0].set_value(12)
+    assert first_step(rerun(test)) == 12
+    test.query_params["step"] = "30"
+    assert first_step(rerun(test)) == 12
+    monkeypatch.setattr("explain.address.returned", lambda: True)
+    assert first_step(rerun(test)) == 30
+
+
 def test_other_runs_have_another_id():
     test = page()
     before = unpacked(packet(test))[0]["id"]

@@ -157,9 +157,7 @@ def sweep_growth(shown: Shown) -> None:
     whats = [_level(levels)] if levels else []
     whats += ["seconds"] if timed else []
     data = as_csv(shown)
-    for what, column in zip(
-        [level, "seconds"], st.columns(2, gap="large") if timed else [st.container()], strict=False
-    ):
+    for what, column in zip(whats, st.columns(len(whats), gap="large"), strict=True):
         with column:
             name = "time" if what == "seconds" else f"bytes {LEVELS[what]}"
             chart(_growth(sweep.key, _packed(readings), what), f"{name} over {sweep.axis}", data, alt=f"{name} over {AXES[sweep.axis]}")  # fmt: skip

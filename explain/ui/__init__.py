@@ -6,6 +6,7 @@ from explain.ui.device import engine_status, on_device
 from explain.ui.gpu import gpu_choice, host_bytes
 from explain.ui.layout import cards, chapter, chapter_link, footer, prose, questions, sources, try_this
 from explain.ui.pictures import drawing
+from explain.ui.records import counters_here, records_choice
 from explain.ui.runs import row_sums, stepper, traced, traces_of, traffic_table
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "chapter_link",
     "choose",
     "controls",
+    "counters_here",
     "drawing",
     "engine_status",
     "footer",
@@ -25,6 +27,7 @@ __all__ = [
     "on_device",
     "prose",
     "questions",
+    "records_choice",
     "row_sums",
     "sources",
     "stepper",

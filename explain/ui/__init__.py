@@ -5,6 +5,15 @@ from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, choose, controls
 from explain.ui.device import engine_status, on_device
 from explain.ui.gpu import gpu_choice, host_bytes
 from explain.ui.layout import cards, chapter, chapter_link, footer, prose, questions, sources, try_this
+from explain.ui.papers import (
+    paper_accesses,
+    paper_figure,
+    paper_figure_2,
+    paper_hierarchy,
+    paper_records,
+    paper_tables,
+    paper_theorem,
+)
 from explain.ui.pictures import drawing
 from explain.ui.records import counters_here, records_choice
 from explain.ui.runs import row_sums, stepper, traced, traces_of, traffic_table
@@ -25,6 +34,13 @@ __all__ = [
     "host_bytes",
     "kernel",
     "on_device",
+    "paper_accesses",
+    "paper_figure",
+    "paper_figure_2",
+    "paper_hierarchy",
+    "paper_records",
+    "paper_tables",
+    "paper_theorem",
     "prose",
     "questions",
     "records_choice",

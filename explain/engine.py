@@ -240,6 +240,7 @@ def engine() -> Engine:
     return Engine()
 
 
+@functools.cache
 def has_triton() -> bool:
     """Whether kernels can run here at all, compiled or interpreted. Looks for the package, without importing it."""
     return importlib.util.find_spec("triton") is not None and importlib.util.find_spec("torch") is not None

@@ -23,7 +23,7 @@ from explain.sweeps.analysis import (
     slope,
 )
 from explain.sweeps.model import AXES, LEVELS, Reading, Sweep, formula, once
-from kernels.museum import KERNELS
+from kernels.known import KERNELS
 from kernels.parameters import Value
 
 COLOURS: Mapping[str, str] = {

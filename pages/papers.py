@@ -42,10 +42,16 @@ if panel == PANELS[0]:
         "*How far*: 4,000 rows end at V = 1,032,192, where a matrix has 16.5 GB; 10 rows at V = 8,257,536."
     )
 
+    ui.try_this(
+        "Figure 1: find the V at which the curves of safe and online softmax part, and then the V from which the safe one's reads from DRAM rise. Are they the same?",
+        "Figure 2: ten rows, ten programs, and more than a hundred SMs. What is the fused kernel short of there, if not of bandwidth?",
+        "Figure 3: the fused kernel makes one access where the other makes five. From which V on does that show, and what holds it back before?",
+    )
+
 elif panel == PANELS[1]:
     st.subheader("GPT-2 medium, forward and backward", anchor=False)
     ui.prose(
-        f"Figure 2 of FlashAttention makes the paper's point: more FLOPs, fewer bytes, less time. {flashattention.THEIR_GPU} there; here, the same sizes through PyTorch's own "
+        f"Figure 2 of FlashAttention makes the paper's point: more FLOPs, fewer bytes, less time. It measured on an {flashattention.THEIR_GPU}; here, the same sizes through PyTorch's own "
         "calls: matmul, softmax, matmul with their gradients, and its FlashAttention-2."
     )
     ui.paper_figure_2(chosen)
@@ -54,6 +60,11 @@ elif panel == PANELS[1]:
         "The paper's column is about 12 times lower for both; its author said that it may be off by a factor (github.com/Dao-AILab/flash-attention, issue 741). The ratio of the two, 7 to 6, "
         "is close to the paper's. *Bytes*: **least** is each step's operands read once and results written once; the paper's 40.3 GB has masking and dropout too, which write more matrices of N². "
         "*FlashAttention*: PyTorch's is the second version, with the queries outside; the paper measured the first."
+    )
+
+    ui.try_this(
+        "Divide the FLOPs that are counted by the time measured. How far is each from what the GPU can do, and which of the two is nearer?",
+        "Find the block size from which the bytes still fall and the time no longer does. What has the time been spent on since?",
     )
 
 elif panel == PANELS[2]:
@@ -70,10 +81,15 @@ elif panel == PANELS[2]:
         "The slopes are a little short of 2 and −1, for each curve has a part that is read or written once, which the theorem's Θ leaves out."
     )
 
+    ui.try_this(
+        "Double the rows of the tile that stays on chip. By how much do the bytes fall between L2 and the SMs, and in DRAM?",
+        "The dashed line of FlashAttention-2 against N has half the slope of the solid one. At which N would its K and V no longer fit in L2?",
+    )
+
 elif panel == PANELS[3]:
     st.subheader("Tables 20 and 21: time and memory as N grows", anchor=False)
     ui.prose(
-        f"Forward and backward pass, 16 sequences of 8 heads, d = 64, on a {flashattention.THEIR_GPU}. Standard attention keeps matrices of N² for the way back, so its memory has the slope 2; "
+        f"Forward and backward pass, 16 sequences of 8 heads, d = 64, on an {flashattention.THEIR_GPU}. Standard attention keeps matrices of N² for the way back, so its memory has the slope 2; "
         "FlashAttention keeps O and the logsumexp of each row: slope 1."
     )
     ui.paper_tables(chosen)
@@ -83,11 +99,16 @@ elif panel == PANELS[3]:
         "On short sequences a launch takes longer than its work, and the lines are flat."
     )
 
+    ui.try_this(
+        "Read off how much longer a sequence may be, with FlashAttention, in the memory that standard attention takes for N = 4,096.",
+        "Four matrices of N² a head in fp16: compute their bytes at N = 4,096 and compare with table 21.",
+    )
+
 else:
     st.subheader("Figure 1: the memory hierarchy", anchor=False)
     ui.prose(
         "The pyramid on FlashAttention's first page: 20 MB of SRAM at 19 TB/s, 40 GB of HBM at 1.5 TB/s, the host's memory at 12.8 GB/s. The paper's figures are what an A100 should give; ours are measured, "
-        "by kernels that do nothing else than move bytes. Every bar of the logarithmic axis is ten times the one before."
+        "by kernels that do nothing else than move bytes. Each mark of the axis is ten times the one before."
     )
     ui.paper_hierarchy(chosen)
     ui.prose(
@@ -95,9 +116,4 @@ else:
         "SRAM is the shared memory of all SMs together."
     )
 
-ui.try_this(
-    "Figure 1: find the V at which the curves of safe and online softmax part, and then the V at which the safe one's reads from DRAM rise. Why are they the same?",
-    "Figure 3: the fused kernel makes one access where the other makes five. From which V on is it five times as fast, and what holds it back before?",
-    "Theorem 2: double the rows of the tile that stays on chip. By how much do the bytes fall between L2 and the SMs, and in DRAM?",
-)
 ui.sources(milakov.SOURCE, f"{flashattention.SOURCE}, figures 1 and 2, theorem 2, appendix E.6")

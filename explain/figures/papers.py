@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -96,6 +98,15 @@ def _chart(
 
 Pair = tuple[go.Figure, go.Figure]
 """Two charts that stand beside each other."""
+
+
+def as_csv(figure: go.Figure) -> str:
+    """The numbers of a chart: a line a point, with the name of its curve."""
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow(("curve", figure.layout.xaxis.title.text or "", figure.layout.yaxis.title.text or ""))
+    rows.writerows((line.name, x, y) for line in figure.data for x, y in zip(line.x, line.y, strict=True))
+    return out.getvalue()
 
 
 def _apart(heights: Sequence[float], gap: float = 0.075) -> list[float]:
@@ -416,21 +427,25 @@ def short(record: Record) -> str:
 
 
 def hierarchy(record: Record) -> go.Figure:
-    """Figure 1's pyramid as bars: the bandwidth of each level, the paper's A100 and what was measured here, on a logarithmic axis."""
+    """Figure 1's pyramid as bars: the bandwidth of each level, the paper's A100 and what was measured here, on a logarithmic axis; with the sizes."""
     figure = go.Figure()
-    theirs = {level.roof: level for level in flashattention.FIGURE_1}
     names = {"shared": "SRAM (shared memory)", "l2": "L2", "hbm": "HBM", "host": "host memory"}
-    for name, colour, values in (
-        (short(record), BLUE, {level: record.roofs[level].per_second for level in names if level in record.roofs}),
+    known = GPUS.get(known_as(record.gpu) or "")
+    sizes = {"shared": known.shared_bytes_all, "l2": known.l2_bytes, "hbm": known.hbm_bytes} if known else {}
+    ours = {level: record.roofs[level].per_second for level in names if level in record.roofs}
+    papers = {level.roof: level for level in flashattention.FIGURE_1}
+    for name, colour, values, held in (
+        (short(record), BLUE, ours, {level: svg.size(count) for level, count in sizes.items()}),
         (
             flashattention.THEIR_GPU,
             PAPER,
-            {level: theirs[level].bytes_per_second for level in names if level in theirs},
+            {k: v.bytes_per_second for k, v in papers.items()},
+            {k: v.size for k, v in papers.items()},
         ),
     ):
         figure.add_bar(
-            y=[names[level] for level in values], x=list(values.values()), orientation="h", name=name, marker_color=colour,
-            text=[f"{name}: {bandwidth(value)}" for value in values.values()], textposition="outside", cliponaxis=False,
+            y=[names[level] for level in values], x=list(values.values()), orientation="h", name=name, marker_color=colour, textposition="outside", cliponaxis=False,
+            text=[f"<b>{name}</b> {bandwidth(value)}" + (f", {held[level]}" if level in held else "") for level, value in values.items()],
             hovertemplate="%{y}: %{x:.3s}B/s<extra>" + name + "</extra>",
         )  # fmt: skip
     figure.update_xaxes(title="bytes a second", type="log", range=[9.5, 15.4], dtick=1, exponentformat="power")

@@ -12,11 +12,11 @@ from explain.figures import papers as figures
 from explain.papers import flashattention, milakov
 from explain.records.model import Record
 from explain.records.shelf import Shelved
+from explain.ui.charts import chart, image_format
 from explain.ui.layout import prose
 from explain.ui.records import records_choice
 from explain.ui.runs import traces_of
 
-CONFIG = {"showSendToCloud": False, "displaylogo": False}
 Drawing = TypeVar("Drawing")
 MEASURE = "python -m explain measure --plan {}"
 
@@ -24,6 +24,7 @@ MEASURE = "python -m explain measure --plan {}"
 def paper_records() -> list[Shelved]:
     """The GPUs whose measurements stand beside the papers' figures; says so where there is none."""
     chosen = records_choice()
+    image_format()
     if not chosen:
         st.info(
             "No GPU's measurements are shown, so what follows is the papers' side, the formulas and the traces.",
@@ -84,7 +85,7 @@ def paper_figure_2(chosen: Sequence[Shelved]) -> None:
             st.markdown(figures.forward_table(one.record))
         prose(
             "**Figure 2, middle: larger blocks, fewer bytes.** The paper's curve falls from B = 64 to 512, and its time with it up to 256; "
-            "“beyond that, the runtime is bottlenecked by other factors”."
+            "beyond, the paper says (section 3.2), the time is bottlenecked by other factors, such as arithmetic."
         )
         _pair("blocks", [one], lambda records: figures.blocks(*records.values()))
         _source([one], "our kernels, forward, at figure 2's sizes; the other side of the tile is B too, at most d = 64")
@@ -115,8 +116,8 @@ def paper_hierarchy(chosen: Sequence[Shelved]) -> None:
     if chosen and not shown:
         st.info(f"The roofs were not measured on this GPU: `{MEASURE.format('roofs')}` does.", icon=":material/info:")
     for one in shown:
-        chart = _drawn("hierarchy", [one], lambda records: figures.hierarchy(*records.values()))
-        st.plotly_chart(chart, key=f"hierarchy {one.key}", config=CONFIG)
+        picture = _drawn("hierarchy", [one], lambda records: figures.hierarchy(*records.values()))
+        chart(picture, f"memory hierarchy, {figures.short(one.record)}", figures.as_csv(picture))
         _source([one], "micro-benchmarks")
         with st.expander("How each was measured"):
             st.markdown("\n".join(f"- **{roof.level}**: {roof.method}" for roof in one.record.roofs.values()))
@@ -144,8 +145,11 @@ def _records(shown: Sequence[Shelved]) -> dict[str, Record]:
 
 def _pair(name: str, shown: Sequence[Shelved], draw: Callable[[dict[str, Record]], figures.Pair]) -> None:
     """Two charts beside each other."""
-    for number, (chart, column) in enumerate(zip(_drawn(name, shown, draw), st.columns(2), strict=True)):
-        column.plotly_chart(chart, key=f"{name} {number} {shown[0].key}", config=CONFIG)
+    gpus = " ".join(_records(shown))
+    for picture, column in zip(_drawn(name, shown, draw), st.columns(2, gap="large"), strict=True):
+        with column:
+            title = picture.layout.title.text
+            chart(picture, f"{name}, {title}, {gpus}", figures.as_csv(picture), alt=title)
 
 
 def _drawn(name: str, shown: Sequence[Shelved], draw: Callable[[dict[str, Record]], Drawing]) -> Drawing:

@@ -116,14 +116,14 @@ def levels(traffic: Traffic, traced: Traced | None, counts: Counts | None, sourc
         ),
         hardware(
             "l2",
-            "L2 ↔ SM",
+            "L2",
             None if c is None else c.l2_read_bytes,
             None if c is None else c.l2_written_bytes,
             "what went between L2 and the SMs, in sectors of 32 B",
         ),
         hardware(
             "dram",
-            "DRAM ↔ L2",
+            "DRAM",
             None if c is None else c.dram_read_bytes,
             None if c is None else c.dram_written_bytes,
             "what went between DRAM and L2 while the kernel ran",

@@ -18,13 +18,11 @@ with picked:
     kernel = ui.kernel("Kernel", "flash_attention", "kernel")
 choices = lab.experiments(kernel)
 with sized:
-    size = st.selectbox(
-        "Sizes",
-        list(choices),
-        key="size",
-        bind="query-params",
-        format_func=lambda name: figures.sizes_words(choices[name]) + (", as in the player" if name == "small" else ""),
-    )
+    words = {
+        name: figures.sizes_words(one) + (", as in the player" if name == "small" else "")
+        for name, one in choices.items()
+    }
+    size = ui.option("Sizes", words, "size", "1")
 with heat:
     heated = st.segmented_control(
         "L2 before the run", ["cold", "warm"], default="cold", required=True, key="l2", bind="query-params"
@@ -56,6 +54,7 @@ st.subheader("From level to level", anchor=False)
 for written, column in zip((False, True), st.columns(2, gap="large"), strict=True):
     with column:
         ui.drawing(figures.bars(found, between, written=written))
+ui.prose(figures.equal_words(found, between))
 with st.container(key="numbers gaps"):
     st.markdown(figures.gap_table(found, between))
 

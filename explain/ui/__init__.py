@@ -1,7 +1,7 @@
 """What pages share, one call a picture. A page imports this and only lays out."""
 
 from explain.ui.compiled import tile_cost, tile_grid
-from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, choose, controls, kernel
+from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, choose, controls, kernel, option
 from explain.ui.device import engine_status, on_device
 from explain.ui.gpu import gpu_choice, host_bytes
 from explain.ui.layout import cards, chapter, chapter_link, footer, prose, questions, sources, try_this
@@ -25,6 +25,7 @@ __all__ = [
     "host_bytes",
     "kernel",
     "on_device",
+    "option",
     "pressable",
     "pressed",
     "prose",

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from explain.counters.model import CopyCheck, Counters, Counts
 from explain.device.measurement import Provenance, Timing
@@ -22,6 +23,8 @@ from explain.records.model import Origin, Point, Record, Roof
 FORMAT, VERSION = "tilescope-record", 1
 MOST_BYTES = 16 * 2**20
 _COUNTS = [field.name for field in fields(Counts)]
+_TYPES: Mapping[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float), "None": (type(None),)}
+_Value = TypeVar("_Value")
 _TIMES = [field.name for field in fields(Timing) if field.name != "method"]
 
 
@@ -79,10 +82,10 @@ def parse(data: bytes) -> Record:
         raise RecordFileError("damaged or altered: its numbers are not those that were measured (the digest differs)")
     try:
         points = [_point(one, content) for one in content["points"]]
-        roofs = [Roof(**roof) for roof in content["roofs"]]
+        roofs = [_made(Roof, roof) for roof in content["roofs"]]
         return Record(
             str(content["commit"]),
-            Provenance(**content["provenance"]),
+            _made(Provenance, content["provenance"]),
             {point.experiment.key: point for point in points},
             {roof.level: roof for roof in roofs},
         )
@@ -134,23 +137,42 @@ def _point(entry: Mapping[str, Any], content: Mapping[str, Any]) -> Point:
     experiment = Experiment.from_json(entry["experiment"])
     counters = timing = origin = None
     if "origin" in entry:
-        origin = content["origins"][entry["origin"]]
-        origin = Origin(**{**origin, "provenance": Provenance(**origin["provenance"])})
+        measured = dict(content["origins"][entry["origin"]])
+        where = _made(Provenance, measured.pop("provenance"))
+        origin = _made(Origin, measured, provenance=where)
     if "counted" in entry:
-        how = content["counting"][entry["counted"]]
-        how = {**how, "copy": CopyCheck(**how["copy"]), "lacking": tuple(how["lacking"])}
-        how["provenance"] = Provenance(**how["provenance"])
-        cold, warm = (_counts(content["counts"], entry[name]) for name in ("cold", "warm"))
-        counters = Counters(experiment=experiment.to_json(), cold=cold, warm=warm, **how)
+        how = dict(content["counting"][entry["counted"]])
+        counters = _made(
+            Counters,
+            {name: how.pop(name) for name in ("chip", "method", "fallback", "passes")},
+            experiment=experiment.to_json(),
+            cold=_counts(content["counts"], entry["cold"]),
+            warm=_counts(content["counts"], entry["warm"]),
+            copy=_made(CopyCheck, how["copy"]),
+            lacking=tuple(str(name) for name in how["lacking"]),
+            provenance=_made(Provenance, how["provenance"]),
+        )
     if "ms" in entry:
         times = dict(zip(content["times"], entry["ms"], strict=True))
-        timing = Timing(**times, method=content["timing"][entry["timed"]])
-    return Point(experiment, counters, timing, entry.get("peak_bytes"), entry.get("why", ""), origin)
+        timing = _made(Timing, {**times, "method": content["timing"][entry["timed"]]})
+    rest = {"peak_bytes": entry.get("peak_bytes"), "why": entry.get("why", "")}
+    return _made(Point, rest, experiment=experiment, counters=counters, timing=timing, origin=origin)
 
 
 def _counts(columns: list[str], values: list[Any]) -> Counts:
     """A count that the file's Tilescope did not know is None."""
-    return Counts(**{**dict.fromkeys(_COUNTS), **dict(zip(columns, values, strict=True))})
+    return _made(Counts, {**dict.fromkeys(_COUNTS), **dict(zip(columns, values, strict=True))})
+
+
+def _made(kind: Callable[..., _Value], data: Mapping[str, Any], **known: Any) -> _Value:
+    """A value of plain fields, each of its own type, and of fields that are `known`. Raises TypeError naming one that is not."""
+    for field in fields(kind):  # type: ignore[arg-type]
+        if field.name in data:
+            value, types = data[field.name], [one for name in str(field.type).split(" | ") for one in _TYPES[name]]
+            number = isinstance(value, int | float)
+            if type(value) not in types or (number and not math.isfinite(value)):
+                raise TypeError(f"{field.name}={value!r}, which should be {field.type}")
+    return kind(**data, **known)
 
 
 def _digest(content: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from explain.engine import Engine
 from explain.experiment import Experiment
 from explain.records import file
 from explain.records.code import code_of, commit
-from explain.records.model import Origin, Point, Record
+from explain.records.model import Origin, Point, Record, settings
 from explain.records.plans import Plan
 from explain.records.shelf import file_name
 from explain.workers import WorkerError
@@ -96,11 +96,11 @@ def measure(
         record = record.with_(point)
         file.save(path, record)
         if point.why:
-            missed.append((label(task.experiment), point.why))
+            missed.append((_label(task.experiment), point.why))
         spent = time.monotonic() - start
         remaining = spent / (number + 1) * (len(left) - number - 1)
         say(
-            f"[{number + 1}/{len(left)}] {label(task.experiment)}: {said(point)} · {spent:.0f} s, about {remaining:.0f} s left"
+            f"[{number + 1}/{len(left)}] {_label(task.experiment)}: {said(point)} · {spent:.0f} s, about {remaining:.0f} s left"
         )
     file.save(path, record)
     return Outcome(path, record, len(left), len(wanted) - len(left), tuple(missed))
@@ -133,11 +133,8 @@ def _versions(provenance: Provenance) -> dict[str, str]:
     return {name: value for name, value in asdict(provenance).items() if name != "date"}
 
 
-def label(experiment: Experiment) -> str:
-    """The experiment in one line: its kernel and what differs from the kernel's defaults."""
-    default = Experiment.of(experiment.kernel, inputs=experiment.inputs).values
-    changed = [f"{name}={value}" for name, value in experiment.parameters if value != default[name]]
-    return " ".join([experiment.kernel, *changed])
+def _label(experiment: Experiment) -> str:
+    return f"{experiment.kernel} {settings(experiment)}".strip()
 
 
 def said(point: Point) -> str:

@@ -91,3 +91,13 @@ class Record:
     def with_(self, point: Point) -> Record:
         """This record with one more point, or another for the same experiment."""
         return replace(self, points={**self.points, point.experiment.key: point})
+
+
+def settings(experiment: Experiment) -> str:
+    """The experiment's parameters that differ from its kernel's defaults, in one line."""
+    values, changed = experiment.values, []
+    for parameter in experiment.entry.parameters:
+        default = parameter.default(values) if callable(parameter.default) else parameter.default
+        if values[parameter.name] != default:
+            changed.append(f"{parameter.name}={values[parameter.name]}")
+    return " ".join(changed)

@@ -9,6 +9,7 @@ from typing import Literal
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from explain.address import returned
 from explain.experiment import Experiment, ParameterError
 from kernels.catalog import CATALOG
 from kernels.inputs import PRESETS
@@ -164,7 +165,7 @@ class _Address:
         arrived = (
             f"{state}: inputs" not in st.session_state
         )  # Streamlit drops controls, and the address, with their page
-        if state in st.session_state and arrived and not given:
+        if state in st.session_state and arrived and not given and not returned():
             self.choose(st.session_state[state][0])
         elif state not in st.session_state or given != st.session_state[f"{state}: address"]:
             st.session_state[state], st.session_state[f"{state}: address"] = self._parse(query), given

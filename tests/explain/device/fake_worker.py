@@ -18,6 +18,12 @@ from explain.records.model import Origin, Point
 
 WHERE = Provenance("Test GPU", "1", "13.0", "2", "3", "3.11", "2026-01-01")
 
+REFUSED = {
+    7: trouble.of_code(35, "cuptiRangeProfilerEnable", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"),
+    8: trouble.not_trusted("a copy of 1,073,741,824 bytes was counted as 5 read"),
+    9: trouble.no_library(),
+}
+
 
 class OutOfResources(Exception):
     """As Triton's own: the same name and attributes."""
@@ -55,11 +61,11 @@ def handle(request: dict[str, Any], progress) -> dict[str, Any]:
 
 
 def point(request: dict[str, Any], timing: Timing) -> Point:
-    """What was asked; with seed 7 counters may not be read."""
+    """What was asked; with the seeds of REFUSED there are no counters."""
     experiment = Experiment.from_json(request["experiment"])
     origin, counters, why = Origin(WHERE, "fake", code_of(experiment)), None, ""
-    if request["counters"] and experiment.seed == 7:
-        why = str(trouble.of_code(35, "cuptiRangeProfilerEnable", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"))
+    if request["counters"] and experiment.seed in REFUSED:
+        why = str(REFUSED[experiment.seed])
     elif request["counters"]:
         counts = Counts.of(dict.fromkeys(METRICS, 1000.0), {"dram_written_bytes": 24.0})
         check = CopyCheck(2**30, 2**30, 2**30)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,20 @@ def test_an_unknown_kernel_a_missing_field_or_a_wrong_number_is_refused():
     contents[2]["points"][0]["counted"] = 9
     contents[3]["points"] = {"not": "a list"}
     contents[4]["counts"].append("what_no_one_knows")
+    for content in contents:
+        with pytest.raises(file.RecordFileError, match="does not know"):
+            file.parse(_signed(content))
+
+
+@pytest.mark.parametrize("broken", [None, "many", [1], {"a": 1}, True, math.nan, math.inf])
+def test_a_value_of_the_wrong_type_is_refused_before_a_page_shows_it(broken):
+    contents = [_saved() for _ in range(6)]
+    contents[0]["points"][0]["ms"][1] = broken
+    contents[1]["points"][0]["cold"][0] = broken if broken is not None else "none"
+    contents[2]["provenance"]["gpu"] = broken if broken != "many" else 3
+    contents[3]["roofs"][0]["per_second"] = broken
+    contents[4]["counting"][0]["copy"]["copied_bytes"] = broken
+    contents[5]["points"][0]["why"] = broken if broken != "many" else 3
     for content in contents:
         with pytest.raises(file.RecordFileError, match="does not know"):
             file.parse(_signed(content))

@@ -13,7 +13,7 @@ from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment, ParameterError
 from explain.records import file, measure, plans, shelf
 from explain.records.code import code_of
-from explain.records.model import Origin, Record
+from explain.records.model import Origin
 from explain.records.plans import PLANS, Plan, sizes
 from explain.workers import WorkerError, WorkerFailed, WorkerSpec
 from kernels.catalog import CATALOG
@@ -181,12 +181,12 @@ def test_measure_writes_the_gpus_file_in_the_folder(command, tmp_path, capsys):
 def test_without_a_folder_it_is_where_the_pages_look(command, tmp_path, monkeypatch):
     monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
     assert cli.main(["measure", "flash_attention"]) == 0
-    (name, found) = next(iter(shelf.own().items()))
-    assert name == "test-gpu.json"
-    assert isinstance(found, Record)
-    assert list(found.points) == [FLASH.key]
     (shelf.own_folder() / "broken.json").write_text("{}")
-    assert "no record" in str(shelf.own()["broken.json"])
+    found, refused = shelf.shelved()
+    assert found[0].label == "Test GPU · measured on this machine"
+    assert list(found[0].record.points) == [FLASH.key]
+    assert found[1].record == shelf.recorded()
+    assert "no record" in refused["broken.json"]
 
 
 def test_what_missed_ends_the_command_with_failed(command, tmp_path, capsys, monkeypatch):

@@ -47,7 +47,7 @@ def hierarchy(found: Levels, prediction: Prediction | None, dirty: int | None, c
         _box(left, tops[2], width - 2 * left, box, "L2, of the GPU", COLOURS["l2"]),
         _box(left, tops[3], width - 2 * left, box, "DRAM (HBM)", COLOURS["dram"]),
         _link(
-            "l1", own, left + 12, tops[0] + box, gap, 350, most, chosen,
+            "l1", own, left + 12, tops[0] + box, gap, 418, most, chosen,
             (("formula", formula), ("traced", traced), ("measured", own)),
         ),
         _shared(found.shared, 468, tops[0] + box, gap, width - 468 - left, most, chosen),

@@ -39,6 +39,12 @@ def runs(record: Record) -> list[Run]:
     ]
 
 
+def not_counted(record: Record) -> list[Experiment]:
+    """Those of the three sizes of every kernel that the record has no counters of."""
+    counted = {experiment.key for experiment, _, _ in runs(record)}
+    return [experiment for experiment in PLANS["levels"].experiments if experiment.key not in counted]
+
+
 def step_of(experiment: Experiment, term: str) -> Callable[[Sequence[Trace]], int | None]:
     """For the player: where a run first loads, or stores, the buffer of a term ("read-k"); nowhere for no term."""
     terms = terms_by_key(experiment.entry.formula(experiment.values))

@@ -15,9 +15,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from explain import three_numbers as lab  # noqa: E402
-from explain.causes import WARPS  # noqa: E402
+from explain.causes import WARPS, programs_at_most  # noqa: E402
 from explain.counters.model import SECTOR  # noqa: E402
 from explain.figures import levels  # noqa: E402
+from explain.levels import amount  # noqa: E402
 from explain.records.shelf import recorded  # noqa: E402
 
 THREE_NUMBERS = ROOT / "docs" / "three-numbers.md"
@@ -107,7 +108,8 @@ def three_numbers() -> str:
     record = recorded()
     if record is None:
         raise ValueError("no GPU's record is here: python -m explain measure makes one")
-    runs, where = lab.runs(record), record.provenance
+    runs, where, gpu = lab.runs(record), record.provenance, lab.gpu_named(record.gpu)
+    missing = ", ".join(dict.fromkeys(f"`{experiment.kernel}`" for experiment in lab.not_counted(record)))
     return "\n".join(
         [
             "# Three numbers that must agree",
@@ -117,6 +119,7 @@ def three_numbers() -> str:
             f"Counted on an {where.gpu} (driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}, {where.date}), each run with L2 cold, "
             "by CUPTI's Range Profiler, after a copy of 1 GiB was counted within 0.1%. Again: `python -m explain measure --plan levels`.",
             "",
+            *((f"Not counted yet: {missing}.", "") if missing else ()),
             "## What the kernel asks for",
             "",
             "Read and written together. *Formula*: what the algorithm must move. *Traced*: what the kernel's loads and stores ask for in Triton's interpreter "
@@ -135,10 +138,11 @@ def three_numbers() -> str:
             "Predicted: every input once; and once more each time it is needed again, if more bytes pass in between than L2 can hold. So three-pass softmax reads x 3 times, online "
             "softmax twice, the whole row once, FlashAttention-2 Q, K and V once, standard attention S and P besides, and FlashAttention-1 its state at every visit.",
             "",
-            levels.dram_table(runs, lab.gpu_named(record.gpu)),
+            levels.dram_table(runs, gpu),
             "",
-            "- **L1, L2 still held it**: at 4,096 × 8,192 the rows under way (at most 132 SMs × 16 programs × 32 KiB) are hardly more than L2 holds, and a part of them is "
-            "still there when a program reads its row again. The reads that did not come from DRAM are counted: those that L1 served, and those that L2 served.",
+            f"- **L1, L2 still held it**: at 4,096 × 8,192 the rows under way (at most {gpu.sms} SMs × {programs_at_most(gpu)} programs × 32 KiB) are hardly more than L2's "
+            f"{amount(gpu.l2_bytes)}, and a part of them is still there when a program reads its row again. The reads that did not come from DRAM are counted: those that "
+            "L1 served, and those that L2 served.",
             "- **Spilled registers**: what did not fit into registers is written to local memory and read back; what the caches could not hold of it came from DRAM.",
             "",
         ]

@@ -26,7 +26,7 @@ from explain.sweeps.analysis import (
 )
 from explain.sweeps.model import AXES, LEVELS, Reading, Sweep, formula, once
 from kernels.catalog import CATALOG
-from kernels.museum import KERNELS
+from kernels.known import KERNELS
 from kernels.parameters import Value
 
 COLOURS: Mapping[str, str] = {

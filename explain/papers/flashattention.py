@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from explain.counters.model import Counts
 from explain.experiment import Experiment
 from explain.records.model import Point, Record
 
@@ -143,9 +142,11 @@ def sm_bytes(point: Point) -> int | None:
 
 
 def _sum(point: Point, *names: str) -> int | None:
-    counts: Counts | None = point.counters.cold if point.counters else None
-    found = [getattr(counts, name) for name in names] if counts else [None]
-    return None if None in found else sum(found)
+    if point.counters is None:
+        return None
+    found: list[int | None] = [getattr(point.counters.cold, name) for name in names]
+    known = [count for count in found if count is not None]
+    return sum(known) if len(known) == len(found) else None
 
 
 def formula_bytes(experiment: Experiment) -> int:

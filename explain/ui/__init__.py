@@ -7,6 +7,15 @@ from explain.ui.device import engine_status, on_device
 from explain.ui.gpu import gpu_choice, host_bytes
 from explain.ui.layout import STYLE, cards, chapter, chapter_link, footer, icon, prose, questions, sources, try_this
 from explain.ui.levels import counted_here, traced_bytes, ways
+from explain.ui.papers import (
+    paper_accesses,
+    paper_figure,
+    paper_figure_2,
+    paper_hierarchy,
+    paper_records,
+    paper_tables,
+    paper_theorem,
+)
 from explain.ui.pictures import drawing, pressable, pressed
 from explain.ui.records import counters_here, records_choice
 from explain.ui.runs import row_sums, stepper, traced, traces_of, traffic_table
@@ -34,6 +43,13 @@ __all__ = [
     "kernel",
     "on_device",
     "option",
+    "paper_accesses",
+    "paper_figure",
+    "paper_figure_2",
+    "paper_hierarchy",
+    "paper_records",
+    "paper_tables",
+    "paper_theorem",
     "pressable",
     "pressed",
     "prose",

@@ -41,6 +41,7 @@ function badgeOf(badges) {
 
 class Player {
   constructor(root) {
+    furnish(root);
     this.root = root;
     this.$ = (selector) => root.querySelector(selector);
     this.section = this.$(".player");
@@ -74,6 +75,7 @@ class Player {
     if (!this.ready) return undefined;                     // still loading, or failed
     if (packet.step !== this.packet.step || packet.request !== this.packet.request) {
       this.packet = packet;
+      if (packet.watch) this.watch.follow(packet.watch);
       if (packet.step !== null) this.go(packet.step);
     }
     this.fit();
@@ -407,6 +409,14 @@ class Player {
     clearTimeout(this.settling);
     clearTimeout(this.saying);
   }
+}
+
+/** Puts the player's elements and their style into `root`. */
+function furnish(root) {
+  const style = document.createElement("style");
+  style.textContent = PARTS.css;
+  const { body } = new DOMParser().parseFromString(PARTS.html, "text/html");
+  root.replaceChildren(style, ...body.children);
 }
 
 export default function mount(component) {

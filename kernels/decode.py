@@ -34,7 +34,9 @@ def flash_decode_kernel(
     dims = tl.arange(0, BLOCK_D)
     heads = kv_head * GROUP + rows
     inside_q = (rows < GROUP)[:, None] & (dims < HEAD_DIM)[None, :]
-    q = tl.load(q_ptr + batch * stride_qb + heads[:, None] * stride_qh + dims[None, :] * stride_qd, mask=inside_q, other=0.0)
+    q = tl.load(
+        q_ptr + batch * stride_qb + heads[:, None] * stride_qh + dims[None, :] * stride_qd, mask=inside_q, other=0.0
+    )
     k_ptr += batch * stride_kb + kv_head * stride_kh
     v_ptr += batch * stride_vb + kv_head * stride_vh
     m_i = tl.full((BLOCK_G,), -float("inf"), tl.float32)
@@ -71,7 +73,9 @@ def flash_decode_kernel(
         # The last to finish joins the parts: lse = log Σ exp lse_j,  O = Σ exp(lse_j − lse) O_j
         splits = tl.arange(0, BLOCK_S)
         others = (part + splits)[:, None] * BLOCK_G + rows[None, :]
-        lse_j = tl.load(part_lse_ptr + others, mask=(splits < SPLITS)[:, None], other=-float("inf"), cache_modifier=".cg")
+        lse_j = tl.load(
+            part_lse_ptr + others, mask=(splits < SPLITS)[:, None], other=-float("inf"), cache_modifier=".cg"
+        )
         m_i = tl.max(lse_j, axis=0)
         m_safe = tl.where(m_i == -float("inf"), 0.0, m_i)
         l_i = tl.sum(tl.exp2(lse_j - m_safe[None, :]), axis=0)

@@ -95,10 +95,10 @@ def softmax_pipelined_kernel(
 
 
 @triton.jit
-def _packed(m, l):
+def _packed(m_i, l_i):
     """(m, l) as one 64-bit word, which other programs see whole or not at all. Never 0, which says "not yet": l = 0 only beside m = −inf."""
-    high = m.to(tl.int32, bitcast=True).to(tl.int64) << 32
-    return high | (l.to(tl.int32, bitcast=True).to(tl.int64) & 0xFFFFFFFF)
+    high = m_i.to(tl.int32, bitcast=True).to(tl.int64) << 32
+    return high | (l_i.to(tl.int32, bitcast=True).to(tl.int64) & 0xFFFFFFFF)
 
 
 @triton.jit
@@ -134,7 +134,9 @@ def softmax_two_reads_kernel(
         if WHOLE:
             x = tl.load(x_ptrs, eviction_policy="evict_last").to(tl.float32)
         else:
-            x = tl.load(x_ptrs, mask=cols < n_cols - start, other=-float("inf"), eviction_policy="evict_last").to(tl.float32)
+            x = tl.load(x_ptrs, mask=cols < n_cols - start, other=-float("inf"), eviction_policy="evict_last").to(
+                tl.float32
+            )
         # m = max of this tile,  l = Σ exp(x − m) of this tile
         m_i = tl.max(x, axis=0)
         m_safe = tl.where(m_i == -float("inf"), 0.0, m_i)  # every element is −inf: −inf − −inf would be NaN
@@ -149,7 +151,9 @@ def softmax_two_reads_kernel(
         if WHOLE:
             x = tl.load(x_ptrs, eviction_policy="evict_first").to(tl.float32)
         else:
-            x = tl.load(x_ptrs, mask=cols < n_cols - start, other=-float("inf"), eviction_policy="evict_first").to(tl.float32)
+            x = tl.load(x_ptrs, mask=cols < n_cols - start, other=-float("inf"), eviction_policy="evict_first").to(
+                tl.float32
+            )
         m_i, l_i = _joined(pairs_ptr + row * n_parts, tl.arange(0, PARTS), n_parts)
         # y = exp(x − m) · (1 / l)                                                  (BLOCK_N,)
         y = (tl.exp(x - m_i) * (1.0 / l_i)).to(y_ptr.dtype.element_ty)
@@ -262,7 +266,9 @@ def softmax_shared_row(x: torch.Tensor, *, block_n: int = 8192, warps: int | Non
     n_parts = triton.cdiv(n_cols, block_n)
     most = _sms(x) if x.is_cuda else 1
     if n_parts > most:
-        raise ValueError(f"block_n={block_n}: a row of {n_cols} has {n_parts} parts, and at most {most} run at once here")
+        raise ValueError(
+            f"block_n={block_n}: a row of {n_cols} has {n_parts} parts, and at most {most} run at once here"
+        )
     pairs = torch.zeros((n_rows, n_parts), dtype=torch.int64, device=x.device)
     y = torch.empty_like(x)
     softmax_shared_row_kernel[(n_rows * n_parts,)](

@@ -58,10 +58,10 @@ def softmax_topk_lanes_kernel(
         m_i = tl.where(larger, x, m_i)
         at = tl.where(larger, start, at)
     # the row's m = max m_i,  l = Σ l_i exp(m_i − m)
-    m = tl.max(m_i, axis=0)
-    m = tl.where(m == -float("inf"), 0.0, m)
-    l = tl.sum(l_i * tl.exp(m_i - m), axis=0)
-    l = tl.where(l == 0.0, 1.0, l)
+    m_row = tl.max(m_i, axis=0)
+    m_row = tl.where(m_row == -float("inf"), 0.0, m_row)
+    l_row = tl.sum(l_i * tl.exp(m_i - m_row), axis=0)
+    l_row = tl.where(l_row == 0.0, 1.0, l_row)
     # the K lanes with the largest maxima
     places = tl.arange(0, BLOCK_K)
     kept = tl.zeros((BLOCK_K,), tl.int32)
@@ -88,7 +88,7 @@ def softmax_topk_lanes_kernel(
             top_x = tl.where(places == k, best_x, top_x)
             top_i = tl.where(places == k, 0x7FFFFFFF - (best & 0x7FFFFFFF), top_i)
     # y = exp(x − m) / l, of the K kept alone                                       (BLOCK_K,)
-    y = tl.exp(top_x - m) / l
+    y = tl.exp(top_x - m_row) / l_row
     tl.store(y_ptr + row * stride_ym + places.to(tl.int64) * stride_yk, y, mask=places < K)
     tl.store(index_ptr + row * stride_im + places.to(tl.int64) * stride_ik, top_i, mask=places < K)
 

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
     for task in tasks:
         task["variants"] = [v for v in task["variants"] if errors.get(_key(task["case"], v), {}).get("right")]
     print(f"checked after {time.monotonic() + parsed.seconds - deadline:.0f} s", file=sys.stderr, flush=True)
-    times = {_key(a["case"], a["variant"]): a for a in run("time", tasks, 1, deadline)}
+    times = {_key(a["case"], a["variant"]): a for a in run("time", [t for t in tasks if t["variants"]], 1, deadline)}
     results = []
     for case in cases:
         rows = []
@@ -96,54 +96,63 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+@dataclass
+class Child:
+    """A process at work: what it has still to do, its words so far, when it last spoke."""
+
+    process: subprocess.Popen[bytes]
+    queue: list[Task]
+    said: bytes = b""
+    heard: float = field(default_factory=time.monotonic)
+
+    def listen(self) -> Iterator[dict[str, Any]]:
+        """The answers that have come; a task that is done leaves the queue."""
+        assert self.process.stdout
+        self.said += self.process.stdout.read() or b""
+        *lines, self.said = self.said.split(b"\n")
+        for line in lines:
+            self.heard = time.monotonic()
+            answer = json.loads(line)
+            if "done" in answer:
+                self.queue.pop(0)
+            else:
+                yield answer
+
+
 def run(work: str, tasks: list[Task], processes: int, deadline: float) -> Iterator[dict[str, Any]]:
-    """The answers of so many processes that share the tasks. One that is silent for too long is ended, what it was at is left out, and another goes on."""
+    """The answers of so many processes that share the tasks. One that is silent for too long is ended, and another goes on after what it was at."""
     queues = [tasks[i::processes] for i in range(processes)]
-    children = {}
-    command = [sys.executable, str(Path(__file__)), "--child", work]
-
-    def start(queue: list[Task]) -> None:
-        if queue:
-            child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
-            assert child.stdin
-            assert child.stdout
-            child.stdin.write(json.dumps(queue).encode())
-            child.stdin.close()
-            os.set_blocking(child.stdout.fileno(), False)
-            children[child.stdout] = (child, queue, time.monotonic())
-
-    for queue in queues:
-        start(queue)
+    children = [_start(work, queue) for queue in queues if queue]
     while children:
-        ready, _, _ = select.select(list(children), [], [], 1.0)
-        for stream in list(children):
-            child, queue, heard = children[stream]
-            ended = False
-            if stream in ready:
-                text = stream.read() or b""
-                ended = not text
-                while text and not text.endswith(b"\n"):
-                    text += stream.read() or b""
-                for line in text.splitlines():
-                    answer = json.loads(line)
-                    if "done" in answer:
-                        queue = queue[1:]
-                    else:
-                        yield answer
-                children[stream] = (child, queue, time.monotonic())
+        select.select([child.process.stdout for child in children], [], [], 1.0)
+        for child in list(children):
+            ended = child.process.poll() is not None
+            yield from child.listen()
             late = time.monotonic() > deadline
-            if ended or late or time.monotonic() - heard > SILENCE:
-                child.kill()
-                child.wait()
-                del children[stream]
-                if queue and not late:
-                    case, variants = queue[0]["case"], [v["function"] for v in queue[0]["variants"]]
+            if ended or late or time.monotonic() - child.heard > SILENCE:
+                child.process.kill()
+                child.process.wait()
+                children.remove(child)
+                if child.queue and not late:
+                    at = child.queue.pop(0)
                     print(
-                        f"{work}: no answer from {case['table']} {case['shape']} {variants[:3]}",
+                        f"{work}: no answer from {at['case']['shape']} {at['variants'][-1]}",
                         file=sys.stderr,
                         flush=True,
                     )
-                    start(queue[1:])
+                    if child.queue:
+                        children.append(_start(work, child.queue))
+
+
+def _start(work: str, queue: list[Task]) -> Child:
+    command = [sys.executable, str(Path(__file__)), "--child", work]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(json.dumps(queue).encode())
+    process.stdin.close()
+    os.set_blocking(process.stdout.fileno(), False)
+    return Child(process, list(queue))
 
 
 def checked(tasks: list[Task]) -> Iterator[dict[str, Any]]:

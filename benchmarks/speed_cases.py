@@ -163,9 +163,12 @@ def chosen(case: Case) -> list[Variant]:
             else ["softmax_two_reads", "softmax_shared_row"]
         )
         return [Variant(f"kernels.softmax_fast:{rung}") for rung in rungs]
-    return [
-        Variant({"topk": "kernels.topk_fast:softmax_topk_lanes", "decode": "kernels.decode:flash_decode"}[case.table])
-    ]
+    function = {
+        "topk": "kernels.topk_fast:softmax_topk_lanes",
+        "decode": "kernels.decode:flash_decode",
+        "attention": "kernels.attention_hopper:flash_attention_hopper",
+    }[case.table]
+    return [Variant(function)]
 
 
 def _grid(function: str, **options: tuple[Any, ...]) -> Iterator[Variant]:
@@ -211,6 +214,11 @@ def _tuned(case: Case) -> Iterator[Variant]:
                 splits = max(1, waves * 132 // pairs)
                 options = {"splits": splits, "block_n": block_n, "warps": warps, "stages": stages}
                 yield Variant("kernels.decode:flash_decode", options)
+    if case.table == "attention":
+        tiles = ((128, 2), (64, 4)) if case.shape[3] == 128 else ((128, 2), (128, 4))
+        for (block_n, stages), turns in itertools.product(tiles, (True, False)):
+            options = {"block_n": block_n, "stages": stages, "turns": turns}
+            yield Variant("kernels.attention_hopper:flash_attention_hopper", options)
 
 
 # What is right

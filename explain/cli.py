@@ -6,6 +6,7 @@ Exit status: 0 done · 1 the result misses its error budget · 2 bad arguments �
 from __future__ import annotations
 
 import argparse
+import functools
 import io
 import json
 import math
@@ -18,12 +19,13 @@ from typing import Any
 from explain import doctor, exactness, lessons, recordings
 from explain.compile.cost import occupancy, too_large
 from explain.compile.service import Compiler
-from explain.counters import file as counters_file
-from explain.counters.model import Counters
-from explain.counters.sizes import sizes
 from explain.engine import Engine, TraceRun
 from explain.experiment import Experiment, ParameterError
 from explain.gpus import DEFAULT, GPUS
+from explain.records import measure as measuring
+from explain.records import shelf
+from explain.records.file import RecordFileError
+from explain.records.plans import PLANS
 from explain.trace import file as trace_file
 from explain.workers import WorkerDied, WorkerError, WorkerFailed, WorkerOutOfMemory, WorkerTimeout
 from kernels.catalog import CATALOG
@@ -117,10 +119,18 @@ def _parser() -> argparse.ArgumentParser:
     measure = command(
         "measure",
         _measure,
-        "Count the bytes that kernels move on this GPU, at sizes beyond its L2, and write one file of it.",
+        "Measure kernels on this GPU, their time, memory and the bytes they move, and keep it all in one file, where the pages find it.",
     )
-    measure.add_argument("kernels", nargs="*", metavar="KERNEL", help="which of the list; all, unless named")
-    measure.add_argument("--out", type=Path, required=True, metavar="FILE", help="the JSON file to write")
+    measure.add_argument("kernels", nargs="*", metavar="KERNEL", help="of these alone; all, unless named")
+    measure.add_argument(
+        "--plan",
+        action="append",
+        choices=PLANS,
+        help=f"again for more; all, unless named. {'; '.join(f'{plan.name}: {plan.about}' for plan in PLANS.values())}",
+    )
+    measure.add_argument(
+        "--out", type=Path, metavar="DIR", help=f"where the GPU's file is, or will be ({shelf.own_folder()})"
+    )
     _add_limits(measure, megabytes=16000.0)
 
     command("doctor", _doctor, "Say what is on this machine, what is missing, and what to do about it.")
@@ -384,47 +394,32 @@ def _compile(parsed: argparse.Namespace) -> int:
 
 
 def _measure(parsed: argparse.Namespace) -> int:
-    experiments = [experiment for kernel in parsed.kernels or CATALOG for experiment in sizes(kernel)]
-    if not parsed.out.parent.is_dir():
-        raise ParameterError("--out", parsed.out, "must be in a folder that exists")
-    counted: list[Counters] = []
-    missed: list[dict[str, Any]] = []
+    plans = [plan for plan in PLANS.values() if plan.name in (parsed.plan or PLANS)]
+    planned = {experiment.kernel for plan in plans for experiment in plan.experiments}
+    for kernel in parsed.kernels:
+        if kernel not in planned:
+            raise ParameterError("kernel", kernel, f"must be one of {', '.join(sorted(planned))}")
+    folder = parsed.out or shelf.own_folder()
     engine = Engine()
     try:
-        status = engine.device()
-        if not status.available:
-            return _complain(f"counters are the GPU's: {status.reason}", FAILED)
-        with _Progress() as progress:
-            for number, experiment in enumerate(experiments):
-                progress(" ".join(experiment.to_arguments()), number / len(experiments))
-                try:
-                    counted.append(engine.counters(experiment, seconds=parsed.seconds, megabytes=parsed.megabytes))
-                except WorkerError as error:  # the others can still be counted
-                    missed.append({"experiment": experiment.to_json(), "why": str(error)})
-                counters_file.save(parsed.out, counted, missed)  # what is counted is kept, whatever comes
+        limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes}
+        say = (lambda _: None) if parsed.json else functools.partial(print, flush=True)
+        outcome = measuring.measure(engine, plans, folder, say, kernels=parsed.kernels, **limits)
+    except RecordFileError as error:
+        return _complain(f"{folder}: the file that is there cannot be gone on with: {error}. Move it away", FAILED)
     finally:
         engine.close()
     if parsed.json:
-        _print_json({"file": str(parsed.out), "counted": [one.to_json() for one in counted], "missed": missed})
+        counts = {"measured": outcome.measured, "kept": outcome.kept}
+        missed = [{"what": what, "why": why} for what, why in outcome.missed]
+        _print_json({"file": str(outcome.path), **counts, "missed": missed})
     else:
-        _print_counted(parsed.out, counted, missed)
-    return FAILED if missed else 0
-
-
-def _print_counted(out: Path, counted: list[Counters], missed: list[dict[str, Any]]) -> None:
-    for one in counted:
-        experiment = Experiment.from_json(one.experiment)
-        formula = experiment.entry.formula(experiment.values)
-        print(" ".join(experiment.to_arguments()))
-        if one.fallback:
-            print(f"  counted by {one.method}, because: {one.fallback}")
-        print(f"  formula: {formula.read_bytes:,} bytes read, {formula.written_bytes:,} written")
-        for name, counts in (("cold", one.cold), ("warm", one.warm)):
-            known = [f"{what} {value:,}" for what, value in counts.__dict__.items() if value is not None]
-            print(f"  L2 {name}: {', '.join(known)}")
-    for failure in missed:
-        print(f"not counted: {failure['experiment']['kernel']} {failure['experiment']['parameters']}: {failure['why']}")
-    print(f"{out}: {len(counted)} counted, {len(missed)} not")
+        for what, why in outcome.missed:
+            print(f"missed: {what}: {why}")
+        print(
+            f"{outcome.path}: {outcome.measured} measured, {outcome.kept} kept, {len(outcome.missed)} with something missed"
+        )
+    return FAILED if outcome.missed else 0
 
 
 def _doctor(parsed: argparse.Namespace) -> int:

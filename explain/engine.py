@@ -23,10 +23,10 @@ from typing import Any
 import platformdirs
 
 from explain import recordings
-from explain.counters.model import Counters
 from explain.device.measurement import Measurement
 from explain.exactness import Output
 from explain.experiment import Experiment
+from explain.records.model import Point, Roof
 from explain.trace import file as trace_file
 from explain.workers import WorkerError, WorkerPool, WorkerSpec
 
@@ -92,6 +92,7 @@ class Engine:
         self, experiment: Experiment, progress: Progress | None = None, cancel: threading.Event | None = None
     ) -> TraceRun:
         """The recorded run of an experiment: shipped, cached or made now. Raises WorkerError."""
+        _must_be_a_kernel(experiment)
         if data := _whole(recordings.path_of(experiment), experiment):
             return TraceRun(data, "recorded")
         if not has_triton():
@@ -118,6 +119,7 @@ class Engine:
 
     def trace_to(self, experiment: Experiment, out: Path, programs: object = "all", **call: Any) -> dict[str, Any]:
         """Runs, records and writes a trace file; what the trace worker says of it. Raises WorkerError."""
+        _must_be_a_kernel(experiment)
         out = out.resolve()
         return self._ask(
             {"kind": "experiment", "experiment": experiment.to_json(), "programs": programs, "out": str(out)}, call
@@ -125,6 +127,7 @@ class Engine:
 
     def check(self, experiment: Experiment, **call: Any) -> dict[str, Any]:
         """Runs in the interpreter with counters alone: {"error", "budget", "within_budget", "traffic", …}. Raises WorkerError."""
+        _must_be_a_kernel(experiment)
         return self._ask({"kind": "experiment", "experiment": experiment.to_json(), "programs": [], "out": None}, call)
 
     def output(self, experiment: Experiment, *, reverse_keys: bool = False, **call: Any) -> Output:
@@ -141,6 +144,7 @@ class Engine:
 
     def output_to(self, experiment: Experiment, out: Path, *, reverse_keys: bool = False, **call: Any) -> None:
         """Runs in the interpreter and writes what `output` reads. Raises WorkerError."""
+        _must_be_a_kernel(experiment)
         request = {"kind": "output", "experiment": experiment.to_json(), "reverse_keys": reverse_keys}
         self._ask({**request, "out": str(out.resolve())}, call)
 
@@ -197,15 +201,37 @@ class Engine:
         }
         return Measurement.from_json(self._device.call(request, progress=progress, **call))
 
-    def counters(self, experiment: Experiment, progress: Progress | None = None, **call: Any) -> Counters:
-        """Runs the compiled kernel on the GPU and reads the hardware's counters. Raises WorkerError with cause and remedy in words."""
-        request = {"kind": "counters", "experiment": experiment.to_json()}
-        return Counters.from_json(self._device.call(request, progress=progress, **call))
+    def point(
+        self,
+        experiment: Experiment,
+        counters: bool = True,
+        timing: bool = True,
+        progress: Progress | None = None,
+        **call: Any,
+    ) -> Point:
+        """Runs the compiled kernel on the GPU: its hardware counters, its time, its memory. Where counters cannot be read the point says why.
+
+        Raises WorkerError with the cause in words where it cannot run at all.
+        """
+        request = {"kind": "point", "experiment": experiment.to_json(), "counters": counters, "timing": timing}
+        return Point.from_json(self._device.call(request, progress=progress, **call))
+
+    def roofs(self, progress: Progress | None = None, **call: Any) -> dict[str, Roof]:
+        """What this GPU's memories and arithmetic units give at best, by level. Raises WorkerError."""
+        answer = self._device.call({"kind": "roofs"}, progress=progress, **call)
+        return {level: Roof(**roof) for level, roof in answer.items()}
 
     def close(self) -> None:
         """Ends all workers."""
         self._traces.close()
         self._device.close()
+
+
+def _must_be_a_kernel(experiment: Experiment) -> None:
+    if experiment.entry.peer:
+        raise WorkerError(
+            f"{experiment.kernel} is a call into PyTorch and no kernel of Tilescope: it can be measured on a GPU, and there is nothing to step through."
+        )
 
 
 @functools.cache
@@ -214,6 +240,7 @@ def engine() -> Engine:
     return Engine()
 
 
+@functools.cache
 def has_triton() -> bool:
     """Whether kernels can run here at all, compiled or interpreted. Looks for the package, without importing it."""
     return importlib.util.find_spec("triton") is not None and importlib.util.find_spec("torch") is not None

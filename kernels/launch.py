@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 from collections.abc import Callable
 
 import torch
 
 from kernels import edits
 from kernels.catalog import Kernel
-from kernels.inputs import Arrays
+from kernels.inputs import Arrays, Preset, shapes
 from kernels.parameters import Values
 
 TORCH_DTYPE = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+LARGE = 2**24  # elements
 
 Outputs = dict[str, torch.Tensor]
 
@@ -23,13 +26,29 @@ def tensors(p: Values, arrays: Arrays, device: str) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(array).to(device, TORCH_DTYPE[p["dtype"]]) for name, array in arrays.items()}
 
 
+def tensors_on(device: str, kernel: Kernel, preset: Preset, p: Values, seed: int) -> dict[str, torch.Tensor]:
+    """The kernel's inputs as tensors on `device`, for runs that are measured and not checked.
+
+    Independent normal values, where there are many, are drawn on the device: other numbers of the same distribution, which NumPy would be
+    seconds about.
+    """
+    own = shapes(kernel.family, p, kernel.gradient) if kernel.make is None else {}
+    if preset.name == "normal" and own and sum(map(math.prod, own.values())) >= LARGE:
+        random = torch.Generator(device).manual_seed(seed)
+        return {
+            name: torch.randn(shape, generator=random, device=device, dtype=TORCH_DTYPE[p["dtype"]])
+            for name, shape in own.items()
+        }
+    return tensors(p, kernel.make_inputs(preset, p, seed), device)
+
+
 def launcher(kernel: Kernel, p: Values, inputs: dict[str, torch.Tensor], **options: object) -> Callable[[], Outputs]:
     """A function that runs the kernel's wrapper on `inputs` and returns its outputs by name.
 
     The wrapper is given those of the experiment's parameters that its signature names. `options` go to the wrapper besides the experiment's own (`diagonal`, for a prefix of the keys).
     """
     module = edits.load(kernel.module, kernel.edit) if kernel.edit else importlib.import_module(kernel.module)
-    wrapper = getattr(module, kernel.base)
+    wrapper = getattr(module, kernel.function)
     own = {name: p[name] for name in inspect.signature(wrapper).parameters if name in p}
 
     def launch() -> Outputs:

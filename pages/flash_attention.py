@@ -5,6 +5,7 @@ import streamlit as st
 from explain import lessons, paper, tiles, ui
 from explain.figures import flash_attention as figures
 from explain.figures import times
+from explain.records import shelf
 from kernels.parameters import ITEM_BYTES
 
 ui.chapter(
@@ -40,7 +41,7 @@ def step_through() -> None:
         ui.traffic_table(experiment, traces[0])
         st.subheader("On the GPU", anchor=False)
         ui.on_device(experiment, traces[0])
-    if (measured := times.recorded()) is not None:
+    if (measured := times.of(shelf.recorded())) is not None:
         st.subheader("From which N is it faster?", anchor=False)
         ui.prose(times.answer(measured))
         st.markdown(times.table(measured))

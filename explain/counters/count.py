@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 import torch
 
-from explain.counters import ncu, trouble
+from explain.counters import trouble
 from explain.counters.cupti import Cupti, RangeProfiler, current_context
 from explain.counters.model import COPIED_BYTES, METRICS, TOLERANCE, CopyCheck, Counters, Counts
 from explain.device.measurement import Provenance
 from explain.experiment import Experiment
-from kernels.launch import launcher, tensors
 
 TIMES_L2 = 4  # as much is read to push everything else out of L2
 Progress = Callable[[str, float], None]
@@ -29,20 +28,8 @@ class Round:
     after: Work
 
 
-def count(experiment: Experiment, provenance: Provenance, progress: Progress) -> Counters:
-    """Counts by CUPTI in this process, or else by ncu in one of its own; which is said. Raises CountersUnavailable if neither can."""
-    try:
-        return _in_process(experiment, provenance, progress)
-    except trouble.CountersUnavailable as error:
-        why = error.with_traceback(None)  # it would hold the inputs
-    torch.cuda.empty_cache()
-    progress("counting with ncu", 0.5)
-    return ncu.count(experiment, provenance, why)
-
-
-def _in_process(experiment: Experiment, provenance: Provenance, progress: Progress) -> Counters:
-    progress("compiling", 0.0)
-    launch = launch_of(experiment)
+def count(experiment: Experiment, launch: Work, provenance: Provenance, progress: Progress) -> Counters:
+    """Counts the experiment's launches by CUPTI, in this process. Raises CountersUnavailable; `ncu.count` may still count them."""
     progress("checking the counters with a copy", 0.3)
     profiler, copy = checked_profiler()
     progress("counting", 0.6)
@@ -59,16 +46,6 @@ def _in_process(experiment: Experiment, provenance: Provenance, progress: Progre
         passes=profiler.passes,
         provenance=provenance,
     )
-
-
-def launch_of(experiment: Experiment) -> Work:
-    """The experiment's launches, compiled and run once, so that a later call only runs."""
-    entry, p = experiment.entry, experiment.values
-    inputs = tensors(p, entry.make_inputs(experiment.preset, p, experiment.seed), "cuda")
-    launch = launcher(entry, p, inputs)
-    launch()
-    torch.cuda.synchronize()
-    return launch
 
 
 @functools.cache

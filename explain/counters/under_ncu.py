@@ -7,7 +7,8 @@ import sys
 
 import torch
 
-from explain.counters.count import Round, copy_round, launch_of, rounds
+from explain.counters.count import Round, copy_round, rounds
+from explain.device.point import launch_of
 from explain.experiment import Experiment
 
 
@@ -24,5 +25,6 @@ def run(one: Round) -> None:
 if __name__ == "__main__":
     run(copy_round())
     torch.cuda.empty_cache()
-    for each in rounds(launch_of(Experiment.from_json(json.loads(sys.argv[1])))):
+    launch, _ = launch_of(Experiment.from_json(json.loads(sys.argv[1])))
+    for each in rounds(launch):
         run(each)

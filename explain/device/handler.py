@@ -10,7 +10,9 @@ import platform
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +20,13 @@ import numpy as np
 import torch
 import triton
 
-from explain.counters.count import count
-from explain.device.measurement import Measurement, PrefixState, Provenance, Timing
+from explain.device import point
+from explain.device.measurement import Measurement, PrefixState, Provenance
 from explain.experiment import Experiment
 from kernels.launch import launcher, tensors
 from kernels.verify import verify
 
 Progress = Callable[[str, float], None]
-WARM_UP_MS, REPEAT_MS = 25, 100
 ILLEGAL = (
     "illegal memory access",
     "misaligned address",
@@ -46,15 +47,20 @@ class DeviceLost(RuntimeError):
 
 
 def handle(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Answers {"kind": "probe"}, {"kind": "run", "experiment", "time": bool, "prefixes": path or None}, or {"kind": "counters", "experiment"}."""
+    """Answers {"kind": "probe"}, {"kind": "roofs"}, {"kind": "run", "experiment", "time": bool, "prefixes": path or None}, or
+    {"kind": "point", "experiment", "counters": bool, "timing": bool}.
+    """
     if request["kind"] == "probe":
         return probe()
     if not torch.cuda.is_available():
         raise DeviceError(probe()["reason"])
     try:
+        if request["kind"] == "roofs":
+            roofs = import_module("explain.device.roofs").measure(progress)
+            return {level: asdict(roof) for level, roof in roofs.items()}
         experiment = Experiment.from_json(request["experiment"])
-        if request["kind"] == "counters":
-            return count(experiment, provenance(), progress).to_json()
+        if request["kind"] == "point":
+            return point.measure(experiment, request["counters"], request["timing"], provenance(), progress).to_json()
         return run(experiment, request["time"], request["prefixes"], progress).to_json()
     except (DeviceError, DeviceLost):
         raise
@@ -93,7 +99,7 @@ def run(experiment: Experiment, timed: bool, prefixes: str | None, progress: Pro
     first_call_ms = 1e3 * (time.perf_counter() - start)
     progress("checking against float64", 0.3)
     verdict = verify(entry, p, arrays, outputs)
-    timing = measure_time(launch, first_call_ms, progress) if timed else None
+    timing = point.measure_time(launch, first_call_ms, progress) if timed else None
     states = run_prefixes(experiment, Path(prefixes), progress) if prefixes and "lse" in entry.outputs else ()
     return Measurement(
         experiment.to_json(),
@@ -105,15 +111,6 @@ def run(experiment: Experiment, timed: bool, prefixes: str | None, progress: Pro
         states,
         provenance(),
     )
-
-
-def measure_time(launch: Callable[[], object], first_call_ms: float, progress: Progress) -> Timing:
-    """Median and quantiles over launches timed by device events, the L2 cache cleared before each."""
-    progress("timing", 0.5)
-    times = triton.testing.do_bench(launch, warmup=WARM_UP_MS, rep=REPEAT_MS, return_mode="all")
-    p20, median, p80 = (float(value) for value in np.quantile(times, (0.2, 0.5, 0.8)))
-    method = f"triton.testing.do_bench, {WARM_UP_MS} ms warm-up, L2 cleared before each launch"
-    return Timing(first_call_ms, median, p20, p80, len(times), method)
 
 
 def run_prefixes(experiment: Experiment, path: Path, progress: Progress) -> tuple[PrefixState, ...]:

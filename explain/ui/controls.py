@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from explain.address import returned
 from explain.experiment import Experiment, ParameterError
 from kernels.catalog import CATALOG
 from kernels.inputs import PRESETS
@@ -151,7 +152,7 @@ class _Address:
         arrived = (
             f"{state}: inputs" not in st.session_state
         )  # Streamlit drops controls, and the address, with their page
-        if state in st.session_state and arrived and not given:
+        if state in st.session_state and arrived and not given and not returned():
             self.choose(st.session_state[state][0])
         elif state not in st.session_state or given != st.session_state[f"{state}: address"]:
             st.session_state[state], st.session_state[f"{state}: address"] = self._parse(query), given

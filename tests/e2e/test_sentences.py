@@ -13,7 +13,7 @@ import triton.language as tl
 
 from explain import lessons
 from explain.experiment import Experiment
-from explain.player.files import script
+from explain.player.files import modules as joined_modules
 from explain.runs import run_traced
 from explain.trace import file as trace_file
 from explain.trace.recorder import record_call
@@ -31,8 +31,8 @@ LOAD = """async ([file, view]) => {
 def said(browser):
     """said(trace, view, row): the sentence of each step, for that row of the current tile."""
     page = browser.new_page()
-    modules = script().replace("export default ", "") + "\nglobalThis.tilescope = {decodeTrace, Story, sentence};"
-    page.add_script_tag(content=modules, type="module")
+    content = joined_modules() + "\nglobalThis.tilescope = {decodeTrace, Story, sentence};"
+    page.add_script_tag(content=content, type="module")
     page.wait_for_function("globalThis.tilescope")
 
     def said(trace, view, row=0):

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from explain import recordings
-from explain.figures.times import Times, answer, recorded, table
+from explain.device.measurement import Provenance, Timing
+from explain.figures.times import Times, answer, of, table
+from explain.records import shelf
+from explain.records.model import Point, Record
+from explain.records.plans import LENGTHS, lengths
+
+WHERE = Provenance("Test GPU", "1", "13.0", "2", "3", "3.11", "2026-01-01")
 
 
 def made(standard: dict[int, float], flash: dict[int, float]) -> Times:
-    timed = {
-        name: {n: {"median_ms": ms, "first_call_ms": 100 * ms} for n, ms in by_n.items()}
-        for name, by_n in (("attention_standard", standard), ("flash_attention", flash))
+    points = {
+        experiment.key: Point(experiment, timing=Timing(100 * ms[n], ms[n], ms[n], ms[n], 10, "made"))
+        for kernel, ms in (("attention_standard", standard), ("flash_attention", flash))
+        for n, experiment in zip(LENGTHS, lengths(kernel), strict=True)
+        if n in ms
     }
-    return Times(timed, {}, {})
+    times = of(Record("", WHERE, points))
+    assert times is not None
+    return times
 
 
 @pytest.mark.parametrize(
@@ -35,23 +44,32 @@ def test_faster_means_faster_at_every_longer_length_too(flash, start, words):
     assert words in answer(times)
 
 
-def test_the_table_has_every_run_of_the_record():
-    record, times = recordings.measured("times-h200"), recorded()
+def test_a_record_without_these_times_has_none_to_show():
+    assert of(None) is None
+    assert of(Record("", WHERE)) is None
+
+
+def test_the_table_has_every_length_of_the_record():
+    record, times = shelf.recorded(), of(shelf.recorded())
     assert record is not None
     assert times is not None
+    assert times.lengths == list(LENGTHS)
     shown = table(times)
-    for run in record["runs"]:
-        assert f"| {run['experiment']['parameters']['seq_len']:,} |" in shown
-        assert f"{1e3 * run['timing']['median_ms']:,.0f} µs" in shown
+    for kernel in times.by_kernel:
+        for n, experiment in zip(LENGTHS, lengths(kernel), strict=True):
+            timing = record.points[experiment.key].timing
+            assert timing is not None
+            assert f"| {n:,} |" in shown
+            assert f"{1e3 * timing.median_ms:,.0f} µs" in shown
 
 
 def test_what_the_words_say_of_the_first_call_holds():
     """FlashAttention compiles once; standard attention at every power of two."""
-    times = recorded()
+    times = of(shelf.recorded())
     assert times is not None
     shortest, *others = times.lengths
     flash, standard = times.by_kernel["flash_attention"], times.by_kernel["attention_standard"]
-    assert flash[shortest]["first_call_ms"] > 100
+    assert flash[shortest].first_call_ms > 100
     for n in others:
-        assert flash[n]["first_call_ms"] < 10
-        assert standard[n]["first_call_ms"] > 10 * standard[n]["median_ms"]
+        assert flash[n].first_call_ms < 10
+        assert standard[n].first_call_ms > 10 * standard[n].median_ms

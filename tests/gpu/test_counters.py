@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from explain.counters import file
-from explain.counters.sizes import sizes
 from explain.engine import Engine
 from explain.experiment import Experiment
+from explain.records import file
+from explain.records.model import Record
+from explain.records.plans import sizes
 
 pytestmark = pytest.mark.gpu
 
@@ -20,11 +21,17 @@ def engine():
 
 
 def test_the_copy_is_counted_within_a_thousandth(engine):
-    counters = engine.counters(Experiment.of("softmax_online"))
+    counters = counters_of(engine, Experiment.of("softmax_online"))
     assert counters.method.startswith("CUPTI"), counters.fallback
     assert counters.copy.read_bytes == pytest.approx(counters.copy.copied_bytes, rel=1e-3)
     assert counters.copy.written_bytes == pytest.approx(counters.copy.copied_bytes, rel=1e-3)
     assert counters.copy.passed
+
+
+def counters_of(engine, experiment):
+    point = engine.point(experiment, timing=False)
+    assert point.counters is not None, point.why
+    return point.counters
 
 
 @pytest.mark.parametrize("kernel", ["softmax_safe", "softmax_online", "flash_attention"])
@@ -33,7 +40,7 @@ def test_l1_counts_the_traced_bytes(engine, kernel):
     heads = {"heads": 2, "seq_len": 256, "head_dim": 64, "dtype": "bf16", "block_m": 64, "block_n": 64}
     experiment = Experiment.of(kernel, heads if kernel == "flash_attention" else rows, "normal")
     traced = engine.check(experiment, seconds=300)["traffic"]
-    counts = engine.counters(experiment).cold
+    counts = counters_of(engine, experiment).cold
     own = counts.l1_bytes - counts.spill_read_bytes - counts.spill_written_bytes
     assert own == pytest.approx(traced["read_bytes"] + traced["written_bytes"], rel=1e-3)
 
@@ -45,25 +52,40 @@ def test_dram_reads_are_the_predicted(engine, kernel):
     experiment = sizes(kernel)[0 if attention else 2]
     terms = [term for term in experiment.entry.formula(experiment.values).terms if not term.written]
     predicted = sum(term.elements * term.item_bytes * (1 if attention else term.times) for term in terms)
-    counters = engine.counters(experiment)
+    counters = counters_of(engine, experiment)
     assert counters.cold.dram_read_bytes == pytest.approx(predicted, rel=0.01)
 
 
 def test_a_warm_l2_saves_dram_reads_of_what_fits(engine):
-    counters = engine.counters(Experiment.of("softmax_row", {"rows": 1024, "cols": 4096}, "normal"))  # 16 MB
+    counters = counters_of(engine, Experiment.of("softmax_row", {"rows": 1024, "cols": 4096}, "normal"))  # 16 MB
     assert counters.cold.dram_read_bytes == pytest.approx(1024 * 4096 * 4, rel=0.05)
     assert counters.warm.dram_read_bytes < counters.cold.dram_read_bytes / 2
 
 
 def test_what_is_written_is_at_dram_or_dirty_in_l2(engine):
     experiment = sizes("softmax_online")[2]
-    counts = engine.counters(experiment).cold
+    counts = counters_of(engine, experiment).cold
     written = experiment.entry.formula(experiment.values).written_bytes
     assert counts.dram_written_bytes + counts.dirty_bytes == pytest.approx(written, rel=2e-3)
 
 
-def test_a_file_of_it_is_read_back(engine, tmp_path):
-    counters = engine.counters(Experiment.of("softmax_online"))
-    file.save(tmp_path / "gpu.json", [counters], [])
-    assert file.load(tmp_path / "gpu.json").counted == (counters,)
-    assert "NVIDIA" in counters.provenance.gpu
+def test_a_point_has_counters_time_and_memory_and_its_file_is_read_back(engine, tmp_path):
+    experiment = sizes("softmax_online")[0]
+    point = engine.point(experiment)
+    written = experiment.entry.formula(experiment.values).written_bytes
+    assert point.counters.provenance.gpu.startswith("NVIDIA")
+    assert 0 < point.timing.p20_ms <= point.timing.median_ms <= point.timing.p80_ms
+    assert point.peak_bytes == written  # the output, and nothing else
+    record = Record("", point.counters.provenance, {experiment.key: point})
+    file.save(tmp_path / "gpu.json", record)
+    assert file.load(tmp_path / "gpu.json") == record
+
+
+def test_standard_attention_holds_s_and_p_in_memory_and_flash_does_not(engine):
+    sizes_ = {"heads": 4, "seq_len": 2048, "head_dim": 64, "dtype": "bf16", "block_m": 64, "block_n": 64}
+    standard, flash = (
+        engine.point(Experiment.of(kernel, sizes_, "normal"), counters=False).peak_bytes
+        for kernel in ("attention_standard", "flash_attention")
+    )
+    assert standard > 2 * 4 * 2048 * 2048 * 2
+    assert flash < 4 * 2048 * 64 * 8

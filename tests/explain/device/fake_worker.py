@@ -12,8 +12,17 @@ from explain.counters import trouble
 from explain.counters.model import METRICS, CopyCheck, Counters, Counts
 from explain.device.handler import DeviceError, explained
 from explain.device.measurement import Measurement, Provenance, Timing
+from explain.experiment import Experiment
+from explain.records.code import code_of
+from explain.records.model import Origin, Point
 
 WHERE = Provenance("Test GPU", "1", "13.0", "2", "3", "3.11", "2026-01-01")
+
+REFUSED = {
+    7: trouble.of_code(35, "cuptiRangeProfilerEnable", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"),
+    8: trouble.not_trusted("a copy of 1,073,741,824 bytes was counted as 5 read"),
+    9: trouble.no_library(),
+}
 
 
 class OutOfResources(Exception):
@@ -26,6 +35,8 @@ def handle(request: dict[str, Any], progress) -> dict[str, Any]:
     """Fails in the way that the seed names; answers otherwise, with this process's id as the driver."""
     if request["kind"] == "probe":
         return {"available": True, "reason": "", "provenance": WHERE.__dict__}
+    if request["kind"] == "roofs":
+        return {"hbm": {"level": "hbm", "per_second": 4e12, "unit": "B/s", "method": "fake"}}
     experiment = request["experiment"]
     match experiment["seed"]:
         case 1:
@@ -42,12 +53,21 @@ def handle(request: dict[str, Any], progress) -> dict[str, Any]:
             time.sleep(60)
         case 6:
             raise DeviceError("The NVIDIA driver is too old for this PyTorch")
-    if request["kind"] == "counters":
-        if experiment["seed"] == 7:
-            raise trouble.of_code(35, "cuptiRangeProfilerEnable", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES")
+    timing = Timing(100.0, 1.0, 0.9, 1.1, 50, "fake")
+    if request["kind"] == "point":
+        return point(request, timing).to_json()
+    where = Provenance(**{**WHERE.__dict__, "driver": str(os.getpid())})
+    return Measurement(experiment, 1e-7, 2e-7, "o", True, timing, (), where).to_json()
+
+
+def point(request: dict[str, Any], timing: Timing) -> Point:
+    """What was asked; with the seeds of REFUSED there are no counters."""
+    experiment = Experiment.from_json(request["experiment"])
+    origin, counters, why = Origin(WHERE, "fake", code_of(experiment)), None, ""
+    if request["counters"] and experiment.seed in REFUSED:
+        why = str(REFUSED[experiment.seed])
+    elif request["counters"]:
         counts = Counts.of(dict.fromkeys(METRICS, 1000.0), {"dram_written_bytes": 24.0})
         check = CopyCheck(2**30, 2**30, 2**30)
-        return Counters(experiment, counts, counts, check, "GH100", "fake", "", (), 1, WHERE).to_json()
-    where = Provenance(**{**WHERE.__dict__, "driver": str(os.getpid())})
-    timing = Timing(100.0, 1.0, 0.9, 1.1, 50, "fake")
-    return Measurement(experiment, 1e-7, 2e-7, "o", True, timing, (), where).to_json()
+        counters = Counters(experiment.to_json(), counts, counts, check, "GH100", "fake", "", (), 1, WHERE)
+    return Point(experiment, counters, timing if request["timing"] else None, 4096, why, origin)

@@ -1,0 +1,105 @@
+"""The device worker's side of a Point: one experiment timed, its memory looked at, its bytes counted. Imports torch and triton."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+import triton
+
+from explain.counters import ncu, trouble
+from explain.counters.count import count
+from explain.counters.model import Counters
+from explain.device.measurement import Provenance, Timing
+from explain.experiment import Experiment
+from explain.records.code import code_of, commit
+from explain.records.model import Origin, Point
+from kernels.launch import launcher, tensors_on
+
+Progress = Callable[[str, float], None]
+Launch = Callable[[], object]
+WARM_UP_MS, REPEAT_MS = 25, 100
+METHOD = f"triton.testing.do_bench, {WARM_UP_MS} ms warm-up, L2 cleared before each launch"
+HOST_MATTERS_MS = 0.5
+
+
+def measure(experiment: Experiment, counted: bool, timed: bool, where: Provenance, progress: Progress) -> Point:
+    """Times the experiment if asked, takes its memory, and counts it if asked, in runs of their own.
+
+    Where counters cannot be read the rest is given, and the point says why.
+    """
+    progress("compiling", 0.0)
+    launch, first_call_ms = launch_of(experiment)
+    timing = measure_time(launch, first_call_ms, progress) if timed else None
+    peak = peak_bytes(launch)
+    counters, why, cupti = None, "", None
+    try:
+        if counted:
+            counters = count(experiment, launch, where, progress)
+    except trouble.CountersUnavailable as error:
+        cupti = error.with_traceback(None)  # it would hold the inputs
+    del launch
+    torch.cuda.empty_cache()
+    if cupti:
+        counters, why = _by_ncu(experiment, where, cupti, progress)
+    return Point(experiment, counters, timing, peak, why, Origin(where, commit(), code_of(experiment)))
+
+
+def _by_ncu(
+    experiment: Experiment, where: Provenance, cupti: trouble.CountersUnavailable, progress: Progress
+) -> tuple[Counters | None, str]:
+    progress("counting with ncu", 0.7)
+    try:
+        return ncu.count(experiment, where, cupti), ""
+    except trouble.CountersUnavailable as error:
+        return None, str(error)
+
+
+def launch_of(experiment: Experiment) -> tuple[Launch, float]:
+    """The experiment's launches, compiled and run once, so that a later call only runs; and how long that first call took, in milliseconds."""
+    entry, p = experiment.entry, experiment.values
+    launch = launcher(entry, p, tensors_on("cuda", entry, experiment.preset, p, experiment.seed))
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    launch()
+    torch.cuda.synchronize()
+    return launch, 1e3 * (time.perf_counter() - start)
+
+
+def measure_time(launch: Launch, first_call_ms: float, progress: Progress) -> Timing:
+    """Median and quantiles over launches timed by device events, the L2 cache cleared before each; short ones replayed as a CUDA graph."""
+    progress("timing", 0.5)
+    times, method = _times(launch), METHOD
+    if np.median(times) < HOST_MATTERS_MS and (replay := _as_graph(launch)) is not None:
+        times, method = _times(replay), f"{METHOD}, launches replayed as a CUDA graph"
+    p20, median, p80 = (float(value) for value in np.quantile(times, (0.2, 0.5, 0.8)))
+    return Timing(first_call_ms, median, p20, p80, len(times), method)
+
+
+def _times(launch: Launch) -> list[float]:
+    times: list[float] = triton.testing.do_bench(launch, warmup=WARM_UP_MS, rep=REPEAT_MS, return_mode="all")
+    return times
+
+
+def _as_graph(launch: Launch) -> Launch | None:
+    """The same launches by one call: Python may take longer to launch a short kernel than the GPU to run it. None for what cannot be captured."""
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            launch()
+    except RuntimeError:  # it waits for the GPU, or has no room for a second set of outputs
+        torch.cuda.synchronize()
+        return None
+    return graph.replay
+
+
+def peak_bytes(launch: Launch) -> int:
+    """The most bytes that torch's allocator held during a run, beyond what it held before: outputs, and what lies in HBM between launches."""
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    launch()
+    torch.cuda.synchronize()
+    return int(torch.cuda.max_memory_allocated() - before)

@@ -1,0 +1,151 @@
+"""Measures plans on the GPU at hand and keeps every point as it comes: a run that is killed loses the one under way, and the next goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from explain.device.measurement import Provenance
+from explain.engine import Engine
+from explain.experiment import Experiment
+from explain.records import file
+from explain.records.code import code_of, commit
+from explain.records.model import Origin, Point, Record, settings
+from explain.records.plans import Plan
+from explain.records.shelf import file_name
+from explain.workers import WorkerError
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One point to measure: an experiment and what is asked of it."""
+
+    experiment: Experiment
+    counters: bool
+    timing: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to: the file, its record, the points measured now, those that were there, and (what, why) of each that misses something."""
+
+    path: Path
+    record: Record
+    measured: int
+    kept: int
+    missed: tuple[tuple[str, str], ...]
+
+
+def tasks(plans: Iterable[Plan], kernels: Sequence[str] = ()) -> list[Task]:
+    """Each experiment of the plans once, in their order, asked all that any plan asks of it; of `kernels` alone, where some are named."""
+    found: dict[str, Task] = {}
+    for plan in plans:
+        for experiment in plan.experiments:
+            if not kernels or experiment.kernel in kernels:
+                before = found.get(experiment.key, Task(experiment, False, False))
+                found[experiment.key] = Task(experiment, before.counters or plan.counters, before.timing or plan.timing)
+    return list(found.values())
+
+
+def measure(
+    engine: Engine,
+    plans: Sequence[Plan],
+    folder: Path,
+    say: Say,
+    *,
+    kernels: Sequence[str] = (),
+    seconds: float | None = None,
+    megabytes: float | None = None,
+) -> Outcome:
+    """Measures what the folder's file of this GPU has not, of the code and the versions that are here.
+
+    `say` is given a line for each point. Raises WorkerError where there is no GPU, RecordFileError where the file that is there cannot be believed.
+    """
+    status = engine.device()
+    if not status.available or status.provenance is None:
+        raise WorkerError(f"Measuring needs a GPU: {status.reason}")
+    where = Provenance(**status.provenance)
+    limits: dict[str, Any] = {"seconds": seconds, "megabytes": megabytes}
+    path = folder / file_name(where.gpu)
+    record = file.load(path) if path.exists() else Record(commit(), where)
+    if record.gpu != where.gpu:
+        raise file.RecordFileError(f"it is of another GPU, the {record.gpu}")
+    same = _versions(record.provenance) == _versions(where)
+    record = replace(record, commit=commit(), provenance=where)
+    folder.mkdir(parents=True, exist_ok=True)
+    missed: list[tuple[str, str]] = []
+    if any(plan.roofs for plan in plans) and not kernels and not (record.roofs and same):
+        try:
+            record = replace(record, roofs=engine.roofs(progress=lambda text, _: say(f"roofs: {text}"), **limits))
+            file.save(path, record)
+        except WorkerError as error:  # the points can still be measured
+            missed.append(("roofs", str(error)))
+            say(f"roofs: missed: {error}")
+    wanted = tasks(plans, kernels)
+    left = [task for task in wanted if not _has(record, task, where)]
+    if len(left) < len(wanted):
+        say(f"{len(wanted) - len(left)} of {len(wanted)} points are in {path} already")
+    start = time.monotonic()
+    for number, task in enumerate(left):
+        point = _point(engine, task, record, where, limits)
+        record = record.with_(point)
+        file.save(path, record)
+        if point.why:
+            missed.append((_label(task.experiment), point.why))
+        spent = time.monotonic() - start
+        remaining = spent / (number + 1) * (len(left) - number - 1)
+        say(
+            f"[{number + 1}/{len(left)}] {_label(task.experiment)}: {said(point)} · {spent:.0f} s, about {remaining:.0f} s left"
+        )
+    file.save(path, record)
+    return Outcome(path, record, len(left), len(wanted) - len(left), tuple(missed))
+
+
+def _point(engine: Engine, task: Task, record: Record, where: Provenance, limits: dict[str, Any]) -> Point:
+    """The point measured, asked also what the record's one has; or the point that says why not."""
+    before = record.point(task.experiment)
+    counters = task.counters or bool(before and before.counters)
+    timing = task.timing or bool(before and before.timing)
+    try:
+        return engine.point(task.experiment, counters, timing, **limits)
+    except WorkerError as error:
+        return Point(task.experiment, why=str(error), origin=_origin(task.experiment, where))
+
+
+def _origin(experiment: Experiment, where: Provenance) -> Origin:
+    return Origin(where, commit(), code_of(experiment))
+
+
+def _has(record: Record, task: Task, where: Provenance) -> bool:
+    """Whether the record has the point, measured of the kernel as it is now, with the versions that are here."""
+    point = record.point(task.experiment)
+    if point is None or point.origin is None or not point.holds(task.counters, task.timing):
+        return False
+    return point.origin.code == code_of(task.experiment) and _versions(point.origin.provenance) == _versions(where)
+
+
+def _versions(provenance: Provenance) -> dict[str, str]:
+    return {name: value for name, value in asdict(provenance).items() if name != "date"}
+
+
+def _label(experiment: Experiment) -> str:
+    return f"{experiment.kernel} {settings(experiment)}".strip()
+
+
+def said(point: Point) -> str:
+    """What a point says, in a few words."""
+    words = []
+    if point.timing:
+        words.append(f"{point.timing.median_ms:.4g} ms")
+    if point.counters and point.counters.cold.dram_read_bytes is not None:
+        words.append(f"DRAM read {point.counters.cold.dram_read_bytes / 1e6:,.1f} MB")
+    if point.counters and point.counters.fallback:
+        words.append(f"counted by {point.counters.method}")
+    if point.why:
+        words.append(f"missed: {point.why}")
+    return ", ".join(words) or "nothing was asked"

@@ -1,0 +1,103 @@
+"""Point, Roof, Record: what a GPU said of one experiment, of its own limits, of everything that it was asked. No torch, no triton."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from explain.counters.model import Counters
+from explain.device.measurement import Provenance, Timing
+from explain.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where and when something was measured, at which commit of Tilescope ("+": changed since), and the digest of the kernel's code."""
+
+    provenance: Provenance
+    commit: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One Experiment on one GPU: what its counters said, how long it took, what memory it held.
+
+    None is what was not asked or could not be had; `why` says in words what could not and why, and is empty otherwise. `peak_bytes` is the most
+    that torch's allocator held during a run, beyond the inputs. The counters are of runs of their own, never of the timed ones.
+    """
+
+    experiment: Experiment
+    counters: Counters | None = None
+    timing: Timing | None = None
+    peak_bytes: int | None = None
+    why: str = ""
+    origin: Origin | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object; `from_json` gives the point back."""
+        return {**asdict(self), "experiment": self.experiment.to_json()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Point:
+        """The point of `to_json`'s object. Raises KeyError, TypeError or ParameterError for what is no such object."""
+        origin = data["origin"]
+        return cls(
+            Experiment.from_json(data["experiment"]),
+            Counters.from_json(data["counters"]) if data["counters"] else None,
+            Timing(**data["timing"]) if data["timing"] else None,
+            data["peak_bytes"],
+            data["why"],
+            Origin(**{**origin, "provenance": Provenance(**origin["provenance"])}) if origin else None,
+        )
+
+    def holds(self, counters: bool, timing: bool) -> bool:
+        """Whether this point has what is asked."""
+        return (self.counters is not None or not counters) and (self.timing is not None or not timing)
+
+
+@dataclass(frozen=True)
+class Roof:
+    """What one level of the memory hierarchy, or one unit, gave at best, measured by a micro-benchmark.
+
+    `level` is "shared", "l2", "hbm", "host", "matmul bf16", "matmul fp16", "fp32 fma", "exp" and the like; `unit` is "B/s" or "FLOP/s".
+    """
+
+    level: str
+    per_second: float
+    unit: str
+    method: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """All that one GPU measured, in one file: `points` by Experiment.key, `roofs` by level. `commit` and `provenance` are the latest run's."""
+
+    commit: str
+    provenance: Provenance
+    points: Mapping[str, Point] = field(default_factory=dict)
+    roofs: Mapping[str, Roof] = field(default_factory=dict)
+
+    def point(self, experiment: Experiment) -> Point | None:
+        """What was measured of this experiment, if it was asked."""
+        return self.points.get(experiment.key)
+
+    @property
+    def gpu(self) -> str:
+        """The GPU's name, as its driver says it."""
+        return self.provenance.gpu
+
+    def with_(self, point: Point) -> Record:
+        """This record with one more point, or another for the same experiment."""
+        return replace(self, points={**self.points, point.experiment.key: point})
+
+
+def settings(experiment: Experiment) -> str:
+    """The experiment's parameters that differ from its kernel's defaults, in one line."""
+    values, changed = experiment.values, []
+    for parameter in experiment.entry.parameters:
+        default = parameter.default(values) if callable(parameter.default) else parameter.default
+        if values[parameter.name] != default:
+            changed.append(f"{parameter.name}={values[parameter.name]}")
+    return " ".join(changed)

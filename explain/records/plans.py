@@ -1,0 +1,88 @@
+"""What `python -m explain measure` measures: named plans, each a list of experiments and what is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from explain.experiment import Experiment
+from explain.papers import flashattention, milakov
+from explain.sweeps import ready
+from kernels.catalog import CATALOG
+from kernels.parameters import WHOLE_ROW_TILE, ParameterError
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Experiments to measure on the GPU at hand: their counters, their times, or both; and, with `roofs`, what the GPU gives at best."""
+
+    name: str
+    about: str
+    experiments: tuple[Experiment, ...] = ()
+    counters: bool = True
+    timing: bool = True
+    roofs: bool = False
+
+
+SOFTMAX = ((4096, 8192), (2048, 32768), (4096, 32768))
+"""(rows, cols) of float32: inputs beyond the L2 of any GPU here"""
+ATTENTION = ((4, 16, 4096, 64), (4, 16, 8192, 64), (2, 16, 8192, 128))
+"""(batch, heads, seq_len, head_dim) of bfloat16"""
+_TILES: Mapping[str, Mapping[str, object]] = {
+    "softmax_tiled": {"block_m": 4, "block_n": 1024},
+    "softmax_topk": {"block_n": 1024},
+}
+_FAMILY_TILES: Mapping[str, Mapping[str, object]] = {
+    "softmax": {"block_n": 4096},
+    "attention": {"dtype": "bf16", "block_m": 128, "block_n": 64},
+}
+
+
+def sizes(kernel: str) -> tuple[Experiment, ...]:
+    """A catalog kernel at three sizes, inputs of 100 MB and more. Raises ParameterError for another name."""
+    if kernel not in CATALOG:
+        raise ParameterError("kernel", kernel, f"must be one of {', '.join(CATALOG)}")
+    entry = CATALOG[kernel]
+    tile = dict(_TILES.get(kernel, _FAMILY_TILES[entry.family]))
+    if WHOLE_ROW_TILE in entry.parameters:
+        del tile["block_n"]  # its default is the row's
+    names, all_sizes = (
+        (("batch", "heads", "seq_len", "head_dim"), ATTENTION)
+        if entry.family == "attention"
+        else (("rows", "cols"), SOFTMAX)
+    )
+    return tuple(Experiment.of(kernel, {**dict(zip(names, size, strict=True)), **tile}, "normal") for size in all_sizes)
+
+
+COMPARED = ("attention_standard", "flash_attention")
+LENGTHS = tuple(2**bit for bit in range(7, 15))
+_LENGTHS_AT = {"heads": 16, "head_dim": 64, "dtype": "fp16", "block_m": 128, "block_n": 64}
+
+
+def lengths(kernel: str) -> tuple[Experiment, ...]:
+    """The kernel as N grows, all else as it is."""
+    return tuple(Experiment.of(kernel, {**_LENGTHS_AT, "seq_len": n}, "normal") for n in LENGTHS)
+
+
+PLANS: Mapping[str, Plan] = {
+    plan.name: plan
+    for plan in (
+        Plan(
+            "times",  # the first, so that a first call is one: nothing else has compiled these kernels before
+            "standard attention and FlashAttention as N grows, the first call apart",
+            tuple(experiment for pair in zip(*map(lengths, COMPARED), strict=True) for experiment in pair),
+            counters=False,
+        ),
+        Plan(
+            "levels",
+            "every kernel of the catalog at three sizes beyond L2",
+            tuple(experiment for kernel in CATALOG for experiment in sizes(kernel)),
+        ),
+        Plan("sweeps", "kernels over N, d, tile sizes, dtype, mask and batch", ready.RECORDED),
+        Plan("milakov-counters", "Milakov & Gimelshein's figure 1, its bytes counted", milakov.COUNTED),
+        Plan("milakov", "Milakov & Gimelshein's figures 1 to 4, and larger K", milakov.TIMED, counters=False),
+        Plan("flashattention", "FlashAttention's figure 2 and theorem 2, bytes counted", flashattention.COUNTED),
+        Plan("flashattention-memory", "FlashAttention's tables 20 and 21", flashattention.TIMED, counters=False),
+        Plan("roofs", "what the memories and the arithmetic units give at best", roofs=True),
+    )
+}

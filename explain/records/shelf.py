@@ -1,0 +1,79 @@
+"""The records there are: the one shipped with Tilescope, and those that were measured on this machine."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from explain import recordings
+from explain.engine import cache_folder
+from explain.records import file
+from explain.records.model import Record
+
+SHIPPED = recordings.FOLDER / "h200.json"
+RECORDED, HERE, YOURS = "recorded", "measured on this machine", "your file"
+
+
+@functools.cache
+def recorded() -> Record | None:
+    """The record shipped with Tilescope, of an H200; None in a checkout that has none."""
+    return file.load(SHIPPED) if SHIPPED.exists() else None
+
+
+def own_folder() -> Path:
+    """Where `python -m explain measure` writes, and the pages look, unless it is told another place."""
+    return cache_folder().parent / "records"
+
+
+def file_name(gpu: str) -> str:
+    """The name of a GPU's file: "NVIDIA H200" is h200.json."""
+    words = re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-").removeprefix("nvidia-")
+    return f"{words or 'gpu'}.json"
+
+
+@dataclass(frozen=True)
+class Shelved:
+    """A record, and whose it is: RECORDED, HERE or YOURS."""
+
+    key: str
+    record: Record
+    origin: str
+
+    @property
+    def label(self) -> str:
+        """What a control calls it."""
+        return f"{self.record.gpu.removeprefix('NVIDIA ')} · {self.origin}"
+
+    @property
+    def source(self) -> str:
+        """Where its numbers come from, for a caption."""
+        where = self.record.provenance
+        return f"{self.origin} · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}, {where.date}"
+
+
+def shelved() -> tuple[list[Shelved], dict[str, str]]:
+    """The records there are, this machine's own first; and, by name, why a file of this machine cannot be believed."""
+    found: list[Shelved] = []
+    refused: dict[str, str] = {}
+    for path in sorted(own_folder().glob("*.json")):
+        try:
+            status = path.stat()
+            found.append(Shelved(f"here:{path.name}", _loaded(path, status.st_mtime_ns, status.st_size), HERE))
+        except (file.RecordFileError, OSError) as error:
+            refused[path.name] = str(error)
+    if record := recorded():
+        found.append(Shelved(f"recorded:{SHIPPED.name}", record, RECORDED))
+    return found, refused
+
+
+def uploaded(data: bytes) -> Shelved:
+    """A file that a reader brought. Raises RecordFileError."""
+    return Shelved(f"yours:{hashlib.sha256(data).hexdigest()[:12]}", file.parse(data), YOURS)
+
+
+@functools.lru_cache(maxsize=16)
+def _loaded(path: Path, changed_ns: int, size: int) -> Record:
+    return file.load(path)

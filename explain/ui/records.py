@@ -1,0 +1,112 @@
+"""Which GPUs' records a page shows; what can be counted on this machine."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from explain.engine import engine
+from explain.experiment import Experiment
+from explain.figures import records as figures
+from explain.records import file, shelf
+from explain.records.shelf import Shelved
+from explain.ui.runs import failure
+from explain.workers import WorkerError
+
+SHOWN, YOURS, CHOICE = "records shown", "records of yours", "records choice"
+SAMPLE = Experiment.of("softmax_online", {"rows": 4096, "cols": 8192, "block_n": 4096}, "normal")
+"""What is counted to see whether counters can be read here: 134 MB, beyond any L2"""
+
+
+def records_choice() -> list[Shelved]:
+    """A control that chooses whose measurements a page shows: this machine's own, those shipped, a reader's files. At least one, if there is any.
+
+    Files of a reader stay in their session: nothing of them is written to the server's disk.
+    """
+    found, refused = shelf.shelved()
+    yours: dict[str, Shelved] = st.session_state.setdefault(YOURS, {})
+    options = {one.key: one for one in [*found, *yours.values()]}
+    if options and not set(st.session_state.get(CHOICE) or ()) & set(options):
+        before = [key for key in st.session_state.get(SHOWN, ()) if key in options]
+        st.session_state[CHOICE] = before or [next(iter(options))]
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        if options:
+            st.pills(
+                "Measured on",
+                list(options),
+                selection_mode="multi",
+                key=CHOICE,
+                format_func=lambda key: options[key].label,
+                help="Where the numbers come from. Choose several GPUs to compare them.",
+                width="content",
+            )
+        with st.popover("Another GPU's file", icon=":material/upload_file:"):
+            _load(yours)
+    for name, why in refused.items():
+        st.warning(f"`{name}`, measured on this machine, is not shown: {why}", icon=":material/warning:")
+    chosen = [options[key] for key in options if key in (st.session_state.get(CHOICE) or ())]
+    st.session_state[SHOWN] = [one.key for one in chosen]
+    return chosen
+
+
+def _load(yours: dict[str, Shelved]) -> None:
+    """Takes a reader's file, or says why not."""
+    st.markdown(
+        "A file that `python -m explain measure` wrote. It stays in this session and is not kept on the server."
+    )
+    brought = st.file_uploader("Record", type="json", key="record file", label_visibility="collapsed")
+    if brought is None:
+        st.session_state.pop("record taken", None)
+    elif st.session_state.get("record taken") != brought.file_id:
+        try:
+            one = shelf.uploaded(brought.getvalue())
+        except file.RecordFileError as error:
+            st.error(f"{brought.name} is refused: {error}", icon=":material/error:")
+            return
+        yours[one.key] = one
+        st.session_state["record taken"] = brought.file_id
+        st.session_state[SHOWN] = [*st.session_state.get(SHOWN, ()), one.key]
+        del st.session_state[CHOICE]  # chosen anew, with this one
+        st.rerun()
+    if yours and st.button("Forget my files", icon=":material/delete:"):
+        yours.clear()
+        st.rerun()
+
+
+def counters_here() -> None:
+    """Whether this machine's GPU can be counted, and if not why and what to do; on asking, a kernel counted."""
+    searching = engine().device_if_known() is None
+    st.fragment(_counters_here, run_every=2.0 if searching else None)(searching)
+
+
+def _counters_here(searching: bool) -> None:
+    status = engine().device_if_known()
+    if status is None:
+        st.markdown(":gray[●] Looking for a GPU…")
+        return
+    if searching:
+        st.rerun()  # the whole page, once: a page that is done looking asks no more
+    if not status.available:
+        st.markdown(
+            f":gray[●] No counters can be read on this machine. {status.reason} What is shown was measured elsewhere, and says where."
+        )
+        return
+    gpu = status.provenance["gpu"] if status.provenance else "GPU"
+    st.markdown(f":green[●] **{gpu}** is here. Whether its counters can be read shows when they are.")
+    if st.button("Count one kernel now", icon=":material/speed:"):
+        try:
+            with st.spinner("Checking the counters with a copy, then counting…", show_time=True):
+                st.session_state["counters sample"] = engine().point(SAMPLE, timing=False)
+        except WorkerError as error:
+            st.session_state["counters sample"] = failure(error)
+    said = st.session_state.get("counters sample")
+    if isinstance(said, str):
+        st.error(f"{said} The recorded measurements are shown as before.", icon=":material/error:")
+    elif said is not None and said.counters is None:
+        st.warning(f"{said.why} The recorded measurements are shown as before.", icon=":material/warning:")
+    elif said is not None:
+        counters, formula = said.counters, SAMPLE.entry.formula(SAMPLE.values)
+        st.markdown(figures.counts_table(counters, formula.read_bytes, formula.written_bytes))
+        st.caption(
+            f"hardware · {counters.provenance.gpu}, {counters.method} · `{' '.join(SAMPLE.to_arguments())}` · copy check {figures.copy_words(counters.copy)}"
+            + (f" · not by CUPTI, because: {counters.fallback}" if counters.fallback else "")
+        )

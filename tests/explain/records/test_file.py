@@ -1,0 +1,131 @@
+"""A record's file gives back what was saved, and is refused with the reason where it cannot be believed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from explain.experiment import Experiment
+from explain.records import file
+from explain.records.model import Point
+from tests.explain.records import made
+
+
+def test_a_file_gives_back_what_was_saved(tmp_path):
+    missed = Point(Experiment.of("softmax_row"), why="the tile is too large")
+    bare = replace(made.point(Experiment.of("flash_attention")), counters=None)
+    record = made.record(made.point(), bare, missed)
+    file.save(tmp_path / "gpu.json", record)
+    assert file.load(tmp_path / "gpu.json") == record
+    assert [path.name for path in tmp_path.iterdir()] == ["gpu.json"]
+    assert record.point(missed.experiment) == missed
+    assert record.point(Experiment.of("softmax_safe")) is None
+
+
+def test_a_point_round_trips_as_json():
+    for point in (made.point(), Point(made.EXPERIMENT, why="no")):
+        assert Point.from_json(json.loads(json.dumps(point.to_json()))) == point
+
+
+def test_four_hundred_points_are_a_small_file_of_one_line_each():
+    points = [made.point(made.EXPERIMENT.with_(seed=seed)) for seed in range(400)]
+    data = file.written(made.record(*points))
+    assert len(data) < 400_000
+    assert sum(line.startswith(b'{"experiment"') for line in data.splitlines()) == 400
+
+
+def _saved() -> dict[str, Any]:
+    return json.loads(file.written(made.record()))
+
+
+def _signed(content: dict[str, Any]) -> bytes:
+    body = {name: value for name, value in content.items() if name not in ("format", "version", "digest")}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    return json.dumps({**content, "digest": hashlib.sha256(text.encode()).hexdigest()}).encode()
+
+
+def test_a_damaged_file_is_refused():
+    data = file.written(made.record())
+    for broken in (b"", data[: len(data) // 2], b"\xff\xfe", data.replace(b'"version": 1', b'"version": "one"')):
+        with pytest.raises(file.RecordFileError, match="damaged"):
+            file.parse(broken)
+
+
+def test_an_altered_number_is_refused():
+    content = _saved()
+    content["points"][0]["cold"][0] += 1
+    with pytest.raises(file.RecordFileError, match="altered"):
+        file.parse(json.dumps(content).encode())
+
+
+def test_a_newer_format_is_refused_as_newer():
+    content = {**_saved(), "version": file.VERSION + 1, "points": "in another way"}
+    with pytest.raises(file.RecordFileError, match=r"format 2.*update Tilescope"):
+        file.parse(json.dumps(content).encode())
+
+
+@pytest.mark.parametrize("data", [b"[]", b"3", b'{"format": "tilescope"}'])
+def test_another_file_is_refused(data):
+    with pytest.raises(file.RecordFileError, match="no record of a GPU"):
+        file.parse(data)
+
+
+def test_a_file_too_large_is_refused_unread():
+    with pytest.raises(file.RecordFileError, match="larger than"):
+        file.parse(b" " * (file.MOST_BYTES + 1))
+
+
+def test_an_unknown_kernel_a_missing_field_or_a_wrong_number_is_refused():
+    contents = [_saved() for _ in range(5)]
+    contents[0]["points"][0]["experiment"]["kernel"] = "softmax_of_tomorrow"
+    del contents[1]["points"][0]["timed"]
+    contents[2]["points"][0]["counted"] = 9
+    contents[3]["points"] = {"not": "a list"}
+    contents[4]["counts"].append("what_no_one_knows")
+    for content in contents:
+        with pytest.raises(file.RecordFileError, match="does not know"):
+            file.parse(_signed(content))
+
+
+@pytest.mark.parametrize("broken", [None, "many", [1], {"a": 1}, True, math.nan, math.inf])
+def test_a_value_of_the_wrong_type_is_refused_before_a_page_shows_it(broken):
+    contents = [_saved() for _ in range(6)]
+    contents[0]["points"][0]["ms"][1] = broken
+    contents[1]["points"][0]["cold"][0] = broken if broken is not None else "none"
+    contents[2]["provenance"]["gpu"] = broken if broken != "many" else 3
+    contents[3]["roofs"][0]["per_second"] = broken
+    contents[4]["counting"][0]["copy"]["copied_bytes"] = broken
+    contents[5]["points"][0]["why"] = broken if broken != "many" else 3
+    for content in contents:
+        with pytest.raises(file.RecordFileError, match="does not know"):
+            file.parse(_signed(content))
+
+
+def test_a_count_that_an_older_tilescope_did_not_know_is_none():
+    content = _saved()
+    at = content["counts"].index("l1_bytes")
+    for row in (content["counts"], content["points"][0]["cold"], content["points"][0]["warm"]):
+        del row[at]
+    point = file.parse(_signed(content)).point(made.EXPERIMENT)
+    assert point is not None
+    assert point.counters is not None
+    assert point.counters.cold.l1_bytes is None
+    assert point.counters.cold.time_ns == 1000
+
+
+def test_the_shipped_record_is_whole_and_its_copies_passed():
+    from explain.records import shelf
+
+    record = shelf.recorded()
+    assert record is not None
+    assert record.gpu == "NVIDIA H200"
+    assert Path(shelf.SHIPPED).name == shelf.file_name(record.gpu)
+    counted = [point.counters for point in record.points.values() if point.counters]
+    assert len(counted) >= 39
+    assert all(one.copy.passed for one in counted)

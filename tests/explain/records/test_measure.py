@@ -1,0 +1,214 @@
+"""The whole set on the GPU at hand: kept point by point, gone on with, and what misses is said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from explain import cli
+from explain.engine import DeviceStatus, Engine
+from explain.experiment import Experiment, ParameterError
+from explain.records import file, measure, plans, shelf
+from explain.records.code import code_of
+from explain.records.model import Origin
+from explain.records.plans import PLANS, Plan, sizes
+from explain.workers import WorkerError, WorkerFailed, WorkerSpec
+from kernels.catalog import CATALOG
+from kernels.parameters import ITEM_BYTES
+from tests.explain.device.fake_worker import WHERE
+
+FAKE = WorkerSpec("device", "tests.explain.device.fake_worker:handle", default_seconds=20, address_space_limit=False)
+ONLINE, FLASH = Experiment.of("softmax_online"), Experiment.of("flash_attention")
+BOTH = Plan("both", "two", (ONLINE, FLASH))
+
+
+@pytest.fixture(scope="module")
+def fake() -> Iterator[Engine]:
+    engine = Engine(device=FAKE)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def engine(fake, monkeypatch) -> Engine:
+    monkeypatch.setattr(Engine, "device", lambda self: DeviceStatus(True, "", WHERE.__dict__))
+    return fake
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return []
+
+
+def test_the_engine_gives_what_is_asked_and_where_counters_cannot_be_read_the_rest_and_why(engine):
+    point = engine.point(FLASH)
+    assert (point.counters.cold.dirty_bytes, point.timing.median_ms, point.peak_bytes) == (24, 1.0, 4096)
+    assert engine.point(FLASH, counters=False).counters is None
+    refused = engine.point(FLASH.with_(seed=7))
+    assert refused.counters is None
+    assert refused.timing is not None
+    assert "NVreg_RestrictProfilingToAdminUsers=0" in refused.why
+    with pytest.raises(WorkerFailed, match="shared memory"):
+        engine.point(FLASH.with_(seed=1))
+    assert engine.roofs()["hbm"].per_second == 4e12
+
+
+def test_a_plan_becomes_one_file_that_is_read_back(engine, tmp_path, lines):
+    outcome = measure.measure(engine, [BOTH, Plan("roofs", "", roofs=True)], tmp_path, lines.append)
+    assert outcome.path == tmp_path / "test-gpu.json"
+    record = file.load(outcome.path)
+    assert record == outcome.record
+    assert set(record.points) == {ONLINE.key, FLASH.key}
+    assert record.roofs["hbm"].unit == "B/s"
+    assert (outcome.measured, outcome.kept, outcome.missed) == (2, 0, ())
+    assert "[2/2] flash_attention: 1 ms" in lines[-1]
+    assert "about 0 s left" in lines[-1]
+
+
+def test_what_is_there_is_not_measured_again_and_what_more_is_asked_is_added(engine, tmp_path, lines):
+    timed = replace(BOTH, experiments=(ONLINE,), counters=False)
+    measure.measure(engine, [timed], tmp_path, lines.append)
+    outcome = measure.measure(engine, [timed, Plan("", "", (FLASH,))], tmp_path, lines.append)
+    assert (outcome.measured, outcome.kept) == (1, 1)
+    counted = replace(timed, counters=True, timing=False)
+    outcome = measure.measure(engine, [counted], tmp_path, lines.append)
+    assert outcome.measured == 1
+    assert outcome.record.points[ONLINE.key].holds(counters=True, timing=True)
+
+
+@pytest.mark.parametrize("changed", ["code", "torch"])
+def test_a_point_of_other_code_or_other_versions_is_measured_anew(engine, tmp_path, lines, changed):
+    record = measure.measure(engine, [BOTH], tmp_path, lines.append).record
+    point = record.points[ONLINE.key]
+    where = replace(WHERE, torch="1") if changed == "torch" else WHERE
+    origin = Origin(where, "", "other" if changed == "code" else code_of(ONLINE))
+    file.save(tmp_path / "test-gpu.json", record.with_(replace(point, origin=origin)))
+    outcome = measure.measure(engine, [BOTH], tmp_path, lines.append)
+    assert (outcome.measured, outcome.kept) == (1, 1)
+
+
+def test_a_killed_run_keeps_what_it_has(engine, tmp_path, lines, monkeypatch):
+    def killed(line: str) -> None:
+        if line.startswith("[1/2]"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measure.measure(engine, [BOTH], tmp_path, killed)
+    assert list(file.load(tmp_path / "test-gpu.json").points) == [ONLINE.key]
+    assert measure.measure(engine, [BOTH], tmp_path, lines.append).measured == 1
+
+
+def test_what_missed_is_in_the_file_with_the_reason_and_is_tried_again(engine, tmp_path, lines):
+    dead, refused = ONLINE.with_(seed=4), ONLINE.with_(seed=7)
+    plan = Plan("", "", (dead, refused, FLASH))
+    outcome = measure.measure(engine, [plan], tmp_path, lines.append)
+    record = file.load(outcome.path)
+    assert "abort" in record.points[dead.key].why
+    assert "ERR_NVGPUCTRPERM" in record.points[refused.key].why
+    assert record.points[refused.key].timing is not None
+    assert record.points[FLASH.key].why == ""
+    assert len(outcome.missed) == 2
+    assert measure.measure(engine, [plan], tmp_path, lines.append).measured == 2
+
+
+def test_roofs_that_cannot_be_measured_leave_the_points(engine, tmp_path, lines, monkeypatch):
+    def fails(*_: object, **__: object) -> None:
+        raise WorkerError("no room")
+
+    monkeypatch.setattr(Engine, "roofs", fails)
+    outcome = measure.measure(engine, [Plan("", "", (FLASH,), roofs=True)], tmp_path, lines.append)
+    assert outcome.missed == (("roofs", "no room"),)
+    assert outcome.measured == 1
+
+
+def test_a_file_that_cannot_be_believed_is_left_alone(engine, tmp_path, lines):
+    (tmp_path / "test-gpu.json").write_text("damaged")
+    with pytest.raises(file.RecordFileError, match="damaged"):
+        measure.measure(engine, [BOTH], tmp_path, lines.append)
+    assert (tmp_path / "test-gpu.json").read_text() == "damaged"
+
+
+# The plans
+
+
+@pytest.mark.parametrize("kernel", CATALOG)
+def test_a_kernel_is_measured_at_three_sizes_beyond_any_l2(kernel):
+    experiments = sizes(kernel)
+    assert len(set(experiments)) == 3
+    assert set(experiments) <= set(PLANS["levels"].experiments)
+    for experiment in experiments:
+        p = experiment.values
+        attention = experiment.entry.family == "attention"
+        elements = 3 * p["batch"] * p["heads"] * p["seq_len"] * p["head_dim"] if attention else p["rows"] * p["cols"]
+        assert elements * ITEM_BYTES[p["dtype"]] > 96e6
+
+
+def test_an_experiment_of_two_plans_is_one_task_that_asks_for_both():
+    first = Plan("a", "", (ONLINE, FLASH), counters=False)
+    second = Plan("b", "", (FLASH,), timing=False)
+    assert measure.tasks([first, second]) == [measure.Task(ONLINE, False, True), measure.Task(FLASH, True, True)]
+    assert measure.tasks([first, second], ["flash_attention"]) == [measure.Task(FLASH, True, True)]
+
+
+def test_times_come_first_so_that_a_first_call_is_one():
+    assert next(iter(PLANS)) == "times"
+    with pytest.raises(ParameterError, match="kernel=nonsense"):
+        sizes("nonsense")
+
+
+# The command
+
+
+@pytest.fixture
+def command(fake, monkeypatch):
+    monkeypatch.setattr(Engine, "device", lambda self: DeviceStatus(True, "", WHERE.__dict__))
+    monkeypatch.setattr(cli, "Engine", lambda: fake)
+    monkeypatch.setattr(Engine, "close", lambda self: None)
+    monkeypatch.setattr(cli, "PLANS", {"both": BOTH, "one": replace(BOTH, name="one", experiments=(ONLINE,))})
+
+
+def test_measure_writes_the_gpus_file_in_the_folder(command, tmp_path, capsys):
+    assert cli.main(["measure", "--out", str(tmp_path / "new")]) == 0
+    assert len(file.load(tmp_path / "new" / "test-gpu.json").points) == 2
+    assert "2 measured, 0 kept, 0 with something missed" in capsys.readouterr().out
+    assert cli.main(["measure", "--plan", "one", "--out", str(tmp_path / "new"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kept"] == 1
+
+
+def test_without_a_folder_it_is_where_the_pages_look(command, tmp_path, monkeypatch):
+    monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
+    assert cli.main(["measure", "flash_attention"]) == 0
+    (shelf.own_folder() / "broken.json").write_text("{}")
+    found, refused = shelf.shelved()
+    assert found[0].label == "Test GPU · measured on this machine"
+    assert list(found[0].record.points) == [FLASH.key]
+    assert found[1].record == shelf.recorded()
+    assert "no record" in refused["broken.json"]
+
+
+def test_what_missed_ends_the_command_with_failed(command, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(cli, "PLANS", {"both": replace(BOTH, experiments=(ONLINE.with_(seed=7), FLASH))})
+    assert cli.main(["measure", "--out", str(tmp_path)]) == cli.FAILED
+    said = capsys.readouterr().out
+    assert "missed: softmax_online: This user may not read" in said
+    assert "1 with something missed" in said
+
+
+def test_without_a_gpu_or_of_no_kernel_or_onto_a_damaged_file_it_says_so(command, tmp_path, monkeypatch, capsys):
+    assert cli.main(["measure", "nonsense", "--out", str(tmp_path)]) == cli.BAD_ARGUMENTS
+    assert "must be one of flash_attention, softmax_online" in capsys.readouterr().err
+    (tmp_path / "test-gpu.json").write_text("{}")
+    assert cli.main(["measure", "--out", str(tmp_path)]) == cli.FAILED
+    assert "Move it away" in capsys.readouterr().err
+    monkeypatch.setattr(Engine, "device", lambda self: DeviceStatus(False, "No NVIDIA driver on this machine."))
+    assert cli.main(["measure", "--out", str(tmp_path / "none")]) == cli.FAILED
+    assert "No NVIDIA driver" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
+def test_every_planned_experiment_is_one_that_a_machine_can_hold():
+    for plan in plans.PLANS.values():
+        assert len(set(plan.experiments)) == len(plan.experiments), plan.name

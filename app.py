@@ -1,16 +1,12 @@
 """Tilescope: see online softmax and FlashAttention at work. Run with `streamlit run app.py`."""
 
-from pathlib import Path
-
 import streamlit as st
 
 from explain import chapters, ui
 from explain.engine import engine
 
-LOOK = Path(__file__).parent / "explain" / "look"
-
-st.set_page_config(page_title="Tilescope", page_icon=LOOK / "icon.svg", layout="wide")
-st.html(LOOK / "app.css")
+st.set_page_config(page_title="Tilescope", page_icon=ui.icon(), layout="wide")
+st.html(ui.STYLE)
 engine().warm()
 
 SECTIONS = {"lab": "The lab", "tool": "Tools"}  # the others stand in the bar themselves
@@ -27,4 +23,4 @@ for page in chapters.pages():
     )
 here = st.navigation(sections, position="top")
 here.run()
-ui.footer(here.title)
+ui.footer(here, sections[""])

@@ -92,6 +92,7 @@ class Engine:
         self, experiment: Experiment, progress: Progress | None = None, cancel: threading.Event | None = None
     ) -> TraceRun:
         """The recorded run of an experiment: shipped, cached or made now. Raises WorkerError."""
+        must_be_a_kernel(experiment)
         if data := _whole(recordings.path_of(experiment), experiment):
             return TraceRun(data, "recorded")
         if not has_triton():
@@ -118,6 +119,7 @@ class Engine:
 
     def trace_to(self, experiment: Experiment, out: Path, programs: object = "all", **call: Any) -> dict[str, Any]:
         """Runs, records and writes a trace file; what the trace worker says of it. Raises WorkerError."""
+        must_be_a_kernel(experiment)
         out = out.resolve()
         return self._ask(
             {"kind": "experiment", "experiment": experiment.to_json(), "programs": programs, "out": str(out)}, call
@@ -125,6 +127,7 @@ class Engine:
 
     def check(self, experiment: Experiment, **call: Any) -> dict[str, Any]:
         """Runs in the interpreter with counters alone: {"error", "budget", "within_budget", "traffic", …}. Raises WorkerError."""
+        must_be_a_kernel(experiment)
         return self._ask({"kind": "experiment", "experiment": experiment.to_json(), "programs": [], "out": None}, call)
 
     def output(self, experiment: Experiment, *, reverse_keys: bool = False, **call: Any) -> Output:
@@ -141,6 +144,7 @@ class Engine:
 
     def output_to(self, experiment: Experiment, out: Path, *, reverse_keys: bool = False, **call: Any) -> None:
         """Runs in the interpreter and writes what `output` reads. Raises WorkerError."""
+        must_be_a_kernel(experiment)
         request = {"kind": "output", "experiment": experiment.to_json(), "reverse_keys": reverse_keys}
         self._ask({**request, "out": str(out.resolve())}, call)
 
@@ -223,12 +227,21 @@ class Engine:
         self._device.close()
 
 
+def must_be_a_kernel(experiment: Experiment) -> None:
+    """Raises WorkerError, in words, for a call into PyTorch, which has no kernel of ours to run line by line or to compile."""
+    if experiment.entry.peer:
+        raise WorkerError(
+            f"{experiment.kernel} is a call into PyTorch and no kernel of Tilescope: it can be measured on a GPU, and there is nothing to step through or to compile."
+        )
+
+
 @functools.cache
 def engine() -> Engine:
     """This process's engine; made at the first call and shared by every session."""
     return Engine()
 
 
+@functools.cache
 def has_triton() -> bool:
     """Whether kernels can run here at all, compiled or interpreted. Looks for the package, without importing it."""
     return importlib.util.find_spec("triton") is not None and importlib.util.find_spec("torch") is not None

@@ -10,7 +10,7 @@ from typing import Any
 
 from kernels.catalog import CATALOG, Kernel
 from kernels.inputs import PRESETS, Preset, check_fit
-from kernels.museum import KERNELS
+from kernels.known import KERNELS
 from kernels.parameters import ParameterError, Value, whole_number
 from kernels.recipes import preset_of
 

@@ -29,7 +29,7 @@ class Kernel:
     other_at (whose pairs).
 
     `edit` is a line of the module to change first, for a kernel that is broken on purpose; such a kernel is called
-    `base~what`, and `base` is the function that runs it.
+    `base~what`, and `base` is the kernel that it would be without.
     """
 
     name: str
@@ -42,22 +42,37 @@ class Kernel:
     roles: Mapping[str, str]
     check: Callable[[Values], None]
     outputs: tuple[str, ...] = ("y",)
+    keeps_max_and_sum: bool = (
+        False  # m and l are to be those of all elements seen so far: the loop invariant, which the player checks
+    )
     stores_scores: bool = False  # S is rounded to the experiment's dtype on its way through HBM
     wrong: str = ""
     inputs: str = "normal"  # the preset to start with
     expected: str = ""
     make: Callable[[Preset, Values, int], Arrays] | None = None
     edit: Edit | None = None
+    gradient: bool = False  # takes do too, the gradient of o, and goes back through the whole
+
+    @property
+    def peer(self) -> bool:
+        """Whether it is a call into PyTorch (`kernels.peers`): measured beside the others, with nothing to step through."""
+        return self.name.startswith("torch:")
+
+    @property
+    def function(self) -> str:
+        """The name of the function of `module` that runs it."""
+        return self.base.removeprefix("torch:")
 
     @property
     def base(self) -> str:
-        """The catalog's own kernel of which this is one; also the name of the function that runs it."""
+        """The catalog's own kernel of which this is one."""
         return self.name.partition("~")[0]
 
     def make_inputs(self, preset: Preset, p: Values, seed: int) -> Arrays:
         """The arrays this kernel takes, float32 holding values of the experiment's dtype."""
         of_family = inputs.softmax_inputs if self.family == "softmax" else inputs.attention_inputs
-        return (self.make or of_family)(preset, p, seed)
+        arrays = (self.make or of_family)(preset, p, seed)
+        return {**arrays, "do": inputs.gradient(p, seed)} if self.gradient else arrays
 
     def score_shape(self, p: Values) -> tuple[int, int]:
         """(rows, columns) of one head's S, or of x for a softmax."""
@@ -82,6 +97,16 @@ _SPLIT_ROLES = {
     "tile_at": "own",
     "other_at": "other",
 }
+_TOPK = (*parameters.SOFTMAX, parameters.TOPK, parameters.ROW_TILE)
+
+
+def _keeps(roles: Mapping[str, str]) -> dict[str, str]:
+    """A softmax's roles, where the K largest are kept and no row of weights is stored."""
+    without_output = {role: variable for role, variable in roles.items() if role != "output"}
+    return {**without_output, "kept": "top_x", "kept_at": "top_i", "kept_weight": "y"}
+
+
+_LISTED_ROLES = {"kept": "top_y", "kept_at": "top_i"}
 _FLASH_ROLES = {
     "scores": "s", "probabilities": "p", "output": "o", "running_max": "m_i", "new_max": "m_new", "running_sum": "l_i",
     "rescale": "alpha", "accumulator": "acc", "rows": "rows", "cols": "cols",
@@ -110,23 +135,37 @@ CATALOG: Mapping[str, Kernel] = {
             "softmax_blocked_wrong", "Softmax tile by tile, wrong", "Normalise each tile by itself: one pass, and wrong.",
             "kernels.softmax", "softmax", (*parameters.SOFTMAX, parameters.ROW_TILE), traffic.softmax_blocked_wrong, _SOFTMAX_ROLES,
             parameters.check_rows,
-            wrong="each tile is divided by its own sum, so a row sums to its number of tiles",
+            keeps_max_and_sum=True, wrong="each tile is divided by its own sum, so a row sums to its number of tiles",
         ),
         Kernel(
             "softmax_online", "Online softmax, two passes", "Maximum and sum in one pass: rescale the sum when the maximum moves.",
             "kernels.softmax", "softmax", (*parameters.SOFTMAX, parameters.ROW_TILE), traffic.softmax_online, _ONLINE_ROLES,
-            parameters.check_rows,
+            parameters.check_rows, keeps_max_and_sum=True,
         ),
         Kernel(
             "softmax_tiled", "Online softmax on tiles of rows and columns", "Many rows at once: m, l and α become columns.",
             "kernels.softmax", "softmax", (*parameters.SOFTMAX, parameters.ROWS_TILE, parameters.ROW_TILE), traffic.softmax_tiled,
-            {**_ONLINE_ROLES, "rows": "rows"}, parameters.check_tile_area,
+            {**_ONLINE_ROLES, "rows": "rows"}, parameters.check_tile_area, keeps_max_and_sum=True,
         ),
         Kernel(
             "softmax_topk", "Online softmax with top-k, one pass", "Keep the K largest beside m and l: each element is read once.",
-            "kernels.topk", "softmax", (*parameters.SOFTMAX, parameters.TOPK, parameters.ROW_TILE), traffic.softmax_topk,
-            {**{role: name for role, name in _ONLINE_ROLES.items() if role != "output"}, "kept": "top_x", "kept_at": "top_i", "kept_weight": "y"},
-            parameters.check_rows, outputs=("y", "index"), expected="kernels.verify:kept",
+            "kernels.topk", "softmax", _TOPK, traffic.softmax_topk, _keeps(_ONLINE_ROLES), parameters.check_rows,
+            outputs=("y", "index"), expected="kernels.verify:kept", keeps_max_and_sum=True,
+        ),
+        Kernel(
+            "softmax_safe_topk", "Safe softmax with top-k, two passes", "The maximum first; then the sum and the K largest in one pass.",
+            "kernels.topk", "softmax", _TOPK, traffic.softmax_safe_topk, _keeps(_SOFTMAX_ROLES), parameters.check_rows,
+            outputs=("y", "index"), expected="kernels.verify:kept",
+        ),
+        Kernel(
+            "softmax_safe_then_topk", "Safe softmax, then top-k", "Two launches: every weight is stored, and loaded again to find the K largest.",
+            "kernels.topk", "softmax", _TOPK, traffic.softmax_safe_then_topk, {**_SOFTMAX_ROLES, **_LISTED_ROLES}, parameters.check_rows,
+            outputs=("y", "index"), expected="kernels.verify:kept_of_weights",
+        ),
+        Kernel(
+            "softmax_online_then_topk", "Online softmax, then top-k", "Two launches; the softmax reads each element twice, not three times.",
+            "kernels.topk", "softmax", _TOPK, traffic.softmax_online_then_topk, {**_ONLINE_ROLES, **_LISTED_ROLES}, parameters.check_rows,
+            outputs=("y", "index"), expected="kernels.verify:kept_of_weights",
         ),
         Kernel(
             "softmax_split", "Parallel tiles, merged", "Each tile gives its (m, l); the pairs are joined in any order, or as a tree.",

@@ -121,12 +121,13 @@ def check_fit(preset: Preset, p: Values) -> None:
             )
 
 
-def shapes(family: str, p: Values) -> dict[str, tuple[int, ...]]:
-    """The inputs of a family's kernels, by name: x of a softmax, q, k and v of attention."""
+def shapes(family: str, p: Values, gradient: bool = False) -> dict[str, tuple[int, ...]]:
+    """The inputs of a family's kernels, by name: x of a softmax, q, k and v of attention; with `gradient` also do, that of O."""
     if family == "softmax":
         return {"x": (p["rows"], p["cols"])}
+    q_shape = (p["batch"], p["heads"], p["seq_len"], p["head_dim"])
     kv_shape = (p["batch"], p["kv_heads"], p["kv_len"], p["head_dim"])
-    return {"q": (p["batch"], p["heads"], p["seq_len"], p["head_dim"]), "k": kv_shape, "v": kv_shape}
+    return {"q": q_shape, "k": kv_shape, "v": kv_shape, **({"do": q_shape} if gradient else {})}
 
 
 def softmax_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
@@ -138,7 +139,7 @@ def softmax_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
         x = text.q[head].astype(np.float64) @ text.k[head].T.astype(np.float64) * text.q.shape[2] ** -0.5
         x = x[-rows:, :cols]  # the last rows: their maximum arrives late
     elif preset.scores:
-        x = preset.scores(_generator(preset, seed), rows, cols, p["block_n"])
+        x = preset.scores(_generator(preset, seed), rows, cols, p.get("block_n", 1))
     else:
         x = _generator(preset, seed).standard_normal((rows, cols))
     return {"x": representable(x, p["dtype"])}
@@ -163,10 +164,16 @@ def attention_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
             q[..., 1:] *= 0.1
             k[..., 1:] *= 0.1
             q[..., 0] = np.sqrt(p["head_dim"])
-            k[..., 0] = preset.scores(rng, heads, p["kv_len"], p["block_n"]).reshape(kv_shape[:3])
+            k[..., 0] = preset.scores(rng, heads, p["kv_len"], p.get("block_n", 1)).reshape(kv_shape[:3])
             if preset.name in ("constant", "notebook"):
                 k[..., 1:] = 0.0
     return {name: representable(array, p["dtype"]) for name, array in (("q", q), ("k", k), ("v", v))}
+
+
+def gradient(p: Values, seed: int) -> np.ndarray:
+    """do (batch, heads, seq_len, head_dim), the gradient of O: normal values, float32 holding values of the dtype."""
+    shape = shapes("attention", p, gradient=True)["do"]
+    return representable(np.random.default_rng([seed, len(shape)]).standard_normal(shape), p["dtype"])
 
 
 def labels(preset: Preset, p: Values) -> tuple[tuple[str, ...], tuple[str, ...]] | None:

@@ -32,7 +32,7 @@ def tensors_on(device: str, kernel: Kernel, preset: Preset, p: Values, seed: int
     Independent normal values, where there are many, are drawn on the device: other numbers of the same distribution, which NumPy would be
     seconds about.
     """
-    own = shapes(kernel.family, p) if kernel.make is None else {}
+    own = shapes(kernel.family, p, kernel.gradient) if kernel.make is None else {}
     if preset.name == "normal" and own and sum(map(math.prod, own.values())) >= LARGE:
         random = torch.Generator(device).manual_seed(seed)
         return {
@@ -48,7 +48,7 @@ def launcher(kernel: Kernel, p: Values, inputs: dict[str, torch.Tensor], **optio
     The wrapper is given those of the experiment's parameters that its signature names. `options` go to the wrapper besides the experiment's own (`diagonal`, for a prefix of the keys).
     """
     module = edits.load(kernel.module, kernel.edit) if kernel.edit else importlib.import_module(kernel.module)
-    wrapper = getattr(module, kernel.base)
+    wrapper = getattr(module, kernel.function)
     own = {name: p[name] for name in inspect.signature(wrapper).parameters if name in p}
 
     def launch() -> Outputs:

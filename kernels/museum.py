@@ -1,7 +1,7 @@
 """Bugs that shipped: each a line of a real kernel changed, where it comes from, and an input that shows it.
 
 An exhibit is a kernel as any other, called `base~what`: it is run, recorded, addressed and stepped through in the same way. None of
-them is in the catalog, which lists what there is to learn; `KERNELS` has both. Imports neither torch nor triton.
+them is in the catalog, which lists what there is to learn; `known.KERNELS` has both. Imports neither torch nor triton.
 """
 
 from __future__ import annotations
@@ -220,6 +220,3 @@ EXHIBITS: Mapping[str, Exhibit] = {
         ),
     )
 }
-
-KERNELS: Mapping[str, Kernel] = {**CATALOG, **{e.kernel.name: e.kernel for e in EXHIBITS.values()}}
-"""The catalog's kernels and the broken ones, by name."""

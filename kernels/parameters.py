@@ -139,6 +139,13 @@ def check_rows(p: Values) -> None:
         raise ParameterError("rows", p["rows"], f"with cols={p['cols']} must be at most {LARGEST_TENSOR // p['cols']}")
 
 
+def check_topk(p: Values) -> None:
+    """The row has K elements, which PyTorch's top-k asks for."""
+    check_rows(p)
+    if p["k"] > p["cols"]:
+        raise ParameterError("k", p["k"], f"must be at most cols={p['cols']}")
+
+
 def check_whole_row(p: Values) -> None:
     """softmax_row's tile holds the row."""
     check_rows(p)

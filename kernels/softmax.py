@@ -11,7 +11,7 @@ for softmax" (arXiv 1805.02867, 2018), who write d for the running sum that is c
     softmax_online          2 + 1            maximum and sum in one pass, the sum rescaled when the maximum moves
     softmax_tiled           2 + 1            the same on tiles of rows and columns
 
-In other files: `merge.py` (parallel tiles, their m and l joined) and `topk.py` (the K largest weights, 1 access per element).
+In other files: `merge.py` (parallel tiles, their m and l joined) and `topk.py` (the K largest weights, in 5 to 1 accesses per element).
 
 Every kernel computes in float32 and stores in the dtype of x. A row whose elements are all −inf gives zeros; a NaN anywhere in a
 row makes that row NaN. Offsets are 64-bit: a matrix may have more than 2³¹ elements.

@@ -159,22 +159,61 @@ def softmax_tiled(p: Values) -> Traffic:
 
 
 def softmax_topk(p: Values) -> Traffic:
-    n, rows = tiles(p["cols"], p["block_n"]), p["rows"]
-    lanes = n * p["block_n"]
-    terms = (
-        Term("x", False, rows * p["cols"], 1, ITEM_BYTES[p["dtype"]], "each element, once"),
-        Term("y", True, rows * p["k"], 1, ITEM_BYTES[p["dtype"]], "K weights a row"),
-        Term("index", True, rows * p["k"], 1, 8, "their columns, int64"),
-    )
-    kept = next_power_of_two(p["k"])
+    n = tiles(p["cols"], p["block_n"])
+    return _fused_topk(p, 1, one_pass(n * p["block_n"], n))
+
+
+def softmax_safe_topk(p: Values) -> Traffic:
+    lanes = tiles(p["cols"], p["block_n"]) * p["block_n"]
     work = (
-        *one_pass(lanes, n),
-        Work("the largest left in a tile, K times", "other", p["k"] * n * (p["block_n"] - 1)),
+        Work("max(m, max x)", "other", lanes),
+        Work("x − m", "other", lanes),
+        Work("exp(x − m)", "exp", lanes),
+        Work("l + Σ p", "other", lanes),
+    )
+    return _fused_topk(p, 2, work)
+
+
+def softmax_safe_then_topk(p: Values) -> Traffic:
+    return _then_topk(p, softmax_safe(p))
+
+
+def softmax_online_then_topk(p: Values) -> Traffic:
+    return _then_topk(p, softmax_online(p))
+
+
+def _fused_topk(p: Values, loads: int, flops_a_row: tuple[Work, ...]) -> Traffic:
+    """A softmax that loads x `loads` times, keeps the K largest on the way and stores those alone."""
+    rows, kept = p["rows"], next_power_of_two(p["k"])
+    x = passes(rows, p["cols"], ITEM_BYTES[p["dtype"]], loads=loads, flops_a_row=()).terms[0]
+    work = (
+        *flops_a_row,
+        _largest_of_tiles(p),
         Work("x − m, of those kept", "other", kept),
         Work("exp(x − m), of those kept", "exp", kept),
         Work("exp(x − m) / l", "other", kept),
     )
-    return Traffic(terms, tuple(Work(w.what, w.kind, rows * w.flops) for w in work))
+    return Traffic((x, *_kept_terms(p, "y")), tuple(Work(w.what, w.kind, rows * w.flops) for w in work))
+
+
+def _then_topk(p: Values, softmax: Traffic) -> Traffic:
+    """A softmax, and another launch that loads its weights again for the K largest."""
+    again = Term("y", False, p["rows"] * p["cols"], 1, ITEM_BYTES[p["dtype"]], "launch 2: each weight again")
+    largest = _largest_of_tiles(p)
+    work = Work(largest.what, largest.kind, p["rows"] * largest.flops)
+    return Traffic((*softmax.terms, again, *_kept_terms(p, "top")), (*softmax.work, work))
+
+
+def _kept_terms(p: Values, weights: str) -> tuple[Term, Term]:
+    return (
+        Term(weights, True, p["rows"] * p["k"], 1, ITEM_BYTES[p["dtype"]], "K weights a row"),
+        Term("index", True, p["rows"] * p["k"], 1, 8, "their columns, int64"),
+    )
+
+
+def _largest_of_tiles(p: Values) -> Work:
+    n = tiles(p["cols"], p["block_n"])
+    return Work("the largest left in a tile, K times", "other", p["k"] * n * (p["block_n"] - 1))
 
 
 def softmax_split(p: Values) -> Traffic:

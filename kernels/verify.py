@@ -94,7 +94,7 @@ def weights(p: Values, expected: np.ndarray, by_torch: torch.Tensor) -> tuple[np
     `expected` is the float64 reference, `by_torch` what eager PyTorch makes of the same formula in the experiment's dtype.
     """
     eager = _float64(by_torch)
-    n = tiles(p["cols"], p["block_n"])
+    n = tiles(p["cols"], p.get("block_n", 1))  # a call without tiles may add one by one
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         relative = np.where(expected > SMALLEST[p["dtype"]], np.abs(eager - expected) / expected, 0.0)
         exponent = np.abs(np.log(np.maximum(expected, 1e-300))) + math.log(p["cols"])  # |x − m|, which float32 rounds
@@ -112,11 +112,35 @@ def kept(p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor]) -> Expectat
     return {"y": (largest, allowed_largest), "index": (index, np.zeros(index.shape))}
 
 
+def kept_of_weights(p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor]) -> Expectation:
+    """What is right where the k largest are chosen among weights that were rounded and stored: as `kept`, but weights that rounding
+    may have put in another order, or made 0, may be listed in any.
+    """
+    ranked, columns = reference.softmax_topk(arrays["x"], p["cols"])
+    _, allowed = weights(p, reference.softmax(arrays["x"]), torch.softmax(inputs["x"], dim=-1))
+    allowed = np.where(columns < 0, SMALLEST[p["dtype"]], np.take_along_axis(allowed, columns, axis=-1))
+    apart = ranked[:, :-1] - ranked[:, 1:] > allowed[:, :-1] + allowed[:, 1:]
+    edge = np.ones((len(ranked), 1), bool)
+    certain = np.hstack([edge, apart]) & np.hstack([apart, edge]) & (ranked > allowed)
+    certain_or_past = _first(p["k"], certain, True)  # past the row's end a place is empty
+    free = float(p["cols"] + 1)  # more than any two columns lie apart
+    return {
+        "y": (_first(p["k"], ranked, 0.0), _first(p["k"], allowed, 0.0)),
+        "index": (_first(p["k"], columns, -1), np.where(certain_or_past, 0.0, free)),
+    }
+
+
+def _first(k: int, rows: np.ndarray, empty: float) -> np.ndarray:
+    """The first k of each row, `empty` where a row has fewer."""
+    return np.pad(rows[:, :k], ((0, 0), (0, max(0, k - rows.shape[1]))), constant_values=empty)
+
+
 def _attention(
     kernel: Kernel, p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor], diagonal: int | None
 ) -> Expectation:
     q, k, v = (arrays[name] for name in "qkv")
     diagonal = k.shape[2] - q.shape[2] if diagonal is None else diagonal
+    block_n = p.get("block_n", 1)  # a call without tiles may add one by one
     mask = {"causal": p["causal"], "diagonal": diagonal}
     expected, lse = reference.attention(q, k, v, **mask)
     eager, eager_lse = _eager_attention(inputs["q"], inputs["k"], inputs["v"], **mask)
@@ -125,7 +149,7 @@ def _attention(
         products = _largest_products(_finite(q), _finite(k)) * p["head_dim"] ** -0.5
         # Tensor cores add 16 products at a time and cut off what does not fit: up to 2 units for each such step.
         in_scores = UNIT["fp32"] * (4 + p["head_dim"] / 8) * products
-        in_sums = UNIT["fp32"] * (8 + (4 + p["block_n"] / 8) * tiles(p["kv_len"], p["block_n"]))
+        in_sums = UNIT["fp32"] * (8 + (4 + block_n / 8) * tiles(p["kv_len"], block_n))
         # Each weight is rounded once on its way into P V, by at most a unit and independently: 4 is 7 standard deviations.
         rounded = UNIT[p["dtype"]] * (2 * np.abs(np.nan_to_num(expected)) + 4 * spread)
         if kernel.stores_scores:

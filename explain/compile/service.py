@@ -20,7 +20,7 @@ from typing import Any
 from explain import recordings
 from explain.compile.cost import Cost
 from explain.compile.listing import Listing, unpacked
-from explain.engine import ROOT, cache_folder, has_triton, scratch
+from explain.engine import ROOT, cache_folder, has_triton, must_be_a_kernel, scratch
 from explain.experiment import Experiment
 from explain.workers import WorkerCancelled, WorkerError, WorkerFailed, WorkerPool, WorkerSpec
 
@@ -123,6 +123,7 @@ class Compiler:
 
     def compile(self, experiment: Experiment, capability: int, **call: Any) -> Cost:
         """Compiles now, in this thread, and keeps the answer on disk. Raises WorkerError, whose message says what is wrong."""
+        must_be_a_kernel(experiment)
         path = _cached(experiment, capability)
         with scratch() as folder:
             listing = Path(folder) / "listing"

@@ -22,6 +22,7 @@ METRICS: Mapping[str, tuple[tuple[str, ...], int]] = {
     "spill_read_bytes": (("l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum",), 1),
     "spill_written_bytes": (("l1tex__t_bytes_pipe_lsu_mem_local_op_st.sum",), 1),
     "shared_wavefronts": (("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",), 1),
+    "shared_bytes": (("smsp__sass_data_bytes_mem_shared.sum",), 1),
     "tensor_percent": (("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",), 1),
     "time_ns": (("gpu__time_duration.sum",), 1),
 }
@@ -34,8 +35,8 @@ class Counts:
 
     Bytes: `dram_*` between DRAM and L2, `l2_*` between L2 and the SMs in sectors of 32 B, `l1_bytes` what loads and stores asked of L1, both
     together, of which `spill_*` are registers that did not fit and went to local memory. `dirty_bytes` had been written to L2 but not yet to DRAM when the run ended; they are no part of `dram_written_bytes`.
-    `shared_wavefronts` are cycles of shared memory's data pipe; `tensor_percent` is of the tensor cores' peak. `time_ns` was
-    taken while counting: it is no timing.
+    `shared_bytes` are what instructions asked of shared memory, asynchronous copies and matrix operands too; `shared_wavefronts` cycles of its data
+    pipe, each of at most 128 B. `tensor_percent` is of the tensor cores' peak. `time_ns` was taken while counting: it is no timing.
     """
 
     dram_read_bytes: int | None
@@ -49,6 +50,7 @@ class Counts:
     shared_wavefronts: int | None
     tensor_percent: float | None
     time_ns: int | None
+    shared_bytes: int | None = None  # older files have none
 
     @classmethod
     def of(cls, run: Mapping[str, float], after: Mapping[str, float]) -> Counts:

@@ -4,7 +4,7 @@ Python hands it whole traces once; every step after that is drawn by the page it
 
     u32, the header's length, little-endian · the header, UTF-8 JSON · the trace files, one after the other
 
-    {"id": …, "step": first step, "request": …, "query": …, "height": …, "glossary": {name: what it means},
+    {"id": …, "step": first step, "request": …, "query": …, "height": …, "watch": "loads of k", if asked, "glossary": {name: what it means},
      "runs": [{"view": …, "offset": …, "bytes": …, "error": … | null,
                "sources": [{"first_line": 41, "lines": [[token, …], …], "equations": {"57": {variable, plain, numbers}},
                             "alive": {"57": [name, …]}}]}]}
@@ -29,6 +29,7 @@ import streamlit as st
 from pygments.lexers.python import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
+from explain import address
 from explain.player import files
 from explain.trace import file
 from explain.words.equations import equations
@@ -90,20 +91,23 @@ def player(
     height: int | None = None,
     query: str | None = "step",
     worked: bool = False,
+    watch: str | None = None,
 ) -> int | None:
     """Show one run, or two side by side and stepped together; returns the step (from 0) it last came to rest at.
 
     `step` is where to start, and where to go when it or `request` changes: count the requests, and the same step can be asked for again. Without it the player starts where this session left it, at
     first where the address says: `query` names that parameter, None for none. Where it says nothing, at step 0, or, `worked`, where there is
-    something to see: in one run the first rescale, in two their first difference; None is returned until it has come to rest. `height` in CSS pixels; by default it follows
-    the window. A step costs no rerun, coming to rest costs one: call this in a fragment.
+    something to see: in one run the first rescale, in two their first difference; None is returned until it has come to rest. After Back or Forward the address goes
+    before all of these. `watch` is what to mark on the timeline, a variable ("m_i") or a buffer's accesses ("loads of k"). `height` in CSS pixels; by default it
+    follows the window. A step costs no rerun, coming to rest costs one: call this in a fragment.
 
     Raises:
         ValueError: no run or more than two, or a view with a part that is missing, unknown or not as it must be.
     """
     body = body_of(runs)
     first = _first_step(key, (body.id, step, request), query, None if worked else 0)
-    packet = body.packet(step=first, request=request, query=query, height=height)
+    marks = {"watch": watch} if watch else {}
+    packet = body.packet(step=first, request=request, query=query, height=height, **marks)
     rest = _COMPONENT(key=key, data=packet, default={"rest": None}, on_rest_change=lambda: None).rest
     last = int(rest["step"]) if rest and rest["id"] == body.id else first
     st.session_state[f"{key}:rest"] = (body.id, last)
@@ -120,12 +124,7 @@ def body_of(runs: Sequence[Run]) -> Body:
     return _body(tuple(run.trace for run in runs), views)
 
 
-_COMPONENT = st.components.v2.component(
-    "tilescope_player",
-    html=files.text("player.html"),
-    css=files.text("player.css"),
-    js=files.script(),
-)
+_COMPONENT = st.components.v2.component("tilescope_player", js=files.script())
 
 
 @dataclass(frozen=True)
@@ -202,10 +201,17 @@ def _first_step(key: str, wanted: tuple[str, int | None, int], query: str | None
     kept: tuple[tuple[str, int | None, int], int | None] | None = st.session_state.get(f"{key}:start")
     left: tuple[str, int | None] | None = st.session_state.get(f"{key}:rest")
     same = kept is not None and kept[0] == wanted
-    if kept and same and key in st.session_state:
+    returned = _address_step(query) if address.returned() else None
+    if kept and same and key in st.session_state and returned is None:
         return kept[1]
-    back = same and left is not None and left[0] == run  # from another page
-    first = left[1] if back and left else step if step is not None else _asked(query, otherwise)
+    again = same and left is not None and left[0] == run  # from another page
+    first: int | None
+    if returned is not None:
+        first = returned
+    elif again and left:
+        first = left[1]
+    else:
+        first = step if step is not None else _asked(query, otherwise)
     st.session_state[f"{key}:start"] = (wanted, first)
     return first
 
@@ -214,8 +220,14 @@ def _asked(query: str | None, otherwise: int | None) -> int | None:
     """The step the address asks for. It is a link's, so it counts once: not for the runs that are chosen after it."""
     if query is None or f"?{query}" in st.session_state:
         return otherwise
-    text = st.session_state[f"?{query}"] = st.query_params.get(query, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else otherwise
+    asked = _address_step(query)
+    st.session_state[f"?{query}"] = True
+    return otherwise if asked is None else asked
+
+
+def _address_step(query: str | None) -> int | None:
+    text = "" if query is None else st.query_params.get(query, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
 
 
 def _check(view: Mapping[str, Any]) -> None:

@@ -35,14 +35,17 @@ function largestFinite(data) {
   return largest;
 }
 
+/** Whether two numbers differ by more than rounding; `floor` is added to the larger one's size. */
+function farApart(left, right, tolerance, floor = 0) {
+  if (left === right || (left !== left && right !== right)) return false;
+  return !Number.isFinite(left - right) || Math.abs(left - right) > tolerance * (Math.max(Math.abs(left), Math.abs(right)) + floor);
+}
+
 /** What tells numbers of two values apart by more than rounding. */
 function apartIn(a, b) {
   const tolerance = Math.max(ROUNDING[a.dtype] ?? SINGLE, ROUNDING[b.dtype] ?? SINGLE);
   const floor = OF_LARGEST * Math.max(largestFinite(a.data), largestFinite(b.data));
-  return (left, right) => {
-    if (left === right || (left !== left && right !== right)) return false;
-    return !Number.isFinite(left - right) || Math.abs(left - right) > tolerance * (Math.max(Math.abs(left), Math.abs(right)) + floor);
-  };
+  return (left, right) => farApart(left, right, tolerance, floor);
 }
 
 /** The elements of two placed values that differ by more than rounding: [{row, across, left, right}]; `most` ends the search. */
@@ -127,8 +130,9 @@ export class Comparison {
     });
     this.covered = stories.map((story) => new Map(this.quantities.flat().map((role) => [role, coverage(story, role)])));
     this.shapes = stories.map(({ view }) => view.score_shape ?? [Infinity, Infinity]);
+    this.joined = this.joinsApart();
     const inStep = sameLines(stories);
-    const found = inStep ? [this.firstByStep()] : [this.firstByVisit() ?? this.firstByTile(), this.firstByBuffer()];
+    const found = inStep ? [this.firstByStep()] : [this.firstByVisit() ?? this.firstByTile(), this.firstByJoin(), this.firstByBuffer()];
     this.first = found.filter(Boolean).sort((a, b) => a.t - b.t)[0] ?? null;
     const button = this.player.$(".parting button");
     button.disabled = !this.first;
@@ -252,6 +256,37 @@ export class Comparison {
     return out;
   }
 
+  /** The pairs that both runs join of the same columns and that differ: [{row, name, cols, set: each run's step, left, right}], of all rows. */
+  joinsApart() {
+    const { stories } = this.player;
+    if (!stories.every((story) => story.joins)) return [];
+    const rows = Math.min(...this.shapes.map(([height]) => height));
+    const out = [];
+    for (let row = 0; row < rows; row++) {
+      const [left, right] = stories.map((story) => new Map(story.pairs(row).filter(({ children }) => children.length).map((pair) => [pair.cols.join(), pair])));
+      for (const [columns, one] of left) {
+        const other = right.get(columns);
+        for (const [part, role] of other ? [["m", "running_max"], ["l", "running_sum"]] : []) {
+          if (!farApart(one[part], other[part], SINGLE)) continue;
+          const set = [one, other].map(({ begin, step }, i) => stories[i].changedAt(role, begin, step));
+          out.push({ row, name: stories[0].view.roles[role], cols: one.cols, set, left: one[part], right: other[part] });
+        }
+      }
+    }
+    return out;
+  }
+
+  /** The first join after which the pairs of the same columns differ: {t, row, said}; null where there is none. */
+  firstByJoin() {
+    const { stories, positionOf } = this.player;
+    const [found] = this.joined.map((join) => ({ ...join, t: Math.max(...join.set.map((step, i) => positionOf[i].get(step))) })).sort((a, b) => a.t - b.t);
+    if (!found) return null;
+    const { t, row, name, cols, set, left, right } = found;
+    const places = set.map((step, i) => place(stories[i], step));
+    const said = () => `They first part in ${name}: of row ${row}, where the tiles of columns ${extent(cols)} are joined, it is ${short(left)} on the left (${places[0]}) and ${short(right)} on the right (${places[1]}).`;
+    return { t, row: 0, said };
+  }
+
   /** The first store to a buffer in HBM that the other run has none of: {t, row, said}; null where there is none. */
   firstByBuffer() {
     const { stories, positionOf } = this.player;
@@ -302,8 +337,18 @@ export class Comparison {
         marks.said.push(`${stories[0].view.roles[role]} in ${found.length} ${BY_ROW.includes(role) ? "row" : "element"}${found.length === 1 ? "" : "s"}`);
       }
     }
+    for (const { row, name, set } of this.joined) {
+      if (!set.every((step, i) => this.holds(stories[i], step, steps[i]))) continue;
+      marks.rows.add(row);
+      marks.said.push(`${name} in 1 row`);
+    }
     lanes.forEach((lane) => (lane.marks = marks));
     this.said = marks.said.length ? `≠ ${marks.said.join(", ")}` : "";
+  }
+
+  /** Whether at step k a program still holds the pair that it joined at step `set`. */
+  holds(story, set, k) {
+    return k >= set && story.programAt[k] === story.programAt[set] && story.changedAt("other_at", set, k) < 0;
   }
 
   /** After they are drawn: how many differ. */

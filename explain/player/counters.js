@@ -77,7 +77,9 @@ export class Counters {
         cells.slice(0, -1).forEach((cell, b) => {
           total += counts[at + b];
           putText(cell, grouped(counts[at + b]));
-          cell.closest("td").classList.toggle("lit", accesses.some(({ kind, buffer }) => buffer === b && kind !== still));
+          const { classList } = cell.closest("td");
+          classList.toggle("lit", accesses.some(({ kind, buffer }) => buffer === b && kind !== still));
+          classList.toggle("followed", this.player.watch.name === `${still === STORE ? "loads" : "stores"} of ${entry.names[b]}`);
         });
         putText(cells.at(-1), grouped(total));
       };

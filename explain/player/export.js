@@ -10,7 +10,6 @@ const FILM_BITS_PER_SECOND = 8e6;
 const ENCODING_MS = 400;                                   // for the recorder to take in the last frame
 const EMPTY_FILM_BYTES = 1000;                             // a WebM header without a frame is shorter
 const KEEP_MS = 60_000;                                    // a download has begun by then
-const TITLE_PLACE = "{{title}}", PACKET_PLACE = "{{packet}}", SHELL_PLACE = "{{shell}}";
 
 export class ExportMenu {
   /** `player` has packet, section, length, step, playing, go(step) and pause(). */
@@ -122,7 +121,7 @@ const SAVE = {
     return [{ name: `${menu.kernels.join("-and-")}-steps-${cut.from + 1}-to-${cut.to + 1}.webm`, blob }];
   },
   async html(menu) {
-    return [{ name: menu.named("html"), blob: new Blob([await standalone(menu.player.packet, menu.player.step)], { type: "text/html" }) }];
+    return [{ name: menu.named("html"), blob: new Blob([standalone(menu.player.packet, menu.player.step)], { type: "text/html" }) }];
   },
   async trace(menu) {
     return menu.player.packet.runs.map(({ trace }, i) => ({ name: `${menu.kernels[i]}.tilescope`, blob: new Blob([trace]) }));
@@ -182,12 +181,15 @@ function blankFor({ width, height }, scale, multiple = 1) {
 }
 
 /** The lecture as one HTML file that opens on `step`; explain/player/export.py makes the same. */
-async function standalone(packet, step) {
-  const bytes = Uint8Array.from(atob(SHELL), (c) => c.charCodeAt(0));
-  const shell = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
+function standalone(packet, step) {
   const title = `${packet.runs.map(({ view }) => view.title).join(" · ")} · Tilescope`;
-  const escaped = title.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-  return shell.replace(TITLE_PLACE, () => escaped).replace(PACKET_PLACE, () => base64(packetBytes(packet, step))).replace(SHELL_PLACE, () => SHELL);
+  const filling = {
+    title: title.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;"),
+    packet: base64(packetBytes(packet, step)),
+    parts: JSON.stringify(PARTS).replaceAll("<", "\\u003c"),
+    player: tilescope.toString(),
+  };
+  return PARTS.page.replace(/\{\{(\w+)\}\}/g, (_, name) => filling[name]);
 }
 
 /** A packet's bytes again, for a page of its own. */

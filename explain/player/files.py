@@ -1,11 +1,16 @@
-"""The player's files put together: the one script that Streamlit loads, and the shell of a page that opens without a server."""
+"""The player's files put together: the one script that Streamlit loads, and a page that opens without a server.
+
+The modules become one function, `tilescope(PARTS)`, which returns the component. PARTS are the texts that it is furnished with and
+that its export needs again: css, html and page. So an exported page is the function's own source with the same PARTS, and nothing is
+sent twice.
+"""
 
 from __future__ import annotations
 
 import base64
 import html
+import json
 import re
-import zlib
 from functools import lru_cache
 from pathlib import Path
 
@@ -28,39 +33,49 @@ def text(name: str) -> str:
     return _HERE.joinpath(name).read_text(encoding="utf-8")
 
 
+def modules() -> str:
+    """All of them in one scope; `mount` is the component."""
+    return "".join(_joinable(text(name)) for name in _MODULES)
+
+
 @lru_cache(maxsize=1)
 def script() -> str:
-    """The player's modules as one, with the shell that its export fills."""
-    return f'const SHELL = "{_packed_shell()}";\n{_modules()}'
+    """The player as one ES module whose default export is a Streamlit component."""
+    return f"const PARTS = {_parts()};\nexport default ({_player()})(PARTS);\n"
 
 
 def page(packet: bytes, title: str) -> str:
     """A packet's page: one HTML file that opens from disk and asks for nothing. export.js makes the same in the browser."""
-    filled = _shell().replace("{{title}}", html.escape(f"{title} · Tilescope", quote=False), 1)
-    filled = filled.replace("{{packet}}", base64.b64encode(packet).decode(), 1)
-    return filled.replace("{{shell}}", _packed_shell(), 1)
+    filling = {
+        "title": html.escape(f"{title} · Tilescope", quote=False),
+        "packet": base64.b64encode(packet).decode(),
+        "parts": _parts(),
+        "player": _player(),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: filling[place[1]], text("standalone.html"))
 
 
-def _modules() -> str:
-    return "".join(_joinable(text(name)) for name in _MODULES)
+@lru_cache(maxsize=1)
+def _player() -> str:
+    """The modules as the function `tilescope`, as its toString() gives it in the browser.
+
+    Raises:
+        ValueError: they hold what would end the script of a page.
+    """
+    body = modules()
+    if "</script" in body:
+        raise ValueError("the player's modules hold </script, which would end the script of a page")
+    return f"function tilescope(PARTS) {{\n{body}return mount;\n}}"
+
+
+@lru_cache(maxsize=1)
+def _parts() -> str:
+    """As JSON.stringify writes them, but for <, so that no part of them can end the script of a page."""
+    parts = {"css": text("player.css"), "html": text("player.html"), "page": text("standalone.html")}
+    return json.dumps(parts, separators=(",", ":"), ensure_ascii=False).replace("<", r"\u003c")
 
 
 def _joinable(module: str) -> str:
     # The modules share one scope once joined, so what they import from each other is already there.
     module = re.sub(r'^import \{[^}]*\} from "\.[./\w]+\.js";\n', "", module, flags=re.MULTILINE)
-    return re.sub(r"^export (?!default)", "", module, flags=re.MULTILINE)
-
-
-@lru_cache(maxsize=1)
-def _shell() -> str:
-    """standalone.html with the player in it; {{title}}, {{packet}} and {{shell}} are left, each first where it belongs."""
-    modules = _modules()
-    if "</script" in modules:
-        raise ValueError("the player's modules hold </script, which would end the script of a page")
-    parts = {"css": text("player.css"), "html": text("player.html"), "modules": modules}
-    return re.sub(r"\{\{(css|html|modules)\}\}", lambda place: parts[place[1]], text("standalone.html"))
-
-
-@lru_cache(maxsize=1)
-def _packed_shell() -> str:
-    return base64.b64encode(zlib.compress(_shell().encode(), 9)).decode()
+    return re.sub(r"^export (default )?", "", module, flags=re.MULTILINE)

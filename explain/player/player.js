@@ -41,6 +41,7 @@ function badgeOf(badges) {
 
 class Player {
   constructor(root) {
+    furnish(root);
     this.root = root;
     this.$ = (selector) => root.querySelector(selector);
     this.section = this.$(".player");
@@ -74,6 +75,7 @@ class Player {
     if (!this.ready) return undefined;                     // still loading, or failed
     if (packet.step !== this.packet.step || packet.request !== this.packet.request) {
       this.packet = packet;
+      if (packet.watch) this.watch.follow(packet.watch);
       if (packet.step !== null) this.go(packet.step);
     }
     this.fit();
@@ -362,6 +364,7 @@ class Player {
       if (button && !button.closest(".watch")) this.act(button.dataset.do);
     });
     this.on(window, "resize", () => this.length && this.fit());
+    this.on(window, "popstate", () => clearTimeout(this.settling));       // the address is now of what comes, not of what rested
     for (const type of ["pointermove", "pointerdown"]) this.on(this.section, type, (event) => this.point(event));
     this.on(this.section, "pointerleave", () => (this.$(".tip").hidden = true));
     this.on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.ready && this.retheme() && this.render());
@@ -406,6 +409,14 @@ class Player {
     clearTimeout(this.settling);
     clearTimeout(this.saying);
   }
+}
+
+/** Puts the player's elements and their style into `root`. */
+function furnish(root) {
+  const style = document.createElement("style");
+  style.textContent = PARTS.css;
+  const { body } = new DOMParser().parseFromString(PARTS.html, "text/html");
+  root.replaceChildren(style, ...body.children);
 }
 
 export default function mount(component) {

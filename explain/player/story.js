@@ -18,6 +18,7 @@ export class Story {
     this.indexFrames();
     this.indexRoles(view.roles ?? {});
     this.indexVisits();
+    this.indexJoins();
     this.indexMapAxes();
     this.scoreMap = this.mapOf("scores");
     this.outputMap = this.mapOf("output");
@@ -242,6 +243,62 @@ export class Story {
     return state ? state.data.length : 1;
   }
 
+  // --- pairs (m, l) of tiles, and their joins ---
+
+  get joins() {
+    return Boolean(this.roles.tile_at && this.roles.other_at);
+  }
+
+  /** A join is at work from where its other tile is named to where its sum is set. */
+  indexJoins() {
+    this.joinAt = new Int32Array(this.steps).fill(-1);
+    const counts = new Map();
+    for (const { step } of this.joins ? this.eventsOf("other_at") : []) {
+      const program = this.programAt[step], ordinal = counts.get(program) ?? 0;
+      counts.set(program, ordinal + 1);
+      this.joinAt.fill(ordinal, step, this.firstChange("running_sum", step) + 1);
+    }
+  }
+
+  /** Which tile visit of its program step k belongs to, or which join; −1 for none. */
+  part(k) {
+    return this.visit(k)?.ordinal ?? this.joinAt[k];
+  }
+
+  /** All pairs of one row, those of its tiles and those joined of two, in the order they are made: {at, level, children, begin, step, m, l, factors, cols}. */
+  pairs(row) {
+    this.pairsOf ??= new Map();
+    if (!this.pairsOf.has(row)) this.pairsOf.set(row, this.findPairs(row));
+    return this.pairsOf.get(row);
+  }
+
+  findPairs(row) {
+    const [, width] = this.view.score_shape ?? [0, Infinity];
+    const number = (role, k) => this.role(role, k)?.data?.[0];
+    const pair = (begin, step) => ({ begin, step, m: number("running_max", step), l: number("running_sum", step) });
+    const steps = (role, from, end) => this.eventsOf(role).filter(({ step }) => step >= from && step < end).map(({ step }) => step);
+    const out = [];
+    const latest = new Map();                              // by tile: the pair in its place now
+    for (const { first, end, id, launch } of this.programs.filter((program) => program.id[0] === row)) {
+      const begins = steps("other_at", first, end);
+      if (launch === 0) {
+        const step = steps("running_sum", first, end).at(-1);
+        const cols = Array.from(this.tile(step)?.cols ?? [], Number).filter((col) => col < width);
+        latest.set(id[1], out.length);
+        out.push({ ...pair(first, step), at: id[1], level: 0, children: [], factors: [], cols });
+      }
+      begins.forEach((begin, i) => {
+        const step = steps("running_max", begin, begins[i + 1] ?? end)[0];
+        const children = [number("tile_at", begin), number("other_at", begin)].map((tile) => latest.get(tile));
+        const [a, b] = children.map((child) => out[child]);
+        const factors = this.roles.rescale ? [number("rescale", step), number("other_rescale", step)] : [];
+        latest.set(number("tile_at", begin), out.length);
+        out.push({ ...pair(begin, step), children, at: (a.at + b.at) / 2, level: Math.max(a.level, b.level) + 1, factors, cols: [...a.cols, ...b.cols].sort((x, y) => x - y) });
+      });
+    }
+    return out;
+  }
+
   // --- maps of tiles ---
 
   /** Which axes of each launch's grid move the tile; the others (batch, head) open another map. */
@@ -345,15 +402,15 @@ export function countNaN(value) {
   return count;
 }
 
-/** The stretches of a run that two runs are aligned by: each program's steps before, in and after each visit. */
+/** The stretches of a run that two runs are aligned by: each program's steps before, in and after each visit, or each join. */
 export function stretches(story) {
   const out = new Map();
   story.programs.forEach((program, p) => {
     let key = `${p}:-1`;
     for (let k = program.first; k < program.end; k++) {
-      const visit = story.visit(k);
-      if (visit) key = `${p}:${visit.ordinal}`;
-      else if (!key.endsWith("+") && k > program.first && story.visit(k - 1)) key += "+";
+      const part = story.part(k);
+      if (part >= 0) key = `${p}:${part}`;
+      else if (!key.endsWith("+") && k > program.first && story.part(k - 1) >= 0) key += "+";
       if (!out.has(key)) out.set(key, []);
       out.get(key).push(k);
     }
@@ -368,7 +425,7 @@ export const stretchOrder = (key) => {
 
 /**
  * One timeline for one or two runs: for each, the run's own step at every step of the timeline. Two runs meet at the
- * start of each tile visit; the one with fewer lines waits on its last.
+ * start and the end of each tile visit and join; the one with fewer lines waits on its last.
  */
 export function weave(stories) {
   if (stories.length === 1) return [Uint32Array.from({ length: stories[0].steps }, (_, k) => k)];

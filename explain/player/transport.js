@@ -160,7 +160,7 @@ export class Transport {
     const near = (at) => Math.abs(this.xOf(at) - x) < NEAR_PX;
     const rescale = this.score.rescales.find(({ at }) => near(at));
     if (rescale) words.push(`rescale: α < 1 in ${rescale.rows} of ${rescale.of} rows`);
-    if (player.watch.moves.some(near)) words.push(`${player.watch.name} moves`);
+    if (player.watch.moves.some(near)) words.push(player.watch.accesses.has(player.watch.name) ? player.watch.name : `${player.watch.name} moves`);
     return words.join("\n");
   }
 

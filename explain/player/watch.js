@@ -1,5 +1,6 @@
-// The watched variable: where it moves, jumps from move to move, and the question before it is set.
+// The watched variable: where it moves, jumps from move to move, and the question before it is set. A buffer's loads or stores can be watched too.
 
+import { LOAD, STORE } from "./counters.js";
 import { element, elementOf, short } from "./words.js";
 import { isFloat } from "./trace.js";
 
@@ -75,9 +76,41 @@ export class Watch {
     this.question = null;
     this.box.hidden = true;
     this.names = this.listNames();
-    this.select.replaceChildren(...this.names.map((name) => Object.assign(element("option", "", name), { value: name })));
-    this.player.$(".watch").hidden = !this.names.length;
-    this.follow(this.names.includes(this.name) ? this.name : this.names[0]);
+    this.accesses = this.listAccesses();
+    const names = [...this.names, ...this.accesses.keys()];
+    this.select.replaceChildren(...names.map((name) => Object.assign(element("option", "", name), { value: name })));
+    this.player.$(".watch").hidden = !names.length;
+    this.follow([this.player.packet.watch, this.name].find((name) => names.includes(name)) ?? names[0]);
+  }
+
+  /** What is done to each buffer of a launch: "loads of k" → [{run, launch, buffer, the kind of access that is none}]. */
+  listAccesses() {
+    const out = new Map();
+    this.player.stories.forEach(({ trace }, i) => trace.header.launches.forEach(({ buffers, totals }, launch) => buffers.forEach(({ name }, buffer) => {
+      for (const [way, bytes, still] of [["loads", totals.read_bytes, STORE], ["stores", totals.written_bytes, LOAD]]) {
+        const key = `${way} of ${name.replace(/_ptr$/, "")}`;
+        if (bytes[buffer]) out.set(key, [...(out.get(key) ?? []), { i, launch, buffer, still }]);
+      }
+    })));
+    return out;
+  }
+
+  /** The timeline's steps at which these accesses are made, in order. */
+  stepsOf(accesses) {
+    const { stories, positionOf } = this.player;
+    const out = new Set();
+    for (const { i, launch, buffer, still } of accesses) {
+      const { trace, programs } = stories[i];
+      for (const program of programs) {
+        if (program.launch !== launch) continue;
+        for (let k = program.first; k < program.end; k++) {
+          for (let a = trace.access_at[k]; a < trace.access_at[k + 1]; a++) {
+            if (trace.access_buffer[a] === buffer && trace.access_kind[a] !== still) out.add(positionOf[i].get(k));
+          }
+        }
+      }
+    }
+    return [...out].sort((a, b) => a - b);
   }
 
   /** The variables that hold numbers: those with a part to play first, the others as they appear. */
@@ -97,8 +130,9 @@ export class Watch {
     const { player } = this;
     this.name = name;
     this.select.value = name ?? "";
-    const settings = name === undefined ? [] : this.settings(name);
-    this.moves = [...new Set(settings.filter(({ moves }) => moves).map(({ at }) => at))];
+    const accesses = this.accesses.get(name);
+    const settings = name === undefined || accesses ? [] : this.settings(name);
+    this.moves = accesses ? this.stepsOf(accesses) : [...new Set(settings.filter(({ moves }) => moves).map(({ at }) => at))];
     this.asked = this.decidedBy(name);
     this.sets = this.asked === name ? settings : this.settings(this.asked);
     this.question = null;
@@ -138,7 +172,7 @@ export class Watch {
     const { player } = this;
     const t = player.step;
     const to = direction > 0 ? this.moves.find((at) => at > t) : this.moves.findLast((at) => at < t);
-    if (to === undefined) return this.player.say(`${this.name} does not move ${direction > 0 ? "after" : "before"} this step`);
+    if (to === undefined) return this.player.say(`${this.accesses.has(this.name) ? `no ${this.name}` : `${this.name} does not move`} ${direction > 0 ? "after" : "before"} this step`);
     return direction > 0 ? player.advance(to) : player.go(to);
   }
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from explain.experiment import Experiment
+from explain.papers import flashattention, milakov
+from explain.sweeps import ready
 from kernels.catalog import CATALOG
 from kernels.parameters import WHOLE_ROW_TILE, ParameterError
 
@@ -76,6 +78,11 @@ PLANS: Mapping[str, Plan] = {
             "every kernel of the catalog at three sizes beyond L2",
             tuple(experiment for kernel in CATALOG for experiment in sizes(kernel)),
         ),
+        Plan("sweeps", "kernels over N, d, tile sizes, dtype, mask and batch", ready.RECORDED),
+        Plan("milakov-counters", "Milakov & Gimelshein's figure 1, its bytes counted", milakov.COUNTED),
+        Plan("milakov", "Milakov & Gimelshein's figures 1 to 4, and larger K", milakov.TIMED, counters=False),
+        Plan("flashattention", "FlashAttention's figure 2 and theorem 2, bytes counted", flashattention.COUNTED),
+        Plan("flashattention-memory", "FlashAttention's tables 20 and 21", flashattention.TIMED, counters=False),
         Plan("roofs", "what the memories and the arithmetic units give at best", roofs=True),
     )
 }

@@ -18,8 +18,9 @@ from explain.ui.controls import LABELS, ROW_LABELS
 from explain.ui.listing import listing
 from explain.ui.pictures import drawing
 from kernels.catalog import CATALOG
-from kernels.museum import KERNELS
+from kernels.known import KERNELS
 from kernels.parameters import Value
+from kernels.peers import PEERS
 
 POLL_SECONDS = 0.8
 OPENING = "flash_attention"
@@ -69,7 +70,7 @@ def _ask(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
 
 def tile_choice() -> Experiment:
     """Controls for a kernel and what its compilation depends on, kept in the page's address; what is not allowed there is said."""
-    kernels = [name for name in KERNELS if not name.startswith("torch:")]
+    kernels = [name for name in KERNELS if name not in PEERS]
     query = st.query_params
     kernel = query.get("kernel", OPENING)
     refused = "" if kernel in kernels else f"kernel={kernel}: must be one of {', '.join(CATALOG)}"

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 
 import streamlit as st
 from streamlit.errors import StreamlitPageNotFoundError
+from streamlit.navigation.page import Page
 from streamlit.runtime.pages_manager import PagesManager
 
 from explain import chapters
 from explain.words import glossary
 
+LOOK = Path(__file__).parent.parent / "look"
+STYLE = LOOK / "app.css"
+
 _ARXIV = re.compile(r"(?<!\[)arXiv (\d{4}\.\d{4,5})")
+
+
+@lru_cache(maxsize=1)
+def icon() -> str:
+    """The app's icon as a data URL: read once, not at every rerun."""
+    return "data:image/svg+xml;base64," + base64.b64encode((LOOK / "icon.svg").read_bytes()).decode()
 
 
 def chapter(file: str, goal: str = "") -> None:
@@ -81,15 +94,15 @@ def sources(*works: str) -> None:
     st.caption("Sources: " + " · ".join(linked))
 
 
-def footer(here: str) -> None:
-    """The way on: the chapters before and after the page titled `here`."""
-    order = [page for page in chapters.pages() if page.kind in ("home", "chapter")]
-    at = next((i for i, page in enumerate(order) if page.title == here), None)
-    if at is None:
+def footer(here: Page, pages: Sequence[Page]) -> None:
+    """The way on: the pages before and after `here` in `pages`, which end where hidden ones begin."""
+    order = [page for page in pages if page.visibility == "visible"]
+    if here not in order:
         return
+    at = order.index(here)
     st.divider()
     with st.container(horizontal=True, horizontal_alignment="distribute"):
         if at > 0:
-            st.page_link(order[at - 1].path, label=f"← {order[at - 1].title}")
+            st.page_link(order[at - 1], label=f"← {order[at - 1].title}")
         if at + 1 < len(order):
-            st.page_link(order[at + 1].path, label=f"{order[at + 1].title} →")
+            st.page_link(order[at + 1], label=f"{order[at + 1].title} →")

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import streamlit as st
 
 from explain import lessons
+from explain.address import returned
 from explain.engine import engine, has_triton
 from explain.experiment import Experiment, ParameterError
 from explain.parting import Parting, partings
@@ -48,8 +49,9 @@ class Trial(NamedTuple):
 def choose() -> Exhibit:
     """The picker; the address holds the choice as `exhibit`, by name. What is no exhibit's name is said."""
     names = list(EXHIBITS)
-    asked, chosen = st.query_params.get("exhibit"), st.session_state.get(_CHOSEN, names[0])
-    if asked in names and asked != chosen:
+    chosen = names[0] if returned() else st.session_state.get(_CHOSEN, names[0])
+    asked = st.query_params.get("exhibit", chosen)
+    if asked in names and asked != st.session_state.get(_CHOSEN):
         st.session_state["exhibit"] = chosen = asked  # a link, or the browser's Back
     st.session_state.setdefault("exhibit", chosen)
     # Bound to the address by Streamlit itself, it would be there with its number and title.
@@ -64,7 +66,7 @@ def choose() -> Exhibit:
         ),  # the step was another run's
         wrap=True,
     )
-    if asked is not None and asked not in names:
+    if asked not in names:
         st.markdown(f":small[:red[**exhibit={asked}: must be one of {', '.join(names)}**]]")
     st.session_state[_CHOSEN] = str(name)
     return EXHIBITS[str(name)]

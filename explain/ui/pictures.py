@@ -1,6 +1,8 @@
-"""Pictures that are drawn as SVG."""
+"""Pictures that are drawn as SVG, and pictures and tables whose parts can be pressed."""
 
 from __future__ import annotations
+
+from collections.abc import Container
 
 import streamlit as st
 
@@ -8,3 +10,64 @@ import streamlit as st
 def drawing(svg: str) -> None:
     """An SVG in the page itself, so that its text takes the page's colour and font. `st.html` would take it out."""
     st.markdown(svg, unsafe_allow_html=True)
+
+
+def pressable(html: str, name: str) -> int:
+    """A picture or table whose parts with `data-press` are buttons; how often one was pressed.
+
+    Pressing one puts its value into the page's address under `name`, where `pressed` finds it. `html` is ours: what a user typed must have been escaped.
+    """
+    key, times = f"pressable {name}", f"pressable {name}: times"
+
+    def put() -> None:
+        if value := st.session_state[key].pressed:
+            st.query_params[name] = value
+            st.session_state[times] = st.session_state.get(times, 0) + 1
+
+    _PRESSABLE(key=key, data={"html": html}, on_pressed_change=put)
+    return int(st.session_state.get(times, 0))
+
+
+def pressed(name: str, allowed: Container[str], otherwise: str) -> str:
+    """What the page's address has under `name`, if it is allowed."""
+    asked = st.query_params.get(name, otherwise)
+    return asked if asked in allowed else otherwise
+
+
+_PRESSABLE = st.components.v2.component(
+    "tilescope_pressable",
+    html='<div class="board"></div>',
+    css="""
+.board { color: var(--st-text-color); font-family: var(--st-font); line-height: 1.5 }
+.wide { overflow-x: auto }
+[data-press] { cursor: pointer; outline: none }
+.frame { stroke: transparent; stroke-width: 1.5 }
+[data-press]:hover .frame { stroke: currentColor; stroke-opacity: .35 }
+[data-press][aria-pressed=true] .frame { stroke: var(--st-primary-color) }
+[data-press]:focus-visible .frame { stroke: var(--st-primary-color); stroke-width: 2.5 }
+table { border-collapse: collapse; width: 100%; font-size: .875rem; font-variant-numeric: tabular-nums }
+th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid color-mix(in srgb, currentColor 18%, transparent); vertical-align: top }
+thead th { font-weight: 400; opacity: .72 }
+tbody th { font-family: var(--st-code-font); font-weight: 600 }
+.n { text-align: right; white-space: nowrap }
+tr[data-press]:hover { background: color-mix(in srgb, currentColor 6%, transparent) }
+tr[data-press][aria-pressed=true] { background: color-mix(in srgb, var(--st-primary-color) 16%, transparent) }
+tr[data-press]:focus-visible { outline: 2px solid var(--st-primary-color); outline-offset: -2px }
+""",
+    js="""
+export default function ({ data, parentElement, setTriggerValue }) {
+  const board = parentElement.querySelector(".board");
+  const held = board.querySelector("[data-press]:focus")?.dataset.press;
+  board.innerHTML = data.html;
+  if (held) board.querySelector(`[data-press="${held}"]`)?.focus({ preventScroll: true });
+  const press = (event) => {
+    const part = event.target.closest("[data-press]");
+    if (!part || (event.type === "keydown" && event.key !== "Enter" && event.key !== " ")) return;
+    event.preventDefault();
+    setTriggerValue("pressed", part.dataset.press);
+  };
+  board.onclick = press;
+  board.onkeydown = press;
+}
+""",
+)

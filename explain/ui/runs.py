@@ -26,11 +26,12 @@ def stepper(
     step: Step | None = None,
     titles: Sequence[str] | None = None,
     request: int = 0,
+    watch: str | None = None,
 ) -> list[Trace]:
     """The player for one run, or two side by side; their traces. Says in words why there is none.
 
     `step` is where to start, and where to go when it or `request` changes, or says so of the traces. `titles` replace
-    the kernels' own.
+    the kernels' own; `watch` is what the player marks on its timeline.
     """
     try:
         with st.spinner("Running the kernel line by line…", show_time=True):
@@ -44,7 +45,7 @@ def stepper(
     traces = [trace for _, trace in runs]
     at = step(traces) if callable(step) else step
     st.fragment(player)(
-        shown, key=key, step=at, request=request, worked=True
+        shown, key=key, step=at, request=request, worked=True, watch=watch
     )  # coming to rest on a step runs nothing else
     return traces
 

@@ -72,7 +72,7 @@ GROUPS: Mapping[str, tuple[Term, ...]] = {
         Term("merging", "Joining two (m, ℓ) pairs into one: the larger m, and each ℓ multiplied by exp of its own m minus that. "
              "In any order the result is the same, up to rounding.", "online_softmax", "⊕", see=("online softmax", "rescale factor"), words=("merging", "⊕")),
         Term("top-k", "The k largest elements of a row and where they stand. Found during the pass of online softmax, it costs no further read.",
-             "online_softmax", "k", ("top_x", "top_i"), see=("online softmax",)),
+             "online_softmax", "k", ("top_x", "top_y", "top_i"), see=("online softmax",)),
         Term("pairs", "(m, ℓ) of the tiles that are joined: a program starts from its own and joins others to it.", "online_softmax", "(m, ℓ)",
              ("own", "other"), see=("merging",), words=()),
         Term("accesses per element", "Loads from and stores to HBM for each element of the row: 3 for the naive softmax, 4 for the safe one, 3 for the online one.",

@@ -212,6 +212,43 @@ def test_back_returns_to_the_experiment_before(page: Page, app_url: str):
     expect(page.get_by_role("switch", name="Causal")).not_to_be_checked()
 
 
+def test_back_and_forward_return_to_each_experiment_at_the_step_it_was_left_at(page: Page, app_url: str):
+    page.goto(f"{app_url}/flash_attention?step=0")
+    at(page, 0)
+    steps = str(player(page).get_attribute("data-steps"))
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_url("**step=3**")
+    page.get_by_test_id("stCheckbox").get_by_text("Causal").click()
+    expect(player(page)).not_to_have_attribute("data-steps", steps, timeout=30_000)
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url("**step=1**")
+    page.go_back()
+    expect(player(page)).to_have_attribute("data-steps", steps, timeout=30_000)
+    at(page, 3)
+    page.go_forward()
+    expect(player(page)).not_to_have_attribute("data-steps", steps, timeout=30_000)
+    at(page, 1)
+    page.reload()
+    at(page, 1)
+
+
+def test_back_returns_to_the_exhibit_before_at_its_step(page: Page, app_url: str):
+    page.goto(f"{app_url}/what_breaks")
+    left = step_of(page) + 2
+    edited = page.get_by_role("heading", name=re.compile("^flash_attention_kernel .*~")).inner_text()
+    broken = re.compile(edited[edited.index("~") :])
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_url(f"**step={left}**")
+    page.get_by_role("radio", name=re.compile("^2 ·")).click()
+    expect(page.get_by_role("heading", name=broken)).to_have_count(0, timeout=30_000)
+    page.go_back()
+    expect(page.get_by_role("heading", name=broken)).to_be_visible(timeout=30_000)
+    at(page, left)
+
+
 def test_back_returns_to_the_chapter_before_at_its_step(page: Page, app_url: str):
     page.goto(f"{app_url}/flash_attention?step=40")
     at(page, 40)
@@ -237,7 +274,7 @@ def test_nothing_moves_while_it_steps(page: Page, app_url: str):
         assert parts.evaluate_all(places) == before
 
 
-@pytest.mark.parametrize("chapter", ["", "flash_attention", "side_by_side"])
+@pytest.mark.parametrize("chapter", ["", "softmax", "flash_attention", "side_by_side"])
 def test_the_player_is_whole_on_a_laptops_screen(page: Page, app_url: str, chapter: str):
     page.goto(f"{app_url}/{chapter}")
     expect(player(page)).to_be_visible(timeout=30_000)

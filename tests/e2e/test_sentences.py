@@ -13,11 +13,12 @@ import triton.language as tl
 
 from explain import lessons
 from explain.experiment import Experiment
-from explain.player.files import script
+from explain.player.files import modules as joined_modules
 from explain.runs import run_traced
 from explain.trace import file as trace_file
 from explain.trace.recorder import record_call
 from kernels.catalog import CATALOG
+from kernels.museum import EXHIBITS
 
 SMALL = {"rows": 4, "cols": 7, "block_m": 4, "block_n": 4, "seq_len": 7, "kv_len": 7, "head_dim": 16}
 LOAD = """async ([file, view]) => {
@@ -31,8 +32,8 @@ LOAD = """async ([file, view]) => {
 def said(browser):
     """said(trace, view, row): the sentence of each step, for that row of the current tile."""
     page = browser.new_page()
-    modules = script().replace("export default ", "") + "\nglobalThis.tilescope = {decodeTrace, Story, sentence};"
-    page.add_script_tag(content=modules, type="module")
+    content = joined_modules() + "\nglobalThis.tilescope = {decodeTrace, Story, sentence};"
+    page.add_script_tag(content=content, type="module")
     page.wait_for_function("globalThis.tilescope")
 
     def said(trace, view, row=0):
@@ -156,6 +157,12 @@ def test_overflow_and_nan_are_told(said):
     assert of(steps, "p =")[0] == "A score is too large for exp: its weight overflows to ∞."
     assert of(steps, "l_i = l_i + ")[0] == "ℓ overflows to ∞."
     assert of(steps, "y =")[0] == "∞ divided by ∞: the output is NaN."
+
+
+def test_a_nan_that_is_taken_for_a_number_is_told(said):
+    _, broken = lessons.exhibit(EXHIBITS["nan_swallowed"])
+    lines = dict(told(said, broken))
+    assert lines["l_i = tl.maximum(l_i, 1.0)"] == "ℓ was NaN and becomes 1: the NaN is lost."
 
 
 def test_a_tile_normalised_by_itself_is_told_apart(said):

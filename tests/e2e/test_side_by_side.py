@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+KERNELS = "&a.kernel=softmax_split_wrong&b.kernel=softmax_split"
 EQUAL = "Up to rounding, the two runs hold the same values wherever both have seen the same columns."
 
 
@@ -131,3 +132,28 @@ def test_two_runs_fit_a_laptops_screen_and_a_phones_width(opened):
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_timeout(500)
     assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("order", ["tree", "left to right", "right to left"])
+def test_sums_added_as_they_are_part_at_the_first_join_of_two_maxima_and_both_stand_on_its_line(opened, order):
+    sizes = f"inputs=sentence_short&rows=1&cols=15&block_n=4&order={order.replace(' ', '+')}"
+    page = opened("&".join(f"{side}.{part}" for side in "ab" for part in sizes.split("&")) + KERNELS)
+    columns = "8–14" if order == "right to left" else "0–7"
+    expect(says(page)).to_contain_text(
+        f"They first part in l_i: of row 0, where the tiles of columns {columns} are joined"
+    )
+    first = page.get_by_role("button", name="Go to the first difference")
+    first.click()
+    lines = page.locator(".line.now .text")
+    expect(lines.first).to_contain_text("l_i = l_i + l_j")
+    expect(lines.last).to_contain_text("l_i = l_i * alpha + l_j * beta")
+    expect(page.locator(".parting .now")).to_have_text("≠ l_i in 1 row")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".parting .now")).to_have_text("")
+
+
+def test_pairs_joined_in_two_orders_are_the_same_wherever_they_hold_the_same_columns(opened):
+    sizes = "inputs=sentence_short&rows=1&cols=15&block_n=4"
+    both = "&".join(f"{side}.{part}" for side in "ab" for part in ["kernel=softmax_split", *sizes.split("&")])
+    page = opened(f"{both}&a.order=tree&b.order=right+to+left")
+    expect(says(page)).to_have_text(EQUAL)

@@ -14,7 +14,8 @@ from explain.compile.listing import KINDS, Instruction, Listing, counts, packed,
 from explain.compile.service import Compiler, code_of, listing_path
 from explain.gpus import GPUS
 from explain.workers import WorkerFailed
-from kernels.museum import KERNELS
+from kernels.known import KERNELS
+from kernels.peers import PEERS
 
 ROOT = Path(__file__).parents[2]
 
@@ -215,7 +216,7 @@ def test_the_shipped_listings_are_of_the_kernel_as_it_is(monkeypatch, tmp_path):
         service._records.cache_clear()
 
 
-@pytest.mark.parametrize("kernel", [name for name in KERNELS if not name.startswith("torch:")])
+@pytest.mark.parametrize("kernel", [name for name in KERNELS if name not in PEERS])
 def test_every_kernel_has_settings_to_choose_and_opens_on_one_of_them(kernel):
     allowed, start = tiles.settings(kernel), tiles.opening(kernel)
     assert start.keys() == allowed.keys()

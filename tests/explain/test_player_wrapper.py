@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from explain import lessons, recordings
 from explain.player import Run, body_of, player
-from explain.player.files import script
+from explain.player.files import modules, script
 from explain.trace import file as trace_file
 from explain.words.glossary import definitions
 
@@ -141,6 +141,16 @@ def test_away_and_back_it_goes_on_where_it_was_left():
     assert first_step(rerun(test)) == 42
 
 
+def test_after_back_the_address_goes_before_what_was_left_and_what_is_asked_for(monkeypatch):
+    test = page(step="7")
+    test.number_input[0].set_value(12)
+    assert first_step(rerun(test)) == 12
+    test.query_params["step"] = "30"
+    assert first_step(rerun(test)) == 12
+    monkeypatch.setattr("explain.address.returned", lambda: True)
+    assert first_step(rerun(test)) == 30
+
+
 def test_other_runs_have_another_id():
     test = page()
     before = unpacked(packet(test))[0]["id"]
@@ -185,9 +195,9 @@ def test_a_number_that_is_no_json_is_refused():
 
 
 def test_the_modules_join_into_one():
-    joined = script()
-    assert not re.search(r"^import ", joined, re.MULTILINE)
-    assert re.findall(r"^export .*", joined, re.MULTILINE) == ["export default function mount(component) {"]
+    joined = modules()
+    assert not re.search(r"^(import|export) ", joined, re.MULTILINE)
+    assert "\nfunction mount(component) {" in joined
     declared = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", joined, re.MULTILINE)
     assert len(declared) == len(set(declared)) > 30
 

@@ -86,6 +86,8 @@ def test_standard_attention_with_more_than_2_to_the_31_scores():
         "flash_attention_exp2",
         "softmax_tiled",
         "softmax_topk",
+        "softmax_safe_topk",
+        "softmax_safe_then_topk",
         "softmax_split",
     ],
 )

@@ -78,6 +78,12 @@ MUTANTS = (
     Mutant("one too few from a tile", "softmax_topk", "range(K)", "range(K - 1 if K > 1 else 1)"),
     Mutant("−inf − −inf", "softmax_topk", "p = tl.exp(x - m_safe)", "p = tl.exp(x - m_new)"),
     Mutant("not divided by l", "softmax_topk", "y = tl.exp(top_x - m_i) / l_i", "y = tl.exp(top_x - m_i)"),
+    Mutant("no running max", "softmax_safe_topk", "m_i = tl.maximum(m_i, tl.max(x, axis=0))", "m_i = tl.max(x, axis=0)"),
+    Mutant("the sum of the last tile alone", "softmax_safe_topk", "l_i = l_i + tl.sum(p, axis=0)", "l_i = tl.sum(p, axis=0)"),
+    Mutant("the later of equals first", "softmax_safe_topk", "top_x >= best", "top_x > best"),
+    Mutant("the list does not move back", "softmax_safe_then_topk", "tl.gather(top_y, above, axis=0)", "top_y"),
+    Mutant("a place in the tile, not in the row", "softmax_safe_then_topk", "places == place, start + at", "places == place, at"),
+    Mutant("the largest is taken again", "softmax_online_then_topk", "tl.where(cols == start + at, -float(\"inf\"), left)", "left"),
     Mutant("no beta", "softmax_split", "beta = tl.exp(m_j - m_safe)", "beta = tl.exp(m_j - m_j)"),
     Mutant("the sums alone", "softmax_split", "l_i = l_i * alpha + l_j * beta", "l_i = l_i + l_j"),
     Mutant("the last pair forgotten", "softmax_split", "range(joins)", "range(joins - 1)"),
@@ -107,4 +113,6 @@ def kernel_functions(kernel: str) -> tuple[str, ...]:
         return "attention_scores_kernel", "attention_values_kernel"
     if kernel == "softmax_split":
         return "softmax_partial_kernel", "softmax_merge_kernel", "softmax_write_kernel"
+    if kernel.endswith("_then_topk"):
+        return ("topk_kernel",)
     return (f"{kernel}_kernel",)

@@ -9,7 +9,8 @@ from explain.runs import run_traced
 from explain.verification import grid
 from kernels.catalog import CATALOG
 from kernels.edits import Edit, load, source_of
-from kernels.museum import EXHIBITS, KERNELS
+from kernels.known import KERNELS
+from kernels.museum import EXHIBITS
 from kernels.verify import Verdict
 from tests.kernels.test_against_float64 import verdict_of
 

@@ -13,9 +13,10 @@ from kernels import reference
 from kernels.inputs import NOTEBOOK_ROW
 from kernels.merge import softmax_split, softmax_split_wrong
 from kernels.parameters import ORDERS
-from kernels.topk import softmax_topk
+from kernels.topk import softmax_online_then_topk, softmax_safe_then_topk, softmax_safe_topk, softmax_topk
 
-BOTH = [softmax_split, softmax_topk]
+TOPKS = [softmax_topk, softmax_safe_topk, softmax_safe_then_topk, softmax_online_then_topk]
+BOTH = [softmax_split, *TOPKS]
 
 
 def named(function) -> str:
@@ -26,11 +27,12 @@ def weights(result) -> torch.Tensor:
     return result[0] if isinstance(result, tuple) else result
 
 
+@pytest.mark.parametrize("topk", TOPKS, ids=named)
 @pytest.mark.parametrize("k", [1, 2, 5, 17, 32])
 @pytest.mark.parametrize("block_n", [1, 4, 64])
-def test_topk_is_softmax_and_then_topk(k, block_n):
+def test_topk_is_softmax_and_then_topk(topk, k, block_n):
     x = torch.randn(3, 50, generator=torch.Generator().manual_seed(k))
-    y, index = softmax_topk(x, k=k, block_n=block_n)
+    y, index = topk(x, k=k, block_n=block_n)
     expected, columns = torch.softmax(x.double(), 1).topk(k)
     assert index.dtype == torch.int64
     assert torch.equal(index, columns)
@@ -43,25 +45,46 @@ def test_the_notebooks_three_largest():
     np.testing.assert_allclose(y[0].numpy(), [0.2485, 0.2249, 0.1841], atol=5e-5)
 
 
+@pytest.mark.parametrize("topk", TOPKS, ids=named)
 @pytest.mark.parametrize("block_n", [1, 2, 8])
-def test_of_equal_elements_the_one_further_left_comes_first(block_n):
+def test_of_equal_elements_the_one_further_left_comes_first(topk, block_n):
     x = torch.tensor([[1.0, 3.0, 1.0, 3.0, 2.0, 3.0, 1.0]])
-    assert softmax_topk(x, k=6, block_n=block_n)[1].tolist() == [[1, 3, 5, 4, 0, 2]]
+    assert topk(x, k=6, block_n=block_n)[1].tolist() == [[1, 3, 5, 4, 0, 2]]
 
 
-def test_a_list_that_nothing_fills_ends_in_weight_0_and_column_minus_1():
+@pytest.mark.parametrize("topk", [softmax_topk, softmax_safe_topk], ids=named)
+def test_a_list_that_nothing_fills_ends_in_weight_0_and_column_minus_1(topk):
     x = torch.tensor([[0.5, -math.inf, 0.25], [-math.inf] * 3])
-    y, index = softmax_topk(x, k=5, block_n=2)
+    y, index = topk(x, k=5, block_n=2)
     assert index.tolist() == [[0, 2, -1, -1, -1], [-1] * 5]
     assert torch.equal(y[1], torch.zeros(5))
     assert torch.equal(y[0, 2:], torch.zeros(3))
     assert y[0].sum() == pytest.approx(1)
 
 
-def test_a_nan_spoils_its_rows_weights_and_no_other():
+@pytest.mark.parametrize("topk", [softmax_safe_then_topk, softmax_online_then_topk], ids=named)
+def test_a_stored_weight_of_0_has_a_place_and_past_the_row_there_is_none(topk):
+    y, index = topk(torch.tensor([[0.5, -math.inf, 0.25]]), k=5, block_n=2)
+    assert index.tolist() == [[0, 2, 1, -1, -1]]
+    assert torch.equal(y[0, 2:], torch.zeros(3))
+    assert y[0].sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("topk", TOPKS, ids=named)
+def test_a_nan_spoils_its_rows_weights_and_no_others_whoever_keeps_the_list(topk):
     x = torch.randn(3, 9)
     x[1, 4] = math.nan
-    y, index = softmax_topk(x, k=3, block_n=4)
+    y, index = topk(x, k=3, block_n=4)
+    assert y[1].isnan().all()
+    assert y[[0, 2]].isfinite().all()
+    assert len(set(index[1].tolist())) == 3
+
+
+@pytest.mark.parametrize("topk", [softmax_topk, softmax_safe_topk], ids=named)
+def test_a_nan_spoils_its_rows_weights_and_no_other(topk):
+    x = torch.randn(3, 9)
+    x[1, 4] = math.nan
+    y, index = topk(x, k=3, block_n=4)
     assert y[1].isnan().all()
     assert y[[0, 2]].isfinite().all()
     assert index[1].tolist() == torch.where(x[1].isnan(), -math.inf, x[1]).topk(3).indices.tolist()
@@ -130,6 +153,8 @@ def test_a_stride_past_2_to_the_31_elements(softmax):
     [
         (lambda: softmax_topk(torch.ones(2, 4), k=0), "k=0: must be from 1 to 32"),
         (lambda: softmax_topk(torch.ones(2, 4), k=33), "k=33: must be from 1 to 32"),
+        (lambda: softmax_safe_then_topk(torch.ones(2, 4), k=33), "k=33: must be from 1 to 32"),
+        (lambda: softmax_online_then_topk(torch.ones(2, 4), block_n=3), "block_n=3: a tile's side is a power of two"),
         (lambda: softmax_topk(torch.ones(2, 4), block_n=3), "block_n=3: a tile's side is a power of two"),
         (lambda: softmax_split(torch.ones(2, 4), order="inside out"), "order='inside out': must be one of left to right"),
         (lambda: softmax_split(torch.ones(1, 65536), block_n=1), "block_n=1: makes 65536 tiles a row"),

@@ -97,3 +97,16 @@ def test_accesses_per_element_are_the_papers(name, accesses):
     trace, _ = run_traced(experiment, "first", lambda *_: None)
     total = trace.traffic()["read_bytes"] + trace.traffic()["written_bytes"]
     assert total == accesses * 2 * 50 * 4
+
+
+@pytest.mark.parametrize(
+    ("name", "accesses"),
+    [("softmax_safe_then_topk", 5), ("softmax_online_then_topk", 4), ("softmax_safe_topk", 2), ("softmax_topk", 1)],
+)
+def test_accesses_per_element_with_topk_are_the_papers(name, accesses):
+    """Milakov & Gimelshein, section 4, besides the list of K weights and columns that is stored in the end."""
+    rows, cols, k = 2, 50, 3
+    experiment = Experiment.of(name, {"rows": rows, "cols": cols, "k": k}, "normal")
+    trace, _ = run_traced(experiment, "first", lambda *_: None)
+    total = trace.traffic()["read_bytes"] + trace.traffic()["written_bytes"]
+    assert total - rows * k * (4 + 8) == accesses * rows * cols * 4

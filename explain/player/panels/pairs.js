@@ -18,48 +18,17 @@ function drawn(tag, attributes, text) {
 export class PairsPanel extends Panel {
   constructor(lane) {
     super(lane, "pairs");
-    this.trees = new Map();
     this.picture = this.root.querySelector(".tree");
   }
 
   get shown() {
-    return Boolean(this.story.roles.tile_at && this.story.roles.other_at);
-  }
-
-  /** All pairs of one row, leaves and joins, in the order they are made: {at, level, children, begin, step, m, l, factors}. */
-  treeOf(row) {
-    if (this.trees.has(row)) return this.trees.get(row);
-    const { story } = this;
-    const number = (role, k) => story.role(role, k)?.data?.[0];
-    const pair = (begin, step) => ({ begin, step, m: number("running_max", step), l: number("running_sum", step) });
-    const steps = (role, from, end) => story.eventsOf(role).filter(({ step }) => step >= from && step < end).map(({ step }) => step);
-    const nodes = [];
-    const latest = new Map();                              // by tile: the pair in its place now
-    for (const { first, end, id, launch } of story.programs.filter((program) => program.id[0] === row)) {
-      const begins = steps("other_at", first, end);
-      if (launch === 0) {
-        const step = steps("running_sum", first, end).at(-1);
-        latest.set(id[1], nodes.length);
-        nodes.push({ ...pair(first, step), at: id[1], level: 0, children: [], factors: [] });
-      }
-      begins.forEach((begin, i) => {
-        const step = steps("running_max", begin, begins[i + 1] ?? end)[0];
-        const children = [number("tile_at", begin), number("other_at", begin)].map((tile) => latest.get(tile));
-        const [a, b] = children.map((child) => nodes[child]);
-        const own = { ...pair(begin, step), children, at: (a.at + b.at) / 2, level: Math.max(a.level, b.level) + 1 };
-        const factors = story.roles.rescale ? [number("rescale", step), number("other_rescale", step)] : [];
-        latest.set(number("tile_at", begin), nodes.length);
-        nodes.push({ ...own, factors });
-      });
-    }
-    this.trees.set(row, nodes);
-    return nodes;
+    return this.story.joins;
   }
 
   write(k) {
     const { story } = this;
     const row = story.programs[story.programAt[k]].id[0];
-    const nodes = this.treeOf(row);
+    const nodes = story.pairs(row);
     const leaves = nodes.filter(({ children }) => !children.length).length;
     const made = nodes.filter(({ step }) => step <= k);
     const joined = made.filter(({ children }) => children.length).length;

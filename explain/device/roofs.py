@@ -1,0 +1,157 @@
+"""What each level of a GPU's memory, and each of its units, gives at best: micro-benchmarks on the GPU at hand.
+
+Imports torch and triton; runs in the device worker. A kernel can come near these roofs and not above: they are what a kernel that does nothing else
+gets here, where a datasheet says what the wires could carry.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+from explain.records.model import Roof
+from kernels import bandwidth
+
+Progress = Callable[[str, float], None]
+Launch = Callable[[], object]
+WARM_UP_SECONDS = 0.1  # the clocks of a GPU that was idle rise in this time
+LAUNCHES = 15
+GIB, MIB = 2**30, 2**20
+HBM_BYTES = 2 * GIB
+L1_BYTES = 32 * 1024  # fits the smallest L1 there is beside shared memory
+HOST_BYTES = GIB // 4
+PROGRAMS_SM = 4  # of read, write and copy: all of them run at once, so none is left over for a second wave
+SHARED_PROGRAMS_SM = 3  # 64 KiB of shared memory each
+SIDE = 8192
+
+
+@dataclass(frozen=True)
+class _Benchmark:
+    """`prepare` gives a launch and how much one moves or computes, in `unit`s without the second."""
+
+    level: str
+    unit: str
+    method: str
+    prepare: Callable[[], tuple[Launch, int]]
+
+
+def measure(progress: Progress) -> dict[str, Roof]:
+    """Every roof of this GPU, by level; about 10 s. What does not fit its memory is left out."""
+    roofs: dict[str, Roof] = {}
+    benchmarks = _benchmarks()
+    for done, benchmark in enumerate(benchmarks):
+        progress(f"measuring {benchmark.level}", done / len(benchmarks))
+        try:
+            roofs[benchmark.level] = _roof(benchmark)
+        except torch.cuda.OutOfMemoryError:
+            continue
+        finally:
+            torch.cuda.empty_cache()
+    return roofs
+
+
+def _roof(benchmark: _Benchmark) -> Roof:
+    launch, count = benchmark.prepare()
+    method = f"{benchmark.method}; median of {LAUNCHES} launches, by device events"
+    return Roof(benchmark.level, count / _seconds(launch), benchmark.unit, method)
+
+
+def _seconds(launch: Launch) -> float:
+    """The median time of a launch, the GPU warm."""
+    start = time.perf_counter()
+    while time.perf_counter() - start < WARM_UP_SECONDS:
+        launch()
+        torch.cuda.synchronize()
+    times = []
+    for _ in range(LAUNCHES):
+        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        before.record()
+        launch()
+        after.record()
+        torch.cuda.synchronize()
+        times.append(before.elapsed_time(after) / 1e3)
+    return statistics.median(times)
+
+
+def _benchmarks() -> tuple[_Benchmark, ...]:
+    gpu = torch.cuda.get_device_properties(torch.cuda.current_device())
+    programs, shared_programs = gpu.multi_processor_count * PROGRAMS_SM, gpu.multi_processor_count * SHARED_PROGRAMS_SM
+    l2_bytes = gpu.L2_cache_size // 4 // MIB * MIB  # may be held twice, once in each half of L2
+
+    def read(size: int, total: int, through_l1: bool = False) -> tuple[Launch, int]:
+        x, loads = _random(size // 4), total // bandwidth.read_count(programs, 1)
+        return lambda: bandwidth.read(x, programs, loads, through_l1=through_l1), bandwidth.read_count(programs, loads)
+
+    def shared() -> tuple[Launch, int]:
+        x, rounds = _random(bandwidth.BUFFERS.value * bandwidth.SHARED_TILE), 16384
+        return lambda: bandwidth.shared_read(x, shared_programs, rounds), bandwidth.shared_read_count(
+            shared_programs, rounds
+        )
+
+    def write() -> tuple[Launch, int]:
+        y = _random(HBM_BYTES // 4)
+        return lambda: bandwidth.write(y, programs), HBM_BYTES
+
+    def copy() -> tuple[Launch, int]:
+        x = _random(HBM_BYTES // 4)
+        y = torch.empty_like(x)
+        return lambda: bandwidth.copy(x, y, programs), 2 * HBM_BYTES
+
+    def host(to_gpu: bool) -> tuple[Launch, int]:
+        there = _random(HOST_BYTES // 4)
+        here = there.cpu().pin_memory()
+        source, target = (here, there) if to_gpu else (there, here)
+        return lambda: target.copy_(source, non_blocking=True), HOST_BYTES
+
+    def exponentials() -> tuple[Launch, int]:
+        x, rounds = _random(gpu.multi_processor_count * 8 * bandwidth.TILE), 4096
+        return lambda: bandwidth.exponentials(x, rounds), x.numel() * rounds
+
+    hbm = f"float32, normal values, {HBM_BYTES / GIB:g} GiB"
+    l2, matmul = f"{l2_bytes / MIB:g} MiB", f"{SIDE} × {SIDE} × {SIDE}, normal values"
+    return (
+        _Benchmark("shared", "B/s", f"every SM reads {bandwidth.BUFFERS.value} tiles of {bandwidth.SHARED_TILE} float32 in its shared memory in turn, 16 bytes a thread", shared),
+        _Benchmark("l1", "B/s", f"every SM reads the same {L1_BYTES // 1024} KiB again and again through its L1", lambda: read(L1_BYTES, 64 * GIB, True)),
+        _Benchmark("l2", "B/s", f"all SMs read the same {l2} again and again, past L1", lambda: read(l2_bytes, 16 * GIB)),
+        _Benchmark("hbm", "B/s", f"reading {hbm}", lambda: read(HBM_BYTES, 2 * HBM_BYTES)),
+        _Benchmark("hbm write", "B/s", f"writing {hbm}", write),
+        _Benchmark("hbm copy", "B/s", f"copying {hbm}; bytes read and written", copy),
+        _Benchmark("host", "B/s", f"copying {HOST_BYTES // MIB} MiB of pinned host memory to the GPU", lambda: host(True)),
+        _Benchmark("host write", "B/s", f"copying {HOST_BYTES // MIB} MiB from the GPU to pinned host memory", lambda: host(False)),
+        _Benchmark("matmul bf16", "FLOP/s", f"torch.matmul, {matmul}", lambda: _matmul(torch.bfloat16)),
+        _Benchmark("matmul fp16", "FLOP/s", f"torch.matmul, {matmul}", lambda: _matmul(torch.float16)),
+        _Benchmark("matmul tf32", "FLOP/s", f"torch.matmul of float32, rounded to tf32, {matmul}", lambda: _matmul(torch.float32, tf32=True)),
+        _Benchmark("matmul fp32", "FLOP/s", f"torch.matmul of float32, no tensor cores, {matmul}", lambda: _matmul(torch.float32)),
+        _Benchmark("exp", "FLOP/s", "2⁻ˣ of float32 in registers; one exponential counts as one FLOP", exponentials),
+    )  # fmt: skip
+
+
+def _random(elements: int) -> torch.Tensor:
+    return torch.randn(elements, device="cuda")
+
+
+def _matmul(dtype: torch.dtype, tf32: bool = False) -> tuple[Launch, int]:
+    a, b = (torch.randn(SIDE, SIDE, device="cuda").to(dtype) for _ in range(2))
+    c = torch.empty_like(a)
+
+    def launch() -> None:
+        with _tf32(tf32):
+            torch.matmul(a, b, out=c)
+
+    return launch, 2 * SIDE**3
+
+
+@contextmanager
+def _tf32(allowed: bool) -> Iterator[None]:
+    """Whether float32 products may be rounded to tf32, for a while."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before

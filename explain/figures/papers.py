@@ -1,0 +1,469 @@
+"""The papers' figures beside ours: what a GPU's record says of the same work, on the paper's axes, with what the paper says or prints."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from explain.figures import svg
+from explain.gpus import GPUS, known_as
+from explain.papers import flashattention, milakov
+from explain.papers.milakov import Figure, Said
+from explain.records.model import Record
+from kernels.known import KERNELS
+
+PAPER = "#8A96A3"  # what is the paper's is grey, and dashed
+BLUE, ORANGE, GREEN, PINK = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
+COLOURS: Mapping[str, str] = {
+    "softmax_naive": GREEN,
+    "softmax_safe": ORANGE,
+    "softmax_online": BLUE,
+    "torch:softmax": PINK,
+    "softmax_safe_then_topk": ORANGE,
+    "softmax_safe_topk": GREEN,
+    "softmax_topk": BLUE,
+    "torch:softmax_topk": PINK,
+    "attention_standard": ORANGE,
+    "flash_attention_v1": GREEN,
+    "flash_attention": BLUE,
+    "torch:attention_backward": ORANGE,
+    "torch:flash_backward": BLUE,
+}
+NAMES: Mapping[str, str] = {
+    "softmax_naive": "naive",
+    "softmax_safe": "safe",
+    "softmax_online": "online",
+    "torch:softmax": "PyTorch",
+    "softmax_safe_then_topk": "safe, then top-k",
+    "softmax_safe_topk": "safe, fused",
+    "softmax_topk": "online, fused",
+    "torch:softmax_topk": "PyTorch",
+    "attention_standard": "standard",
+    "flash_attention_v1": "K, V outside",
+    "flash_attention": "Q outside",
+    "torch:attention_backward": "standard",
+    "torch:flash_backward": "flash",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a chart: its points, and the label at its end. What is the paper's, or another level's, is dashed and hollow."""
+
+    points: Sequence[tuple[float, float]]
+    label: str
+    colour: str
+    dashed: bool = False
+
+
+def _chart(
+    title: str, lines: Iterable[Line], *, x: str, y: str, unit: str = "", log: bool = False, height: int = 380
+) -> go.Figure:
+    """Lines over a logarithmic x, y logarithmic too with `log`; each labelled where it ends, the labels pushed apart."""
+    figure = go.Figure()
+    drawn = [line for line in lines if line.points]
+    for line in drawn:
+        figure.add_scatter(
+            x=[point[0] for point in line.points], y=[point[1] for point in line.points], name=line.label, mode="lines+markers",
+            line={"color": line.colour, "width": 2, "dash": "dash" if line.dashed else "solid"},
+            marker={"size": 7, "symbol": "circle-open" if line.dashed else "circle"},
+            hovertemplate=f"{x.partition(',')[0]} %{{x:,}}: %{{y:.4~g}}{unit}<extra>{line.label}</extra>",
+        )  # fmt: skip
+    values = [point[1] for line in drawn for point in line.points]
+    low, high = (
+        (math.log10(min(values)), math.log10(max(values))) if log and values else (0.0, max(values, default=1.0))
+    )
+    margin = 0.06 * ((high - low) or 1.0)
+    low, high = (low - margin if log else 0.0), high + margin
+    figure.update_xaxes(title=x, type="log", **_ticks([point[0] for line in drawn for point in line.points]))
+    figure.update_yaxes(title=y, type="log" if log else "linear", range=[low, high], **(_ticks(values) if log else {}))
+    ends = [(math.log10(line.points[-1][1]) if log else line.points[-1][1]) for line in drawn]
+    for line, end in zip(drawn, _apart([(end - low) / (high - low) for end in ends]), strict=True):
+        figure.add_annotation(
+            x=1.02, xref="x domain", y=end, yref="y domain", xanchor="left", yanchor="middle", showarrow=False, align="left",
+            text=f"<span style='color:{line.colour}'>{'○' if line.dashed else '●'}</span> {line.label}",
+        )  # fmt: skip
+    longest = max((len(line.label) for line in drawn), default=0)
+    figure.update_layout(
+        title={"text": title, "font": {"size": 15}}, height=height, margin={"l": 8, "r": 28 + 7.2 * longest, "t": 44, "b": 8},
+        showlegend=False, hovermode="closest",
+    )  # fmt: skip
+    return figure
+
+
+Pair = tuple[go.Figure, go.Figure]
+"""Two charts that stand beside each other."""
+
+
+def as_csv(figure: go.Figure) -> str:
+    """The numbers of a chart: a line a point, with the name of its curve."""
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow(("curve", figure.layout.xaxis.title.text or "", figure.layout.yaxis.title.text or ""))
+    rows.writerows((line.name, x, y) for line in figure.data for x, y in zip(line.x, line.y, strict=True))
+    return out.getvalue()
+
+
+def _apart(heights: Sequence[float], gap: float = 0.075) -> list[float]:
+    """The same heights in their order, at least `gap` apart, within 0 to 1."""
+    order = sorted(range(len(heights)), key=lambda i: heights[i])
+    placed = [0.0] * len(heights)
+    floor = 0.0
+    for i in order:
+        placed[i] = floor = max(heights[i], floor)
+        floor += gap
+    ceiling = 1.0
+    for i in reversed(order):
+        placed[i] = min(placed[i], ceiling)
+        ceiling = placed[i] - gap
+    return placed
+
+
+def _ticks(values: Sequence[float]) -> dict[str, object]:
+    """Of a logarithmic axis: powers of ten where it spans three of them, else some of the values themselves."""
+    if not values or max(values) / min(values) > 1000:
+        return {"dtick": 1, "exponentformat": "power"}
+    marks = sorted(set(values))
+    while len(marks) > 6:
+        marks = marks[::-2][::-1]
+    return {
+        "tickvals": marks,
+        "ticktext": [f"{value:,.3g}" if value < 1000 else f"{value:,.0f}" for value in marks],
+        "tickangle": 0,
+    }
+
+
+def _suffix(records: Mapping[str, Record], name: str) -> str:
+    return f", {name}" if len(records) > 1 else ""
+
+
+# Milakov & Gimelshein
+
+
+V = "V, elements in a row"
+
+
+def rates(figure: Figure, records: Mapping[str, Record]) -> Pair:
+    """One of figures 1 to 4: elements a second against V, and how many times as fast the better kernel is, beside what the paper says of it."""
+    lines = [
+        Line(_billions(milakov.rates(record, figure, kernel)), NAMES[kernel] + _suffix(records, name), COLOURS[kernel])
+        for name, record in records.items()
+        for kernel in figure.kernels
+    ]
+    gains = [
+        Line(milakov.gains(record, figure), name, colour)
+        for (name, record), colour in zip(records.items(), (BLUE, PINK, GREEN), strict=False)
+    ]
+    return (
+        _chart(f"Figure {figure.number}: {figure.title}", lines, x=V, y="10⁹ elements a second", unit="·10⁹/s"),
+        _chart(
+            f"{NAMES[figure.fast]}, times as fast as {NAMES[figure.slow]}",
+            [*gains, *_said(figure.said, figure.lengths[-1])], x=V, y="times as fast", unit="×",
+        ),
+    )  # fmt: skip
+
+
+def _billions(points: Sequence[tuple[int, float]]) -> list[tuple[float, float]]:
+    return [(x, y / 1e9) for x, y in points]
+
+
+def _said(said: Sequence[Said], last: float) -> list[Line]:
+    """What the paper says as lines at the height of its ratio; of a band, both edges."""
+    lines = []
+    for one in said:
+        ratios = one.ratio if isinstance(one.ratio, tuple) else (one.ratio,)
+        end = last if one.until is None else one.until
+        for ratio in ratios:
+            points = [(one.at, ratio)] if end == one.at else [(one.at, ratio), (end, ratio)]
+            lines.append(Line(points, f"paper: {ratio:g}×", PAPER, dashed=True))
+    return lines
+
+
+def knee(record: Record) -> Pair:
+    """How often an element of x is read from DRAM, and how often it crosses from L2 to an SM, against V: figure 1's kernels."""
+    dram, l2 = (
+        _chart(
+            f"reads of an element {where}", x=V, y="times", unit=" times", lines=[
+                Line(milakov.reads(record, kernel, level), NAMES[kernel], COLOURS[kernel])
+                for kernel in ("softmax_naive", "softmax_safe", "softmax_online")
+            ],
+        )
+        for level, where in (("dram", "from DRAM"), ("l2", "from L2 by an SM"))
+    )  # fmt: skip
+    return dram, l2
+
+
+ONCE, MORE = 1.1, 1.5
+"""Reads of an element up to which it counts as read once, and from which as read again."""
+
+
+def knee_words(record: Record) -> str:
+    """Where the gain begins on this GPU and in the paper, and which reads begin there; and how long a row may be so that its cache holds it."""
+    begins = milakov.knee(milakov.gains(record, milakov.FIGURES[0]))
+    safe = milakov.reads(record, "softmax_safe", "dram")
+    once = max((cols for cols, times in safe if times <= ONCE), default=None)
+    again = min((cols for cols, times in safe if times >= MORE), default=None)
+    said = [
+        f"On the {short(record)} online softmax is at least {milakov.GAIN:g} times as fast "
+        + (f"from **V = {begins:,}** on" if begins else "at no V measured up to the end")
+        + "; on the paper's V100 all three were alike up to V = 1,000."
+    ]
+    if once and again:
+        said.append(
+            f"The counters say why. Up to V = {once:,} the safe softmax reads an element **once** from DRAM, though its three passes ask for it three "
+            f"times: the later passes find it in a cache. From V = {again:,} on they do not, and it is read {safe[-1][1]:.1f} times in the end. "
+            "Only then do fewer passes mean fewer bytes."
+        )
+    known = GPUS.get(known_as(record.gpu) or "")
+    if known:
+        said.append(
+            f"A row has its own program, and an SM has threads for {32 * known.warps_sm // milakov.THREADS} of ours. So at most "
+            f"{known.sms * (32 * known.warps_sm // milakov.THREADS):,} rows are in flight, and {svg.size(known.l2_bytes)} of L2 hold them all up to V = {milakov.fits_l2(known):,}; "
+            f"more where registers let fewer programs in. The V100, with {svg.size(milakov.THEIR_L2_BYTES)} of L2 for {milakov.THEIR_SMS} SMs, holds them up to V = {milakov.fitted_theirs():,}."
+        )
+    return " ".join(said)
+
+
+def larger_k(records: Mapping[str, Record]) -> str:
+    """The gain of the fused kernel as K grows, the paper's and ours, as markdown."""
+    found = {name: dict(milakov.gains_by_k(record)) for name, record in records.items()}
+    lines = [
+        f"| K | V100, the paper | {' | '.join(found)} |",
+        f"|---:|---:|{'---:|' * len(found)}",
+    ]
+    for said in milakov.LARGER_K:
+        ours = (f"**{gains[said.at]:.2g}×**" if said.at in gains else "not measured" for gains in found.values())
+        lines.append(f"| {said.at} | {said.ratio:g}× | {' | '.join(ours)} |")
+    return "\n".join(lines)
+
+
+def tiles_words(record: Record) -> str:
+    """What other tiles would have taken, in a sentence; "" where none was measured."""
+    taken = []
+    for block_n in milakov.TILES:
+        point = record.point(milakov.by_tile("softmax_topk", block_n))
+        if point and point.timing:
+            taken.append(f"{block_n:,}: {point.timing.median_ms:.3g} ms")
+    if not taken:
+        return ""
+    return f"{short(record)}, online fused, {milakov.LONG:,} elements in tiles of {', '.join(taken)}."
+
+
+def accesses(counted: Mapping[str, float | None]) -> str:
+    """Accesses an element: the paper's, the formula's and those counted in the traces, as markdown."""
+    lines = ["| kernel | the paper | formula | trace | where |", "|---|---:|---:|---:|---|"]
+    for kernel, (papers, where) in milakov.PAPERS_ACCESSES.items():
+        experiment = milakov.counting(kernel)
+        formula = milakov.accesses(experiment, experiment.entry.formula(experiment.values).totals())
+        traced = counted.get(kernel)
+        said = "not recorded" if traced is None else f"**{traced:g}**"
+        lines.append(f"| {KERNELS[kernel].title} | {papers} | {formula:g} | {said} | {where} |")
+    return "\n".join(lines)
+
+
+# FlashAttention
+
+
+def table_2(record: Record) -> str:
+    """Figure 2's table beside ours, forward and backward, as markdown."""
+    lines = [
+        f"| | GFLOPs, {flashattention.THEIR_GPU} paper | matrix products, counted | HBM, paper | HBM, least | DRAM, {record.gpu} | time, paper | time, {record.gpu} |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in flashattention.FIGURE_2:
+        experiment = flashattention.gpt2(row.peer)
+        point = record.point(experiment)
+        hbm = flashattention.hbm_bytes(point) if point else None
+        time = point.timing.median_ms if point and point.timing else None
+        flops = flashattention.matmul_flops(row)
+        lines.append(
+            f"| **{row.name}** | {row.gflops:g} | {flops / 1e9:,.0f} ({flops / 1e9 / row.gflops:.1f}×) | {row.hbm_gb:g} GB | "
+            f"{flashattention.formula_bytes(experiment) / 1e9:.1f} GB | {_gb(hbm)} | {row.ms:g} ms | {_ms(time)} |"
+        )
+    return "\n".join(lines)
+
+
+def forward_table(record: Record) -> str:
+    """Figure 2's sizes, forward alone: our kernels and PyTorch's, as markdown."""
+    lines = [
+        "| forward | formula | L2 → SM | DRAM | time | memory beyond Q, K, V |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    peers = (experiment for experiment in flashattention.PEERS if not experiment.entry.gradient)
+    for experiment in (*flashattention.OURS, *peers):
+        point = record.point(experiment)
+        formula = f"{flashattention.formula_bytes(experiment) / 1e9:.2f} GB"
+        at_least = f"at least {formula}" if experiment.entry.peer else formula
+        sm, hbm = (count(point) if point else None for count in (flashattention.sm_bytes, flashattention.hbm_bytes))
+        time = point.timing.median_ms if point and point.timing else None
+        memory = point.peak_bytes if point else None
+        lines.append(
+            f"| {experiment.entry.title} | {at_least} | {_gb(sm)} | {_gb(hbm)} | {_ms(time)} | {_gb(memory)} |"
+        )
+    return "\n".join(lines)
+
+
+BLOCK = "B, rows of the tile that stays on chip"
+
+
+def blocks(record: Record) -> Pair:
+    """Figure 2, middle: bytes and time of the forward pass against the block size, in both loop orders."""
+    moved, times = [], []
+    for kernel in flashattention.IN_ORDER[1:]:
+        axis = _axis(kernel)
+        experiments = [flashattention.by_block(kernel, block) for block in flashattention.BLOCKS]
+        found = flashattention.series(record, experiments, axis, flashattention.sm_bytes)
+        moved.append(Line(_billions(found), NAMES[kernel], COLOURS[kernel]))
+        points = ((experiment.values[axis], record.point(experiment)) for experiment in experiments)
+        taken = [(block, point.timing.median_ms) for block, point in points if point and point.timing]
+        times.append(Line(taken, NAMES[kernel], COLOURS[kernel]))
+    return (
+        _chart("bytes between L2 and the SMs", moved, x=BLOCK, y="GB", unit=" GB"),
+        _chart("time", times, x=BLOCK, y="ms", unit=" ms"),
+    )
+
+
+def _axis(kernel: str) -> str:
+    """The side of the tile that stays on chip: of keys in the first order, of queries in the second."""
+    return "block_n" if kernel == "flash_attention_v1" else "block_m"
+
+
+def theorem(record: Record) -> Pair:
+    """Theorem 2 on logarithmic axes: bytes against the tile that M allows, and against N at a fixed M; L2 to the SMs solid, DRAM dashed."""
+    by_block, by_length = (
+        [
+            Line(_billions(found), f"{NAMES[kernel]}, {level}", COLOURS[kernel], dashed=level == "DRAM")
+            for kernel, level, found in curves
+        ]
+        for curves in (_by_block(record), _by_length(record))
+    )
+    return (
+        _chart("larger tiles, N = 1,024", by_block, x=f"{BLOCK}: M = 4 d B", y="GB", unit=" GB", log=True, height=440),
+        _chart("longer sequences, tiles of 128 × 64", by_length, x="N", y="GB", unit=" GB", log=True, height=440),
+    )
+
+
+Curve = tuple[str, str, list[tuple[int, int]]]
+LEVELS = (("L2 → SM", flashattention.sm_bytes), ("DRAM", flashattention.hbm_bytes))
+
+
+def _by_block(record: Record) -> list[Curve]:
+    return [
+        (kernel, level, flashattention.series(record, [flashattention.by_block(kernel, block) for block in flashattention.BLOCKS], _axis(kernel), count))
+        for kernel in flashattention.IN_ORDER[1:]
+        for level, count in LEVELS
+    ]  # fmt: skip
+
+
+def _by_length(record: Record) -> list[Curve]:
+    return [
+        (kernel, level, flashattention.series(record, [flashattention.by_length(kernel, n) for n in flashattention.LENGTHS], "seq_len", count))
+        for kernel in flashattention.IN_ORDER
+        for level, count in LEVELS
+    ]  # fmt: skip
+
+
+def slopes(record: Record) -> str:
+    """The fitted slopes of theorem 2's curves beside the theory's, as markdown."""
+    lines = [
+        "| against | kernel | theory | formula, fitted | L2 → SM, fitted | DRAM, fitted |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    for axis, theory, curves, experiment in (
+        ("B, so M", "−1", _by_block(record), flashattention.by_block),
+        ("N", "2", _by_length(record), flashattention.by_length),
+    ):
+        for kernel in dict.fromkeys(curve[0] for curve in curves):
+            steps = flashattention.BLOCKS if axis != "N" else flashattention.LENGTHS
+            formula = [(step, flashattention.formula_bytes(experiment(kernel, step))) for step in steps]
+            fitted = {level: flashattention.slope(found) for name, level, found in curves if name == kernel}
+            cells = [_slope(flashattention.slope(formula)), *(_slope(fitted[level]) for level, _ in LEVELS)]
+            lines.append(f"| {axis} | {KERNELS[kernel].title} | {theory} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _slope(value: float | None) -> str:
+    return "not measured" if value is None else f"**{value:.2f}**".replace("-", "−")
+
+
+def tables(record: Record) -> Pair:
+    """Tables 20 and 21: time and memory of forward and backward pass against N, the paper's A100 and this GPU."""
+    charts = []
+    for title, table, unit in (
+        ("Table 20: time", flashattention.TABLE_20, "ms"),
+        ("Table 21: memory", flashattention.TABLE_21, "MB"),
+    ):
+        lines = []
+        for peer, papers in table.items():
+            theirs = [(n, value) for n, value in zip(flashattention.TABLE_LENGTHS, papers, strict=True) if value]
+            lines.append(Line(theirs, f"{NAMES[peer]}, A100", COLOURS[peer], dashed=True))
+            lines.append(Line(_ours(record, peer, unit), f"{NAMES[peer]}, {short(record)}", COLOURS[peer]))
+        charts.append(_chart(title, lines, x="N", y=unit, unit=f" {unit}", log=True, height=440))
+    time, memory = charts
+    return time, memory
+
+
+def _ours(record: Record, peer: str, unit: str) -> list[tuple[float, float]]:
+    found = []
+    for seq_len in flashattention.TABLE_LENGTHS:
+        point = record.point(flashattention.of_table(peer, seq_len))
+        if point is None:
+            continue
+        if unit == "ms" and point.timing:
+            found.append((float(seq_len), point.timing.median_ms))
+        if unit == "MB" and point.peak_bytes:
+            found.append((float(seq_len), (point.peak_bytes + flashattention.inputs_bytes(seq_len)) / 1e6))
+    return found
+
+
+def short(record: Record) -> str:
+    """The GPU's name without its maker's."""
+    return record.gpu.removeprefix("NVIDIA ")
+
+
+def hierarchy(record: Record) -> go.Figure:
+    """Figure 1's pyramid as bars: the bandwidth of each level, the paper's A100 and what was measured here, on a logarithmic axis; with the sizes."""
+    figure = go.Figure()
+    names = {"shared": "SRAM (shared memory)", "l2": "L2", "hbm": "HBM", "host": "host memory"}
+    known = GPUS.get(known_as(record.gpu) or "")
+    sizes = {"shared": known.shared_bytes_all, "l2": known.l2_bytes, "hbm": known.hbm_bytes} if known else {}
+    ours = {level: record.roofs[level].per_second for level in names if level in record.roofs}
+    papers = {level.roof: level for level in flashattention.FIGURE_1}
+    for name, colour, values, held in (
+        (short(record), BLUE, ours, {level: svg.size(count) for level, count in sizes.items()}),
+        (
+            flashattention.THEIR_GPU,
+            PAPER,
+            {k: v.bytes_per_second for k, v in papers.items()},
+            {k: v.size for k, v in papers.items()},
+        ),
+    ):
+        figure.add_bar(
+            y=[names[level] for level in values], x=list(values.values()), orientation="h", name=name, marker_color=colour, textposition="outside", cliponaxis=False,
+            text=[f"<b>{name}</b> {bandwidth(value)}" + (f", {held[level]}" if level in held else "") for level, value in values.items()],
+            hovertemplate="%{y}: %{x:.3s}B/s<extra>" + name + "</extra>",
+        )  # fmt: skip
+    figure.update_xaxes(title="bytes a second", type="log", range=[9.5, 15.4], dtick=1, exponentformat="power")
+    figure.update_yaxes(autorange="reversed", ticksuffix="  ")
+    figure.update_layout(
+        height=90 + 75 * len(names), margin={"l": 8, "r": 8, "t": 8, "b": 8}, showlegend=False, bargap=0.25
+    )
+    return figure
+
+
+def bandwidth(per_second: float) -> str:
+    """In words of three digits: "4.21 TB/s", "12.8 GB/s"."""
+    return f"{per_second / 1e12:.3g} TB/s" if per_second >= 1e12 else f"{per_second / 1e9:.3g} GB/s"
+
+
+def _gb(count: int | None) -> str:
+    return "not measured" if count is None else f"**{count / 1e9:.2f} GB**"
+
+
+def _ms(time: float | None) -> str:
+    return "not measured" if time is None else f"**{time:.3g} ms**"

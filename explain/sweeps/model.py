@@ -1,0 +1,233 @@
+"""Sweep: kernels over one parameter, all else fixed. Reading: what one witness says of one of its points. Imports neither torch nor triton."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from explain.counters.model import Counts
+from explain.experiment import Experiment, ParameterError
+from explain.records.model import Point, Record
+from kernels.parameters import Parameter, Value
+
+MOST_VALUES, MOST_KERNELS = 24, 8
+AXES: Mapping[str, tuple[str, str]] = {
+    "seq_len": ("N", "queries and keys"),
+    "cols": ("N", "elements in a row"),
+    "head_dim": ("d", "features of a head"),
+    "block_m": ("BLOCK_M", "rows of a tile"),
+    "block_n": ("BLOCK_N", "columns of a tile"),
+    "batch": ("batch", "sequences"),
+    "heads": ("heads", "query heads"),
+    "rows": ("rows", "each with its own softmax"),
+    "k": ("K", "largest weights kept"),
+    "dtype": ("dtype", "of inputs and outputs"),
+    "causal": ("causal", "whether a query sees no later key"),
+}
+"""What may vary: as a formula has it, and in words."""
+LEVELS: Mapping[str, str] = {
+    "asked": "asked by loads and stores",
+    "l2": "between L2 and the SMs",
+    "hbm": "at HBM",
+    "shared": "in shared memory",
+}
+"""Where bytes are counted. What kernels ask is what formula and trace say, and what L1 counts on a GPU."""
+WITNESSES = ("formula", "trace", "hardware")
+WAVEFRONT_BYTES = 128  # 32 banks of 4 bytes, in one cycle
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """`kernels` at each of `values` of the parameter `axis`, the parameters in `fixed` held, the others the kernel's own. Build one with `of`."""
+
+    kernels: tuple[str, ...]
+    axis: str
+    values: tuple[Value, ...]
+    fixed: tuple[tuple[str, Value], ...]
+
+    @classmethod
+    def of(
+        cls,
+        kernels: Sequence[str],
+        axis: str,
+        values: Sequence[object],
+        fixed: Mapping[str, object] | None = None,
+    ) -> Sweep:
+        """The sweep over these values, or their text, in their order and each once.
+
+        A value that one kernel cannot take is left out for that kernel (`left_out`). Raises ParameterError, which names the parameter, its value and
+        what is allowed, for what no kernel takes, and for a kernel that can take none of the values.
+        """
+        if not kernels or len(kernels) > MOST_KERNELS or len(set(kernels)) < len(kernels):
+            raise ParameterError("kernels", ",".join(kernels), f"must be one to {MOST_KERNELS} kernels, each once")
+        entries = [Experiment.of(kernel).entry for kernel in kernels]
+        if len({entry.family for entry in entries}) > 1:
+            raise ParameterError("kernels", ",".join(kernels), "must be of one family: softmax or attention")
+        takes: list[dict[str, Parameter]] = [{p.name: p for p in entry.parameters} for entry in entries]
+        together = {name: parameter for known in takes for name, parameter in known.items()}
+        for kernel, known in zip(kernels, takes, strict=True):
+            if axis not in known or axis not in AXES:
+                common = [name for name in AXES if all(name in other for other in takes)]
+                raise ParameterError("axis", axis, f"{kernel} has none such to vary; choose one of {', '.join(common)}")
+        if not 1 <= len(values) <= MOST_VALUES:
+            raise ParameterError(axis, f"{len(values)} values", f"must be 1 to {MOST_VALUES} values")
+        parsed = tuple(dict.fromkeys(together[axis].parse(value) for value in values))
+        held: dict[str, Value] = {}
+        for name, value in (fixed or {}).items():
+            if name == axis:
+                raise ParameterError(name, value, "is what the sweep varies, and cannot be fixed too")
+            if name not in together:
+                raise ParameterError(name, value, f"no such parameter; there are {', '.join(together)}")
+            held[name] = together[name].parse(value)
+        sweep = cls(tuple(kernels), axis, parsed, tuple(held.items()))
+        for kernel in kernels:
+            if not any(experiment.kernel == kernel for experiment in sweep.experiments):
+                sweep.at(kernel, parsed[0])  # raises what is wrong with it
+        return sweep
+
+    def at(self, kernel: str, value: Value) -> Experiment:
+        """One kernel at one value. Raises ParameterError where it cannot take it."""
+        own = {parameter.name for parameter in Experiment.of(kernel).entry.parameters}
+        held = {name: held for name, held in self.fixed if name in own}
+        return Experiment.of(kernel, {**held, self.axis: value}, "normal")
+
+    @functools.cached_property
+    def _cells(self) -> tuple[tuple[Experiment, ...], tuple[tuple[str, Value, str], ...]]:
+        found, out = [], []
+        for value in self.values:  # outside: what is there of a sweep under way can be compared
+            for kernel in self.kernels:
+                try:
+                    found.append(self.at(kernel, value))
+                except ParameterError as error:
+                    out.append((kernel, value, str(error)))
+        return tuple(found), tuple(out)
+
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        """The points, all kernels of the first value first."""
+        return self._cells[0]
+
+    @property
+    def left_out(self) -> tuple[tuple[str, Value, str], ...]:
+        """(kernel, value, why) of each point that there cannot be."""
+        return self._cells[1]
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the values are numbers, which have a distance."""
+        return all(isinstance(value, int) and not isinstance(value, bool) for value in self.values)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object; `from_json` gives the sweep back."""
+        return {"kernels": self.kernels, "axis": self.axis, "values": self.values, "fixed": dict(self.fixed)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Sweep:
+        """The sweep of `to_json`'s object. Raises ParameterError, KeyError or TypeError for what is no such object."""
+        return cls.of(data["kernels"], data["axis"], data["values"], data["fixed"])
+
+    @property
+    def key(self) -> str:
+        """Canonical JSON: equal sweeps have equal keys."""
+        return json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+
+    def to_query(self) -> dict[str, str]:
+        """For a page's address; `from_query` gives the sweep back."""
+        return {
+            "kernels": ",".join(self.kernels),
+            "over": self.axis,
+            "values": ",".join(map(_text, self.values)),
+            "fixed": ",".join(f"{name}={_text(value)}" for name, value in self.fixed),
+        }
+
+    @classmethod
+    def from_query(cls, query: Mapping[str, str]) -> Sweep:
+        """The sweep of a page's address. Raises ParameterError."""
+        held: dict[str, object] = {}
+        for setting in _words(query.get("fixed", "")):
+            name, equals, value = setting.partition("=")
+            if not equals:
+                raise ParameterError("fixed", setting, "must be written name=value, with commas between")
+            held[name.strip()] = value.strip()
+        return cls.of(_words(query.get("kernels", "")), query.get("over", ""), _words(query.get("values", "")), held)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one witness says of one experiment.
+
+    `bytes` by level of LEVELS, read and written together, without those that this witness cannot see; `flops` as docs/trace-format.md counts them;
+    `seconds` of one launch, from hardware alone. `why` says what could not be had, in words. `source` says whose word it is.
+    """
+
+    experiment: Experiment
+    witness: str
+    bytes: Mapping[str, int]
+    flops: int
+    seconds: float | None
+    why: str
+    source: str
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object; `from_json` gives the reading back."""
+        return {**self.__dict__, "experiment": self.experiment.to_json(), "bytes": dict(self.bytes)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Reading:
+        """The reading of `to_json`'s object. Raises KeyError, TypeError or ParameterError for what is no such object."""
+        return cls(**{**data, "experiment": Experiment.from_json(data["experiment"])})
+
+
+def formula(experiment: Experiment) -> Reading:
+    """The closed form's word."""
+    traffic = experiment.entry.formula(experiment.values)
+    asked = traffic.read_bytes + traffic.written_bytes
+    return Reading(experiment, "formula", {"asked": asked}, traffic.flops, None, "", "formula")
+
+
+def once(experiment: Experiment) -> int:
+    """Bytes if every element is read once from each array that is read, and written once to each that is written: the least there can be at HBM
+    of a kernel whose arrays are far larger than L2.
+    """
+    return sum(term.elements * term.item_bytes for term in experiment.entry.formula(experiment.values).terms)
+
+
+def of_point(point: Point) -> Reading:
+    """What a GPU said, L2 cold: its counters by level, its median time; FLOPs by formula."""
+    counts = point.counters.cold if point.counters else None
+    where = point.origin.provenance if point.origin else None
+    source = f"{where.gpu}, {where.date}" if where else "hardware"
+    flops = formula(point.experiment).flops
+    seconds = point.timing.median_ms / 1e3 if point.timing else None
+    return Reading(point.experiment, "hardware", _levels(counts), flops, seconds, point.why, source)
+
+
+def recorded(sweep: Sweep, record: Record) -> tuple[Reading, ...]:
+    """What a record has of the sweep's points."""
+    found = (record.point(experiment) for experiment in sweep.experiments)
+    return tuple(of_point(point) for point in found if point is not None)
+
+
+def _levels(counts: Counts | None) -> dict[str, int]:
+    """Bytes by level; a level one of whose counters this chip lacks is not there."""
+    if counts is None:
+        return {}
+    wavefronts = counts.shared_wavefronts
+    parts = {
+        "asked": (counts.l1_bytes,),
+        "l2": (counts.l2_read_bytes, counts.l2_written_bytes),
+        "hbm": (counts.dram_read_bytes, counts.dram_written_bytes, counts.dirty_bytes),
+        "shared": (None if wavefronts is None else wavefronts * WAVEFRONT_BYTES,),
+    }
+    return {level: sum(p for p in found if p is not None) for level, found in parts.items() if None not in found}
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.replace(";", ",").split(",") if word.strip()]
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,57 @@
+"""What the lab's first page shows: at which sizes, beside which GPU, and the kernel's small run that a term of its formula leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from explain.experiment import Experiment
+from explain.figures.levels import Run, terms_by_key
+from explain.gpus import DEFAULT, GPUS, Gpu, known_as
+from explain.levels import Witness, first_access, recorded_trace
+from explain.records.model import Record
+from explain.records.plans import PLANS, sizes
+from explain.side_by_side import opening
+from explain.trace.model import Trace
+
+
+def experiments(kernel: str) -> Mapping[str, Experiment]:
+    """The sizes to choose from: three that were counted beyond L2, and the one that the player shows."""
+    return {**{str(n): one for n, one in enumerate(sizes(kernel), start=1)}, "small": opening(kernel)}
+
+
+def gpu_of(witness: Witness) -> Gpu:
+    """The GPU that counted, for the size of its L2; the default one where nobody did, or where it is not known here."""
+    return gpu_named(witness.counters.provenance.gpu if witness.counters else DEFAULT)
+
+
+def gpu_named(name: str) -> Gpu:
+    """The GPU that its driver calls by this name; the default one where it is not known here."""
+    return GPUS[known_as(name) or DEFAULT]
+
+
+def runs(record: Record) -> list[Run]:
+    """Every kernel at its three sizes, as far as the record has counted them."""
+    points = [(one, record.point(one)) for one in PLANS["levels"].experiments]
+    return [
+        (experiment, recorded_trace(experiment), point.counters.cold)
+        for experiment, point in points
+        if point is not None and point.counters is not None
+    ]
+
+
+def not_counted(record: Record) -> list[Experiment]:
+    """Those of the three sizes of every kernel that the record has no counters of."""
+    counted = {experiment.key for experiment, _, _ in runs(record)}
+    return [experiment for experiment in PLANS["levels"].experiments if experiment.key not in counted]
+
+
+def step_of(experiment: Experiment, term: str) -> Callable[[Sequence[Trace]], int | None]:
+    """For the player: where a run first loads, or stores, the buffer of a term ("read-k"); nowhere for no term."""
+    terms = terms_by_key(experiment.entry.formula(experiment.values))
+    return lambda traces: first_access(experiment, traces[0], terms[term]) if term in terms else None
+
+
+def watched(experiment: Experiment, term: str) -> str | None:
+    """What the player is to mark on its timeline: "loads of k"."""
+    terms = terms_by_key(experiment.entry.formula(experiment.values))
+    return f"{'stores' if terms[term].written else 'loads'} of {terms[term].buffer}" if term in terms else None

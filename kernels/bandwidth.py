@@ -1,0 +1,135 @@
+"""Micro-benchmarks: kernels that do nothing but move bytes, or take exponentials, as fast as a GPU can.
+
+    read           float32 from a region, round and round: a region beyond L2 comes from HBM, one that L2 holds from L2, one that
+                   every SM's L1 holds from there
+    write, copy    float32 to a region, and from one to another
+    shared_read    float32 from shared memory, in Gluon, which names where a value lies
+    exponentials   2⁻ˣ in registers: the unit that exp is made of
+
+Each wrapper returns what it computed, so that it can be checked and no compiler leaves it out; `*_count` says what one call moves or
+computes. Loads and stores are 16 bytes a thread, the widest there are.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+
+TILE = 4096
+"""Elements that a program loads at a time: 16 a thread of 8 warps, so that many bytes are on their way at once."""
+WARPS = 8
+BUFFERS = gl.constexpr(8)
+"""Tiles of shared memory that a program reads in turn: of one alone the compiler would keep the values in registers."""
+SHARED_TILE = 2048
+
+
+@triton.jit
+def read_kernel(x_ptr, sums_ptr, n_tiles, step, loads, TILE: tl.constexpr, THROUGH_L1: tl.constexpr):
+    acc = tl.zeros((TILE,), tl.float32)
+    tile = tl.program_id(0) % n_tiles
+    for _ in range(loads):
+        at = x_ptr + tile * TILE + tl.arange(0, TILE)
+        acc += tl.load(at, cache_modifier="" if THROUGH_L1 else ".cg")  #        (TILE,)
+        tile += step
+        tile = tl.where(tile < n_tiles, tile, tile - n_tiles)  # the region's end is followed by its beginning
+    tl.store(sums_ptr + tl.program_id(0), tl.sum(acc, axis=0))
+
+
+@triton.jit
+def write_kernel(y_ptr, n_tiles, TILE: tl.constexpr):
+    for tile in range(tl.program_id(0), n_tiles, tl.num_programs(0)):
+        lane = tl.arange(0, TILE)
+        tl.store(y_ptr + tile * TILE + lane, (lane ^ tile).to(tl.float32))
+
+
+@triton.jit
+def copy_kernel(x_ptr, y_ptr, n_tiles, TILE: tl.constexpr):
+    for tile in range(tl.program_id(0), n_tiles, tl.num_programs(0)):
+        at = tile * TILE + tl.arange(0, TILE)
+        tl.store(y_ptr + at, tl.load(x_ptr + at, cache_modifier=".cg"))
+
+
+@gluon.jit
+def shared_read_kernel(x_ptr, sums_ptr, rounds, TILE: gl.constexpr, BUFFERS: gl.constexpr):
+    registers: gl.constexpr = gl.BlockedLayout([4], [32], [gl.num_warps()], [0])
+    shared: gl.constexpr = gl.SwizzledSharedLayout(4, 1, 1, [0])
+    tiles = gl.allocate_shared_memory(gl.float32, [BUFFERS, TILE], shared)
+    lane = gl.arange(0, TILE, layout=registers)
+    for buffer in range(BUFFERS):
+        tiles.index(buffer).store(gl.load(x_ptr + buffer * TILE + lane))
+    acc = tiles.index(0).load(registers)  # waits for every thread's stores; in the loop nobody waits
+    for i in range(1, rounds):
+        acc += tiles.index(i % BUFFERS).load(registers)
+    gl.store(sums_ptr + gl.program_id(0).to(gl.int64) * TILE + lane, acc)
+
+
+@triton.jit
+def exponentials_kernel(x_ptr, y_ptr, rounds, TILE: tl.constexpr):
+    at = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    x = tl.load(x_ptr + at)
+    for _ in range(rounds):
+        # x = 2⁻ˣ: stays between 0 and 1, and every one waits for the one before     (TILE,)
+        x = tl.exp2(-x)
+    tl.store(y_ptr + at, x)
+
+
+def read(x: torch.Tensor, programs: int, loads: int, *, through_l1: bool = False) -> torch.Tensor:
+    """Each program's sum of `loads` tiles of x (float32, whole tiles): (programs,). Program p starts at tile p, and goes `programs` further each time."""
+    sums = torch.empty(programs, device=x.device)
+    n_tiles = _tiles(x)
+    step = programs % n_tiles or 1
+    read_kernel[(programs,)](x, sums, n_tiles, step, loads, TILE=TILE, THROUGH_L1=through_l1, num_warps=WARPS)
+    return sums
+
+
+def read_count(programs: int, loads: int) -> int:
+    """Bytes that a call of `read` loads."""
+    return programs * loads * TILE * 4
+
+
+def write(y: torch.Tensor, programs: int) -> torch.Tensor:
+    """Fills y (float32, whole tiles) with numbers of each element's own; returns it."""
+    write_kernel[(programs,)](y, _tiles(y), TILE=TILE, num_warps=WARPS)
+    return y
+
+
+def copy(x: torch.Tensor, y: torch.Tensor, programs: int) -> torch.Tensor:
+    """Copies x to y (float32, equally long, whole tiles); returns y."""
+    if y.numel() != x.numel():
+        raise ValueError(f"y has {y.numel()} elements: it must have as many as x, {x.numel()}")
+    copy_kernel[(programs,)](x, y, _tiles(x), TILE=TILE, num_warps=WARPS)
+    return y
+
+
+def shared_read(x: torch.Tensor, programs: int, rounds: int) -> torch.Tensor:
+    """Sums of `rounds` tiles from shared memory, element by element, that were put there from x: (programs, SHARED_TILE).
+
+    x is float32 of BUFFERS × SHARED_TILE elements. Needs a GPU: Triton's interpreter does not run Gluon.
+    """
+    if x.numel() != BUFFERS.value * SHARED_TILE:
+        raise ValueError(f"x has {x.numel()} elements: it must have {BUFFERS.value * SHARED_TILE}")
+    sums = torch.empty(programs, SHARED_TILE, device=x.device)
+    shared_read_kernel[(programs,)](x, sums, rounds, TILE=SHARED_TILE, BUFFERS=BUFFERS, num_warps=WARPS)
+    return sums
+
+
+def shared_read_count(programs: int, rounds: int) -> int:
+    """Bytes that a call of `shared_read` loads from shared memory."""
+    return programs * rounds * SHARED_TILE * 4
+
+
+def exponentials(x: torch.Tensor, rounds: int) -> torch.Tensor:
+    """x → 2⁻ˣ, `rounds` times over, for each element of x (float32, whole tiles)."""
+    y = torch.empty_like(x)
+    exponentials_kernel[(_tiles(x),)](x, y, rounds, TILE=TILE, num_warps=WARPS)
+    return y
+
+
+def _tiles(x: torch.Tensor) -> int:
+    if x.numel() % TILE or x.numel() >= 2**31 or x.dtype != torch.float32 or not x.is_contiguous():
+        allowed = f"it must be contiguous float32, whole tiles of {TILE}, fewer than 2³¹ elements"
+        raise ValueError(f"a {x.dtype} tensor of {x.numel()} elements: {allowed}")
+    return x.numel() // TILE

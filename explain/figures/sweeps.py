@@ -273,10 +273,9 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
         if what == "seconds":
             does, ends = f"takes less time than {other}", f"at {x} = {last:,.0f} {other} takes {times} as long"
         else:
-            does, ends = (
-                f"moves fewer bytes {LEVELS[what]} than {other}",
-                f"at {x} = {last:,.0f} {other} moves {times} as many",
-            )
+            verb, where = ("asks for", "") if what == "asked" else ("moves", f" {LEVELS[what]}")
+            does = f"{verb} fewer bytes{where} than {other}"
+            ends = f"at {x} = {last:,.0f} {other} {verb} {times} as many"
         match found.where:
             case "below":
                 sentence = f"{subject} {does} at every {x} here; {ends}. If they cross, then below {x} = {found.x:,.0f}, the smallest."

@@ -2,7 +2,7 @@
 
 from explain.ui.charts import chart, image_format
 from explain.ui.compiled import tile_cost, tile_grid
-from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, choose, controls, kernel
+from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, choose, controls, kernel, option
 from explain.ui.device import engine_status, on_device
 from explain.ui.gpu import gpu_choice, host_bytes
 from explain.ui.layout import STYLE, cards, chapter, chapter_link, footer, icon, prose, questions, sources, try_this
@@ -42,6 +42,7 @@ __all__ = [
     "image_format",
     "kernel",
     "on_device",
+    "option",
     "paper_accesses",
     "paper_figure",
     "paper_figure_2",

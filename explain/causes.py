@@ -162,9 +162,9 @@ class _Layout:
 def _layout(experiment: Experiment, term: Term) -> _Layout:
     p, item = experiment.values, term.item_bytes
     if experiment.entry.family == "softmax":
-        if (term.buffer in ("x", "y") and "k" not in p) or term.buffer == "x":
+        if term.elements == p["rows"] * p["cols"]:
             return _Layout(p["rows"], p["cols"] * item, p["block_n"] * item, p["block_n"] * p.get("block_m", 1))
-        if term.buffer in ("y", "index"):  # of top-k: a short list for each row
+        if term.buffer in ("y", "top", "index"):  # a short list for each row
             return _Layout(p["rows"], p["k"] * item, p["k"] * item, WARPS * LANES)
         return _Layout(1, item, item, 1)  # a tile's maximum, or its sum, alone
     heads = p["batch"] * p["heads"]
@@ -290,6 +290,8 @@ def between_reads(experiment: Experiment, term: Term, gpu: Gpu) -> int:
         case "softmax_split" | "softmax_split_wrong":  # a launch over all of x, then another; pairs come between
             pairs = sum(_once(one) for one in formula.terms if one.written and one.buffer in ("m_tile", "l_tile"))
             return _once(term) if term.buffer == "x" else pairs
+    if experiment.entry.family == "softmax" and term.buffer == "y":  # from one launch to the next, whole
+        return _once(term)
     if experiment.entry.family == "softmax" and term.times > 1:  # a row again, after the other rows under way
         return min(p["rows"], rows_under_way(experiment, gpu)) * p["cols"] * term.item_bytes
     return 0

@@ -11,6 +11,7 @@ from explain import exactness
 from explain.experiment import Experiment
 from explain.gpus import GPUS
 from explain.ladder import RUNGS
+from explain.papers import milakov
 from explain.trace.model import Trace
 from kernels.inputs import labels
 from kernels.museum import EXHIBITS, Exhibit
@@ -142,6 +143,7 @@ def _opened_on() -> Iterator[Experiment]:
     yield from dict.fromkeys(one for broken in EXHIBITS.values() for one in exhibit(broken))
     for pair in PAIRS:
         yield from (pair.left, pair.right)
+    yield from map(milakov.counting, milakov.PAPERS_ACCESSES)
 
 
 def view_of(trace: Trace, origin: str) -> dict[str, Any]:

@@ -116,14 +116,14 @@ def levels(traffic: Traffic, traced: Traced | None, counts: Counts | None, sourc
         ),
         hardware(
             "l2",
-            "L2 ↔ SM",
+            "L2",
             None if c is None else c.l2_read_bytes,
             None if c is None else c.l2_written_bytes,
             "what went between L2 and the SMs, in sectors of 32 B",
         ),
         hardware(
             "dram",
-            "DRAM ↔ L2",
+            "DRAM",
             None if c is None else c.dram_read_bytes,
             None if c is None else c.dram_written_bytes,
             "what went between DRAM and L2 while the kernel ran",
@@ -165,11 +165,12 @@ WAYS = ("CUPTI", "ncu", "recorded", "formula only")
 
 @dataclass(frozen=True)
 class Witness:
-    """The counters to show, `way` one of WAYS, and `why` not an earlier one of them."""
+    """The counters to show, `way` one of WAYS, `why` not an earlier one of them, and `origin`, whose word it is."""
 
     counters: Counters | None
     way: str
     why: str
+    origin: str = "hardware"
 
     @property
     def source(self) -> str:
@@ -177,15 +178,14 @@ class Witness:
         if self.counters is None:
             return ""
         where = self.counters.provenance
-        kind = "recorded" if self.way == "recorded" else "hardware"
-        return f"{kind} · {where.gpu}, {where.date}, read by {self.counters.method}"
+        return f"{self.origin} · {where.gpu}, {where.date}, read by {self.counters.method}"
 
 
-def witness(counted: Counters | None, recorded: Counters | None, why: str) -> Witness:
-    """`counted` here and now, or else `recorded`, or else nobody. `why` says why it was not counted here."""
+def witness(counted: Counters | None, recorded: Counters | None, why: str, origin: str = "recorded") -> Witness:
+    """`counted` here and now, or else `recorded`, or else nobody. `why` says why it was not counted here, `origin` whose record it is."""
     if counted is not None:
         return Witness(counted, "ncu" if counted.fallback else "CUPTI", counted.fallback)
-    return Witness(recorded, "recorded" if recorded else "formula only", why)
+    return Witness(recorded, "recorded", why, origin) if recorded else Witness(None, "formula only", why)
 
 
 # The trace

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from explain.experiment import Experiment
 from explain.figures.levels import Run, terms_by_key
@@ -29,12 +29,20 @@ def gpu_named(name: str) -> Gpu:
     return GPUS[known_as(name) or DEFAULT]
 
 
-def runs(record: Record) -> Iterator[Run]:
+def runs(record: Record) -> list[Run]:
     """Every kernel at its three sizes, as far as the record has counted them."""
-    for experiment in PLANS["levels"].experiments:
-        point = record.point(experiment)
-        if point is not None and point.counters is not None:
-            yield experiment, recorded_trace(experiment), point.counters.cold
+    points = [(one, record.point(one)) for one in PLANS["levels"].experiments]
+    return [
+        (experiment, recorded_trace(experiment), point.counters.cold)
+        for experiment, point in points
+        if point is not None and point.counters is not None
+    ]
+
+
+def not_counted(record: Record) -> list[Experiment]:
+    """Those of the three sizes of every kernel that the record has no counters of."""
+    counted = {experiment.key for experiment, _, _ in runs(record)}
+    return [experiment for experiment in PLANS["levels"].experiments if experiment.key not in counted]
 
 
 def step_of(experiment: Experiment, term: str) -> Callable[[Sequence[Trace]], int | None]:

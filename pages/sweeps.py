@@ -12,7 +12,7 @@ ui.chapter(
 sweep = ui.sweep_choice()
 if sweep is not None:
     shown = ui.sweep_readings(sweep, shelf.recorded())
-
+if sweep is not None and shown.readings:
     st.subheader("How it grows", anchor=False)
     ui.sweep_growth(shown)
 

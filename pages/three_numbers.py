@@ -7,7 +7,6 @@ from explain import ui
 from explain.causes import check, gaps, predicted
 from explain.figures import levels as figures
 from explain.levels import levels
-from explain.records.shelf import recorded
 
 ui.chapter(
     __file__,
@@ -18,22 +17,21 @@ with picked:
     kernel = ui.kernel("Kernel", "flash_attention", "kernel")
 choices = lab.experiments(kernel)
 with sized:
-    size = st.selectbox(
-        "Sizes",
-        list(choices),
-        key="size",
-        bind="query-params",
-        format_func=lambda name: figures.sizes_words(choices[name]) + (", as in the player" if name == "small" else ""),
-    )
+    words = {
+        name: figures.sizes_words(one) + (", as in the player" if name == "small" else "")
+        for name, one in choices.items()
+    }
+    size = ui.option("Sizes", words, "size", "1")
 with heat:
     heated = st.segmented_control(
         "L2 before the run", ["cold", "warm"], default="cold", required=True, key="l2", bind="query-params"
     )
 experiment, warm = choices[size], heated == "warm"
 
-record = recorded()
-point = record.point(experiment) if record else None
-witness = ui.counted_here(experiment, point.counters if point else None)
+drawn, told = st.columns([3, 2], gap="large")
+with told:
+    shown = ui.records_choice()
+    witness = ui.counted_here(experiment, shown)
 counts = (witness.counters.warm if warm else witness.counters.cold) if witness.counters else None
 gpu = lab.gpu_of(witness)
 traffic, traced = experiment.entry.formula(experiment.values), ui.traced_bytes(experiment, size == "small")
@@ -42,7 +40,6 @@ between = gaps(experiment, found, counts, warm=warm)
 prediction = predicted(experiment, gpu)
 link = ui.pressed("link", figures.LINKS, "dram")
 
-drawn, told = st.columns([3, 2], gap="large")
 with drawn:
     ui.pressable(figures.hierarchy(found, prediction, counts.dirty_bytes if counts else None, link), "link")
 with told:
@@ -56,6 +53,7 @@ st.subheader("From level to level", anchor=False)
 for written, column in zip((False, True), st.columns(2, gap="large"), strict=True):
     with column:
         ui.drawing(figures.bars(found, between, written=written))
+ui.prose(figures.equal_words(found, between))
 with st.container(key="numbers gaps"):
     st.markdown(figures.gap_table(found, between))
 
@@ -70,10 +68,11 @@ times = ui.pressable(figures.terms_table(traffic, traced, term), "term")
 ui.stepper([small], key="three numbers", step=lab.step_of(small, term), request=times, watch=lab.watched(small, term))
 
 with st.expander("Every kernel, three sizes beyond L2"):
-    if record is not None:
-        runs = lab.runs(record)
+    for one in shown:
+        runs = lab.runs(one.record)
+        st.caption(f"{one.source}. L2 cold.")
         st.markdown(figures.traced_table(runs))
-        st.markdown(figures.dram_table(runs, lab.gpu_named(record.gpu)))
+        st.markdown(figures.dram_table(runs, lab.gpu_named(one.record.gpu)))
 ui.try_this(
     "Choose *Softmax of a whole row on chip* with rows of 32,768: registers spill. Where do those bytes appear, and where do they go?",
     "Choose *FlashAttention-2* and look from L1 down to DRAM: at which level are the papers' “HBM accesses”, and why are DRAM's reads so few?",

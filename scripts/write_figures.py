@@ -1,6 +1,6 @@
-"""Writes the README's figures from the files that commands measured: python scripts/write_figures.py
+"""Writes the README's figures, and docs/three-numbers.md, from the files that commands measured: python scripts/write_figures.py
 
-Between the two marks in README.md everything is replaced; `--check` only says whether it is up to date (exit 1 when not).
+Between the two marks in README.md everything is replaced; `--check` only says whether both are up to date (exit 1 when not).
 """
 
 from __future__ import annotations
@@ -12,6 +12,16 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from explain import three_numbers as lab  # noqa: E402
+from explain.causes import WARPS, programs_at_most  # noqa: E402
+from explain.counters.model import SECTOR  # noqa: E402
+from explain.figures import levels  # noqa: E402
+from explain.levels import amount  # noqa: E402
+from explain.records.shelf import recorded  # noqa: E402
+
+THREE_NUMBERS = ROOT / "docs" / "three-numbers.md"
 README = ROOT / "README.md"
 BEGIN, END = "<!-- figures: written by scripts/write_figures.py -->", "<!-- end of figures -->"
 
@@ -93,6 +103,52 @@ def tracing_lines(tracing: dict[str, Any]) -> Iterator[str]:
     )
 
 
+def three_numbers() -> str:
+    """Every kernel's bytes by formula, trace and counters at three sizes beyond L2, as a document. Raises ValueError where none are recorded."""
+    record = recorded()
+    if record is None:
+        raise ValueError("no GPU's record is here: python -m explain measure makes one")
+    runs, where, gpu = lab.runs(record), record.provenance, lab.gpu_named(record.gpu)
+    missing = ", ".join(dict.fromkeys(f"`{experiment.kernel}`" for experiment in lab.not_counted(record)))
+    return "\n".join(
+        [
+            "# Three numbers that must agree",
+            "",
+            "Written by `python scripts/write_figures.py`; the lab's page *Three numbers* draws the same, run by run.",
+            "",
+            f"Counted on an {where.gpu} (driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}, {where.date}), each run with L2 cold, "
+            "by CUPTI's Range Profiler, after a copy of 1 GiB was counted within 0.1%. Again: `python -m explain measure --plan levels`.",
+            "",
+            *((f"Not counted yet: {missing}.", "") if missing else ()),
+            "## What the kernel asks for",
+            "",
+            "Read and written together. *Formula*: what the algorithm must move. *Traced*: what the kernel's loads and stores ask for in Triton's interpreter "
+            "(`python scripts/record_traced.py`; of equal heads and rows one part is traced and counted as often as there are such parts). *L1*: what the GPU counted "
+            "its loads and stores ask of L1, without the registers that were spilled, which are listed beside.",
+            "",
+            levels.traced_table(runs),
+            "",
+            f"- **Whole sectors**: the GPU moves sectors of {SECTOR} B; shorter pieces move the rest of theirs along.",
+            f"- **Every warp asks**: what all {WARPS} warps of a program need, such as one number for a row, is loaded by each.",
+            "- **Sectors asked for in halves**: FlashAttention-1 keeps O in float32 and loads it in the layout of Q, 32 B a thread in two loads.",
+            "- **Launches before the kernel**: FlashAttention-1's O, m and ℓ are filled first, and everything that the call launches is counted.",
+            "",
+            "## What DRAM reads",
+            "",
+            "Predicted: every input once; and once more each time it is needed again, if more bytes pass in between than L2 can hold. So three-pass softmax reads x 3 times, online "
+            "softmax twice, the whole row once, FlashAttention-2 Q, K and V once, standard attention S and P besides, and FlashAttention-1 its state at every visit.",
+            "",
+            levels.dram_table(runs, gpu),
+            "",
+            f"- **L1, L2 still held it**: at 4,096 × 8,192 the rows under way (at most {gpu.sms} SMs × {programs_at_most(gpu)} programs × 32 KiB) are hardly more than L2's "
+            f"{amount(gpu.l2_bytes)}, and a part of them is still there when a program reads its row again. The reads that did not come from DRAM are counted: those that "
+            "L1 served, and those that L2 served.",
+            "- **Spilled registers**: what did not fit into registers is written to local memory and read back; what the caches could not hold of it came from DRAM.",
+            "",
+        ]
+    )
+
+
 def _read(path: str) -> Any:
     return json.loads((ROOT / path).read_text())
 
@@ -102,10 +158,11 @@ def main(arguments: list[str]) -> int:
     text = README.read_text()
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
-    wanted = head + figures() + tail
+    wanted = {README: head + figures() + tail, THREE_NUMBERS: three_numbers()}
     if "--check" in arguments:
-        return int(wanted != text)
-    README.write_text(wanted)
+        return int(any(not path.exists() or path.read_text() != text for path, text in wanted.items()))
+    for path, text in wanted.items():
+        path.write_text(text)
     return 0
 
 

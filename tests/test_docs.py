@@ -20,6 +20,13 @@ def test_the_readmes_figures_are_the_committed_results():
     assert module["figures"]() in (ROOT / "README.md").read_text(), "run: python scripts/write_figures.py"
 
 
+def test_the_table_of_three_numbers_is_of_the_committed_record():
+    module = runpy.run_path(str(ROOT / "scripts" / "write_figures.py"))
+    assert module["three_numbers"]() == (ROOT / "docs" / "three-numbers.md").read_text(), (
+        "run: python scripts/write_figures.py"
+    )
+
+
 @pytest.mark.parametrize(
     "document",
     [

@@ -19,7 +19,7 @@ from typing import Any
 
 from explain import recordings
 from explain.compile.cost import Cost
-from explain.engine import ROOT, cache_folder, has_triton
+from explain.engine import ROOT, cache_folder, has_triton, must_be_a_kernel
 from explain.experiment import Experiment
 from explain.workers import WorkerCancelled, WorkerError, WorkerFailed, WorkerPool, WorkerSpec
 
@@ -106,6 +106,7 @@ class Compiler:
 
     def compile(self, experiment: Experiment, capability: int, **call: Any) -> Cost:
         """Compiles now, in this thread, and keeps the answer on disk. Raises WorkerError, whose message says what is wrong."""
+        must_be_a_kernel(experiment)
         request = {"experiment": experiment.to_json(), "capability": capability}
         cost = Cost.from_json(self._pool.call(request, **call))
         path = _cached(experiment, capability)

@@ -36,21 +36,21 @@ def hierarchy(found: Levels, prediction: Prediction | None, dirty: int | None, c
 
     A link is a button (`data-press` is its level). One that was not measured is grey and says why.
     """
-    width, box, gap, left = 660.0, 46.0, 118.0, 20.0
+    width, box, gap, left = 720.0, 46.0, 118.0, 12.0
     most = max((count for level in (*found, found.shared) for count in (level.read, level.written) if count), default=1)
     tops = [8.0 + n * (box + gap) for n in range(4)]
     own, formula, traced = found.l1, found.formula, found.traced
     parts = [
         _box(left, tops[0], width - 2 * left, box, "The programs, in the SMs' registers", CHIP),
-        _box(left, tops[1], 370, box, "L1, of each SM", COLOURS["l1"]),
-        _box(440, tops[1], width - 440 - left, box, "Shared memory", COLOURS["shared"]),
+        _box(left, tops[1], 420, box, "L1, of each SM", COLOURS["l1"]),
+        _box(468, tops[1], width - 468 - left, box, "Shared memory", COLOURS["shared"]),
         _box(left, tops[2], width - 2 * left, box, "L2, of the GPU", COLOURS["l2"]),
         _box(left, tops[3], width - 2 * left, box, "DRAM (HBM)", COLOURS["dram"]),
         _link(
-            "l1", own, left + 12, tops[0] + box, gap, 350, most, chosen,
+            "l1", own, left + 12, tops[0] + box, gap, 418, most, chosen,
             (("formula", formula), ("traced", traced), ("measured", own)),
         ),
-        _shared(found.shared, 440, tops[0] + box, gap, width - 440 - left, most, chosen),
+        _shared(found.shared, 468, tops[0] + box, gap, width - 468 - left, most, chosen),
         _link("l2", found.l2, left + 12, tops[1] + box, gap, width - 2 * left - 12, most, chosen, (("measured", found.l2),)),
         _link(
             "dram", found.dram, left + 12, tops[2] + box, gap, width - 2 * left - 12, most, chosen,
@@ -85,10 +85,10 @@ def _link(
 ) -> str:
     """Two arrows, up for what is read and down for what is written, and the numbers of each witness beside them."""
     parts = [
-        _arrow(x + 24, y, height, level.read, most, key, up=True),
-        _arrow(x + 82, y, height, level.written, most, key, up=False),
+        _arrow(x + 28, y, height, level.read, most, key, up=True),
+        _arrow(x + 94, y, height, level.written, most, key, up=False),
     ]
-    at, read_at, written_at = x + 128, x + 228, x + 328
+    at, read_at, written_at = x + 136, x + 280, x + 390
     top = y + (height - 22 * (len(rows) + (1 if more else 0))) / 2 + 2
     parts += [
         text(read_at, top, "read", anchor="end", faint=True, size=12),
@@ -141,8 +141,8 @@ def _button(
     said = f"{name}: {level.note or name}" if level.known else f"{name}: not measured. {level.why}"
     frame = f'<rect class="frame" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="6" fill="transparent"/>'
     return (
-        f'<g data-press="{key}" role="button" tabindex="0" aria-pressed="{pressed}" aria-label="{html.escape(name)}"'
-        f"{'' if level.known else ' class=' + chr(34) + 'unknown' + chr(34)}><title>{html.escape(said)}</title>{frame}{''.join(parts)}</g>"
+        f'<g data-press="{key}" role="button" tabindex="0" aria-pressed="{pressed}" aria-label="{html.escape(name)}">'
+        f"<title>{html.escape(said)}</title>{frame}{''.join(parts)}</g>"
     )
 
 
@@ -262,20 +262,29 @@ def _step(
 def gap_table(found: Levels, between: Sequence[Gap]) -> str:
     """Every difference between neighbouring levels, its causes and what is left, as markdown."""
     names = {level.key: level.name for level in found}
-    lines = ["| from → to | | difference | cause | bytes | says | why |", "|---|---|---:|---|---:|---|---|"]
+    lines = ["| from, to | | difference | cause | bytes | source | why |", "|---|---|---:|---|---:|---|---|"]
     for gap in between:
-        head = (
-            f"{names[gap.above]} → {names[gap.below]} | {'written' if gap.written else 'read'} | {_signed(gap.bytes)}"
-        )
-        if not gap.bytes:
-            lines.append(f"| {head} | none: equal to the byte | | | |")
-            continue
-        for cause in gap.causes:
+        head = f"{names[gap.above]} → {names[gap.below]} | {_way(gap)} | {_signed(gap.bytes)}"
+        for cause in gap.causes if gap.bytes else ():
             lines.append(f"| {head} | **{cause.name}** | {_signed(cause.bytes)} | {cause.source} | {cause.words} |")
             head = "| | "
         if gap.unexplained:
-            lines.append(f"| {head} | *not explained* | {_signed(gap.unexplained)} | | |")
-    return "\n".join(lines)
+            share = abs(gap.unexplained) / max(found.formula.of(gap.written) or 1, 1)
+            lines.append(
+                f"| {head} | *not explained* | {_signed(gap.unexplained)} | | {100 * share:.2g}% of the formula's bytes |"
+            )
+    return "\n".join(lines) if len(lines) > 2 else ""
+
+
+def equal_words(found: Levels, between: Sequence[Gap]) -> str:
+    """Which neighbours agree to the byte, in a sentence; empty where none do."""
+    names = {level.key: level.name for level in found}
+    equal = [f"{names[gap.above]} = {names[gap.below]} ({_way(gap)})" for gap in between if not gap.bytes]
+    return f"Equal to the byte: {', '.join(equal)}." if equal else ""
+
+
+def _way(gap: Gap) -> str:
+    return "written" if gap.written else "read"
 
 
 def terms_table(traffic: Traffic, traced: Traced | None, chosen: str) -> str:

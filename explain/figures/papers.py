@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
+from explain.figures import svg
+from explain.gpus import GPUS, known_as
 from explain.papers import flashattention, milakov
 from explain.papers.milakov import Figure, Said
 from explain.records.model import Record
@@ -94,6 +98,15 @@ def _chart(
 
 Pair = tuple[go.Figure, go.Figure]
 """Two charts that stand beside each other."""
+
+
+def as_csv(figure: go.Figure) -> str:
+    """The numbers of a chart: a line a point, with the name of its curve."""
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow(("curve", figure.layout.xaxis.title.text or "", figure.layout.yaxis.title.text or ""))
+    rows.writerows((line.name, x, y) for line in figure.data for x, y in zip(line.x, line.y, strict=True))
+    return out.getvalue()
 
 
 def _apart(heights: Sequence[float], gap: float = 0.075) -> list[float]:
@@ -185,6 +198,37 @@ def knee(record: Record) -> Pair:
     return dram, l2
 
 
+ONCE, MORE = 1.1, 1.5
+"""Reads of an element up to which it counts as read once, and from which as read again."""
+
+
+def knee_words(record: Record) -> str:
+    """Where the gain begins on this GPU and in the paper, and which reads begin there; and how long a row may be so that its cache holds it."""
+    begins = milakov.knee(milakov.gains(record, milakov.FIGURES[0]))
+    safe = milakov.reads(record, "softmax_safe", "dram")
+    once = max((cols for cols, times in safe if times <= ONCE), default=None)
+    again = min((cols for cols, times in safe if times >= MORE), default=None)
+    said = [
+        f"On the {short(record)} online softmax is at least {milakov.GAIN:g} times as fast "
+        + (f"from **V = {begins:,}** on" if begins else "at no V measured up to the end")
+        + "; on the paper's V100 all three were alike up to V = 1,000."
+    ]
+    if once and again:
+        said.append(
+            f"The counters say why. Up to V = {once:,} the safe softmax reads an element **once** from DRAM, though its three passes ask for it three "
+            f"times: the later passes find it in a cache. From V = {again:,} on they do not, and it is read {safe[-1][1]:.1f} times in the end. "
+            "Only then do fewer passes mean fewer bytes."
+        )
+    known = GPUS.get(known_as(record.gpu) or "")
+    if known:
+        said.append(
+            f"A row has its own program, and an SM has threads for {32 * known.warps_sm // milakov.THREADS} of ours. So at most "
+            f"{known.sms * (32 * known.warps_sm // milakov.THREADS):,} rows are in flight, and {svg.size(known.l2_bytes)} of L2 hold them all up to V = {milakov.fits_l2(known):,}; "
+            f"more where registers let fewer programs in. The V100, with {svg.size(milakov.THEIR_L2_BYTES)} of L2 for {milakov.THEIR_SMS} SMs, holds them up to V = {milakov.fitted_theirs():,}."
+        )
+    return " ".join(said)
+
+
 def larger_k(records: Mapping[str, Record]) -> str:
     """The gain of the fused kernel as K grows, the paper's and ours, as markdown."""
     found = {name: dict(milakov.gains_by_k(record)) for name, record in records.items()}
@@ -196,6 +240,18 @@ def larger_k(records: Mapping[str, Record]) -> str:
         ours = (f"**{gains[said.at]:.2g}×**" if said.at in gains else "not measured" for gains in found.values())
         lines.append(f"| {said.at} | {said.ratio:g}× | {' | '.join(ours)} |")
     return "\n".join(lines)
+
+
+def tiles_words(record: Record) -> str:
+    """What other tiles would have taken, in a sentence; "" where none was measured."""
+    taken = []
+    for block_n in milakov.TILES:
+        point = record.point(milakov.by_tile("softmax_topk", block_n))
+        if point and point.timing:
+            taken.append(f"{block_n:,}: {point.timing.median_ms:.3g} ms")
+    if not taken:
+        return ""
+    return f"{short(record)}, online fused, {milakov.LONG:,} elements in tiles of {', '.join(taken)}."
 
 
 def accesses(counted: Mapping[str, float | None]) -> str:
@@ -346,7 +402,7 @@ def tables(record: Record) -> Pair:
         for peer, papers in table.items():
             theirs = [(n, value) for n, value in zip(flashattention.TABLE_LENGTHS, papers, strict=True) if value]
             lines.append(Line(theirs, f"{NAMES[peer]}, A100", COLOURS[peer], dashed=True))
-            lines.append(Line(_ours(record, peer, unit), f"{NAMES[peer]}, {_short(record)}", COLOURS[peer]))
+            lines.append(Line(_ours(record, peer, unit), f"{NAMES[peer]}, {short(record)}", COLOURS[peer]))
         charts.append(_chart(title, lines, x="N", y=unit, unit=f" {unit}", log=True, height=440))
     time, memory = charts
     return time, memory
@@ -365,26 +421,31 @@ def _ours(record: Record, peer: str, unit: str) -> list[tuple[float, float]]:
     return found
 
 
-def _short(record: Record) -> str:
+def short(record: Record) -> str:
+    """The GPU's name without its maker's."""
     return record.gpu.removeprefix("NVIDIA ")
 
 
 def hierarchy(record: Record) -> go.Figure:
-    """Figure 1's pyramid as bars: the bandwidth of each level, the paper's A100 and what was measured here, on a logarithmic axis."""
+    """Figure 1's pyramid as bars: the bandwidth of each level, the paper's A100 and what was measured here, on a logarithmic axis; with the sizes."""
     figure = go.Figure()
-    theirs = {level.roof: level for level in flashattention.FIGURE_1}
     names = {"shared": "SRAM (shared memory)", "l2": "L2", "hbm": "HBM", "host": "host memory"}
-    for name, colour, values in (
-        (_short(record), BLUE, {level: record.roofs[level].per_second for level in names if level in record.roofs}),
+    known = GPUS.get(known_as(record.gpu) or "")
+    sizes = {"shared": known.shared_bytes_all, "l2": known.l2_bytes, "hbm": known.hbm_bytes} if known else {}
+    ours = {level: record.roofs[level].per_second for level in names if level in record.roofs}
+    papers = {level.roof: level for level in flashattention.FIGURE_1}
+    for name, colour, values, held in (
+        (short(record), BLUE, ours, {level: svg.size(count) for level, count in sizes.items()}),
         (
             flashattention.THEIR_GPU,
             PAPER,
-            {level: theirs[level].bytes_per_second for level in names if level in theirs},
+            {k: v.bytes_per_second for k, v in papers.items()},
+            {k: v.size for k, v in papers.items()},
         ),
     ):
         figure.add_bar(
-            y=[names[level] for level in values], x=list(values.values()), orientation="h", name=name, marker_color=colour,
-            text=[f"{name}: {bandwidth(value)}" for value in values.values()], textposition="outside", cliponaxis=False,
+            y=[names[level] for level in values], x=list(values.values()), orientation="h", name=name, marker_color=colour, textposition="outside", cliponaxis=False,
+            text=[f"<b>{name}</b> {bandwidth(value)}" + (f", {held[level]}" if level in held else "") for level, value in values.items()],
             hovertemplate="%{y}: %{x:.3s}B/s<extra>" + name + "</extra>",
         )  # fmt: skip
     figure.update_xaxes(title="bytes a second", type="log", range=[9.5, 15.4], dtick=1, exponentformat="power")

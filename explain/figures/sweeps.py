@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -23,23 +25,46 @@ from explain.sweeps.analysis import (
     slope,
 )
 from explain.sweeps.model import AXES, LEVELS, Reading, Sweep, formula, once
-from kernels.museum import KERNELS
+from kernels.catalog import CATALOG
+from kernels.known import KERNELS
 from kernels.parameters import Value
 
 COLOURS: Mapping[str, str] = {
-    "attention_standard": "#E69F00", "flash_attention": "#0072B2", "flash_attention_exp2": "#56B4E9", "flash_attention_v1": "#CC79A7",
-    "softmax_naive": "#8073AC", "softmax_safe": "#E69F00", "softmax_row": "#009E73", "softmax_online": "#0072B2", "softmax_tiled": "#56B4E9",
+    "attention_standard": "#E69F00", "flash_attention": "#2388C7", "flash_attention_exp2": "#56B4E9", "flash_attention_v1": "#CC79A7",
+    "softmax_naive": "#8073AC", "softmax_safe": "#E69F00", "softmax_row": "#009E73", "softmax_online": "#2388C7", "softmax_tiled": "#56B4E9",
     "softmax_split": "#CC79A7", "softmax_topk": "#D55E00",
 }  # fmt: skip
 OTHERS = ("#63788E", "#D55E00", "#009E73", "#8073AC")
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross", "triangle-down")
+SYMBOLS = {
+    "circle": "●",
+    "square": "■",
+    "diamond": "◆",
+    "triangle-up": "▲",
+    "x": "✖",
+    "star": "★",
+    "cross": "✚",
+    "triangle-down": "▼",
+}
+"""Plotly's names of markers, and how they look in a line of text."""
 LEVEL_SYMBOLS: Mapping[str, str] = {"hbm": "circle", "l2": "square", "shared": "diamond"}
 LEVEL_NAMES: Mapping[str, str] = {"hbm": "HBM", "l2": "L2", "shared": "shared memory"}
 SLATE = "#63788E"
-HEIGHT, TOP, BOTTOM, RIGHT = 430, 16, 56, 190
+ROOFLINE_HEIGHT = 560
+HEIGHT, TOP, BOTTOM = 430, 40, 56
+LETTER = 7.2  # pixels
 LABEL_PIXELS = 17  # between the words at two curves' ends
 WHAT: Mapping[str, tuple[str, str]] = {"seconds": ("time of one launch", "s"), **{k: (f"bytes {v}", "B") for k, v in LEVELS.items()}}  # fmt: skip
-PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+PREFIXES = (
+    (1e15, "P"),
+    (1e12, "T"),
+    (1e9, "G"),
+    (1e6, "M"),
+    (1e3, "k"),
+    (1.0, ""),
+    (1e-3, "m"),
+    (1e-6, "µ"),
+    (1e-9, "n"),
+)
 
 
 def si(value: float, unit: str) -> str:
@@ -49,8 +74,11 @@ def si(value: float, unit: str) -> str:
 
 
 def name_of(kernel: str) -> str:
-    """The kernel's title, short enough to stand at a curve."""
-    return KERNELS[kernel].title.replace(" forward", "")
+    """The kernel's title as far as no other has it, short enough to stand at a curve."""
+    title = KERNELS[kernel].title
+    short = title.partition(",")[0]
+    alone = sum(entry.title.partition(",")[0] == short for entry in CATALOG.values()) == 1
+    return (short if alone else title).removesuffix(" forward").replace(" forward ", " ")
 
 
 def said(value: Value) -> str:
@@ -58,10 +86,9 @@ def said(value: Value) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value).lower()
 
 
-def axis_name(sweep: Sweep) -> str:
-    """The axis as a sentence has it: "N", "d", "BLOCK_M"."""
-    title = AXES[sweep.axis]
-    return title.rpartition(", ")[2] if title.endswith(("BLOCK_M", "BLOCK_N", "K")) else title.partition(",")[0]
+def axis_title(axis: str) -> str:
+    """ "N, queries and keys"."""
+    return ", ".join(AXES[axis])
 
 
 # How it grows
@@ -105,29 +132,31 @@ def _lines(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str)
             x=list(points), y=list(points.values()), name=name_of(kernel), mode="lines+markers", showlegend=False,
             line={"color": colour, "width": 2}, marker={"symbol": symbol, "size": 8, "color": colour},
             customdata=[si(y, unit) for y in points.values()],
-            hovertemplate=f"{axis_name(sweep)} = %{{x:,}}: %{{customdata}}<extra>{name_of(kernel)}</extra>",
+            hovertemplate=f"{AXES[sweep.axis][0]} = %{{x:,}}: %{{customdata}}<extra>{name_of(kernel)}</extra>",
         )  # fmt: skip
     low, high = _decades([y for points in curves.values() for y in points.values()])
     pixels = (HEIGHT - TOP - BOTTOM) / max(high - low, 1e-9)
-    ends = {kernel: math.log10(list(points.values())[-1]) for kernel, points in curves.items()}
-    for kernel, shift in spread({kernel: end * pixels for kernel, end in ends.items()}).items():
-        power = slope(numbers(curves[kernel]))
-        figure.add_annotation(
-            x=math.log10(float(list(curves[kernel])[-1])), y=ends[kernel], xref="x", yref="y", xanchor="left", xshift=9, yshift=shift, showarrow=False,
-            text=f"{name_of(kernel)}{f', {axis_name(sweep)}{_raised(power)}' if power is not None else ''}", font={"color": _look(sweep, kernel)[0], "size": 13},
-        )  # fmt: skip
+    x, right = AXES[sweep.axis][0], max(float(value) for points in curves.values() for value in points)
+    ends = {kernel: list(points.values())[-1] for kernel, points in curves.items()}
+    powers = {kernel: slope(numbers(points)) for kernel, points in curves.items()}
+    labels = {k: name_of(k) + (f", {_raised(x, power)}" if power is not None else "") for k, power in powers.items()}
+    for kernel, shift in spread({kernel: math.log10(y) * pixels for kernel, y in ends.items()}).items():
+        colour, symbol = _look(sweep, kernel)
+        _note(figure, right, ends[kernel], f"{_coloured(SYMBOLS[symbol], colour)} {labels[kernel]}", shift=(9, shift))
     xs = [math.log10(float(value)) for value in sweep.values if float(value) > 0]
     margin = 0.03 * max(max(xs) - min(xs), 0.1)
     every = 1 + len(xs) // 7  # as many words as there is room for
     words = [said(x) if i % every == (len(xs) - 1) % every else "" for i, x in enumerate(sweep.values)]
     figure.update_xaxes(
-        type="log", title=AXES[sweep.axis], range=[min(xs) - margin, max(xs) + margin], tickvals=list(sweep.values), ticktext=words, tickangle=0,
+        type="log", title=axis_title(sweep.axis), range=[min(xs) - margin, max(xs) + margin], tickvals=list(sweep.values), ticktext=words, tickangle=0,
     )  # fmt: skip
     figure.update_yaxes(
         type="log", title=WHAT[what][0], range=[low, high], tickvals=[10.0**d for d in range(math.ceil(low), math.floor(high) + 1)],
         ticktext=[si(10.0**d, unit) for d in range(math.ceil(low), math.floor(high) + 1)],
     )  # fmt: skip
-    figure.update_layout(height=HEIGHT, margin={"l": 8, "r": RIGHT, "t": TOP, "b": BOTTOM}, hovermode="closest")
+    figure.update_layout(
+        height=HEIGHT, margin={"l": 8, "r": _room(labels.values()), "t": TOP, "b": BOTTOM}, hovermode="closest"
+    )
     return figure
 
 
@@ -137,10 +166,10 @@ def _bars(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str) 
         figure.add_bar(
             x=[said(value) for value in points], y=list(points.values()), name=name_of(kernel), marker={"color": _look(sweep, kernel)[0]},
             text=[si(y, unit) for y in points.values()], textposition="outside", cliponaxis=False,
-            hovertemplate=f"{axis_name(sweep)} = %{{x}}: %{{text}}<extra>{name_of(kernel)}</extra>",
+            hovertemplate=f"{AXES[sweep.axis][0]} = %{{x}}: %{{text}}<extra>{name_of(kernel)}</extra>",
         )  # fmt: skip
-    figure.update_xaxes(title=AXES[sweep.axis], type="category")
-    figure.update_yaxes(title=f"{WHAT[what][0]}, {unit}", rangemode="tozero", exponentformat="SI")
+    figure.update_xaxes(title=axis_title(sweep.axis), type="category")
+    figure.update_yaxes(title=WHAT[what][0], rangemode="tozero", showticklabels=False)  # each bar has its number
     figure.update_layout(
         height=HEIGHT, barmode="group", margin={"l": 8, "r": 8, "t": 40, "b": BOTTOM}, legend={"orientation": "h", "y": 1.12}
     )  # fmt: skip
@@ -157,28 +186,28 @@ def _as_readings(sweep: Sweep, kernel: str, points: Mapping[Value, float], what:
 
 
 def spread(ends: Mapping[str, float], gap: float = LABEL_PIXELS) -> dict[str, float]:
-    """How far each label moves from its end, both in pixels, so that any two are `gap` apart and their middle stays."""
-    order = sorted(ends, key=lambda name: ends[name])
-    placed: dict[str, float] = {}
-    group: list[str] = []
+    """How far each label moves up from its end, both in pixels, so that any two are `gap` apart; those that crowd share their middle."""
+    groups: list[list[str]] = []
 
-    def settle() -> None:
+    def places(group: list[str]) -> list[float]:
         middle = sum(ends[name] for name in group) / len(group)
-        for i, name in enumerate(group):
-            placed[name] = middle + (i - (len(group) - 1) / 2) * gap
+        return [middle + (i - (len(group) - 1) / 2) * gap for i in range(len(group))]
 
-    for name in order:
-        if group and ends[name] - (sum(ends[n] for n in group) / len(group) + (len(group) - 1) / 2 * gap) < gap:
-            group.append(name)
-        else:
-            group = [name]
-        settle()
-    return {name: placed[name] - ends[name] for name in order}
+    for name in sorted(ends, key=lambda name: ends[name]):
+        groups.append([name])
+        while len(groups) > 1 and places(groups[-1])[0] - places(groups[-2])[-1] < gap:
+            groups[-2:] = [groups[-2] + groups[-1]]
+    return {name: place - ends[name] for group in groups for name, place in zip(group, places(group), strict=True)}
+
+
+def _room(labels: Iterable[str]) -> float:
+    """Pixels that the longest label takes; what stands in tags is not seen."""
+    return 32 + LETTER * max((len(re.sub(r"<.*?>", "", label)) for label in labels), default=0)
 
 
 def _look(sweep: Sweep, kernel: str) -> tuple[str, str]:
     at = sweep.kernels.index(kernel)
-    return COLOURS.get(kernel, OTHERS[at % len(OTHERS)]), SYMBOLS[at]
+    return COLOURS.get(kernel, OTHERS[at % len(OTHERS)]), list(SYMBOLS)[at]
 
 
 def _decades(ys: Iterable[float]) -> tuple[float, float]:
@@ -189,9 +218,14 @@ def _decades(ys: Iterable[float]) -> tuple[float, float]:
     return low - short - 0.12, high + short + 0.12
 
 
-def _raised(power: float) -> str:
-    """The power as an exponent: "^1.98"."""
-    return f"<sup>{power:.2f}</sup>".replace("-", "−")
+def _coloured(text: str, colour: str) -> str:
+    """Text in a colour, as Plotly has it; words beside it keep the page's own."""
+    return f'<span style="color:{colour}">{text}</span>'
+
+
+def _raised(x: str, power: float) -> str:
+    """ "N^1.98"."""
+    return f"{x}<sup>{power:.2f}</sup>".replace("-", "−")
 
 
 # In words
@@ -200,17 +234,15 @@ def _raised(power: float) -> str:
 def slopes(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
     """A markdown table: the power that each kernel's curve grows with, by theory and as found."""
     lines = [f"| {WHAT[what][0]} | by theory | found |", "|---|---:|---:|"]
-    x = axis_name(sweep)
+    x = AXES[sweep.axis][0]
     for kernel in sweep.kernels:
         found = slope(numbers(curve(sweep, readings, kernel, what)))
         known = slope(numbers(theory(sweep, readings, kernel, what)))
         if found is not None:
-            lines.append(f"| {name_of(kernel)} | {_power(x, known)} | **{_power(x, found)}** |")
+            lines.append(
+                f"| {name_of(kernel)} | {'–' if known is None else _raised(x, known)} | **{_raised(x, found)}** |"
+            )
     return "\n".join(lines) if len(lines) > 2 else ""
-
-
-def _power(x: str, power: float | None) -> str:
-    return "–" if power is None else f"{x}<sup>{power:.2f}</sup>".replace("-", "−")
 
 
 def slope_note(sweep: Sweep, what: str) -> str:
@@ -235,16 +267,15 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
         found = crossing(*curves)
         if found is None:
             continue
-        x, subject, other = axis_name(sweep), f"**{name_of(below)}**", name_of(above)
+        x, subject, other = AXES[sweep.axis][0], f"**{name_of(below)}**", name_of(above)
         last = max(set(curves[0]) & set(curves[1]))
         times = f"{curves[0][last] / curves[1][last]:.3g} times"
         if what == "seconds":
             does, ends = f"takes less time than {other}", f"at {x} = {last:,.0f} {other} takes {times} as long"
         else:
-            does, ends = (
-                f"moves fewer bytes {LEVELS[what]} than {other}",
-                f"at {x} = {last:,.0f} {other} moves {times} as many",
-            )
+            verb, where = ("asks for", "") if what == "asked" else ("moves", f" {LEVELS[what]}")
+            does = f"{verb} fewer bytes{where} than {other}"
+            ends = f"at {x} = {last:,.0f} {other} {verb} {times} as many"
         match found.where:
             case "below":
                 sentence = f"{subject} {does} at every {x} here; {ends}. If they cross, then below {x} = {found.x:,.0f}, the smallest."
@@ -260,7 +291,7 @@ def points_table(sweep: Sweep, readings: Sequence[Reading]) -> str:
     """Every point, as markdown."""
     levels = [level for level in LEVELS if any(level in reading.bytes for reading in readings)]
     timed = any(reading.seconds for reading in readings)
-    heads = [axis_name(sweep), "kernel", *(f"bytes {LEVELS[level]}" for level in levels), "FLOPs"]
+    heads = [AXES[sweep.axis][0], "kernel", *(f"bytes {LEVELS[level]}" for level in levels), "FLOPs"]
     heads += ["time", "FLOP/s"] if timed else []
     lines = ["| " + " | ".join(heads) + " |", "|---:|---|" + "---:|" * (len(heads) - 2)]
     for reading in readings:
@@ -304,26 +335,35 @@ def as_csv(sweep: Sweep, readings: Sequence[Reading]) -> str:
 def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], gpu: Gpu | None) -> go.Figure:
     """FLOP/s over FLOPs a byte, both logarithmic: each kernel once for each level its bytes pass, under the roofs that were measured; `gpu`'s datasheet as dashes."""
     figure = go.Figure()
+    speeds = [point.flops_per_second for point in points]
+    intensities = [point.intensity for point in points]
     peaks = {name: roofs[name].per_second for name in _compute_roofs(points) if name in roofs}
-    top = max(peaks.values(), default=max((point.flops_per_second for point in points), default=1.0))
-    left = min([point.intensity for point in points] or [1.0]) / 3
-    right = max([point.intensity for point in points] or [1.0]) * 4
-    bandwidths = {level: memory_roof(level, roofs) for level in MEMORY_ROOFS}
-    knees = [top / bandwidth for bandwidth in bandwidths.values() if bandwidth]
-    right = max([right, *(2 * knee for knee in knees)])
-    for level, bandwidth in bandwidths.items():
-        if bandwidth:
-            end = min(top / bandwidth, right)
-            _roof(figure, left, end, bandwidth, f"{LEVEL_NAMES[level]} {si(bandwidth, 'B/s')}", "solid")
-    if gpu is not None and bandwidths.get("hbm"):
-        end = min(top / gpu.hbm_bytes_per_second, right)
-        _roof(figure, left, end, gpu.hbm_bytes_per_second, "", "dash")
+    top = max([*peaks.values(), *([] if peaks else speeds)])
+    bandwidths = {level: speed for level in MEMORY_ROOFS if (speed := memory_roof(level, roofs))}
+    left = min(intensities) / 3
+    right = max([4 * max(intensities), *(2 * top / speed for speed in bandwidths.values())])
+    low, high = math.log10(min(speeds)) - 0.5, math.log10(top) + 0.6
+    for level, speed in bandwidths.items():
+        _line(figure, left, top / speed, speed, "solid", LEVEL_NAMES[level])
+        words = f"{LEVEL_NAMES[level]} {si(speed, 'B/s')}"
+        _note(figure, top / speed, top, words, SLATE, shift=(4, 4), yanchor="bottom", textangle=-32)
+    if gpu is not None and "hbm" in bandwidths:
+        _line(
+            figure,
+            left,
+            top / gpu.hbm_bytes_per_second,
+            gpu.hbm_bytes_per_second,
+            "dash",
+            "HBM by the datasheet",
+            legend=True,
+        )
     for name, peak in peaks.items():
-        start = min([peak / b for b in bandwidths.values() if b] or [left])
+        start = min([peak / speed for speed in bandwidths.values()] or [left])
         figure.add_scatter(
             x=[start, right], y=[peak, peak], mode="lines", line={"color": SLATE, "width": 2}, showlegend=False, hoverinfo="skip"
         )  # fmt: skip
-        _note(figure, right, peak, f"{_unit_name(name)} {si(peak, 'FLOP/s')}", "right", 9)
+        _note(figure, right, peak, f"{_unit_name(name)} {si(peak, 'FLOP/s')}", SLATE, xanchor="right", yanchor="top")
+    ends: dict[str, RooflinePoint] = {}
     for kernel, own in _by_kernel(points).items():
         colour = COLOURS.get(kernel, OTHERS[0])
         line = sorted(own, key=lambda point: point.intensity)
@@ -333,30 +373,26 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], gpu: Gp
             customdata=[[LEVEL_NAMES[p.level], si(p.intensity, "FLOP/B"), si(p.flops_per_second, "FLOP/s"), _share(p)] for p in line],
             hovertemplate="%{customdata[0]}: %{customdata[1]}, %{customdata[2]}%{customdata[3]}<extra>" + name_of(kernel) + "</extra>",
         )  # fmt: skip
-        _note(figure, line[-1].intensity, line[-1].flops_per_second, name_of(kernel), "left", 0, colour, 10)
+        ends[kernel] = line[-1]
+    pixels = (ROOFLINE_HEIGHT - TOP - BOTTOM) / (high - low)
+    moved = spread({kernel: math.log10(end.flops_per_second) * pixels for kernel, end in ends.items()})
+    for kernel, end in ends.items():
+        label = f"{_coloured('━', COLOURS.get(kernel, OTHERS[0]))} {name_of(kernel)}"
+        _note(figure, end.intensity, end.flops_per_second, label, shift=(10, moved[kernel]))
     for level in [level for level in MEMORY_ROOFS if any(point.level == level for point in points)]:
         figure.add_scatter(
             x=[None], y=[None], mode="markers", name=f"bytes {LEVELS[level]}", marker={"symbol": LEVEL_SYMBOLS[level], "size": 11, "color": SLATE}
         )  # fmt: skip
-    lows = [point.flops_per_second for point in points] or [top]
-    low, high = math.log10(min(lows)) - 0.5, math.log10(top) + 0.35
     ticks = range(math.ceil(low), math.floor(high) + 1)
     figure.update_xaxes(
-        type="log",
-        title="arithmetic intensity, FLOPs a byte",
-        range=[math.log10(left), math.log10(right)],
-        tickformat=",~g",
-        dtick=1,
-    )
+        type="log", title="arithmetic intensity, FLOPs a byte", range=[math.log10(left), math.log10(right)], tickformat=",~g", dtick=1
+    )  # fmt: skip
     figure.update_yaxes(
         type="log", title="FLOP/s", range=[low, high], tickvals=[10.0**d for d in ticks], ticktext=[si(10.0**d, "") for d in ticks]
     )  # fmt: skip
     figure.update_layout(
-        height=520,
-        margin={"l": 8, "r": 24, "t": 40, "b": BOTTOM},
-        legend={"orientation": "h", "y": 1.1},
-        hovermode="closest",
-    )
+        height=ROOFLINE_HEIGHT, margin={"l": 8, "r": 24, "t": TOP, "b": BOTTOM}, legend={"orientation": "h", "y": 1.09}, hovermode="closest"
+    )  # fmt: skip
     return figure
 
 
@@ -368,7 +404,7 @@ def roofline_table(points: Sequence[RooflinePoint]) -> str:
             compute = f"{point.flops_per_second / point.compute:.0%}" if point.compute else "–"
             memory = f"{point.flops_per_second / point.memory:.0%}" if point.memory else "–"
             first = [name_of(kernel), si(point.flops_per_second, "FLOP/s"), compute] if i == 0 else ["", "", ""]
-            rest = [LEVEL_NAMES[point.level], f"{point.intensity:,.3g}", si(point.flops_per_second / point.intensity, "B/s"), memory]  # fmt: skip
+            rest = [LEVEL_NAMES[point.level], _plain(point.intensity), si(point.flops_per_second / point.intensity, "B/s"), memory]  # fmt: skip
             lines.append("| " + " | ".join([*first, *rest]) + " |")
     return "\n".join(lines)
 
@@ -392,6 +428,11 @@ def roofs_table(roofs: Mapping[str, Roof]) -> str:
     lines = ["| roof | at best | how |", "|---|---:|---|"]
     lines += [f"| {roof.level} | **{si(roof.per_second, roof.unit)}** | {roof.method} |" for roof in roofs.values()]
     return "\n".join(lines)
+
+
+def _plain(number: float) -> str:
+    """ "27.3", "3,480"."""
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
 
 
 def _compute_roofs(points: Sequence[RooflinePoint]) -> list[str]:
@@ -418,19 +459,21 @@ def _by_kernel(points: Sequence[RooflinePoint]) -> dict[str, list[RooflinePoint]
     return found
 
 
-def _roof(figure: go.Figure, left: float, right: float, bandwidth: float, words: str, dash: str) -> None:
+def _line(
+    figure: go.Figure, left: float, knee: float, bandwidth: float, dash: str, name: str, legend: bool = False
+) -> None:
+    """A slanted roof, from the left edge to the knee."""
     figure.add_scatter(
-        x=[left, right], y=[left * bandwidth, right * bandwidth], mode="lines", line={"color": SLATE, "width": 2 if words else 1, "dash": dash},
-        showlegend=not words, name="HBM by the datasheet", hoverinfo="skip",
+        x=[left, knee], y=[left * bandwidth, knee * bandwidth], mode="lines", line={"color": SLATE, "width": 1 if legend else 2, "dash": dash},
+        showlegend=legend, name=name, hoverinfo="skip",
     )  # fmt: skip
-    if words:
-        _note(figure, right, right * bandwidth, words, "right", 0, SLATE, -8)
 
 
 def _note(
-    figure: go.Figure, x: float, y: float, words: str, side: str, up: float, colour: str = SLATE, along: float = 0
-) -> None:
+    figure: go.Figure, x: float, y: float, words: str, colour: str = "", *, shift: tuple[float, float] = (0, 0), **more: Any
+) -> None:  # fmt: skip
+    """Words at a point of two logarithmic axes; to its right, unless told otherwise."""
     figure.add_annotation(
-        x=math.log10(x), y=math.log10(y), xref="x", yref="y", text=words, xanchor=side, yanchor="bottom" if up else "middle", xshift=along,
-        yshift=up / 3, showarrow=False, font={"color": colour, "size": 12},
+        **{"x": math.log10(x), "y": math.log10(y), "xanchor": "left", "yanchor": "middle", **more}, xref="x", yref="y", text=words,
+        xshift=shift[0], yshift=shift[1], showarrow=False, font={"size": 13, **({"color": colour} if colour else {})},
     )  # fmt: skip

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from explain.counters.model import Counts
 from explain.experiment import Experiment
 from explain.records.model import Point, Record
 
@@ -116,12 +115,17 @@ def of_table(peer: str, seq_len: int) -> Experiment:
 
 
 IN_ORDER = ("attention_standard", "flash_attention_v1", "flash_attention")
-COUNTED: tuple[Experiment, ...] = (
-    *PEERS,
-    *OURS,
-    *(by_block(kernel, block) for kernel in IN_ORDER[1:] for block in BLOCKS),
-    *(by_length(kernel, seq_len) for seq_len in LENGTHS for kernel in IN_ORDER),
+COUNTED: tuple[Experiment, ...] = tuple(
+    dict.fromkeys(
+        (
+            *PEERS,
+            *OURS,
+            *(by_block(kernel, block) for kernel in IN_ORDER[1:] for block in BLOCKS),
+            *(by_length(kernel, seq_len) for seq_len in LENGTHS for kernel in IN_ORDER),
+        )
+    )
 )
+"""Whose bytes figure 2 and theorem 2 need."""
 TIMED: tuple[Experiment, ...] = tuple(
     of_table(peer, seq_len) for peer, last in LAST.items() for seq_len in TABLE_LENGTHS if seq_len <= last
 )
@@ -143,9 +147,11 @@ def sm_bytes(point: Point) -> int | None:
 
 
 def _sum(point: Point, *names: str) -> int | None:
-    counts: Counts | None = point.counters.cold if point.counters else None
-    found = [getattr(counts, name) for name in names] if counts else [None]
-    return None if None in found else sum(found)
+    if point.counters is None:
+        return None
+    found: list[int | None] = [getattr(point.counters.cold, name) for name in names]
+    known = [count for count in found if count is not None]
+    return sum(known) if len(known) == len(found) else None
 
 
 def formula_bytes(experiment: Experiment) -> int:

@@ -205,7 +205,11 @@ def gains_by_k(record: Record) -> list[tuple[int, float]]:
     return found
 
 
-def knee(gained: list[tuple[int, float]], least: float = 1.1) -> int | None:
+GAIN = 1.1
+"""From which ratio on a kernel counts as faster."""
+
+
+def knee(gained: list[tuple[int, float]], least: float = GAIN) -> int | None:
     """The first V from which on every gain is at least `least`; None where the last is not."""
     start = None
     for cols, gain in gained:

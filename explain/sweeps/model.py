@@ -14,20 +14,20 @@ from explain.records.model import Point, Record
 from kernels.parameters import Parameter, Value
 
 MOST_VALUES, MOST_KERNELS = 24, 8
-AXES: Mapping[str, str] = {
-    "seq_len": "N, queries and keys",
-    "cols": "N, elements in a row",
-    "head_dim": "d, features of a head",
-    "block_m": "rows of a tile, BLOCK_M",
-    "block_n": "columns of a tile, BLOCK_N",
-    "batch": "sequences in the batch",
-    "heads": "heads",
-    "rows": "rows",
-    "k": "largest weights kept, K",
-    "dtype": "dtype",
-    "causal": "causal",
+AXES: Mapping[str, tuple[str, str]] = {
+    "seq_len": ("N", "queries and keys"),
+    "cols": ("N", "elements in a row"),
+    "head_dim": ("d", "features of a head"),
+    "block_m": ("BLOCK_M", "rows of a tile"),
+    "block_n": ("BLOCK_N", "columns of a tile"),
+    "batch": ("batch", "sequences"),
+    "heads": ("heads", "query heads"),
+    "rows": ("rows", "each with its own softmax"),
+    "k": ("K", "largest weights kept"),
+    "dtype": ("dtype", "of inputs and outputs"),
+    "causal": ("causal", "whether a query sees no later key"),
 }
-"""What may vary, and what an axis of a plot is called."""
+"""What may vary: as a formula has it, and in words."""
 LEVELS: Mapping[str, str] = {
     "asked": "asked by loads and stores",
     "l2": "between L2 and the SMs",

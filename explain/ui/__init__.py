@@ -2,11 +2,20 @@
 
 from explain.ui.charts import chart, image_format
 from explain.ui.compiled import tile_cost, tile_grid
-from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, choose, controls, kernel
+from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, choose, controls, kernel, option
 from explain.ui.device import engine_status, on_device
 from explain.ui.gpu import gpu_choice, host_bytes
 from explain.ui.layout import STYLE, cards, chapter, chapter_link, footer, icon, prose, questions, sources, try_this
 from explain.ui.levels import counted_here, traced_bytes, ways
+from explain.ui.papers import (
+    paper_accesses,
+    paper_figure,
+    paper_figure_2,
+    paper_hierarchy,
+    paper_records,
+    paper_tables,
+    paper_theorem,
+)
 from explain.ui.pictures import drawing, pressable, pressed
 from explain.ui.records import counters_here, records_choice
 from explain.ui.runs import row_sums, stepper, traced, traces_of, traffic_table
@@ -33,6 +42,14 @@ __all__ = [
     "image_format",
     "kernel",
     "on_device",
+    "option",
+    "paper_accesses",
+    "paper_figure",
+    "paper_figure_2",
+    "paper_hierarchy",
+    "paper_records",
+    "paper_tables",
+    "paper_theorem",
     "pressable",
     "pressed",
     "prose",

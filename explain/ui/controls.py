@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -95,22 +96,34 @@ def controls(
 
 def kernel(label: str, default: str, name: str) -> str:
     """A choice among all kernels, kept in the page's address under `name`; one that does not exist is said, and `default` shown."""
+    titles = {kernel: entry.title for kernel, entry in CATALOG.items()}
+    return option(label, titles, name, default, label_visibility="collapsed")
+
+
+def option(
+    label: str,
+    options: Mapping[str, str],
+    name: str,
+    default: str,
+    label_visibility: Literal["visible", "collapsed"] = "visible",
+) -> str:
+    """A choice among `options` (value -> words), kept in the page's address under `name`; one that does not exist is said, and `default` shown."""
     asked = st.query_params.get(name, default)
-    st.session_state[name] = asked if asked in CATALOG else default
+    st.session_state[name] = asked if asked in options else default
 
     def chosen() -> None:
         st.query_params[name] = st.session_state[name]
 
     st.selectbox(
         label,
-        list(CATALOG),
+        list(options),
         key=name,
-        format_func=lambda option: CATALOG[option].title,
+        format_func=options.__getitem__,
         on_change=chosen,
-        label_visibility="collapsed",
+        label_visibility=label_visibility,
     )
-    if asked not in CATALOG:
-        error = ParameterError(name, asked, f"must be one of {', '.join(CATALOG)}")
+    if asked not in options:
+        error = ParameterError(name, asked, f"must be one of {', '.join(options)}")
         st.markdown(f":small[:red[**{error}**]]")
     return str(st.session_state[name])
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from explain.counters.model import Counters
 from explain.engine import engine
 from explain.experiment import Experiment
 from explain.levels import WAYS, Traced, Witness, recorded_trace, whole_trace, witness
+from explain.records.shelf import Shelved
 from explain.ui.runs import failure, traces_of
 from explain.workers import WorkerError
 
@@ -19,22 +22,34 @@ _WHAT = {
 }
 
 
-def counted_here(experiment: Experiment, recorded: Counters | None) -> Witness:
-    """The run's counters: a button counts it where there is a GPU; what cannot be counted is said, and the next way taken."""
+def counted_here(experiment: Experiment, shown: Sequence[Shelved]) -> Witness:
+    """The run's counters: of this machine's GPU, which a button counts it on, or else of the first of the records that has them; and why."""
     kept: dict[str, Counters | str] = st.session_state.setdefault("counted here", {})
     status = engine().device_if_known()
     if status is None:
-        st.caption("Looking for a GPU…")
-    elif status.available and st.button("Count on this GPU", icon=":material/memory:"):
-        kept[experiment.key] = _count(experiment)
-    here = kept.get(experiment.key)
-    if status is not None and not status.available:
-        why = f"Nothing is counted here: {status.reason}"
+        st.fragment(_look_for_a_gpu, run_every=2.0)()
+        why = "Whether there is a GPU here is not known yet."
+    elif status.available:
+        if st.button("Count on this GPU", icon=":material/memory:"):
+            kept[experiment.key] = _count(experiment)
+        why = "Not counted on this machine's GPU yet."
     else:
-        why = here if isinstance(here, str) else "" if status is None else "Not counted on this GPU yet."
+        why = f"Nothing is counted here: {status.reason}"
+    here = kept.get(experiment.key)
     if isinstance(here, str):
         st.warning(here, icon=":material/warning:")
-    return witness(here if isinstance(here, Counters) else None, recorded, why)
+        why = here
+    points = ((one, one.record.point(experiment)) for one in shown)
+    found = next(((one, point.counters) for one, point in points if point and point.counters), None)
+    if isinstance(here, Counters):
+        return witness(here, None, "")
+    return witness(None, found[1], why, found[0].origin) if found else witness(None, None, why)
+
+
+def _look_for_a_gpu() -> None:
+    if engine().device_if_known() is not None:
+        st.rerun()  # the whole page, once
+    st.caption("Looking for a GPU…")
 
 
 def _count(experiment: Experiment) -> Counters | str:

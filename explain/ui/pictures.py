@@ -45,7 +45,6 @@ _PRESSABLE = st.components.v2.component(
 [data-press]:hover .frame { stroke: currentColor; stroke-opacity: .35 }
 [data-press][aria-pressed=true] .frame { stroke: var(--st-primary-color) }
 [data-press]:focus-visible .frame { stroke: var(--st-primary-color); stroke-width: 2.5 }
-.unknown { opacity: .55 }
 table { border-collapse: collapse; width: 100%; font-size: .875rem; font-variant-numeric: tabular-nums }
 th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid color-mix(in srgb, currentColor 18%, transparent); vertical-align: top }
 thead th { font-weight: 400; opacity: .72 }

@@ -95,10 +95,10 @@ def _counters_here(searching: bool) -> None:
     if st.button("Count one kernel now", icon=":material/speed:"):
         try:
             with st.spinner("Checking the counters with a copy, then counting…", show_time=True):
-                st.session_state["counted here"] = engine().point(SAMPLE, timing=False)
+                st.session_state["counters sample"] = engine().point(SAMPLE, timing=False)
         except WorkerError as error:
-            st.session_state["counted here"] = failure(error)
-    said = st.session_state.get("counted here")
+            st.session_state["counters sample"] = failure(error)
+    said = st.session_state.get("counters sample")
     if isinstance(said, str):
         st.error(f"{said} The recorded measurements are shown as before.", icon=":material/error:")
     elif said is not None and said.counters is None:

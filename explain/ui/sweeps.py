@@ -61,7 +61,7 @@ def sweep_choice() -> Sweep | None:
     known = [{parameter.name for parameter in CATALOG[kernel].parameters} for kernel in kernels]
     axes = [name for name in AXES if all(name in own for own in known)]
     with over:
-        axis = st.selectbox("Over", axes, key="over", bind="query-params", format_func=AXES.__getitem__)
+        axis = st.selectbox("Over", axes, key="over", bind="query-params", format_func=figures.axis_title)
     with values:
         listed = st.text_input("Values, with commas between", OWN_VALUES, key="values", bind="query-params")
     with held:
@@ -149,20 +149,18 @@ def sweep_growth(shown: Shown) -> None:
     sweep, readings = shown.sweep, shown.readings
     levels = [level for level in LEVELS if any(level in reading.bytes for reading in readings)]
     timed = any(reading.seconds for reading in readings)
-    for sentence in figures.crossings(sweep, readings, [*(["seconds"] if timed else []), *levels]):
-        prose(f"- {sentence}")
     if not levels and not timed:
         _misses(shown)
         return
     whats = [_level(levels)] if levels else []
     whats += ["seconds"] if timed else []
+    for sentence in figures.crossings(sweep, readings, whats):
+        prose(f"- {sentence}")
     data = as_csv(shown)
-    for what, column in zip(
-        [level, "seconds"], st.columns(2, gap="large") if timed else [st.container()], strict=False
-    ):
+    for what, column in zip(whats, st.columns(len(whats), gap="large"), strict=True):
         with column:
             name = "time" if what == "seconds" else f"bytes {LEVELS[what]}"
-            chart(_growth(sweep.key, _packed(readings), what), f"{name} over {sweep.axis}", data, alt=f"{name} over {AXES[sweep.axis]}")  # fmt: skip
+            chart(_growth(sweep.key, _packed(readings), what), f"{name} over {sweep.axis}", data, alt=f"{name} over {figures.axis_title(sweep.axis)}")  # fmt: skip
             if sweep.numeric and (table := figures.slopes(sweep, readings, what)):
                 st.markdown(table, unsafe_allow_html=True)
                 st.caption(figures.slope_note(sweep, what))
@@ -200,7 +198,7 @@ def sweep_roofline(shown: Shown) -> None:
     value = values[-1]
     if len(values) > 1:
         value = st.select_slider(
-            AXES[shown.sweep.axis],
+            figures.axis_title(shown.sweep.axis),
             values,
             value=values[len(values) * 2 // 3],
             key=f"roofline of {shown.sweep.key}",
@@ -214,7 +212,8 @@ def sweep_roofline(shown: Shown) -> None:
         prose(f"- {sentence}")
     packed = _packed([point.reading for point in points])
     chart(_roofline(packed, json.dumps([roof.__dict__ for roof in shown.roofs.values()]), shown.gpu), "roofline", as_csv(shown))  # fmt: skip
-    st.markdown(figures.roofline_table(points))
+    with st.expander("How near each comes to each roof"), st.container(key="numbers of the roofline"):
+        st.markdown(figures.roofline_table(points))
     st.caption(_source(shown) + " · FLOPs by formula; bytes counted with L2 cold; roofs measured by micro-benchmarks")
     if shown.roofs:
         with st.expander("How the roofs were measured"):
@@ -251,7 +250,9 @@ def _misses(shown: Shown) -> None:
             at = figures.said(reading.experiment.values[shown.sweep.axis])
             lines.append(f"{figures.name_of(reading.experiment.kernel)} at {at}: {reading.why}")
     if lines:
-        with st.expander(f"{len(lines)} points are missing, or miss something"):
+        with st.expander(
+            "1 point is missing" if len(lines) == 1 else f"{len(lines)} points are missing, or miss something"
+        ):
             st.markdown("\n".join(f"- {line}" for line in lines))
 
 

@@ -1,0 +1,264 @@
+"""Bytes level by level: what was recorded agrees with the formula, every gap has its cause, DRAM reads are as predicted or it is said why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from explain import side_by_side
+from explain import three_numbers as lab
+from explain.causes import WARPS, check, gaps, predicted, sector_bytes
+from explain.compile import cost
+from explain.compile.service import compiler
+from explain.counters.model import SECTOR, Counts
+from explain.experiment import Experiment
+from explain.gpus import GPUS
+from explain.levels import (
+    ROWS,
+    amount,
+    by_buffer,
+    first_access,
+    levels,
+    own_bytes,
+    recorded_trace,
+    slice_of,
+    whole_trace,
+    witness,
+)
+from explain.records.plans import PLANS
+from explain.records.shelf import recorded
+from explain.trace.recorder import record_call
+from kernels.catalog import CATALOG
+from kernels.launch import launcher, tensors
+from tests.explain.records.made import counters
+
+H200 = GPUS["H200"]
+PLANNED = PLANS["levels"].experiments
+RECORD = recorded()
+assert RECORD is not None
+COUNTED = [one for one in PLANNED if (point := RECORD.point(one)) is not None and point.counters is not None]
+WITH_CAUSES = ("topk", "softmax_split", "flash_attention_v1")
+"""Kernels of which the GPU is asked for more than they name: short pieces, and what is left to causes."""
+
+
+def counts_of(experiment: Experiment, *, warm: bool = False) -> Counts:
+    assert RECORD is not None
+    counted = RECORD.points[experiment.key].counters
+    assert counted is not None
+    return counted.warm if warm else counted.cold
+
+
+def by_term(experiment: Experiment) -> dict[tuple[str, bool], int]:
+    sums: dict[tuple[str, bool], int] = {}
+    for term in experiment.entry.formula(experiment.values).terms:
+        sums[term.buffer, term.written] = sums.get((term.buffer, term.written), 0) + term.bytes
+    return {key: count for key, count in sums.items() if count}
+
+
+def traced_here(experiment: Experiment) -> dict[str, dict[str, int]]:
+    entry, p = experiment.entry, experiment.values
+    launch = launcher(entry, p, tensors(p, entry.make_inputs(experiment.preset, p, experiment.seed), "cpu"))
+    counted = by_buffer(experiment, record_call(launch, programs=[]).launches)
+    return {way: {name: count for name, count in counts.items() if count} for way, counts in counted.items()}
+
+
+# Formula and trace
+
+
+@pytest.mark.parametrize("experiment", PLANNED, ids=lambda one: one.key)
+def test_what_was_traced_at_the_measured_sizes_is_the_formula_buffer_by_buffer(experiment):
+    traced = recorded_trace(experiment)
+    assert traced is not None, "run: python scripts/record_traced.py"
+    assert dict(traced.bytes) == by_term(experiment)
+
+
+@pytest.mark.parametrize("kernel", CATALOG)
+def test_a_part_counted_as_often_as_there_are_such_parts_is_the_whole(kernel):
+    p = side_by_side.opening(kernel).values
+    if CATALOG[kernel].family == "attention":
+        whole = Experiment.of(kernel, {"batch": 2, "heads": 2, "seq_len": 24, "head_dim": 16, "causal": True}, "normal")
+    else:
+        tile = {"block_n": 8} if kernel != "softmax_row" else {}
+        whole = Experiment.of(kernel, {"rows": 3 * ROWS, "cols": 20, **tile}, "normal")
+    part, times, words = slice_of(whole)
+    assert times == (4 if "heads" in p else 3)
+    assert f"counted {times} times" in words
+    traced = {way: {name: times * count for name, count in of.items()} for way, of in traced_here(part).items()}
+    assert traced == traced_here(whole)
+
+
+def test_the_recorded_parts_are_what_the_kernels_ask_for_now():
+    for experiment in (one for one in PLANNED if one.values.get("cols") == 8192):
+        part, times, _ = slice_of(experiment)
+        counted = traced_here(part)
+        recorded_ = recorded_trace(experiment)
+        assert recorded_ is not None
+        for way in ("read", "written"):
+            for name, count in counted[way].items():
+                assert recorded_.bytes[name, way == "written"] == times * count
+
+
+def test_a_term_leads_to_the_first_step_that_moves_it_whatever_the_launch_calls_it():
+    experiment = Experiment.of("attention_standard", {"seq_len": 16, "head_dim": 16}, "normal")
+    entry, p = experiment.entry, experiment.values
+    launch = launcher(entry, p, tensors(p, entry.make_inputs(experiment.preset, p, experiment.seed), "cpu"))
+    trace = record_call(launch, experiment=experiment.to_json())
+    names = {}
+    for term in entry.formula(p).terms:
+        step = first_access(experiment, trace, term)
+        assert step is not None
+        (access,) = trace.accesses(step)
+        assert access.kind == ("store" if term.written else "load")
+        names[term.buffer, term.written] = trace.launch(step).kernel, access.buffer.name
+    assert names["s", False] == ("softmax_row_kernel", "x_ptr")
+    assert names["p", False] == ("attention_values_kernel", "p_ptr")
+    assert dict(whole_trace(experiment, trace).bytes) == by_term(experiment)
+
+
+# The record
+
+
+@pytest.mark.parametrize("experiment", COUNTED, ids=lambda one: one.key)
+def test_traced_and_l1_differ_by_named_causes_to_within_a_thousandth(experiment):
+    traced = recorded_trace(experiment)
+    for warm in (False, True):
+        counts = counts_of(experiment, warm=warm)
+        found = levels(experiment.entry.formula(experiment.values), traced, counts, "hardware", "")
+        down = [gap for gap in gaps(experiment, found, counts, warm=warm) if gap.below == "l1"]
+        assert [gap.above for gap in down] == ["traced", "traced"]
+        asked = sum(traced.bytes.values())
+        assert sum(abs(gap.unexplained) for gap in down) <= 1e-3 * asked
+        if not any(name in experiment.kernel for name in WITH_CAUSES):
+            assert abs(own_bytes(counts) - asked) <= 1e-3 * asked
+
+
+@pytest.mark.parametrize("experiment", COUNTED, ids=lambda one: one.key)
+def test_dram_reads_are_predicted_within_one_percent_or_the_causes_add_up(experiment):
+    done = check(experiment, counts_of(experiment), H200)
+    assert done is not None
+    if not done.met:
+        assert done.causes
+        assert abs(done.unexplained) <= 0.01 * done.prediction.read
+        assert all(cause.words for cause in done.causes)
+
+
+@pytest.mark.parametrize("experiment", COUNTED, ids=lambda one: one.key)
+def test_every_gap_of_the_record_is_explained_to_within_a_percent(experiment):
+    traced = recorded_trace(experiment)
+    for warm in (False, True):
+        counts = counts_of(experiment, warm=warm)
+        found = levels(experiment.entry.formula(experiment.values), traced, counts, "hardware", "")
+        for gap in gaps(experiment, found, counts, warm=warm):
+            moved = found.formula.of(gap.written) or 0
+            assert abs(gap.unexplained) <= max(0.01 * moved, 500_000), gap
+
+
+@pytest.mark.parametrize(
+    ("kernel", "times"),
+    [("softmax_safe", 3), ("softmax_online", 2), ("softmax_row", 1)],
+)
+def test_the_prediction_is_the_theorys(kernel, times):
+    experiment = next(one for one in COUNTED if one.kernel == kernel and one.values["cols"] == 32768)
+    p = experiment.values
+    assert predicted(experiment, H200).read == times * p["rows"] * p["cols"] * 4
+
+
+def test_flash_attention_is_predicted_to_read_q_k_and_v_once():
+    experiment = COUNTED[-1]
+    p = experiment.values
+    assert predicted(experiment, H200).read == 3 * p["batch"] * p["heads"] * p["seq_len"] * p["head_dim"] * 2
+
+
+def test_what_fits_l2_is_predicted_to_be_read_once_and_what_the_call_wrote_itself_not_at_all():
+    small = Experiment.of("softmax_online", {"rows": 64, "cols": 1024}, "normal")
+    assert predicted(small, H200).read == 64 * 1024 * 4
+    v1 = Experiment.of("flash_attention_v1", {"seq_len": 64, "head_dim": 32}, "normal")
+    assert predicted(v1, H200).read == 3 * 64 * 32 * 4
+    standard = Experiment.of("attention_standard", {"seq_len": 64, "head_dim": 32}, "normal")
+    assert predicted(standard, H200).read == 3 * 64 * 32 * 4
+
+
+# Causes
+
+
+def test_short_pieces_move_whole_sectors():
+    topk = Experiment.of("softmax_topk", {"rows": 8, "cols": 1024}, "normal")
+    by_name = {term.buffer: term for term in topk.entry.formula(topk.values).terms}
+    assert sector_bytes(topk, by_name["x"]) == by_name["x"].bytes
+    # five float32 from 0, 20, 40, … B: sectors 0 | 0 1 | 1 | 1 2 | 2 3 | 3 | 3 4 | 4
+    assert sector_bytes(topk, by_name["y"]) == 12 * SECTOR
+    assert sector_bytes(topk, by_name["index"]) == 8 * 2 * SECTOR  # 40 B, from a multiple of 8
+    split = Experiment.of("softmax_split", {"rows": 4, "cols": 64, "block_n": 16}, "normal")
+    pair = next(term for term in split.entry.formula(split.values).terms if term.buffer == "m_tile")
+    assert sector_bytes(split, pair) == 8 * pair.bytes
+
+
+@pytest.mark.parametrize("kernel", ["softmax_split", "flash_attention_v1", "softmax_topk"])
+def test_a_program_has_the_warps_that_the_compiler_gives_it(kernel):
+    answers = [compiler().look(Experiment.of(kernel), 90)]
+    costs = [answer.cost for answer in answers if answer and answer.cost]
+    assert all(launch.num_warps == WARPS for found in costs for launch in found.launches)
+    assert cost.WARP == 32
+
+
+def test_what_a_cache_served_is_no_more_than_was_asked_for_again():
+    experiment = next(one for one in COUNTED if one.kernel == "softmax_row")  # nothing is asked for twice
+    counts = counts_of(experiment)
+    assert counts.l2_read_bytes is not None
+    short = replace(counts, l2_read_bytes=counts.l2_read_bytes // 2)
+    found = levels(experiment.entry.formula(experiment.values), None, short, "hardware", "")
+    (gap,) = [one for one in gaps(experiment, found, short, warm=False) if one.below == "l2" and not one.written]
+    assert gap.causes == ()
+    assert gap.unexplained == gap.bytes < 0
+
+
+def test_a_level_that_was_not_counted_is_passed_over_and_says_why():
+    experiment = COUNTED[0]
+    counts = replace(counts_of(experiment), l1_bytes=None)
+    traffic, traced = experiment.entry.formula(experiment.values), recorded_trace(experiment)
+    found = levels(traffic, traced, counts, "hardware · H200", "")
+    assert found.l1.read is None
+    pairs = [(gap.above, gap.below) for gap in gaps(experiment, found, counts, warm=False) if not gap.written]
+    assert pairs == [("formula", "traced"), ("traced", "l2"), ("l2", "dram")]
+    nobody = levels(traffic, traced, None, "", "No NVIDIA driver.")
+    assert nobody.dram.why == "No NVIDIA driver."
+    assert [gap.below for gap in gaps(experiment, nobody, None, warm=False)] == ["traced", "traced"]
+
+
+def test_shared_memory_is_in_bytes_where_they_were_counted_and_else_at_most_its_wavefronts():
+    experiment = COUNTED[0]
+    traffic = experiment.entry.formula(experiment.values)
+    counts = replace(counts_of(experiment), shared_bytes=None, shared_wavefronts=10)
+    bound = levels(traffic, None, counts, "hardware", "").shared
+    assert bound.read == 1280
+    assert bound.note.startswith("at most")
+    counted = levels(traffic, None, replace(counts, shared_bytes=999), "hardware", "").shared
+    assert counted.read == 999
+    assert not counted.note.startswith("at most")
+
+
+# Whose counters
+
+
+def test_the_first_way_there_is_is_taken_and_the_reason_said():
+    here, there = counters(), counters()
+    by_ncu = replace(here, fallback="This user may not read the GPU's counters (ERR_NVGPUCTRPERM).")
+    assert witness(here, there, "").way == "CUPTI"
+    ncu = witness(by_ncu, there, "")
+    assert ncu.way == "ncu"
+    assert "ERR_NVGPUCTRPERM" in ncu.why
+    old = witness(None, there, "No NVIDIA driver.", "your file")
+    assert (old.way, old.why) == ("recorded", "No NVIDIA driver.")
+    assert old.source.startswith("your file · NVIDIA Test 1")
+    assert witness(None, None, "No NVIDIA driver.").way == "formula only"
+
+
+def test_an_unknown_gpu_is_held_to_the_default_ones_l2():
+    assert lab.gpu_named("NVIDIA H200") is H200
+    assert lab.gpu_named("NVIDIA Test 1") is H200
+    assert lab.gpu_named("NVIDIA A100-SXM4-80GB").name == "A100"
+
+
+def test_amounts_are_told_in_powers_of_ten():
+    assert [amount(n) for n in (12, 3_400, -25_500_000, 6_640_000_000)] == ["12 B", "3.4 kB", "−25.5 MB", "6.64 GB"]

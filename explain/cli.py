@@ -30,6 +30,7 @@ from explain.trace import file as trace_file
 from explain.workers import WorkerDied, WorkerError, WorkerFailed, WorkerOutOfMemory, WorkerTimeout
 from kernels.catalog import CATALOG
 from kernels.inputs import PRESETS
+from kernels.known import KERNELS
 from kernels.museum import EXHIBITS
 from kernels.recipes import EXAMPLE, SETTINGS
 
@@ -256,7 +257,7 @@ def _trace(parsed: argparse.Namespace) -> int:
     programs = parse_programs(parsed.programs)
     limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes}
     path, colon, function = parsed.target.rpartition(":")
-    foreign = bool(colon) or parsed.target.endswith(".py")
+    foreign = parsed.target not in KERNELS and (bool(colon) or parsed.target.endswith(".py"))
     if foreign and not colon:
         raise ParameterError("target", parsed.target, "must name a function too: path/to/file.py:function")
     if foreign and (parsed.set or parsed.inputs or parsed.seed != "0"):

@@ -92,7 +92,7 @@ class Engine:
         self, experiment: Experiment, progress: Progress | None = None, cancel: threading.Event | None = None
     ) -> TraceRun:
         """The recorded run of an experiment: shipped, cached or made now. Raises WorkerError."""
-        _must_be_a_kernel(experiment)
+        must_be_a_kernel(experiment)
         if data := _whole(recordings.path_of(experiment), experiment):
             return TraceRun(data, "recorded")
         if not has_triton():
@@ -119,7 +119,7 @@ class Engine:
 
     def trace_to(self, experiment: Experiment, out: Path, programs: object = "all", **call: Any) -> dict[str, Any]:
         """Runs, records and writes a trace file; what the trace worker says of it. Raises WorkerError."""
-        _must_be_a_kernel(experiment)
+        must_be_a_kernel(experiment)
         out = out.resolve()
         return self._ask(
             {"kind": "experiment", "experiment": experiment.to_json(), "programs": programs, "out": str(out)}, call
@@ -127,7 +127,7 @@ class Engine:
 
     def check(self, experiment: Experiment, **call: Any) -> dict[str, Any]:
         """Runs in the interpreter with counters alone: {"error", "budget", "within_budget", "traffic", …}. Raises WorkerError."""
-        _must_be_a_kernel(experiment)
+        must_be_a_kernel(experiment)
         return self._ask({"kind": "experiment", "experiment": experiment.to_json(), "programs": [], "out": None}, call)
 
     def output(self, experiment: Experiment, *, reverse_keys: bool = False, **call: Any) -> Output:
@@ -144,7 +144,7 @@ class Engine:
 
     def output_to(self, experiment: Experiment, out: Path, *, reverse_keys: bool = False, **call: Any) -> None:
         """Runs in the interpreter and writes what `output` reads. Raises WorkerError."""
-        _must_be_a_kernel(experiment)
+        must_be_a_kernel(experiment)
         request = {"kind": "output", "experiment": experiment.to_json(), "reverse_keys": reverse_keys}
         self._ask({**request, "out": str(out.resolve())}, call)
 
@@ -227,10 +227,11 @@ class Engine:
         self._device.close()
 
 
-def _must_be_a_kernel(experiment: Experiment) -> None:
+def must_be_a_kernel(experiment: Experiment) -> None:
+    """Raises WorkerError, in words, for a call into PyTorch, which has no kernel of ours to run line by line or to compile."""
     if experiment.entry.peer:
         raise WorkerError(
-            f"{experiment.kernel} is a call into PyTorch and no kernel of Tilescope: it can be measured on a GPU, and there is nothing to step through."
+            f"{experiment.kernel} is a call into PyTorch and no kernel of Tilescope: it can be measured on a GPU, and there is nothing to step through or to compile."
         )
 
 

@@ -172,7 +172,7 @@ def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
             "flash_attention_v1": "Head",
         }.get(entry.base, "Program"),
         "program_names": _program_names(experiment),
-        "invariant": experiment.kernel in _KEEP_M_AND_L,
+        "invariant": entry.keeps_max_and_sum,
         "chip": {"name": CHIP.name, "shared_bytes": CHIP.shared_bytes, "register_bytes": CHIP.register_bytes_sm},
         "badge": _badge(trace, origin),
     }
@@ -181,10 +181,6 @@ def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
 def _badge(trace: Trace, origin: str) -> str:
     when = datetime.fromisoformat(trace.created).date().isoformat()
     return f"trace · Triton's CPU interpreter · {ORIGINS[origin]}, {when}"
-
-
-# Kernels whose m and l stand for all elements seen so far, and the one that forgets them: the player holds them to it.
-_KEEP_M_AND_L = ("softmax_online", "softmax_tiled", "softmax_topk", "softmax_blocked_wrong")
 
 
 def _program_names(experiment: Experiment) -> dict[str, str]:

@@ -42,6 +42,9 @@ class Kernel:
     roles: Mapping[str, str]
     check: Callable[[Values], None]
     outputs: tuple[str, ...] = ("y",)
+    keeps_max_and_sum: bool = (
+        False  # m and l are to be those of all elements seen so far: the loop invariant, which the player checks
+    )
     stores_scores: bool = False  # S is rounded to the experiment's dtype on its way through HBM
     wrong: str = ""
     inputs: str = "normal"  # the preset to start with
@@ -132,22 +135,22 @@ CATALOG: Mapping[str, Kernel] = {
             "softmax_blocked_wrong", "Softmax tile by tile, wrong", "Normalise each tile by itself: one pass, and wrong.",
             "kernels.softmax", "softmax", (*parameters.SOFTMAX, parameters.ROW_TILE), traffic.softmax_blocked_wrong, _SOFTMAX_ROLES,
             parameters.check_rows,
-            wrong="each tile is divided by its own sum, so a row sums to its number of tiles",
+            keeps_max_and_sum=True, wrong="each tile is divided by its own sum, so a row sums to its number of tiles",
         ),
         Kernel(
             "softmax_online", "Online softmax, two passes", "Maximum and sum in one pass: rescale the sum when the maximum moves.",
             "kernels.softmax", "softmax", (*parameters.SOFTMAX, parameters.ROW_TILE), traffic.softmax_online, _ONLINE_ROLES,
-            parameters.check_rows,
+            parameters.check_rows, keeps_max_and_sum=True,
         ),
         Kernel(
             "softmax_tiled", "Online softmax on tiles of rows and columns", "Many rows at once: m, l and α become columns.",
             "kernels.softmax", "softmax", (*parameters.SOFTMAX, parameters.ROWS_TILE, parameters.ROW_TILE), traffic.softmax_tiled,
-            {**_ONLINE_ROLES, "rows": "rows"}, parameters.check_tile_area,
+            {**_ONLINE_ROLES, "rows": "rows"}, parameters.check_tile_area, keeps_max_and_sum=True,
         ),
         Kernel(
             "softmax_topk", "Online softmax with top-k, one pass", "Keep the K largest beside m and l: each element is read once.",
             "kernels.topk", "softmax", _TOPK, traffic.softmax_topk, _keeps(_ONLINE_ROLES), parameters.check_rows,
-            outputs=("y", "index"), expected="kernels.verify:kept",
+            outputs=("y", "index"), expected="kernels.verify:kept", keeps_max_and_sum=True,
         ),
         Kernel(
             "softmax_safe_topk", "Safe softmax with top-k, two passes", "The maximum first; then the sum and the K largest in one pass.",

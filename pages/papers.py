@@ -6,6 +6,7 @@ from explain import ui
 from explain.papers import flashattention, milakov
 
 PANELS = ("Softmax and top-k", "FlashAttention, figure 2", "Theorem 2", "Time and memory", "Memory hierarchy")
+FIGURES = {f"{figure.number}: {figure.title}": figure for figure in milakov.FIGURES}
 
 ui.chapter(__file__, goal="check the papers' numbers against a GPU of today, and know why each differs where it does.")
 panel = st.segmented_control(
@@ -21,20 +22,19 @@ if panel == PANELS[0]:
     )
     ui.paper_accesses()
     st.subheader("Figures 1 to 4: what fewer accesses are worth", anchor=False)
-    number = st.segmented_control(
+    figure = st.segmented_control(
         "Figure",
-        [figure.number for figure in milakov.FIGURES],
-        default=1,
+        list(FIGURES),
+        default=next(iter(FIGURES)),
         required=True,
         key="figure",
         bind="query-params",
-        format_func=lambda number: f"{number}: {milakov.FIGURES[number - 1].title}",
         wrap=True,
     )
     ui.prose(
         f"The paper measured on a {milakov.THEIR_GPU} and prints curves without their numbers. Here are its sentences, drawn grey and dashed where they name a ratio:"
     )
-    ui.paper_figure(number, chosen)
+    ui.paper_figure(FIGURES[figure], chosen)
     ui.prose(
         "**What differs.** *The program*: theirs has 256 threads a row, and each thread keeps a pair (m, ℓ) of its own until the end; ours has 128, and joins them at every tile "
         f"of up to {milakov.LARGEST_TILE:,} elements. *Top-k*: theirs inserts one element at a time and most are turned away at once; ours takes the K largest of every tile, "

@@ -11,8 +11,7 @@ ui.chapter(
     goal="turn a row of numbers into weights that add up to 1, for numbers of any size, and count what that costs.",
 )
 ui.prose(
-    "Softmax gives each number x of a row the weight exp(x) / ℓ, where ℓ is the sum of exp(x) over the row. Two kernels do it below: on the left "
-    "as the formula is written, on the right the safe softmax, which first walks the row for its maximum m and then takes exp(x − m)."
+    "Softmax gives x the weight exp(x) / ℓ, where ℓ is its row's sum of exp(x). Left: as written. Right: the safe softmax, exp(x − m) with the row's maximum m."
 )
 
 row = ui.controls(lessons.SAFE, ["inputs", "cols", "block_n", "dtype"], ui.ROW_PRESETS)

@@ -16,11 +16,11 @@ from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.gpus import GPUS
 from explain.levels import amount
+from explain.records import shelf
 from explain.records.model import Point
 from explain.records.plans import sizes
 from explain.records.shelf import recorded
 from explain.ui import levels as page_levels
-from explain.ui import records as page_records
 from explain.workers import WorkerDied, WorkerFailed
 from tests.explain.records.made import WHERE
 from tests.test_pages import page, texts
@@ -142,7 +142,7 @@ def test_what_cannot_be_counted_here_is_said_and_the_recorded_counters_stay(monk
 
 def test_with_neither_gpu_nor_record_formula_and_trace_remain(monkeypatch):
     with_gpu(monkeypatch, NONE, refused(AssertionError()))
-    monkeypatch.setattr(page_records.shelf, "shelved", lambda: ([], {}))
+    monkeypatch.setattr(shelf, "shelved", lambda: ([], {}))
     test = page("three_numbers", kernel="flash_attention_v1")
     said = drawn(test)
     assert "formula only" in said

@@ -325,6 +325,7 @@ class Telling {
     if (now === undefined) return "";
     const old = this.number("running_sum", this.k - 1);
     if (now !== now) return this.say(old !== old ? "ℓ stays NaN" : "ℓ turns NaN");
+    if (old !== old) return this.say(`ℓ was NaN and becomes ${spoken(now)}: the NaN is lost`);
     if (now === Infinity) return this.say("ℓ overflows to ∞");
     if (/\bwhere\b/.test(this.line)) {
       if (old === 0 && now === 1) return this.say("ℓ was 0 and becomes 1, so that nothing is divided by 0");
@@ -336,7 +337,7 @@ class Telling {
     if (!weights) return old === undefined && now === 0 ? this.everyRow("ℓ starts at 0: nothing is added up yet") : "";
     const added = summed(weights);
     const alpha = this.setHere("rescale") ? this.number("rescale") : 1;
-    if (!old || old !== old) return this.say(now === 0 ? "ℓ stays 0: this tile adds nothing" : `ℓ starts with this tile's weights, ${spoken(now)}`);
+    if (!old) return this.say(now === 0 ? "ℓ stays 0: this tile adds nothing" : `ℓ starts with this tile's weights, ${spoken(now)}`);
     if (nearlyEqual(now, added) && !nearlyEqual(now, old * alpha + added)) return this.say(`ℓ is ${spoken(now)}, this tile's weights alone; the ${spoken(old)} before is dropped`);
     if (alpha < 1) return this.say(`ℓ was ${spoken(old)}; shrunk by α = ${spoken(alpha)} and with this tile's ${spoken(added)} it is ${spoken(now)}`);
     return this.say(now === old ? `ℓ stays ${spoken(now)}: this tile adds nothing` : `ℓ grows from ${spoken(old)} to ${spoken(now)}`);

@@ -23,8 +23,11 @@ MEASURE = "python -m explain measure --plan {}"
 
 def paper_records() -> list[Shelved]:
     """The GPUs whose measurements stand beside the papers' figures; says so where there is none."""
-    chosen = records_choice()
-    image_format()
+    records, pictures = st.columns([3, 1], vertical_alignment="top")
+    with records:
+        chosen = records_choice()
+    with pictures:
+        image_format()
     if not chosen:
         st.info(
             "No GPU's measurements are shown, so what follows is the papers' side, the formulas and the traces.",
@@ -50,21 +53,20 @@ def paper_accesses() -> None:
     )
 
 
-def paper_figure(number: int, chosen: Sequence[Shelved]) -> None:
+def paper_figure(figure: milakov.Figure, chosen: Sequence[Shelved]) -> None:
     """One of Milakov & Gimelshein's figures, its sentences, and what the counters say of it."""
-    figure = milakov.FIGURES[number - 1]
     st.markdown("\n".join(f"- {said.words}, {said.where}" for said in figure.said))
     wanted = tuple(figure.experiments())
     shown = _with_points(chosen, wanted, "milakov")
     if shown:
-        _pair(f"figure {number}", shown, lambda records: figures.rates(figure, records))
+        _pair(f"figure {figure.number}", shown, lambda records: figures.rates(figure, records))
         _source(shown, "medians, L2 cleared before each run")
-    if number == 1:
+    if figure.number == 1:
         for one in _with_points(shown, milakov.COUNTED, "milakov-counters", counters=True):
             prose(f"**The knee moves.** {figures.knee_words(one.record)}")
             _pair("knee", [one], lambda records: figures.knee(*records.values()))
             _source([one], "counters of the GPU, L2 cold at first")
-    if number == 3 and shown:
+    if figure.number == 3 and shown:
         prose("**Larger K.** The list costs more the longer it is, and the gain goes down, there as here.")
         with st.container(key="numbers of larger k"):
             st.markdown(figures.larger_k(_records(shown)))

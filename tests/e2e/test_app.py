@@ -274,7 +274,7 @@ def test_nothing_moves_while_it_steps(page: Page, app_url: str):
         assert parts.evaluate_all(places) == before
 
 
-@pytest.mark.parametrize("chapter", ["", "flash_attention", "side_by_side"])
+@pytest.mark.parametrize("chapter", ["", "softmax", "flash_attention", "side_by_side"])
 def test_the_player_is_whole_on_a_laptops_screen(page: Page, app_url: str, chapter: str):
     page.goto(f"{app_url}/{chapter}")
     expect(player(page)).to_be_visible(timeout=30_000)

@@ -18,6 +18,7 @@ from explain.runs import run_traced
 from explain.trace import file as trace_file
 from explain.trace.recorder import record_call
 from kernels.catalog import CATALOG
+from kernels.museum import EXHIBITS
 
 SMALL = {"rows": 4, "cols": 7, "block_m": 4, "block_n": 4, "seq_len": 7, "kv_len": 7, "head_dim": 16}
 LOAD = """async ([file, view]) => {
@@ -156,6 +157,12 @@ def test_overflow_and_nan_are_told(said):
     assert of(steps, "p =")[0] == "A score is too large for exp: its weight overflows to ∞."
     assert of(steps, "l_i = l_i + ")[0] == "ℓ overflows to ∞."
     assert of(steps, "y =")[0] == "∞ divided by ∞: the output is NaN."
+
+
+def test_a_nan_that_is_taken_for_a_number_is_told(said):
+    _, broken = lessons.exhibit(EXHIBITS["nan_swallowed"])
+    lines = dict(told(said, broken))
+    assert lines["l_i = tl.maximum(l_i, 1.0)"] == "ℓ was NaN and becomes 1: the NaN is lost."
 
 
 def test_a_tile_normalised_by_itself_is_told_apart(said):

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from explain import cli
+from explain.compile.service import Compiler
 from explain.engine import Engine
 from explain.experiment import Experiment, ParameterError
 from explain.workers import WorkerError
@@ -66,6 +68,14 @@ def test_a_peer_has_no_trace_and_says_so(name):
         with pytest.raises(WorkerError, match=f"{name} is a call into PyTorch"):
             ask(experiment)
     engine.close()
+    with pytest.raises(WorkerError, match="nothing to step through or to compile"):
+        Compiler().compile(experiment, 90)
+
+
+def test_the_command_line_says_so_too(capsys, tmp_path):
+    for command in (["run", "torch:softmax"], ["trace", "torch:softmax", "--out", str(tmp_path / "x.tilescope")]):
+        assert cli.main(command) == cli.FAILED
+        assert "torch:softmax is a call into PyTorch" in capsys.readouterr().err
 
 
 def test_what_a_peer_does_not_take_is_said():

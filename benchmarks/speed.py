@@ -1,0 +1,276 @@
+"""How fast our kernels are beside others', on this GPU: one command, every number with its check.
+
+Every variant is first checked against float64 on random data (several processes at once, so that compiling takes turns with nobody), and one
+that misses its error budget has no time. Then one process alone times the right ones: for each shape all variants in turn, round
+after round, so that a slow moment hits all of them; by device events, L2 emptied before each launch. A median counts.
+
+python benchmarks/speed.py softmax decode --out speed.json
+python benchmarks/speed.py --compare old.json new.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+CHECKERS = 12
+SILENCE = 45.0  # seconds without a word after which a process hangs
+EMPTIED = (
+    512 * 2**20
+)  # bytes written before a launch: several times any L2, and long enough that the launch is queued by then
+
+Task = dict[str, Any]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", nargs="*", help="softmax, topk, decode, attention; all of them unless given")
+    parser.add_argument("--tune", action="store_true", help="our kernels over the options worth trying")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only shapes whose name has this")
+    parser.add_argument("--rounds", type=int, default=30, help="timed launches of each variant (30)")
+    parser.add_argument("--seconds", type=float, default=600.0, help="stop measuring after so long (600)")
+    parser.add_argument("--show", type=int, default=99, help="print so many of the fastest of ours a shape")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the result there, as JSON")
+    parser.add_argument("--compare", nargs=2, type=Path, metavar=("OLD", "NEW"), help="two results as ratios")
+    parser.add_argument("--child", choices=("check", "time"), help=argparse.SUPPRESS)
+    parsed = parser.parse_args()
+    sys.path.insert(0, str(ROOT))
+    if parsed.compare:
+        return compare(*(json.loads(path.read_text()) for path in parsed.compare))
+    if parsed.child:
+        work = {"check": checked, "time": timed}[parsed.child]
+        for answer in work(json.load(sys.stdin)):
+            print(json.dumps(answer), flush=True)
+        return 0
+    result = measure(parsed)
+    print(table(result, parsed.show))
+    if parsed.out:
+        parsed.out.write_text(json.dumps(result, indent=1) + "\n")
+    return 0
+
+
+def measure(parsed: argparse.Namespace) -> dict[str, Any]:
+    """Checks everything, times what is right; {"provenance", "before", "after", "cases": [{"case", "variants"}]}."""
+    from benchmarks.speed_cases import CASES, variants
+    from explain.device.handler import provenance
+
+    deadline = time.monotonic() + parsed.seconds
+    cases = [case for name in parsed.tables or CASES for case in CASES[name]() if parsed.only in case.name]
+    tasks = [
+        {"case": asdict(case), "variants": [asdict(v) for v in variants(case, parsed.tune)], "rounds": parsed.rounds}
+        for case in cases
+    ]
+    before = state_of_the_gpu()
+    single = [{**task, "variants": [variant]} for task in tasks for variant in task["variants"]]
+    errors = {_key(a["case"], a["variant"]): a for a in run("check", single, CHECKERS, deadline)}
+    for task in tasks:
+        task["variants"] = [v for v in task["variants"] if errors.get(_key(task["case"], v), {}).get("right")]
+    print(f"checked after {time.monotonic() + parsed.seconds - deadline:.0f} s", file=sys.stderr, flush=True)
+    times = {_key(a["case"], a["variant"]): a for a in run("time", [t for t in tasks if t["variants"]], 1, deadline)}
+    results = []
+    for case in cases:
+        rows = []
+        for variant in variants(case, parsed.tune):
+            key = _key(asdict(case), asdict(variant))
+            nothing = {"right": False, "why": "did not answer in time"}
+            told = {**errors.get(key, nothing), **times.get(key, {})}
+            rows.append({"name": variant.name, **{k: v for k, v in told.items() if k not in ("case", "variant")}})
+        results.append({"case": {**asdict(case), "name": case.name}, "variants": rows})
+    return {
+        "provenance": provenance().__dict__,
+        "before": before,
+        "after": state_of_the_gpu(),
+        "method": f"median of {parsed.rounds} launches by device events, variants in turn, L2 emptied before each",
+        "cases": results,
+    }
+
+
+@dataclass
+class Child:
+    """A process at work: what it has still to do, its words so far, when it last spoke."""
+
+    process: subprocess.Popen[bytes]
+    queue: list[Task]
+    said: bytes = b""
+    heard: float = field(default_factory=time.monotonic)
+
+    def listen(self) -> Iterator[dict[str, Any]]:
+        """The answers that have come; a task that is done leaves the queue."""
+        assert self.process.stdout
+        self.said += self.process.stdout.read() or b""
+        *lines, self.said = self.said.split(b"\n")
+        for line in lines:
+            self.heard = time.monotonic()
+            answer = json.loads(line)
+            if "done" in answer:
+                self.queue.pop(0)
+            else:
+                yield answer
+
+
+def run(work: str, tasks: list[Task], processes: int, deadline: float) -> Iterator[dict[str, Any]]:
+    """The answers of so many processes that share the tasks. One that is silent for too long is ended, and another goes on after what it was at."""
+    queues = [tasks[i::processes] for i in range(processes)]
+    children = [_start(work, queue) for queue in queues if queue]
+    while children:
+        select.select([child.process.stdout for child in children], [], [], 1.0)
+        for child in list(children):
+            ended = child.process.poll() is not None
+            yield from child.listen()
+            late = time.monotonic() > deadline
+            if ended or late or time.monotonic() - child.heard > SILENCE:
+                child.process.kill()
+                child.process.wait()
+                children.remove(child)
+                if child.queue and not late:
+                    at = child.queue.pop(0)
+                    print(
+                        f"{work}: no answer from {at['case']['shape']} {at['variants'][-1]}",
+                        file=sys.stderr,
+                        flush=True,
+                    )
+                    if child.queue:
+                        children.append(_start(work, child.queue))
+
+
+def _start(work: str, queue: list[Task]) -> Child:
+    command = [sys.executable, str(Path(__file__)), "--child", work]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(json.dumps(queue).encode())
+    process.stdin.close()
+    os.set_blocking(process.stdout.fileno(), False)
+    return Child(process, list(queue))
+
+
+def checked(tasks: list[Task]) -> Iterator[dict[str, Any]]:
+    """In a process of its own: each task's one variant, run and compared with float64."""
+    import torch
+
+    from benchmarks.speed_cases import FLOORS, Case, Variant, error_over_budget, make_inputs
+
+    before, inputs = None, ()
+    for task in tasks:
+        case, variant = Case(**_shape(task["case"])), Variant(**task["variants"][0])
+        answer = {"case": task["case"], "variant": task["variants"][0]}
+        try:
+            if case != before:
+                before, inputs = case, ()
+                inputs = make_inputs(case)
+            result = variant.on(case, inputs)()
+            torch.cuda.synchronize()
+            error = 0.0 if variant.function in FLOORS else error_over_budget(case, inputs, result)
+            right = error <= 1
+            yield {**answer, "error": error, "right": right, "why": "" if right else "misses its error budget"}
+            del result
+        except Exception as why:  # a peer that is not here, a tile that does not fit: said in the result
+            yield {**answer, "right": False, "why": f"{type(why).__name__}: {why}"[:300]}
+        yield {"done": True}
+
+
+def timed(tasks: list[Task]) -> Iterator[dict[str, Any]]:
+    """In a process of its own: each task's variants timed in turn, in seconds."""
+    import torch
+
+    from benchmarks.speed_cases import Case, Variant, make_inputs
+
+    empty = torch.empty(EMPTIED, dtype=torch.int8, device="cuda")
+    for task in tasks:
+        case = Case(**_shape(task["case"]))
+        inputs = make_inputs(case)
+        launches = [Variant(**variant).on(case, inputs) for variant in task["variants"]]
+        events: list[list[tuple[torch.cuda.Event, torch.cuda.Event]]] = [[] for _ in launches]
+        for turn in range(task["rounds"] + 2):
+            for launch, own in zip(launches, events, strict=True):
+                empty.zero_()
+                start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                start.record()
+                launch()
+                end.record()
+                if turn >= 2:  # the first launches compile and warm up
+                    own.append((start, end))
+            torch.cuda.synchronize()
+        for variant, own in zip(task["variants"], events, strict=True):
+            times = [1e-3 * start.elapsed_time(end) for start, end in own]
+            p20, median, p80 = (statistics.quantiles(times, n=10)[i] for i in (1, 4, 7))
+            answer = {"case": task["case"], "variant": variant, "seconds": median, "p20": p20, "p80": p80}
+            yield {**answer, "per_second": case.work / median}
+        yield {"done": True}
+
+
+def table(result: dict[str, Any], show: int) -> str:
+    """Each shape's variants, fastest first: microseconds, what they reach a second, and that over the first peer's."""
+    lines = []
+    for case in result["cases"]:
+        unit, scale = ("TB/s", 1e-12) if case["case"]["unit"] == "B/s" else ("TFLOP/s", 1e-12)
+        rows = sorted(case["variants"], key=lambda row: row.get("seconds", float("inf")))
+        first = case["variants"][0].get("seconds")
+        lines.append(case["case"]["name"])
+        ours = 0
+        for row in rows:
+            if "seconds" in row:
+                ours += "[" in row["name"]
+                if ours > show and "[" in row["name"]:
+                    continue
+                share = f"{first / row['seconds']:6.3f}" if first else ""
+                lines.append(
+                    f"  {1e6 * row['seconds']:9.1f} us {scale * row['per_second']:8.3f} {unit} {share}  {row['error']:5.2f}  {row['name']}"
+                )
+            elif show >= 99 or row["why"].startswith("misses"):
+                lines.append(f"  {row['why'][:110]}  {row['name']}")
+    return "\n".join(lines)
+
+
+def compare(old: dict[str, Any], new: dict[str, Any]) -> int:
+    """Prints new speed over old for every variant in both; 1 where one has lost more than 3%."""
+    before = {
+        (c["case"]["name"], v["name"]): v["seconds"] for c in old["cases"] for v in c["variants"] if "seconds" in v
+    }
+    slower = 0
+    for case in new["cases"]:
+        for row in case["variants"]:
+            if "seconds" in row and (was := before.get((case["case"]["name"], row["name"]))):
+                ratio = was / row["seconds"]
+                slower += ratio < 0.97
+                print(f"{ratio:6.3f}  {case['case']['name']}  {row['name']}")
+    return 1 if slower else 0
+
+
+def state_of_the_gpu() -> dict[str, str]:
+    """Clocks, temperature and power as the driver says them now."""
+    names = "clocks.sm,clocks.mem,temperature.gpu,power.draw"
+    try:
+        said = subprocess.run(
+            ["nvidia-smi", f"--query-gpu={names}", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        ).stdout.splitlines()[0]
+    except (OSError, subprocess.SubprocessError, IndexError):
+        return {}
+    return dict(zip(names.split(","), map(str.strip, said.split(",")), strict=True))
+
+
+def _shape(case: dict[str, Any]) -> dict[str, Any]:
+    return {**case, "shape": tuple(case["shape"])}
+
+
+def _key(case: dict[str, Any], variant: dict[str, Any]) -> str:
+    return json.dumps([_shape(case), variant], sort_keys=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,273 @@
+"""What `benchmarks/speed.py` measures: shapes, our kernels and their options, the peers, and what is right. Imports torch."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from kernels import reference, verify
+
+TORCH_DTYPE = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+Options = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One table's row: a shape. `work` is the bytes that must be moved or the FLOPs that must be done."""
+
+    table: str
+    shape: tuple[int, ...]
+    dtype: str
+    work: float
+    unit: str
+    causal: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.table} {'×'.join(map(str, self.shape))} {self.dtype}{' causal' if self.causal else ''}"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to compute a case: a function of this project or a peer, with options."""
+
+    function: str  # "module:function" of this project, or a peer's name
+    options: Options = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        said = ",".join(f"{key}={value}" for key, value in self.options.items())
+        return self.function.partition(":")[2] + (f"[{said}]" if said else "") or self.function
+
+    def on(self, case: Case, inputs: tuple[torch.Tensor, ...]) -> Callable[[], Any]:
+        """A function that launches it."""
+        if self.function in PEERS:
+            return PEERS[self.function](case, *inputs)
+        module, name = self.function.split(":")
+        function = getattr(importlib.import_module(module), name)
+        options = self.options | ({"causal": case.causal} if case.table == "attention" else {})
+        return lambda: function(*inputs, **options)
+
+
+def softmax_cases() -> Iterator[Case]:
+    for dtype, columns in itertools.product(("fp32", "bf16"), (256, 1024, 4096, 8192, 32768, 65536, 131072, 262144)):
+        yield Case("softmax", (2**28 // columns, columns), dtype, 2 * 2**28 * TORCH_DTYPE[dtype].itemsize, "B/s")
+
+
+def topk_cases() -> Iterator[Case]:
+    for columns in (1000, 4032, 25000, 129024):
+        yield Case("topk", (4000, columns), "fp32", 4000 * columns * 4 + 4000 * 5 * 12, "B/s")
+
+
+def decode_cases() -> Iterator[Case]:
+    for batch, heads, kv_heads, keys, head_dim in (
+        (1, 64, 8, 131072, 128),
+        (16, 64, 8, 16384, 128),
+        (64, 32, 8, 8192, 128),
+        (8, 32, 32, 8192, 128),
+        (16, 32, 4, 32768, 64),
+    ):
+        work = 2 * batch * kv_heads * keys * head_dim * 2
+        yield Case("decode", (batch, heads, kv_heads, keys, head_dim), "bf16", work, "B/s")
+
+
+def attention_cases() -> Iterator[Case]:
+    for head_dim, seq_len, causal in itertools.product((128, 64), (2048, 4096, 8192, 16384), (False, True)):
+        batch, heads = 16384 // seq_len, 2048 // head_dim
+        work = 4 * batch * heads * seq_len**2 * head_dim / (2 if causal else 1)
+        yield Case("attention", (batch, heads, seq_len, head_dim), "bf16", work, "FLOP/s", causal)
+
+
+CASES = {"softmax": softmax_cases, "topk": topk_cases, "decode": decode_cases, "attention": attention_cases}
+
+
+def make_inputs(case: Case) -> tuple[torch.Tensor, ...]:
+    """Random normal tensors on the GPU."""
+    torch.manual_seed(0)
+    dtype = TORCH_DTYPE[case.dtype]
+    shapes: list[tuple[int, ...]] = [case.shape]
+    if case.table == "decode":
+        batch, heads, kv_heads, keys, head_dim = case.shape
+        shapes = [(batch, heads, 1, head_dim), *2 * [(batch, kv_heads, keys, head_dim)]]
+    if case.table == "attention":
+        shapes = 3 * shapes
+    return tuple(torch.randn(shape, device="cuda", dtype=dtype) for shape in shapes)
+
+
+# Peers: what others give for the same call
+
+
+def _sdpa(backend: str) -> Callable[..., Callable[[], Any]]:
+    def of(case: Case, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Callable[[], Any]:
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        def launch() -> torch.Tensor:
+            with sdpa_kernel(getattr(SDPBackend, backend)):
+                return torch.nn.functional.scaled_dot_product_attention(
+                    q, k, v, is_causal=case.causal, enable_gqa=q.shape[1] != k.shape[1]
+                )
+
+        return launch
+
+    return of
+
+
+def _copy(case: Case, x: torch.Tensor, *_: torch.Tensor) -> Callable[[], Any]:
+    y = torch.empty_like(x)
+    return lambda: y.copy_(x)
+
+
+def _topk(case: Case, x: torch.Tensor) -> Callable[[], Any]:
+    return lambda: torch.topk(torch.softmax(x, dim=-1), 5)
+
+
+def _read(case: Case, x: torch.Tensor, *rest: torch.Tensor) -> Callable[[], Any]:
+    return lambda: [torch.amax(part, dim=-1) for part in (rest or (x,))]
+
+
+PEERS: dict[str, Callable[..., Callable[[], Any]]] = {
+    "copy": _copy,
+    "read": _read,
+    "torch.softmax": lambda case, x: lambda: torch.softmax(x, dim=-1),
+    "torch.softmax+topk": _topk,
+    "torch.sdpa flash": _sdpa("FLASH_ATTENTION"),
+    "torch.sdpa cudnn": _sdpa("CUDNN_ATTENTION"),
+}
+FLOORS = ("copy", "read")  # they compute nothing, so there is nothing to check
+
+
+def variants(case: Case, tune: bool) -> list[Variant]:
+    """What runs on a case: peers and our kernels, by default as they choose their own options, else over the grid of them."""
+    peers = {
+        "softmax": ["copy", "torch.softmax"],
+        "topk": ["read", "torch.softmax+topk"],
+        "decode": ["read", "torch.sdpa flash", "torch.sdpa cudnn"],
+        "attention": ["torch.sdpa flash", "torch.sdpa cudnn"],
+    }[case.table]
+    return [*map(Variant, peers), *(tuned(case) if tune else chosen(case))]
+
+
+def chosen(case: Case) -> list[Variant]:
+    """Our kernels with the options that they choose by themselves."""
+    if case.table == "softmax":
+        rungs = (
+            ["softmax_rows", "softmax_pipelined"]
+            if case.shape[1] <= 32768
+            else ["softmax_two_reads", "softmax_shared_row"]
+        )
+        return [Variant(f"kernels.softmax_fast:{rung}") for rung in rungs]
+    function = {
+        "topk": "kernels.topk_fast:softmax_topk_lanes",
+        "decode": "kernels.decode:flash_decode",
+        "attention": "kernels.attention_hopper:flash_attention_hopper",
+    }[case.table]
+    return [Variant(function)]
+
+
+def _grid(function: str, **options: tuple[Any, ...]) -> Iterator[Variant]:
+    for values in itertools.product(*options.values()):
+        yield Variant(function, dict(zip(options, values, strict=True)))
+
+
+def tuned(case: Case) -> list[Variant]:
+    """Our kernels over the options worth trying."""
+    return list(_tuned(case))
+
+
+def _tuned(case: Case) -> Iterator[Variant]:
+    if case.table == "softmax":
+        columns = case.shape[1]
+        if columns <= 32768:
+            for elements, warps in itertools.product((1024, 2048, 4096, 8192, columns), (1, 2, 4, 8, 16, 32)):
+                if elements >= columns and 256 <= elements // warps <= 2048 * (2 if columns > 8192 else 1):
+                    yield Variant("kernels.softmax_fast:softmax_rows", {"block_m": elements // columns, "warps": warps})
+            if columns >= 4096:
+                size = columns * TORCH_DTYPE[case.dtype].itemsize
+                warps_of = {4096: (4, 8), 8192: (8,), 32768: (16, 32)}[columns]
+                for warps, stages, kilobytes in itertools.product(warps_of, (2, 3), (100, 200)):
+                    programs = kilobytes * 1024 // ((stages - 1) * size)
+                    if programs >= 1 and programs * warps <= 64:
+                        options = {"stages": stages, "programs": min(programs, 64 // warps), "warps": warps}
+                        yield Variant("kernels.softmax_fast:softmax_pipelined", options)
+        else:
+            for block_n, warps in ((4096, 4), (4096, 8), (8192, 8), (16384, 16)):
+                for apart in (2**21, 2**22, 2**23):
+                    options = {"block_n": block_n, "apart": apart, "warps": warps}
+                    yield Variant("kernels.softmax_fast:softmax_two_reads", options)
+            for block_n, warps in ((4096, 4), (8192, 8), (8192, 16), (16384, 8), (16384, 16), (32768, 16), (32768, 32)):
+                yield Variant("kernels.softmax_fast:softmax_shared_row", {"block_n": block_n, "warps": warps})
+    if case.table == "topk":
+        yield from _grid(
+            "kernels.topk_fast:softmax_topk_lanes", block_n=(512, 1024, 2048), warps=(2, 4, 8), unroll=(1, 2, 4)
+        )
+    if case.table == "decode":
+        pairs = case.shape[0] * case.shape[2]
+        for block_n, warps, stages in ((64, 4, 3), (64, 4, 4), (128, 4, 3), (128, 8, 3), (32, 4, 5), (64, 2, 3)):
+            for waves in (1, 2, 4):
+                splits = max(1, waves * 132 // pairs)
+                options = {"splits": splits, "block_n": block_n, "warps": warps, "stages": stages}
+                yield Variant("kernels.decode:flash_decode", options)
+    if case.table == "attention":
+        tiles = ((128, 2), (64, 4)) if case.shape[3] == 128 else ((128, 2), (128, 4))
+        for (block_n, stages), turns in itertools.product(tiles, (True, False)):
+            options = {"block_n": block_n, "stages": stages, "turns": turns}
+            yield Variant("kernels.attention_hopper:flash_attention_hopper", options)
+
+
+# What is right
+
+
+def error_over_budget(case: Case, inputs: tuple[torch.Tensor, ...], result: Any) -> float:
+    """The worst error over its budget, on a sample of rows, by the rule of `kernels/verify.py`. At most 1 is right."""
+    outputs = result if isinstance(result, tuple) else (result,)
+    if case.table in ("softmax", "topk"):
+        return _weights_error(case, inputs[0], outputs)
+    return _attention_error(case, *inputs, outputs[0])
+
+
+def _weights_error(case: Case, x: torch.Tensor, outputs: tuple[torch.Tensor, ...]) -> float:
+    rows = torch.randint(len(x), (min(16, 2**21 // x.shape[1]),), device="cuda")
+    rows = torch.cat([rows, torch.tensor([0, len(x) - 1], device="cuda")])
+    sample = x[rows]
+    p = {"dtype": case.dtype, "cols": x.shape[1], "block_n": 1024}
+    exact = reference.softmax(sample.float().cpu().numpy())
+    expected, allowed = verify.weights(p, exact, torch.softmax(sample, dim=-1))
+    if case.table == "topk":
+        expected, index = reference.softmax_topk(sample.float().cpu().numpy(), 5)
+        allowed = np.take_along_axis(allowed, index, axis=-1)
+        if not np.array_equal(outputs[1][rows].cpu().numpy(), index):
+            return math.inf
+    return _worst(np.abs(outputs[0][rows].double().cpu().numpy() - expected) / allowed)
+
+
+def _attention_error(case: Case, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor) -> float:
+    group, seq_len, unit = q.shape[1] // k.shape[1], q.shape[2], verify.UNIT[case.dtype]
+    worst = 0.0
+    for _ in range(6):
+        batch, head = (int(torch.randint(size, ())) for size in q.shape[:2])
+        rows = torch.unique(torch.cat([torch.randint(seq_len, (128,)), torch.tensor([0, seq_len - 1])])).cuda()
+        hidden = torch.arange(k.shape[2], device="cuda") > rows[:, None] if case.causal else None
+
+        def weights(dtype: torch.dtype, rows=rows, hidden=hidden, batch=batch, head=head) -> torch.Tensor:
+            s = q[batch, head, rows].to(dtype) @ k[batch, head // group].to(dtype).T * q.shape[-1] ** -0.5
+            return torch.softmax(s if hidden is None else s.masked_fill(hidden, -math.inf), dim=-1)
+
+        values = v[batch, head // group]
+        p = weights(torch.float64)
+        expected = p @ values.double()
+        spread = (p**2 @ values.double() ** 2).sqrt()
+        eager = (weights(q.dtype) @ values).double()
+        allowed = 2 * (eager - expected).abs().amax(-1, keepdim=True) + unit * (2 * expected.abs() + 4 * spread)
+        worst = max(worst, _worst(((o[batch, head, rows].double() - expected).abs() / allowed).cpu().numpy()))
+    return worst
+
+
+def _worst(ratios: np.ndarray) -> float:
+    return float(ratios.max()) if np.isfinite(ratios).all() else math.inf

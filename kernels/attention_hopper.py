@@ -1,0 +1,282 @@
+"""FlashAttention forward for Hopper (sm_90) in Gluon: warps with different jobs, matrix products that run while others compute.
+
+What the tensor cores need is never to wait, neither for bytes nor for exponentials. Four ideas, those of FlashAttention-3 (arXiv 2407.08608):
+
+- **A warp that only fetches.** It keeps asking the copy engine (TMA) for the next tiles of K and V, as long as a place is free; two groups of
+  four warps, 64 rows of Q each, only compute. Barriers in shared memory say "full" and "empty".
+- **S of the next tile under O of this one.** A group starts S_next = Q K_{j−1}ᵀ and O = O + P V_j together; while O is still being added to, it makes
+  the softmax of S_next.
+- **The groups take turns**: one starts its products while the other is in its softmax, so exponentials and products overlap.
+- **As many programs as SMs**, each with one tile of rows after another. Under a causal mask a program takes them in pairs, a long
+  one and a short one, so that all have the same work.
+
+The interpreter cannot run Gluon; `flash_attention_exp2` in `attention.py` does the same arithmetic. Here keys are visited from the last to the
+first, so that the tiles that the mask cuts come first and the loop over the rest needs no mask. A hidden V must be finite: 0 · NaN is NaN.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+from kernels.attention import LOG2_E, _Call
+
+ROWS = 64  # of a group: the M of a warpgroup's product
+GROUPS = 2
+
+
+@gluon.jit
+def _tile(item, half, m_tiles, heads, group, seq_len, kv_len, diagonal, BLOCK_N: gl.constexpr, CAUSAL: gl.constexpr):
+    """Which rows and keys the item's half-th tile has: (batch, head, kv head, first row, tiles of keys). Under a mask an item is a pair of tiles."""
+    BLOCK_M: gl.constexpr = 128
+    per_head = gl.cdiv(m_tiles, 2) if CAUSAL else m_tiles
+    head = item // per_head
+    m_tile = item % per_head
+    if CAUSAL:
+        m_tile = m_tiles - 1 - m_tile if half == 0 else m_tile
+    row = m_tile * BLOCK_M
+    keys = kv_len
+    if CAUSAL:
+        keys = gl.minimum(kv_len, gl.maximum(row + BLOCK_M + diagonal, 1))
+    return head // heads, head % heads, head % heads // group, row, gl.cdiv(keys, BLOCK_N)
+
+
+@gluon.jit
+def _fetch(
+    descs, places, barriers, sizes, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
+):  # fmt: skip
+    q_desc, k_desc, v_desc, _o_desc = descs
+    q_s, k_s, v_s, _o_s = places
+    q_full, q_empty, k_full, k_empty, v_full, v_empty, _turn = barriers
+    items, m_tiles, heads, group, seq_len, kv_len, diagonal, _scale = sizes
+    fetched = 0  # tiles of keys so far
+    taken = 0  # tiles of rows so far
+    for item in range(gl.program_id(0), items, gl.num_programs(0)):
+        for half in range(2 if CAUSAL else 1):
+            batch, head, kv_head, row, tiles = _tile(
+                item, half, m_tiles, heads, group, seq_len, kv_len, diagonal, BLOCK_N, CAUSAL
+            )
+            for c in gl.static_range(2):
+                mbarrier.wait(q_empty.index(c), (taken & 1) ^ 1)
+                mbarrier.expect(q_full.index(c), q_desc.block_type.nbytes)
+                tma.async_copy_global_to_shared(q_desc, [batch, head, row + c * 64, 0], q_full.index(c), q_s.index(c))
+            for j in range(tiles):
+                place = fetched % STAGES
+                phase = fetched // STAGES & 1
+                col = (tiles - 1 - j) * BLOCK_N
+                mbarrier.wait(k_empty.index(place), phase ^ 1)
+                mbarrier.expect(k_full.index(place), k_desc.block_type.nbytes)
+                tma.async_copy_global_to_shared(k_desc, [batch, kv_head, col, 0], k_full.index(place), k_s.index(place))
+                mbarrier.wait(v_empty.index(place), phase ^ 1)
+                mbarrier.expect(v_full.index(place), v_desc.block_type.nbytes)
+                tma.async_copy_global_to_shared(v_desc, [batch, kv_head, col, 0], v_full.index(place), v_s.index(place))
+                fetched += 1
+            taken += 1
+
+
+@gluon.jit
+def _compute(
+    descs, lse_ptr, places, barriers, sizes,
+    HEAD_DIM: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr, TURNS: gl.constexpr,
+    C: gl.constexpr,
+):  # fmt: skip
+    q_desc, _k_desc, _v_desc, o_desc = descs
+    q_s, k_s, v_s, o_s = places
+    q_full, q_empty, k_full, k_empty, v_full, v_empty, turn = barriers
+    items, m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2 = sizes
+    S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
+        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, BLOCK_N, 16]
+    )
+    O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
+        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, HEAD_DIM, 16]
+    )
+    P_LAYOUT: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=O_LAYOUT, k_width=2)
+    dtype: gl.constexpr = q_desc.dtype
+    rows = gl.arange(0, 64, layout=gl.SliceLayout(1, S_LAYOUT))
+    cols = gl.arange(0, BLOCK_N, layout=gl.SliceLayout(0, S_LAYOUT))
+    used = 0  # tiles of keys so far
+    taken = 0  # tiles of rows so far
+    turns = 0
+    for item in range(gl.program_id(0), items, gl.num_programs(0)):
+        for half in range(2 if CAUSAL else 1):
+            batch, head, _kv_head, row, tiles = _tile(
+                item, half, m_tiles, heads, group, seq_len, kv_len, diagonal, BLOCK_N, CAUSAL
+            )
+            row += C * 64
+            mbarrier.wait(q_full.index(C), taken & 1)
+            q = q_s.index(C).reshape([64, HEAD_DIM])
+            # the last tile of keys, with its mask
+            col = (tiles - 1) * BLOCK_N
+            mbarrier.wait(k_full.index(used % STAGES), used // STAGES & 1)
+            k = k_s.index(used % STAGES).reshape([BLOCK_N, HEAD_DIM])
+            s = warpgroup_mma(
+                q, k.permute((1, 0)), gl.zeros([64, BLOCK_N], gl.float32, S_LAYOUT), use_acc=False, is_async=True
+            )
+            s = warpgroup_mma_wait(0, deps=(s,))
+            mbarrier.arrive(k_empty.index(used % STAGES), count=1)
+            s = _masked(s, rows + row, cols + col, kv_len, diagonal, CAUSAL)
+            # m = rowmax S,  P̃ = 2^((S − m) · scale · log2 e),  l = rowsum P̃
+            m_i = gl.max(s, axis=1)
+            m_safe = gl.where(m_i == -float("inf"), 0.0, m_i) * scale_log2
+            p = gl.exp2(s * scale_log2 - m_safe[:, None])
+            l_i = gl.sum(p, axis=1)
+            p = gl.convert_layout(p.to(dtype), P_LAYOUT)
+            o = gl.zeros([64, HEAD_DIM], gl.float32, O_LAYOUT)
+            mbarrier.wait(v_full.index(used % STAGES), used // STAGES & 1)
+            for _visit in range(1, tiles):
+                last = used
+                used += 1
+                col -= BLOCK_N
+                mbarrier.wait(k_full.index(used % STAGES), used // STAGES & 1)
+                if TURNS:
+                    mbarrier.wait(turn.index(C), (turns & 1) ^ (1 - C))
+                k = k_s.index(used % STAGES).reshape([BLOCK_N, HEAD_DIM])
+                s = warpgroup_mma(
+                    q, k.permute((1, 0)), gl.zeros([64, BLOCK_N], gl.float32, S_LAYOUT), use_acc=False, is_async=True
+                )
+                o = warpgroup_mma(p, v_s.index(last % STAGES).reshape([BLOCK_N, HEAD_DIM]), o, is_async=True)
+                if TURNS:
+                    mbarrier.arrive(turn.index(1 - C), count=1)
+                    turns += 1
+                s = warpgroup_mma_wait(1, deps=(s,))
+                mbarrier.arrive(k_empty.index(used % STAGES), count=1)
+                if CAUSAL and col + BLOCK_N - 1 > row + diagonal:
+                    s = _masked(s, rows + row, cols + col, kv_len, diagonal, CAUSAL)
+                # m_new = max(m, rowmax S),  α = 2^((m − m_new) · scale · log2 e)
+                m_new = gl.maximum(m_i, gl.max(s, axis=1))
+                m_safe = gl.where(m_new == -float("inf"), 0.0, m_new) * scale_log2
+                alpha = gl.exp2(m_i * scale_log2 - m_safe)
+                p_new = gl.exp2(s * scale_log2 - m_safe[:, None])
+                # l = α l + rowsum P̃
+                l_i = l_i * alpha + gl.sum(p_new, axis=1)
+                m_i = m_new
+                # A barrier is a place that the assembler moves nothing across: P̃ is made before the wait for O, not after it.
+                mbarrier.wait(v_full.index(used % STAGES), used // STAGES & 1)
+                o, p_new = warpgroup_mma_wait(0, deps=(o, p_new))
+                mbarrier.arrive(v_empty.index(last % STAGES), count=1)
+                # O = α O, before the next product is added to it
+                o = o * gl.convert_layout(alpha, gl.SliceLayout(1, O_LAYOUT))[:, None]
+                p = gl.convert_layout(p_new.to(dtype), P_LAYOUT)
+            mbarrier.arrive(q_empty.index(C), count=1)
+            o = warpgroup_mma(p, v_s.index(used % STAGES).reshape([BLOCK_N, HEAD_DIM]), o, is_async=True)
+            # lse = m · scale + ln l
+            lse = (m_i * scale_log2 + gl.log2(l_i)) * 0.6931471805599453
+            lse_ptrs = lse_ptr + (batch * heads + head).to(gl.int64) * seq_len + row + rows
+            gl.store(lse_ptrs, lse, mask=row + rows < seq_len)
+            inverse = 1.0 / gl.where(l_i == 0.0, 1.0, l_i)
+            o = warpgroup_mma_wait(0, deps=(o,))
+            mbarrier.arrive(v_empty.index(used % STAGES), count=1)
+            used += 1
+            o = o * gl.convert_layout(inverse, gl.SliceLayout(1, O_LAYOUT))[:, None]
+            tma.store_wait(0)  # the O before has left its place
+            o_s.index(C).reshape([64, HEAD_DIM]).store(o.to(dtype))
+            fence_async_shared()
+            tma.async_copy_shared_to_global(o_desc, [batch, head, row, 0], o_s.index(C))
+            taken += 1
+    tma.store_wait(0)
+
+
+@gluon.jit
+def _masked(s, rows, cols, kv_len, diagonal, CAUSAL: gl.constexpr):
+    seen = (cols < kv_len)[None, :]
+    if CAUSAL:
+        seen = seen & (cols[None, :] <= rows[:, None] + diagonal)
+    return gl.where(seen, s, -float("inf"))
+
+
+@gluon.jit
+def flash_attention_hopper_kernel(
+    q_desc, k_desc, v_desc, o_desc, lse_ptr, items, m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2,
+    HEAD_DIM: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr, TURNS: gl.constexpr,
+):  # fmt: skip
+    q_s = gl.allocate_shared_memory(q_desc.dtype, [2, 1, 1, 64, HEAD_DIM], q_desc.layout)
+    k_s = gl.allocate_shared_memory(k_desc.dtype, [STAGES, 1, 1, BLOCK_N, HEAD_DIM], k_desc.layout)
+    v_s = gl.allocate_shared_memory(v_desc.dtype, [STAGES, 1, 1, BLOCK_N, HEAD_DIM], v_desc.layout)
+    o_s = gl.allocate_shared_memory(o_desc.dtype, [2, 1, 1, 64, HEAD_DIM], o_desc.layout)
+    q_full = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    q_empty = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    k_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    k_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    v_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    v_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    turn = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(2):
+        mbarrier.init(q_full.index(i), count=1)
+        mbarrier.init(q_empty.index(i), count=1)
+        mbarrier.init(turn.index(i), count=1)
+    for i in gl.static_range(STAGES):
+        mbarrier.init(k_full.index(i), count=1)
+        mbarrier.init(k_empty.index(i), count=2)
+        mbarrier.init(v_full.index(i), count=1)
+        mbarrier.init(v_empty.index(i), count=2)
+    fence_async_shared()
+    descs = (q_desc, k_desc, v_desc, o_desc)
+    places = (q_s, k_s, v_s, o_s)
+    barriers = (q_full, q_empty, k_full, k_empty, v_full, v_empty, turn)
+    sizes = (items, m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2)
+    gl.warp_specialize(
+        [
+            (_compute, (descs, lse_ptr, places, barriers, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, TURNS, 0)),
+            (_compute, (descs, lse_ptr, places, barriers, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, TURNS, 1)),
+            (_fetch, (descs, places, barriers, sizes, BLOCK_N, STAGES, CAUSAL)),
+        ],
+        [4, 1],
+        [240, 24],
+    )
+
+
+def flash_attention_hopper(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = False,
+    sm_scale: float | None = None,
+    diagonal: int | None = None,
+    block_n: int = 128,
+    stages: int = 2,
+    turns: bool = True,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """FlashAttention forward on Hopper: float16 or bfloat16, head_dim 64 or 128 and contiguous, other strides multiples of 8, sm_scale > 0.
+
+    Returns O and lse as `flash_attention` does. Raises ValueError naming the argument that this kernel does not take.
+    """
+    call = _Call.of(q, k, v, causal, sm_scale, diagonal, 128, block_n)
+    head_dim = q.shape[3]
+    if q.dtype not in (torch.float16, torch.bfloat16):
+        raise ValueError(f"q of dtype {q.dtype}: this kernel takes float16 and bfloat16")
+    if head_dim not in (64, 128):
+        raise ValueError(f"q has head_dim {head_dim}: this kernel takes 64 and 128")
+    if call.sm_scale <= 0:
+        raise ValueError(f"sm_scale={call.sm_scale}: this kernel takes a scale above 0")
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if tensor.stride(3) != 1 or any(stride % 8 for stride in tensor.stride()[:3]) or tensor.data_ptr() % 16:
+            raise ValueError(f"{name} of strides {tensor.stride()}: this kernel copies 16 aligned bytes at a time")
+    o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    gl_dtype = gl.float16 if q.dtype == torch.float16 else gl.bfloat16
+
+    def descriptor(tensor: torch.Tensor, rows: int) -> TensorDescriptor:
+        shape = [1, 1, rows, head_dim]
+        layout = gl.NVMMASharedLayout.get_default_for(shape, gl_dtype)
+        return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), shape, layout)
+
+    m_tiles = triton.cdiv(call.seq_len, GROUPS * ROWS)
+    items = call.batch * call.heads * (triton.cdiv(m_tiles, 2) if causal else m_tiles)
+    sms = torch.cuda.get_device_properties(q.device).multi_processor_count if q.is_cuda else 132
+    flash_attention_hopper_kernel[(min(sms, items),)](
+        descriptor(q, ROWS), descriptor(k, block_n), descriptor(v, block_n), descriptor(o, ROWS), lse,
+        items, m_tiles, call.heads, call.group, call.seq_len, call.kv_len, call.diagonal, call.sm_scale * LOG2_E,
+        HEAD_DIM=head_dim, BLOCK_N=block_n, STAGES=stages, CAUSAL=causal, TURNS=turns, num_warps=4, maxnreg=168,
+    )  # fmt: skip
+    return o, lse

@@ -1,0 +1,302 @@
+"""Softmax of each row of a matrix, as fast as the memory gives the elements: each rung adds one idea to `softmax.py`'s whole row on chip.
+
+A softmax has no arithmetic to speak of, so the limit is a copy: one read and one write of every element.
+
+    rung                 loads + stores   idea
+    softmax_rows         1 + 1            as many short rows a program as fill it: no lane idle, no barrier between warps
+    softmax_pipelined    1 + 1            a program takes row after row, and fetches the next one while it works on this one
+    softmax_two_reads    2 + 1            a row too long for the chip: read twice, but the second time soon, out of L2
+    softmax_shared_row   1 + 1            a row too long for one SM: several programs hold a part each and tell each other their (m, l)
+
+Every kernel computes in float32 and stores in the dtype of x. A row whose elements are all −inf gives zeros; a NaN anywhere in a
+row makes that row NaN. Bases are 64-bit: a matrix may have more than 2³¹ elements.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels.softmax import check
+
+
+@triton.jit
+def softmax_rows_kernel(
+    x_ptr, y_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_rows, n_cols,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, WHOLE: tl.constexpr, MULTIPLE: tl.constexpr,
+):  # fmt: skip
+    # BLOCK_M whole rows a program. WHOLE: the tile has no element outside the matrix, so nothing needs a mask.
+    # MULTIPLE divides the row's length and its way to the next: said so that it can be
+    # seen, which lets a thread load that many elements at once.
+    n_cols = n_cols // MULTIPLE * MULTIPLE
+    stride_xm = stride_xm // MULTIPLE * MULTIPLE
+    stride_ym = stride_ym // MULTIPLE * MULTIPLE
+    first = tl.program_id(0).to(tl.int64) * BLOCK_M
+    rows = tl.arange(0, BLOCK_M)
+    cols = tl.arange(0, BLOCK_N)
+    x_ptrs = x_ptr + first * stride_xm + rows.to(tl.int64)[:, None] * stride_xm + cols.to(tl.int64)[None, :] * stride_xn
+    y_ptrs = y_ptr + first * stride_ym + rows.to(tl.int64)[:, None] * stride_ym + cols.to(tl.int64)[None, :] * stride_yn
+    inside = (rows < n_rows - first)[:, None] & (cols < n_cols)[None, :]
+    if WHOLE:
+        x = tl.load(x_ptrs, eviction_policy="evict_first").to(tl.float32)
+    else:
+        x = tl.load(x_ptrs, mask=inside, other=-float("inf"), eviction_policy="evict_first").to(tl.float32)
+    # m = rowmax x                                                                  (BLOCK_M,)
+    m_i = tl.max(x, axis=1)
+    m_i = tl.where(m_i == -float("inf"), 0.0, m_i)  # every element is −inf: −inf − −inf would be NaN
+    # p = exp(x − m)                                                                (BLOCK_M, BLOCK_N)
+    p = tl.exp(x - m_i[:, None])
+    # l = rowsum p                                                                  (BLOCK_M,)
+    l_i = tl.sum(p, axis=1)
+    l_i = tl.where(l_i == 0.0, 1.0, l_i)
+    # y = p · (1 / l): one division a row                                           (BLOCK_M, BLOCK_N)
+    y = (p * (1.0 / l_i)[:, None]).to(y_ptr.dtype.element_ty)
+    if WHOLE:
+        tl.store(y_ptrs, y, eviction_policy="evict_first")
+    else:
+        tl.store(y_ptrs, y, mask=inside, eviction_policy="evict_first")
+
+
+@triton.jit
+def softmax_pipelined_kernel(
+    x_ptr, y_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_rows, n_cols,
+    BLOCK_N: tl.constexpr, WHOLE: tl.constexpr, MULTIPLE: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    # A program takes every num_programs-th row. STAGES rows are on the chip at once: the one at work and those on their way.
+    n_cols = n_cols // MULTIPLE * MULTIPLE
+    stride_xm = stride_xm // MULTIPLE * MULTIPLE
+    stride_ym = stride_ym // MULTIPLE * MULTIPLE
+    cols = tl.arange(0, BLOCK_N)
+    inside = cols < n_cols
+    x_ptrs = x_ptr + cols.to(tl.int64) * stride_xn
+    y_ptrs = y_ptr + cols.to(tl.int64) * stride_yn
+    for row in tl.range(tl.program_id(0), n_rows, tl.num_programs(0), num_stages=STAGES):
+        if WHOLE:
+            x = tl.load(x_ptrs + row * tl.cast(stride_xm, tl.int64)).to(tl.float32)
+        else:
+            x = tl.load(x_ptrs + row * tl.cast(stride_xm, tl.int64), mask=inside, other=-float("inf")).to(tl.float32)
+        # m = max x
+        m_i = tl.max(x, axis=0)
+        m_i = tl.where(m_i == -float("inf"), 0.0, m_i)  # every element is −inf: −inf − −inf would be NaN
+        # p = exp(x − m)                                                            (BLOCK_N,)
+        p = tl.exp(x - m_i)
+        # l = Σ p
+        l_i = tl.sum(p, axis=0)
+        l_i = tl.where(l_i == 0.0, 1.0, l_i)
+        # y = p · (1 / l)                                                           (BLOCK_N,)
+        y = (p * (1.0 / l_i)).to(y_ptr.dtype.element_ty)
+        if WHOLE:
+            tl.store(y_ptrs + row * tl.cast(stride_ym, tl.int64), y, eviction_policy="evict_first")
+        else:
+            tl.store(y_ptrs + row * tl.cast(stride_ym, tl.int64), y, mask=inside, eviction_policy="evict_first")
+
+
+@triton.jit
+def _packed(m_i, l_i):
+    """(m, l) as one 64-bit word, which other programs see whole or not at all. Never 0, which says "not yet": l = 0 only beside m = −inf."""
+    high = m_i.to(tl.int32, bitcast=True).to(tl.int64) << 32
+    return high | (l_i.to(tl.int32, bitcast=True).to(tl.int64) & 0xFFFFFFFF)
+
+
+@triton.jit
+def _joined(pairs_ptr, parts, n_parts):
+    """Waits until every part of a row has told its pair, and returns the row's (m, l), with m = 0 and l = 1 for a row of nothing but −inf."""
+    words = tl.load(pairs_ptr + parts, mask=parts < n_parts, other=1, volatile=True)
+    while tl.min(tl.where(words == 0, 0, 1), axis=0) == 0:
+        words = tl.load(pairs_ptr + parts, mask=parts < n_parts, other=1, volatile=True)
+    told = parts < n_parts
+    m_j = tl.where(told, (words >> 32).to(tl.int32).to(tl.float32, bitcast=True), -float("inf"))
+    l_j = tl.where(told, words.to(tl.int32).to(tl.float32, bitcast=True), 0.0)
+    # m = max m_j,  l = Σ l_j exp(m_j − m)
+    m_i = tl.max(m_j, axis=0)
+    m_i = tl.where(m_i == -float("inf"), 0.0, m_i)
+    l_i = tl.sum(l_j * tl.exp(m_j - m_i), axis=0)
+    return m_i, tl.where(l_i == 0.0, 1.0, l_i)
+
+
+@triton.jit
+def softmax_two_reads_kernel(
+    x_ptr, y_ptr, pairs_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_rows, n_cols, n_parts, apart,
+    BLOCK_N: tl.constexpr, PARTS: tl.constexpr, WHOLE: tl.constexpr,
+):  # fmt: skip
+    # Tiles are counted through the matrix, n_parts a row. A program reads its tile for the first time and tells its (m, l), and reads
+    # the tile `apart` before it for the second time, while L2 still has it. It waits only for programs that started before it.
+    tile = tl.program_id(0).to(tl.int64)
+    n_tiles = tl.cast(n_rows, tl.int64) * n_parts
+    cols = tl.arange(0, BLOCK_N)
+    if tile < n_tiles:
+        row = tile // n_parts
+        start = tile % n_parts * BLOCK_N
+        x_ptrs = x_ptr + row * stride_xm + (start + cols.to(tl.int64)) * stride_xn
+        if WHOLE:
+            x = tl.load(x_ptrs, eviction_policy="evict_last").to(tl.float32)
+        else:
+            x = tl.load(x_ptrs, mask=cols < n_cols - start, other=-float("inf"), eviction_policy="evict_last").to(
+                tl.float32
+            )
+        # m = max of this tile,  l = Σ exp(x − m) of this tile
+        m_i = tl.max(x, axis=0)
+        m_safe = tl.where(m_i == -float("inf"), 0.0, m_i)  # every element is −inf: −inf − −inf would be NaN
+        l_i = tl.sum(tl.exp(x - m_safe), axis=0)
+        tl.atomic_xchg(pairs_ptr + tile, _packed(m_i, l_i), sem="relaxed")
+    tile -= apart
+    if tile >= 0:
+        row = tile // n_parts
+        start = tile % n_parts * BLOCK_N
+        x_ptrs = x_ptr + row * stride_xm + (start + cols.to(tl.int64)) * stride_xn
+        y_ptrs = y_ptr + row * stride_ym + (start + cols.to(tl.int64)) * stride_yn
+        if WHOLE:
+            x = tl.load(x_ptrs, eviction_policy="evict_first").to(tl.float32)
+        else:
+            x = tl.load(x_ptrs, mask=cols < n_cols - start, other=-float("inf"), eviction_policy="evict_first").to(
+                tl.float32
+            )
+        m_i, l_i = _joined(pairs_ptr + row * n_parts, tl.arange(0, PARTS), n_parts)
+        # y = exp(x − m) · (1 / l)                                                  (BLOCK_N,)
+        y = (tl.exp(x - m_i) * (1.0 / l_i)).to(y_ptr.dtype.element_ty)
+        if WHOLE:
+            tl.store(y_ptrs, y, eviction_policy="evict_first")
+        else:
+            tl.store(y_ptrs, y, mask=cols < n_cols - start, eviction_policy="evict_first")
+
+
+@triton.jit
+def softmax_shared_row_kernel(
+    x_ptr, y_ptr, pairs_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_cols, n_parts,
+    BLOCK_N: tl.constexpr, PARTS: tl.constexpr, WHOLE: tl.constexpr,
+):  # fmt: skip
+    # n_parts programs a row. Each reads its part once, keeps it, tells its (m, l) and waits for the others of its row.
+    row = (tl.program_id(0) // n_parts).to(tl.int64)
+    part = tl.program_id(0) % n_parts
+    start = part.to(tl.int64) * BLOCK_N
+    cols = tl.arange(0, BLOCK_N)
+    inside = cols < n_cols - start
+    x_ptrs = x_ptr + row * stride_xm + (start + cols.to(tl.int64)) * stride_xn
+    y_ptrs = y_ptr + row * stride_ym + (start + cols.to(tl.int64)) * stride_yn
+    if WHOLE:
+        x = tl.load(x_ptrs, eviction_policy="evict_first").to(tl.float32)
+    else:
+        x = tl.load(x_ptrs, mask=inside, other=-float("inf"), eviction_policy="evict_first").to(tl.float32)
+    # m_j = max of this part
+    m_j = tl.max(x, axis=0)
+    m_safe = tl.where(m_j == -float("inf"), 0.0, m_j)  # every element is −inf: −inf − −inf would be NaN
+    # p = exp(x − m_j),  l_j = Σ p                                                  (BLOCK_N,)
+    p = tl.exp(x - m_safe)
+    l_j = tl.sum(p, axis=0)
+    pairs_ptr += row * n_parts
+    tl.atomic_xchg(pairs_ptr + part, _packed(m_j, l_j), sem="relaxed")
+    m_i, l_i = _joined(pairs_ptr, tl.arange(0, PARTS), n_parts)
+    # y = p · exp(m_j − m) / l                                                      (BLOCK_N,)
+    y = (p * (tl.exp(m_safe - m_i) / l_i)).to(y_ptr.dtype.element_ty)
+    if WHOLE:
+        tl.store(y_ptrs, y, eviction_policy="evict_first")
+    else:
+        tl.store(y_ptrs, y, mask=inside, eviction_policy="evict_first")
+
+
+def softmax_rows(
+    x: torch.Tensor, *, block_m: int | None = None, block_n: int | None = None, warps: int | None = None
+) -> torch.Tensor:
+    """Softmax over the last axis of x (rows, cols), any strides: block_m whole rows of at most block_n elements a program.
+
+    Raises ValueError when block_n is smaller than the row.
+    """
+    block_n = _whole_row(x, block_n)
+    block_m = max(1, 2048 // block_n) if block_m is None else block_m
+    check(x, block_m=block_m, block_n=block_n)
+    n_rows, n_cols = x.shape
+    y = torch.empty_like(x)
+    softmax_rows_kernel[(triton.cdiv(n_rows, block_m),)](
+        x, y, *x.stride(), *y.stride(), n_rows, n_cols,
+        BLOCK_M=block_m, BLOCK_N=block_n, WHOLE=n_cols == block_n and n_rows % block_m == 0, MULTIPLE=_multiple(x, y),
+        num_warps=warps or _warps(block_m * block_n),
+    )  # fmt: skip
+    return y
+
+
+def softmax_pipelined(
+    x: torch.Tensor, *, block_n: int | None = None, stages: int = 2, programs: int = 1, warps: int | None = None
+) -> torch.Tensor:
+    """Softmax over the last axis of x (rows, cols), any strides: `programs` programs on each SM go through the rows.
+
+    Raises ValueError when block_n is smaller than the row.
+    """
+    block_n = _whole_row(x, block_n)
+    n_rows, n_cols = x.shape
+    y = torch.empty_like(x)
+    softmax_pipelined_kernel[(min(n_rows, programs * _sms(x)),)](
+        x, y, *x.stride(), *y.stride(), n_rows, n_cols,
+        BLOCK_N=block_n, WHOLE=n_cols == block_n, MULTIPLE=_multiple(x, y), STAGES=stages, num_warps=warps or _warps(block_n),
+    )  # fmt: skip
+    return y
+
+
+def softmax_two_reads(
+    x: torch.Tensor, *, block_n: int = 4096, apart: int = 2**22, warps: int | None = None
+) -> torch.Tensor:
+    """Softmax over the last axis of x (rows, cols), any strides, rows of any length in tiles of block_n.
+
+    The second read of a tile comes about `apart` elements after the first: late enough to wait for nobody, and soon enough for L2.
+    """
+    check(x, block_n=block_n)
+    n_rows, n_cols = x.shape
+    n_parts = triton.cdiv(n_cols, block_n)
+    rows_apart = min(max(1, apart // n_cols), n_rows)
+    pairs = torch.zeros((n_rows, n_parts), dtype=torch.int64, device=x.device)
+    y = torch.empty_like(x)
+    softmax_two_reads_kernel[((n_rows + rows_apart) * n_parts,)](
+        x, y, pairs, *x.stride(), *y.stride(), n_rows, n_cols, n_parts, rows_apart * n_parts,
+        BLOCK_N=block_n, PARTS=triton.next_power_of_2(n_parts), WHOLE=n_cols % block_n == 0,
+        num_warps=warps or _warps(block_n),
+    )  # fmt: skip
+    return y
+
+
+def softmax_shared_row(x: torch.Tensor, *, block_n: int = 8192, warps: int | None = None) -> torch.Tensor:
+    """Softmax over the last axis of x (rows, cols), any strides: a program for each part of block_n elements of each row.
+
+    The programs of a row wait for each other, so a GPU must hold all of them at once: it starts programs in their order, and holds
+    hundreds. Raises ValueError for a row of more parts than that. Triton's interpreter runs programs one by one: there, one part a row.
+    """
+    check(x, block_n=block_n)
+    n_rows, n_cols = x.shape
+    n_parts = triton.cdiv(n_cols, block_n)
+    most = _sms(x) if x.is_cuda else 1
+    if n_parts > most:
+        raise ValueError(
+            f"block_n={block_n}: a row of {n_cols} has {n_parts} parts, and at most {most} run at once here"
+        )
+    pairs = torch.zeros((n_rows, n_parts), dtype=torch.int64, device=x.device)
+    y = torch.empty_like(x)
+    softmax_shared_row_kernel[(n_rows * n_parts,)](
+        x, y, pairs, *x.stride(), *y.stride(), n_cols, n_parts,
+        BLOCK_N=block_n, PARTS=triton.next_power_of_2(n_parts), WHOLE=n_cols % block_n == 0,
+        num_warps=warps or _warps(block_n),
+    )  # fmt: skip
+    return y
+
+
+def _whole_row(x: torch.Tensor, block_n: int | None) -> int:
+    block_n = triton.next_power_of_2(x.shape[-1]) if block_n is None else block_n
+    check(x, block_n=block_n)
+    if block_n < x.shape[1]:
+        raise ValueError(f"block_n={block_n}: a whole row must fit in one tile, so at least its {x.shape[1]} columns")
+    return block_n
+
+
+def _multiple(x: torch.Tensor, y: torch.Tensor) -> int:
+    """The largest power of two up to 8 that divides the length of a row and the way to the next."""
+    return math.gcd(x.shape[1], x.stride(0), y.stride(0), 8)
+
+
+def _warps(elements: int) -> int:
+    """Warps for a tile of so many elements: 32 of them a thread, from 1 warp to 32."""
+    return min(32, max(1, elements // 1024))
+
+
+def _sms(x: torch.Tensor) -> int:
+    """Streaming multiprocessors of x's GPU; in the interpreter 2, so that a program has more than one row."""
+    return torch.cuda.get_device_properties(x.device).multi_processor_count if x.is_cuda else 2

@@ -1,0 +1,113 @@
+"""A sweep in a browser: run, cancelled, resumed, taken home."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from explain.sweeps.model import Sweep, formula
+from tests.e2e.server import Server, running_app
+
+KERNELS = "attention_standard,flash_attention"
+ADDRESS = "/sweeps?sweep=Your+own&witness=trace&values={}&fixed=head_dim%3D32,block_m%3D16,block_n%3D16"
+QUICK, LONG = "32,64", "256,288,320,352,384,416,448,480"
+HELD = {"head_dim": 32, "block_m": 16, "block_n": 16}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The app with a cache of its own: no sweep has been run there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILESCOPE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        with running_app() as server:
+            yield server
+
+
+@pytest.fixture
+def app(server: Server) -> Server:
+    return server
+
+
+def rows(path: str | Path) -> list[dict[str, str]]:
+    with Path(path).open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def download(page: Page, name: str) -> list[dict[str, str]]:
+    with page.expect_download() as started:
+        page.get_by_role("button", name=name, exact=True).click()
+    assert started.value.suggested_filename.endswith(".csv")
+    return rows(started.value.path())
+
+
+def points(page: Page) -> int:
+    """How many points the page says it has."""
+    found = re.search(r"(\d+) of \d+ points", page.get_by_test_id("stMain").inner_text())
+    return int(found[1]) if found else 0
+
+
+def test_a_small_sweep_is_traced_drawn_and_taken_home(page: Page, server: Server):
+    page.goto(server.url + ADDRESS.format(QUICK))
+    page.get_by_role("button", name="Run 4 points").click(timeout=30_000)
+    expect(page.get_by_text("4 of 4 points, kept on this machine.")).to_be_visible(timeout=90_000)
+    expect(page.get_by_test_id("stPlotlyChart")).to_be_visible()
+    expect(page.get_by_text("asks for fewer bytes than Standard attention at every N here")).to_be_visible()
+    found = download(page, "All points as CSV")
+    sweep = Sweep.of(KERNELS.split(","), "seq_len", QUICK.split(","), HELD)
+    assert [(row["kernel"], row["seq_len"], row["witness"]) for row in found] == [
+        (e.kernel, str(e.values["seq_len"]), "trace") for e in sweep.experiments
+    ]
+    for row, experiment in zip(found, sweep.experiments, strict=True):
+        assert int(row["bytes_asked"]) == formula(experiment).bytes["asked"]
+        assert int(row["flops"]) == formula(experiment).flops
+        assert row["head_dim"] == "32"
+        assert row["seconds"] == ""
+
+
+def test_a_sweep_is_cancelled_and_resumed_and_keeps_what_it_had(page: Page, server: Server):
+    page.goto(server.url + ADDRESS.format(LONG))
+    page.get_by_role("button", name="Run 16 points").click(timeout=30_000)
+    page.wait_for_function("() => /[1-9]\\d* of 16 points/.test(document.body.innerText)", timeout=90_000)
+    page.get_by_role("button", name="Cancel").click()
+    resume = page.get_by_role("button", name="Resume")
+    expect(resume).to_be_visible(timeout=30_000)
+    before = download(page, "All points as CSV")
+    assert 0 < len(before) < 16
+    assert points(page) == len(before)
+    page.reload()  # it is the machine's, not the session's
+    expect(resume).to_be_visible(timeout=30_000)
+    resume.click()
+    expect(page.get_by_text("16 of 16 points, kept on this machine.")).to_be_visible(timeout=120_000)
+    after = download(page, "All points as CSV")
+    assert after[: len(before)] == before
+    assert len({(row["kernel"], row["seq_len"]) for row in after}) == 16
+
+
+@pytest.mark.parametrize("kind", ["PNG", "SVG"])
+def test_a_plot_is_saved_as_a_picture_without_a_connection(page: Page, server: Server, kind: str):
+    page.goto(server.url + f"/sweeps?witness=formula&image+format={kind}")
+    plot = page.get_by_test_id("stPlotlyChart").first
+    expect(plot).to_be_visible(timeout=30_000)
+    expect(plot.locator(".main-svg").first).to_be_visible(timeout=30_000)
+    page.context.set_offline(True)
+    plot.hover()
+    with page.expect_download() as started:
+        plot.locator("[data-title^='Download plot']").click()
+    data = Path(started.value.path()).read_bytes()
+    assert started.value.suggested_filename == f"tilescope-bytes-asked-by-loads-and-stores-over-seq-len.{kind.lower()}"
+    assert data.startswith(b"\x89PNG") if kind == "PNG" else b"FlashAttention-2" in data
+    page.context.set_offline(False)
+
+
+def test_what_cannot_be_swept_is_said_where_it_was_typed(page: Page, server: Server):
+    page.goto(server.url + ADDRESS.format("32,many"))
+    expect(page.get_by_text("seq_len=many: must be a whole number")).to_be_visible(timeout=30_000)
+    values = page.get_by_label("Values, with commas between")
+    values.fill("64, 128")
+    values.press("Enter")
+    expect(page.get_by_role("button", name="Run 4 points")).to_be_visible(timeout=30_000)

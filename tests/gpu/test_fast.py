@@ -1,0 +1,48 @@
+"""The fast kernels on a real GPU: their grid, rows that several programs share, the same bits every time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from kernels import reference
+from kernels.softmax_fast import softmax_pipelined, softmax_rows, softmax_shared_row, softmax_two_reads
+from tests.kernels.fast import FAST, HOPPER, experiments, verdict
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_every_twentieth_experiment_of_the_grid(name):
+    missed = [(e.key, v) for e in experiments(name, 20) if not (v := verdict(name, e, "cuda")).within_budget]
+    assert not missed
+
+
+@pytest.mark.parametrize("name", HOPPER)
+def test_attention_on_hopper(name):
+    if torch.cuda.get_device_capability()[0] != 9:
+        pytest.skip("a Hopper GPU's own instructions")
+    missed = [(e.key, v) for e in experiments(name, 3) if not (v := verdict(name, e, "cuda")).within_budget]
+    assert not missed
+
+
+@pytest.mark.parametrize("softmax", [softmax_shared_row, softmax_two_reads])
+@pytest.mark.parametrize("cols", [65536, 100_003, 262144])
+def test_long_rows_are_right_and_the_same_every_time(softmax, cols):
+    x = torch.randn(300, cols, dtype=torch.bfloat16, device="cuda")
+    y = softmax(x)
+    for row in (0, 150, 299):
+        np.testing.assert_allclose(y[row].double().cpu(), reference.softmax(x[row].float().cpu().numpy()), rtol=5e-3)
+    assert all(torch.equal(y, softmax(x)) for _ in range(20))
+
+
+@pytest.mark.parametrize("softmax", [softmax_rows, softmax_pipelined, softmax_two_reads, softmax_shared_row])
+def test_past_2_to_the_31_elements(softmax):
+    rows, cols = 65536 + 8, 32768
+    x = torch.randn(rows, cols, dtype=torch.float16, device="cuda")
+    y = softmax(x)
+    for part in (slice(0, 4), slice(rows - 4, rows)):
+        np.testing.assert_allclose(
+            y[part].cpu().numpy(), reference.softmax(x[part].cpu().numpy()), rtol=2e-3, atol=1e-7
+        )

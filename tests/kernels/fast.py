@@ -1,0 +1,90 @@
+"""The fast kernels, each with the catalog's kernel whose answer it must give, so that the same grid and the same budget hold for both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Any
+
+import torch
+
+from explain.experiment import Experiment
+from explain.verification import SYNTHETIC, grid
+from kernels.attention_hopper import flash_attention_hopper
+from kernels.catalog import CATALOG
+from kernels.decode import flash_decode
+from kernels.launch import tensors
+from kernels.parameters import next_power_of_two
+from kernels.softmax_fast import softmax_pipelined, softmax_rows, softmax_shared_row, softmax_two_reads
+from kernels.topk_fast import softmax_topk_lanes
+from kernels.verify import Verdict, verify
+
+
+def shared_row(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
+    """In parts where they can wait for each other: the interpreter runs one program after the other."""
+    return softmax_shared_row(x, block_n=32 if x.is_cuda else next_power_of_two(p["cols"]))
+
+
+FAST: dict[str, tuple[str, Callable[..., Any]]] = {
+    "softmax_rows": ("softmax_online", lambda x, p: softmax_rows(x, block_m=2)),
+    "softmax_rows, one": ("softmax_online", lambda x, p: softmax_rows(x, block_m=1)),
+    "softmax_pipelined": ("softmax_online", lambda x, p: softmax_pipelined(x)),
+    "softmax_two_reads": ("softmax_online", lambda x, p: softmax_two_reads(x, block_n=32, apart=2 * p["cols"])),
+    "softmax_shared_row": ("softmax_online", shared_row),
+    "softmax_topk_lanes": ("softmax_topk", lambda x, p: softmax_topk_lanes(x, k=p["k"], block_n=32)),
+    "flash_decode": ("flash_attention", lambda q, k, v, p: flash_decode(q, k, v, splits=3, block_n=p["block_n"])),
+}
+HOPPER = {
+    "flash_attention_hopper": (
+        "flash_attention",
+        lambda q, k, v, p: flash_attention_hopper(q, k, v, causal=p["causal"]),
+    )
+}
+
+_DECODE = (
+    {"batch": 2, "seq_len": 1, "kv_len": 257, "head_dim": 80, "block_n": 32},
+    {"heads": 6, "kv_heads": 2, "seq_len": 1, "kv_len": 97, "head_dim": 16, "block_n": 16},
+    {"heads": 2, "seq_len": 1, "kv_len": 1, "head_dim": 16, "block_n": 16},
+)
+_HOPPER = (
+    {"heads": 2, "seq_len": 97, "kv_len": 257, "head_dim": 64, "causal": True, "block_n": 128},
+    {"heads": 3, "kv_heads": 1, "seq_len": 64, "kv_len": 97, "head_dim": 128, "block_n": 128},
+    {"seq_len": 257, "kv_len": 97, "head_dim": 64, "causal": True, "block_n": 128},
+    {
+        "batch": 2,
+        "heads": 4,
+        "kv_heads": 2,
+        "seq_len": 1100,
+        "kv_len": 1100,
+        "head_dim": 128,
+        "causal": True,
+        "block_n": 128,
+    },
+    {"heads": 5, "seq_len": 700, "kv_len": 2100, "head_dim": 64, "block_n": 128},
+    {"seq_len": 1, "kv_len": 1, "head_dim": 64, "block_n": 128},
+    {"batch": 9, "heads": 16, "seq_len": 256, "kv_len": 384, "head_dim": 128, "causal": True, "block_n": 128},
+)
+
+
+def experiments(name: str, every: int) -> Iterator[Experiment]:
+    """What the kernel must get right; with `every` = n each nth."""
+    if name == "flash_decode":
+        cases = product(_DECODE, ("fp32", "fp16", "bf16"), SYNTHETIC)
+    elif name in HOPPER:
+        cases = product(_HOPPER, ("fp16", "bf16"), SYNTHETIC)
+    else:
+        yield from grid(CATALOG[FAST[name][0]], every=every)
+        return
+    for number, (shape, dtype, preset) in enumerate(cases):
+        if sum(divmod(number, len(SYNTHETIC))) % every == 0:
+            yield Experiment.of("flash_attention", {**shape, "dtype": dtype}, preset, number)
+
+
+def verdict(name: str, experiment: Experiment, device: str) -> Verdict:
+    """The kernel's worst element against the budget of the kernel that it stands in for."""
+    base, function = {**FAST, **HOPPER}[name]
+    entry, p = CATALOG[base], experiment.values
+    arrays = entry.make_inputs(experiment.preset, p, experiment.seed)
+    result = function(**tensors(p, arrays, device), p=p)
+    outputs = dict(zip(entry.outputs, result if isinstance(result, tuple) else (result,), strict=True))
+    return verify(entry, p, arrays, outputs)

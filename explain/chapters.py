@@ -23,7 +23,7 @@ NOTES = ROOT / "docs" / "lecturer"
 
 KINDS = ("home", "chapter", "lab", "tool", "hidden")
 
-_HEADING = re.compile(r"(?:(Home)|Chapter (\d+)|(Lab)|(Tool)|(Hidden)): ([^.]+)\. *(.*)", re.DOTALL)
+_HEADING = re.compile(r"(?:(Home)|Chapter (\d+)|(Lab)|(Tool)|(Hidden)): ([^.?]+\??)\.? *(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, order=True)

@@ -9,12 +9,17 @@ from typing import Any
 from explain.compile.cost import REGISTER_BYTES, WARP
 from explain.experiment import Experiment
 from explain.gpus import GPUS, Gpu
-from kernels.parameters import ITEM_BYTES, next_power_of_two
+from kernels.known import KERNELS
+from kernels.parameters import ITEM_BYTES, WHOLE_ROW_TILE, Value, next_power_of_two
 
 SIDES = (16, 32, 64, 128)
 """Of the tiles that are compiled beforehand."""
 LENGTH = 1024
 """Queries and keys of a compiled tile; one program is the same for every length that 16 divides."""
+ROWS, TILES = 16, 4
+"""Of a softmax that is compiled: its rows, and how many tiles a row has."""
+LARGEST_SIDE = 16384
+"""Of a tile to choose: ptxas is minutes about larger ones."""
 MOST_REGISTERS = 255
 """That one thread may have: CUDA C++ Programming Guide, technical specifications per compute capability."""
 NUM_WARPS = 4
@@ -47,6 +52,43 @@ def tile(
     return Experiment.of(kernel, {**sizes, "block_m": block_m, "block_n": block_n}, "normal")
 
 
+def settings(kernel: str) -> dict[str, tuple[Value, ...]]:
+    """What a kernel's compilation depends on, and the values to choose from: its tile's sides, its dtype, d, causal and the like."""
+    allowed: dict[str, tuple[Value, ...]] = {}
+    for parameter in KERNELS[kernel].parameters:
+        match parameter.kind:
+            case "tile":
+                least = 16 if KERNELS[kernel].family == "attention" else parameter.minimum
+                most = min(parameter.maximum, LARGEST_SIDE)
+                allowed[parameter.name] = tuple(1 << bit for bit in range(17) if least <= 1 << bit <= most)
+            case "choice":
+                allowed[parameter.name] = parameter.choices
+            case "flag":
+                allowed[parameter.name] = (False, True)
+    more: dict[str, tuple[Value, ...]] = {"head_dim": (16, 32, 64, 128, 256), "k": (1, 2, 5, 10, 15, 30)}
+    return allowed | {p.name: more[p.name] for p in KERNELS[kernel].parameters if p.name in more}
+
+
+def opening(kernel: str) -> dict[str, Value]:
+    """A setting to begin with: the one whose cost and instructions ship with Tilescope, where there is one."""
+    if KERNELS[kernel].family == "attention":
+        start: dict[str, Value] = {"block_m": 64, "block_n": 64, "head_dim": 64, "dtype": "fp16"}
+    else:
+        start = {"block_m": 4, "block_n": 1024, "dtype": "fp32"}
+    own = settings(kernel)
+    defaults = {p.name: p.default for p in KERNELS[kernel].parameters if p.name in own and not callable(p.default)}
+    return {name: start.get(name, defaults.get(name, values[0])) for name, values in own.items()}
+
+
+def compiled_as(kernel: str, chosen: Mapping[str, Value]) -> Experiment:
+    """The experiment that stands for a kernel with these settings when it is compiled. Raises ParameterError."""
+    if KERNELS[kernel].family == "attention":
+        return Experiment.of(kernel, {"seq_len": LENGTH, **chosen}, "normal")
+    tile = int(chosen.get("block_n", 1))
+    cols = tile if WHOLE_ROW_TILE in KERNELS[kernel].parameters else max(LENGTH, TILES * tile)
+    return Experiment.of(kernel, {"rows": ROWS, "cols": cols, **chosen}, "normal")
+
+
 def recorded_grid() -> Iterator[tuple[Experiment, int]]:
     """The tiles, and compute capabilities, whose costs ship with Tilescope."""
     for block_m in SIDES:
@@ -55,6 +97,12 @@ def recorded_grid() -> Iterator[tuple[Experiment, int]]:
                 yield tile(block_m, block_n), capability
             yield tile(block_m, block_n, head_dim=128), 90
             yield tile(block_m, block_n, head_dim=32, dtype="fp32"), 90
+
+
+def listed() -> Iterator[tuple[Experiment, int]]:
+    """The tiles, and compute capabilities, whose instructions ship with Tilescope: what the page of a tile's cost opens on."""
+    for capability in sorted({gpu.compute_capability for gpu in GPUS.values()}, reverse=True):
+        yield compiled_as("flash_attention", opening("flash_attention")), capability
 
 
 def parts(p: Mapping[str, Any]) -> list[Part]:

@@ -62,6 +62,8 @@ def tile_sizes() -> None:
     experiment = tiles.tile(block_m, block_n, head_dim=int(head_dim), dtype=str(dtype), causal=causal)
 
     ui.tile_cost(experiment, gpu)
+    own = {name: str(experiment.values[name]).lower() for name in ("block_m", "block_n", "head_dim", "dtype", "causal")}
+    ui.chapter_link("tile_cost", "Read the instructions of this tile →", {**own, "gpu": gpu.name})
     ui.prose(
         f"The rims are what one program may have on the {gpu.name}. **Formula** counts each array once. **Compiler** is what Triton and ptxas made of this "
         f"very kernel for {gpu.target}: copies of K and V that are fetched ahead, operands that a matrix product wants in shared memory, addresses and masks in "

@@ -1,4 +1,5 @@
-"""Compiles the tiles that the FlashAttention chapter opens on and writes explain/recordings/tile-costs.json. No GPU needed; some minutes.
+"""Compiles the tiles that the FlashAttention chapter opens on and writes explain/recordings/tile-costs.json, and the instructions of those that the page of
+a tile's cost opens on. No GPU needed; some minutes.
 
 nice python scripts/record_tile_costs.py
 """
@@ -12,17 +13,24 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from explain.compile.service import RECORDED, Compiler, code_of_cost
+from explain.compile.listing import packed
+from explain.compile.service import RECORDED, Compiler, code_of_cost, listing_path
 from explain.recordings import FOLDER
-from explain.tiles import recorded_grid
+from explain.tiles import listed, recorded_grid
 
 
 def main() -> None:
     compiler = Compiler()
+    listings = list(listed())
+    for old in FOLDER.glob("*.listing.gz"):
+        old.unlink()
     record: dict[str, Any] = {"code": {}, "costs": []}
     try:
         for experiment, capability in recorded_grid():
             cost = compiler.compile(experiment, capability, seconds=600)
+            if (experiment, capability) in listings:
+                data = packed(compiler.listings(experiment, capability))
+                listing_path(experiment, capability).write_bytes(data)
             record["code"] |= code_of_cost(cost)
             record["costs"].append(cost.to_json())
             p, launch = experiment.values, cost.launches[0]

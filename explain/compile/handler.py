@@ -6,13 +6,16 @@ The wrapper runs as it would on the GPU, so the signature, the specialisation of
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import os
 import re
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import triton
@@ -23,12 +26,14 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from explain.compile.cost import Cost, LaunchCost
+from explain.compile.listing import Listing, packed
 from explain.experiment import Experiment
 from explain.trace.patches import replaced
 from kernels.launch import launcher, tensors
 
 Progress = Callable[[str, float], None]
 LOW_PRIORITY = 10  # a lecture goes on while this compiles
+DISASSEMBLY_SECONDS = 60
 
 
 class CompileError(RuntimeError):
@@ -52,14 +57,20 @@ class _Target:
 
 
 def handle(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Answers {"experiment": an Experiment's JSON, "capability": 90} with a Cost's JSON. Raises CompileError."""
+    """Answers {"experiment": an Experiment's JSON, "capability": 90, "listing": path} with a Cost's JSON, the listings of its launches in the file.
+
+    Raises CompileError.
+    """
     os.setpriority(os.PRIO_PROCESS, 0, LOW_PRIORITY)
-    return compiled(Experiment.from_json(request["experiment"]), request["capability"], progress).to_json()
+    cost, listings = compiled(Experiment.from_json(request["experiment"]), request["capability"], progress)
+    Path(request["listing"]).write_bytes(packed(listings))
+    return cost.to_json()
 
 
-def compiled(experiment: Experiment, capability: int, progress: Progress) -> Cost:
-    """Compiles every launch of the experiment for a compute capability."""
+def compiled(experiment: Experiment, capability: int, progress: Progress) -> tuple[Cost, list[Listing]]:
+    """Compiles every launch of the experiment for a compute capability, and takes its instructions apart."""
     launches: dict[str, LaunchCost] = {}
+    binaries: dict[str, tuple[Any, Any]] = {}
     seen: set[int] = set()
 
     def compile_instead(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
@@ -74,6 +85,7 @@ def compiled(experiment: Experiment, capability: int, progress: Progress) -> Cos
         seconds = time.perf_counter() - start
         if binary.hash not in launches:  # a loop launches the same one again
             launches[binary.hash] = _cost(kernel.fn.__name__, binary.metadata, log.getvalue(), seconds)
+            binaries[binary.hash] = (kernel.fn, binary.asm)
         return binary
 
     p = experiment.values
@@ -96,7 +108,8 @@ def compiled(experiment: Experiment, capability: int, progress: Progress) -> Cos
             raise CompileError(_explained(error, capability)) from error
         finally:
             driver._active = before
-    return Cost(
+    progress("reading the instructions", 0.9)
+    cost = Cost(
         experiment.kernel,
         p,
         capability,
@@ -105,6 +118,27 @@ def compiled(experiment: Experiment, capability: int, progress: Progress) -> Cos
         _version(get_ptxas_version(capability)),
         datetime.now(UTC).date().isoformat(),
     )
+    return cost, [_listing(function, asm) for function, asm in binaries.values()]
+
+
+def _listing(function: Any, asm: Any) -> Listing:
+    lines, first_line = inspect.getsourcelines(function)
+    sass, trouble = _disassembled(asm["cubin"])
+    file = function.__code__.co_filename
+    return Listing.of(function.__name__, file, first_line, "".join(lines), asm["ptx"], sass, trouble)
+
+
+def _disassembled(cubin: bytes) -> tuple[str, str]:
+    """The SASS of a cubin with its line numbers; or why there is none."""
+    with tempfile.NamedTemporaryFile(prefix="tilescope-", suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        try:
+            command = [knobs.nvidia.nvdisasm.path, "-c", "-g", file.name]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=DISASSEMBLY_SECONDS, check=True)
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+            return "", f"nvdisasm, the GPU's disassembler, gave no SASS: {error}"
+    return done.stdout, ""
 
 
 def _cost(name: str, metadata: Any, log: str, seconds: float) -> LaunchCost:

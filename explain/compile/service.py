@@ -19,7 +19,8 @@ from typing import Any
 
 from explain import recordings
 from explain.compile.cost import Cost
-from explain.engine import ROOT, cache_folder, has_triton, must_be_a_kernel
+from explain.compile.listing import Listing, unpacked
+from explain.engine import ROOT, cache_folder, has_triton, must_be_a_kernel, scratch
 from explain.experiment import Experiment
 from explain.workers import WorkerCancelled, WorkerError, WorkerFailed, WorkerPool, WorkerSpec
 
@@ -35,6 +36,7 @@ RECORDED = "tile-costs"
 NEVER_COMPILED = "This tile was not compiled beforehand, and Triton runs on Linux only, so it cannot be compiled here. Those of the opening view were."
 MOST_ANSWERS = 512
 MOST_WAITING = 32
+MOST_LISTINGS = 16
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class Compiler:
         self._lock = threading.Lock()
         self._jobs: dict[str, _Job] = {}
         self._answers: dict[str, Answer] = {}
+        self._listings: dict[str, bytes] = {}  # by key, packed
 
     def look(self, experiment: Experiment, capability: int) -> Answer | None:
         """What is known of this experiment for this compute capability; None where nobody has asked the compiler yet."""
@@ -98,6 +101,20 @@ class Compiler:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
+    def listings(self, experiment: Experiment, capability: int) -> tuple[Listing, ...]:
+        """The instructions of each launch, recorded or compiled here before; none where nobody has compiled this tile here."""
+        key = key_of(experiment, capability)
+        with self._lock:
+            kept = self._listings.get(key)
+        places = (_recorded_listing(experiment, capability), _listing_beside(_cached(experiment, capability)))
+        for read in (lambda: kept, *(place.read_bytes for place in places)):
+            try:
+                if data := read():
+                    return unpacked(data)
+            except (OSError, EOFError, ValueError, KeyError, TypeError, IndexError):
+                continue
+        return ()
+
     def cancel(self, experiment: Experiment, capability: int) -> None:
         """Ends this compilation, for every session that waits for it."""
         with self._lock:
@@ -107,14 +124,22 @@ class Compiler:
     def compile(self, experiment: Experiment, capability: int, **call: Any) -> Cost:
         """Compiles now, in this thread, and keeps the answer on disk. Raises WorkerError, whose message says what is wrong."""
         must_be_a_kernel(experiment)
-        request = {"experiment": experiment.to_json(), "capability": capability}
-        cost = Cost.from_json(self._pool.call(request, **call))
         path = _cached(experiment, capability)
+        with scratch() as folder:
+            listing = Path(folder) / "listing"
+            request = {"experiment": experiment.to_json(), "capability": capability, "listing": str(listing)}
+            cost = Cost.from_json(self._pool.call(request, **call))
+            instructions = listing.read_bytes()
+        with self._lock:
+            self._listings[key_of(experiment, capability)] = instructions
+            while len(self._listings) > MOST_LISTINGS:
+                self._listings.pop(next(iter(self._listings)))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_suffix(f".{threading.get_ident()}.part")
-            part.write_text(json.dumps(cost.to_json()))
-            part.replace(path)
+            for kept, data in ((_listing_beside(path), instructions), (path, json.dumps(cost.to_json()).encode())):
+                part = kept.with_suffix(f".{threading.get_ident()}.part")
+                part.write_bytes(data)
+                part.replace(kept)
         except OSError:  # no place to keep it: compiled again next time
             pass
         return cost
@@ -198,10 +223,26 @@ def _cached(experiment: Experiment, capability: int) -> Path:
     return cache_folder().parent / "compiled" / f"{digest}.json"
 
 
+def _recorded_listing(experiment: Experiment, capability: int) -> Path:
+    """Where the instructions of a recorded cost are shipped, if they are; nowhere, if it was compiled from other code."""
+    shipped = listing_path(experiment, capability)
+    return shipped if _recorded(experiment, capability) else shipped.with_suffix(".other")
+
+
+def listing_path(experiment: Experiment, capability: int) -> Path:
+    """Where the instructions of a tile are shipped, if they are."""
+    digest = hashlib.sha256(key_of(experiment, capability).encode()).hexdigest()[:12]
+    return recordings.FOLDER / f"{experiment.kernel}-sm{capability}-{digest}.listing.gz"
+
+
+def _listing_beside(cost: Path) -> Path:
+    return cost.with_suffix(".listing.gz")
+
+
 @functools.cache
 def _version() -> str:
     """Of what compiles and of what is compiled."""
-    files = [*sorted((ROOT / "kernels").rglob("*.py")), ROOT / "explain" / "compile" / "handler.py"]
+    files = [*sorted((ROOT / "kernels").rglob("*.py")), *sorted((ROOT / "explain" / "compile").glob("*.py"))]
     texts = [path.read_bytes() for path in files]
     triton = metadata.version("triton") if has_triton() else "none"
     return hashlib.sha256(b"\n".join([triton.encode(), *texts])).hexdigest()

@@ -342,10 +342,27 @@ def theorem(record: Record) -> Pair:
         ]
         for curves in (_by_block(record), _by_length(record))
     )
+    for lines, power in ((by_block, -1), (by_length, 2)):
+        lines += _theory(lines[-2], power)
     return (
         _chart("larger tiles, N = 1,024", by_block, x=f"{BLOCK}: M = 4 d B", y="GB", unit=" GB", log=True, height=440),
         _chart("longer sequences, tiles of 128 × 64", by_length, x="N", y="GB", unit=" GB", log=True, height=440),
     )
+
+
+def _theory(beside: Line, power: int) -> list[Line]:
+    """A line of the theory's slope, a little below a measured one, which is FlashAttention-2's between L2 and the SMs."""
+    if len(beside.points) < 2:
+        return []
+    (x, y), (end, _) = beside.points[0], beside.points[-1]
+    return [
+        Line(
+            [(x, 0.6 * y), (end, 0.6 * y * (end / x) ** power)],
+            f"theory: slope {power}".replace("-", "−"),
+            PAPER,
+            dashed=True,
+        )
+    ]
 
 
 Curve = tuple[str, str, list[tuple[int, int]]]

@@ -161,10 +161,14 @@ def by_tile(kernel: str, block_n: int) -> Experiment:
 
 COUNTED: tuple[Experiment, ...] = tuple(e for e in FIGURES[0].experiments() if not e.entry.peer)
 """Whose DRAM bytes explain the knee: figure 1's."""
-TIMED: tuple[Experiment, ...] = (
-    *(e for figure in FIGURES for e in figure.experiments()),
-    *_larger_k(),
-    *(by_tile(kernel, block_n) for kernel in (FIGURES[2].slow, FIGURES[2].fast) for block_n in TILES),
+TIMED: tuple[Experiment, ...] = tuple(
+    dict.fromkeys(
+        (
+            *(e for figure in FIGURES for e in figure.experiments()),
+            *_larger_k(),
+            *(by_tile(kernel, block_n) for kernel in (FIGURES[2].slow, FIGURES[2].fast) for block_n in TILES),
+        )
+    )
 )
 
 

@@ -175,13 +175,14 @@ def _source(text: str, first_line: int) -> dict[str, Any]:
     """A function's source as the player shows it: worked out once, however many of its runs are shown."""
     return {
         "first_line": first_line,
-        "lines": [list(line) for line in _token_lines(text)],
+        "lines": [list(line) for line in token_lines(text)],
         "equations": {line: asdict(made) for line, made in sorted(equations(text, first_line).items())},
         "alive": alive(text, first_line),
     }
 
 
-def _token_lines(text: str) -> Iterator[list[str | tuple[str, str]]]:
+def token_lines(text: str) -> Iterator[list[str | tuple[str, str]]]:
+    """Python source as lines of tokens: a text, or (class, text)."""
     line: list[str | tuple[str, str]] = []
     for kind, token in PythonLexer(stripnl=False, ensurenl=False).get_tokens(text.rstrip()):
         name = next((name for parent, name in _TOKEN_CLASSES if kind in parent), "")

@@ -1,7 +1,7 @@
 """What pages share, one call a picture. A page imports this and only lays out."""
 
 from explain.ui.charts import chart, image_format
-from explain.ui.compiled import tile_cost, tile_grid
+from explain.ui.compiled import tile_choice, tile_cost, tile_grid, tile_report
 from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS, choose, controls, kernel, option
 from explain.ui.device import engine_status, on_device
 from explain.ui.gpu import gpu_choice, host_bytes
@@ -63,8 +63,10 @@ __all__ = [
     "sweep_points",
     "sweep_readings",
     "sweep_roofline",
+    "tile_choice",
     "tile_cost",
     "tile_grid",
+    "tile_report",
     "traced",
     "traced_bytes",
     "traces_of",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -48,10 +48,10 @@ def chapter(file: str, goal: str = "") -> None:
         prose(f"**Goal: {goal}**")
 
 
-def chapter_link(page: str, label: str) -> None:
-    """A link to another page; plain words where a page runs by itself and knows no other."""
+def chapter_link(page: str, label: str, query: Mapping[str, str] | None = None) -> None:
+    """A link to another page, with what its address is to say; plain words where a page runs by itself and knows no other."""
     try:
-        st.page_link(f"pages/{page}.py", label=label)
+        st.page_link(f"pages/{page}.py", label=label, query_params=dict(query) if query else None)
     except StreamlitPageNotFoundError:
         st.markdown(label)
 

@@ -23,8 +23,11 @@ MEASURE = "python -m explain measure --plan {}"
 
 def paper_records() -> list[Shelved]:
     """The GPUs whose measurements stand beside the papers' figures; says so where there is none."""
-    chosen = records_choice()
-    image_format()
+    records, pictures = st.columns([3, 1], vertical_alignment="top")
+    with records:
+        chosen = records_choice()
+    with pictures:
+        image_format()
     if not chosen:
         st.info(
             "No GPU's measurements are shown, so what follows is the papers' side, the formulas and the traces.",

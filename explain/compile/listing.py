@@ -1,0 +1,175 @@
+"""A launch's instructions, each with the line of the kernel that it comes from: PTX, Triton's output, and SASS, what the GPU runs. Standard library only.
+
+PTX names its lines in `.loc`, with the calls in between in a comment. SASS's line table names the innermost line alone: where that is in a function
+that the kernel calls, what PTX says of that line tells the kernel's own, and where it is called from several, all of them are given.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+KINDS = (
+    "HBM load",
+    "HBM store",
+    "copy HBM → shared",
+    "shared load",
+    "shared store",
+    "spill",
+    "matrix product",
+    "exponential",
+    "float arithmetic",
+    "between threads",
+    "wait",
+    "integers, addresses",
+    "control",
+    "label",
+)
+"""What an instruction does. A label does nothing."""
+LABEL = "label"
+
+# The first that fits. PTX: by the whole mnemonic; SASS: by its first letters.
+_PTX_KINDS = (
+    (r"cp\.async\.(ca|cg)|cp\.async\.bulk.*shared", "copy HBM → shared"),
+    (r"wgmma\.mma|mma\.|tcgen05\.mma", "matrix product"),
+    (r"wgmma|tcgen05\.(wait|commit|fence)|bar|mbarrier|fence|membar|cp\.async|griddepcontrol", "wait"),
+    (r"(ld|ldu)\.(volatile\.|relaxed\.\w+\.|acquire\.\w+\.)?global", "HBM load"),
+    (r"(st|atom|red)\.(volatile\.|relaxed\.\w+\.|release\.\w+\.)?(async\.)?global|atom|red\.", "HBM store"),
+    (r"ld\.(volatile\.)?shared|ldmatrix", "shared load"),
+    (r"st\.(volatile\.|async\.)?shared|stmatrix", "shared store"),
+    (r"(ld|st)\.local", "spill"),
+    (r"ex2", "exponential"),
+    (r"shfl|redux|vote|match|activemask", "between threads"),
+    (r"bra|brx|ret|exit|call|trap", "control"),
+    (r"(add|sub|mul|fma|mad|div|rcp|sqrt|rsqrt|lg2|max|min|neg|abs|setp|selp|set|cvt|tanh|sin|cos)\b.*\.(f16|bf16|f32|f64|f16x2|bf16x2)", "float arithmetic"),
+)  # fmt: skip
+_SASS_KINDS = (
+    (r"LDGSTS|UTMALDG|UBLKCP", "copy HBM → shared"),
+    (r"[HIDBQ]G?MMA|UTC\w*MMA", "matrix product"),
+    (r"BAR|B2R|DEPBAR|LDGDEPBAR|SYNCS|WARPGROUP|WARPSYNC|MEMBAR|FENCE|ERRBAR|UTMACMDFLUSH|ARRIVES|ACQBULK", "wait"),
+    (r"LDG|LD\b|LD\.", "HBM load"),
+    (r"STG|ST\b|ST\.|ATOMG?\b|RED\b|REDG|UTMASTG", "HBM store"),
+    (r"LDL|STL", "spill"),
+    (r"LDS", "shared load"),
+    (r"STS|ATOMS", "shared store"),
+    (r"MUFU\.EX2", "exponential"),
+    (r"SHFL|REDUX|VOTE|MATCH|CREDUX", "between threads"),
+    (r"BRA|EXIT|RET|CALL|BSSY|BSYNC|BREAK|NOP|JMP|YIELD|BPT|NANOSLEEP|WARPEXIT|BRX", "control"),
+    (r"F(?!LO)|H(ADD|MUL|FMA|MNMX|SET)|D(ADD|MUL|FMA|SETP)|MUFU|I2F|I2FP", "float arithmetic"),
+)
+_OTHER = "integers, addresses"
+_FRAME = re.compile(r"([^\s\[\]@/]+):(\d+):\d+")
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+\d+[^/]*(//.*)?")
+_FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]+)"')
+_SASS_LINE = re.compile(r'//## File "([^"]+)", line (\d+)')
+_SASS_CODE = re.compile(r"/\*[0-9a-f]+\*/\s+(.+?)\s*;")
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction, its kind, and the lines of the kernel it may come from: one mostly, none where the compiler does not say."""
+
+    text: str
+    kind: str
+    lines: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One launch's kernel: its source, from `first_line` of its file on, its PTX and its SASS; `trouble` is why there is no SASS."""
+
+    kernel: str
+    first_line: int
+    source: str
+    ptx: tuple[Instruction, ...]
+    sass: tuple[Instruction, ...]
+    trouble: str = ""
+
+    @classmethod
+    def of(
+        cls, kernel: str, file: str, first_line: int, source: str, ptx: str, sass: str, trouble: str = ""
+    ) -> Listing:
+        """From the compiler's texts; `file` is where the kernel's source stands."""
+        name = PurePath(file).name
+        own = range(first_line, first_line + len(source.splitlines()))
+        called: dict[tuple[str, int], set[int]] = {}
+        instructions = tuple(_ptx(ptx, own, called))
+        return cls(kernel, first_line, source, instructions, tuple(_sass(sass, name, own, called)), trouble)
+
+    def codes(self) -> dict[str, tuple[Instruction, ...]]:
+        """What there is to read, by name."""
+        return {name: code for name, code in (("SASS", self.sass), ("PTX", self.ptx)) if code}
+
+
+def packed(listings: Sequence[Listing]) -> bytes:
+    """The listings as a small file."""
+    text = json.dumps([{**one.__dict__, "ptx": _rows(one.ptx), "sass": _rows(one.sass)} for one in listings])
+    return gzip.compress(text.encode(), mtime=0)
+
+
+def unpacked(data: bytes) -> tuple[Listing, ...]:
+    """The listings of a file's bytes. Raises OSError, EOFError, ValueError, KeyError or TypeError for what is no such file."""
+    return tuple(
+        Listing(**{**one, "ptx": _instructions(one["ptx"]), "sass": _instructions(one["sass"])})
+        for one in json.loads(gzip.decompress(data))
+    )
+
+
+def counts(code: Sequence[Instruction]) -> dict[str, int]:
+    """How many instructions of each kind there are, in the order of KINDS, without labels."""
+    found = [one.kind for one in code]
+    return {kind: found.count(kind) for kind in KINDS if kind != LABEL and kind in found}
+
+
+def _ptx(text: str, own: range, called: dict[tuple[str, int], set[int]]) -> Iterator[Instruction]:
+    """Of a PTX module's one kernel; `called` learns from which of its lines each line of another function is called."""
+    files = {int(number): PurePath(path).name for number, path in _FILE.findall(text)}
+    lines: tuple[int, ...] = ()
+    for raw in text[text.find("\n{") : text.rfind("\n}")].splitlines():
+        if location := _LOC.match(raw.strip()):
+            frames = _FRAME.findall(location[3] or "") or [(files.get(int(location[1]), ""), location[2])]
+            line = int(frames[-1][1])
+            lines = (line,) if line in own else ()
+            inner = (frames[0][0], int(frames[0][1]))
+            called.setdefault(inner, set()).update(lines)
+            continue
+        line_text = " ".join(re.sub(r"//.*", "", raw).split())
+        if re.fullmatch(r"\$L__(tmp|func)\w*:", line_text):  # the debugger's
+            continue
+        if line_text.endswith(":"):
+            yield Instruction(line_text, LABEL, ())
+        elif line_text.endswith(";") and not line_text.startswith("."):
+            code = line_text.strip("{} ").rstrip("; ")
+            yield Instruction(code, _kind(code, _PTX_KINDS), lines)
+
+
+def _sass(text: str, name: str, own: range, called: Mapping[tuple[str, int], set[int]]) -> Iterator[Instruction]:
+    """Of nvdisasm's output with line numbers."""
+    lines: tuple[int, ...] = ()
+    for raw in text.splitlines():
+        if location := _SASS_LINE.search(raw):
+            file, line = PurePath(location[1]).name, int(location[2])
+            at_home = file == name and line in own
+            lines = (line,) if at_home else tuple(sorted(called.get((file, line), ())))
+        elif found := _SASS_CODE.search(raw):
+            yield Instruction(found[1], _kind(found[1], _SASS_KINDS), lines)
+        elif raw.startswith(".L_"):
+            yield Instruction(raw.strip(), LABEL, ())
+
+
+def _kind(code: str, kinds: Sequence[tuple[str, str]]) -> str:
+    mnemonic = re.sub(r"^@!?\S+\s+", "", code)
+    return next((kind for pattern, kind in kinds if re.match(pattern, mnemonic)), _OTHER)
+
+
+def _rows(code: Sequence[Instruction]) -> list[list[Any]]:
+    return [[one.text, KINDS.index(one.kind), *one.lines] for one in code]
+
+
+def _instructions(rows: Sequence[Sequence[Any]]) -> tuple[Instruction, ...]:
+    return tuple(Instruction(text, KINDS[kind], tuple(lines)) for text, kind, *lines in rows)

@@ -1,0 +1,37 @@
+"""A tile's instructions in a browser: a line chosen shows its own, an instruction chosen shows its line."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+
+def test_a_line_and_its_instructions_find_each_other(page: Page, app_url: str):
+    page.goto(f"{app_url}/tile_cost")
+    line = page.locator(".lines .row", has_text="p = tl.exp(s - m_safe")
+    expect(line).to_be_visible(timeout=30_000)
+    line.click()
+    expect(page.get_by_text(re.compile(r"Line \d+: 32 × exponential"))).to_be_visible()
+    chosen = page.locator(".code .row.chosen")
+    assert chosen.count() > 32
+    assert chosen.first.evaluate(
+        "row => row.getBoundingClientRect().top >= row.parentElement.getBoundingClientRect().top"
+    )
+    page.get_by_role("button", name="matrix product").click()
+    product = page.locator(".code .row:not(.faded)", has_text="GMMA").first
+    product.click()
+    expect(page.locator(".lines .row.chosen")).to_contain_text("tl.dot")
+    page.get_by_role("button", name="PTX", exact=True).click()
+    expect(page.locator(".code")).to_contain_text("wgmma.mma_async")
+
+
+def test_lines_are_walked_with_the_arrow_keys(page: Page, app_url: str):
+    page.goto(f"{app_url}/tile_cost")
+    first = page.locator(".lines .row[tabindex]").first
+    expect(first).to_be_visible(timeout=30_000)
+    first.focus()
+    page.keyboard.press("ArrowDown")
+    second = page.locator(".lines .row[tabindex]").nth(1)
+    expect(second).to_be_focused()
+    expect(second).to_have_class(re.compile("chosen"))

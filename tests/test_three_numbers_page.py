@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from explain.causes import check
 from explain.counters import trouble
 from explain.counters.model import Counters
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
+from explain.gpus import GPUS
+from explain.levels import amount
 from explain.records import shelf
 from explain.records.model import Point
 from explain.records.plans import sizes
@@ -79,8 +82,11 @@ def test_without_a_gpu_the_recorded_counters_are_shown_and_say_whose_they_are(mo
 def test_a_missed_prediction_names_its_cause_and_its_bytes(monkeypatch):
     with_gpu(monkeypatch, NONE, refused(AssertionError()))
     said = drawn(page("three_numbers", kernel="softmax_safe", size="1"))
-    assert "−35.20%" in said
-    assert "L2 still held it: −115.9 MB" in said
+    done = check(sizes("softmax_safe")[0], measured("softmax_safe").cold, GPUS["H200"])
+    assert done is not None
+    assert not done.met
+    (held,) = [cause for cause in done.causes if cause.name == "L2 still held it"]
+    assert f"L2 still held it: {amount(held.bytes)}" in said
 
 
 def test_on_a_gpu_the_run_is_counted_here_and_kept_for_later_reruns(monkeypatch):

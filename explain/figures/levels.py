@@ -296,8 +296,8 @@ def terms_table(traffic: Traffic, traced: Traced | None, chosen: str) -> str:
         times = f" × {term.times:,}" if term.times > 1 else ""
         counted = f"{seen[key]:,}" if seen[key] is not None else "–"
         rows.append(
-            f'<tr data-press="{key}" role="button" tabindex="0" aria-pressed="{str(key == chosen).lower()}" '
-            f'aria-label="{"Stores" if term.written else "Loads"} of {term.buffer}"><th>{html.escape(term.buffer)}</th><td>{way}</td>'
+            f'<tr data-press="{key}"{" class=on" if key == chosen else ""}><th><button data-press="{key}" aria-pressed="{str(key == chosen).lower()}" '
+            f'aria-label="{"Stores" if term.written else "Loads"} of {term.buffer}">{html.escape(term.buffer)}</button></th><td>{way}</td>'
             f"<td class=n>{term.elements:,}{times} × {term.item_bytes} B</td><td class=n>{term.bytes:,}</td><td class=n>{counted}</td>"
             f"<td>{html.escape(term.why)}</td></tr>"
         )

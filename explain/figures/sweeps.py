@@ -24,7 +24,7 @@ from explain.sweeps.analysis import (
     numbers,
     slope,
 )
-from explain.sweeps.model import AXES, LEVELS, Reading, Sweep, formula, once
+from explain.sweeps.model import AXES, LEVELS, SPILLED, Reading, Sweep, formula, once
 from kernels.catalog import CATALOG
 from kernels.known import KERNELS
 from kernels.parameters import Value
@@ -150,10 +150,10 @@ def _lines(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str)
     figure.update_xaxes(
         type="log", title=axis_title(sweep.axis), range=[min(xs) - margin, max(xs) + margin], tickvals=list(sweep.values), ticktext=words, tickangle=0,
     )  # fmt: skip
+    ticks = _ticks(low, high)
     figure.update_yaxes(
-        type="log", title=WHAT[what][0], range=[low, high], tickvals=[10.0**d for d in range(math.ceil(low), math.floor(high) + 1)],
-        ticktext=[si(10.0**d, unit) for d in range(math.ceil(low), math.floor(high) + 1)],
-    )  # fmt: skip
+        type="log", title=WHAT[what][0], range=[low, high], tickvals=ticks, ticktext=[si(tick, unit) for tick in ticks]
+    )
     figure.update_layout(
         height=HEIGHT, margin={"l": 8, "r": _room(labels.values()), "t": TOP, "b": BOTTOM}, hovermode="closest"
     )
@@ -216,6 +216,13 @@ def _decades(ys: Iterable[float]) -> tuple[float, float]:
     low, high = min(logs), max(logs)
     short = max(1 - (high - low), 0) / 2
     return low - short - 0.12, high + short + 0.12
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """The powers of ten between two; with their doubles and halves where there are few."""
+    steps = (1, 2, 5) if high - low < 2.5 else (1,)
+    ticks = [step * 10.0**decade for decade in range(math.floor(low), math.ceil(high) + 1) for step in steps]
+    return [tick for tick in ticks if low <= math.log10(tick) <= high]
 
 
 def _coloured(text: str, colour: str) -> str:
@@ -287,6 +294,21 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
     return sentences
 
 
+def spills(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
+    """A sentence for each kernel whose registers spill somewhere: where, and most bytes."""
+    sentences = []
+    for kernel in sweep.kernels:
+        found = {value: count for value, count in curve(sweep, readings, kernel, SPILLED).items() if count}
+        if found:
+            worst = max(found, key=lambda value: found[value])
+            where = " and ".join(filter(None, [", ".join(map(said, list(found)[:-1])), said(list(found)[-1])]))
+            sentences.append(
+                f"The registers of **{name_of(kernel)}** do not suffice at {AXES[sweep.axis][0]} = {where}: they spill to local memory, which lies in HBM behind the "
+                f"caches, {si(found[worst], 'B')} of it at {said(worst)}."
+            )
+    return sentences
+
+
 def points_table(sweep: Sweep, readings: Sequence[Reading]) -> str:
     """Every point, as markdown."""
     levels = [level for level in LEVELS if any(level in reading.bytes for reading in readings)]
@@ -311,7 +333,7 @@ def as_csv(sweep: Sweep, readings: Sequence[Reading]) -> str:
     names = [sweep.axis, *(name for name in names if name != sweep.axis)]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["kernel", *names, "witness", *(f"bytes_{level}" for level in LEVELS), "flops", "seconds", "source", "why"])  # fmt: skip
+    writer.writerow(["kernel", *names, "witness", *(f"bytes_{level}" for level in (*LEVELS, SPILLED)), "flops", "seconds", "source", "why"])  # fmt: skip
     for reading in readings:
         values = reading.experiment.values
         writer.writerow(
@@ -319,7 +341,7 @@ def as_csv(sweep: Sweep, readings: Sequence[Reading]) -> str:
                 reading.experiment.kernel,
                 *(values.get(name, "") for name in names),
                 reading.witness,
-                *(reading.bytes.get(level, "") for level in LEVELS),
+                *(reading.bytes.get(level, "") for level in (*LEVELS, SPILLED)),
                 reading.flops,
                 "" if reading.seconds is None else reading.seconds,
                 reading.source,
@@ -383,12 +405,12 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], gpu: Gp
         figure.add_scatter(
             x=[None], y=[None], mode="markers", name=f"bytes {LEVELS[level]}", marker={"symbol": LEVEL_SYMBOLS[level], "size": 11, "color": SLATE}
         )  # fmt: skip
-    ticks = range(math.ceil(low), math.floor(high) + 1)
+    ticks = _ticks(low, high)
     figure.update_xaxes(
         type="log", title="arithmetic intensity, FLOPs a byte", range=[math.log10(left), math.log10(right)], tickformat=",~g", dtick=1
     )  # fmt: skip
     figure.update_yaxes(
-        type="log", title="FLOP/s", range=[low, high], tickvals=[10.0**d for d in ticks], ticktext=[si(10.0**d, "") for d in ticks]
+        type="log", title="FLOP/s", range=[low, high], tickvals=ticks, ticktext=[si(tick, "") for tick in ticks]
     )  # fmt: skip
     figure.update_layout(
         height=ROOFLINE_HEIGHT, margin={"l": 8, "r": 24, "t": TOP, "b": BOTTOM}, legend={"orientation": "h", "y": 1.09}, hovermode="closest"

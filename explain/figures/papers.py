@@ -128,12 +128,13 @@ def _apart(heights: Sequence[float], gap: float = 0.075) -> list[float]:
 
 
 def _ticks(values: Sequence[float]) -> dict[str, object]:
-    """Of a logarithmic axis: powers of ten where it spans three of them, else some of the values themselves."""
+    """Of a logarithmic axis: powers of ten where it spans three of them, else the values themselves where they are few, else 1, 2, 5, 10 …"""
     if not values or max(values) / min(values) > 1000:
         return {"dtick": 1, "exponentformat": "power"}
     marks = sorted(set(values))
-    while len(marks) > 6:
-        marks = marks[::-2][::-1]
+    if len(marks) > 6:
+        decades = range(math.floor(math.log10(marks[0])), math.ceil(math.log10(marks[-1])) + 1)
+        marks = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]
     return {
         "tickvals": marks,
         "ticktext": [f"{value:,.3g}" if value < 1000 else f"{value:,.0f}" for value in marks],

@@ -83,8 +83,10 @@ def _chart(
     )
     margin = 0.06 * ((high - low) or 1.0)
     low, high = (low - margin if log else 0.0), high + margin
-    figure.update_xaxes(title=x, type="log", **_ticks([point[0] for line in drawn for point in line.points]))
-    figure.update_yaxes(title=y, type="log" if log else "linear", range=[low, high], **(_ticks(values) if log else {}))
+    figure.update_xaxes(title=x, type="log", **_ticks([point[0] for line in drawn for point in line.points], own=True))
+    figure.update_yaxes(
+        title=y, type="log" if log else "linear", range=[low, high], **(_ticks(values, own=False) if log else {})
+    )
     ends = [(math.log10(line.points[-1][1]) if log else line.points[-1][1]) for line in drawn]
     for line, end in zip(drawn, _apart([(end - low) / (high - low) for end in ends]), strict=True):
         figure.add_annotation(
@@ -127,14 +129,16 @@ def _apart(heights: Sequence[float], gap: float = 0.075) -> list[float]:
     return placed
 
 
-def _ticks(values: Sequence[float]) -> dict[str, object]:
-    """Of a logarithmic axis: powers of ten where it spans three of them, else the values themselves where they are few, else 1, 2, 5, 10 …"""
+def _ticks(values: Sequence[float], *, own: bool) -> dict[str, object]:
+    """Of a logarithmic axis: powers of ten where it spans three of them, else some of the values themselves, or with `own` false 1, 2, 5, 10 …"""
     if not values or max(values) / min(values) > 1000:
         return {"dtick": 1, "exponentformat": "power"}
     marks = sorted(set(values))
-    if len(marks) > 6:
+    if not own:
         decades = range(math.floor(math.log10(marks[0])), math.ceil(math.log10(marks[-1])) + 1)
         marks = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]
+    elif len(marks) > 6:
+        marks = marks[::-2][::-1]
     return {
         "tickvals": marks,
         "ticktext": [f"{value:,.3g}" if value < 1000 else f"{value:,.0f}" for value in marks],

@@ -35,7 +35,8 @@ with told:
 counts = (witness.counters.warm if warm else witness.counters.cold) if witness.counters else None
 gpu = lab.gpu_of(witness)
 traffic, traced = experiment.entry.formula(experiment.values), ui.traced_bytes(experiment, size == "small")
-found = levels(traffic, traced, counts, witness.source, witness.why)
+shared = witness.counters.shared_bytes if witness.counters else None
+found = levels(traffic, traced, counts, witness.source, witness.why, shared)
 between = gaps(experiment, found, counts, warm=warm)
 prediction = predicted(experiment, gpu)
 link = ui.pressed("link", figures.LINKS, "dram")

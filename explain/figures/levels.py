@@ -24,6 +24,8 @@ COLOURS = {
 """Each level's, in every picture here."""
 LINKS = {"l1": "Programs ↔ L1", "l2": "L2 ↔ SM", "dram": "DRAM ↔ L2", "shared": "Programs ↔ shared memory"}
 """The links that can be chosen, by level."""
+LETTER = 6.6
+"""Units that a letter of a label takes, about."""
 NEGLIGIBLE = 1e-3
 """Of a level's bytes: what is left unexplained below this is not drawn."""
 
@@ -179,8 +181,9 @@ def bars(found: Levels, between: Sequence[Gap], *, written: bool) -> str:
     width, left, right = 640.0, 96.0, 96.0
     known = [level.of(written) or 0 for level in found]
     scale = (width - left - right) / max(*known, 1)
-    rows: list[str] = []
-    y = 6.0
+    way = "written" if written else "read"
+    rows = [text(left, 14, way.capitalize(), bold=True)]
+    y = 24.0
     by_level = {gap.below: gap for gap in between if gap.written is written}
     for level in found:
         if gap := by_level.get(level.key):
@@ -188,7 +191,7 @@ def bars(found: Levels, between: Sequence[Gap], *, written: bool) -> str:
             for name, count, words, source in _steps(gap, above):
                 rows += _step(left, y, scale, above, count, name, words, source, width)
                 above += count
-                y += 26
+                y += 30
         own = level.of(written)
         rows.append(text(left - 10, y + 18, level.name, anchor="end", bold=True, size=13))
         if own is None:
@@ -212,8 +215,7 @@ def bars(found: Levels, between: Sequence[Gap], *, written: bool) -> str:
             rows.append(rect(left, y, scale * own, 26, COLOURS[level.key], title=f"{own:,} bytes. {level.note}"))
             rows.append(text(left + scale * own + 8, y + 18, amount(own), bold=True, size=13))
         y += 36
-    way = "written" if written else "read"
-    return picture(width, y, f"Bytes {way}, level by level", [line(left, 0, left, y - 4), *rows], "46rem")
+    return picture(width, y, f"Bytes {way}, level by level", [line(left, 20, left, y - 4), *rows], "46rem")
 
 
 def _steps(gap: Gap, above: int) -> Iterator[tuple[str, int, str, str]]:
@@ -226,34 +228,26 @@ def _steps(gap: Gap, above: int) -> Iterator[tuple[str, int, str, str]]:
 def _step(
     left: float, y: float, scale: float, above: float, count: int, name: str, words: str, source: str, width: float
 ) -> list[str]:
+    """From the length above to the one below: its label, and under it a bar, filled where bytes are added, an outline where they fall away."""
     start, end = left + scale * min(above, above + count), left + scale * max(above, above + count)
     more = count > 0
     label = f"{name}  {'+' if more else ''}{amount(count)}"
-    fits_right = end + 8 + 6.9 * len(label) < width
-    parts = [
+    ahead = start + LETTER * len(label) < width
+    at, anchor = (start, "start") if ahead else (end, "end")
+    return [
+        text(at, y + 11, label, size=12, anchor=anchor, faint=name == "Not explained"),
         rect(
             start,
-            y + 4,
+            y + 16,
             end - start,
-            12,
-            "none" if not more else CHIP,
-            opacity=0.85 if more else 1,
+            8,
+            CHIP if more else "none",
+            opacity=0.85 if more else 1.0,
             stroke=CHIP,
             dashed=not more,
             title=f"{words} ({source})",
         ),
-        line(start if more else end, y - 10, start if more else end, y + 4, opacity=0.35),
-        line(end if more else start, y + 16, end if more else start, y + 26, opacity=0.35),
     ]
-    if fits_right:
-        parts.append(text(end + 8, y + 14, label, size=12, faint=name == "Not explained"))
-    else:
-        parts.append(
-            text(start - 8, y + 14, label, size=12, anchor="end")
-            if start - 8 - 6.9 * len(label) > 0
-            else text(left + 6, y + 14, label, size=12)
-        )
-    return parts
 
 
 # Tables

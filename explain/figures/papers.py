@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
+from explain.experiment import Experiment
 from explain.figures import svg
 from explain.gpus import GPUS, known_as
 from explain.papers import flashattention, milakov
@@ -18,7 +19,7 @@ from explain.records.model import Record
 from kernels.known import KERNELS
 
 PAPER = "#8A96A3"  # what is the paper's is grey, and dashed
-BLUE, ORANGE, GREEN, PINK = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
+BLUE, ORANGE, GREEN, PINK, SKY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9"
 COLOURS: Mapping[str, str] = {
     "softmax_naive": GREEN,
     "softmax_safe": ORANGE,
@@ -28,6 +29,7 @@ COLOURS: Mapping[str, str] = {
     "softmax_safe_topk": GREEN,
     "softmax_topk": BLUE,
     "torch:softmax_topk": PINK,
+    "fast:softmax_topk_lanes": SKY,
     "attention_standard": ORANGE,
     "flash_attention_v1": GREEN,
     "flash_attention": BLUE,
@@ -43,6 +45,7 @@ NAMES: Mapping[str, str] = {
     "softmax_safe_topk": "safe, fused",
     "softmax_topk": "online, fused",
     "torch:softmax_topk": "PyTorch",
+    "fast:softmax_topk_lanes": "lanes, fused",
     "attention_standard": "standard",
     "flash_attention_v1": "K, V outside",
     "flash_attention": "Q outside",
@@ -80,8 +83,10 @@ def _chart(
     )
     margin = 0.06 * ((high - low) or 1.0)
     low, high = (low - margin if log else 0.0), high + margin
-    figure.update_xaxes(title=x, type="log", **_ticks([point[0] for line in drawn for point in line.points]))
-    figure.update_yaxes(title=y, type="log" if log else "linear", range=[low, high], **(_ticks(values) if log else {}))
+    figure.update_xaxes(title=x, type="log", **_ticks([point[0] for line in drawn for point in line.points], own=True))
+    figure.update_yaxes(
+        title=y, type="log" if log else "linear", range=[low, high], **(_ticks(values, own=False) if log else {})
+    )
     ends = [(math.log10(line.points[-1][1]) if log else line.points[-1][1]) for line in drawn]
     for line, end in zip(drawn, _apart([(end - low) / (high - low) for end in ends]), strict=True):
         figure.add_annotation(
@@ -124,12 +129,15 @@ def _apart(heights: Sequence[float], gap: float = 0.075) -> list[float]:
     return placed
 
 
-def _ticks(values: Sequence[float]) -> dict[str, object]:
-    """Of a logarithmic axis: powers of ten where it spans three of them, else some of the values themselves."""
+def _ticks(values: Sequence[float], *, own: bool) -> dict[str, object]:
+    """Of a logarithmic axis: powers of ten where it spans three of them, else some of the values themselves, or with `own` false 1, 2, 5, 10 …"""
     if not values or max(values) / min(values) > 1000:
         return {"dtick": 1, "exponentformat": "power"}
     marks = sorted(set(values))
-    while len(marks) > 6:
+    if not own:
+        decades = range(math.floor(math.log10(marks[0])), math.ceil(math.log10(marks[-1])) + 1)
+        marks = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]
+    elif len(marks) > 6:
         marks = marks[::-2][::-1]
     return {
         "tickvals": marks,
@@ -156,14 +164,15 @@ def rates(figure: Figure, records: Mapping[str, Record]) -> Pair:
         for kernel in figure.kernels
     ]
     gains = [
-        Line(milakov.gains(record, figure), name, colour)
-        for (name, record), colour in zip(records.items(), (BLUE, PINK, GREEN), strict=False)
+        Line(milakov.gains(record, figure, fast), NAMES[fast] + _suffix(records, name), COLOURS[fast], dashed=n > 0)
+        for n, (name, record) in enumerate(records.items())
+        for fast in figure.fast
     ]
     return (
         _chart(f"Figure {figure.number}: {figure.title}", lines, x=V, y="10⁹ elements a second", unit="·10⁹/s"),
         _chart(
-            f"{NAMES[figure.fast]}, times as fast as {NAMES[figure.slow]}",
-            [*gains, *_said(figure.said, figure.lengths[-1])], x=V, y="times as fast", unit="×",
+            f"times as fast as {NAMES[figure.slow]}", [*gains, *_said(figure.said, figure.lengths[-1])],
+            x=V, y="times as fast", unit="×",
         ),
     )  # fmt: skip
 
@@ -213,11 +222,15 @@ def knee_words(record: Record) -> str:
         + (f"from **V = {begins:,}** on" if begins else "at no V measured up to the end")
         + "; on the paper's V100 all three were alike up to V = 1,000."
     ]
+    near = next((cols for cols, times in milakov.reads(record, "softmax_safe", "l2") if times >= MORE), None)
+    if near:
+        said.append(
+            f"From V = {near:,} on an SM's own L1 no longer holds its rows, and the later passes go to L2, which is still near."
+        )
     if once and again:
         said.append(
-            f"The counters say why. Up to V = {once:,} the safe softmax reads an element **once** from DRAM, though its three passes ask for it three "
-            f"times: the later passes find it in a cache. From V = {again:,} on they do not, and it is read {safe[-1][1]:.1f} times in the end. "
-            "Only then do fewer passes mean fewer bytes."
+            f"Up to V = {once:,} the safe softmax reads an element **once** from DRAM, though its three passes ask for it three times. From V = {again:,} on L2 gives up too, "
+            f"and it is read {safe[-1][1]:.1f} times in the end. Only then do fewer passes mean fewer bytes from DRAM."
         )
     known = GPUS.get(known_as(record.gpu) or "")
     if known:
@@ -230,28 +243,39 @@ def knee_words(record: Record) -> str:
 
 
 def larger_k(records: Mapping[str, Record]) -> str:
-    """The gain of the fused kernel as K grows, the paper's and ours, as markdown."""
-    found = {name: dict(milakov.gains_by_k(record)) for name, record in records.items()}
-    lines = [
-        f"| K | V100, the paper | {' | '.join(found)} |",
-        f"|---:|---:|{'---:|' * len(found)}",
-    ]
+    """The gain of the fused kernels as K grows, the paper's and ours, as markdown."""
+    found = {
+        NAMES[fast] + _suffix(records, name): dict(milakov.gains_by_k(record, fast))
+        for name, record in records.items()
+        for fast in milakov.FIGURES[2].fast
+    }
+    lines = [f"| K | the paper | {' | '.join(found)} |", f"|---:|---:|{'---:|' * len(found)}"]
     for said in milakov.LARGER_K:
         ours = (f"**{gains[said.at]:.2g}×**" if said.at in gains else "not measured" for gains in found.values())
         lines.append(f"| {said.at} | {said.ratio:g}× | {' | '.join(ours)} |")
     return "\n".join(lines)
 
 
+def topk_words(record: Record) -> str:
+    """How much of the bandwidth each fused kernel gets at figure 3's longest row of the text: whether bytes are what it waits for."""
+    roof = record.roofs.get("hbm")
+    said = []
+    for fast in milakov.FIGURES[2].fast:
+        rate = milakov.rate(record.point(milakov.experiment(fast, 4000, milakov.LONG)))
+        if rate and roof:
+            read = 4 * rate
+            said.append(f"**{NAMES[fast]}** reads {bandwidth(read)}, {read / roof.per_second:.0%} of what HBM gives")
+    return f"On the {short(record)}, at V = {milakov.LONG:,}: {'; '.join(said)}." if said else ""
+
+
 def tiles_words(record: Record) -> str:
     """What other tiles would have taken, in a sentence; "" where none was measured."""
-    taken = []
+    fast, taken = milakov.FIGURES[2].fast[0], []
     for block_n in milakov.TILES:
-        point = record.point(milakov.by_tile("softmax_topk", block_n))
+        point = record.point(milakov.by_tile(fast, block_n))
         if point and point.timing:
             taken.append(f"{block_n:,}: {point.timing.median_ms:.3g} ms")
-    if not taken:
-        return ""
-    return f"{short(record)}, online fused, {milakov.LONG:,} elements in tiles of {', '.join(taken)}."
+    return f"{short(record)}, {NAMES[fast]}, tiles of {', '.join(taken)}." if taken else ""
 
 
 def accesses(counted: Mapping[str, float | None]) -> str:
@@ -338,12 +362,12 @@ def theorem(record: Record) -> Pair:
     by_block, by_length = (
         [
             Line(_billions(found), f"{NAMES[kernel]}, {level}", COLOURS[kernel], dashed=level == "DRAM")
-            for kernel, level, found in curves
+            for kernel, level, found, _ in curves
         ]
         for curves in (_by_block(record), _by_length(record))
     )
-    for lines, power in ((by_block, -1), (by_length, 2)):
-        lines += _theory(lines[-2], power)
+    by_block.extend(_theory(by_block[-2], -1))
+    by_length.extend(_theory(by_length[-2], 2))
     return (
         _chart("larger tiles, N = 1,024", by_block, x=f"{BLOCK}: M = 4 d B", y="GB", unit=" GB", log=True, height=440),
         _chart("longer sequences, tiles of 128 × 64", by_length, x="N", y="GB", unit=" GB", log=True, height=440),
@@ -365,28 +389,45 @@ def _theory(beside: Line, power: int) -> list[Line]:
     ]
 
 
-Curve = tuple[str, str, list[tuple[int, int]]]
 LEVELS = (("L2 → SM", flashattention.sm_bytes), ("DRAM", flashattention.hbm_bytes))
+Curve = tuple[str, str, list[tuple[int, int]], list[tuple[int, int]]]
+"""A kernel, a level, all its points, and those that count for the slope: without the tiles whose registers spill."""
 
 
 def _by_block(record: Record) -> list[Curve]:
-    return [
-        (kernel, level, flashattention.series(record, [flashattention.by_block(kernel, block) for block in flashattention.BLOCKS], _axis(kernel), count))
+    runs = {
+        kernel: [flashattention.by_block(kernel, block) for block in flashattention.BLOCKS]
         for kernel in flashattention.IN_ORDER[1:]
-        for level, count in LEVELS
-    ]  # fmt: skip
+    }
+    return [
+        curve for kernel, experiments in runs.items() for curve in _curves(record, kernel, experiments, _axis(kernel))
+    ]
 
 
 def _by_length(record: Record) -> list[Curve]:
-    return [
-        (kernel, level, flashattention.series(record, [flashattention.by_length(kernel, n) for n in flashattention.LENGTHS], "seq_len", count))
+    runs = {
+        kernel: [flashattention.by_length(kernel, n) for n in flashattention.LENGTHS]
         for kernel in flashattention.IN_ORDER
+    }
+    return [curve for kernel, experiments in runs.items() for curve in _curves(record, kernel, experiments, "seq_len")]
+
+
+def _curves(record: Record, kernel: str, experiments: list[Experiment], axis: str) -> list[Curve]:
+    points = {experiment: record.point(experiment) for experiment in experiments}
+    whole = [experiment for experiment, point in points.items() if point and not flashattention.spilled(point)]
+    return [
+        (
+            kernel,
+            level,
+            flashattention.series(record, experiments, axis, count),
+            flashattention.series(record, whole, axis, count),
+        )
         for level, count in LEVELS
-    ]  # fmt: skip
+    ]
 
 
 def slopes(record: Record) -> str:
-    """The fitted slopes of theorem 2's curves beside the theory's, as markdown."""
+    """The fitted slopes of theorem 2's curves beside the theory's, as markdown; tiles whose registers spill are not fitted."""
     lines = [
         "| against | kernel | theory | formula, fitted | L2 → SM, fitted | DRAM, fitted |",
         "|---|---|---:|---:|---:|---:|",
@@ -398,10 +439,25 @@ def slopes(record: Record) -> str:
         for kernel in dict.fromkeys(curve[0] for curve in curves):
             steps = flashattention.BLOCKS if axis != "N" else flashattention.LENGTHS
             formula = [(step, flashattention.formula_bytes(experiment(kernel, step))) for step in steps]
-            fitted = {level: flashattention.slope(found) for name, level, found in curves if name == kernel}
+            fitted = {level: flashattention.slope(whole) for name, level, _, whole in curves if name == kernel}
             cells = [_slope(flashattention.slope(formula)), *(_slope(fitted[level]) for level, _ in LEVELS)]
             lines.append(f"| {axis} | {KERNELS[kernel].title} | {theory} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def spills_words(record: Record) -> str:
+    """Which tiles spill, and what that moves, in a sentence; "" where none does."""
+    said = []
+    for kernel in flashattention.IN_ORDER[1:]:
+        for block in flashattention.BLOCKS:
+            point = record.point(flashattention.by_block(kernel, block))
+            if point and point.counters and flashattention.spilled(point):
+                cold = point.counters.cold
+                moved = (cold.spill_read_bytes or 0) + (cold.spill_written_bytes or 0)
+                said.append(f"{NAMES[kernel]}, B = {block}: {moved / 1e9:.1f} GB")
+    if not said:
+        return ""
+    return f"Tiles whose registers do not fit spill to local memory, through L1 and L2: {'; '.join(said)}. They are drawn, and left out of the slopes."
 
 
 def _slope(value: float | None) -> str:

@@ -274,7 +274,7 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
         found = crossing(*curves)
         if found is None:
             continue
-        x, subject, other = AXES[sweep.axis][0], f"**{name_of(below)}**", name_of(above)
+        x, subject, other = AXES[sweep.axis][0], f"**{name_of(below)}**", f"**{name_of(above)}**"
         last = max(set(curves[0]) & set(curves[1]))
         times = f"{curves[0][last] / curves[1][last]:.3g} times"
         if what == "seconds":

@@ -67,6 +67,11 @@ def paper_figure(figure: milakov.Figure, chosen: Sequence[Shelved]) -> None:
             _pair("knee", [one], lambda records: figures.knee(*records.values()))
             _source([one], "counters of the GPU, L2 cold at first")
     if figure.number == 3 and shown:
+        for words in filter(None, (figures.topk_words(one.record) for one in shown)):
+            prose(
+                f"**What holds it back.** {words} The ladder's kernels take the K largest of every tile, K times a maximum over all its lanes: they wait for one another, not for bytes, and so "
+                "does the two-launch kernel that they are compared with. In *lanes* each lane keeps to itself until the row has ended."
+            )
         prose("**Larger K.** The list costs more the longer it is, and the gain goes down, there as here.")
         with st.container(key="numbers of larger k"):
             st.markdown(figures.larger_k(_records(shown)))
@@ -99,7 +104,10 @@ def paper_theorem(chosen: Sequence[Shelved]) -> None:
         _pair("theorem 2", [one], lambda records: figures.theorem(*records.values()))
         with st.container(key=f"numbers of slopes {one.key}"):
             st.markdown(figures.slopes(one.record))
-        _source([one], "counters of the GPU, L2 cold at first; a slope is that of the line through the logarithms")
+        _source(
+            [one],
+            f"counters of the GPU, L2 cold at first; a slope is that of the line through the logarithms. {figures.spills_words(one.record)}",
+        )
 
 
 def paper_tables(chosen: Sequence[Shelved]) -> None:

@@ -28,8 +28,11 @@ from kernels.catalog import CATALOG
 
 POLL_SECONDS = 0.8
 OWN = "Your own"
-OWN_KERNELS = ["attention_standard", "flash_attention"]
-OWN_VALUES, OWN_HELD = "32, 64, 128, 256", "head_dim=32, block_m=16, block_n=16"
+FAMILIES: Mapping[str, tuple[tuple[str, ...], str, str]] = {
+    "attention": (("attention_standard", "flash_attention"), "32, 64, 128, 256", "head_dim=32, block_m=16, block_n=16"),
+    "softmax": (("softmax_safe", "softmax_online"), "64, 128, 256, 512", "rows=4"),
+}
+"""What a sweep of one's own starts with: kernels, values and what is held, small enough for the interpreter."""
 
 
 @dataclass(frozen=True)
@@ -55,26 +58,33 @@ def sweep_choice() -> Sweep | None:
     )
     if chosen != OWN:
         return READY[str(chosen)]
-    kernels = st.multiselect(
-        "Kernels, of one family",
-        list(CATALOG),
-        default=OWN_KERNELS,
-        key="kernels",
-        bind="query-params",
-        format_func=lambda name: CATALOG[name].title,
-    )
+    which, among = st.columns([1, 3])
+    with which:
+        family = str(
+            st.segmented_control("Family", list(FAMILIES), default="attention", required=True, key="family", bind="query-params")
+        )  # fmt: skip
+    start, some_values, some_held = FAMILIES[family]
+    with among:
+        kernels = st.multiselect(
+            "Kernels",
+            [name for name, entry in CATALOG.items() if entry.family == family],
+            default=start,
+            key=f"{family} kernels",
+            bind="query-params",
+            format_func=lambda name: CATALOG[name].title,
+        )
     over, values, held = st.columns([1, 1, 2])
     known = [{parameter.name for parameter in CATALOG[kernel].parameters} for kernel in kernels]
     axes = [name for name in AXES if all(name in own for own in known)]
     with over:
-        axis = st.selectbox("Over", axes, key="over", bind="query-params", format_func=figures.axis_title)
+        axis = st.selectbox("Over", axes, key=f"{family} over", bind="query-params", format_func=figures.axis_title)
     with values:
-        listed = st.text_input("Values, with commas between", OWN_VALUES, key="values", bind="query-params")
+        listed = st.text_input("Values, with commas between", some_values, key=f"{family} values", bind="query-params")
     with held:
         fixed = st.text_input(
             "Held, as name=value",
-            OWN_HELD,
-            key="fixed",
+            some_held,
+            key=f"{family} held",
             bind="query-params",
             help="\n".join(f"- `{p.name}`: {p.help}; {p.allowed}" for p in CATALOG[kernels[0]].parameters)
             if kernels

@@ -14,7 +14,9 @@ from explain.sweeps.model import Sweep, formula
 from tests.e2e.server import Server, running_app
 
 KERNELS = "attention_standard,flash_attention"
-ADDRESS = "/sweeps?sweep=Your+own&witness=trace&values={}&fixed=head_dim%3D32,block_m%3D16,block_n%3D16"
+ADDRESS = (
+    "/sweeps?sweep=Your+own&witness=trace&attention+values={}&attention+held=head_dim%3D32,block_m%3D16,block_n%3D16"
+)
 QUICK, LONG = "32,64", "256,288,320,352,384,416,448,480"
 HELD = {"head_dim": 32, "block_m": 16, "block_n": 16}
 

@@ -229,13 +229,20 @@ def test_a_level_that_was_not_counted_is_passed_over_and_says_why():
 def test_shared_memory_is_in_bytes_where_they_were_counted_and_else_at_most_its_wavefronts():
     experiment = COUNTED[0]
     traffic = experiment.entry.formula(experiment.values)
-    counts = replace(counts_of(experiment), shared_bytes=None, shared_wavefronts=10)
+    counts = replace(counts_of(experiment), shared_wavefronts=10)
     bound = levels(traffic, None, counts, "hardware", "").shared
     assert bound.read == 1280
     assert bound.note.startswith("at most")
-    counted = levels(traffic, None, replace(counts, shared_bytes=999), "hardware", "").shared
+    counted = levels(traffic, None, counts, "hardware", "", 999).shared
     assert counted.read == 999
     assert not counted.note.startswith("at most")
+
+
+def test_shared_bytes_are_believed_only_where_both_runs_of_the_same_asked_for_the_same():
+    both = counters()
+    alike = replace(both, cold=replace(both.cold, shared_bytes=8), warm=replace(both.warm, shared_bytes=8))
+    assert alike.shared_bytes == 8
+    assert replace(alike, warm=replace(alike.warm, shared_bytes=9)).shared_bytes is None
 
 
 # Whose counters

@@ -11,7 +11,7 @@ import pytest
 from explain import cli
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment, ParameterError
-from explain.records import file, measure, plans, shelf
+from explain.records import file, measure, shelf
 from explain.records.code import code_of
 from explain.records.model import Origin
 from explain.records.plans import PLANS, Plan, sizes
@@ -207,8 +207,3 @@ def test_without_a_gpu_or_of_no_kernel_or_onto_a_damaged_file_it_says_so(command
     assert cli.main(["measure", "--out", str(tmp_path / "none")]) == cli.FAILED
     assert "No NVIDIA driver" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
-
-
-def test_every_planned_experiment_is_one_that_a_machine_can_hold():
-    for plan in plans.PLANS.values():
-        assert len(set(plan.experiments)) == len(plan.experiments), plan.name

@@ -49,6 +49,7 @@ SYMBOLS = {
 LEVEL_SYMBOLS: Mapping[str, str] = {"hbm": "circle", "l2": "square", "shared": "diamond"}
 LEVEL_NAMES: Mapping[str, str] = {"hbm": "HBM", "l2": "L2", "shared": "shared memory"}
 SLATE = "#63788E"
+TILES = ("block_m", "block_n")
 ROOFLINE_HEIGHT = 560
 HEIGHT, TOP, BOTTOM = 430, 40, 56
 LETTER = 7.2  # pixels
@@ -232,7 +233,7 @@ def _coloured(text: str, colour: str) -> str:
 
 def _raised(x: str, power: float) -> str:
     """ "N^1.98"."""
-    return f"{x}<sup>{power:.2f}</sup>".replace("-", "−")
+    return f"{x}<sup>{round(power, 2) + 0.0:.2f}</sup>".replace("-", "−")
 
 
 # In words
@@ -285,9 +286,12 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
             ends = f"at {x} = {last:,.0f} {other} {verb} {times} as many"
         match found.where:
             case "below":
-                sentence = f"{subject} {does} at every {x} here; {ends}. If they cross, then below {x} = {found.x:,.0f}, the smallest."
+                crossed = f" If they cross, then below {x} = {found.x:,.0f}, the smallest." if found.x > 1 else ""
+                sentence = f"{subject} {does} at every {x} here; {ends}.{crossed}"
             case "at":
-                sentence = f"{subject} {does} from **{x} ≈ {found.x:,.0f}** on; {ends}."
+                first = min(value for value in curves[1] if value >= found.x)
+                place = f"= {first:,.0f}" if sweep.axis in TILES else f"≈ {found.x:,.0f}"  # a tile is a power of two
+                sentence = f"{subject} {does} from **{x} {place}** on; {ends}."
             case _:
                 sentence = f"Up to {x} = {found.x:,.0f} there is no {x} from which {subject} {does}."
         sentences.append(sentence)
@@ -302,9 +306,10 @@ def spills(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
         if found:
             worst = max(found, key=lambda value: found[value])
             where = " and ".join(filter(None, [", ".join(map(said, list(found)[:-1])), said(list(found)[-1])]))
+            most = f"{'up to ' if len(found) > 1 else ''}{si(found[worst], 'B')}"
             sentences.append(
-                f"The registers of **{name_of(kernel)}** do not suffice at {AXES[sweep.axis][0]} = {where}: they spill to local memory, which lies in HBM behind the "
-                f"caches, {si(found[worst], 'B')} of it at {said(worst)}."
+                f"At {AXES[sweep.axis][0]} = {where} the registers of **{name_of(kernel)}** do not suffice: they spill to local memory, which lies in HBM behind the "
+                f"caches, {most}."
             )
     return sentences
 

@@ -1,4 +1,4 @@
-"""Lab: Three numbers. Formula, trace and the GPU's own counters of one run, level by level, and why they differ."""
+"""Lab 1: Three numbers. Formula, trace and the GPU's own counters of one run, level by level, and why they differ."""
 
 import streamlit as st
 
@@ -55,8 +55,7 @@ for written, column in zip((False, True), st.columns(2, gap="large"), strict=Tru
     with column:
         ui.drawing(figures.bars(found, between, written=written))
 ui.prose(figures.equal_words(found, between))
-with st.container(key="numbers gaps"):
-    st.markdown(figures.gap_table(found, between))
+st.markdown(figures.gap_table(found, between))
 
 st.subheader("The formula, term by term", anchor=False)
 ui.prose(

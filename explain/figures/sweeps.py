@@ -369,11 +369,11 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], gpu: Gp
     bandwidths = {level: speed for level in MEMORY_ROOFS if (speed := memory_roof(level, roofs))}
     left = min(intensities) / 3
     right = max([4 * max(intensities), *(2 * top / speed for speed in bandwidths.values())])
-    low, high = math.log10(min(speeds)) - 0.5, math.log10(top) + 0.6
+    low, high = math.log10(min(speeds)) - 0.5, math.log10(top) + 0.75
     for level, speed in bandwidths.items():
         _line(figure, left, top / speed, speed, "solid", LEVEL_NAMES[level])
         words = f"{LEVEL_NAMES[level]} {si(speed, 'B/s')}"
-        _note(figure, top / speed, top, words, SLATE, shift=(4, 4), yanchor="bottom", textangle=-32)
+        _note(figure, top / speed, top, words, shift=(4, 4), yanchor="bottom", textangle=-32)
     if gpu is not None and "hbm" in bandwidths:
         _line(
             figure,
@@ -389,7 +389,7 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], gpu: Gp
         figure.add_scatter(
             x=[start, right], y=[peak, peak], mode="lines", line={"color": SLATE, "width": 2}, showlegend=False, hoverinfo="skip"
         )  # fmt: skip
-        _note(figure, right, peak, f"{_unit_name(name)} {si(peak, 'FLOP/s')}", SLATE, xanchor="right", yanchor="top")
+        _note(figure, right, peak, f"{_unit_name(name)} {si(peak, 'FLOP/s')}", xanchor="right", yanchor="top")
     ends: dict[str, RooflinePoint] = {}
     for kernel, own in _by_kernel(points).items():
         colour = COLOURS.get(kernel, OTHERS[0])
@@ -497,10 +497,10 @@ def _line(
 
 
 def _note(
-    figure: go.Figure, x: float, y: float, words: str, colour: str = "", *, shift: tuple[float, float] = (0, 0), **more: Any
+    figure: go.Figure, x: float, y: float, words: str, *, shift: tuple[float, float] = (0, 0), **more: Any
 ) -> None:  # fmt: skip
     """Words at a point of two logarithmic axes; to its right, unless told otherwise."""
     figure.add_annotation(
         **{"x": math.log10(x), "y": math.log10(y), "xanchor": "left", "yanchor": "middle", **more}, xref="x", yref="y", text=words,
-        xshift=shift[0], yshift=shift[1], showarrow=False, font={"size": 13, **({"color": colour} if colour else {})},
+        xshift=shift[0], yshift=shift[1], showarrow=False, font={"size": 13},
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Lab: Sweeps and roofline. How bytes and time grow, where two kernels cross, and what holds each of them back."""
+"""Lab 2: Sweeps and roofline. How bytes and time grow, where two kernels cross, and what holds each of them back."""
 
 import streamlit as st
 

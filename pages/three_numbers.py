@@ -1,4 +1,4 @@
-"""Lab: Three numbers. Formula, trace and the GPU's own counters of one run, level by level, and why they differ."""
+"""Lab 1: Three numbers. Formula, trace and the GPU's own counters of one run, level by level, and why they differ."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""Lab: What does a tile cost? Any kernel and tile compiled for a GPU you need not have; its instructions beside the lines they come from."""
+"""Lab 3: What does a tile cost? Any kernel and tile compiled for a GPU you need not have; its instructions beside the lines they come from."""
 
 import streamlit as st
 

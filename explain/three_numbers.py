@@ -13,6 +13,7 @@ from explain.gpus import DEFAULT, GPUS, Gpu, known_as
 from explain.levels import Levels, Traced, Witness, first_access, levels, recorded_trace
 from explain.records.model import Record
 from explain.records.plans import PLANS, sizes
+from explain.records.shelf import Shelved
 from explain.side_by_side import opening
 from explain.trace.model import Trace
 from kernels.traffic import Traffic
@@ -46,6 +47,13 @@ def shown(experiment: Experiment, traced: Traced | None, witness: Witness, *, wa
     between = gaps(experiment, found, counts, warm=warm)
     held = check(experiment, counters.cold, gpu) if counters else None
     return Shown(traffic, traced, counts, found, between, predicted(experiment, gpu), held)
+
+
+def on_each(experiment: Experiment, records: Sequence[Shelved], *, warm: bool) -> list[tuple[str, Counts]]:
+    """The run's counts on every GPU whose record has them, by what the record is called."""
+    points = [(one.label, one.record.point(experiment)) for one in records]
+    counted = [(label, point.counters) for label, point in points if point and point.counters]
+    return [(label, counters.warm if warm else counters.cold) for label, counters in counted]
 
 
 def gpu_of(witness: Witness) -> Gpu:

@@ -55,6 +55,10 @@ with table:
 with why:
     ui.prose(figures.cause_words(shown.gaps))
 
+if len(others := lab.on_each(experiment, records, warm=warm)) > 1:
+    st.markdown(figures.gpus_table(others))
+    ui.prose(f"The pictures above are of the first, **{others[0][0]}**.")
+
 st.subheader("The formula, term by term", anchor=False)
 ui.prose(
     "Each term is a buffer, read or written. Press one: the player below goes to its first load or store and marks all of them on the "

@@ -353,6 +353,18 @@ def prediction_words(check: Check) -> str:
     return f"{words}. " + " ".join(f"{cause.name}: {_signed(cause.bytes)}. {cause.words}" for cause in check.causes)
 
 
+def gpus_table(counted: Sequence[tuple[str, Counts]]) -> str:
+    """The same run on several GPUs, by what each is called, as markdown."""
+    lines = [
+        "| measured on | L1 | L2 → SM | DRAM read | DRAM written | still dirty in L2 |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, c in counted:
+        cells = (c.l1_bytes, c.l2_read_bytes, c.dram_read_bytes, c.dram_written_bytes, c.dirty_bytes)
+        lines.append(f"| {name} | {' | '.join('–' if cell is None else amount(cell) for cell in cells)} |")
+    return "\n".join(lines)
+
+
 def heat_words(counters: Counters) -> str:
     """What a warm L2 changes of DRAM's reads, in a sentence; empty where they were not counted."""
     cold, warm = counters.cold.dram_read_bytes, counters.warm.dram_read_bytes

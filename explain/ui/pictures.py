@@ -38,8 +38,7 @@ _PRESSABLE = st.components.v2.component(
     "tilescope_pressable",
     html='<div class="board"></div>',
     css="""
-.board { color: var(--st-text-color); font-family: var(--st-font); line-height: 1.5 }
-.wide { overflow-x: auto }
+.board { overflow-x: auto; color: var(--st-text-color); font-family: var(--st-font); line-height: 1.5 }
 [data-press] { cursor: pointer; outline: none }
 .frame { stroke: transparent; stroke-width: 1.5 }
 [data-press]:hover .frame { stroke: currentColor; stroke-opacity: .35 }

@@ -38,7 +38,7 @@ _PRESSABLE = st.components.v2.component(
     "tilescope_pressable",
     html='<div class="board"></div>',
     css="""
-.board { color: var(--st-text-color); font-family: var(--st-font); line-height: 1.5 }
+.board { overflow-x: auto; color: var(--st-text-color); font-family: var(--st-font); line-height: 1.5 }
 .wide { overflow-x: auto }
 [data-press] { cursor: pointer; outline: none }
 .frame { stroke: transparent; stroke-width: 1.5 }

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from explain import recordings
+from explain.compile.cost import LaunchCost, occupancy
 from explain.counters.model import Counters, Counts
 from explain.experiment import Experiment
+from explain.gpus import Gpu
 from explain.trace.model import Launch, Trace
 from kernels.traffic import Term, Traffic
 
@@ -213,6 +215,22 @@ def _traced(provenance: Mapping[str, str], run: Mapping[str, Any]) -> Traced:
 def recorded_trace(experiment: Experiment) -> Traced | None:
     """What was traced beforehand of a run that is too large to trace on a page (scripts/record_traced.py); None of any other."""
     return _recorded().get(experiment.key)
+
+
+@functools.cache
+def _launches() -> Mapping[str, tuple[int, LaunchCost]]:
+    record = recordings.measured(RECORDED) or {"runs": []}
+    return {
+        Experiment.from_json(run["experiment"]).key: (run["capability"], LaunchCost(**run["launches"][0]))
+        for run in record["runs"]
+        if "launches" in run
+    }
+
+
+def programs_resident(experiment: Experiment, gpu: Gpu) -> int | None:
+    """How many programs of a run's first launch an SM holds at once; None where it was not compiled beforehand for this GPU."""
+    capability, launch = _launches().get(experiment.key, (0, None))
+    return occupancy(launch, gpu).programs if launch and capability == gpu.compute_capability else None
 
 
 def whole_trace(experiment: Experiment, trace: Trace) -> Traced:

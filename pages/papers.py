@@ -114,7 +114,11 @@ else:
     ui.paper_hierarchy(chosen)
     ui.prose(
         "**What differs.** The pyramid leaves L2 out: it stands between SRAM and HBM in size and in bandwidth, and in the other panels here it is what makes the difference between what a kernel asks for and what DRAM gives. "
-        "SRAM is the shared memory of all SMs together."
+        "SRAM is the shared memory of all SMs together; the paper's 20 MB are an A100's shared memory and L1, which are one memory."
+    )
+    ui.try_this(
+        "Divide each bar by the one below it. Which step down costs most, and which of the two a kernel avoids when its rows fit L2?",
+        "How many FLOPs could the GPU do in the time in which one number comes from HBM? The page of sweeps draws that as a roof.",
     )
 
 ui.sources(milakov.SOURCE, f"{flashattention.SOURCE}, figures 1 and 2, theorem 2, appendix E.6")

@@ -55,8 +55,7 @@ for written, column in zip((False, True), st.columns(2, gap="large"), strict=Tru
     with column:
         ui.drawing(figures.bars(found, between, written=written))
 ui.prose(figures.equal_words(found, between))
-with st.container(key="numbers gaps"):
-    st.markdown(figures.gap_table(found, between))
+st.markdown(figures.gap_table(found, between))
 
 st.subheader("The formula, term by term", anchor=False)
 ui.prose(

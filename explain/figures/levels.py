@@ -332,11 +332,10 @@ def link_words(key: str, found: Levels) -> str:
     if not level.known:
         return f"not measured. {level.why}"
     says = f"{level.note[0].upper()}{level.note[1:]}."
-    return (
-        says
-        if key == "shared"
-        else f"{says} The GPU counts sectors and does not know which buffer they are of; by buffer there is only what was asked for:"
-    )
+    if key == "shared":
+        return says
+    only = "what is predicted" if key == "dram" else "what was asked for"
+    return f"{says} The GPU counts sectors and does not know which buffer they are of; by buffer there is only {only}:"
 
 
 def _signed(count: int) -> str:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
 from explain.experiment import Experiment
 from explain.figures import svg
+from explain.figures.lines import Line, chart
 from explain.gpus import GPUS, known_as
 from explain.papers import flashattention, milakov
 from explain.papers.milakov import Figure, Said
@@ -54,96 +51,8 @@ NAMES: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Line:
-    """A line of a chart: its points, and the label at its end. What is the paper's, or another level's, is dashed and hollow."""
-
-    points: Sequence[tuple[float, float]]
-    label: str
-    colour: str
-    dashed: bool = False
-
-
-def _chart(
-    title: str, lines: Iterable[Line], *, x: str, y: str, unit: str = "", log: bool = False, height: int = 380
-) -> go.Figure:
-    """Lines over a logarithmic x, y logarithmic too with `log`; each labelled where it ends, the labels pushed apart."""
-    figure = go.Figure()
-    drawn = [line for line in lines if line.points]
-    for line in drawn:
-        figure.add_scatter(
-            x=[point[0] for point in line.points], y=[point[1] for point in line.points], name=line.label, mode="lines+markers",
-            line={"color": line.colour, "width": 2, "dash": "dash" if line.dashed else "solid"},
-            marker={"size": 7, "symbol": "circle-open" if line.dashed else "circle"},
-            hovertemplate=f"{x.partition(',')[0]} %{{x:,}}: %{{y:.4~g}}{unit}<extra>{line.label}</extra>",
-        )  # fmt: skip
-    values = [point[1] for line in drawn for point in line.points]
-    low, high = (
-        (math.log10(min(values)), math.log10(max(values))) if log and values else (0.0, max(values, default=1.0))
-    )
-    margin = 0.06 * ((high - low) or 1.0)
-    low, high = (low - margin if log else 0.0), high + margin
-    figure.update_xaxes(title=x, type="log", **_ticks([point[0] for line in drawn for point in line.points], own=True))
-    figure.update_yaxes(
-        title=y, type="log" if log else "linear", range=[low, high], **(_ticks(values, own=False) if log else {})
-    )
-    ends = [(math.log10(line.points[-1][1]) if log else line.points[-1][1]) for line in drawn]
-    for line, end in zip(drawn, _apart([(end - low) / (high - low) for end in ends]), strict=True):
-        figure.add_annotation(
-            x=1.02, xref="x domain", y=end, yref="y domain", xanchor="left", yanchor="middle", showarrow=False, align="left",
-            text=f"<span style='color:{line.colour}'>{'○' if line.dashed else '●'}</span> {line.label}",
-        )  # fmt: skip
-    longest = max((len(line.label) for line in drawn), default=0)
-    figure.update_layout(
-        title={"text": title, "font": {"size": 15}}, height=height, margin={"l": 8, "r": 28 + 7.2 * longest, "t": 44, "b": 8},
-        showlegend=False, hovermode="closest",
-    )  # fmt: skip
-    return figure
-
-
 Pair = tuple[go.Figure, go.Figure]
 """Two charts that stand beside each other."""
-
-
-def as_csv(figure: go.Figure) -> str:
-    """The numbers of a chart: a line a point, with the name of its curve."""
-    out = io.StringIO()
-    rows = csv.writer(out, lineterminator="\n")
-    rows.writerow(("curve", figure.layout.xaxis.title.text or "", figure.layout.yaxis.title.text or ""))
-    rows.writerows((line.name, x, y) for line in figure.data for x, y in zip(line.x, line.y, strict=True))
-    return out.getvalue()
-
-
-def _apart(heights: Sequence[float], gap: float = 0.075) -> list[float]:
-    """The same heights in their order, at least `gap` apart, within 0 to 1."""
-    order = sorted(range(len(heights)), key=lambda i: heights[i])
-    placed = [0.0] * len(heights)
-    floor = 0.0
-    for i in order:
-        placed[i] = floor = max(heights[i], floor)
-        floor += gap
-    ceiling = 1.0
-    for i in reversed(order):
-        placed[i] = min(placed[i], ceiling)
-        ceiling = placed[i] - gap
-    return placed
-
-
-def _ticks(values: Sequence[float], *, own: bool) -> dict[str, object]:
-    """Of a logarithmic axis: powers of ten where it spans three of them, else some of the values themselves, or with `own` false 1, 2, 5, 10 …"""
-    if not values or max(values) / min(values) > 1000:
-        return {"dtick": 1, "exponentformat": "power"}
-    marks = sorted(set(values))
-    if not own:
-        decades = range(math.floor(math.log10(marks[0])), math.ceil(math.log10(marks[-1])) + 1)
-        marks = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]
-    elif len(marks) > 6:
-        marks = marks[::-2][::-1]
-    return {
-        "tickvals": marks,
-        "ticktext": [f"{value:,.3g}" if value < 1000 else f"{value:,.0f}" for value in marks],
-        "tickangle": 0,
-    }
 
 
 def _suffix(records: Mapping[str, Record], name: str) -> str:
@@ -169,8 +78,8 @@ def rates(figure: Figure, records: Mapping[str, Record]) -> Pair:
         for fast in figure.fast
     ]
     return (
-        _chart(f"Figure {figure.number}: {figure.title}", lines, x=V, y="10⁹ elements a second", unit="·10⁹/s"),
-        _chart(
+        chart(f"Figure {figure.number}: {figure.title}", lines, x=V, y="10⁹ elements a second", unit="·10⁹/s"),
+        chart(
             f"times as fast as {NAMES[figure.slow]}", [*gains, *_said(figure.said, figure.lengths[-1])],
             x=V, y="times as fast", unit="×",
         ),
@@ -196,7 +105,7 @@ def _said(said: Sequence[Said], last: float) -> list[Line]:
 def knee(record: Record) -> Pair:
     """How often an element of x is read from DRAM, and how often it crosses from L2 to an SM, against V: figure 1's kernels."""
     dram, l2 = (
-        _chart(
+        chart(
             f"reads of an element {where}", x=V, y="times", unit=" times", lines=[
                 Line(milakov.reads(record, kernel, level), NAMES[kernel], COLOURS[kernel])
                 for kernel in ("softmax_naive", "softmax_safe", "softmax_online")
@@ -219,7 +128,7 @@ def knee_words(record: Record) -> str:
     again = min((cols for cols, times in safe if times >= MORE), default=None)
     said = [
         f"On the {short(record)} online softmax is at least {milakov.GAIN:g} times as fast "
-        + (f"from **V = {begins:,}** on" if begins else "at no V measured up to the end")
+        + (f"from **V = {begins:,}** on" if begins else "at no V measured")
         + "; on the paper's V100 all three were alike up to V = 1,000."
     ]
     near = next((cols for cols, times in milakov.reads(record, "softmax_safe", "l2") if times >= MORE), None)
@@ -347,8 +256,8 @@ def blocks(record: Record) -> Pair:
         taken = [(block, point.timing.median_ms) for block, point in points if point and point.timing]
         times.append(Line(taken, NAMES[kernel], COLOURS[kernel]))
     return (
-        _chart("bytes between L2 and the SMs", moved, x=BLOCK, y="GB", unit=" GB"),
-        _chart("time", times, x=BLOCK, y="ms", unit=" ms"),
+        chart("bytes between L2 and the SMs", moved, x=BLOCK, y="GB", unit=" GB"),
+        chart("time", times, x=BLOCK, y="ms", unit=" ms"),
     )
 
 
@@ -369,8 +278,8 @@ def theorem(record: Record) -> Pair:
     by_block.extend(_theory(by_block[-2], -1))
     by_length.extend(_theory(by_length[-2], 2))
     return (
-        _chart("larger tiles, N = 1,024", by_block, x=f"{BLOCK}: M = 4 d B", y="GB", unit=" GB", log=True, height=440),
-        _chart("longer sequences, tiles of 128 × 64", by_length, x="N", y="GB", unit=" GB", log=True, height=440),
+        chart("larger tiles, N = 1,024", by_block, x=f"{BLOCK}: M = 4 d B", y="GB", unit=" GB", log=True, height=440),
+        chart("longer sequences, tiles of 128 × 64", by_length, x="N", y="GB", unit=" GB", log=True, height=440),
     )
 
 
@@ -476,7 +385,7 @@ def tables(record: Record) -> Pair:
             theirs = [(n, value) for n, value in zip(flashattention.TABLE_LENGTHS, papers, strict=True) if value]
             lines.append(Line(theirs, f"{NAMES[peer]}, A100", COLOURS[peer], dashed=True))
             lines.append(Line(_ours(record, peer, unit), f"{NAMES[peer]}, {short(record)}", COLOURS[peer]))
-        charts.append(_chart(title, lines, x="N", y=unit, unit=f" {unit}", log=True, height=440))
+        charts.append(chart(title, lines, x="N", y=unit, unit=f" {unit}", log=True, height=440))
     time, memory = charts
     return time, memory
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from explain.experiment import Experiment
+from explain.figures import lines
 from explain.figures import papers as figures
 from explain.papers import flashattention, milakov
 from explain.records.model import Record
@@ -127,7 +128,7 @@ def paper_hierarchy(chosen: Sequence[Shelved]) -> None:
         st.info(f"The roofs were not measured on this GPU: `{MEASURE.format('roofs')}` does.", icon=":material/info:")
     for one in shown:
         picture = _drawn("hierarchy", [one], lambda records: figures.hierarchy(*records.values()))
-        chart(picture, f"memory hierarchy, {figures.short(one.record)}", figures.as_csv(picture))
+        chart(picture, f"memory hierarchy, {figures.short(one.record)}", lines.as_csv(picture))
         _source([one], "micro-benchmarks")
         with st.expander("How each was measured"):
             st.markdown("\n".join(f"- **{roof.level}**: {roof.method}" for roof in one.record.roofs.values()))
@@ -159,7 +160,7 @@ def _pair(name: str, shown: Sequence[Shelved], draw: Callable[[dict[str, Record]
     for picture, column in zip(_drawn(name, shown, draw), st.columns(2, gap="large"), strict=True):
         with column:
             title = picture.layout.title.text
-            chart(picture, f"{name}, {title}, {gpus}", figures.as_csv(picture), alt=title)
+            chart(picture, f"{name}, {title}, {gpus}", lines.as_csv(picture), alt=title)
 
 
 def _drawn(name: str, shown: Sequence[Shelved], draw: Callable[[dict[str, Record]], Drawing]) -> Drawing:

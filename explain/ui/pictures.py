@@ -52,6 +52,7 @@ th button { font: 600 .875rem var(--st-code-font); color: inherit; background: n
 th button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offset: 2px }
 .n { text-align: right; white-space: nowrap }
 tr[data-press]:hover { background: color-mix(in srgb, currentColor 6%, transparent) }
+@media (max-width: 640px) { td:last-child { min-width: 12rem } }
 tr.on { background: color-mix(in srgb, var(--st-primary-color) 16%, transparent) }
 """,
     js="""

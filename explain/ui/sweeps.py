@@ -116,7 +116,9 @@ def sweep_readings(sweep: Sweep) -> Shown:
         chosen = st.segmented_control(
             "Whose word", list(names), required=True, key="witness", format_func=names.__getitem__
         )
-    st.query_params["witness"] = witness = str(chosen)
+    witness = str(chosen)
+    if st.query_params.get("witness") != witness:
+        st.query_params["witness"] = witness
     with pictures:
         image_format()
     if witness in records:
@@ -165,6 +167,7 @@ def _offer(sweep: Sweep, witness: str, state: State, have: str) -> None:
             st.rerun()
 
 
+@st.fragment  # another level redraws this and nothing else
 def sweep_growth(shown: Shown) -> None:
     """Bytes and time over the axis, where two kernels cross, and the powers they grow with."""
     sweep, readings = shown.sweep, shown.readings
@@ -208,6 +211,7 @@ def _level(levels: Sequence[str]) -> str:
     )
 
 
+@st.fragment
 def sweep_roofline(shown: Shown) -> None:
     """What holds each kernel back at one value of the axis: memory, at which level, or arithmetic."""
     values = list(dict.fromkeys(reading.experiment.values[shown.sweep.axis] for reading in shown.readings if reading.seconds))  # fmt: skip

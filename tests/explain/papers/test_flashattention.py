@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from explain.figures import lines
 from explain.figures import papers as figures
 from explain.papers import flashattention
 from explain.papers.flashattention import FIGURE_2, TABLE_20, TABLE_21, TABLE_LENGTHS
@@ -82,9 +83,9 @@ def test_the_formulas_slopes_are_theorem_2s():
 
 
 def test_slopes_are_fitted_to_what_was_counted():
-    lines = figures.slopes(RECORD).splitlines()
-    assert len(lines) == 2 + 2 + 3
-    assert lines[-1].endswith("| **1.00** |")  # made up so that FlashAttention-2's DRAM bytes grow with N
+    rows = figures.slopes(RECORD).splitlines()
+    assert len(rows) == 2 + 2 + 3
+    assert rows[-1].endswith("| **1.00** |")  # made up so that FlashAttention-2's DRAM bytes grow with N
     assert figures.slopes(EMPTY).count("not measured") == 2 * 5
 
 
@@ -134,7 +135,7 @@ def test_the_pyramid_has_the_papers_levels_and_those_measured():
 
 
 def test_labels_at_the_ends_of_curves_never_overlap():
-    apart = figures._apart([0.5, 0.5, 0.52, 1.0, 0.99])
+    apart = lines._apart([0.5, 0.5, 0.52, 1.0, 0.99])
     assert sorted(apart)[0] >= 0
     assert max(apart) <= 1
     assert all(b - a > 0.07 for a, b in zip(sorted(apart), sorted(apart)[1:], strict=False))

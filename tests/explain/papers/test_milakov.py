@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from explain import recordings
+from explain.figures import lines
 from explain.figures import papers as figures
 from explain.gpus import GPUS
 from explain.papers import milakov
@@ -104,7 +105,7 @@ def test_a_figure_draws_every_kernel_and_the_papers_sentences():
     assert [line.name for line in rates.data] == ["naive", "safe", "online", "PyTorch"]
     assert [line.name for line in gains.data] == ["online", "paper: 1×", "paper: 1.3×"]
     assert all(len(line.x) == len(FIGURE_1.lengths) for line in rates.data)
-    assert figures.as_csv(rates).splitlines()[1].startswith("naive,63,")
+    assert lines.as_csv(rates).splitlines()[1].startswith("naive,63,")
 
 
 def test_how_much_of_the_bandwidth_a_fused_kernel_gets():

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from explain import cli
+from explain import cli, doctor
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment, ParameterError
 from explain.records import file, measure, shelf
@@ -54,6 +54,18 @@ def test_the_engine_gives_what_is_asked_and_where_counters_cannot_be_read_the_re
     with pytest.raises(WorkerFailed, match="shared memory"):
         engine.point(FLASH.with_(seed=1))
     assert engine.roofs()["hbm"].per_second == 4e12
+
+
+@pytest.mark.parametrize(
+    ("seed", "ok", "words"),
+    [(0, True, ""), (7, False, "NVreg_RestrictProfilingToAdminUsers=0"), (4, False, "abort")],
+    ids=["counted", "no permission", "worker killed"],
+)
+def test_the_doctor_says_whether_counters_can_be_read_and_what_to_do(engine, monkeypatch, seed, ok, words):
+    monkeypatch.setattr(doctor, "COUNTED", ONLINE.with_(seed=seed))
+    finding = doctor._counters(engine)
+    assert finding.ok is ok
+    assert words in finding.remedy
 
 
 def test_a_plan_becomes_one_file_that_is_read_back(engine, tmp_path, lines):

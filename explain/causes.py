@@ -199,12 +199,19 @@ def sector_bytes(experiment: Experiment, term: Term) -> int:
 def _held_by_l1(experiment: Experiment, counts: Counts, left: int) -> Iterator[Cause]:
     """What L1 served: no more than was asked of it a second time."""
     terms = [term for term in experiment.entry.formula(experiment.values).terms if not term.written]
-    again = {term.buffer: _asked(experiment, term) - _once(term) for term in terms}
+    at_once = min(-left, sum(_at_once(experiment, term) for term in terms))
+    yield Cause(
+        "Asked for twice at once",
+        -max(at_once, 0),
+        "formula",
+        "What every warp asks for, or asks for in halves, L1 fetches once.",
+    )
+    again = {term.buffer: sector_bytes(experiment, term) - _once(term) for term in terms}
     spilled = counts.spill_read_bytes or 0
     names = _names(
         (*(name for name, more in again.items() if more > 0), *(("spilled registers",) if spilled else ())),
     )
-    held = min(-left, sum(again.values()) + spilled)
+    held = min(-left - at_once, sum(again.values()) + spilled)
     if held > 0:
         yield Cause(
             "L1 still held it",
@@ -214,10 +221,10 @@ def _held_by_l1(experiment: Experiment, counts: Counts, left: int) -> Iterator[C
         )
 
 
-def _asked(experiment: Experiment, term: Term) -> int:
-    return _askers(experiment, term) * sector_bytes(experiment, term) + (
-        term.bytes if _in_halves(experiment, term) else 0
-    )
+def _at_once(experiment: Experiment, term: Term) -> int:
+    """What is asked of L1 a second time in one go: by the program's other warps, or for the other half of a sector."""
+    others = (_askers(experiment, term) - 1) * sector_bytes(experiment, term)
+    return others + (term.bytes if _in_halves(experiment, term) else 0)
 
 
 def _once(term: Term) -> int:

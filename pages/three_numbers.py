@@ -54,8 +54,12 @@ st.subheader("From level to level", anchor=False)
 for written, column in zip((False, True), st.columns(2, gap="large"), strict=True):
     with column:
         ui.drawing(figures.bars(found, between, written=written))
-ui.prose(figures.equal_words(found, between))
-st.markdown(figures.gap_table(found, between))
+table, why = st.columns(2, gap="large")
+with table:
+    st.markdown(figures.gap_table(found, between))
+    ui.prose(figures.equal_words(found, between))
+with why:
+    ui.prose(figures.cause_words(between))
 
 st.subheader("The formula, term by term", anchor=False)
 ui.prose(

@@ -38,21 +38,21 @@ def hierarchy(found: Levels, prediction: Prediction | None, dirty: int | None, c
 
     A link is a button (`data-press` is its level). One that was not measured is grey and says why.
     """
-    width, box, gap, left = 720.0, 46.0, 118.0, 12.0
+    width, box, gap, left = 600.0, 44.0, 114.0, 10.0
     most = max((count for level in (*found, found.shared) for count in (level.read, level.written) if count), default=1)
     tops = [8.0 + n * (box + gap) for n in range(4)]
     own, formula, traced = found.l1, found.formula, found.traced
     parts = [
         _box(left, tops[0], width - 2 * left, box, "The programs, in the SMs' registers", CHIP),
-        _box(left, tops[1], 420, box, "L1, of each SM", COLOURS["l1"]),
-        _box(468, tops[1], width - 468 - left, box, "Shared memory", COLOURS["shared"]),
+        _box(left, tops[1], 340, box, "L1, of each SM", COLOURS["l1"]),
+        _box(374, tops[1], width - 374 - left, box, "Shared memory", COLOURS["shared"]),
         _box(left, tops[2], width - 2 * left, box, "L2, of the GPU", COLOURS["l2"]),
         _box(left, tops[3], width - 2 * left, box, "DRAM (HBM)", COLOURS["dram"]),
         _link(
-            "l1", own, left + 12, tops[0] + box, gap, 418, most, chosen,
+            "l1", own, left + 12, tops[0] + box, gap, 338, most, chosen,
             (("formula", formula), ("traced", traced), ("measured", own)),
         ),
-        _shared(found.shared, 468, tops[0] + box, gap, width - 468 - left, most, chosen),
+        _shared(found.shared, 374, tops[0] + box, gap, width - 374 - left, most, chosen),
         _link("l2", found.l2, left + 12, tops[1] + box, gap, width - 2 * left - 12, most, chosen, (("measured", found.l2),)),
         _link(
             "dram", found.dram, left + 12, tops[2] + box, gap, width - 2 * left - 12, most, chosen,
@@ -60,7 +60,7 @@ def hierarchy(found: Levels, prediction: Prediction | None, dirty: int | None, c
             f"{amount(dirty)} more still lay in L2 when the run ended" if dirty else "",
         ),
     ]  # fmt: skip
-    return picture(width, tops[3] + box + 8, "Bytes between the levels of the GPU's memory", parts, "52rem")
+    return picture(width, tops[3] + box + 8, "Bytes between the levels of the GPU's memory", parts, "48rem")
 
 
 def _predicted(prediction: Prediction) -> Level:
@@ -87,10 +87,10 @@ def _link(
 ) -> str:
     """Two arrows, up for what is read and down for what is written, and the numbers of each witness beside them."""
     parts = [
-        _arrow(x + 28, y, height, level.read, most, key, up=True),
-        _arrow(x + 94, y, height, level.written, most, key, up=False),
+        _arrow(x + 20, y, height, level.read, most, key, up=True),
+        _arrow(x + 70, y, height, level.written, most, key, up=False),
     ]
-    at, read_at, written_at = x + 136, x + 280, x + 390
+    at, read_at, written_at = x + 100, x + 234, x + 322
     top = y + (height - 22 * (len(rows) + (1 if more else 0))) / 2 + 2
     parts += [
         text(read_at, top, "read", anchor="end", faint=True, size=12),
@@ -123,7 +123,7 @@ def _shared(level: Level, x: float, y: float, height: float, width: float, most:
             faint=not level.known,
             size=13,
         ),
-        text(x + 66, middle + 28, "at most" if level.note.startswith("at most") else "", faint=True, size=12),
+        text(x + 66, middle + 28, "at most" if level.known and level.note.startswith("at most") else "", faint=True, size=12),
     ]
     return _button("shared", LINKS["shared"], x, y + 4, width, height - 8, chosen, level, parts)
 
@@ -149,11 +149,11 @@ def _button(
 
 
 def _arrow(x: float, y: float, height: float, count: int | None, most: int, key: str, *, up: bool) -> str:
-    """A shaft as wide as its bytes, 44 at most, with a head that shows where they go; dashed where they were not measured."""
+    """A shaft as wide as its bytes, 36 at most, with a head that shows where they go; dashed where they were not measured."""
     colour = COLOURS[key]
     if count is None:
         return f'<line x1="{x:.1f}" y1="{y + 6:.1f}" x2="{x:.1f}" y2="{y + height - 6:.1f}" stroke="currentColor" stroke-opacity="0.4" stroke-dasharray="4 4"/>'
-    wide = max(44 * count / most, 1.0)
+    wide = max(36 * count / most, 1.0)
     half, head, side = wide / 2, 13.0, max(wide / 2 + 5, 7.0)
     top, bottom = y + 4, y + height - 4
     if not up:
@@ -178,7 +178,7 @@ def _arrow(x: float, y: float, height: float, count: int | None, most: int, key:
 
 def bars(found: Levels, between: Sequence[Gap], *, written: bool) -> str:
     """A bar a level, read or written; between two, each cause of their difference as a step from one length to the next."""
-    width, left, right = 640.0, 96.0, 96.0
+    width, left, right = 560.0, 78.0, 84.0
     known = [level.of(written) or 0 for level in found]
     scale = (width - left - right) / max(*known, 1)
     way = "written" if written else "read"
@@ -256,18 +256,21 @@ def _step(
 def gap_table(found: Levels, between: Sequence[Gap]) -> str:
     """Every difference between neighbouring levels, its causes and what is left, as markdown."""
     names = {level.key: level.name for level in found}
-    lines = ["| from, to | | difference | cause | bytes | source | why |", "|---|---|---:|---|---:|---|---|"]
+    lines = ["| from, to | | difference | cause | bytes | source |", "|---|---|---:|---|---:|---|"]
     for gap in between:
         head = f"{names[gap.above]} → {names[gap.below]} | {_way(gap)} | {_signed(gap.bytes)}"
         for cause in gap.causes if gap.bytes else ():
-            lines.append(f"| {head} | **{cause.name}** | {_signed(cause.bytes)} | {cause.source} | {cause.words} |")
+            lines.append(f"| {head} | **{cause.name}** | {_signed(cause.bytes)} | {cause.source} |")
             head = "| | "
         if gap.unexplained:
-            share = abs(gap.unexplained) / max(found.formula.of(gap.written) or 1, 1)
-            lines.append(
-                f"| {head} | *not explained* | {_signed(gap.unexplained)} | | {100 * share:.2g}% of the formula's bytes |"
-            )
+            lines.append(f"| {head} | *not explained* | {_signed(gap.unexplained)} | |")
     return "\n".join(lines) if len(lines) > 2 else ""
+
+
+def cause_words(between: Sequence[Gap]) -> str:
+    """What each cause is, once, as a markdown list."""
+    said = {(cause.name, cause.words): None for gap in between for cause in gap.causes if gap.bytes}
+    return "\n".join(f"- **{name}**: {words}" for name, words in said)
 
 
 def equal_words(found: Levels, between: Sequence[Gap]) -> str:
@@ -296,7 +299,7 @@ def terms_table(traffic: Traffic, traced: Traced | None, chosen: str) -> str:
             f"<td>{html.escape(term.why)}</td></tr>"
         )
     head = "<tr><th>buffer</th><th></th><th class=n>elements × times × size</th><th class=n>formula, bytes</th><th class=n>trace, bytes</th><th>why</th></tr>"
-    return f'<div class="wide"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
+    return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 
 
 def terms_by_key(traffic: Traffic) -> dict[str, Term]:

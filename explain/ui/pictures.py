@@ -39,7 +39,6 @@ _PRESSABLE = st.components.v2.component(
     html='<div class="board"></div>',
     css="""
 .board { overflow-x: auto; color: var(--st-text-color); font-family: var(--st-font); line-height: 1.5 }
-.wide { overflow-x: auto }
 [data-press] { cursor: pointer; outline: none }
 .frame { stroke: transparent; stroke-width: 1.5 }
 [data-press]:hover .frame { stroke: currentColor; stroke-opacity: .35 }

@@ -128,8 +128,21 @@ def _topk(case: Case, x: torch.Tensor) -> Callable[[], Any]:
     return lambda: torch.topk(torch.softmax(x, dim=-1), 5)
 
 
-def _read(case: Case, x: torch.Tensor, *rest: torch.Tensor) -> Callable[[], Any]:
-    return lambda: [torch.amax(part, dim=-1) for part in (rest or (x,))]
+def _read(case: Case, x: torch.Tensor) -> Callable[[], Any]:
+    return lambda: torch.amax(x, dim=-1)
+
+
+def _copy_all(case: Case, *inputs: torch.Tensor) -> Callable[[], Any]:
+    half = torch.empty(int(case.work / 2), dtype=torch.int8, device="cuda")  # read and written: as many bytes in all
+    y = torch.empty_like(half)
+    return lambda: y.copy_(half)
+
+
+def _fa3(case: Case, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Callable[[], Any]:
+    from fa3_fwd_interface import flash_attn_func
+
+    q, k, v = (tensor.transpose(1, 2).contiguous() for tensor in (q, k, v))  # as FlashAttention keeps them
+    return lambda: flash_attn_func(q, k, v, causal=case.causal).transpose(1, 2)
 
 
 PEERS: dict[str, Callable[..., Callable[[], Any]]] = {
@@ -137,10 +150,12 @@ PEERS: dict[str, Callable[..., Callable[[], Any]]] = {
     "read": _read,
     "torch.softmax": lambda case, x: lambda: torch.softmax(x, dim=-1),
     "torch.softmax+topk": _topk,
+    "copy of as many bytes": _copy_all,
+    "FlashAttention-3": _fa3,
     "torch.sdpa flash": _sdpa("FLASH_ATTENTION"),
     "torch.sdpa cudnn": _sdpa("CUDNN_ATTENTION"),
 }
-FLOORS = ("copy", "read")  # they compute nothing, so there is nothing to check
+FLOORS = ("copy", "copy of as many bytes", "read")  # they compute nothing, so there is nothing to check
 
 
 def variants(case: Case, tune: bool) -> list[Variant]:
@@ -148,8 +163,8 @@ def variants(case: Case, tune: bool) -> list[Variant]:
     peers = {
         "softmax": ["copy", "torch.softmax"],
         "topk": ["read", "torch.softmax+topk"],
-        "decode": ["read", "torch.sdpa flash", "torch.sdpa cudnn"],
-        "attention": ["torch.sdpa flash", "torch.sdpa cudnn"],
+        "decode": ["copy of as many bytes", "torch.sdpa flash", "torch.sdpa cudnn"],
+        "attention": ["torch.sdpa cudnn", "FlashAttention-3", "torch.sdpa flash"],
     }[case.table]
     return [*map(Variant, peers), *(tuned(case) if tune else chosen(case))]
 
@@ -184,25 +199,26 @@ def tuned(case: Case) -> list[Variant]:
 def _tuned(case: Case) -> Iterator[Variant]:
     if case.table == "softmax":
         columns = case.shape[1]
+        if columns * TORCH_DTYPE[case.dtype].itemsize <= 224 * 1024 and columns >= 1024:
+            for warps in (1, 2, 4, 8, 16, 32):
+                if 1024 <= columns // warps <= 8192:
+                    yield Variant("kernels.softmax_staged:softmax_staged", {"warps": warps})
         if columns <= 32768:
-            for elements, warps in itertools.product((1024, 2048, 4096, 8192, columns), (1, 2, 4, 8, 16, 32)):
-                if elements >= columns and 256 <= elements // warps <= 2048 * (2 if columns > 8192 else 1):
-                    yield Variant("kernels.softmax_fast:softmax_rows", {"block_m": elements // columns, "warps": warps})
-            if columns >= 4096:
-                size = columns * TORCH_DTYPE[case.dtype].itemsize
-                warps_of = {4096: (4, 8), 8192: (8,), 32768: (16, 32)}[columns]
-                for warps, stages, kilobytes in itertools.product(warps_of, (2, 3), (100, 200)):
-                    programs = kilobytes * 1024 // ((stages - 1) * size)
-                    if programs >= 1 and programs * warps <= 64:
-                        options = {"stages": stages, "programs": min(programs, 64 // warps), "warps": warps}
-                        yield Variant("kernels.softmax_fast:softmax_pipelined", options)
-        else:
-            for block_n, warps in ((4096, 4), (4096, 8), (8192, 8), (16384, 16)):
-                for apart in (2**21, 2**22, 2**23):
+            for elements, warps, hint in itertools.product((1024, 4096, 8192, columns), (4, 16), ("", "evict_first")):
+                if elements >= columns and 256 <= elements // warps <= 2048:
+                    options = {"block_m": elements // columns, "warps": warps, "hint": hint}
+                    yield Variant("kernels.softmax_fast:softmax_rows", options)
+            if columns == 32768:
+                for warps, stages in itertools.product((8, 16, 32), (3, 4)):
+                    options = {"stages": stages, "programs": 1, "warps": warps}
+                    yield Variant("kernels.softmax_fast:softmax_pipelined", options)
+        if columns >= 32768:
+            for block_n, warps in ((2048, 2), (2048, 4), (4096, 4), (4096, 8), (8192, 8)):
+                yield Variant("kernels.softmax_fast:softmax_shared_row", {"block_n": block_n, "warps": warps})
+            for block_n, warps in ((4096, 4), (8192, 8)):
+                for apart in (2**20, 2**21, 2**22):
                     options = {"block_n": block_n, "apart": apart, "warps": warps}
                     yield Variant("kernels.softmax_fast:softmax_two_reads", options)
-            for block_n, warps in ((4096, 4), (8192, 8), (8192, 16), (16384, 8), (16384, 16), (32768, 16), (32768, 32)):
-                yield Variant("kernels.softmax_fast:softmax_shared_row", {"block_n": block_n, "warps": warps})
     if case.table == "topk":
         yield from _grid(
             "kernels.topk_fast:softmax_topk_lanes", block_n=(512, 1024, 2048), warps=(2, 4, 8), unroll=(1, 2, 4)
@@ -215,10 +231,14 @@ def _tuned(case: Case) -> Iterator[Variant]:
                 options = {"splits": splits, "block_n": block_n, "warps": warps, "stages": stages}
                 yield Variant("kernels.decode:flash_decode", options)
     if case.table == "attention":
-        tiles = ((128, 2), (64, 4)) if case.shape[3] == 128 else ((128, 2), (128, 4))
-        for (block_n, stages), turns in itertools.product(tiles, (True, False)):
-            options = {"block_n": block_n, "stages": stages, "turns": turns}
+        groups, parts = ((2,), (0, 8)) if case.shape[3] == 128 else ((2, 3), (0, 4, 8))
+        for group, turns, polynomial, late in itertools.product(groups, (True, False), parts, (False, True)):
+            if late and group == 3 and polynomial == 8:
+                continue
+            options = {"groups": group, "turns": turns, "polynomial": polynomial, "late": late}
             yield Variant("kernels.attention_hopper:flash_attention_hopper", options)
+            if not late and polynomial == parts[-1]:
+                yield Variant("kernels.attention_hopper:flash_attention_hopper", options | {"q_held": True})
 
 
 # What is right

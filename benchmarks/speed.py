@@ -35,7 +35,9 @@ Task = dict[str, Any]
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", nargs="*", help="softmax, topk, decode, attention; all of them unless given")
+    parser.add_argument(
+        "tables", nargs="*", help="softmax, topk, decode, attention, backward; all of them unless given"
+    )
     parser.add_argument("--tune", action="store_true", help="our kernels over the options worth trying")
     parser.add_argument("--only", default="", metavar="TEXT", help="only shapes whose name has this")
     parser.add_argument("--rounds", type=int, default=30, help="timed launches of each variant (30)")

@@ -52,7 +52,10 @@ class Variant:
             return PEERS[self.function](case, *inputs)
         module, name = self.function.split(":")
         function = getattr(importlib.import_module(module), name)
-        options = self.options | ({"causal": case.causal} if case.table == "attention" else {})
+        options = self.options | ({"causal": case.causal} if case.table in ("attention", "backward") else {})
+        if case.table == "backward":
+            q, k, v, do, o, lse = inputs
+            inputs = (q, k, v, o, lse, do)
         return lambda: function(*inputs, **options)
 
 
@@ -78,18 +81,28 @@ def decode_cases() -> Iterator[Case]:
         yield Case("decode", (batch, heads, kv_heads, keys, head_dim), "bf16", work, "B/s")
 
 
-def attention_cases() -> Iterator[Case]:
+def attention_cases(table: str = "attention", products: float = 1.0) -> Iterator[Case]:
     for head_dim, seq_len, causal in itertools.product((128, 64), (2048, 4096, 8192, 16384), (False, True)):
         batch, heads = 16384 // seq_len, 2048 // head_dim
-        work = 4 * batch * heads * seq_len**2 * head_dim / (2 if causal else 1)
-        yield Case("attention", (batch, heads, seq_len, head_dim), "bf16", work, "FLOP/s", causal)
+        work = products * 4 * batch * heads * seq_len**2 * head_dim / (2 if causal else 1)
+        yield Case(table, (batch, heads, seq_len, head_dim), "bf16", work, "FLOP/s", causal)
 
 
-CASES = {"softmax": softmax_cases, "topk": topk_cases, "decode": decode_cases, "attention": attention_cases}
+def backward_cases() -> Iterator[Case]:
+    return attention_cases("backward", 2.5)  # five products where the forward pass has two
+
+
+CASES = {
+    "softmax": softmax_cases,
+    "topk": topk_cases,
+    "decode": decode_cases,
+    "attention": attention_cases,
+    "backward": backward_cases,
+}
 
 
 def make_inputs(case: Case) -> tuple[torch.Tensor, ...]:
-    """Random normal tensors on the GPU."""
+    """Random normal tensors on the GPU; for the backward pass q, k, v, dO, and what a forward pass left, O and lse."""
     torch.manual_seed(0)
     dtype = TORCH_DTYPE[case.dtype]
     shapes: list[tuple[int, ...]] = [case.shape]
@@ -98,7 +111,13 @@ def make_inputs(case: Case) -> tuple[torch.Tensor, ...]:
         shapes = [(batch, heads, 1, head_dim), *2 * [(batch, kv_heads, keys, head_dim)]]
     if case.table == "attention":
         shapes = 3 * shapes
-    return tuple(torch.randn(shape, device="cuda", dtype=dtype) for shape in shapes)
+    if case.table == "backward":
+        shapes = 4 * shapes
+    inputs = tuple(torch.randn(shape, device="cuda", dtype=dtype) for shape in shapes)
+    if case.table == "backward":
+        o, lse, *_ = torch.ops.aten._scaled_dot_product_flash_attention(*inputs[:3], is_causal=case.causal)
+        inputs += (o.contiguous(), lse)
+    return inputs
 
 
 # Peers: what others give for the same call
@@ -115,6 +134,16 @@ def _sdpa(backend: str) -> Callable[..., Callable[[], Any]]:
                 )
 
         return launch
+
+    return of
+
+
+def _sdpa_backward(backend: str) -> Callable[..., Callable[[], Any]]:
+    def of(case: Case, *inputs: torch.Tensor) -> Callable[[], Any]:
+        q, k, v = leaves = [tensor.detach().requires_grad_() for tensor in inputs[:3]]
+        with torch.enable_grad():
+            o = _sdpa(backend)(case, q, k, v)()
+        return lambda: torch.autograd.grad(o, leaves, inputs[3], retain_graph=True)
 
     return of
 
@@ -154,6 +183,8 @@ PEERS: dict[str, Callable[..., Callable[[], Any]]] = {
     "FlashAttention-3": _fa3,
     "torch.sdpa flash": _sdpa("FLASH_ATTENTION"),
     "torch.sdpa cudnn": _sdpa("CUDNN_ATTENTION"),
+    "torch.sdpa flash backward": _sdpa_backward("FLASH_ATTENTION"),
+    "torch.sdpa cudnn backward": _sdpa_backward("CUDNN_ATTENTION"),
 }
 FLOORS = ("copy", "copy of as many bytes", "read")  # they compute nothing, so there is nothing to check
 
@@ -165,6 +196,7 @@ def variants(case: Case, tune: bool) -> list[Variant]:
         "topk": ["read", "torch.softmax+topk"],
         "decode": ["copy of as many bytes", "torch.sdpa flash", "torch.sdpa cudnn"],
         "attention": ["torch.sdpa cudnn", "FlashAttention-3", "torch.sdpa flash"],
+        "backward": ["torch.sdpa flash backward", "torch.sdpa cudnn backward"],
     }[case.table]
     return [*map(Variant, peers), *(tuned(case) if tune else chosen(case))]
 
@@ -182,6 +214,7 @@ def chosen(case: Case) -> list[Variant]:
         "topk": "kernels.topk_fast:softmax_topk_lanes",
         "decode": "kernels.decode:flash_decode",
         "attention": "kernels.attention_hopper:flash_attention_hopper",
+        "backward": "kernels.attention_backward:flash_attention_backward",
     }[case.table]
     return [Variant(function)]
 
@@ -231,14 +264,29 @@ def _tuned(case: Case) -> Iterator[Variant]:
                 options = {"splits": splits, "block_n": block_n, "warps": warps, "stages": stages}
                 yield Variant("kernels.decode:flash_decode", options)
     if case.table == "attention":
-        groups, parts = ((2,), (0, 8)) if case.shape[3] == 128 else ((2, 3), (0, 4, 8))
-        for group, turns, polynomial, late in itertools.product(groups, (True, False), parts, (False, True)):
-            if late and group == 3 and polynomial == 8:
-                continue
-            options = {"groups": group, "turns": turns, "polynomial": polynomial, "late": late}
+        parts = (0, 8) if case.shape[3] == 128 else (0, 4, 8)
+        for groups, turns, polynomial in itertools.product((2, 3), (True, False), parts):
+            if groups == 3 and case.shape[3] == 128:
+                continue  # three groups of warps have too few registers each
+            options = {"groups": groups, "turns": turns, "polynomial": polynomial}
             yield Variant("kernels.attention_hopper:flash_attention_hopper", options)
-            if not late and polynomial == parts[-1]:
+            if polynomial == parts[1]:
+                yield Variant("kernels.attention_hopper:flash_attention_hopper", options | {"late": True})
+            if polynomial == 8 and groups == 2:
                 yield Variant("kernels.attention_hopper:flash_attention_hopper", options | {"q_held": True})
+    if case.table == "backward":
+        tiles = (
+            (64, 128, 8, 2),
+            (64, 128, 8, 1),
+            (128, 128, 8, 1),
+            (128, 128, 8, 2),
+            (64, 64, 4, 2),
+            (64, 128, 4, 2),
+        )
+        for dq, (block_m, block_n, warps, stages) in itertools.product(("again", "tma"), tiles):
+            options = {"dq": dq, "block_m": block_m, "block_n": block_n, "warps": warps, "stages": stages}
+            yield Variant("kernels.attention_backward:flash_attention_backward", options)
+        yield Variant("kernels.attention_backward:flash_attention_backward", {"dq": "add"})
 
 
 # What is right
@@ -249,6 +297,8 @@ def error_over_budget(case: Case, inputs: tuple[torch.Tensor, ...], result: Any)
     outputs = result if isinstance(result, tuple) else (result,)
     if case.table in ("softmax", "topk"):
         return _weights_error(case, inputs[0], outputs)
+    if case.table == "backward":
+        return _gradient_error(case, *inputs[:4], outputs)
     return _attention_error(case, *inputs, outputs[0])
 
 
@@ -287,6 +337,41 @@ def _attention_error(case: Case, q: torch.Tensor, k: torch.Tensor, v: torch.Tens
         allowed = 2 * (eager - expected).abs().amax(-1, keepdim=True) + unit * (2 * expected.abs() + 4 * spread)
         worst = max(worst, _worst(((o[batch, head, rows].double() - expected).abs() / allowed).cpu().numpy()))
     return worst
+
+
+def _gradient_error(
+    case: Case, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, outputs: tuple[torch.Tensor, ...]
+) -> float:
+    """Of two heads; the budget of `tests/kernels/gradients.py`."""
+    unit, worst = verify.UNIT[case.dtype], 0.0
+    for _ in range(2):
+        at = tuple(int(torch.randint(size, ())) for size in q.shape[:2])
+        head = [tensor[at] for tensor in (q, k, v, do)]
+        exact = _gradients(*(tensor.double() for tensor in head), case.causal)
+        eager = _gradients(*head, case.causal)
+        for ours, theirs, right in zip(outputs, eager, exact, strict=True):
+            band = 8 * unit * right.abs().amax(-1, keepdim=True) + 64 * verify.UNIT["fp32"] * right.abs().max()
+            allowed = 2 * (theirs.double() - right).abs().amax(-1, keepdim=True) + band
+            worst = max(worst, _worst(((ours[at].double() - right).abs() / allowed).cpu().numpy()))
+    return worst
+
+
+def _gradients(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, causal: bool) -> list[torch.Tensor]:
+    """dQ, dK and dV of one head by the formula, in the tensors' dtype, 1024 queries at a time."""
+    scale, wide = q.shape[-1] ** -0.5, torch.promote_types(q.dtype, torch.float32)
+    dq, dk, dv = torch.empty_like(q), torch.zeros_like(k, dtype=wide), torch.zeros_like(v, dtype=wide)
+    for start in range(0, len(q), 1024):
+        rows = slice(start, start + 1024)
+        s = q[rows] @ k.T * scale
+        if causal:
+            s.masked_fill_(~torch.ones_like(s, dtype=torch.bool).tril(start), -math.inf)
+        p = torch.softmax(s, dim=-1)
+        dp = do[rows] @ v.T
+        ds = p * (dp - (p * dp).sum(-1, keepdim=True))
+        dq[rows] = ds @ k * scale
+        dk += ds.T @ q[rows] * scale
+        dv += p.T @ do[rows]
+    return [dq, dk, dv]
 
 
 def _worst(ratios: np.ndarray) -> float:

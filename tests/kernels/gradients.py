@@ -25,7 +25,9 @@ def eager(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> to
     return torch.where(seen.any(-1, keepdim=True), p, 0.0).nan_to_num() @ v
 
 
-def gradients(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, causal: bool) -> tuple[torch.Tensor, ...]:
+def gradients(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, causal: bool
+) -> tuple[torch.Tensor, ...]:
     """dQ, dK and dV of `eager`, a head after the other would give the same."""
     leaves = [t.detach().clone().requires_grad_() for t in (q, k, v)]
     with torch.enable_grad():
@@ -33,9 +35,7 @@ def gradients(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tenso
     return torch.autograd.grad(o, leaves, do)
 
 
-def gradient_error(
-    inputs: tuple[torch.Tensor, ...], result: tuple[torch.Tensor, ...], causal: bool
-) -> float:
+def gradient_error(inputs: tuple[torch.Tensor, ...], result: tuple[torch.Tensor, ...], causal: bool) -> float:
     """The worst |gradient − float64| over its budget, of dQ, dK and dV together; inputs are q, k, v, dO.
 
     A gradient of a row is a sum of many rounded products, so what is allowed is the row's: twice eager PyTorch's worst error there, 8 roundings

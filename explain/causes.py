@@ -14,7 +14,7 @@ from math import gcd
 from explain.counters.model import SECTOR, Counts
 from explain.experiment import Experiment
 from explain.gpus import Gpu
-from explain.levels import Levels, amount
+from explain.levels import Levels, amount, programs_resident
 from kernels.parameters import ITEM_BYTES
 from kernels.traffic import Term
 
@@ -199,12 +199,19 @@ def sector_bytes(experiment: Experiment, term: Term) -> int:
 def _held_by_l1(experiment: Experiment, counts: Counts, left: int) -> Iterator[Cause]:
     """What L1 served: no more than was asked of it a second time."""
     terms = [term for term in experiment.entry.formula(experiment.values).terms if not term.written]
-    again = {term.buffer: _asked(experiment, term) - _once(term) for term in terms}
+    at_once = min(-left, sum(_at_once(experiment, term) for term in terms))
+    yield Cause(
+        "Asked for twice at once",
+        -max(at_once, 0),
+        "formula",
+        "What every warp asks for, or asks for in halves, L1 fetches once.",
+    )
+    again = {term.buffer: sector_bytes(experiment, term) - _once(term) for term in terms}
     spilled = counts.spill_read_bytes or 0
     names = _names(
         (*(name for name, more in again.items() if more > 0), *(("spilled registers",) if spilled else ())),
     )
-    held = min(-left, sum(again.values()) + spilled)
+    held = min(-left - at_once, sum(again.values()) + spilled)
     if held > 0:
         yield Cause(
             "L1 still held it",
@@ -214,10 +221,10 @@ def _held_by_l1(experiment: Experiment, counts: Counts, left: int) -> Iterator[C
         )
 
 
-def _asked(experiment: Experiment, term: Term) -> int:
-    return _askers(experiment, term) * sector_bytes(experiment, term) + (
-        term.bytes if _in_halves(experiment, term) else 0
-    )
+def _at_once(experiment: Experiment, term: Term) -> int:
+    """What is asked of L1 a second time in one go: by the program's other warps, or for the other half of a sector."""
+    others = (_askers(experiment, term) - 1) * sector_bytes(experiment, term)
+    return others + (term.bytes if _in_halves(experiment, term) else 0)
 
 
 def _once(term: Term) -> int:
@@ -293,7 +300,7 @@ def between_reads(experiment: Experiment, term: Term, gpu: Gpu) -> int:
     if experiment.entry.family == "softmax" and term.buffer == "y":  # from one launch to the next, whole
         return _once(term)
     if experiment.entry.family == "softmax" and term.times > 1:  # a row again, after the other rows under way
-        return min(p["rows"], rows_under_way(experiment, gpu)) * p["cols"] * term.item_bytes
+        return rows_under_way(experiment, gpu, programs_at_most(gpu)) * p["cols"] * term.item_bytes
     return 0
 
 
@@ -302,10 +309,10 @@ def programs_at_most(gpu: Gpu) -> int:
     return min(gpu.programs_sm, gpu.warps_sm // WARPS)
 
 
-def rows_under_way(experiment: Experiment, gpu: Gpu) -> int:
-    """At most: rows of all the programs that a GPU can hold at once."""
+def rows_under_way(experiment: Experiment, gpu: Gpu, programs: int) -> int:
+    """Rows of all the programs on a GPU that holds so many on each SM."""
     p = experiment.values
-    return min(p["rows"], int(gpu.sms * programs_at_most(gpu) * p.get("block_m", 1)))
+    return min(p["rows"], int(gpu.sms * programs * p.get("block_m", 1)))
 
 
 def _held_by_l2(experiment: Experiment, counts: Counts, left: int) -> Iterator[Cause]:
@@ -410,13 +417,7 @@ def _why_missed(experiment: Experiment, counts: Counts, gpu: Gpu, missed: Check)
     again = [part for part in missed.prediction.parts if part.bytes > _once(part.term)]
     if over < 0 and again and counts.l2_read_bytes is not None:
         asked = sum(part.term.bytes for part in missed.prediction.parts)
-        rows = rows_under_way(experiment, gpu) if experiment.entry.family == "softmax" else 0
-        room = (
-            f"at most {rows:,} rows are under way at once, {amount(rows * experiment.values['cols'] * again[0].term.item_bytes)} "
-            f"beside {amount(gpu.l2_bytes)} of L2"
-            if rows
-            else f"{amount(gpu.l2_bytes)} of L2"
-        )
+        beside = room(experiment, gpu) if experiment.entry.family == "softmax" else f"{amount(gpu.l2_bytes)} of L2"
         in_l1 = min(max(asked - counts.l2_read_bytes, 0), -over)
         yield Cause(
             "L1 still held it", -in_l1, "hardware", "Read again by the same program, and still in its SM's own cache."
@@ -425,8 +426,17 @@ def _why_missed(experiment: Experiment, counts: Counts, gpu: Gpu, missed: Check)
             "L2 still held it",
             over + in_l1,
             "hardware",
-            f"Read again while L2 still had it: {room}.",
+            f"Read again while L2 still had it: {beside}.",
         )
+
+
+def room(experiment: Experiment, gpu: Gpu) -> str:
+    """The rows under way and the L2 they share, in words."""
+    known = programs_resident(experiment, gpu)
+    rows = rows_under_way(experiment, gpu, known or programs_at_most(gpu))
+    p = experiment.values
+    held = f"the registers allow {known} programs an SM, so " if known else "at most "
+    return f"{held}{rows:,} rows are under way at once, {amount(rows * p['cols'] * ITEM_BYTES[p['dtype']])} beside {amount(gpu.l2_bytes)} of L2"
 
 
 def _names(buffers: Iterator[str] | tuple[str, ...]) -> str:

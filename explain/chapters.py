@@ -2,7 +2,7 @@
 
     \"\"\"Home: what this is.\"\"\"
     \"\"\"Chapter 5: FlashAttention. The stepper on tiles of Q, K and V.\"\"\"       the number is its place
-    \"\"\"Lab: Three numbers. Formula, trace and hardware, side by side.\"\"\"       measurements, after the chapters
+    \"\"\"Lab 1: Three numbers. Formula, trace and hardware, side by side.\"\"\"     measurements, after the chapters, in their own order
     \"\"\"Tool: Side by side. Any two runs, stepped together.\"\"\"                  after those
     \"\"\"Hidden: Lecturer's notes. One chapter's, in a second window.\"\"\"        has an address, no entry in the navigation
 
@@ -23,12 +23,12 @@ NOTES = ROOT / "docs" / "lecturer"
 
 KINDS = ("home", "chapter", "lab", "tool", "hidden")
 
-_HEADING = re.compile(r"(?:(Home)|Chapter (\d+)|(Lab)|(Tool)|(Hidden)): ([^.?]+\??)\.? *(.*)", re.DOTALL)
+_HEADING = re.compile(r"(?:(Home)|Chapter (\d+)|(Lab) (\d+)|(Tool)|(Hidden)): ([^.?]+\??)\.? *(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, order=True)
 class Page:
-    """One page. `kind` is one of KINDS; `number` a chapter's, else 0."""
+    """One page. `kind` is one of KINDS; `number` a chapter's or a lab page's, else 0."""
 
     rank: int
     number: int
@@ -87,8 +87,8 @@ def _page(path: Path) -> Page:
     heading = _HEADING.match(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
     if heading is None:
         raise ValueError(
-            f"pages/{path.name}: the docstring must begin with 'Home: …', 'Chapter N: Title. …', 'Lab: Title. …', 'Tool: Title. …' or 'Hidden: Title. …'"
+            f"pages/{path.name}: the docstring must begin with 'Home: …', 'Chapter N: Title. …', 'Lab N: Title. …', 'Tool: Title. …' or 'Hidden: Title. …'"
         )
-    home, number, lab, tool, hidden, title, about = heading.groups()
+    home, chapter, lab, place, tool, hidden, title, about = heading.groups()
     kind = (home or lab or tool or hidden or "chapter").lower()
-    return Page(KINDS.index(kind), int(number or 0), path.stem, title.strip(), " ".join(about.split()), kind)
+    return Page(KINDS.index(kind), int(chapter or place or 0), path.stem, title.strip(), " ".join(about.split()), kind)

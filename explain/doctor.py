@@ -18,6 +18,7 @@ from explain.experiment import Experiment
 from explain.workers import WorkerError
 
 OLDEST_PYTHON = (3, 11)
+COUNTED = Experiment.of("softmax_online")
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ def _examine() -> Iterator[Finding]:
         if status.available and status.provenance:
             found = "{gpu}, driver {driver}, CUDA {cuda}".format(**status.provenance)
             yield Finding("GPU", found)
+            yield _counters(engine)
         else:
             yield Finding(
                 "GPU",
@@ -104,6 +106,18 @@ def _interpreter(engine: Engine) -> Finding:
     right = bool(said["within_budget"])
     found = f"ran softmax_online, {'right' if right else 'WRONG'}, {seconds:.1f} s with its start"
     return Finding("Triton's interpreter", found, right, "" if right else "Run: pip install -r requirements.txt")
+
+
+def _counters(engine: Engine) -> Finding:
+    """Whether the GPU's own counters can be read, after a copy that they must count rightly."""
+    try:
+        point = engine.point(COUNTED, timing=False)
+    except WorkerError as error:
+        return Finding("hardware counters", "not read", False, str(error))
+    if point.counters is None:
+        return Finding("hardware counters", "cannot be read", False, point.why)
+    found = f"{point.counters.method}, {point.counters.chip}; a copy of 1 GiB is counted rightly"
+    return Finding("hardware counters", found, remedy=point.counters.fallback)
 
 
 def _cache() -> Finding:

@@ -228,10 +228,10 @@ class Engine:
 
 
 def must_be_a_kernel(experiment: Experiment) -> None:
-    """Raises WorkerError, in words, for a call into PyTorch, which has no kernel of ours to run line by line or to compile."""
+    """Raises WorkerError, in words, for a peer, which is no kernel to run line by line or to compile."""
     if experiment.entry.peer:
         raise WorkerError(
-            f"{experiment.kernel} is a call into PyTorch and no kernel of Tilescope: it can be measured on a GPU, and there is nothing to step through or to compile."
+            f"{experiment.kernel} is measured beside the kernels of the catalog, on a GPU: there is nothing to step through or to compile."
         )
 
 

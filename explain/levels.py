@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from explain import recordings
+from explain.compile.cost import LaunchCost, occupancy
 from explain.counters.model import Counters, Counts
 from explain.experiment import Experiment
+from explain.gpus import Gpu
 from explain.trace.model import Launch, Trace
 from kernels.traffic import Term, Traffic
 
@@ -80,16 +82,20 @@ class Levels:
         return iter((self.formula, self.traced, self.l1, self.l2, self.dram))
 
 
-def levels(traffic: Traffic, traced: Traced | None, counts: Counts | None, source: str, why: str) -> Levels:
-    """The levels of a run. `source` says whose `counts` these are; `why` there are none, where there are none."""
+def levels(
+    traffic: Traffic,
+    traced: Traced | None,
+    counts: Counts | None,
+    source: str,
+    why: str,
+    shared_bytes: int | None = None,
+) -> Levels:
+    """The levels of a run. `source` says whose `counts` these are; `why` there are none, where there are none. Without `shared_bytes` that can be
+    believed (`Counters.shared_bytes`) its wavefronts give an upper bound."""
     read, written = traffic.read_bytes, traffic.written_bytes
     c = counts
     l1_read = None if c is None or c.l1_bytes is None or c.l2_written_bytes is None else c.l1_bytes - c.l2_written_bytes
-    shared = None if c is None else c.shared_bytes
-    if c is not None and shared is None and c.shared_wavefronts is not None:
-        shared, bound = c.shared_wavefronts * WAVEFRONT, True
-    else:
-        bound = False
+    bound = None if c is None or c.shared_wavefronts is None else c.shared_wavefronts * WAVEFRONT
 
     def hardware(key: str, name: str, read: int | None, written: int | None, note: str) -> Level:
         known = read is not None or written is not None
@@ -131,11 +137,11 @@ def levels(traffic: Traffic, traced: Traced | None, counts: Counts | None, sourc
         hardware(
             "shared",
             "Shared memory",
-            shared,
+            bound if shared_bytes is None else shared_bytes,
             None,
             f"at most: {WAVEFRONT} B for each cycle of its data pipe, which moves that or less; loads and stores together"
-            if bound
-            else "what instructions asked of it, loads and stores together, operands of matrix products and asynchronous copies too",
+            if shared_bytes is None
+            else "what instructions asked of it, loads and stores together; what all threads of a warp read alike counts once",
         ),
     )
 
@@ -209,6 +215,22 @@ def _traced(provenance: Mapping[str, str], run: Mapping[str, Any]) -> Traced:
 def recorded_trace(experiment: Experiment) -> Traced | None:
     """What was traced beforehand of a run that is too large to trace on a page (scripts/record_traced.py); None of any other."""
     return _recorded().get(experiment.key)
+
+
+@functools.cache
+def _launches() -> Mapping[str, tuple[int, LaunchCost]]:
+    record = recordings.measured(RECORDED) or {"runs": []}
+    return {
+        Experiment.from_json(run["experiment"]).key: (run["capability"], LaunchCost(**run["launches"][0]))
+        for run in record["runs"]
+        if "launches" in run
+    }
+
+
+def programs_resident(experiment: Experiment, gpu: Gpu) -> int | None:
+    """How many programs of a run's first launch an SM holds at once; None where it was not compiled beforehand for this GPU."""
+    capability, launch = _launches().get(experiment.key, (0, None))
+    return occupancy(launch, gpu).programs if launch and capability == gpu.compute_capability else None
 
 
 def whole_trace(experiment: Experiment, trace: Trace) -> Traced:

@@ -39,17 +39,15 @@ def read_kernel(x_ptr, sums_ptr, n_tiles, step, loads, TILE: tl.constexpr, THROU
 
 
 @triton.jit
-def write_kernel(y_ptr, n_tiles, TILE: tl.constexpr):
-    for tile in range(tl.program_id(0), n_tiles, tl.num_programs(0)):
-        lane = tl.arange(0, TILE)
-        tl.store(y_ptr + tile * TILE + lane, (lane ^ tile).to(tl.float32))
+def write_kernel(y_ptr, TILE: tl.constexpr):
+    lane = tl.arange(0, TILE)
+    tl.store(y_ptr + tl.program_id(0) * TILE + lane, (lane ^ tl.program_id(0)).to(tl.float32))
 
 
 @triton.jit
-def copy_kernel(x_ptr, y_ptr, n_tiles, TILE: tl.constexpr):
-    for tile in range(tl.program_id(0), n_tiles, tl.num_programs(0)):
-        at = tile * TILE + tl.arange(0, TILE)
-        tl.store(y_ptr + at, tl.load(x_ptr + at, cache_modifier=".cg"))
+def copy_kernel(x_ptr, y_ptr, TILE: tl.constexpr):
+    at = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, cache_modifier=".cg"))
 
 
 @gluon.jit
@@ -90,17 +88,17 @@ def read_count(programs: int, loads: int) -> int:
     return programs * loads * TILE * 4
 
 
-def write(y: torch.Tensor, programs: int) -> torch.Tensor:
+def write(y: torch.Tensor) -> torch.Tensor:
     """Fills y (float32, whole tiles) with numbers of each element's own; returns it."""
-    write_kernel[(programs,)](y, _tiles(y), TILE=TILE, num_warps=WARPS)
+    write_kernel[(_tiles(y),)](y, TILE=TILE, num_warps=WARPS)
     return y
 
 
-def copy(x: torch.Tensor, y: torch.Tensor, programs: int) -> torch.Tensor:
+def copy(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Copies x to y (float32, equally long, whole tiles); returns y."""
     if y.numel() != x.numel():
         raise ValueError(f"y has {y.numel()} elements: it must have as many as x, {x.numel()}")
-    copy_kernel[(programs,)](x, y, _tiles(x), TILE=TILE, num_warps=WARPS)
+    copy_kernel[(_tiles(x),)](x, y, TILE=TILE, num_warps=WARPS)
     return y
 
 

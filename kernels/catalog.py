@@ -55,13 +55,13 @@ class Kernel:
 
     @property
     def peer(self) -> bool:
-        """Whether it is a call into PyTorch (`kernels.peers`): measured beside the others, with nothing to step through."""
-        return self.name.startswith("torch:")
+        """Whether it is no part of the catalog but measured beside it (`kernels.peers`), with nothing to step through."""
+        return ":" in self.name
 
     @property
     def function(self) -> str:
         """The name of the function of `module` that runs it."""
-        return self.base.removeprefix("torch:")
+        return self.base.rpartition(":")[2]
 
     @property
     def base(self) -> str:

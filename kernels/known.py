@@ -1,4 +1,4 @@
-"""Every kernel that an experiment may name: the catalog's, the museum's broken ones, PyTorch's own calls. Imports neither torch nor triton."""
+"""Every kernel that an experiment may name: the catalog's, the museum's broken ones, their peers. Imports neither torch nor triton."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Peers: what PyTorch itself calls for the same work, measured beside our kernels and never traced, since no Triton kernel of ours runs.
+"""Peers: what is measured beside the catalog's kernels and never traced: PyTorch's own calls (`torch:…`), and kernels of ours that are arranged for
+speed and not to be read line by line (`fast:…`).
 
-Entries as the catalog's, called `torch:…`; their functions are in `library.py`. Imports neither torch nor triton. A formula here is the least that
-the call's own steps can move: each of their operands read once and each result written once.
+Entries as the catalog's; PyTorch's calls are in `library.py`. Imports neither torch nor triton. A formula here is the least that a peer's own steps can
+move: each of their operands read once and each result written once.
 """
 
 from __future__ import annotations
@@ -46,6 +47,17 @@ def _softmax_topk(p: Values) -> Traffic:
         Term("index", True, rows * p["k"], 1, 8, "their columns, int64"),
     )
     return Traffic((*softmax.terms, again, *kept), softmax.work)
+
+
+def _one_read(p: Values) -> Traffic:
+    rows, item = p["rows"], ITEM_BYTES[p["dtype"]]
+    kept = (
+        Term("y", True, rows * p["k"], 1, item, "K weights a row"),
+        Term("index", True, rows * p["k"], 1, 8, "their columns, int64"),
+    )
+    return Traffic(
+        (Term("x", False, rows * p["cols"], 1, item, "each element once, those of K lanes again"), *kept), ()
+    )
 
 
 def _tensors(call: Values, **times: tuple[int, int]) -> tuple[Term, ...]:
@@ -116,6 +128,11 @@ PEERS: Mapping[str, Kernel] = {
             "torch:softmax_topk", "torch.softmax, then torch.topk", "PyTorch's own softmax, and its own top-k of the weights.",
             "kernels.library", "softmax", (*parameters.SOFTMAX, parameters.TOPK), _softmax_topk, {}, parameters.check_topk,
             outputs=("y", "index"), expected="kernels.verify:kept_of_weights",
+        ),
+        Kernel(
+            "fast:softmax_topk_lanes", "Softmax with top-k, a list a lane", "Each lane has a maximum and a sum of its own; lists are joined once, at the row's end.",
+            "kernels.topk_fast", "softmax", (*parameters.SOFTMAX, parameters.TOPK), _one_read, {}, parameters.check_rows,
+            outputs=("y", "index"), expected="kernels.verify:kept",
         ),
         Kernel(
             "torch:attention", "PyTorch: matmul, softmax, matmul", "Attention as one writes it: S and P go through HBM.",

@@ -1,4 +1,4 @@
-"""Lab: Measurements. What GPUs measured, whose they are, what is missing and why; bring your own GPU's file and compare."""
+"""Lab 5: Measurements. What GPUs measured, whose they are, what is missing and why; bring your own GPU's file and compare."""
 
 from functools import partial
 
@@ -19,13 +19,16 @@ if not shown:
     st.stop()
 
 st.subheader("Whose numbers these are", anchor=False)
-with st.container(key="numbers of records"):
+facts, words = st.columns([3, 2], gap="large")
+with facts, st.container(key="numbers of records"):
     st.markdown(figures.about(shown), unsafe_allow_html=True)
-ui.prose(
-    "Every experiment runs several times, in separate runs: some are timed, others are counted by the GPU's own counters. A run that is counted is never timed. "
-    "**L2 cold** means that nothing of the inputs is in the cache when the run begins. **L2 warm** means that the same kernel has just run. "
-    "Before any counter is believed, a copy of 1 GiB is counted: what comes out is known beforehand, and if it is off by more than a thousandth the counters are not trusted."
-)
+with words:
+    ui.prose(
+        "Every experiment runs several times, in separate runs: some are timed, others are counted by the GPU's own counters. **A run that is counted is never timed.**\n\n"
+        "**L2 cold**: nothing of the inputs is in the cache when the run begins. **L2 warm**: the same kernel has just run.\n\n"
+        "**Copy check**: before any counter is believed, a copy of 1 GiB is counted. How many bytes that moves is known beforehand. If what is counted is off by more than "
+        "a thousandth, the counters are not trusted, and nothing is counted."
+    )
 if missed := figures.missed_table(shown):
     with st.expander("What could not be measured, and why"):
         st.markdown(missed, unsafe_allow_html=True)
@@ -55,9 +58,6 @@ for one in shown:
 if roofs := figures.roofs_table(shown):
     st.subheader("What each GPU gives at best", anchor=False)
     st.markdown(roofs, unsafe_allow_html=True)
-    with st.expander("How these were measured"):
-        for roof in {roof.level: roof for one in shown for roof in one.record.roofs.values()}.values():
-            st.markdown(f"- **{roof.level}**: {roof.method}")
 
 st.subheader("Counters on this machine", anchor=False)
 ui.counters_here()

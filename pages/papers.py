@@ -1,4 +1,4 @@
-"""Lab: The papers, reproduced. Each paper's figure beside ours: the same work, the same axes, the differences explained."""
+"""Lab 4: The papers, reproduced. Each paper's figure beside ours: the same work, the same axes, the differences explained."""
 
 import streamlit as st
 
@@ -58,8 +58,9 @@ elif panel == PANELS[1]:
     ui.prose(
         "**What differs.** *FLOPs*: count 2 N² d for each matrix product and head, and there are 6 of them in standard attention and 7 in FlashAttention, which makes S again on the way back. "
         "The paper's column is about 12 times lower for both; its author said that it may be off by a factor (github.com/Dao-AILab/flash-attention, issue 741). The ratio of the two, 7 to 6, "
-        "is close to the paper's. *Bytes*: **least** is each step's operands read once and results written once; the paper's 40.3 GB has masking and dropout too, which write more matrices of N². "
-        "*FlashAttention*: PyTorch's is the second version, with the queries outside; the paper measured the first."
+        "is close to the paper's. *Bytes*: **least** is each step's operands read once and results written once; the paper's 40.3 GB has masking and dropout too, which write more matrices of N². On the way back "
+        "PyTorch's FlashAttention adds up dQ in float32, which is more than the least. *FlashAttention-1 at B = 64* moves about as much as standard attention: its O goes out and in, in float32, at every tile of keys. Larger tiles pay, "
+        "which is what the middle figure is about; past 128 rows our tile no longer fits the registers. *Which FlashAttention*: PyTorch's is the second version, with the queries outside; the paper measured the first."
     )
 
     ui.try_this(
@@ -76,11 +77,11 @@ elif panel == PANELS[2]:
     ui.paper_theorem(chosen)
     ui.prose(
         "**What differs.** The theorem knows two memories, a GPU has a cache between them. What the theorem calls an access to HBM is a load or a store of the kernel, and these show "
-        "**between L2 and the SMs**: there the slopes are the theorem's. **DRAM** sees less, because L2 keeps K and V, which all programs of a head read: FlashAttention-2 reads Q, K and V once, "
-        "so that its DRAM bytes grow with N, not with N², and no longer depend on the tile. Standard attention's S and P outgrow L2, and no cache helps. "
-        "The slopes are a little short of 2 and −1, for each curve has a part that is read or written once, which the theorem's Θ leaves out."
+        "**between L2 and the SMs**: there the slopes are the theorem's. **DRAM** sees less. L2 keeps K and V, which all programs of a head read, so FlashAttention-2 reads Q, K and V once: its DRAM bytes "
+        "grow with N, not with N², and do not depend on the tile. FlashAttention-1's O goes out and in at every visit; while it fits L2 the slope is 1, beyond that all of it goes to DRAM, and one line through "
+        "both is steeper than either. Standard attention's S and P outgrow L2 early. On the shortest sequences L1 spares some trips too, so that a slope may exceed 2; and each curve has a part that is read or written "
+        "once, which the theorem's Θ leaves out."
     )
-
     ui.try_this(
         "Double the rows of the tile that stays on chip. By how much do the bytes fall between L2 and the SMs, and in DRAM?",
         "The dashed line of FlashAttention-2 against N has half the slope of the solid one. At which N would its K and V no longer fit in L2?",
@@ -95,7 +96,7 @@ elif panel == PANELS[3]:
     ui.paper_tables(chosen)
     ui.prose(
         "**What differs.** *Memory*: the paper's GPU was full after N = 4,096; a larger one goes on, with the same slope. Both counts have Q, K, V and the gradient of O in them; how many matrices of N² are "
-        "alive at once is up to the framework and its version. *Time*: a newer GPU has more bandwidth and more FLOPs a second, so both lines move down; the distance between them is what the paper is about. "
+        "alive at once is up to the framework, and where the lines of both GPUs lie on each other its versions have not changed it. *Time*: a newer GPU has more bandwidth and more FLOPs a second, so both lines move down; the distance between them is what the paper is about. "
         "On short sequences a launch takes longer than its work, and the lines are flat."
     )
 
@@ -113,7 +114,11 @@ else:
     ui.paper_hierarchy(chosen)
     ui.prose(
         "**What differs.** The pyramid leaves L2 out: it stands between SRAM and HBM in size and in bandwidth, and in the other panels here it is what makes the difference between what a kernel asks for and what DRAM gives. "
-        "SRAM is the shared memory of all SMs together."
+        "SRAM is the shared memory of all SMs together; the paper's 20 MB are an A100's shared memory and L1, which are one memory."
+    )
+    ui.try_this(
+        "Divide each bar by the one below it. Which step down costs most, and which of the two a kernel avoids when its rows fit L2?",
+        "How many FLOPs could the GPU do in the time in which one number comes from HBM? The page of sweeps draws that as a roof.",
     )
 
 ui.sources(milakov.SOURCE, f"{flashattention.SOURCE}, figures 1 and 2, theorem 2, appendix E.6")

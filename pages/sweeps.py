@@ -1,9 +1,8 @@
-"""Lab: Sweeps and roofline. How bytes and time grow, where two kernels cross, and what holds each of them back."""
+"""Lab 2: Sweeps and roofline. How bytes and time grow, where two kernels cross, and what holds each of them back."""
 
 import streamlit as st
 
 from explain import ui
-from explain.records import shelf
 
 ui.chapter(
     __file__,
@@ -11,7 +10,7 @@ ui.chapter(
 )
 sweep = ui.sweep_choice()
 if sweep is not None:
-    shown = ui.sweep_readings(sweep, shelf.recorded())
+    shown = ui.sweep_readings(sweep)
 if sweep is not None and shown.readings:
     st.subheader("How it grows", anchor=False)
     ui.sweep_growth(shown)
@@ -27,6 +26,8 @@ if sweep is not None and shown.readings:
 
 ui.try_this(
     "Standard and flash, over N: choose *at HBM*, then *asked by loads and stores*. FlashAttention asks for bytes that grow with N² too; L2 answers most of them.",
+    "FlashAttention-1 keeps its unfinished O, of all heads and in float32, in HBM. Its bytes *at HBM* leap at one N: compare that O's size with L2's.",
+    "Time is flat at first: there the launch takes longer than the work. From which N on does it follow the dots?",
     "Put a sweep of your own together, small enough for the interpreter, and let the trace count it: it must lie on the formula's dots.",
     "Move the roofline's slider from the shortest to the longest sequence. Which kernels rise to a roof, and which stay where they are?",
     "Save a plot: its camera makes a PNG or an SVG, the button under it a CSV.",

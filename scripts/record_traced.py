@@ -1,9 +1,10 @@
-"""Traces, in Triton's interpreter, what the kernels ask for at the sizes that GPUs are measured at, and keeps the counts by buffer.
+"""Traces, in Triton's interpreter, what the kernels ask for at the sizes that GPUs are measured at, and keeps the counts by buffer; compiles softmaxes.
 
     python scripts/record_traced.py
 
 Writes explain/recordings/traced.json after each run, and goes on where it was stopped; --again starts over. A few minutes, no GPU. Where a run
-is too large, the least part that stands for all of it is traced (`explain.levels.slice_of`), and the file says so.
+is too large, the least part that stands for all of it is traced (`explain.levels.slice_of`), and the file says so. A softmax is compiled too, for
+sm_90: its registers say how many rows are under way at once, and that what a cache can hold of them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import platform
 import sys
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 import triton  # noqa: E402
 
+from explain.compile.service import compiler  # noqa: E402
 from explain.experiment import Experiment  # noqa: E402
 from explain.levels import RECORDED, by_buffer, slice_of  # noqa: E402
 from explain.records.plans import sizes  # noqa: E402
@@ -31,6 +34,8 @@ from explain.trace.recorder import record_call  # noqa: E402
 from kernels.catalog import CATALOG  # noqa: E402
 from kernels.launch import launcher, tensors  # noqa: E402
 
+CAPABILITY = 90
+ALIGNED = 16  # rows: as many as needed for the compiler to know what it knows of thousands
 OUT = ROOT / "explain" / "recordings" / f"{RECORDED}.json"
 
 
@@ -44,7 +49,11 @@ def traced(experiment: Experiment) -> dict[str, Any]:
         way: {name: count for name, count in counted.items() if count}
         for way, counted in by_buffer(part, trace.launches).items()
     }
-    return {"experiment": experiment.to_json(), "part": part.to_json(), "times": times, "what": what, **counts}
+    run = {"experiment": experiment.to_json(), "part": part.to_json(), "times": times, "what": what, **counts}
+    if entry.family == "softmax":
+        cost = compiler().compile(experiment.with_(rows=ALIGNED), CAPABILITY, seconds=300)
+        run |= {"capability": CAPABILITY, "launches": [asdict(launch) for launch in cost.launches]}
+    return run
 
 
 def main() -> int:
@@ -70,6 +79,7 @@ def main() -> int:
         beside = OUT.with_suffix(".part")
         beside.write_text(json.dumps({"format": 1, "provenance": provenance, "runs": runs}, indent=1) + "\n")
         beside.replace(OUT)
+    compiler().close()
     return 0
 
 

@@ -15,10 +15,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from explain import three_numbers as lab  # noqa: E402
-from explain.causes import WARPS, programs_at_most  # noqa: E402
+from explain.causes import WARPS, room  # noqa: E402
 from explain.counters.model import SECTOR  # noqa: E402
 from explain.figures import levels  # noqa: E402
-from explain.levels import amount  # noqa: E402
+from explain.records.plans import sizes  # noqa: E402
 from explain.records.shelf import recorded  # noqa: E402
 
 THREE_NUMBERS = ROOT / "docs" / "three-numbers.md"
@@ -109,6 +109,7 @@ def three_numbers() -> str:
     if record is None:
         raise ValueError("no GPU's record is here: python -m explain measure makes one")
     runs, where, gpu = lab.runs(record), record.provenance, lab.gpu_named(record.gpu)
+    online = sizes("softmax_online")[0]
     missing = ", ".join(dict.fromkeys(f"`{experiment.kernel}`" for experiment in lab.not_counted(record)))
     return "\n".join(
         [
@@ -140,9 +141,9 @@ def three_numbers() -> str:
             "",
             levels.dram_table(runs, gpu),
             "",
-            f"- **L1, L2 still held it**: at 4,096 × 8,192 the rows under way (at most {gpu.sms} SMs × {programs_at_most(gpu)} programs × 32 KiB) are hardly more than L2's "
-            f"{amount(gpu.l2_bytes)}, and a part of them is still there when a program reads its row again. The reads that did not come from DRAM are counted: those that "
-            "L1 served, and those that L2 served.",
+            f"- **L1, L2 still held it**: rows that are short enough, or few enough at once, are still there when a program reads its row again. In online softmax at "
+            f"{levels.sizes_words(online)}, {room(online, gpu)}: it holds a part of them. Of the reads that did not come from DRAM the counters tell "
+            "those that L1 served from those that L2 served.",
             "- **Spilled registers**: what did not fit into registers is written to local memory and read back; what the caches could not hold of it came from DRAM.",
             "",
         ]

@@ -6,6 +6,7 @@ that the kernel calls, what PTX says of that line tells the kernel's own, and wh
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import re
@@ -108,10 +109,11 @@ class Listing:
 
 def packed(listings: Sequence[Listing]) -> bytes:
     """The listings as a small file."""
-    text = json.dumps([{**one.__dict__, "ptx": _rows(one.ptx), "sass": _rows(one.sass)} for one in listings])
+    text = json.dumps([{**one.__dict__, "ptx": rows(one.ptx), "sass": rows(one.sass)} for one in listings])
     return gzip.compress(text.encode(), mtime=0)
 
 
+@functools.lru_cache(maxsize=16)
 def unpacked(data: bytes) -> tuple[Listing, ...]:
     """The listings of a file's bytes. Raises OSError, EOFError, ValueError, KeyError or TypeError for what is no such file."""
     return tuple(
@@ -167,7 +169,8 @@ def _kind(code: str, kinds: Sequence[tuple[str, str]]) -> str:
     return next((kind for pattern, kind in kinds if re.match(pattern, mnemonic)), _OTHER)
 
 
-def _rows(code: Sequence[Instruction]) -> list[list[Any]]:
+def rows(code: Sequence[Instruction]) -> list[list[Any]]:
+    """The instructions as JSON: [text, number of its kind, line, …]."""
     return [[one.text, KINDS.index(one.kind), *one.lines] for one in code]
 
 

@@ -59,10 +59,10 @@ class _Job:
 
 
 class Compiler:
-    """One compile worker at low priority, and what it has answered."""
+    """Compile workers at low priority, and what they have answered."""
 
     def __init__(self, spec: WorkerSpec = COMPILE_WORKER) -> None:
-        self._pool = WorkerPool(spec)
+        self._pool = WorkerPool(spec, size=2)  # one reader's long compilation leaves a worker to the others
         self._lock = threading.Lock()
         self._jobs: dict[str, _Job] = {}
         self._answers: dict[str, Answer] = {}

@@ -35,8 +35,8 @@ class Counts:
 
     Bytes: `dram_*` between DRAM and L2, `l2_*` between L2 and the SMs in sectors of 32 B, `l1_bytes` what loads and stores asked of L1, both
     together, of which `spill_*` are registers that did not fit and went to local memory. `dirty_bytes` had been written to L2 but not yet to DRAM when the run ended; they are no part of `dram_written_bytes`.
-    `shared_bytes` are what instructions asked of shared memory, asynchronous copies and matrix operands too; `shared_wavefronts` cycles of its data
-    pipe, each of at most 128 B. `tensor_percent` is of the tensor cores' peak. `time_ns` was taken while counting: it is no timing.
+    `shared_bytes` are what instructions asked of shared memory (`Counters.shared_bytes` says whether to believe it); `shared_wavefronts` cycles of
+    its data pipe, each of at most 128 B. `tensor_percent` is of the tensor cores' peak. `time_ns` was taken while counting: it is no timing.
     """
 
     dram_read_bytes: int | None
@@ -107,6 +107,12 @@ class Counters:
     lacking: tuple[str, ...]
     passes: int
     provenance: Provenance
+
+    @property
+    def shared_bytes(self) -> int | None:
+        """What was asked of shared memory; None where cold and warm differ, as they do on Hopper for kernels that copy asynchronously: the same
+        instructions ask for the same bytes."""
+        return self.cold.shared_bytes if self.cold.shared_bytes == self.warm.shared_bytes else None
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object; `from_json` gives the counters back."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from explain.causes import SPILLED, Cause, Check, Gap, Prediction, check, gaps
-from explain.counters.model import Counts
+from explain.causes import SPILLED, WITHIN, Cause, Check, Gap, Prediction, check, gaps
+from explain.counters.model import Counters, Counts
 from explain.experiment import Experiment
 from explain.figures.svg import CHIP, HBM, line, picture, rect, text
 from explain.gpus import Gpu
@@ -24,6 +24,8 @@ COLOURS = {
 """Each level's, in every picture here."""
 LINKS = {"l1": "Programs ↔ L1", "l2": "L2 ↔ SM", "dram": "DRAM ↔ L2", "shared": "Programs ↔ shared memory"}
 """The links that can be chosen, by level."""
+LETTER = 6.6
+"""Units that a letter of a label takes, about."""
 NEGLIGIBLE = 1e-3
 """Of a level's bytes: what is left unexplained below this is not drawn."""
 
@@ -36,21 +38,21 @@ def hierarchy(found: Levels, prediction: Prediction | None, dirty: int | None, c
 
     A link is a button (`data-press` is its level). One that was not measured is grey and says why.
     """
-    width, box, gap, left = 720.0, 46.0, 118.0, 12.0
+    width, box, gap, left = 600.0, 44.0, 114.0, 10.0
     most = max((count for level in (*found, found.shared) for count in (level.read, level.written) if count), default=1)
     tops = [8.0 + n * (box + gap) for n in range(4)]
     own, formula, traced = found.l1, found.formula, found.traced
     parts = [
         _box(left, tops[0], width - 2 * left, box, "The programs, in the SMs' registers", CHIP),
-        _box(left, tops[1], 420, box, "L1, of each SM", COLOURS["l1"]),
-        _box(468, tops[1], width - 468 - left, box, "Shared memory", COLOURS["shared"]),
+        _box(left, tops[1], 340, box, "L1, of each SM", COLOURS["l1"]),
+        _box(374, tops[1], width - 374 - left, box, "Shared memory", COLOURS["shared"]),
         _box(left, tops[2], width - 2 * left, box, "L2, of the GPU", COLOURS["l2"]),
         _box(left, tops[3], width - 2 * left, box, "DRAM (HBM)", COLOURS["dram"]),
         _link(
-            "l1", own, left + 12, tops[0] + box, gap, 418, most, chosen,
+            "l1", own, left + 12, tops[0] + box, gap, 338, most, chosen,
             (("formula", formula), ("traced", traced), ("measured", own)),
         ),
-        _shared(found.shared, 468, tops[0] + box, gap, width - 468 - left, most, chosen),
+        _shared(found.shared, 374, tops[0] + box, gap, width - 374 - left, most, chosen),
         _link("l2", found.l2, left + 12, tops[1] + box, gap, width - 2 * left - 12, most, chosen, (("measured", found.l2),)),
         _link(
             "dram", found.dram, left + 12, tops[2] + box, gap, width - 2 * left - 12, most, chosen,
@@ -58,7 +60,7 @@ def hierarchy(found: Levels, prediction: Prediction | None, dirty: int | None, c
             f"{amount(dirty)} more still lay in L2 when the run ended" if dirty else "",
         ),
     ]  # fmt: skip
-    return picture(width, tops[3] + box + 8, "Bytes between the levels of the GPU's memory", parts, "52rem")
+    return picture(width, tops[3] + box + 8, "Bytes between the levels of the GPU's memory", parts, "48rem")
 
 
 def _predicted(prediction: Prediction) -> Level:
@@ -85,10 +87,10 @@ def _link(
 ) -> str:
     """Two arrows, up for what is read and down for what is written, and the numbers of each witness beside them."""
     parts = [
-        _arrow(x + 28, y, height, level.read, most, key, up=True),
-        _arrow(x + 94, y, height, level.written, most, key, up=False),
+        _arrow(x + 20, y, height, level.read, most, key, up=True),
+        _arrow(x + 70, y, height, level.written, most, key, up=False),
     ]
-    at, read_at, written_at = x + 136, x + 280, x + 390
+    at, read_at, written_at = x + 100, x + 234, x + 322
     top = y + (height - 22 * (len(rows) + (1 if more else 0))) / 2 + 2
     parts += [
         text(read_at, top, "read", anchor="end", faint=True, size=12),
@@ -121,7 +123,13 @@ def _shared(level: Level, x: float, y: float, height: float, width: float, most:
             faint=not level.known,
             size=13,
         ),
-        text(x + 66, middle + 28, "at most" if level.note.startswith("at most") else "", faint=True, size=12),
+        text(
+            x + 66,
+            middle + 28,
+            "at most" if level.known and level.note.startswith("at most") else "",
+            faint=True,
+            size=12,
+        ),
     ]
     return _button("shared", LINKS["shared"], x, y + 4, width, height - 8, chosen, level, parts)
 
@@ -147,11 +155,11 @@ def _button(
 
 
 def _arrow(x: float, y: float, height: float, count: int | None, most: int, key: str, *, up: bool) -> str:
-    """A shaft as wide as its bytes, 44 at most, with a head that shows where they go; dashed where they were not measured."""
+    """A shaft as wide as its bytes, 36 at most, with a head that shows where they go; dashed where they were not measured."""
     colour = COLOURS[key]
     if count is None:
         return f'<line x1="{x:.1f}" y1="{y + 6:.1f}" x2="{x:.1f}" y2="{y + height - 6:.1f}" stroke="currentColor" stroke-opacity="0.4" stroke-dasharray="4 4"/>'
-    wide = max(44 * count / most, 1.0)
+    wide = max(36 * count / most, 1.0)
     half, head, side = wide / 2, 13.0, max(wide / 2 + 5, 7.0)
     top, bottom = y + 4, y + height - 4
     if not up:
@@ -176,11 +184,12 @@ def _arrow(x: float, y: float, height: float, count: int | None, most: int, key:
 
 def bars(found: Levels, between: Sequence[Gap], *, written: bool) -> str:
     """A bar a level, read or written; between two, each cause of their difference as a step from one length to the next."""
-    width, left, right = 640.0, 96.0, 96.0
+    width, left, right = 560.0, 78.0, 84.0
     known = [level.of(written) or 0 for level in found]
     scale = (width - left - right) / max(*known, 1)
-    rows: list[str] = []
-    y = 6.0
+    way = "written" if written else "read"
+    rows = [text(left, 14, way.capitalize(), bold=True)]
+    y = 24.0
     by_level = {gap.below: gap for gap in between if gap.written is written}
     for level in found:
         if gap := by_level.get(level.key):
@@ -188,7 +197,7 @@ def bars(found: Levels, between: Sequence[Gap], *, written: bool) -> str:
             for name, count, words, source in _steps(gap, above):
                 rows += _step(left, y, scale, above, count, name, words, source, width)
                 above += count
-                y += 26
+                y += 30
         own = level.of(written)
         rows.append(text(left - 10, y + 18, level.name, anchor="end", bold=True, size=13))
         if own is None:
@@ -212,8 +221,7 @@ def bars(found: Levels, between: Sequence[Gap], *, written: bool) -> str:
             rows.append(rect(left, y, scale * own, 26, COLOURS[level.key], title=f"{own:,} bytes. {level.note}"))
             rows.append(text(left + scale * own + 8, y + 18, amount(own), bold=True, size=13))
         y += 36
-    way = "written" if written else "read"
-    return picture(width, y, f"Bytes {way}, level by level", [line(left, 0, left, y - 4), *rows], "46rem")
+    return picture(width, y, f"Bytes {way}, level by level", [line(left, 20, left, y - 4), *rows], "46rem")
 
 
 def _steps(gap: Gap, above: int) -> Iterator[tuple[str, int, str, str]]:
@@ -226,34 +234,26 @@ def _steps(gap: Gap, above: int) -> Iterator[tuple[str, int, str, str]]:
 def _step(
     left: float, y: float, scale: float, above: float, count: int, name: str, words: str, source: str, width: float
 ) -> list[str]:
+    """From the length above to the one below: its label, and under it a bar, filled where bytes are added, an outline where they fall away."""
     start, end = left + scale * min(above, above + count), left + scale * max(above, above + count)
     more = count > 0
     label = f"{name}  {'+' if more else ''}{amount(count)}"
-    fits_right = end + 8 + 6.9 * len(label) < width
-    parts = [
+    ahead = start + LETTER * len(label) < width
+    at, anchor = (start, "start") if ahead else (end, "end")
+    return [
+        text(at, y + 11, label, size=12, anchor=anchor, faint=name == "Not explained"),
         rect(
             start,
-            y + 4,
+            y + 16,
             end - start,
-            12,
-            "none" if not more else CHIP,
-            opacity=0.85 if more else 1,
+            8,
+            CHIP if more else "none",
+            opacity=0.85 if more else 1.0,
             stroke=CHIP,
             dashed=not more,
             title=f"{words} ({source})",
         ),
-        line(start if more else end, y - 10, start if more else end, y + 4, opacity=0.35),
-        line(end if more else start, y + 16, end if more else start, y + 26, opacity=0.35),
     ]
-    if fits_right:
-        parts.append(text(end + 8, y + 14, label, size=12, faint=name == "Not explained"))
-    else:
-        parts.append(
-            text(start - 8, y + 14, label, size=12, anchor="end")
-            if start - 8 - 6.9 * len(label) > 0
-            else text(left + 6, y + 14, label, size=12)
-        )
-    return parts
 
 
 # Tables
@@ -262,18 +262,21 @@ def _step(
 def gap_table(found: Levels, between: Sequence[Gap]) -> str:
     """Every difference between neighbouring levels, its causes and what is left, as markdown."""
     names = {level.key: level.name for level in found}
-    lines = ["| from, to | | difference | cause | bytes | source | why |", "|---|---|---:|---|---:|---|---|"]
+    lines = ["| from, to | | difference | cause | bytes | source |", "|---|---|---:|---|---:|---|"]
     for gap in between:
         head = f"{names[gap.above]} → {names[gap.below]} | {_way(gap)} | {_signed(gap.bytes)}"
         for cause in gap.causes if gap.bytes else ():
-            lines.append(f"| {head} | **{cause.name}** | {_signed(cause.bytes)} | {cause.source} | {cause.words} |")
+            lines.append(f"| {head} | **{cause.name}** | {_signed(cause.bytes)} | {cause.source} |")
             head = "| | "
         if gap.unexplained:
-            share = abs(gap.unexplained) / max(found.formula.of(gap.written) or 1, 1)
-            lines.append(
-                f"| {head} | *not explained* | {_signed(gap.unexplained)} | | {100 * share:.2g}% of the formula's bytes |"
-            )
+            lines.append(f"| {head} | *not explained* | {_signed(gap.unexplained)} | |")
     return "\n".join(lines) if len(lines) > 2 else ""
+
+
+def cause_words(between: Sequence[Gap]) -> str:
+    """What each cause is, once, as a markdown list."""
+    said = {(cause.name, cause.words): None for gap in between for cause in gap.causes if gap.bytes}
+    return "\n".join(f"- **{name}**: {words}" for name, words in said)
 
 
 def equal_words(found: Levels, between: Sequence[Gap]) -> str:
@@ -296,13 +299,13 @@ def terms_table(traffic: Traffic, traced: Traced | None, chosen: str) -> str:
         times = f" × {term.times:,}" if term.times > 1 else ""
         counted = f"{seen[key]:,}" if seen[key] is not None else "–"
         rows.append(
-            f'<tr data-press="{key}" role="button" tabindex="0" aria-pressed="{str(key == chosen).lower()}" '
-            f'aria-label="{"Stores" if term.written else "Loads"} of {term.buffer}"><th>{html.escape(term.buffer)}</th><td>{way}</td>'
+            f'<tr data-press="{key}"{" class=on" if key == chosen else ""}><th><button data-press="{key}" aria-pressed="{str(key == chosen).lower()}" '
+            f'aria-label="{"Stores" if term.written else "Loads"} of {term.buffer}">{html.escape(term.buffer)}</button></th><td>{way}</td>'
             f"<td class=n>{term.elements:,}{times} × {term.item_bytes} B</td><td class=n>{term.bytes:,}</td><td class=n>{counted}</td>"
             f"<td>{html.escape(term.why)}</td></tr>"
         )
     head = "<tr><th>buffer</th><th></th><th class=n>elements × times × size</th><th class=n>formula, bytes</th><th class=n>trace, bytes</th><th>why</th></tr>"
-    return f'<div class="wide"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
+    return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 
 
 def terms_by_key(traffic: Traffic) -> dict[str, Term]:
@@ -338,11 +341,10 @@ def link_words(key: str, found: Levels) -> str:
     if not level.known:
         return f"not measured. {level.why}"
     says = f"{level.note[0].upper()}{level.note[1:]}."
-    return (
-        says
-        if key == "shared"
-        else f"{says} The GPU counts sectors and does not know which buffer they are of; by buffer there is only what was asked for:"
-    )
+    if key == "shared":
+        return says
+    only = "what is predicted" if key == "dram" else "what was asked for"
+    return f"{says} The GPU counts sectors and does not know which buffer they are of; by buffer there is only {only}:"
 
 
 def _signed(count: int) -> str:
@@ -351,10 +353,36 @@ def _signed(count: int) -> str:
 
 def prediction_words(check: Check) -> str:
     """What DRAM reads should be and are, in a sentence; a miss says why."""
-    words = f"Predicted DRAM reads: **{amount(check.prediction.read)}**. Counted: **{amount(check.measured)}**, {_percent(check.off)}"
+    words = f"Predicted DRAM reads, L2 cold: **{amount(check.prediction.read)}**. Counted: **{amount(check.measured)}**, {_percent(check.off)}"
     if check.met:
         return f"{words}, within 1%."
     return f"{words}. " + " ".join(f"{cause.name}: {_signed(cause.bytes)}. {cause.words}" for cause in check.causes)
+
+
+def gpus_table(counted: Sequence[tuple[str, Counts]]) -> str:
+    """The same run on several GPUs, by what each is called, as markdown."""
+    lines = [
+        "| measured on | L1 | L2 → SM | DRAM read | DRAM written | still dirty in L2 |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, c in counted:
+        cells = (c.l1_bytes, c.l2_read_bytes, c.dram_read_bytes, c.dram_written_bytes, c.dirty_bytes)
+        lines.append(f"| {name} | {' | '.join('–' if cell is None else amount(cell) for cell in cells)} |")
+    return "\n".join(lines)
+
+
+def heat_words(counters: Counters) -> str:
+    """What a warm L2 changes of DRAM's reads, in a sentence; empty where they were not counted."""
+    cold, warm = counters.cold.dram_read_bytes, counters.warm.dram_read_bytes
+    if cold is None or warm is None:
+        return ""
+    if abs(warm - cold) <= WITHIN * cold:
+        why = "as good as nothing of the inputs stayed in L2 from the run before"
+    elif warm < cold:
+        why = "so much of the inputs stayed in L2 from the run before"
+    else:
+        why = "more and not fewer, since L2 begins full of what the run before wrote"
+    return f"L2 warm instead of cold changes DRAM reads by {_signed(warm - cold)}: {why}."
 
 
 def _percent(share: float) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
+from explain.experiment import Experiment
 from explain.figures import svg
+from explain.figures.lines import Line, chart
 from explain.gpus import GPUS, known_as
 from explain.papers import flashattention, milakov
 from explain.papers.milakov import Figure, Said
@@ -18,7 +16,7 @@ from explain.records.model import Record
 from kernels.known import KERNELS
 
 PAPER = "#8A96A3"  # what is the paper's is grey, and dashed
-BLUE, ORANGE, GREEN, PINK = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
+BLUE, ORANGE, GREEN, PINK, SKY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9"
 COLOURS: Mapping[str, str] = {
     "softmax_naive": GREEN,
     "softmax_safe": ORANGE,
@@ -28,6 +26,7 @@ COLOURS: Mapping[str, str] = {
     "softmax_safe_topk": GREEN,
     "softmax_topk": BLUE,
     "torch:softmax_topk": PINK,
+    "fast:softmax_topk_lanes": SKY,
     "attention_standard": ORANGE,
     "flash_attention_v1": GREEN,
     "flash_attention": BLUE,
@@ -43,6 +42,7 @@ NAMES: Mapping[str, str] = {
     "softmax_safe_topk": "safe, fused",
     "softmax_topk": "online, fused",
     "torch:softmax_topk": "PyTorch",
+    "fast:softmax_topk_lanes": "lanes, fused",
     "attention_standard": "standard",
     "flash_attention_v1": "K, V outside",
     "flash_attention": "Q outside",
@@ -51,91 +51,8 @@ NAMES: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Line:
-    """A line of a chart: its points, and the label at its end. What is the paper's, or another level's, is dashed and hollow."""
-
-    points: Sequence[tuple[float, float]]
-    label: str
-    colour: str
-    dashed: bool = False
-
-
-def _chart(
-    title: str, lines: Iterable[Line], *, x: str, y: str, unit: str = "", log: bool = False, height: int = 380
-) -> go.Figure:
-    """Lines over a logarithmic x, y logarithmic too with `log`; each labelled where it ends, the labels pushed apart."""
-    figure = go.Figure()
-    drawn = [line for line in lines if line.points]
-    for line in drawn:
-        figure.add_scatter(
-            x=[point[0] for point in line.points], y=[point[1] for point in line.points], name=line.label, mode="lines+markers",
-            line={"color": line.colour, "width": 2, "dash": "dash" if line.dashed else "solid"},
-            marker={"size": 7, "symbol": "circle-open" if line.dashed else "circle"},
-            hovertemplate=f"{x.partition(',')[0]} %{{x:,}}: %{{y:.4~g}}{unit}<extra>{line.label}</extra>",
-        )  # fmt: skip
-    values = [point[1] for line in drawn for point in line.points]
-    low, high = (
-        (math.log10(min(values)), math.log10(max(values))) if log and values else (0.0, max(values, default=1.0))
-    )
-    margin = 0.06 * ((high - low) or 1.0)
-    low, high = (low - margin if log else 0.0), high + margin
-    figure.update_xaxes(title=x, type="log", **_ticks([point[0] for line in drawn for point in line.points]))
-    figure.update_yaxes(title=y, type="log" if log else "linear", range=[low, high], **(_ticks(values) if log else {}))
-    ends = [(math.log10(line.points[-1][1]) if log else line.points[-1][1]) for line in drawn]
-    for line, end in zip(drawn, _apart([(end - low) / (high - low) for end in ends]), strict=True):
-        figure.add_annotation(
-            x=1.02, xref="x domain", y=end, yref="y domain", xanchor="left", yanchor="middle", showarrow=False, align="left",
-            text=f"<span style='color:{line.colour}'>{'○' if line.dashed else '●'}</span> {line.label}",
-        )  # fmt: skip
-    longest = max((len(line.label) for line in drawn), default=0)
-    figure.update_layout(
-        title={"text": title, "font": {"size": 15}}, height=height, margin={"l": 8, "r": 28 + 7.2 * longest, "t": 44, "b": 8},
-        showlegend=False, hovermode="closest",
-    )  # fmt: skip
-    return figure
-
-
 Pair = tuple[go.Figure, go.Figure]
 """Two charts that stand beside each other."""
-
-
-def as_csv(figure: go.Figure) -> str:
-    """The numbers of a chart: a line a point, with the name of its curve."""
-    out = io.StringIO()
-    rows = csv.writer(out, lineterminator="\n")
-    rows.writerow(("curve", figure.layout.xaxis.title.text or "", figure.layout.yaxis.title.text or ""))
-    rows.writerows((line.name, x, y) for line in figure.data for x, y in zip(line.x, line.y, strict=True))
-    return out.getvalue()
-
-
-def _apart(heights: Sequence[float], gap: float = 0.075) -> list[float]:
-    """The same heights in their order, at least `gap` apart, within 0 to 1."""
-    order = sorted(range(len(heights)), key=lambda i: heights[i])
-    placed = [0.0] * len(heights)
-    floor = 0.0
-    for i in order:
-        placed[i] = floor = max(heights[i], floor)
-        floor += gap
-    ceiling = 1.0
-    for i in reversed(order):
-        placed[i] = min(placed[i], ceiling)
-        ceiling = placed[i] - gap
-    return placed
-
-
-def _ticks(values: Sequence[float]) -> dict[str, object]:
-    """Of a logarithmic axis: powers of ten where it spans three of them, else some of the values themselves."""
-    if not values or max(values) / min(values) > 1000:
-        return {"dtick": 1, "exponentformat": "power"}
-    marks = sorted(set(values))
-    while len(marks) > 6:
-        marks = marks[::-2][::-1]
-    return {
-        "tickvals": marks,
-        "ticktext": [f"{value:,.3g}" if value < 1000 else f"{value:,.0f}" for value in marks],
-        "tickangle": 0,
-    }
 
 
 def _suffix(records: Mapping[str, Record], name: str) -> str:
@@ -156,14 +73,15 @@ def rates(figure: Figure, records: Mapping[str, Record]) -> Pair:
         for kernel in figure.kernels
     ]
     gains = [
-        Line(milakov.gains(record, figure), name, colour)
-        for (name, record), colour in zip(records.items(), (BLUE, PINK, GREEN), strict=False)
+        Line(milakov.gains(record, figure, fast), NAMES[fast] + _suffix(records, name), COLOURS[fast], dashed=n > 0)
+        for n, (name, record) in enumerate(records.items())
+        for fast in figure.fast
     ]
     return (
-        _chart(f"Figure {figure.number}: {figure.title}", lines, x=V, y="10⁹ elements a second", unit="·10⁹/s"),
-        _chart(
-            f"{NAMES[figure.fast]}, times as fast as {NAMES[figure.slow]}",
-            [*gains, *_said(figure.said, figure.lengths[-1])], x=V, y="times as fast", unit="×",
+        chart(f"Figure {figure.number}: {figure.title}", lines, x=V, y="10⁹ elements a second", unit="·10⁹/s"),
+        chart(
+            f"times as fast as {NAMES[figure.slow]}", [*gains, *_said(figure.said, figure.lengths[-1])],
+            x=V, y="times as fast", unit="×",
         ),
     )  # fmt: skip
 
@@ -187,7 +105,7 @@ def _said(said: Sequence[Said], last: float) -> list[Line]:
 def knee(record: Record) -> Pair:
     """How often an element of x is read from DRAM, and how often it crosses from L2 to an SM, against V: figure 1's kernels."""
     dram, l2 = (
-        _chart(
+        chart(
             f"reads of an element {where}", x=V, y="times", unit=" times", lines=[
                 Line(milakov.reads(record, kernel, level), NAMES[kernel], COLOURS[kernel])
                 for kernel in ("softmax_naive", "softmax_safe", "softmax_online")
@@ -210,14 +128,18 @@ def knee_words(record: Record) -> str:
     again = min((cols for cols, times in safe if times >= MORE), default=None)
     said = [
         f"On the {short(record)} online softmax is at least {milakov.GAIN:g} times as fast "
-        + (f"from **V = {begins:,}** on" if begins else "at no V measured up to the end")
+        + (f"from **V = {begins:,}** on" if begins else "at no V measured")
         + "; on the paper's V100 all three were alike up to V = 1,000."
     ]
+    near = next((cols for cols, times in milakov.reads(record, "softmax_safe", "l2") if times >= MORE), None)
+    if near:
+        said.append(
+            f"From V = {near:,} on an SM's own L1 no longer holds its rows, and the later passes go to L2, which is still near."
+        )
     if once and again:
         said.append(
-            f"The counters say why. Up to V = {once:,} the safe softmax reads an element **once** from DRAM, though its three passes ask for it three "
-            f"times: the later passes find it in a cache. From V = {again:,} on they do not, and it is read {safe[-1][1]:.1f} times in the end. "
-            "Only then do fewer passes mean fewer bytes."
+            f"Up to V = {once:,} the safe softmax reads an element **once** from DRAM, though its three passes ask for it three times. From V = {again:,} on L2 gives up too, "
+            f"and it is read {safe[-1][1]:.1f} times in the end. Only then do fewer passes mean fewer bytes from DRAM."
         )
     known = GPUS.get(known_as(record.gpu) or "")
     if known:
@@ -230,28 +152,39 @@ def knee_words(record: Record) -> str:
 
 
 def larger_k(records: Mapping[str, Record]) -> str:
-    """The gain of the fused kernel as K grows, the paper's and ours, as markdown."""
-    found = {name: dict(milakov.gains_by_k(record)) for name, record in records.items()}
-    lines = [
-        f"| K | V100, the paper | {' | '.join(found)} |",
-        f"|---:|---:|{'---:|' * len(found)}",
-    ]
+    """The gain of the fused kernels as K grows, the paper's and ours, as markdown."""
+    found = {
+        NAMES[fast] + _suffix(records, name): dict(milakov.gains_by_k(record, fast))
+        for name, record in records.items()
+        for fast in milakov.FIGURES[2].fast
+    }
+    lines = [f"| K | the paper | {' | '.join(found)} |", f"|---:|---:|{'---:|' * len(found)}"]
     for said in milakov.LARGER_K:
         ours = (f"**{gains[said.at]:.2g}×**" if said.at in gains else "not measured" for gains in found.values())
         lines.append(f"| {said.at} | {said.ratio:g}× | {' | '.join(ours)} |")
     return "\n".join(lines)
 
 
+def topk_words(record: Record) -> str:
+    """How much of the bandwidth each fused kernel gets at figure 3's longest row of the text: whether bytes are what it waits for."""
+    roof = record.roofs.get("hbm")
+    said = []
+    for fast in milakov.FIGURES[2].fast:
+        rate = milakov.rate(record.point(milakov.experiment(fast, 4000, milakov.LONG)))
+        if rate and roof:
+            read = 4 * rate
+            said.append(f"**{NAMES[fast]}** reads {bandwidth(read)}, {read / roof.per_second:.0%} of what HBM gives")
+    return f"On the {short(record)}, at V = {milakov.LONG:,}: {'; '.join(said)}." if said else ""
+
+
 def tiles_words(record: Record) -> str:
     """What other tiles would have taken, in a sentence; "" where none was measured."""
-    taken = []
+    fast, taken = milakov.FIGURES[2].fast[0], []
     for block_n in milakov.TILES:
-        point = record.point(milakov.by_tile("softmax_topk", block_n))
+        point = record.point(milakov.by_tile(fast, block_n))
         if point and point.timing:
             taken.append(f"{block_n:,}: {point.timing.median_ms:.3g} ms")
-    if not taken:
-        return ""
-    return f"{short(record)}, online fused, {milakov.LONG:,} elements in tiles of {', '.join(taken)}."
+    return f"{short(record)}, {NAMES[fast]}, tiles of {', '.join(taken)}." if taken else ""
 
 
 def accesses(counted: Mapping[str, float | None]) -> str:
@@ -323,8 +256,8 @@ def blocks(record: Record) -> Pair:
         taken = [(block, point.timing.median_ms) for block, point in points if point and point.timing]
         times.append(Line(taken, NAMES[kernel], COLOURS[kernel]))
     return (
-        _chart("bytes between L2 and the SMs", moved, x=BLOCK, y="GB", unit=" GB"),
-        _chart("time", times, x=BLOCK, y="ms", unit=" ms"),
+        chart("bytes between L2 and the SMs", moved, x=BLOCK, y="GB", unit=" GB"),
+        chart("time", times, x=BLOCK, y="ms", unit=" ms"),
     )
 
 
@@ -338,38 +271,72 @@ def theorem(record: Record) -> Pair:
     by_block, by_length = (
         [
             Line(_billions(found), f"{NAMES[kernel]}, {level}", COLOURS[kernel], dashed=level == "DRAM")
-            for kernel, level, found in curves
+            for kernel, level, found, _ in curves
         ]
         for curves in (_by_block(record), _by_length(record))
     )
+    by_block.extend(_theory(by_block[-2], -1))
+    by_length.extend(_theory(by_length[-2], 2))
     return (
-        _chart("larger tiles, N = 1,024", by_block, x=f"{BLOCK}: M = 4 d B", y="GB", unit=" GB", log=True, height=440),
-        _chart("longer sequences, tiles of 128 × 64", by_length, x="N", y="GB", unit=" GB", log=True, height=440),
+        chart("larger tiles, N = 1,024", by_block, x=f"{BLOCK}: M = 4 d B", y="GB", unit=" GB", log=True, height=440),
+        chart("longer sequences, tiles of 128 × 64", by_length, x="N", y="GB", unit=" GB", log=True, height=440),
     )
 
 
-Curve = tuple[str, str, list[tuple[int, int]]]
+def _theory(beside: Line, power: int) -> list[Line]:
+    """A line of the theory's slope, a little below a measured one, which is FlashAttention-2's between L2 and the SMs."""
+    if len(beside.points) < 2:
+        return []
+    (x, y), (end, _) = beside.points[0], beside.points[-1]
+    return [
+        Line(
+            [(x, 0.6 * y), (end, 0.6 * y * (end / x) ** power)],
+            f"theory: slope {power}".replace("-", "−"),
+            PAPER,
+            dashed=True,
+        )
+    ]
+
+
 LEVELS = (("L2 → SM", flashattention.sm_bytes), ("DRAM", flashattention.hbm_bytes))
+Curve = tuple[str, str, list[tuple[int, int]], list[tuple[int, int]]]
+"""A kernel, a level, all its points, and those that count for the slope: without the tiles whose registers spill."""
 
 
 def _by_block(record: Record) -> list[Curve]:
-    return [
-        (kernel, level, flashattention.series(record, [flashattention.by_block(kernel, block) for block in flashattention.BLOCKS], _axis(kernel), count))
+    runs = {
+        kernel: [flashattention.by_block(kernel, block) for block in flashattention.BLOCKS]
         for kernel in flashattention.IN_ORDER[1:]
-        for level, count in LEVELS
-    ]  # fmt: skip
+    }
+    return [
+        curve for kernel, experiments in runs.items() for curve in _curves(record, kernel, experiments, _axis(kernel))
+    ]
 
 
 def _by_length(record: Record) -> list[Curve]:
-    return [
-        (kernel, level, flashattention.series(record, [flashattention.by_length(kernel, n) for n in flashattention.LENGTHS], "seq_len", count))
+    runs = {
+        kernel: [flashattention.by_length(kernel, n) for n in flashattention.LENGTHS]
         for kernel in flashattention.IN_ORDER
+    }
+    return [curve for kernel, experiments in runs.items() for curve in _curves(record, kernel, experiments, "seq_len")]
+
+
+def _curves(record: Record, kernel: str, experiments: list[Experiment], axis: str) -> list[Curve]:
+    points = {experiment: record.point(experiment) for experiment in experiments}
+    whole = [experiment for experiment, point in points.items() if point and not flashattention.spilled(point)]
+    return [
+        (
+            kernel,
+            level,
+            flashattention.series(record, experiments, axis, count),
+            flashattention.series(record, whole, axis, count),
+        )
         for level, count in LEVELS
-    ]  # fmt: skip
+    ]
 
 
 def slopes(record: Record) -> str:
-    """The fitted slopes of theorem 2's curves beside the theory's, as markdown."""
+    """The fitted slopes of theorem 2's curves beside the theory's, as markdown; tiles whose registers spill are not fitted."""
     lines = [
         "| against | kernel | theory | formula, fitted | L2 → SM, fitted | DRAM, fitted |",
         "|---|---|---:|---:|---:|---:|",
@@ -381,10 +348,25 @@ def slopes(record: Record) -> str:
         for kernel in dict.fromkeys(curve[0] for curve in curves):
             steps = flashattention.BLOCKS if axis != "N" else flashattention.LENGTHS
             formula = [(step, flashattention.formula_bytes(experiment(kernel, step))) for step in steps]
-            fitted = {level: flashattention.slope(found) for name, level, found in curves if name == kernel}
+            fitted = {level: flashattention.slope(whole) for name, level, _, whole in curves if name == kernel}
             cells = [_slope(flashattention.slope(formula)), *(_slope(fitted[level]) for level, _ in LEVELS)]
             lines.append(f"| {axis} | {KERNELS[kernel].title} | {theory} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def spills_words(record: Record) -> str:
+    """Which tiles spill, and what that moves, in a sentence; "" where none does."""
+    said = []
+    for kernel in flashattention.IN_ORDER[1:]:
+        for block in flashattention.BLOCKS:
+            point = record.point(flashattention.by_block(kernel, block))
+            if point and point.counters and flashattention.spilled(point):
+                cold = point.counters.cold
+                moved = (cold.spill_read_bytes or 0) + (cold.spill_written_bytes or 0)
+                said.append(f"{NAMES[kernel]}, B = {block}: {moved / 1e9:.1f} GB")
+    if not said:
+        return ""
+    return f"Tiles whose registers do not fit spill to local memory, through L1 and L2: {'; '.join(said)}. They are drawn, and left out of the slopes."
 
 
 def _slope(value: float | None) -> str:
@@ -403,7 +385,7 @@ def tables(record: Record) -> Pair:
             theirs = [(n, value) for n, value in zip(flashattention.TABLE_LENGTHS, papers, strict=True) if value]
             lines.append(Line(theirs, f"{NAMES[peer]}, A100", COLOURS[peer], dashed=True))
             lines.append(Line(_ours(record, peer, unit), f"{NAMES[peer]}, {short(record)}", COLOURS[peer]))
-        charts.append(_chart(title, lines, x="N", y=unit, unit=f" {unit}", log=True, height=440))
+        charts.append(chart(title, lines, x="N", y=unit, unit=f" {unit}", log=True, height=440))
     time, memory = charts
     return time, memory
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from explain.counters.model import TOLERANCE, CopyCheck, Counters
 from explain.records.code import code_of
-from explain.records.model import Point, Record, settings
+from explain.records.model import Point, Record, Roof, settings
 from explain.records.plans import Plan
 from explain.records.shelf import Shelved
 
@@ -131,12 +131,18 @@ def roofs_table(shown: Sequence[Shelved]) -> str:
     levels = list(dict.fromkeys(level for one in shown for level in one.record.roofs))
     if not levels:
         return ""
-    lines = [f"| | {' | '.join(_cell(one.label) for one in shown)} |", f"|---|{'---:|' * len(shown)}"]
+    lines = [f"| | {' | '.join(_cell(one.label) for one in shown)} | how |", f"|---|{'---:|' * len(shown)}---|"]
     for level in levels:
         roofs = [one.record.roofs.get(level) for one in shown]
-        cells = [f"{roof.per_second / 1e12:,.2f} T{_cell(roof.unit)}" if roof else NONE for roof in roofs]
-        lines.append(f"| {_cell(level)} | {' | '.join(cells)} |")
+        methods = {roof.method: None for roof in roofs if roof}
+        cells = [_rate(roof) if roof else NONE for roof in roofs]
+        lines.append(f"| **{_cell(level)}** | {' | '.join(cells)} | {_cell('; '.join(methods))} |")
     return "\n".join(lines)
+
+
+def _rate(roof: Roof) -> str:
+    size, prefix = (1e12, "T") if roof.per_second >= 1e12 else (1e9, "G")
+    return f"{roof.per_second / size:,.4g} {prefix}{_cell(roof.unit)}"
 
 
 def copy_words(copy: CopyCheck) -> str:

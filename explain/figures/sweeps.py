@@ -24,7 +24,7 @@ from explain.sweeps.analysis import (
     numbers,
     slope,
 )
-from explain.sweeps.model import AXES, LEVELS, Reading, Sweep, formula, once
+from explain.sweeps.model import AXES, LEVELS, SPILLED, Reading, Sweep, formula, once
 from kernels.catalog import CATALOG
 from kernels.known import KERNELS
 from kernels.parameters import Value
@@ -49,9 +49,10 @@ SYMBOLS = {
 LEVEL_SYMBOLS: Mapping[str, str] = {"hbm": "circle", "l2": "square", "shared": "diamond"}
 LEVEL_NAMES: Mapping[str, str] = {"hbm": "HBM", "l2": "L2", "shared": "shared memory"}
 SLATE = "#63788E"
+TILES = ("block_m", "block_n")
 ROOFLINE_HEIGHT = 560
 HEIGHT, TOP, BOTTOM = 430, 40, 56
-LETTER = 7.2  # pixels
+LETTER = 6.4
 LABEL_PIXELS = 17  # between the words at two curves' ends
 WHAT: Mapping[str, tuple[str, str]] = {"seconds": ("time of one launch", "s"), **{k: (f"bytes {v}", "B") for k, v in LEVELS.items()}}  # fmt: skip
 PREFIXES = (
@@ -150,10 +151,10 @@ def _lines(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str)
     figure.update_xaxes(
         type="log", title=axis_title(sweep.axis), range=[min(xs) - margin, max(xs) + margin], tickvals=list(sweep.values), ticktext=words, tickangle=0,
     )  # fmt: skip
+    ticks = _ticks(low, high)
     figure.update_yaxes(
-        type="log", title=WHAT[what][0], range=[low, high], tickvals=[10.0**d for d in range(math.ceil(low), math.floor(high) + 1)],
-        ticktext=[si(10.0**d, unit) for d in range(math.ceil(low), math.floor(high) + 1)],
-    )  # fmt: skip
+        type="log", title=WHAT[what][0], range=[low, high], tickvals=ticks, ticktext=[si(tick, unit) for tick in ticks]
+    )
     figure.update_layout(
         height=HEIGHT, margin={"l": 8, "r": _room(labels.values()), "t": TOP, "b": BOTTOM}, hovermode="closest"
     )
@@ -218,6 +219,13 @@ def _decades(ys: Iterable[float]) -> tuple[float, float]:
     return low - short - 0.12, high + short + 0.12
 
 
+def _ticks(low: float, high: float) -> list[float]:
+    """The powers of ten between two; with their doubles and halves where there are few."""
+    steps = (1, 2, 5) if high - low < 2.5 else (1,)
+    ticks = [step * 10.0**decade for decade in range(math.floor(low), math.ceil(high) + 1) for step in steps]
+    return [tick for tick in ticks if low <= math.log10(tick) <= high]
+
+
 def _coloured(text: str, colour: str) -> str:
     """Text in a colour, as Plotly has it; words beside it keep the page's own."""
     return f'<span style="color:{colour}">{text}</span>'
@@ -225,7 +233,7 @@ def _coloured(text: str, colour: str) -> str:
 
 def _raised(x: str, power: float) -> str:
     """ "N^1.98"."""
-    return f"{x}<sup>{power:.2f}</sup>".replace("-", "−")
+    return f"{x}<sup>{round(power, 2) + 0.0:.2f}</sup>".replace("-", "−")
 
 
 # In words
@@ -267,7 +275,7 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
         found = crossing(*curves)
         if found is None:
             continue
-        x, subject, other = AXES[sweep.axis][0], f"**{name_of(below)}**", name_of(above)
+        x, subject, other = AXES[sweep.axis][0], f"**{name_of(below)}**", f"**{name_of(above)}**"
         last = max(set(curves[0]) & set(curves[1]))
         times = f"{curves[0][last] / curves[1][last]:.3g} times"
         if what == "seconds":
@@ -278,12 +286,31 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
             ends = f"at {x} = {last:,.0f} {other} {verb} {times} as many"
         match found.where:
             case "below":
-                sentence = f"{subject} {does} at every {x} here; {ends}. If they cross, then below {x} = {found.x:,.0f}, the smallest."
+                crossed = f" If they cross, then below {x} = {found.x:,.0f}, the smallest." if found.x > 1 else ""
+                sentence = f"{subject} {does} at every {x} here; {ends}.{crossed}"
             case "at":
-                sentence = f"{subject} {does} from **{x} ≈ {found.x:,.0f}** on; {ends}."
+                first = min(value for value in curves[1] if value >= found.x)
+                place = f"= {first:,.0f}" if sweep.axis in TILES else f"≈ {found.x:,.0f}"  # a tile is a power of two
+                sentence = f"{subject} {does} from **{x} {place}** on; {ends}."
             case _:
                 sentence = f"Up to {x} = {found.x:,.0f} there is no {x} from which {subject} {does}."
         sentences.append(sentence)
+    return sentences
+
+
+def spills(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
+    """A sentence for each kernel whose registers spill somewhere: where, and most bytes."""
+    sentences = []
+    for kernel in sweep.kernels:
+        found = {value: count for value, count in curve(sweep, readings, kernel, SPILLED).items() if count}
+        if found:
+            worst = max(found, key=lambda value: found[value])
+            where = " and ".join(filter(None, [", ".join(map(said, list(found)[:-1])), said(list(found)[-1])]))
+            most = f"{'up to ' if len(found) > 1 else ''}{si(found[worst], 'B')}"
+            sentences.append(
+                f"At {AXES[sweep.axis][0]} = {where} the registers of **{name_of(kernel)}** do not suffice: they spill to local memory, which lies in HBM behind the "
+                f"caches, {most}."
+            )
     return sentences
 
 
@@ -311,7 +338,7 @@ def as_csv(sweep: Sweep, readings: Sequence[Reading]) -> str:
     names = [sweep.axis, *(name for name in names if name != sweep.axis)]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["kernel", *names, "witness", *(f"bytes_{level}" for level in LEVELS), "flops", "seconds", "source", "why"])  # fmt: skip
+    writer.writerow(["kernel", *names, "witness", *(f"bytes_{level}" for level in (*LEVELS, SPILLED)), "flops", "seconds", "source", "why"])  # fmt: skip
     for reading in readings:
         values = reading.experiment.values
         writer.writerow(
@@ -319,7 +346,7 @@ def as_csv(sweep: Sweep, readings: Sequence[Reading]) -> str:
                 reading.experiment.kernel,
                 *(values.get(name, "") for name in names),
                 reading.witness,
-                *(reading.bytes.get(level, "") for level in LEVELS),
+                *(reading.bytes.get(level, "") for level in (*LEVELS, SPILLED)),
                 reading.flops,
                 "" if reading.seconds is None else reading.seconds,
                 reading.source,
@@ -342,11 +369,11 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], gpu: Gp
     bandwidths = {level: speed for level in MEMORY_ROOFS if (speed := memory_roof(level, roofs))}
     left = min(intensities) / 3
     right = max([4 * max(intensities), *(2 * top / speed for speed in bandwidths.values())])
-    low, high = math.log10(min(speeds)) - 0.5, math.log10(top) + 0.6
+    low, high = math.log10(min(speeds)) - 0.5, math.log10(top) + 0.75
     for level, speed in bandwidths.items():
         _line(figure, left, top / speed, speed, "solid", LEVEL_NAMES[level])
         words = f"{LEVEL_NAMES[level]} {si(speed, 'B/s')}"
-        _note(figure, top / speed, top, words, SLATE, shift=(4, 4), yanchor="bottom", textangle=-32)
+        _note(figure, top / speed, top, words, shift=(4, 4), yanchor="bottom", textangle=-32)
     if gpu is not None and "hbm" in bandwidths:
         _line(
             figure,
@@ -362,7 +389,7 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], gpu: Gp
         figure.add_scatter(
             x=[start, right], y=[peak, peak], mode="lines", line={"color": SLATE, "width": 2}, showlegend=False, hoverinfo="skip"
         )  # fmt: skip
-        _note(figure, right, peak, f"{_unit_name(name)} {si(peak, 'FLOP/s')}", SLATE, xanchor="right", yanchor="top")
+        _note(figure, right, peak, f"{_unit_name(name)} {si(peak, 'FLOP/s')}", xanchor="right", yanchor="top")
     ends: dict[str, RooflinePoint] = {}
     for kernel, own in _by_kernel(points).items():
         colour = COLOURS.get(kernel, OTHERS[0])
@@ -383,12 +410,12 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], gpu: Gp
         figure.add_scatter(
             x=[None], y=[None], mode="markers", name=f"bytes {LEVELS[level]}", marker={"symbol": LEVEL_SYMBOLS[level], "size": 11, "color": SLATE}
         )  # fmt: skip
-    ticks = range(math.ceil(low), math.floor(high) + 1)
+    ticks = _ticks(low, high)
     figure.update_xaxes(
         type="log", title="arithmetic intensity, FLOPs a byte", range=[math.log10(left), math.log10(right)], tickformat=",~g", dtick=1
     )  # fmt: skip
     figure.update_yaxes(
-        type="log", title="FLOP/s", range=[low, high], tickvals=[10.0**d for d in ticks], ticktext=[si(10.0**d, "") for d in ticks]
+        type="log", title="FLOP/s", range=[low, high], tickvals=ticks, ticktext=[si(tick, "") for tick in ticks]
     )  # fmt: skip
     figure.update_layout(
         height=ROOFLINE_HEIGHT, margin={"l": 8, "r": 24, "t": TOP, "b": BOTTOM}, legend={"orientation": "h", "y": 1.09}, hovermode="closest"
@@ -470,10 +497,10 @@ def _line(
 
 
 def _note(
-    figure: go.Figure, x: float, y: float, words: str, colour: str = "", *, shift: tuple[float, float] = (0, 0), **more: Any
+    figure: go.Figure, x: float, y: float, words: str, *, shift: tuple[float, float] = (0, 0), **more: Any
 ) -> None:  # fmt: skip
     """Words at a point of two logarithmic axes; to its right, unless told otherwise."""
     figure.add_annotation(
         **{"x": math.log10(x), "y": math.log10(y), "xanchor": "left", "yanchor": "middle", **more}, xref="x", yref="y", text=words,
-        xshift=shift[0], yshift=shift[1], showarrow=False, font={"size": 13, **({"color": colour} if colour else {})},
+        xshift=shift[0], yshift=shift[1], showarrow=False, font={"size": 13},
     )  # fmt: skip

@@ -178,6 +178,12 @@ def series(record: Record, experiments: Sequence[Experiment], axis: str, count: 
     return found
 
 
+def spilled(point: Point) -> bool:
+    """Whether registers did not fit, and went through L1 and L2: bytes that no theorem knows."""
+    counts = point.counters.cold if point.counters else None
+    return bool(counts and (counts.spill_read_bytes or counts.spill_written_bytes))
+
+
 def slope(points: Sequence[tuple[float, float]]) -> float | None:
     """The slope of the line that fits log y against log x best; None for fewer than two points."""
     if len(points) < 2:

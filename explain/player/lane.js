@@ -1,6 +1,6 @@
 // One run on screen: its panels, drawn in one pass for a step. Elements are made once per trace; a step only changes what they show.
 
-import { isFlat } from "./paint.js";
+import { isFlat } from "./pictures/map.js";
 import { EquationPanel } from "./panels/equation.js";
 import { HbmPanel } from "./panels/hbm.js";
 import { InvariantPanel } from "./panels/invariant.js";

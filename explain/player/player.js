@@ -6,7 +6,7 @@ import { Counters } from "./counters.js";
 import { ExportMenu } from "./export.js";
 import { listenToKeys, showKeys } from "./keys.js";
 import { Lane } from "./lane.js";
-import { Palette } from "./paint.js";
+import { Palette } from "./palette.js";
 import { Presenter } from "./presenter.js";
 import { Story, weave } from "./story.js";
 import { decodeTrace } from "./trace.js";

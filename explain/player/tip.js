@@ -1,6 +1,7 @@
 // What is said under the pointer: a text, or a text with an array drawn small.
 
-import { Surface, paintArray } from "./paint.js";
+import { paintArray } from "./pictures/array.js";
+import { Surface } from "./surface.js";
 import { element } from "./words.js";
 
 const WIDEST_PX = 240, TALLEST_PX = 150;

@@ -2,7 +2,8 @@
 
 import { clocksOf, tick } from "./clocks.js";
 import { buttonOf, openDialog } from "./dialog.js";
-import { Surface, TIMELINE_INSET, paintTimeline } from "./paint.js";
+import { TIMELINE_INSET, paintTimeline } from "./pictures/timeline.js";
+import { Surface } from "./surface.js";
 import { element, grouped } from "./words.js";
 
 const PLAY_MS = 550;                                       // a step, at speed 1

@@ -35,7 +35,8 @@ LEVELS: Mapping[str, str] = {
     "shared": "in shared memory",
 }
 """Where bytes are counted. What kernels ask is what formula and trace say, and what L1 counts on a GPU."""
-WITNESSES = ("formula", "trace", "hardware")
+SPILLED = "spilled"
+"""Beside the levels: of the bytes asked, those of registers that did not fit."""
 WAVEFRONT_BYTES = 128  # 32 banks of 4 bytes, in one cycle
 
 
@@ -159,7 +160,7 @@ class Sweep:
 class Reading:
     """What one witness says of one experiment.
 
-    `bytes` by level of LEVELS, read and written together, without those that this witness cannot see; `flops` as docs/trace-format.md counts them;
+    `bytes` by level of LEVELS, and SPILLED, read and written together, without those that this witness cannot see; `flops` as docs/trace-format.md counts them;
     `seconds` of one launch, from hardware alone. `why` says what could not be had, in words. `source` says whose word it is.
     """
 
@@ -220,6 +221,7 @@ def _levels(counts: Counts | None) -> dict[str, int]:
         "asked": (counts.l1_bytes,),
         "l2": (counts.l2_read_bytes, counts.l2_written_bytes),
         "hbm": (counts.dram_read_bytes, counts.dram_written_bytes, counts.dirty_bytes),
+        SPILLED: (counts.spill_read_bytes, counts.spill_written_bytes),
         "shared": (None if wavefronts is None else wavefronts * WAVEFRONT_BYTES,),
     }
     return {level: sum(p for p in found if p is not None) for level, found in parts.items() if None not in found}

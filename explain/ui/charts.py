@@ -39,7 +39,8 @@ def chart(figure: go.Figure, name: str, csv: str = "", *, alt: str = "") -> None
         "modeBarButtonsToRemove": NEEDLESS,
         "toImageButtonOptions": {"format": chosen, "filename": stem, "scale": 2 if chosen == "png" else 1},
     }
-    st.plotly_chart(figure, key=f"plot: {name}", config=config, alt=alt or name)
+    with st.container(key=f"chart {stem}"):  # on a phone it keeps a width at which it can be read, and scrolls
+        st.plotly_chart(figure, key=f"plot: {name}", config=config, alt=alt or name)
     if csv:
         st.download_button(
             "CSV",

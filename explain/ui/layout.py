@@ -61,7 +61,7 @@ def cards(pages: Sequence[chapters.Page]) -> None:
     for start in range(0, len(pages), 4):
         for page, column in zip(pages[start : start + 4], st.columns(4), strict=False):
             with column.container(border=True, height="stretch"):
-                number = f"{page.number} · " if page.number else ""
+                number = f"{page.number} · " if page.kind == "chapter" else ""
                 chapter_link(page.stem, f"**{number}{page.title}**")
                 st.markdown(page.about)
                 if page.minutes:

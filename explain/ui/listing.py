@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 import streamlit as st
 
-from explain.compile.listing import KINDS, Listing
+from explain.compile.listing import KINDS, Listing, rows
 from explain.player import token_lines
 
 _LOOK = Path(__file__).parents[1] / "look"
@@ -42,14 +43,12 @@ _COMPONENT = st.components.v2.component(
 
 def listing(one: Listing, key: str) -> None:
     """The kernel's lines on the left, PTX or SASS on the right; a line chosen on one side is shown on the other."""
-    codes = [
-        {
-            "name": name,
-            "about": _ABOUT[name],
-            "instructions": [[i.text, KINDS.index(i.kind), *i.lines] for i in code],
-        }
-        for name, code in one.codes().items()
-    ]
+    codes = [{"name": name, "about": _ABOUT[name], "instructions": rows(code)} for name, code in one.codes().items()]
     kinds = [{"name": kind, "fill": _FILLS[kind]} for kind in KINDS]
-    source = {"first_line": one.first_line, "lines": [list(line) for line in token_lines(one.source)]}
+    source = {"first_line": one.first_line, "lines": _lines(one.source)}
     _COMPONENT(key=key, data={**source, "kinds": kinds, "codes": codes})
+
+
+@lru_cache(maxsize=64)
+def _lines(source: str) -> list[list[str | tuple[str, str]]]:
+    return [list(line) for line in token_lines(source)]

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from explain.experiment import Experiment
+from explain.figures import lines
 from explain.figures import papers as figures
 from explain.papers import flashattention, milakov
 from explain.records.model import Record
@@ -23,8 +24,11 @@ MEASURE = "python -m explain measure --plan {}"
 
 def paper_records() -> list[Shelved]:
     """The GPUs whose measurements stand beside the papers' figures; says so where there is none."""
-    chosen = records_choice()
-    image_format()
+    records, pictures = st.columns([3, 1], vertical_alignment="top")
+    with records:
+        chosen = records_choice()
+    with pictures:
+        image_format()
     if not chosen:
         st.info(
             "No GPU's measurements are shown, so what follows is the papers' side, the formulas and the traces.",
@@ -64,6 +68,11 @@ def paper_figure(figure: milakov.Figure, chosen: Sequence[Shelved]) -> None:
             _pair("knee", [one], lambda records: figures.knee(*records.values()))
             _source([one], "counters of the GPU, L2 cold at first")
     if figure.number == 3 and shown:
+        for words in filter(None, (figures.topk_words(one.record) for one in shown)):
+            prose(
+                f"**What holds it back.** {words} The ladder's kernels take the K largest of every tile, K times a maximum over all its lanes: they wait for one another, not for bytes, and so "
+                "does the two-launch kernel that they are compared with. In *lanes* each lane keeps to itself until the row has ended."
+            )
         prose("**Larger K.** The list costs more the longer it is, and the gain goes down, there as here.")
         with st.container(key="numbers of larger k"):
             st.markdown(figures.larger_k(_records(shown)))
@@ -96,7 +105,10 @@ def paper_theorem(chosen: Sequence[Shelved]) -> None:
         _pair("theorem 2", [one], lambda records: figures.theorem(*records.values()))
         with st.container(key=f"numbers of slopes {one.key}"):
             st.markdown(figures.slopes(one.record))
-        _source([one], "counters of the GPU, L2 cold at first; a slope is that of the line through the logarithms")
+        _source(
+            [one],
+            f"counters of the GPU, L2 cold at first; a slope is that of the line through the logarithms. {figures.spills_words(one.record)}",
+        )
 
 
 def paper_tables(chosen: Sequence[Shelved]) -> None:
@@ -116,7 +128,7 @@ def paper_hierarchy(chosen: Sequence[Shelved]) -> None:
         st.info(f"The roofs were not measured on this GPU: `{MEASURE.format('roofs')}` does.", icon=":material/info:")
     for one in shown:
         picture = _drawn("hierarchy", [one], lambda records: figures.hierarchy(*records.values()))
-        chart(picture, f"memory hierarchy, {figures.short(one.record)}", figures.as_csv(picture))
+        chart(picture, f"memory hierarchy, {figures.short(one.record)}", lines.as_csv(picture))
         _source([one], "micro-benchmarks")
         with st.expander("How each was measured"):
             st.markdown("\n".join(f"- **{roof.level}**: {roof.method}" for roof in one.record.roofs.values()))
@@ -148,7 +160,7 @@ def _pair(name: str, shown: Sequence[Shelved], draw: Callable[[dict[str, Record]
     for picture, column in zip(_drawn(name, shown, draw), st.columns(2, gap="large"), strict=True):
         with column:
             title = picture.layout.title.text
-            chart(picture, f"{name}, {title}, {gpus}", figures.as_csv(picture), alt=title)
+            chart(picture, f"{name}, {title}, {gpus}", lines.as_csv(picture), alt=title)
 
 
 def _drawn(name: str, shown: Sequence[Shelved], draw: Callable[[dict[str, Record]], Drawing]) -> Drawing:

@@ -38,28 +38,28 @@ _PRESSABLE = st.components.v2.component(
     "tilescope_pressable",
     html='<div class="board"></div>',
     css="""
-.board { color: var(--st-text-color); font-family: var(--st-font); line-height: 1.5 }
-.wide { overflow-x: auto }
+.board { overflow-x: auto; color: var(--st-text-color); font-family: var(--st-font); line-height: 1.5 }
 [data-press] { cursor: pointer; outline: none }
 .frame { stroke: transparent; stroke-width: 1.5 }
 [data-press]:hover .frame { stroke: currentColor; stroke-opacity: .35 }
-[data-press][aria-pressed=true] .frame { stroke: var(--st-primary-color) }
+[aria-pressed=true] .frame { stroke: var(--st-primary-color) }
 [data-press]:focus-visible .frame { stroke: var(--st-primary-color); stroke-width: 2.5 }
 table { border-collapse: collapse; width: 100%; font-size: .875rem; font-variant-numeric: tabular-nums }
 th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid color-mix(in srgb, currentColor 18%, transparent); vertical-align: top }
 thead th { font-weight: 400; opacity: .72 }
-tbody th { font-family: var(--st-code-font); font-weight: 600 }
+th button { font: 600 .875rem var(--st-code-font); color: inherit; background: none; border: 0; padding: 0; border-radius: 2px; text-decoration: underline dotted 1px; text-underline-offset: .25em }
+th button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offset: 2px }
 .n { text-align: right; white-space: nowrap }
 tr[data-press]:hover { background: color-mix(in srgb, currentColor 6%, transparent) }
-tr[data-press][aria-pressed=true] { background: color-mix(in srgb, var(--st-primary-color) 16%, transparent) }
-tr[data-press]:focus-visible { outline: 2px solid var(--st-primary-color); outline-offset: -2px }
+@media (max-width: 640px) { td:last-child { min-width: 12rem } }
+tr.on { background: color-mix(in srgb, var(--st-primary-color) 16%, transparent) }
 """,
     js="""
 export default function ({ data, parentElement, setTriggerValue }) {
   const board = parentElement.querySelector(".board");
   const held = board.querySelector("[data-press]:focus")?.dataset.press;
   board.innerHTML = data.html;
-  if (held) board.querySelector(`[data-press="${held}"]`)?.focus({ preventScroll: true });
+  if (held) board.querySelector(`:is([role=button], button)[data-press="${held}"]`)?.focus({ preventScroll: true });
   const press = (event) => {
     const part = event.target.closest("[data-press]");
     if (!part || (event.type === "keydown" && event.key !== "Enter" && event.key !== " ")) return;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -13,33 +13,42 @@ from explain.engine import engine
 from explain.experiment import ParameterError
 from explain.figures import sweeps as figures
 from explain.gpus import GPUS, known_as
-from explain.records.model import Record, Roof
+from explain.records import shelf
+from explain.records.model import Roof
 from explain.sweeps.analysis import roofline
 from explain.sweeps.model import AXES, LEVELS, Reading, Sweep, recorded
 from explain.sweeps.ready import READY
 from explain.sweeps.runner import State, runner
 from explain.ui.charts import chart, image_format
 from explain.ui.layout import prose
+from explain.ui.records import YOURS
 from explain.ui.runs import failure
 from explain.workers import WorkerError
 from kernels.catalog import CATALOG
 
 POLL_SECONDS = 0.8
 OWN = "Your own"
-OWN_KERNELS = ["attention_standard", "flash_attention"]
-OWN_VALUES, OWN_HELD = "32, 64, 128, 256", "head_dim=32, block_m=16, block_n=16"
+FAMILIES: Mapping[str, tuple[tuple[str, ...], str, str]] = {
+    "attention": (("attention_standard", "flash_attention"), "32, 64, 128, 256", "head_dim=32, block_m=16, block_n=16"),
+    "softmax": (("softmax_safe", "softmax_online"), "64, 128, 256, 512", "rows=4"),
+}
+"""What a sweep of one's own starts with: kernels, values and what is held, small enough for the interpreter."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a page shows of a sweep: the readings there are of `total` points, whose word they are, and that GPU's roofs."""
+    """What a page shows of a sweep: the readings there are of `total` points and whose word they are, with that GPU's name and roofs.
+
+    `runs` is the witness that can be run here for more of them, empty for what was recorded.
+    """
 
     sweep: Sweep
-    witness: str
     readings: tuple[Reading, ...]
     total: int
-    gpu: str
-    roofs: Mapping[str, Roof]
+    source: str
+    runs: str = ""
+    gpu: str = ""
+    roofs: Mapping[str, Roof] = field(default_factory=dict)
 
 
 def sweep_choice() -> Sweep | None:
@@ -49,26 +58,33 @@ def sweep_choice() -> Sweep | None:
     )
     if chosen != OWN:
         return READY[str(chosen)]
-    kernels = st.multiselect(
-        "Kernels, of one family",
-        list(CATALOG),
-        default=OWN_KERNELS,
-        key="kernels",
-        bind="query-params",
-        format_func=lambda name: CATALOG[name].title,
-    )
+    which, among = st.columns([1, 3])
+    with which:
+        family = str(
+            st.segmented_control("Family", list(FAMILIES), default="attention", required=True, key="family", bind="query-params")
+        )  # fmt: skip
+    start, some_values, some_held = FAMILIES[family]
+    with among:
+        kernels = st.multiselect(
+            "Kernels",
+            [name for name, entry in CATALOG.items() if entry.family == family],
+            default=start,
+            key=f"{family} kernels",
+            bind="query-params",
+            format_func=lambda name: CATALOG[name].title,
+        )
     over, values, held = st.columns([1, 1, 2])
     known = [{parameter.name for parameter in CATALOG[kernel].parameters} for kernel in kernels]
     axes = [name for name in AXES if all(name in own for own in known)]
     with over:
-        axis = st.selectbox("Over", axes, key="over", bind="query-params", format_func=figures.axis_title)
+        axis = st.selectbox("Over", axes, key=f"{family} over", bind="query-params", format_func=figures.axis_title)
     with values:
-        listed = st.text_input("Values, with commas between", OWN_VALUES, key="values", bind="query-params")
+        listed = st.text_input("Values, with commas between", some_values, key=f"{family} values", bind="query-params")
     with held:
         fixed = st.text_input(
             "Held, as name=value",
-            OWN_HELD,
-            key="fixed",
+            some_held,
+            key=f"{family} held",
             bind="query-params",
             help="\n".join(f"- `{p.name}`: {p.help}; {p.allowed}" for p in CATALOG[kernels[0]].parameters)
             if kernels
@@ -81,14 +97,15 @@ def sweep_choice() -> Sweep | None:
         return None
 
 
-def sweep_readings(sweep: Sweep, record: Record | None) -> Shown:
+def sweep_readings(sweep: Sweep) -> Shown:
     """Whose word on the sweep to take, and what it says by now; what is not there yet is run from here, followed and cancelled."""
-    found = recorded(sweep, record) if record else ()
+    records = {one.key: one for one in [*shelf.shelved()[0], *st.session_state.get(YOURS, {}).values()]}
+    records = {key: one for key, one in records.items() if recorded(sweep, one.record)}
     status = engine().device_if_known()
     here = status.provenance["gpu"] if status and status.available and status.provenance else ""
     names = {
-        **({"recorded": f"Recorded on {record.gpu}"} if record and found else {}),
-        **({"hardware": f"This machine's {here}"} if here else {}),
+        **{key: one.label for key, one in records.items()},
+        **({"hardware": f"{here}, here and now"} if here else {}),
         "formula": "Formula",
         "trace": "Trace, in the interpreter here",
     }
@@ -96,21 +113,27 @@ def sweep_readings(sweep: Sweep, record: Record | None) -> Shown:
         st.session_state["witness"] = asked if (asked := st.query_params.get("witness")) in names else next(iter(names))
     whose, pictures = st.columns([3, 1])
     with whose:
-        witness = str(
-            st.segmented_control("Whose word", list(names), required=True, key="witness", format_func=names.__getitem__)
+        chosen = st.segmented_control(
+            "Whose word", list(names), required=True, key="witness", format_func=names.__getitem__
         )
-    st.query_params["witness"] = witness
+    witness = str(chosen)
+    if st.query_params.get("witness") != witness:
+        st.query_params["witness"] = witness
     with pictures:
         image_format()
-    if witness == "recorded" and record:
-        return Shown(sweep, witness, found, len(sweep.experiments), record.gpu, record.roofs)
+    if witness in records:
+        record = records[witness].record
+        found, total = recorded(sweep, record), len(sweep.experiments)
+        return Shown(sweep, found, total, records[witness].source, "", record.gpu, record.roofs)
     state = runner().look(sweep, witness)
     if witness != "formula":
         working = bool(state.working)
         poll = st.fragment(_progress, run_every=POLL_SECONDS if working else None)
         poll(sweep, witness, len(state.readings), working)
-    roofs = _roofs_here() if witness == "hardware" else {}
-    return Shown(sweep, witness, state.readings, state.total, here if witness == "hardware" else "", roofs)
+    sources = " and ".join(dict.fromkeys(reading.source for reading in state.readings))
+    if witness == "hardware":
+        return Shown(sweep, state.readings, state.total, f"hardware · {sources}", witness, here, _roofs_kept())
+    return Shown(sweep, state.readings, state.total, sources, witness)
 
 
 def _progress(sweep: Sweep, witness: str, drawn: int, was_working: bool) -> None:
@@ -144,6 +167,7 @@ def _offer(sweep: Sweep, witness: str, state: State, have: str) -> None:
             st.rerun()
 
 
+@st.fragment  # another level redraws this and nothing else
 def sweep_growth(shown: Shown) -> None:
     """Bytes and time over the axis, where two kernels cross, and the powers they grow with."""
     sweep, readings = shown.sweep, shown.readings
@@ -155,6 +179,8 @@ def sweep_growth(shown: Shown) -> None:
     whats = [_level(levels)] if levels else []
     whats += ["seconds"] if timed else []
     for sentence in figures.crossings(sweep, readings, whats):
+        prose(f"- {sentence}")
+    for sentence in figures.spills(sweep, readings):
         prose(f"- {sentence}")
     data = as_csv(shown)
     for what, column in zip(whats, st.columns(len(whats), gap="large"), strict=True):
@@ -185,15 +211,16 @@ def _level(levels: Sequence[str]) -> str:
     )
 
 
+@st.fragment
 def sweep_roofline(shown: Shown) -> None:
     """What holds each kernel back at one value of the axis: memory, at which level, or arithmetic."""
     values = list(dict.fromkeys(reading.experiment.values[shown.sweep.axis] for reading in shown.readings if reading.seconds))  # fmt: skip
     if not values:
         prose(
-            "A roofline needs times and counters, and these come from a GPU: choose *Recorded*, or run the sweep where there is one."
+            "A roofline needs times and counters, and these come from a GPU: choose a recorded one, or run the sweep where there is one."
         )
         return
-    if shown.witness == "hardware" and not shown.roofs:
+    if shown.runs == "hardware" and not shown.roofs:
         _measure_roofs()
     value = values[-1]
     if len(values) > 1:
@@ -257,12 +284,10 @@ def _misses(shown: Shown) -> None:
 
 
 def _source(shown: Shown) -> str:
-    """Whose word the numbers are."""
+    """Whose word the numbers are, and of what."""
     held = ", ".join(f"{name} = {figures.said(value)}" for name, value in shown.sweep.fixed)
-    who = {"recorded": "recorded · ", "hardware": "hardware · "}.get(shown.witness, "")
-    sources = " and ".join(dict.fromkeys(reading.source for reading in shown.readings))
     some = f" · {len(shown.readings)} of {shown.total} points" if len(shown.readings) < shown.total else ""
-    return f"{who}{sources}{some} · {held}"
+    return f"{shown.source}{some} · {held}"
 
 
 def _packed(readings: Sequence[Reading]) -> str:
@@ -296,11 +321,7 @@ def _measure_roofs() -> None:
             st.rerun()
 
 
-def _roofs_here() -> Mapping[str, Roof]:
-    """This GPU's roofs, where they were measured."""
-    return _roofs_kept()
-
-
 @st.cache_resource(show_spinner=False)
 def _roofs_kept() -> dict[str, Roof]:
+    """This machine's roofs, once they were measured."""
     return {}

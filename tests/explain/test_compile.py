@@ -123,6 +123,16 @@ def test_a_compilation_can_be_stopped(compiler):
     assert answer_of(compiler, long, 75, 20).trouble == "The compilation was stopped."
 
 
+def test_a_long_compilation_keeps_nobody_else_waiting(compiler):
+    long, short = tile(128, 128, head_dim=128, dtype="fp32"), SMALL.with_(head_dim=32)
+    compiler.start(long, 75)
+    compiler.start(short, 90)
+    assert answer_of(compiler, short, 90).cost is not None
+    assert compiler.look(long, 75).working
+    compiler.cancel(long, 75)
+    assert answer_of(compiler, long, 75, 20).trouble == "The compilation was stopped."
+
+
 def test_a_hall_that_compiles_everything_is_told_to_wait(compiler, monkeypatch):
     monkeypatch.setattr(service, "MOST_WAITING", 0)
     compiler.start(SMALL.with_(causal=True), 90)

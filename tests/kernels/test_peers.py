@@ -1,4 +1,4 @@
-"""PyTorch's own calls: right against float64, measured as any kernel, and nothing to step through."""
+"""PyTorch's own calls and kernels arranged for speed: right against float64, measured as any kernel, and nothing to step through."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ from kernels.launch import launcher, tensors
 from kernels.peers import PEERS
 from tests.kernels.test_against_float64 import verdict_of
 
-ON_A_CPU = ("torch:softmax", "torch:softmax_topk", "torch:attention", "torch:attention_backward")
+ON_A_CPU = (
+    "torch:softmax",
+    "torch:softmax_topk",
+    "fast:softmax_topk_lanes",
+    "torch:attention",
+    "torch:attention_backward",
+)
 SIZES = {
     "softmax": {"rows": 3, "cols": 70},
     "attention": {"batch": 2, "heads": 2, "seq_len": 40, "head_dim": 32},
@@ -65,7 +71,7 @@ def test_peers_are_no_part_of_what_there_is_to_learn():
 def test_a_peer_has_no_trace_and_says_so(name):
     engine, experiment = Engine(), Experiment.of(name)
     for ask in (engine.trace, engine.check, engine.output):
-        with pytest.raises(WorkerError, match=f"{name} is a call into PyTorch"):
+        with pytest.raises(WorkerError, match=f"{name} is measured beside"):
             ask(experiment)
     engine.close()
     with pytest.raises(WorkerError, match="nothing to step through or to compile"):
@@ -75,7 +81,7 @@ def test_a_peer_has_no_trace_and_says_so(name):
 def test_the_command_line_says_so_too(capsys, tmp_path):
     for command in (["run", "torch:softmax"], ["trace", "torch:softmax", "--out", str(tmp_path / "x.tilescope")]):
         assert cli.main(command) == cli.FAILED
-        assert "torch:softmax is a call into PyTorch" in capsys.readouterr().err
+        assert "torch:softmax is measured beside" in capsys.readouterr().err
 
 
 def test_what_a_peer_does_not_take_is_said():

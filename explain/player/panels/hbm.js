@@ -1,6 +1,6 @@
 // HBM: every buffer of the launch, to scale by its bytes; how often each element was read so far, and what this step touches.
 
-import { hatching, line, setFont, write } from "../paint.js";
+import { hatching, line, setFont, write } from "../surface.js";
 import { product } from "../trace.js";
 import { bytes, element, grouped } from "../words.js";
 import { Panel, stemOf } from "./panel.js";

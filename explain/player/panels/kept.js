@@ -1,6 +1,6 @@
 // The list that a top-k keeps: its K largest elements so far, in order, with their columns; at the end their weights.
 
-import { paintStrip } from "../paint.js";
+import { paintStrip } from "../pictures/strip.js";
 import { exact, short } from "../words.js";
 import { Panel } from "./panel.js";
 

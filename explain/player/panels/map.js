@@ -1,6 +1,6 @@
 // The map of the scores: tiles done, the current one, those the mask skips.
 
-import { MapState, mapHeight, mapLayout, paintMap } from "../paint.js";
+import { MapState, mapHeight, mapLayout, paintMap } from "../pictures/map.js";
 import { element, exact, short } from "../words.js";
 import { Panel } from "./panel.js";
 

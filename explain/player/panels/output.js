@@ -1,6 +1,9 @@
 // The output: an accumulator row by row, or what a softmax has written so far.
 
-import { MapState, paintArray, paintBars, paintMap, write } from "../paint.js";
+import { paintArray } from "../pictures/array.js";
+import { paintBars } from "../pictures/bars.js";
+import { MapState, paintMap } from "../pictures/map.js";
+import { write } from "../surface.js";
 import { countNaN } from "../story.js";
 import { exact, short, times } from "../words.js";
 import { toldOfCell } from "./map.js";

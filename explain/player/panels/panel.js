@@ -1,6 +1,6 @@
 // What every panel of a lane shares: its place on the page, its heading, its canvas, and what is under the pointer.
 
-import { Surface } from "../paint.js";
+import { Surface } from "../surface.js";
 import { element } from "../words.js";
 
 /** A tile and the pointer it is loaded through, k and k_ptr, go together. */

@@ -1,6 +1,6 @@
 // The running state, row by row: the maximum, the rescale factor, the sum; as this tile found them, and as they are now.
 
-import { paintRows } from "../paint.js";
+import { paintRows } from "../pictures/rows.js";
 import { exact, short } from "../words.js";
 import { Panel } from "./panel.js";
 

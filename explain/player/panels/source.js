@@ -1,6 +1,6 @@
 // The kernel's source: the current line, and what it did beside it.
 
-import { setFont } from "../paint.js";
+import { setFont } from "../surface.js";
 import { isFloat } from "../trace.js";
 import { element, short } from "../words.js";
 import { Panel } from "./panel.js";

@@ -1,6 +1,6 @@
 // SRAM: the tiles that a later line still reads, to scale by their bytes, against what the GPU has.
 
-import { hatching, write } from "../paint.js";
+import { hatching, write } from "../surface.js";
 import { itemBytes, product } from "../trace.js";
 import { element, grouped, times } from "../words.js";
 import { Panel, stemOf } from "./panel.js";

@@ -1,6 +1,6 @@
 // One row of the current tile, number by number.
 
-import { paintStrip } from "../paint.js";
+import { paintStrip } from "../pictures/strip.js";
 import { exact, short } from "../words.js";
 import { Panel } from "./panel.js";
 

@@ -1,6 +1,7 @@
 // Every variable of a kernel without roles: numbers as numbers, arrays as small pictures.
 
-import { Surface, paintArray } from "../paint.js";
+import { paintArray } from "../pictures/array.js";
+import { Surface } from "../surface.js";
 import { isFloat } from "../trace.js";
 import { element, times } from "../words.js";
 import { Panel } from "./panel.js";

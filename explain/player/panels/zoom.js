@@ -1,7 +1,7 @@
 // The current tile, enlarged: each of its values as a number, as many as can be read; the selected row marked.
 
 import { tiny, exact } from "../words.js";
-import { write } from "../paint.js";
+import { write } from "../surface.js";
 import { Panel } from "./panel.js";
 
 const SMALLEST_PX = 9;

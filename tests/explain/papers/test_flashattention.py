@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from explain.figures import lines
 from explain.figures import papers as figures
 from explain.papers import flashattention
 from explain.papers.flashattention import FIGURE_2, TABLE_20, TABLE_21, TABLE_LENGTHS
@@ -80,10 +83,25 @@ def test_the_formulas_slopes_are_theorem_2s():
 
 
 def test_slopes_are_fitted_to_what_was_counted():
-    lines = figures.slopes(RECORD).splitlines()
-    assert len(lines) == 2 + 2 + 3
-    assert lines[-1].endswith("| **1.00** |")  # made up so that FlashAttention-2's DRAM bytes grow with N
+    rows = figures.slopes(RECORD).splitlines()
+    assert len(rows) == 2 + 2 + 3
+    assert rows[-1].endswith("| **1.00** |")  # made up so that FlashAttention-2's DRAM bytes grow with N
     assert figures.slopes(EMPTY).count("not measured") == 2 * 5
+
+
+def test_a_tile_that_spills_is_named_and_not_fitted():
+    experiment = flashattention.by_block("flash_attention", 256)
+    point = RECORD.point(experiment)
+    assert point is not None
+    assert point.counters is not None
+    cold = replace(point.counters.cold, l2_read_bytes=10**12, spill_read_bytes=3 * 10**9, spill_written_bytes=10**9)
+    spilled = RECORD.with_(replace(point, counters=replace(point.counters, cold=cold)))
+    assert "Q outside, B = 256: 4.0 GB" in figures.spills_words(spilled)
+    assert figures.spills_words(RECORD) == ""
+    line = next(
+        line for line in figures.slopes(spilled).splitlines() if line.startswith("| B, so M | FlashAttention-2")
+    )
+    assert "| **−0.9" in line.replace(" ", " ")
 
 
 def test_what_a_run_left_dirty_in_l2_is_its_own():
@@ -117,7 +135,7 @@ def test_the_pyramid_has_the_papers_levels_and_those_measured():
 
 
 def test_labels_at_the_ends_of_curves_never_overlap():
-    apart = figures._apart([0.5, 0.5, 0.52, 1.0, 0.99])
+    apart = lines._apart([0.5, 0.5, 0.52, 1.0, 0.99])
     assert sorted(apart)[0] >= 0
     assert max(apart) <= 1
     assert all(b - a > 0.07 for a, b in zip(sorted(apart), sorted(apart)[1:], strict=False))

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from explain import cli
+from explain import cli, doctor
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment, ParameterError
-from explain.records import file, measure, plans, shelf
+from explain.records import file, measure, shelf
 from explain.records.code import code_of
 from explain.records.model import Origin
 from explain.records.plans import PLANS, Plan, sizes
@@ -54,6 +54,18 @@ def test_the_engine_gives_what_is_asked_and_where_counters_cannot_be_read_the_re
     with pytest.raises(WorkerFailed, match="shared memory"):
         engine.point(FLASH.with_(seed=1))
     assert engine.roofs()["hbm"].per_second == 4e12
+
+
+@pytest.mark.parametrize(
+    ("seed", "ok", "words"),
+    [(0, True, ""), (7, False, "NVreg_RestrictProfilingToAdminUsers=0"), (4, False, "abort")],
+    ids=["counted", "no permission", "worker killed"],
+)
+def test_the_doctor_says_whether_counters_can_be_read_and_what_to_do(engine, monkeypatch, seed, ok, words):
+    monkeypatch.setattr(doctor, "COUNTED", ONLINE.with_(seed=seed))
+    finding = doctor._counters(engine)
+    assert finding.ok is ok
+    assert words in finding.remedy
 
 
 def test_a_plan_becomes_one_file_that_is_read_back(engine, tmp_path, lines):
@@ -207,8 +219,3 @@ def test_without_a_gpu_or_of_no_kernel_or_onto_a_damaged_file_it_says_so(command
     assert cli.main(["measure", "--out", str(tmp_path / "none")]) == cli.FAILED
     assert "No NVIDIA driver" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
-
-
-def test_every_planned_experiment_is_one_that_a_machine_can_hold():
-    for plan in plans.PLANS.values():
-        assert len(set(plan.experiments)) == len(plan.experiments), plan.name

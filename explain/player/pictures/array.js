@@ -1,0 +1,45 @@
+// A small dense array as a heat map.
+
+import { NOWHERE, write } from "../surface.js";
+import { tiny } from "../words.js";
+
+/** A picture of a pixel an element, to be drawn larger. */
+function imageOf(rows, cols) {
+  const image = document.createElement("canvas");
+  image.width = cols;
+  image.height = rows;
+  const pen = image.getContext("2d");
+  const pixels = pen.createImageData(cols, rows);
+  return { image, pen, pixels, words: new Int32Array(pixels.data.buffer) };
+}
+
+/** An array of rows × cols as a heat map that fills its canvas, or the top `height` of it; numbers in the cells where they fit. */
+export function paintArray(surface, palette, { data, rows, cols, ramp, largest, diverging = true, selected = -1, whole = false, height = surface.height }) {
+  if (!surface.visible) return NOWHERE;
+  const ctx = surface.clear();
+  const cw = Math.min(surface.width / cols, 64);
+  const ch = Math.min(height / rows, Math.max(cw, 18), 34);
+  const { image, pen, pixels, words } = surface.remember("array", `${rows} ${cols}`, () => imageOf(rows, cols));
+  for (let i = 0; i < words.length; i++) words[i] = palette.pixel(data[i], palette[ramp], largest, diverging);
+  pen.putImageData(pixels, 0, 0);
+  ctx.imageSmoothingEnabled = false;
+  ctx.drawImage(image, 0.5, 0.5, cw * cols - 1, ch * rows - 1);
+  ctx.strokeStyle = palette.line;
+  ctx.lineWidth = 1;
+  ctx.strokeRect(0.5, 0.5, cw * cols - 1, ch * rows - 1);
+  if (cw >= 27 && ch >= 12) {
+    const font = { size: Math.min(palette.size * 0.85, ch * 0.66, cw * 0.36), font: palette.font, align: "center" };
+    for (let i = 0; i < words.length; i++) {
+      write(ctx, tiny(data[i], whole), ((i % cols) + 0.5) * cw, (Math.floor(i / cols) + 0.5) * ch, { ...font, colour: palette.inkOn(words[i]) });
+    }
+  }
+  if (selected >= 0 && rows > 1) {
+    ctx.strokeStyle = palette.text;
+    ctx.lineWidth = 1.25;
+    ctx.strokeRect(0.75, selected * ch + 0.5, cw * cols - 1.5, ch - 0.5);
+  }
+  return (x, y) => {
+    const col = Math.floor(x / cw), row = Math.floor(y / ch);
+    return col >= 0 && col < cols && row >= 0 && row < rows ? { row, col } : null;
+  };
+}

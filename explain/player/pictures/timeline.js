@@ -1,0 +1,67 @@
+// The timeline: programs, visits, rescales, what is watched, where the step is.
+
+import { NOWHERE, line } from "../surface.js";
+
+export const TIMELINE_INSET = 9;                           // half the width of the range input's thumb
+
+/**
+ * score: {length, programs: [start], visits: [start], rescales: [{at, share}], watched: [at], nan: at | null}; veiled hides what is to
+ * come. Answers xOf(step).
+ */
+export function paintTimeline(surface, palette, score, at, stamp, veiled = false) {
+  if (!surface.visible) return NOWHERE;
+  const ctx = surface.clear();
+  const inner = surface.width - 2 * TIMELINE_INSET;
+  const xOf = (step) => TIMELINE_INSET + (inner * step) / Math.max(1, score.length - 1);
+  const top = 2, bottom = surface.height - 2, middle = Math.round((top + bottom) * 0.5);
+  surface.layer("score", stamp, (pen) => {
+    pen.fillStyle = palette.raised;
+    pen.fillRect(TIMELINE_INSET, middle - 3, inner, 6);
+    pen.lineWidth = 1;
+    const everyVisit = Math.ceil((score.visits.length * 3) / inner);
+    pen.strokeStyle = palette.faint;
+    score.visits.forEach((step, v) => v % everyVisit === 0 && line(pen, Math.round(xOf(step)) + 0.5, middle - 6, Math.round(xOf(step)) + 0.5, middle + 6));
+    pen.strokeStyle = palette.muted;
+    pen.lineWidth = 1.5;
+    if (score.programs.length > 1) for (const step of score.programs) line(pen, Math.round(xOf(step)) + 0.5, top, Math.round(xOf(step)) + 0.5, bottom);
+  });
+  const events = (pen) => {
+    pen.fillStyle = palette.quantity.alpha.fill;
+    for (const { at: step, share } of score.rescales) {
+      const tall = 4 + share * (bottom - middle - 8);
+      pen.fillRect(xOf(step) - 1.25, bottom - tall, 2.5, tall);
+    }
+    if (score.nan !== null) {
+      pen.fillStyle = palette.css(palette.nan);
+      pen.fillRect(xOf(score.nan) - 1.5, top, 3, bottom - top);
+    }
+    pen.fillStyle = palette.text;
+    for (const step of score.watched) {
+      pen.beginPath();
+      pen.moveTo(xOf(step) - 3, top);
+      pen.lineTo(xOf(step) + 3, top);
+      pen.lineTo(xOf(step), top + 5);
+      pen.fill();
+    }
+  };
+  ctx.save();
+  if (veiled) {
+    ctx.beginPath();
+    ctx.rect(0, 0, xOf(at), surface.height);
+    ctx.clip();
+  }
+  surface.layer("events", stamp, events);
+  ctx.restore();
+  ctx.fillStyle = palette.text;
+  ctx.globalAlpha = 0.28;
+  ctx.fillRect(TIMELINE_INSET, middle - 3, xOf(at) - TIMELINE_INSET, 6);
+  ctx.globalAlpha = 1;
+  ctx.beginPath();
+  ctx.arc(xOf(at), middle, 7.5, 0, 2 * Math.PI);
+  ctx.fillStyle = palette.text;
+  ctx.fill();
+  ctx.lineWidth = 2;
+  ctx.strokeStyle = palette.ground;
+  ctx.stroke();
+  return xOf;
+}

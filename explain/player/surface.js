@@ -1,0 +1,138 @@
+// A canvas to draw on, and what every picture draws with: words, lines, dots, hatching.
+
+export const NOWHERE = () => null;                                // where the pointer is when nothing is drawn
+
+/** A canvas kept at the screen's resolution; `layers` keeps what need not be drawn anew at each step. */
+export class Surface {
+  constructor(canvas) {
+    this.inputs = this.answer = null;                      // of what is drawn
+    this.canvas = canvas;
+    this.ctx = canvas.getContext("2d");
+    this.layers = new Map();
+    this.width = this.height = 0;
+  }
+
+  get visible() {
+    return this.width > 0 && this.height > 0;
+  }
+
+  /** Takes the size the layout gives it; true if that changed. */
+  measure() {
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    const scale = globalThis.devicePixelRatio || 1;
+    if (width === this.width && height === this.height && scale === this.scale) return false;
+    Object.assign(this, { width, height, scale });
+    this.canvas.width = Math.round(width * scale);
+    this.canvas.height = Math.round(height * scale);
+    this.layers.clear();
+    this.inputs = null;
+    this.ctx.fontInForce = "";                             // a canvas that changes its size forgets its font
+    return true;
+  }
+
+  /** What `make` answers, kept under `key` until `stamp` changes. */
+  remember(key, stamp, make) {
+    const kept = this.layers.get(key);
+    if (kept?.stamp === stamp) return kept.made;
+    const made = make();
+    this.layers.set(key, { made, stamp });
+    return made;
+  }
+
+  /** What `paint` answers; it draws only where one of `inputs` is another than for the picture that is there. */
+  draw(inputs, paint) {
+    if (this.inputs?.length === inputs.length && inputs.every((input, i) => input === this.inputs[i])) return this.answer;
+    this.answer = paint();
+    this.inputs = inputs;
+    return this.answer;
+  }
+
+  clear() {
+    this.inputs = null;
+    this.ctx.setTransform(this.scale, 0, 0, this.scale, 0, 0);
+    this.ctx.clearRect(0, 0, this.width, this.height);
+    return this.ctx;
+  }
+
+  /** Draws `paint`'s picture, kept under `key` until `stamp` changes. */
+  layer(key, stamp, paint) {
+    let kept = this.layers.get(key);
+    if (kept?.stamp !== stamp) {
+      const canvas = document.createElement("canvas");
+      canvas.width = this.canvas.width;
+      canvas.height = this.canvas.height;
+      const ctx = canvas.getContext("2d");
+      ctx.setTransform(this.scale, 0, 0, this.scale, 0, 0);
+      paint(ctx);
+      this.layers.set(key, (kept = { canvas, stamp }));
+    }
+    this.ctx.drawImage(kept.canvas, 0, 0, this.width, this.height);
+  }
+}
+
+/** Parsing a font costs more than drawing a word, so it is set only when it changes. */
+export function setFont(ctx, font) {
+  if (ctx.fontInForce !== font) ctx.font = ctx.fontInForce = font;
+}
+
+export function write(ctx, text, x, y, { colour, size, weight = 400, align = "left", font, room = Infinity }) {
+  setFont(ctx, `${weight} ${size}px ${font}`);
+  ctx.fillStyle = colour;
+  ctx.textAlign = align;
+  ctx.textBaseline = "middle";
+  let shown = text;
+  if (room < Infinity && ctx.measureText(shown).width > room) {
+    while (shown.length > 1 && ctx.measureText(`${shown}…`).width > room) shown = shown.slice(0, -1);
+    shown += "…";
+  }
+  ctx.fillText(shown, x, y);
+}
+
+export function widest(ctx, labels, size, font, most) {
+  setFont(ctx, `400 ${size}px ${font}`);
+  let width = 0;
+  for (const label of labels) width = Math.max(width, ctx.measureText(label).width);
+  return Math.min(width, most);
+}
+
+const HATCHES = new Map();
+
+/** Diagonal lines of a colour, to fill with. */
+export function hatching(ctx, colour, scale) {
+  const key = `${colour} ${scale}`;
+  if (!HATCHES.has(key)) HATCHES.set(key, hatch(ctx, colour, scale));
+  return HATCHES.get(key);
+}
+
+function hatch(ctx, colour, scale) {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = Math.round(7 * scale);
+  const pen = tile.getContext("2d");
+  pen.strokeStyle = colour;
+  pen.lineWidth = scale;
+  const n = tile.width;
+  pen.beginPath();
+  for (const at of [-n, 0, n]) {
+    pen.moveTo(at, n);
+    pen.lineTo(at + n, 0);
+  }
+  pen.stroke();
+  return ctx.createPattern(tile, "repeat");
+}
+
+export function line(ctx, x0, y0, x1, y1) {
+  ctx.beginPath();
+  ctx.moveTo(x0, y0);
+  ctx.lineTo(x1, y1);
+  ctx.stroke();
+}
+
+export function dot(ctx, x, y, radius, fill, stroke) {
+  ctx.beginPath();
+  ctx.arc(x, y, radius, 0, 2 * Math.PI);
+  ctx.fillStyle = fill;
+  ctx.fill();
+  ctx.strokeStyle = stroke;
+  ctx.lineWidth = 1.25;
+  ctx.stroke();
+}

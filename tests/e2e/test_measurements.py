@@ -1,0 +1,32 @@
+"""A reader's own file in a browser: loaded, compared with the recorded one on every page of the lab, refused when it was altered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from explain.records import file, shelf
+
+
+def test_a_file_is_refused_or_compared_and_goes_along_to_other_pages(page: Page, app_url: str, tmp_path: Path):
+    record = shelf.recorded()
+    assert record is not None
+    good, altered = tmp_path / "good.json", tmp_path / "altered.json"
+    data = file.written(replace(record, provenance=replace(record.provenance, gpu="NVIDIA Other 9")))
+    good.write_bytes(data)
+    altered.write_bytes(data.replace(b'"gpu": "NVIDIA Other 9"', b'"gpu": "NVIDIA Other 8"'))
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    page.goto(f"{app_url}/measurements")
+    page.get_by_text("Another GPU's file").click()
+    page.locator("input[type=file]").set_input_files(altered)
+    expect(page.get_by_text("altered.json is refused: damaged or altered")).to_be_visible(timeout=30_000)
+    page.locator("input[type=file]").set_input_files(good)
+    expect(page.get_by_text("your file · NVIDIA Other 9")).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("recorded · NVIDIA H200")).to_be_visible()
+    page.mouse.click(5, 500)  # beside the popover, which closes it
+    expect(page.locator("input[type=file]")).to_have_count(0)
+    page.get_by_text("The lab").click()
+    page.locator("a[href$='/three_numbers']").click()
+    expect(page.get_by_text("Other 9 · your file").first).to_be_visible(timeout=30_000)

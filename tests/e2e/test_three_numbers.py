@@ -1,0 +1,62 @@
+"""The lab's page of three numbers: a link shows its bytes by buffer, a term of the formula leads into the player."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+
+@pytest.fixture
+def opened(page: Page, app_url: str):
+    """Opens the page from an address and waits until its player can be stepped."""
+
+    def opened(query: str) -> Page:
+        page.goto(f"{app_url}/three_numbers?{query}")
+        expect(player(page)).to_have_attribute("data-step", re.compile(r"\d+"), timeout=30_000)
+        return page
+
+    return opened
+
+
+def player(page: Page) -> Locator:
+    return page.get_by_test_id("player")
+
+
+def test_a_link_shows_its_bytes_by_buffer_by_mouse_and_by_key(opened):
+    page = opened("kernel=flash_attention")
+    told = page.locator(".stMarkdown")
+    expect(told.filter(has_text="predicted reads")).to_be_visible()
+    page.get_by_role("button", name="Programs ↔ L1").click()
+    expect(page).to_have_url(re.compile("link=l1"))
+    expect(told.filter(has_text="by buffer there is only what was asked for")).to_be_visible()
+    shared = page.get_by_role("button", name="Programs ↔ shared memory")
+    shared.focus()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("link=shared"))
+    expect(shared).to_have_attribute("aria-pressed", "true")
+
+
+def test_a_term_goes_to_its_first_load_and_marks_all_of_them(opened):
+    page = opened("kernel=flash_attention&step=0")
+    page.get_by_role("button", name="Loads of v", exact=True).click()
+    expect(page.locator(".counters td.followed")).to_have_count(1)
+    expect(page.locator(".counters td.followed")).to_have_class(re.compile("lit"))
+    expect(page.locator(".watch select")).to_have_value("loads of v")
+    first = int(player(page).get_attribute("data-step") or 0)
+    assert first > 0
+    # two tiles of queries, two of keys: V is loaded four times, and the watch's buttons go from load to load
+    expect(page.locator(".watch .moves")).to_have_text("1 / 4")
+    page.locator(".watch [data-do=nextMove]").click()
+    expect(page.locator(".watch .moves")).to_have_text("2 / 4")
+    expect(page.locator(".counters td.followed")).to_have_class(re.compile("lit"))
+    page.get_by_role("button", name="Loads of v", exact=True).click()  # asked for again
+    expect(player(page)).to_have_attribute("data-step", str(first))
+
+
+def test_a_term_that_another_launch_calls_otherwise_is_found(opened):
+    page = opened("kernel=attention_standard")
+    page.get_by_role("button", name="Loads of p", exact=True).click()
+    expect(page.locator(".watch .moves")).to_have_text(re.compile("^1 / "))
+    expect(page.locator(".counters td.followed")).to_have_class(re.compile("lit"))

@@ -1,0 +1,185 @@
+"""A sweep's pictures and sentences: labels that do not overlap, numbers in words, a table and a file of every point."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from explain.experiment import Experiment
+from explain.figures import sweeps as figures
+from explain.gpus import GPUS
+from explain.records.model import Roof
+from explain.sweeps.analysis import roofline, slope
+from explain.sweeps.model import SPILLED, Reading, Sweep, formula
+from explain.sweeps.ready import READY
+from kernels.catalog import CATALOG
+
+PAIR = ("attention_standard", "flash_attention")
+SWEEP = Sweep.of(PAIR, "seq_len", [64, 128, 256, 512], {"head_dim": 64, "dtype": "fp16"})
+ROOFS = {
+    roof.level: roof
+    for roof in (
+        Roof("shared", 30e12, "B/s", "s"), Roof("l2", 9e12, "B/s", "l"), Roof("hbm", 4e12, "B/s", "h"), Roof("matmul fp16", 7e14, "FLOP/s", "m"),
+    )
+}  # fmt: skip
+
+
+def measured(sweep: Sweep = SWEEP, **bytes: float) -> list[Reading]:
+    """Readings of a GPU whose time is the FLOPs' at 100 TFLOP/s and whose bytes are shares of the formula's."""
+    found = []
+    for experiment in sweep.experiments:
+        said = formula(experiment)
+        counts = {level: int(share * said.bytes["asked"]) for level, share in bytes.items()}
+        found.append(Reading(experiment, "hardware", counts, said.flops, said.flops / 1e14, "", "a GPU"))
+    return found
+
+
+@given(st.dictionaries(st.text(max_size=4), st.floats(-1e3, 1e3), min_size=1, max_size=9))
+def test_labels_stand_apart_in_the_order_of_their_curves(ends):
+    moved = figures.spread(ends, 17)
+    places = sorted((ends[name] + shift, ends[name]) for name, shift in moved.items())
+    assert set(moved) == set(ends)
+    for (below, end_below), (above, end_above) in itertools.pairwise(places):
+        assert above - below >= 17 - 1e-6
+        assert end_below <= end_above
+
+
+def test_labels_with_room_stay_where_their_curves_end():
+    assert figures.spread({"a": 0.0, "b": 100.0}, 17) == {"a": 0.0, "b": 0.0}
+    assert figures.spread({"a": 0.0, "b": 0.0}, 17) == {"a": -8.5, "b": 8.5}
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(4.2e12, "4.2 TB/s"), (999.9e9, "1 TB/s"), (3.1e-4, "310 µB/s"), (64, "64 B/s"), (0, "0 nB/s"), (1e15, "1 PB/s")],
+)
+def test_numbers_are_said_with_the_prefix_that_fits(value, words):
+    assert figures.si(value, "B/s") == words
+
+
+def test_no_two_kernels_are_called_alike():
+    names = [figures.name_of(kernel) for kernel in CATALOG]
+    assert len(set(names)) == len(names)
+    assert figures.name_of("flash_attention") == "FlashAttention-2"
+
+
+@pytest.mark.parametrize("what", ["asked", "seconds"])
+def test_a_figure_has_a_curve_and_its_theory_for_each_kernel(what):
+    figure = figures.growth(SWEEP, measured(asked=1.0), what)
+    dotted = [line for line in figure.data if line.line.dash == "dot"]
+    curves = [line for line in figure.data if line.mode == "lines+markers"]
+    assert len(dotted) == len(curves) == 2
+    for theory, curve in zip(dotted, curves, strict=True):
+        assert list(theory.y) == pytest.approx(list(curve.y))  # as these readings were made
+    assert [note.text.partition("</span> ")[2] for note in figure.layout.annotations] == [
+        f"{figures.name_of(kernel)}, N<sup>{slope(dict(zip(map(float, curve.x), curve.y, strict=True))):.2f}</sup>"
+        for kernel, curve in sorted(zip(PAIR, curves, strict=True), key=lambda pair: pair[1].y[-1])
+    ]
+
+
+def test_values_that_are_no_numbers_are_bars():
+    sweep = READY["Causal or not"]
+    figure = figures.growth(sweep, measured(sweep, hbm=1.0), "hbm")
+    assert [bar.type for bar in figure.data] == ["bar", "bar"]
+    assert list(figure.data[0].x) == ["false", "true"]
+    assert figures.crossings(sweep, measured(sweep, hbm=1.0), ["hbm"]) == []
+
+
+def test_where_two_kernels_cross_is_said_with_how_far_apart_they_end():
+    (bytes_said, time_said) = figures.crossings(SWEEP, measured(asked=1.0), ["asked", "seconds"])
+    ends = [formula(SWEEP.at(kernel, 512)) for kernel in PAIR]
+    times = ends[0].bytes["asked"] / ends[1].bytes["asked"]
+    assert bytes_said == (
+        f"**FlashAttention-2** asks for fewer bytes than **Standard attention** at every N here; at N = 512 **Standard attention** asks for {times:.3g} times as many. "
+        "If they cross, then below N = 64, the smallest."
+    )
+    assert "takes less time than" in time_said
+    (never,) = figures.crossings(Sweep.of(PAIR[::-1], "seq_len", [64, 128]), [], ["asked"]) or [""]
+    assert never == ""
+
+
+def test_a_crossing_between_two_points_is_said_with_its_place():
+    readings = measured(asked=1.0)
+    slow = [
+        Reading(r.experiment, "hardware", {}, r.flops, 1e-3 if r.experiment.kernel == "flash_attention" else n * 1e-5, "", "")
+        for r in readings
+        for n in [r.experiment.values["seq_len"]]
+    ]  # fmt: skip
+    (sentence,) = figures.crossings(SWEEP, slow, ["seconds"])
+    assert "from **N ≈ 100** on" in sentence
+
+
+def test_registers_that_spill_are_named_with_where_and_how_much():
+    readings = [
+        Reading(e, "hardware", {SPILLED: 3 * 10**9 if e.values["seq_len"] > 128 and e.kernel == "flash_attention" else 0}, 1, 1.0, "", "")
+        for e in SWEEP.experiments
+    ]  # fmt: skip
+    (sentence,) = figures.spills(SWEEP, readings)
+    assert sentence.startswith("At N = 256 and 512 the registers of **FlashAttention-2** do not suffice")
+    assert sentence.endswith("up to 3 GB.")
+
+
+def test_tiles_cross_at_a_tile_there_is_and_nothing_crosses_below_one():
+    tiles = Sweep.of(["flash_attention_v1", "flash_attention"], "block_m", [16, 32, 64], {"seq_len": 256})
+    times = {("flash_attention_v1", 16): 1.0, ("flash_attention", 16): 1.1}
+    readings = [
+        Reading(e, "hardware", {}, 1, times.get((e.kernel, e.values["block_m"]), 2.0 - (e.kernel == "flash_attention")), "", "")
+        for e in tiles.experiments
+    ]  # fmt: skip
+    assert "from **BLOCK_M = 32** on" in figures.crossings(tiles, readings, ["seconds"])[0]
+    batches = Sweep.of(PAIR, "batch", [1, 2])
+    (sentence,) = figures.crossings(batches, measured(batches, asked=1.0), ["asked"])
+    assert "If they cross" not in sentence
+
+
+def test_the_file_has_every_point_and_says_what_is_not_known():
+    readings = [*measured(asked=1.0), Reading(SWEEP.experiments[0], "trace", {}, 5, None, "it took too long", "t")]
+    rows = list(csv.DictReader(io.StringIO(figures.as_csv(SWEEP, readings))))
+    assert len(rows) == 9
+    assert list(rows[0])[:2] == ["kernel", "seq_len"]
+    assert rows[1]["kernel"] == "flash_attention"
+    assert float(rows[1]["seconds"]) == readings[1].seconds
+    assert int(rows[1]["bytes_asked"]) == readings[1].bytes["asked"]
+    assert rows[1]["bytes_hbm"] == rows[-1]["seconds"] == rows[-1]["bytes_asked"] == ""
+    assert rows[-1]["why"] == "it took too long"
+
+
+def test_the_roofline_has_each_kernel_at_each_level_under_its_roofs():
+    points = roofline(measured(shared=4.0, l2=1.0, hbm=0.1)[-2:], ROOFS)
+    figure = figures.roofline(points, ROOFS, GPUS["H200"])
+    kernels = [line for line in figure.data if line.mode == "lines+markers"]
+    assert [len(line.x) for line in kernels] == [3, 3]
+    assert all(len(set(line.y)) == 1 for line in kernels)  # one speed
+    words = " ".join(note.text for note in figure.layout.annotations)
+    for said in (
+        "shared memory 30 TB/s",
+        "L2 9 TB/s",
+        "HBM 4 TB/s",
+        "products in fp16 700 TFLOP/s",
+        "FlashAttention-2",
+    ):
+        assert said in words
+    (dashed,) = [line for line in figure.data if line.line.dash == "dash"]
+    assert dashed.y[1] / dashed.x[1] == pytest.approx(GPUS["H200"].hbm_bytes_per_second)
+    assert any("comes nearest to" in sentence for sentence in figures.nearest(points))
+    assert f"| {100e12 / 7e14:.0%} |" in figures.roofline_table(points)
+
+
+def test_without_roofs_the_points_are_drawn_alone():
+    points = roofline(measured(hbm=0.1)[-2:], {})
+    figure = figures.roofline(points, {}, None)
+    assert [line.mode for line in figure.data if line.x[0] is not None] == ["lines+markers", "lines+markers"]
+    assert figures.nearest(points) == []
+
+
+def test_one_point_alone_can_be_drawn():
+    sweep = Sweep.of(["softmax_row"], "cols", [64])
+    readings = [formula(e) for e in sweep.experiments]
+    assert len(figures.growth(sweep, readings, "asked").data) == 2
+    assert figures.slopes(sweep, readings, "asked") == ""
+    assert Experiment.of("softmax_row", {"cols": 64}) == sweep.experiments[0]

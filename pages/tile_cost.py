@@ -14,7 +14,7 @@ ui.tile_report(experiment, gpu)
 
 with st.expander("How to read this"):
     ui.prose(
-        "**Registers** belong to a thread, **shared memory** to a program. An SM hands both out until one of them is used up; the bar that is drawn full is the one that ends it. "
+        "**Registers** belong to a thread, **shared memory** to a program. An SM hands both out until one of them is used up; the shortest bar, drawn strongest, is the one that ends it. "
         "What does not fit in 255 registers is **spilled**: stored to memory that lies in HBM behind the caches, and loaded again.\n\n"
         "**PTX** is what Triton writes, **SASS** what ptxas makes of it and the GPU runs. Each instruction is marked with the line of the kernel that it comes from. A line that calls a "
         "function, such as `tl.max`, has the instructions of that function too. The compiler moves instructions, so neighbours may come from lines far apart. "

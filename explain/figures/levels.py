@@ -123,7 +123,13 @@ def _shared(level: Level, x: float, y: float, height: float, width: float, most:
             faint=not level.known,
             size=13,
         ),
-        text(x + 66, middle + 28, "at most" if level.note.startswith("at most") else "", faint=True, size=12),
+        text(
+            x + 66,
+            middle + 28,
+            "at most" if level.known and level.note.startswith("at most") else "",
+            faint=True,
+            size=12,
+        ),
     ]
     return _button("shared", LINKS["shared"], x, y + 4, width, height - 8, chosen, level, parts)
 

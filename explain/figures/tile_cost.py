@@ -6,7 +6,7 @@ from explain.compile.cost import WARP, LaunchCost, occupancy
 from explain.figures.svg import ALARM, CHIP, picture, rect, text
 from explain.gpus import Gpu
 
-LEFT, WIDE, HIGH = 120.0, 330.0, 30.0
+LEFT, WIDE, HIGH = 140.0, 330.0, 30.0
 
 
 def limits(launch: LaunchCost, gpu: Gpu) -> str:

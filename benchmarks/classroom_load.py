@@ -41,6 +41,7 @@ from tests.e2e.server import Server, running_app
 
 CORES = 2
 RAMP_S = 5.0
+PLAYER = "tilescope_player"
 FINISHED = (ForwardMsg.FINISHED_SUCCESSFULLY, ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY)
 PATIENCE_S = 30.0  # a student who waits longer than this is lost
 
@@ -129,7 +130,8 @@ class Tab:
             self.chapters = tuple(page.url_pathname for page in message.navigation.app_pages)
         elif kind == "delta" and message.delta.new_element.WhichOneof("type") == "bidi_component":
             component = message.delta.new_element.bidi_component
-            self._player = (message.delta.fragment_id, component.id, _run_id(component.bytes))
+            if component.component_name == PLAYER:
+                self._player = (message.delta.fragment_id, component.id, _run_id(component.bytes))
         elif kind == "page_not_found":
             raise PageFailedError(f"no page {self._page_name!r}")
         elif kind == "delta" and message.delta.new_element.WhichOneof("type") == "exception":

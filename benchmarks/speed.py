@@ -35,9 +35,13 @@ Task = dict[str, Any]
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", nargs="*", help="softmax, topk, decode, attention; all of them unless given")
+    parser.add_argument(
+        "tables", nargs="*", help="softmax, topk, decode, attention, backward; all of them unless given"
+    )
     parser.add_argument("--tune", action="store_true", help="our kernels over the options worth trying")
-    parser.add_argument("--only", default="", metavar="TEXT", help="only shapes whose name has this")
+    parser.add_argument(
+        "--only", nargs="+", default=[""], metavar="TEXT", help="only shapes whose name has one of these"
+    )
     parser.add_argument("--rounds", type=int, default=30, help="timed launches of each variant (30)")
     parser.add_argument("--seconds", type=float, default=600.0, help="stop measuring after so long (600)")
     parser.add_argument("--show", type=int, default=99, help="print so many of the fastest of ours a shape")
@@ -66,7 +70,12 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
     from explain.device.handler import provenance
 
     deadline = time.monotonic() + parsed.seconds
-    cases = [case for name in parsed.tables or CASES for case in CASES[name]() if parsed.only in case.name]
+    cases = [
+        case
+        for name in parsed.tables or CASES
+        for case in CASES[name]()
+        if any(text in case.name for text in parsed.only)
+    ]
     tasks = [
         {"case": asdict(case), "variants": [asdict(v) for v in variants(case, parsed.tune)], "rounds": parsed.rounds}
         for case in cases

@@ -52,7 +52,10 @@ class Variant:
             return PEERS[self.function](case, *inputs)
         module, name = self.function.split(":")
         function = getattr(importlib.import_module(module), name)
-        options = self.options | ({"causal": case.causal} if case.table == "attention" else {})
+        options = self.options | ({"causal": case.causal} if case.table in ("attention", "backward") else {})
+        if case.table == "backward":
+            q, k, v, do, o, lse = inputs
+            inputs = (q, k, v, o, lse, do)
         return lambda: function(*inputs, **options)
 
 
@@ -78,18 +81,28 @@ def decode_cases() -> Iterator[Case]:
         yield Case("decode", (batch, heads, kv_heads, keys, head_dim), "bf16", work, "B/s")
 
 
-def attention_cases() -> Iterator[Case]:
+def attention_cases(table: str = "attention", products: float = 1.0) -> Iterator[Case]:
     for head_dim, seq_len, causal in itertools.product((128, 64), (2048, 4096, 8192, 16384), (False, True)):
         batch, heads = 16384 // seq_len, 2048 // head_dim
-        work = 4 * batch * heads * seq_len**2 * head_dim / (2 if causal else 1)
-        yield Case("attention", (batch, heads, seq_len, head_dim), "bf16", work, "FLOP/s", causal)
+        work = products * 4 * batch * heads * seq_len**2 * head_dim / (2 if causal else 1)
+        yield Case(table, (batch, heads, seq_len, head_dim), "bf16", work, "FLOP/s", causal)
 
 
-CASES = {"softmax": softmax_cases, "topk": topk_cases, "decode": decode_cases, "attention": attention_cases}
+def backward_cases() -> Iterator[Case]:
+    return attention_cases("backward", 2.5)  # five products where the forward pass has two
+
+
+CASES = {
+    "softmax": softmax_cases,
+    "topk": topk_cases,
+    "decode": decode_cases,
+    "attention": attention_cases,
+    "backward": backward_cases,
+}
 
 
 def make_inputs(case: Case) -> tuple[torch.Tensor, ...]:
-    """Random normal tensors on the GPU."""
+    """Random normal tensors on the GPU; for the backward pass q, k, v, dO, and what a forward pass left, O and lse."""
     torch.manual_seed(0)
     dtype = TORCH_DTYPE[case.dtype]
     shapes: list[tuple[int, ...]] = [case.shape]
@@ -98,7 +111,13 @@ def make_inputs(case: Case) -> tuple[torch.Tensor, ...]:
         shapes = [(batch, heads, 1, head_dim), *2 * [(batch, kv_heads, keys, head_dim)]]
     if case.table == "attention":
         shapes = 3 * shapes
-    return tuple(torch.randn(shape, device="cuda", dtype=dtype) for shape in shapes)
+    if case.table == "backward":
+        shapes = 4 * shapes
+    inputs = tuple(torch.randn(shape, device="cuda", dtype=dtype) for shape in shapes)
+    if case.table == "backward":
+        o, lse, *_ = torch.ops.aten._scaled_dot_product_flash_attention(*inputs[:3], is_causal=case.causal)
+        inputs += (o.contiguous(), lse)
+    return inputs
 
 
 # Peers: what others give for the same call
@@ -119,6 +138,16 @@ def _sdpa(backend: str) -> Callable[..., Callable[[], Any]]:
     return of
 
 
+def _sdpa_backward(backend: str) -> Callable[..., Callable[[], Any]]:
+    def of(case: Case, *inputs: torch.Tensor) -> Callable[[], Any]:
+        q, k, v = leaves = [tensor.detach().requires_grad_() for tensor in inputs[:3]]
+        with torch.enable_grad():
+            o = _sdpa(backend)(case, q, k, v)()
+        return lambda: torch.autograd.grad(o, leaves, inputs[3], retain_graph=True)
+
+    return of
+
+
 def _copy(case: Case, x: torch.Tensor, *_: torch.Tensor) -> Callable[[], Any]:
     y = torch.empty_like(x)
     return lambda: y.copy_(x)
@@ -128,8 +157,21 @@ def _topk(case: Case, x: torch.Tensor) -> Callable[[], Any]:
     return lambda: torch.topk(torch.softmax(x, dim=-1), 5)
 
 
-def _read(case: Case, x: torch.Tensor, *rest: torch.Tensor) -> Callable[[], Any]:
-    return lambda: [torch.amax(part, dim=-1) for part in (rest or (x,))]
+def _read(case: Case, x: torch.Tensor) -> Callable[[], Any]:
+    return lambda: torch.amax(x, dim=-1)
+
+
+def _copy_all(case: Case, *inputs: torch.Tensor) -> Callable[[], Any]:
+    half = torch.empty(int(case.work / 2), dtype=torch.int8, device="cuda")  # read and written: as many bytes in all
+    y = torch.empty_like(half)
+    return lambda: y.copy_(half)
+
+
+def _fa3(case: Case, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Callable[[], Any]:
+    from fa3_fwd_interface import flash_attn_func
+
+    q, k, v = (tensor.transpose(1, 2).contiguous() for tensor in (q, k, v))  # as FlashAttention keeps them
+    return lambda: flash_attn_func(q, k, v, causal=case.causal).transpose(1, 2)
 
 
 PEERS: dict[str, Callable[..., Callable[[], Any]]] = {
@@ -137,10 +179,14 @@ PEERS: dict[str, Callable[..., Callable[[], Any]]] = {
     "read": _read,
     "torch.softmax": lambda case, x: lambda: torch.softmax(x, dim=-1),
     "torch.softmax+topk": _topk,
+    "copy of as many bytes": _copy_all,
+    "FlashAttention-3": _fa3,
     "torch.sdpa flash": _sdpa("FLASH_ATTENTION"),
     "torch.sdpa cudnn": _sdpa("CUDNN_ATTENTION"),
+    "torch.sdpa flash backward": _sdpa_backward("FLASH_ATTENTION"),
+    "torch.sdpa cudnn backward": _sdpa_backward("CUDNN_ATTENTION"),
 }
-FLOORS = ("copy", "read")  # they compute nothing, so there is nothing to check
+FLOORS = ("copy", "copy of as many bytes", "read")  # they compute nothing, so there is nothing to check
 
 
 def variants(case: Case, tune: bool) -> list[Variant]:
@@ -148,8 +194,9 @@ def variants(case: Case, tune: bool) -> list[Variant]:
     peers = {
         "softmax": ["copy", "torch.softmax"],
         "topk": ["read", "torch.softmax+topk"],
-        "decode": ["read", "torch.sdpa flash", "torch.sdpa cudnn"],
-        "attention": ["torch.sdpa flash", "torch.sdpa cudnn"],
+        "decode": ["copy of as many bytes", "torch.sdpa flash", "torch.sdpa cudnn"],
+        "attention": ["torch.sdpa cudnn", "FlashAttention-3", "torch.sdpa flash"],
+        "backward": ["torch.sdpa flash backward", "torch.sdpa cudnn backward"],
     }[case.table]
     return [*map(Variant, peers), *(tuned(case) if tune else chosen(case))]
 
@@ -167,6 +214,7 @@ def chosen(case: Case) -> list[Variant]:
         "topk": "kernels.topk_fast:softmax_topk_lanes",
         "decode": "kernels.decode:flash_decode",
         "attention": "kernels.attention_hopper:flash_attention_hopper",
+        "backward": "kernels.attention_backward:flash_attention_backward",
     }[case.table]
     return [Variant(function)]
 
@@ -184,25 +232,26 @@ def tuned(case: Case) -> list[Variant]:
 def _tuned(case: Case) -> Iterator[Variant]:
     if case.table == "softmax":
         columns = case.shape[1]
+        if columns * TORCH_DTYPE[case.dtype].itemsize <= 224 * 1024 and columns >= 1024:
+            for warps in (1, 2, 4, 8, 16, 32):
+                if 1024 <= columns // warps <= 8192:
+                    yield Variant("kernels.softmax_staged:softmax_staged", {"warps": warps})
         if columns <= 32768:
-            for elements, warps in itertools.product((1024, 2048, 4096, 8192, columns), (1, 2, 4, 8, 16, 32)):
-                if elements >= columns and 256 <= elements // warps <= 2048 * (2 if columns > 8192 else 1):
-                    yield Variant("kernels.softmax_fast:softmax_rows", {"block_m": elements // columns, "warps": warps})
-            if columns >= 4096:
-                size = columns * TORCH_DTYPE[case.dtype].itemsize
-                warps_of = {4096: (4, 8), 8192: (8,), 32768: (16, 32)}[columns]
-                for warps, stages, kilobytes in itertools.product(warps_of, (2, 3), (100, 200)):
-                    programs = kilobytes * 1024 // ((stages - 1) * size)
-                    if programs >= 1 and programs * warps <= 64:
-                        options = {"stages": stages, "programs": min(programs, 64 // warps), "warps": warps}
-                        yield Variant("kernels.softmax_fast:softmax_pipelined", options)
-        else:
-            for block_n, warps in ((4096, 4), (4096, 8), (8192, 8), (16384, 16)):
-                for apart in (2**21, 2**22, 2**23):
+            for elements, warps, hint in itertools.product((1024, 4096, 8192, columns), (4, 16), ("", "evict_first")):
+                if elements >= columns and 256 <= elements // warps <= 2048:
+                    options = {"block_m": elements // columns, "warps": warps, "hint": hint}
+                    yield Variant("kernels.softmax_fast:softmax_rows", options)
+            if columns == 32768:
+                for warps, stages in itertools.product((8, 16, 32), (3, 4)):
+                    options = {"stages": stages, "programs": 1, "warps": warps}
+                    yield Variant("kernels.softmax_fast:softmax_pipelined", options)
+        if columns >= 32768:
+            for block_n, warps in ((2048, 2), (2048, 4), (4096, 4), (4096, 8), (8192, 8)):
+                yield Variant("kernels.softmax_fast:softmax_shared_row", {"block_n": block_n, "warps": warps})
+            for block_n, warps in ((4096, 4), (8192, 8)):
+                for apart in (2**20, 2**21, 2**22):
                     options = {"block_n": block_n, "apart": apart, "warps": warps}
                     yield Variant("kernels.softmax_fast:softmax_two_reads", options)
-            for block_n, warps in ((4096, 4), (8192, 8), (8192, 16), (16384, 8), (16384, 16), (32768, 16), (32768, 32)):
-                yield Variant("kernels.softmax_fast:softmax_shared_row", {"block_n": block_n, "warps": warps})
     if case.table == "topk":
         yield from _grid(
             "kernels.topk_fast:softmax_topk_lanes", block_n=(512, 1024, 2048), warps=(2, 4, 8), unroll=(1, 2, 4)
@@ -215,10 +264,29 @@ def _tuned(case: Case) -> Iterator[Variant]:
                 options = {"splits": splits, "block_n": block_n, "warps": warps, "stages": stages}
                 yield Variant("kernels.decode:flash_decode", options)
     if case.table == "attention":
-        tiles = ((128, 2), (64, 4)) if case.shape[3] == 128 else ((128, 2), (128, 4))
-        for (block_n, stages), turns in itertools.product(tiles, (True, False)):
-            options = {"block_n": block_n, "stages": stages, "turns": turns}
+        parts = (0, 8) if case.shape[3] == 128 else (0, 4, 8)
+        for groups, turns, polynomial in itertools.product((2, 3), (True, False), parts):
+            if groups == 3 and case.shape[3] == 128:
+                continue  # three groups of warps have too few registers each
+            options = {"groups": groups, "turns": turns, "polynomial": polynomial}
             yield Variant("kernels.attention_hopper:flash_attention_hopper", options)
+            if polynomial == parts[1]:
+                yield Variant("kernels.attention_hopper:flash_attention_hopper", options | {"late": True})
+            if polynomial == 8 and groups == 2:
+                yield Variant("kernels.attention_hopper:flash_attention_hopper", options | {"q_held": True})
+    if case.table == "backward":
+        tiles = (
+            (64, 128, 8, 2),
+            (64, 128, 8, 1),
+            (128, 128, 8, 1),
+            (128, 128, 8, 2),
+            (64, 64, 4, 2),
+            (64, 128, 4, 2),
+        )
+        for dq, (block_m, block_n, warps, stages) in itertools.product(("again", "tma"), tiles):
+            options = {"dq": dq, "block_m": block_m, "block_n": block_n, "warps": warps, "stages": stages}
+            yield Variant("kernels.attention_backward:flash_attention_backward", options)
+        yield Variant("kernels.attention_backward:flash_attention_backward", {"dq": "add"})
 
 
 # What is right
@@ -229,6 +297,8 @@ def error_over_budget(case: Case, inputs: tuple[torch.Tensor, ...], result: Any)
     outputs = result if isinstance(result, tuple) else (result,)
     if case.table in ("softmax", "topk"):
         return _weights_error(case, inputs[0], outputs)
+    if case.table == "backward":
+        return _gradient_error(case, *inputs[:4], outputs)
     return _attention_error(case, *inputs, outputs[0])
 
 
@@ -267,6 +337,41 @@ def _attention_error(case: Case, q: torch.Tensor, k: torch.Tensor, v: torch.Tens
         allowed = 2 * (eager - expected).abs().amax(-1, keepdim=True) + unit * (2 * expected.abs() + 4 * spread)
         worst = max(worst, _worst(((o[batch, head, rows].double() - expected).abs() / allowed).cpu().numpy()))
     return worst
+
+
+def _gradient_error(
+    case: Case, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, outputs: tuple[torch.Tensor, ...]
+) -> float:
+    """Of two heads; the budget of `tests/kernels/gradients.py`."""
+    unit, worst = verify.UNIT[case.dtype], 0.0
+    for _ in range(2):
+        at = tuple(int(torch.randint(size, ())) for size in q.shape[:2])
+        head = [tensor[at] for tensor in (q, k, v, do)]
+        exact = _gradients(*(tensor.double() for tensor in head), case.causal)
+        eager = _gradients(*head, case.causal)
+        for ours, theirs, right in zip(outputs, eager, exact, strict=True):
+            band = 8 * unit * right.abs().amax(-1, keepdim=True) + 64 * verify.UNIT["fp32"] * right.abs().max()
+            allowed = 2 * (theirs.double() - right).abs().amax(-1, keepdim=True) + band
+            worst = max(worst, _worst(((ours[at].double() - right).abs() / allowed).cpu().numpy()))
+    return worst
+
+
+def _gradients(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, causal: bool) -> list[torch.Tensor]:
+    """dQ, dK and dV of one head by the formula, in the tensors' dtype, 1024 queries at a time."""
+    scale, wide = q.shape[-1] ** -0.5, torch.promote_types(q.dtype, torch.float32)
+    dq, dk, dv = torch.empty_like(q), torch.zeros_like(k, dtype=wide), torch.zeros_like(v, dtype=wide)
+    for start in range(0, len(q), 1024):
+        rows = slice(start, start + 1024)
+        s = q[rows] @ k.T * scale
+        if causal:
+            s.masked_fill_(~torch.ones_like(s, dtype=torch.bool).tril(start), -math.inf)
+        p = torch.softmax(s, dim=-1)
+        dp = do[rows] @ v.T
+        ds = p * (dp - (p * dp).sum(-1, keepdim=True))
+        dq[rows] = ds @ k * scale
+        dk += ds.T @ q[rows] * scale
+        dv += p.T @ do[rows]
+    return [dq, dk, dv]
 
 
 def _worst(ratios: np.ndarray) -> float:

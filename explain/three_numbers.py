@@ -3,20 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
+from explain.causes import Check, Gap, Prediction, check, gaps, predicted
+from explain.counters.model import Counts
 from explain.experiment import Experiment
 from explain.figures.levels import Run, terms_by_key
 from explain.gpus import DEFAULT, GPUS, Gpu, known_as
-from explain.levels import Witness, first_access, recorded_trace
+from explain.levels import Levels, Traced, Witness, first_access, levels, recorded_trace
 from explain.records.model import Record
 from explain.records.plans import PLANS, sizes
+from explain.records.shelf import Shelved
 from explain.side_by_side import opening
 from explain.trace.model import Trace
+from kernels.traffic import Traffic
 
 
 def experiments(kernel: str) -> Mapping[str, Experiment]:
     """The sizes to choose from: three that were counted beyond L2, and the one that the player shows."""
     return {**{str(n): one for n, one in enumerate(sizes(kernel), start=1)}, "small": opening(kernel)}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """All that the page says of one run: its levels, what lies between them, what DRAM reads should be."""
+
+    traffic: Traffic
+    traced: Traced | None
+    counts: Counts | None
+    levels: Levels
+    gaps: Sequence[Gap]
+    prediction: Prediction
+    check: Check | None
+
+
+def shown(experiment: Experiment, traced: Traced | None, witness: Witness, *, warm: bool) -> Shown:
+    """One run as its witnesses have it; the prediction is of a cold L2, and is held to the cold counts."""
+    counters, gpu = witness.counters, gpu_of(witness)
+    counts = None if counters is None else counters.warm if warm else counters.cold
+    traffic = experiment.entry.formula(experiment.values)
+    shared = counters.shared_bytes if counters else None
+    found = levels(traffic, traced, counts, witness.source, witness.why, shared)
+    between = gaps(experiment, found, counts, warm=warm)
+    held = check(experiment, counters.cold, gpu) if counters else None
+    return Shown(traffic, traced, counts, found, between, predicted(experiment, gpu), held)
+
+
+def on_each(experiment: Experiment, records: Sequence[Shelved], *, warm: bool) -> list[tuple[str, Counts]]:
+    """The run's counts on every GPU whose record has them, by what the record is called."""
+    points = [(one.label, one.record.point(experiment)) for one in records]
+    counted = [(label, point.counters) for label, point in points if point and point.counters]
+    return [(label, counters.warm if warm else counters.cold) for label, counters in counted]
 
 
 def gpu_of(witness: Witness) -> Gpu:

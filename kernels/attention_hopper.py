@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import torch
 import triton
+import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -32,13 +33,14 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from kernels.attention import LOG2_E, _Call
 
 ROWS = 64  # of a group: the M of a warpgroup's product
-GROUPS = 2
 
 
 @gluon.jit
-def _tile(item, half, m_tiles, heads, group, seq_len, kv_len, diagonal, BLOCK_N: gl.constexpr, CAUSAL: gl.constexpr):
+def _tile(
+    item, half, sizes, BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, CAUSAL: gl.constexpr,
+):  # fmt: skip
     """Which rows and keys the item's half-th tile has: (batch, head, kv head, first row, tiles of keys). Under a mask an item is a pair of tiles."""
-    BLOCK_M: gl.constexpr = 128
+    _items, m_tiles, heads, group, _seq_len, kv_len, diagonal, _scale = sizes
     per_head = gl.cdiv(m_tiles, 2) if CAUSAL else m_tiles
     head = item // per_head
     m_tile = item % per_head
@@ -53,20 +55,18 @@ def _tile(item, half, m_tiles, heads, group, seq_len, kv_len, diagonal, BLOCK_N:
 
 @gluon.jit
 def _fetch(
-    descs, places, barriers, sizes, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
+    descs, places, barriers, sizes, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr, GROUPS: gl.constexpr,
 ):  # fmt: skip
     q_desc, k_desc, v_desc, _o_desc = descs
     q_s, k_s, v_s, _o_s = places
     q_full, q_empty, k_full, k_empty, v_full, v_empty, _turn = barriers
-    items, m_tiles, heads, group, seq_len, kv_len, diagonal, _scale = sizes
+    items, _m_tiles, _heads, _group, _seq_len, _kv_len, _diagonal, _scale = sizes
     fetched = 0  # tiles of keys so far
     taken = 0  # tiles of rows so far
     for item in range(gl.program_id(0), items, gl.num_programs(0)):
         for half in range(2 if CAUSAL else 1):
-            batch, head, kv_head, row, tiles = _tile(
-                item, half, m_tiles, heads, group, seq_len, kv_len, diagonal, BLOCK_N, CAUSAL
-            )
-            for c in gl.static_range(2):
+            batch, head, kv_head, row, tiles = _tile(item, half, sizes, GROUPS * 64, BLOCK_N, CAUSAL)
+            for c in gl.static_range(GROUPS):
                 mbarrier.wait(q_empty.index(c), (taken & 1) ^ 1)
                 mbarrier.expect(q_full.index(c), q_desc.block_type.nbytes)
                 tma.async_copy_global_to_shared(q_desc, [batch, head, row + c * 64, 0], q_full.index(c), q_s.index(c))
@@ -88,12 +88,12 @@ def _fetch(
 def _compute(
     descs, lse_ptr, places, barriers, sizes,
     HEAD_DIM: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr, TURNS: gl.constexpr,
-    C: gl.constexpr,
+    GROUPS: gl.constexpr, POLYNOMIAL: gl.constexpr, Q_HELD: gl.constexpr, LATE: gl.constexpr, C: gl.constexpr,
 ):  # fmt: skip
     q_desc, _k_desc, _v_desc, o_desc = descs
     q_s, k_s, v_s, o_s = places
     q_full, q_empty, k_full, k_empty, v_full, v_empty, turn = barriers
-    items, m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2 = sizes
+    items, _m_tiles, heads, _group, seq_len, kv_len, diagonal, scale_log2 = sizes
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
         version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, BLOCK_N, 16]
     )
@@ -101,6 +101,7 @@ def _compute(
         version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, HEAD_DIM, 16]
     )
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=O_LAYOUT, k_width=2)
+    Q_LAYOUT: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=S_LAYOUT, k_width=2)
     dtype: gl.constexpr = q_desc.dtype
     rows = gl.arange(0, 64, layout=gl.SliceLayout(1, S_LAYOUT))
     cols = gl.arange(0, BLOCK_N, layout=gl.SliceLayout(0, S_LAYOUT))
@@ -109,12 +110,12 @@ def _compute(
     turns = 0
     for item in range(gl.program_id(0), items, gl.num_programs(0)):
         for half in range(2 if CAUSAL else 1):
-            batch, head, _kv_head, row, tiles = _tile(
-                item, half, m_tiles, heads, group, seq_len, kv_len, diagonal, BLOCK_N, CAUSAL
-            )
+            batch, head, _kv_head, row, tiles = _tile(item, half, sizes, GROUPS * 64, BLOCK_N, CAUSAL)
             row += C * 64
             mbarrier.wait(q_full.index(C), taken & 1)
             q = q_s.index(C).reshape([64, HEAD_DIM])
+            if Q_HELD:
+                q = q.load(Q_LAYOUT)
             # the last tile of keys, with its mask
             col = (tiles - 1) * BLOCK_N
             mbarrier.wait(k_full.index(used % STAGES), used // STAGES & 1)
@@ -139,24 +140,25 @@ def _compute(
                 col -= BLOCK_N
                 mbarrier.wait(k_full.index(used % STAGES), used // STAGES & 1)
                 if TURNS:
-                    mbarrier.wait(turn.index(C), (turns & 1) ^ (1 - C))
+                    mbarrier.wait(turn.index(C), (turns & 1) ^ (C == 0))
                 k = k_s.index(used % STAGES).reshape([BLOCK_N, HEAD_DIM])
                 s = warpgroup_mma(
                     q, k.permute((1, 0)), gl.zeros([64, BLOCK_N], gl.float32, S_LAYOUT), use_acc=False, is_async=True
                 )
                 o = warpgroup_mma(p, v_s.index(last % STAGES).reshape([BLOCK_N, HEAD_DIM]), o, is_async=True)
                 if TURNS:
-                    mbarrier.arrive(turn.index(1 - C), count=1)
+                    mbarrier.arrive(turn.index((C + 1) % GROUPS), count=1)
                     turns += 1
                 s = warpgroup_mma_wait(1, deps=(s,))
-                mbarrier.arrive(k_empty.index(used % STAGES), count=1)
+                if not LATE:
+                    mbarrier.arrive(k_empty.index(used % STAGES), count=1)
                 if CAUSAL and col + BLOCK_N - 1 > row + diagonal:
                     s = _masked(s, rows + row, cols + col, kv_len, diagonal, CAUSAL)
                 # m_new = max(m, rowmax S),  α = 2^((m − m_new) · scale · log2 e)
                 m_new = gl.maximum(m_i, gl.max(s, axis=1))
                 m_safe = gl.where(m_new == -float("inf"), 0.0, m_new) * scale_log2
                 alpha = gl.exp2(m_i * scale_log2 - m_safe)
-                p_new = gl.exp2(s * scale_log2 - m_safe[:, None])
+                p_new = _powers(s * scale_log2 - m_safe[:, None], POLYNOMIAL)
                 # l = α l + rowsum P̃
                 l_i = l_i * alpha + gl.sum(p_new, axis=1)
                 m_i = m_new
@@ -164,6 +166,8 @@ def _compute(
                 mbarrier.wait(v_full.index(used % STAGES), used // STAGES & 1)
                 o, p_new = warpgroup_mma_wait(0, deps=(o, p_new))
                 mbarrier.arrive(v_empty.index(last % STAGES), count=1)
+                if LATE:
+                    mbarrier.arrive(k_empty.index(used % STAGES), count=1)
                 # O = α O, before the next product is added to it
                 o = o * gl.convert_layout(alpha, gl.SliceLayout(1, O_LAYOUT))[:, None]
                 p = gl.convert_layout(p_new.to(dtype), P_LAYOUT)
@@ -173,7 +177,7 @@ def _compute(
             lse = (m_i * scale_log2 + gl.log2(l_i)) * 0.6931471805599453
             lse_ptrs = lse_ptr + (batch * heads + head).to(gl.int64) * seq_len + row + rows
             gl.store(lse_ptrs, lse, mask=row + rows < seq_len)
-            inverse = 1.0 / gl.where(l_i == 0.0, 1.0, l_i)
+            inverse = gl.where(m_i == -float("inf"), 0.0, 1.0 / l_i)
             o = warpgroup_mma_wait(0, deps=(o,))
             mbarrier.arrive(v_empty.index(used % STAGES), count=1)
             used += 1
@@ -184,6 +188,39 @@ def _compute(
             tma.async_copy_shared_to_global(o_desc, [batch, head, row, 0], o_s.index(C))
             taken += 1
     tma.store_wait(0)
+
+
+@gluon.jit
+def _halves(s):
+    """The left and the right half of a tile's columns; registers are renamed, no value moves."""
+    HALF: gl.constexpr = s.shape[1] // 2
+    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, HALF, 16])
+    left, right = s.reshape([64, 2, HALF]).permute(0, 2, 1).split()
+    return gl.convert_layout(left, LAYOUT), gl.convert_layout(right, LAYOUT)
+
+
+@gluon.jit
+def _powers(x, PARTS: gl.constexpr):
+    """2^x: by the special function unit, but of every PARTS columns a run of one part by `_exp2`, so that neither unit waits for the other."""
+    if PARTS == 0:
+        p = gl.exp2(x)
+    elif PARTS == 1:
+        p = _exp2(x)
+    else:
+        left, right = _halves(x)
+        both = gl.join(gl.exp2(left), _powers(right, PARTS // 2))
+        p = gl.convert_layout(both.permute(0, 2, 1).reshape(x.shape), x.type.layout)
+    return p
+
+
+@gluon.jit
+def _exp2(x):
+    """2^x for x ≤ 0 by multiplications and additions alone, relative error 1e-4: 2^x = 2^n 2^r, n = round(x), the second by a cubic."""
+    x = gl.maximum(x, -126.0, propagate_nan=tl.PropagateNan.ALL)
+    t = x + 12583039.0  # 1.5 · 2²³ + 127: what is left of the sum's mantissa is n + 127
+    r = x - (t - 12583039.0)
+    power = (t.to(gl.int32, bitcast=True) << 23).to(gl.float32, bitcast=True)
+    return (((0.05517167 * r + 0.24261113) * r + 0.69326099) * r + 0.99992807) * power
 
 
 @gluon.jit
@@ -198,41 +235,149 @@ def _masked(s, rows, cols, kv_len, diagonal, CAUSAL: gl.constexpr):
 def flash_attention_hopper_kernel(
     q_desc, k_desc, v_desc, o_desc, lse_ptr, items, m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2,
     HEAD_DIM: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr, TURNS: gl.constexpr,
+    GROUPS: gl.constexpr, POLYNOMIAL: gl.constexpr, Q_HELD: gl.constexpr, LATE: gl.constexpr,
 ):  # fmt: skip
-    q_s = gl.allocate_shared_memory(q_desc.dtype, [2, 1, 1, 64, HEAD_DIM], q_desc.layout)
+    q_s = gl.allocate_shared_memory(q_desc.dtype, [GROUPS, 1, 1, 64, HEAD_DIM], q_desc.layout)
     k_s = gl.allocate_shared_memory(k_desc.dtype, [STAGES, 1, 1, BLOCK_N, HEAD_DIM], k_desc.layout)
     v_s = gl.allocate_shared_memory(v_desc.dtype, [STAGES, 1, 1, BLOCK_N, HEAD_DIM], v_desc.layout)
-    o_s = gl.allocate_shared_memory(o_desc.dtype, [2, 1, 1, 64, HEAD_DIM], o_desc.layout)
-    q_full = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
-    q_empty = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    o_s = gl.allocate_shared_memory(o_desc.dtype, [GROUPS, 1, 1, 64, HEAD_DIM], o_desc.layout)
+    q_full = gl.allocate_shared_memory(gl.int64, [GROUPS, 1], mbarrier.MBarrierLayout())
+    q_empty = gl.allocate_shared_memory(gl.int64, [GROUPS, 1], mbarrier.MBarrierLayout())
     k_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     k_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     v_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     v_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    turn = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
-    for i in gl.static_range(2):
+    turn = gl.allocate_shared_memory(gl.int64, [GROUPS, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(GROUPS):
         mbarrier.init(q_full.index(i), count=1)
         mbarrier.init(q_empty.index(i), count=1)
         mbarrier.init(turn.index(i), count=1)
     for i in gl.static_range(STAGES):
         mbarrier.init(k_full.index(i), count=1)
-        mbarrier.init(k_empty.index(i), count=2)
+        mbarrier.init(k_empty.index(i), count=GROUPS)
         mbarrier.init(v_full.index(i), count=1)
-        mbarrier.init(v_empty.index(i), count=2)
+        mbarrier.init(v_empty.index(i), count=GROUPS)
     fence_async_shared()
     descs = (q_desc, k_desc, v_desc, o_desc)
     places = (q_s, k_s, v_s, o_s)
     barriers = (q_full, q_empty, k_full, k_empty, v_full, v_empty, turn)
     sizes = (items, m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2)
-    gl.warp_specialize(
-        [
-            (_compute, (descs, lse_ptr, places, barriers, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, TURNS, 0)),
-            (_compute, (descs, lse_ptr, places, barriers, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, TURNS, 1)),
-            (_fetch, (descs, places, barriers, sizes, BLOCK_N, STAGES, CAUSAL)),
-        ],
-        [4, 1],
-        [240, 24],
-    )
+    if GROUPS == 2:
+        gl.warp_specialize(
+            [
+                (
+                    _compute,
+                    (
+                        descs,
+                        lse_ptr,
+                        places,
+                        barriers,
+                        sizes,
+                        HEAD_DIM,
+                        BLOCK_N,
+                        STAGES,
+                        CAUSAL,
+                        TURNS,
+                        GROUPS,
+                        POLYNOMIAL,
+                        Q_HELD,
+                        LATE,
+                        0,
+                    ),
+                ),
+                (
+                    _compute,
+                    (
+                        descs,
+                        lse_ptr,
+                        places,
+                        barriers,
+                        sizes,
+                        HEAD_DIM,
+                        BLOCK_N,
+                        STAGES,
+                        CAUSAL,
+                        TURNS,
+                        GROUPS,
+                        POLYNOMIAL,
+                        Q_HELD,
+                        LATE,
+                        1,
+                    ),
+                ),
+                (_fetch, (descs, places, barriers, sizes, BLOCK_N, STAGES, CAUSAL, GROUPS)),
+            ],
+            [4, 1],
+            [240, 24],
+        )
+    else:
+        gl.warp_specialize(
+            [
+                (
+                    _compute,
+                    (
+                        descs,
+                        lse_ptr,
+                        places,
+                        barriers,
+                        sizes,
+                        HEAD_DIM,
+                        BLOCK_N,
+                        STAGES,
+                        CAUSAL,
+                        TURNS,
+                        GROUPS,
+                        POLYNOMIAL,
+                        Q_HELD,
+                        LATE,
+                        0,
+                    ),
+                ),
+                (
+                    _compute,
+                    (
+                        descs,
+                        lse_ptr,
+                        places,
+                        barriers,
+                        sizes,
+                        HEAD_DIM,
+                        BLOCK_N,
+                        STAGES,
+                        CAUSAL,
+                        TURNS,
+                        GROUPS,
+                        POLYNOMIAL,
+                        Q_HELD,
+                        LATE,
+                        1,
+                    ),
+                ),
+                (
+                    _compute,
+                    (
+                        descs,
+                        lse_ptr,
+                        places,
+                        barriers,
+                        sizes,
+                        HEAD_DIM,
+                        BLOCK_N,
+                        STAGES,
+                        CAUSAL,
+                        TURNS,
+                        GROUPS,
+                        POLYNOMIAL,
+                        Q_HELD,
+                        LATE,
+                        2,
+                    ),
+                ),
+                (_fetch, (descs, places, barriers, sizes, BLOCK_N, STAGES, CAUSAL, GROUPS)),
+            ],
+            [4, 4, 1],
+            [160, 160, 32],
+        )
 
 
 def flash_attention_hopper(
@@ -246,6 +391,10 @@ def flash_attention_hopper(
     block_n: int = 128,
     stages: int = 2,
     turns: bool = True,
+    groups: int = 2,
+    polynomial: int = 0,
+    q_held: bool = False,
+    late: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """FlashAttention forward on Hopper: float16 or bfloat16, head_dim 64 or 128 and contiguous, other strides multiples of 8, sm_scale > 0.
 
@@ -271,12 +420,12 @@ def flash_attention_hopper(
         layout = gl.NVMMASharedLayout.get_default_for(shape, gl_dtype)
         return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), shape, layout)
 
-    m_tiles = triton.cdiv(call.seq_len, GROUPS * ROWS)
+    m_tiles = triton.cdiv(call.seq_len, groups * ROWS)
     items = call.batch * call.heads * (triton.cdiv(m_tiles, 2) if causal else m_tiles)
     sms = torch.cuda.get_device_properties(q.device).multi_processor_count if q.is_cuda else 132
     flash_attention_hopper_kernel[(min(sms, items),)](
         descriptor(q, ROWS), descriptor(k, block_n), descriptor(v, block_n), descriptor(o, ROWS), lse,
         items, m_tiles, call.heads, call.group, call.seq_len, call.kv_len, call.diagonal, call.sm_scale * LOG2_E,
-        HEAD_DIM=head_dim, BLOCK_N=block_n, STAGES=stages, CAUSAL=causal, TURNS=turns, num_warps=4, maxnreg=168,
+        HEAD_DIM=head_dim, BLOCK_N=block_n, STAGES=stages, CAUSAL=causal, TURNS=turns, GROUPS=groups, POLYNOMIAL=polynomial, Q_HELD=q_held, LATE=late, num_warps=4, maxnreg={2: 168, 3: 128}[groups],
     )  # fmt: skip
     return o, lse

@@ -27,6 +27,7 @@ from kernels.softmax import check
 def softmax_rows_kernel(
     x_ptr, y_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_rows, n_cols,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, WHOLE: tl.constexpr, MULTIPLE: tl.constexpr,
+    HINT: tl.constexpr,
 ):  # fmt: skip
     # BLOCK_M whole rows a program. WHOLE: the tile has no element outside the matrix, so nothing needs a mask.
     # MULTIPLE divides the row's length and its way to the next: said so that it can be
@@ -41,9 +42,9 @@ def softmax_rows_kernel(
     y_ptrs = y_ptr + first * stride_ym + rows.to(tl.int64)[:, None] * stride_ym + cols.to(tl.int64)[None, :] * stride_yn
     inside = (rows < n_rows - first)[:, None] & (cols < n_cols)[None, :]
     if WHOLE:
-        x = tl.load(x_ptrs, eviction_policy="evict_first").to(tl.float32)
+        x = tl.load(x_ptrs, eviction_policy=HINT).to(tl.float32)
     else:
-        x = tl.load(x_ptrs, mask=inside, other=-float("inf"), eviction_policy="evict_first").to(tl.float32)
+        x = tl.load(x_ptrs, mask=inside, other=-float("inf"), eviction_policy=HINT).to(tl.float32)
     # m = rowmax x                                                                  (BLOCK_M,)
     m_i = tl.max(x, axis=1)
     m_i = tl.where(m_i == -float("inf"), 0.0, m_i)  # every element is −inf: −inf − −inf would be NaN
@@ -55,9 +56,9 @@ def softmax_rows_kernel(
     # y = p · (1 / l): one division a row                                           (BLOCK_M, BLOCK_N)
     y = (p * (1.0 / l_i)[:, None]).to(y_ptr.dtype.element_ty)
     if WHOLE:
-        tl.store(y_ptrs, y, eviction_policy="evict_first")
+        tl.store(y_ptrs, y, eviction_policy=HINT)
     else:
-        tl.store(y_ptrs, y, mask=inside, eviction_policy="evict_first")
+        tl.store(y_ptrs, y, mask=inside, eviction_policy=HINT)
 
 
 @triton.jit
@@ -198,7 +199,12 @@ def softmax_shared_row_kernel(
 
 
 def softmax_rows(
-    x: torch.Tensor, *, block_m: int | None = None, block_n: int | None = None, warps: int | None = None
+    x: torch.Tensor,
+    *,
+    block_m: int | None = None,
+    block_n: int | None = None,
+    warps: int | None = None,
+    hint: str = "evict_first",
 ) -> torch.Tensor:
     """Softmax over the last axis of x (rows, cols), any strides: block_m whole rows of at most block_n elements a program.
 
@@ -212,7 +218,7 @@ def softmax_rows(
     softmax_rows_kernel[(triton.cdiv(n_rows, block_m),)](
         x, y, *x.stride(), *y.stride(), n_rows, n_cols,
         BLOCK_M=block_m, BLOCK_N=block_n, WHOLE=n_cols == block_n and n_rows % block_m == 0, MULTIPLE=_multiple(x, y),
-        num_warps=warps or _warps(block_m * block_n),
+        HINT=hint, num_warps=warps or _warps(block_m * block_n),
     )  # fmt: skip
     return y
 

@@ -4,9 +4,7 @@ import streamlit as st
 
 from explain import three_numbers as lab
 from explain import ui
-from explain.causes import check, gaps, predicted
 from explain.figures import levels as figures
-from explain.levels import levels
 
 ui.chapter(
     __file__,
@@ -30,36 +28,36 @@ experiment, warm = choices[size], heated == "warm"
 
 drawn, told = st.columns([3, 2], gap="large")
 with told:
-    shown = ui.records_choice()
-    witness = ui.counted_here(experiment, shown)
-counts = (witness.counters.warm if warm else witness.counters.cold) if witness.counters else None
-gpu = lab.gpu_of(witness)
-traffic, traced = experiment.entry.formula(experiment.values), ui.traced_bytes(experiment, size == "small")
-shared = witness.counters.shared_bytes if witness.counters else None
-found = levels(traffic, traced, counts, witness.source, witness.why, shared)
-between = gaps(experiment, found, counts, warm=warm)
-prediction = predicted(experiment, gpu)
+    records = ui.records_choice()
+    witness = ui.counted_here(experiment, records)
+shown = lab.shown(experiment, ui.traced_bytes(experiment, size == "small"), witness, warm=warm)
 link = ui.pressed("link", figures.LINKS, "dram")
-
 with drawn:
-    ui.pressable(figures.hierarchy(found, prediction, counts.dirty_bytes if counts else None, link), "link")
+    dirty = shown.counts.dirty_bytes if shown.counts else None
+    ui.pressable(figures.hierarchy(shown.levels, shown.prediction, dirty, link), "link")
 with told:
     ui.ways(witness)
-    ui.prose(f"**{figures.LINKS[link]}**: {figures.link_words(link, found)}")
-    st.markdown(figures.buffers_table(link, traffic, traced, prediction))
-    if counts and not warm and (done := check(experiment, counts, gpu)):
-        ui.prose(figures.prediction_words(done))
+    ui.prose(f"**{figures.LINKS[link]}**: {figures.link_words(link, shown.levels)}")
+    st.markdown(figures.buffers_table(link, shown.traffic, shown.traced, shown.prediction))
+    if shown.check:
+        ui.prose(figures.prediction_words(shown.check))
+    if witness.counters:
+        ui.prose(figures.heat_words(witness.counters))
 
 st.subheader("From level to level", anchor=False)
 for written, column in zip((False, True), st.columns(2, gap="large"), strict=True):
     with column:
-        ui.drawing(figures.bars(found, between, written=written))
+        ui.drawing(figures.bars(shown.levels, shown.gaps, written=written))
 table, why = st.columns(2, gap="large")
 with table:
-    st.markdown(figures.gap_table(found, between))
-    ui.prose(figures.equal_words(found, between))
+    st.markdown(figures.gap_table(shown.levels, shown.gaps))
+    ui.prose(figures.equal_words(shown.levels, shown.gaps))
 with why:
-    ui.prose(figures.cause_words(between))
+    ui.prose(figures.cause_words(shown.gaps))
+
+if len(others := lab.on_each(experiment, records, warm=warm)) > 1:
+    st.markdown(figures.gpus_table(others))
+    ui.prose(f"The pictures above are of the first, **{others[0][0]}**.")
 
 st.subheader("The formula, term by term", anchor=False)
 ui.prose(
@@ -67,12 +65,12 @@ ui.prose(
     "timeline. It runs the same kernel at a size that reads well."
 )
 small = choices["small"]
-term = ui.pressed("term", figures.terms_by_key(traffic), "")
-times = ui.pressable(figures.terms_table(traffic, traced, term), "term")
+term = ui.pressed("term", figures.terms_by_key(shown.traffic), "")
+times = ui.pressable(figures.terms_table(shown.traffic, shown.traced, term), "term")
 ui.stepper([small], key="three numbers", step=lab.step_of(small, term), request=times, watch=lab.watched(small, term))
 
 with st.expander("Every kernel, three sizes beyond L2"):
-    for one in shown:
+    for one in records:
         runs = lab.runs(one.record)
         st.caption(f"{one.source}. L2 cold.")
         st.markdown(figures.traced_table(runs))

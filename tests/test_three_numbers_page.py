@@ -19,7 +19,7 @@ from explain.levels import amount
 from explain.records import shelf
 from explain.records.model import Point
 from explain.records.plans import sizes
-from explain.records.shelf import recorded
+from explain.records.shelf import Shelved, recorded
 from explain.ui import levels as page_levels
 from explain.workers import WorkerDied, WorkerFailed
 from tests.explain.records.made import WHERE
@@ -168,3 +168,27 @@ def test_an_address_that_makes_no_sense_is_said_and_the_page_stands():
     said = drawn(page("three_numbers", kernel="nonsense", size="9", link="moon", term="read-moon"))
     assert "kernel=nonsense: must be one of" in said
     assert "size=9: must be one of 1, 2, 3, small" in said
+
+
+def test_several_gpus_are_put_side_by_side(monkeypatch):
+    with_gpu(monkeypatch, NONE, refused(AssertionError()))
+    record = recorded()
+    assert record is not None
+    other = replace(record, provenance=WHERE)
+    both = [Shelved("recorded:h200.json", record, "recorded"), Shelved("here:test-1.json", other, "your file")]
+    monkeypatch.setattr("explain.records.shelf.shelved", lambda: (both, {}))
+    test = page("three_numbers", kernel="softmax_online")
+    assert "measured on" not in drawn(test)
+    test.session_state["records choice"] = [one.key for one in both]
+    said = drawn(test.run())
+    assert "| H200 · recorded |" in said
+    assert "| Test 1 · your file |" in said
+
+
+def test_without_triton_the_page_opens_on_shipped_traces(monkeypatch, tmp_path):
+    with_gpu(monkeypatch, NONE, refused(AssertionError()))
+    monkeypatch.setattr("explain.engine.has_triton", lambda: False)
+    monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
+    test = page("three_numbers")
+    assert not test.error
+    assert "Formula = Traced (read)" in drawn(test)

@@ -36,8 +36,9 @@ _PROFILER_OPEN = (
     "Another profiler has the counters.",
     "Close ncu, nsys, torch.profiler or a monitor such as DCGM on this GPU, then count again.",
 )
+PERMISSION = "ERR_NVGPUCTRPERM"
 _PERMISSION = (
-    "This user may not read the GPU's counters (ERR_NVGPUCTRPERM).",
+    f"This user may not read the GPU's counters ({PERMISSION}).",
     'As root, put the line "options nvidia NVreg_RestrictProfilingToAdminUsers=0" into /etc/modprobe.d/nvidia-counters.conf and restart the '
     "machine; or run as root; in a container, start it with --cap-add=SYS_ADMIN.",
 )

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import numpy as np
 import torch
 import triton
 
-from explain.device import point
+from explain.device import point, roofs
 from explain.device.measurement import Measurement, PrefixState, Provenance
 from explain.experiment import Experiment
 from kernels.launch import launcher, tensors
@@ -56,8 +55,7 @@ def handle(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
         raise DeviceError(probe()["reason"])
     try:
         if request["kind"] == "roofs":
-            roofs = import_module("explain.device.roofs").measure(progress)
-            return {level: asdict(roof) for level, roof in roofs.items()}
+            return {level: asdict(roof) for level, roof in roofs.measure(progress).items()}
         experiment = Experiment.from_json(request["experiment"])
         if request["kind"] == "point":
             return point.measure(experiment, request["counters"], request["timing"], provenance(), progress).to_json()

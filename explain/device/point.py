@@ -23,6 +23,8 @@ Launch = Callable[[], object]
 WARM_UP_MS, REPEAT_MS = 25, 100
 METHOD = f"triton.testing.do_bench, {WARM_UP_MS} ms warm-up, L2 cleared before each launch"
 HOST_MATTERS_MS = 0.5
+_forbidden: dict[str, str] = {}
+"""What ncu said where this user may read no counters, by CUPTI's reason."""
 
 
 def measure(experiment: Experiment, counted: bool, timed: bool, where: Provenance, progress: Progress) -> Point:
@@ -50,10 +52,14 @@ def measure(experiment: Experiment, counted: bool, timed: bool, where: Provenanc
 def _by_ncu(
     experiment: Experiment, where: Provenance, cupti: trouble.CountersUnavailable, progress: Progress
 ) -> tuple[Counters | None, str]:
+    if cupti.cause in _forbidden:  # ncu takes seconds to say so again
+        return None, _forbidden[cupti.cause]
     progress("counting with ncu", 0.7)
     try:
         return ncu.count(experiment, where, cupti), ""
     except trouble.CountersUnavailable as error:
+        if trouble.PERMISSION in cupti.cause:
+            _forbidden[cupti.cause] = str(error)
         return None, str(error)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from explain.causes import SPILLED, Cause, Check, Gap, Prediction, check, gaps
-from explain.counters.model import Counts
+from explain.causes import SPILLED, WITHIN, Cause, Check, Gap, Prediction, check, gaps
+from explain.counters.model import Counters, Counts
 from explain.experiment import Experiment
 from explain.figures.svg import CHIP, HBM, line, picture, rect, text
 from explain.gpus import Gpu
@@ -123,7 +123,13 @@ def _shared(level: Level, x: float, y: float, height: float, width: float, most:
             faint=not level.known,
             size=13,
         ),
-        text(x + 66, middle + 28, "at most" if level.known and level.note.startswith("at most") else "", faint=True, size=12),
+        text(
+            x + 66,
+            middle + 28,
+            "at most" if level.known and level.note.startswith("at most") else "",
+            faint=True,
+            size=12,
+        ),
     ]
     return _button("shared", LINKS["shared"], x, y + 4, width, height - 8, chosen, level, parts)
 
@@ -347,10 +353,36 @@ def _signed(count: int) -> str:
 
 def prediction_words(check: Check) -> str:
     """What DRAM reads should be and are, in a sentence; a miss says why."""
-    words = f"Predicted DRAM reads: **{amount(check.prediction.read)}**. Counted: **{amount(check.measured)}**, {_percent(check.off)}"
+    words = f"Predicted DRAM reads, L2 cold: **{amount(check.prediction.read)}**. Counted: **{amount(check.measured)}**, {_percent(check.off)}"
     if check.met:
         return f"{words}, within 1%."
     return f"{words}. " + " ".join(f"{cause.name}: {_signed(cause.bytes)}. {cause.words}" for cause in check.causes)
+
+
+def gpus_table(counted: Sequence[tuple[str, Counts]]) -> str:
+    """The same run on several GPUs, by what each is called, as markdown."""
+    lines = [
+        "| measured on | L1 | L2 → SM | DRAM read | DRAM written | still dirty in L2 |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, c in counted:
+        cells = (c.l1_bytes, c.l2_read_bytes, c.dram_read_bytes, c.dram_written_bytes, c.dirty_bytes)
+        lines.append(f"| {name} | {' | '.join('–' if cell is None else amount(cell) for cell in cells)} |")
+    return "\n".join(lines)
+
+
+def heat_words(counters: Counters) -> str:
+    """What a warm L2 changes of DRAM's reads, in a sentence; empty where they were not counted."""
+    cold, warm = counters.cold.dram_read_bytes, counters.warm.dram_read_bytes
+    if cold is None or warm is None:
+        return ""
+    if abs(warm - cold) <= WITHIN * cold:
+        why = "as good as nothing of the inputs stayed in L2 from the run before"
+    elif warm < cold:
+        why = "so much of the inputs stayed in L2 from the run before"
+    else:
+        why = "more and not fewer, since L2 begins full of what the run before wrote"
+    return f"L2 warm instead of cold changes DRAM reads by {_signed(warm - cold)}: {why}."
 
 
 def _percent(share: float) -> str:

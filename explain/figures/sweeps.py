@@ -49,6 +49,7 @@ SYMBOLS = {
 LEVEL_SYMBOLS: Mapping[str, str] = {"hbm": "circle", "l2": "square", "shared": "diamond"}
 LEVEL_NAMES: Mapping[str, str] = {"hbm": "HBM", "l2": "L2", "shared": "shared memory"}
 SLATE = "#63788E"
+TILES = ("block_m", "block_n")
 ROOFLINE_HEIGHT = 560
 HEIGHT, TOP, BOTTOM = 430, 40, 56
 LETTER = 6.4
@@ -232,7 +233,7 @@ def _coloured(text: str, colour: str) -> str:
 
 def _raised(x: str, power: float) -> str:
     """ "N^1.98"."""
-    return f"{x}<sup>{power:.2f}</sup>".replace("-", "−")
+    return f"{x}<sup>{round(power, 2) + 0.0:.2f}</sup>".replace("-", "−")
 
 
 # In words
@@ -285,9 +286,12 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
             ends = f"at {x} = {last:,.0f} {other} {verb} {times} as many"
         match found.where:
             case "below":
-                sentence = f"{subject} {does} at every {x} here; {ends}. If they cross, then below {x} = {found.x:,.0f}, the smallest."
+                crossed = f" If they cross, then below {x} = {found.x:,.0f}, the smallest." if found.x > 1 else ""
+                sentence = f"{subject} {does} at every {x} here; {ends}.{crossed}"
             case "at":
-                sentence = f"{subject} {does} from **{x} ≈ {found.x:,.0f}** on; {ends}."
+                first = min(value for value in curves[1] if value >= found.x)
+                place = f"= {first:,.0f}" if sweep.axis in TILES else f"≈ {found.x:,.0f}"  # a tile is a power of two
+                sentence = f"{subject} {does} from **{x} {place}** on; {ends}."
             case _:
                 sentence = f"Up to {x} = {found.x:,.0f} there is no {x} from which {subject} {does}."
         sentences.append(sentence)
@@ -302,9 +306,10 @@ def spills(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
         if found:
             worst = max(found, key=lambda value: found[value])
             where = " and ".join(filter(None, [", ".join(map(said, list(found)[:-1])), said(list(found)[-1])]))
+            most = f"{'up to ' if len(found) > 1 else ''}{si(found[worst], 'B')}"
             sentences.append(
-                f"The registers of **{name_of(kernel)}** do not suffice at {AXES[sweep.axis][0]} = {where}: they spill to local memory, which lies in HBM behind the "
-                f"caches, {si(found[worst], 'B')} of it at {said(worst)}."
+                f"At {AXES[sweep.axis][0]} = {where} the registers of **{name_of(kernel)}** do not suffice: they spill to local memory, which lies in HBM behind the "
+                f"caches, {most}."
             )
     return sentences
 
@@ -364,11 +369,11 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], gpu: Gp
     bandwidths = {level: speed for level in MEMORY_ROOFS if (speed := memory_roof(level, roofs))}
     left = min(intensities) / 3
     right = max([4 * max(intensities), *(2 * top / speed for speed in bandwidths.values())])
-    low, high = math.log10(min(speeds)) - 0.5, math.log10(top) + 0.6
+    low, high = math.log10(min(speeds)) - 0.5, math.log10(top) + 0.75
     for level, speed in bandwidths.items():
         _line(figure, left, top / speed, speed, "solid", LEVEL_NAMES[level])
         words = f"{LEVEL_NAMES[level]} {si(speed, 'B/s')}"
-        _note(figure, top / speed, top, words, SLATE, shift=(4, 4), yanchor="bottom", textangle=-32)
+        _note(figure, top / speed, top, words, shift=(4, 4), yanchor="bottom", textangle=-32)
     if gpu is not None and "hbm" in bandwidths:
         _line(
             figure,
@@ -384,7 +389,7 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], gpu: Gp
         figure.add_scatter(
             x=[start, right], y=[peak, peak], mode="lines", line={"color": SLATE, "width": 2}, showlegend=False, hoverinfo="skip"
         )  # fmt: skip
-        _note(figure, right, peak, f"{_unit_name(name)} {si(peak, 'FLOP/s')}", SLATE, xanchor="right", yanchor="top")
+        _note(figure, right, peak, f"{_unit_name(name)} {si(peak, 'FLOP/s')}", xanchor="right", yanchor="top")
     ends: dict[str, RooflinePoint] = {}
     for kernel, own in _by_kernel(points).items():
         colour = COLOURS.get(kernel, OTHERS[0])
@@ -492,10 +497,10 @@ def _line(
 
 
 def _note(
-    figure: go.Figure, x: float, y: float, words: str, colour: str = "", *, shift: tuple[float, float] = (0, 0), **more: Any
+    figure: go.Figure, x: float, y: float, words: str, *, shift: tuple[float, float] = (0, 0), **more: Any
 ) -> None:  # fmt: skip
     """Words at a point of two logarithmic axes; to its right, unless told otherwise."""
     figure.add_annotation(
         **{"x": math.log10(x), "y": math.log10(y), "xanchor": "left", "yanchor": "middle", **more}, xref="x", yref="y", text=words,
-        xshift=shift[0], yshift=shift[1], showarrow=False, font={"size": 13, **({"color": colour} if colour else {})},
+        xshift=shift[0], yshift=shift[1], showarrow=False, font={"size": 13},
     )  # fmt: skip

@@ -92,7 +92,9 @@ def measure(
         say(f"{len(wanted) - len(left)} of {len(wanted)} points are in {path} already")
     start = time.monotonic()
     for number, task in enumerate(left):
+        began = time.monotonic()
         point = _point(engine, task, record, where, limits)
+        took = time.monotonic() - began
         record = record.with_(point)
         file.save(path, record)
         if point.why:
@@ -100,7 +102,7 @@ def measure(
         spent = time.monotonic() - start
         remaining = spent / (number + 1) * (len(left) - number - 1)
         say(
-            f"[{number + 1}/{len(left)}] {_label(task.experiment)}: {said(point)} · {spent:.0f} s, about {remaining:.0f} s left"
+            f"[{number + 1}/{len(left)}] {_label(task.experiment)}: {said(point)}, took {took:.2f} s · {spent:.0f} s, about {remaining:.0f} s left"
         )
     file.save(path, record)
     return Outcome(path, record, len(left), len(wanted) - len(left), tuple(missed))
@@ -143,7 +145,8 @@ def said(point: Point) -> str:
     if point.timing:
         words.append(f"{point.timing.median_ms:.4g} ms")
     if point.counters and point.counters.cold.dram_read_bytes is not None:
-        words.append(f"DRAM read {point.counters.cold.dram_read_bytes / 1e6:,.1f} MB")
+        passes = f" in {point.counters.passes} passes" if point.counters.passes else ""
+        words.append(f"DRAM read {point.counters.cold.dram_read_bytes / 1e6:,.1f} MB{passes}")
     if point.counters and point.counters.fallback:
         words.append(f"counted by {point.counters.method}")
     if point.why:

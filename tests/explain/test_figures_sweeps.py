@@ -120,8 +120,21 @@ def test_registers_that_spill_are_named_with_where_and_how_much():
         for e in SWEEP.experiments
     ]  # fmt: skip
     (sentence,) = figures.spills(SWEEP, readings)
-    assert "**FlashAttention-2** do not suffice at N = 256 and 512" in sentence
-    assert "3 GB" in sentence
+    assert sentence.startswith("At N = 256 and 512 the registers of **FlashAttention-2** do not suffice")
+    assert sentence.endswith("up to 3 GB.")
+
+
+def test_tiles_cross_at_a_tile_there_is_and_nothing_crosses_below_one():
+    tiles = Sweep.of(["flash_attention_v1", "flash_attention"], "block_m", [16, 32, 64], {"seq_len": 256})
+    times = {("flash_attention_v1", 16): 1.0, ("flash_attention", 16): 1.1}
+    readings = [
+        Reading(e, "hardware", {}, 1, times.get((e.kernel, e.values["block_m"]), 2.0 - (e.kernel == "flash_attention")), "", "")
+        for e in tiles.experiments
+    ]  # fmt: skip
+    assert "from **BLOCK_M = 32** on" in figures.crossings(tiles, readings, ["seconds"])[0]
+    batches = Sweep.of(PAIR, "batch", [1, 2])
+    (sentence,) = figures.crossings(batches, measured(batches, asked=1.0), ["asked"])
+    assert "If they cross" not in sentence
 
 
 def test_the_file_has_every_point_and_says_what_is_not_known():

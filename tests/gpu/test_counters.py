@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from explain.causes import gaps
 from explain.engine import Engine
 from explain.experiment import Experiment
+from explain.levels import levels
 from explain.records import file
 from explain.records.model import Record
 from explain.records.plans import sizes
+from kernels.catalog import CATALOG
 
 pytestmark = pytest.mark.gpu
 
@@ -43,6 +46,20 @@ def test_l1_counts_the_traced_bytes(engine, kernel):
     counts = counters_of(engine, experiment).cold
     own = counts.l1_bytes - counts.spill_read_bytes - counts.spill_written_bytes
     assert own == pytest.approx(traced["read_bytes"] + traced["written_bytes"], rel=1e-3)
+
+
+@pytest.mark.parametrize("kernel", CATALOG)
+def test_what_l1_is_asked_beyond_the_formula_has_named_causes(engine, kernel):
+    rows = {"rows": 64, "cols": 4096} | ({"block_n": 1024} if kernel != "softmax_row" else {})
+    heads = {"heads": 2, "seq_len": 256, "head_dim": 64, "dtype": "bf16", "block_m": 64, "block_n": 64}
+    experiment = Experiment.of(kernel, heads if CATALOG[kernel].family == "attention" else rows, "normal")
+    formula = experiment.entry.formula(experiment.values)
+    counters = counters_of(engine, experiment)
+    for counts, warm in ((counters.cold, False), (counters.warm, True)):
+        between = gaps(experiment, levels(formula, None, counts, "", ""), counts, warm=warm)
+        down = [gap for gap in between if gap.below == "l1"]
+        assert [gap.written for gap in down] == [False, True]
+        assert sum(abs(gap.unexplained) for gap in down) <= 1e-3 * (formula.read_bytes + formula.written_bytes), down
 
 
 @pytest.mark.parametrize("kernel", ["softmax_safe", "softmax_online", "flash_attention"])

@@ -7,8 +7,11 @@ import pytest
 import torch
 
 from kernels import reference
+from kernels.attention import flash_attention
 from kernels.softmax_fast import softmax_pipelined, softmax_rows, softmax_shared_row, softmax_two_reads
+from kernels.softmax_staged import softmax_staged
 from tests.kernels.fast import FAST, HOPPER, experiments, verdict
+from tests.kernels.gradients import worst_gradient
 
 pytestmark = pytest.mark.gpu
 
@@ -46,3 +49,32 @@ def test_past_2_to_the_31_elements(softmax):
         np.testing.assert_allclose(
             y[part].cpu().numpy(), reference.softmax(x[part].cpu().numpy()), rtol=2e-3, atol=1e-7
         )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("cols", [8, 1000, 4096, 32768])
+def test_staged_rows(dtype, cols):
+    x = torch.randn(300, cols, device="cuda").to(dtype)
+    x[1, : cols // 2] = -torch.inf
+    x[2] = -torch.inf
+    x[3, cols - 1] = torch.nan
+    y = softmax_staged(x)
+    right = torch.softmax(x.double(), dim=-1)
+    right[2] = 0
+    torch.testing.assert_close(
+        y.double(), right, rtol={torch.float32: 1e-5}.get(dtype, 8e-3), atol=1e-7, equal_nan=True
+    )
+
+
+@pytest.mark.parametrize("dq", ["again", "add", "tma"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    "shape", [(2, 4, 2, 300, 500, 64), (1, 3, 1, 513, 257, 128), (1, 2, 2, 1, 1, 64), (2, 2, 2, 200, 200, 80)]
+)
+def test_gradients(shape, causal, dq):
+    assert worst_gradient(flash_attention, shape, torch.bfloat16, causal, "cuda", dq=dq) <= 1
+
+
+def test_gradients_without_atomics_are_the_same_every_time():
+    found = {worst_gradient(flash_attention, (2, 4, 2, 700, 700, 128), torch.bfloat16, True, "cuda") for _ in range(5)}
+    assert len(found) == 1

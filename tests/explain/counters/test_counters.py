@@ -113,6 +113,17 @@ def test_where_neither_counts_the_time_is_still_there_and_the_point_says_why(tmp
     assert not got.holds(counters=True, timing=True)
 
 
+def test_ncu_is_not_asked_again_where_this_user_may_read_no_counters(tmp_path, monkeypatch):
+    monkeypatch.setattr(point, "_forbidden", {})
+    _ncu(tmp_path, monkeypatch, "==ERROR== ERR_NVGPUCTRPERM\n", 1)
+    first = _point_without_cupti(monkeypatch, WHY)
+    assert "ncu could not count either" in first.why
+    (tmp_path / "ncu").unlink()
+    assert _point_without_cupti(monkeypatch, WHY).why == first.why
+    other = _point_without_cupti(monkeypatch, trouble.no_library())
+    assert "ncu" not in other.why  # another reason: asked again, and it is gone
+
+
 def test_where_cupti_cannot_ncu_counts_and_it_is_said(tmp_path, monkeypatch):
     _ncu(tmp_path, monkeypatch, _table(COPIED_BYTES, 123_456, 78))
 

@@ -1,0 +1,279 @@
+"""FlashAttention-2 backward (arXiv 2307.08691, algorithm 2): dQ, dK and dV from Q, K, V, O, dO and the lse that the forward pass left.
+
+P is not kept: with lse known it is one exponential away, P = exp(S − lse), and no maximum is searched for. With D = rowsum(dO ∘ O):
+
+    dV = Pᵀ dO        dP = dO Vᵀ        dS = P ∘ (dP − D)        dQ = dS K · sm_scale        dK = dSᵀ Q · sm_scale
+
+dK and dV are sums over queries, dQ is a sum over keys, so one order of tiles cannot keep both on chip. Two ways out:
+
+    dq="add"    a program owns a tile of keys, and adds its part of dQ to float32 in HBM: five products a tile, sums in any order
+    dq="tma"    the same, added by the copy engine (Hopper and later)
+    dq="again"  a second launch with queries outside, which makes S and dP once more: seven products, the same bits every time
+
+Shapes, strides, dtypes, the causal mask and what a query without keys gives are as in `attention.py`; sums and exponentials in float32.
+A hidden value must be finite: 0 · NaN is NaN.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from kernels.attention import LOG2_E, _Call
+
+
+@triton.jit
+def attention_rows_kernel(
+    o_ptr, do_ptr, lse_ptr, lse2_ptr, delta_ptr,
+    stride_ob, stride_oh, stride_om, stride_od, stride_gb, stride_gh, stride_gm, stride_gd,
+    heads, seq_len,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr,
+):  # fmt: skip
+    # What each row brings to all its keys: D, and lse in base 2, +inf for a row that saw no key, since 2^(S − inf) is 0.
+    batch = (tl.program_id(1) // heads).to(tl.int64)
+    head = (tl.program_id(1) % heads).to(tl.int64)
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M).to(tl.int64)
+    dims = tl.arange(0, BLOCK_D).to(tl.int64)
+    inside = (rows < seq_len)[:, None] & (dims < HEAD_DIM)[None, :]
+    o_ptr += batch * stride_ob + head * stride_oh
+    do_ptr += batch * stride_gb + head * stride_gh
+    o = tl.load(o_ptr + rows[:, None] * stride_om + dims[None, :] * stride_od, mask=inside, other=0.0).to(tl.float32)
+    do = tl.load(do_ptr + rows[:, None] * stride_gm + dims[None, :] * stride_gd, mask=inside, other=0.0).to(tl.float32)
+    row_ptrs = tl.program_id(1).to(tl.int64) * seq_len + rows
+    lse = tl.load(lse_ptr + row_ptrs, mask=rows < seq_len, other=0.0)
+    lse2 = tl.where(lse == -float("inf"), float("inf"), lse * 1.44269504088896340736)  # log2 e
+    # D = rowsum(dO ∘ O)                                                            (BLOCK_M,)
+    tl.store(delta_ptr + row_ptrs, tl.sum(o * do, axis=1), mask=rows < seq_len)
+    tl.store(lse2_ptr + row_ptrs, lse2, mask=rows < seq_len)
+
+
+@triton.jit
+def _keys_over_queries(
+    dk, dv, k, v, q_ptr, do_ptr, dq_ptr, lse2_ptr, delta_ptr, stride_qm, stride_qd, stride_gm, stride_gd,
+    first_row, cols, start, end, seq_len, kv_len, diagonal, scale_log2,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, STAGES: tl.constexpr, DQ: tl.constexpr,
+    MASKED: tl.constexpr, EDGE: tl.constexpr,
+):  # fmt: skip
+    """One tile of keys over the queries start ≤ i < end: its dK and dV grow, its part of dQ is added to HBM."""
+    dims = tl.arange(0, BLOCK_D)
+    for row in tl.range(start, end, BLOCK_M, num_stages=STAGES):
+        rows = row + tl.arange(0, BLOCK_M)
+        far = rows.to(tl.int64)[:, None]
+        inside = (rows < seq_len)[:, None] & (dims < HEAD_DIM)[None, :]
+        q = tl.load(q_ptr + far * stride_qm + dims[None, :] * stride_qd, mask=inside, other=0.0)
+        lse2 = tl.load(lse2_ptr + rows, mask=rows < seq_len, other=float("inf"))
+        # Sᵀ = K Qᵀ · sm_scale · log2 e,  Pᵀ = 2^(Sᵀ − lse)                         (BLOCK_N, BLOCK_M)
+        s = tl.dot(k, tl.trans(q), input_precision="ieee") * scale_log2
+        p = tl.exp2(s - lse2[None, :])
+        if MASKED:
+            p = tl.where(cols[:, None] <= rows[None, :] + diagonal, p, 0.0)
+        if EDGE:
+            p = tl.where((cols < kv_len)[:, None], p, 0.0)
+        # dV = dV + Pᵀ dO                                                           (BLOCK_N, BLOCK_D)
+        do = tl.load(do_ptr + far * stride_gm + dims[None, :] * stride_gd, mask=inside, other=0.0)
+        dv = tl.dot(p.to(do.dtype), do, dv, input_precision="ieee")
+        # dPᵀ = V dOᵀ,  dSᵀ = Pᵀ ∘ (dPᵀ − D)                                        (BLOCK_N, BLOCK_M)
+        dp = tl.dot(v, tl.trans(do), input_precision="ieee")
+        delta = tl.load(delta_ptr + rows, mask=rows < seq_len, other=0.0)
+        ds = (p * (dp - delta[None, :])).to(q.dtype)
+        # dK = dK + dSᵀ Q                                                           (BLOCK_N, BLOCK_D)
+        dk = tl.dot(ds, q, dk, input_precision="ieee")
+        # dQ = dQ + dS K, in HBM                                                    (BLOCK_M, BLOCK_D)
+        if DQ == "tma":
+            dq_ptr.atomic_add([first_row + row, 0], tl.dot(tl.trans(ds), k))
+        elif DQ == "add":
+            dq = tl.dot(tl.trans(ds), k, input_precision="ieee")
+            tl.atomic_add(dq_ptr + (first_row + far) * BLOCK_D + dims[None, :], dq, sem="relaxed")
+    return dk, dv
+
+
+@triton.jit
+def attention_backward_keys_kernel(
+    q_ptr, k_ptr, v_ptr, do_ptr, dq_ptr, dk_ptr, dv_ptr, lse2_ptr, delta_ptr,
+    stride_qb, stride_qh, stride_qm, stride_qd, stride_kb, stride_kh, stride_kn, stride_kd,
+    stride_vb, stride_vh, stride_vn, stride_vd, stride_gb, stride_gh, stride_gm, stride_gd,
+    kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
+    STAGES: tl.constexpr, DQ: tl.constexpr, EDGE: tl.constexpr,
+):  # fmt: skip
+    # One program owns one tile of keys of one kv head, and goes over the queries of all heads that share it.
+    batch = (tl.program_id(1) // kv_heads).to(tl.int64)
+    kv_head = (tl.program_id(1) % kv_heads).to(tl.int64)
+    first = tl.program_id(0) * BLOCK_N
+    cols = first + tl.arange(0, BLOCK_N)
+    far = cols.to(tl.int64)[:, None]
+    dims = tl.arange(0, BLOCK_D)
+    inside = (cols < kv_len)[:, None] & (dims < HEAD_DIM)[None, :]
+    k_ptr += batch * stride_kb + kv_head * stride_kh
+    v_ptr += batch * stride_vb + kv_head * stride_vh
+    k = tl.load(k_ptr + far * stride_kn + dims[None, :] * stride_kd, mask=inside, other=0.0)
+    v = tl.load(v_ptr + far * stride_vn + dims[None, :] * stride_vd, mask=inside, other=0.0)
+    dk = tl.zeros((BLOCK_N, BLOCK_D), tl.float32)
+    dv = tl.zeros((BLOCK_N, BLOCK_D), tl.float32)
+    # Queries above `start` see none of these keys, those from `whole` on see them all.
+    start = 0
+    whole = 0
+    if CAUSAL:
+        start = tl.maximum(0, first - diagonal) // BLOCK_M * BLOCK_M
+        whole = tl.cdiv(tl.maximum(0, first + BLOCK_N - 1 - diagonal), BLOCK_M) * BLOCK_M
+        whole = tl.minimum(whole, tl.cdiv(seq_len, BLOCK_M) * BLOCK_M)
+    for member in range(group):
+        head = kv_head * group + member
+        row = (batch * kv_heads * group + head) * seq_len
+        first_row = ((batch * kv_heads * group + head) * padded).to(tl.int32)
+        q_head = q_ptr + batch * stride_qb + head * stride_qh
+        do_head = do_ptr + batch * stride_gb + head * stride_gh
+        if CAUSAL:
+            dk, dv = _keys_over_queries(
+                dk, dv, k, v, q_head, do_head, dq_ptr, lse2_ptr + row, delta_ptr + row, stride_qm, stride_qd, stride_gm, stride_gd,
+                first_row, cols, start, whole, seq_len, kv_len, diagonal, scale_log2,
+                HEAD_DIM, BLOCK_D, BLOCK_M, STAGES, DQ, True, EDGE,
+            )  # fmt: skip
+        dk, dv = _keys_over_queries(
+            dk, dv, k, v, q_head, do_head, dq_ptr, lse2_ptr + row, delta_ptr + row, stride_qm, stride_qd, stride_gm, stride_gd,
+            first_row, cols, whole, seq_len, seq_len, kv_len, diagonal, scale_log2,
+            HEAD_DIM, BLOCK_D, BLOCK_M, STAGES, DQ, False, EDGE,
+        )  # fmt: skip
+    out = (tl.program_id(1).to(tl.int64) * kv_len + far) * HEAD_DIM + dims[None, :]
+    tl.store(dk_ptr + out, (dk * sm_scale).to(dk_ptr.dtype.element_ty), mask=inside)
+    tl.store(dv_ptr + out, dv.to(dv_ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _queries_over_keys(
+    dq, q, do, lse2, delta, k_ptr, v_ptr, stride_kn, stride_kd, stride_vn, stride_vd,
+    rows, start, end, kv_len, diagonal, scale_log2,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr, STAGES: tl.constexpr,
+    MASKED: tl.constexpr,
+):  # fmt: skip
+    """One tile of queries over the keys start ≤ j < end: its dQ grows."""
+    dims = tl.arange(0, BLOCK_D)
+    for col in tl.range(start, end, BLOCK_N, num_stages=STAGES):
+        cols = col + tl.arange(0, BLOCK_N)
+        far = cols.to(tl.int64)[:, None]
+        inside = (cols < kv_len)[:, None] & (dims < HEAD_DIM)[None, :]
+        k = tl.load(k_ptr + far * stride_kn + dims[None, :] * stride_kd, mask=inside, other=0.0)
+        v = tl.load(v_ptr + far * stride_vn + dims[None, :] * stride_vd, mask=inside, other=0.0)
+        # S = Q Kᵀ · sm_scale · log2 e,  P = 2^(S − lse)                            (BLOCK_M, BLOCK_N)
+        s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale_log2
+        p = tl.exp2(s - lse2[:, None])
+        if MASKED:
+            p = tl.where((cols[None, :] <= rows[:, None] + diagonal) & (cols < kv_len)[None, :], p, 0.0)
+        # dP = dO Vᵀ,  dS = P ∘ (dP − D)                                            (BLOCK_M, BLOCK_N)
+        dp = tl.dot(do, tl.trans(v), input_precision="ieee")
+        ds = (p * (dp - delta[:, None])).to(k.dtype)
+        # dQ = dQ + dS K                                                            (BLOCK_M, BLOCK_D)
+        dq = tl.dot(ds, k, dq, input_precision="ieee")
+    return dq
+
+
+@triton.jit
+def attention_backward_queries_kernel(
+    q_ptr, k_ptr, v_ptr, do_ptr, dq_ptr, lse2_ptr, delta_ptr,
+    stride_qb, stride_qh, stride_qm, stride_qd, stride_kb, stride_kh, stride_kn, stride_kd,
+    stride_vb, stride_vh, stride_vn, stride_vd, stride_gb, stride_gh, stride_gm, stride_gd,
+    heads, group, seq_len, kv_len, diagonal, sm_scale, scale_log2,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
+    STAGES: tl.constexpr,
+):  # fmt: skip
+    # One program owns one tile of queries of one head; under a causal mask those with the most keys start first.
+    batch = (tl.program_id(1) // heads).to(tl.int64)
+    head = (tl.program_id(1) % heads).to(tl.int64)
+    tile = tl.num_programs(0) - 1 - tl.program_id(0)
+    rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    far = rows.to(tl.int64)[:, None]
+    dims = tl.arange(0, BLOCK_D)
+    inside = (rows < seq_len)[:, None] & (dims < HEAD_DIM)[None, :]
+    q_ptr += batch * stride_qb + head * stride_qh
+    do_ptr += batch * stride_gb + head * stride_gh
+    k_ptr += batch * stride_kb + head // group * stride_kh
+    v_ptr += batch * stride_vb + head // group * stride_vh
+    row_ptrs = tl.program_id(1).to(tl.int64) * seq_len + rows
+    q = tl.load(q_ptr + far * stride_qm + dims[None, :] * stride_qd, mask=inside, other=0.0)
+    do = tl.load(do_ptr + far * stride_gm + dims[None, :] * stride_gd, mask=inside, other=0.0)
+    lse2 = tl.load(lse2_ptr + row_ptrs, mask=rows < seq_len, other=float("inf"))
+    delta = tl.load(delta_ptr + row_ptrs, mask=rows < seq_len, other=0.0)
+    dq = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
+    # Keys before `whole` need no mask: there are so many, and every row sees them.
+    whole = kv_len // BLOCK_N * BLOCK_N
+    end = kv_len
+    reach = diagonal
+    if CAUSAL:
+        whole = tl.minimum(whole, tl.maximum(0, tile * BLOCK_M + 1 + diagonal) // BLOCK_N * BLOCK_N)
+        end = tl.minimum(kv_len, tile * BLOCK_M + BLOCK_M + diagonal)
+    else:
+        reach = kv_len
+    dq = _queries_over_keys(
+        dq, q, do, lse2, delta, k_ptr, v_ptr, stride_kn, stride_kd, stride_vn, stride_vd,
+        rows, 0, whole, kv_len, reach, scale_log2, HEAD_DIM, BLOCK_D, BLOCK_N, STAGES, False,
+    )  # fmt: skip
+    dq = _queries_over_keys(
+        dq, q, do, lse2, delta, k_ptr, v_ptr, stride_kn, stride_kd, stride_vn, stride_vd,
+        rows, whole, end, kv_len, reach, scale_log2, HEAD_DIM, BLOCK_D, BLOCK_N, STAGES, True,
+    )  # fmt: skip
+    dq_ptrs = dq_ptr + row_ptrs[:, None] * HEAD_DIM + dims[None, :]
+    tl.store(dq_ptrs, (dq * sm_scale).to(dq_ptr.dtype.element_ty), mask=inside)
+
+
+def flash_attention_backward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    do: torch.Tensor,
+    *,
+    causal: bool = False,
+    sm_scale: float | None = None,
+    diagonal: int | None = None,
+    dq: str = "again",
+    block_m: int = 64,
+    block_n: int = 128,
+    warps: int = 8,
+    stages: int = 2,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """dQ, dK and dV, contiguous, in the shapes and the dtype of q, k and v, for o and lse as any forward of `attention.py` returned them.
+
+    Raises ValueError naming the argument that does not fit.
+    """
+    call = _Call.of(q, k, v, causal, sm_scale, diagonal, block_m, block_n)
+    if dq not in ("again", "add", "tma"):
+        raise ValueError(f"dq={dq!r}: 'again', 'add' or 'tma'")
+    for name, tensor, shape in (("o", o, q.shape), ("do", do, q.shape), ("lse", lse, q.shape[:3])):
+        if tensor.shape != shape:
+            raise ValueError(f"{name} of shape {tuple(tensor.shape)}: must be {tuple(shape)}, as q says")
+    seq_len, kv_len, head_dim = call.seq_len, call.kv_len, q.shape[3]
+    block_d = call.constants["BLOCK_D"]
+    dims = {"HEAD_DIM": head_dim, "BLOCK_D": block_d}
+    heads = call.batch * call.heads
+    lse2, delta = (torch.empty((heads, seq_len), dtype=torch.float32, device=q.device) for _ in range(2))
+    attention_rows_kernel[(triton.cdiv(seq_len, 64), heads)](
+        o, do, lse.contiguous(), lse2, delta, *o.stride(), *do.stride(), call.heads, seq_len,
+        **dims, BLOCK_M=64, num_warps=4,
+    )  # fmt: skip
+    q_grad, k_grad, v_grad = (torch.empty_like(t, memory_format=torch.contiguous_format) for t in (q, k, v))
+    padded = triton.cdiv(seq_len, block_m) * block_m
+    sums: torch.Tensor | TensorDescriptor = q_grad
+    if dq != "again":
+        room = torch.zeros((heads * padded, block_d), dtype=torch.float32, device=q.device)
+        sums = TensorDescriptor.from_tensor(room, [block_m, block_d]) if dq == "tma" else room
+    tiles = {**call.constants, "STAGES": stages}
+    strides = (*q.stride(), *k.stride(), *v.stride(), *do.stride())
+    scales = (call.sm_scale, call.sm_scale * LOG2_E)
+    attention_backward_keys_kernel[(triton.cdiv(kv_len, block_n), call.batch * call.kv_heads)](
+        q, k, v, do, sums, k_grad, v_grad, lse2, delta, *strides,
+        call.kv_heads, call.group, seq_len, padded, kv_len, call.diagonal, *scales,
+        **tiles, DQ=dq, EDGE=kv_len % block_n != 0, num_warps=warps,
+    )  # fmt: skip
+    if dq == "again":
+        tiles |= {"BLOCK_M": block_n, "BLOCK_N": block_m}  # what is held is the longer side
+        attention_backward_queries_kernel[(triton.cdiv(seq_len, block_n), heads)](
+            q, k, v, do, q_grad, lse2, delta, *strides,
+            call.heads, call.group, seq_len, kv_len, call.diagonal, *scales, **tiles, num_warps=warps,
+        )  # fmt: skip
+    else:
+        kept = room.view(call.batch, call.heads, padded, block_d)[:, :, :seq_len, :head_dim]
+        torch.mul(kept, call.sm_scale, out=q_grad)
+    return q_grad, k_grad, v_grad

@@ -1,0 +1,66 @@
+"""What is right for attention's gradients: float64's, within twice the error of eager PyTorch in the same dtype, and rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from kernels.attention_backward import flash_attention_backward
+from kernels.verify import UNIT
+
+_UNIT = {torch.float32: UNIT["fp32"], torch.float16: UNIT["fp16"], torch.bfloat16: UNIT["bf16"]}
+
+
+def eager(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    """Attention as one writes it in PyTorch, in the tensors' own dtype, grouped heads and a row that sees no key included."""
+    group, diagonal = q.shape[1] // k.shape[1], k.shape[2] - q.shape[2]
+    k, v = (t.repeat_interleave(group, dim=1) for t in (k, v))
+    s = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    if not causal:
+        return torch.softmax(s, dim=-1) @ v
+    seen = torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device).tril(diagonal)
+    p = torch.softmax(s.masked_fill(~seen, -torch.inf), dim=-1)
+    return torch.where(seen.any(-1, keepdim=True), p, 0.0).nan_to_num() @ v
+
+
+def gradients(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, causal: bool
+) -> tuple[torch.Tensor, ...]:
+    """dQ, dK and dV of `eager`, a head after the other would give the same."""
+    leaves = [t.detach().clone().requires_grad_() for t in (q, k, v)]
+    with torch.enable_grad():
+        o = eager(*leaves, causal)
+    return torch.autograd.grad(o, leaves, do)
+
+
+def gradient_error(inputs: tuple[torch.Tensor, ...], result: tuple[torch.Tensor, ...], causal: bool) -> float:
+    """The worst |gradient − float64| over its budget, of dQ, dK and dV together; inputs are q, k, v, dO.
+
+    A gradient of a row is a sum of many rounded products, so what is allowed is the row's: twice eager PyTorch's worst error there, 8 roundings
+    of the row's largest element, and 64 of float32 of the largest of all, since dP − D may cancel.
+    """
+    exact = gradients(*(t.double() for t in inputs), causal)
+    by_torch = gradients(*inputs, causal)
+    worst = 0.0
+    for ours, theirs, right in zip(result, by_torch, exact, strict=True):
+        band = 8 * _UNIT[inputs[0].dtype] * right.abs().amax(-1, keepdim=True)
+        cancelled = 64 * UNIT["fp32"] * right.abs().max()
+        allowed = 2 * (theirs.double() - right).abs().amax(-1, keepdim=True) + band + cancelled
+        ratio = (ours.double() - right).abs() / allowed
+        worst = max(worst, float(ratio.max()) if ratio.isfinite().all() else torch.inf)
+    return worst
+
+
+def worst_gradient(
+    forward: Callable[..., Any], shape: tuple[int, ...], dtype: torch.dtype, causal: bool, device: str, **options: Any
+) -> float:
+    """`flash_attention_backward` after a forward kernel, on random tensors: its worst error over its budget."""
+    batch, heads, kv_heads, seq_len, kv_len, head_dim = shape
+    torch.manual_seed(0)
+    q, do = (torch.randn(batch, heads, seq_len, head_dim, dtype=dtype, device=device) for _ in range(2))
+    k, v = (torch.randn(batch, kv_heads, kv_len, head_dim, dtype=dtype, device=device) for _ in range(2))
+    o, lse = forward(q, k, v, causal=causal)
+    result = flash_attention_backward(q, k, v, o, lse, do, causal=causal, **options)
+    return gradient_error((q, k, v, do), result, causal)

@@ -108,7 +108,7 @@ def three_numbers() -> str:
     record = recorded()
     if record is None:
         raise ValueError("no GPU's record is here: python -m explain measure makes one")
-    runs, where, gpu = lab.runs(record), record.provenance, lab.gpu_named(record.gpu)
+    (asked, from_dram), where, gpu = lab.tables(record), record.provenance, lab.gpu_named(record.gpu)
     online = sizes("softmax_online")[0]
     missing = ", ".join(dict.fromkeys(f"`{experiment.kernel}`" for experiment in lab.not_counted(record)))
     return "\n".join(
@@ -127,7 +127,7 @@ def three_numbers() -> str:
             "(`python scripts/record_traced.py`; of equal heads and rows one part is traced and counted as often as there are such parts). *L1*: what the GPU counted "
             "its loads and stores ask of L1, without the registers that were spilled, which are listed beside.",
             "",
-            levels.traced_table(runs),
+            asked,
             "",
             f"- **Whole sectors**: the GPU moves sectors of {SECTOR} B; shorter pieces move the rest of theirs along.",
             f"- **Every warp asks**: what all {WARPS} warps of a program need, such as one number for a row, is loaded by each.",
@@ -139,7 +139,7 @@ def three_numbers() -> str:
             "Predicted: every input once; and once more each time it is needed again, if more bytes pass in between than L2 can hold. So three-pass softmax reads x 3 times, online "
             "softmax twice, the whole row once, FlashAttention-2 Q, K and V once, standard attention S and P besides, and FlashAttention-1 its state at every visit.",
             "",
-            levels.dram_table(runs, gpu),
+            from_dram,
             "",
             f"- **L1, L2 still held it**: rows that are short enough, or few enough at once, are still there when a program reads its row again. In online softmax at "
             f"{levels.sizes_words(online)}, {room(online, gpu)}: it holds a part of them. Of the reads that did not come from DRAM the counters tell "

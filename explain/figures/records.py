@@ -49,6 +49,11 @@ _PLAIN = {ord(mark): f"&#{ord(mark)};" for mark in "&\\`*_[]<>|~$#:"}
 FORMULA = "formula: read, MB"
 
 
+def has_some(plan: Plan, shown: Sequence[Shelved]) -> bool:
+    """Whether one of the records has one of the plan's experiments."""
+    return any(one.record.point(experiment) for experiment in plan.experiments for one in shown)
+
+
 def rows(plan: Plan, shown: Sequence[Shelved], quantity: str | None) -> list[dict[str, str | float | None]]:
     """The plan's experiments that one of the records has: every quantity of a single record, or one `quantity` of each."""
     table: list[dict[str, str | float | None]] = []

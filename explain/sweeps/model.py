@@ -206,6 +206,7 @@ def of_point(point: Point) -> Reading:
     return Reading(point.experiment, "hardware", _levels(counts), flops, seconds, point.why, source)
 
 
+@functools.lru_cache(maxsize=256)
 def recorded(sweep: Sweep, record: Record) -> tuple[Reading, ...]:
     """What a record has of the sweep's points."""
     found = (record.point(experiment) for experiment in sweep.experiments)

@@ -55,6 +55,11 @@ class Shown:
         """The readings, a line each."""
         return figures.as_csv(self.sweep, self.readings)
 
+    @functools.cached_property
+    def packed(self) -> str:
+        """The readings as JSON, which a drawing is kept by."""
+        return _packed(self.readings)
+
 
 def sweep_choice() -> Sweep | None:
     """A ready-made sweep, or one put together here, both kept in the page's address; None with what is wrong said."""
@@ -193,8 +198,9 @@ def sweep_growth(shown: Shown) -> None:
     for what, column in zip(whats, st.columns(len(whats), gap="large"), strict=True):
         with column:
             name = "time" if what == "seconds" else f"bytes {LEVELS[what]}"
-            chart(_growth(sweep.key, _packed(readings), what), f"{name} over {sweep.axis}", shown.csv, alt=f"{name} over {figures.axis_title(sweep.axis)}")  # fmt: skip
-            if sweep.numeric and (table := figures.slopes(sweep, readings, what)):
+            figure, table = _growth(sweep.key, shown.packed, what)
+            chart(figure, f"{name} over {sweep.axis}", shown.csv, alt=f"{name} over {figures.axis_title(sweep.axis)}")  # fmt: skip
+            if table:
                 st.markdown(table, unsafe_allow_html=True)
                 st.caption(figures.slope_note(sweep, what))
     _misses(shown)
@@ -301,8 +307,10 @@ def _unpacked(packed: str) -> list[Reading]:
 
 
 @st.cache_resource(max_entries=128, show_spinner=False)  # a figure that is only drawn need not be copied
-def _growth(sweep: str, readings: str, what: str) -> go.Figure:
-    return figures.growth(Sweep.from_json(json.loads(sweep)), _unpacked(readings), what)
+def _growth(sweep: str, readings: str, what: str) -> tuple[go.Figure, str]:
+    """The curves, and the table of their slopes where the axis has numbers."""
+    of, known = Sweep.from_json(json.loads(sweep)), _unpacked(readings)
+    return figures.growth(of, known, what), figures.slopes(of, known, what) if of.numeric else ""
 
 
 @st.cache_resource(max_entries=128, show_spinner=False)

@@ -417,7 +417,7 @@ def short(record: Record) -> str:
 def hierarchy(record: Record) -> go.Figure:
     """Figure 1's pyramid as bars: the bandwidth of each level, the paper's A100 and what was measured here, on a logarithmic axis; with the sizes."""
     figure = go.Figure()
-    names = {"shared": "SRAM (shared memory)", "l2": "L2", "hbm": "HBM", "host": "host memory"}
+    names = {"shared": "SRAM (shared memory)", "l1": "L1", "l2": "L2", "hbm": "HBM", "host": "host memory"}
     known = GPUS.get(known_as(record.gpu) or "")
     sizes = {"shared": known.shared_bytes_all, "l2": known.l2_bytes, "hbm": known.hbm_bytes} if known else {}
     ours = {level: record.roofs[level].per_second for level in names if level in record.roofs}

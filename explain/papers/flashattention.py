@@ -49,8 +49,6 @@ FIGURE_2 = (
     Row("FlashAttention", 75.2, 4.4, 7.3, "torch:flash_backward", 7),
 )
 """Figure 2, left: GPT-2 medium, sequences of 1,024 tokens, d = 64, 16 heads, batch 64, on an A100"""
-FIGURE_2_BLOCKS = (64, 128, 256, 512)
-"""Figure 2, middle: the block sizes B_c on its axis; the curve's values are not printed"""
 
 TABLE_LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 TABLE_SIZES: Mapping[str, object] = {"batch": 16, "heads": 8, "head_dim": 64, "dtype": "fp16"}

@@ -124,6 +124,7 @@ def test_the_tables_charts_have_both_gpus():
 def test_the_pyramid_has_the_papers_levels_and_those_measured():
     ours, papers = figures.hierarchy(RECORD).data
     assert list(papers.y) == ["SRAM (shared memory)", "HBM", "host memory"]
+    assert set(ours.y) <= {"SRAM (shared memory)", "L1", "L2", "HBM", "host memory"}
     assert "L2" in list(ours.y)
     assert "19 TB/s, 20 MB" in papers.text[0]
 

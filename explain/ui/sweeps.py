@@ -122,16 +122,22 @@ def sweep_readings(sweep: Sweep) -> Shown:
     if st.session_state.get("witness") not in names:
         st.session_state["witness"] = asked if (asked := st.query_params.get("witness")) in names else next(iter(names))
     whose, pictures = st.columns([3, 1])
-    with whose:
+    with whose, st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.segmented_control(
-            "Whose word", list(names), required=True, key="witness", format_func=names.__getitem__
+            "Whose word",
+            list(names),
+            required=True,
+            key="witness",
+            format_func=names.__getitem__,
+            wrap=True,
+            width="content",
         )
+        another_record()
     witness = str(chosen)
     if st.query_params.get("witness") != witness:
         st.query_params["witness"] = witness
     with pictures:
         image_format()
-        another_record()
     if without := ", ".join(one.label for key, one in there.items() if key not in records):
         st.caption(f"Without a point of this sweep: {without}.")
     if witness in records:

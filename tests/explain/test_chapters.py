@@ -42,7 +42,7 @@ def test_a_page_of_the_lab_has_its_goal_and_its_sources(page):
         assert part in text, part
 
 
-@pytest.mark.parametrize("page", (*chapters.chapters(), *chapters.of_kind("lab")), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*chapters.chapters(), *chapters.of_kind("lab")], ids=lambda page: page.stem)
 def test_a_chapter_and_a_page_of_the_lab_have_notes_for_their_lecturer(page):
     text = page.notes.read_text()
     assert page.minutes

@@ -5,7 +5,6 @@ Imports neither streamlit nor torch: sources are read from the files. A test ass
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -64,13 +63,14 @@ class Fast:
         return marked(function_source(*self.below), function_source(self.module, self.shown[0])) if self.below else ""
 
     def line_number(self, idea: Idea) -> int | None:
-        """Where the idea stands in the file, from 1; None if its line is not there."""
-        return next((at for at, line in enumerate(_lines(self.file), start=1) if line.strip() == idea.line), None)
-
-
-@functools.cache
-def _lines(file: str) -> list[str]:
-    return (ROOT / file).read_text(encoding="utf-8").splitlines()
+        """Where the idea stands in the file, from 1; None if its line is in none of the functions shown."""
+        text = (ROOT / self.file).read_text(encoding="utf-8")
+        for name in self.shown:
+            own = function_source(self.module, name)
+            lines = [line.strip() for line in own.splitlines()]
+            if idea.line in lines:
+                return text[: text.index(own)].count("\n") + lines.index(idea.line) + 1
+        return None
 
 
 SPLIT = Twin("online_softmax", {"walk": "Tiles in parallel"}, "Chapter 2 merges the parts of a row, step by step →")
@@ -152,7 +152,7 @@ KERNELS: tuple[Fast, ...] = (
         (
             Idea(
                 "As many rows as fill a program",
-                "Short rows leave lanes idle, so a program takes several at once, and a row's maximum needs no barrier between warps.",
+                "A short row leaves lanes idle, so a program takes several at once; where a row lies within one warp, its maximum needs no barrier.",
                 "m_i = tl.max(x, axis=1)",
             ),
             Idea(
@@ -200,9 +200,9 @@ KERNELS: tuple[Fast, ...] = (
                 "for row in tl.range(tl.program_id(0), n_rows, tl.num_programs(0), num_stages=STAGES):",
             ),
             Idea(
-                "Written and forgotten",
-                "Nobody reads y again, so its lines may leave the cache first and those of x stay.",
-                "tl.store(y_ptrs + row * tl.cast(stride_ym, tl.int64), y, eviction_policy=\"evict_first\")",
+                "Addresses once",
+                "What is the same for every row is made before the loop, and a row costs one addition to its address.",
+                "x_ptrs = x_ptr + cols.to(tl.int64) * stride_xn",
             ),
         ),
         Twin("triton_ladder", {"rung": "Whole row"}, "Chapter 3 steps through the same on one row →"),

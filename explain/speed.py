@@ -23,15 +23,18 @@ FILE = ROOT / "benchmarks" / "results" / "speed.json"
 COMMAND = "python benchmarks/speed.py --out benchmarks/results/speed.json"
 FLOORS: Mapping[str, str] = {"copy": "copy", "copy of as many bytes": "copy of as many bytes", "read": "one read"}
 """What only moves the bytes, by its name in the file: it computes nothing, so its speed is the roof of its case."""
+DISPATCHERS = ("softmax", "attention", "attention_backward")
+"""What `kernels/dispatch.py` calls its functions: each takes the fastest kernel that accepts the shape."""
 LABELS: Mapping[str, str] = {
-    "torch.softmax": "PyTorch softmax",
-    "torch.softmax+topk": "PyTorch softmax + topk",
+    **dict.fromkeys(DISPATCHERS, "our dispatcher"),
+    "torch.softmax": "PyTorch",
+    "torch.softmax+topk": "PyTorch, two calls",
     "torch.sdpa flash": "PyTorch's FlashAttention-2",
     "torch.sdpa cudnn": "cuDNN",
     "torch.sdpa flash backward": "PyTorch's FlashAttention-2",
     "torch.sdpa cudnn backward": "cuDNN",
 }
-"""What peers are called on screen, where the file's name says less."""
+"""What variants are called on screen, where the file's name says less."""
 
 
 class SpeedFileError(Exception):
@@ -94,7 +97,7 @@ class Variant:
     @property
     def ours(self) -> bool:
         """Whether it is a kernel of this project."""
-        return not self.floor and self.function in _own_functions()
+        return not self.floor and self.function in (*DISPATCHERS, *_own_functions())
 
     @property
     def floor(self) -> bool:

@@ -12,12 +12,13 @@ from explain.speed import LABELS, TABLES, Case, Limit, Variant, all_peers, ratio
 
 OURS = ("#0072B2", "#009E73", "#56B4E9", "#8073AC", "#2388C7")
 PEERS = ("#E69F00", "#CC79A7", "#D55E00", "#B58900")
-WIDTH, NAMES, NUMBERS, ROW, TOP = 900.0, 262.0, 178.0, 50.0, 34.0
+WIDTH, ROW, TOP, MOST = 540.0, 46.0, 24.0, "800px"  # a phone shows all of it
 
 
 def rate(per_second: float, unit: str) -> str:
     """ "659 TFLOP/s", "4.25 TB/s"."""
-    return f"{per_second / 1e12:.3g} T{unit}"
+    tera = per_second / 1e12
+    return f"{tera:.{0 if tera >= 99.95 else 1 if tera >= 9.995 else 2}f} T{unit}"
 
 
 def colours(cases: Sequence[Case]) -> Mapping[str, str]:
@@ -39,38 +40,32 @@ def _functions(cases: Sequence[Case]) -> list[Variant]:
 def bars(case: Case, limit: Limit | None, colour: Mapping[str, str]) -> str:
     """A bar for each kernel, as long as it is fast, with its share of the roof and its error; one that has no time says why instead."""
     variants = case.best
-    room = WIDTH - NAMES - NUMBERS
-    longest = max([variant.per_second or 0.0 for variant in variants] + ([limit.per_second] if limit else []) + [1.0])
-    height = TOP + ROW * len(variants) + 4
+    longest = max([one.per_second or 0.0 for one in variants] + ([limit.per_second] if limit else []) + [1.0])
+    height = TOP + ROW * len(variants)
     parts = []
-    for at, variant in enumerate(variants):
+    for at, one in enumerate(variants):
         y = TOP + at * ROW
-        parts.append(svg.text(NAMES - 12, y + 18, variant.label, anchor="end", bold=variant.ours))
-        about = "ours" if variant.ours else ""
-        if variant.error is not None:
-            about = f"{about}{', ' if about else ''}error {_plain(variant.error)} of its budget"
-        parts.append(svg.text(NAMES - 12, y + 35, about, size=12, anchor="end", faint=True))
-        if variant.per_second is None:
-            words = (
-                "no time: the result misses its error budget" if variant.missed else f"no time: {_short(variant.why)}"
-            )
+        parts.append(svg.text(0, y + 15, one.label, bold=one.ours))
+        about = ["ours"] * one.ours + ([f"error {_plain(one.error)} of budget"] if one.error is not None else [])
+        parts.append(svg.text(WIDTH / 2 - 60, y + 15, ", ".join(about), size=12, faint=True))
+        if one.per_second is None:
+            why = "the result misses its error budget" if one.missed else _short(one.why)
             parts.append(
-                svg.text(NAMES + 6, y + 25, words, fill=svg.ALARM if variant.missed else "", faint=not variant.missed)
+                svg.text(
+                    0, y + 35, f"no time: {why}", size=12, fill=svg.ALARM if one.missed else "", faint=not one.missed
+                )
             )
             continue
-        length = room * variant.per_second / longest
-        options = f"{variant.label} {variant.options}".strip()
-        parts.append(svg.rect(NAMES, y + 6, length, ROW - 16, colour[variant.function], opacity=0.9, title=options))
-        share = f" · {variant.per_second / limit.per_second:.0%}" if limit else ""
-        end = NAMES + max(length, room * limit.per_second / longest if limit else 0) + 10
-        parts.append(svg.text(end, y + 27, f"{rate(variant.per_second, case.unit)}{share}", bold=variant.ours))
+        share = f" · {one.per_second / limit.per_second:.0%}" if limit else ""
+        parts.append(svg.text(WIDTH, y + 15, f"{rate(one.per_second, case.unit)}{share}", anchor="end", bold=one.ours))
+        options = f"{one.label} {one.options}".strip()
+        parts.append(svg.rect(0, y + 22, WIDTH * one.per_second / longest, 15, colour[one.function], title=options))
     if limit:
-        x = NAMES + room * limit.per_second / longest
-        parts.append(svg.line(x, TOP - 8, x, height, opacity=0.9))
-        parts.append(
-            svg.text(x + 4, 16, f"roof: {limit.name}, {rate(limit.per_second, case.unit)}", size=13, anchor="end")
-        )
-    return svg.picture(WIDTH, height, f"How fast each kernel is on {case.words}", parts, most="1080px")
+        x = WIDTH * limit.per_second / longest
+        parts += [svg.rect(x - 1.5, TOP + at * ROW + 20, 1.5, 19, "currentColor") for at in range(len(variants))]
+        words = f"roof: {limit.name}, {rate(limit.per_second, case.unit)}"
+        parts.append(svg.text(x, 14, f"{words} ▕", size=12, anchor="end"))
+    return svg.picture(WIDTH, height, f"How fast each kernel is on {case.words}", parts, most=MOST)
 
 
 def told(case: Case, limit: Limit | None) -> str:

@@ -80,6 +80,10 @@ def speed_bars(result: Result, case: Case) -> None:
     said = [result.source, result.state, f"roof by {limit.source}" if limit else "", figures.settings(case)]
     st.caption(" · ".join(filter(None, said)))
     st.caption(f"{case.words}. Counted: {TABLES[case.table].work}.")
+    if any(one.function in speed.DISPATCHERS for one in case.variants):
+        st.caption(
+            "Our dispatcher is the call to use in a program of one's own: it runs the fastest kernel that takes the shape."
+        )
     if limit is None:
         st.caption("No roof is drawn: it was not measured on this GPU. `python -m explain measure --plan roofs` does.")
 

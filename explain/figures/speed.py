@@ -10,7 +10,7 @@ from explain.figures import svg
 from explain.figures.lines import Line, chart
 from explain.speed import LABELS, TABLES, Case, Limit, Variant, all_peers, ratio
 
-OURS = ("#0072B2", "#009E73", "#56B4E9", "#8073AC", "#2388C7")
+OURS = ("#0072B2", "#009E73", "#56B4E9", "#8073AC", "#9AA83A", "#63788E")
 PEERS = ("#E69F00", "#CC79A7", "#D55E00", "#B58900")
 WIDTH, ROW, TOP, MOST = 540.0, 46.0, 24.0, "800px"  # a phone shows all of it
 

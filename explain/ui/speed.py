@@ -128,7 +128,7 @@ def speed_ideas(table: str) -> None:
             st.caption(f"{kernel.file}, line {kernel.line_number(idea)}")
     _stepped(kernel)
     with st.expander(f"The code of {kernel.call}"):
-        st.code(kernel.source, language="python", line_numbers=False)
+        st.code(kernel.source, language="python", height=520)
     if kernel.below:
         with st.expander(f"What differs from {kernel.below[1].removesuffix('_kernel')}"):
             st.code(kernel.difference, language="diff", wrap_lines=True)

@@ -27,7 +27,6 @@ from kernels.softmax import check
 def softmax_rows_kernel(
     x_ptr, y_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_rows, n_cols,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, WHOLE: tl.constexpr, MULTIPLE: tl.constexpr,
-    HINT: tl.constexpr,
 ):  # fmt: skip
     # BLOCK_M whole rows a program. WHOLE: the tile has no element outside the matrix, so nothing needs a mask.
     # MULTIPLE divides the row's length and its way to the next: said so that it can be
@@ -41,10 +40,8 @@ def softmax_rows_kernel(
     x_ptrs = x_ptr + first * stride_xm + rows.to(tl.int64)[:, None] * stride_xm + cols.to(tl.int64)[None, :] * stride_xn
     y_ptrs = y_ptr + first * stride_ym + rows.to(tl.int64)[:, None] * stride_ym + cols.to(tl.int64)[None, :] * stride_yn
     inside = (rows < n_rows - first)[:, None] & (cols < n_cols)[None, :]
-    if WHOLE:
-        x = tl.load(x_ptrs, eviction_policy=HINT).to(tl.float32)
-    else:
-        x = tl.load(x_ptrs, mask=inside, other=-float("inf"), eviction_policy=HINT).to(tl.float32)
+    x = tl.load(x_ptrs) if WHOLE else tl.load(x_ptrs, mask=inside, other=-float("inf"))
+    x = x.to(tl.float32)
     # m = rowmax x                                                                  (BLOCK_M,)
     m_i = tl.max(x, axis=1)
     m_i = tl.where(m_i == -float("inf"), 0.0, m_i)  # every element is −inf: −inf − −inf would be NaN
@@ -56,9 +53,9 @@ def softmax_rows_kernel(
     # y = p · (1 / l): one division a row                                           (BLOCK_M, BLOCK_N)
     y = (p * (1.0 / l_i)[:, None]).to(y_ptr.dtype.element_ty)
     if WHOLE:
-        tl.store(y_ptrs, y, eviction_policy=HINT)
+        tl.store(y_ptrs, y)
     else:
-        tl.store(y_ptrs, y, mask=inside, eviction_policy=HINT)
+        tl.store(y_ptrs, y, mask=inside)
 
 
 @triton.jit
@@ -90,9 +87,9 @@ def softmax_pipelined_kernel(
         # y = p · (1 / l)                                                           (BLOCK_N,)
         y = (p * (1.0 / l_i)).to(y_ptr.dtype.element_ty)
         if WHOLE:
-            tl.store(y_ptrs + row * tl.cast(stride_ym, tl.int64), y, eviction_policy="evict_first")
+            tl.store(y_ptrs + row * tl.cast(stride_ym, tl.int64), y)
         else:
-            tl.store(y_ptrs + row * tl.cast(stride_ym, tl.int64), y, mask=inside, eviction_policy="evict_first")
+            tl.store(y_ptrs + row * tl.cast(stride_ym, tl.int64), y, mask=inside)
 
 
 @triton.jit
@@ -177,10 +174,8 @@ def softmax_shared_row_kernel(
     inside = cols < n_cols - start
     x_ptrs = x_ptr + row * stride_xm + (start + cols.to(tl.int64)) * stride_xn
     y_ptrs = y_ptr + row * stride_ym + (start + cols.to(tl.int64)) * stride_yn
-    if WHOLE:
-        x = tl.load(x_ptrs, eviction_policy="evict_first").to(tl.float32)
-    else:
-        x = tl.load(x_ptrs, mask=inside, other=-float("inf"), eviction_policy="evict_first").to(tl.float32)
+    x = tl.load(x_ptrs) if WHOLE else tl.load(x_ptrs, mask=inside, other=-float("inf"))
+    x = x.to(tl.float32)
     # m_j = max of this part
     m_j = tl.max(x, axis=0)
     m_safe = tl.where(m_j == -float("inf"), 0.0, m_j)  # every element is −inf: −inf − −inf would be NaN
@@ -193,9 +188,9 @@ def softmax_shared_row_kernel(
     # y = p · exp(m_j − m) / l                                                      (BLOCK_N,)
     y = (p * (tl.exp(m_safe - m_i) / l_i)).to(y_ptr.dtype.element_ty)
     if WHOLE:
-        tl.store(y_ptrs, y, eviction_policy="evict_first")
+        tl.store(y_ptrs, y)
     else:
-        tl.store(y_ptrs, y, mask=inside, eviction_policy="evict_first")
+        tl.store(y_ptrs, y, mask=inside)
 
 
 def softmax_rows(
@@ -204,21 +199,20 @@ def softmax_rows(
     block_m: int | None = None,
     block_n: int | None = None,
     warps: int | None = None,
-    hint: str = "evict_first",
 ) -> torch.Tensor:
     """Softmax over the last axis of x (rows, cols), any strides: block_m whole rows of at most block_n elements a program.
 
     Raises ValueError when block_n is smaller than the row.
     """
     block_n = _whole_row(x, block_n)
-    block_m = max(1, 2048 // block_n) if block_m is None else block_m
+    block_m = max(1, (1024 if x.element_size() == 4 else 4096) // block_n) if block_m is None else block_m
     check(x, block_m=block_m, block_n=block_n)
     n_rows, n_cols = x.shape
     y = torch.empty_like(x)
     softmax_rows_kernel[(triton.cdiv(n_rows, block_m),)](
         x, y, *x.stride(), *y.stride(), n_rows, n_cols,
         BLOCK_M=block_m, BLOCK_N=block_n, WHOLE=n_cols == block_n and n_rows % block_m == 0, MULTIPLE=_multiple(x, y),
-        HINT=hint, num_warps=warps or _warps(block_m * block_n),
+        num_warps=warps or (16 if block_m * block_n * x.element_size() >= 2**14 else 4),
     )  # fmt: skip
     return y
 
@@ -241,7 +235,7 @@ def softmax_pipelined(
 
 
 def softmax_two_reads(
-    x: torch.Tensor, *, block_n: int = 4096, apart: int = 2**22, warps: int | None = None
+    x: torch.Tensor, *, block_n: int = 8192, apart: int = 2**21, warps: int | None = None
 ) -> torch.Tensor:
     """Softmax over the last axis of x (rows, cols), any strides, rows of any length in tiles of block_n.
 
@@ -261,7 +255,7 @@ def softmax_two_reads(
     return y
 
 
-def softmax_shared_row(x: torch.Tensor, *, block_n: int = 8192, warps: int | None = None) -> torch.Tensor:
+def softmax_shared_row(x: torch.Tensor, *, block_n: int = 4096, warps: int | None = None) -> torch.Tensor:
     """Softmax over the last axis of x (rows, cols), any strides: a program for each part of block_n elements of each row.
 
     The programs of a row wait for each other, so a GPU must hold all of them at once: it starts programs in their order, and holds

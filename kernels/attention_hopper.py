@@ -33,6 +33,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from kernels.attention import LOG2_E, _Call
+from kernels.gpu import sms
 
 ROWS = 64  # of a group: the M of a warpgroup's product
 
@@ -281,8 +282,7 @@ def flash_attention_hopper(
 
     m_tiles = triton.cdiv(call.seq_len, groups * ROWS)
     items = call.batch * call.heads * (triton.cdiv(m_tiles, 2) if causal else m_tiles)
-    sms = torch.cuda.get_device_properties(q.device).multi_processor_count if q.is_cuda else 132
-    flash_attention_hopper_kernel[(min(sms, items),)](
+    flash_attention_hopper_kernel[(min(sms(q), items),)](
         descriptor(q, ROWS), descriptor(k, block_n), descriptor(v, block_n), descriptor(o, ROWS), lse,
         items, m_tiles, call.heads, call.group, call.seq_len, call.kv_len, call.diagonal, call.sm_scale * LOG2_E,
         HEAD_DIM=head_dim, BLOCK_N=block_n, STAGES=stages, CAUSAL=causal, TURNS=turns, GROUPS=groups,

@@ -15,6 +15,7 @@ import triton
 import triton.language as tl
 
 from kernels.attention import LOG2_E, _Call
+from kernels.gpu import shared_memory, sms
 
 
 @triton.jit
@@ -115,8 +116,7 @@ def flash_decode(
         raise ValueError(f"q has {call.seq_len} queries a head: decoding takes 1")
     pairs = call.batch * call.kv_heads
     if splits is None:
-        sms = torch.cuda.get_device_properties(q.device).multi_processor_count if q.is_cuda else 4
-        splits = max(1, min(128, sms // pairs))
+        splits = max(1, min(128, sms(q) // pairs))
     if not 1 <= splits <= 1024:
         raise ValueError(f"splits={splits}: from 1 to 1024")
     splits = min(splits, triton.cdiv(call.kv_len, block_n))
@@ -138,6 +138,5 @@ def flash_decode(
 
 def _keys_that_fit(q: torch.Tensor, stages: int) -> int:
     """Keys a tile: up to 128, as many as shared memory has room for in so many stages of K and V."""
-    room = torch.cuda.get_device_properties(q.device).shared_memory_per_block_optin if q.is_cuda else 2**17
     row = triton.next_power_of_2(q.shape[-1]) * q.element_size()
-    return max(16, min(128, 2 ** (room // (2 * stages * row)).bit_length() // 2))
+    return max(16, min(128, 2 ** (shared_memory(q) // (2 * stages * row)).bit_length() // 2))

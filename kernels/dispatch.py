@@ -13,6 +13,7 @@ from kernels import attention_hopper, softmax_staged
 from kernels.attention import flash_attention_exp2
 from kernels.attention_backward import flash_attention_backward
 from kernels.decode import flash_decode
+from kernels.gpu import is_hopper, shared_memory, sms
 from kernels.softmax_fast import softmax_rows, softmax_shared_row, softmax_two_reads
 
 LONGEST_ON_CHIP = 32768  # elements of a row that one program holds
@@ -27,7 +28,7 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
         staged = short and x.is_cuda and (512 < n_cols <= 4096 or n_cols > 8192)
         return softmax_staged.softmax_staged(x) if staged and not softmax_staged.refusal(x) else softmax_rows(x)
     # A row shared by many programs waits for the slowest of them: 16-bit rows, read sooner, wait longer.
-    most = 16 if short else _sms(x)
+    most = 16 if short else sms(x)
     if x.is_cuda and triton.cdiv(n_cols, PART) <= most:
         return softmax_shared_row(x, block_n=PART)
     return softmax_two_reads(x)
@@ -40,7 +41,7 @@ def attention(
     scale = q.shape[-1] ** -0.5 if sm_scale is None else sm_scale
     if q.dim() == 4 and q.shape[2] == 1 and q.shape[1] // k.shape[1] <= 64:  # one query sees every key, mask or not
         o, lse = flash_decode(q, k, v, sm_scale=scale)
-    elif _hopper(q) and not attention_hopper.refusal(q, k, v, scale):
+    elif is_hopper(q) and not attention_hopper.refusal(q, k, v, scale):
         o, lse = attention_hopper.flash_attention_hopper(q, k, v, causal=causal, sm_scale=scale)
     else:
         side = tile_side(q)
@@ -66,14 +67,5 @@ def attention_backward(
 
 def tile_side(q: torch.Tensor) -> int:
     """Rows of a tile, 16 to 64: as many as leave room in shared memory for eight tiles, which is what a backward pass holds."""
-    room = torch.cuda.get_device_properties(q.device).shared_memory_per_block_optin if q.is_cuda else 2**17
-    rows = int(room) // (8 * triton.next_power_of_2(q.shape[-1]) * q.element_size())
+    rows = shared_memory(q) // (8 * triton.next_power_of_2(q.shape[-1]) * q.element_size())
     return max(16, min(64, 2 ** rows.bit_length() // 2))
-
-
-def _hopper(x: torch.Tensor) -> bool:
-    return x.is_cuda and torch.cuda.get_device_capability(x.device)[0] == 9
-
-
-def _sms(x: torch.Tensor) -> int:
-    return int(torch.cuda.get_device_properties(x.device).multi_processor_count) if x.is_cuda else 0

@@ -20,6 +20,7 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels.gpu import sms
 from kernels.softmax import check
 
 
@@ -227,7 +228,7 @@ def softmax_pipelined(
     block_n = _whole_row(x, block_n)
     n_rows, n_cols = x.shape
     y = torch.empty_like(x)
-    softmax_pipelined_kernel[(min(n_rows, programs * _sms(x)),)](
+    softmax_pipelined_kernel[(min(n_rows, programs * sms(x)),)](
         x, y, *x.stride(), *y.stride(), n_rows, n_cols,
         BLOCK_N=block_n, WHOLE=n_cols == block_n, MULTIPLE=_multiple(x, y), STAGES=stages, num_warps=warps or _warps(block_n),
     )  # fmt: skip
@@ -264,7 +265,7 @@ def softmax_shared_row(x: torch.Tensor, *, block_n: int = 4096, warps: int | Non
     check(x, block_n=block_n)
     n_rows, n_cols = x.shape
     n_parts = triton.cdiv(n_cols, block_n)
-    most = _sms(x) if x.is_cuda else 1
+    most = sms(x) if x.is_cuda else 1
     if n_parts > most:
         raise ValueError(
             f"block_n={block_n}: a row of {n_cols} has {n_parts} parts, and at most {most} run at once here"
@@ -295,8 +296,3 @@ def _multiple(x: torch.Tensor, y: torch.Tensor) -> int:
 def _warps(elements: int) -> int:
     """Warps for a tile of so many elements: 32 of them a thread, from 1 warp to 32."""
     return min(32, max(1, elements // 1024))
-
-
-def _sms(x: torch.Tensor) -> int:
-    """Streaming multiprocessors of x's GPU; in the interpreter 2, so that a program has more than one row."""
-    return torch.cuda.get_device_properties(x.device).multi_processor_count if x.is_cuda else 2

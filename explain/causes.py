@@ -140,7 +140,12 @@ def _spilled(count: int | None, way: str) -> Cause:
 
 
 def _askers(experiment: Experiment, term: Term) -> int:
-    """How many warps load the same elements of a term: one, unless its tile has fewer elements than the program has threads."""
+    """How many warps load the same elements of a term: one, unless its tile has fewer elements than the program has threads.
+
+    Attention's tiles are spread over the warps as its matrix products want them, each element once.
+    """
+    if experiment.entry.family == "attention":
+        return 1
     return max(1, WARPS * LANES // max(LANES, _layout(experiment, term).tile))
 
 

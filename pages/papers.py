@@ -97,7 +97,7 @@ elif panel == PANELS[3]:
     ui.prose(
         "**What differs.** *Memory*: the paper's GPU was full after N = 4,096; a larger one goes on, with the same slope. Both counts have Q, K, V and the gradient of O in them; how many matrices of N² are "
         "alive at once is up to the framework, and where the lines of both GPUs lie on each other its versions have not changed it. *Time*: a newer GPU has more bandwidth and more FLOPs a second, so both lines move down; the distance between them is what the paper is about. "
-        "On short sequences a launch takes longer than its work, and the lines are flat."
+        "On short sequences the launches of standard attention take longer than their work, and its lines are flat."
     )
 
     ui.try_this(

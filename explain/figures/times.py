@@ -55,7 +55,7 @@ def answer(times: Times) -> str:
     begins = f"from N = {start:,} on" if start else "at no N"
     shortest = ", the shortest measured" if start == times.lengths[0] else ""
     return (
-        f"**From which N is it faster?** Here {begins}{shortest}; at N = {last:,} standard attention takes {times.gain(last):.1f} times as long. On short sequences that is "
+        f"FlashAttention is faster {begins}{shortest}; at N = {last:,} standard attention takes {times.gain(last):.1f} times as long. On short sequences that is "
         "one launch against three, on long ones the bytes of S and P. **Is the first call warm-up?** It is compilation: FlashAttention's first call "
         f"took {first.first_call_ms:,.0f} ms and its first at another N {second.first_call_ms:.2g} ms, since one compiled kernel serves all of these. "
         "Standard attention compiles anew for each power of two: its softmax has a tile as long as the row."

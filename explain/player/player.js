@@ -76,7 +76,7 @@ class Player {
     if (packet.step !== this.packet.step || packet.request !== this.packet.request) {
       this.packet = packet;
       if (packet.watch) this.watch.follow(packet.watch);
-      if (packet.step !== null) this.go(packet.step);
+      this.go(packet.step ?? this.worked());
     }
     this.fit();
     if (this.retheme()) this.render();

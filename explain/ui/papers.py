@@ -73,7 +73,10 @@ def paper_figure(figure: milakov.Figure, chosen: Sequence[Shelved]) -> None:
                 f"**What holds it back.** {words} The ladder's kernels take the K largest of every tile, K times a maximum over all its lanes: they wait for one another, not for bytes, and so "
                 "does the two-launch kernel that they are compared with. In *lanes* each lane keeps to itself until the row has ended."
             )
-        prose("**Larger K.** The list costs more the longer it is, and the gain goes down, there as here.")
+        prose(
+            "**Larger K.** A list costs more the longer it is. In the paper's kernel, and in the ladder's, that eats up the gain of fusing. In *lanes* the list is made once a row, so that the gain "
+            "grows: it is the two launches beside it that slow down."
+        )
         with st.container(key="numbers of larger k"):
             st.markdown(figures.larger_k(_records(shown)))
         said = " ".join(filter(None, (figures.tiles_words(one.record) for one in shown)))

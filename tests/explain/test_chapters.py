@@ -35,8 +35,15 @@ def test_a_chapter_has_its_goal_its_things_to_try_its_questions_and_its_sources(
         assert part in text, part
 
 
-@pytest.mark.parametrize("page", chapters.chapters(), ids=lambda page: page.stem)
-def test_a_chapter_has_notes_for_its_lecturer(page):
+@pytest.mark.parametrize("page", chapters.of_kind("lab"), ids=lambda page: page.stem)
+def test_a_page_of_the_lab_has_its_goal_and_its_sources(page):
+    text = page.path.read_text()
+    for part in ("goal=", "ui.sources("):
+        assert part in text, part
+
+
+@pytest.mark.parametrize("page", [*chapters.chapters(), *chapters.of_kind("lab")], ids=lambda page: page.stem)
+def test_a_chapter_and_a_page_of_the_lab_have_notes_for_their_lecturer(page):
     text = page.notes.read_text()
     assert page.minutes
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Say", "What students get wrong", "If there is time"]

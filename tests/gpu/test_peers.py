@@ -1,0 +1,39 @@
+"""The peers on a real GPU: right against float64, and those with gradients against PyTorch's own autograd in float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from explain.experiment import Experiment
+from kernels import library
+from kernels.launch import launcher, tensors
+from kernels.peers import PEERS
+from kernels.verify import verify
+
+pytestmark = pytest.mark.gpu
+SIZES = {"softmax": {"rows": 7, "cols": 3000}, "attention": {"batch": 2, "heads": 3, "seq_len": 192, "head_dim": 64}}
+
+
+@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_a_peer_is_right(name, dtype):
+    peer = PEERS[name]
+    for causal in (False, True) if peer.family == "attention" else (None,):
+        given = {**SIZES[peer.family], "dtype": dtype, **({} if causal is None else {"causal": causal})}
+        experiment = Experiment.of(name, given, "normal")
+        p = experiment.values
+        arrays = peer.make_inputs(experiment.preset, p, 0)
+        verdict = verify(peer, p, arrays, launcher(peer, p, tensors(p, arrays, "cuda"))())
+        assert verdict.within_budget, verdict
+
+
+@pytest.mark.parametrize("name", [name for name, peer in PEERS.items() if peer.gradient])
+def test_its_gradients_are_right(name):
+    experiment = Experiment.of(name, {**SIZES["attention"], "dtype": "fp16"}, "normal")
+    arrays = experiment.entry.make_inputs(experiment.preset, experiment.values, 0)
+    inputs = tensors(experiment.values, arrays, "cuda")
+    found = launcher(experiment.entry, experiment.values, inputs)()
+    expected = library.attention_backward(*(inputs[one].double() for one in ("q", "k", "v", "do")), causal=False)
+    for output, right in zip(found.values(), expected, strict=True):
+        torch.testing.assert_close(output.double(), right, rtol=2e-2, atol=4e-3)

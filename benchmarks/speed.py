@@ -90,7 +90,7 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
         task["variants"] = [v for v in task["variants"] if errors.get(_key(task["case"], v), {}).get("right")]
     print(f"checked after {time.monotonic() + parsed.seconds - deadline:.0f} s", file=sys.stderr, flush=True)
     times = {_key(a["case"], a["variant"]): a for a in run("time", [t for t in tasks if t["variants"]], 1, deadline)}
-    results = []
+    results: list[dict[str, Any]] = []
     for case in cases:
         rows = []
         for variant in variants(case, parsed.tune):

@@ -10,10 +10,11 @@ import torch
 import triton
 
 from kernels import attention_hopper, softmax_staged
-from kernels.attention import flash_attention_exp2
+from kernels.attention import _Call, flash_attention_exp2
 from kernels.attention_backward import flash_attention_backward
 from kernels.decode import flash_decode
 from kernels.gpu import is_hopper, shared_memory, sms
+from kernels.softmax import check
 from kernels.softmax_fast import softmax_rows, softmax_shared_row, softmax_two_reads
 
 LONGEST_ON_CHIP = 32768  # elements of a row that one program holds
@@ -22,7 +23,8 @@ PART = 4096  # elements of a longer row that one program holds, beside others
 
 def softmax(x: torch.Tensor) -> torch.Tensor:
     """Softmax over the last axis of x (rows, cols): any length, any strides, float32, float16 or bfloat16. Raises ValueError for what is no such matrix."""
-    n_cols, short = x.shape[-1], x.element_size() == 2
+    check(x)
+    n_cols, short = x.shape[1], x.element_size() == 2
     if n_cols <= LONGEST_ON_CHIP:
         # 16-bit rows: shared memory wherever registers, in 32 bits, would leave lanes idle or the SM full
         staged = short and x.is_cuda and (512 < n_cols <= 4096 or n_cols > 8192)
@@ -38,8 +40,9 @@ def attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, sm_scale: float | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """O, contiguous, in the dtype of q, and lse, for all that `attention.py` takes. Raises ValueError naming the argument that does not fit."""
-    scale = q.shape[-1] ** -0.5 if sm_scale is None else sm_scale
-    if q.dim() == 4 and q.shape[2] == 1 and q.shape[1] // k.shape[1] <= 64:  # one query sees every key, mask or not
+    call = _Call.of(q, k, v, causal, sm_scale, None, 16, 16)
+    scale = call.sm_scale
+    if call.seq_len == 1 and call.group <= 64:  # one query sees every key, mask or not
         o, lse = flash_decode(q, k, v, sm_scale=scale)
     elif is_hopper(q) and not attention_hopper.refusal(q, k, v, scale):
         o, lse = attention_hopper.flash_attention_hopper(q, k, v, causal=causal, sm_scale=scale)

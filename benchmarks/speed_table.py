@@ -122,7 +122,12 @@ def reached(ours: str, bars: tuple[Bar, ...], cases: list[Case]) -> str:
         wrong = sum(_timed(case, ours) is None for case in cases)
         missed = sum(round(ratio, 2) < round(bar.ratio, 2) for ratio in ratios) + wrong
         cell = f"**{_span(ratios, 2)}**" if ratios else "not measured"
-        cells.append(cell + (f", missed in {missed} of {len(cases)}" if missed else ""))
+        part = (
+            f" in the {len(ratios)} of {len(cases)} shapes that were measured"
+            if 0 < len(ratios) < len(cases) - wrong
+            else ""
+        )
+        cells.append(cell + part + (f", missed in {missed} of {len(cases)}" if missed else ""))
     return "; ".join(cells)
 
 

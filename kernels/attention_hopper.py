@@ -262,14 +262,14 @@ def flash_attention_hopper(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """FlashAttention forward on Hopper: float16 or bfloat16, head_dim 64 or 128 and contiguous, other strides multiples of 8, sm_scale > 0.
 
-    Three groups of warps where the registers suffice, head_dim 64, since one group's softmax is longer there than its products; two of them take turns
-    under a causal mask. Returns O and lse as `flash_attention` does. Raises ValueError naming the argument that this kernel does not take.
+    Three groups of warps where the registers suffice, head_dim 64, since one group's softmax is longer there than its products, unless their taller tiles
+    leave more rows empty than that gains; two groups take turns under a causal mask. Returns O and lse as `flash_attention` does. Raises ValueError naming the argument that this kernel does not take.
     """
     call = _Call.of(q, k, v, causal, sm_scale, diagonal, 128, block_n)
     head_dim = q.shape[3]
     if refused := refusal(q, k, v, call.sm_scale):
         raise ValueError(refused)
-    groups = (3 if head_dim == 64 else 2) if groups is None else groups
+    groups = _groups(call.seq_len, head_dim, causal) if groups is None else groups
     turns = (causal and groups == 2) if turns is None else turns
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
@@ -289,6 +289,14 @@ def flash_attention_hopper(
         num_warps=4, maxnreg={2: 168, 3: 128}[groups],
     )  # fmt: skip
     return o, lse
+
+
+def _groups(seq_len: int, head_dim: int, causal: bool) -> int:
+    def rows(groups: int) -> int:  # all that the tiles have; under a mask they come in pairs
+        tiles = triton.cdiv(seq_len, groups * ROWS)
+        return (tiles + (tiles % 2 if causal else 0)) * groups * ROWS
+
+    return 3 if head_dim == 64 and rows(3) <= 1.05 * rows(2) else 2
 
 
 def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: float) -> str:

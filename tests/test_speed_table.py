@@ -29,7 +29,10 @@ def test_a_kernel_without_a_time_is_a_miss_and_a_peer_without_one_is_said():
     wrong["variants"].append({"name": "softmax", "right": False, "why": "misses its error budget"})
     assert reached("softmax", LONG.milestone, [wrong]) == "not measured, missed in 1 of 1"
     assert speeds("softmax", [wrong]) == "no time"
-    assert reached("softmax", LONG.milestone, [_case(65536, ours=1.0)]) == "not measured"
+    nothing = _case(65536, ours=1.0)
+    assert reached("softmax", LONG.milestone, [nothing]) == "not measured"
+    some = [nothing, _case(131072, ours=1.0, copy=0.9)]
+    assert reached("softmax", LONG.milestone, some) == "**0.90** in the 1 of 2 shapes that were measured"
 
 
 def test_only_what_was_measured_is_in_the_table():

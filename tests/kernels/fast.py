@@ -43,6 +43,10 @@ HOPPER = {
         "flash_attention",
         lambda q, k, v, p: flash_attention_hopper(q, k, v, causal=p["causal"], groups=2, turns=not p["causal"]),
     ),
+    "flash_attention_hopper, three groups": (
+        "flash_attention",
+        lambda q, k, v, p: flash_attention_hopper(q, k, v, causal=p["causal"], groups=4 - q.shape[3] // 64),
+    ),
 }
 
 _DECODE = (

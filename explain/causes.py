@@ -125,7 +125,7 @@ def _whole_sectors(experiment: Experiment, terms: list[Term]) -> Cause:
         "Whole sectors",
         sum(more.values()),
         "formula",
-        f"The GPU moves sectors of {SECTOR} B. Pieces that are shorter, or start inside a sector, move the rest of it along: "
+        f"The GPU moves sectors of {SECTOR} B. Pieces that are shorter, start inside a sector, or are cut off in one by a mask, move the rest of it along: "
         f"{_names(name for name, extra in more.items() if extra)}.",
     )
 

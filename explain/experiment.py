@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -100,7 +101,7 @@ class Experiment:
             )
         return cls.of(data["kernel"], data.get("parameters"), data.get("inputs"), data.get("seed", 0))
 
-    @property
+    @functools.cached_property
     def key(self) -> str:
         """Canonical JSON: equal experiments have equal keys."""
         return json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))

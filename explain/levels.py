@@ -148,11 +148,8 @@ def levels(
 
 def own_bytes(counts: Counts) -> int | None:
     """What the kernel's own loads and stores asked of L1: without the registers that were spilled. None where a count is missing."""
-    parts = (counts.l1_bytes, counts.spill_read_bytes, counts.spill_written_bytes)
-    if any(part is None for part in parts):
-        return None
-    asked, *spilled = (part for part in parts if part is not None)
-    return asked - sum(spilled)
+    asked, spilled = counts.l1_bytes, counts.spilled_bytes
+    return None if asked is None or spilled is None else asked - spilled
 
 
 def amount(count: float) -> str:

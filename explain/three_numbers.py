@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from explain.causes import Check, Gap, Prediction, check, gaps, predicted
 from explain.counters.model import Counts
 from explain.experiment import Experiment
-from explain.figures.levels import Run, terms_by_key
+from explain.figures.levels import Run, dram_table, terms_by_key, traced_table
 from explain.gpus import DEFAULT, GPUS, Gpu, known_as
 from explain.levels import Levels, Traced, Witness, first_access, levels, recorded_trace
 from explain.records.model import Record
@@ -74,6 +75,13 @@ def runs(record: Record) -> list[Run]:
         for experiment, point in points
         if point is not None and point.counters is not None
     ]
+
+
+@functools.lru_cache(maxsize=16)
+def tables(record: Record) -> tuple[str, str]:
+    """Of every kernel at its three sizes: what it asks for, and what DRAM reads, as markdown. Made once a record."""
+    counted = runs(record)
+    return traced_table(counted), dram_table(counted, gpu_named(record.gpu))
 
 
 def not_counted(record: Record) -> list[Experiment]:

@@ -34,7 +34,7 @@ if missed := figures.missed_table(shown):
         st.markdown(missed, unsafe_allow_html=True)
 
 st.subheader("The numbers", anchor=False)
-plans = {name: plan for name, plan in PLANS.items() if figures.rows(plan, shown, None)}
+plans = {name: plan for name, plan in PLANS.items() if figures.has_some(plan, shown)}
 opening = list(plans).index("levels") if "levels" in plans else 0
 which, what = st.columns([3, 2], vertical_alignment="bottom")
 name = which.selectbox(

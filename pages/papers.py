@@ -3,6 +3,7 @@
 import streamlit as st
 
 from explain import ui
+from explain.levels import amount
 from explain.papers import flashattention, milakov
 
 PANELS = ("Softmax and top-k", "FlashAttention, figure 2", "Theorem 2", "Time and memory", "Memory hierarchy")
@@ -36,10 +37,11 @@ if panel == PANELS[0]:
     )
     ui.paper_figure(FIGURES[figure], chosen)
     ui.prose(
-        "**What differs.** *The program*: theirs has 256 threads a row, and each thread keeps a pair (m, ℓ) of its own until the end; ours has 128, and joins them at every tile "
+        f"**What differs.** *The program*: theirs has {milakov.THEIR_THREADS} threads a row, and each thread keeps a pair (m, ℓ) of its own until the end; ours has {milakov.THREADS}, and joins them at every tile "
         f"of up to {milakov.LARGEST_TILE:,} elements. *Top-k*: theirs inserts one element at a time and most are turned away at once; ours takes the K largest of every tile, "
         "which costs the same whatever the data. *The data*: theirs is uniform between 0 and 1, ours normal; our kernels do the same work on any. "
-        "*How far*: 4,000 rows end at V = 1,032,192, where a matrix has 16.5 GB; 10 rows at V = 8,257,536."
+        f"*How far*: 4,000 rows end at V = {milakov.FIGURES[0].lengths[-1]:,}, where a matrix has {amount(milakov.FIGURES[0].largest_bytes)}; "
+        f"10 rows at V = {milakov.FIGURES[1].lengths[-1]:,}."
     )
 
     ui.try_this(

@@ -71,10 +71,9 @@ ui.stepper([small], key="three numbers", step=lab.step_of(small, term), request=
 
 with st.expander("Every kernel, three sizes beyond L2"):
     for one in records:
-        runs = lab.runs(one.record)
         st.caption(f"{one.source}. L2 cold.")
-        st.markdown(figures.traced_table(runs))
-        st.markdown(figures.dram_table(runs, lab.gpu_named(one.record.gpu)))
+        for of_all in lab.tables(one.record):
+            st.markdown(of_all)
 ui.try_this(
     "Choose *Softmax of a whole row on chip* with rows of 32,768: registers spill. Where do those bytes appear, and where do they go?",
     "Choose *FlashAttention-2* and look from L1 down to DRAM: at which level are the papers' “HBM accesses”, and why are DRAM's reads so few?",

@@ -17,9 +17,9 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import speed_table  # noqa: E402
 from explain import three_numbers as lab  # noqa: E402
 from explain.causes import WARPS, room  # noqa: E402
-from explain.counters.model import SECTOR  # noqa: E402
+from explain.counters.model import SECTOR, TOLERANCE  # noqa: E402
 from explain.figures import levels  # noqa: E402
-from explain.records.plans import sizes  # noqa: E402
+from explain.records.plans import PLANS, sizes  # noqa: E402
 from explain.records.shelf import recorded  # noqa: E402
 
 THREE_NUMBERS = ROOT / "docs" / "three-numbers.md"
@@ -114,8 +114,11 @@ def three_numbers() -> str:
     record = recorded()
     if record is None:
         raise ValueError("no GPU's record is here: python -m explain measure makes one")
-    runs, where, gpu = lab.runs(record), record.provenance, lab.gpu_named(record.gpu)
+    (asked, from_dram), where, gpu = lab.tables(record), record.provenance, lab.gpu_named(record.gpu)
     online = sizes("softmax_online")[0]
+    counters = next(
+        point.counters for point in map(record.point, PLANS["levels"].experiments) if point and point.counters
+    )
     missing = ", ".join(dict.fromkeys(f"`{experiment.kernel}`" for experiment in lab.not_counted(record)))
     return "\n".join(
         [
@@ -123,8 +126,8 @@ def three_numbers() -> str:
             "",
             "Written by `python scripts/write_figures.py`; the lab's page *Three numbers* draws the same, run by run.",
             "",
-            f"Counted on an {where.gpu} (driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}, {where.date}), each run with L2 cold, "
-            "by CUPTI's Range Profiler, after a copy of 1 GiB was counted within 0.1%. Again: `python -m explain measure --plan levels`.",
+            f"Counted on an {where.gpu} (driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}, {where.date}), each run with L2 cold "
+            f"(counters: {counters.method}), after a copy of {counters.copy.copied_bytes / 2**30:g} GiB was counted within {TOLERANCE:.1%}. Again: `python -m explain measure --plan levels`.",
             "",
             *((f"Not counted yet: {missing}.", "") if missing else ()),
             "## What the kernel asks for",
@@ -133,9 +136,10 @@ def three_numbers() -> str:
             "(`python scripts/record_traced.py`; of equal heads and rows one part is traced and counted as often as there are such parts). *L1*: what the GPU counted "
             "its loads and stores ask of L1, without the registers that were spilled, which are listed beside.",
             "",
-            levels.traced_table(runs),
+            asked,
             "",
-            f"- **Whole sectors**: the GPU moves sectors of {SECTOR} B; shorter pieces move the rest of theirs along.",
+            f"- **Whole sectors**: the GPU moves sectors of {SECTOR} B; shorter pieces move the rest of theirs along. Lanes that are masked ask for nothing, in the formula, the trace and on the GPU: only "
+            "the rest of the sector in which a mask begins is moved.",
             f"- **Every warp asks**: what all {WARPS} warps of a program need, such as one number for a row, is loaded by each.",
             "- **Sectors asked for in halves**: FlashAttention-1 keeps O in float32 and loads it in the layout of Q, 32 B a thread in two loads.",
             "- **Launches before the kernel**: FlashAttention-1's O, m and ℓ are filled first, and everything that the call launches is counted.",
@@ -145,7 +149,7 @@ def three_numbers() -> str:
             "Predicted: every input once; and once more each time it is needed again, if more bytes pass in between than L2 can hold. So three-pass softmax reads x 3 times, online "
             "softmax twice, the whole row once, FlashAttention-2 Q, K and V once, standard attention S and P besides, and FlashAttention-1 its state at every visit.",
             "",
-            levels.dram_table(runs, gpu),
+            from_dram,
             "",
             f"- **L1, L2 still held it**: rows that are short enough, or few enough at once, are still there when a program reads its row again. In online softmax at "
             f"{levels.sizes_words(online)}, {room(online, gpu)}: it holds a part of them. Of the reads that did not come from DRAM the counters tell "

@@ -13,13 +13,14 @@ from streamlit.testing.v1 import AppTest
 
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment
-from explain.records import shelf
+from explain.records import file, shelf
 from explain.records.model import Point, Roof
 from explain.sweeps.model import LEVELS, formula
 from explain.sweeps.ready import READY, RECORDED
 from explain.sweeps.runner import Runner
 from explain.ui import sweeps as ui
 from explain.workers import WorkerTimeout
+from tests.explain.records import made
 from tests.explain.records.made import WHERE
 from tests.test_pages import page, texts
 
@@ -112,6 +113,23 @@ def test_it_opens_on_what_the_gpu_recorded_bytes_time_and_roofline(here):
 def test_every_ready_sweep_can_be_shown(here, sweep):
     test = page("sweeps", sweep=sweep)
     assert len(plots(test)) == 3
+
+
+def test_a_readers_own_file_has_a_say_where_it_has_points_of_the_sweep(here):
+    sweep = next(iter(READY.values()))
+    points = [made.point(experiment) for experiment in sweep.experiments]
+    brought = file.written(made.record(*points, where=replace(WHERE, gpu="NVIDIA Other 9")))
+    test = page("sweeps")
+    test.file_uploader[0].set_value(("gpu.json", brought, "application/json"))
+    test.run()
+    test.button_group(key="witness").set_value(shelf.uploaded(brought).key).run()
+    assert not test.exception
+    assert "your file · NVIDIA Other 9" in texts(test)
+    other = page("sweeps")
+    elsewhere = file.written(made.record(made.point(Experiment.of("softmax_online"))))
+    other.file_uploader[0].set_value(("gpu.json", elsewhere, "application/json"))
+    other.run()
+    assert "Without a point of this sweep: Test 1 · your file." in texts(other)
 
 
 def test_another_level_changes_the_bytes(here):

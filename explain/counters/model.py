@@ -58,6 +58,27 @@ class Counts:
         counted = {name: _count(name, run.get(name, math.nan)) for name in METRICS}
         return cls(**counted, dirty_bytes=_count("dram_written_bytes", after.get("dram_written_bytes", math.nan)))
 
+    @property
+    def hbm_bytes(self) -> int | None:
+        """Both ways between DRAM and L2, with what the run left dirty in L2, which is its own too."""
+        return total(self.dram_read_bytes, self.dram_written_bytes, self.dirty_bytes)
+
+    @property
+    def sm_bytes(self) -> int | None:
+        """Both ways between L2 and the SMs."""
+        return total(self.l2_read_bytes, self.l2_written_bytes)
+
+    @property
+    def spilled_bytes(self) -> int | None:
+        """Of registers that did not fit, both ways."""
+        return total(self.spill_read_bytes, self.spill_written_bytes)
+
+
+def total(*counts: int | None) -> int | None:
+    """Their sum; None where one of them is not known."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
 
 def _count(name: str, value: float) -> Any:
     """The count that a metric's value stands for: whole, but for a share; None where the GPU gave none."""

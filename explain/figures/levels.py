@@ -413,7 +413,6 @@ def traced_table(runs: Iterable[Run]) -> str:
         found = gaps(experiment, levels(traffic, traced, counts, "", ""), counts, warm=False)
         down = [gap for gap in found if gap.below == "l1"]
         causes = _together(cause for gap in down for cause in gap.causes if cause.name != SPILLED)
-        spilled = (counts.spill_read_bytes or 0) + (counts.spill_written_bytes or 0)
         total = traced.of(False) + traced.of(True) if traced else None
         rows.append(
             {
@@ -426,7 +425,7 @@ def traced_table(runs: Iterable[Run]) -> str:
                 "what makes the difference": "; ".join(f"{name} {_signed(count)}" for name, count in causes.items())
                 or "–",
                 "not explained": f"{sum(gap.unexplained for gap in down):,} B" if down else "–",
-                "spilled besides": amount(spilled) if spilled else "–",
+                "spilled besides": amount(counts.spilled_bytes) if counts.spilled_bytes else "–",
             }
         )
     return _table(rows)

@@ -9,10 +9,12 @@ import plotly.graph_objects as go
 from explain.experiment import Experiment
 from explain.figures import svg
 from explain.figures.lines import Line, chart
+from explain.figures.units import si
 from explain.gpus import GPUS, known_as
 from explain.papers import flashattention, milakov
 from explain.papers.milakov import Figure, Said
 from explain.records.model import Record
+from explain.sweeps.analysis import slope
 from kernels.known import KERNELS
 
 PAPER = "#8A96A3"  # what is the paper's is grey, and dashed
@@ -173,7 +175,7 @@ def topk_words(record: Record) -> str:
         rate = milakov.rate(record.point(milakov.experiment(fast, 4000, milakov.LONG)))
         if rate and roof:
             read = 4 * rate
-            said.append(f"**{NAMES[fast]}** reads {bandwidth(read)}, {read / roof.per_second:.0%} of what HBM gives")
+            said.append(f"**{NAMES[fast]}** reads {si(read, 'B/s')}, {read / roof.per_second:.0%} of what HBM gives")
     return f"On the {short(record)}, at V = {milakov.LONG:,}: {'; '.join(said)}." if said else ""
 
 
@@ -348,8 +350,8 @@ def slopes(record: Record) -> str:
         for kernel in dict.fromkeys(curve[0] for curve in curves):
             steps = flashattention.BLOCKS if axis != "N" else flashattention.LENGTHS
             formula = [(step, flashattention.formula_bytes(experiment(kernel, step))) for step in steps]
-            fitted = {level: flashattention.slope(whole) for name, level, _, whole in curves if name == kernel}
-            cells = [_slope(flashattention.slope(formula)), *(_slope(fitted[level]) for level, _ in LEVELS)]
+            fitted = {level: _power(whole) for name, level, _, whole in curves if name == kernel}
+            cells = [_slope(_power(formula)), *(_slope(fitted[level]) for level, _ in LEVELS)]
             lines.append(f"| {axis} | {KERNELS[kernel].title} | {theory} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -361,12 +363,16 @@ def spills_words(record: Record) -> str:
         for block in flashattention.BLOCKS:
             point = record.point(flashattention.by_block(kernel, block))
             if point and point.counters and flashattention.spilled(point):
-                cold = point.counters.cold
-                moved = (cold.spill_read_bytes or 0) + (cold.spill_written_bytes or 0)
+                moved = point.counters.cold.spilled_bytes or 0
                 said.append(f"{NAMES[kernel]}, B = {block}: {moved / 1e9:.1f} GB")
     if not said:
         return ""
     return f"Tiles whose registers do not fit spill to local memory, through L1 and L2: {'; '.join(said)}. They are drawn, and left out of the slopes."
+
+
+def _power(points: Sequence[tuple[float, float]]) -> float | None:
+    """The power of all of the points: the theorem's has no part that dies away."""
+    return slope(dict(points), fitted=len(points))
 
 
 def _slope(value: float | None) -> str:
@@ -411,7 +417,7 @@ def short(record: Record) -> str:
 def hierarchy(record: Record) -> go.Figure:
     """Figure 1's pyramid as bars: the bandwidth of each level, the paper's A100 and what was measured here, on a logarithmic axis; with the sizes."""
     figure = go.Figure()
-    names = {"shared": "SRAM (shared memory)", "l2": "L2", "hbm": "HBM", "host": "host memory"}
+    names = {"shared": "SRAM (shared memory)", "l1": "L1", "l2": "L2", "hbm": "HBM", "host": "host memory"}
     known = GPUS.get(known_as(record.gpu) or "")
     sizes = {"shared": known.shared_bytes_all, "l2": known.l2_bytes, "hbm": known.hbm_bytes} if known else {}
     ours = {level: record.roofs[level].per_second for level in names if level in record.roofs}
@@ -427,7 +433,7 @@ def hierarchy(record: Record) -> go.Figure:
     ):
         figure.add_bar(
             y=[names[level] for level in values], x=list(values.values()), orientation="h", name=name, marker_color=colour, textposition="outside", cliponaxis=False,
-            text=[f"<b>{name}</b> {bandwidth(value)}" + (f", {held[level]}" if level in held else "") for level, value in values.items()],
+            text=[f"<b>{name}</b> {si(value, 'B/s')}" + (f", {held[level]}" if level in held else "") for level, value in values.items()],
             hovertemplate="%{y}: %{x:.3s}B/s<extra>" + name + "</extra>",
         )  # fmt: skip
     figure.update_xaxes(title="bytes a second", type="log", range=[9.5, 15.4], dtick=1, exponentformat="power")
@@ -436,11 +442,6 @@ def hierarchy(record: Record) -> go.Figure:
         height=90 + 75 * len(names), margin={"l": 8, "r": 8, "t": 8, "b": 8}, showlegend=False, bargap=0.25
     )
     return figure
-
-
-def bandwidth(per_second: float) -> str:
-    """In words of three digits: "4.21 TB/s", "12.8 GB/s"."""
-    return f"{per_second / 1e12:.3g} TB/s" if per_second >= 1e12 else f"{per_second / 1e9:.3g} GB/s"
 
 
 def _gb(count: int | None) -> str:

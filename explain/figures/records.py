@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from explain.counters.model import TOLERANCE, CopyCheck, Counters
+from explain.counters.model import TOLERANCE, CopyCheck, Counters, total
+from explain.figures.units import si
 from explain.records.code import code_of
-from explain.records.model import Point, Record, Roof, settings
+from explain.records.model import Point, Record, settings
 from explain.records.plans import Plan
 from explain.records.shelf import Shelved
 
@@ -27,8 +28,8 @@ def _counted(name: str, warm: bool = False) -> Quantity:
 
 def _written(point: Point) -> float | None:
     counts = point.counters.cold if point.counters else None
-    parts = (counts.dram_written_bytes, counts.dirty_bytes) if counts else (None,)
-    return None if None in parts else sum(part for part in parts if part is not None) / 1e6
+    written = total(counts.dram_written_bytes, counts.dirty_bytes) if counts else None
+    return None if written is None else written / 1e6
 
 
 NONE = "–"
@@ -47,6 +48,11 @@ QUANTITIES: Mapping[str, Quantity] = {
 """What a point says, by name with its unit."""
 _PLAIN = {ord(mark): f"&#{ord(mark)};" for mark in "&\\`*_[]<>|~$#:"}
 FORMULA = "formula: read, MB"
+
+
+def has_some(plan: Plan, shown: Sequence[Shelved]) -> bool:
+    """Whether one of the records has one of the plan's experiments."""
+    return any(one.record.point(experiment) for experiment in plan.experiments for one in shown)
 
 
 def rows(plan: Plan, shown: Sequence[Shelved], quantity: str | None) -> list[dict[str, str | float | None]]:
@@ -126,6 +132,12 @@ def missed_table(shown: Sequence[Shelved]) -> str:
     return "\n".join(["| record | kernel | sizes | why |", "|---|---|---|---|", *lines]) if lines else ""
 
 
+_ROOFS = {
+    "shared": "shared memory", "l1": "L1", "l2": "L2", "hbm": "HBM, read", "hbm write": "HBM, written", "hbm copy": "HBM, copied",
+    "host": "host to GPU", "host write": "GPU to host",
+}  # fmt: skip
+
+
 def roofs_table(shown: Sequence[Shelved]) -> str:
     """What each GPU gives at best, as markdown; empty where none was measured."""
     levels = list(dict.fromkeys(level for one in shown for level in one.record.roofs))
@@ -135,14 +147,9 @@ def roofs_table(shown: Sequence[Shelved]) -> str:
     for level in levels:
         roofs = [one.record.roofs.get(level) for one in shown]
         methods = {roof.method: None for roof in roofs if roof}
-        cells = [_rate(roof) if roof else NONE for roof in roofs]
-        lines.append(f"| **{_cell(level)}** | {' | '.join(cells)} | {_cell('; '.join(methods))} |")
+        cells = [si(roof.per_second, _cell(roof.unit)) if roof else NONE for roof in roofs]
+        lines.append(f"| **{_cell(_ROOFS.get(level, level))}** | {' | '.join(cells)} | {_cell('; '.join(methods))} |")
     return "\n".join(lines)
-
-
-def _rate(roof: Roof) -> str:
-    size, prefix = (1e12, "T") if roof.per_second >= 1e12 else (1e9, "G")
-    return f"{roof.per_second / size:,.4g} {prefix}{_cell(roof.unit)}"
 
 
 def copy_words(copy: CopyCheck) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from explain.figures.units import si
 from explain.gpus import Gpu
 from explain.records.model import Roof
 from explain.sweeps.analysis import (
@@ -55,23 +56,6 @@ HEIGHT, TOP, BOTTOM = 430, 40, 56
 LETTER = 6.4
 LABEL_PIXELS = 17  # between the words at two curves' ends
 WHAT: Mapping[str, tuple[str, str]] = {"seconds": ("time of one launch", "s"), **{k: (f"bytes {v}", "B") for k, v in LEVELS.items()}}  # fmt: skip
-PREFIXES = (
-    (1e15, "P"),
-    (1e12, "T"),
-    (1e9, "G"),
-    (1e6, "M"),
-    (1e3, "k"),
-    (1.0, ""),
-    (1e-3, "m"),
-    (1e-6, "µ"),
-    (1e-9, "n"),
-)
-
-
-def si(value: float, unit: str) -> str:
-    """ "4.26 TB/s", "310 µs"."""
-    factor, prefix = next((pair for pair in PREFIXES if abs(value) >= 0.9995 * pair[0]), PREFIXES[-1])
-    return f"{value / factor:.3g} {prefix}{unit}"
 
 
 def name_of(kernel: str) -> str:
@@ -469,10 +453,10 @@ def _compute_roofs(points: Sequence[RooflinePoint]) -> list[str]:
 
 
 def _unit_name(roof: str) -> str:
-    """ "matmul fp16" is "products in fp16"."""
+    """ "matmul fp16" is "matrix products in fp16"."""
     if roof == "matmul fp32":
         return "fp32 outside the tensor cores"
-    return f"products in {roof.removeprefix('matmul ')}" if roof.startswith("matmul") else "exponentials"
+    return f"matrix products in {roof.removeprefix('matmul ')}" if roof.startswith("matmul") else "exponentials"
 
 
 def _share(point: RooflinePoint) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -50,8 +49,6 @@ FIGURE_2 = (
     Row("FlashAttention", 75.2, 4.4, 7.3, "torch:flash_backward", 7),
 )
 """Figure 2, left: GPT-2 medium, sequences of 1,024 tokens, d = 64, 16 heads, batch 64, on an A100"""
-FIGURE_2_BLOCKS = (64, 128, 256, 512)
-"""Figure 2, middle: the block sizes B_c on its axis; the curve's values are not printed"""
 
 TABLE_LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 TABLE_SIZES: Mapping[str, object] = {"batch": 16, "heads": 8, "head_dim": 64, "dtype": "fp16"}
@@ -138,20 +135,12 @@ Bytes = Callable[[Point], int | None]
 
 def hbm_bytes(point: Point) -> int | None:
     """Read from and written to DRAM, L2 cold at first; what the run left dirty in L2 is its own too."""
-    return _sum(point, "dram_read_bytes", "dram_written_bytes", "dirty_bytes")
+    return point.counters.cold.hbm_bytes if point.counters else None
 
 
 def sm_bytes(point: Point) -> int | None:
     """Between L2 and the SMs, both ways."""
-    return _sum(point, "l2_read_bytes", "l2_written_bytes")
-
-
-def _sum(point: Point, *names: str) -> int | None:
-    if point.counters is None:
-        return None
-    found: list[int | None] = [getattr(point.counters.cold, name) for name in names]
-    known = [count for count in found if count is not None]
-    return sum(known) if len(known) == len(found) else None
+    return point.counters.cold.sm_bytes if point.counters else None
 
 
 def formula_bytes(experiment: Experiment) -> int:
@@ -180,18 +169,7 @@ def series(record: Record, experiments: Sequence[Experiment], axis: str, count: 
 
 def spilled(point: Point) -> bool:
     """Whether registers did not fit, and went through L1 and L2: bytes that no theorem knows."""
-    counts = point.counters.cold if point.counters else None
-    return bool(counts and (counts.spill_read_bytes or counts.spill_written_bytes))
-
-
-def slope(points: Sequence[tuple[float, float]]) -> float | None:
-    """The slope of the line that fits log y against log x best; None for fewer than two points."""
-    if len(points) < 2:
-        return None
-    xs, ys = ([math.log(point[axis]) for point in points] for axis in (0, 1))
-    x_mean, y_mean = (sum(values) / len(values) for values in (xs, ys))
-    spread = sum((x - x_mean) ** 2 for x in xs)
-    return sum((x - x_mean) * (y - y_mean) for x, y in zip(xs, ys, strict=True)) / spread if spread else None
+    return bool(point.counters and point.counters.cold.spilled_bytes)
 
 
 def inputs_bytes(seq_len: int) -> int:

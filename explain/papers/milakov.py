@@ -68,6 +68,11 @@ class Figure:
         what = "softmax" if self.slow == "softmax_safe" else f"softmax and top-{K}"
         return f"{what}, {self.batch:,} rows"
 
+    @property
+    def largest_bytes(self) -> int:
+        """Of the matrix of the longest V, in float32."""
+        return self.batch * self.lengths[-1] * ITEM_BYTES["fp32"]
+
     def experiments(self) -> Iterator[Experiment]:
         """Every point of the figure."""
         for cols in self.lengths:

@@ -9,13 +9,19 @@ import subprocess
 from pathlib import Path
 
 from explain.experiment import Experiment
+from kernels.known import KERNELS
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def code_of(experiment: Experiment) -> str:
     """A digest of the file that holds the experiment's kernel, without its comments, and of the edit that makes it another."""
-    entry = experiment.entry
+    return _code_of(experiment.kernel)
+
+
+@functools.cache
+def _code_of(kernel: str) -> str:
+    entry = KERNELS[kernel]
     return hashlib.sha256(f"{_code(entry.module)}\n{entry.edit!r}".encode()).hexdigest()[:16]
 
 

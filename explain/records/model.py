@@ -72,12 +72,18 @@ class Roof:
 
 @dataclass(frozen=True)
 class Record:
-    """All that one GPU measured, in one file: `points` by Experiment.key, `roofs` by level. `commit` and `provenance` are the latest run's."""
+    """All that one GPU measured, in one file: `points` by Experiment.key, `roofs` by level. `commit` and `provenance` are the latest run's.
+
+    It has a hash, so that what is made of a record can be kept with it.
+    """
 
     commit: str
     provenance: Provenance
     points: Mapping[str, Point] = field(default_factory=dict)
     roofs: Mapping[str, Roof] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash((self.commit, self.provenance, len(self.points)))
 
     def point(self, experiment: Experiment) -> Point | None:
         """What was measured of this experiment, if it was asked."""

@@ -14,10 +14,10 @@ FITTED = 4
 """Points at the far end that a slope is fitted to: a power shows itself once what does not grow has stopped to matter."""
 
 
-def slope(points: Mapping[float, float]) -> float | None:
-    """The power of x that y grows with: least squares on the logarithms, over the last FITTED points; None for fewer than two x above 0."""
-    last = sorted((x, y) for x, y in points.items() if x > 0 and y > 0)[-FITTED:]
-    if len({x for x, _ in last}) < 2:
+def slope(points: Mapping[float, float], fitted: int = FITTED) -> float | None:
+    """The power of x that y grows with: least squares on the logarithms, over the last `fitted` points; None for fewer than two x above 0."""
+    last = sorted((x, y) for x, y in points.items() if x > 0 and y > 0)[-fitted:]
+    if len(last) < 2:
         return None
     xs, ys = [math.log(x) for x, _ in last], [math.log(y) for _, y in last]
     mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)

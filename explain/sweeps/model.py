@@ -206,6 +206,7 @@ def of_point(point: Point) -> Reading:
     return Reading(point.experiment, "hardware", _levels(counts), flops, seconds, point.why, source)
 
 
+@functools.lru_cache(maxsize=256)
 def recorded(sweep: Sweep, record: Record) -> tuple[Reading, ...]:
     """What a record has of the sweep's points."""
     found = (record.point(experiment) for experiment in sweep.experiments)
@@ -217,14 +218,14 @@ def _levels(counts: Counts | None) -> dict[str, int]:
     if counts is None:
         return {}
     wavefronts = counts.shared_wavefronts
-    parts = {
-        "asked": (counts.l1_bytes,),
-        "l2": (counts.l2_read_bytes, counts.l2_written_bytes),
-        "hbm": (counts.dram_read_bytes, counts.dram_written_bytes, counts.dirty_bytes),
-        SPILLED: (counts.spill_read_bytes, counts.spill_written_bytes),
-        "shared": (None if wavefronts is None else wavefronts * WAVEFRONT_BYTES,),
+    found = {
+        "asked": counts.l1_bytes,
+        "l2": counts.sm_bytes,
+        "hbm": counts.hbm_bytes,
+        SPILLED: counts.spilled_bytes,
+        "shared": None if wavefronts is None else wavefronts * WAVEFRONT_BYTES,
     }
-    return {level: sum(p for p in found if p is not None) for level, found in parts.items() if None not in found}
+    return {level: count for level, count in found.items() if count is not None}
 
 
 def _words(text: str) -> list[str]:

@@ -22,9 +22,7 @@ def records_choice() -> list[Shelved]:
 
     Files of a reader stay in their session: nothing of them is written to the server's disk.
     """
-    found, refused = shelf.shelved()
-    yours: dict[str, Shelved] = st.session_state.setdefault(YOURS, {})
-    options = {one.key: one for one in [*found, *yours.values()]}
+    options = records_there()
     if options and not set(st.session_state.get(CHOICE) or ()) & set(options):
         before = [key for key in st.session_state.get(SHOWN, ()) if key in options]
         st.session_state[CHOICE] = before or [next(iter(options))]
@@ -39,13 +37,29 @@ def records_choice() -> list[Shelved]:
                 help="Where the numbers come from. Choose several GPUs to compare them.",
                 width="content",
             )
-        with st.popover("Another GPU's file", icon=":material/upload_file:"):
-            _load(yours)
-    for name, why in refused.items():
-        st.warning(f"`{name}`, measured on this machine, is not shown: {why}", icon=":material/warning:")
+        another_record()
     chosen = [options[key] for key in options if key in (st.session_state.get(CHOICE) or ())]
     st.session_state[SHOWN] = [one.key for one in chosen]
     return chosen
+
+
+def records_there() -> dict[str, Shelved]:
+    """The records there are, by key: this machine's own, those shipped, the reader's. Says which file of this machine is not among them, and why."""
+    found, refused = shelf.shelved()
+    for name, why in refused.items():
+        st.warning(f"`{name}`, measured on this machine, is not shown: {why}", icon=":material/warning:")
+    return {one.key: one for one in [*found, *_yours().values()]}
+
+
+def another_record() -> None:
+    """A button under which a reader brings a file of their own; every page of the session then has it."""
+    with st.popover("Another GPU's file", icon=":material/upload_file:"):
+        _load(_yours())
+
+
+def _yours() -> dict[str, Shelved]:
+    yours: dict[str, Shelved] = st.session_state.setdefault(YOURS, {})
+    return yours
 
 
 def _load(yours: dict[str, Shelved]) -> None:
@@ -65,7 +79,7 @@ def _load(yours: dict[str, Shelved]) -> None:
         yours[one.key] = one
         st.session_state["record taken"] = brought.file_id
         st.session_state[SHOWN] = [*st.session_state.get(SHOWN, ()), one.key]
-        del st.session_state[CHOICE]  # chosen anew, with this one
+        st.session_state.pop(CHOICE, None)  # chosen anew, with this one
         st.rerun()
     if yours and st.button("Forget my files", icon=":material/delete:"):
         yours.clear()

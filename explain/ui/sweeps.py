@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,6 @@ from explain.engine import engine
 from explain.experiment import ParameterError
 from explain.figures import sweeps as figures
 from explain.gpus import GPUS, known_as
-from explain.records import shelf
 from explain.records.model import Roof
 from explain.sweeps.analysis import roofline
 from explain.sweeps.model import AXES, LEVELS, Reading, Sweep, recorded
@@ -21,7 +21,7 @@ from explain.sweeps.ready import READY
 from explain.sweeps.runner import State, runner
 from explain.ui.charts import chart, image_format
 from explain.ui.layout import prose
-from explain.ui.records import YOURS
+from explain.ui.records import another_record, records_there
 from explain.ui.runs import failure
 from explain.workers import WorkerError
 from kernels.catalog import CATALOG
@@ -49,6 +49,16 @@ class Shown:
     runs: str = ""
     gpu: str = ""
     roofs: Mapping[str, Roof] = field(default_factory=dict)
+
+    @functools.cached_property
+    def csv(self) -> str:
+        """The readings, a line each."""
+        return figures.as_csv(self.sweep, self.readings)
+
+    @functools.cached_property
+    def packed(self) -> str:
+        """The readings as JSON, which a drawing is kept by."""
+        return _packed(self.readings)
 
 
 def sweep_choice() -> Sweep | None:
@@ -99,8 +109,8 @@ def sweep_choice() -> Sweep | None:
 
 def sweep_readings(sweep: Sweep) -> Shown:
     """Whose word on the sweep to take, and what it says by now; what is not there yet is run from here, followed and cancelled."""
-    records = {one.key: one for one in [*shelf.shelved()[0], *st.session_state.get(YOURS, {}).values()]}
-    records = {key: one for key, one in records.items() if recorded(sweep, one.record)}
+    there = records_there()
+    records = {key: one for key, one in there.items() if recorded(sweep, one.record)}
     status = engine().device_if_known()
     here = status.provenance["gpu"] if status and status.available and status.provenance else ""
     names = {
@@ -121,6 +131,9 @@ def sweep_readings(sweep: Sweep) -> Shown:
         st.query_params["witness"] = witness
     with pictures:
         image_format()
+        another_record()
+    if without := ", ".join(one.label for key, one in there.items() if key not in records):
+        st.caption(f"Without a point of this sweep: {without}.")
     if witness in records:
         record = records[witness].record
         found, total = recorded(sweep, record), len(sweep.experiments)
@@ -182,12 +195,12 @@ def sweep_growth(shown: Shown) -> None:
         prose(f"- {sentence}")
     for sentence in figures.spills(sweep, readings):
         prose(f"- {sentence}")
-    data = as_csv(shown)
     for what, column in zip(whats, st.columns(len(whats), gap="large"), strict=True):
         with column:
             name = "time" if what == "seconds" else f"bytes {LEVELS[what]}"
-            chart(_growth(sweep.key, _packed(readings), what), f"{name} over {sweep.axis}", data, alt=f"{name} over {figures.axis_title(sweep.axis)}")  # fmt: skip
-            if sweep.numeric and (table := figures.slopes(sweep, readings, what)):
+            figure, table = _growth(sweep.key, shown.packed, what)
+            chart(figure, f"{name} over {sweep.axis}", shown.csv, alt=f"{name} over {figures.axis_title(sweep.axis)}")  # fmt: skip
+            if table:
                 st.markdown(table, unsafe_allow_html=True)
                 st.caption(figures.slope_note(sweep, what))
     _misses(shown)
@@ -238,7 +251,7 @@ def sweep_roofline(shown: Shown) -> None:
     for sentence in figures.nearest(points):
         prose(f"- {sentence}")
     packed = _packed([point.reading for point in points])
-    chart(_roofline(packed, json.dumps([roof.__dict__ for roof in shown.roofs.values()]), shown.gpu), "roofline", as_csv(shown))  # fmt: skip
+    chart(_roofline(packed, json.dumps([roof.__dict__ for roof in shown.roofs.values()]), shown.gpu), "roofline", shown.csv)  # fmt: skip
     with st.expander("How near each comes to each roof"), st.container(key="numbers of the roofline"):
         st.markdown(figures.roofline_table(points))
     st.caption(_source(shown) + " · FLOPs by formula; bytes counted with L2 cold; roofs measured by micro-benchmarks")
@@ -253,18 +266,13 @@ def sweep_points(shown: Shown) -> None:
         st.markdown(figures.points_table(shown.sweep, shown.readings))
     st.download_button(
         "All points as CSV",
-        as_csv(shown),
+        shown.csv,
         f"tilescope-sweep-{shown.sweep.axis}.csv",
         "text/csv",
         key="csv of the sweep",
         icon=":material/download:",
         on_click="ignore",
     )
-
-
-def as_csv(shown: Shown) -> str:
-    """The readings, a line each."""
-    return figures.as_csv(shown.sweep, shown.readings)
 
 
 def _misses(shown: Shown) -> None:
@@ -298,12 +306,14 @@ def _unpacked(packed: str) -> list[Reading]:
     return [Reading.from_json(reading) for reading in json.loads(packed)]
 
 
-@st.cache_data(max_entries=128, show_spinner=False)
-def _growth(sweep: str, readings: str, what: str) -> go.Figure:
-    return figures.growth(Sweep.from_json(json.loads(sweep)), _unpacked(readings), what)
+@st.cache_resource(max_entries=128, show_spinner=False)  # a figure that is only drawn need not be copied
+def _growth(sweep: str, readings: str, what: str) -> tuple[go.Figure, str]:
+    """The curves, and the table of their slopes where the axis has numbers."""
+    of, known = Sweep.from_json(json.loads(sweep)), _unpacked(readings)
+    return figures.growth(of, known, what), figures.slopes(of, known, what) if of.numeric else ""
 
 
-@st.cache_data(max_entries=128, show_spinner=False)
+@st.cache_resource(max_entries=128, show_spinner=False)
 def _roofline(readings: str, roofs: str, gpu: str) -> go.Figure:
     known = {roof["level"]: Roof(**roof) for roof in json.loads(roofs)}
     name = known_as(gpu)

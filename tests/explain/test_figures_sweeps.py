@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from explain.experiment import Experiment
 from explain.figures import sweeps as figures
+from explain.figures.units import si
 from explain.gpus import GPUS
 from explain.records.model import Roof
 from explain.sweeps.analysis import roofline, slope
@@ -59,7 +60,7 @@ def test_labels_with_room_stay_where_their_curves_end():
     [(4.2e12, "4.2 TB/s"), (999.9e9, "1 TB/s"), (3.1e-4, "310 µB/s"), (64, "64 B/s"), (0, "0 nB/s"), (1e15, "1 PB/s")],
 )
 def test_numbers_are_said_with_the_prefix_that_fits(value, words):
-    assert figures.si(value, "B/s") == words
+    assert si(value, "B/s") == words
 
 
 def test_no_two_kernels_are_called_alike():
@@ -160,7 +161,7 @@ def test_the_roofline_has_each_kernel_at_each_level_under_its_roofs():
         "shared memory 30 TB/s",
         "L2 9 TB/s",
         "HBM 4 TB/s",
-        "products in fp16 700 TFLOP/s",
+        "matrix products in fp16 700 TFLOP/s",
         "FlashAttention-2",
     ):
         assert said in words

@@ -12,6 +12,7 @@ from explain.papers import flashattention
 from explain.papers.flashattention import FIGURE_2, TABLE_20, TABLE_21, TABLE_LENGTHS
 from explain.records.model import Record
 from explain.records.plans import PLANS
+from explain.sweeps.analysis import slope
 from tests.explain.papers import made
 from tests.explain.records.made import WHERE
 
@@ -63,23 +64,16 @@ def test_the_tile_that_stays_on_chip_is_what_grows():
         assert all(min(p["block_m"], p["block_n"]) <= 64 for p in tiles)
 
 
-def test_a_slope_is_that_of_a_power():
-    assert flashattention.slope([(x, 5.0 * x**2) for x in (1, 3, 10)]) == pytest.approx(2)
-    assert flashattention.slope([(x, 7 / x) for x in (16, 32, 256)]) == pytest.approx(-1)
-    assert flashattention.slope([(1, 1)]) is None
-    assert flashattention.slope([(2, 1), (2, 5)]) is None
-
-
 def test_the_formulas_slopes_are_theorem_2s():
     for kernel in ("flash_attention_v1", "flash_attention"):
         by_block = [
             (b, flashattention.formula_bytes(flashattention.by_block(kernel, b))) for b in flashattention.BLOCKS
         ]
-        assert flashattention.slope(by_block) == pytest.approx(-1, abs=0.1)
+        assert slope(dict(by_block), fitted=len(by_block)) == pytest.approx(-1, abs=0.1)
         by_length = [
             (n, flashattention.formula_bytes(flashattention.by_length(kernel, n))) for n in flashattention.LENGTHS
         ]
-        assert flashattention.slope(by_length) == pytest.approx(2, abs=0.1)
+        assert slope(dict(by_length), fitted=len(by_length)) == pytest.approx(2, abs=0.1)
 
 
 def test_slopes_are_fitted_to_what_was_counted():
@@ -130,6 +124,7 @@ def test_the_tables_charts_have_both_gpus():
 def test_the_pyramid_has_the_papers_levels_and_those_measured():
     ours, papers = figures.hierarchy(RECORD).data
     assert list(papers.y) == ["SRAM (shared memory)", "HBM", "host memory"]
+    assert set(ours.y) <= {"SRAM (shared memory)", "L1", "L2", "HBM", "host memory"}
     assert "L2" in list(ours.y)
     assert "19 TB/s, 20 MB" in papers.text[0]
 

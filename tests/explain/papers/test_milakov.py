@@ -7,6 +7,7 @@ import pytest
 from explain import recordings
 from explain.figures import lines
 from explain.figures import papers as figures
+from explain.figures.units import si
 from explain.gpus import GPUS
 from explain.papers import milakov
 from explain.records.model import Record
@@ -112,7 +113,7 @@ def test_how_much_of_the_bandwidth_a_fused_kernel_gets():
     words = figures.topk_words(RECORD)
     point = RECORD.point(milakov.experiment(milakov.LANES, 4000, milakov.LONG))
     share = 4 * (milakov.rate(point) or 0) / RECORD.roofs["hbm"].per_second
-    assert f"**lanes, fused** reads {figures.bandwidth(share * 4.2e12)}, {share:.0%} of what HBM gives" in words
+    assert f"**lanes, fused** reads {si(share * 4.2e12, 'B/s')}, {share:.0%} of what HBM gives" in words
 
 
 def test_a_record_without_these_points_draws_nothing():

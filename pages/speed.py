@@ -28,7 +28,7 @@ st.subheader("Why it is this fast", anchor=False)
 ui.speed_ideas(table)
 
 ui.try_this(
-    "Attention: go from the longest N to the shortest. Every kernel gives up some of its speed; ask what each program still has to do once, however short its row of tiles.",
+    "Attention with a causal mask: go from the longest N to the shortest. Which kernels give up speed, and what must each program still do once, however few its tiles?",
     "Attention: change d from 128 to 64. The exponentials stay as many while the products halve. Who loses most?",
     "Softmax: follow one kernel over V in fp32, then in bf16. Where does a row no longer fit, and which kernel takes over?",
     "Top-5: the peer launches a softmax and then a search. Compare the bytes that it writes in between with the bytes of the five that are asked for.",

@@ -57,13 +57,13 @@ def main() -> int:
         for answer in work(json.load(sys.stdin)):
             print(json.dumps(answer), flush=True)
         return 0
-    result = measure(parsed)
-    print(table(result, parsed.show))
     from benchmarks import speed_table
 
-    print(*speed_table.lines(result), sep="\n")
+    result = measure(parsed)
     if parsed.out:
         parsed.out.write_text(json.dumps(result, indent=1) + "\n")
+    print(table(result, parsed.show))
+    print(*speed_table.lines(result), sep="\n")
     return 0
 
 

@@ -102,7 +102,7 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
     yield (
         f"{where['gpu']}, driver {where['driver']}, torch {where['torch']}, triton {where['triton']}, {where['date']}; {after.get('clocks.sm', 'clock unknown')} and "
         f"{before.get('temperature.gpu', '?')}–{after.get('temperature.gpu', '?')} °C; random data, {result['method']}; a variant that misses its float64 budget has no time. "
-        "Again: `python benchmarks/speed.py --out FILE`."
+        "[What is in the way](docs/speed.md). Again: `python benchmarks/speed.py --out FILE`."
     )
 
 

@@ -13,8 +13,8 @@ What the tensor cores need is never to wait, neither for bytes nor for exponenti
 The interpreter cannot run Gluon; `flash_attention_exp2` in `attention.py` does the same arithmetic. Here keys are visited from the last to the
 first, so that the tiles that the mask cuts come first and the loop over the rest needs no mask. A hidden V must be finite: 0 · NaN is NaN.
 
-Tried on an H200 and left out: a part of the exponentials by a polynomial on the FMA units (FlashAttention-4's idea; 2–12% slower here, the instructions that
-issue being the limit), Q held in registers (within 1%), K's place given back later (no difference), tiles of 64 keys (18% slower at head_dim 128).
+Tried on an H200 and left out: a part of the exponentials by a polynomial on the FMA units (FlashAttention-4's idea; 2–13% slower in the grouping that is
+fastest without it, within 1% with Q in registers besides), K's place given back later (within 1%), tiles of 64 keys (14–20% slower at head_dim 128).
 """
 
 from __future__ import annotations

@@ -23,4 +23,4 @@ for page in chapters.pages():
     )
 here = st.navigation(sections, position="top")
 here.run()
-ui.footer(here, sections[""])
+ui.footer(here, [*sections[""], *sections.get(SECTIONS["lab"], [])])

@@ -57,10 +57,13 @@ def main() -> int:
         for answer in work(json.load(sys.stdin)):
             print(json.dumps(answer), flush=True)
         return 0
+    from benchmarks import speed_table
+
     result = measure(parsed)
-    print(table(result, parsed.show))
     if parsed.out:
         parsed.out.write_text(json.dumps(result, indent=1) + "\n")
+    print(table(result, parsed.show))
+    print(*speed_table.lines(result), sep="\n")
     return 0
 
 
@@ -76,24 +79,24 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
         for case in CASES[name]()
         if any(text in case.name for text in parsed.only)
     ]
-    tasks = [
+    tasks: list[Task] = [
         {"case": asdict(case), "variants": [asdict(v) for v in variants(case, parsed.tune)], "rounds": parsed.rounds}
         for case in cases
     ]
     before = state_of_the_gpu()
-    single = [{**task, "variants": [variant]} for task in tasks for variant in task["variants"]]
+    single: list[Task] = [{**task, "variants": [variant]} for task in tasks for variant in task["variants"]]
     errors = {_key(a["case"], a["variant"]): a for a in run("check", single, CHECKERS, deadline)}
     for task in tasks:
         task["variants"] = [v for v in task["variants"] if errors.get(_key(task["case"], v), {}).get("right")]
     print(f"checked after {time.monotonic() + parsed.seconds - deadline:.0f} s", file=sys.stderr, flush=True)
     times = {_key(a["case"], a["variant"]): a for a in run("time", [t for t in tasks if t["variants"]], 1, deadline)}
-    results = []
+    results: list[dict[str, Any]] = []
     for case in cases:
         rows = []
         for variant in variants(case, parsed.tune):
             key = _key(asdict(case), asdict(variant))
-            nothing = {"right": False, "why": "did not answer in time"}
-            told = {**errors.get(key, nothing), **times.get(key, {})}
+            nothing: Task = {"right": False, "why": "did not answer in time"}
+            told = errors.get(key, nothing) | times.get(key, {})
             rows.append({"name": variant.name, **{k: v for k, v in told.items() if k not in ("case", "variant")}})
         results.append({"case": {**asdict(case), "name": case.name}, "variants": rows})
     return {
@@ -133,7 +136,7 @@ def run(work: str, tasks: list[Task], processes: int, deadline: float) -> Iterat
     queues = [tasks[i::processes] for i in range(processes)]
     children = [_start(work, queue) for queue in queues if queue]
     while children:
-        select.select([child.process.stdout for child in children], [], [], 1.0)
+        select.select([child.process.stdout.fileno() for child in children if child.process.stdout], [], [], 1.0)
         for child in list(children):
             ended = child.process.poll() is not None
             yield from child.listen()
@@ -170,7 +173,8 @@ def checked(tasks: list[Task]) -> Iterator[dict[str, Any]]:
 
     from benchmarks.speed_cases import FLOORS, Case, Variant, error_over_budget, make_inputs
 
-    before, inputs = None, ()
+    before: Case | None = None
+    inputs: tuple[torch.Tensor, ...] = ()
     for task in tasks:
         case, variant = Case(**_shape(task["case"])), Variant(**task["variants"][0])
         answer = {"case": task["case"], "variant": task["variants"][0]}

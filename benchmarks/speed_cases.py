@@ -168,8 +168,7 @@ def _copy_all(case: Case, *inputs: torch.Tensor) -> Callable[[], Any]:
 
 
 def _fa3(case: Case, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Callable[[], Any]:
-    from fa3_fwd_interface import flash_attn_func
-
+    flash_attn_func = importlib.import_module("fa3_fwd_interface").flash_attn_func
     q, k, v = (tensor.transpose(1, 2).contiguous() for tensor in (q, k, v))  # as FlashAttention keeps them
     return lambda: flash_attn_func(q, k, v, causal=case.causal).transpose(1, 2)
 
@@ -203,20 +202,25 @@ def variants(case: Case, tune: bool) -> list[Variant]:
 
 def chosen(case: Case) -> list[Variant]:
     """Our kernels with the options that they choose by themselves."""
+    return [Variant(function) for function in _chosen(case)]
+
+
+def _chosen(case: Case) -> Iterator[str]:
     if case.table == "softmax":
-        rungs = (
-            ["softmax_rows", "softmax_pipelined"]
-            if case.shape[1] <= 32768
-            else ["softmax_two_reads", "softmax_shared_row"]
-        )
-        return [Variant(f"kernels.softmax_fast:{rung}") for rung in rungs]
-    function = {
-        "topk": "kernels.topk_fast:softmax_topk_lanes",
-        "decode": "kernels.decode:flash_decode",
-        "attention": "kernels.attention_hopper:flash_attention_hopper",
-        "backward": "kernels.attention_backward:flash_attention_backward",
-    }[case.table]
-    return [Variant(function)]
+        yield "kernels.dispatch:softmax"
+        if case.shape[1] <= 32768:
+            yield from ("kernels.softmax_fast:softmax_rows", "kernels.softmax_fast:softmax_pipelined")
+            yield "kernels.softmax_staged:softmax_staged"
+        else:
+            yield from ("kernels.softmax_fast:softmax_two_reads", "kernels.softmax_fast:softmax_shared_row")
+    if case.table == "topk":
+        yield "kernels.topk_fast:softmax_topk_lanes"
+    if case.table == "decode":
+        yield "kernels.decode:flash_decode"
+    if case.table == "attention":
+        yield from ("kernels.dispatch:attention", "kernels.attention:flash_attention_exp2")
+    if case.table == "backward":
+        yield "kernels.dispatch:attention_backward"
 
 
 def _grid(function: str, **options: tuple[Any, ...]) -> Iterator[Variant]:
@@ -237,9 +241,9 @@ def _tuned(case: Case) -> Iterator[Variant]:
                 if 1024 <= columns // warps <= 8192:
                     yield Variant("kernels.softmax_staged:softmax_staged", {"warps": warps})
         if columns <= 32768:
-            for elements, warps, hint in itertools.product((1024, 4096, 8192, columns), (4, 16), ("", "evict_first")):
+            for elements, warps in itertools.product((1024, 4096, 8192, columns), (4, 8, 16)):
                 if elements >= columns and 256 <= elements // warps <= 2048:
-                    options = {"block_m": elements // columns, "warps": warps, "hint": hint}
+                    options = {"block_m": elements // columns, "warps": warps}
                     yield Variant("kernels.softmax_fast:softmax_rows", options)
             if columns == 32768:
                 for warps, stages in itertools.product((8, 16, 32), (3, 4)):
@@ -264,16 +268,9 @@ def _tuned(case: Case) -> Iterator[Variant]:
                 options = {"splits": splits, "block_n": block_n, "warps": warps, "stages": stages}
                 yield Variant("kernels.decode:flash_decode", options)
     if case.table == "attention":
-        parts = (0, 8) if case.shape[3] == 128 else (0, 4, 8)
-        for groups, turns, polynomial in itertools.product((2, 3), (True, False), parts):
-            if groups == 3 and case.shape[3] == 128:
-                continue  # three groups of warps have too few registers each
-            options = {"groups": groups, "turns": turns, "polynomial": polynomial}
+        for groups, turns in itertools.product((2, 3) if case.shape[3] == 64 else (2,), (True, False)):
+            options = {"groups": groups, "turns": turns}
             yield Variant("kernels.attention_hopper:flash_attention_hopper", options)
-            if polynomial == parts[1]:
-                yield Variant("kernels.attention_hopper:flash_attention_hopper", options | {"late": True})
-            if polynomial == 8 and groups == 2:
-                yield Variant("kernels.attention_hopper:flash_attention_hopper", options | {"q_held": True})
     if case.table == "backward":
         tiles = (
             (64, 128, 8, 2),
@@ -284,8 +281,8 @@ def _tuned(case: Case) -> Iterator[Variant]:
             (64, 128, 4, 2),
         )
         for dq, (block_m, block_n, warps, stages) in itertools.product(("again", "tma"), tiles):
-            options = {"dq": dq, "block_m": block_m, "block_n": block_n, "warps": warps, "stages": stages}
-            yield Variant("kernels.attention_backward:flash_attention_backward", options)
+            ways: Options = {"dq": dq, "block_m": block_m, "block_n": block_n, "warps": warps, "stages": stages}
+            yield Variant("kernels.attention_backward:flash_attention_backward", ways)
         yield Variant("kernels.attention_backward:flash_attention_backward", {"dq": "add"})
 
 
@@ -298,8 +295,8 @@ def error_over_budget(case: Case, inputs: tuple[torch.Tensor, ...], result: Any)
     if case.table in ("softmax", "topk"):
         return _weights_error(case, inputs[0], outputs)
     if case.table == "backward":
-        return _gradient_error(case, *inputs[:4], outputs)
-    return _attention_error(case, *inputs, outputs[0])
+        return _gradient_error(case, inputs, outputs)
+    return _attention_error(case, inputs, outputs[0])
 
 
 def _weights_error(case: Case, x: torch.Tensor, outputs: tuple[torch.Tensor, ...]) -> float:
@@ -317,7 +314,8 @@ def _weights_error(case: Case, x: torch.Tensor, outputs: tuple[torch.Tensor, ...
     return _worst(np.abs(outputs[0][rows].double().cpu().numpy() - expected) / allowed)
 
 
-def _attention_error(case: Case, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor) -> float:
+def _attention_error(case: Case, inputs: tuple[torch.Tensor, ...], o: torch.Tensor) -> float:
+    q, k, v = inputs
     group, seq_len, unit = q.shape[1] // k.shape[1], q.shape[2], verify.UNIT[case.dtype]
     worst = 0.0
     for _ in range(6):
@@ -339,16 +337,14 @@ def _attention_error(case: Case, q: torch.Tensor, k: torch.Tensor, v: torch.Tens
     return worst
 
 
-def _gradient_error(
-    case: Case, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, outputs: tuple[torch.Tensor, ...]
-) -> float:
+def _gradient_error(case: Case, inputs: tuple[torch.Tensor, ...], outputs: tuple[torch.Tensor, ...]) -> float:
     """Of two heads; the budget of `tests/kernels/gradients.py`."""
     unit, worst = verify.UNIT[case.dtype], 0.0
     for _ in range(2):
-        at = tuple(int(torch.randint(size, ())) for size in q.shape[:2])
-        head = [tensor[at] for tensor in (q, k, v, do)]
-        exact = _gradients(*(tensor.double() for tensor in head), case.causal)
-        eager = _gradients(*head, case.causal)
+        at = tuple(int(torch.randint(size, ())) for size in case.shape[:2])
+        head = [tensor[at] for tensor in inputs[:4]]
+        exact = _gradients([tensor.double() for tensor in head], case.causal)
+        eager = _gradients(head, case.causal)
         for ours, theirs, right in zip(outputs, eager, exact, strict=True):
             band = 8 * unit * right.abs().amax(-1, keepdim=True) + 64 * verify.UNIT["fp32"] * right.abs().max()
             allowed = 2 * (theirs.double() - right).abs().amax(-1, keepdim=True) + band
@@ -356,8 +352,9 @@ def _gradient_error(
     return worst
 
 
-def _gradients(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, causal: bool) -> list[torch.Tensor]:
-    """dQ, dK and dV of one head by the formula, in the tensors' dtype, 1024 queries at a time."""
+def _gradients(head: list[torch.Tensor], causal: bool) -> list[torch.Tensor]:
+    """dQ, dK and dV of one head's q, k, v, dO by the formula, in the tensors' dtype, 1024 queries at a time."""
+    q, k, v, do = head
     scale, wide = q.shape[-1] ** -0.5, torch.promote_types(q.dtype, torch.float32)
     dq, dk, dv = torch.empty_like(q), torch.zeros_like(k, dtype=wide), torch.zeros_like(v, dtype=wide)
     for start in range(0, len(q), 1024):

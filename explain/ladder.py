@@ -83,19 +83,28 @@ RUNGS = (
 )  # fmt: skip
 
 
-@functools.cache
 def source(kernel: str) -> str:
     """The text of a catalog kernel's own `…_kernel` function, with its decorator."""
-    text = (ROOT / f"{CATALOG[kernel].module.replace('.', '/')}.py").read_text(encoding="utf-8")
-    wanted = f"{kernel}_kernel"
-    node = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == wanted)
+    return function_source(CATALOG[kernel].module, f"{kernel}_kernel")
+
+
+@functools.cache
+def function_source(module: str, function: str) -> str:
+    """The text of a module's function, with its decorators."""
+    text = (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+    node = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == function)
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     return "\n".join(text.splitlines()[first - 1 : node.end_lineno])
 
 
 def difference(below: str, above: str) -> str:
-    """The source of `above` marked as a diff from `below`'s: what only moved (into a loop, say) counts as kept."""
-    old, new = source(below).splitlines(), source(above).splitlines()
+    """The source of `above` marked as a diff from `below`'s, both of the catalog."""
+    return marked(source(below), source(above))
+
+
+def marked(below: str, above: str) -> str:
+    """The text `above` marked as a diff from `below`: what only moved (into a loop, say) counts as kept."""
+    old, new = below.splitlines(), above.splitlines()
     below_plain, above_plain = ([_SHAPE.sub("", " ".join(line.split())) for line in lines] for lines in (old, new))
     lines: list[str] = []
     for tag, i, j, k, m in difflib.SequenceMatcher(None, below_plain, above_plain, autojunk=False).get_opcodes():

@@ -230,8 +230,8 @@ def flash_attention_backward(
     diagonal: int | None = None,
     dq: str = "again",
     block_m: int = 64,
-    block_n: int = 128,
-    warps: int = 8,
+    block_n: int = 64,
+    warps: int = 4,
     stages: int = 2,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """dQ, dK and dV, contiguous, in the shapes and the dtype of q, k and v, for o and lse as any forward of `attention.py` returned them.

@@ -2,23 +2,25 @@
 
 What the tensor cores need is never to wait, neither for bytes nor for exponentials. Four ideas, those of FlashAttention-3 (arXiv 2407.08608):
 
-- **A warp that only fetches.** It keeps asking the copy engine (TMA) for the next tiles of K and V, as long as a place is free; two groups of
+- **A warp that only fetches.** It keeps asking the copy engine (TMA) for the next tiles of K and V, as long as a place is free; two or three groups of
   four warps, 64 rows of Q each, only compute. Barriers in shared memory say "full" and "empty".
 - **S of the next tile under O of this one.** A group starts S_next = Q K_{j−1}ᵀ and O = O + P V_j together; while O is still being added to, it makes
   the softmax of S_next.
-- **The groups take turns**: one starts its products while the other is in its softmax, so exponentials and products overlap.
+- **The groups take turns**: one starts its products while the other is in its softmax, so exponentials and products overlap. Three groups need no turns.
 - **As many programs as SMs**, each with one tile of rows after another. Under a causal mask a program takes them in pairs, a long
   one and a short one, so that all have the same work.
 
 The interpreter cannot run Gluon; `flash_attention_exp2` in `attention.py` does the same arithmetic. Here keys are visited from the last to the
 first, so that the tiles that the mask cuts come first and the loop over the rest needs no mask. A hidden V must be finite: 0 · NaN is NaN.
+
+Tried on an H200 and left out: a part of the exponentials by a polynomial on the FMA units (FlashAttention-4's idea; 2–13% slower in the grouping that is
+fastest without it, within 1% with Q in registers besides), K's place given back later (within 1%), tiles of 64 keys (14–20% slower at head_dim 128).
 """
 
 from __future__ import annotations
 
 import torch
 import triton
-import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -31,6 +33,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from kernels.attention import LOG2_E, _Call
+from kernels.gpu import sms
 
 ROWS = 64  # of a group: the M of a warpgroup's product
 
@@ -88,7 +91,7 @@ def _fetch(
 def _compute(
     descs, lse_ptr, places, barriers, sizes,
     HEAD_DIM: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr, TURNS: gl.constexpr,
-    GROUPS: gl.constexpr, POLYNOMIAL: gl.constexpr, Q_HELD: gl.constexpr, LATE: gl.constexpr, C: gl.constexpr,
+    GROUPS: gl.constexpr, C: gl.constexpr,
 ):  # fmt: skip
     q_desc, _k_desc, _v_desc, o_desc = descs
     q_s, k_s, v_s, o_s = places
@@ -101,7 +104,6 @@ def _compute(
         version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, HEAD_DIM, 16]
     )
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=O_LAYOUT, k_width=2)
-    Q_LAYOUT: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=S_LAYOUT, k_width=2)
     dtype: gl.constexpr = q_desc.dtype
     rows = gl.arange(0, 64, layout=gl.SliceLayout(1, S_LAYOUT))
     cols = gl.arange(0, BLOCK_N, layout=gl.SliceLayout(0, S_LAYOUT))
@@ -114,8 +116,6 @@ def _compute(
             row += C * 64
             mbarrier.wait(q_full.index(C), taken & 1)
             q = q_s.index(C).reshape([64, HEAD_DIM])
-            if Q_HELD:
-                q = q.load(Q_LAYOUT)
             # the last tile of keys, with its mask
             col = (tiles - 1) * BLOCK_N
             mbarrier.wait(k_full.index(used % STAGES), used // STAGES & 1)
@@ -150,15 +150,14 @@ def _compute(
                     mbarrier.arrive(turn.index((C + 1) % GROUPS), count=1)
                     turns += 1
                 s = warpgroup_mma_wait(1, deps=(s,))
-                if not LATE:
-                    mbarrier.arrive(k_empty.index(used % STAGES), count=1)
+                mbarrier.arrive(k_empty.index(used % STAGES), count=1)
                 if CAUSAL and col + BLOCK_N - 1 > row + diagonal:
                     s = _masked(s, rows + row, cols + col, kv_len, diagonal, CAUSAL)
                 # m_new = max(m, rowmax S),  α = 2^((m − m_new) · scale · log2 e)
                 m_new = gl.maximum(m_i, gl.max(s, axis=1))
                 m_safe = gl.where(m_new == -float("inf"), 0.0, m_new) * scale_log2
                 alpha = gl.exp2(m_i * scale_log2 - m_safe)
-                p_new = _powers(s * scale_log2 - m_safe[:, None], POLYNOMIAL)
+                p_new = gl.exp2(s * scale_log2 - m_safe[:, None])
                 # l = α l + rowsum P̃
                 l_i = l_i * alpha + gl.sum(p_new, axis=1)
                 m_i = m_new
@@ -166,8 +165,6 @@ def _compute(
                 mbarrier.wait(v_full.index(used % STAGES), used // STAGES & 1)
                 o, p_new = warpgroup_mma_wait(0, deps=(o, p_new))
                 mbarrier.arrive(v_empty.index(last % STAGES), count=1)
-                if LATE:
-                    mbarrier.arrive(k_empty.index(used % STAGES), count=1)
                 # O = α O, before the next product is added to it
                 o = o * gl.convert_layout(alpha, gl.SliceLayout(1, O_LAYOUT))[:, None]
                 p = gl.convert_layout(p_new.to(dtype), P_LAYOUT)
@@ -191,39 +188,6 @@ def _compute(
 
 
 @gluon.jit
-def _halves(s):
-    """The left and the right half of a tile's columns; registers are renamed, no value moves."""
-    HALF: gl.constexpr = s.shape[1] // 2
-    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, HALF, 16])
-    left, right = s.reshape([64, 2, HALF]).permute(0, 2, 1).split()
-    return gl.convert_layout(left, LAYOUT), gl.convert_layout(right, LAYOUT)
-
-
-@gluon.jit
-def _powers(x, PARTS: gl.constexpr):
-    """2^x: by the special function unit, but of every PARTS columns a run of one part by `_exp2`, so that neither unit waits for the other."""
-    if PARTS == 0:
-        p = gl.exp2(x)
-    elif PARTS == 1:
-        p = _exp2(x)
-    else:
-        left, right = _halves(x)
-        both = gl.join(gl.exp2(left), _powers(right, PARTS // 2))
-        p = gl.convert_layout(both.permute(0, 2, 1).reshape(x.shape), x.type.layout)
-    return p
-
-
-@gluon.jit
-def _exp2(x):
-    """2^x for x ≤ 0 by multiplications and additions alone, relative error 1e-4: 2^x = 2^n 2^r, n = round(x), the second by a cubic."""
-    x = gl.maximum(x, -126.0, propagate_nan=tl.PropagateNan.ALL)
-    t = x + 12583039.0  # 1.5 · 2²³ + 127: what is left of the sum's mantissa is n + 127
-    r = x - (t - 12583039.0)
-    power = (t.to(gl.int32, bitcast=True) << 23).to(gl.float32, bitcast=True)
-    return (((0.05517167 * r + 0.24261113) * r + 0.69326099) * r + 0.99992807) * power
-
-
-@gluon.jit
 def _masked(s, rows, cols, kv_len, diagonal, CAUSAL: gl.constexpr):
     seen = (cols < kv_len)[None, :]
     if CAUSAL:
@@ -235,7 +199,7 @@ def _masked(s, rows, cols, kv_len, diagonal, CAUSAL: gl.constexpr):
 def flash_attention_hopper_kernel(
     q_desc, k_desc, v_desc, o_desc, lse_ptr, items, m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2,
     HEAD_DIM: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr, TURNS: gl.constexpr,
-    GROUPS: gl.constexpr, POLYNOMIAL: gl.constexpr, Q_HELD: gl.constexpr, LATE: gl.constexpr,
+    GROUPS: gl.constexpr,
 ):  # fmt: skip
     q_s = gl.allocate_shared_memory(q_desc.dtype, [GROUPS, 1, 1, 64, HEAD_DIM], q_desc.layout)
     k_s = gl.allocate_shared_memory(k_desc.dtype, [STAGES, 1, 1, BLOCK_N, HEAD_DIM], k_desc.layout)
@@ -265,119 +229,22 @@ def flash_attention_hopper_kernel(
     if GROUPS == 2:
         gl.warp_specialize(
             [
-                (
-                    _compute,
-                    (
-                        descs,
-                        lse_ptr,
-                        places,
-                        barriers,
-                        sizes,
-                        HEAD_DIM,
-                        BLOCK_N,
-                        STAGES,
-                        CAUSAL,
-                        TURNS,
-                        GROUPS,
-                        POLYNOMIAL,
-                        Q_HELD,
-                        LATE,
-                        0,
-                    ),
-                ),
-                (
-                    _compute,
-                    (
-                        descs,
-                        lse_ptr,
-                        places,
-                        barriers,
-                        sizes,
-                        HEAD_DIM,
-                        BLOCK_N,
-                        STAGES,
-                        CAUSAL,
-                        TURNS,
-                        GROUPS,
-                        POLYNOMIAL,
-                        Q_HELD,
-                        LATE,
-                        1,
-                    ),
-                ),
+                (_compute, (descs, lse_ptr, places, barriers, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, TURNS, GROUPS, 0)),
+                (_compute, (descs, lse_ptr, places, barriers, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, TURNS, GROUPS, 1)),
                 (_fetch, (descs, places, barriers, sizes, BLOCK_N, STAGES, CAUSAL, GROUPS)),
             ],
-            [4, 1],
-            [240, 24],
-        )
+            [4, 1], [240, 24],
+        )  # fmt: skip
     else:
         gl.warp_specialize(
             [
-                (
-                    _compute,
-                    (
-                        descs,
-                        lse_ptr,
-                        places,
-                        barriers,
-                        sizes,
-                        HEAD_DIM,
-                        BLOCK_N,
-                        STAGES,
-                        CAUSAL,
-                        TURNS,
-                        GROUPS,
-                        POLYNOMIAL,
-                        Q_HELD,
-                        LATE,
-                        0,
-                    ),
-                ),
-                (
-                    _compute,
-                    (
-                        descs,
-                        lse_ptr,
-                        places,
-                        barriers,
-                        sizes,
-                        HEAD_DIM,
-                        BLOCK_N,
-                        STAGES,
-                        CAUSAL,
-                        TURNS,
-                        GROUPS,
-                        POLYNOMIAL,
-                        Q_HELD,
-                        LATE,
-                        1,
-                    ),
-                ),
-                (
-                    _compute,
-                    (
-                        descs,
-                        lse_ptr,
-                        places,
-                        barriers,
-                        sizes,
-                        HEAD_DIM,
-                        BLOCK_N,
-                        STAGES,
-                        CAUSAL,
-                        TURNS,
-                        GROUPS,
-                        POLYNOMIAL,
-                        Q_HELD,
-                        LATE,
-                        2,
-                    ),
-                ),
+                (_compute, (descs, lse_ptr, places, barriers, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, TURNS, GROUPS, 0)),
+                (_compute, (descs, lse_ptr, places, barriers, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, TURNS, GROUPS, 1)),
+                (_compute, (descs, lse_ptr, places, barriers, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, TURNS, GROUPS, 2)),
                 (_fetch, (descs, places, barriers, sizes, BLOCK_N, STAGES, CAUSAL, GROUPS)),
             ],
-            [4, 4, 1],
-            [160, 160, 32],
-        )
+            [4, 4, 1], [160, 160, 32],
+        )  # fmt: skip
 
 
 def flash_attention_hopper(
@@ -390,27 +257,20 @@ def flash_attention_hopper(
     diagonal: int | None = None,
     block_n: int = 128,
     stages: int = 2,
-    turns: bool = True,
-    groups: int = 2,
-    polynomial: int = 0,
-    q_held: bool = False,
-    late: bool = False,
+    groups: int | None = None,
+    turns: bool | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """FlashAttention forward on Hopper: float16 or bfloat16, head_dim 64 or 128 and contiguous, other strides multiples of 8, sm_scale > 0.
 
-    Returns O and lse as `flash_attention` does. Raises ValueError naming the argument that this kernel does not take.
+    Three groups of warps where the registers suffice, head_dim 64, since one group's softmax is longer there than its products, unless their taller tiles
+    leave more rows empty than that gains; two groups take turns under a causal mask. Returns O and lse as `flash_attention` does. Raises ValueError naming the argument that this kernel does not take.
     """
     call = _Call.of(q, k, v, causal, sm_scale, diagonal, 128, block_n)
     head_dim = q.shape[3]
-    if q.dtype not in (torch.float16, torch.bfloat16):
-        raise ValueError(f"q of dtype {q.dtype}: this kernel takes float16 and bfloat16")
-    if head_dim not in (64, 128):
-        raise ValueError(f"q has head_dim {head_dim}: this kernel takes 64 and 128")
-    if call.sm_scale <= 0:
-        raise ValueError(f"sm_scale={call.sm_scale}: this kernel takes a scale above 0")
-    for name, tensor in (("q", q), ("k", k), ("v", v)):
-        if tensor.stride(3) != 1 or any(stride % 8 for stride in tensor.stride()[:3]) or tensor.data_ptr() % 16:
-            raise ValueError(f"{name} of strides {tensor.stride()}: this kernel copies 16 aligned bytes at a time")
+    if refused := refusal(q, k, v, call.sm_scale):
+        raise ValueError(refused)
+    groups = _groups(call.seq_len, head_dim, causal) if groups is None else groups
+    turns = (causal and groups == 2) if turns is None else turns
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     gl_dtype = gl.float16 if q.dtype == torch.float16 else gl.bfloat16
@@ -422,10 +282,32 @@ def flash_attention_hopper(
 
     m_tiles = triton.cdiv(call.seq_len, groups * ROWS)
     items = call.batch * call.heads * (triton.cdiv(m_tiles, 2) if causal else m_tiles)
-    sms = torch.cuda.get_device_properties(q.device).multi_processor_count if q.is_cuda else 132
-    flash_attention_hopper_kernel[(min(sms, items),)](
+    flash_attention_hopper_kernel[(min(sms(q), items),)](
         descriptor(q, ROWS), descriptor(k, block_n), descriptor(v, block_n), descriptor(o, ROWS), lse,
         items, m_tiles, call.heads, call.group, call.seq_len, call.kv_len, call.diagonal, call.sm_scale * LOG2_E,
-        HEAD_DIM=head_dim, BLOCK_N=block_n, STAGES=stages, CAUSAL=causal, TURNS=turns, GROUPS=groups, POLYNOMIAL=polynomial, Q_HELD=q_held, LATE=late, num_warps=4, maxnreg={2: 168, 3: 128}[groups],
+        HEAD_DIM=head_dim, BLOCK_N=block_n, STAGES=stages, CAUSAL=causal, TURNS=turns, GROUPS=groups,
+        num_warps=4, maxnreg={2: 168, 3: 128}[groups],
     )  # fmt: skip
     return o, lse
+
+
+def _groups(seq_len: int, head_dim: int, causal: bool) -> int:
+    def rows(groups: int) -> int:  # all that the tiles have; under a mask they come in pairs
+        tiles = triton.cdiv(seq_len, groups * ROWS)
+        return (tiles + (tiles % 2 if causal else 0)) * groups * ROWS
+
+    return 3 if head_dim == 64 and rows(3) <= 1.05 * rows(2) else 2
+
+
+def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: float) -> str:
+    """Which of these tensors this kernel does not take, and why; "" where it takes them all."""
+    if q.dtype not in (torch.float16, torch.bfloat16):
+        return f"q of dtype {q.dtype}: this kernel takes float16 and bfloat16"
+    if q.shape[3] not in (64, 128):
+        return f"q has head_dim {q.shape[3]}: this kernel takes 64 and 128"
+    if sm_scale <= 0:
+        return f"sm_scale={sm_scale}: this kernel takes a scale above 0"
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if tensor.stride(3) != 1 or any(stride % 8 for stride in tensor.stride()[:3]) or tensor.data_ptr() % 16:
+            return f"{name} of strides {tensor.stride()}: this kernel copies 16 aligned bytes at a time"
+    return ""

@@ -15,6 +15,7 @@ import triton
 import triton.language as tl
 
 from kernels.attention import LOG2_E, _Call
+from kernels.gpu import shared_memory, sms
 
 
 @triton.jit
@@ -99,7 +100,7 @@ def flash_decode(
     *,
     sm_scale: float | None = None,
     splits: int | None = None,
-    block_n: int = 64,
+    block_n: int | None = None,
     warps: int = 4,
     stages: int = 3,
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -108,13 +109,14 @@ def flash_decode(
     Returns O (batch, heads, 1, head_dim) in the dtype of q, and lse (batch, heads, 1), natural logarithm, float32.
     Raises ValueError naming the argument that does not fit.
     """
+    if block_n is None:
+        block_n = _keys_that_fit(q, stages)
     call = _Call.of(q, k, v, False, sm_scale, None, 16, block_n)
     if call.seq_len != 1:
         raise ValueError(f"q has {call.seq_len} queries a head: decoding takes 1")
     pairs = call.batch * call.kv_heads
     if splits is None:
-        sms = torch.cuda.get_device_properties(q.device).multi_processor_count if q.is_cuda else 4
-        splits = max(1, min(128, 2 * sms // pairs))
+        splits = max(1, min(128, sms(q) // pairs))
     if not 1 <= splits <= 1024:
         raise ValueError(f"splits={splits}: from 1 to 1024")
     splits = min(splits, triton.cdiv(call.kv_len, block_n))
@@ -132,3 +134,9 @@ def flash_decode(
         BLOCK_S=triton.next_power_of_2(splits), STAGES=stages, num_warps=warps,
     )  # fmt: skip
     return o, lse
+
+
+def _keys_that_fit(q: torch.Tensor, stages: int) -> int:
+    """Keys a tile: up to 128, as many as shared memory has room for in so many stages of K and V."""
+    row = triton.next_power_of_2(q.shape[-1]) * q.element_size()
+    return max(16, min(128, 2 ** (shared_memory(q) // (2 * stages * row)).bit_length() // 2))

@@ -8,7 +8,8 @@ A softmax has no arithmetic to speak of, so the limit is a copy: one read and on
     softmax_two_reads    2 + 1            a row too long for the chip: read twice, but the second time soon, out of L2
     softmax_shared_row   1 + 1            a row too long for one SM: several programs hold a part each and tell each other their (m, l)
 
-Every kernel computes in float32 and stores in the dtype of x. A row whose elements are all −inf gives zeros; a NaN anywhere in a
+`softmax_staged.py` has one rung more, the row in shared memory; `dispatch.py` chooses. No load or store has a hint for L2 where an element is read once:
+"evict_first" cost 1–7% on an H200. Every kernel computes in float32 and stores in the dtype of x. A row whose elements are all −inf gives zeros; a NaN anywhere in a
 row makes that row NaN. Bases are 64-bit: a matrix may have more than 2³¹ elements.
 """
 
@@ -20,6 +21,7 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels.gpu import sms
 from kernels.softmax import check
 
 
@@ -27,7 +29,6 @@ from kernels.softmax import check
 def softmax_rows_kernel(
     x_ptr, y_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_rows, n_cols,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, WHOLE: tl.constexpr, MULTIPLE: tl.constexpr,
-    HINT: tl.constexpr,
 ):  # fmt: skip
     # BLOCK_M whole rows a program. WHOLE: the tile has no element outside the matrix, so nothing needs a mask.
     # MULTIPLE divides the row's length and its way to the next: said so that it can be
@@ -41,10 +42,8 @@ def softmax_rows_kernel(
     x_ptrs = x_ptr + first * stride_xm + rows.to(tl.int64)[:, None] * stride_xm + cols.to(tl.int64)[None, :] * stride_xn
     y_ptrs = y_ptr + first * stride_ym + rows.to(tl.int64)[:, None] * stride_ym + cols.to(tl.int64)[None, :] * stride_yn
     inside = (rows < n_rows - first)[:, None] & (cols < n_cols)[None, :]
-    if WHOLE:
-        x = tl.load(x_ptrs, eviction_policy=HINT).to(tl.float32)
-    else:
-        x = tl.load(x_ptrs, mask=inside, other=-float("inf"), eviction_policy=HINT).to(tl.float32)
+    x = tl.load(x_ptrs) if WHOLE else tl.load(x_ptrs, mask=inside, other=-float("inf"))
+    x = x.to(tl.float32)
     # m = rowmax x                                                                  (BLOCK_M,)
     m_i = tl.max(x, axis=1)
     m_i = tl.where(m_i == -float("inf"), 0.0, m_i)  # every element is −inf: −inf − −inf would be NaN
@@ -56,9 +55,9 @@ def softmax_rows_kernel(
     # y = p · (1 / l): one division a row                                           (BLOCK_M, BLOCK_N)
     y = (p * (1.0 / l_i)[:, None]).to(y_ptr.dtype.element_ty)
     if WHOLE:
-        tl.store(y_ptrs, y, eviction_policy=HINT)
+        tl.store(y_ptrs, y)
     else:
-        tl.store(y_ptrs, y, mask=inside, eviction_policy=HINT)
+        tl.store(y_ptrs, y, mask=inside)
 
 
 @triton.jit
@@ -90,9 +89,9 @@ def softmax_pipelined_kernel(
         # y = p · (1 / l)                                                           (BLOCK_N,)
         y = (p * (1.0 / l_i)).to(y_ptr.dtype.element_ty)
         if WHOLE:
-            tl.store(y_ptrs + row * tl.cast(stride_ym, tl.int64), y, eviction_policy="evict_first")
+            tl.store(y_ptrs + row * tl.cast(stride_ym, tl.int64), y)
         else:
-            tl.store(y_ptrs + row * tl.cast(stride_ym, tl.int64), y, mask=inside, eviction_policy="evict_first")
+            tl.store(y_ptrs + row * tl.cast(stride_ym, tl.int64), y, mask=inside)
 
 
 @triton.jit
@@ -177,10 +176,8 @@ def softmax_shared_row_kernel(
     inside = cols < n_cols - start
     x_ptrs = x_ptr + row * stride_xm + (start + cols.to(tl.int64)) * stride_xn
     y_ptrs = y_ptr + row * stride_ym + (start + cols.to(tl.int64)) * stride_yn
-    if WHOLE:
-        x = tl.load(x_ptrs, eviction_policy="evict_first").to(tl.float32)
-    else:
-        x = tl.load(x_ptrs, mask=inside, other=-float("inf"), eviction_policy="evict_first").to(tl.float32)
+    x = tl.load(x_ptrs) if WHOLE else tl.load(x_ptrs, mask=inside, other=-float("inf"))
+    x = x.to(tl.float32)
     # m_j = max of this part
     m_j = tl.max(x, axis=0)
     m_safe = tl.where(m_j == -float("inf"), 0.0, m_j)  # every element is −inf: −inf − −inf would be NaN
@@ -193,9 +190,9 @@ def softmax_shared_row_kernel(
     # y = p · exp(m_j − m) / l                                                      (BLOCK_N,)
     y = (p * (tl.exp(m_safe - m_i) / l_i)).to(y_ptr.dtype.element_ty)
     if WHOLE:
-        tl.store(y_ptrs, y, eviction_policy="evict_first")
+        tl.store(y_ptrs, y)
     else:
-        tl.store(y_ptrs, y, mask=inside, eviction_policy="evict_first")
+        tl.store(y_ptrs, y, mask=inside)
 
 
 def softmax_rows(
@@ -204,21 +201,20 @@ def softmax_rows(
     block_m: int | None = None,
     block_n: int | None = None,
     warps: int | None = None,
-    hint: str = "evict_first",
 ) -> torch.Tensor:
     """Softmax over the last axis of x (rows, cols), any strides: block_m whole rows of at most block_n elements a program.
 
     Raises ValueError when block_n is smaller than the row.
     """
     block_n = _whole_row(x, block_n)
-    block_m = max(1, 2048 // block_n) if block_m is None else block_m
+    block_m = max(1, (1024 if x.element_size() == 4 else 4096) // block_n) if block_m is None else block_m
     check(x, block_m=block_m, block_n=block_n)
     n_rows, n_cols = x.shape
     y = torch.empty_like(x)
     softmax_rows_kernel[(triton.cdiv(n_rows, block_m),)](
         x, y, *x.stride(), *y.stride(), n_rows, n_cols,
         BLOCK_M=block_m, BLOCK_N=block_n, WHOLE=n_cols == block_n and n_rows % block_m == 0, MULTIPLE=_multiple(x, y),
-        HINT=hint, num_warps=warps or _warps(block_m * block_n),
+        num_warps=warps or (16 if block_m * block_n * x.element_size() >= 2**14 else 4),
     )  # fmt: skip
     return y
 
@@ -233,7 +229,7 @@ def softmax_pipelined(
     block_n = _whole_row(x, block_n)
     n_rows, n_cols = x.shape
     y = torch.empty_like(x)
-    softmax_pipelined_kernel[(min(n_rows, programs * _sms(x)),)](
+    softmax_pipelined_kernel[(min(n_rows, programs * sms(x)),)](
         x, y, *x.stride(), *y.stride(), n_rows, n_cols,
         BLOCK_N=block_n, WHOLE=n_cols == block_n, MULTIPLE=_multiple(x, y), STAGES=stages, num_warps=warps or _warps(block_n),
     )  # fmt: skip
@@ -241,7 +237,7 @@ def softmax_pipelined(
 
 
 def softmax_two_reads(
-    x: torch.Tensor, *, block_n: int = 4096, apart: int = 2**22, warps: int | None = None
+    x: torch.Tensor, *, block_n: int = 8192, apart: int = 2**21, warps: int | None = None
 ) -> torch.Tensor:
     """Softmax over the last axis of x (rows, cols), any strides, rows of any length in tiles of block_n.
 
@@ -261,7 +257,7 @@ def softmax_two_reads(
     return y
 
 
-def softmax_shared_row(x: torch.Tensor, *, block_n: int = 8192, warps: int | None = None) -> torch.Tensor:
+def softmax_shared_row(x: torch.Tensor, *, block_n: int = 4096, warps: int | None = None) -> torch.Tensor:
     """Softmax over the last axis of x (rows, cols), any strides: a program for each part of block_n elements of each row.
 
     The programs of a row wait for each other, so a GPU must hold all of them at once: it starts programs in their order, and holds
@@ -270,7 +266,7 @@ def softmax_shared_row(x: torch.Tensor, *, block_n: int = 8192, warps: int | Non
     check(x, block_n=block_n)
     n_rows, n_cols = x.shape
     n_parts = triton.cdiv(n_cols, block_n)
-    most = _sms(x) if x.is_cuda else 1
+    most = sms(x) if x.is_cuda else 1
     if n_parts > most:
         raise ValueError(
             f"block_n={block_n}: a row of {n_cols} has {n_parts} parts, and at most {most} run at once here"
@@ -301,8 +297,3 @@ def _multiple(x: torch.Tensor, y: torch.Tensor) -> int:
 def _warps(elements: int) -> int:
     """Warps for a tile of so many elements: 32 of them a thread, from 1 warp to 32."""
     return min(32, max(1, elements // 1024))
-
-
-def _sms(x: torch.Tensor) -> int:
-    """Streaming multiprocessors of x's GPU; in the interpreter 2, so that a program has more than one row."""
-    return torch.cuda.get_device_properties(x.device).multi_processor_count if x.is_cuda else 2

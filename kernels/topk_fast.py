@@ -94,12 +94,13 @@ def softmax_topk_lanes_kernel(
 
 
 def softmax_topk_lanes(
-    x: torch.Tensor, *, k: int = 5, block_n: int = 1024, warps: int = 4, unroll: int = 4
+    x: torch.Tensor, *, k: int = 5, block_n: int | None = None, warps: int | None = None, unroll: int = 2
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The k largest weights (rows, k) of each row's softmax, and their columns (rows, k) int64, x (rows, cols) read once.
 
     Raises ValueError when k is not 1 to 32, block_n no power of two, or x no matrix of floats.
     """
+    block_n = (512 if x.shape[-1] < 2**16 else 1024) if block_n is None else block_n
     check(x, block_n=block_n)
     if not 1 <= k <= LARGEST_K:
         raise ValueError(f"k={k}: must be from 1 to {LARGEST_K}")
@@ -109,6 +110,6 @@ def softmax_topk_lanes(
     softmax_topk_lanes_kernel[(x.shape[0],)](
         x, y, index, *x.stride(), *y.stride(), *index.stride(), n_cols,
         K=k, BLOCK_K=triton.next_power_of_2(k), BLOCK_N=block_n, BLOCK_T=triton.next_power_of_2(triton.cdiv(n_cols, block_n)),
-        UNROLL=unroll, MULTIPLE=math.gcd(n_cols, x.stride(0), 8), num_warps=warps,
+        UNROLL=unroll, MULTIPLE=math.gcd(n_cols, x.stride(0), 8), num_warps=warps or (2 if n_cols < 2**14 else block_n // 128),
     )  # fmt: skip
     return y, index

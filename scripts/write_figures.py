@@ -14,6 +14,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks import speed_table  # noqa: E402
 from explain import three_numbers as lab  # noqa: E402
 from explain.causes import WARPS, room  # noqa: E402
 from explain.counters.model import SECTOR, TOLERANCE  # noqa: E402
@@ -51,6 +52,11 @@ def _lines() -> Iterator[str]:
     yield ""
     yield player_line(_read("benchmarks/results/player.json"))
     yield ""
+    if (ROOT / "benchmarks/results/speed.json").exists():
+        yield "**As fast as the hardware**: ratios are a peer's time over ours, in the same run."
+        yield ""
+        yield from speed_table.lines(_read("benchmarks/results/speed.json"))
+        yield ""
     record = _read("explain/recordings/verification-h200.json")
     where = record["provenance"]
     right = [row for row in record["kernels"].values() if not row["wrong_on_purpose"]]

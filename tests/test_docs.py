@@ -66,7 +66,9 @@ def test_the_design_names_every_folder():
 
 
 def test_the_design_names_files_that_are_there():
-    everything = {path.name for folder in ("explain", "kernels", "tests") for path in (ROOT / folder).rglob("*.*")}
+    everything = {
+        path.name for folder in ("explain", "kernels", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.*")
+    }
     everything |= {path.name for path in ROOT.iterdir()}
     named = re.findall(r"\b[\w/]+\.(?:py|js)\b", (ROOT / "DESIGN.md").read_text())
     assert len(named) > 40

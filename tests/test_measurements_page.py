@@ -64,7 +64,7 @@ def test_a_readers_file_is_compared_and_gone_when_it_is_forgotten():
     assert "The GPU's memory is full" in said
     table = test.dataframe[0].value
     assert {"1. H200 · recorded", "2. Other 9 · your file"} & set(table.columns)
-    assert "hbm" in said
+    assert "HBM, read" in said
     next(button for button in test.button if button.label == "Forget my files").click().run()
     assert not test.exception
     assert "Other 9" not in texts(test)

@@ -132,6 +132,12 @@ def missed_table(shown: Sequence[Shelved]) -> str:
     return "\n".join(["| record | kernel | sizes | why |", "|---|---|---|---|", *lines]) if lines else ""
 
 
+_ROOFS = {
+    "shared": "shared memory", "l1": "L1", "l2": "L2", "hbm": "HBM, read", "hbm write": "HBM, written", "hbm copy": "HBM, copied",
+    "host": "host to GPU", "host write": "GPU to host",
+}  # fmt: skip
+
+
 def roofs_table(shown: Sequence[Shelved]) -> str:
     """What each GPU gives at best, as markdown; empty where none was measured."""
     levels = list(dict.fromkeys(level for one in shown for level in one.record.roofs))
@@ -142,7 +148,7 @@ def roofs_table(shown: Sequence[Shelved]) -> str:
         roofs = [one.record.roofs.get(level) for one in shown]
         methods = {roof.method: None for roof in roofs if roof}
         cells = [si(roof.per_second, _cell(roof.unit)) if roof else NONE for roof in roofs]
-        lines.append(f"| **{_cell(level)}** | {' | '.join(cells)} | {_cell('; '.join(methods))} |")
+        lines.append(f"| **{_cell(_ROOFS.get(level, level))}** | {' | '.join(cells)} | {_cell('; '.join(methods))} |")
     return "\n".join(lines)
 
 

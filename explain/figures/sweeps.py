@@ -453,10 +453,10 @@ def _compute_roofs(points: Sequence[RooflinePoint]) -> list[str]:
 
 
 def _unit_name(roof: str) -> str:
-    """ "matmul fp16" is "products in fp16"."""
+    """ "matmul fp16" is "matrix products in fp16"."""
     if roof == "matmul fp32":
         return "fp32 outside the tensor cores"
-    return f"products in {roof.removeprefix('matmul ')}" if roof.startswith("matmul") else "exponentials"
+    return f"matrix products in {roof.removeprefix('matmul ')}" if roof.startswith("matmul") else "exponentials"
 
 
 def _share(point: RooflinePoint) -> str:

@@ -328,3 +328,10 @@ def test_a_trace_that_is_not_shipped_is_made_at_once(page: Page, app_url: str):
     at(page, 0)
     expect(player(page)).to_contain_text("run on this machine")
     assert lessons.OPENING.inputs != "ascending"
+
+
+def test_the_way_on_leads_from_the_last_chapter_into_the_lab(page: Page, app_url: str):
+    page.goto(f"{app_url}/glossary")
+    page.get_by_role("link", name="Three numbers →").click()
+    expect(page.get_by_role("heading", name="Three numbers", exact=True)).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("link", name="Sweeps and roofline →")).to_be_visible(timeout=30_000)

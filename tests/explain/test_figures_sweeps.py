@@ -161,7 +161,7 @@ def test_the_roofline_has_each_kernel_at_each_level_under_its_roofs():
         "shared memory 30 TB/s",
         "L2 9 TB/s",
         "HBM 4 TB/s",
-        "products in fp16 700 TFLOP/s",
+        "matrix products in fp16 700 TFLOP/s",
         "FlashAttention-2",
     ):
         assert said in words

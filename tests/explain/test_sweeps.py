@@ -303,7 +303,7 @@ def test_the_slope_of_a_power_is_the_power(power, factor):
 def test_a_slope_is_that_of_the_far_end():
     flat_then_square = {float(x): max(1000.0, x * x) for x in (1, 2, 4, 8, 64, 128, 256, 512)}
     assert analysis.slope(flat_then_square) == pytest.approx(2)
-    assert analysis.slope(flat_then_square, fitted=8) < 1.5
+    assert (analysis.slope(flat_then_square, fitted=8) or 2) < 1.5
     assert analysis.slope({1.0: 2.0}) is None
     assert analysis.slope({1.0: 2.0, 2.0: 0.0}) is None
 

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from kernels import reference
+from kernels import dispatch, reference
 from kernels.attention import flash_attention
+from kernels.operator import attention
 from kernels.softmax_fast import softmax_pipelined, softmax_rows, softmax_shared_row, softmax_two_reads
 from kernels.softmax_staged import softmax_staged
 from tests.kernels.fast import FAST, HOPPER, experiments, verdict
-from tests.kernels.gradients import worst_gradient
+from tests.kernels.gradients import gradient_error, worst_gradient
 
 pytestmark = pytest.mark.gpu
 
@@ -78,3 +79,42 @@ def test_gradients(shape, causal, dq):
 def test_gradients_without_atomics_are_the_same_every_time():
     found = {worst_gradient(flash_attention, (2, 4, 2, 700, 700, 128), torch.bfloat16, True, "cuda") for _ in range(5)}
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (2, 4, 2, 300, 500, 64),
+        (1, 2, 1, 513, 257, 128),
+        (2, 4, 1, 1, 300, 128),
+        (1, 2, 2, 70, 70, 256),
+        (1, 2, 2, 9, 40, 24),
+    ],
+)
+def test_gradients_through_the_operator(shape, dtype, causal):
+    batch, heads, kv_heads, seq_len, kv_len, head_dim = shape
+    q, do = (torch.randn(batch, heads, seq_len, head_dim, dtype=dtype, device="cuda") for _ in range(2))
+    k, v = (torch.randn(batch, kv_heads, kv_len, head_dim, dtype=dtype, device="cuda") for _ in range(2))
+    leaves = [t.clone().requires_grad_() for t in (q, k, v)]
+    result = torch.autograd.grad(attention(*leaves, causal=causal), leaves, do)
+    assert gradient_error((q, k, v, do), result, causal) <= 1
+
+
+@pytest.mark.parametrize("head_dim", [40, 64, 128])
+def test_the_operator_is_registered_as_torch_demands(head_dim):
+    q, k, v = (
+        torch.randn(1, 2, 130, head_dim, dtype=torch.bfloat16, device="cuda", requires_grad=True) for _ in range(3)
+    )
+    torch.library.opcheck(torch.ops.tilescope.attention.default, (q, k, v, True, 0.1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    "cols", [1, 256, 1000, 1024, 4096, 5000, 8192, 16384, 32768, 40_000, 65536, 262_144, 1_000_003]
+)
+def test_the_dispatcher_takes_rows_of_any_length(cols, dtype):
+    x = torch.randn(300, cols, device="cuda").to(dtype)
+    rtol = 1e-5 if dtype == torch.float32 else 8e-3
+    torch.testing.assert_close(dispatch.softmax(x).double(), torch.softmax(x.double(), dim=-1), rtol=rtol, atol=1e-7)

@@ -34,6 +34,7 @@ def test_its_gradients_are_right(name):
     arrays = experiment.entry.make_inputs(experiment.preset, experiment.values, 0)
     inputs = tensors(experiment.values, arrays, "cuda")
     found = launcher(experiment.entry, experiment.values, inputs)()
-    expected = library.attention_backward(*(inputs[one].double() for one in ("q", "k", "v", "do")), causal=False)
+    q, k, v, do = (inputs[one].double() for one in ("q", "k", "v", "do"))
+    expected = library.attention_backward(q, k, v, do, causal=False)
     for output, right in zip(found.values(), expected, strict=True):
         torch.testing.assert_close(output.double(), right, rtol=2e-2, atol=4e-3)

@@ -39,11 +39,13 @@ HOPPER = {
         "flash_attention",
         lambda q, k, v, p: flash_attention_hopper(q, k, v, causal=p["causal"]),
     ),
+    "flash_attention_hopper, two groups": (
+        "flash_attention",
+        lambda q, k, v, p: flash_attention_hopper(q, k, v, causal=p["causal"], groups=2, turns=not p["causal"]),
+    ),
     "flash_attention_hopper, three groups": (
         "flash_attention",
-        lambda q, k, v, p: flash_attention_hopper(
-            q, k, v, causal=p["causal"], groups=4 - q.shape[3] // 64, polynomial=4
-        ),
+        lambda q, k, v, p: flash_attention_hopper(q, k, v, causal=p["causal"], groups=4 - q.shape[3] // 64),
     ),
 }
 

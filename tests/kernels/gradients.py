@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -25,14 +25,12 @@ def eager(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> to
     return torch.where(seen.any(-1, keepdim=True), p, 0.0).nan_to_num() @ v
 
 
-def gradients(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, causal: bool
-) -> tuple[torch.Tensor, ...]:
-    """dQ, dK and dV of `eager`, a head after the other would give the same."""
-    leaves = [t.detach().clone().requires_grad_() for t in (q, k, v)]
+def gradients(inputs: Sequence[torch.Tensor], causal: bool) -> tuple[torch.Tensor, ...]:
+    """dQ, dK and dV of `eager` at q, k, v, dO."""
+    leaves = [t.detach().clone().requires_grad_() for t in inputs[:3]]
     with torch.enable_grad():
-        o = eager(*leaves, causal)
-    return torch.autograd.grad(o, leaves, do)
+        o = eager(leaves[0], leaves[1], leaves[2], causal)
+    return torch.autograd.grad(o, leaves, inputs[3])
 
 
 def gradient_error(inputs: tuple[torch.Tensor, ...], result: tuple[torch.Tensor, ...], causal: bool) -> float:
@@ -41,8 +39,8 @@ def gradient_error(inputs: tuple[torch.Tensor, ...], result: tuple[torch.Tensor,
     A gradient of a row is a sum of many rounded products, so what is allowed is the row's: twice eager PyTorch's worst error there, 8 roundings
     of the row's largest element, and 64 of float32 of the largest of all, since dP − D may cancel.
     """
-    exact = gradients(*(t.double() for t in inputs), causal)
-    by_torch = gradients(*inputs, causal)
+    exact = gradients([t.double() for t in inputs], causal)
+    by_torch = gradients(inputs, causal)
     worst = 0.0
     for ours, theirs, right in zip(result, by_torch, exact, strict=True):
         band = 8 * _UNIT[inputs[0].dtype] * right.abs().amax(-1, keepdim=True)

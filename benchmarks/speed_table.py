@@ -1,0 +1,140 @@
+"""What `benchmarks/speed.py` measured, held against what the kernels are to reach: a milestone first, then a goal, both as ratios of the same run.
+
+A ratio is a peer's time over ours. A kernel that missed its error budget has no time, and its row says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Case = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """To be at least `ratio` times as fast as a peer."""
+
+    peer: str
+    ratio: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One row: a kernel of ours, the cases it is held to, and how fast it must be there. `last` is the shape's last number, from and to."""
+
+    what: str
+    table: str
+    ours: str
+    last: tuple[int, int]
+    milestone: tuple[Bar, ...]
+    goal: tuple[Bar, ...]
+
+    def cases(self, result: dict[str, Any]) -> list[Case]:
+        low, high = self.last
+        return [
+            case
+            for case in result["cases"]
+            if case["case"]["table"] == self.table and low <= case["case"]["shape"][-1] <= high
+        ]
+
+
+def _at_least(ratio: float, peer: str, name: str) -> Bar:
+    return Bar(peer, ratio, f"≥ {ratio:.2f} × {name}")
+
+
+CUDNN = _at_least(1.0, "torch.sdpa cudnn", "cuDNN")
+FA3 = _at_least(1.0, "FlashAttention-3", "FlashAttention-3")
+FA2_BACKWARD = _at_least(1.3, "torch.sdpa flash backward", "FlashAttention-2")
+CUDNN_BACKWARD = _at_least(1.0, "torch.sdpa cudnn backward", "cuDNN")
+COPY = "copy of as many bytes"
+
+PROMISES = (
+    *(
+        Promise(f"attention forward, d = {d}, N = 2k–16k, causal and not", "attention", "attention", (d, d), (CUDNN,), (FA3,))
+        for d in (128, 64)
+    ),
+    *(
+        Promise(
+            f"attention backward, d = {d}, N = 2k–16k, causal and not", "backward", "attention_backward", (d, d),
+            (FA2_BACKWARD,), (CUDNN_BACKWARD,),
+        )
+        for d in (128, 64)
+    ),
+    Promise(
+        "softmax, fp32 and bf16, rows of 256", "softmax", "softmax", (256, 256),
+        (_at_least(1.0, "torch.softmax", "torch"),), (_at_least(0.97, "copy", "copy"),),
+    ),
+    Promise(
+        "softmax, fp32 and bf16, rows of 1k–32k", "softmax", "softmax", (1024, 32768),
+        (_at_least(0.93, "copy", "copy"), _at_least(1.0, "torch.softmax", "torch")), (_at_least(0.97, "copy", "copy"),),
+    ),
+    Promise(
+        "softmax, fp32 and bf16, rows of 64k–256k", "softmax", "softmax", (65536, 262144),
+        (_at_least(0.75, "copy", "copy"),), (_at_least(0.92, "copy", "copy"),),
+    ),
+    Promise(
+        "softmax + top-5, 4000 rows of 25000", "topk", "softmax_topk_lanes", (25000, 25000),
+        (_at_least(8, "torch.softmax+topk", "torch softmax, topk"),), (_at_least(1 / 1.15, "read", "one read"),),
+    ),
+    Promise(
+        "decode, 8k–128k keys, GQA and not", "decode", "flash_decode", (64, 128),
+        (_at_least(0.85, COPY, "copy"),), (_at_least(0.95, COPY, "copy"),),
+    ),
+)  # fmt: skip
+
+
+def lines(result: dict[str, Any]) -> Iterator[str]:
+    """The table and what it was measured on, as markdown. A promise whose cases were not measured is left out."""
+    yield "| kernel | ours, slowest to fastest shape | milestone | reached | goal | reached |"
+    yield "|---|---:|---|---:|---|---:|"
+    for promise in PROMISES:
+        if cases := promise.cases(result):
+            bars = (promise.milestone, promise.goal)
+            cells = [
+                cell for bar in bars for cell in (", ".join(b.words for b in bar), reached(promise.ours, bar, cases))
+            ]
+            yield f"| {promise.what} | {speed(promise.ours, cases)} | {' | '.join(cells)} |"
+    where, before, after = result["provenance"], result["before"], result["after"]
+    yield ""
+    yield (
+        f"{where['gpu']}, driver {where['driver']}, torch {where['torch']}, triton {where['triton']}, {where['date']}; {after.get('clocks.sm', 'clock unknown')} and "
+        f"{before.get('temperature.gpu', '?')}–{after.get('temperature.gpu', '?')} °C; random data, {result['method']}; a variant that misses its float64 budget has no time. "
+        "[What is in the way](docs/speed.md). Again: `python benchmarks/speed.py --out FILE`."
+    )
+
+
+def speed(ours: str, cases: list[Case]) -> str:
+    """The least and the most that ours reaches over the cases, with its unit."""
+    found = [row["per_second"] / 1e12 for case in cases if (row := _timed(case, ours))]
+    unit = "TB/s" if cases[0]["case"]["unit"] == "B/s" else "TFLOP/s"
+    return f"{_span(found, 2 if unit == 'TB/s' else 0)} {unit}" if found else "no time"
+
+
+def reached(ours: str, bars: tuple[Bar, ...], cases: list[Case]) -> str:
+    """The least and the most of each bar's ratio, and in how many shapes it is missed."""
+    cells = []
+    for bar in bars:
+        both = [(mine, theirs) for case in cases if (mine := _timed(case, ours)) and (theirs := _timed(case, bar.peer))]
+        ratios = [theirs["seconds"] / mine["seconds"] for mine, theirs in both]
+        wrong = sum(_timed(case, ours) is None for case in cases)
+        missed = sum(round(ratio, 2) < round(bar.ratio, 2) for ratio in ratios) + wrong
+        cell = f"**{_span(ratios, 2)}**" if ratios else "not measured"
+        part = (
+            f" in the {len(ratios)} of {len(cases)} shapes that were measured"
+            if 0 < len(ratios) < len(cases) - wrong
+            else ""
+        )
+        cells.append(cell + part + (f", missed in {missed} of {len(cases)}" if missed else ""))
+    return "; ".join(cells)
+
+
+def _timed(case: Case, name: str) -> Case | None:
+    return next((row for row in case["variants"] if row["name"] == name and "seconds" in row), None)
+
+
+def _span(values: list[float], digits: int) -> str:
+    low, high = f"{min(values):.{digits}f}", f"{max(values):.{digits}f}"
+    return low if low == high else f"{low}–{high}"

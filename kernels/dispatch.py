@@ -1,0 +1,74 @@
+"""The fastest rung that takes a call, whatever its shape, dtype, strides and GPU: a special rung says what it refuses, and a general one takes the rest.
+
+The lengths at which one rung gives way to the next were measured on an H200 (`benchmarks/results/speed.json`); elsewhere they are a
+guess, and the answer is right all the same.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+
+from kernels import attention_hopper, softmax_staged
+from kernels.attention import _Call, flash_attention_exp2
+from kernels.attention_backward import flash_attention_backward
+from kernels.decode import flash_decode
+from kernels.gpu import is_hopper, shared_memory, sms
+from kernels.softmax import check
+from kernels.softmax_fast import softmax_rows, softmax_shared_row, softmax_two_reads
+
+LONGEST_ON_CHIP = 32768  # elements of a row that one program holds
+PART = 4096  # elements of a longer row that one program holds, beside others
+
+
+def softmax(x: torch.Tensor) -> torch.Tensor:
+    """Softmax over the last axis of x (rows, cols): any length, any strides, float32, float16 or bfloat16. Raises ValueError for what is no such matrix."""
+    check(x)
+    n_cols, short = x.shape[1], x.element_size() == 2
+    if n_cols <= LONGEST_ON_CHIP:
+        # 16-bit rows: shared memory wherever registers, in 32 bits, would leave lanes idle or the SM full
+        staged = short and x.is_cuda and (512 < n_cols <= 4096 or n_cols > 8192)
+        return softmax_staged.softmax_staged(x) if staged and not softmax_staged.refusal(x) else softmax_rows(x)
+    # A row shared by many programs waits for the slowest of them: 16-bit rows, read sooner, wait longer.
+    most = 16 if short else sms(x)
+    if x.is_cuda and triton.cdiv(n_cols, PART) <= most:
+        return softmax_shared_row(x, block_n=PART)
+    return softmax_two_reads(x)
+
+
+def attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, sm_scale: float | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """O, contiguous, in the dtype of q, and lse, for all that `attention.py` takes. Raises ValueError naming the argument that does not fit."""
+    call = _Call.of(q, k, v, causal, sm_scale, None, 16, 16)
+    scale = call.sm_scale
+    if call.seq_len == 1 and call.group <= 64:  # one query sees every key, mask or not
+        o, lse = flash_decode(q, k, v, sm_scale=scale)
+    elif is_hopper(q) and not attention_hopper.refusal(q, k, v, scale):
+        o, lse = attention_hopper.flash_attention_hopper(q, k, v, causal=causal, sm_scale=scale)
+    else:
+        side = tile_side(q)
+        o, lse = flash_attention_exp2(q, k, v, causal=causal, sm_scale=scale, block_m=side, block_n=side)
+    return o.contiguous(), lse
+
+
+def attention_backward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    do: torch.Tensor,
+    *,
+    causal: bool = False,
+    sm_scale: float | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """dQ, dK and dV, the same bits every time, for all that `attention` takes."""
+    side = tile_side(q)
+    return flash_attention_backward(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale, block_m=side, block_n=side)
+
+
+def tile_side(q: torch.Tensor) -> int:
+    """Rows of a tile, 16 to 64: as many as leave room in shared memory for eight tiles, which is what a backward pass holds."""
+    rows = shared_memory(q) // (8 * triton.next_power_of_2(q.shape[-1]) * q.element_size())
+    return max(16, min(64, 2 ** rows.bit_length() // 2))

@@ -1,0 +1,23 @@
+"""What a tensor's GPU has, as the wrappers ask for it; on the CPU, in the interpreter, small numbers that make the same code go every way."""
+
+from __future__ import annotations
+
+import torch
+
+
+def sms(x: torch.Tensor) -> int:
+    """Streaming multiprocessors; 2 in the interpreter, so that a persistent program has more than one item."""
+    return int(torch.cuda.get_device_properties(x.device).multi_processor_count) if x.is_cuda else 2
+
+
+def shared_memory(x: torch.Tensor) -> int:
+    """Bytes of shared memory that one program can have; 128 KiB in the interpreter."""
+    if not x.is_cuda:
+        return 2**17
+    properties = torch.cuda.get_device_properties(x.device)
+    return int(properties.shared_memory_per_block_optin)  # type: ignore[attr-defined]
+
+
+def is_hopper(x: torch.Tensor) -> bool:
+    """Whether x is on a GPU of sm_90."""
+    return x.is_cuda and torch.cuda.get_device_capability(x.device)[0] == 9

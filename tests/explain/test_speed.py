@@ -1,0 +1,208 @@
+"""The benchmark's result as values, its pictures, and the lines that the ideas are quoted from."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from explain import fast_kernels, speed
+from explain.figures import speed as figures
+from explain.records.model import Roof
+from tests.explain.records.made import WHERE
+from tests.explain.records.made import record as made_record
+
+GPU = dataclasses.replace(WHERE, gpu="NVIDIA Test 1")
+ROOFS = {
+    "matmul bf16": Roof("matmul bf16", 800e12, "FLOP/s", "8192³"),
+    "hbm copy": Roof("hbm copy", 4e12, "B/s", "2 GiB"),
+}
+RECORD = dataclasses.replace(made_record(), roofs=ROOFS)
+
+
+def timed(name: str, per_second: float, work: float, error: float = 0.2) -> dict[str, Any]:
+    return {
+        "name": name,
+        "error": error,
+        "right": True,
+        "why": "",
+        "seconds": work / per_second,
+        "per_second": per_second,
+    }
+
+
+def case(
+    table: str, shape: list[int], dtype: str, unit: str, *variants: dict[str, Any], causal: bool = False
+) -> dict[str, Any]:
+    return {
+        "case": {"table": table, "shape": shape, "dtype": dtype, "work": 1e12, "unit": unit, "causal": causal},
+        "variants": [*variants],
+    }
+
+
+def result_json() -> dict[str, Any]:
+    """Made up: attention at two lengths, softmax with a variant that misses its budget, decode without a floor."""
+    attention = [
+        case(
+            "attention", [16384 // n, 16, n, 128], "bf16", "FLOP/s",
+            timed("torch.sdpa cudnn", 500e12, 1e12), timed("torch.sdpa flash", 300e12, 1e12),
+            {"name": "FlashAttention-3", "right": False, "why": "ModuleNotFoundError: No module named 'fa3'"},
+            timed("flash_attention_hopper[turns=True]", 400e12 + n * 1e10, 1e12),
+            timed("flash_attention_hopper[turns=False]", 450e12 + n * 1e10, 1e12),
+            causal=causal,
+        )
+        for n in (2048, 8192) for causal in (False, True)
+    ]  # fmt: skip
+    softmax = case(
+        "softmax", [4096, 65536], "fp32", "B/s",
+        timed("copy", 4.2e12, 1e12, 0.0), timed("torch.softmax", 2e12, 1e12), timed("softmax_shared_row", 3.9e12, 1e12),
+        timed("softmax", 3.8e12, 1e12), {"name": "softmax_two_reads", "error": 3.2, "right": False, "why": "misses its error budget"},
+    )  # fmt: skip
+    decode = case(
+        "decode",
+        [16, 64, 8, 16384, 128],
+        "bf16",
+        "B/s",
+        timed("torch.sdpa cudnn", 3.6e12, 1e12),
+        timed("flash_decode", 3.8e12, 1e12),
+    )
+    return {
+        "provenance": dataclasses.asdict(GPU), "method": "median of 30 launches",
+        "before": {"clocks.sm": "345 MHz", "temperature.gpu": "38"}, "after": {}, "cases": [*attention, softmax, decode],
+    }  # fmt: skip
+
+
+@pytest.fixture
+def result() -> speed.Result:
+    return speed.parse(result_json())
+
+
+def of(result: speed.Result, table: str) -> speed.Case:
+    return result.of(table)[0]
+
+
+def test_ours_peers_and_floors_are_told_apart(result):
+    softmax = of(result, "softmax")
+    assert softmax.ours is not None
+    assert softmax.ours.name == "softmax_shared_row"
+    assert [peer.name for peer in softmax.peers] == ["torch.softmax"]
+    assert [one.name for one in softmax.variants if one.floor] == ["copy"]
+    assert "copy" not in {one.name for one in softmax.best}
+    assert [one.label for one in softmax.best if one.function == "softmax"] == ["our dispatcher"]
+
+
+def test_of_several_settings_the_fastest_counts(result):
+    ours = of(result, "attention").ours
+    assert ours is not None
+    assert (ours.name, ours.settings, ours.options) == ("flash_attention_hopper[turns=False]", 2, "turns=False")
+
+
+def test_what_misses_its_budget_has_no_time_and_comes_last(result):
+    last = of(result, "softmax").best[-1]
+    assert last.missed
+    assert last.seconds is None
+    assert not of(result, "attention").best[-1].missed  # a peer that is not installed was not wrong
+
+
+def test_a_roof_of_bytes_is_of_the_same_run_and_one_of_flops_of_the_record(result):
+    own = speed.roof(of(result, "softmax"), RECORD)
+    assert own == speed.Limit("copy", 4.2e12, "the same run")
+    product = speed.roof(of(result, "attention"), RECORD)
+    assert product is not None
+    assert (product.name, product.per_second) == ("matrix product", 800e12)
+    fallback = speed.roof(of(result, "decode"), RECORD)
+    assert fallback is not None
+    assert fallback.per_second == 4e12
+    assert speed.roof(of(result, "attention"), None) is None
+
+
+def test_a_curve_has_the_lengths_of_one_mask_shortest_first(result):
+    cases = speed.beside(of(result, "attention"), result.of("attention"))
+    assert [(one.along, one.causal) for one in cases] == [(2048, False), (8192, False)]
+    assert speed.beside(of(result, "decode"), result.of("decode")) == []
+
+
+def test_what_can_be_chosen_is_what_differs_in_order_of_size(result):
+    assert speed.choices(result.of("attention")) == {
+        "batch": ["2", "8"],
+        "N": ["2,048", "8,192"],
+        "causal": ["no", "yes"],
+    }
+
+
+def test_a_file_is_read_anew_when_it_changes_and_a_bad_one_is_refused_in_words(tmp_path):
+    path = tmp_path / "speed.json"
+    assert speed.load(path) is None
+    path.write_text(json.dumps(result_json()))
+    first = speed.load(path)
+    assert first is not None
+    assert first.tables == ("attention", "softmax", "decode")
+    path.write_text("{")
+    with pytest.raises(speed.SpeedFileError, match=r"speed\.json cannot be read"):
+        speed.load(path)
+    path.write_text('{"cases": []}')
+    with pytest.raises(speed.SpeedFileError, match=r"no result of benchmarks/speed\.py: KeyError 'provenance'"):
+        speed.load(path)
+
+
+def test_bars_say_the_share_the_error_and_why_there_is_no_time(result):
+    softmax = of(result, "softmax")
+    picture = figures.bars(softmax, speed.roof(softmax, RECORD), figures.colours(result.of("softmax")))
+    for words in (
+        "3.90 TB/s · 93%",
+        "roof: copy, 4.20 TB/s",
+        "error 3.20 of budget",
+        "the result misses its error budget",
+    ):
+        assert words in picture
+    assert picture.count('height="15.00"') == 3  # the one that missed has no bar
+    missing = figures.bars(of(result, "attention"), None, figures.colours(result.of("attention")))
+    assert "no time: ModuleNotFoundError: No module named" in missing
+    assert "roof" not in missing
+
+
+def test_the_sentence_and_the_table_have_ratios_to_peers_and_the_roof(result):
+    attention = of(result, "attention")
+    limit = speed.roof(attention, RECORD)
+    said = figures.told(attention, limit)
+    assert said.startswith("**flash_attention_hopper** does **470 TFLOP/s**: 59% of the roof, 0.94 × cuDNN, 1.57 × ")
+    rows = figures.table(result.of("attention"), [limit] * 4).splitlines()
+    assert (
+        rows[0]
+        == "| batch × heads × N × d | our fastest | reaches | of the roof | × cuDNN | × PyTorch's FlashAttention-2 |"
+    )
+    assert rows[2] == "| 8 × 16 × 2,048 × 128, bf16 | flash_attention_hopper | **470 TFLOP/s** | 59% | 0.94 | 1.57 |"
+
+
+def test_the_curve_has_every_kernel_and_the_roof(result):
+    cases = speed.beside(of(result, "attention"), result.of("attention"))
+    limits = [speed.roof(one, RECORD) for one in cases]
+    lines = {
+        line.name: (list(line.x), list(line.y)) for line in figures.curve(cases, limits, figures.colours(cases)).data
+    }
+    assert lines["flash_attention_hopper"][0] == [2048, 8192]
+    assert lines["roof: matrix product"][1] == [800.0, 800.0]
+    assert "FlashAttention-3" not in lines
+
+
+@pytest.mark.parametrize("kernel", fast_kernels.KERNELS, ids=lambda kernel: kernel.call)
+def test_each_ideas_line_is_in_the_kernels_source(kernel):
+    lines = (speed.ROOT / kernel.file).read_text(encoding="utf-8").splitlines()
+    assert f"\ndef {kernel.call}(" in "\n".join(lines)
+    for idea in kernel.ideas:
+        at = kernel.line_number(idea)
+        assert at is not None, f"{idea.name}: not in {kernel.file}: {idea.line}"
+        assert lines[at - 1].strip() == idea.line
+    if kernel.below:
+        assert any(line.startswith("+") for line in kernel.difference.splitlines())
+
+
+def test_only_gluon_is_said_not_to_run_in_the_interpreter():
+    for kernel in fast_kernels.KERNELS:
+        assert kernel.interpreted == ("gluon.jit" not in kernel.source), kernel.call
+
+
+def test_every_table_has_a_kernel_to_explain():
+    assert {kernel.table for kernel in fast_kernels.KERNELS} == set(speed.TABLES)

@@ -1,0 +1,67 @@
+"""Attention as PyTorch's operator, and the dispatcher under it, in the interpreter."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from explain.trace.fidelity import interpreter_fidelity
+from kernels import dispatch
+from kernels.operator import attention
+from tests.kernels.gradients import eager, gradient_error
+
+SHAPES = [  # batch, heads, kv_heads, seq_len, kv_len, head_dim
+    (1, 2, 1, 33, 47, 16),
+    (2, 2, 2, 20, 20, 24),
+    (1, 4, 2, 1, 50, 16),
+]
+
+
+def _inputs(shape, dtype=torch.float32):
+    batch, heads, kv_heads, seq_len, kv_len, head_dim = shape
+    torch.manual_seed(0)
+    q, do = (torch.randn(batch, heads, seq_len, head_dim, dtype=dtype) for _ in range(2))
+    k, v = (torch.randn(batch, kv_heads, kv_len, head_dim, dtype=dtype) for _ in range(2))
+    return q, k, v, do
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gradients_through_autograd_are_those_of_float64(shape, dtype, causal):
+    q, k, v, do = _inputs(shape, dtype)
+    leaves = [t.clone().requires_grad_() for t in (q, k, v)]
+    with interpreter_fidelity():
+        result = torch.autograd.grad(attention(*leaves, causal=causal), leaves, do)
+    assert gradient_error((q, k, v, do), result, causal) <= 1
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_operator_is_registered_as_torch_demands(causal):
+    q, k, v, _ = _inputs((1, 2, 1, 5, 7, 16))
+    leaves = tuple(t.requires_grad_() for t in (q, k, v))
+    torch.library.opcheck(torch.ops.tilescope.attention.default, (*leaves, causal, 0.25))
+
+
+def test_a_layer_with_heads_beside_features_is_right():
+    q, k, v, _ = _inputs((2, 3, 3, 9, 9, 16))
+    sideways = [t.transpose(1, 2).contiguous().transpose(1, 2).requires_grad_() for t in (q, k, v)]
+    o = attention(*sideways, causal=True)
+    torch.testing.assert_close(o, eager(q, k, v, True))
+    torch.library.opcheck(torch.ops.tilescope.attention.default, (*sideways, True, 0.25), test_utils="test_faketensor")
+
+
+def test_what_does_not_fit_is_named_through_the_operator():
+    q, k, v, _ = _inputs((1, 3, 2, 4, 4, 16))
+    with pytest.raises(ValueError, match="k has 2 heads"):
+        attention(q, k, v)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("cols", [1, 300, 1500, 40_000])
+def test_the_dispatcher_takes_rows_of_any_length(cols, dtype):
+    x = torch.randn(3, cols).to(dtype)
+    with interpreter_fidelity():
+        y = dispatch.softmax(x)
+    right = torch.softmax(x.double(), dim=-1)
+    torch.testing.assert_close(y.double(), right, rtol=1e-5 if dtype == torch.float32 else 8e-3, atol=1e-7)

@@ -40,6 +40,7 @@ TRACE_WORKER = WorkerSpec(
     env=(("TRITON_INTERPRET", "1"), ("OMP_NUM_THREADS", "1"), ("CUDA_VISIBLE_DEVICES", "")),
     default_seconds=60,
     default_megabytes=4000,
+    nice=5,
 )
 DEVICE_WORKER = WorkerSpec(
     "device",
@@ -50,6 +51,7 @@ DEVICE_WORKER = WorkerSpec(
     address_space_limit=False,
 )
 CACHED_FILES = 200
+HEAD_START_S = 10.0
 NOT_RECORDED = (
     "This experiment was not recorded beforehand, and Triton runs on Linux only, so it cannot be run here. "
     "Those that the chapters open on are recorded."
@@ -81,12 +83,16 @@ class Engine:
         self._device = WorkerPool(device)
         self._status: DeviceStatus | None = None
         self._status_lock = threading.Lock()
+        self._asked_to_warm = threading.Lock()  # taken by the first, for good
         self._making = [threading.Lock() for _ in range(64)]
 
     def warm(self) -> None:
-        """Starts the trace workers in the background, so that the first trace waits for no import."""
-        if has_triton():
-            self._traces.warm()
+        """Starts the trace workers in the background, so that the first trace waits for no import; a little later, so that the first page
+        does not wait for theirs. Only the first call counts."""
+        if has_triton() and self._asked_to_warm.acquire(blocking=False):
+            later = threading.Timer(HEAD_START_S, self._traces.warm)
+            later.daemon = True
+            later.start()
 
     def trace(
         self, experiment: Experiment, progress: Progress | None = None, cancel: threading.Event | None = None

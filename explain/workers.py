@@ -123,7 +123,7 @@ class WorkerSpec:
     with a JSON object, and it returns one. An exception whose type has `retire_worker = True` also has the
     worker replaced, for what nothing repairs, such as a CUDA context after an illegal access.
     `address_space_limit=False` is for CUDA, which reserves far more addresses than it uses: memory is then only
-    watched, where otherwise an allocation beyond the limit fails at once.
+    watched, where otherwise an allocation beyond the limit fails at once. With `nice` above 0 the pages go before it where both want a core.
     """
 
     name: str
@@ -132,6 +132,7 @@ class WorkerSpec:
     default_seconds: float = 30.0
     default_megabytes: float = 2000.0
     address_space_limit: bool = True
+    nice: int = 0
 
 
 class WorkerPool:
@@ -272,6 +273,7 @@ class _Worker:
                 )
             except OSError as error:
                 raise WorkerUnavailable(f"the {spec.name} worker did not start: {error}") from error
+        _step_back(self._popen.pid, spec.nice)
         assert self._popen.stdout is not None
         self._process = psutil.Process(self._popen.pid)
         self._children: list[psutil.Process] = []
@@ -428,6 +430,14 @@ class _Worker:
         self._find_children()
         family = [self._process, *self._children]
         return _memory(family) > ceiling and (not self._children or _memory(family, shared=True) > ceiling)
+
+
+def _step_back(pid: int, nice: int) -> None:
+    """Lowers the priority of a process that leads its session. Where the kernel shares cores by session, it is the session's that counts."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, nice)
+    with suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text(str(nice))
 
 
 def _memory(processes: list[psutil.Process], shared: bool = False) -> int:

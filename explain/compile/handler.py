@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
-import os
 import re
 import subprocess
 import tempfile
@@ -32,7 +31,6 @@ from explain.trace.patches import replaced
 from kernels.launch import launcher, tensors
 
 Progress = Callable[[str, float], None]
-LOW_PRIORITY = 10  # a lecture goes on while this compiles
 DISASSEMBLY_SECONDS = 60
 
 
@@ -61,7 +59,6 @@ def handle(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
     Raises CompileError.
     """
-    os.setpriority(os.PRIO_PROCESS, 0, LOW_PRIORITY)
     cost, listings = compiled(Experiment.from_json(request["experiment"]), request["capability"], progress)
     Path(request["listing"]).write_bytes(packed(listings))
     return cost.to_json()

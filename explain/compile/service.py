@@ -31,6 +31,7 @@ COMPILE_WORKER = WorkerSpec(
     default_seconds=180,
     default_megabytes=6000,
     address_space_limit=False,  # LLVM and ptxas reserve more than they use
+    nice=10,
 )
 RECORDED = "tile-costs"
 NEVER_COMPILED = "This tile was not compiled beforehand, and Triton runs on Linux only, so it cannot be compiled here. Those of the opening view were."

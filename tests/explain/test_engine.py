@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from explain import engine, lessons, recordings
@@ -28,3 +30,22 @@ def test_without_triton_a_chapter_opens_on_its_shipped_trace(elsewhere, experime
 def test_without_triton_what_was_not_recorded_is_said_in_words(elsewhere):
     with pytest.raises(WorkerError, match="not recorded beforehand, and Triton runs on Linux only"):
         elsewhere.trace(lessons.OPENING.with_(block_n=32))
+
+
+def test_the_first_page_does_not_wait_for_the_workers(monkeypatch):
+    monkeypatch.setattr(engine, "HEAD_START_S", 0.2)
+    monkeypatch.setattr(engine, "has_triton", lambda: True)
+    started = []
+    made = engine.Engine()
+    monkeypatch.setattr(made._traces, "warm", lambda: started.append(time.monotonic()))
+    asked = time.monotonic()
+    for _ in range(5):  # by as many pages
+        made.warm()
+    assert not started
+    deadline = asked + 10
+    while not started and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert started[0] - asked >= 0.2
+    time.sleep(0.3)
+    assert len(started) == 1
+    made.close()

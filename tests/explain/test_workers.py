@@ -508,3 +508,12 @@ def test_a_worker_outlives_the_thread_that_started_it() -> None:
         threads.shutdown()
         time.sleep(0.1)
         assert pid_of(pool) == first
+
+
+def test_a_worker_may_step_back_behind_the_pages():
+    with WorkerPool(replace(SPEC, nice=7)) as stepped_back, WorkerPool(SPEC) as beside:
+        assert os.getpriority(os.PRIO_PROCESS, pid_of(stepped_back)) == 7
+        assert os.getpriority(os.PRIO_PROCESS, pid_of(beside)) == os.getpriority(os.PRIO_PROCESS, 0)
+        shares = Path(f"/proc/{pid_of(stepped_back)}/autogroup")
+        if shares.exists():
+            assert shares.read_text().split()[-1] == "7"

@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import statistics
 import sys
 import time
@@ -37,12 +38,12 @@ def once(browser: Browser) -> dict[str, float]:
         page.goto(server.url)
         expect(page.get_by_role("heading", name="Tilescope").first).to_be_visible()
         first_page = time.perf_counter() - start
-        expect(page.get_by_test_id("player")).to_have_attribute("data-step", "0")
+        expect(page.get_by_test_id("player")).to_have_attribute("data-step", re.compile(r"\d+"))
         picture = time.perf_counter() - start - first_page
         start = time.perf_counter()
         page.get_by_role("link", name="FlashAttention").first.click()
         expect(page.get_by_role("heading", name="FlashAttention").first).to_be_visible()
-        expect(page.get_by_test_id("player")).to_have_attribute("data-step", "0")
+        expect(page.get_by_test_id("player")).to_have_attribute("data-step", re.compile(r"\d+"))
         chapter = time.perf_counter() - start
         page.close()
     return {"server_answers_s": answered, "first_page_s": first_page, "picture_after_s": picture, "chapter_s": chapter}

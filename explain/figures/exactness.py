@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from explain.exactness import Floats, Output
+from explain.figures.plot import plot
 
 FLASH, STANDARD = "#0072B2", "#E69F00"  # told apart by every eye, on light and on dark
 SCALE = "Cividis"
@@ -29,7 +30,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 def errors(flash: Output, standard: Output, block_m: int) -> go.Figure:
     """|O − float64| of both kernels, element by element on one scale, and the largest of each row; lines between query tiles."""
     figure = make_subplots(
-        rows=1, cols=3, shared_yaxes=True, horizontal_spacing=0.03, column_widths=[0.36, 0.36, 0.28],
+        figure=plot(), rows=1, cols=3, shared_yaxes=True, horizontal_spacing=0.03, column_widths=[0.36, 0.36, 0.28],
         subplot_titles=("Flash", "Standard", "By row"),
     )  # fmt: skip
     for column, output in enumerate((flash, standard), 1):
@@ -68,11 +69,10 @@ def after_each_tile(found: Floats) -> go.Figure:
     text = [
         ["" if np.isnan(error) else scientific(float(error)) if error else "exact" for error in row] for row in found
     ]
-    figure = go.Figure(
-        go.Heatmap(
-            z=found, text=text, texttemplate="%{text}", textfont={"color": INK}, colorscale=PALE, zmin=0, zmax=np.nanmax(found) or 1, showscale=False, xgap=2, ygap=2, hoverongaps=False,
-            hovertemplate="query tile %{y}, after key tile %{x}<br>largest error %{z:.3g}<extra></extra>",
-        )
+    figure = plot()
+    figure.add_heatmap(
+        z=found, text=text, texttemplate="%{text}", textfont={"color": INK}, colorscale=PALE, zmin=0, zmax=np.nanmax(found) or 1, showscale=False, xgap=2, ygap=2, hoverongaps=False,
+        hovertemplate="query tile %{y}, after key tile %{x}<br>largest error %{z:.3g}<extra></extra>",
     )  # fmt: skip
     figure.update_xaxes(title="after key tile", dtick=1)
     figure.update_yaxes(title="query tile", dtick=1, autorange="reversed")

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
+from explain.figures.plot import plot
+
 
 @dataclass(frozen=True)
 class Line:
@@ -25,7 +27,7 @@ def chart(
     title: str, lines: Iterable[Line], *, x: str, y: str, unit: str = "", log: bool = False, height: int = 380
 ) -> go.Figure:
     """Lines over a logarithmic x, y logarithmic too with `log`; each labelled where it ends, the labels pushed apart."""
-    figure = go.Figure()
+    figure = plot()
     drawn = [line for line in lines if line.points]
     for line in drawn:
         figure.add_scatter(

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from explain.experiment import Experiment
 from explain.figures import svg
 from explain.figures.lines import Line, chart
+from explain.figures.plot import plot
 from explain.figures.units import si
 from explain.gpus import GPUS, known_as
 from explain.papers import flashattention, milakov
@@ -416,7 +417,7 @@ def short(record: Record) -> str:
 
 def hierarchy(record: Record) -> go.Figure:
     """Figure 1's pyramid as bars: the bandwidth of each level, the paper's A100 and what was measured here, on a logarithmic axis; with the sizes."""
-    figure = go.Figure()
+    figure = plot()
     names = {"shared": "SRAM (shared memory)", "l1": "L1", "l2": "L2", "hbm": "HBM", "host": "host memory"}
     known = GPUS.get(known_as(record.gpu) or "")
     sizes = {"shared": known.shared_bytes_all, "l2": known.l2_bytes, "hbm": known.hbm_bytes} if known else {}

@@ -11,6 +11,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from explain.figures.plot import plot
 from explain.figures.units import si
 from explain.gpus import Gpu
 from explain.records.model import Roof
@@ -104,7 +105,7 @@ def theory(sweep: Sweep, readings: Sequence[Reading], kernel: str, what: str) ->
 
 
 def _lines(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str) -> go.Figure:
-    figure, unit = go.Figure(), WHAT[what][1]
+    figure, unit = plot(), WHAT[what][1]
     for kernel, points in curves.items():
         colour, symbol = _look(sweep, kernel)
         known = theory(sweep, _as_readings(sweep, kernel, points, what), kernel, what)
@@ -146,7 +147,7 @@ def _lines(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str)
 
 
 def _bars(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str) -> go.Figure:
-    figure, unit = go.Figure(), WHAT[what][1]
+    figure, unit = plot(), WHAT[what][1]
     for kernel, points in curves.items():
         figure.add_bar(
             x=[said(value) for value in points], y=list(points.values()), name=name_of(kernel), marker={"color": _look(sweep, kernel)[0]},
@@ -345,7 +346,7 @@ def as_csv(sweep: Sweep, readings: Sequence[Reading]) -> str:
 
 def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], gpu: Gpu | None) -> go.Figure:
     """FLOP/s over FLOPs a byte, both logarithmic: each kernel once for each level its bytes pass, under the roofs that were measured; `gpu`'s datasheet as dashes."""
-    figure = go.Figure()
+    figure = plot()
     speeds = [point.flops_per_second for point in points]
     intensities = [point.intensity for point in points]
     peaks = {name: roofs[name].per_second for name in _compute_roofs(points) if name in roofs}

@@ -1,0 +1,14 @@
+"""An empty plot to draw in. Plotly looks into pandas as soon as somebody has begun to import it, and half of it is not enough."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import plotly.graph_objects as go
+
+
+def plot() -> go.Figure:
+    """A figure. Safe beside other threads: pandas, which Streamlit imports with the first table, is whole by then."""
+    import pandas  # noqa: F401  here and not above: it costs the first page a third of a second
+
+    return go.Figure()

@@ -127,7 +127,7 @@ def open_lecture(page: Page, server: Server, query: str) -> float:
 
 
 def let_workers_start(server: Server) -> None:
-    """Waits until the app's workers, which start after its first page, have imported what they need: once a day, not a step's cost."""
+    """Waits until the app's workers, which start after its first page, have imported what they need, which they do once."""
     time.sleep(HEAD_START_S)
     deadline = time.monotonic() + PATIENCE_MS / 1e3
     while time.monotonic() < deadline:

@@ -9,5 +9,5 @@ import plotly.graph_objects as go
 
 def plot() -> go.Figure:
     """A figure. Safe beside other threads: pandas, which Streamlit imports with the first table, is whole by then."""
-    import_module("pandas")  # here and not above: it costs the first page a third of a second
+    import_module("pandas")  # here and not above: a page without a plot need not wait for it
     return go.Figure()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import streamlit as st
 from explain import recordings
 from explain.device.measurement import Measurement
 from explain.device.prefixes import compare_prefixes
-from explain.engine import engine, has_triton, scratch
+from explain.engine import DeviceStatus, engine, has_triton, scratch
 from explain.experiment import Experiment
 from explain.trace.model import Trace
 from explain.ui.runs import failure
@@ -87,17 +87,26 @@ def engine_status() -> None:
         st.markdown(
             ":orange[●] **Recorded runs.** Triton runs on Linux only; the chapters open on traces recorded there."
         )
+    once_known(_gpu_status)
+
+
+def once_known(show: Callable[[DeviceStatus], None]) -> None:
+    """Shows what is to be said of this machine's GPU as soon as it is known whether there is one; until then, that it is looked for."""
     searching = engine().device_if_known() is None
-    st.fragment(_gpu_status, run_every=2.0 if searching else None)(searching)
+    st.fragment(_once_known, run_every=2.0 if searching else None)(show, searching)
 
 
-def _gpu_status(searching: bool) -> None:
+def _once_known(show: Callable[[DeviceStatus], None], searching: bool) -> None:
     status = engine().device_if_known()
     if status is None:
         st.markdown(":gray[●] Looking for a GPU…")
         return
     if searching:
         st.rerun()  # the whole page, once: a page that is done looking asks no more
+    show(status)
+
+
+def _gpu_status(status: DeviceStatus) -> None:
     if status.available and status.provenance:
         st.markdown(f":green[●] **{status.provenance['gpu']}** runs them compiled.")
     else:

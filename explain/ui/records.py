@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from explain.engine import engine
+from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.figures import records as figures
 from explain.records import file, shelf
 from explain.records.shelf import Shelved
+from explain.ui.device import once_known
 from explain.ui.runs import failure
 from explain.workers import WorkerError
 
@@ -88,17 +89,10 @@ def _load(yours: dict[str, Shelved]) -> None:
 
 def counters_here() -> None:
     """Whether this machine's GPU can be counted, and if not why and what to do; on asking, a kernel counted."""
-    searching = engine().device_if_known() is None
-    st.fragment(_counters_here, run_every=2.0 if searching else None)(searching)
+    once_known(_counters_here)
 
 
-def _counters_here(searching: bool) -> None:
-    status = engine().device_if_known()
-    if status is None:
-        st.markdown(":gray[●] Looking for a GPU…")
-        return
-    if searching:
-        st.rerun()  # the whole page, once: a page that is done looking asks no more
+def _counters_here(status: DeviceStatus) -> None:
     if not status.available:
         st.markdown(
             f":gray[●] No counters can be read on this machine. {status.reason} What is shown was measured elsewhere, and says where."

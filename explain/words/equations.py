@@ -61,7 +61,6 @@ _FUNCTIONS: Mapping[str, Tree] = {
     "maximum": ["mi", "max"],
     "minimum": ["mi", "min"],
 }
-_REDUCTIONS = {"max": "max", "min": "min", "sum": "sum"}
 _OPERATORS: Mapping[type[ast.AST], tuple[str, int]] = {
     ast.BitAnd: ("∧", 1), ast.And: ("∧", 1), ast.BitOr: ("∨", 1), ast.Or: ("∨", 1),
     ast.Lt: ("<", 2), ast.LtE: ("≤", 2), ast.Gt: (">", 2), ast.GtE: ("≥", 2), ast.Eq: ("==", 2), ast.NotEq: ("≠", 2),

@@ -7,12 +7,17 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.e2e.browser import NoBrowserError, find_browser
 from tests.e2e.server import Server, running_app
 
 HERE = Path(__file__).parent
+PATIENCE_MS = (
+    120_000  # what comes in time on an idle machine may come late on a busy one; a test that passes waits no longer
+)
+
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
@@ -60,6 +65,7 @@ def page(browser: Browser, app: Server) -> Iterator[Page]:
     faults: list[str] = []
     log_before = len(app.log.read_text(errors="replace"))
     context = browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme="light")
+    context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     page.on("console", lambda message: faults.extend(_console_faults(message)))
     page.on("pageerror", lambda error: faults.append(f"page: {error}"))

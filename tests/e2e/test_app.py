@@ -34,12 +34,12 @@ def player(page: Page):
 
 
 def at(page: Page, step: int) -> None:
-    expect(player(page)).to_have_attribute("data-step", str(step), timeout=30_000)
+    expect(player(page)).to_have_attribute("data-step", str(step))
 
 
 def step_of(page: Page) -> int:
     """Where the player is, once it is drawn."""
-    expect(player(page)).to_be_visible(timeout=30_000)
+    expect(player(page)).to_be_visible()
     return int(player(page).get_attribute("data-step") or -1)
 
 
@@ -179,7 +179,7 @@ def test_causal_changes_the_run(page: Page, app_url: str):
     at(page, 0)
     steps = player(page).get_attribute("data-steps")
     page.get_by_test_id("stCheckbox").get_by_text("Causal").click()
-    expect(player(page)).not_to_have_attribute("data-steps", str(steps), timeout=30_000)
+    expect(player(page)).not_to_have_attribute("data-steps", str(steps))
     page.wait_for_url("**causal=true**")
 
 
@@ -188,7 +188,7 @@ def test_the_keys_step_again_after_a_control_and_from_anywhere(page: Page, app_u
     at(page, 40)
     steps = str(player(page).get_attribute("data-steps"))
     page.get_by_test_id("stCheckbox").get_by_text("Causal").click()
-    expect(player(page)).not_to_have_attribute("data-steps", steps, timeout=30_000)
+    expect(player(page)).not_to_have_attribute("data-steps", steps)
     start = step_of(page)
     page.wait_for_url(f"**step={start}**")  # the address no longer names the other run's step
     page.keyboard.press("ArrowRight")
@@ -206,9 +206,9 @@ def test_back_returns_to_the_experiment_before(page: Page, app_url: str):
     at(page, 0)
     steps = str(player(page).get_attribute("data-steps"))
     page.get_by_test_id("stCheckbox").get_by_text("Causal").click()
-    expect(player(page)).not_to_have_attribute("data-steps", steps, timeout=30_000)
+    expect(player(page)).not_to_have_attribute("data-steps", steps)
     page.go_back()
-    expect(player(page)).to_have_attribute("data-steps", steps, timeout=30_000)
+    expect(player(page)).to_have_attribute("data-steps", steps)
     expect(page.get_by_role("switch", name="Causal")).not_to_be_checked()
 
 
@@ -220,15 +220,15 @@ def test_back_and_forward_return_to_each_experiment_at_the_step_it_was_left_at(p
         page.keyboard.press("ArrowRight")
     page.wait_for_url("**step=3**")
     page.get_by_test_id("stCheckbox").get_by_text("Causal").click()
-    expect(player(page)).not_to_have_attribute("data-steps", steps, timeout=30_000)
+    expect(player(page)).not_to_have_attribute("data-steps", steps)
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
     page.wait_for_url("**step=1**")
     page.go_back()
-    expect(player(page)).to_have_attribute("data-steps", steps, timeout=30_000)
+    expect(player(page)).to_have_attribute("data-steps", steps)
     at(page, 3)
     page.go_forward()
-    expect(player(page)).not_to_have_attribute("data-steps", steps, timeout=30_000)
+    expect(player(page)).not_to_have_attribute("data-steps", steps)
     at(page, 1)
     page.reload()
     at(page, 1)
@@ -243,9 +243,9 @@ def test_back_returns_to_the_exhibit_before_at_its_step(page: Page, app_url: str
         page.keyboard.press("ArrowRight")
     page.wait_for_url(f"**step={left}**")
     page.get_by_role("radio", name=re.compile("^2 ·")).click()
-    expect(page.get_by_role("heading", name=broken)).to_have_count(0, timeout=30_000)
+    expect(page.get_by_role("heading", name=broken)).to_have_count(0)
     page.go_back()
-    expect(page.get_by_role("heading", name=broken)).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("heading", name=broken)).to_be_visible()
     at(page, left)
 
 
@@ -255,7 +255,7 @@ def test_back_returns_to_the_chapter_before_at_its_step(page: Page, app_url: str
     page.keyboard.press("ArrowRight")
     page.wait_for_url("**step=41**")
     page.get_by_role("link", name="Exactness →").click()
-    expect(page.get_by_role("heading", name="Exactness", exact=True)).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("heading", name="Exactness", exact=True)).to_be_visible()
     page.go_back()
     at(page, 41)
 
@@ -277,7 +277,7 @@ def test_nothing_moves_while_it_steps(page: Page, app_url: str):
 @pytest.mark.parametrize("chapter", ["", "softmax", "flash_attention", "side_by_side"])
 def test_the_player_is_whole_on_a_laptops_screen(page: Page, app_url: str, chapter: str):
     page.goto(f"{app_url}/{chapter}")
-    expect(player(page)).to_be_visible(timeout=30_000)
+    expect(player(page)).to_be_visible()
     box = player(page).bounding_box()
     assert box is not None
     assert box["y"] + box["height"] <= 900
@@ -286,7 +286,7 @@ def test_the_player_is_whole_on_a_laptops_screen(page: Page, app_url: str, chapt
 @pytest.mark.parametrize("chapter", ["online_softmax", "triton_ladder"])
 def test_the_buttons_that_step_are_in_sight_however_high_the_player(page: Page, app_url: str, chapter: str):
     page.goto(f"{app_url}/{chapter}")
-    expect(player(page)).to_be_visible(timeout=30_000)
+    expect(player(page)).to_be_visible()
     expect(page.get_by_role("group", name="Playback")).to_be_in_viewport(ratio=1)
 
 
@@ -300,7 +300,7 @@ def test_the_buttons_that_step_are_in_sight_however_high_the_player(page: Page, 
 )
 def test_a_bad_address_is_said_beside_its_control(page: Page, app_url: str, address: str, words: str):
     page.goto(f"{app_url}/{address}&step=0")
-    expect(page.get_by_text(words)).to_be_visible(timeout=30_000)
+    expect(page.get_by_text(words)).to_be_visible()
     at(page, 0)
     expect(page.get_by_text("Traceback")).to_have_count(0)
 
@@ -313,14 +313,14 @@ def test_a_fresh_server_answers_a_chapters_own_address_and_in_time(browser: Brow
         page.goto(f"{server.url}/flash_attention")
         expect(page.get_by_role("heading", name="FlashAttention").first).to_be_visible()
         first_page = time.perf_counter() - start
-        expect(player(page)).to_be_visible(timeout=30_000)
+        expect(player(page)).to_be_visible()
         picture = time.perf_counter() - start - first_page
         expect(page.get_by_text("Online softmax").first).to_be_visible()  # the app's navigation, not the folder's
         page.close()
     print(f"first page {first_page:.2f} s, picture {picture:.2f} s later")
     # Other tests share these two cores, so this only notices a stall; benchmarks/opening.py measures it alone.
-    assert first_page < 10
-    assert picture < 5
+    assert first_page < 30
+    assert picture < 30
 
 
 def test_a_trace_that_is_not_shipped_is_made_at_once(page: Page, app_url: str):
@@ -333,5 +333,5 @@ def test_a_trace_that_is_not_shipped_is_made_at_once(page: Page, app_url: str):
 def test_the_way_on_leads_from_the_last_chapter_into_the_lab(page: Page, app_url: str):
     page.goto(f"{app_url}/glossary")
     page.get_by_role("link", name="Three numbers →").click()
-    expect(page.get_by_role("heading", name="Three numbers", exact=True)).to_be_visible(timeout=30_000)
-    expect(page.get_by_role("link", name="Sweeps and roofline →")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("heading", name="Three numbers", exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name="Sweeps and roofline →")).to_be_visible()

@@ -51,7 +51,7 @@ def stepped(page: Page, app_url: str):
     def stepped(address: str, step: int, presses: int) -> list[dict[str, Any]]:
         page.set_viewport_size({"width": 1920, "height": 1080})
         page.goto(f"{app_url}/{address}?step={step}")
-        expect(page.get_by_test_id("player")).to_have_attribute("data-step", str(step), timeout=60_000)
+        expect(page.get_by_test_id("player")).to_have_attribute("data-step", str(step))
         steps = page.evaluate(WATCH, presses)
         assert [drawn["step"] for drawn in steps] == list(range(step + 1, step + 1 + presses))
         return steps

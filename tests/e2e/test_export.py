@@ -49,7 +49,7 @@ def opened(offline, tmp_path):
         path = tmp_path / "lecture.html"
         path.write_text(standalone_html([run_of(experiment) for experiment in experiments], step), encoding="utf-8")
         offline.goto(path.as_uri())
-        expect(offline.get_by_test_id("player")).to_have_attribute("data-step", str(step), timeout=20_000)
+        expect(offline.get_by_test_id("player")).to_have_attribute("data-step", str(step))
         return offline
 
     return opened
@@ -59,7 +59,7 @@ def saved(page, button, folder) -> Path:
     """The file that a button of the Export menu hands over."""
     if not page.locator(".ways").is_visible():
         page.locator("summary", has_text="Export").click()
-    with page.expect_download(timeout=60_000) as download:
+    with page.expect_download() as download:
         page.get_by_role("button", name=button).click()
     path = folder / download.value.suggested_filename
     download.value.save_as(path)
@@ -257,7 +257,7 @@ def test_the_command_line_exports_a_kernel_or_a_trace_file(offline, tmp_path, ca
     assert cli.main(["export", str(trace_copy), "--step", "20", "--out", str(again)]) == 0
     assert again.read_text(encoding="utf-8") == page_file.read_text(encoding="utf-8")
     offline.goto(page_file.as_uri())
-    expect(offline.get_by_test_id("player")).to_have_attribute("data-step", "20", timeout=20_000)
+    expect(offline.get_by_test_id("player")).to_have_attribute("data-step", "20")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ def term(page: Page, word: str) -> Locator:
 def test_a_word_says_what_it_means_to_pointer_and_keyboard(page: Page, app_url: str):
     page.goto(f"{app_url}/online_softmax")
     word = term(page, "α")
-    expect(word).to_be_visible(timeout=30_000)
+    expect(word).to_be_visible()
     assert word.evaluate(SHOWN) == ""
     word.hover()
     assert definitions()["alpha"] in word.evaluate(SHOWN)
@@ -32,7 +32,7 @@ def test_a_word_says_what_it_means_to_pointer_and_keyboard(page: Page, app_url: 
 def test_a_definition_stays_inside_the_window(page: Page, app_url: str, width: int):
     page.set_viewport_size({"width": width, "height": 900})
     page.goto(f"{app_url}/softmax?step=0")
-    expect(page.get_by_test_id("player")).to_have_attribute("data-step", "0", timeout=30_000)
+    expect(page.get_by_test_id("player")).to_have_attribute("data-step", "0")
     words = page.locator(".term").filter(visible=True)
     assert words.count() > 20
     for word in words.all():
@@ -57,5 +57,5 @@ def test_a_terms_address_and_its_colour(page: Page, app_url: str):
 def test_a_terms_card_is_no_wider_than_the_window(page: Page, app_url: str, width: int):
     page.set_viewport_size({"width": width, "height": 900})
     page.goto(f"{app_url}/glossary?term=acc")
-    expect(page.locator(".glossary.card")).to_be_visible(timeout=30_000)
+    expect(page.locator(".glossary.card")).to_be_visible()
     assert page.evaluate("document.scrollingElement.scrollWidth <= window.innerWidth")

@@ -42,7 +42,7 @@ def opened(page: Page, app_url: str):
 
     def opened(address: str = FLASH, step: int = 0) -> Page:
         page.goto(f"{app_url}/{address}{'&' if '?' in address else '?'}step={step}")
-        expect(player(page)).to_have_attribute("data-step", str(step), timeout=20_000)
+        expect(player(page)).to_have_attribute("data-step", str(step))
         return page
 
     return opened
@@ -374,7 +374,7 @@ def phone(browser: Browser, app: Server) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 420, "height": 860}, has_touch=True, is_mobile=True)
     page = context.new_page()
     page.goto(f"{app.url}/{FLASH}?step=0")
-    expect(player(page)).to_have_attribute("data-step", "0", timeout=20_000)
+    expect(player(page)).to_have_attribute("data-step", "0")
     yield page
     context.close()
 

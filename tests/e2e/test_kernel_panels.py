@@ -65,7 +65,7 @@ def app(traces: dict[str, Trace], tmp_path_factory: pytest.TempPathFactory) -> I
 
 def opened(page: Page, app: Server, case: str) -> Page:
     page.goto(f"{app.url}?case={case}")
-    expect(page.locator(".player")).to_have_attribute("data-step", "0", timeout=30_000)
+    expect(page.locator(".player")).to_have_attribute("data-step", "0")
     return page
 
 

@@ -10,9 +10,9 @@ from tests.e2e.server import Server
 def test_the_address_holds_the_rung(page: Page, app: Server) -> None:
     page.goto(f"{app.url}/triton_ladder?rung=Three+passes")
     title = page.locator(".player .title")
-    expect(title).to_have_text("Safe softmax, three passes", timeout=60_000)
+    expect(title).to_have_text("Safe softmax, three passes")
     page.get_by_test_id("stButtonGroup").get_by_text("Online", exact=True).click()
-    expect(title).to_have_text("Online softmax, two passes", timeout=60_000)
+    expect(title).to_have_text("Online softmax, two passes")
     page.wait_for_url("**rung=Online**")
     expect(page.locator(".player")).to_have_count(1)
     expect(page.locator(".player .failure")).to_be_hidden()

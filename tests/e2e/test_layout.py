@@ -38,7 +38,7 @@ def test_no_panel_overlaps_another_and_no_words_are_cut(
     page.set_viewport_size({"width": size[0], "height": size[1]})
     page.goto(f"{app.url}/{run}")
     player = page.get_by_test_id("player")
-    expect(player).to_be_visible(timeout=60_000)
+    expect(player).to_be_visible()
     for tab in ("State", "Memory"):
         for button in player.get_by_role("button", name=tab, exact=True).all():
             if button.is_visible():
@@ -51,6 +51,6 @@ def test_the_keys_of_play_stay_in_sight_where_the_player_is_higher_than_the_wind
     page.set_viewport_size({"width": 1440, "height": 700})
     page.goto(f"{app.url}/online_softmax")
     player = page.get_by_test_id("player")
-    expect(player).to_be_visible(timeout=60_000)
+    expect(player).to_be_visible()
     assert player.evaluate("(player) => player.getBoundingClientRect().bottom > innerHeight")
     expect(player.get_by_role("button", name="Next step")).to_be_in_viewport(ratio=1)

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 def test_a_line_and_its_instructions_find_each_other(page: Page, app_url: str):
     page.goto(f"{app_url}/tile_cost")
     line = page.locator(".lines .row", has_text="p = tl.exp(s - m_safe")
-    expect(line).to_be_visible(timeout=30_000)
+    expect(line).to_be_visible()
     line.click()
     expect(page.get_by_text(re.compile(r"Line \d+: 32 × exponential"))).to_be_visible()
     chosen = page.locator(".code .row.chosen")
@@ -29,7 +29,7 @@ def test_a_line_and_its_instructions_find_each_other(page: Page, app_url: str):
 def test_lines_are_walked_with_the_arrow_keys(page: Page, app_url: str):
     page.goto(f"{app_url}/tile_cost")
     first = page.locator(".lines .row[tabindex]").first
-    expect(first).to_be_visible(timeout=30_000)
+    expect(first).to_be_visible()
     first.focus()
     page.keyboard.press("ArrowDown")
     second = page.locator(".lines .row[tabindex]").nth(1)

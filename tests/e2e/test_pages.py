@@ -23,12 +23,12 @@ def test_it_opens_without_a_console_error_and_no_wider_than_the_window(
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme=scheme)
     page.goto(f"{app_url}/{'' if stem == 'home' else stem}")
-    expect(page.get_by_role("heading", level=1).first).to_be_visible(timeout=30_000)
-    expect(page.locator("[data-test-script-state=notRunning]")).to_be_attached(timeout=90_000)
+    expect(page.get_by_role("heading", level=1).first).to_be_visible()
+    expect(page.locator("[data-test-script-state=notRunning]")).to_be_attached()
     for trouble in ("stException", "stAlertContentError"):
         expect(page.get_by_test_id(trouble)).to_have_count(0)
     for player in page.locator(".player").all():
-        expect(player).to_have_attribute("data-testid", "player", timeout=30_000)
+        expect(player).to_have_attribute("data-testid", "player")
         expect(player.locator(".failure")).to_be_hidden()
         expect(player).to_have_attribute("data-theme", scheme)
-    page.wait_for_function(FITS, timeout=10_000)  # Streamlit lays its columns out once more after the script has ended
+    page.wait_for_function(FITS)  # Streamlit lays its columns out once more after the script has ended

@@ -53,7 +53,7 @@ def opened(page, app):
     def opened(step: int, case: str = "flash", width: int = 1800) -> Page:
         page.set_viewport_size({"width": width, "height": 1000})
         page.goto(f"{app.url}/?case={case}&step={step}")
-        expect(page.get_by_test_id("player")).not_to_have_attribute("data-steps", "0", timeout=30_000)
+        expect(page.get_by_test_id("player")).not_to_have_attribute("data-steps", "0")
         return page
 
     return opened
@@ -151,11 +151,14 @@ def test_a_rescale_is_a_movement_that_ends_in_the_still_picture(opened, trace):
     for step, at in ((first(trace, "l_i", after=second), 0), (first(trace, "acc", after=shrinks + 1), 1)):
         page = opened(step)
         still = page.evaluate(PICTURES)[at]
-        press(page, "ArrowLeft")
-        press(page, "ArrowRight")
-        moving = page.evaluate(PICTURES)[at]
-        assert moving != still  # where it was; the numbers beside it are those of the step already
-        page.wait_for_function(f"still => ({PICTURES})()[{at}] === still", arg=still, timeout=10_000)
+        for _ in range(5):  # a busy machine may look only when the movement is over
+            press(page, "ArrowLeft")
+            press(page, "ArrowRight")
+            if page.evaluate(PICTURES)[at] != still:  # the numbers beside it are those of the step already
+                break
+        else:
+            pytest.fail("nothing moved")
+        page.wait_for_function(f"still => ({PICTURES})()[{at}] === still", arg=still)
 
 
 def test_a_rescale_stands_still_when_it_is_scrubbed_to_or_motion_is_unwanted(opened, trace):

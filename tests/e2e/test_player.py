@@ -121,7 +121,7 @@ def opened(page, app):
 
     def opened(case: str, step: int | None = None) -> Page:
         page.goto(f"{app.url}/?case={case}" + ("" if step is None else f"&step={step}"))
-        expect(page.get_by_test_id("player")).not_to_have_attribute("data-steps", "0", timeout=20_000)
+        expect(page.get_by_test_id("player")).not_to_have_attribute("data-steps", "0")
         return page
 
     return opened
@@ -207,7 +207,8 @@ def test_space_plays_and_pauses(opened):
     player, button = page.get_by_test_id("player"), page.get_by_role("button", name="Play", exact=True)
     page.keyboard.press("Space")
     expect(page.get_by_role("button", name="Pause")).to_have_attribute("aria-pressed", "true")
-    expect(player).to_have_attribute("data-step", "2", timeout=5000)
+    moving = re.compile(r"^([2-9]|\d{2,})$")  # a busy machine may be asked too late to see step 2 itself
+    expect(player).to_have_attribute("data-step", moving)
     page.keyboard.press("Space")
     expect(button).to_have_attribute("aria-pressed", "false")
     stopped = press(page)["step"]
@@ -309,7 +310,7 @@ def test_two_runs_step_together_and_one_is_wrong(opened):
 def test_a_run_that_cannot_be_read_is_said(page, app):
     page.goto(f"{app.url}/?case=altered")
     alert = page.get_by_test_id("player").get_by_role("alert")
-    expect(alert).to_contain_text("This run cannot be shown: the trace file was altered", timeout=20_000)
+    expect(alert).to_contain_text("This run cannot be shown: the trace file was altered")
 
 
 def test_it_follows_the_theme(opened):

@@ -12,7 +12,7 @@ from explain.questions import Question, questions
 def test_the_screen_answers(page: Page, app_url: str, question: Question):
     page.goto(f"{app_url}/{question.address.strip('/')}")
     # Words that the player keeps hidden in another view are not on screen.
-    expect(page.get_by_text(question.words).filter(visible=True).first).to_be_visible(timeout=30_000)
+    expect(page.get_by_text(question.words).filter(visible=True).first).to_be_visible()
     expect(page.get_by_test_id("stException")).to_have_count(0)
     expect(page.get_by_text("Page not found")).to_have_count(0)
 

@@ -21,7 +21,7 @@ def opened(page: Page, app_url: str):
 
     def opened(query: str = "") -> Page:
         page.goto(f"{app_url}/side_by_side?{query}")
-        expect(player(page)).to_have_attribute("data-step", re.compile(r"\d+"), timeout=30_000)
+        expect(player(page)).to_have_attribute("data-step", re.compile(r"\d+"))
         return page
 
     return opened
@@ -73,7 +73,7 @@ def test_an_overflow_counts_as_a_difference_and_passes_are_matched_by_tile(opene
     press_pair(page, "Naive and safe")
     expect(says(page)).to_contain_text(re.compile(r"They first part in p: of row 0, column 0 it is ∞ on the left"))
     press_pair(page, "Keys or queries outside")
-    expect(says(page)).to_contain_text("They first part in o_i and acc", timeout=20_000)
+    expect(says(page)).to_contain_text("They first part in o_i and acc")
 
 
 def test_a_part_of_a_row_is_not_held_against_the_whole_and_standard_attention_parts_in_memory(opened):
@@ -108,18 +108,18 @@ def test_a_kernel_of_the_list_takes_its_side_and_the_address_leads_back(opened):
     expect(titles.first).to_contain_text("Safe softmax")
     page.get_by_role("combobox", name="Left kernel").click()
     page.get_by_role("option", name="Online softmax, two passes").click()
-    expect(titles.first).to_contain_text("inputs notebook", timeout=20_000)
+    expect(titles.first).to_contain_text("inputs notebook")
     expect(titles.last).to_contain_text("inputs ascending")
     page.wait_for_url("**a.kernel=softmax_online**")
     page.reload()
-    expect(titles.first).to_contain_text("inputs notebook", timeout=20_000)
+    expect(titles.first).to_contain_text("inputs notebook")
     expect(titles.last).to_contain_text("inputs ascending")
 
 
 def test_two_runs_fit_a_laptops_screen_and_a_phones_width(opened):
     page = opened()
     press_pair(page, "Keys or queries outside")
-    expect(page.locator(".lane-title").first).to_contain_text("FlashAttention-1", timeout=20_000)
+    expect(page.locator(".lane-title").first).to_contain_text("FlashAttention-1")
     page.wait_for_timeout(500)
     for panel in ("source", "map", "rows"):
         for i in (0, 1):

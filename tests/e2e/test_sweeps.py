@@ -55,10 +55,10 @@ def points(page: Page) -> int:
 
 def test_a_small_sweep_is_traced_drawn_and_taken_home(page: Page, server: Server):
     page.goto(server.url + ADDRESS.format(QUICK))
-    page.get_by_role("button", name="Run 4 points").click(timeout=30_000)
-    expect(page.get_by_text("4 of 4 points, kept on this machine.")).to_be_visible(timeout=90_000)
-    expect(page.get_by_test_id("stPlotlyChart")).to_be_visible(timeout=30_000)
-    expect(page.get_by_text("asks for fewer bytes than")).to_be_visible(timeout=30_000)
+    page.get_by_role("button", name="Run 4 points").click()
+    expect(page.get_by_text("4 of 4 points, kept on this machine.")).to_be_visible()
+    expect(page.get_by_test_id("stPlotlyChart")).to_be_visible()
+    expect(page.get_by_text("asks for fewer bytes than")).to_be_visible()
     found = download(page, "All points as CSV")
     sweep = Sweep.of(KERNELS.split(","), "seq_len", QUICK.split(","), HELD)
     assert [(row["kernel"], row["seq_len"], row["witness"]) for row in found] == [
@@ -73,16 +73,16 @@ def test_a_small_sweep_is_traced_drawn_and_taken_home(page: Page, server: Server
 
 def test_a_sweep_is_cancelled_and_resumed_and_keeps_what_it_had(page: Page, server: Server):
     page.goto(server.url + ADDRESS.format(LONG))
-    page.get_by_role("button", name="Run 8 points").click(timeout=30_000)
-    page.wait_for_function("() => /[1-9]\\d* of 8 points/.test(document.body.innerText)", timeout=90_000)
+    page.get_by_role("button", name="Run 8 points").click()
+    page.wait_for_function("() => /[1-9]\\d* of 8 points/.test(document.body.innerText)")
     page.get_by_role("button", name="Cancel").click()
     resume = page.get_by_role("button", name="Resume")
-    expect(resume).to_be_visible(timeout=30_000)
+    expect(resume).to_be_visible()
     before = download(page, "All points as CSV")
     assert 0 < len(before) < 8
     assert points(page) == len(before)
     page.reload()  # it is the machine's, not the session's
-    expect(resume).to_be_visible(timeout=30_000)
+    expect(resume).to_be_visible()
     resume.click()
     expect(page.get_by_text("8 of 8 points, kept on this machine.")).to_be_visible(timeout=200_000)
     after = download(page, "All points as CSV")
@@ -94,8 +94,8 @@ def test_a_sweep_is_cancelled_and_resumed_and_keeps_what_it_had(page: Page, serv
 def test_a_plot_is_saved_as_a_picture_without_a_connection(page: Page, server: Server, kind: str):
     page.goto(server.url + f"/sweeps?witness=formula&image+format={kind}")
     plot = page.get_by_test_id("stPlotlyChart").first
-    expect(plot).to_be_visible(timeout=30_000)
-    expect(plot.locator(".main-svg").first).to_be_visible(timeout=30_000)
+    expect(plot).to_be_visible()
+    expect(plot.locator(".main-svg").first).to_be_visible()
     page.context.set_offline(True)
     plot.hover()
     with page.expect_download() as started:
@@ -108,8 +108,8 @@ def test_a_plot_is_saved_as_a_picture_without_a_connection(page: Page, server: S
 
 def test_what_cannot_be_swept_is_said_where_it_was_typed(page: Page, server: Server):
     page.goto(server.url + ADDRESS.format("32,many"))
-    expect(page.get_by_text("seq_len=many: must be a whole number")).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("seq_len=many: must be a whole number")).to_be_visible()
     values = page.get_by_label("Values, with commas between")
     values.fill("64, 128")
     values.press("Enter")
-    expect(page.get_by_role("button", name="Run 4 points")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("button", name="Run 4 points")).to_be_visible()

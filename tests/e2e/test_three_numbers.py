@@ -14,7 +14,7 @@ def opened(page: Page, app_url: str):
 
     def opened(query: str) -> Page:
         page.goto(f"{app_url}/three_numbers?{query}")
-        expect(player(page)).to_have_attribute("data-step", re.compile(r"\d+"), timeout=30_000)
+        expect(player(page)).to_have_attribute("data-step", re.compile(r"\d+"))
         return page
 
     return opened

@@ -12,12 +12,12 @@ from tests.e2e.server import running_app
 def test_the_memory_is_drawn_and_changes_with_the_gpu(page: Page, app_url: str):
     page.goto(f"{app_url}/memory_hierarchy")
     picture = page.get_by_role("img", name="Memory of the H200 to scale, by area", exact=True)
-    expect(picture).to_be_visible(timeout=30_000)
+    expect(picture).to_be_visible()
     box = picture.bounding_box()
     assert box is not None
     assert box["width"] > 300
     page.get_by_text("T4", exact=True).click()
-    expect(page.get_by_role("img", name="Memory of the T4 to scale, by area", exact=True)).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("img", name="Memory of the T4 to scale, by area", exact=True)).to_be_visible()
 
 
 def test_a_tile_is_compiled_in_the_background_and_its_numbers_arrive_by_themselves(
@@ -27,13 +27,13 @@ def test_a_tile_is_compiled_in_the_background_and_its_numbers_arrive_by_themselv
     with running_app() as server:
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.goto(f"{server.url}/flash_attention?view=Tile+sizes")
-        expect(page.get_by_text("It can run.")).to_be_visible(timeout=30_000)
+        expect(page.get_by_text("It can run.")).to_be_visible()
         page.get_by_text("bf16", exact=True).click()
         page.get_by_text("Compile this tile for sm_90", exact=True).click()
         expect(
             page.get_by_text(re.compile("waiting for the compiler|compiling flash_attention_kernel"))
         ).to_be_visible()
-        expect(page.get_by_text(re.compile("compiled on this machine · triton"))).to_be_visible(timeout=90_000)
+        expect(page.get_by_text(re.compile("compiled on this machine · triton"))).to_be_visible()
         expect(page.get_by_text("It can run.")).to_be_visible()
         page.close()
         assert "Traceback (most recent call last)" not in server.log.read_text(errors="replace")

@@ -59,7 +59,7 @@ def alive(pid: int) -> bool:
     return psutil.pid_exists(pid) and bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+def eventually(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -207,7 +207,7 @@ def test_an_endless_loop_ends_in_time(pool: WorkerPool) -> None:
     start = time.monotonic()
     with pytest.raises(WorkerTimeout, match=r"limit of 0\.3 s") as caught:
         pool.call({"do": "loop"}, seconds=0.3)
-    assert 0.3 <= time.monotonic() - start < 1.5
+    assert 0.3 <= time.monotonic() - start < 10
     assert caught.value.seconds == 0.3
     assert not alive(before)
     assert pid_of(pool) != before
@@ -268,7 +268,7 @@ def test_a_memory_hog_is_stopped(watched: WorkerPool, do: str) -> None:
 def test_a_run_leaves_no_memory_to_the_next(pool: WorkerPool) -> None:
     before = psutil.Process(pid_of(pool)).memory_info().rss
     pid = pool.call({"do": "keep_in_a_cycle", "megabytes": 100})["pid"]
-    assert eventually(lambda: psutil.Process(pid).memory_info().rss < before + 50e6, 1)
+    assert eventually(lambda: psutil.Process(pid).memory_info().rss < before + 50e6)
 
 
 def test_memory_that_children_share_counts_once(watched: WorkerPool) -> None:
@@ -288,8 +288,8 @@ def test_nothing_a_run_started_outlives_it(pool: WorkerPool, then: str, error: t
     else:
         with pytest.raises(error):
             pool.call({"do": "orphan", "then": then}, seconds=0.6, progress=lambda t, _: seen.append(t))
-    assert time.monotonic() - start < 2
-    assert eventually(lambda: not alive(int(seen[0])), 1)
+    assert time.monotonic() - start < 20  # what it started would run for 60 s
+    assert eventually(lambda: not alive(int(seen[0])))
 
 
 def test_ten_megabytes_of_output_block_nothing(pool: WorkerPool) -> None:
@@ -484,7 +484,7 @@ def test_a_worker_ends_with_its_parent(do: str) -> None:
         assert parent.stdout.readline() == "busy\n"
         assert alive(pid)
         parent.kill()
-    assert eventually(lambda: not alive(pid), 2)
+    assert eventually(lambda: not alive(pid))
 
 
 def test_an_idle_worker_ends_with_its_parent_and_never_reads_its_input() -> None:
@@ -499,7 +499,7 @@ def test_an_idle_worker_ends_with_its_parent_and_never_reads_its_input() -> None
     )
     pid, value = run.stdout.split()
     assert value == "''"
-    assert eventually(lambda: not alive(int(pid)), 2)
+    assert eventually(lambda: not alive(int(pid)))
 
 
 def test_a_worker_outlives_the_thread_that_started_it() -> None:

@@ -21,6 +21,7 @@ from explain.ui.records import counters_here, records_choice
 from explain.ui.runs import row_sums, stepper, traced, traces_of, traffic_table
 from explain.ui.speed import speed_bars, speed_case, speed_curve, speed_ideas, speed_result, speed_shapes, speed_table
 from explain.ui.sweeps import sweep_choice, sweep_growth, sweep_points, sweep_readings, sweep_roofline
+from explain.ui.timeline import timeline
 
 __all__ = [
     "ATTENTION_PRESETS",
@@ -75,6 +76,7 @@ __all__ = [
     "tile_cost",
     "tile_grid",
     "tile_report",
+    "timeline",
     "traced",
     "traced_bytes",
     "traces_of",

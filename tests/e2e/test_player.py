@@ -246,7 +246,11 @@ def test_the_step_is_in_the_address_and_outlives_reload_rerun_and_absence(opened
 
 def test_no_step_reaches_the_server_also_when_it_rests(opened, page):
     sent: list[str | bytes] = []
-    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
+
+    def count(frame: str | bytes) -> None:
+        sent.append(frame)
+
+    page.on("websocket", lambda socket: socket.on("framesent", count))
     opened("flash")
     page.wait_for_timeout(1000)
     before = len(sent)

@@ -13,9 +13,11 @@ import numpy as np
 import torch
 
 from kernels import reference, verify
+from kernels.rungs import ORDER
 
 TORCH_DTYPE = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 Options = dict[str, Any]
+RUNGS = "kernels.rungs."
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,10 @@ class Variant:
     @property
     def name(self) -> str:
         said = ",".join(f"{key}={value}" for key, value in self.options.items())
-        return self.function.partition(":")[2] + (f"[{said}]" if said else "") or self.function
+        module, _, function = self.function.partition(":")
+        if module.startswith(RUNGS):  # every rung calls its function alike
+            function = f"rung {module.removeprefix(RUNGS)}"
+        return function + (f"[{said}]" if said else "") or self.function
 
     def on(self, case: Case, inputs: tuple[torch.Tensor, ...]) -> Callable[[], Any]:
         """A function that launches it."""
@@ -219,6 +224,9 @@ def _chosen(case: Case) -> Iterator[str]:
         yield "kernels.decode:flash_decode"
     if case.table == "attention":
         yield from ("kernels.dispatch:attention", "kernels.attention:flash_attention_exp2")
+        # Without tensor cores a launch takes up to a second where N is 16384, and as long a share of peak as where it is 8192.
+        yield from (f"{RUNGS}{rung}:attention" for rung in ORDER if rung != "naive_fp32" or case.shape[2] <= 8192)
+        yield "kernels.attention_hopper:flash_attention_hopper"
     if case.table == "backward":
         yield "kernels.dispatch:attention_backward"
 

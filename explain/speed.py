@@ -35,6 +35,8 @@ LABELS: Mapping[str, str] = {
     "torch.sdpa cudnn backward": "cuDNN",
 }
 """What variants are called on screen, where the file's name says less."""
+RUNG = "rung "
+"""What the name of a rung's variant begins with; its module's name in `kernels/rungs` follows."""
 
 
 class SpeedFileError(Exception):
@@ -97,7 +99,12 @@ class Variant:
     @property
     def ours(self) -> bool:
         """Whether it is a kernel of this project."""
-        return not self.floor and self.function in (*DISPATCHERS, *_own_functions())
+        return not self.floor and (bool(self.rung) or self.function in (*DISPATCHERS, *_own_functions()))
+
+    @property
+    def rung(self) -> str:
+        """The name of its module in `kernels/rungs`; empty where it is none of the ladder's."""
+        return self.function.removeprefix(RUNG) if self.function.startswith(RUNG) else ""
 
     @property
     def floor(self) -> bool:

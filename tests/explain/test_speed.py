@@ -206,3 +206,10 @@ def test_only_gluon_is_said_not_to_run_in_the_interpreter():
 
 def test_every_table_has_a_kernel_to_explain():
     assert {kernel.table for kernel in fast_kernels.KERNELS} == set(speed.TABLES)
+
+
+def test_a_rung_is_one_of_ours_and_known_by_its_module():
+    one = speed.Variant("rung bf16[block_m=64]", seconds=1.0)
+    assert one.ours
+    assert (one.rung, one.label, one.options) == ("bf16", "rung bf16", "block_m=64")
+    assert speed.Variant("attention").rung == speed.Variant("torch.sdpa cudnn").rung == ""

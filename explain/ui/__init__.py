@@ -18,6 +18,7 @@ from explain.ui.papers import (
 )
 from explain.ui.pictures import drawing, pressable, pressed
 from explain.ui.records import counters_here, records_choice
+from explain.ui.rungs import climb
 from explain.ui.runs import row_sums, stepper, traced, traces_of, traffic_table
 from explain.ui.speed import speed_bars, speed_case, speed_curve, speed_ideas, speed_result, speed_shapes, speed_table
 from explain.ui.sweeps import sweep_choice, sweep_growth, sweep_points, sweep_readings, sweep_roofline
@@ -31,6 +32,7 @@ __all__ = [
     "chapter_link",
     "chart",
     "choose",
+    "climb",
     "controls",
     "counted_here",
     "counters_here",

@@ -9,5 +9,8 @@ ORDER = (
     "naive_fp32",
     "bf16",
     "exp2",
+    "causal",
+    "pipelined",
+    "tma",
 )
 """The modules of this folder, from the bottom up."""

@@ -37,3 +37,11 @@ def tile(q: torch.Tensor, stages: int) -> tuple[int, int]:
     while (rows + 2 * stages * keys) * row_bytes > shared_memory(q) - 4096:  # what a sum across warps takes
         rows, keys = (rows, keys // 2) if keys > 16 else (rows // 2, keys)
     return rows, keys
+
+
+def unaligned(*tensors: torch.Tensor) -> str:
+    """Which of q, k, v, o the copy engine cannot address, and why; "" where it can all."""
+    for name, tensor in zip("qkvo", tensors, strict=True):
+        if tensor.stride(3) != 1 or any(stride % 8 for stride in tensor.stride()[:3]) or tensor.data_ptr() % 16:
+            return f"{name} of strides {tensor.stride()}: this kernel copies 16 aligned bytes at a time"
+    return ""

@@ -8,10 +8,10 @@ ui.chapter(
     __file__,
     goal="follow one algorithm from a slow kernel to one that is as fast as the hardware, and name the idea and the gain of each step.",
 )
-CLIMB, OTHERS = "The climb", "Other kernels"
+CLIMB, LENGTHS, OTHERS = "The climb", "From which N?", "Other kernels"
 view = st.segmented_control(
     "View",
-    [CLIMB, OTHERS],
+    [CLIMB, LENGTHS, OTHERS],
     default=CLIMB,
     required=True,
     key="view",
@@ -31,6 +31,18 @@ def climb() -> None:
         ui.speed_shapes(result, "attention")
 
 
+def lengths() -> None:
+    """From which N on FlashAttention pays, and what the first call of a kernel is."""
+    st.subheader("From which N is FlashAttention faster here?", anchor=False)
+    ui.prose(
+        "Both are plain Triton and written to be read: standard attention in three launches, which write S and P to HBM and read them back, and FlashAttention in one. On short "
+        "sequences that is one launch against three, on long ones the bytes of S and P."
+    )
+    ui.faster_from()
+    st.subheader("Is the first call warm-up?", anchor=False)
+    ui.first_call()
+
+
 def others() -> None:
     """The other fast kernels beside their peers, and the ideas of each."""
     table = ui.speed_table()
@@ -43,7 +55,7 @@ def others() -> None:
     ui.speed_ideas(table)
 
 
-{CLIMB: climb, OTHERS: others}[str(view)]()
+{CLIMB: climb, LENGTHS: lengths, OTHERS: others}[str(view)]()
 
 with st.expander("How this was measured"):
     ui.prose(

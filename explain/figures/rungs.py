@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 
 from explain.counters.model import Counters
@@ -17,8 +16,10 @@ Height = Callable[[float], float]
 
 PLAIN, GLUON = "#2388C7", "#8073AC"
 """The columns' colours: plain Triton, which the interpreter runs, and Gluon."""
-LEFT, COLUMN, RIGHT, TOP, TALL, ROW = 92.0, 92.0, 196.0, 26.0, 270.0, 20.0
-LETTERS = 13  # of a rung's name, a line
+LEFT, COLUMN, RIGHT, TOP, TALL, ROW = 106.0, 92.0, 226.0, 26.0, 240.0, 20.0
+MOST = 1.25
+"""Times its own size that the picture may have: on a projector it is as wide as the page."""
+BELOW = 24.0  # from the foot of the columns to the numbers under them
 APART = 17.0  # between the words at two lines' ends
 
 
@@ -36,13 +37,13 @@ def climb(steps: Sequence[Step], peers: Sequence[Variant], peak: Limit | None, s
     parts += [_column(at, step, height, base, peak, chosen) for at, step in enumerate(steps)]
     heads = ("", "TFLOP/s", "of the peak" if peak else "", "× the rung below")
     parts += [
-        svg.text(LEFT - 10, base + 56 + at * ROW, words, size=12, anchor="end", faint=True)
+        svg.text(LEFT - 10, base + BELOW + at * ROW, words, size=12, anchor="end", faint=True)
         for at, words in enumerate(heads)
     ]
-    parts += _brackets(steps, base + 56 + 3 * ROW + 12)
+    parts += _brackets(steps, base + BELOW + 3 * ROW + 12)
     parts += _lines(peers, peak, right, base, height)
     words = f"{len(steps)} rungs on {shape}: " + "; ".join(_said(step) for step in steps)
-    return svg.picture(right + RIGHT, base + 56 + 3 * ROW + 38, words, parts, most="1500px")
+    return svg.picture(right + RIGHT, base + BELOW + 3 * ROW + 38, words, parts, most=f"{MOST * (right + RIGHT):.0f}px")
 
 
 def _grid(most: float, right: float, base: float) -> list[str]:
@@ -61,7 +62,7 @@ def _grid(most: float, right: float, base: float) -> list[str]:
 def _column(at: int, step: Step, height: Height, base: float, peak: Limit | None, chosen: str) -> str:
     rung, x = step.rung, LEFT + at * COLUMN
     middle, colour = x + COLUMN / 2, GLUON if rung.gluon else PLAIN
-    parts = [svg.rect(x + 3, TOP - 6, COLUMN - 6, base - TOP + 56 + 3 * ROW + 12, "currentColor", opacity=0.001)]
+    parts = [svg.rect(x + 3, TOP - 6, COLUMN - 6, base - TOP + BELOW + 3 * ROW + 12, "currentColor", opacity=0.001)]
     if step.per_second:
         tall = height(step.per_second)
         strong = 0.95 if rung.name == chosen else 0.62
@@ -69,8 +70,8 @@ def _column(at: int, step: Step, height: Height, base: float, peak: Limit | None
     else:
         parts.append(svg.rect(x + 8, base - 26, COLUMN - 16, 26, colour, opacity=0.08, stroke=colour, dashed=True))
         parts.append(svg.text(middle, base - 9, _why_none(step), size=12, anchor="middle", faint=True))
-    for line, words in enumerate(textwrap.wrap(f"{at + 1} {rung.name.replace('_', ' ')}", LETTERS)[:2]):
-        parts.append(svg.text(middle, base + 18 + 15 * line, words, size=13, anchor="middle", bold=rung.name == chosen))
+    name = f"{at + 1} {spoken(rung)}"
+    parts.append(svg.text(middle, base + 19, name, size=13, anchor="middle", bold=rung.name == chosen))
     of_peak, gain = share(step, peak), step.gain
     cells = (
         (f"{step.per_second / 1e12:.{0 if step.per_second >= 1e13 else 1}f}" if step.per_second else "–", True, ""),
@@ -78,13 +79,18 @@ def _column(at: int, step: Step, height: Height, base: float, peak: Limit | None
         (f"× {gain:.2f}" if gain else "", step.slower, svg.ALARM if step.slower else ""),
     )
     for row, (words, bold, fill) in enumerate(cells, start=1):
-        parts.append(svg.text(middle, base + 56 + row * ROW, words, anchor="middle", bold=bold, fill=fill))
+        parts.append(svg.text(middle, base + BELOW + row * ROW, words, anchor="middle", bold=bold, fill=fill))
     parts.append(
-        f'<rect class="frame" x="{x + 1:.1f}" y="{TOP - 6:.1f}" width="{COLUMN - 2:.1f}" height="{base - TOP + 56 + 3 * ROW + 14:.1f}" rx="4" fill="none"/>'
+        f'<rect class="frame" x="{x + 1:.1f}" y="{TOP - 6:.1f}" width="{COLUMN - 2:.1f}" height="{base - TOP + BELOW + 3 * ROW + 14:.1f}" rx="4" fill="none"/>'
     )
     state = "true" if rung.name == chosen else "false"
     label = html.escape(f"Rung {at + 1}, {rung.title}: {_said(step)}")
     return f'<g role="button" tabindex="0" data-press="{rung.name}" aria-pressed="{state}" aria-label="{label}">{"".join(parts)}</g>'
+
+
+def spoken(rung: Rung) -> str:
+    """Its name in words."""
+    return rung.name.replace("_", " ")
 
 
 def _why_none(step: Step) -> str:
@@ -107,23 +113,23 @@ def _brackets(steps: Sequence[Step], y: float) -> list[str]:
 def _lines(peers: Sequence[Variant], peak: Limit | None, right: float, base: float, height: Height) -> list[str]:
     """What others reach, and the peak, across all columns; their names apart from one another at the right."""
     lines = [
-        (height(one.per_second or 0.0), one.label, rate(one.per_second or 0.0, "FLOP/s"), PEERS[at % len(PEERS)], "")
-        for at, one in enumerate(peers)
+        (one.per_second or 0.0, one.label, PEERS[at % len(PEERS)], "")
+        for at, one in enumerate(sorted(peers, key=lambda one: one.label))
     ]
     if peak:
-        lines.append(
-            (height(peak.per_second), f"peak: {peak.name}", rate(peak.per_second, "FLOP/s"), "currentColor", "6 4")
-        )
-    lines.sort(key=lambda line: line[0])
-    parts, floor = [], -APART * 2
-    for tall, name, speed, colour, dash in lines:
-        floor = max(tall, floor + 2 * APART - 4)
-        y, words = base - tall, base - floor
-        dashed = f' stroke-dasharray="{dash}"' if dash else ""
-        parts.append(
-            f'<path d="M{LEFT:.1f} {y:.1f}H{right + 4:.1f}L{right + 18:.1f} {words:.1f}" fill="none" stroke="{colour}" stroke-width="1.6"{dashed}/>'
-        )
-        parts += [svg.text(right + 22, words + 1, name, size=13), svg.text(right + 22, words + 15, speed, size=12, faint=True)]  # fmt: skip
+        lines.append((peak.per_second, f"peak: {peak.name}", "currentColor", ' stroke-dasharray="6 4"'))
+    lines.sort()
+    places = [base - height(speed) for speed, *_ in lines]
+    for at in range(1, len(places)):
+        places[at] = min(places[at], places[at - 1] - APART)
+    for at in reversed(range(len(places))):  # what was pushed out at the top comes down, and pushes in turn
+        places[at] = max(places[at], TOP - 8 if at == len(places) - 1 else places[at + 1] + APART)
+    parts = []
+    for (speed, name, colour, dash), place in zip(lines, places, strict=True):
+        y = base - height(speed)
+        line = f"M{LEFT:.1f} {y:.1f}H{right + 4:.1f}L{right + 16:.1f} {place:.1f}"
+        parts.append(f'<path d="{line}" fill="none" stroke="{colour}" stroke-width="1.6"{dash}/>')
+        parts.append(svg.text(right + 20, place + 4.5, f"{name}, {speed / 1e12:.0f}", size=13))
     return parts
 
 
@@ -141,17 +147,19 @@ def told(steps: Sequence[Step], peers: Sequence[Variant], peak: Limit | None) ->
         return ["None of the rungs is timed on this GPU yet."]
     top, said = timed[-1], []
     speed = top.per_second or 0.0
-    reached = f"**{top.rung.title}** reaches **{rate(speed, 'FLOP/s')}**"
+    reached = f"**{spoken(top.rung)}** reaches **{rate(speed, 'FLOP/s')}**"
     parts = [f"{of_peak:.0%} of the peak"] if (of_peak := share(top, peak)) else []
     parts += [f"{speed / one.per_second:.2f} × {one.label}" for one in peers if one.per_second]
     said.append(f"{reached}: {', '.join(parts)}." if parts else f"{reached}.")
     if len(timed) > 1:
         first = timed[0].per_second or 1.0
-        said.append(f"That is {speed / first:,.0f} times what {timed[0].rung.name} reaches.")
+        said.append(f"That is {speed / first:,.0f} times what {spoken(timed[0].rung)} reaches.")
     if len(timed) > 2 and (most := largest(steps)) and most.gain:
-        said.append(f"The longest step is **{most.rung.title}**, × {most.gain:.1f}.")
-    if slow := [step.rung.title for step in steps if step.slower]:
-        said.append(f"Slower than the rung below, here: {'; '.join(slow)}. They stay, since the next ones stand on them.")
+        said.append(f"The longest step is **{spoken(most.rung)}**, × {most.gain:.1f}.")
+    if slow := [f"**{spoken(step.rung)}**" for step in steps if step.slower]:
+        said.append(
+            f"Slower than the rung below, on this shape: {', '.join(slow)}. What is slower stays, with its number."
+        )
     if missing := len([step for step in steps if step.variant is None]):
         said.append(
             f"{missing} of the {len(steps)} rungs are not timed on this GPU yet; what they do can be read all the same."
@@ -170,7 +178,7 @@ def number(step: Step, peak: Limit | None, below: Rung | None) -> str:
         parts.append(f"{of_peak:.0%} of the peak")
     if step.gain and below:
         slower = " It is slower than the rung below on this shape, and stays, with its number." if step.slower else ""
-        return f"{', '.join(parts)}, {step.gain:.2f} × {below.name.replace('_', ' ')}.{slower}"
+        return f"{', '.join(parts)}, {step.gain:.2f} × {spoken(below)}.{slower}"
     return ", ".join(parts) + "."
 
 

@@ -22,6 +22,7 @@ from explain.ui.rungs import climb
 from explain.ui.runs import row_sums, stepper, traced, traces_of, traffic_table
 from explain.ui.speed import speed_bars, speed_case, speed_curve, speed_ideas, speed_result, speed_shapes, speed_table
 from explain.ui.sweeps import sweep_choice, sweep_growth, sweep_points, sweep_readings, sweep_roofline
+from explain.ui.times import faster_from, first_call
 
 __all__ = [
     "ATTENTION_PRESETS",
@@ -38,6 +39,8 @@ __all__ = [
     "counters_here",
     "drawing",
     "engine_status",
+    "faster_from",
+    "first_call",
     "footer",
     "gpu_choice",
     "host_bytes",

@@ -211,7 +211,8 @@ def difference(rung: Rung) -> str:
     lines = marked(lower.source, rung.source).splitlines()
     changed = [at for at, line in enumerate(lines) if line[:1] in "+-"]
     near = {at for one in changed for at in range(one - CONTEXT, one + CONTEXT + 1)}
-    shown, skipped = [], False
+    shown: list[str] = []
+    skipped = False
     for at, line in enumerate(lines):
         if at in near:
             shown += ["@@"] * (skipped and bool(shown)) + [line]

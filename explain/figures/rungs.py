@@ -25,8 +25,8 @@ APART = 17.0  # between the words at two lines' ends
 
 def climb(steps: Sequence[Step], peers: Sequence[Variant], peak: Limit | None, shape: str, chosen: str) -> str:
     """A column a rung, as high as it is fast, to be pressed; under it its number, its share of the peak, its gain. Lines are what others reach."""
-    speeds = [one.per_second or 0.0 for one in (*steps, *peers)] + ([peak.per_second] if peak else [])
-    most = 1.04 * max([*speeds, 1.0])
+    speeds = [step.per_second or 0.0 for step in steps] + [one.per_second or 0.0 for one in peers]
+    most = 1.04 * max(*speeds, peak.per_second if peak else 0.0, 1.0)
     right = LEFT + COLUMN * len(steps)
     base = TOP + TALL
 

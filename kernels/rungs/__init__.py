@@ -12,5 +12,8 @@ ORDER = (
     "causal",
     "pipelined",
     "tma",
+    "specialised",
+    "two_groups",
+    "overlapped",
 )
 """The modules of this folder, from the bottom up."""

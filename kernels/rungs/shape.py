@@ -1,12 +1,15 @@
-"""What the rungs of 16-bit operands share: which calls they take, and how large a tile a GPU has room for."""
+"""What the rungs of 16-bit operands share: which calls they take, how large a tile a GPU has room for, what the copy engine is told."""
 
 from __future__ import annotations
 
 import torch
 import triton
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from kernels.attention import _Call
-from kernels.gpu import shared_memory
+from kernels.attention_hopper import refusal
+from kernels.gpu import is_hopper, shared_memory
 
 
 def checked(
@@ -45,3 +48,17 @@ def unaligned(*tensors: torch.Tensor) -> str:
         if tensor.stride(3) != 1 or any(stride % 8 for stride in tensor.stride()[:3]) or tensor.data_ptr() % 16:
             return f"{name} of strides {tensor.stride()}: this kernel copies 16 aligned bytes at a time"
     return ""
+
+
+def hopper_refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: float) -> str:
+    """Which of these tensors the rungs in Gluon do not take, and why; "" where they take them all."""
+    if refused := refusal(q, k, v, sm_scale):
+        return refused
+    return "" if is_hopper(q) else f"q is on {q.device}: this kernel is made of a Hopper GPU's own instructions (sm_90)"
+
+
+def descriptor(tensor: torch.Tensor, rows: int) -> TensorDescriptor:
+    """What the copy engine is told of a tensor (batch, heads, length, head_dim) that goes by tiles of so many rows of one head."""
+    shape = [1, 1, rows, tensor.shape[3]]
+    layout = gl.NVMMASharedLayout.get_default_for(shape, gl.float16 if tensor.dtype == torch.float16 else gl.bfloat16)
+    return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), shape, layout)

@@ -14,14 +14,19 @@ from kernels.rungs.shape import tile
 from tests.kernels.rungs import PLAIN, experiments, module, verdict
 
 
+@pytest.fixture(autouse=True)
+def fidelity():
+    with interpreter_fidelity():
+        yield
+
+
 @pytest.mark.parametrize("rung", PLAIN)
 def test_every_eighth_experiment_of_the_grid(rung):
     missed = []
-    with interpreter_fidelity():
-        for e in experiments(rung, 8):
-            sides = {name: e.values[name] for name in ("block_m", "block_n")}
-            if not (v := verdict(module(rung), e, "cpu", **sides)).within_budget:
-                missed.append((e.key, v))
+    for e in experiments(rung, 8):
+        sides = {name: e.values[name] for name in ("block_m", "block_n")}
+        if not (v := verdict(module(rung), e, "cpu", **sides)).within_budget:
+            missed.append((e.key, v))
     assert not missed
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from explain.ladder import ROOT, function_source, marked
 from explain.speed import RUNG, Case, Limit, Variant
-from kernels.rungs import ORDER
 
 CONTEXT = 3
 """Lines of a diff around what changed."""
@@ -157,28 +156,31 @@ RUNGS: tuple[Rung, ...] = (
     ),
     Rung(
         "specialised", "A warp that only fetches",
-        "One warp does nothing but fetch, and a group of four warps nothing but compute.",
-        "Who computes issues no load, and who fetches runs ahead as far as there is room. Barriers in shared memory say full and empty.",
+        "One warp does nothing but fetch, and eight do nothing but compute.",
+        "Who computes issues no load, and who fetches runs ahead as far as there is room: barriers in shared memory say full and empty. The registers that "
+        "fetching does not need go to those who compute, and make room for a tile of 128 keys.",
         _HOPPER,
-        "",
+        "mbarrier.wait(k_empty.index(place), phase ^ 1)",
         _CUT,
         gluon=True,
     ),
     Rung(
         "two_groups", "Two groups take turns",
-        "Two groups of four warps use each tile of K and V, and pass a turn along: one multiplies while the other makes exponentials.",
-        "With one group the tensor cores stand still during its softmax. With two there is always one that has a product to start.",
+        "The eight warps are two groups of four, and pass a turn along: one multiplies while the other makes exponentials.",
+        "While all eight do the same at the same time, the tensor cores stand still during every softmax, and the units for exponentials during every product. "
+        "In turns both have work.",
         _HOPPER,
-        "",
+        "mbarrier.wait(turn.index(C), (j & 1) ^ C)",
         _CUT,
         gluon=True,
     ),
     Rung(
         "overlapped", "Two products at once",
         "QKᵀ of the next tile is started together with PV of this one, and the softmax waits for the first only.",
-        "Now a group's own softmax runs under a product of the same group: the tensor cores have work while it makes exponentials.",
+        "Neither product needs the other: O is not asked for before the next P̃ is there. So a group's softmax runs under a product of its own, at the price of registers "
+        "for S and O at once.",
         _HOPPER,
-        "",
+        "s = warpgroup_mma_wait(1, deps=(s,))",
         _CUT,
         gluon=True,
     ),
@@ -188,12 +190,11 @@ RUNGS: tuple[Rung, ...] = (
         "No SM idles while the last programs end, and the next tile is fetched while this one's O is written. At d = 64, where a group's softmax is longer "
         "than its products, three groups share the work.",
         _HOPPER,
-        "m_tile = m_tiles - 1 - m_tile if half == 0 else m_tile",
+        "for item in range(gl.program_id(0), items, gl.num_programs(0)):",
         _CUT,
         gluon=True,
     ),
 )  # fmt: skip
-RUNGS = tuple(rung for rung in RUNGS if rung.name in (*ORDER, TOP))
 BY_NAME: Mapping[str, Rung] = {rung.name: rung for rung in RUNGS}
 
 

@@ -8,10 +8,10 @@ ui.chapter(
     __file__,
     goal="follow one algorithm from a slow kernel to one that is as fast as the hardware, and name the idea and the gain of each step.",
 )
-CLIMB, LENGTHS, OTHERS = "The climb", "From which N?", "Other kernels"
+CLIMB, TUNING, LENGTHS, OTHERS = "The climb", "Tuning", "From which N?", "Other kernels"
 view = st.segmented_control(
     "View",
-    [CLIMB, LENGTHS, OTHERS],
+    [CLIMB, TUNING, LENGTHS, OTHERS],
     default=CLIMB,
     required=True,
     key="view",
@@ -29,6 +29,16 @@ def climb() -> None:
     if result and case:
         ui.speed_curve(result, case)
         ui.speed_shapes(result, "attention")
+
+
+def tuning() -> None:
+    """One rung at every setting of its tile, its warps and its stages."""
+    st.subheader("One kernel, many settings", anchor=False)
+    ui.prose(
+        "The same source, compiled for other tile sizes, warps and stages, is another kernel. A **large tile** reads K and V less often and needs more registers. **More warps** share a "
+        "tile's registers among more threads. **More stages** fetch further ahead and hold more tiles in shared memory. No formula says which is fastest: one tries them, which is autotuning."
+    )
+    ui.tuning()
 
 
 def lengths() -> None:
@@ -55,7 +65,7 @@ def others() -> None:
     ui.speed_ideas(table)
 
 
-{CLIMB: climb, LENGTHS: lengths, OTHERS: others}[str(view)]()
+{CLIMB: climb, TUNING: tuning, LENGTHS: lengths, OTHERS: others}[str(view)]()
 
 with st.expander("How this was measured"):
     ui.prose(

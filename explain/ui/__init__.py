@@ -23,6 +23,7 @@ from explain.ui.runs import row_sums, stepper, traced, traces_of, traffic_table
 from explain.ui.speed import speed_bars, speed_case, speed_curve, speed_ideas, speed_result, speed_shapes, speed_table
 from explain.ui.sweeps import sweep_choice, sweep_growth, sweep_points, sweep_readings, sweep_roofline
 from explain.ui.times import faster_from, first_call
+from explain.ui.tuning import tuning
 
 __all__ = [
     "ATTENTION_PRESETS",
@@ -85,5 +86,6 @@ __all__ = [
     "traces_of",
     "traffic_table",
     "try_this",
+    "tuning",
     "ways",
 ]

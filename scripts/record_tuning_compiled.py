@@ -24,7 +24,7 @@ import triton
 from explain.compile.handler import CompileError, compiled_launches
 from explain.device.measurement import Provenance
 from explain.gpus import DEFAULT, GPUS
-from explain.records.code import code_of_module
+from explain.records.code import digest_of
 from explain.tuning_grid import COMPILED, Grid, Point, Tuning
 from kernels.rungs import pipelined
 
@@ -66,7 +66,7 @@ def main() -> None:
     batch, heads, seq_len, head_dim = SHAPE
     grid = Grid(
         RUNG,
-        code_of_module(pipelined.__name__),
+        digest_of(pipelined.__name__),
         SHAPE,
         "bf16",
         False,

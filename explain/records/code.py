@@ -20,12 +20,6 @@ def code_of(experiment: Experiment) -> str:
 
 
 @functools.cache
-def code_of_module(module: str) -> str:
-    """A digest of a module's file, without its comments."""
-    return hashlib.sha256(_code(module).encode()).hexdigest()[:16]
-
-
-@functools.cache
 def _code_of(kernel: str) -> str:
     entry = KERNELS[kernel]
     return hashlib.sha256(f"{_code(entry.module)}\n{entry.edit!r}".encode()).hexdigest()[:16]

@@ -22,7 +22,7 @@ import platform
 import random
 import statistics
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -41,7 +41,6 @@ from tests.e2e.server import Server, running_app
 
 CORES = 2
 RAMP_S = 5.0
-PLAYER = "tilescope_player"
 FINISHED = (ForwardMsg.FINISHED_SUCCESSFULLY, ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY)
 PATIENCE_S = 30.0  # a student who waits longer than this is lost
 
@@ -85,8 +84,6 @@ class Tab:
         self._page_name, self._query = address.path.strip("/"), address.query
         self._page_hash = ""
         self._kept: set[str] = set()
-        self._player: tuple[str, str, str] | None = None  # its fragment, its own id, its run's
-        self._step = 0
         self.chapters: tuple[str, ...] = ()
 
     async def rerun(self) -> None:
@@ -96,21 +93,7 @@ class Tab:
             PageFailedError: the page raised, or there is no such page.
             TimeoutError: no end within PATIENCE_S.
         """
-        await self._ask(BackMsg())
-
-    async def step(self) -> None:
-        """Come to rest on the player's next step, which runs its fragment; raises as `rerun` does."""
-        if self._player is None:
-            raise PageFailedError(f"{self._page_name!r} has no player")
-        self._step += 1
-        fragment, player, run = self._player
         request = BackMsg()
-        request.rerun_script.fragment_id = fragment
-        rest = json.dumps({"rest": {"id": run, "step": self._step}})
-        request.rerun_script.widget_states.widgets.add(id=player, json_value=rest)
-        await self._ask(request)
-
-    async def _ask(self, request: BackMsg) -> None:
         request.rerun_script.query_string = self._query
         request.rerun_script.page_script_hash = self._page_hash
         request.rerun_script.page_name = "" if self._page_hash else self._page_name
@@ -128,10 +111,6 @@ class Tab:
         if kind == "navigation":
             self._page_hash = message.navigation.page_script_hash
             self.chapters = tuple(page.url_pathname for page in message.navigation.app_pages)
-        elif kind == "delta" and message.delta.new_element.WhichOneof("type") == "bidi_component":
-            component = message.delta.new_element.bidi_component
-            if component.component_name == PLAYER:
-                self._player = (message.delta.fragment_id, component.id, _run_id(component.bytes))
         elif kind == "page_not_found":
             raise PageFailedError(f"no page {self._page_name!r}")
         elif kind == "delta" and message.delta.new_element.WhichOneof("type") == "exception":
@@ -139,15 +118,6 @@ class Tab:
         elif kind == "script_finished" and message.script_finished == ForwardMsg.FINISHED_WITH_COMPILE_ERROR:
             raise PageFailedError(f"{self._page_name!r} does not compile")
         return bool(kind == "script_finished" and message.script_finished in FINISHED)
-
-
-def _run_id(packet: bytes) -> str:
-    """The id in the header of the player's packet."""
-    length = int.from_bytes(packet[:4], "little")
-    return str(json.loads(packet[4 : 4 + length])["id"])
-
-
-Act = Callable[[Tab], Awaitable[None]]
 
 
 def open_socket(url: str) -> connect:
@@ -162,7 +132,7 @@ def open_socket(url: str) -> connect:
     )
 
 
-async def attend(url: str, page: str, arrival: float, due: Iterator[float], tally: Tally, act: Act = Tab.rerun) -> None:
+async def attend(url: str, page: str, arrival: float, due: Iterator[float], tally: Tally) -> None:
     """One student's lesson; `arrival` and `due`, when to act, in seconds from now."""
     clock = asyncio.get_running_loop().time
     start = clock()
@@ -174,7 +144,7 @@ async def attend(url: str, page: str, arrival: float, due: Iterator[float], tall
             tally.first_pages.append(clock() - start - arrival)
             for moment in due:
                 await asyncio.sleep(max(0.0, start + moment - clock()))
-                await act(tab)
+                await tab.rerun()
                 tally.reruns.append(clock() - start - moment)
     except (WebSocketException, OSError):  # TimeoutError is an OSError
         tally.dropped += 1

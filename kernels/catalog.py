@@ -28,6 +28,8 @@ class Kernel:
     kept_weight (the list, its columns, its weights); of a merge other_max, other_sum, other_rescale (the pair that is joined), tile_at and
     other_at (whose pairs).
 
+    `call` is the function of `module` that runs it, where that is not called as the kernel is.
+
     `edit` is a line of the module to change first, for a kernel that is broken on purpose; such a kernel is called
     `base~what`, and `base` is the kernel that it would be without.
     """
@@ -51,6 +53,7 @@ class Kernel:
     expected: str = ""
     make: Callable[[Preset, Values, int], Arrays] | None = None
     edit: Edit | None = None
+    call: str = ""
     gradient: bool = False  # takes do too, the gradient of o, and goes back through the whole
 
     @property
@@ -61,7 +64,7 @@ class Kernel:
     @property
     def function(self) -> str:
         """The name of the function of `module` that runs it."""
-        return self.base.rpartition(":")[2]
+        return self.call or self.base.rpartition(":")[2]
 
     @property
     def base(self) -> str:

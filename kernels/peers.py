@@ -1,5 +1,5 @@
-"""Peers: what is measured beside the catalog's kernels and never traced: PyTorch's own calls (`torch:…`), and kernels of ours that are arranged for
-speed and not to be read line by line (`fast:…`).
+"""Peers: what is measured beside the catalog's kernels and never traced: PyTorch's own calls (`torch:…`), kernels of ours that are arranged for
+speed and not to be read line by line (`fast:…`), and the rungs of the ladder between them and the catalog's (`rung:…`).
 
 Entries as the catalog's; PyTorch's calls are in `library.py`. Imports neither torch nor triton. A formula here is the least that a peer's own steps can
 move: each of their operands read once and each result written once.
@@ -13,6 +13,7 @@ from dataclasses import replace
 from kernels import parameters, traffic
 from kernels.catalog import Kernel
 from kernels.parameters import ITEM_BYTES, Parameter, ParameterError, Values
+from kernels.rungs import GLUON, ORDER
 from kernels.traffic import Term, Traffic, Work
 
 _SIZES = tuple(parameter for parameter in parameters.ATTENTION if parameter.kind != "tile")
@@ -115,6 +116,52 @@ def _fused_backward(call: Values) -> Traffic:
     )
 
 
+_RUNG_SIZES = tuple(replace(size, default=64) if size.name == "head_dim" else size for size in _FUSED_SIZES)
+
+
+def _check_gluon(p: Values) -> None:
+    _check(p)
+    if p["head_dim"] not in (64, 128):
+        raise ParameterError(
+            "head_dim", p["head_dim"], "must be 64 or 128: warps with different jobs are arranged for these"
+        )
+
+
+def _with_lse(traffic: Traffic, call: Values) -> Traffic:
+    lse = Term("lse", True, call["batch"] * call["heads"] * call["seq_len"], 1, 4, "a float32 a row")
+    return Traffic((*traffic.terms, lse), traffic.work)
+
+
+def _rung(call: Values) -> Traffic:
+    return _with_lse(_fused(call), call)
+
+
+def _rung_over_all_keys(call: Values) -> Traffic:
+    everything = _fused({**call, "causal": False})
+    return _with_lse(everything, call)
+
+
+_IDEAS = {
+    "naive_fp32": "Online softmax tile by tile, all of it in float32.",
+    "bf16": "16-bit operands for both products, sums and softmax in float32.",
+    "exp2": "Powers of 2: log2 e is folded into the scale.",
+    "causal": "Tiles that the causal mask hides are skipped, and only those that it cuts are masked.",
+    "pipelined": "The next tiles are on their way while this one is computed.",
+    "tma": "The copy engine fetches tiles, told by a descriptor.",
+    "specialised": "One warp fetches, eight compute.",
+    "two_groups": "Two groups of warps take turns at products and exponentials.",
+    "overlapped": "S of the next tile is made while this one's part of O is added.",
+}
+
+
+def _rung_entry(number: int, name: str) -> Kernel:
+    formula = _rung if number > ORDER.index("causal") else _rung_over_all_keys
+    return Kernel(
+        f"rung:{name}", f"Rung {number}: {name}", _IDEAS[name], f"kernels.rungs.{name}", "attention", _RUNG_SIZES, formula, {},
+        _check_gluon if name in GLUON else _check, outputs=("o", "lse"), call="attention",
+    )  # fmt: skip
+
+
 _GRADIENTS = ("o", "dq", "dk", "dv")
 
 PEERS: Mapping[str, Kernel] = {
@@ -133,6 +180,11 @@ PEERS: Mapping[str, Kernel] = {
             "fast:softmax_topk_lanes", "Softmax with top-k, a list a lane", "Each lane has a maximum and a sum of its own; lists are joined once, at the row's end.",
             "kernels.topk_fast", "softmax", (*parameters.SOFTMAX, parameters.TOPK), _one_read, {}, parameters.check_rows,
             outputs=("y", "index"), expected="kernels.verify:kept",
+        ),
+        *(_rung_entry(number, name) for number, name in enumerate(ORDER, 1)),
+        Kernel(
+            "fast:flash_attention_hopper", "FlashAttention for Hopper", "Every idea of the ladder, and as many programs as the GPU has room for.",
+            "kernels.attention_hopper", "attention", _RUNG_SIZES, _rung, {}, _check_gluon, outputs=("o", "lse"),
         ),
         Kernel(
             "torch:attention", "PyTorch: matmul, softmax, matmul", "Attention as one writes it: S and P go through HBM.",

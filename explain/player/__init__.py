@@ -1,15 +1,16 @@
 """The player: a Streamlit component that steps through recorded runs in the browser, line by line.
 
-Python hands it whole traces once; every step after that is drawn by the page itself, from a packet of bytes:
+Python hands it whole traces once; every step after that is drawn by the page itself, and Python never hears of it. A packet of bytes:
 
     u32, the header's length, little-endian · the header, UTF-8 JSON · the trace files, one after the other
 
-    {"id": …, "step": first step, "request": …, "query": …, "height": …, "watch": "loads of k", if asked, "glossary": {name: what it means},
+    {"id": …, "place": …, "step": first step, "query": …, "height": …, "watch": "loads of k", if asked, "glossary": {name: what it means},
      "runs": [{"view": …, "offset": …, "bytes": …, "error": … | null,
                "sources": [{"first_line": 41, "lines": [[token, …], …], "equations": {"57": {variable, plain, numbers}},
                             "alive": {"57": [name, …]}}]}]}
 
-`offset` counts from the end of the header. A token is a text, or [class, text] with class k(eyword), s(tring), n(umber),
+`offset` counts from the end of the header. `place` names a start: where the reader has got to from there the page itself remembers, so
+away and back the player goes on where it was left; another place is gone to at once. A token is a text, or [class, text] with class k(eyword), s(tring), n(umber),
 c(omment), f(unction's name) or v(ariable). Equations are those of `explain.words.equations`; `alive` are the variables that a
 later line still reads (`explain.words.liveness`); `glossary` explains the variables of the catalog's kernels. The same packet and
 the same files make a page that opens without a server (`explain.player.export`).
@@ -92,26 +93,22 @@ def player(
     query: str | None = "step",
     worked: bool = False,
     watch: str | None = None,
-) -> int | None:
-    """Show one run, or two side by side and stepped together; returns the step (from 0) it last came to rest at.
+) -> None:
+    """Show one run, or two side by side and stepped together.
 
-    `step` is where to start, and where to go when it or `request` changes: count the requests, and the same step can be asked for again. Without it the player starts where this session left it, at
-    first where the address says: `query` names that parameter, None for none. Where it says nothing, at step 0, or, `worked`, where there is
-    something to see: in one run the first rescale, in two their first difference; None is returned until it has come to rest. After Back or Forward the address goes
+    `step` is where to start, and where to go when it or `request` changes: count the requests, and the same step can be asked for again. Without it the player starts where
+    the address says: `query` names that parameter, None for none. Where it says nothing, at step 0, or, `worked`, where there is
+    something to see: in one run the first rescale, in two their first difference. After Back or Forward the address goes
     before all of these. `watch` is what to mark on the timeline, a variable ("m_i") or a buffer's accesses ("loads of k"). `height` in CSS pixels; by default it
-    follows the window. A step costs no rerun, coming to rest costs one: call this in a fragment.
+    follows the window.
 
     Raises:
         ValueError: no run or more than two, or a view with a part that is missing, unknown or not as it must be.
     """
     body = body_of(runs)
-    first = _first_step(key, (body.id, step, request), query, None if worked else 0)
+    first, count = _start(key, (body.id, step, request), query, None if worked else 0)
     marks = {"watch": watch} if watch else {}
-    packet = body.packet(step=first, request=request, query=query, height=height, **marks)
-    rest = _COMPONENT(key=key, data=packet, default={"rest": None}, on_rest_change=lambda: None).rest
-    last = int(rest["step"]) if rest and rest["id"] == body.id else first
-    st.session_state[f"{key}:rest"] = (body.id, last)
-    return last
+    _COMPONENT(key=key, data=body.packet(place=f"{key} {count}", step=first, query=query, height=height, **marks))
 
 
 def body_of(runs: Sequence[Run]) -> Body:
@@ -195,25 +192,18 @@ def token_lines(text: str) -> Iterator[list[str | tuple[str, str]]]:
     yield line
 
 
-def _first_step(key: str, wanted: tuple[str, int | None, int], query: str | None, otherwise: int | None) -> int | None:
-    """Where the player starts: kept as it is while the player stays on the page, so that its data stays the same."""
-    run, step, _ = wanted
-    kept: tuple[tuple[str, int | None, int], int | None] | None = st.session_state.get(f"{key}:start")
-    left: tuple[str, int | None] | None = st.session_state.get(f"{key}:rest")
-    same = kept is not None and kept[0] == wanted
+def _start(
+    key: str, wanted: tuple[str, int | None, int], query: str | None, otherwise: int | None
+) -> tuple[int | None, int]:
+    """Where the player starts, and the how-manieth start of this session that is: both kept until something else is wanted."""
+    kept: tuple[tuple[str, int | None, int], int | None, int] | None = st.session_state.get(f"{key}:start")
     returned = _address_step(query) if address.returned() else None
-    if kept and same and key in st.session_state and returned is None:
-        return kept[1]
-    again = same and left is not None and left[0] == run  # from another page
-    first: int | None
-    if returned is not None:
-        first = returned
-    elif again and left:
-        first = left[1]
-    else:
-        first = step if step is not None else _asked(query, otherwise)
-    st.session_state[f"{key}:start"] = (wanted, first)
-    return first
+    if kept and kept[0] == wanted and returned is None:
+        return kept[1:]
+    asked = wanted[1] if wanted[1] is not None else _asked(query, otherwise)
+    first, count = returned if returned is not None else asked, kept[2] + 1 if kept else 1
+    st.session_state[f"{key}:start"] = (wanted, first, count)
+    return first, count
 
 
 def _asked(query: str | None, otherwise: int | None) -> int | None:

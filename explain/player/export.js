@@ -195,7 +195,7 @@ function standalone(packet, step) {
 /** A packet's bytes again, for a page of its own. */
 function packetBytes({ runs, ...head }, step) {
   const described = runs.map(({ trace, glossary, ...run }) => run); // which the player has added to each
-  const text = new TextEncoder().encode(JSON.stringify({ ...head, step, request: 0, query: null, height: null, runs: described }));
+  const text = new TextEncoder().encode(JSON.stringify({ ...head, place: null, step, query: null, height: null, runs: described }));
   const length = new DataView(new ArrayBuffer(4));
   length.setUint32(0, text.length, true);
   const parts = [new Uint8Array(length.buffer), text, ...runs.map(({ trace }) => trace)];

@@ -13,5 +13,5 @@ def standalone_html(runs: Sequence[Run], step: int = 0) -> str:
     Raises:
         ValueError: no run or more than two, or a view that `explain.player.player` would not take either.
     """
-    packet = body_of(runs).packet(step=step, request=0, query=None, height=None)
+    packet = body_of(runs).packet(place=None, step=step, query=None, height=None)
     return files.page(packet, " · ".join(run.view["title"] for run in runs))

@@ -19,6 +19,7 @@ const SAID_MS = 300;
 const FAR_DOWN = 0.42;                                     // of the window's height
 const PAGE_HEAD_PX = 72;
 const TILE = 1;                                            // the clock by which clickers go
+const LEFT = (globalThis.tilescopeLeft ??= new Map());      // place → the step it was left at; a reload forgets it, and has the address
 const INSTANCES = new WeakMap();                           // one player per mount; Streamlit calls again when data or theme change
 
 /** The wrapper's packet: u32 length, JSON, and the trace files it gives the places of. */
@@ -68,12 +69,11 @@ class Player {
 
   // --- loading ---
 
-  async update({ data, setStateValue }) {
-    this.report = setStateValue;
+  async update({ data }) {
     const packet = unpack(data);
     if (packet.id !== this.id) return this.load(packet);
     if (!this.ready) return undefined;                     // still loading, or failed
-    if (packet.step !== this.packet.step || packet.request !== this.packet.request) {
+    if (packet.place !== this.packet.place) {
       this.packet = packet;
       if (packet.watch) this.watch.follow(packet.watch);
       this.go(packet.step ?? this.worked());
@@ -136,16 +136,18 @@ class Player {
     this.section.dataset.steps = this.length;
     this.buildPicker(view);
     for (const part of [this.counters, this.transport, this.watch, this.comparison, this.presenter]) part.load();
-    this.step = packet.step === null ? this.worked() : this.clamp(packet.step);
+    const start = LEFT.get(this.place) ?? packet.step;
+    this.step = start === null ? this.worked() : this.clamp(start);
     this.ready = true;
     this.fit();
     this.retheme(true);
     for (const canvas of this.root.querySelectorAll("canvas")) this.observer.observe(canvas);
     if (!this.resized()) this.render();
     if (this.shown) this.settle();                         // another run than the address knows
-    this.takeFocus();
+    const again = this.shown;
     this.shown = true;
     this.section.dataset.testid = "player";                // from here on it can be stepped, and its data tell where it is
+    requestAnimationFrame(() => setTimeout(() => this.takeFocus(again))); // once it is painted: the focus makes the browser lay out the page
   }
 
   buildPicker(view) {
@@ -286,16 +288,20 @@ class Player {
     return this.watch.ask(set);
   }
 
-  /** Once the step rests: the address and Python learn of it. */
+  /** The start of this run that the packet names. */
+  get place() {
+    return `${this.packet.place} ${this.id}`;
+  }
+
+  /** Once the step rests, it is in the address. */
   settle() {
+    LEFT.set(this.place, this.step);
     clearTimeout(this.settling);
+    if (!this.query || location.protocol === "file:") return;
     this.settling = setTimeout(() => {
-      if (this.query && location.protocol !== "file:") {
-        const url = new URL(location.href);
-        url.searchParams.set(this.query, this.step);
-        history.replaceState(history.state, "", url);
-      }
-      this.report?.("rest", { id: this.id, step: this.step });
+      const url = new URL(location.href);
+      url.searchParams.set(this.query, this.step);
+      history.replaceState(history.state, "", url);
     }, SETTLED_MS);
   }
 
@@ -371,10 +377,10 @@ class Player {
   }
 
   /** So that the keys work at once, also after a control was used with the pointer; who is at the keyboard keeps the focus. */
-  takeFocus() {
+  takeFocus(again) {
     const { activeElement } = document;
     const free = !activeElement || activeElement === document.body;
-    if (free || (this.shown && this.pointing)) this.section.focus({ preventScroll: true });
+    if (free || (again && this.pointing)) this.section.focus({ preventScroll: true });
   }
 
   point(event) {

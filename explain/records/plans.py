@@ -10,6 +10,7 @@ from explain.papers import flashattention, milakov
 from explain.sweeps import ready
 from kernels.catalog import CATALOG
 from kernels.parameters import WHOLE_ROW_TILE, ParameterError
+from kernels.rungs import ORDER
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,20 @@ def lengths(kernel: str) -> tuple[Experiment, ...]:
     return tuple(Experiment.of(kernel, {**_LENGTHS_AT, "seq_len": n}, "normal") for n in LENGTHS)
 
 
+RUNGS = (*(f"rung:{name}" for name in ORDER), "fast:flash_attention_hopper", "torch:flash", "torch:cudnn")
+_RUNGS_AT = {"batch": 2, "heads": 16, "seq_len": 8192, "dtype": "bf16"}
+
+
+def rungs() -> tuple[Experiment, ...]:
+    """The ladder from the bottom up, its top, and the two fused kernels of PyTorch, at head_dim 128 and 64, causal or not."""
+    return tuple(
+        Experiment.of(name, {**_RUNGS_AT, "head_dim": head_dim, "causal": causal}, "normal")
+        for head_dim in (128, 64)
+        for causal in (False, True)
+        for name in RUNGS
+    )
+
+
 PLANS: Mapping[str, Plan] = {
     plan.name: plan
     for plan in (
@@ -84,6 +99,7 @@ PLANS: Mapping[str, Plan] = {
         Plan("milakov", "Milakov & Gimelshein's figures 1 to 4, and larger K", milakov.TIMED, counters=False),
         Plan("flashattention", "FlashAttention's figure 2 and theorem 2, bytes counted", flashattention.COUNTED),
         Plan("flashattention-memory", "FlashAttention's tables 20 and 21", flashattention.TIMED, counters=False),
+        Plan("rungs", "the ladder of attention kernels, the top one and PyTorch's beside it", rungs()),
         Plan("roofs", "what the memories and the arithmetic units give at best", roofs=True),
     )
 }

@@ -18,10 +18,13 @@ from explain.ui.papers import (
 )
 from explain.ui.pictures import drawing, pressable, pressed
 from explain.ui.records import counters_here, records_choice
+from explain.ui.rungs import climb
 from explain.ui.runs import row_sums, stepper, traced, traces_of, traffic_table
 from explain.ui.speed import speed_bars, speed_case, speed_curve, speed_ideas, speed_result, speed_shapes, speed_table
 from explain.ui.sweeps import sweep_choice, sweep_growth, sweep_points, sweep_readings, sweep_roofline
 from explain.ui.timeline import timeline
+from explain.ui.times import faster_from, first_call
+from explain.ui.tuning import tuning
 
 __all__ = [
     "ATTENTION_PRESETS",
@@ -32,11 +35,14 @@ __all__ = [
     "chapter_link",
     "chart",
     "choose",
+    "climb",
     "controls",
     "counted_here",
     "counters_here",
     "drawing",
     "engine_status",
+    "faster_from",
+    "first_call",
     "footer",
     "gpu_choice",
     "host_bytes",
@@ -82,5 +88,6 @@ __all__ = [
     "traces_of",
     "traffic_table",
     "try_this",
+    "tuning",
     "ways",
 ]

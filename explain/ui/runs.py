@@ -44,9 +44,7 @@ def stepper(
         shown = [replace(run, view={**run.view, "title": title}) for run, title in zip(shown, titles, strict=True)]
     traces = [trace for _, trace in runs]
     at = step(traces) if callable(step) else step
-    st.fragment(player)(
-        shown, key=key, step=at, request=request, worked=True, watch=watch
-    )  # coming to rest on a step runs nothing else
+    player(shown, key=key, step=at, request=request, worked=True, watch=watch)
     return traces
 
 

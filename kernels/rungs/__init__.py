@@ -16,4 +16,6 @@ ORDER = (
     "two_groups",
     "overlapped",
 )
-"""The modules of this folder, from the bottom up."""
+"""The rungs' modules, from the bottom up."""
+GLUON = ("specialised", "two_groups", "overlapped")
+"""Those that only a Hopper GPU runs, and no interpreter."""

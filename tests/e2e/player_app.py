@@ -12,15 +12,8 @@ FOLDER = Path(os.environ["PLAYER_CASES"])
 
 st.set_page_config(layout="wide")
 
-
-@st.fragment
-def show() -> None:
-    """The player alone comes to rest: the rest of the page does not run again."""
-    case = json.loads(FOLDER.joinpath(f"{st.query_params['case']}.json").read_text())
-    step = player([Run(FOLDER.joinpath(run["file"]).read_bytes(), run["view"]) for run in case], key="player")
-    st.text(f"at rest on {step}")
-
-
-st.button("Rerun")
+if st.button("Rerun"):
+    st.text("run again")
 if not st.toggle("Elsewhere"):
-    show()
+    case = json.loads(FOLDER.joinpath(f"{st.query_params['case']}.json").read_text())
+    player([Run(FOLDER.joinpath(run["file"]).read_bytes(), run["view"]) for run in case], key="player")

@@ -15,10 +15,14 @@ pytestmark = pytest.mark.gpu
 SIZES = {"softmax": {"rows": 7, "cols": 3000}, "attention": {"batch": 2, "heads": 3, "seq_len": 192, "head_dim": 64}}
 
 
-@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize(
+    "name", [name for name in PEERS if not name.startswith("rung:")]
+)  # these have a file of their own
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
 def test_a_peer_is_right(name, dtype):
     peer = PEERS[name]
+    if peer.module == "kernels.attention_hopper" and torch.cuda.get_device_capability()[0] != 9:
+        pytest.skip("a Hopper GPU's own instructions")
     for causal in (False, True) if peer.family == "attention" else (None,):
         given = {**SIZES[peer.family], "dtype": dtype, **({} if causal is None else {"causal": causal})}
         experiment = Experiment.of(name, given, "normal")

@@ -10,12 +10,11 @@ from explain.experiment import Experiment
 from explain.verification import grid
 from kernels.catalog import CATALOG
 from kernels.launch import tensors
-from kernels.rungs import ORDER
+from kernels.rungs import GLUON, ORDER
 from kernels.verify import Verdict, verify
 
 ENTRY = CATALOG["flash_attention"]
-PLAIN = ORDER[: ORDER.index("tma") + 1] if "tma" in ORDER else ORDER
-GLUON = ORDER[len(PLAIN) :]
+PLAIN = tuple(rung for rung in ORDER if rung not in GLUON)
 
 
 def module(rung: str) -> ModuleType:

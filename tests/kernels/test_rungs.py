@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 
 from benchmarks.speed_cases import Case, variants
+from explain.experiment import Experiment
+from explain.records.plans import PLANS
 from explain.speed import RUNG
 from explain.trace.fidelity import interpreter_fidelity
+from kernels import edits
+from kernels.edits import Edit
 from kernels.gpu import shared_memory
-from kernels.rungs import ORDER
+from kernels.launch import launcher, tensors
+from kernels.rungs import GLUON, ORDER
 from kernels.rungs.shape import tile
+from kernels.verify import verify
 from tests.kernels.rungs import PLAIN, experiments, module, verdict
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +45,7 @@ def test_every_eighth_experiment_of_the_grid(rung):
     assert not missed
 
 
-@pytest.mark.parametrize("rung", [rung for rung in ORDER if rung != "naive_fp32"])
+@pytest.mark.parametrize("rung", ORDER[1:])
 def test_what_it_does_not_take_is_named(rung):
     x = torch.randn(1, 2, 8, 64)
     with pytest.raises(ValueError, match=r"q of dtype torch\.float32: this kernel takes float16 and bfloat16"):
@@ -76,6 +91,101 @@ def test_a_tile_is_chosen_that_fits_shared_memory(head_dim, stages):
     assert min(rows, keys) >= 16
     assert (rows + 2 * stages * keys) * head_dim * 2 < shared_memory(q)
     assert (rows, keys) == (128, 64) or (rows + 4 * stages * keys) * head_dim * 2 > shared_memory(q) - 4096
+
+
+@pytest.mark.parametrize("rung", GLUON)
+def test_what_a_gluon_rung_does_not_take_is_named(rung):
+    attention = module(rung).attention
+    x = torch.randn(1, 2, 8, 64)
+    half, thin = x.half(), x[..., :32].half().contiguous()
+    with pytest.raises(ValueError, match="q has head_dim 32: this kernel takes 64 and 128"):
+        attention(thin, thin, thin)
+    with pytest.raises(ValueError, match="k of strides"):
+        attention(half, torch.randn(1, 2, 8, 65).half()[..., :64], half)
+    with pytest.raises(ValueError, match="sm_scale=0: this kernel takes a scale above 0"):
+        attention(half, half, half, sm_scale=0)
+    with pytest.raises(ValueError, match="q is on cpu: this kernel is made of a Hopper GPU's own instructions"):
+        attention(half, half, half)
+
+
+def compiled(capability: int, dtype: str, head_dim: int, causal: bool, *rungs: str) -> dict[str, dict[str, Any]]:
+    """What the compiler makes of each rung for a GPU that is not there: spills, registers, shared memory, and its PTX as one text."""
+    script = str(Path(__file__).with_name("compile_rung.py"))
+    command = [sys.executable, script, str(capability), dtype, str(head_dim), "01"[causal], *rungs]
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return {one["rung"]: {**one, "ptx": "\n".join(one["ptx"])} for one in map(json.loads, done.stdout.splitlines())}
+
+
+def test_every_rung_compiles_for_hopper_without_spilling_to_the_instructions_that_its_idea_is_about():
+    found = compiled(90, "bf16", 128, True, *ORDER)
+    assert list(found) == list(ORDER)
+    assert {rung: one["spills"] for rung, one in found.items()} == dict.fromkeys(ORDER, 0)
+    assert max(one["shared"] for one in found.values()) <= 227 * 1024
+
+    def rungs_with(instruction: str) -> tuple[str, ...]:
+        return tuple(rung for rung in ORDER if instruction in found[rung]["ptx"])
+
+    assert rungs_with("wgmma.mma_async") == ORDER[1:]
+    assert rungs_with("cp.async.cg.shared") == ("pipelined",)
+    assert rungs_with("cp.async.bulk.tensor") == ("tma", *GLUON)
+    assert rungs_with("setmaxnreg") == GLUON
+    log2_e = {rung: found[rung]["ptx"].upper().count("0F3FB8AA3B") for rung in ("bf16", "exp2")}
+    assert 8 * log2_e["exp2"] < log2_e["bf16"]
+
+
+@pytest.mark.parametrize(
+    ("capability", "dtype", "head_dim", "instruction"),
+    [(80, "fp16", 64, "mma.sync"), (120, "bf16", 128, "mma.sync"), (90, "bf16", 256, "wgmma.mma_async")],
+)
+def test_the_plain_rungs_compile_for_other_gpus_and_the_widest_heads(capability, dtype, head_dim, instruction):
+    found = compiled(capability, dtype, head_dim, True, "pipelined", "tma")
+    most = {80: 163, 90: 227, 120: 99}[capability] * 1024
+    assert all(instruction in one["ptx"] and one["shared"] <= most for one in found.values())
+
+
+def test_the_formulas_of_the_lower_rungs_count_the_keys_that_they_visit_under_a_mask():
+    sizes = {"heads": 2, "seq_len": 1024, "head_dim": 64, "causal": True}
+    flops = [(e := Experiment.of(f"rung:{rung}", sizes)).entry.formula(e.values).flops_of("matmul") for rung in ORDER]
+    assert flops == [4 * 2 * 1024**2 * 64] * 3 + [2 * 2 * 1024**2 * 64] * (len(ORDER) - 3)
+
+
+def test_the_plan_measures_every_rung_its_top_and_the_peers_alike():
+    experiments = PLANS["rungs"].experiments
+    names = [f"rung:{rung}" for rung in ORDER] + ["fast:flash_attention_hopper", "torch:flash", "torch:cudnn"]
+    settings = {(e.values["head_dim"], e.values["causal"]) for e in experiments}
+    assert settings == {(128, False), (128, True), (64, False), (64, True)}
+    assert [e.kernel for e in experiments] == 4 * names
+
+
+@pytest.mark.parametrize("rung", PLAIN)
+def test_a_rung_as_a_peer_runs_its_own_module(rung):
+    e = Experiment.of(f"rung:{rung}", {"seq_len": 70, "head_dim": 32, "dtype": "fp16", "causal": True}, "ascending")
+    arrays = e.entry.make_inputs(e.preset, e.values, 0)
+    verdict = verify(e.entry, e.values, arrays, launcher(e.entry, e.values, tensors(e.values, arrays, "cpu"))())
+    assert verdict.within_budget, verdict
+
+
+@pytest.mark.parametrize(
+    ("rung", "old", "new"),
+    [
+        ("naive_fp32", "acc * alpha[:, None]", "acc"),
+        ("bf16", "acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])", "acc = (acc * alpha[:, None] + tl.dot(p.to(v.dtype), v)).to(v.dtype).to(tl.float32)"),
+        ("exp2", "alpha = tl.exp2(m_i - m_safe)", "alpha = tl.exp(m_i - m_safe)"),
+        ("causal", "tl.maximum(first_row + diagonal + 1, 0)", "tl.maximum(first_row + diagonal + BLOCK_N, 0)"),
+        ("causal", "tl.minimum(first_row + BLOCK_M, seq_len) + diagonal", "first_row + diagonal"),
+        ("causal", "whole = whole // BLOCK_N * BLOCK_N", "whole = (whole + BLOCK_N - 1) // BLOCK_N * BLOCK_N"),
+        ("pipelined", "tl.cast(start, tl.int64) * stride_vn", "tl.cast(start, tl.int64) * stride_kd"),
+        ("tma", "v_desc.load([batch, head // group, start, 0])", "v_desc.load([batch, head % group, start, 0])"),
+    ],
+)  # fmt: skip
+def test_a_rung_that_is_broken_by_one_edit_misses(rung, old, new):
+    broken = edits.load(f"kernels.rungs.{rung}", Edit(f"{rung} {new}", "attention_kernel", old, new))
+    dtype = "fp32" if rung == "naive_fp32" else "bf16"
+    wanted = (e for e in experiments(rung, 2) if e.values["dtype"] == dtype)
+    sides = ("block_m", "block_n")
+    assert any(not verdict(broken, e, "cpu", **{name: e.values[name] for name in sides}).within_budget for e in wanted)
 
 
 def test_a_rung_is_called_alike_on_every_step_and_told_apart_in_the_benchmark():

@@ -1,0 +1,37 @@
+"""Compiles rungs of the ladder for a GPU that need not be there; run by itself, since one process is compiled or interpreted.
+
+python compile_rung.py 90 bf16 128 1 tma overlapped        capability, dtype, head_dim, causal, rungs; prints a JSON object a rung
+"""
+
+import json
+import sys
+
+from explain.compile import handler
+from explain.experiment import Experiment
+from explain.gpus import GPUS
+from kernels import gpu
+from kernels.rungs import shape
+
+capability, dtype, head_dim, causal, *rungs = sys.argv[1:]
+near = {"120": 89}.get(capability, int(capability))  # as much shared memory
+shape.shared_memory = lambda q: max(one.shared_bytes for one in GPUS.values() if one.compute_capability == near)
+shape.is_hopper = lambda q: True
+gpu.sms = lambda q: 132
+for rung in rungs:
+    given = {"dtype": dtype, "head_dim": int(head_dim), "causal": causal == "1", "seq_len": 256}
+    cost, (listing,) = handler.compiled(
+        Experiment.of(f"rung:{rung}", given, "normal"), int(capability), lambda *_: None
+    )
+    (launch,) = cost.launches
+    ptx = [instruction.text for instruction in listing.ptx]
+    print(
+        json.dumps(
+            {
+                "rung": rung,
+                "spills": launch.spill_store_bytes,
+                "registers": launch.registers,
+                "shared": launch.shared_bytes,
+                "ptx": ptx,
+            }
+        )
+    )

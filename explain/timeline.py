@@ -218,9 +218,9 @@ def _program(program: int, sm: int, warps: Mapping[int, Sequence[tuple[str, int,
 # Our file
 
 
-def path_of(key: str) -> Path:
-    """Where the run of this key is shipped."""
-    return recordings.FOLDER / f"timeline-{key}.json"
+def path_of(key: str, folder: Path = recordings.FOLDER) -> Path:
+    """Where the run of this key is kept: by default, where it is shipped."""
+    return folder / f"timeline-{key}.json"
 
 
 def save(path: Path, timeline: Timeline) -> None:

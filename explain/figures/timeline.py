@@ -20,7 +20,7 @@ KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "wait": (CHIP, ("wait Q", "wait K", "wait V", "turn", "place Q", "place K", "place V")),
 }
 """What is told apart by colour: the quantity that is made, in its own colour, and the scopes that make it."""
-ROWS = {"QK": "products: Q Kᵀ", "PV": "products: P V"}
+ROWS = {"QK": "Q Kᵀ", "PV": "P V"}
 """Scopes of a group that run beside others, in rows of their own; all others share one."""
 PLAIN: Mapping[str, str] = {"Q Kᵀ": "#FFFFFF", "softmax": "#111111", "P V": "#111111"}
 """Kinds whose pieces say what they are where there is room, in letters of this colour."""
@@ -45,7 +45,7 @@ def lanes(timeline: Timeline, program: Program) -> go.Figure:
                 name=kind, legendgroup=kind, y=row, orientation="h", width=0.72,
                 base=[timeline.microseconds(span.start) for span in spans],
                 x=[timeline.microseconds(span.cycles) for span in spans],
-                marker={"color": colour, "opacity": 0.35 if kind == "wait" else 1.0, "line": {"width": 0.5, "color": "rgba(127,127,127,0.6)"}},
+                marker={"color": colour, "opacity": 0.6 if kind == "wait" else 1.0, "line": {"width": 0.5, "color": "rgba(127,127,127,0.6)"}},
                 customdata=[_said(timeline, span) for span in spans],
                 text=kind if kind in PLAIN else "", textposition="inside", insidetextanchor="middle", textangle=0, textfont={"color": PLAIN.get(kind)},
                 hovertemplate="<b>%{customdata[0]}</b><br>%{customdata[1]}<extra>" + name + "</extra>",

@@ -123,7 +123,7 @@ def test_the_picture_has_a_row_for_products_and_one_for_the_rest_and_opens_on_so
     figure = figures.lanes(made, program)
     rows = figure.layout.yaxis.categoryarray[::-1]
     assert rows[0] == "fetch warp"
-    assert rows[1:4] == tuple(f"group 1 · {what}" for what in ("products: Q Kᵀ", "products: P V", "softmax, waits"))
+    assert rows[1:4] == tuple(f"group 1 · {what}" for what in ("Q Kᵀ", "P V", "softmax, waits"))
     assert sum(len(trace.x) for trace in figure.data) == sum(len(lane.spans) for lane in program.lanes)
     legend = [trace.name for trace in figure.data if trace.showlegend]
     assert len(legend) == len(set(legend))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 
 import pytest
 
-from explain import fast_kernels, rungs, speed
-from explain.records import shelf
+from explain import fast_kernels, rungs, speed, tuning_grid
+from explain import timeline as timelines
+from explain.counters.stalls import Stalls
+from explain.records import plans, shelf
 from explain.rungs import RUNGS, TOP
 from explain.speed import TABLES
 from kernels.rungs import ORDER
-from tests.explain.test_speed import RECORD, result_json
+from tests.explain import schedules
+from tests.explain.records import made
+from tests.explain.test_figures_tuning import GRID
+from tests.explain.test_speed import GPU, RECORD, result_json
 from tests.test_pages import page, texts
 
 OTHERS = "Other kernels"
@@ -35,7 +41,7 @@ def test_the_climb_shows_the_rungs_beside_others_with_the_source(file):
     assert f"{len(ORDER)} of the {len(RUNGS)} rungs are not timed on this GPU yet" in said
     assert "NVIDIA Test 1, driver 1" in said
     assert "2026-01-01" in said
-    assert len(test.get("plotly_chart")) == 1
+    assert len(test.get("plotly_chart")) == 2
 
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
@@ -78,6 +84,54 @@ def test_without_a_record_of_that_gpu_there_is_no_share(file, monkeypatch):
     said = texts(page("speed"))
     assert "reaches **532 TFLOP/s**: 1.06 × cuDNN" in said
     assert "of the peak" not in said
+
+
+def test_what_the_hardware_did_is_shown_where_it_was_counted_and_else_how_to(file, monkeypatch):
+    assert "No GPU has counted the rungs yet" in texts(page("speed"))
+    counted = {one.kernel: one for one in plans.rungs() if not one.values["causal"] and one.values["head_dim"] == 128}
+    points = {one.key: made.point(one) for one in (counted["rung:bf16"], counted["rung:tma"])}
+    there = dataclasses.replace(RECORD, points=points)
+    monkeypatch.setattr(shelf, "shelved", lambda: ([shelf.Shelved("test", there, shelf.RECORDED)], {}))
+    said = texts(page("speed"))
+    assert "| bf16 | **" in said
+    assert "| tma | **" in said
+    assert "batch 2, 16 heads, N = 8,192, d = 128" in said
+
+
+def test_what_warps_wait_for_is_drawn_where_it_was_counted(file, monkeypatch):
+    (asked,) = (one for one in plans.rungs() if one.kernel == "rung:tma" and not one.values["causal"] and one.values["head_dim"] == 128)  # fmt: skip
+    point = made.point(asked)
+    stalls = Stalls(1000, 100, 50, {"selected": 100, "gmma": 900}, 1)
+    counters = dataclasses.replace(point.counters, stalls=stalls)
+    there = dataclasses.replace(RECORD, points={asked.key: dataclasses.replace(point, counters=counters)})
+    monkeypatch.setattr(shelf, "shelved", lambda: ([shelf.Shelved("test", there, shelf.RECORDED)], {}))
+    said = texts(page("speed"))
+    assert "What the warps of tma spend their time on" in said
+    assert "*GMMA*" in said
+
+
+def test_a_timeline_is_drawn_where_there_is_one_and_else_the_page_says_how_to_record_it(file, monkeypatch):
+    assert timelines.COMMAND in texts(page("speed"))
+    monkeypatch.setattr(timelines, "recorded", lambda: (schedules.made(),))
+    test = page("speed")
+    assert "A product is under way in **" in texts(test)
+    assert len(test.get("plotly_chart")) == 3
+
+
+def test_settings_are_shown_as_timed_or_as_compiled(file, monkeypatch, tmp_path):
+    monkeypatch.setattr(tuning_grid, "FILE", tmp_path / "none.json")
+    said = texts(page("speed", view="Tuning"))
+    assert "do not fit the shared memory of 227 KiB" in said
+    assert "Times need a GPU" in said
+    timed = dataclasses.replace(GRID, code="of older code")
+    tuning = tuning_grid.Tuning(GPU, "abc", "medians", grids=(timed,))
+    tuning_grid.FILE.write_text(json.dumps(dataclasses.asdict(tuning)))
+    said = texts(page("speed", view="Tuning"))
+    assert "Of 4 settings 2 have a time" in said
+    assert "recorded · NVIDIA Test 1" in said
+    assert "has changed since" in said
+    tuning_grid.FILE.write_text("{}")
+    assert "no result of benchmarks/tuning_grid.py" in page("speed", view="Tuning").error[0].value
 
 
 def test_from_which_n_is_answered_from_a_record_and_a_first_call_is_shown(file, monkeypatch):

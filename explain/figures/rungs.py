@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Mapping, Sequence
 
-from explain.counters.model import Counters
 from explain.figures import svg
 from explain.figures.speed import PEERS, rate
+from explain.records.model import Point
 from explain.rungs import Rung, Step, largest, share
 from explain.speed import Limit, Variant
 
@@ -182,16 +182,17 @@ def number(step: Step, peak: Limit | None, below: Rung | None) -> str:
     return ", ".join(parts) + "."
 
 
-def counters_table(counted: Mapping[str, Counters], rungs: Sequence[Rung]) -> str:
+def counters_table(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
     """What the GPU counted of each rung, by its name, as markdown: tensor-core use and bytes, L2 cold."""
     lines = ["| rung | tensor cores at work | L2 ↔ SMs | HBM | spilled |", "|---|---:|---:|---:|---:|"]
     for rung in rungs:
-        if one := counted.get(rung.name):
-            cold = one.cold
-            tensor = f"{cold.tensor_percent:.0f}%" if cold.tensor_percent is not None else "–"
-            sizes = [
-                svg.size(size) if size is not None else "–"
-                for size in (cold.sm_bytes, cold.hbm_bytes, cold.spilled_bytes)
-            ]
-            lines.append(f"| {rung.title} | **{tensor}** | {' | '.join(sizes)} |")
+        counters = counted[rung.name].counters if rung.name in counted else None
+        if counters is None:
+            continue
+        cold = counters.cold
+        tensor = f"{cold.tensor_percent:.0f}%" if cold.tensor_percent is not None else "–"
+        sizes = [
+            svg.size(size) if size is not None else "–" for size in (cold.sm_bytes, cold.hbm_bytes, cold.spilled_bytes)
+        ]
+        lines.append(f"| {spoken(rung)} | **{tensor}** | {' | '.join(sizes)} |")
     return "\n".join(lines)

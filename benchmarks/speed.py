@@ -131,10 +131,12 @@ class Child:
                 yield answer
 
 
-def run(work: str, tasks: list[Task], processes: int, deadline: float) -> Iterator[dict[str, Any]]:
-    """The answers of so many processes that share the tasks. One that is silent for too long is ended, and another goes on after what it was at."""
+def run(
+    work: str, tasks: list[Task], processes: int, deadline: float, script: Path = Path(__file__)
+) -> Iterator[dict[str, Any]]:
+    """The answers of so many processes that share the tasks, each a child of `script`. One that is silent for too long is ended, and another goes on after what it was at."""
     queues = [tasks[i::processes] for i in range(processes)]
-    children = [_start(work, queue) for queue in queues if queue]
+    children = [_start(work, queue, script) for queue in queues if queue]
     while children:
         select.select([child.process.stdout.fileno() for child in children if child.process.stdout], [], [], 1.0)
         for child in list(children):
@@ -153,11 +155,11 @@ def run(work: str, tasks: list[Task], processes: int, deadline: float) -> Iterat
                         flush=True,
                     )
                     if child.queue:
-                        children.append(_start(work, child.queue))
+                        children.append(_start(work, child.queue, script))
 
 
-def _start(work: str, queue: list[Task]) -> Child:
-    command = [sys.executable, str(Path(__file__)), "--child", work]
+def _start(work: str, queue: list[Task], script: Path) -> Child:
+    command = [sys.executable, str(script), "--child", work]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
     assert process.stdin
     assert process.stdout

@@ -1,0 +1,253 @@
+"""How fast one rung of the ladder is over tile sizes, warps and stages, on this GPU, and why some settings have no time.
+
+Every setting is first compiled, run and checked against float64, several processes at once; then one process alone times the right ones in turn, round
+after round, as `speed.py` does. The file is written whole after every answer: what is killed goes on where it was, unless the rung's code, the GPU
+or a version has changed. `explain/tuning_grid.py` reads it.
+
+python benchmarks/tuning_grid.py --out benchmarks/results/tuning_grid.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import itertools
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import speed
+from explain.device.measurement import Provenance
+from explain.experiment import Experiment
+from explain.records.code import code_of, commit
+from explain.tuning_grid import FILE, Grid, Point, Tuning, TuningFileError, load
+
+RUNGS = ("pipelined", "tma")
+SETTINGS = ("block_m", "block_n", "warps", "stages")
+VALUES = ((64, 128, 256), (32, 64, 128), (4, 8), (1, 2, 3, 4))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=FILE, metavar="FILE", help="the result, and what is there already")
+    parser.add_argument(
+        "--shape",
+        nargs=4,
+        type=int,
+        default=(2, 16, 8192, 128),
+        metavar=("BATCH", "HEADS", "N", "D"),
+        help="2 16 8192 128",
+    )
+    parser.add_argument("--causal", action="store_true")
+    parser.add_argument("--rounds", type=int, default=10, help="timed launches of each setting (10)")
+    parser.add_argument("--seconds", type=float, default=180.0, help="stop measuring after so long (180)")
+    parser.add_argument("--child", choices=("check",), help=argparse.SUPPRESS)
+    parsed = parser.parse_args()
+    if parsed.child:
+        for answer in checked(json.load(sys.stdin)):
+            print(json.dumps(answer), flush=True)
+        return 0
+    import torch
+
+    from explain.device.handler import provenance
+
+    if not torch.cuda.is_available():
+        return _failed("tuning needs a GPU: PyTorch finds no CUDA GPU on this machine")
+    if min(parsed.shape) < 1 or parsed.shape[3] % 8 or parsed.shape[3] > 256:
+        return _failed(
+            f"--shape {' '.join(map(str, parsed.shape))}: sizes are 1 or more, and D a multiple of 8 up to 256"
+        )
+    try:
+        before = load(parsed.out)
+    except TuningFileError as error:
+        return _failed(f"{error}: move it away, or name another file")
+    grids = [empty(rung, tuple(parsed.shape), parsed.causal) for rung in RUNGS]
+    tuning = measure(before, provenance(), grids, parsed.rounds, parsed.seconds, parsed.out)
+    print(*(line for grid in tuning.grids for line in table(grid)), sep="\n")
+    return 0
+
+
+def _failed(why: str) -> int:
+    print(why, file=sys.stderr)
+    return 1
+
+
+def empty(rung: str, shape: tuple[int, ...], causal: bool) -> Grid:
+    """The grid with nothing measured yet."""
+    batch, heads, seq_len, head_dim = shape
+    work = 4 * batch * heads * seq_len**2 * head_dim / (2 if causal else 1)
+    points = tuple(Point(*values) for values in itertools.product(*VALUES))
+    code = code_of(Experiment.of(f"rung:{rung}"))
+    return Grid(rung, code, (batch, heads, seq_len, head_dim), "bf16", causal, work, points)
+
+
+def measure(
+    before: Tuning | None, where: Provenance, grids: list[Grid], rounds: int, seconds: float, out: Path
+) -> Tuning:
+    """The grids, measured as far as `before` has not; the file at `out` is written whole after each answer."""
+    deadline = time.monotonic() + seconds
+    method = f"median of {rounds} launches by device events, settings in turn, L2 emptied before each"
+    same = before is not None and replace(before.provenance, date="") == replace(where, date="")
+    grids = [_with_what_there_is(grid, before) if same else grid for grid in grids]
+    tuning = Tuning(where, commit(), method, speed.state_of_the_gpu(), {}, tuple(grids))
+
+    def keep(answer: dict[str, Any]) -> None:
+        nonlocal tuning
+        tuning = told(tuning, answer)
+        save(out, tuning)
+
+    new = [(grid, point) for grid in tuning.grids for point in grid.points if point.error is None and not point.trouble]
+    for answer in speed.run(
+        "check", [_task(grid, [point], rounds) for grid, point in new], speed.CHECKERS, deadline, Path(__file__)
+    ):
+        keep(answer)
+    if time.monotonic() < deadline:
+        tuning = _silent(tuning)
+    right = [
+        _task(grid, points, rounds)
+        for grid in tuning.grids
+        if (points := [p for p in grid.points if p.error is not None and not p.trouble and p.seconds is None])
+    ]
+    print(f"checked after {seconds - deadline + time.monotonic():.0f} s", file=sys.stderr, flush=True)
+    for answer in speed.run("time", right, 1, deadline):
+        keep(answer)
+    tuning = replace(tuning, after=speed.state_of_the_gpu())
+    save(out, tuning)
+    return tuning
+
+
+def _with_what_there_is(grid: Grid, before: Tuning | None) -> Grid:
+    own = before.of(grid.rung) if before else None
+    if own is None or replace(own, points=()) != replace(grid, points=()):
+        return grid
+    there = {_settings(point): point for point in own.points if point.trouble != "silent"}
+    return replace(grid, points=tuple(there.get(_settings(point), point) for point in grid.points))
+
+
+def _settings(point: Point) -> tuple[int, ...]:
+    return tuple(getattr(point, name) for name in SETTINGS)
+
+
+def _task(grid: Grid, points: list[Point], rounds: int) -> speed.Task:
+    case = {
+        "table": "attention",
+        "shape": grid.shape,
+        "dtype": grid.dtype,
+        "work": grid.work,
+        "unit": "FLOP/s",
+        "causal": grid.causal,
+    }
+    options = [dict(zip(SETTINGS, _settings(point), strict=True)) for point in points]
+    variants = [{"function": f"kernels.rungs.{grid.rung}:attention", "options": one} for one in options]
+    return {"case": case, "variants": variants, "rounds": rounds}
+
+
+def told(tuning: Tuning, answer: dict[str, Any]) -> Tuning:
+    """With what a child said of one setting."""
+    rung = answer["variant"]["function"].removeprefix("kernels.rungs.").partition(":")[0]
+    settings = tuple(answer["variant"]["options"][name] for name in SETTINGS)
+    facts = {name: value for name, value in answer.items() if name in Point.__dataclass_fields__}
+
+    def point(one: Point) -> Point:
+        return replace(one, **facts) if _settings(one) == settings else one
+
+    return _each(tuning, lambda grid: tuple(map(point, grid.points)) if grid.rung == rung else grid.points)
+
+
+def _silent(tuning: Tuning) -> Tuning:
+    """A setting that was asked and said nothing in time."""
+    why = f"no word for {speed.SILENCE:.0f} s, or its process ended"
+
+    def point(one: Point) -> Point:
+        return one if one.trouble or one.error is not None else replace(one, trouble="silent", why=why)
+
+    return _each(tuning, lambda grid: tuple(map(point, grid.points)))
+
+
+def _each(tuning: Tuning, points: Any) -> Tuning:
+    return replace(tuning, grids=tuple(replace(grid, points=points(grid)) for grid in tuning.grids))
+
+
+def save(path: Path, tuning: Tuning) -> None:
+    """Writes the file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.part")
+    beside.write_text(json.dumps(asdict(tuning), indent=1) + "\n")
+    beside.replace(path)
+
+
+def checked(tasks: list[speed.Task]) -> Iterator[dict[str, Any]]:
+    """In a process of its own: each task's one setting compiled, run and compared with float64, and what the compiler says of it."""
+    import torch
+
+    from benchmarks.speed_cases import Case, Variant, error_over_budget, make_inputs
+
+    inputs: tuple[torch.Tensor, ...] = ()
+    for task in tasks:
+        case = Case(**{**task["case"], "shape": tuple(task["case"]["shape"])})
+        variant = Variant(**task["variants"][0])
+        kernel = importlib.import_module(variant.function.partition(":")[0]).attention_kernel
+        kernel.device_caches.clear()
+        answer = {"case": task["case"], "variant": task["variants"][0]}
+        try:
+            inputs = inputs or make_inputs(case)
+            result = variant.on(case, inputs)()
+            torch.cuda.synchronize()
+            error = error_over_budget(case, inputs, result)
+            yield {**answer, **compilers_word(kernel), **verdict_of(error)}
+        except Exception as failure:
+            yield {**answer, **compilers_word(kernel), **trouble_of(failure)}
+            if "CUDA error" in str(failure):
+                return  # this process can launch nothing more: another goes on
+        yield {"done": True}
+
+
+def verdict_of(error: float) -> dict[str, Any]:
+    """An error over its budget, as the file says it."""
+    if error <= 1:
+        return {"error": error}
+    known = error if math.isfinite(error) else None
+    return {"error": known, "trouble": "wrong", "why": f"{error:.3g} times the error that is allowed"}
+
+
+def compilers_word(kernel: Any) -> dict[str, int]:
+    """Shared memory, registers and spills of the one launch that the kernel was compiled for; what is not known is left out."""
+    compiled = [one for caches in kernel.device_caches.values() for one in caches[0].values()]
+    if not compiled:
+        return {}
+    facts = {
+        "shared_bytes": compiled[0].metadata.shared,
+        "registers": compiled[0].n_regs,
+        "spills": compiled[0].n_spills,
+    }
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def trouble_of(failure: Exception) -> dict[str, str]:
+    """Why a setting could not be run, as the file says it."""
+    kind = type(failure).__name__
+    name = getattr(failure, "name", "") if kind == "OutOfResources" else ""
+    trouble = {"": "error", "shared memory": "shared memory"}.get(name, "registers")
+    return {"trouble": trouble, "why": f"{kind}: {failure}"[:300]}
+
+
+def table(grid: Grid) -> Iterator[str]:
+    """The ten fastest, and how many settings have no time."""
+    yield f"{grid.rung}, {grid.words}: {len(grid.timed)} of {len(grid.points)} settings have a time"
+    for point in grid.timed[:10]:
+        settings = " ".join(f"{name}={value}" for name, value in zip(SETTINGS, _settings(point), strict=True))
+        speed_ = grid.work / (point.seconds or float("nan")) / 1e12
+        yield f"  {1e3 * (point.seconds or 0):8.3f} ms {speed_:6.0f} TFLOP/s  registers {point.registers} spills {point.spills} shared {point.shared_bytes}  {settings}"
+    for trouble in sorted({point.trouble for point in grid.points if point.trouble}):
+        yield f"  {sum(point.trouble == trouble for point in grid.points)} × {trouble}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -101,6 +101,7 @@ def test_what_the_hardware_did_is_shown_where_it_was_counted_and_else_how_to(fil
 def test_what_warps_wait_for_is_drawn_where_it_was_counted(file, monkeypatch):
     (asked,) = (one for one in plans.rungs() if one.kernel == "rung:tma" and not one.values["causal"] and one.values["head_dim"] == 128)  # fmt: skip
     point = made.point(asked)
+    assert point.counters
     stalls = Stalls(1000, 100, 50, {"selected": 100, "gmma": 900}, 1)
     counters = dataclasses.replace(point.counters, stalls=stalls)
     there = dataclasses.replace(RECORD, points={asked.key: dataclasses.replace(point, counters=counters)})

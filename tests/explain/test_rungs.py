@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from explain import rungs, speed
+from explain import ladder, rungs, speed
 from explain.experiment import Experiment
 from explain.figures import rungs as figures
 from explain.records import plans
@@ -37,7 +37,7 @@ def test_the_rungs_are_those_of_the_folder_in_its_order_and_the_hopper_kernel_on
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_each_rung_has_its_code_its_line_and_what_is_new_in_it(rung):
-    text = (rungs.ROOT / rung.file).read_text(encoding="utf-8")
+    text = (ladder.ROOT / rung.file).read_text(encoding="utf-8")
     assert rung.line in rung.source
     assert text.splitlines()[rung.line_number - 1].strip() == rung.line
     assert f"def {rung.wrapper}(" in rung.source

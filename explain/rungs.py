@@ -277,23 +277,27 @@ def counted(record: Record | None, case: Case) -> dict[str, Point]:
     """What a GPU's record has of each rung, by its name, at the case's d and mask; the record's N and batch are its own."""
     asked = {rung.kernel: rung.name for rung in RUNGS}
     found: dict[str, Point] = {}
-    for experiment in plans.rungs() if record else ():
-        alike = (experiment.values["head_dim"], experiment.values["causal"]) == (case.shape[3], case.causal)
-        point = record.point(experiment) if record and alike else None
-        if point and point.counters and experiment.kernel in asked:
-            found[asked[experiment.kernel]] = point
+    for planned in plans.rungs() if record else ():
+        alike = (planned.values["head_dim"], planned.values["causal"]) == (case.shape[3], case.causal)
+        point = record.point(planned) if record and alike else None
+        if point and point.counters and planned.kernel in asked:
+            found[asked[planned.kernel]] = point
     return found
+
+
+def experiment(rung: Rung, case: Case) -> Experiment:
+    """The rung on the case's shape."""
+    sizes = dict(zip(("batch", "heads", "seq_len", "head_dim"), case.shape, strict=True))
+    return Experiment.of(rung.kernel, {**sizes, "dtype": case.dtype, "causal": case.causal}, "normal")
 
 
 def under_roofs(steps: Sequence[Step], case: Case, roofs: Mapping[str, Roof]) -> list[RooflinePoint]:
     """Each timed rung under the roofs: the case's FLOPs over the bytes that must pass HBM, by formula, and over its time."""
-    names = ("batch", "heads", "seq_len", "head_dim")
     compute, bandwidth = roofs.get(f"matmul {case.dtype}"), memory_roof("hbm", roofs)
     points = []
     for step in steps:
         if step.per_second:
-            sizes = {**dict(zip(names, case.shape, strict=True)), "dtype": case.dtype, "causal": case.causal}
-            reading = formula(Experiment.of(step.rung.kernel, sizes, "normal"))
+            reading = formula(experiment(step.rung, case))
             intensity = case.work / reading.bytes["asked"]
             memory = intensity * bandwidth if bandwidth else None
             points.append(RooflinePoint(reading, "hbm", intensity, step.per_second, memory, compute.per_second if compute else None))  # fmt: skip

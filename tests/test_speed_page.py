@@ -5,15 +5,24 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from typing import Any
 
 import pytest
 
 from explain import fast_kernels, rungs, speed, tuning_grid
 from explain import timeline as timelines
 from explain.counters.stalls import Stalls
+from explain.engine import DeviceStatus, Engine
+from explain.experiment import Experiment
 from explain.records import plans, shelf
+from explain.records.model import Point
 from explain.rungs import RUNGS, TOP
 from explain.speed import TABLES
+from explain.ui import device as ui_device
+from explain.ui import rungs as ui_rungs
+from explain.ui import sweeps as ui_sweeps
+from explain.ui import times as ui_times
+from explain.workers import WorkerError, WorkerTimeout
 from kernels.rungs import ORDER
 from tests.explain import schedules
 from tests.explain.records import made
@@ -38,7 +47,7 @@ def test_the_climb_shows_the_rungs_beside_others_with_the_source(file):
     test = page("speed")
     said = texts(test)
     assert "**persistent** reaches **532 TFLOP/s**: 66% of the peak, 1.06 × cuDNN" in said
-    assert f"{len(ORDER)} of the {len(RUNGS)} rungs are not timed on this GPU yet" in said
+    assert f"{len(ORDER)} of the {len(RUNGS)} rungs are not timed at this shape yet" in said
     assert "NVIDIA Test 1, driver 1" in said
     assert "2026-01-01" in said
     assert len(test.get("plotly_chart")) == 2
@@ -181,7 +190,7 @@ def test_without_a_result_the_rungs_can_be_read_all_the_same(monkeypatch, tmp_pa
     monkeypatch.setattr(speed, "FILE", tmp_path / "none.json")
     test = page("speed", rung="exp2")
     assert speed.COMMAND in test.info[0].value
-    assert "None of the rungs is timed on this GPU yet" in texts(test)
+    assert "None of the rungs is timed yet" in texts(test)
     assert rungs.BY_NAME["exp2"].source in [one.value for one in test.code]
 
 
@@ -197,3 +206,57 @@ def test_each_kernel_shows_its_ideas_and_its_code(kernel, file):
     assert [idea.line for idea in kernel.ideas] == shown[: len(kernel.ideas)]
     assert kernel.source in shown
     assert (kernel.difference in shown) == bool(kernel.below)
+
+
+class Gpu(Engine):
+    """An engine on a GPU that answers at once, or fails."""
+
+    def __init__(self) -> None:
+        self.fails: WorkerError | None = None
+        self.asked: list[Experiment] = []
+
+    def point(self, experiment: Experiment, *_: Any, **__: Any) -> Point:
+        self.asked.append(experiment)
+        if self.fails:
+            raise self.fails
+        return made.point(experiment)
+
+    def device_if_known(self) -> DeviceStatus:
+        return DeviceStatus(True, "", {**GPU.__dict__})
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """This machine has a GPU."""
+    here = Gpu()
+    for module in (ui_rungs, ui_times, ui_sweeps, ui_device):
+        monkeypatch.setattr(module, "engine", lambda: here)
+    return here
+
+
+def test_a_rung_is_timed_live_where_there_is_a_gpu(file, gpu):
+    test = page("speed", rung="tma")
+    (button,) = (one for one in test.button if one.label.startswith("Time it on this machine's NVIDIA Test 1"))
+    button.click().run()
+    assert not test.exception
+    assert gpu.asked[-1].kernel == "rung:tma"
+    assert gpu.asked[-1].values["seq_len"] == 8192
+    assert "Here: **1000 TFLOP/s**" in texts(test)  # 10¹² FLOPs in the millisecond of a made-up timing
+    gpu.fails = WorkerTimeout(1.0)
+    next(one for one in test.button if one.label.startswith("Time it")).click().run()
+    assert not test.exception
+    assert len(test.error) == 1
+
+
+def test_without_a_gpu_nothing_offers_to_time_a_rung(file):
+    assert not [one for one in page("speed").button if one.label.startswith("Time it")]
+
+
+def test_a_first_call_is_timed_live_where_there_is_a_gpu(file, gpu, monkeypatch):
+    monkeypatch.setattr(shelf, "shelved", lambda: ([], {}))
+    test = page("speed", view="From which N?")
+    next(one for one in test.button if one.label.startswith("Time a first call")).click().run()
+    assert not test.exception
+    assert gpu.asked[-1].kernel == "flash_attention"
+    assert "hardware · NVIDIA Test 1, now" in texts(test)
+    assert "80 ms" in texts(test)

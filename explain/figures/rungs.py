@@ -76,7 +76,7 @@ def _column(at: int, step: Step, height: Height, base: float, peak: Limit | None
     cells = (
         (f"{step.per_second / 1e12:.{0 if step.per_second >= 1e13 else 1}f}" if step.per_second else "–", True, ""),
         (f"{of_peak:.0%}" if of_peak else "", False, ""),
-        (f"× {gain:.2f}" if gain else "", step.slower, svg.ALARM if step.slower else ""),
+        (f"× {gain:.2f}" if gain else "", step.slower, "var(--alarm)" if step.slower else ""),
     )
     for row, (words, bold, fill) in enumerate(cells, start=1):
         parts.append(svg.text(middle, base + BELOW + row * ROW, words, anchor="middle", bold=bold, fill=fill))
@@ -144,7 +144,7 @@ def told(steps: Sequence[Step], peers: Sequence[Variant], peak: Limit | None) ->
     """What the climb comes to, in sentences."""
     timed = [step for step in steps if step.per_second]
     if not timed:
-        return ["None of the rungs is timed on this GPU yet."]
+        return ["None of the rungs is timed yet; what they do can be read all the same."]
     top, said = timed[-1], []
     speed = top.per_second or 0.0
     reached = f"**{spoken(top.rung)}** reaches **{rate(speed, 'FLOP/s')}**"
@@ -161,8 +161,9 @@ def told(steps: Sequence[Step], peers: Sequence[Variant], peak: Limit | None) ->
             f"Slower than the rung below, on this shape: {', '.join(slow)}. What is slower stays, with its number."
         )
     if missing := len([step for step in steps if step.variant is None]):
+        is_not = "is not" if missing == 1 else "are not"
         said.append(
-            f"{missing} of the {len(steps)} rungs are not timed on this GPU yet; what they do can be read all the same."
+            f"{missing} of the {len(steps)} rungs {is_not} timed at this shape yet; what they do can be read all the same."
         )
     return said
 
@@ -170,7 +171,7 @@ def told(steps: Sequence[Step], peers: Sequence[Variant], peak: Limit | None) ->
 def number(step: Step, peak: Limit | None, below: Rung | None) -> str:
     """A rung's number in a sentence, or why it has none."""
     if step.variant is None:
-        return "Not timed on this GPU yet."
+        return "Not timed at this shape yet."
     if step.per_second is None:
         return "It has no time here: " + ("its result missed the error budget." if step.variant.missed else step.variant.why)  # fmt: skip
     parts = [f"**{rate(step.per_second, 'FLOP/s')}**"]

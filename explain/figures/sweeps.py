@@ -346,8 +346,13 @@ def as_csv(sweep: Sweep, readings: Sequence[Reading]) -> str:
 # The roofline
 
 
-def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], gpu: Gpu | None) -> go.Figure:
-    """FLOP/s over FLOPs a byte, both logarithmic: each kernel once for each level its bytes pass, under the roofs that were measured; `gpu`'s datasheet as dashes."""
+def roofline(
+    points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], gpu: Gpu | None, room: float = 4.0
+) -> go.Figure:
+    """FLOP/s over FLOPs a byte, both logarithmic: each kernel once for each level its bytes pass, under the roofs that were measured; `gpu`'s datasheet as dashes.
+
+    The axis ends at `room` times the greatest intensity.
+    """
     figure = plot()
     speeds = [point.flops_per_second for point in points]
     intensities = [point.intensity for point in points]
@@ -357,7 +362,7 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], gpu: Gp
     left = min(
         [min(intensities) / 3, *(top / speed / 4 for speed in bandwidths.values())]
     )  # where each roof bends is in sight
-    right = max([4 * max(intensities), *(2 * top / speed for speed in bandwidths.values())])
+    right = max([room * max(intensities), *(2 * top / speed for speed in bandwidths.values())])
     low, high = math.log10(min(speeds)) - 0.5, math.log10(top) + 0.75
     for level, speed in bandwidths.items():
         _line(figure, left, top / speed, speed, "solid", LEVEL_NAMES[level])

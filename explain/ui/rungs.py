@@ -5,13 +5,11 @@ from __future__ import annotations
 import streamlit as st
 
 from explain import rungs, speed
-from explain import timeline as timelines
 from explain.counters.stalls import Stalls
 from explain.device.measurement import Timing
 from explain.engine import engine
 from explain.figures import rungs as figures
 from explain.figures import stalls as stall_figures
-from explain.figures import timeline as timeline_figures
 from explain.figures.speed import rate
 from explain.figures.sweeps import roofline
 from explain.gpus import GPUS, known_as
@@ -103,31 +101,6 @@ def climb_roofline(result: Result, case: Case) -> None:
 
 
 @st.fragment
-def timeline() -> None:
-    """What the warps of one program did, cycle by cycle, where that was recorded."""
-    st.subheader("What the warps do, cycle by cycle", anchor=False)
-    try:
-        recorded = timelines.recorded()
-    except timelines.TimelineFileError as error:
-        st.error(str(error), icon=":material/error:")
-        return
-    if not recorded:
-        prose("No timeline of a kernel's loads, products and softmax has been recorded yet.")
-        st.caption(f"On a machine with a Hopper GPU, `{timelines.COMMAND}` records one.")
-        return
-    shown = recorded[0]
-    if len(recorded) > 1:
-        titles = {one.title: one for one in recorded}
-        shown = titles[str(st.selectbox("Run", list(titles), key="timeline", bind="query-params"))]
-    program = shown.programs[0]
-    if len(shown.programs) > 1:
-        numbers = {f"program {one.program}": one for one in shown.programs}
-        program = numbers[str(st.segmented_control("Program", list(numbers), default=next(iter(numbers)), required=True))]  # fmt: skip
-    prose(timeline_figures.told(shown, program))
-    chart(timeline_figures.lanes(shown, program), "timeline", alt="What each warp of a program does over time")
-    st.caption(shown.source)
-
-
 def _rung(step: Step, peak: Limit | None, case: Case | None) -> None:
     """One rung, as a student reads it: what is new, the number, why, the code."""
     rung, lower = step.rung, rungs.below(step.rung)

@@ -9,10 +9,15 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from explain.experiment import Experiment
 from explain.ladder import ROOT, function_source, marked
+from explain.records import plans
+from explain.records.model import Point, Record, Roof
 from explain.speed import RUNG, Case, Limit, Variant
+from explain.sweeps.analysis import RooflinePoint, memory_roof
+from explain.sweeps.model import formula
 
 CONTEXT = 3
 """Lines of a diff around what changed."""
@@ -62,7 +67,7 @@ class Rung:
     @property
     def kernel(self) -> str:
         """What an experiment calls it."""
-        return f"rung:{self.name}"
+        return "fast:flash_attention_hopper" if self.name == TOP else f"rung:{self.name}"
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -258,9 +263,45 @@ def beside(case: Case) -> tuple[Variant, ...]:
     return tuple(one for one in case.best if one.per_second and one.function not in names)
 
 
+def without_rungs(case: Case) -> Case:
+    """The case with its other variants only: ten rungs are too many lines for a chart."""
+    return replace(case, variants=tuple(one for one in case.variants if not one.rung))
+
+
 def share(step: Step, peak: Limit | None) -> float | None:
     """Of the peak, where both are known."""
     return step.per_second / peak.per_second if step.per_second and peak else None
+
+
+def counted(record: Record | None, case: Case) -> dict[str, Point]:
+    """What a GPU's record has of each rung, by its name, at the case's d and mask; the record's N and batch are its own."""
+    asked = {rung.kernel: rung.name for rung in RUNGS}
+    found: dict[str, Point] = {}
+    for planned in plans.rungs() if record else ():
+        alike = (planned.values["head_dim"], planned.values["causal"]) == (case.shape[3], case.causal)
+        point = record.point(planned) if record and alike else None
+        if point and point.counters and planned.kernel in asked:
+            found[asked[planned.kernel]] = point
+    return found
+
+
+def experiment(rung: Rung, case: Case) -> Experiment:
+    """The rung on the case's shape."""
+    sizes = dict(zip(("batch", "heads", "seq_len", "head_dim"), case.shape, strict=True))
+    return Experiment.of(rung.kernel, {**sizes, "dtype": case.dtype, "causal": case.causal}, "normal")
+
+
+def under_roofs(steps: Sequence[Step], case: Case, roofs: Mapping[str, Roof]) -> list[RooflinePoint]:
+    """Each timed rung under the roofs: the case's FLOPs over the bytes that must pass HBM, by formula, and over its time."""
+    compute, bandwidth = roofs.get(f"matmul {case.dtype}"), memory_roof("hbm", roofs)
+    points = []
+    for step in steps:
+        if step.per_second:
+            reading = formula(experiment(step.rung, case))
+            intensity = case.work / reading.bytes["asked"]
+            memory = intensity * bandwidth if bandwidth else None
+            points.append(RooflinePoint(reading, "hbm", intensity, step.per_second, memory, compute.per_second if compute else None))  # fmt: skip
+    return points
 
 
 def largest(steps: Sequence[Step]) -> Step | None:

@@ -27,6 +27,10 @@ def climb() -> None:
     case = ui.speed_case(result, "attention") if result else None
     ui.climb(result, case)
     if result and case:
+        ui.climb_roofline(result, case)
+        ui.climb_counters(result, case)
+        st.subheader("What the warps do, cycle by cycle", anchor=False)
+        ui.timeline()
         ui.speed_curve(result, case)
         ui.speed_shapes(result, "attention")
 

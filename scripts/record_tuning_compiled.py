@@ -14,6 +14,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 os.environ["TRITON_INTERPRET"] = "0"
@@ -38,15 +39,15 @@ def compiled(setting: tuple[int, int, int, int]) -> Point:
     """What the compiler says of one setting. The length of the sequence is no part of it, so short tensors will do."""
     block_m, block_n, warps, stages = setting
     q, k, v = (torch.zeros(1, 1, 1024, SHAPE[3], dtype=torch.bfloat16) for _ in range(3))
-    settings = {"block_m": block_m, "block_n": block_n, "warps": warps, "stages": stages}
+
+    def launch() -> Any:
+        return pipelined.attention(q, k, v, block_m=block_m, block_n=block_n, warps=warps, stages=stages)
+
     gpu = GPUS[DEFAULT]
     try:
-        launches = compiled_launches(
-            lambda: pipelined.attention(q, k, v, **settings), gpu.compute_capability, lambda *_: None
-        )
+        cost = compiled_launches(launch, gpu.compute_capability, lambda *_: None)[0][0]
     except CompileError as error:
         return Point(*setting, trouble="error", why=str(error))
-    cost = launches[0][0]
     fits = cost.shared_bytes <= gpu.shared_bytes
     return Point(
         *setting,

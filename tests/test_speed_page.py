@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
+from typing import Any
 
 import pytest
 
-from explain import fast_kernels, rungs, speed
-from explain.records import shelf
+from explain import fast_kernels, rungs, speed, tuning_grid
+from explain import timeline as timelines
+from explain.counters.stalls import Stalls
+from explain.engine import DeviceStatus, Engine
+from explain.experiment import Experiment
+from explain.records import plans, shelf
+from explain.records.model import Point
 from explain.rungs import RUNGS, TOP
 from explain.speed import TABLES
+from explain.ui import device as ui_device
+from explain.ui import rungs as ui_rungs
+from explain.ui import sweeps as ui_sweeps
+from explain.ui import times as ui_times
+from explain.workers import WorkerError, WorkerTimeout
 from kernels.rungs import ORDER
-from tests.explain.test_speed import RECORD, result_json
+from tests.explain import schedules
+from tests.explain.records import made
+from tests.explain.test_figures_tuning import GRID
+from tests.explain.test_speed import GPU, RECORD, result_json
 from tests.test_pages import page, texts
 
 OTHERS = "Other kernels"
@@ -32,10 +47,10 @@ def test_the_climb_shows_the_rungs_beside_others_with_the_source(file):
     test = page("speed")
     said = texts(test)
     assert "**persistent** reaches **532 TFLOP/s**: 66% of the peak, 1.06 × cuDNN" in said
-    assert f"{len(ORDER)} of the {len(RUNGS)} rungs are not timed on this GPU yet" in said
+    assert f"{len(ORDER)} of the {len(RUNGS)} rungs are not timed at this shape yet" in said
     assert "NVIDIA Test 1, driver 1" in said
     assert "2026-01-01" in said
-    assert len(test.get("plotly_chart")) == 1
+    assert len(test.get("plotly_chart")) == 2
 
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
@@ -78,6 +93,55 @@ def test_without_a_record_of_that_gpu_there_is_no_share(file, monkeypatch):
     said = texts(page("speed"))
     assert "reaches **532 TFLOP/s**: 1.06 × cuDNN" in said
     assert "of the peak" not in said
+
+
+def test_what_the_hardware_did_is_shown_where_it_was_counted_and_else_how_to(file, monkeypatch):
+    assert "No GPU has counted the rungs yet" in texts(page("speed"))
+    counted = {one.kernel: one for one in plans.rungs() if not one.values["causal"] and one.values["head_dim"] == 128}
+    points = {one.key: made.point(one) for one in (counted["rung:bf16"], counted["rung:tma"])}
+    there = dataclasses.replace(RECORD, points=points)
+    monkeypatch.setattr(shelf, "shelved", lambda: ([shelf.Shelved("test", there, shelf.RECORDED)], {}))
+    said = texts(page("speed"))
+    assert "| bf16 | **" in said
+    assert "| tma | **" in said
+    assert "batch 2, 16 heads, N = 8,192, d = 128" in said
+
+
+def test_what_warps_wait_for_is_drawn_where_it_was_counted(file, monkeypatch):
+    (asked,) = (one for one in plans.rungs() if one.kernel == "rung:tma" and not one.values["causal"] and one.values["head_dim"] == 128)  # fmt: skip
+    point = made.point(asked)
+    assert point.counters
+    stalls = Stalls(1000, 100, 50, {"selected": 100, "gmma": 900}, 1)
+    counters = dataclasses.replace(point.counters, stalls=stalls)
+    there = dataclasses.replace(RECORD, points={asked.key: dataclasses.replace(point, counters=counters)})
+    monkeypatch.setattr(shelf, "shelved", lambda: ([shelf.Shelved("test", there, shelf.RECORDED)], {}))
+    said = texts(page("speed"))
+    assert "What the warps of tma spend their time on" in said
+    assert "*GMMA*" in said
+
+
+def test_a_timeline_is_drawn_where_there_is_one_and_else_the_page_says_how_to_record_it(file, monkeypatch):
+    assert any(timelines.COMMAND in info.value for info in page("speed").info)
+    monkeypatch.setattr(timelines, "recorded", lambda: (schedules.made(),))
+    test = page("speed")
+    assert "A product is under way in **" in texts(test)
+    assert len(test.get("plotly_chart")) == 3
+
+
+def test_settings_are_shown_as_timed_or_as_compiled(file, monkeypatch, tmp_path):
+    monkeypatch.setattr(tuning_grid, "FILE", tmp_path / "none.json")
+    said = texts(page("speed", view="Tuning"))
+    assert "do not fit the shared memory of 227 KiB" in said
+    assert "Times need a GPU" in said
+    timed = dataclasses.replace(GRID, code="of older code")
+    tuning = tuning_grid.Tuning(GPU, "abc", "medians", grids=(timed,))
+    tuning_grid.FILE.write_text(json.dumps(dataclasses.asdict(tuning)))
+    said = texts(page("speed", view="Tuning"))
+    assert "Of 4 settings 2 have a time" in said
+    assert "recorded · NVIDIA Test 1" in said
+    assert "has changed since" in said
+    tuning_grid.FILE.write_text("{}")
+    assert "no result of benchmarks/tuning_grid.py" in page("speed", view="Tuning").error[0].value
 
 
 def test_from_which_n_is_answered_from_a_record_and_a_first_call_is_shown(file, monkeypatch):
@@ -126,7 +190,7 @@ def test_without_a_result_the_rungs_can_be_read_all_the_same(monkeypatch, tmp_pa
     monkeypatch.setattr(speed, "FILE", tmp_path / "none.json")
     test = page("speed", rung="exp2")
     assert speed.COMMAND in test.info[0].value
-    assert "None of the rungs is timed on this GPU yet" in texts(test)
+    assert "None of the rungs is timed yet" in texts(test)
     assert rungs.BY_NAME["exp2"].source in [one.value for one in test.code]
 
 
@@ -142,3 +206,57 @@ def test_each_kernel_shows_its_ideas_and_its_code(kernel, file):
     assert [idea.line for idea in kernel.ideas] == shown[: len(kernel.ideas)]
     assert kernel.source in shown
     assert (kernel.difference in shown) == bool(kernel.below)
+
+
+class Gpu(Engine):
+    """An engine on a GPU that answers at once, or fails."""
+
+    def __init__(self) -> None:
+        self.fails: WorkerError | None = None
+        self.asked: list[Experiment] = []
+
+    def point(self, experiment: Experiment, *_: Any, **__: Any) -> Point:
+        self.asked.append(experiment)
+        if self.fails:
+            raise self.fails
+        return made.point(experiment)
+
+    def device_if_known(self) -> DeviceStatus:
+        return DeviceStatus(True, "", {**GPU.__dict__})
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """This machine has a GPU."""
+    here = Gpu()
+    for module in (ui_rungs, ui_times, ui_sweeps, ui_device):
+        monkeypatch.setattr(module, "engine", lambda: here)
+    return here
+
+
+def test_a_rung_is_timed_live_where_there_is_a_gpu(file, gpu):
+    test = page("speed", rung="tma")
+    (button,) = (one for one in test.button if one.label.startswith("Time it on this machine's NVIDIA Test 1"))
+    button.click().run()
+    assert not test.exception
+    assert gpu.asked[-1].kernel == "rung:tma"
+    assert gpu.asked[-1].values["seq_len"] == 8192
+    assert "Here: **1000 TFLOP/s**" in texts(test)  # 10¹² FLOPs in the millisecond of a made-up timing
+    gpu.fails = WorkerTimeout(1.0)
+    next(one for one in test.button if one.label.startswith("Time it")).click().run()
+    assert not test.exception
+    assert len(test.error) == 1
+
+
+def test_without_a_gpu_nothing_offers_to_time_a_rung(file):
+    assert not [one for one in page("speed").button if one.label.startswith("Time it")]
+
+
+def test_a_first_call_is_timed_live_where_there_is_a_gpu(file, gpu, monkeypatch):
+    monkeypatch.setattr(shelf, "shelved", lambda: ([], {}))
+    test = page("speed", view="From which N?")
+    next(one for one in test.button if one.label.startswith("Time a first call")).click().run()
+    assert not test.exception
+    assert gpu.asked[-1].kernel == "flash_attention"
+    assert "hardware · NVIDIA Test 1, now" in texts(test)
+    assert "80 ms" in texts(test)

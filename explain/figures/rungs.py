@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Mapping, Sequence
 
-from explain.counters.model import Counters
 from explain.figures import svg
 from explain.figures.speed import PEERS, rate
+from explain.records.model import Point
 from explain.rungs import Rung, Step, largest, share
 from explain.speed import Limit, Variant
 
@@ -76,7 +76,7 @@ def _column(at: int, step: Step, height: Height, base: float, peak: Limit | None
     cells = (
         (f"{step.per_second / 1e12:.{0 if step.per_second >= 1e13 else 1}f}" if step.per_second else "–", True, ""),
         (f"{of_peak:.0%}" if of_peak else "", False, ""),
-        (f"× {gain:.2f}" if gain else "", step.slower, svg.ALARM if step.slower else ""),
+        (f"× {gain:.2f}" if gain else "", step.slower, "var(--alarm)" if step.slower else ""),
     )
     for row, (words, bold, fill) in enumerate(cells, start=1):
         parts.append(svg.text(middle, base + BELOW + row * ROW, words, anchor="middle", bold=bold, fill=fill))
@@ -144,7 +144,7 @@ def told(steps: Sequence[Step], peers: Sequence[Variant], peak: Limit | None) ->
     """What the climb comes to, in sentences."""
     timed = [step for step in steps if step.per_second]
     if not timed:
-        return ["None of the rungs is timed on this GPU yet."]
+        return ["None of the rungs is timed yet; what they do can be read all the same."]
     top, said = timed[-1], []
     speed = top.per_second or 0.0
     reached = f"**{spoken(top.rung)}** reaches **{rate(speed, 'FLOP/s')}**"
@@ -161,8 +161,9 @@ def told(steps: Sequence[Step], peers: Sequence[Variant], peak: Limit | None) ->
             f"Slower than the rung below, on this shape: {', '.join(slow)}. What is slower stays, with its number."
         )
     if missing := len([step for step in steps if step.variant is None]):
+        is_not = "is not" if missing == 1 else "are not"
         said.append(
-            f"{missing} of the {len(steps)} rungs are not timed on this GPU yet; what they do can be read all the same."
+            f"{missing} of the {len(steps)} rungs {is_not} timed at this shape yet; what they do can be read all the same."
         )
     return said
 
@@ -170,7 +171,7 @@ def told(steps: Sequence[Step], peers: Sequence[Variant], peak: Limit | None) ->
 def number(step: Step, peak: Limit | None, below: Rung | None) -> str:
     """A rung's number in a sentence, or why it has none."""
     if step.variant is None:
-        return "Not timed on this GPU yet."
+        return "Not timed at this shape yet."
     if step.per_second is None:
         return "It has no time here: " + ("its result missed the error budget." if step.variant.missed else step.variant.why)  # fmt: skip
     parts = [f"**{rate(step.per_second, 'FLOP/s')}**"]
@@ -182,16 +183,17 @@ def number(step: Step, peak: Limit | None, below: Rung | None) -> str:
     return ", ".join(parts) + "."
 
 
-def counters_table(counted: Mapping[str, Counters], rungs: Sequence[Rung]) -> str:
+def counters_table(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
     """What the GPU counted of each rung, by its name, as markdown: tensor-core use and bytes, L2 cold."""
     lines = ["| rung | tensor cores at work | L2 ↔ SMs | HBM | spilled |", "|---|---:|---:|---:|---:|"]
     for rung in rungs:
-        if one := counted.get(rung.name):
-            cold = one.cold
-            tensor = f"{cold.tensor_percent:.0f}%" if cold.tensor_percent is not None else "–"
-            sizes = [
-                svg.size(size) if size is not None else "–"
-                for size in (cold.sm_bytes, cold.hbm_bytes, cold.spilled_bytes)
-            ]
-            lines.append(f"| {rung.title} | **{tensor}** | {' | '.join(sizes)} |")
+        counters = counted[rung.name].counters if rung.name in counted else None
+        if counters is None:
+            continue
+        cold = counters.cold
+        tensor = f"{cold.tensor_percent:.0f}%" if cold.tensor_percent is not None else "–"
+        sizes = [
+            svg.size(size) if size is not None else "–" for size in (cold.sm_bytes, cold.hbm_bytes, cold.spilled_bytes)
+        ]
+        lines.append(f"| {spoken(rung)} | **{tensor}** | {' | '.join(sizes)} |")
     return "\n".join(lines)

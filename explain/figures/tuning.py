@@ -57,7 +57,7 @@ def _cell(x: float, y: float, point: Point, best: Point | None) -> str:
     mark = f" {SPILLED}" if spills else ""
     if point.trouble:
         box = svg.rect(*inside, svg.ALARM, opacity=0.06, stroke=svg.ALARM, dashed=True, title=said(point))
-        return box + svg.text(middle, y + 24, SHORT[point.trouble], size=12, anchor="middle", fill=svg.ALARM)
+        return box + svg.text(middle, y + 24, SHORT[point.trouble], size=12, anchor="middle", fill="var(--alarm)")
     if point.seconds is None or best is None or best.seconds is None:
         box = svg.rect(*inside, svg.HBM if spills else PLAIN, opacity=0.35 if spills else 0.18, title=said(point))
         lines = (f"{point.registers} regs{mark}", svg.size(point.shared_bytes or 0)) if point.registers else ("not compiled", "")  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from explain import fast_kernels, speed
+from explain import fast_kernels, rungs, speed
 from explain.fast_kernels import Fast
 from explain.figures import lines
 from explain.figures import speed as figures
@@ -93,7 +93,7 @@ def speed_bars(result: Result, case: Case) -> None:
 
 def speed_curve(result: Result, case: Case) -> None:
     """The case's kernels over the length; nothing where there is one length only."""
-    cases = speed.beside(case, result.of(case.table))
+    cases = [rungs.without_rungs(one) for one in speed.beside(case, result.of(case.table))]
     if len({one.along for one in cases}) < 2:
         return
     st.subheader(f"Over {TABLES[case.table].along}", anchor=False)

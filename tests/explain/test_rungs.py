@@ -8,13 +8,16 @@ import re
 
 import pytest
 
-from explain import rungs, speed
+from explain import ladder, rungs, speed
 from explain.experiment import Experiment
 from explain.figures import rungs as figures
+from explain.records import plans
+from explain.records.model import Roof
 from explain.rungs import BY_NAME, RUNGS, TOP
 from explain.speed import Case, Limit, Variant
 from kernels.catalog import CATALOG
 from kernels.rungs import ORDER
+from tests.explain.records.made import point, record
 
 PEAK = Limit("matrix product", 800e12, "made for this test")
 
@@ -34,7 +37,7 @@ def test_the_rungs_are_those_of_the_folder_in_its_order_and_the_hopper_kernel_on
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_each_rung_has_its_code_its_line_and_what_is_new_in_it(rung):
-    text = (rungs.ROOT / rung.file).read_text(encoding="utf-8")
+    text = (ladder.ROOT / rung.file).read_text(encoding="utf-8")
     assert rung.line in rung.source
     assert text.splitlines()[rung.line_number - 1].strip() == rung.line
     assert f"def {rung.wrapper}(" in rung.source
@@ -78,7 +81,7 @@ def test_a_step_has_its_gain_over_the_rung_below_where_both_have_a_time():
 def test_without_a_benchmark_no_rung_has_a_number():
     steps = rungs.climb(None)
     assert [step.variant for step in steps] == [None] * len(RUNGS)
-    assert figures.told(steps, (), None) == ["None of the rungs is timed on this GPU yet."]
+    assert figures.told(steps, (), None) == ["None of the rungs is timed yet; what they do can be read all the same."]
 
 
 def test_others_stand_beside_the_rungs_and_no_rung_among_them():
@@ -94,7 +97,7 @@ def test_what_is_slower_is_said_and_drawn_in_the_alarms_colour():
     assert "Slower than the rung below, on this shape: **exp2**" in told
     assert "15 times what naive fp32 reaches" in told
     picture = figures.climb(steps, (), PEAK, "2 × 16", "exp2")
-    assert re.search(r'fill="#E81E85">× 0.75<', picture)
+    assert re.search(r'fill="var\(--alarm\)">× 0.75<', picture)
     assert "It is slower than the rung below" in figures.number(steps[2], PEAK, RUNGS[1])
     assert "slower" not in figures.number(steps[1], PEAK, RUNGS[0])
 
@@ -122,3 +125,26 @@ def test_a_rung_that_is_not_right_has_no_time_and_says_so():
     step = rungs.climb(wrong)[1]
     assert figures.number(step, PEAK, RUNGS[0]) == "It has no time here: its result missed the error budget."
     assert ">not right<" in figures.climb(rungs.climb(wrong), (), PEAK, "a shape", "bf16")
+
+
+def test_timed_rungs_stand_under_the_roofs_at_one_intensity():
+    roofs = {"matmul bf16": Roof("matmul bf16", 800e12, "FLOP/s", ""), "hbm": Roof("hbm", 4e12, "B/s", "")}
+    shape = case(naive_fp32=10e12, bf16=200e12, top=600e12)
+    points = rungs.under_roofs(rungs.climb(shape), shape, roofs)
+    assert [point.flops_per_second for point in points] == [10e12, 200e12, 600e12]
+    batch_heads, length, d = 32, 8192, 128
+    moved = batch_heads * length * (4 * d * 2 + 4)  # Q, K, V and O in 16 bits, lse in 32
+    assert {point.intensity for point in points} == {shape.work / moved}
+    assert {point.compute for point in points} == {800e12}
+
+
+def test_what_a_gpu_counted_is_found_by_the_cases_d_and_mask():
+    shape = case()
+    counted = {one.kernel: one for one in plans.rungs() if (one.values["head_dim"], one.values["causal"]) == (128, False)}  # fmt: skip
+    there = record(point(counted["rung:bf16"]), point(counted[BY_NAME[TOP].kernel]), point(counted["torch:cudnn"]))
+    found = rungs.counted(there, shape)
+    assert set(found) == {"bf16", TOP}
+    assert rungs.counted(there, dataclasses.replace(shape, causal=True)) == {}
+    assert rungs.counted(None, shape) == {}
+    lines = figures.counters_table(found, RUNGS).splitlines()
+    assert [line.split(" | ")[0] for line in lines[2:]] == ["| bf16", "| persistent"]

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
 from explain import recordings, timeline
 from explain.figures import timeline as figures
-from explain.records.code import digest_of
 from explain.timeline import SCOPES, Lane, Program, Span, TimelineFileError
 from kernels import scopes
 from kernels.edits import source_of
+from scripts.record_timeline import RUNS
 from tests.explain import schedules
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_protons_trace_becomes_programs_with_cycles_of_their_own():
@@ -111,10 +117,34 @@ def test_every_scope_that_is_marked_has_its_words_and_its_colour():
 
 
 @pytest.mark.parametrize("path", sorted(recordings.FOLDER.glob("timeline-*.json")), ids=lambda path: path.stem)
-def test_a_shipped_timeline_is_of_the_kernel_as_it_is(path):
+def test_a_shipped_timeline_is_whole_and_of_a_kernel_that_there_is(path):
     one = timeline.load(path)
-    assert one.code == digest_of(one.module)
     assert path == timeline.path_of(one.key)
+    assert f"def {one.function}(" in source_of(one.module)
+    assert all(program.visits() > 1 and program.hidden is not None for program in one.programs)
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run.name}-d{run.shape[3]}{'-causal' * run.causal}")
+def test_what_the_recorder_runs_is_there_can_be_marked_and_fits_what_the_profiler_keeps(run):
+    source = source_of(run.module)
+    assert f"def {run.function}(" in source
+    assert "softmax" in scopes.marked(source)
+    batch, heads, seq_len, head_dim = run.shape
+    rows = 64 * (3 if head_dim == 64 else 2)
+    tiles = batch * heads * -(-seq_len // rows)
+    assert tiles / (2 if run.causal else 1) <= 132  # about a tile of rows for each SM, or under a mask a pair
+    visits = seq_len // 128 + run.causal  # a pair of tiles has as many as one tile without a mask, and one more
+    readings = 2 * 7 * visits + 20
+    assert readings <= (1024 if head_dim == 128 else 256)
+
+
+def test_without_a_gpu_the_recorder_says_so_writes_nothing_and_fails(tmp_path):
+    command = [sys.executable, "scripts/record_timeline.py", "attention_hopper", "--out", str(tmp_path)]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "TRITON_INTERPRET": "0"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 1
+    assert done.stdout.count("ended with") == 3
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_picture_has_a_row_for_products_and_one_for_the_rest_and_opens_on_some_visits():

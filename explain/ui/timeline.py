@@ -41,6 +41,9 @@ def _shown(runs: tuple[Timeline, ...]) -> None:
     with of:
         words = {number: f"program {number}, on SM {one.sm}" for number, one in programs.items()}
         program = programs[option("Program", words, "program", next(iter(programs)))]
+    prose(
+        "One warp asks TMA for tiles; **groups** of warps multiply them and take the softmax. Where a group's softmax lies under a product, its own or another group's, the tensor cores do not wait."
+    )
     prose(figures.told(run, program))
     chart(
         _lanes(run.key, program.program, run),

@@ -145,10 +145,10 @@ def profiled(run: Run, folder: Path, launch: Any) -> tuple[dict[str, Any], Any]:
     result = launch()
     torch.cuda.synchronize()
     proton.finalize(session)
-    written = sorted(folder.iterdir())
+    written = sorted(folder.glob("*.chrome_trace"))
     if len(written) != 1:
-        raise SystemExit(f"Proton wrote {[path.name for path in written]}, not one trace")
-    return json.loads(written[0].read_text()), result
+        raise SystemExit(f"Proton wrote {[path.name for path in folder.iterdir()]}, not one trace")
+    return json.loads(written[0].read_text().splitlines()[0]), result  # an object a line
 
 
 def timed(launch: Any) -> float:

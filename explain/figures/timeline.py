@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
@@ -80,6 +81,22 @@ def _said(timeline: Timeline, span: Span) -> tuple[str, str]:
         SCOPES[span.scope],
         f"{span.cycles:,} cycles, {micro(span.cycles):.3f} µs; from {span.start:,} to {span.end:,}, {micro(span.start):.2f} to {micro(span.end):.2f} µs",
     )
+
+
+def compared(timelines: Sequence[Timeline]) -> str:
+    """What each run comes to, the mean of its programs, as markdown: a line a run."""
+    lines = ["| run | a product under way | softmax under a product | cycles a visit |", "|---|---:|---:|---:|"]
+    for one in timelines:
+        programs = one.programs
+        hidden = [program.hidden for program in programs if program.hidden is not None]
+        cells = [
+            one.title,
+            f"**{statistics.fmean(program.products for program in programs):.0%}**",
+            f"**{statistics.fmean(hidden):.0%}**" if hidden else "–",
+            f"{statistics.fmean(program.cycles / max(program.visits(), 1) for program in programs):,.0f}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def told(timeline: Timeline, program: Program) -> str:

@@ -54,6 +54,9 @@ def _shown(runs: tuple[Timeline, ...]) -> None:
         f"{run.source}. One warp stands for each group. A product runs on the tensor cores while its group goes on; its bar ends where the group has waited for "
         "it. Drag the picture, or its window in the strip below, to go along; hold the pointer over a piece for its cycles."
     )
+    if len(runs) > 1:
+        st.markdown(figures.compared(runs))
+        st.caption("The mean of the programs that were kept of each run. A visit is one tile of keys by all groups.")
     if run.code != digest_of(run.module):
         st.caption(f"The kernel has changed since this was recorded. `{timelines.COMMAND} {run.name}` records it anew.")
 

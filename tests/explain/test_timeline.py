@@ -169,6 +169,17 @@ def test_a_short_run_is_shown_whole():
     assert figures.window(program) == (0, program.cycles)
 
 
+def test_runs_side_by_side_are_the_means_of_their_programs():
+    made = schedules.made()
+    (one,) = timeline.from_proton(schedules.trace(), 1)
+    fetch_only = replace(one, lanes=tuple(lane for lane in one.lanes if lane.fetches))
+    rows = figures.compared([made, replace(made, name="alone", programs=(fetch_only,))]).splitlines()
+    assert len(rows) == 4
+    assert f"| **{one.products:.0%}** | **{one.hidden:.0%}** | {one.cycles / 8:,.0f} |" in rows[2]
+    assert rows[3].startswith("| alone")
+    assert "| **0%** | – |" in rows[3]
+
+
 def test_what_the_lanes_come_to_is_told_with_what_the_marks_cost():
     made = schedules.made()
     told = figures.told(made, made.programs[0])

@@ -100,12 +100,12 @@ class Program:
 
     @property
     def products(self) -> float:
-        """The part of this program's time in which a product of any group is under way."""
+        """The part of this program's time in which a product of any group is under way, at most: when it is done is not seen, only when it was waited for."""
         return _length(_union(self._of(PRODUCTS))) / self.cycles
 
     @property
     def hidden(self) -> float | None:
-        """The part of all softmax time under which a product of any group is under way; None without a softmax."""
+        """The part of all softmax time in which a product of any group is under way, at most; None without a softmax."""
         own = [(span.start, span.end) for lane in self.lanes for span in lane.spans if span.scope in SOFTMAX]
         busy = _union(self._of(PRODUCTS))
         whole = _length(own)

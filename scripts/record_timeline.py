@@ -122,10 +122,10 @@ def record(run: Run, folder: Path) -> None:
     timeline.save(timeline.path_of(result.key, folder), result)
     print(f"  wrote {timeline.path_of(result.key, folder)}")
     for program in result.programs:
-        hidden = "" if program.hidden is None else f", {program.hidden:.0%} of the softmax under products"
+        hidden = "" if program.hidden is None else f", {program.hidden:.0%} of the softmax meanwhile"
         print(
             f"  program {program.program} on SM {program.sm}: {len(program.lanes)} warps, {program.visits()} visits, "
-            f"{program.cycles:,} cycles, products under way {program.products:.0%}{hidden}"
+            f"{program.cycles:,} cycles, products under way at most {program.products:.0%}{hidden}"
         )
     print(
         f"  plain {plain_us:.1f} us, marked {result.marked_us:.1f} us, {sm_mhz:.0f} MHz, {len(everything)} programs",

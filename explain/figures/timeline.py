@@ -85,7 +85,10 @@ def _said(timeline: Timeline, span: Span) -> tuple[str, str]:
 
 def compared(timelines: Sequence[Timeline]) -> str:
     """What each run comes to, the mean of its programs, as markdown: a line a run."""
-    lines = ["| run | a product under way | softmax under a product | cycles a visit |", "|---|---:|---:|---:|"]
+    lines = [
+        "| run | a product under way, at most | softmax under a product, at most | cycles a visit |",
+        "|---|---:|---:|---:|",
+    ]
     for one in timelines:
         programs = one.programs
         hidden = [program.hidden for program in programs if program.hidden is not None]
@@ -102,10 +105,10 @@ def compared(timelines: Sequence[Timeline]) -> str:
 def told(timeline: Timeline, program: Program) -> str:
     """What the lanes come to, in words; markdown."""
     said = [
-        f"A product is under way in **{program.products:.0%}** of this program's {timeline.microseconds(program.cycles):.1f} µs"
+        f"A product is under way, or done and not yet waited for, in **{program.products:.0%}** of this program's {timeline.microseconds(program.cycles):.1f} µs"
     ]
     if program.hidden is not None:
-        said.append(f"**{program.hidden:.0%}** of the softmax runs under one")
+        said.append(f"**{program.hidden:.0%}** of the softmax runs meanwhile")
     cost = f"{timeline.marked_us / timeline.plain_us - 1:+.0%}".replace("-", "−")
     return (
         f"{', and '.join(said)}. Reading the clock is itself work: with it the launch takes "

@@ -56,7 +56,9 @@ def _shown(runs: tuple[Timeline, ...]) -> None:
     )
     if len(runs) > 1:
         st.markdown(figures.compared(runs))
-        st.caption("The mean of the programs that were kept of each run. A visit is one tile of keys by all groups.")
+        st.caption(
+            "The mean of the programs that were kept of each run; at most, since when a product is done is not seen, only when its group has waited for it. A visit is one tile of keys by all groups."
+        )
     if run.code != digest_of(run.module):
         st.caption(f"The kernel has changed since this was recorded. `{timelines.COMMAND} {run.name}` records it anew.")
 

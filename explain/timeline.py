@@ -137,6 +137,11 @@ class Timeline:
     provenance: Provenance
 
     @property
+    def key(self) -> str:
+        """Which run this is, as in its file's name: "attention_hopper-d128-causal"."""
+        return f"{self.name}-d{self.shape[3]}{'-causal' if self.causal else ''}"
+
+    @property
     def title(self) -> str:
         """ "attention_hopper, 1 × 8 × 2,048 × 128, bf16, causal"."""
         shape = " × ".join(f"{size:,}" for size in self.shape)
@@ -213,10 +218,9 @@ def _program(program: int, sm: int, warps: Mapping[int, Sequence[tuple[str, int,
 # Our file
 
 
-def path_of(name: str, head_dim: int, causal: bool) -> Path:
-    """Where a run's timeline is shipped."""
-    mask = "-causal" if causal else ""
-    return recordings.FOLDER / f"timeline-{name}-d{head_dim}{mask}.json"
+def path_of(key: str) -> Path:
+    """Where the run of this key is shipped."""
+    return recordings.FOLDER / f"timeline-{key}.json"
 
 
 def save(path: Path, timeline: Timeline) -> None:

@@ -50,7 +50,7 @@ MARKS = (
     Mark(r"o\b.* = warpgroup_mma_wait\(", "PV", begins=False, after=True),
     Mark(r"o, \w+ = warpgroup_mma_wait\(", "rescale", begins=True, after=True),
     Mark(r"p = gl\.convert_layout\(p_new", "rescale", begins=False, after=True),
-    Mark(r"o = warpgroup_mma_wait\(", "store O", begins=True, after=True),
+    Mark(r"o_s\b.*\.store\(", "store O", begins=True, after=False),
     Mark(r"tma\.async_copy_shared_to_global\(", "store O", begins=False, after=True),
 )
 """In the order in which they are made where two are at the same statement."""

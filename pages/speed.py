@@ -29,6 +29,7 @@ def climb() -> None:
     if result and case:
         ui.climb_roofline(result, case)
         ui.climb_counters(result, case)
+        st.subheader("What the warps do, cycle by cycle", anchor=False)
         ui.timeline()
         ui.speed_curve(result, case)
         ui.speed_shapes(result, "attention")

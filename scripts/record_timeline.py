@@ -32,33 +32,25 @@ SECONDS = 150.0
 
 @dataclass(frozen=True)
 class Run:
-    """One launch. `groups` groups of four warps compute, and one warp behind them fetches: the first warp of each is watched."""
+    """One launch. `warps` are watched: the first of each group that computes, and the one that fetches."""
 
     name: str
     module: str
     function: str
     shape: tuple[int, int, int, int]
-    groups: int
+    warps: str
     causal: bool = False
-
-    @property
-    def warps(self) -> str:
-        return ",".join(str(4 * group) for group in range(self.groups + 1))
-
-    @property
-    def path(self) -> Path:
-        return timeline.path_of(self.name, self.shape[3], self.causal)
 
 
 LONG = (1, 8, 2048, 128)
 """About a tile of rows for each of 132 SMs, and 16 tiles of keys: as many scopes as fit the kernel's last shared memory."""
 RUNS = (
-    Run("specialised", "kernels.rungs.specialised", "attention", LONG, 1),
-    Run("two_groups", "kernels.rungs.two_groups", "attention", LONG, 2),
-    Run("overlapped", "kernels.rungs.overlapped", "attention", LONG, 2),
-    Run("attention_hopper", "kernels.attention_hopper", "flash_attention_hopper", LONG, 2),
-    Run("attention_hopper", "kernels.attention_hopper", "flash_attention_hopper", (1, 16, 2048, 128), 2, True),
-    Run("attention_hopper", "kernels.attention_hopper", "flash_attention_hopper", (1, 16, 1536, 64), 3),
+    Run("specialised", "kernels.rungs.specialised", "attention", LONG, "0,8"),
+    Run("two_groups", "kernels.rungs.two_groups", "attention", LONG, "0,4,8"),
+    Run("overlapped", "kernels.rungs.overlapped", "attention", LONG, "0,4,8"),
+    Run("attention_hopper", "kernels.attention_hopper", "flash_attention_hopper", LONG, "0,4,8"),
+    Run("attention_hopper", "kernels.attention_hopper", "flash_attention_hopper", (1, 16, 2048, 128), "0,4,8", True),
+    Run("attention_hopper", "kernels.attention_hopper", "flash_attention_hopper", (1, 16, 1536, 64), "0,4,8,12"),
 )
 
 
@@ -82,7 +74,7 @@ def main() -> int:
         try:
             command = [sys.executable, str(Path(__file__)), "--one", str(number)]
             code = subprocess.run(command, cwd=ROOT, timeout=SECONDS, check=False).returncode
-            said = f"ended with {code}" if code else f"wrote {run.path.relative_to(ROOT)}"
+            said = f"ended with {code}" if code else "recorded"
         except subprocess.TimeoutExpired:
             code, said = 1, f"did not end in {SECONDS:.0f} s"
         failed += bool(code)
@@ -123,7 +115,8 @@ def record(run: Run) -> None:
         run.name, run.module, run.function, run.shape, "bf16", run.causal, sm_mhz, plain_us, longest / sm_mhz,
         timeline.from_proton(trace, KEEP), commit(), digest_of(run.module), provenance(),
     )  # fmt: skip
-    timeline.save(run.path, result)
+    timeline.save(timeline.path_of(result.key), result)
+    print(f"  wrote {timeline.path_of(result.key).relative_to(ROOT)}")
     for program in result.programs:
         hidden = "" if program.hidden is None else f", {program.hidden:.0%} of the softmax under products"
         print(

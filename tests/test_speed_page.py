@@ -121,7 +121,7 @@ def test_what_warps_wait_for_is_drawn_where_it_was_counted(file, monkeypatch):
 
 
 def test_a_timeline_is_drawn_where_there_is_one_and_else_the_page_says_how_to_record_it(file, monkeypatch):
-    assert timelines.COMMAND in texts(page("speed"))
+    assert timelines.COMMAND in page("speed").info[0].value
     monkeypatch.setattr(timelines, "recorded", lambda: (schedules.made(),))
     test = page("speed")
     assert "A product is under way in **" in texts(test)

@@ -22,6 +22,8 @@ KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 """What is told apart by colour: the quantity that is made, in its own colour, and the scopes that make it."""
 ROWS = {"QK": "products: Q Kᵀ", "PV": "products: P V"}
 """Scopes of a group that run beside others, in rows of their own; all others share one."""
+PLAIN: Mapping[str, str] = {"Q Kᵀ": "#FFFFFF", "softmax": "#111111", "P V": "#111111"}
+"""Kinds whose pieces say what they are where there is room, in letters of this colour."""
 SHOWN = 4
 """Visits in sight at first."""
 ROW = 34
@@ -45,17 +47,18 @@ def lanes(timeline: Timeline, program: Program) -> go.Figure:
                 x=[timeline.microseconds(span.cycles) for span in spans],
                 marker={"color": colour, "opacity": 0.35 if kind == "wait" else 1.0, "line": {"width": 0.5, "color": "rgba(127,127,127,0.6)"}},
                 customdata=[_said(timeline, span) for span in spans],
+                text=kind if kind in PLAIN else "", textposition="inside", insidetextanchor="middle", textangle=0, textfont={"color": PLAIN.get(kind)},
                 hovertemplate="<b>%{customdata[0]}</b><br>%{customdata[1]}<extra>" + name + "</extra>",
                 showlegend=not any(trace.name == kind for trace in figure.data),
             )  # fmt: skip
     start, end = window(program)
     figure.update_xaxes(
         title="time since the program began, µs", range=[timeline.microseconds(start), timeline.microseconds(end)],
-        rangeslider={"visible": True, "thickness": 0.12}, zeroline=False,
+        rangeslider={"visible": True, "thickness": 0.12}, zeroline=False, automargin=True,
     )  # fmt: skip
     figure.update_yaxes(categoryorder="array", categoryarray=rows[::-1], title="", fixedrange=True, showgrid=False)
     figure.update_layout(
-        barmode="overlay", bargap=0.2, height=170 + ROW * len(rows), margin={"l": 8, "r": 8, "t": 8, "b": 8}, hovermode="closest",
+        barmode="overlay", bargap=0.2, height=190 + ROW * len(rows), margin={"l": 8, "r": 8, "t": 8, "b": 48}, hovermode="closest",
         dragmode="pan", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
     )  # fmt: skip
     return figure

@@ -18,10 +18,11 @@ from explain.ui.papers import (
 )
 from explain.ui.pictures import drawing, pressable, pressed
 from explain.ui.records import counters_here, records_choice
-from explain.ui.rungs import climb, climb_counters, climb_roofline, timeline
+from explain.ui.rungs import climb, climb_counters, climb_roofline
 from explain.ui.runs import row_sums, stepper, traced, traces_of, traffic_table
 from explain.ui.speed import speed_bars, speed_case, speed_curve, speed_ideas, speed_result, speed_shapes, speed_table
 from explain.ui.sweeps import sweep_choice, sweep_growth, sweep_points, sweep_readings, sweep_roofline
+from explain.ui.timeline import timeline
 from explain.ui.times import faster_from, first_call
 from explain.ui.tuning import tuning
 

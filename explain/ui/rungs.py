@@ -5,13 +5,11 @@ from __future__ import annotations
 import streamlit as st
 
 from explain import rungs, speed
-from explain import timeline as timelines
 from explain.counters.stalls import Stalls
 from explain.device.measurement import Timing
 from explain.engine import engine
 from explain.figures import rungs as figures
 from explain.figures import stalls as stall_figures
-from explain.figures import timeline as timeline_figures
 from explain.figures.speed import rate
 from explain.figures.sweeps import roofline
 from explain.gpus import GPUS, known_as
@@ -45,12 +43,14 @@ def climb(result: Result | None, case: Case | None) -> None:
     if result and case:
         st.caption(" · ".join(filter(None, (case.words, result.source, result.state))))
         both = " Rungs 1 to 3 compute the hidden half as well, uncounted." if case.causal else ""
-        st.caption(f"Counted: {TABLES[case.table].work}.{both}")
-        if peak:
-            st.caption(
-                f"The peak is no datasheet's: it is what a large matrix product reached on the same GPU, by {peak.source}. The top rung's time is our "
-                "dispatcher's, which runs it at these shapes."
-            )
+        measured = (
+            f" The peak is no datasheet's: a large matrix product reached it on the same GPU, by {peak.source}."
+            if peak
+            else ""
+        )
+        st.caption(
+            f"Counted: {TABLES[case.table].work}.{both}{measured} The top rung's time is our dispatcher's, which runs it at these shapes."
+        )
         if any(step.variant is None for step in steps):
             st.caption(f"On a machine with a Hopper GPU, `{TIMED_BY}` times the rungs.")
     _rung(next(step for step in steps if step.rung.name == name), peak, case)
@@ -100,32 +100,6 @@ def climb_roofline(result: Result, case: Case) -> None:
     picture = roofline(points, record.roofs, GPUS[gpu] if gpu else None, room=80)
     chart(picture, "roofline of the rungs", alt="The rungs of attention under the roofs of memory and arithmetic")
     st.caption(f"FLOPs and bytes by formula, {case.words} · times: {result.source} · roofs measured on the same GPU, {record.provenance.date}")  # fmt: skip
-
-
-@st.fragment
-def timeline() -> None:
-    """What the warps of one program did, cycle by cycle, where that was recorded."""
-    st.subheader("What the warps do, cycle by cycle", anchor=False)
-    try:
-        recorded = timelines.recorded()
-    except timelines.TimelineFileError as error:
-        st.error(str(error), icon=":material/error:")
-        return
-    if not recorded:
-        prose("No timeline of a kernel's loads, products and softmax has been recorded yet.")
-        st.caption(f"On a machine with a Hopper GPU, `{timelines.COMMAND}` records one.")
-        return
-    shown = recorded[0]
-    if len(recorded) > 1:
-        titles = {one.title: one for one in recorded}
-        shown = titles[str(st.selectbox("Run", list(titles), key="timeline", bind="query-params"))]
-    program = shown.programs[0]
-    if len(shown.programs) > 1:
-        numbers = {f"program {one.program}": one for one in shown.programs}
-        program = numbers[str(st.segmented_control("Program", list(numbers), default=next(iter(numbers)), required=True))]  # fmt: skip
-    prose(timeline_figures.told(shown, program))
-    chart(timeline_figures.lanes(shown, program), "timeline", alt="What each warp of a program does over time")
-    st.caption(shown.source)
 
 
 def _rung(step: Step, peak: Limit | None, case: Case | None) -> None:

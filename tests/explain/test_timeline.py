@@ -114,7 +114,7 @@ def test_every_scope_that_is_marked_has_its_words_and_its_colour():
 def test_a_shipped_timeline_is_of_the_kernel_as_it_is(path):
     one = timeline.load(path)
     assert one.code == digest_of(one.module)
-    assert path == timeline.path_of(one.name, one.shape[3], one.causal)
+    assert path == timeline.path_of(one.key)
 
 
 def test_the_picture_has_a_row_for_products_and_one_for_the_rest_and_opens_on_some_visits():
@@ -149,6 +149,7 @@ def test_what_the_lanes_come_to_is_told_with_what_the_marks_cost():
 
 def test_a_timeline_says_what_it_is_of_and_where_it_is_from():
     made = schedules.made(causal=True)
+    assert made.key == "made_up-d128-causal"
     assert made.title == "made_up, 1 × 2 × 1,024 × 128, bf16, causal"
     assert "recorded · NVIDIA Test 1" in made.source
     assert json.loads(json.dumps(asdict(made)))["name"] == "made_up"

@@ -49,8 +49,9 @@ JITFunction.run = compile_only
 q = torch.randn(1, 2, 768, int(head_dim), dtype=torch.bfloat16)
 plain, marked = importlib.import_module(name), scopes.load(name)
 for module in (plain, marked):
-    if hasattr(module, "sms"):
-        module.sms = lambda tensor: 132
+    for asked, answer in (("sms", 132), ("hopper_refusal", "")):  # of a GPU, which is not here
+        if hasattr(module, asked):
+            setattr(module, asked, lambda *_, answer=answer: answer)
     getattr(module, function)(q, q, q)
 same = instructions(compiled[0]) == instructions(compiled[1])
 hook = InstrumentationHook(mode.Default(optimizations="clock32", sampling_strategy="selective", sampling_options="0,4"))

@@ -255,6 +255,7 @@ def test_without_a_gpu_nothing_offers_to_time_a_rung(file):
 def test_a_first_call_is_timed_live_where_there_is_a_gpu(file, gpu, monkeypatch):
     monkeypatch.setattr(shelf, "shelved", lambda: ([], {}))
     test = page("speed", view="From which N?")
+    assert "Run 16 points" in [one.label for one in test.button]  # the crossing can be measured here
     next(one for one in test.button if one.label.startswith("Time a first call")).click().run()
     assert not test.exception
     assert gpu.asked[-1].kernel == "flash_attention"

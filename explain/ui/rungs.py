@@ -26,7 +26,6 @@ from explain.workers import WorkerError
 OPENING = "bf16"
 """The first rung that has one below to be compared with."""
 COUNTED_BY = "python -m explain measure --plan rungs"
-TIMED_BY = "python benchmarks/speed.py attention --out benchmarks/results/speed.json"
 
 
 @st.fragment  # another rung redraws this and nothing else
@@ -52,7 +51,7 @@ def climb(result: Result | None, case: Case | None) -> None:
             f"Counted: {TABLES[case.table].work}.{both}{measured} The top rung's time is our dispatcher's, which runs it at these shapes."
         )
         if any(step.variant is None for step in steps):
-            st.caption(f"On a machine with a Hopper GPU, `{TIMED_BY}` times the rungs.")
+            st.caption(f"On a machine with a Hopper GPU, `{speed.COMMAND}` times the rungs.")
     _rung(next(step for step in steps if step.rung.name == name), peak, case)
 
 

@@ -47,9 +47,10 @@ def climb(result: Result | None, case: Case | None) -> None:
             if peak
             else ""
         )
-        st.caption(
-            f"Counted: {TABLES[case.table].work}.{both}{measured} The top rung's time is our dispatcher's, which runs it at these shapes."
-        )
+        top = steps[-1].variant
+        dispatched = top is not None and top.function in speed.DISPATCHERS
+        whose = " The top rung's time is our dispatcher's, which runs it at these shapes." if dispatched else ""
+        st.caption(f"Counted: {TABLES[case.table].work}.{both}{measured}{whose}")
         if any(step.variant is None for step in steps):
             st.caption(f"On a machine with a Hopper GPU, `{speed.COMMAND}` times the rungs.")
     _rung(next(step for step in steps if step.rung.name == name), peak, case)

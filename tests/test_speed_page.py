@@ -133,6 +133,7 @@ def test_settings_are_shown_as_timed_or_as_compiled(file, monkeypatch, tmp_path)
     said = texts(page("speed", view="Tuning"))
     assert "do not fit the shared memory of 227 KiB" in said
     assert "Times need a GPU" in said
+    assert said != texts(page("speed", view="Tuning", tuned="tma"))
     timed = dataclasses.replace(GRID, code="of older code")
     tuning = tuning_grid.Tuning(GPU, "abc", "medians", grids=(timed,))
     tuning_grid.FILE.write_text(json.dumps(dataclasses.asdict(tuning)))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from explain import fast_kernels, rungs, speed, tuning_grid
+from explain import fast_kernels, lessons, rungs, speed, tuning_grid
 from explain import timeline as timelines
 from explain.counters.stalls import Stalls
 from explain.engine import DeviceStatus, Engine
@@ -262,3 +262,13 @@ def test_a_first_call_is_timed_live_where_there_is_a_gpu(file, gpu, monkeypatch)
     assert gpu.asked[-1].kernel == "flash_attention"
     assert "hardware · NVIDIA Test 1, now" in texts(test)
     assert "80 ms" in texts(test)
+
+
+@pytest.mark.parametrize("pair", lessons.CLIMB)
+def test_the_link_to_the_same_arithmetic_opens_both_runs_without_triton(pair, monkeypatch, tmp_path):
+    monkeypatch.setattr("explain.engine.has_triton", lambda: False)
+    monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
+    test = page("side_by_side", **rungs.Twin(pair, "").query)
+    assert not test.error
+    assert "must be" not in texts(test)
+    assert [box.value for box in test.selectbox if box.key.endswith("kernel")] == [run.kernel for run in lessons.CLIMB[pair]]  # fmt: skip

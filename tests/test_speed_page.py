@@ -27,7 +27,7 @@ from kernels.rungs import ORDER
 from tests.explain import schedules
 from tests.explain.records import made
 from tests.explain.test_figures_tuning import GRID
-from tests.explain.test_speed import GPU, RECORD, result_json
+from tests.explain.test_speed import GPU, RECORD, result_json, timed
 from tests.test_pages import page, texts
 
 OTHERS = "Other kernels"
@@ -271,4 +271,19 @@ def test_the_link_to_the_same_arithmetic_opens_both_runs_without_triton(pair, mo
     test = page("side_by_side", **rungs.Twin(pair, "").query)
     assert not test.error
     assert "must be" not in texts(test)
-    assert [box.value for box in test.selectbox if box.key.endswith("kernel")] == [run.kernel for run in lessons.CLIMB[pair]]  # fmt: skip
+    assert [box.value for box in test.selectbox if str(box.key).endswith("kernel")] == [run.kernel for run in lessons.CLIMB[pair]]  # fmt: skip
+
+
+def test_the_curve_over_n_has_no_rungs_and_a_colour_for_each_line(monkeypatch, tmp_path):
+    data = result_json()
+    for one in data["cases"]:
+        if one["case"]["table"] == "attention":
+            one["variants"] += [timed(f"{speed.RUNG}{name}", 1e14, 1e12) for name in ORDER]
+            one["variants"].append(timed("flash_attention_exp2", 3e14, 1e12))
+    (tmp_path / "speed.json").write_text(json.dumps(data))
+    monkeypatch.setattr(speed, "FILE", tmp_path / "speed.json")
+    lines = json.loads(page("speed").get("plotly_chart")[-1].proto.spec)["data"]
+    assert "flash_attention_exp2" in [line["name"] for line in lines]
+    assert not [line["name"] for line in lines if line["name"].startswith(speed.RUNG)]
+    colours = [line["line"]["color"] for line in lines]
+    assert len(set(colours)) == len(colours)

@@ -1,8 +1,9 @@
 """Runs a Hopper kernel written in Gluon without a GPU: its own functions, as Python, on tensors of the CPU.
 
-What is kept of the machine is what the kernel's barriers are for. Each job of `warp_specialize` is a thread; a copy arrives a little later than it was asked
-for, in memory that was NaN; a product reads its operands no sooner than it is waited for, and cannot be used before. So a tile that is read too soon, or
-overwritten too soon, gives a wrong result, and a barrier that nobody sets ends in `Stuck`. Layouts, registers and speed are not kept.
+What is kept of the machine is what the kernel's barriers are for. Each job of `warp_specialize` runs until it comes to a barrier; who goes on then, or which
+copy that was asked for arrives, is drawn by lot, always the same for a seed. Memory is NaN before a copy arrives, and a product reads its operands when it is
+started or only when it is waited for, and cannot be used before. So a tile that is read or overwritten too soon gives a wrong result for some
+seed, and a barrier that nobody sets ends in `Stuck`. Layouts, registers and speed are not kept.
 """
 
 from __future__ import annotations
@@ -10,46 +11,37 @@ from __future__ import annotations
 import math
 import random
 import threading
-import time
 from collections.abc import Callable, Sequence
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
 
-LATEST = 4e-4  # seconds until a copy arrives
-
 
 class Stuck(Exception):
-    """A barrier that was waited for and never set."""
+    """Every job waits for a barrier, and nothing is on its way."""
+
+
+class _Ended(BaseException):
+    """Thrown into a job that nobody waits for any more."""
 
 
 class Barrier:
     """An mbarrier: a phase is over when all arrivals and all bytes that it expects have come."""
 
     def __init__(self) -> None:
-        self.changed = threading.Condition()
         self.count = self.missing = self.bytes = self.phases = 0
 
     def init(self, count: int) -> None:
         self.count = self.missing = count
 
     def come(self, arrivals: int = 0, size: int = 0) -> None:
-        with self.changed:
-            self.missing -= arrivals
-            self.bytes += size
-            assert self.missing >= 0, "more arrivals than the barrier counts"
-            if self.missing == 0 and self.bytes == 0:
-                self.missing = self.count
-                self.phases += 1
-                self.changed.notify_all()
-
-    def wait(self, parity: int, patience: float, gave_up: threading.Event) -> None:
-        end = time.monotonic() + patience
-        with self.changed:
-            while not self.changed.wait_for(lambda: self.phases & 1 != int(parity), 0.05):
-                if gave_up.is_set() or time.monotonic() > end:
-                    raise Stuck(f"after {self.phases} phases")
+        self.missing -= arrivals
+        self.bytes += size
+        assert self.missing >= 0, "more arrivals than the barrier counts"
+        if self.missing == 0 and self.bytes == 0:
+            self.missing = self.count
+            self.phases += 1
 
 
 class Shared:
@@ -107,26 +99,67 @@ class Descriptor:
 
 
 class Product:
-    """An asynchronous product: nothing is read or known before it is waited for."""
+    """An asynchronous product: not known before it is waited for."""
 
     def __init__(self, a: Any, b: Shared, acc: torch.Tensor) -> None:
-        self.operands, self.result = (a, b, acc), None
+        self.operands = (a, b, acc)
+        self.result: torch.Tensor | None = None
+        self.known = False
 
-    def finish(self) -> None:
-        a, b, acc = self.operands
-        a = a.values if isinstance(a, Shared) else a
-        self.result = a.float() @ b.values.float() + acc
+    def compute(self) -> None:
+        if self.result is None:
+            a, b, acc = self.operands
+            a = a.values if isinstance(a, Shared) else a
+            self.result = a.float() @ b.values.float() + acc
+
+
+class Job:
+    """A function that runs in a thread of its own, and only when it is let."""
+
+    def __init__(self, machine: Machine, function: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        self.machine, self.function, self.arguments = machine, function, arguments
+        self.go, self.back = threading.Semaphore(0), threading.Semaphore(0)
+        self.ready: Callable[[], bool] = lambda: True
+        self.failure: BaseException | None = None
+        self.done = self.ended = False
+        self.products: list[Product] = []
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        self.machine.here.job = self
+        self.go.acquire()
+        try:
+            if not self.ended:
+                self.function(*self.arguments)
+                assert not self.products, "a product that nobody waited for"
+        except BaseException as failure:
+            self.failure = failure
+        self.done = True
+        self.back.release()
+
+    def step(self) -> None:
+        """Lets it run until it pauses or is done."""
+        self.go.release()
+        self.back.acquire()
+
+    def pause(self, ready: Callable[[], bool]) -> None:
+        """Called by the job itself: others run until it is let, no sooner than it is ready."""
+        self.ready = ready
+        self.back.release()
+        self.go.acquire()
+        if self.ended:
+            raise _Ended
 
 
 class Machine:
     """One SM: the names that a kernel's module takes from Gluon, and what it runs."""
 
-    def __init__(self, patience: float) -> None:
-        self.patience, self.own = patience, threading.local()
+    def __init__(self, seed: int) -> None:
+        self.here = threading.local()
+        self.random = random.Random(seed)
+        self.copies: list[Callable[[], None]] = []
         self.program: tuple[int, ...] = ()
         self.grid: tuple[int, ...] = ()
-        self.random = random.Random(0)
-        self.gave_up = threading.Event()  # one thread has failed: nobody waits for it
 
     def names(self) -> dict[str, Any]:
         """What stands in for the module's imports."""
@@ -143,8 +176,8 @@ class Machine:
             convert_layout=lambda x, layout: x, store=_store, allocate_shared_memory=_allocated, warp_specialize=self.specialize,
         )  # fmt: skip
         mbarrier = SimpleNamespace(
-            MBarrierLayout=lambda: Barrier, init=lambda b, count: _one(b).init(count), wait=lambda b, parity: _one(b).wait(parity, self.patience, self.gave_up),
-            arrive=lambda b, count: _one(b).come(count), expect=lambda b, size: _one(b).come(1, size),
+            MBarrierLayout=lambda: Barrier, init=lambda b, count: _one(b).init(count), wait=self.wait, arrive=self.arrive,
+            expect=lambda b, size: _one(b).come(1, size),
         )  # fmt: skip
         tma = SimpleNamespace(
             async_copy_global_to_shared=self.fetch, async_copy_shared_to_global=_write, store_wait=anything,
@@ -156,54 +189,69 @@ class Machine:
             "hopper_refusal": lambda *_: "", "refusal": lambda *_: "", "sms": lambda _: 2,
         }  # fmt: skip
 
-    def fetch(self, desc: Descriptor, corner: Sequence[int], barrier: Any, place: Shared) -> None:
+    def wait(self, barrier: Barrier | Barriers, parity: int) -> None:
+        one, odd = _one(barrier), int(parity)
+        self.here.job.pause(lambda: one.phases & 1 != odd)
+
+    def arrive(self, barrier: Barrier | Barriers, count: int) -> None:
+        _one(barrier).come(count)
+        self.here.job.pause(lambda: True)
+
+    def fetch(self, desc: Descriptor, corner: Sequence[int], barrier: Barrier | Barriers, place: Shared) -> None:
         def arrive() -> None:
-            time.sleep(self.random.random() * LATEST)
             part = desc.tensor[desc.part(corner)]
             place.values.zero_()
             place.values[tuple(slice(size) for size in part.shape)] = part
             _one(barrier).come(size=-desc.block_type.nbytes)
 
-        threading.Thread(target=arrive, daemon=True).start()
+        self.copies.append(arrive)
 
     def multiply(self, a: Any, b: Shared, acc: torch.Tensor, use_acc: bool = True, is_async: bool = False) -> Product:
         assert is_async, "a product that waits for itself is not asked for here"
         product = Product(a, b, acc if use_acc else torch.zeros_like(acc))
-        self.own.__dict__.setdefault("running", []).append(product)
+        if self.random.random() < 0.5:
+            product.compute()
+        self.here.job.products.append(product)
+        self.here.job.pause(lambda: True)
         return product
 
     def finish(self, pendings: int, deps: Sequence[Any]) -> Any:
-        running = self.own.__dict__.setdefault("running", [])
-        while len(running) > pendings:
-            running.pop(0).finish()
+        products = self.here.job.products
+        while len(products) > pendings:
+            product = products.pop(0)
+            product.compute()
+            product.known = True
+        assert all(one.known for one in deps if isinstance(one, Product)), "used before it is there"
         known = [one.result if isinstance(one, Product) else one for one in deps]
-        assert all(one is not None for one in known), "used before it is there"
         return known[0] if len(known) == 1 else known
 
     def specialize(
         self,
-        jobs: Sequence[tuple[Callable[..., None], tuple[Any, ...]]],
+        functions: Sequence[tuple[Callable[..., None], tuple[Any, ...]]],
         warps: Sequence[int],
         registers: Sequence[int],
     ) -> None:
-        failures: list[BaseException] = []
-
-        def run(job: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-            try:
-                job(*arguments)
-                assert not self.own.__dict__.get("running"), "a product that nobody waited for"
-            except BaseException as failure:
-                failures.append(failure)
-                self.gave_up.set()
-
-        assert len(warps) == len(registers) == len(jobs) - 1
-        threads = [threading.Thread(target=run, args=job, daemon=True) for job in jobs]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if failures:
-            raise failures[0]
+        assert len(warps) == len(registers) == len(functions) - 1
+        jobs = [Job(self, *one) for one in functions]
+        try:
+            while not all(job.done for job in jobs):
+                able = [job for job in jobs if not job.done and job.ready()]
+                if not able and not self.copies:
+                    raise Stuck
+                at = self.random.randrange(len(able) + len(self.copies))
+                if at < len(able):
+                    able[at].step()
+                else:
+                    self.copies.pop(at - len(able))()
+                for job in jobs:
+                    if job.failure:
+                        raise job.failure
+        finally:
+            self.copies.clear()
+            for job in jobs:
+                if not job.done:
+                    job.ended = True
+                    job.step()
 
 
 def on_cpu(

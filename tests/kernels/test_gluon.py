@@ -1,9 +1,9 @@
-"""The rungs in Gluon, run as Python with threads for warps: right against float64, and stuck or wrong where one barrier is missing."""
+"""The rungs in Gluon, run as Python, a thread a job: right against float64, and stuck or wrong where one barrier is missing."""
 
 from __future__ import annotations
 
 import importlib
-import random
+import itertools
 
 import pytest
 import torch
@@ -74,9 +74,14 @@ BROKEN = [
 @pytest.mark.parametrize(("rung", "function", "old", "new"), BROKEN)
 def test_one_barrier_less_and_it_is_stuck_or_wrong(rung, function, old, new):
     broken = edits.load(f"kernels.rungs.{rung}", Edit(f"{rung} {old} {new}", function, old, new))
-    attention = on_cpu(broken, "attention", patience=1.0)
     e = Experiment.of("flash_attention", {**SHAPES[0], "dtype": "fp16", "block_n": 128}, "ascending", 0)
-    assert is_stuck_or_wrong(attention, e)
+    assert any(is_stuck_or_wrong(on_cpu(broken, "attention", seed), e) for seed in range(20))
+
+
+@pytest.mark.parametrize("rung", GLUON)
+def test_unbroken_it_is_neither(rung):
+    e = Experiment.of("flash_attention", {**SHAPES[0], "dtype": "fp16", "block_n": 128}, "ascending", 0)
+    assert not any(is_stuck_or_wrong(on_cpu(module(rung), "attention", seed), e) for seed in range(8))
 
 
 def is_stuck_or_wrong(attention, experiment: Experiment) -> bool:
@@ -86,12 +91,11 @@ def is_stuck_or_wrong(attention, experiment: Experiment) -> bool:
         return True
 
 
-def test_any_number_of_stages_and_any_order_of_arrivals_gives_the_same_bits():
-    random.seed(0)
+def test_any_number_of_stages_and_any_order_of_events_gives_the_same_bits():
     q, k, v = (torch.randn(1, 1, 128, 64).half(), *(torch.randn(1, 1, 900, 64).half() for _ in range(2)))
     for rung in GLUON:
-        attention = on_cpu(module(rung), "attention")
-        first = attention(q, k, v)
-        for stages in (1, 2, 3):
+        first = on_cpu(module(rung), "attention")(q, k, v)
+        for seed, stages in itertools.product(range(1, 6), (1, 2, 3)):
+            attention = on_cpu(module(rung), "attention", seed)
             if rung != "overlapped" or stages > 1:
                 assert all(torch.equal(*pair) for pair in zip(first, attention(q, k, v, stages=stages), strict=True))

@@ -12,10 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.speed_cases import Case, variants
 from explain.experiment import Experiment
 from explain.records.plans import PLANS
-from explain.speed import RUNG
 from explain.trace.fidelity import interpreter_fidelity
 from kernels import edits
 from kernels.edits import Edit
@@ -186,16 +184,3 @@ def test_a_rung_that_is_broken_by_one_edit_misses(rung, old, new):
     wanted = (e for e in experiments(rung, 2) if e.values["dtype"] == dtype)
     sides = ("block_m", "block_n")
     assert any(not verdict(broken, e, "cpu", **{name: e.values[name] for name in sides}).within_budget for e in wanted)
-
-
-def test_a_rung_is_called_alike_on_every_step_and_told_apart_in_the_benchmark():
-    case = Case("attention", (1, 2, 8192, 64), "bf16", 1.0, "FLOP/s")
-    names = [variant.name for variant in variants(case, tune=False)]
-    assert [name for name in names if name.startswith(RUNG)] == [f"{RUNG}{rung}" for rung in ORDER]
-    assert len(set(names)) == len(names)
-
-
-def test_the_slowest_rung_is_not_timed_at_the_longest_rows():
-    case = Case("attention", (1, 2, 16384, 64), "bf16", 1.0, "FLOP/s")
-    names = [variant.name for variant in variants(case, tune=False)]
-    assert [name for name in names if name.startswith(RUNG)] == [f"{RUNG}{rung}" for rung in ORDER[1:]]

@@ -254,11 +254,9 @@ class Machine:
                     job.step()
 
 
-def on_cpu(
-    module: ModuleType, wrapper: str, patience: float = 60.0
-) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
-    """The module's wrapper, which runs its kernel here. Raises Stuck where a barrier is waited for longer than `patience` seconds."""
-    machine = Machine(patience)
+def on_cpu(module: ModuleType, wrapper: str, seed: int = 0) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
+    """The module's wrapper, which runs its kernel here. Raises Stuck, or AssertionError for what no machine would do."""
+    machine = Machine(seed)
     names = {**vars(module), **machine.names()}
     for name, value in vars(module).items():
         function = getattr(value, "fn", value)

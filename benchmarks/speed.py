@@ -25,7 +25,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 CHECKERS = 12
-SILENCE = 45.0  # seconds without a word after which a process hangs
+SILENCE = 90.0  # seconds without a word after which a process hangs; some compile for half of that
 EMPTIED = (
     512 * 2**20
 )  # bytes written before a launch: several times any L2, and long enough that the launch is queued by then

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import math
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -178,6 +179,31 @@ def _fa3(case: Case, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Calla
     return lambda: flash_attn_func(q, k, v, causal=case.causal).transpose(1, 2)
 
 
+def _fa4(case: Case, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Callable[[], Any]:
+    flash_attn_func = _flash_attention_4()
+    q, k, v = (tensor.transpose(1, 2).contiguous() for tensor in (q, k, v))
+    return lambda: flash_attn_func(q, k, v, causal=case.causal)[0].transpose(1, 2)
+
+
+def _fa4_backward(case: Case, *inputs: torch.Tensor) -> Callable[[], Any]:
+    flash_attn_func = _flash_attention_4()
+    *leaves, do = (tensor.detach().transpose(1, 2).contiguous() for tensor in inputs[:4])
+    with torch.enable_grad():
+        o = flash_attn_func(*(leaf.requires_grad_() for leaf in leaves), causal=case.causal)[0]
+    return lambda: tuple(d.transpose(1, 2) for d in torch.autograd.grad(o, leaves, do, retain_graph=True))
+
+
+def _flash_attention_4() -> Callable[..., Any]:
+    """FlashAttention-4's function, keeping what it compiles on disk, so that the process that times finds what the one that checked has compiled."""
+    os.environ.setdefault("FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED", "1")  # read once, as it is imported
+    return importlib.import_module("flash_attn.cute").flash_attn_func
+
+
+def _quack(case: Case, x: torch.Tensor) -> Callable[[], Any]:
+    softmax = importlib.import_module("quack").softmax
+    return lambda: softmax(x)
+
+
 PEERS: dict[str, Callable[..., Callable[[], Any]]] = {
     "copy": _copy,
     "read": _read,
@@ -185,6 +211,9 @@ PEERS: dict[str, Callable[..., Callable[[], Any]]] = {
     "torch.softmax+topk": _topk,
     "copy of as many bytes": _copy_all,
     "FlashAttention-3": _fa3,
+    "FlashAttention-4": _fa4,
+    "FlashAttention-4 backward": _fa4_backward,
+    "QuACK": _quack,
     "torch.sdpa flash": _sdpa("FLASH_ATTENTION"),
     "torch.sdpa cudnn": _sdpa("CUDNN_ATTENTION"),
     "torch.sdpa flash backward": _sdpa_backward("FLASH_ATTENTION"),
@@ -196,11 +225,11 @@ FLOORS = ("copy", "copy of as many bytes", "read")  # they compute nothing, so t
 def variants(case: Case, tune: bool) -> list[Variant]:
     """What runs on a case: peers and our kernels, by default as they choose their own options, else over the grid of them."""
     peers = {
-        "softmax": ["copy", "torch.softmax"],
+        "softmax": ["copy", "torch.softmax", "QuACK"],
         "topk": ["read", "torch.softmax+topk"],
         "decode": ["copy of as many bytes", "torch.sdpa flash", "torch.sdpa cudnn"],
-        "attention": ["torch.sdpa cudnn", "FlashAttention-3", "torch.sdpa flash"],
-        "backward": ["torch.sdpa flash backward", "torch.sdpa cudnn backward"],
+        "attention": ["torch.sdpa cudnn", "FlashAttention-3", "FlashAttention-4", "torch.sdpa flash"],
+        "backward": ["torch.sdpa flash backward", "torch.sdpa cudnn backward", "FlashAttention-4 backward"],
     }[case.table]
     return [*map(Variant, peers), *(tuned(case) if tune else chosen(case))]
 

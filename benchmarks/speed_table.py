@@ -49,6 +49,8 @@ CUDNN = _at_least(1.0, "torch.sdpa cudnn", "cuDNN")
 FA3 = _at_least(1.0, "FlashAttention-3", "FlashAttention-3")
 FA2_BACKWARD = _at_least(1.3, "torch.sdpa flash backward", "FlashAttention-2")
 CUDNN_BACKWARD = _at_least(1.0, "torch.sdpa cudnn backward", "cuDNN")
+FA4_BACKWARD = _at_least(1.0, "FlashAttention-4 backward", "FlashAttention-4")
+QUACK = _at_least(1.0, "QuACK", "QuACK")
 COPY = "copy of as many bytes"
 
 PROMISES = (
@@ -59,21 +61,21 @@ PROMISES = (
     *(
         Promise(
             f"attention backward, d = {d}, N = 2k–16k, causal and not", "backward", "attention_backward", (d, d),
-            (FA2_BACKWARD,), (CUDNN_BACKWARD,),
+            (FA2_BACKWARD,), (CUDNN_BACKWARD, FA4_BACKWARD),
         )
         for d in (128, 64)
     ),
     Promise(
         "softmax, fp32 and bf16, rows of 256", "softmax", "softmax", (256, 256),
-        (_at_least(1.0, "torch.softmax", "torch"),), (_at_least(0.97, "copy", "copy"),),
+        (_at_least(1.0, "torch.softmax", "torch"),), (_at_least(0.97, "copy", "copy"), QUACK),
     ),
     Promise(
         "softmax, fp32 and bf16, rows of 1k–32k", "softmax", "softmax", (1024, 32768),
-        (_at_least(0.93, "copy", "copy"), _at_least(1.0, "torch.softmax", "torch")), (_at_least(0.97, "copy", "copy"),),
+        (_at_least(0.93, "copy", "copy"), _at_least(1.0, "torch.softmax", "torch")), (_at_least(0.97, "copy", "copy"), QUACK),
     ),
     Promise(
         "softmax, fp32 and bf16, rows of 64k–256k", "softmax", "softmax", (65536, 262144),
-        (_at_least(0.75, "copy", "copy"),), (_at_least(0.92, "copy", "copy"),),
+        (_at_least(0.75, "copy", "copy"),), (_at_least(0.92, "copy", "copy"), QUACK),
     ),
     Promise(
         "softmax + top-5, 4000 rows of 25000", "topk", "softmax_topk_lanes", (25000, 25000),

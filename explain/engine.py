@@ -213,13 +213,21 @@ class Engine:
         counters: bool = True,
         timing: bool = True,
         progress: Progress | None = None,
+        stalls: bool = False,
         **call: Any,
     ) -> Point:
-        """Runs the compiled kernel on the GPU: its hardware counters, its time, its memory. Where counters cannot be read the point says why.
+        """Runs the compiled kernel on the GPU: its hardware counters, its time, its memory, and with `stalls` why its warps waited, which takes some runs
+        more. Where counters cannot be read the point says why.
 
         Raises WorkerError with the cause in words where it cannot run at all.
         """
-        request = {"kind": "point", "experiment": experiment.to_json(), "counters": counters, "timing": timing}
+        request = {
+            "kind": "point",
+            "experiment": experiment.to_json(),
+            "counters": counters or stalls,
+            "timing": timing,
+            "stalls": stalls,
+        }
         return Point.from_json(self._device.call(request, progress=progress, **call))
 
     def roofs(self, progress: Progress | None = None, **call: Any) -> dict[str, Roof]:

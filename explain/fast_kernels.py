@@ -1,4 +1,4 @@
-"""Why the fast kernels are fast: the ideas of each in order, and the line of its source where each one stands.
+"""Why the fast kernels are fast: the ideas of each in order, and the line of its source where each one stands. Attention's forward pass has its rungs (`rungs.py`).
 
 Imports neither streamlit nor torch: sources are read from the files. A test asserts that each line is in its source.
 """
@@ -76,51 +76,6 @@ class Fast:
 SPLIT = Twin("online_softmax", {"walk": "Tiles in parallel"}, "Chapter 2 merges the parts of a row, step by step →")
 
 KERNELS: tuple[Fast, ...] = (
-    Fast(
-        "flash_attention_hopper", "attention", "FlashAttention for Hopper", "kernels.attention_hopper", ("_compute", "_fetch", "_tile"),
-        (
-            Idea(
-                "A warp that only fetches",
-                "One warp asks the copy engine for tiles of K and V ahead of time, so no warp that computes ever issues a load and waits for it.",
-                "tma.async_copy_global_to_shared(k_desc, [batch, kv_head, col, 0], k_full.index(place), k_s.index(place))",
-            ),
-            Idea(
-                "Full and empty",
-                "Each place in shared memory has two barriers: readers wait until it is full, the fetching warp until it is empty, and nobody else waits.",
-                "mbarrier.wait(k_empty.index(place), phase ^ 1)",
-            ),
-            Idea(
-                "Two products at once",
-                "S of the next tile and O of this one are started together, and the tensor cores have work while the softmax of S is made.",
-                "o = warpgroup_mma(p, v_s.index(last % STAGES).reshape([BLOCK_N, HEAD_DIM]), o, is_async=True)",
-            ),
-            Idea(
-                "Wait for one of the two",
-                "The softmax needs S only, so it waits until at most one product is still running: O goes on under it.",
-                "s = warpgroup_mma_wait(1, deps=(s,))",
-            ),
-            Idea(
-                "Groups take turns",
-                "Groups of four warps pass a turn along, so that one multiplies while another makes exponentials.",
-                "mbarrier.arrive(turn.index((C + 1) % GROUPS), count=1)",
-            ),
-            Idea(
-                "The cut tiles first",
-                "Keys are visited from the last to the first: only the tiles on the diagonal need the mask, and all others skip it.",
-                "if CAUSAL and col + BLOCK_N - 1 > row + diagonal:",
-            ),
-            Idea(
-                "A long tile with a short one",
-                "Under a causal mask a program takes the tiles of rows in pairs, one of many keys and one of few, so that all programs end together.",
-                "m_tile = m_tiles - 1 - m_tile if half == 0 else m_tile",
-            ),
-        ),
-        Twin(
-            "side_by_side", {"a.kernel": "flash_attention", "b.kernel": "flash_attention_exp2"},
-            "Step through FlashAttention-2 in base 2, which does the same arithmetic →",
-        ),
-        interpreted=False,
-    ),
     Fast(
         "flash_attention_backward", "backward", "FlashAttention-2, backward", "kernels.attention_backward",
         ("_keys_over_queries", "attention_backward_keys_kernel", "_queries_over_keys", "attention_backward_queries_kernel"),

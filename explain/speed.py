@@ -33,6 +33,7 @@ LABELS: Mapping[str, str] = {
     "torch.sdpa cudnn": "cuDNN",
     "torch.sdpa flash backward": "PyTorch's FlashAttention-2",
     "torch.sdpa cudnn backward": "cuDNN",
+    "FlashAttention-4 backward": "FlashAttention-4",
 }
 """What variants are called on screen, where the file's name says less."""
 RUNG = "rung "

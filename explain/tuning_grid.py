@@ -13,9 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from explain import recordings
 from explain.device.measurement import Provenance
 
 FILE = Path(__file__).resolve().parent.parent / "benchmarks" / "results" / "tuning_grid.json"
+COMPILED = recordings.FOLDER / "tuning-compiled.json"
+"""The same of settings that were compiled and never run: the compiler's word on each, and no times. `scripts/record_tuning_compiled.py` writes it."""
 COMMAND = "python benchmarks/tuning_grid.py --out benchmarks/results/tuning_grid.json"
 TROUBLES: Mapping[str, str] = {
     "shared memory": "its tiles do not fit shared memory",

@@ -43,8 +43,7 @@ def step_through() -> None:
         ui.on_device(experiment, traces[0])
     if (measured := times.of(shelf.recorded())) is not None:
         st.subheader("From which N is it faster?", anchor=False)
-        ui.prose(times.answer(measured))
-        st.markdown(times.table(measured))
+        ui.prose(f"{times.answer(measured)}\n\n{times.table(measured)}")
         st.caption(times.source(measured))
 
 

@@ -1,4 +1,4 @@
-"""Chapter 8: Glossary. Every term with its symbol, its name in the code, its colour and what it means."""
+"""Chapter 9: Glossary. Every term with its symbol, its name in the code, its colour and what it means."""
 
 import streamlit as st
 

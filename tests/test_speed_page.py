@@ -1,16 +1,36 @@
-"""The page of speed opens with a result, without one and on a broken one; its controls choose what is drawn."""
+"""Chapter "Speed" opens with a result, without one and on a broken one; its views and controls choose what is drawn."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
+from typing import Any
 
 import pytest
 
-from explain import fast_kernels, speed
-from explain.records import shelf
+from explain import fast_kernels, rungs, speed, tuning_grid
+from explain import timeline as timelines
+from explain.counters.stalls import Stalls
+from explain.engine import DeviceStatus, Engine
+from explain.experiment import Experiment
+from explain.records import plans, shelf
+from explain.records.model import Point
+from explain.rungs import RUNGS, TOP
 from explain.speed import TABLES
-from tests.explain.test_speed import RECORD, result_json
+from explain.ui import device as ui_device
+from explain.ui import rungs as ui_rungs
+from explain.ui import sweeps as ui_sweeps
+from explain.ui import times as ui_times
+from explain.workers import WorkerError, WorkerTimeout
+from kernels.rungs import ORDER
+from tests.explain import schedules
+from tests.explain.records import made
+from tests.explain.test_figures_tuning import GRID
+from tests.explain.test_speed import GPU, RECORD, result_json
 from tests.test_pages import page, texts
+
+OTHERS = "Other kernels"
 
 
 @pytest.fixture
@@ -23,52 +43,155 @@ def file(monkeypatch, tmp_path):
     return path
 
 
-def test_it_shows_ours_beside_others_with_the_source(file):
+def test_the_climb_shows_the_rungs_beside_others_with_the_source(file):
     test = page("speed")
     said = texts(test)
-    assert "**flash_attention_hopper** does **532 TFLOP/s**: 66% of the roof, 1.06 × cuDNN" in said
+    assert "**persistent** reaches **532 TFLOP/s**: 66% of the peak, 1.06 × cuDNN" in said
+    assert f"{len(ORDER)} of the {len(RUNGS)} rungs are not timed at this shape yet" in said
     assert "NVIDIA Test 1, driver 1" in said
     assert "2026-01-01" in said
-    assert "flash_attention_hopper with turns=False, the fastest of 2 settings" in said
-    assert len(test.get("plotly_chart")) == 1
-    assert "not stepped through" in said
+    assert len(test.get("plotly_chart")) == 2
 
 
-def test_the_controls_choose_the_case_and_the_address_keeps_it(file):
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_each_rung_shows_its_idea_its_number_its_code_and_what_is_new(rung, file):
+    test = page("speed", rung=rung.name)
+    said, code = texts(test), [one.value for one in test.code]
+    assert rung.idea.split(".")[0] in said
+    assert rung.source in code
+    assert (rungs.difference(rung) in code) == (rungs.below(rung) is not None)
+    assert ("532 TFLOP/s**, 66% of the peak" in said) == (rung.name == TOP)
+    assert ("measured and not traced" in said) == rung.gluon
+    assert [link.proto.label for link in test.get("page_link")] == [] or rung.twin.words in said
+
+
+def test_one_goes_from_rung_to_rung(file):
+    test = page("speed", rung=RUNGS[0].name)
+    lower, upper = (button for button in test.button if button.label.startswith("The rung"))
+    assert lower.disabled
+    upper.click().run()
+    assert not test.exception
+    assert test.query_params["rung"] in (RUNGS[1].name, [RUNGS[1].name])
+    assert RUNGS[1].title in "".join(heading.value for heading in test.subheader)
+
+
+def test_the_shape_is_chosen_and_the_address_keeps_it(file):
     test = page("speed")
     test.selectbox(key="N").set_value("2048").run()
     assert not test.exception
-    assert "does **470 TFLOP/s**" in texts(test)
+    assert "reaches **470 TFLOP/s**" in texts(test)
     assert test.query_params["N"] in ("2048", ["2048"])
-    test.segmented_control[0].set_value("Softmax").run()
-    assert not test.exception
-    assert "N" not in test.query_params
+
+
+@pytest.mark.parametrize(("name", "value"), [("N", "77"), ("rung", "tenth")])
+def test_an_address_that_means_nothing_is_said(name, value, file):
+    assert f"{name}={value}: must be one of " in texts(page("speed", **{name: value}))
+
+
+def test_without_a_record_of_that_gpu_there_is_no_share(file, monkeypatch):
+    monkeypatch.setattr(shelf, "shelved", lambda: ([], {}))
+    said = texts(page("speed"))
+    assert "reaches **532 TFLOP/s**: 1.06 × cuDNN" in said
+    assert "of the peak" not in said
+
+
+def test_what_the_hardware_did_is_shown_where_it_was_counted_and_else_how_to(file, monkeypatch):
+    assert "No GPU has counted the rungs yet" in texts(page("speed"))
+    counted = {one.kernel: one for one in plans.rungs() if not one.values["causal"] and one.values["head_dim"] == 128}
+    points = {one.key: made.point(one) for one in (counted["rung:bf16"], counted["rung:tma"])}
+    there = dataclasses.replace(RECORD, points=points)
+    monkeypatch.setattr(shelf, "shelved", lambda: ([shelf.Shelved("test", there, shelf.RECORDED)], {}))
+    said = texts(page("speed"))
+    assert "| bf16 | **" in said
+    assert "| tma | **" in said
+    assert "batch 2, 16 heads, N = 8,192, d = 128" in said
+
+
+def test_what_warps_wait_for_is_drawn_where_it_was_counted(file, monkeypatch):
+    (asked,) = (one for one in plans.rungs() if one.kernel == "rung:tma" and not one.values["causal"] and one.values["head_dim"] == 128)  # fmt: skip
+    point = made.point(asked)
+    assert point.counters
+    stalls = Stalls(1000, 100, 50, {"selected": 100, "gmma": 900}, 1)
+    counters = dataclasses.replace(point.counters, stalls=stalls)
+    there = dataclasses.replace(RECORD, points={asked.key: dataclasses.replace(point, counters=counters)})
+    monkeypatch.setattr(shelf, "shelved", lambda: ([shelf.Shelved("test", there, shelf.RECORDED)], {}))
+    said = texts(page("speed"))
+    assert "What the warps of tma spend their time on" in said
+    assert "*GMMA*" in said
+
+
+def test_a_timeline_is_drawn_where_there_is_one_and_else_the_page_says_how_to_record_it(file, monkeypatch):
+    assert any(timelines.COMMAND in info.value for info in page("speed").info)
+    monkeypatch.setattr(timelines, "recorded", lambda: (schedules.made(),))
+    test = page("speed")
+    assert "A product is under way in **" in texts(test)
+    assert len(test.get("plotly_chart")) == 3
+
+
+def test_settings_are_shown_as_timed_or_as_compiled(file, monkeypatch, tmp_path):
+    monkeypatch.setattr(tuning_grid, "FILE", tmp_path / "none.json")
+    said = texts(page("speed", view="Tuning"))
+    assert "do not fit the shared memory of 227 KiB" in said
+    assert "Times need a GPU" in said
+    timed = dataclasses.replace(GRID, code="of older code")
+    tuning = tuning_grid.Tuning(GPU, "abc", "medians", grids=(timed,))
+    tuning_grid.FILE.write_text(json.dumps(dataclasses.asdict(tuning)))
+    said = texts(page("speed", view="Tuning"))
+    assert "Of 4 settings 2 have a time" in said
+    assert "recorded · NVIDIA Test 1" in said
+    assert "has changed since" in said
+    tuning_grid.FILE.write_text("{}")
+    assert "no result of benchmarks/tuning_grid.py" in page("speed", view="Tuning").error[0].value
+
+
+def test_from_which_n_is_answered_from_a_record_and_a_first_call_is_shown(file, monkeypatch):
+    monkeypatch.undo()
+    test = page("speed", view="From which N?")
+    said = texts(test)
+    assert "takes less time than **Standard attention** from **N ≈ " in said
+    assert re.search(r"The first call takes as long as \*\*[\d,]+\*\* later ones", said)
+    assert "No NVIDIA driver" in said or "No GPU" in said or test.button
+    assert len(test.get("plotly_chart")) == 1
+
+
+def test_where_nobody_measured_the_lengths_that_is_said(file, monkeypatch):
+    monkeypatch.setattr(shelf, "shelved", lambda: ([], {}))
+    monkeypatch.setattr(shelf, "recorded", lambda: None)
+    test = page("speed", view="From which N?")
+    assert "Nobody has measured this" in test.info[0].value
+    assert not test.get("plotly_chart")
+
+
+def test_the_other_kernels_stay_beside_theirs(file):
+    test = page("speed", view=OTHERS, work="Softmax")
     assert "misses its error budget" in texts(test)
-    assert "no time: the result misses its error budget" in texts(page("speed", work="Softmax"))
-
-
-def test_an_address_that_means_nothing_is_said(file):
-    assert "N=77: must be one of 2048, 8192" in texts(page("speed", N="77"))
+    assert "no time: the result misses its error budget" in texts(test)
+    test.segmented_control(key="work").set_value("Decode").run()
+    assert not test.exception
+    assert "**flash_decode** does **3.80 TB/s**" in texts(test)
 
 
 def test_a_table_that_was_left_out_is_said(file):
-    test = page("speed", work="Attention, backward")
+    test = page("speed", view=OTHERS, work="Attention, backward")
     assert "speed.json backward` measures it" in test.info[0].value
     assert "P from lse" in texts(test)
 
 
-def test_without_a_record_of_that_gpu_there_is_no_roof(file, monkeypatch):
-    monkeypatch.setattr(shelf, "shelved", lambda: ([], {}))
-    assert "No roof is drawn" in texts(page("speed"))
-
-
-@pytest.mark.parametrize("title", [table.title for table in TABLES.values()])
+@pytest.mark.parametrize("title", [table.title for table in TABLES.values()][1:])
 def test_without_a_result_it_says_how_to_make_one_and_still_explains(title, monkeypatch, tmp_path):
     monkeypatch.setattr(speed, "FILE", tmp_path / "none.json")
-    test = page("speed", work=title)
+    test = page("speed", view=OTHERS, work=title)
     assert speed.COMMAND in test.info[0].value
     assert not test.get("plotly_chart")
     assert len(test.code) >= 3
+
+
+def test_without_a_result_the_rungs_can_be_read_all_the_same(monkeypatch, tmp_path):
+    monkeypatch.setattr(speed, "FILE", tmp_path / "none.json")
+    test = page("speed", rung="exp2")
+    assert speed.COMMAND in test.info[0].value
+    assert "None of the rungs is timed yet" in texts(test)
+    assert rungs.BY_NAME["exp2"].source in [one.value for one in test.code]
 
 
 def test_a_broken_file_is_said(file):
@@ -78,8 +201,62 @@ def test_a_broken_file_is_said(file):
 
 @pytest.mark.parametrize("kernel", fast_kernels.of("softmax"), ids=lambda kernel: kernel.call)
 def test_each_kernel_shows_its_ideas_and_its_code(kernel, file):
-    test = page("speed", work="Softmax", **{"softmax kernel": kernel.title})
+    test = page("speed", view=OTHERS, work="Softmax", **{"softmax kernel": kernel.title})
     shown = [code.value for code in test.code]
     assert [idea.line for idea in kernel.ideas] == shown[: len(kernel.ideas)]
     assert kernel.source in shown
     assert (kernel.difference in shown) == bool(kernel.below)
+
+
+class Gpu(Engine):
+    """An engine on a GPU that answers at once, or fails."""
+
+    def __init__(self) -> None:
+        self.fails: WorkerError | None = None
+        self.asked: list[Experiment] = []
+
+    def point(self, experiment: Experiment, *_: Any, **__: Any) -> Point:
+        self.asked.append(experiment)
+        if self.fails:
+            raise self.fails
+        return made.point(experiment)
+
+    def device_if_known(self) -> DeviceStatus:
+        return DeviceStatus(True, "", {**GPU.__dict__})
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """This machine has a GPU."""
+    here = Gpu()
+    for module in (ui_rungs, ui_times, ui_sweeps, ui_device):
+        monkeypatch.setattr(module, "engine", lambda: here)
+    return here
+
+
+def test_a_rung_is_timed_live_where_there_is_a_gpu(file, gpu):
+    test = page("speed", rung="tma")
+    (button,) = (one for one in test.button if one.label.startswith("Time it on this machine's NVIDIA Test 1"))
+    button.click().run()
+    assert not test.exception
+    assert gpu.asked[-1].kernel == "rung:tma"
+    assert gpu.asked[-1].values["seq_len"] == 8192
+    assert "Here: **1000 TFLOP/s**" in texts(test)  # 10¹² FLOPs in the millisecond of a made-up timing
+    gpu.fails = WorkerTimeout(1.0)
+    next(one for one in test.button if one.label.startswith("Time it")).click().run()
+    assert not test.exception
+    assert len(test.error) == 1
+
+
+def test_without_a_gpu_nothing_offers_to_time_a_rung(file):
+    assert not [one for one in page("speed").button if one.label.startswith("Time it")]
+
+
+def test_a_first_call_is_timed_live_where_there_is_a_gpu(file, gpu, monkeypatch):
+    monkeypatch.setattr(shelf, "shelved", lambda: ([], {}))
+    test = page("speed", view="From which N?")
+    next(one for one in test.button if one.label.startswith("Time a first call")).click().run()
+    assert not test.exception
+    assert gpu.asked[-1].kernel == "flash_attention"
+    assert "hardware · NVIDIA Test 1, now" in texts(test)
+    assert "80 ms" in texts(test)

@@ -65,9 +65,31 @@ def handle(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 
 def compiled(experiment: Experiment, capability: int, progress: Progress) -> tuple[Cost, list[Listing]]:
-    """Compiles every launch of the experiment for a compute capability, and takes its instructions apart."""
-    launches: dict[str, LaunchCost] = {}
-    binaries: dict[str, tuple[Any, Any]] = {}
+    """Compiles every launch of the experiment for a compute capability, and takes its instructions apart. Raises CompileError."""
+    p = experiment.values
+    inputs = tensors(p, experiment.entry.make_inputs(experiment.preset, p, experiment.seed), "cpu")
+    launches = compiled_launches(launcher(experiment.entry, p, inputs), capability, progress)
+    progress("reading the instructions", 0.9)
+    cost = Cost(
+        experiment.kernel,
+        p,
+        capability,
+        tuple(cost for cost, _, _ in launches),
+        triton.__version__,
+        _version(get_ptxas_version(capability)),
+        datetime.now(UTC).date().isoformat(),
+    )
+    return cost, [_listing(function, asm) for _, function, asm in launches]
+
+
+def compiled_launches(
+    call: Callable[[], Any], capability: int, progress: Progress
+) -> list[tuple[LaunchCost, Any, Any]]:
+    """What `call` would launch, compiled for a compute capability instead: (its cost, its kernel, its assembly) for each launch that differs.
+
+    `call` gets CPU tensors. Raises CompileError.
+    """
+    launches: dict[str, tuple[LaunchCost, Any, Any]] = {}
     seen: set[int] = set()
 
     def compile_instead(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
@@ -81,12 +103,10 @@ def compiled(experiment: Experiment, capability: int, progress: Progress) -> tup
             binary = run(kernel, *args, grid=grid, warmup=True, **kwargs)
         seconds = time.perf_counter() - start
         if binary.hash not in launches:  # a loop launches the same one again
-            launches[binary.hash] = _cost(kernel.fn.__name__, binary.metadata, log.getvalue(), seconds)
-            binaries[binary.hash] = (kernel.fn, binary.asm)
+            cost = _cost(kernel.fn.__name__, binary.metadata, log.getvalue(), seconds)
+            launches[binary.hash] = (cost, kernel.fn, binary.asm)
         return binary
 
-    p = experiment.values
-    inputs = tensors(p, experiment.entry.make_inputs(experiment.preset, p, experiment.seed), "cpu")
     run, before = JITFunction.run, driver._active
     with (
         tempfile.TemporaryDirectory(prefix="tilescope-") as folder,
@@ -100,22 +120,12 @@ def compiled(experiment: Experiment, capability: int, progress: Progress) -> tup
         knobs.nvidia.dump_ptxas_log = True
         driver.set_active(_Target(capability))
         try:
-            launcher(experiment.entry, p, inputs)()
+            call()
         except Exception as error:
             raise CompileError(_explained(error, capability)) from error
         finally:
             driver._active = before
-    progress("reading the instructions", 0.9)
-    cost = Cost(
-        experiment.kernel,
-        p,
-        capability,
-        tuple(launches.values()),
-        triton.__version__,
-        _version(get_ptxas_version(capability)),
-        datetime.now(UTC).date().isoformat(),
-    )
-    return cost, [_listing(function, asm) for function, asm in binaries.values()]
+    return list(launches.values())
 
 
 def _listing(function: Any, asm: Any) -> Listing:

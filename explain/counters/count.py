@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 import torch
 
+from explain.counters import stalls as why_warps_wait
 from explain.counters import trouble
 from explain.counters.cupti import Cupti, RangeProfiler, current_context
 from explain.counters.model import COPIED_BYTES, METRICS, TOLERANCE, CopyCheck, Counters, Counts
+from explain.counters.stalls import Stalls
 from explain.device.measurement import Provenance
 from explain.experiment import Experiment
 
@@ -28,8 +30,13 @@ class Round:
     after: Work
 
 
-def count(experiment: Experiment, launch: Work, provenance: Provenance, progress: Progress) -> Counters:
-    """Counts the experiment's launches by CUPTI, in this process. Raises CountersUnavailable; `ncu.count` may still count them."""
+def count(
+    experiment: Experiment, launch: Work, provenance: Provenance, progress: Progress, stalls: bool = False
+) -> Counters:
+    """Counts the experiment's launches by CUPTI, in this process, and why its warps waited if asked: that takes several runs more.
+
+    Raises CountersUnavailable; `ncu.count` may still count them.
+    """
     progress("checking the counters with a copy", 0.3)
     profiler, copy = checked_profiler()
     progress("counting", 0.6)
@@ -45,7 +52,15 @@ def count(experiment: Experiment, launch: Work, provenance: Provenance, progress
         lacking=profiler.lacking,
         passes=profiler.passes,
         provenance=provenance,
+        stalls=count_stalls(launch) if stalls else None,
     )
+
+
+def count_stalls(launch: Work) -> Stalls | None:
+    """Why the warps of these launches waited, L2 cold before each of the runs. Raises CountersUnavailable."""
+    profiler, cold = stall_profiler(), rounds(launch)[0]
+    (values,) = profiler.count(cold.prepare, cold.run)
+    return Stalls.of(values, profiler.passes)
 
 
 @functools.cache
@@ -62,6 +77,12 @@ def checked_profiler() -> tuple[RangeProfiler, CopyCheck]:
     require(check)
     torch.cuda.empty_cache()
     return profiler, check
+
+
+@functools.cache
+def stall_profiler() -> RangeProfiler:
+    """This process's profiler of stalls, apart from the one of bytes: a GPU counts these in several runs, and only who asks shall wait for them."""
+    return RangeProfiler(Cupti.load(), why_warps_wait.METRICS, current_context(), torch.cuda.synchronize)
 
 
 def require(check: CopyCheck) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from explain.counters.stalls import Stalls
 from explain.device.measurement import Provenance
 
 COPIED_BYTES = 2**30  # of the copy check
@@ -115,7 +116,7 @@ class Counters:
     """One Experiment on the GPU, counted twice: `cold`, L2 holding none of its inputs, and `warm`, straight after a run of the same.
 
     `method` says what read the counters, `fallback` why not CUPTI (empty where it was), `lacking` which of Counts this chip has no metric
-    for, `passes` how many runs each count took.
+    for, `passes` how many runs each count took. `stalls` are counted where they were asked for.
     """
 
     experiment: dict[str, Any]
@@ -128,6 +129,7 @@ class Counters:
     lacking: tuple[str, ...]
     passes: int
     provenance: Provenance
+    stalls: Stalls | None = None
 
     @property
     def shared_bytes(self) -> int | None:
@@ -150,5 +152,6 @@ class Counters:
                 "copy": CopyCheck(**data["copy"]),
                 "lacking": tuple(data["lacking"]),
                 "provenance": Provenance(**data["provenance"]),
+                "stalls": Stalls.from_json(data["stalls"]) if data.get("stalls") else None,
             }
         )

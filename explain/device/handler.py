@@ -47,7 +47,7 @@ class DeviceLost(RuntimeError):
 
 def handle(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """Answers {"kind": "probe"}, {"kind": "roofs"}, {"kind": "run", "experiment", "time": bool, "prefixes": path or None}, or
-    {"kind": "point", "experiment", "counters": bool, "timing": bool}.
+    {"kind": "point", "experiment", "counters": bool, "timing": bool, "stalls": bool}.
     """
     if request["kind"] == "probe":
         return probe()
@@ -58,7 +58,9 @@ def handle(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
             return {level: asdict(roof) for level, roof in roofs.measure(progress).items()}
         experiment = Experiment.from_json(request["experiment"])
         if request["kind"] == "point":
-            return point.measure(experiment, request["counters"], request["timing"], provenance(), progress).to_json()
+            return point.measure(
+                experiment, request["counters"], request["timing"], provenance(), progress, request.get("stalls", False)
+            ).to_json()
         return run(experiment, request["time"], request["prefixes"], progress).to_json()
     except (DeviceError, DeviceLost):
         raise

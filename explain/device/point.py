@@ -27,8 +27,10 @@ _forbidden: dict[str, str] = {}
 """What ncu said where this user may read no counters, by CUPTI's reason."""
 
 
-def measure(experiment: Experiment, counted: bool, timed: bool, where: Provenance, progress: Progress) -> Point:
-    """Times the experiment if asked, takes its memory, and counts it if asked, in runs of their own.
+def measure(
+    experiment: Experiment, counted: bool, timed: bool, where: Provenance, progress: Progress, stalls: bool = False
+) -> Point:
+    """Times the experiment if asked, takes its memory, and counts it if asked, with why its warps waited, in runs of their own.
 
     Where counters cannot be read the rest is given, and the point says why.
     """
@@ -39,13 +41,15 @@ def measure(experiment: Experiment, counted: bool, timed: bool, where: Provenanc
     counters, why, cupti = None, "", None
     try:
         if counted:
-            counters = count(experiment, launch, where, progress)
+            counters = count(experiment, launch, where, progress, stalls)
     except trouble.CountersUnavailable as error:
         cupti = error.with_traceback(None)  # it would hold the inputs
     del launch
     torch.cuda.empty_cache()
     if cupti:
         counters, why = _by_ncu(experiment, where, cupti, progress)
+    if stalls and counters and not counters.stalls:
+        why = f"Why warps wait was not counted: {cupti or 'this chip has no counter for it.'}"
     return Point(experiment, counters, timing, peak, why, Origin(where, commit(), code_of(experiment)))
 
 

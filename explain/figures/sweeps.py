@@ -30,11 +30,13 @@ from explain.sweeps.model import AXES, LEVELS, SPILLED, Reading, Sweep, formula,
 from kernels.catalog import CATALOG
 from kernels.known import KERNELS
 from kernels.parameters import Value
+from kernels.rungs import GLUON, ORDER
 
 COLOURS: Mapping[str, str] = {
     "attention_standard": "#E69F00", "flash_attention": "#2388C7", "flash_attention_exp2": "#56B4E9", "flash_attention_v1": "#CC79A7",
     "softmax_naive": "#8073AC", "softmax_safe": "#E69F00", "softmax_row": "#009E73", "softmax_online": "#2388C7", "softmax_tiled": "#56B4E9",
-    "softmax_split": "#CC79A7", "softmax_topk": "#D55E00",
+    "softmax_split": "#CC79A7", "softmax_topk": "#D55E00", **{f"rung:{name}": "#8073AC" if name in GLUON else "#2388C7" for name in ORDER},
+    "fast:flash_attention_hopper": "#8073AC",
 }  # fmt: skip
 OTHERS = ("#63788E", "#D55E00", "#009E73", "#8073AC")
 SYMBOLS = {
@@ -344,16 +346,23 @@ def as_csv(sweep: Sweep, readings: Sequence[Reading]) -> str:
 # The roofline
 
 
-def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], gpu: Gpu | None) -> go.Figure:
-    """FLOP/s over FLOPs a byte, both logarithmic: each kernel once for each level its bytes pass, under the roofs that were measured; `gpu`'s datasheet as dashes."""
+def roofline(
+    points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], gpu: Gpu | None, room: float = 4.0
+) -> go.Figure:
+    """FLOP/s over FLOPs a byte, both logarithmic: each kernel once for each level its bytes pass, under the roofs that were measured; `gpu`'s datasheet as dashes.
+
+    The axis ends at `room` times the greatest intensity.
+    """
     figure = plot()
     speeds = [point.flops_per_second for point in points]
     intensities = [point.intensity for point in points]
     peaks = {name: roofs[name].per_second for name in _compute_roofs(points) if name in roofs}
     top = max([*peaks.values(), *([] if peaks else speeds)])
     bandwidths = {level: speed for level in MEMORY_ROOFS if (speed := memory_roof(level, roofs))}
-    left = min(intensities) / 3
-    right = max([4 * max(intensities), *(2 * top / speed for speed in bandwidths.values())])
+    left = min(
+        [min(intensities) / 3, *(top / speed / 4 for speed in bandwidths.values())]
+    )  # where each roof bends is in sight
+    right = max([room * max(intensities), *(2 * top / speed for speed in bandwidths.values())])
     low, high = math.log10(min(speeds)) - 0.5, math.log10(top) + 0.75
     for level, speed in bandwidths.items():
         _line(figure, left, top / speed, speed, "solid", LEVEL_NAMES[level])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import log10
 
 from explain.device.measurement import Provenance, Timing
+from explain.figures import svg
 from explain.records.model import Record
 from explain.records.plans import COMPARED, lengths
 from kernels.parameters import Values
@@ -84,3 +86,41 @@ def source(times: Times) -> str:
         f"recorded · {where.gpu}, torch {where.torch}, triton {where.triton}, {where.date} · {p['heads']} heads, d = {p['head_dim']}, "
         f"{p['dtype']}, tiles {p['block_m']} × {p['block_n']}, not causal; medians, L2 cleared before each. These kernels are written to be read, not tuned."
     )
+
+
+SHORTEST = 1e-6
+"""Seconds at the left end of the bars of a first call."""
+
+
+def first_call(compiled: float | None, first: float, later: float, who: str) -> str:
+    """What a first call takes beside the later ones, as bars on a logarithmic scale. Seconds; `compiled` of the compilation alone, None where not known; `who` is the GPU."""
+    bars = [("compiling alone, on a CPU", compiled, svg.CHIP)] if compiled is not None else []
+    bars += [("the first call, compilation included", first, svg.HBM), ("each call after it", later, svg.RUNNING)]
+    left, wide, high = 250.0, 420.0, 30.0
+    decades = range(round(log10(SHORTEST)), 2)
+    parts = []
+    for decade in decades:
+        x = left + wide * (decade - decades[0]) / (len(decades) - 1)
+        parts += [svg.line(x, 4, x, 8 + high * len(bars), opacity=0.15), svg.text(x, 24 + high * len(bars), spoken(10.0**decade), size=12, anchor="middle", faint=True)]  # fmt: skip
+    for row, (words, seconds, colour) in enumerate(bars):
+        y = 8 + row * high
+        share = (log10(max(seconds, SHORTEST)) - decades[0]) / (len(decades) - 1)
+        parts += [
+            svg.text(left - 12, y + 16, words, anchor="end"),
+            svg.rect(left, y, wide * share, high - 8, colour),
+            svg.text(left + wide * share + 8, y + 16, spoken(seconds), bold=True),
+        ]
+    return svg.picture(left + wide + 110, 34 + high * len(bars), f"A first call on {who} beside the later ones", parts, "54rem")  # fmt: skip
+
+
+def spoken(seconds: float) -> str:
+    """ "1.39 s", "12.7 µs"."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= 0.9995 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def repaid(first: float, later: float) -> str:
+    """How many later calls a first one is worth, in a sentence."""
+    return f"The first call takes as long as **{first / later:,.0f}** later ones."

@@ -23,7 +23,8 @@ import { bytes, exact, short, times } from "./words.js";
 const QUANTITIES = {
   running_max: "max", new_max: "max", running_sum: "sum", new_sum: "sum", rescale: "alpha", other_max: "max", other_sum: "sum", other_rescale: "alpha", kept: "scores", probabilities: "p", accumulator: "acc", output: "acc", scores: "scores",
 };
-const MOVE_MS = 540;                                       // a rescale, as a movement
+const HOLD_MS = 60;                                        // until the step itself is painted
+const MOVE_MS = 540;                                       // then a rescale, as a movement
 const STILL = matchMedia("(prefers-reduced-motion: reduce)");
 const ROW_EM = 2.3;                                        // the most height a row of state takes
 
@@ -151,10 +152,10 @@ export class Lane {
   }
 
   animate(panels) {
-    const start = performance.now();
+    const start = performance.now() + HOLD_MS;
     const frame = (now) => {
       this.phase = Math.min(1, Math.max(0, now - start) / MOVE_MS);
-      for (const panel of panels) panel.paint();
+      if (this.phase > 0) for (const panel of panels) panel.paint();
       if (this.phase < 1) this.moving = requestAnimationFrame(frame);
     };
     if (panels.length) this.moving = requestAnimationFrame(frame);

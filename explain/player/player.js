@@ -144,9 +144,10 @@ class Player {
     for (const canvas of this.root.querySelectorAll("canvas")) this.observer.observe(canvas);
     if (!this.resized()) this.render();
     if (this.shown) this.settle();                         // another run than the address knows
-    this.takeFocus();
+    const again = this.shown;
     this.shown = true;
     this.section.dataset.testid = "player";                // from here on it can be stepped, and its data tell where it is
+    requestAnimationFrame(() => setTimeout(() => this.takeFocus(again))); // once it is painted: the focus makes the browser lay out the page
   }
 
   buildPicker(view) {
@@ -376,10 +377,10 @@ class Player {
   }
 
   /** So that the keys work at once, also after a control was used with the pointer; who is at the keyboard keeps the focus. */
-  takeFocus() {
+  takeFocus(again) {
     const { activeElement } = document;
     const free = !activeElement || activeElement === document.body;
-    if (free || (this.shown && this.pointing)) this.section.focus({ preventScroll: true });
+    if (free || (again && this.pointing)) this.section.focus({ preventScroll: true });
   }
 
   point(event) {

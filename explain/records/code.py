@@ -25,6 +25,11 @@ def _code_of(kernel: str) -> str:
     return hashlib.sha256(f"{_code(entry.module)}\n{entry.edit!r}".encode()).hexdigest()[:16]
 
 
+def digest_of(module: str) -> str:
+    """A digest of a module's file, without its comments."""
+    return hashlib.sha256(_code(module).encode()).hexdigest()[:16]
+
+
 @functools.cache
 def _code(module: str) -> str:
     text = ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")

@@ -1,7 +1,8 @@
 """A record's file: JSON, a point a line, with a digest of its own; refused with the reason when damaged, altered or newer than this program.
 
 What many points share stands once: `origins`, `counting` (what read the counters, and the copy they were checked with) and `timing` (the method)
-are lists, and a point names its own by number. `counts` names the columns of a point's `cold` and `warm`.
+are lists, and a point names its own by number. `counts` names the columns of a point's `cold` and `warm`. A point that was asked why its warps waited
+has `stalls`; programs older than these read it without.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from explain.counters.model import CopyCheck, Counters, Counts
+from explain.counters.stalls import Stalls
 from explain.device.measurement import Provenance, Timing
 from explain.experiment import Experiment
 from explain.records.model import Origin, Point, Record, Roof
@@ -124,6 +126,8 @@ def _of_point(point: Point, shared: _Shared) -> dict[str, Any]:
             counted = how.pop(name)
             entry[name] = [counted[column] for column in _COUNTS]
         del how["experiment"]
+        if stalls := how.pop("stalls"):
+            entry["stalls"] = stalls
         entry["counted"] = shared.number("counting", how)
     if point.timing:
         entry["ms"] = [getattr(point.timing, name) for name in _TIMES]
@@ -151,6 +155,7 @@ def _point(entry: Mapping[str, Any], content: Mapping[str, Any]) -> Point:
             copy=_made(CopyCheck, how["copy"]),
             lacking=tuple(str(name) for name in how["lacking"]),
             provenance=_made(Provenance, how["provenance"]),
+            stalls=Stalls.from_json(entry["stalls"]) if "stalls" in entry else None,
         )
     if "ms" in entry:
         times = dict(zip(content["times"], entry["ms"], strict=True))

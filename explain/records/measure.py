@@ -28,6 +28,7 @@ class Task:
     experiment: Experiment
     counters: bool
     timing: bool
+    stalls: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,12 @@ def tasks(plans: Iterable[Plan], kernels: Sequence[str] = ()) -> list[Task]:
         for experiment in plan.experiments:
             if not kernels or experiment.kernel in kernels:
                 before = found.get(experiment.key, Task(experiment, False, False))
-                found[experiment.key] = Task(experiment, before.counters or plan.counters, before.timing or plan.timing)
+                found[experiment.key] = Task(
+                    experiment,
+                    before.counters or plan.counters,
+                    before.timing or plan.timing,
+                    before.stalls or plan.stalls,
+                )
     return list(found.values())
 
 
@@ -113,8 +119,9 @@ def _point(engine: Engine, task: Task, record: Record, where: Provenance, limits
     before = record.point(task.experiment)
     counters = task.counters or bool(before and before.counters)
     timing = task.timing or bool(before and before.timing)
+    stalls = task.stalls or bool(before and before.counters and before.counters.stalls)
     try:
-        return engine.point(task.experiment, counters, timing, **limits)
+        return engine.point(task.experiment, counters, timing, stalls=stalls, **limits)
     except WorkerError as error:
         return Point(task.experiment, why=str(error), origin=_origin(task.experiment, where))
 
@@ -126,7 +133,7 @@ def _origin(experiment: Experiment, where: Provenance) -> Origin:
 def _has(record: Record, task: Task, where: Provenance) -> bool:
     """Whether the record has the point, measured of the kernel as it is now, with the versions that are here."""
     point = record.point(task.experiment)
-    if point is None or point.origin is None or not point.holds(task.counters, task.timing):
+    if point is None or point.origin is None or not point.holds(task.counters, task.timing, task.stalls):
         return False
     return point.origin.code == code_of(task.experiment) and _versions(point.origin.provenance) == _versions(where)
 
@@ -147,6 +154,8 @@ def said(point: Point) -> str:
     if point.counters and point.counters.cold.dram_read_bytes is not None:
         passes = f" in {point.counters.passes} passes" if point.counters.passes else ""
         words.append(f"DRAM read {point.counters.cold.dram_read_bytes / 1e6:,.1f} MB{passes}")
+    if point.counters and point.counters.stalls:
+        words.append(f"stalls in {point.counters.stalls.passes} passes")
     if point.counters and point.counters.fallback:
         words.append(f"counted by {point.counters.method}")
     if point.why:

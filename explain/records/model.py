@@ -52,9 +52,10 @@ class Point:
             Origin(**{**origin, "provenance": Provenance(**origin["provenance"])}) if origin else None,
         )
 
-    def holds(self, counters: bool, timing: bool) -> bool:
+    def holds(self, counters: bool, timing: bool, stalls: bool = False) -> bool:
         """Whether this point has what is asked."""
-        return (self.counters is not None or not counters) and (self.timing is not None or not timing)
+        counted = self.counters is not None and (self.counters.stalls is not None or not stalls)
+        return (counted or not (counters or stalls)) and (self.timing is not None or not timing)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from kernels.rungs import ORDER
 
 @dataclass(frozen=True)
 class Plan:
-    """Experiments to measure on the GPU at hand: their counters, their times, or both; and, with `roofs`, what the GPU gives at best."""
+    """Experiments to measure on the GPU at hand: their counters, with `stalls` why their warps wait too, their times; and, with `roofs`, what the GPU gives at best."""
 
     name: str
     about: str
@@ -23,6 +23,7 @@ class Plan:
     counters: bool = True
     timing: bool = True
     roofs: bool = False
+    stalls: bool = False
 
 
 SOFTMAX = ((4096, 8192), (2048, 32768), (4096, 32768))

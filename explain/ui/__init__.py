@@ -18,9 +18,13 @@ from explain.ui.papers import (
 )
 from explain.ui.pictures import drawing, pressable, pressed
 from explain.ui.records import counters_here, records_choice
+from explain.ui.rungs import climb, climb_counters, climb_roofline
 from explain.ui.runs import row_sums, stepper, traced, traces_of, traffic_table
 from explain.ui.speed import speed_bars, speed_case, speed_curve, speed_ideas, speed_result, speed_shapes, speed_table
 from explain.ui.sweeps import sweep_choice, sweep_growth, sweep_points, sweep_readings, sweep_roofline
+from explain.ui.timeline import timeline
+from explain.ui.times import faster_from, first_call
+from explain.ui.tuning import tuning
 
 __all__ = [
     "ATTENTION_PRESETS",
@@ -31,11 +35,16 @@ __all__ = [
     "chapter_link",
     "chart",
     "choose",
+    "climb",
+    "climb_counters",
+    "climb_roofline",
     "controls",
     "counted_here",
     "counters_here",
     "drawing",
     "engine_status",
+    "faster_from",
+    "first_call",
     "footer",
     "gpu_choice",
     "host_bytes",
@@ -75,10 +84,12 @@ __all__ = [
     "tile_cost",
     "tile_grid",
     "tile_report",
+    "timeline",
     "traced",
     "traced_bytes",
     "traces_of",
     "traffic_table",
     "try_this",
+    "tuning",
     "ways",
 ]

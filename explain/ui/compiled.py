@@ -51,6 +51,21 @@ def _tile_cost(experiment: Experiment, gpu: Gpu, was_working: bool) -> None:
     _ask(experiment, gpu, answer)
 
 
+def compiling(experiment: Experiment, gpu: Gpu) -> None:
+    """What asks the compiler for a tile, and follows it; nothing where it has answered."""
+    answer = compiler().look(experiment, gpu.compute_capability)
+    if answer is None or answer.cost is None:
+        working = bool(answer and answer.working)
+        st.fragment(_compiling, run_every=POLL_SECONDS if working else None)(experiment, gpu, working)
+
+
+def _compiling(experiment: Experiment, gpu: Gpu, was_working: bool) -> None:
+    answer = compiler().look(experiment, gpu.compute_capability)
+    if was_working and not (answer and answer.working):
+        st.rerun()  # the whole page, once: a page that is done waiting polls no more
+    _ask(experiment, gpu, answer)
+
+
 def _ask(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
     """How far the compilation is, with a way to stop it; or what went wrong, and a way to begin."""
     if answer is not None and answer.working:

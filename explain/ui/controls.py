@@ -81,7 +81,7 @@ def controls(
                 chosen[name] = _preset(current, presets, key)
             else:
                 chosen[name] = _control(parameters[name], labels.get(name, name.replace("_", " ").capitalize()), key)
-            places[name] = st.empty()
+            places[name] = column
     st.session_state[f"{state}: shown"] = current
     if any(value != _choices(current)[name] for name, value in chosen.items()):
         try:

@@ -59,16 +59,16 @@ def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source:
         f"{source} · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}, {where.date}"
     )
     verdict = "within its budget" if measurement.within_budget else "**over** its budget"
-    st.markdown(
+    said = [
         f"Largest error against float64: `{measurement.error:.3g}` of `{measurement.budget:.3g}` allowed, {verdict}."
-    )
+    ]
     if timing:
-        st.markdown(
+        said.append(
             f"Median time: **{1e3 * timing.median_ms:.1f} µs** over {timing.launches} launches ({1e3 * timing.p20_ms:.1f} to "
             f"{1e3 * timing.p80_ms:.1f} µs from the 20th to the 80th percentile). The first call, compilation included: {timing.first_call_ms:.0f} ms."
         )
     if states:
-        st.markdown(
+        said.append(
             "Launched on its first tiles of keys alone, the compiled kernel must come to the traced run's states:"
         )
         lines = ["| tiles | keys | largest difference in O | largest difference in lse |", "|---:|---:|---:|---:|"]
@@ -76,7 +76,8 @@ def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source:
             f"| {s['tiles']} | {s['keys']} | {s['largest difference in O']:.1e} | {s['largest difference in lse']:.1e} |"
             for s in states
         ]
-        st.markdown("\n".join(lines))
+        said.append("\n".join(lines))
+    st.markdown("\n\n".join(said))
 
 
 def engine_status() -> None:

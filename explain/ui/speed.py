@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from explain import fast_kernels, speed
+from explain import fast_kernels, rungs, speed
 from explain.fast_kernels import Fast
 from explain.figures import lines
 from explain.figures import speed as figures
@@ -16,12 +16,14 @@ from explain.ui.controls import option
 from explain.ui.layout import chapter_link, prose
 from explain.ui.pictures import drawing
 
+OTHERS = "work."
+"""Before the names of what the other kernels' table is asked, in the page's address."""
 WORDS = {"N": "N", "V": "V, elements in a row", "d": "d", "dtype": "dtype", "causal": "Causal"}
 
 
 def speed_table() -> str:
-    """Which of the benchmark's tables the page shows, kept in its address."""
-    titles = {known.title: name for name, known in TABLES.items()}
+    """Which of the benchmark's tables to show, kept in the page's address; attention's forward pass has the climb."""
+    titles = {known.title: name for name, known in TABLES.items() if name != "attention"}
     first = next(iter(titles))
     chosen = st.segmented_control(
         "What to compute", list(titles), default=first, required=True, key="work", bind="query-params", wrap=True, on_change=_forget
@@ -32,7 +34,7 @@ def speed_table() -> str:
 def _forget() -> None:
     """Another table has other shapes."""
     for name in ("shape", *WORDS):
-        st.query_params.pop(name, None)
+        st.query_params.pop(f"{OTHERS}{name}", None)
 
 
 def speed_result() -> Result | None:
@@ -50,8 +52,8 @@ def speed_result() -> Result | None:
     return result
 
 
-def speed_case(result: Result, table: str) -> Case | None:
-    """A case of the table, chosen by its shape, dtype and mask, all kept in the page's address; None, and said, where it has none."""
+def speed_case(result: Result, table: str, prefix: str = "") -> Case | None:
+    """A case of the table, chosen by its shape, dtype and mask, all kept in the page's address, `prefix` before each; None, and said, where it has none."""
     cases = result.of(table)
     if not cases:
         st.info(
@@ -61,20 +63,21 @@ def speed_case(result: Result, table: str) -> Case | None:
     if not TABLES[table].along:
         shapes = {str(at): case.words for at, case in enumerate(cases)}
         label = f"Shape: {' × '.join(TABLES[table].dimensions)}"
-        return cases[int(option(label, shapes, "shape", str(len(cases) // 2)))]
+        return cases[int(option(label, shapes, f"{prefix}shape", str(len(cases) // 2)))]
     told = [name for name in speed.choices(cases) if name in WORDS]
     for name, column in zip(told, st.columns(max(len(told), 1)), strict=False):
         values = sorted({case.values[name] for case in cases}, key=speed.size_of)
         plain = {value.replace(",", ""): value for value in values}
         with column:
-            chosen = option(WORDS[name], plain, name, "no" if "no" in plain else list(plain)[len(plain) // 2])
+            default = "no" if "no" in plain else list(plain)[len(plain) // 2]
+            chosen = option(WORDS[name], plain, f"{prefix}{name}", default)
         cases = tuple(case for case in cases if case.values[name] == plain[chosen])
     return cases[0]
 
 
 def speed_bars(result: Result, case: Case) -> None:
     """The case's variants as bars, and what they come to."""
-    limit = speed.roof(case, _record(result))
+    limit = speed.roof(case, record_of(result))
     prose(figures.told(case, limit))
     drawing(figures.bars(case, limit, figures.colours(result.of(case.table))))
     said = [result.source, result.state, f"roof by {limit.source}" if limit else "", figures.settings(case)]
@@ -90,11 +93,11 @@ def speed_bars(result: Result, case: Case) -> None:
 
 def speed_curve(result: Result, case: Case) -> None:
     """The case's kernels over the length; nothing where there is one length only."""
-    cases = speed.beside(case, result.of(case.table))
+    cases = [rungs.without_rungs(one) for one in speed.beside(case, result.of(case.table))]
     if len({one.along for one in cases}) < 2:
         return
     st.subheader(f"Over {TABLES[case.table].along}", anchor=False)
-    record = _record(result)
+    record = record_of(result)
     picture = figures.curve(cases, [speed.roof(one, record) for one in cases], figures.colours(result.of(case.table)))
     name = f"speed of {case.table}, {case.dtype}{', causal' if case.causal else ''}"
     chart(picture, name, lines.as_csv(picture), alt=f"How fast each kernel is, over {TABLES[case.table].along}")
@@ -103,7 +106,7 @@ def speed_curve(result: Result, case: Case) -> None:
 
 def speed_shapes(result: Result, table: str) -> None:
     """Every shape of the table, as ratios."""
-    cases, record = result.of(table), _record(result)
+    cases, record = result.of(table), record_of(result)
     with st.expander("Every shape, as ratios"), st.container(key="numbers of speed"):
         st.markdown(figures.table(cases, [speed.roof(case, record) for case in cases]))
         st.caption(f"More than 1 is faster than the peer. {result.source}")
@@ -150,7 +153,7 @@ def _stepped(kernel: Fast) -> None:
         chapter_link(kernel.twin.page, kernel.twin.words, kernel.twin.query)
 
 
-def _record(result: Result) -> Record | None:
+def record_of(result: Result) -> Record | None:
     """A record of the GPU that the benchmark ran on, this machine's own first."""
     found, _ = shelf.shelved()
     return next((one.record for one in found if one.record.gpu == result.provenance.gpu and one.record.roofs), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import plotly.graph_objects as go
@@ -107,8 +107,11 @@ def sweep_choice() -> Sweep | None:
         return None
 
 
-def sweep_readings(sweep: Sweep) -> Shown:
-    """Whose word on the sweep to take, and what it says by now; what is not there yet is run from here, followed and cancelled."""
+def sweep_readings(sweep: Sweep, without: Container[str] = ()) -> Shown:
+    """Whose word on the sweep to take, and what it says by now; what is not there yet is run from here, followed and cancelled.
+
+    `without` are witnesses that have nothing to say of what is asked: there are "hardware", "formula" and "trace", and each record.
+    """
     there = records_there()
     records = {key: one for key, one in there.items() if recorded(sweep, one.record)}
     status = engine().device_if_known()
@@ -119,6 +122,10 @@ def sweep_readings(sweep: Sweep) -> Shown:
         "formula": "Formula",
         "trace": "Trace, in the interpreter here",
     }
+    names = {witness: words for witness, words in names.items() if witness not in without}
+    if not names:
+        st.info("Nobody has measured this, and no GPU is in use here.", icon=":material/info:")
+        return Shown(sweep, (), len(sweep.experiments), "")
     if st.session_state.get("witness") not in names:
         st.session_state["witness"] = asked if (asked := st.query_params.get("witness")) in names else next(iter(names))
     whose, pictures = st.columns([3, 1])
@@ -138,8 +145,8 @@ def sweep_readings(sweep: Sweep) -> Shown:
         st.query_params["witness"] = witness
     with pictures:
         image_format()
-    if without := ", ".join(one.label for key, one in there.items() if key not in records):
-        st.caption(f"Without a point of this sweep: {without}.")
+    if silent := ", ".join(one.label for key, one in there.items() if key not in records):
+        st.caption(f"Without a point of this sweep: {silent}.")
     if witness in records:
         record = records[witness].record
         found, total = recorded(sweep, record), len(sweep.experiments)
@@ -187,10 +194,10 @@ def _offer(sweep: Sweep, witness: str, state: State, have: str) -> None:
 
 
 @st.fragment  # another level redraws this and nothing else
-def sweep_growth(shown: Shown) -> None:
+def sweep_growth(shown: Shown, times_only: bool = False) -> None:
     """Bytes and time over the axis, where two kernels cross, and the powers they grow with."""
     sweep, readings = shown.sweep, shown.readings
-    levels = [level for level in LEVELS if any(level in reading.bytes for reading in readings)]
+    levels = [level for level in LEVELS if not times_only and any(level in reading.bytes for reading in readings)]
     timed = any(reading.seconds for reading in readings)
     if not levels and not timed:
         _misses(shown)

@@ -205,7 +205,7 @@ def test_only_gluon_is_said_not_to_run_in_the_interpreter():
 
 
 def test_every_table_has_a_kernel_to_explain():
-    assert {kernel.table for kernel in fast_kernels.KERNELS} == set(speed.TABLES)
+    assert {kernel.table for kernel in fast_kernels.KERNELS} == set(speed.TABLES) - {"attention"}  # that has rungs
 
 
 def test_a_rung_is_one_of_ours_and_known_by_its_module():

@@ -9,6 +9,7 @@ import pytest
 from explain.counters import cupti, trouble
 from explain.counters.cupti import Cupti, RangeProfiler
 from explain.counters.model import METRICS
+from explain.counters.stalls import METRICS as STALLS
 from tests.explain.counters.fake_cupti import FakeCupti
 
 WANTED = {name: names for name, (names, _) in METRICS.items()}
@@ -125,3 +126,21 @@ def test_the_real_library_knows_every_metric_of_chips_from_turing_to_blackwell(c
     real = RangeProfiler(Cupti.load(), WANTED, context=0, synchronize=lambda: None, chip=chip)
     assert real.lacking == ()
     assert 1 <= real.passes <= 4
+
+
+@pytest.mark.skipif(not cupti.libraries(), reason="asks a real libcupti, which needs no GPU to know its chips")
+@pytest.mark.parametrize(
+    ("chip", "lacking"),
+    [
+        ("TU104", ("gmma",)),
+        ("GA100", ("gmma",)),
+        ("AD102", ("gmma",)),
+        ("GH100", ()),
+        ("GB100", ("gmma", "imc_miss")),
+        ("GB202", ("gmma", "imc_miss")),
+    ],
+)
+def test_the_real_library_knows_why_warps_wait_on_chips_from_turing_to_blackwell(chip, lacking):
+    real = RangeProfiler(Cupti.load(), STALLS, context=0, synchronize=lambda: None, chip=chip)
+    assert real.lacking == lacking
+    assert 1 <= real.passes <= 8

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from explain.counters import trouble
 from explain.counters.model import METRICS, CopyCheck, Counters, Counts
+from explain.counters.stalls import METRICS as STALLS
+from explain.counters.stalls import Stalls
 from explain.device.handler import DeviceError, explained
 from explain.device.measurement import Measurement, Provenance, Timing
 from explain.experiment import Experiment
@@ -70,4 +73,6 @@ def point(request: dict[str, Any], timing: Timing) -> Point:
         counts = Counts.of(dict.fromkeys(METRICS, 1000.0), {"dram_written_bytes": 24.0})
         check = CopyCheck(2**30, 2**30, 2**30)
         counters = Counters(experiment.to_json(), counts, counts, check, "GH100", "fake", "", (), 1, WHERE)
+        if request["stalls"]:
+            counters = replace(counters, stalls=Stalls.of(dict.fromkeys(STALLS, 100.0), 7))
     return Point(experiment, counters, timing if request["timing"] else None, 4096, why, origin)

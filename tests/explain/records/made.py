@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from explain.counters.model import METRICS, CopyCheck, Counters, Counts
+from explain.counters.stalls import Stalls
 from explain.device.measurement import Provenance, Timing
 from explain.experiment import Experiment
 from explain.records.code import code_of
@@ -18,6 +19,9 @@ def counters(experiment: Experiment = EXPERIMENT, base: float = 1000.0) -> Count
     return Counters(
         experiment.to_json(), cold, warm, CopyCheck(2**30, 2**30, 2**30), "GH100", "fake", "", ("l1_bytes",), 1, WHERE
     )
+
+
+STALLS = Stalls(1000, 250, 100, {"selected": 100, "long_scoreboard": 600, "gmma": 200, "wait": 95}, 7)
 
 
 def point(experiment: Experiment = EXPERIMENT) -> Point:

@@ -28,8 +28,34 @@ def test_a_file_gives_back_what_was_saved(tmp_path):
     assert record.point(Experiment.of("softmax_safe")) is None
 
 
+def _stalled() -> Point:
+    point = made.point()
+    assert point.counters
+    return replace(point, counters=replace(point.counters, stalls=made.STALLS))
+
+
+def test_a_file_keeps_why_warps_waited_beside_points_that_were_not_asked(tmp_path):
+    other = made.point(Experiment.of("flash_attention"))
+    record = made.record(_stalled(), other)
+    file.save(tmp_path / "gpu.json", record)
+    loaded = file.load(tmp_path / "gpu.json")
+    assert loaded == record
+    assert loaded.points[made.EXPERIMENT.key].counters.stalls == made.STALLS
+    assert loaded.points[other.experiment.key].counters.stalls is None
+
+
+@pytest.mark.parametrize(
+    "damage", [{"cycles": "many"}, {"warp_cycles": 0}, {"reasons": {"wait": 0.5}}, {"passes": None}]
+)
+def test_stalls_that_are_none_are_refused(damage):
+    content = json.loads(file.written(made.record(_stalled())))
+    content["points"][0]["stalls"] |= damage
+    with pytest.raises(file.RecordFileError, match="does not know"):
+        file.parse(_signed(content))
+
+
 def test_a_point_round_trips_as_json():
-    for point in (made.point(), Point(made.EXPERIMENT, why="no")):
+    for point in (made.point(), _stalled(), Point(made.EXPERIMENT, why="no")):
         assert Point.from_json(json.loads(json.dumps(point.to_json()))) == point
 
 

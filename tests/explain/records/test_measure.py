@@ -91,6 +91,22 @@ def test_what_is_there_is_not_measured_again_and_what_more_is_asked_is_added(eng
     assert outcome.record.points[ONLINE.key].holds(counters=True, timing=True)
 
 
+def test_why_warps_wait_is_counted_where_a_plan_asks_and_kept_when_another_measures_anew(engine, tmp_path, lines):
+    plain = replace(BOTH, experiments=(ONLINE,))
+    counters = measure.measure(engine, [plain], tmp_path, lines.append).record.points[ONLINE.key].counters
+    assert counters.stalls is None
+    asked = measure.measure(engine, [replace(plain, stalls=True)], tmp_path, lines.append)
+    assert asked.measured == 1
+    assert asked.record.points[ONLINE.key].counters.stalls.passes == 7
+    assert "stalls in 7 passes" in lines[-1]
+    assert measure.measure(engine, [replace(plain, stalls=True)], tmp_path, lines.append).kept == 1
+    point = replace(asked.record.points[ONLINE.key], origin=Origin(WHERE, "", "other"))
+    file.save(tmp_path / "test-gpu.json", asked.record.with_(point))
+    again = measure.measure(engine, [plain], tmp_path, lines.append)
+    assert again.measured == 1
+    assert again.record.points[ONLINE.key].counters.stalls is not None
+
+
 @pytest.mark.parametrize("changed", ["code", "torch"])
 def test_a_point_of_other_code_or_other_versions_is_measured_anew(engine, tmp_path, lines, changed):
     record = measure.measure(engine, [BOTH], tmp_path, lines.append).record

@@ -1,0 +1,60 @@
+"""A kernel's timeline on a page: which run, which of its programs, the lanes, and what they come to."""
+
+from __future__ import annotations
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from explain import timeline as timelines
+from explain.figures import timeline as figures
+from explain.records.code import digest_of
+from explain.timeline import Timeline
+from explain.ui.charts import chart
+from explain.ui.controls import option
+from explain.ui.layout import prose
+
+
+def timeline(name: str = "") -> None:
+    """The timelines recorded of the kernel of this name, or of all; says so where there is none, and why."""
+    try:
+        runs = [run for run in timelines.recorded() if name in ("", run.name)]
+    except timelines.TimelineFileError as error:
+        st.error(str(error), icon=":material/error:")
+        return
+    if not runs:
+        st.info(
+            f"No timeline of {name or 'a kernel'} has been recorded with this copy of Tilescope. On a machine with a Hopper GPU, `{timelines.COMMAND}` makes "
+            "one, and this page shows it.",
+            icon=":material/info:",
+        )
+        return
+    _shown(tuple(runs))
+
+
+@st.fragment
+def _shown(runs: tuple[Timeline, ...]) -> None:
+    named = {run.key: run for run in runs}
+    which, of = st.columns([3, 2])
+    with which:
+        run = named[option("Run", {key: one.title for key, one in named.items()}, "run", next(iter(named)))]
+    programs = {str(one.program): one for one in run.programs}
+    with of:
+        words = {number: f"program {number}, on SM {one.sm}" for number, one in programs.items()}
+        program = programs[option("Program", words, "program", next(iter(programs)))]
+    prose(figures.told(run, program))
+    chart(
+        _lanes(run.key, program.program, run),
+        f"timeline of {run.key}",
+        alt=f"What the warps of {run.title} do over time",
+    )
+    st.caption(
+        f"{run.source}. One warp stands for each group. A product runs on the tensor cores while its group goes on; its bar ends where the group has waited for "
+        "it. Drag the picture, or its window in the strip below, to go along; hold the pointer over a piece for its cycles."
+    )
+    if run.code != digest_of(run.module):
+        st.caption(f"The kernel has changed since this was recorded. `{timelines.COMMAND} {run.name}` records it anew.")
+
+
+@st.cache_data(show_spinner=False, max_entries=32)
+def _lanes(key: str, number: int, _run: Timeline) -> go.Figure:
+    return figures.lanes(_run, next(program for program in _run.programs if program.program == number))

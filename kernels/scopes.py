@@ -1,0 +1,115 @@
+"""A Gluon kernel with its scopes marked, for a timeline of what its warps do: the module's own source, with lines added as it is loaded.
+
+The kernel that is measured has none of them, so nothing of this can slow it. What is added are calls of Triton's profiler, Proton, where something
+begins and ends: `pl.enter_scope("QK")`. Where they go is told by the statements themselves, which all these kernels share: they wait at barriers named
+q_full, k_empty and the like, ask TMA by `tma.async_copy_global_to_shared`, make s by one `warpgroup_mma` and o by another, and wait for each.
+"""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import ModuleType
+
+from kernels.edits import source_of
+
+IMPORT = "import triton.profiler.language as pl\n"
+_INDENT = re.compile(r"\s*")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A scope begins or ends where a statement matches `at`: before it, or after its last line. What is not open cannot end, and is passed over."""
+
+    at: str
+    scope: str
+    begins: bool
+    after: bool
+
+
+MARKS = (
+    Mark(r"mbarrier\.wait\(v_full\b", "softmax", begins=False, after=False),
+    Mark(r"o = warpgroup_mma\(", "softmax", begins=False, after=False),
+    Mark(r"o = warpgroup_mma\(", "rescale", begins=False, after=False),
+    Mark(r"mbarrier\.wait\(([qkv])_full\b", "wait {0}", begins=True, after=False),
+    Mark(r"mbarrier\.wait\(([qkv])_full\b", "wait {0}", begins=False, after=True),
+    Mark(r"mbarrier\.wait\(([qkv])_empty\b", "place {0}", begins=True, after=False),
+    Mark(r"mbarrier\.wait\(([qkv])_empty\b", "place {0}", begins=False, after=True),
+    Mark(r"mbarrier\.wait\(turn\b", "turn", begins=True, after=False),
+    Mark(r"mbarrier\.wait\(turn\b", "turn", begins=False, after=True),
+    Mark(r"tma\.async_copy_global_to_shared\(([qkv])_desc\b", "load {0}", begins=True, after=False),
+    Mark(r"tma\.async_copy_global_to_shared\(([qkv])_desc\b", "load {0}", begins=False, after=True),
+    Mark(r"s = warpgroup_mma\(", "QK", begins=True, after=False),
+    Mark(r"s = warpgroup_mma_wait\(", "QK", begins=False, after=True),
+    Mark(r"s = warpgroup_mma_wait\(", "softmax", begins=True, after=True),
+    Mark(r"o = warpgroup_mma\(", "PV", begins=True, after=False),
+    Mark(r"o\b.* = warpgroup_mma_wait\(", "PV", begins=False, after=True),
+    Mark(r"o, \w+ = warpgroup_mma_wait\(", "rescale", begins=True, after=True),
+    Mark(r"p = gl\.convert_layout\(p_new", "rescale", begins=False, after=True),
+    Mark(r"o_s\b.*\.store\(", "store O", begins=True, after=False),
+    Mark(r"tma\.async_copy_shared_to_global\(", "store O", begins=False, after=True),
+)
+"""In the order in which they are made where two are at the same statement."""
+
+
+def marked(source: str) -> str:
+    """The module's source with its scopes. Raises ValueError where it has no product to mark, or a scope that begins and does not end."""
+    lines: list[str] = []
+    open_: set[str] = set()
+    for statement in _statements(source):
+        first = statement[0].strip()
+        if first.startswith("def "):
+            _all_closed(open_)
+        indent = _INDENT.match(statement[0]).group()  # type: ignore[union-attr]
+        found = [(mark, match) for mark in MARKS if (match := re.match(mark.at, first))]
+        for after in (False, True):
+            if after:
+                lines += statement
+            for mark, match in found:
+                scope = mark.scope.format(*(name.upper() for name in match.groups()))
+                if mark.after is not after or (not mark.begins and scope not in open_):
+                    continue
+                (open_.add if mark.begins else open_.discard)(scope)
+                lines.append(f'{indent}pl.{"enter" if mark.begins else "exit"}_scope("{scope}")\n')
+    _all_closed(open_)
+    text = "".join(lines)
+    if '"QK"' not in text or '"PV"' not in text:
+        raise ValueError("no products by warpgroup_mma were found to mark")
+    future = "from __future__ import annotations\n"
+    return text.replace(future, future + IMPORT, 1) if future in text else IMPORT + text
+
+
+def _all_closed(scopes: set[str]) -> None:
+    if scopes:
+        raise ValueError(f"begun and not ended: {', '.join(sorted(scopes))}")
+
+
+def _statements(source: str) -> Iterator[list[str]]:
+    """Lines that belong together by their brackets."""
+    statement: list[str] = []
+    depth = 0
+    for line in source.splitlines(keepends=True):
+        statement.append(line)
+        code = line.partition("#")[0]
+        depth += sum(code.count(bracket) for bracket in "([{") - sum(code.count(bracket) for bracket in ")]}")
+        if depth <= 0:
+            yield statement
+            statement, depth = [], 0
+    if statement:
+        yield statement
+
+
+@functools.cache
+def load(module: str) -> ModuleType:
+    """The marked module, made once a process; the module itself stays as it is. Raises ValueError where it cannot be marked."""
+    text, file = marked(source_of(module)), f"{source_of.__module__}:{module}~scopes"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    made = ModuleType(f"{module}~scopes")
+    made.__file__ = file
+    sys.modules[made.__name__] = made  # inspect finds a function's module there
+    exec(compile(text, file, "exec"), made.__dict__)
+    return made

@@ -1,0 +1,150 @@
+"""The climb: each rung's module, line and twins exist; what the benchmark says of it is told as it is, slower rungs and missing ones too."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+
+import pytest
+
+from explain import ladder, rungs, speed
+from explain.experiment import Experiment
+from explain.figures import rungs as figures
+from explain.records import plans
+from explain.records.model import Roof
+from explain.rungs import BY_NAME, RUNGS, TOP
+from explain.speed import Case, Limit, Variant
+from kernels.catalog import CATALOG
+from kernels.rungs import ORDER
+from tests.explain.records.made import point, record
+
+PEAK = Limit("matrix product", 800e12, "made for this test")
+
+
+def case(**speeds: float) -> Case:
+    """One shape, timed at these FLOP/s: rungs by their name, other kernels as well."""
+    variants = [
+        Variant(speed.RUNG + name if name in ORDER else {"top": "attention"}.get(name, name), 1e12 / per_second, per_second, 0.2)
+        for name, per_second in speeds.items()
+    ]  # fmt: skip
+    return Case("attention", (2, 16, 8192, 128), "bf16", False, 1e12, "FLOP/s", tuple(variants))
+
+
+def test_the_rungs_are_those_of_the_folder_in_its_order_and_the_hopper_kernel_on_top():
+    assert [rung.name for rung in RUNGS] == [*ORDER, TOP]
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_each_rung_has_its_code_its_line_and_what_is_new_in_it(rung):
+    text = (ladder.ROOT / rung.file).read_text(encoding="utf-8")
+    assert rung.line in rung.source
+    assert text.splitlines()[rung.line_number - 1].strip() == rung.line
+    assert f"def {rung.wrapper}(" in rung.source
+    assert rung.gluon == ("@gluon.jit" in rung.source)
+    lower = rungs.below(rung)
+    if lower is None:
+        assert rungs.difference(rung) == ""
+        return
+    changed = [line[1:].strip() for line in rungs.difference(rung).splitlines() if line.startswith("+")]
+    assert rung.line in changed
+    assert rung.line not in [line.strip() for line in lower.source.splitlines()]
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_each_rungs_twins_are_traced_kernels_that_take_what_the_link_says(rung):
+    for side in ("a.", "b."):
+        query = {name.removeprefix(side): value for name, value in rung.twin.query.items() if name.startswith(side)}
+        assert query["kernel"] in CATALOG
+        assert Experiment.from_query(query)
+    left, right = ({n[2:]: v for n, v in rung.twin.query.items() if n.startswith(side)} for side in ("a.", "b."))
+    assert left != right
+
+
+def test_a_diff_leaves_out_what_is_alike_far_from_a_change():
+    shown = rungs.difference(BY_NAME["exp2"]).splitlines()
+    assert {line[:1] for line in shown} <= {"+", "-", " ", "@", ""}
+    assert "@@" in shown
+    assert len(shown) < len(BY_NAME["exp2"].source.splitlines())
+
+
+def test_a_step_has_its_gain_over_the_rung_below_where_both_have_a_time():
+    steps = {step.rung.name: step for step in rungs.climb(case(naive_fp32=10e12, bf16=200e12, top=600e12))}
+    assert steps["naive_fp32"].gain is None
+    assert steps["bf16"].gain == pytest.approx(20)
+    assert steps["exp2"].variant is None
+    assert steps[TOP].per_second == 600e12
+    assert steps[TOP].gain is None
+    assert rungs.largest(list(steps.values())) == steps["bf16"]
+
+
+def test_without_a_benchmark_no_rung_has_a_number():
+    steps = rungs.climb(None)
+    assert [step.variant for step in steps] == [None] * len(RUNGS)
+    assert figures.told(steps, (), None) == ["None of the rungs is timed yet; what they do can be read all the same."]
+
+
+def test_others_stand_beside_the_rungs_and_no_rung_among_them():
+    beside = rungs.beside(
+        case(bf16=200e12, top=600e12, **{"torch.sdpa cudnn": 500e12, "flash_attention_hopper[turns=True]": 610e12})
+    )
+    assert [one.label for one in beside] == ["cuDNN"]
+
+
+def test_what_is_slower_is_said_and_drawn_in_the_alarms_colour():
+    steps = rungs.climb(case(naive_fp32=10e12, bf16=200e12, exp2=150e12))
+    told = " ".join(figures.told(steps, (), PEAK))
+    assert "Slower than the rung below, on this shape: **exp2**" in told
+    assert "15 times what naive fp32 reaches" in told
+    picture = figures.climb(steps, (), PEAK, "2 × 16", "exp2")
+    assert re.search(r'fill="var\(--alarm\)">× 0.75<', picture)
+    assert "It is slower than the rung below" in figures.number(steps[2], PEAK, RUNGS[1])
+    assert "slower" not in figures.number(steps[1], PEAK, RUNGS[0])
+
+
+def test_the_picture_has_each_rung_to_press_its_number_and_its_share():
+    steps = rungs.climb(case(naive_fp32=10e12, bf16=200e12))
+    picture = figures.climb(steps, (), PEAK, "2 × 16", "bf16")
+    assert re.findall(r'data-press="(\w+)"', picture) == [rung.name for rung in RUNGS]
+    assert picture.count('aria-pressed="true"') == 1
+    for words in (">200<", ">25%<", ">× 20.00<", "peak: matrix product, 800"):
+        assert words in picture
+    assert picture.count(">not timed<") == len(RUNGS) - 2
+
+
+def test_names_at_the_lines_ends_do_not_cover_one_another():
+    peers = [Variant(f"peer {at}", 1.0, per_second) for at, per_second in enumerate((790e12, 795e12, 500e12, 501e12))]
+    picture = figures.climb(rungs.climb(None), peers, PEAK, "a shape", "bf16")
+    places = sorted(float(y) for y in re.findall(r'y="([\d.]+)"[^>]*>(?:peer \d|peak: matrix product), ', picture))
+    assert len(places) == 5
+    assert all(after - before >= figures.APART - 0.11 for before, after in itertools.pairwise(places))
+
+
+def test_a_rung_that_is_not_right_has_no_time_and_says_so():
+    wrong = dataclasses.replace(case(), variants=(Variant(f"{speed.RUNG}bf16", error=3.0, why="misses its error budget"),))  # fmt: skip
+    step = rungs.climb(wrong)[1]
+    assert figures.number(step, PEAK, RUNGS[0]) == "It has no time here: its result missed the error budget."
+    assert ">not right<" in figures.climb(rungs.climb(wrong), (), PEAK, "a shape", "bf16")
+
+
+def test_timed_rungs_stand_under_the_roofs_at_one_intensity():
+    roofs = {"matmul bf16": Roof("matmul bf16", 800e12, "FLOP/s", ""), "hbm": Roof("hbm", 4e12, "B/s", "")}
+    shape = case(naive_fp32=10e12, bf16=200e12, top=600e12)
+    points = rungs.under_roofs(rungs.climb(shape), shape, roofs)
+    assert [point.flops_per_second for point in points] == [10e12, 200e12, 600e12]
+    batch_heads, length, d = 32, 8192, 128
+    moved = batch_heads * length * (4 * d * 2 + 4)  # Q, K, V and O in 16 bits, lse in 32
+    assert {point.intensity for point in points} == {shape.work / moved}
+    assert {point.compute for point in points} == {800e12}
+
+
+def test_what_a_gpu_counted_is_found_by_the_cases_d_and_mask():
+    shape = case()
+    counted = {one.kernel: one for one in plans.rungs() if (one.values["head_dim"], one.values["causal"]) == (128, False)}  # fmt: skip
+    there = record(point(counted["rung:bf16"]), point(counted[BY_NAME[TOP].kernel]), point(counted["torch:cudnn"]))
+    found = rungs.counted(there, shape)
+    assert set(found) == {"bf16", TOP}
+    assert rungs.counted(there, dataclasses.replace(shape, causal=True)) == {}
+    assert rungs.counted(None, shape) == {}
+    lines = figures.counters_table(found, RUNGS).splitlines()
+    assert [line.split(" | ")[0] for line in lines[2:]] == ["| bf16", "| persistent"]

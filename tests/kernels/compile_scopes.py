@@ -1,0 +1,63 @@
+"""Compiles a Gluon attention for a Hopper that need not be there, plain and with its scopes; run by itself, since one process is compiled or interpreted.
+
+python compile_scopes.py kernels.attention_hopper flash_attention_hopper 128     prints whether the marked copy with no profiler at work has the plain
+kernel's instructions, how many clock readings it has with one at work, the bytes of shared memory then, and its warps
+"""
+
+import importlib
+import re
+import sys
+from types import SimpleNamespace
+
+import torch
+from triton import knobs
+from triton.backends.compiler import GPUTarget
+from triton.profiler import mode
+from triton.profiler.hooks.instrumentation import InstrumentationHook
+from triton.runtime import driver
+from triton.runtime.jit import JITFunction
+
+from kernels import scopes
+
+HOPPER = SimpleNamespace(
+    get_current_device=lambda: 0,
+    get_current_stream=lambda device: 0,
+    get_current_target=lambda: GPUTarget("cuda", 90, 32),
+    utils=SimpleNamespace(get_device_properties=lambda device: {"max_shared_mem": 232448}),
+)
+compiled = []
+run = JITFunction.run
+
+
+def compile_only(kernel, *arguments, grid, warmup, **options):
+    compiled.append(run(kernel, *arguments, grid=grid, warmup=True, **options))
+    return compiled[-1]
+
+
+def instructions(kernel) -> str:
+    """The PTX without what says where in the source a line is from."""
+    text = kernel.asm["ptx"].partition(".section")[0]
+    return "\n".join(
+        line for line in text.splitlines() if not re.match(r"\s*(\.loc|\.file|//|\$L__(tmp|info|func))", line)
+    )
+
+
+name, function, head_dim = sys.argv[1:]
+driver.set_active(HOPPER)
+knobs.compilation.always_compile = True
+JITFunction.run = compile_only
+q = torch.randn(1, 2, 768, int(head_dim), dtype=torch.bfloat16)
+plain, marked = importlib.import_module(name), scopes.load(name)
+for module in (plain, marked):
+    for asked, answer in (("sms", 132), ("hopper_refusal", "")):  # of a GPU, which is not here
+        if hasattr(module, asked):
+            setattr(module, asked, lambda *_, answer=answer: answer)
+    getattr(module, function)(q, q, q)
+same = instructions(compiled[0]) == instructions(compiled[1])
+hook = InstrumentationHook(mode.Default(optimizations="clock32", sampling_strategy="selective", sampling_options="0,4"))
+hook.activate()
+getattr(marked, function)(q, q, q)
+hook.deactivate()
+profiled = compiled[2]
+readings = len(re.findall(r"mov\.u32 \S+ %clock;", profiled.asm["ptx"]))
+print(same, readings, profiled.metadata.shared, profiled.metadata.num_warps)

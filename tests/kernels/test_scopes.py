@@ -1,0 +1,88 @@
+"""A kernel with its scopes marked: where they stand, and that the kernel without a profiler is the measured one, instruction by instruction."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernels import scopes
+from kernels.edits import source_of
+
+ROOT = Path(__file__).parents[2]
+HOPPER = "kernels.attention_hopper"
+
+
+def _body(source: str, function: str) -> list[str]:
+    start = source.index(f"def {function}(")
+    return [line.strip() for line in source[start : source.index("\n\n\n", start)].splitlines()]
+
+
+def test_nothing_but_scopes_is_added():
+    plain = source_of(HOPPER).splitlines()
+    left = [line for line in scopes.marked(source_of(HOPPER)).splitlines() if "pl." not in line and "as pl" not in line]
+    assert left == plain
+
+
+def test_the_softmax_lies_between_the_scores_and_the_wait_for_v_and_under_the_product_before():
+    compute = _body(scopes.marked(source_of(HOPPER)), "_compute")
+    loop = compute[compute.index("for _visit in range(1, tiles):") :]
+    order = [line for line in loop if line.startswith("pl.") and "turn" not in line]
+    assert order[:10] == [
+        'pl.enter_scope("wait K")',
+        'pl.exit_scope("wait K")',
+        'pl.enter_scope("QK")',
+        'pl.enter_scope("PV")',
+        'pl.exit_scope("QK")',
+        'pl.enter_scope("softmax")',
+        'pl.exit_scope("softmax")',
+        'pl.enter_scope("wait V")',
+        'pl.exit_scope("wait V")',
+        'pl.exit_scope("PV")',
+    ]
+
+
+def test_a_statement_of_several_lines_is_marked_around_all_of_them():
+    compute = _body(scopes.marked(source_of(HOPPER)), "_compute")
+    at = compute.index("s = warpgroup_mma(")
+    assert compute[at - 1] == 'pl.enter_scope("QK")'
+    assert compute[at + 1].startswith("q, k.permute")
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("def f():\n    s = warpgroup_mma(q, k)\n", "begun and not ended: QK"),
+        ("def f():\n    pass\n", "no products"),
+    ],
+)
+def test_what_cannot_be_marked_is_refused(source, words):
+    with pytest.raises(ValueError, match=words):
+        scopes.marked(source)
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "head_dim", "readings", "warps"),
+    [
+        (HOPPER, "flash_attention_hopper", 128, 65, 12),
+        (HOPPER, "flash_attention_hopper", 64, 90, 16),
+        ("kernels.rungs.specialised", "attention", 128, 20, 12),
+        ("kernels.rungs.overlapped", "attention", 128, 50, 12),
+    ],
+)
+def test_compiled_for_hopper_the_marks_are_nothing_until_a_profiler_is_at_work(
+    module, function, head_dim, readings, warps
+):
+    command = [sys.executable, str(Path(__file__).with_name("compile_scopes.py")), module, function, str(head_dim)]
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "scope name" not in done.stderr  # Proton says so where one begins twice, or never ends
+    same, read, shared, all_warps = done.stdout.split()
+    assert same == "True"
+    assert int(read) >= readings
+    assert int(shared) <= 227 * 1024
+    assert int(all_warps) == warps

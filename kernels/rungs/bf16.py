@@ -1,7 +1,7 @@
 """Rung 2: 16-bit operands for both products, sums and softmax still in float32.
 
 Tensor cores multiply float16 and bfloat16 and add in float32. So Q, K and V go to them as they are, and P̃ is rounded to 16 bits on its way into P̃ V,
-as in FlashAttention (arXiv 2205.14135, section 4 and its authors' code): each weight is rounded once, no sum is. A tile of 16 bits also takes half
+as FlashAttention's authors' code has it (arXiv 2205.14135): each weight is rounded once, no sum is. A tile of 16 bits also takes half
 the room, so tiles are larger and K and V are fetched less often. float16 or bfloat16; head_dim to 256.
 """
 

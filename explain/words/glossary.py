@@ -216,8 +216,6 @@ GROUPS: Mapping[str, tuple[Term, ...]] = {
              see=("cold L2", "L2"), words=("warm L2", "L2 warm")),
         Term("wavefront", "One pass over the 32 banks of shared memory, of up to 128 bytes. Threads that want different words of one bank wait for another.",
              "three_numbers", see=("shared memory", "warp")),
-        Term("TMA", "Hopper's copy engine. One thread asks it for a whole tile, and it copies between HBM and shared memory while the warps go on.", "speed",
-             see=("shared memory", "warp"), words=("TMA",)),
         Term("stall", "A cycle in which a warp cannot issue its next instruction: it waits for data, for a unit, or for another warp.", "speed",
              see=("warp", "hardware counter", "scoreboard"), words=("stall", "stalls")),
         Term("scoreboard", "The list of registers whose values are still on their way: long from L2 and HBM, short from shared memory and the unit of exponentials.", "speed",

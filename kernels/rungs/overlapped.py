@@ -3,7 +3,7 @@
 On rung 8 a group waits for each of its products. But the next S needs no softmax of this one, and O is not needed before the next P̃ is there: so
 both products are started together, the turn passed on, and the softmax of the new S runs while O is still being added to. The group waits until
 at most one product is under way, S, and much later for the other. S and O of one group are in flight at once, which takes the registers that rung 7
-freed. FlashAttention-3 (arXiv 2407.08608, section 3.2, "intra-warpgroup overlap", algorithm 2).
+freed. FlashAttention-3 (arXiv 2407.08608, section 3.2, algorithm 2).
 
 For Hopper: float16 or bfloat16, head_dim 64 or 128, sm_scale > 0. Keys are visited from the last to the first, so the masked tiles come first. The
 interpreter cannot run it; the rung "causal" does the same arithmetic.

@@ -2,7 +2,7 @@
 
 On rung 7 eight warps do the same thing at the same time: the tensor cores stand still while all of them make exponentials, and the units for
 exponentials while all of them multiply. Here the eight are two groups of four, 64 queries each, and a turn goes back and forth between them: whoever has
-it adds P̃ V to O and makes the next S, then passes it on and has a softmax to do. FlashAttention-3 (arXiv 2407.08608, section 3.2, "pingpong scheduling").
+it adds P̃ V to O and makes the next S, then passes it on and has a softmax to do. FlashAttention-3 (arXiv 2407.08608, section 3.1, "pingpong scheduling").
 Gluon has no named barriers, so the turn is an mbarrier for each group.
 
 For Hopper: float16 or bfloat16, head_dim 64 or 128, sm_scale > 0. Keys are visited from the last to the first, so the masked tiles come first. The

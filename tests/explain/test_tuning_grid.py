@@ -36,8 +36,10 @@ def test_a_file_is_read_as_values(tmp_path):
     assert tuning_grid.load(path) is None
     path.write_text(json.dumps(DATA))
     found = tuning_grid.load(path)
+    assert found
     assert found == tuning_grid.parse(DATA)
     grid = found.of("pipelined")
+    assert grid
     assert found.of("tma") is None
     assert [point.seconds for point in grid.timed] == [1e-3, 2e-3]
     assert grid.points[1].shared_bytes == 327680

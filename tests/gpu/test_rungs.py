@@ -55,5 +55,5 @@ def test_one_long_head_beside_many_short_ones(rung):
     for batch, heads, seq_len in ((1, 1, 4096), (64, 32, 80)):
         q, k, v = (torch.randn(batch, heads, seq_len, 64, dtype=torch.float16, device="cuda") for _ in range(3))
         o, _ = module(rung).attention(q, k, v, causal=True)
-        exact = torch.nn.functional.scaled_dot_product_attention(*(t.double() for t in (q, k, v)), is_causal=True)
+        exact = torch.nn.functional.scaled_dot_product_attention(q.double(), k.double(), v.double(), is_causal=True)
         torch.testing.assert_close(o.double(), exact, rtol=1e-2, atol=2e-3)

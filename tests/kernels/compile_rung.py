@@ -9,14 +9,12 @@ import sys
 from explain.compile import handler
 from explain.experiment import Experiment
 from explain.gpus import GPUS
-from kernels import gpu
 from kernels.rungs import shape
 
 capability, dtype, head_dim, causal, *rungs = sys.argv[1:]
 near = {"120": 89}.get(capability, int(capability))  # as much shared memory
-shape.shared_memory = lambda q: max(one.shared_bytes for one in GPUS.values() if one.compute_capability == near)
-shape.is_hopper = lambda q: True
-gpu.sms = lambda q: 132
+room = max(one.shared_bytes for one in GPUS.values() if one.compute_capability == near)
+vars(shape).update(shared_memory=lambda q: room, is_hopper=lambda q: True)
 for rung in rungs:
     given = {"dtype": dtype, "head_dim": int(head_dim), "causal": causal == "1", "seq_len": 256}
     cost, (listing,) = handler.compiled(

@@ -1,0 +1,308 @@
+"""Runs a Hopper kernel written in Gluon without a GPU: its own functions, as Python, on tensors of the CPU.
+
+What is kept of the machine is what the kernel's barriers are for. Each job of `warp_specialize` runs until it comes to a barrier; who goes on then, or which
+copy that was asked for arrives, is drawn by lot, always the same for a seed. Memory is NaN before a copy arrives, and a product reads its operands when it is
+started or only when it is waited for, and cannot be used before. So a tile that is read or overwritten too soon gives a wrong result for some
+seed, and a barrier that nobody sets ends in `Stuck`. Layouts, registers and speed are not kept.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+from collections.abc import Callable, Sequence
+from types import FunctionType, ModuleType, SimpleNamespace
+from typing import Any
+
+import torch
+
+
+class Stuck(Exception):
+    """Every job waits for a barrier, and nothing is on its way."""
+
+
+class _Ended(BaseException):
+    """Thrown into a job that nobody waits for any more."""
+
+
+class Barrier:
+    """An mbarrier: a phase is over when all arrivals and all bytes that it expects have come."""
+
+    def __init__(self) -> None:
+        self.count = self.missing = self.bytes = self.phases = 0
+
+    def init(self, count: int) -> None:
+        self.count = self.missing = count
+
+    def come(self, arrivals: int = 0, size: int = 0) -> None:
+        self.missing -= arrivals
+        self.bytes += size
+        assert self.missing >= 0, "more arrivals than the barrier counts"
+        if self.missing == 0 and self.bytes == 0:
+            self.missing = self.count
+            self.phases += 1
+
+
+class Shared:
+    """A place in shared memory."""
+
+    def __init__(self, values: torch.Tensor) -> None:
+        self.values = values
+
+    def index(self, place: int) -> Shared:
+        return Shared(self.values[int(place)])
+
+    def reshape(self, shape: Sequence[int]) -> Shared:
+        return Shared(self.values.view(*shape))
+
+    def permute(self, order: Sequence[int]) -> Shared:
+        return Shared(self.values.permute(*order))
+
+    def store(self, values: torch.Tensor) -> None:
+        self.values.copy_(values)
+
+
+class Barriers:
+    """An array of barriers; one alone is its own first."""
+
+    def __init__(self, count: int) -> None:
+        self.all = [Barrier() for _ in range(count)]
+
+    def index(self, place: int) -> Barrier:
+        return self.all[int(place)]
+
+
+class Pointer:
+    """An address in a tensor's memory."""
+
+    def __init__(self, tensor: torch.Tensor, offset: Any = 0) -> None:
+        self.tensor, self.offset = tensor, offset
+
+    def __add__(self, more: Any) -> Pointer:
+        return Pointer(self.tensor, self.offset + more)
+
+
+class Descriptor:
+    """What the copy engine is told of a tensor: it goes by tiles of `shape`, with zeros past the edge."""
+
+    def __init__(self, tensor: torch.Tensor, shape: Sequence[int]) -> None:
+        self.tensor, self.shape, self.dtype, self.layout = tensor, shape, tensor.dtype, None
+        self.block_type = SimpleNamespace(nbytes=math.prod(shape) * tensor.element_size())
+
+    def part(self, corner: Sequence[int]) -> tuple[slice, ...]:
+        """Where the tile lies within the tensor."""
+        return tuple(
+            slice(int(at), min(int(at) + size, end))
+            for at, size, end in zip(corner, self.shape, self.tensor.shape, strict=True)
+        )
+
+
+class Product:
+    """An asynchronous product: not known before it is waited for."""
+
+    def __init__(self, a: Any, b: Shared, acc: torch.Tensor) -> None:
+        self.operands = (a, b, acc)
+        self.result: torch.Tensor | None = None
+        self.known = False
+
+    def compute(self) -> None:
+        if self.result is None:
+            a, b, acc = self.operands
+            a = a.values if isinstance(a, Shared) else a
+            self.result = a.float() @ b.values.float() + acc
+
+
+class Job:
+    """A function that runs in a thread of its own, and only when it is let."""
+
+    def __init__(self, machine: Machine, function: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        self.machine, self.function, self.arguments = machine, function, arguments
+        self.go, self.back = threading.Semaphore(0), threading.Semaphore(0)
+        self.ready: Callable[[], bool] = lambda: True
+        self.failure: BaseException | None = None
+        self.done = self.ended = False
+        self.products: list[Product] = []
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        self.machine.here.job = self
+        self.go.acquire()
+        try:
+            if not self.ended:
+                self.function(*self.arguments)
+                assert not self.products, "a product that nobody waited for"
+        except BaseException as failure:
+            self.failure = failure
+        self.done = True
+        self.back.release()
+
+    def step(self) -> None:
+        """Lets it run until it pauses or is done."""
+        self.go.release()
+        self.back.acquire()
+
+    def pause(self, ready: Callable[[], bool]) -> None:
+        """Called by the job itself: others run until it is let, no sooner than it is ready."""
+        self.ready = ready
+        self.back.release()
+        self.go.acquire()
+        if self.ended:
+            raise _Ended
+
+
+class Machine:
+    """One SM: the names that a kernel's module takes from Gluon, and what it runs."""
+
+    def __init__(self, seed: int) -> None:
+        self.here = threading.local()
+        self.random = random.Random(seed)
+        self.copies: list[Callable[[], None]] = []
+        self.program: tuple[int, ...] = ()
+        self.grid: tuple[int, ...] = ()
+
+    def names(self) -> dict[str, Any]:
+        """What stands in for the module's imports."""
+        anything: Callable[..., None] = lambda *_, **__: None  # noqa: E731
+        dtypes = {name: getattr(torch, name) for name in ("float16", "bfloat16", "float32", "int64")}
+        gl = SimpleNamespace(
+            **dtypes, constexpr=int, static_range=range, SliceLayout=anything, NVMMADistributedLayout=anything, DotOperandLayout=anything,
+            NVMMASharedLayout=SimpleNamespace(get_default_for=anything),
+            program_id=lambda axis: torch.tensor(self.program[axis]), num_programs=lambda axis: self.grid[axis],
+            cdiv=lambda a, b: -(-a // b), minimum=_both(min, torch.minimum), maximum=_both(max, torch.maximum),
+            arange=lambda start, end, layout: torch.arange(start, end), zeros=lambda shape, dtype, layout: torch.zeros(shape, dtype=dtype),
+            full=lambda shape, value, dtype, layout: torch.full(shape, value, dtype=dtype),
+            max=lambda x, axis: x.amax(axis), sum=lambda x, axis: x.sum(axis), where=torch.where, exp2=torch.exp2, log2=torch.log2,
+            convert_layout=lambda x, layout: x, store=_store, allocate_shared_memory=_allocated, warp_specialize=self.specialize,
+        )  # fmt: skip
+        mbarrier = SimpleNamespace(
+            MBarrierLayout=lambda: Barrier, init=lambda b, count: _one(b).init(count), wait=self.wait, arrive=self.arrive,
+            expect=lambda b, size: _one(b).come(1, size),
+        )  # fmt: skip
+        tma = SimpleNamespace(
+            async_copy_global_to_shared=self.fetch, async_copy_shared_to_global=_write, store_wait=anything,
+        )  # fmt: skip
+        return {
+            "gl": gl, "mbarrier": mbarrier, "tma": tma, "warpgroup_mma": self.multiply, "warpgroup_mma_wait": self.finish,
+            "range": lambda *ends: map(torch.tensor, range(*map(int, ends))), "fence_async_shared": anything, "TensorDescriptor": lambda tensor, shape, strides, tile, layout: Descriptor(tensor, tile),
+            "descriptor": lambda tensor, rows: Descriptor(tensor, [1, 1, rows, tensor.shape[3]]),
+            "hopper_refusal": lambda *_: "", "refusal": lambda *_: "", "sms": lambda _: 2,
+        }  # fmt: skip
+
+    def wait(self, barrier: Barrier | Barriers, parity: int) -> None:
+        one, odd = _one(barrier), int(parity)
+        self.here.job.pause(lambda: one.phases & 1 != odd)
+
+    def arrive(self, barrier: Barrier | Barriers, count: int) -> None:
+        _one(barrier).come(count)
+        self.here.job.pause(lambda: True)
+
+    def fetch(self, desc: Descriptor, corner: Sequence[int], barrier: Barrier | Barriers, place: Shared) -> None:
+        def arrive() -> None:
+            part = desc.tensor[desc.part(corner)]
+            place.values.zero_()
+            place.values[tuple(slice(size) for size in part.shape)] = part
+            _one(barrier).come(size=-desc.block_type.nbytes)
+
+        self.copies.append(arrive)
+
+    def multiply(self, a: Any, b: Shared, acc: torch.Tensor, use_acc: bool = True, is_async: bool = False) -> Product:
+        assert is_async, "a product that waits for itself is not asked for here"
+        product = Product(a, b, acc if use_acc else torch.zeros_like(acc))
+        if self.random.random() < 0.5:
+            product.compute()
+        self.here.job.products.append(product)
+        self.here.job.pause(lambda: True)
+        return product
+
+    def finish(self, pendings: int, deps: Sequence[Any]) -> Any:
+        products = self.here.job.products
+        while len(products) > pendings:
+            product = products.pop(0)
+            product.compute()
+            product.known = True
+        assert all(one.known for one in deps if isinstance(one, Product)), "used before it is there"
+        known = [one.result if isinstance(one, Product) else one for one in deps]
+        return known[0] if len(known) == 1 else known
+
+    def specialize(
+        self,
+        functions: Sequence[tuple[Callable[..., None], tuple[Any, ...]]],
+        warps: Sequence[int],
+        registers: Sequence[int],
+    ) -> None:
+        assert len(warps) == len(registers) == len(functions) - 1
+        jobs = [Job(self, *one) for one in functions]
+        try:
+            while not all(job.done for job in jobs):
+                able = [job for job in jobs if not job.done and job.ready()]
+                if not able and not self.copies:
+                    raise Stuck
+                at = self.random.randrange(len(able) + len(self.copies))
+                if at < len(able):
+                    able[at].step()
+                else:
+                    self.copies.pop(at - len(able))()
+                for job in jobs:
+                    if job.failure:
+                        raise job.failure
+        finally:
+            self.copies.clear()
+            for job in jobs:
+                if not job.done:
+                    job.ended = True
+                    job.step()
+
+
+def on_cpu(module: ModuleType, wrapper: str, seed: int = 0) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
+    """The module's wrapper, which runs its kernel here. Raises Stuck, or AssertionError for what no machine would do."""
+    machine = Machine(seed)
+    names = {**vars(module), **machine.names()}
+    for name, value in vars(module).items():
+        function = getattr(value, "fn", value)
+        if (
+            isinstance(function, FunctionType)
+            and function.__module__ == module.__name__
+            and name not in machine.names()
+        ):
+            own = FunctionType(function.__code__, names, name, function.__defaults__)
+            own.__kwdefaults__ = function.__kwdefaults__
+            names[name] = _Launched(machine, own) if name.endswith("_kernel") else own
+    run: Callable[..., tuple[torch.Tensor, torch.Tensor]] = names[wrapper]
+    return run
+
+
+class _Launched:
+    def __init__(self, machine: Machine, kernel: Callable[..., None]) -> None:
+        self.machine, self.kernel = machine, kernel
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
+        def launch(*arguments: Any, num_warps: int, maxnreg: int, **constants: Any) -> None:
+            given = [Pointer(one) if isinstance(one, torch.Tensor) else one for one in arguments]
+            self.machine.grid = (*grid, 1)
+            for program in torch.cartesian_prod(*(torch.arange(n) for n in self.machine.grid)).tolist():
+                self.machine.program = program
+                self.kernel(*given, **constants)
+
+        return launch
+
+
+def _one(barrier: Barrier | Barriers) -> Barrier:
+    return barrier.all[0] if isinstance(barrier, Barriers) else barrier
+
+
+def _both(of_numbers: Callable[[Any, Any], Any], of_tensors: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda a, b: of_tensors(a, b) if isinstance(a, torch.Tensor) and a.dim() else of_numbers(a, b)
+
+
+def _allocated(dtype: torch.dtype, shape: Sequence[int], layout: Any) -> Shared | Barriers:
+    return Barriers(shape[0]) if layout is Barrier else Shared(torch.full(shape, math.nan, dtype=dtype))
+
+
+def _store(pointer: Pointer, values: torch.Tensor, mask: torch.Tensor) -> None:
+    pointer.tensor.view(-1)[pointer.offset[mask]] = values[mask]
+
+
+def _write(desc: Descriptor, corner: Sequence[int], place: Shared) -> None:
+    part = desc.tensor[desc.part(corner)]
+    part.copy_(place.values[tuple(slice(size) for size in part.shape)])

@@ -14,6 +14,7 @@ from explain import timeline as timelines
 from explain.counters.stalls import Stalls
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment
+from explain.figures import timeline as timeline_figures
 from explain.records import plans, shelf
 from explain.records.model import Point
 from explain.rungs import RUNGS, TOP
@@ -122,9 +123,10 @@ def test_what_warps_wait_for_is_drawn_where_it_was_counted(file, monkeypatch):
 
 def test_a_timeline_is_drawn_where_there_is_one_and_else_the_page_says_how_to_record_it(file, monkeypatch):
     assert timelines.COMMAND in page("speed").info[0].value
-    monkeypatch.setattr(timelines, "recorded", lambda: (schedules.made(),))
+    made_up = schedules.made()
+    monkeypatch.setattr(timelines, "recorded", lambda: (made_up,))
     test = page("speed")
-    assert "A product is under way, or done and not yet waited for, in **" in texts(test)
+    assert timeline_figures.told(made_up, made_up.programs[0]) in texts(test)
     assert len(test.get("plotly_chart")) == 3
 
 

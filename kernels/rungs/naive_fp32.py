@@ -32,28 +32,13 @@ def attention_kernel(
     head = (tl.program_id(1) % heads).to(tl.int64)
     rows = first_row + tl.arange(0, BLOCK_M)
     keys = tl.arange(0, BLOCK_N)
-    dims = tl.arange(0, BLOCK_D)
-    q_ptrs = (
-        q_ptr
-        + batch * stride_qb
-        + head * stride_qh
-        + rows.to(tl.int64)[:, None] * stride_qm
-        + dims[None, :] * stride_qd
-    )
-    k_ptrs = (
-        k_ptr
-        + batch * stride_kb
-        + head // group * stride_kh
-        + keys.to(tl.int64)[:, None] * stride_kn
-        + dims[None, :] * stride_kd
-    )
-    v_ptrs = (
-        v_ptr
-        + batch * stride_vb
-        + head // group * stride_vh
-        + keys.to(tl.int64)[:, None] * stride_vn
-        + dims[None, :] * stride_vd
-    )
+    dims = tl.arange(0, BLOCK_D).to(tl.int64)
+    q_ptr += batch * stride_qb + head * stride_qh
+    k_ptr += batch * stride_kb + head // group * stride_kh
+    v_ptr += batch * stride_vb + head // group * stride_vh
+    q_ptrs = q_ptr + rows.to(tl.int64)[:, None] * stride_qm + dims[None, :] * stride_qd
+    k_ptrs = k_ptr + keys.to(tl.int64)[:, None] * stride_kn + dims[None, :] * stride_kd
+    v_ptrs = v_ptr + keys.to(tl.int64)[:, None] * stride_vn + dims[None, :] * stride_vd
     inside_q = (rows < seq_len)[:, None] & (dims < HEAD_DIM)[None, :]
     q = tl.load(q_ptrs, mask=inside_q, other=0.0).to(tl.float32)
     m_i = tl.full((BLOCK_M,), -float("inf"), tl.float32)

@@ -68,11 +68,14 @@ def climb_counters(result: Result, case: Case) -> None:
     prose(
         "A kernel is fast when the **tensor cores** are at work. Each rung takes one thing away that kept them waiting; what is left to wait for is below."
     )
-    st.markdown(figures.counters_table(found, RUNGS))
     waits = [(figures.spoken(rung), stalls) for rung in RUNGS if (stalls := _stalls(found.get(rung.name)))]
-    if waits:
-        drawing(stall_figures.bars(waits))
-        prose(f"**{waits[-1][0]}**: {stall_figures.told(waits[-1][1])}")
+    counts, why = st.columns([2, 3], gap="large") if waits else (st.container(), None)
+    with counts:
+        st.markdown(figures.counters_table(found, RUNGS))
+    if why:
+        with why:
+            drawing(stall_figures.bars(waits))
+            prose(f"**{waits[-1][0]}**: {stall_figures.told(waits[-1][1])}")
     where, p = first.origin.provenance if first.origin else None, first.experiment.values
     said = f"{where.gpu}, {where.date}" if where else "hardware"
     st.caption(

@@ -157,7 +157,7 @@ def timed(launch: Any) -> float:
 
     times = []
     for _ in range(60):
-        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         before.record()
         launch()
         after.record()

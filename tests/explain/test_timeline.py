@@ -53,6 +53,8 @@ def test_alone_a_group_hides_two_thirds_of_its_softmax_and_a_second_group_the_re
     (both,) = timeline.from_proton(schedules.trace(visits=12), 1)
     alone = replace(both, lanes=tuple(lane for lane in both.lanes if lane.warp == 0))
     assert alone.hidden == pytest.approx(200 / 350)  # rescaling counts as softmax
+    assert both.hidden is not None
+    assert alone.hidden is not None
     assert both.hidden > alone.hidden
     assert both.products > alone.products
 

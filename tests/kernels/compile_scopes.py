@@ -8,6 +8,7 @@ import importlib
 import re
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 from triton import knobs
@@ -25,7 +26,7 @@ HOPPER = SimpleNamespace(
     get_current_target=lambda: GPUTarget("cuda", 90, 32),
     utils=SimpleNamespace(get_device_properties=lambda device: {"max_shared_mem": 232448}),
 )
-compiled = []
+compiled: list[Any] = []
 run = JITFunction.run
 
 

@@ -40,8 +40,11 @@ def test_a_file_keeps_why_warps_waited_beside_points_that_were_not_asked(tmp_pat
     file.save(tmp_path / "gpu.json", record)
     loaded = file.load(tmp_path / "gpu.json")
     assert loaded == record
-    assert loaded.points[made.EXPERIMENT.key].counters.stalls == made.STALLS
-    assert loaded.points[other.experiment.key].counters.stalls is None
+    with_stalls, without = (loaded.points[key].counters for key in (made.EXPERIMENT.key, other.experiment.key))
+    assert with_stalls
+    assert with_stalls.stalls == made.STALLS
+    assert without
+    assert without.stalls is None
 
 
 @pytest.mark.parametrize(

@@ -94,17 +94,23 @@ def test_what_is_there_is_not_measured_again_and_what_more_is_asked_is_added(eng
 def test_why_warps_wait_is_counted_where_a_plan_asks_and_kept_when_another_measures_anew(engine, tmp_path, lines):
     plain = replace(BOTH, experiments=(ONLINE,))
     counters = measure.measure(engine, [plain], tmp_path, lines.append).record.points[ONLINE.key].counters
+    assert counters
     assert counters.stalls is None
     asked = measure.measure(engine, [replace(plain, stalls=True)], tmp_path, lines.append)
     assert asked.measured == 1
-    assert asked.record.points[ONLINE.key].counters.stalls.passes == 7
+    counted = asked.record.points[ONLINE.key].counters
+    assert counted
+    assert counted.stalls
+    assert counted.stalls.passes == 7
     assert "stalls in 7 passes" in lines[-1]
     assert measure.measure(engine, [replace(plain, stalls=True)], tmp_path, lines.append).kept == 1
     point = replace(asked.record.points[ONLINE.key], origin=Origin(WHERE, "", "other"))
     file.save(tmp_path / "test-gpu.json", asked.record.with_(point))
     again = measure.measure(engine, [plain], tmp_path, lines.append)
     assert again.measured == 1
-    assert again.record.points[ONLINE.key].counters.stalls is not None
+    counted = again.record.points[ONLINE.key].counters
+    assert counted
+    assert counted.stalls
 
 
 @pytest.mark.parametrize("changed", ["code", "torch"])

@@ -1,8 +1,8 @@
 """Rung 7: warps with different jobs. One warp fetches, eight compute.
 
-On rung 6 every warp asks for the next tiles between two products, and waits for them itself. Here one warp does nothing else, with the few registers
-that takes, and runs ahead as far as there is room: each place for a tile in shared memory has two barriers, "full", which the copy engine
-sets, and "empty", which those who read it set. The warps that compute get the registers that the fetching warp gave up, and so a tile of 128 keys.
+On rung 6 the warps that compute also fetch: one of them asks for the next tiles between two products, when all of them get there. Here one warp does
+nothing else, with the few registers that takes, and runs ahead as far as there is room: each place for a tile in shared memory has two barriers, "full",
+which the copy engine sets, and "empty", which those who read it set. The warps that compute get the registers that the fetching warp gave up, and so a tile of 128 keys.
 FlashAttention-3 (arXiv 2407.08608, section 3.1). It takes Gluon, where warps, layouts and barriers are named; Triton's loop does not.
 
 For Hopper: float16 or bfloat16, head_dim 64 or 128, sm_scale > 0. Keys are visited from the last to the first, so the masked tiles come first. The

@@ -93,7 +93,7 @@ def test_without_a_record_of_that_gpu_there_is_no_share(file, monkeypatch):
     monkeypatch.setattr(shelf, "shelved", lambda: ([], {}))
     said = texts(page("speed"))
     assert "reaches **532 TFLOP/s**: 1.06 × cuDNN" in said
-    assert "% of the peak, " not in said
+    assert "% of the peak," not in said
 
 
 def test_what_the_hardware_did_is_shown_where_it_was_counted_and_else_how_to(file, monkeypatch):

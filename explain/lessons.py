@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -114,6 +114,15 @@ PAIRS = (
     ),
 )
 
+IN_BASE_2 = SHORT.through("flash_attention_exp2")
+CLIMB: Mapping[str, tuple[Experiment, Experiment]] = {
+    "standard": (SHORT.through("attention_standard"), SHORT),
+    "16 bits": (SHORT, SHORT.with_(dtype="bf16")),
+    "base 2": (SHORT, IN_BASE_2),
+    "masked": (IN_BASE_2, IN_BASE_2.with_(causal=True)),
+}
+"""What the rungs of attention do to the numbers, as pairs to step through side by side. From the mask on they change only who does what and when."""
+
 
 def shipped() -> Iterator[Experiment]:
     """The experiments whose traces ship with Tilescope, so that every chapter opens at once, with or without Triton. Each once."""
@@ -143,6 +152,8 @@ def _opened_on() -> Iterator[Experiment]:
     yield from dict.fromkeys(one for broken in EXHIBITS.values() for one in exhibit(broken))
     for pair in PAIRS:
         yield from (pair.left, pair.right)
+    for climbed in CLIMB.values():
+        yield from climbed
     yield from map(milakov.counting, milakov.PAPERS_ACCESSES)
 
 

@@ -11,6 +11,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from explain import lessons
 from explain.experiment import Experiment
 from explain.ladder import ROOT, function_source, marked
 from explain.records import plans
@@ -27,10 +28,16 @@ TOP = "persistent"
 
 @dataclass(frozen=True)
 class Twin:
-    """Two traced kernels to step through side by side: what the page's address says, the link's words."""
+    """Two traced runs to step through side by side, one of `lessons.CLIMB`, and the link's words."""
 
-    query: Mapping[str, str]
+    pair: str
     words: str
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The address of the pair on the page that shows two runs."""
+        sides = zip(("a.", "b."), lessons.CLIMB[self.pair], strict=True)
+        return {f"{side}{name}": value for side, run in sides for name, value in run.to_query().items()}
 
 
 @dataclass(frozen=True)
@@ -94,17 +101,7 @@ def _jitted(file: str) -> tuple[str, ...]:
     return tuple(f.name for f in functions if any(ast.unparse(d).endswith(".jit") for d in f.decorator_list))
 
 
-def _pair(left: str, right: str, words: str, **settings: str) -> Twin:
-    """A pair of traced kernels of 15 tokens; a setting `causal="false,true"` is one value a side."""
-    query = {"a.kernel": left, "b.kernel": right}
-    for name, values in {"block_m": "8,8", "block_n": "8,8", **settings}.items():
-        query |= dict(zip((f"a.{name}", f"b.{name}"), values.split(","), strict=True))
-    return Twin(query, words)
-
-
-_CUT = _pair(
-    "flash_attention_exp2", "flash_attention_exp2", "Step through the same arithmetic, without a mask and with one →", causal="false,true"
-)  # fmt: skip
+_CUT = Twin("masked", "Step through the same arithmetic, without a mask and with one →")
 _ANY = "Any N, number of keys and head_dim up to 256, grouped heads, fp16 and bf16."
 _HOPPER = "fp16 and bf16 with head_dim 64 or 128, on a Hopper GPU."
 
@@ -115,7 +112,7 @@ RUNGS: tuple[Rung, ...] = (
         "S never goes to HBM, and still the tensor cores stand idle: they take no fp32, so both products run on the ordinary float units.",
         f"{_ANY} fp32 too.",
         "s = tl.dot(q, tl.trans(k), input_precision=\"ieee\") * sm_scale",
-        _pair("attention_standard", "flash_attention", "Step through standard attention beside it →", dtype="fp32,fp32"),
+        Twin("standard", "Step through standard attention beside it →"),
     ),
     Rung(
         "bf16", "16-bit operands, fp32 sums",
@@ -124,7 +121,7 @@ RUNGS: tuple[Rung, ...] = (
         "also takes half the room, so it can be larger, and K and V are read less often.",
         _ANY,
         "acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])",
-        _pair("flash_attention", "flash_attention", "Step through fp32 and bf16, side by side →", dtype="fp32,bf16"),
+        Twin("16 bits", "Step through fp32 and bf16, side by side →"),
     ),
     Rung(
         "exp2", "Powers of two",
@@ -133,7 +130,7 @@ RUNGS: tuple[Rung, ...] = (
         "multiplied anyway.",
         _ANY,
         "p = tl.exp2(s - m_safe[:, None])",
-        _pair("flash_attention", "flash_attention_exp2", "Step through exp and exp2, side by side →"),
+        Twin("base 2", "Step through exp and exp2, side by side →"),
     ),
     Rung(
         "causal", "Only what is seen",

@@ -100,12 +100,12 @@ class Program:
 
     @property
     def products(self) -> float:
-        """The part of this program's time in which a product of any group is under way."""
+        """The part of this program's time in which a product of any group is under way, at most: when it is done is not seen, only when it was waited for."""
         return _length(_union(self._of(PRODUCTS))) / self.cycles
 
     @property
     def hidden(self) -> float | None:
-        """The part of all softmax time under which a product of any group is under way; None without a softmax."""
+        """The part of all softmax time in which a product of any group is under way, at most; None without a softmax."""
         own = [(span.start, span.end) for lane in self.lanes for span in lane.spans if span.scope in SOFTMAX]
         busy = _union(self._of(PRODUCTS))
         whole = _length(own)
@@ -218,9 +218,9 @@ def _program(program: int, sm: int, warps: Mapping[int, Sequence[tuple[str, int,
 # Our file
 
 
-def path_of(key: str) -> Path:
-    """Where the run of this key is shipped."""
-    return recordings.FOLDER / f"timeline-{key}.json"
+def path_of(key: str, folder: Path = recordings.FOLDER) -> Path:
+    """Where the run of this key is kept: by default, where it is shipped."""
+    return folder / f"timeline-{key}.json"
 
 
 def save(path: Path, timeline: Timeline) -> None:

@@ -106,7 +106,7 @@ def _statements(source: str) -> Iterator[list[str]]:
 @functools.cache
 def load(module: str) -> ModuleType:
     """The marked module, made once a process; the module itself stays as it is. Raises ValueError where it cannot be marked."""
-    text, file = marked(source_of(module)), f"{source_of.__module__}:{module}~scopes"
+    text, file = marked(source_of(module)), f"{module}~scopes"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     made = ModuleType(f"{module}~scopes")
     made.__file__ = file

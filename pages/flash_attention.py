@@ -45,6 +45,7 @@ def step_through() -> None:
         st.subheader("From which N is it faster?", anchor=False)
         ui.prose(f"{times.answer(measured)}\n\n{times.table(measured)}")
         st.caption(times.source(measured))
+        ui.chapter_link("speed", "Chapter 8 answers it live where there is a GPU →", {"view": "From which N?"})
 
 
 def tile_sizes() -> None:

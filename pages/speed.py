@@ -43,6 +43,7 @@ def tuning() -> None:
         "tile's registers among more threads. **More stages** fetch further ahead and hold more tiles in shared memory. No formula says which is fastest: one tries them, which is autotuning."
     )
     ui.tuning()
+    ui.chapter_link("tile_cost", "What one tile costs, and its instructions →")
 
 
 def lengths() -> None:

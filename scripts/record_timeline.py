@@ -1,7 +1,7 @@
-"""Records what the warps of our Gluon attention kernels do, cycle by cycle: writes explain/recordings/timeline-*.json. Needs a Hopper GPU.
+"""Records what the warps of our Gluon attention kernels do, cycle by cycle: writes timeline-*.json. Needs a Hopper GPU.
 
     python scripts/record_timeline.py            all of them, each in a process of its own; about half a minute each, most of it compiling
-    python scripts/record_timeline.py overlapped attention_hopper
+    python scripts/record_timeline.py overlapped attention_hopper --out explain/recordings
 
 A kernel is run as it is, timed, then run once more with its scopes marked (kernels/scopes.py) under Proton, Triton's profiler, whose instrumentation
 reads the SM's clock where a scope begins and ends. The marked run's result must be the plain one's, bit by bit. What fails is said, and the rest goes on.
@@ -23,7 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from explain import timeline  # noqa: E402
+from explain import recordings, timeline  # noqa: E402
 
 KEEP = 3
 """Programs of each launch that are kept, of those that there are."""
@@ -59,12 +59,15 @@ def main() -> int:
     parser.add_argument(
         "names", nargs="*", help=f"of {', '.join(dict.fromkeys(run.name for run in RUNS))}; all unless given"
     )
+    parser.add_argument(
+        "--out", type=Path, default=recordings.FOLDER, metavar="FOLDER", help="where the files go (explain/recordings)"
+    )
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     parsed = parser.parse_args()
     if unknown := set(parsed.names) - {run.name for run in RUNS}:
         parser.error(f"{', '.join(sorted(unknown))}: no such kernel")
     if parsed.one is not None:
-        record(RUNS[parsed.one])
+        record(RUNS[parsed.one], parsed.out)
         return 0
     failed = 0
     for number, run in enumerate(RUNS):
@@ -72,7 +75,7 @@ def main() -> int:
             continue
         start = time.monotonic()
         try:
-            command = [sys.executable, str(Path(__file__)), "--one", str(number)]
+            command = [sys.executable, str(Path(__file__)), "--one", str(number), "--out", str(parsed.out)]
             code = subprocess.run(command, cwd=ROOT, timeout=SECONDS, check=False).returncode
             said = f"ended with {code}" if code else "recorded"
         except subprocess.TimeoutExpired:
@@ -85,8 +88,8 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def record(run: Run) -> None:
-    """One run's timeline, into its file. Raises what the kernel, Proton or the check of the result raises."""
+def record(run: Run, folder: Path) -> None:
+    """One run's timeline, into its file in the folder. Raises what the kernel, Proton or the check of the result raises."""
     import importlib
 
     import torch
@@ -105,8 +108,8 @@ def record(run: Run) -> None:
         clock(lambda: plain(q, k, v, causal=run.causal)),
     )
     marked = getattr(scopes.load(run.module), run.function)
-    with tempfile.TemporaryDirectory() as folder:
-        trace, (marked_o, marked_lse) = profiled(run, Path(folder), lambda: marked(q, k, v, causal=run.causal))
+    with tempfile.TemporaryDirectory() as scratch:
+        trace, (marked_o, marked_lse) = profiled(run, Path(scratch), lambda: marked(q, k, v, causal=run.causal))
     if not (torch.equal(o, marked_o) and torch.equal(lse, marked_lse)):
         raise SystemExit("the marked kernel's result is not the plain one's")
     everything = timeline.from_proton(trace, keep=10**9)
@@ -115,13 +118,14 @@ def record(run: Run) -> None:
         run.name, run.module, run.function, run.shape, "bf16", run.causal, sm_mhz, plain_us, longest / sm_mhz,
         timeline.from_proton(trace, KEEP), commit(), digest_of(run.module), provenance(),
     )  # fmt: skip
-    timeline.save(timeline.path_of(result.key), result)
-    print(f"  wrote {timeline.path_of(result.key).relative_to(ROOT)}")
+    folder.mkdir(parents=True, exist_ok=True)
+    timeline.save(timeline.path_of(result.key, folder), result)
+    print(f"  wrote {timeline.path_of(result.key, folder)}")
     for program in result.programs:
-        hidden = "" if program.hidden is None else f", {program.hidden:.0%} of the softmax under products"
+        hidden = "" if program.hidden is None else f", {program.hidden:.0%} of the softmax meanwhile"
         print(
             f"  program {program.program} on SM {program.sm}: {len(program.lanes)} warps, {program.visits()} visits, "
-            f"{program.cycles:,} cycles, products under way {program.products:.0%}{hidden}"
+            f"{program.cycles:,} cycles, products under way at most {program.products:.0%}{hidden}"
         )
     print(
         f"  plain {plain_us:.1f} us, marked {result.marked_us:.1f} us, {sm_mhz:.0f} MHz, {len(everything)} programs",
@@ -141,10 +145,10 @@ def profiled(run: Run, folder: Path, launch: Any) -> tuple[dict[str, Any], Any]:
     result = launch()
     torch.cuda.synchronize()
     proton.finalize(session)
-    written = sorted(folder.iterdir())
+    written = sorted(folder.glob("*.chrome_trace"))
     if len(written) != 1:
-        raise SystemExit(f"Proton wrote {[path.name for path in written]}, not one trace")
-    return json.loads(written[0].read_text()), result
+        raise SystemExit(f"Proton wrote {[path.name for path in folder.iterdir()]}, not one trace")
+    return json.loads(written[0].read_text().splitlines()[0]), result  # an object a line
 
 
 def timed(launch: Any) -> float:

@@ -1,18 +1,17 @@
-"""Compiles the rung "pipelined" for an H200 over tile sizes, warps and stages, and writes explain/recordings/tuning-compiled.json: what the compiler says of each, and
-no times. No GPU needed; some two minutes.
+"""Compiles the rungs of the tuning grid for an H200 at all of its settings, and writes explain/recordings/tuning-compiled.json: the compiler's word on each, and no
+times. No GPU needed; some four minutes.
 
 nice python scripts/record_tuning_compiled.py
 """
 
 from __future__ import annotations
 
-import json
+import importlib
 import os
 import platform
 import sys
-from dataclasses import asdict
+from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,37 +21,33 @@ os.environ["TRITON_INTERPRET"] = "0"
 import torch
 import triton
 
+from benchmarks.tuning_grid import RUNGS, empty, save
 from explain.compile.handler import CompileError, compiled_launches
 from explain.device.measurement import Provenance
 from explain.gpus import DEFAULT, GPUS
-from explain.records.code import digest_of
-from explain.tuning_grid import COMPILED, Grid, Point, Tuning
-from kernels.rungs import pipelined
+from explain.tuning_grid import COMPILED, Point, Tuning
 
-RUNG = "pipelined"
+GPU = GPUS[DEFAULT]
 SHAPE = (2, 16, 8192, 128)
-SETTINGS = tuple(product((64, 128, 256), (32, 64, 128), (4, 8), (1, 2, 3, 4)))
-"""(BLOCK_M, BLOCK_N, warps, stages)."""
 
 
-def compiled(setting: tuple[int, int, int, int]) -> Point:
-    """What the compiler says of one setting. The length of the sequence is no part of it, so short tensors will do."""
-    block_m, block_n, warps, stages = setting
+def compiled(rung: str, point: Point) -> Point:
+    """The setting with what the compiler says of it. How long a sequence is plays no part, so short tensors will do."""
     q, k, v = (torch.zeros(1, 1, 1024, SHAPE[3], dtype=torch.bfloat16) for _ in range(3))
+    attention = importlib.import_module(f"kernels.rungs.{rung}").attention
 
     def launch() -> Any:
-        return pipelined.attention(q, k, v, block_m=block_m, block_n=block_n, warps=warps, stages=stages)
+        return attention(q, k, v, block_m=point.block_m, block_n=point.block_n, warps=point.warps, stages=point.stages)
 
-    gpu = GPUS[DEFAULT]
     try:
-        cost = compiled_launches(launch, gpu.compute_capability, lambda *_: None)[0][0]
+        cost = compiled_launches(launch, GPU.compute_capability, lambda *_: None)[0][0]
     except CompileError as error:
-        return Point(*setting, trouble="error", why=str(error))
-    fits = cost.shared_bytes <= gpu.shared_bytes
-    return Point(
-        *setting,
+        return replace(point, trouble="error", why=str(error))
+    fits = cost.shared_bytes <= GPU.shared_bytes
+    return replace(
+        point,
         trouble="" if fits else "shared memory",
-        why="" if fits else f"{cost.shared_bytes:,} bytes of the {gpu.shared_bytes:,} that a program may have",
+        why="" if fits else f"{cost.shared_bytes:,} bytes of the {GPU.shared_bytes:,} that a program may have",
         shared_bytes=cost.shared_bytes,
         registers=cost.registers,
         spills=cost.stack_bytes // 4,
@@ -60,28 +55,16 @@ def compiled(setting: tuple[int, int, int, int]) -> Point:
 
 
 def main() -> None:
-    points = []
-    for setting in SETTINGS:
-        points.append(compiled(setting))
-        print(points[-1], flush=True)
-    batch, heads, seq_len, head_dim = SHAPE
-    grid = Grid(
-        RUNG,
-        digest_of(pipelined.__name__),
-        SHAPE,
-        "bf16",
-        False,
-        4.0 * batch * heads * seq_len**2 * head_dim,
-        tuple(points),
-    )
-    gpu = GPUS[DEFAULT]
-    where = Provenance(
-        gpu.name, "", "", torch.__version__, triton.__version__, platform.python_version(), datetime.now(UTC).date().isoformat()
-    )  # fmt: skip
-    tuning = Tuning(where, "", f"compiled for {gpu.target} on a machine without a GPU", grids=(grid,))
-    part = COMPILED.with_suffix(".part")
-    part.write_text(json.dumps(asdict(tuning), indent=1), encoding="utf-8")
-    part.replace(COMPILED)
+    grids = []
+    for grid in (empty(rung, SHAPE, causal=False) for rung in RUNGS):
+        points = []
+        for point in grid.points:
+            points.append(compiled(grid.rung, point))
+            print(grid.rung, points[-1], flush=True)
+        grids.append(replace(grid, points=tuple(points)))
+    today = datetime.now(UTC).date().isoformat()
+    where = Provenance(GPU.name, "", "", torch.__version__, triton.__version__, platform.python_version(), today)
+    save(COMPILED, Tuning(where, "", f"compiled for {GPU.target} on a machine without a GPU", grids=tuple(grids)))
 
 
 if __name__ == "__main__":

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from explain import fast_kernels, rungs, speed, tuning_grid
+from explain import fast_kernels, lessons, rungs, speed, tuning_grid
 from explain import timeline as timelines
 from explain.counters.stalls import Stalls
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment
+from explain.figures import timeline as timeline_figures
 from explain.records import plans, shelf
 from explain.records.model import Point
 from explain.rungs import RUNGS, TOP
@@ -27,7 +28,7 @@ from kernels.rungs import ORDER
 from tests.explain import schedules
 from tests.explain.records import made
 from tests.explain.test_figures_tuning import GRID
-from tests.explain.test_speed import GPU, RECORD, result_json
+from tests.explain.test_speed import GPU, RECORD, result_json, timed
 from tests.test_pages import page, texts
 
 OTHERS = "Other kernels"
@@ -121,10 +122,11 @@ def test_what_warps_wait_for_is_drawn_where_it_was_counted(file, monkeypatch):
 
 
 def test_a_timeline_is_drawn_where_there_is_one_and_else_the_page_says_how_to_record_it(file, monkeypatch):
-    assert any(timelines.COMMAND in info.value for info in page("speed").info)
-    monkeypatch.setattr(timelines, "recorded", lambda: (schedules.made(),))
+    assert timelines.COMMAND in page("speed").info[0].value
+    made_up = schedules.made()
+    monkeypatch.setattr(timelines, "recorded", lambda: (made_up,))
     test = page("speed")
-    assert "A product is under way in **" in texts(test)
+    assert timeline_figures.told(made_up, made_up.programs[0]) in texts(test)
     assert len(test.get("plotly_chart")) == 3
 
 
@@ -133,6 +135,7 @@ def test_settings_are_shown_as_timed_or_as_compiled(file, monkeypatch, tmp_path)
     said = texts(page("speed", view="Tuning"))
     assert "do not fit the shared memory of 227 KiB" in said
     assert "Times need a GPU" in said
+    assert said != texts(page("speed", view="Tuning", tuned="tma"))
     timed = dataclasses.replace(GRID, code="of older code")
     tuning = tuning_grid.Tuning(GPU, "abc", "medians", grids=(timed,))
     tuning_grid.FILE.write_text(json.dumps(dataclasses.asdict(tuning)))
@@ -255,8 +258,34 @@ def test_without_a_gpu_nothing_offers_to_time_a_rung(file):
 def test_a_first_call_is_timed_live_where_there_is_a_gpu(file, gpu, monkeypatch):
     monkeypatch.setattr(shelf, "shelved", lambda: ([], {}))
     test = page("speed", view="From which N?")
+    assert "Run 16 points" in [one.label for one in test.button]  # the crossing can be measured here
     next(one for one in test.button if one.label.startswith("Time a first call")).click().run()
     assert not test.exception
     assert gpu.asked[-1].kernel == "flash_attention"
     assert "hardware · NVIDIA Test 1, now" in texts(test)
     assert "80 ms" in texts(test)
+
+
+@pytest.mark.parametrize("pair", lessons.CLIMB)
+def test_the_link_to_the_same_arithmetic_opens_both_runs_without_triton(pair, monkeypatch, tmp_path):
+    monkeypatch.setattr("explain.engine.has_triton", lambda: False)
+    monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
+    test = page("side_by_side", **rungs.Twin(pair, "").query)
+    assert not test.error
+    assert "must be" not in texts(test)
+    assert [box.value for box in test.selectbox if str(box.key).endswith("kernel")] == [run.kernel for run in lessons.CLIMB[pair]]  # fmt: skip
+
+
+def test_the_curve_over_n_has_no_rungs_and_a_colour_for_each_line(monkeypatch, tmp_path):
+    data = result_json()
+    for one in data["cases"]:
+        if one["case"]["table"] == "attention":
+            one["variants"] += [timed(f"{speed.RUNG}{name}", 1e14, 1e12) for name in ORDER]
+            one["variants"].append(timed("flash_attention_exp2", 3e14, 1e12))
+    (tmp_path / "speed.json").write_text(json.dumps(data))
+    monkeypatch.setattr(speed, "FILE", tmp_path / "speed.json")
+    lines = json.loads(page("speed").get("plotly_chart")[-1].proto.spec)["data"]
+    assert "flash_attention_exp2" in [line["name"] for line in lines]
+    assert not [line["name"] for line in lines if line["name"].startswith(speed.RUNG)]
+    colours = [line["line"]["color"] for line in lines]
+    assert len(set(colours)) == len(colours)

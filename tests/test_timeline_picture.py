@@ -45,6 +45,7 @@ def test_a_run_and_a_program_are_chosen_and_told_with_their_source(recorded):
     assert len(test.get("plotly_chart")) == 1
     captions = " ".join(one.value for one in test.caption)
     assert "recorded · NVIDIA Test 1" in captions
+    assert any("softmax under a product, at most" in one.value for one in test.markdown)
     assert "has changed since" in captions  # the digest of the made up run is nobody's
     test.selectbox[0].select("made_up-d128-causal").run()
     assert not test.exception

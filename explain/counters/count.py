@@ -82,7 +82,10 @@ def checked_profiler() -> tuple[RangeProfiler, CopyCheck]:
 @functools.cache
 def stall_profiler() -> RangeProfiler:
     """This process's profiler of stalls, apart from the one of bytes: a GPU counts these in several runs, and only who asks shall wait for them."""
-    return RangeProfiler(Cupti.load(), why_warps_wait.METRICS, current_context(), torch.cuda.synchronize)
+    checked, _ = checked_profiler()
+    return RangeProfiler(
+        Cupti.load(), why_warps_wait.METRICS, current_context(), torch.cuda.synchronize, chip=checked.chip
+    )
 
 
 def require(check: CopyCheck) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
@@ -20,7 +21,7 @@ KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "wait": (CHIP, ("wait Q", "wait K", "wait V", "turn", "place Q", "place K", "place V")),
 }
 """What is told apart by colour: the quantity that is made, in its own colour, and the scopes that make it."""
-ROWS = {"QK": "products: Q Kᵀ", "PV": "products: P V"}
+ROWS = {"QK": "Q Kᵀ", "PV": "P V"}
 """Scopes of a group that run beside others, in rows of their own; all others share one."""
 PLAIN: Mapping[str, str] = {"Q Kᵀ": "#FFFFFF", "softmax": "#111111", "P V": "#111111"}
 """Kinds whose pieces say what they are where there is room, in letters of this colour."""
@@ -45,7 +46,7 @@ def lanes(timeline: Timeline, program: Program) -> go.Figure:
                 name=kind, legendgroup=kind, y=row, orientation="h", width=0.72,
                 base=[timeline.microseconds(span.start) for span in spans],
                 x=[timeline.microseconds(span.cycles) for span in spans],
-                marker={"color": colour, "opacity": 0.35 if kind == "wait" else 1.0, "line": {"width": 0.5, "color": "rgba(127,127,127,0.6)"}},
+                marker={"color": colour, "opacity": 0.6 if kind == "wait" else 1.0, "line": {"width": 0.5, "color": "rgba(127,127,127,0.6)"}},
                 customdata=[_said(timeline, span) for span in spans],
                 text=kind if kind in PLAIN else "", textposition="inside", insidetextanchor="middle", textangle=0, textfont={"color": PLAIN.get(kind)},
                 hovertemplate="<b>%{customdata[0]}</b><br>%{customdata[1]}<extra>" + name + "</extra>",
@@ -82,13 +83,32 @@ def _said(timeline: Timeline, span: Span) -> tuple[str, str]:
     )
 
 
+def compared(timelines: Sequence[Timeline]) -> str:
+    """What each run comes to, the mean of its programs, as markdown: a line a run."""
+    lines = [
+        "| run | a product under way, at most | softmax under a product, at most | cycles a visit |",
+        "|---|---:|---:|---:|",
+    ]
+    for one in timelines:
+        programs = one.programs
+        hidden = [program.hidden for program in programs if program.hidden is not None]
+        cells = [
+            one.title,
+            f"**{statistics.fmean(program.products for program in programs):.0%}**",
+            f"**{statistics.fmean(hidden):.0%}**" if hidden else "–",
+            f"{statistics.fmean(program.cycles / max(program.visits(), 1) for program in programs):,.0f}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def told(timeline: Timeline, program: Program) -> str:
     """What the lanes come to, in words; markdown."""
     said = [
-        f"A product is under way in **{program.products:.0%}** of this program's {timeline.microseconds(program.cycles):.1f} µs"
+        f"A product is under way, or done and not yet waited for, in **{program.products:.0%}** of this program's {timeline.microseconds(program.cycles):.1f} µs"
     ]
     if program.hidden is not None:
-        said.append(f"**{program.hidden:.0%}** of the softmax runs under one")
+        said.append(f"**{program.hidden:.0%}** of the softmax runs meanwhile")
     cost = f"{timeline.marked_us / timeline.plain_us - 1:+.0%}".replace("-", "−")
     return (
         f"{', and '.join(said)}. Reading the clock is itself work: with it the launch takes "

@@ -99,7 +99,12 @@ PLANS: Mapping[str, Plan] = {
         Plan("milakov", "Milakov & Gimelshein's figures 1 to 4, and larger K", milakov.TIMED, counters=False),
         Plan("flashattention", "FlashAttention's figure 2 and theorem 2, bytes counted", flashattention.COUNTED),
         Plan("flashattention-memory", "FlashAttention's tables 20 and 21", flashattention.TIMED, counters=False),
-        Plan("rungs", "the ladder of attention kernels, the top one and PyTorch's beside it", rungs()),
+        Plan(
+            "rungs",
+            "the ladder of attention kernels, the top one and PyTorch's beside it, with why their warps wait",
+            rungs(),
+            stalls=True,
+        ),
         Plan("roofs", "what the memories and the arithmetic units give at best", roofs=True),
     )
 }

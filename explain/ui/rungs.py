@@ -26,7 +26,6 @@ from explain.workers import WorkerError
 OPENING = "bf16"
 """The first rung that has one below to be compared with."""
 COUNTED_BY = "python -m explain measure --plan rungs"
-TIMED_BY = "python benchmarks/speed.py attention --out benchmarks/results/speed.json"
 
 
 @st.fragment  # another rung redraws this and nothing else
@@ -43,14 +42,17 @@ def climb(result: Result | None, case: Case | None) -> None:
     if result and case:
         st.caption(" · ".join(filter(None, (case.words, result.source, result.state))))
         both = " Rungs 1 to 3 compute the hidden half as well, uncounted." if case.causal else ""
-        st.caption(f"Counted: {TABLES[case.table].work}.{both}")
-        if peak:
-            st.caption(
-                f"The peak is no datasheet's: it is what a large matrix product reached on the same GPU, by {peak.source}. The top rung's time is our "
-                "dispatcher's, which runs it at these shapes."
-            )
+        measured = (
+            f" The peak is no datasheet's: a large matrix product reached it on the same GPU, by {peak.source}."
+            if peak
+            else ""
+        )
+        top = steps[-1].variant
+        dispatched = top is not None and top.function in speed.DISPATCHERS
+        whose = " The top rung's time is our dispatcher's, which runs it at these shapes." if dispatched else ""
+        st.caption(f"Counted: {TABLES[case.table].work}.{both}{measured}{whose}")
         if any(step.variant is None for step in steps):
-            st.caption(f"On a machine with a Hopper GPU, `{TIMED_BY}` times the rungs.")
+            st.caption(f"On a machine with a Hopper GPU, `{speed.COMMAND}` times the rungs.")
     _rung(next(step for step in steps if step.rung.name == name), peak, case)
 
 
@@ -100,7 +102,6 @@ def climb_roofline(result: Result, case: Case) -> None:
     st.caption(f"FLOPs and bytes by formula, {case.words} · times: {result.source} · roofs measured on the same GPU, {record.provenance.date}")  # fmt: skip
 
 
-@st.fragment
 def _rung(step: Step, peak: Limit | None, case: Case | None) -> None:
     """One rung, as a student reads it: what is new, the number, why, the code."""
     rung, lower = step.rung, rungs.below(step.rung)

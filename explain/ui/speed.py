@@ -93,12 +93,13 @@ def speed_bars(result: Result, case: Case) -> None:
 
 def speed_curve(result: Result, case: Case) -> None:
     """The case's kernels over the length; nothing where there is one length only."""
-    cases = [rungs.without_rungs(one) for one in speed.beside(case, result.of(case.table))]
+    shown = [rungs.without_rungs(one) for one in result.of(case.table)]
+    cases = speed.beside(case, shown)
     if len({one.along for one in cases}) < 2:
         return
     st.subheader(f"Over {TABLES[case.table].along}", anchor=False)
     record = record_of(result)
-    picture = figures.curve(cases, [speed.roof(one, record) for one in cases], figures.colours(result.of(case.table)))
+    picture = figures.curve(cases, [speed.roof(one, record) for one in cases], figures.colours(shown))
     name = f"speed of {case.table}, {case.dtype}{', causal' if case.causal else ''}"
     chart(picture, name, lines.as_csv(picture), alt=f"How fast each kernel is, over {TABLES[case.table].along}")
     st.caption(result.source)

@@ -41,6 +41,9 @@ def _shown(runs: tuple[Timeline, ...]) -> None:
     with of:
         words = {number: f"program {number}, on SM {one.sm}" for number, one in programs.items()}
         program = programs[option("Program", words, "program", next(iter(programs)))]
+    prose(
+        "One warp asks TMA for tiles; **groups** of warps multiply them and take the softmax. Where a group's softmax lies under a product, its own or another group's, the tensor cores do not wait."
+    )
     prose(figures.told(run, program))
     chart(
         _lanes(run.key, program.program, run),
@@ -51,6 +54,11 @@ def _shown(runs: tuple[Timeline, ...]) -> None:
         f"{run.source}. One warp stands for each group. A product runs on the tensor cores while its group goes on; its bar ends where the group has waited for "
         "it. Drag the picture, or its window in the strip below, to go along; hold the pointer over a piece for its cycles."
     )
+    if len(runs) > 1:
+        st.markdown(figures.compared(runs))
+        st.caption(
+            "The mean of the programs that were kept of each run; at most, since when a product is done is not seen, only when its group has waited for it. A visit is one tile of keys by all groups."
+        )
     if run.code != digest_of(run.module):
         st.caption(f"The kernel has changed since this was recorded. `{timelines.COMMAND} {run.name}` records it anew.")
 

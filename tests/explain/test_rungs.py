@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from explain import ladder, rungs, speed
+from explain import ladder, lessons, rungs, speed
 from explain.experiment import Experiment
 from explain.figures import rungs as figures
 from explain.records import plans
@@ -52,13 +52,14 @@ def test_each_rung_has_its_code_its_line_and_what_is_new_in_it(rung):
 
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
-def test_each_rungs_twins_are_traced_kernels_that_take_what_the_link_says(rung):
-    for side in ("a.", "b."):
+def test_each_rungs_twins_are_shipped_traces_and_the_link_leads_to_them(rung):
+    pair = lessons.CLIMB[rung.twin.pair]
+    for side, run in zip(("a.", "b."), pair, strict=True):
         query = {name.removeprefix(side): value for name, value in rung.twin.query.items() if name.startswith(side)}
-        assert query["kernel"] in CATALOG
-        assert Experiment.from_query(query)
-    left, right = ({n[2:]: v for n, v in rung.twin.query.items() if n.startswith(side)} for side in ("a.", "b."))
-    assert left != right
+        assert Experiment.from_query(query) == run
+        assert run.kernel in CATALOG
+        assert run in list(lessons.shipped())
+    assert pair[0] != pair[1]
 
 
 def test_a_diff_leaves_out_what_is_alike_far_from_a_change():

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
 from explain import recordings, timeline
 from explain.figures import timeline as figures
-from explain.records.code import digest_of
 from explain.timeline import SCOPES, Lane, Program, Span, TimelineFileError
 from kernels import scopes
 from kernels.edits import source_of
+from scripts.record_timeline import RUNS
 from tests.explain import schedules
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_protons_trace_becomes_programs_with_cycles_of_their_own():
@@ -111,10 +117,34 @@ def test_every_scope_that_is_marked_has_its_words_and_its_colour():
 
 
 @pytest.mark.parametrize("path", sorted(recordings.FOLDER.glob("timeline-*.json")), ids=lambda path: path.stem)
-def test_a_shipped_timeline_is_of_the_kernel_as_it_is(path):
+def test_a_shipped_timeline_is_whole_and_of_a_kernel_that_there_is(path):
     one = timeline.load(path)
-    assert one.code == digest_of(one.module)
     assert path == timeline.path_of(one.key)
+    assert f"def {one.function}(" in source_of(one.module)
+    assert all(program.visits() > 1 and program.hidden is not None for program in one.programs)
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run.name}-d{run.shape[3]}{'-causal' * run.causal}")
+def test_what_the_recorder_runs_is_there_can_be_marked_and_fits_what_the_profiler_keeps(run):
+    source = source_of(run.module)
+    assert f"def {run.function}(" in source
+    assert "softmax" in scopes.marked(source)
+    batch, heads, seq_len, head_dim = run.shape
+    rows = 64 * (3 if head_dim == 64 else 2)
+    tiles = batch * heads * -(-seq_len // rows)
+    assert tiles / (2 if run.causal else 1) <= 132  # about a tile of rows for each SM, or under a mask a pair
+    visits = seq_len // 128 + run.causal  # a pair of tiles has as many as one tile without a mask, and one more
+    readings = 2 * 7 * visits + 20
+    assert readings <= (1024 if head_dim == 128 else 256)
+
+
+def test_without_a_gpu_the_recorder_says_so_writes_nothing_and_fails(tmp_path):
+    command = [sys.executable, "scripts/record_timeline.py", "attention_hopper", "--out", str(tmp_path)]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "TRITON_INTERPRET": "0"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 1
+    assert done.stdout.count("ended with") == 3
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_picture_has_a_row_for_products_and_one_for_the_rest_and_opens_on_some_visits():
@@ -123,7 +153,7 @@ def test_the_picture_has_a_row_for_products_and_one_for_the_rest_and_opens_on_so
     figure = figures.lanes(made, program)
     rows = figure.layout.yaxis.categoryarray[::-1]
     assert rows[0] == "fetch warp"
-    assert rows[1:4] == tuple(f"group 1 · {what}" for what in ("products: Q Kᵀ", "products: P V", "softmax, waits"))
+    assert rows[1:4] == tuple(f"group 1 · {what}" for what in ("Q Kᵀ", "P V", "softmax, waits"))
     assert sum(len(trace.x) for trace in figure.data) == sum(len(lane.spans) for lane in program.lanes)
     legend = [trace.name for trace in figure.data if trace.showlegend]
     assert len(legend) == len(set(legend))
@@ -137,6 +167,17 @@ def test_the_picture_has_a_row_for_products_and_one_for_the_rest_and_opens_on_so
 def test_a_short_run_is_shown_whole():
     (program,) = timeline.from_proton(schedules.trace(visits=4), 1)
     assert figures.window(program) == (0, program.cycles)
+
+
+def test_runs_side_by_side_are_the_means_of_their_programs():
+    made = schedules.made()
+    (one,) = timeline.from_proton(schedules.trace(), 1)
+    fetch_only = replace(one, lanes=tuple(lane for lane in one.lanes if lane.fetches))
+    rows = figures.compared([made, replace(made, name="alone", programs=(fetch_only,))]).splitlines()
+    assert len(rows) == 4
+    assert f"| **{one.products:.0%}** | **{one.hidden:.0%}** | {one.cycles / 8:,.0f} |" in rows[2]
+    assert rows[3].startswith("| alone")
+    assert "| **0%** | – |" in rows[3]
 
 
 def test_what_the_lanes_come_to_is_told_with_what_the_marks_cost():

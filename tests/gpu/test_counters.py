@@ -47,6 +47,20 @@ def test_a_run_is_counted_in_less_than_half_a_second_once_its_kernel_is_warm(eng
     assert time.perf_counter() - start < 0.5
 
 
+@pytest.mark.parametrize("kernel", ["softmax_online", "flash_attention"])
+def test_the_reasons_that_warps_wait_add_up_to_the_warps_that_were_there(engine, kernel):
+    point = engine.point(sizes(kernel)[0], counters=False, timing=False, stalls=True)
+    assert point.why == ""
+    stalls = point.counters.stalls
+    assert stalls.unnamed == pytest.approx(0, abs=0.05)
+    assert stalls.share("selected") == pytest.approx(stalls.issued / stalls.warp_cycles, rel=0.05)
+    assert 0 < stalls.busy <= 1
+    assert 1 <= stalls.warps <= 16
+    assert stalls.passes <= 8
+    if kernel == "softmax_online":  # it does little but wait for x
+        assert stalls.by_kind["memory"] > 0.3
+
+
 @pytest.mark.parametrize("kernel", ["softmax_safe", "softmax_online", "flash_attention"])
 def test_l1_counts_the_traced_bytes(engine, kernel):
     rows = {"rows": 64, "cols": 4096, "block_n": 1024}

@@ -1,0 +1,33 @@
+"""A timeline of a real GPU: Proton's trace of the marked kernel, read, and the marked kernel's result the plain one's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from explain import timeline
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(
+        not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="the kernels are Hopper's"
+    ),
+]
+
+
+def test_two_groups_and_a_warp_that_fetches_are_recorded_visit_by_visit(tmp_path):
+    command = [sys.executable, "scripts/record_timeline.py", "attention_hopper", "--out", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=500)
+    assert done.returncode == 0, done.stdout + done.stderr
+    one = timeline.load(timeline.path_of("attention_hopper-d128", tmp_path))
+    for program in one.programs:
+        assert [name for name, _ in program.named] == ["fetch warp", "group 1", "group 2"]
+        assert program.visits() == one.shape[2] // 128
+        assert 0.3 < program.products <= 1
+        assert 0.3 < program.hidden <= 1
+    assert 0.5 < one.marked_us / one.plain_us < 2

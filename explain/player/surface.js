@@ -88,6 +88,26 @@ export function write(ctx, text, x, y, { colour, size, weight = 400, align = "le
   ctx.fillText(shown, x, y);
 }
 
+/** Words of one size, each {text, x, y, colour}: a colour at a time, for to change it at each word costs as much as the word. */
+export function writeAll(ctx, words, { size, weight = 400, align = "left", font }) {
+  setFont(ctx, `${weight} ${size}px ${font}`);
+  ctx.textAlign = align;
+  ctx.textBaseline = "middle";
+  for (const colour of new Set(words.map((word) => word.colour))) {
+    ctx.fillStyle = colour;
+    for (const word of words) if (word.colour === colour) ctx.fillText(word.text, word.x, word.y);
+  }
+}
+
+/** Draws pixels (ABGR, row by row) as cells from (x, y) to (x + width, y + height), by way of a canvas that is kept for it. */
+export function drawCells(ctx, canvas, pixels, columns, x, y, width, height) {
+  const rows = pixels.length / columns;
+  if (canvas.width !== columns || canvas.height !== rows) Object.assign(canvas, { width: columns, height: rows });
+  canvas.getContext("2d").putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer), columns), 0, 0);
+  ctx.imageSmoothingEnabled = false;
+  ctx.drawImage(canvas, x, y, width, height);
+}
+
 export function widest(ctx, labels, size, font, most) {
   setFont(ctx, `400 ${size}px ${font}`);
   let width = 0;

@@ -1,7 +1,7 @@
 // The current tile, enlarged: each of its values as a number, as many as can be read; the selected row marked.
 
 import { tiny, exact } from "../words.js";
-import { write } from "../surface.js";
+import { drawCells, write, writeAll } from "../surface.js";
 import { Panel } from "./panel.js";
 
 const SMALLEST_PX = 9;
@@ -10,6 +10,7 @@ const FIGURE_EM = 2.6, BRIEF_EM = 2.15, LINE_EM = 1.3;     // what a figure of f
 export class ZoomPanel extends Panel {
   constructor(lane) {
     super(lane, "zoom");
+    this.cells = document.createElement("canvas");
   }
 
   get shown() {
@@ -66,17 +67,18 @@ export class ZoomPanel extends Panel {
     }
     const ramp = scores ? palette.scores : palette.share, largest = scores ? this.story.scoreMap.largest : lane.ranges.p;
     const figure = { size: Math.min(size * 1.15, ch * 0.74, cw * (brief ? 0.43 : 0.4)), font: palette.font, align: "center" };
+    const pixels = new Int32Array(down * across), figures = [];
     for (let r = 0; r < down; r++) {
-      const on = row0 + r === at.row, y = top + r * ch;
-      write(ctx, String(tile.rows[row0 + r]), left - 6, y + ch / 2, { ...label, align: "right", colour: on ? palette.text : palette.muted, weight: on ? 650 : 400 });
+      const on = row0 + r === at.row, y = top + (r + 0.5) * ch;
+      write(ctx, String(tile.rows[row0 + r]), left - 6, y, { ...label, align: "right", colour: on ? palette.text : palette.muted, weight: on ? 650 : 400 });
       for (let c = 0; c < across; c++) {
         const x = data[(row0 + r) * cols + col0 + c];
-        const pixel = palette.pixel(x, ramp, largest, scores);
-        ctx.fillStyle = palette.css(pixel);
-        ctx.fillRect(left + c * cw, y, cw + 0.5, ch + 0.5);
-        write(ctx, brief ? briefly(x) : tiny(x), left + (c + 0.5) * cw, y + ch / 2, { ...figure, colour: palette.inkOn(pixel) });
+        const pixel = (pixels[r * across + c] = palette.pixel(x, ramp, largest, scores));
+        figures.push({ text: brief ? briefly(x) : tiny(x), x: left + (c + 0.5) * cw, y, colour: palette.inkOn(pixel) });
       }
     }
+    drawCells(ctx, this.cells, pixels, across, left, top, cw * across, ch * down);
+    writeAll(ctx, figures, figure);
     ctx.strokeStyle = palette.text;
     ctx.lineWidth = 1.25;
     ctx.strokeRect(left - 0.5, top + (at.row - row0) * ch, cw * across + 1, ch);

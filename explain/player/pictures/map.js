@@ -1,6 +1,6 @@
 // The map of a matrix: what has been computed of it by a step, the tile at work, what the mask skips.
 
-import { NOWHERE, hatching, widest, write } from "../surface.js";
+import { NOWHERE, hatching, widest, write, writeAll } from "../surface.js";
 import { tiny } from "../words.js";
 
 /** What a map shows at a step, kept between steps: the values done so far, and their pixels. */
@@ -187,11 +187,13 @@ function drawMap(surface, palette, state, { group, tile, selected, rowLabels, co
   });
   if (cw >= 27 && ch >= 13) {
     const font = { size: Math.min(palette.size * 0.92, ch * 0.62, cw * 0.36), font: palette.font, align: "center" };
+    const figures = [];
     for (let cell = 0; cell < state.done.length; cell++) {
       if (!state.done[cell]) continue;
       const col = cell % width, row = (cell - col) / width;
-      write(ctx, tiny(state.values[cell]), left + (col + 0.5) * cw, top + (row + 0.5) * ch, { ...font, colour: palette.inkOn(state.words[cell]) });
+      figures.push({ text: tiny(state.values[cell]), x: left + (col + 0.5) * cw, y: top + (row + 0.5) * ch, colour: palette.inkOn(state.words[cell]) });
     }
+    writeAll(ctx, figures, font);
   }
   if (tile) {
     const [y0, y1] = span(tile.rows, height), [x0, x1] = span(tile.cols, width);

@@ -124,9 +124,9 @@ def open_lecture(page: Page, server: Server, query: str) -> float:
     return float(page.evaluate("() => new Promise((done) => requestAnimationFrame(() => done(performance.now())))"))
 
 
-def let_workers_start(server: Server) -> None:
-    """Waits until the app's workers, which start after its first page, have imported what they need, which they do once."""
-    time.sleep(HEAD_START_S)
+def wait_for_rest(server: Server, after_s: float) -> None:
+    """Waits until the app, once that time has passed, is at rest."""
+    time.sleep(after_s)
     deadline = time.monotonic() + PATIENCE_MS / 1e3
     while time.monotonic() < deadline:
         before = busy_seconds(server)
@@ -185,7 +185,7 @@ def class_of(students: int, server: Server) -> Iterator[None]:
     """A class that has the chapter open as long as the block runs, from a process of its own."""
     class_ = multiprocessing.get_context("spawn").Process(target=_attend_all, args=(server.url, students), daemon=True)
     class_.start()
-    time.sleep(RAMP_S + 3)  # all have come in
+    wait_for_rest(server, RAMP_S + 3)  # all have come in, and have their page
     try:
         if not class_.is_alive():
             raise RuntimeError("the class did not stay")
@@ -286,7 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 wire = Wire(page)
                 ready = open_lecture(page, server, query)
                 seen = panels_of(page)
-                let_workers_start(server)
+                wait_for_rest(server, HEAD_START_S)  # its workers, which start then, import what they need, once
                 alone = step_through(page, options.presses, wire) | {"ready_s": round(ready / 1e3, 2), "panels": seen}
                 with class_of(options.students, server):
                     among = step_through(page, options.presses, wire)

@@ -77,7 +77,7 @@ def player_line(player: dict[str, Any]) -> str:
         draw, paint = alone["draw_ms"], alone["paint_ms"]
         parts.append(
             f"of {name.replace('x', '×')} scores, {alone['steps']:,} steps, a step is drawn in {draw['p50']:.1f} ms (p95 {draw['p95']:.1f}) and "
-            f"painted {paint['p50']:.0f} ms after its key (p95 {paint['p95']:.0f}; {class_} at a step a second, {among['paint_ms']['p95']:.0f})"
+            f"painted {paint['p50']:.0f} ms after its key (p95 {paint['p95']:.0f}; {class_} on the same page, {among['paint_ms']['p95']:.0f})"
         )
     opening, machine = player["opening"], player["machine"]
     over = f" Over its limits: {'; '.join(player['over'])}." if player["over"] else ""

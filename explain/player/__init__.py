@@ -195,7 +195,7 @@ def token_lines(text: str) -> Iterator[list[str | tuple[str, str]]]:
 def _start(
     key: str, wanted: tuple[str, int | None, int], query: str | None, otherwise: int | None
 ) -> tuple[int | None, int]:
-    """Where the player starts, and the how-manieth start of this session that is: both kept until something else is wanted."""
+    """Where the player starts, and the number of this start in the session: both kept until something else is wanted."""
     kept: tuple[tuple[str, int | None, int], int | None, int] | None = st.session_state.get(f"{key}:start")
     returned = _address_step(query) if address.returned() else None
     if kept and kept[0] == wanted and returned is None:

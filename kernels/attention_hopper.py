@@ -6,9 +6,10 @@ What the tensor cores need is never to wait, neither for bytes nor for exponenti
   four warps, 64 rows of Q each, only compute. Barriers in shared memory say "full" and "empty".
 - **S of the next tile under O of this one.** A group starts S_next = Q K_{j−1}ᵀ and O = O + P V_j together; while O is still being added to, it makes
   the softmax of S_next.
-- **The groups take turns**: one starts its products while the other is in its softmax, so exponentials and products overlap. Three groups need no turns.
-- **As many programs as SMs**, each with one tile of rows after another. Under a causal mask a program takes them in pairs, a long
-  one and a short one, so that all have the same work.
+- **As many programs as SMs**, each with a list of tiles of rows, which is made on the host: the longest first, each to the program that will be done
+  first. So the last ones end together, mask or not (`kernels/schedule.py`).
+- **A sum that waits.** A row lies in four threads. Each keeps its own part of l, and they meet at the end of the row instead of at every tile: 8% at
+  head_dim 64.
 
 The interpreter cannot run Gluon; `flash_attention_exp2` in `attention.py` does the same arithmetic. Here keys are visited from the last to the
 first, so that the tiles that the mask cuts come first and the loop over the rest needs no mask. A hidden V must be finite: 0 · NaN is NaN.
@@ -34,69 +35,72 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from kernels.attention import LOG2_E, _Call
 from kernels.gpu import sms
+from kernels.schedule import lists
 
 ROWS = 64  # of a group: the M of a warpgroup's product
 
 
 @gluon.jit
-def _tile(
-    item, half, sizes, BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, CAUSAL: gl.constexpr,
-):  # fmt: skip
-    """Which rows and keys the item's half-th tile has: (batch, head, kv head, first row, tiles of keys). Under a mask an item is a pair of tiles."""
-    _items, m_tiles, heads, group, _seq_len, kv_len, diagonal, _scale = sizes
-    per_head = gl.cdiv(m_tiles, 2) if CAUSAL else m_tiles
-    head = item // per_head
-    m_tile = item % per_head
-    if CAUSAL:
-        m_tile = m_tiles - 1 - m_tile if half == 0 else m_tile
-    row = m_tile * BLOCK_M
+def _tile(tile, sizes, BLOCK_M: gl.constexpr):
+    """Which rows and keys the tile has: (batch, head, kv head, first row)."""
+    m_tiles, heads, group, _seq_len, _kv_len, _diagonal, _scale = sizes
+    head = tile // m_tiles
+    return head // heads, head % heads, head % heads // group, tile % m_tiles * BLOCK_M
+
+
+@gluon.jit
+def _visits(row, ROWS: gl.constexpr, sizes, BLOCK_N: gl.constexpr, CAUSAL: gl.constexpr):
+    """How many tiles of keys these rows see; a row that sees none visits one, which is all hidden."""
+    _m_tiles, _heads, _group, _seq_len, kv_len, diagonal, _scale = sizes
     keys = kv_len
     if CAUSAL:
-        keys = gl.minimum(kv_len, gl.maximum(row + BLOCK_M + diagonal, 1))
-    return head // heads, head % heads, head % heads // group, row, gl.cdiv(keys, BLOCK_N)
+        keys = gl.minimum(kv_len, gl.maximum(row + ROWS + diagonal, 1))
+    return gl.cdiv(keys, BLOCK_N)
 
 
 @gluon.jit
 def _fetch(
-    descs, places, barriers, sizes, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr, GROUPS: gl.constexpr,
+    descs, places, barriers, work, sizes,
+    BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr, GROUPS: gl.constexpr,
 ):  # fmt: skip
     q_desc, k_desc, v_desc, _o_desc = descs
     q_s, k_s, v_s, _o_s = places
-    q_full, q_empty, k_full, k_empty, v_full, v_empty, _turn = barriers
-    items, _m_tiles, _heads, _group, _seq_len, _kv_len, _diagonal, _scale = sizes
+    q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
+    starts_ptr, tiles_ptr = work
     fetched = 0  # tiles of keys so far
     taken = 0  # tiles of rows so far
-    for item in range(gl.program_id(0), items, gl.num_programs(0)):
-        for half in range(2 if CAUSAL else 1):
-            batch, head, kv_head, row, tiles = _tile(item, half, sizes, GROUPS * 64, BLOCK_N, CAUSAL)
-            for c in gl.static_range(GROUPS):
-                mbarrier.wait(q_empty.index(c), (taken & 1) ^ 1)
-                mbarrier.expect(q_full.index(c), q_desc.block_type.nbytes)
-                tma.async_copy_global_to_shared(q_desc, [batch, head, row + c * 64, 0], q_full.index(c), q_s.index(c))
-            for j in range(tiles):
-                place = fetched % STAGES
-                phase = fetched // STAGES & 1
-                col = (tiles - 1 - j) * BLOCK_N
-                mbarrier.wait(k_empty.index(place), phase ^ 1)
-                mbarrier.expect(k_full.index(place), k_desc.block_type.nbytes)
-                tma.async_copy_global_to_shared(k_desc, [batch, kv_head, col, 0], k_full.index(place), k_s.index(place))
-                mbarrier.wait(v_empty.index(place), phase ^ 1)
-                mbarrier.expect(v_full.index(place), v_desc.block_type.nbytes)
-                tma.async_copy_global_to_shared(v_desc, [batch, kv_head, col, 0], v_full.index(place), v_s.index(place))
-                fetched += 1
-            taken += 1
+    for at in range(gl.load(starts_ptr + gl.program_id(0)), gl.load(starts_ptr + gl.program_id(0) + 1)):
+        batch, head, kv_head, row = _tile(gl.load(tiles_ptr + at), sizes, GROUPS * 64)
+        visits = _visits(row, GROUPS * 64, sizes, BLOCK_N, CAUSAL)
+        for c in gl.static_range(GROUPS):
+            mbarrier.wait(q_empty.index(c), (taken & 1) ^ 1)
+            mbarrier.expect(q_full.index(c), q_desc.block_type.nbytes)
+            tma.async_copy_global_to_shared(q_desc, [batch, head, row + c * 64, 0], q_full.index(c), q_s.index(c))
+        for j in range(visits):
+            place = fetched % STAGES
+            phase = fetched // STAGES & 1
+            col = (visits - 1 - j) * BLOCK_N
+            mbarrier.wait(k_empty.index(place), phase ^ 1)
+            mbarrier.expect(k_full.index(place), k_desc.block_type.nbytes)
+            tma.async_copy_global_to_shared(k_desc, [batch, kv_head, col, 0], k_full.index(place), k_s.index(place))
+            mbarrier.wait(v_empty.index(place), phase ^ 1)
+            mbarrier.expect(v_full.index(place), v_desc.block_type.nbytes)
+            tma.async_copy_global_to_shared(v_desc, [batch, kv_head, col, 0], v_full.index(place), v_s.index(place))
+            fetched += 1
+        taken += 1
 
 
 @gluon.jit
 def _compute(
-    descs, lse_ptr, places, barriers, sizes,
-    HEAD_DIM: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr, TURNS: gl.constexpr,
-    GROUPS: gl.constexpr, C: gl.constexpr,
+    descs, lse_ptr, places, barriers, work, sizes,
+    HEAD_DIM: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr, GROUPS: gl.constexpr,
+    C: gl.constexpr,
 ):  # fmt: skip
     q_desc, _k_desc, _v_desc, o_desc = descs
     q_s, k_s, v_s, o_s = places
-    q_full, q_empty, k_full, k_empty, v_full, v_empty, turn = barriers
-    items, _m_tiles, heads, _group, seq_len, kv_len, diagonal, scale_log2 = sizes
+    q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
+    starts_ptr, tiles_ptr = work
+    _m_tiles, heads, _group, seq_len, kv_len, diagonal, scale_log2 = sizes
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
         version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, BLOCK_N, 16]
     )
@@ -106,100 +110,123 @@ def _compute(
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=O_LAYOUT, k_width=2)
     dtype: gl.constexpr = q_desc.dtype
     rows = gl.arange(0, 64, layout=gl.SliceLayout(1, S_LAYOUT))
-    cols = gl.arange(0, BLOCK_N, layout=gl.SliceLayout(0, S_LAYOUT))
     used = 0  # tiles of keys so far
     taken = 0  # tiles of rows so far
-    turns = 0
-    for item in range(gl.program_id(0), items, gl.num_programs(0)):
-        for half in range(2 if CAUSAL else 1):
-            batch, head, _kv_head, row, tiles = _tile(item, half, sizes, GROUPS * 64, BLOCK_N, CAUSAL)
-            row += C * 64
-            mbarrier.wait(q_full.index(C), taken & 1)
-            q = q_s.index(C).reshape([64, HEAD_DIM])
-            # the last tile of keys, with its mask
-            col = (tiles - 1) * BLOCK_N
+    for at in range(gl.load(starts_ptr + gl.program_id(0)), gl.load(starts_ptr + gl.program_id(0) + 1)):
+        batch, head, _kv_head, row = _tile(gl.load(tiles_ptr + at), sizes, GROUPS * 64)
+        fetched = _visits(row, GROUPS * 64, sizes, BLOCK_N, CAUSAL)
+        row += C * 64
+        visits = _visits(row, 64, sizes, BLOCK_N, CAUSAL)
+        for _hidden in range(visits, fetched):  # tiles that only a group further down sees
             mbarrier.wait(k_full.index(used % STAGES), used // STAGES & 1)
-            k = k_s.index(used % STAGES).reshape([BLOCK_N, HEAD_DIM])
-            s = warpgroup_mma(
-                q, k.permute((1, 0)), gl.zeros([64, BLOCK_N], gl.float32, S_LAYOUT), use_acc=False, is_async=True
-            )
-            s = warpgroup_mma_wait(0, deps=(s,))
             mbarrier.arrive(k_empty.index(used % STAGES), count=1)
-            s = _masked(s, rows + row, cols + col, kv_len, diagonal, CAUSAL)
-            # m = rowmax S,  P̃ = 2^((S − m) · scale · log2 e),  l = rowsum P̃
-            m_i = gl.max(s, axis=1)
-            m_safe = gl.where(m_i == -float("inf"), 0.0, m_i) * scale_log2
-            p = gl.exp2(s * scale_log2 - m_safe[:, None])
-            l_i = gl.sum(p, axis=1)
-            p = gl.convert_layout(p.to(dtype), P_LAYOUT)
-            o = gl.zeros([64, HEAD_DIM], gl.float32, O_LAYOUT)
             mbarrier.wait(v_full.index(used % STAGES), used // STAGES & 1)
-            for _visit in range(1, tiles):
-                last = used
-                used += 1
-                col -= BLOCK_N
-                mbarrier.wait(k_full.index(used % STAGES), used // STAGES & 1)
-                if TURNS:
-                    mbarrier.wait(turn.index(C), (turns & 1) ^ (C == 0))
-                k = k_s.index(used % STAGES).reshape([BLOCK_N, HEAD_DIM])
-                s = warpgroup_mma(
-                    q, k.permute((1, 0)), gl.zeros([64, BLOCK_N], gl.float32, S_LAYOUT), use_acc=False, is_async=True
-                )
-                o = warpgroup_mma(p, v_s.index(last % STAGES).reshape([BLOCK_N, HEAD_DIM]), o, is_async=True)
-                if TURNS:
-                    mbarrier.arrive(turn.index((C + 1) % GROUPS), count=1)
-                    turns += 1
-                s = warpgroup_mma_wait(1, deps=(s,))
-                mbarrier.arrive(k_empty.index(used % STAGES), count=1)
-                if CAUSAL and col + BLOCK_N - 1 > row + diagonal:
-                    s = _masked(s, rows + row, cols + col, kv_len, diagonal, CAUSAL)
-                # m_new = max(m, rowmax S),  α = 2^((m − m_new) · scale · log2 e)
-                m_new = gl.maximum(m_i, gl.max(s, axis=1))
-                m_safe = gl.where(m_new == -float("inf"), 0.0, m_new) * scale_log2
-                alpha = gl.exp2(m_i * scale_log2 - m_safe)
-                p_new = gl.exp2(s * scale_log2 - m_safe[:, None])
-                # l = α l + rowsum P̃
-                l_i = l_i * alpha + gl.sum(p_new, axis=1)
-                m_i = m_new
-                # A barrier is a place that the assembler moves nothing across: P̃ is made before the wait for O, not after it.
-                mbarrier.wait(v_full.index(used % STAGES), used // STAGES & 1)
-                o, p_new = warpgroup_mma_wait(0, deps=(o, p_new))
-                mbarrier.arrive(v_empty.index(last % STAGES), count=1)
-                # O = α O, before the next product is added to it
-                o = o * gl.convert_layout(alpha, gl.SliceLayout(1, O_LAYOUT))[:, None]
-                p = gl.convert_layout(p_new.to(dtype), P_LAYOUT)
-            mbarrier.arrive(q_empty.index(C), count=1)
-            o = warpgroup_mma(p, v_s.index(used % STAGES).reshape([BLOCK_N, HEAD_DIM]), o, is_async=True)
-            # lse = m · scale + ln l
-            lse = (m_i * scale_log2 + gl.log2(l_i)) * 0.6931471805599453
-            lse_ptrs = lse_ptr + (batch * heads + head).to(gl.int64) * seq_len + row + rows
-            gl.store(lse_ptrs, lse, mask=row + rows < seq_len)
-            inverse = gl.where(m_i == -float("inf"), 0.0, 1.0 / l_i)
-            o = warpgroup_mma_wait(0, deps=(o,))
             mbarrier.arrive(v_empty.index(used % STAGES), count=1)
             used += 1
-            o = o * gl.convert_layout(inverse, gl.SliceLayout(1, O_LAYOUT))[:, None]
-            tma.store_wait(0)  # the O before has left its place
-            o_s.index(C).reshape([64, HEAD_DIM]).store(o.to(dtype))
-            fence_async_shared()
-            tma.async_copy_shared_to_global(o_desc, [batch, head, row, 0], o_s.index(C))
-            taken += 1
+        col = (visits - 1) * BLOCK_N
+        # The first S, alone: there is no P̃ yet
+        mbarrier.wait(q_full.index(C), taken & 1)
+        q = q_s.index(C).reshape([64, HEAD_DIM])
+        mbarrier.wait(k_full.index(used % STAGES), used // STAGES & 1)
+        k = k_s.index(used % STAGES).reshape([BLOCK_N, HEAD_DIM])
+        s = gl.zeros([64, BLOCK_N], gl.float32, S_LAYOUT)
+        s = warpgroup_mma(q, k.permute((1, 0)), s, use_acc=False, is_async=True)
+        s = warpgroup_mma_wait(0, deps=(s,))
+        mbarrier.arrive(k_empty.index(used % STAGES), count=1)
+        if CAUSAL or col + BLOCK_N > kv_len:
+            s = _masked(s, rows + row, col, kv_len, diagonal, CAUSAL)
+        # m = rowmax S,  P̃ = 2^((S − m) · scale · log2 e),  l = rowsum P̃
+        m_i = gl.max(s, axis=1)
+        m_safe = gl.where(m_i == -float("inf"), 0.0, m_i) * scale_log2
+        p = gl.exp2(s * scale_log2 - m_safe[:, None])
+        l_i = _thread_sums(p)
+        p = gl.convert_layout(p.to(dtype), P_LAYOUT)
+        o = gl.zeros([64, HEAD_DIM], gl.float32, O_LAYOUT)
+        mbarrier.wait(v_full.index(used % STAGES), used // STAGES & 1)
+        for _visit in range(1, visits):
+            last = used
+            used += 1
+            col -= BLOCK_N
+            # S = Q Kᵀ, and with the P̃ of the tile before O = O + P̃ V
+            mbarrier.wait(k_full.index(used % STAGES), used // STAGES & 1)
+            k = k_s.index(used % STAGES).reshape([BLOCK_N, HEAD_DIM])
+            s = gl.zeros([64, BLOCK_N], gl.float32, S_LAYOUT)
+            s = warpgroup_mma(q, k.permute((1, 0)), s, use_acc=False, is_async=True)
+            o = warpgroup_mma(p, v_s.index(last % STAGES).reshape([BLOCK_N, HEAD_DIM]), o, is_async=True)
+            s = warpgroup_mma_wait(1, deps=(s,))
+            mbarrier.arrive(k_empty.index(used % STAGES), count=1)
+            if CAUSAL and col + BLOCK_N - 1 > row + diagonal:
+                s = _masked(s, rows + row, col, kv_len, diagonal, CAUSAL)
+            # m_new = max(m, rowmax S),  α = 2^((m − m_new) · scale · log2 e)
+            m_new = gl.maximum(m_i, gl.max(s, axis=1))
+            m_safe = gl.where(m_new == -float("inf"), 0.0, m_new) * scale_log2
+            alpha = gl.exp2(m_i * scale_log2 - m_safe)
+            p_new = gl.exp2(s * scale_log2 - m_safe[:, None])
+            # l = α l + rowsum P̃, of which each thread keeps its own columns' part
+            l_i = l_i * gl.convert_layout(alpha, gl.SliceLayout(1, l_i.type.layout))[:, None] + _thread_sums(p_new)
+            m_i = m_new
+            # A barrier is a place that the assembler moves nothing across: P̃ is made before the wait for O, not after it.
+            mbarrier.wait(v_full.index(used % STAGES), used // STAGES & 1)
+            o, p_new = warpgroup_mma_wait(0, deps=(o, p_new))
+            mbarrier.arrive(v_empty.index(last % STAGES), count=1)
+            # O = α O, before the next product is added to it
+            o = o * gl.convert_layout(alpha, gl.SliceLayout(1, O_LAYOUT))[:, None]
+            p = gl.convert_layout(p_new.to(dtype), P_LAYOUT)
+        mbarrier.arrive(q_empty.index(C), count=1)
+        o = warpgroup_mma(p, v_s.index(used % STAGES).reshape([BLOCK_N, HEAD_DIM]), o, is_async=True)
+        # lse = m · scale + ln l,  O / l
+        l_i = gl.convert_layout(gl.sum(l_i, axis=1), gl.SliceLayout(1, S_LAYOUT))
+        lse = (m_i * scale_log2 + gl.log2(l_i)) * 0.6931471805599453
+        lse_ptrs = lse_ptr + (batch * heads + head).to(gl.int64) * seq_len + row + rows
+        gl.store(lse_ptrs, lse, mask=row + rows < seq_len)
+        inverse = gl.where(m_i == -float("inf"), 0.0, 1.0 / l_i)
+        o = warpgroup_mma_wait(0, deps=(o,))
+        mbarrier.arrive(v_empty.index(used % STAGES), count=1)
+        used += 1
+        o = o * gl.convert_layout(inverse, gl.SliceLayout(1, O_LAYOUT))[:, None]
+        tma.store_wait(0)  # the O before has left its place
+        o_s.index(C).reshape([64, HEAD_DIM]).store(o.to(dtype))
+        fence_async_shared()
+        tma.async_copy_shared_to_global(o_desc, [batch, head, row, 0], o_s.index(C))
+        taken += 1
     tma.store_wait(0)
 
 
 @gluon.jit
-def _masked(s, rows, cols, kv_len, diagonal, CAUSAL: gl.constexpr):
-    seen = (cols < kv_len)[None, :]
+def _of_threads(x):
+    """A tile as (row, eight columns, thread, column of its two): a row lies in four threads, each of which has two of every eight columns."""
+    return x.reshape([x.shape[0], x.shape[1] // 8, 4, 2])
+
+
+@gluon.jit
+def _thread_sums(p):
+    """Sums of a row, each of its four threads' own: (row, thread). They meet once, at the end, not at every tile."""
+    return gl.sum(gl.sum(_of_threads(p), axis=3), axis=1)
+
+
+@gluon.jit
+def _masked(s, rows, col, kv_len, diagonal, CAUSAL: gl.constexpr):
+    """S from column `col` on, −∞ where a key is hidden. What a thread's columns are compared with are constants, so that none takes a register."""
+    tile = _of_threads(s)
+    ROW: gl.constexpr = gl.SliceLayout(1, gl.SliceLayout(2, gl.SliceLayout(3, tile.type.layout)))
+    EIGHT: gl.constexpr = gl.SliceLayout(0, gl.SliceLayout(2, gl.SliceLayout(3, tile.type.layout)))
+    THREAD: gl.constexpr = gl.SliceLayout(0, gl.SliceLayout(1, gl.SliceLayout(3, tile.type.layout)))
+    PAIR: gl.constexpr = gl.SliceLayout(0, gl.SliceLayout(1, gl.SliceLayout(2, tile.type.layout)))
+    seen = gl.full(rows.shape, 0, gl.int32, rows.type.layout) + (kv_len - col)  # so many columns of each row
     if CAUSAL:
-        seen = seen & (cols[None, :] <= rows[:, None] + diagonal)
-    return gl.where(seen, s, -float("inf"))
+        seen = gl.minimum(seen, rows + (diagonal + 1 - col))
+    seen = gl.convert_layout(seen, ROW)[:, None, None, None]
+    first = gl.arange(0, 4, layout=THREAD)[None, None, :, None] * 2
+    column = gl.arange(0, s.shape[1] // 8, layout=EIGHT)[None, :, None, None] * 8 + gl.arange(0, 2, layout=PAIR)[None, None, None, :]
+    tile = gl.where(column < seen - first, tile, -float("inf"))
+    return gl.convert_layout(tile.reshape(s.shape), s.type.layout)
 
 
 @gluon.jit
 def flash_attention_hopper_kernel(
-    q_desc, k_desc, v_desc, o_desc, lse_ptr, items, m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2,
-    HEAD_DIM: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr, TURNS: gl.constexpr,
-    GROUPS: gl.constexpr,
+    q_desc, k_desc, v_desc, o_desc, lse_ptr, starts_ptr, tiles_ptr,
+    m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2,
+    HEAD_DIM: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr, GROUPS: gl.constexpr,
 ):  # fmt: skip
     q_s = gl.allocate_shared_memory(q_desc.dtype, [GROUPS, 1, 1, 64, HEAD_DIM], q_desc.layout)
     k_s = gl.allocate_shared_memory(k_desc.dtype, [STAGES, 1, 1, BLOCK_N, HEAD_DIM], k_desc.layout)
@@ -211,11 +238,9 @@ def flash_attention_hopper_kernel(
     k_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     v_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     v_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    turn = gl.allocate_shared_memory(gl.int64, [GROUPS, 1], mbarrier.MBarrierLayout())
     for i in gl.static_range(GROUPS):
         mbarrier.init(q_full.index(i), count=1)
         mbarrier.init(q_empty.index(i), count=1)
-        mbarrier.init(turn.index(i), count=1)
     for i in gl.static_range(STAGES):
         mbarrier.init(k_full.index(i), count=1)
         mbarrier.init(k_empty.index(i), count=GROUPS)
@@ -224,24 +249,25 @@ def flash_attention_hopper_kernel(
     fence_async_shared()
     descs = (q_desc, k_desc, v_desc, o_desc)
     places = (q_s, k_s, v_s, o_s)
-    barriers = (q_full, q_empty, k_full, k_empty, v_full, v_empty, turn)
-    sizes = (items, m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2)
+    barriers = (q_full, q_empty, k_full, k_empty, v_full, v_empty)
+    work = (starts_ptr, tiles_ptr)
+    sizes = (m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2)
     if GROUPS == 2:
         gl.warp_specialize(
             [
-                (_compute, (descs, lse_ptr, places, barriers, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, TURNS, GROUPS, 0)),
-                (_compute, (descs, lse_ptr, places, barriers, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, TURNS, GROUPS, 1)),
-                (_fetch, (descs, places, barriers, sizes, BLOCK_N, STAGES, CAUSAL, GROUPS)),
+                (_compute, (descs, lse_ptr, places, barriers, work, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, GROUPS, 0)),
+                (_compute, (descs, lse_ptr, places, barriers, work, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, GROUPS, 1)),
+                (_fetch, (descs, places, barriers, work, sizes, BLOCK_N, STAGES, CAUSAL, GROUPS)),
             ],
             [4, 1], [240, 24],
         )  # fmt: skip
     else:
         gl.warp_specialize(
             [
-                (_compute, (descs, lse_ptr, places, barriers, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, TURNS, GROUPS, 0)),
-                (_compute, (descs, lse_ptr, places, barriers, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, TURNS, GROUPS, 1)),
-                (_compute, (descs, lse_ptr, places, barriers, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, TURNS, GROUPS, 2)),
-                (_fetch, (descs, places, barriers, sizes, BLOCK_N, STAGES, CAUSAL, GROUPS)),
+                (_compute, (descs, lse_ptr, places, barriers, work, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, GROUPS, 0)),
+                (_compute, (descs, lse_ptr, places, barriers, work, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, GROUPS, 1)),
+                (_compute, (descs, lse_ptr, places, barriers, work, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, GROUPS, 2)),
+                (_fetch, (descs, places, barriers, work, sizes, BLOCK_N, STAGES, CAUSAL, GROUPS)),
             ],
             [4, 4, 1], [160, 160, 32],
         )  # fmt: skip
@@ -258,19 +284,17 @@ def flash_attention_hopper(
     block_n: int = 128,
     stages: int = 2,
     groups: int | None = None,
-    turns: bool | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """FlashAttention forward on Hopper: float16 or bfloat16, head_dim 64 or 128 and contiguous, other strides multiples of 8, sm_scale > 0.
 
     Three groups of warps where the registers suffice, head_dim 64, since one group's softmax is longer there than its products, unless their taller tiles
-    leave more rows empty than that gains; two groups take turns under a causal mask. Returns O and lse as `flash_attention` does. Raises ValueError naming the argument that this kernel does not take.
+    leave more rows empty than that gains. Returns O and lse as `flash_attention` does. Raises ValueError naming the argument that this kernel does not take.
     """
     call = _Call.of(q, k, v, causal, sm_scale, diagonal, 128, block_n)
     head_dim = q.shape[3]
     if refused := refusal(q, k, v, call.sm_scale):
         raise ValueError(refused)
-    groups = _groups(call.seq_len, head_dim, causal) if groups is None else groups
-    turns = (causal and groups == 2) if turns is None else turns
+    groups = _groups(call.seq_len, head_dim) if groups is None else groups
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     gl_dtype = gl.float16 if q.dtype == torch.float16 else gl.bfloat16
@@ -281,20 +305,21 @@ def flash_attention_hopper(
         return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), shape, layout)
 
     m_tiles = triton.cdiv(call.seq_len, groups * ROWS)
-    items = call.batch * call.heads * (triton.cdiv(m_tiles, 2) if causal else m_tiles)
-    flash_attention_hopper_kernel[(min(sms(q), items),)](
-        descriptor(q, ROWS), descriptor(k, block_n), descriptor(v, block_n), descriptor(o, ROWS), lse,
-        items, m_tiles, call.heads, call.group, call.seq_len, call.kv_len, call.diagonal, call.sm_scale * LOG2_E,
-        HEAD_DIM=head_dim, BLOCK_N=block_n, STAGES=stages, CAUSAL=causal, TURNS=turns, GROUPS=groups,
+    diagonal = call.diagonal if causal else None
+    heads = call.batch * call.heads
+    starts, tiles = lists(heads, m_tiles, groups * ROWS, call.kv_len, block_n, diagonal, sms(q), q.device)
+    flash_attention_hopper_kernel[(len(starts) - 1,)](
+        descriptor(q, ROWS), descriptor(k, block_n), descriptor(v, block_n), descriptor(o, ROWS), lse, starts, tiles,
+        m_tiles, call.heads, call.group, call.seq_len, call.kv_len, call.diagonal, call.sm_scale * LOG2_E,
+        HEAD_DIM=head_dim, BLOCK_N=block_n, STAGES=stages, CAUSAL=causal, GROUPS=groups,
         num_warps=4, maxnreg={2: 168, 3: 128}[groups],
     )  # fmt: skip
     return o, lse
 
 
-def _groups(seq_len: int, head_dim: int, causal: bool) -> int:
-    def rows(groups: int) -> int:  # all that the tiles have; under a mask they come in pairs
-        tiles = triton.cdiv(seq_len, groups * ROWS)
-        return (tiles + (tiles % 2 if causal else 0)) * groups * ROWS
+def _groups(seq_len: int, head_dim: int) -> int:
+    def rows(groups: int) -> int:  # all that the tiles have
+        return triton.cdiv(seq_len, groups * ROWS) * groups * ROWS
 
     return 3 if head_dim == 64 and rows(3) <= 1.05 * rows(2) else 2
 

@@ -65,7 +65,10 @@ def attention_backward(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """dQ, dK and dV, the same bits every time, for all that `attention` takes."""
     side = tile_side(q)
-    return flash_attention_backward(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale, block_m=side, block_n=side)
+    stages = 3 if causal and q.shape[3] <= 64 else 2
+    return flash_attention_backward(
+        q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale, block_m=side, block_n=side, stages=stages
+    )
 
 
 def tile_side(q: torch.Tensor) -> int:

@@ -28,6 +28,8 @@ from explain import recordings, timeline  # noqa: E402
 KEEP = 3
 """Programs of each launch that are kept, of those that there are."""
 SECONDS = 150.0
+BUSY = 2_000_000
+"""Cycles that the GPU idles before a launch that is timed: a millisecond, in which Python has prepared it, so that only the kernel is between the events."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,7 @@ def timed(launch: Any) -> float:
     times = []
     for _ in range(60):
         before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        torch.cuda._sleep(BUSY)  # type: ignore[no-untyped-call]
         before.record()
         launch()
         after.record()

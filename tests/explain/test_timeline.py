@@ -188,6 +188,7 @@ def test_what_the_lanes_come_to_is_told_with_what_the_marks_cost():
     assert f"**{made.programs[0].products:.0%}**" in told
     assert "2.5 µs in all (+20%)" in told
     assert "(−20%)" in figures.told(replace(made, marked_us=2.0), made.programs[0])
+    assert "without was not timed" in figures.told(replace(made, plain_us=None), made.programs[0])
 
 
 def test_a_timeline_says_what_it_is_of_and_where_it_is_from():

@@ -31,4 +31,5 @@ def test_two_groups_and_a_warp_that_fetches_are_recorded_visit_by_visit(tmp_path
         assert 0.3 < program.products <= 1
         assert program.hidden is not None
         assert 0.3 < program.hidden <= 1
+    assert one.plain_us is not None
     assert 0.5 < one.marked_us / one.plain_us < 2

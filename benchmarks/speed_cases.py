@@ -305,9 +305,12 @@ def _tuned(case: Case) -> Iterator[Variant]:
                 options = {"splits": splits, "block_n": block_n, "warps": warps, "stages": stages}
                 yield Variant("kernels.decode:flash_decode", options)
     if case.table == "attention":
-        for groups, turns in itertools.product((2, 3) if case.shape[3] == 64 else (2,), (True, False)):
-            options = {"groups": groups, "turns": turns}
-            yield Variant("kernels.attention_hopper:flash_attention_hopper", options)
+        wide = case.shape[3] == 64
+        yield from _grid(
+            "kernels.attention_hopper:flash_attention_hopper",
+            groups=(2, 3) if wide else (2,),
+            stages=(2, 3) if wide else (2,),
+        )
     if case.table == "backward":
         tiles = (
             (64, 128, 8, 2),

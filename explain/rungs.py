@@ -188,11 +188,12 @@ RUNGS: tuple[Rung, ...] = (
     ),
     Rung(
         TOP, "As many programs as SMs",
-        "A program for each SM takes one tile of rows after another; under a causal mask a long one with a short one.",
-        "No SM idles while the last programs end, and the next tile is fetched while this one's O is written. At d = 64, where a group's softmax is longer "
-        "than its products, three groups share the work.",
+        "A program for each SM has a list of tiles of rows, dealt on the host: the longest first, each to the program that will be done first.",
+        "The last programs end together, mask or not, and the next tile is fetched while this one's O is written. At d = 64, where a group's softmax is "
+        "longer than its products, three groups share the work, and a row's sum is kept in parts by its threads until the row ends. The turns are gone: with "
+        "two products in flight they changed nothing that could be measured.",
         _HOPPER,
-        "for item in range(gl.program_id(0), items, gl.num_programs(0)):",
+        "for at in range(gl.load(starts_ptr + gl.program_id(0)), gl.load(starts_ptr + gl.program_id(0) + 1)):",
         _CUT,
         gluon=True,
     ),

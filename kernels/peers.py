@@ -183,7 +183,7 @@ PEERS: Mapping[str, Kernel] = {
         ),
         *(_rung_entry(number, name) for number, name in enumerate(ORDER, 1)),
         Kernel(
-            "fast:flash_attention_hopper", "FlashAttention for Hopper", "Every idea of the ladder, and as many programs as the GPU has room for.",
+            "fast:flash_attention_hopper", "FlashAttention for Hopper", "What the ladder led to, with as many programs as SMs, each with a list of tiles.",
             "kernels.attention_hopper", "attention", _RUNG_SIZES, _rung, {}, _check_gluon, outputs=("o", "lse"),
         ),
         Kernel(

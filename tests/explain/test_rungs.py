@@ -87,7 +87,7 @@ def test_without_a_benchmark_no_rung_has_a_number():
 
 def test_others_stand_beside_the_rungs_and_no_rung_among_them():
     beside = rungs.beside(
-        case(bf16=200e12, top=600e12, **{"torch.sdpa cudnn": 500e12, "flash_attention_hopper[turns=True]": 610e12})
+        case(bf16=200e12, top=600e12, **{"torch.sdpa cudnn": 500e12, "flash_attention_hopper[groups=3]": 610e12})
     )
     assert [one.label for one in beside] == ["cuDNN"]
 

@@ -49,8 +49,8 @@ def result_json() -> dict[str, Any]:
             "attention", [16384 // n, 16, n, 128], "bf16", "FLOP/s",
             timed("torch.sdpa cudnn", 500e12, 1e12), timed("torch.sdpa flash", 300e12, 1e12),
             {"name": "FlashAttention-3", "right": False, "why": "ModuleNotFoundError: No module named 'fa3'"},
-            timed("flash_attention_hopper[turns=True]", 400e12 + n * 1e10, 1e12),
-            timed("flash_attention_hopper[turns=False]", 450e12 + n * 1e10, 1e12),
+            timed("flash_attention_hopper[groups=3]", 400e12 + n * 1e10, 1e12),
+            timed("flash_attention_hopper[groups=2]", 450e12 + n * 1e10, 1e12),
             causal=causal,
         )
         for n in (2048, 8192) for causal in (False, True)
@@ -96,7 +96,7 @@ def test_ours_peers_and_floors_are_told_apart(result):
 def test_of_several_settings_the_fastest_counts(result):
     ours = of(result, "attention").ours
     assert ours is not None
-    assert (ours.name, ours.settings, ours.options) == ("flash_attention_hopper[turns=False]", 2, "turns=False")
+    assert (ours.name, ours.settings, ours.options) == ("flash_attention_hopper[groups=2]", 2, "groups=2")
 
 
 def test_what_misses_its_budget_has_no_time_and_comes_last(result):

@@ -41,7 +41,7 @@ HOPPER = {
     ),
     "flash_attention_hopper, two groups": (
         "flash_attention",
-        lambda q, k, v, p: flash_attention_hopper(q, k, v, causal=p["causal"], groups=2, turns=not p["causal"]),
+        lambda q, k, v, p: flash_attention_hopper(q, k, v, causal=p["causal"], groups=2),
     ),
     "flash_attention_hopper, three groups": (
         "flash_attention",

@@ -83,6 +83,12 @@ class Pointer:
         return Pointer(self.tensor, self.offset + more)
 
 
+class Tile(torch.Tensor):
+    """A tile of numbers. That it has a layout is all that is known of it."""
+
+    type = SimpleNamespace(layout=None)  # type: ignore[assignment]
+
+
 class Descriptor:
     """What the copy engine is told of a tensor: it goes by tiles of `shape`, with zeros past the edge."""
 
@@ -164,16 +170,17 @@ class Machine:
     def names(self) -> dict[str, Any]:
         """What stands in for the module's imports."""
         anything: Callable[..., None] = lambda *_, **__: None  # noqa: E731
-        dtypes = {name: getattr(torch, name) for name in ("float16", "bfloat16", "float32", "int64")}
+        dtypes = {name: getattr(torch, name) for name in ("float16", "bfloat16", "float32", "int32", "int64")}
         gl = SimpleNamespace(
             **dtypes, constexpr=int, static_range=range, SliceLayout=anything, NVMMADistributedLayout=anything, DotOperandLayout=anything,
             NVMMASharedLayout=SimpleNamespace(get_default_for=anything),
             program_id=lambda axis: torch.tensor(self.program[axis]), num_programs=lambda axis: self.grid[axis],
             cdiv=lambda a, b: -(-a // b), minimum=_both(min, torch.minimum), maximum=_both(max, torch.maximum),
-            arange=lambda start, end, layout: torch.arange(start, end), zeros=lambda shape, dtype, layout: torch.zeros(shape, dtype=dtype),
-            full=lambda shape, value, dtype, layout: torch.full(shape, value, dtype=dtype),
+            arange=lambda start, end, layout: torch.arange(start, end).as_subclass(Tile),
+            zeros=lambda shape, dtype, layout: torch.zeros(shape, dtype=dtype).as_subclass(Tile),
+            full=lambda shape, value, dtype, layout: torch.full(shape, value, dtype=dtype).as_subclass(Tile),
             max=lambda x, axis: x.amax(axis), sum=lambda x, axis: x.sum(axis), where=torch.where, exp2=torch.exp2, log2=torch.log2,
-            convert_layout=lambda x, layout: x, store=_store, allocate_shared_memory=_allocated, warp_specialize=self.specialize,
+            convert_layout=lambda x, layout: x, load=_load, store=_store, allocate_shared_memory=_allocated, warp_specialize=self.specialize,
         )  # fmt: skip
         mbarrier = SimpleNamespace(
             MBarrierLayout=lambda: Barrier, init=lambda b, count: _one(b).init(count), wait=self.wait, arrive=self.arrive,
@@ -297,6 +304,10 @@ def _both(of_numbers: Callable[[Any, Any], Any], of_tensors: Callable[[Any, Any]
 
 def _allocated(dtype: torch.dtype, shape: Sequence[int], layout: Any) -> Shared | Barriers:
     return Barriers(shape[0]) if layout is Barrier else Shared(torch.full(shape, math.nan, dtype=dtype))
+
+
+def _load(pointer: Pointer) -> torch.Tensor:
+    return pointer.tensor.view(-1)[pointer.offset]
 
 
 def _store(pointer: Pointer, values: torch.Tensor, mask: torch.Tensor) -> None:

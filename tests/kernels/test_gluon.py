@@ -1,4 +1,4 @@
-"""The rungs in Gluon, run as Python, a thread a job: right against float64, and stuck or wrong where one barrier is missing."""
+"""The rungs in Gluon, run as Python, a thread a job: right against float64, and stuck or wrong where a barrier is missing or a line is off."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ SHAPES = (
     {"heads": 2, "seq_len": 400, "kv_len": 400, "head_dim": 128, "causal": True},
     {"seq_len": 130, "kv_len": 1024, "head_dim": 64},
     {"seq_len": 1, "kv_len": 1, "head_dim": 64},
+    # At the top three groups, of which some skip what another sees
+    {"heads": 2, "seq_len": 576, "kv_len": 576, "head_dim": 64, "causal": True},
 )
+TELLING = (SHAPES[0], SHAPES[1], SHAPES[-1])
+"""On which what is broken shows: a mask that cuts two tiles in a row, an edge without a mask, skipped tiles."""
 PRESETS = ("normal", "ascending", "first_tile_masked", "everything_masked")
 KERNELS = {
     **{rung: (f"kernels.rungs.{rung}", "attention") for rung in GLUON},
@@ -54,7 +58,15 @@ def test_it_gives_what_flash_attention_must_give(name):
     assert not missed
 
 
+def told(seeds: int):
+    """Experiments, each with the seeds of so many orders of events."""
+    for seed, shape in itertools.product(range(seeds), TELLING):
+        yield seed, Experiment.of("flash_attention", {**shape, "dtype": "fp16", "block_n": 128}, "normal", 0)
+
+
 V_FULL = "mbarrier.wait(v_full.index(place), phase)"
+V_USED = "mbarrier.arrive(v_empty.index(used % STAGES), count=1)"
+SKIPPED = f"{V_USED}\n            used += 1"
 TURN = "mbarrier.arrive(turn.index(1 - C), count=1)\n        s = warp"
 BROKEN = [
     ("specialised", "_compute", "mbarrier.arrive(k_empty.index(place), count=1)", "pass"),
@@ -68,20 +80,35 @@ BROKEN = [
     ("overlapped", "_compute", TURN, "s = warp"),
     ("overlapped", "_compute", "s = warpgroup_mma_wait(1, deps=(s,))", "s = warpgroup_mma_wait(2, deps=(s,))"),
     ("overlapped", "_compute", "mbarrier.arrive(v_empty.index(before), count=1)", "mbarrier.arrive(v_empty.index(place), count=1)"),
+    ("the top", "_fetch", "gl.load(starts_ptr + gl.program_id(0) + 1)", "gl.load(starts_ptr + gl.program_id(0)) + 1"),
+    ("the top", "_fetch", "mbarrier.wait(q_empty.index(c), (taken & 1) ^ 1)", "pass"),
+    ("the top", "_fetch", "_visits(row, GROUPS * 64,", "_visits(row, 64,"),
+    ("the top", "_compute", "_visits(row, 64,", "_visits(row, 1,"),
+    ("the top", "_compute", SKIPPED, SKIPPED.replace(V_USED, "pass")),
+    ("the top", "_compute", SKIPPED, SKIPPED.replace("used += 1", "pass")),
+    ("the top", "_compute", "mbarrier.wait(q_full.index(C), taken & 1)", "mbarrier.wait(q_full.index(C), 0)"),
+    ("the top", "_compute", "mbarrier.arrive(q_empty.index(C), count=1)", "pass"),
+    ("the top", "_compute", "if CAUSAL or col + BLOCK_N > kv_len:", "if CAUSAL:"),
+    ("the top", "_compute", "col + BLOCK_N - 1 > row + diagonal", "col > row + diagonal"),
+    ("the top", "_compute", "gl.sum(l_i, axis=1)", "gl.max(l_i, axis=1)"),
+    ("the top", "_thread_sums", "_of_threads(p), axis=3", "_of_threads(p)[:, :, :, :1], axis=3"),
+    ("the top", "_masked", "diagonal + 1 - col", "diagonal - col"),
+    ("the top", "_masked", "kv_len - col", "kv_len + 1 - col"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("rung", "function", "old", "new"), BROKEN)
-def test_one_barrier_less_and_it_is_stuck_or_wrong(rung, function, old, new):
-    broken = edits.load(f"kernels.rungs.{rung}", Edit(f"{rung} {old} {new}", function, old, new))
-    e = Experiment.of("flash_attention", {**SHAPES[0], "dtype": "fp16", "block_n": 128}, "ascending", 0)
-    assert any(is_stuck_or_wrong(on_cpu(broken, "attention", seed), e) for seed in range(20))
+@pytest.mark.parametrize(("name", "function", "old", "new"), BROKEN)
+def test_one_thing_less_and_it_is_stuck_or_wrong(name, function, old, new):
+    path, wrapper = KERNELS[name]
+    broken = edits.load(path, Edit(f"{old} {new}", function, old, new))
+    assert any(is_stuck_or_wrong(on_cpu(broken, wrapper, seed), e) for seed, e in told(20))
 
 
-@pytest.mark.parametrize("rung", GLUON)
-def test_unbroken_it_is_neither(rung):
-    e = Experiment.of("flash_attention", {**SHAPES[0], "dtype": "fp16", "block_n": 128}, "ascending", 0)
-    assert not any(is_stuck_or_wrong(on_cpu(module(rung), "attention", seed), e) for seed in range(8))
+@pytest.mark.parametrize("name", KERNELS)
+def test_unbroken_it_is_neither(name):
+    path, wrapper = KERNELS[name]
+    whole = importlib.import_module(path)
+    assert not any(is_stuck_or_wrong(on_cpu(whole, wrapper, seed), e) for seed, e in told(8))
 
 
 def is_stuck_or_wrong(attention, experiment: Experiment) -> bool:
@@ -98,4 +125,18 @@ def test_any_number_of_stages_and_any_order_of_events_gives_the_same_bits():
         for seed, stages in itertools.product(range(1, 6), (1, 2, 3)):
             attention = on_cpu(module(rung), "attention", seed)
             if rung != "overlapped" or stages > 1:
-                assert all(torch.equal(*pair) for pair in zip(first, attention(q, k, v, stages=stages), strict=True))
+                assert same(first, attention(q, k, v, stages=stages))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_at_the_top_any_number_of_groups_too_gives_the_same_bits(causal):
+    q, k, v = torch.randn(3, 1, 2, 500, 64).half()
+    path, wrapper = KERNELS["the top"]
+    top = importlib.import_module(path)
+    first = on_cpu(top, wrapper)(q, k, v, causal=causal)
+    for seed, stages, groups in itertools.product(range(1, 4), (2, 3), (2, 3)):
+        assert same(first, on_cpu(top, wrapper, seed)(q, k, v, causal=causal, stages=stages, groups=groups))
+
+
+def same(ours, theirs) -> bool:
+    return all(torch.equal(*pair) for pair in zip(ours, theirs, strict=True))

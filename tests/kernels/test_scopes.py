@@ -29,8 +29,8 @@ def test_nothing_but_scopes_is_added():
 
 def test_the_softmax_lies_between_the_scores_and_the_wait_for_v_and_under_the_product_before():
     compute = _body(scopes.marked(source_of(HOPPER)), "_compute")
-    loop = compute[compute.index("for _visit in range(1, tiles):") :]
-    order = [line for line in loop if line.startswith("pl.") and "turn" not in line]
+    loop = compute[compute.index("for _visit in range(1, visits):") :]
+    order = [line for line in loop if line.startswith("pl.")]
     assert order[:10] == [
         'pl.enter_scope("wait K")',
         'pl.exit_scope("wait K")',
@@ -46,10 +46,12 @@ def test_the_softmax_lies_between_the_scores_and_the_wait_for_v_and_under_the_pr
 
 
 def test_a_statement_of_several_lines_is_marked_around_all_of_them():
-    compute = _body(scopes.marked(source_of(HOPPER)), "_compute")
-    at = compute.index("s = warpgroup_mma(")
-    assert compute[at - 1] == 'pl.enter_scope("QK")'
-    assert compute[at + 1].startswith("q, k.permute")
+    product = ["    o = warpgroup_mma(", "        p, v, o,", "    )"]
+    wait = "    o = warpgroup_mma_wait(0)"
+    source = ["def f():", "    s = warpgroup_mma(q, k)", "    s = warpgroup_mma_wait(0)", *product, wait, ""]
+    lines = scopes.marked("\n".join(source)).splitlines()
+    at = lines.index(product[0])
+    assert lines[at - 1 : at + 4] == ['    pl.enter_scope("PV")', *product, wait]
 
 
 @pytest.mark.parametrize(

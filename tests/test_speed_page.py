@@ -41,6 +41,7 @@ def file(monkeypatch, tmp_path):
     path.write_text(json.dumps(result_json()))
     monkeypatch.setattr(speed, "FILE", path)
     monkeypatch.setattr(shelf, "shelved", lambda: ([shelf.Shelved("test", RECORD, shelf.RECORDED)], {}))
+    monkeypatch.setattr(timelines, "recorded", tuple)
     return path
 
 

@@ -25,6 +25,10 @@ from explain.workers import WorkerError
 
 OPENING = "bf16"
 """The first rung that has one below to be compared with."""
+IDLE = (
+    "A launch in Gluon has three idle warps, of 12, or of 16 where three groups share the work: Triton fills up to a multiple of four. They stand at a barrier "
+    "all the time, so that much of its share is no waiting."
+)
 COUNTED_BY = "python -m explain measure --plan rungs"
 
 
@@ -76,6 +80,8 @@ def climb_counters(result: Result, case: Case) -> None:
         with why:
             drawing(stall_figures.bars(waits))
             prose(f"**{waits[-1][0]}**: {stall_figures.told(waits[-1][1])}")
+            if any(rung.gluon and rung.name in found for rung in RUNGS):
+                st.caption(IDLE)
     where, p = first.origin.provenance if first.origin else None, first.experiment.values
     said = f"{where.gpu}, {where.date}" if where else "hardware"
     st.caption(

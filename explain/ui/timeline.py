@@ -8,16 +8,20 @@ import streamlit as st
 from explain import timeline as timelines
 from explain.figures import timeline as figures
 from explain.records.code import digest_of
+from explain.rungs import RUNGS
 from explain.timeline import Timeline
 from explain.ui.charts import chart
 from explain.ui.controls import option
 from explain.ui.layout import prose
+
+LADDER = [rung.module for rung in RUNGS]
 
 
 def timeline(name: str = "") -> None:
     """The timelines recorded of the kernel of this name, or of all; says so where there is none, and why."""
     try:
         runs = [run for run in timelines.recorded() if name in ("", run.name)]
+        runs.sort(key=lambda run: LADDER.index(run.module) if run.module in LADDER else -1)
     except timelines.TimelineFileError as error:
         st.error(str(error), icon=":material/error:")
         return

@@ -210,7 +210,7 @@ def timed(tasks: list[Task]) -> Iterator[dict[str, Any]]:
         launches = [Variant(**variant).on(case, inputs) for variant in task["variants"]]
         events: list[list[tuple[torch.cuda.Event, torch.cuda.Event]]] = [[] for _ in launches]
         for turn in range(task["rounds"] + 2):
-            torch.cuda._sleep(AHEAD)  # type: ignore[no-untyped-call]
+            torch.cuda._sleep(AHEAD)
             for launch, own in zip(launches, events, strict=True):
                 empty.zero_()
                 start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

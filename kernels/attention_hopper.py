@@ -9,13 +9,14 @@ What the tensor cores need is never to wait, neither for bytes nor for exponenti
 - **As many programs as SMs**, each with a list of tiles of rows, which is made on the host: the longest first, each to the program that will be done
   first. So the last ones end together, mask or not (`kernels/schedule.py`).
 - **A sum that waits.** A row lies in four threads. Each keeps its own part of l, and they meet at the end of the row instead of at every tile: 8% at
-  head_dim 64.
+  head_dim 64 without a mask.
 
 The interpreter cannot run Gluon; `flash_attention_exp2` in `attention.py` does the same arithmetic. Here keys are visited from the last to the
 first, so that the tiles that the mask cuts come first and the loop over the rest needs no mask. A hidden V must be finite: 0 · NaN is NaN.
 
 Tried on an H200 and left out: a part of the exponentials by a polynomial on the FMA units (FlashAttention-4's idea; 2–13% slower in the grouping that is
-fastest without it, within 1% with Q in registers besides), K's place given back later (within 1%), tiles of 64 keys (14–20% slower at head_dim 128).
+fastest without it, within 1% with Q in registers besides), K's place given back later (within 1%), tiles of 64 keys (14–20% slower at head_dim 128), the
+last PV of a tile of rows under the first QKᵀ of the next (2–9% slower), groups that take turns (nothing, or 3% slower). The times are in `benchmarks/results/tuning/`.
 """
 
 from __future__ import annotations
@@ -294,6 +295,10 @@ def flash_attention_hopper(
     head_dim = q.shape[3]
     if refused := refusal(q, k, v, call.sm_scale):
         raise ValueError(refused)
+    if stages < 2:
+        raise ValueError(
+            f"stages={stages}: at least 2, since the next V is waited for before this one's place is given back"
+        )
     groups = _groups(call.seq_len, head_dim) if groups is None else groups
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)

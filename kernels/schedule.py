@@ -43,7 +43,7 @@ def deal(heads: int, visits: tuple[int, ...], programs: int) -> list[list[int]]:
     return lists
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=1024)  # many, since a captured graph goes on reading what it was launched with
 def lists(
     heads: int, m_tiles: int, block_m: int, kv_len: int, block_n: int, diagonal: int | None, programs: int, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip

@@ -69,6 +69,7 @@ _HOPPER = (
         "block_n": 128,
     },
     {"heads": 5, "seq_len": 700, "kv_len": 2100, "head_dim": 64, "block_n": 128},
+    {"heads": 3, "seq_len": 576, "kv_len": 1088, "head_dim": 64, "causal": True, "block_n": 128},
     {"seq_len": 1, "kv_len": 1, "head_dim": 64, "block_n": 128},
     {"batch": 9, "heads": 16, "seq_len": 256, "kv_len": 384, "head_dim": 128, "causal": True, "block_n": 128},
 )

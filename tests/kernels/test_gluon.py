@@ -118,6 +118,13 @@ def is_stuck_or_wrong(attention, experiment: Experiment) -> bool:
         return True
 
 
+def test_the_top_asks_for_two_places_at_least():
+    path, wrapper = KERNELS["the top"]
+    q = torch.zeros(1, 1, 64, 64).half()
+    with pytest.raises(ValueError, match="stages=1: at least 2"):
+        on_cpu(importlib.import_module(path), wrapper)(q, q, q, stages=1)
+
+
 def test_any_number_of_stages_and_any_order_of_events_gives_the_same_bits():
     q, k, v = (torch.randn(1, 1, 128, 64).half(), *(torch.randn(1, 1, 900, 64).half() for _ in range(2)))
     for rung in GLUON:

@@ -4,6 +4,7 @@
     python3 start.py --server.port 9000         the same; what follows goes to `streamlit run app.py`
     python3 start.py test                       ruff, mypy and all tests, browser tests included
     python3 start.py test -k player             the same; what follows goes to pytest
+    python3 start.py test --gpu --result FILE   the tests that need a GPU, and a file that says what passed on which
 
 Standard library only. A second run finds everything in place and starts at once.
 """
@@ -79,14 +80,21 @@ def open_app(options: list[str]) -> int:
 def run_tests(options: list[str]) -> int:
     """Run every check even when one fails; return 0 only if all passed."""
     _need_browser()
-    # Browser tests keep to one of the workers (loadgroup); --gpu times kernels, so it runs alone.
-    parallel = [] if "--gpu" in options else ["-n", "auto", "--maxprocesses", "8", "--dist", "loadgroup"]
-    checks = {
-        "ruff check": ["ruff", "check"],
-        "ruff format": ["ruff", "format", "--check"],
-        "mypy": ["mypy"],
-        "pytest": ["pytest", *parallel, *options],
-    }
+    parallel = [
+        "pytest",
+        "-n",
+        "auto",
+        "--maxprocesses",
+        "8",
+        "--dist",
+        "loadgroup",
+    ]  # browser tests: one of the workers
+    checks = {"ruff check": ["ruff", "check"], "ruff format": ["ruff", "format", "--check"], "mypy": ["mypy"]}
+    if "--gpu" in options:
+        checks["pytest, together"] = [*parallel, "-m", "not alone", *options]
+        checks["pytest, alone"] = ["pytest", "-m", "alone", *options]
+    else:
+        checks["pytest"] = [*parallel, *options]
     failed = []
     for name, command in checks.items():
         _say(name)

@@ -24,6 +24,7 @@ from explain.records.shelf import recorded  # noqa: E402
 
 THREE_NUMBERS = ROOT / "docs" / "three-numbers.md"
 README = ROOT / "README.md"
+SUITE = "benchmarks/results/gpu_suite.json"
 BEGIN, END = "<!-- figures: written by scripts/write_figures.py -->", "<!-- end of figures -->"
 
 
@@ -65,7 +66,19 @@ def _lines() -> Iterator[str]:
     yield (
         f"**On a GPU**: {within:,} of {total:,} experiments of the {len(right)} kernels that are not wrong on purpose are within "
         f"their error budget against float64, {bites:,} of which all zeros would miss, on an {where['gpu']} (driver {where['driver']}, torch {where['torch']}, triton "
-        f"{where['triton']}, {where['date']}). Again: `python scripts/record_verification.py --out FILE`, and `python start.py test --gpu`."
+        f"{where['triton']}, {where['date']}). Again: `python scripts/record_verification.py --out FILE`."
+    )
+    if (ROOT / SUITE).exists():
+        yield ""
+        yield suite_line(_read(SUITE))
+
+
+def suite_line(suite: dict[str, Any]) -> str:
+    """The result of the tests that need a GPU as a paragraph."""
+    where, ran = suite["where"], suite["passed"] + suite["failed"]
+    return (
+        f"**The GPU suite**: {suite['passed']:,} of {ran:,} tests passed, every rung and every fast kernel over shapes, dtypes, masks and inputs that bite, on an {where['gpu']} "
+        f"(driver {where['driver']}, torch {where['torch']}, triton {where['triton']}, {where['date']}). Again: `python start.py test --gpu --result {SUITE}`."
     )
 
 

@@ -5,14 +5,24 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests import gpu_result
+
+_BEGAN = pytest.StashKey[float]()
 
 # Triton reads this once, when it is first imported, so it is set before any test module is. A worker of
 # pytest-xdist has another command line and inherits the answer.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["TRITON_INTERPRET"] = "0" if "--gpu" in sys.argv else "1"
+elif os.environ["TRITON_INTERPRET"] == "0":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the workers' references would take all cores from each other
 
 settings.register_profile(
     "tilescope",
@@ -25,12 +35,16 @@ settings.load_profile("tilescope")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add --gpu."""
+    """Add --gpu and --result."""
     parser.addoption("--gpu", action="store_true", help="run the tests marked gpu, and only these")
+    parser.addoption(
+        "--result", type=Path, metavar="FILE", help="with --gpu: keep what passed, where and when, as JSON"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse --gpu where no GPU is: tests that cannot run must not look as if they had."""
+    config.stash[_BEGAN] = time.monotonic()
     if config.getoption("--gpu") and not _has_cuda():
         raise pytest.UsageError("--gpu: PyTorch finds no CUDA GPU on this machine (see nvidia-smi)")
 
@@ -45,6 +59,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU: run pytest --gpu on one"))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Keep the result of a run on a GPU, where --result asks for it."""
+    path = config.getoption("--result")
+    if path is None or not config.getoption("--gpu"):
+        return
+    from explain.device.handler import provenance
+    from explain.records.code import commit
+
+    where = {**asdict(provenance()), "commit": commit()}
+    seconds = time.monotonic() - config.stash[_BEGAN]
+    kept = gpu_result.write(path, gpu_result.outcomes(terminalreporter.stats), where, seconds)
+    terminalreporter.write_line(f"{path}: {kept['passed']} passed, {kept['failed']} failed, {kept['skipped']} skipped")
 
 
 def _has_cuda() -> bool:

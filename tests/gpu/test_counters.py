@@ -15,7 +15,7 @@ from explain.records.model import Record
 from explain.records.plans import sizes
 from kernels.catalog import CATALOG
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from explain.experiment import Experiment
 from explain.trace import file as trace_file
 from explain.workers import WorkerFailed, WorkerSpec
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 ROOT = Path(__file__).parents[2]
 BAD = WorkerSpec(
     "device", "tests.gpu.bad_worker:handle", env=DEVICE_WORKER.env, default_seconds=120, address_space_limit=False

@@ -8,7 +8,7 @@ import torch
 from explain.gpus import GPUS, known_as
 from kernels import bandwidth
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 
 
 def test_shared_memory_returns_the_sum_of_what_was_put_there():

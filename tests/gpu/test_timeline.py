@@ -14,6 +14,7 @@ from explain import timeline
 ROOT = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.gpu,
+    pytest.mark.alone,
     pytest.mark.skipif(
         not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="the kernels are Hopper's"
     ),

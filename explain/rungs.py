@@ -189,7 +189,7 @@ RUNGS: tuple[Rung, ...] = (
     Rung(
         TOP, "As many programs as SMs",
         "A program for each SM has a list of tiles of rows, dealt on the host: the longest first, each to the program that will be done first.",
-        "The last programs end together, mask or not, and the next tile is fetched while this one's O is written. At d = 64, where a group's softmax is "
+        "Under a mask, too, the last programs end together, and the next tile is fetched while this one's O is written. At d = 64, where a group's softmax is "
         "longer than its products, three groups share the work, and a row's sum is kept in parts by its threads until the row ends. The turns are gone: with "
         "two products in flight they changed nothing that could be measured.",
         _HOPPER,

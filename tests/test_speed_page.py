@@ -16,7 +16,7 @@ from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment
 from explain.figures import timeline as timeline_figures
 from explain.records import plans, shelf
-from explain.records.model import Point
+from explain.records.model import Origin, Point
 from explain.rungs import RUNGS, TOP
 from explain.speed import TABLES
 from explain.ui import device as ui_device
@@ -101,12 +101,15 @@ def test_what_the_hardware_did_is_shown_where_it_was_counted_and_else_how_to(fil
     assert "No GPU has counted the rungs yet" in texts(page("speed"))
     counted = {one.kernel: one for one in plans.rungs() if not one.values["causal"] and one.values["head_dim"] == 128}
     points = {one.key: made.point(one) for one in (counted["rung:bf16"], counted["rung:tma"])}
+    older, (key, point) = Origin(GPU, "abc", "of older code"), next(iter(points.items()))
+    points[key] = dataclasses.replace(point, origin=older)
     there = dataclasses.replace(RECORD, points=points)
     monkeypatch.setattr(shelf, "shelved", lambda: ([shelf.Shelved("test", there, shelf.RECORDED)], {}))
     said = texts(page("speed"))
     assert "| bf16 | **" in said
     assert "| tma | **" in said
     assert "batch 2, 16 heads, N = 8,192, d = 128" in said
+    assert "The code of bf16 has changed since it was counted" in said
 
 
 def test_what_warps_wait_for_is_drawn_where_it_was_counted(file, monkeypatch):

@@ -80,21 +80,14 @@ def open_app(options: list[str]) -> int:
 def run_tests(options: list[str]) -> int:
     """Run every check even when one fails; return 0 only if all passed."""
     _need_browser()
-    parallel = [
-        "pytest",
-        "-n",
-        "auto",
-        "--maxprocesses",
-        "8",
-        "--dist",
-        "loadgroup",
-    ]  # browser tests: one of the workers
+    # Browser tests keep to one of the workers (loadgroup); what times or counts on a GPU runs alone.
+    parallel = ["-n", "auto", "--maxprocesses", "8", "--dist", "loadgroup"]
     checks = {"ruff check": ["ruff", "check"], "ruff format": ["ruff", "format", "--check"], "mypy": ["mypy"]}
     if "--gpu" in options:
-        checks["pytest, together"] = [*parallel, "-m", "not alone", *options]
+        checks["pytest, together"] = ["pytest", *parallel, "-m", "not alone", *options]
         checks["pytest, alone"] = ["pytest", "-m", "alone", *options]
     else:
-        checks["pytest"] = [*parallel, *options]
+        checks["pytest"] = ["pytest", *parallel, *options]
     failed = []
     for name, command in checks.items():
         _say(name)

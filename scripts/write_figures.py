@@ -127,11 +127,12 @@ def three_numbers() -> str:
     record = recorded()
     if record is None:
         raise ValueError("no GPU's record is here: python -m explain measure makes one")
-    (asked, from_dram), where, gpu = lab.tables(record), record.provenance, lab.gpu_named(record.gpu)
+    (asked, from_dram), gpu = lab.tables(record), lab.gpu_named(record.gpu)
     online = sizes("softmax_online")[0]
     counters = next(
         point.counters for point in map(record.point, PLANS["levels"].experiments) if point and point.counters
     )
+    where = counters.provenance  # of these counts: the record's own is of its last run, which may have been of others
     missing = ", ".join(dict.fromkeys(f"`{experiment.kernel}`" for experiment in lab.not_counted(record)))
     return "\n".join(
         [

@@ -45,6 +45,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse --gpu where no GPU is: tests that cannot run must not look as if they had."""
     config.stash[_BEGAN] = time.monotonic()
+    path = config.getoption("--result")
+    if path and not config.getoption("--gpu"):
+        raise pytest.UsageError(f"--result {path}: keeps a run on a GPU, so it goes with --gpu")
+    if path and not path.absolute().parent.is_dir():
+        raise pytest.UsageError(f"--result {path}: there is no folder {path.parent}")
     if config.getoption("--gpu") and not _has_cuda():
         raise pytest.UsageError("--gpu: PyTorch finds no CUDA GPU on this machine (see nvidia-smi)")
 

@@ -20,6 +20,14 @@ def test_the_readmes_figures_are_the_committed_results():
     assert module["figures"]() in (ROOT / "README.md").read_text(), "run: python scripts/write_figures.py"
 
 
+def test_a_kept_run_of_the_gpus_tests_is_told_with_what_failed():
+    module = runpy.run_path(str(ROOT / "scripts" / "write_figures.py"))
+    where = {"gpu": "NVIDIA Test 1", "driver": "1", "torch": "2", "triton": "3", "date": "2026-01-01"}
+    told = module["suite_line"]({"where": where, "passed": 1200, "failed": 3, "skipped": 9})
+    assert "1,200 of 1,203 tests passed" in told
+    assert "NVIDIA Test 1 (driver 1, torch 2, triton 3, 2026-01-01)" in told
+
+
 def test_the_table_of_three_numbers_is_of_the_committed_record():
     module = runpy.run_path(str(ROOT / "scripts" / "write_figures.py"))
     assert module["three_numbers"]() == (ROOT / "docs" / "three-numbers.md").read_text(), (

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 from explain.experiment import Experiment
+from explain.records.model import Point
 from kernels.known import KERNELS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,6 +24,11 @@ def code_of(experiment: Experiment) -> str:
 def _code_of(kernel: str) -> str:
     entry = KERNELS[kernel]
     return hashlib.sha256(f"{_code(entry.module)}\n{entry.edit!r}".encode()).hexdigest()[:16]
+
+
+def is_of_older_code(point: Point) -> bool:
+    """Whether the kernel's code has changed since this was measured; False where it is not known of which code it is."""
+    return point.origin is not None and point.origin.code not in ("", code_of(point.experiment))
 
 
 def digest_of(module: str) -> str:

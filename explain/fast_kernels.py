@@ -78,7 +78,7 @@ SPLIT = Twin("online_softmax", {"walk": "Tiles in parallel"}, "Chapter 2 merges 
 KERNELS: tuple[Fast, ...] = (
     Fast(
         "flash_attention_backward", "backward", "FlashAttention-2, backward", "kernels.attention_backward",
-        ("_keys_over_queries", "attention_backward_keys_kernel", "_queries_over_keys", "attention_backward_queries_kernel"),
+        ("attention_backward_keys_kernel", "_queries_over_keys", "attention_backward_queries_kernel"),
         (
             Idea(
                 "P from lse",

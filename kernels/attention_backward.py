@@ -10,6 +10,9 @@ dK and dV are sums over queries, dQ is a sum over keys, so one order of tiles ca
     dq="tma"    the same, added by the copy engine (Hopper and later)
     dq="again"  a second launch with queries outside, which makes S and dP once more: seven products, the same bits every time
 
+Under a causal mask programs are not equally long. The longest start first, over a few heads at a time: as many as L2 holds the other side's tiles of,
+since one head alone would leave SMs idle behind its last long tile, and all together would read HBM again.
+
 Shapes, strides, dtypes, the causal mask and what a query without keys gives are as in `attention.py`; sums and exponentials in float32.
 A hidden value must be finite: 0 · NaN is NaN.
 """
@@ -22,16 +25,17 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernels.attention import LOG2_E, _Call
+from kernels.gpu import l2
 
 
 @triton.jit
 def attention_rows_kernel(
     o_ptr, do_ptr, lse_ptr, lse2_ptr, delta_ptr,
     stride_ob, stride_oh, stride_om, stride_od, stride_gb, stride_gh, stride_gm, stride_gd,
-    heads, seq_len,
+    heads, seq_len, padded,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr,
 ):  # fmt: skip
-    # What each row brings to all its keys: D, and lse in base 2, +inf for a row that saw no key, since 2^(S − inf) is 0.
+    # What each row brings to all its keys: D, and lse in base 2, +inf for a row that saw no key or is none, since 2^(S − inf) is 0.
     batch = (tl.program_id(1) // heads).to(tl.int64)
     head = (tl.program_id(1) % heads).to(tl.int64)
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M).to(tl.int64)
@@ -41,52 +45,20 @@ def attention_rows_kernel(
     do_ptr += batch * stride_gb + head * stride_gh
     o = tl.load(o_ptr + rows[:, None] * stride_om + dims[None, :] * stride_od, mask=inside, other=0.0).to(tl.float32)
     do = tl.load(do_ptr + rows[:, None] * stride_gm + dims[None, :] * stride_gd, mask=inside, other=0.0).to(tl.float32)
-    row_ptrs = tl.program_id(1).to(tl.int64) * seq_len + rows
-    lse = tl.load(lse_ptr + row_ptrs, mask=rows < seq_len, other=0.0)
+    lse = tl.load(lse_ptr + tl.program_id(1).to(tl.int64) * seq_len + rows, mask=rows < seq_len, other=-float("inf"))
     lse2 = tl.where(lse == -float("inf"), float("inf"), lse * 1.44269504088896340736)  # log2 e
     # D = rowsum(dO ∘ O)                                                            (BLOCK_M,)
-    tl.store(delta_ptr + row_ptrs, tl.sum(o * do, axis=1), mask=rows < seq_len)
-    tl.store(lse2_ptr + row_ptrs, lse2, mask=rows < seq_len)
+    row_ptrs = tl.program_id(1).to(tl.int64) * padded + rows
+    tl.store(delta_ptr + row_ptrs, tl.sum(o * do, axis=1))
+    tl.store(lse2_ptr + row_ptrs, lse2)
 
 
 @triton.jit
-def _keys_over_queries(
-    dk, dv, k, v, q_ptr, do_ptr, dq_ptr, lse2_ptr, delta_ptr, stride_qm, stride_qd, stride_gm, stride_gd,
-    first_row, cols, start, end, seq_len, kv_len, diagonal, scale_log2,
-    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, STAGES: tl.constexpr, DQ: tl.constexpr,
-    MASKED: tl.constexpr, EDGE: tl.constexpr,
-):  # fmt: skip
-    """One tile of keys over the queries start ≤ i < end: its dK and dV grow, its part of dQ is added to HBM."""
-    dims = tl.arange(0, BLOCK_D)
-    for row in tl.range(start, end, BLOCK_M, num_stages=STAGES):
-        rows = row + tl.arange(0, BLOCK_M)
-        far = rows.to(tl.int64)[:, None]
-        inside = (rows < seq_len)[:, None] & (dims < HEAD_DIM)[None, :]
-        q = tl.load(q_ptr + far * stride_qm + dims[None, :] * stride_qd, mask=inside, other=0.0)
-        lse2 = tl.load(lse2_ptr + rows, mask=rows < seq_len, other=float("inf"))
-        # Sᵀ = K Qᵀ · sm_scale · log2 e,  Pᵀ = 2^(Sᵀ − lse)                         (BLOCK_N, BLOCK_M)
-        s = tl.dot(k, tl.trans(q), input_precision="ieee") * scale_log2
-        p = tl.exp2(s - lse2[None, :])
-        if MASKED:
-            p = tl.where(cols[:, None] <= rows[None, :] + diagonal, p, 0.0)
-        if EDGE:
-            p = tl.where((cols < kv_len)[:, None], p, 0.0)
-        # dV = dV + Pᵀ dO                                                           (BLOCK_N, BLOCK_D)
-        do = tl.load(do_ptr + far * stride_gm + dims[None, :] * stride_gd, mask=inside, other=0.0)
-        dv = tl.dot(p.to(do.dtype), do, dv, input_precision="ieee")
-        # dPᵀ = V dOᵀ,  dSᵀ = Pᵀ ∘ (dPᵀ − D)                                        (BLOCK_N, BLOCK_M)
-        dp = tl.dot(v, tl.trans(do), input_precision="ieee")
-        delta = tl.load(delta_ptr + rows, mask=rows < seq_len, other=0.0)
-        ds = (p * (dp - delta[None, :])).to(q.dtype)
-        # dK = dK + dSᵀ Q                                                           (BLOCK_N, BLOCK_D)
-        dk = tl.dot(ds, q, dk, input_precision="ieee")
-        # dQ = dQ + dS K, in HBM                                                    (BLOCK_M, BLOCK_D)
-        if DQ == "tma":
-            dq_ptr.atomic_add([first_row + row, 0], tl.dot(tl.trans(ds), k))
-        elif DQ == "add":
-            dq = tl.dot(tl.trans(ds), k, input_precision="ieee")
-            tl.atomic_add(dq_ptr + (first_row + far) * BLOCK_D + dims[None, :], dq, sem="relaxed")
-    return dk, dv
+def _tile(ptrs, rows, length, dims, HEAD_DIM: tl.constexpr, WHOLE: tl.constexpr):
+    """Rows of a matrix, zeros outside; where every tile is whole nothing is compared."""
+    if WHOLE:
+        return tl.load(ptrs)
+    return tl.load(ptrs, mask=(rows < length)[:, None] & (dims < HEAD_DIM)[None, :], other=0.0)
 
 
 @triton.jit
@@ -94,14 +66,16 @@ def attention_backward_keys_kernel(
     q_ptr, k_ptr, v_ptr, do_ptr, dq_ptr, dk_ptr, dv_ptr, lse2_ptr, delta_ptr,
     stride_qb, stride_qh, stride_qm, stride_qd, stride_kb, stride_kh, stride_kn, stride_kd,
     stride_vb, stride_vh, stride_vn, stride_vd, stride_gb, stride_gh, stride_gm, stride_gd,
-    kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2,
+    at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
-    STAGES: tl.constexpr, DQ: tl.constexpr, EDGE: tl.constexpr,
+    STAGES: tl.constexpr, DQ: tl.constexpr, WHOLE: tl.constexpr,
 ):  # fmt: skip
     # One program owns one tile of keys of one kv head, and goes over the queries of all heads that share it.
-    batch = (tl.program_id(1) // kv_heads).to(tl.int64)
-    kv_head = (tl.program_id(1) % kv_heads).to(tl.int64)
-    first = tl.program_id(0) * BLOCK_N
+    # Tile 0 of `at_once` heads comes first, then their tile 1: under a causal mask the first keys have the most queries.
+    of_all = tl.program_id(1) * at_once + tl.program_id(0) % at_once
+    batch = (of_all // kv_heads).to(tl.int64)
+    kv_head = (of_all % kv_heads).to(tl.int64)
+    first = tl.program_id(0) // at_once * BLOCK_N
     cols = first + tl.arange(0, BLOCK_N)
     far = cols.to(tl.int64)[:, None]
     dims = tl.arange(0, BLOCK_D)
@@ -112,31 +86,47 @@ def attention_backward_keys_kernel(
     v = tl.load(v_ptr + far * stride_vn + dims[None, :] * stride_vd, mask=inside, other=0.0)
     dk = tl.zeros((BLOCK_N, BLOCK_D), tl.float32)
     dv = tl.zeros((BLOCK_N, BLOCK_D), tl.float32)
-    # Queries above `start` see none of these keys, those from `whole` on see them all.
+    # Queries before `start` see none of these keys, those from `whole` on see them all.
     start = 0
     whole = 0
     if CAUSAL:
         start = tl.maximum(0, first - diagonal) // BLOCK_M * BLOCK_M
-        whole = tl.cdiv(tl.maximum(0, first + BLOCK_N - 1 - diagonal), BLOCK_M) * BLOCK_M
-        whole = tl.minimum(whole, tl.cdiv(seq_len, BLOCK_M) * BLOCK_M)
+        whole = first + BLOCK_N - 1 - diagonal
     for member in range(group):
         head = kv_head * group + member
-        row = (batch * kv_heads * group + head) * seq_len
-        first_row = ((batch * kv_heads * group + head) * padded).to(tl.int32)
+        first_row = (batch * kv_heads * group + head) * padded
         q_head = q_ptr + batch * stride_qb + head * stride_qh
         do_head = do_ptr + batch * stride_gb + head * stride_gh
-        if CAUSAL:
-            dk, dv = _keys_over_queries(
-                dk, dv, k, v, q_head, do_head, dq_ptr, lse2_ptr + row, delta_ptr + row, stride_qm, stride_qd, stride_gm, stride_gd,
-                first_row, cols, start, whole, seq_len, kv_len, diagonal, scale_log2,
-                HEAD_DIM, BLOCK_D, BLOCK_M, STAGES, DQ, True, EDGE,
-            )  # fmt: skip
-        dk, dv = _keys_over_queries(
-            dk, dv, k, v, q_head, do_head, dq_ptr, lse2_ptr + row, delta_ptr + row, stride_qm, stride_qd, stride_gm, stride_gd,
-            first_row, cols, whole, seq_len, seq_len, kv_len, diagonal, scale_log2,
-            HEAD_DIM, BLOCK_D, BLOCK_M, STAGES, DQ, False, EDGE,
-        )  # fmt: skip
-    out = (tl.program_id(1).to(tl.int64) * kv_len + far) * HEAD_DIM + dims[None, :]
+        lse2_head = lse2_ptr + first_row
+        delta_head = delta_ptr + first_row
+        for row in tl.range(start, seq_len, BLOCK_M, num_stages=STAGES):
+            rows = row + tl.arange(0, BLOCK_M)
+            far_rows = rows.to(tl.int64)[:, None]
+            q = _tile(q_head + far_rows * stride_qm + dims[None, :] * stride_qd, rows, seq_len, dims, HEAD_DIM, WHOLE)
+            lse2 = tl.load(lse2_head + rows)
+            # Sᵀ = K Qᵀ · sm_scale · log2 e,  Pᵀ = 2^(Sᵀ − lse)                         (BLOCK_N, BLOCK_M)
+            s = tl.dot(k, tl.trans(q), input_precision="ieee") * scale_log2
+            p = tl.exp2(s - lse2[None, :])
+            if CAUSAL and row < whole:
+                p = tl.where(cols[:, None] <= rows[None, :] + diagonal, p, 0.0)
+            if not WHOLE:  # of an outside key, whose score is 0, 2^(0 − lse) may be inf, and inf · 0 is NaN
+                p = tl.where((cols < kv_len)[:, None], p, 0.0)
+            # dV = dV + Pᵀ dO                                                           (BLOCK_N, BLOCK_D)
+            do = _tile(do_head + far_rows * stride_gm + dims[None, :] * stride_gd, rows, seq_len, dims, HEAD_DIM, WHOLE)
+            dv = tl.dot(p.to(do.dtype), do, dv, input_precision="ieee")
+            # dPᵀ = V dOᵀ,  dSᵀ = Pᵀ ∘ (dPᵀ − D)                                        (BLOCK_N, BLOCK_M)
+            dp = tl.dot(v, tl.trans(do), input_precision="ieee")
+            delta = tl.load(delta_head + rows)
+            ds = (p * (dp - delta[None, :])).to(q.dtype)
+            # dK = dK + dSᵀ Q                                                           (BLOCK_N, BLOCK_D)
+            dk = tl.dot(ds, q, dk, input_precision="ieee")
+            # dQ = dQ + dS K, in HBM                                                    (BLOCK_M, BLOCK_D)
+            if DQ == "tma":
+                dq_ptr.atomic_add([first_row.to(tl.int32) + row, 0], tl.dot(tl.trans(ds), k))
+            elif DQ == "add":
+                dq = tl.dot(tl.trans(ds), k, input_precision="ieee")
+                tl.atomic_add(dq_ptr + (first_row + far_rows) * BLOCK_D + dims[None, :], dq, sem="relaxed")
+    out = (of_all.to(tl.int64) * kv_len + far) * HEAD_DIM + dims[None, :]
     tl.store(dk_ptr + out, (dk * sm_scale).to(dk_ptr.dtype.element_ty), mask=inside)
     tl.store(dv_ptr + out, dv.to(dv_ptr.dtype.element_ty), mask=inside)
 
@@ -146,16 +136,15 @@ def _queries_over_keys(
     dq, q, do, lse2, delta, k_ptr, v_ptr, stride_kn, stride_kd, stride_vn, stride_vd,
     rows, start, end, kv_len, diagonal, scale_log2,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr, STAGES: tl.constexpr,
-    MASKED: tl.constexpr,
+    MASKED: tl.constexpr, WHOLE: tl.constexpr,
 ):  # fmt: skip
     """One tile of queries over the keys start ≤ j < end: its dQ grows."""
     dims = tl.arange(0, BLOCK_D)
     for col in tl.range(start, end, BLOCK_N, num_stages=STAGES):
         cols = col + tl.arange(0, BLOCK_N)
         far = cols.to(tl.int64)[:, None]
-        inside = (cols < kv_len)[:, None] & (dims < HEAD_DIM)[None, :]
-        k = tl.load(k_ptr + far * stride_kn + dims[None, :] * stride_kd, mask=inside, other=0.0)
-        v = tl.load(v_ptr + far * stride_vn + dims[None, :] * stride_vd, mask=inside, other=0.0)
+        k = _tile(k_ptr + far * stride_kn + dims[None, :] * stride_kd, cols, kv_len, dims, HEAD_DIM, WHOLE)
+        v = _tile(v_ptr + far * stride_vn + dims[None, :] * stride_vd, cols, kv_len, dims, HEAD_DIM, WHOLE)
         # S = Q Kᵀ · sm_scale · log2 e,  P = 2^(S − lse)                            (BLOCK_M, BLOCK_N)
         s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale_log2
         p = tl.exp2(s - lse2[:, None])
@@ -174,14 +163,15 @@ def attention_backward_queries_kernel(
     q_ptr, k_ptr, v_ptr, do_ptr, dq_ptr, lse2_ptr, delta_ptr,
     stride_qb, stride_qh, stride_qm, stride_qd, stride_kb, stride_kh, stride_kn, stride_kd,
     stride_vb, stride_vh, stride_vn, stride_vd, stride_gb, stride_gh, stride_gm, stride_gd,
-    heads, group, seq_len, kv_len, diagonal, sm_scale, scale_log2,
+    at_once, heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
-    STAGES: tl.constexpr,
+    STAGES: tl.constexpr, WHOLE: tl.constexpr,
 ):  # fmt: skip
-    # One program owns one tile of queries of one head; under a causal mask those with the most keys start first.
-    batch = (tl.program_id(1) // heads).to(tl.int64)
-    head = (tl.program_id(1) % heads).to(tl.int64)
-    tile = tl.num_programs(0) - 1 - tl.program_id(0)
+    # One program owns one tile of queries of one head; those with the most keys come first, which are the last.
+    of_all = tl.program_id(1) * at_once + tl.program_id(0) % at_once
+    tile = (tl.num_programs(0) - 1 - tl.program_id(0)) // at_once
+    batch = (of_all // heads).to(tl.int64)
+    head = (of_all % heads).to(tl.int64)
     rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)
     far = rows.to(tl.int64)[:, None]
     dims = tl.arange(0, BLOCK_D)
@@ -190,11 +180,10 @@ def attention_backward_queries_kernel(
     do_ptr += batch * stride_gb + head * stride_gh
     k_ptr += batch * stride_kb + head // group * stride_kh
     v_ptr += batch * stride_vb + head // group * stride_vh
-    row_ptrs = tl.program_id(1).to(tl.int64) * seq_len + rows
     q = tl.load(q_ptr + far * stride_qm + dims[None, :] * stride_qd, mask=inside, other=0.0)
     do = tl.load(do_ptr + far * stride_gm + dims[None, :] * stride_gd, mask=inside, other=0.0)
-    lse2 = tl.load(lse2_ptr + row_ptrs, mask=rows < seq_len, other=float("inf"))
-    delta = tl.load(delta_ptr + row_ptrs, mask=rows < seq_len, other=0.0)
+    lse2 = tl.load(lse2_ptr + of_all.to(tl.int64) * padded + rows)
+    delta = tl.load(delta_ptr + of_all.to(tl.int64) * padded + rows)
     dq = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
     # Keys before `whole` need no mask: there are so many, and every row sees them.
     whole = kv_len // BLOCK_N * BLOCK_N
@@ -207,13 +196,14 @@ def attention_backward_queries_kernel(
         reach = kv_len
     dq = _queries_over_keys(
         dq, q, do, lse2, delta, k_ptr, v_ptr, stride_kn, stride_kd, stride_vn, stride_vd,
-        rows, 0, whole, kv_len, reach, scale_log2, HEAD_DIM, BLOCK_D, BLOCK_N, STAGES, False,
+        rows, 0, whole, kv_len, reach, scale_log2, HEAD_DIM, BLOCK_D, BLOCK_N, STAGES, False, WHOLE,
     )  # fmt: skip
-    dq = _queries_over_keys(
-        dq, q, do, lse2, delta, k_ptr, v_ptr, stride_kn, stride_kd, stride_vn, stride_vd,
-        rows, whole, end, kv_len, reach, scale_log2, HEAD_DIM, BLOCK_D, BLOCK_N, STAGES, True,
-    )  # fmt: skip
-    dq_ptrs = dq_ptr + row_ptrs[:, None] * HEAD_DIM + dims[None, :]
+    if CAUSAL or not WHOLE:
+        dq = _queries_over_keys(
+            dq, q, do, lse2, delta, k_ptr, v_ptr, stride_kn, stride_kd, stride_vn, stride_vd,
+            rows, whole, end, kv_len, reach, scale_log2, HEAD_DIM, BLOCK_D, BLOCK_N, STAGES, True, WHOLE,
+        )  # fmt: skip
+    dq_ptrs = dq_ptr + (of_all.to(tl.int64) * seq_len + rows)[:, None] * HEAD_DIM + dims[None, :]
     tl.store(dq_ptrs, (dq * sm_scale).to(dq_ptr.dtype.element_ty), mask=inside)
 
 
@@ -233,9 +223,13 @@ def flash_attention_backward(
     block_n: int = 64,
     warps: int = 4,
     stages: int = 2,
+    registers: tuple[int | None, int | None] = (None, None),
+    l2_share: float = 1 / 3,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """dQ, dK and dV, contiguous, in the shapes and the dtype of q, k and v, for o and lse as any forward of `attention.py` returned them.
 
+    `registers` is the most that a thread may have, where keys are held and where queries are: with fewer, more programs fit an SM.
+    `l2_share` is the part of L2 that the heads at work together may fill under a causal mask.
     Raises ValueError naming the argument that does not fit.
     """
     call = _Call.of(q, k, v, causal, sm_scale, diagonal, block_m, block_n)
@@ -248,32 +242,45 @@ def flash_attention_backward(
     block_d = call.constants["BLOCK_D"]
     dims = {"HEAD_DIM": head_dim, "BLOCK_D": block_d}
     heads = call.batch * call.heads
-    lse2, delta = (torch.empty((heads, seq_len), dtype=torch.float32, device=q.device) for _ in range(2))
-    attention_rows_kernel[(triton.cdiv(seq_len, 64), heads)](
-        o, do, lse.contiguous(), lse2, delta, *o.stride(), *do.stride(), call.heads, seq_len,
-        **dims, BLOCK_M=64, num_warps=4,
+    side = max(block_m, block_n)
+    padded = triton.cdiv(seq_len, side) * side  # what a row outside brings is there to be read
+    lse2, delta = (torch.empty((heads, padded), dtype=torch.float32, device=q.device) for _ in range(2))
+    attention_rows_kernel[(padded // side, heads)](
+        o, do, lse.contiguous(), lse2, delta, *o.stride(), *do.stride(), call.heads, seq_len, padded,
+        **dims, BLOCK_M=side, num_warps=4,
     )  # fmt: skip
     q_grad, k_grad, v_grad = (torch.empty_like(t, memory_format=torch.contiguous_format) for t in (q, k, v))
-    padded = triton.cdiv(seq_len, block_m) * block_m
     sums: torch.Tensor | TensorDescriptor = q_grad
     if dq != "again":
         room = torch.zeros((heads * padded, block_d), dtype=torch.float32, device=q.device)
         sums = TensorDescriptor.from_tensor(room, [block_m, block_d]) if dq == "tma" else room
-    tiles = {**call.constants, "STAGES": stages}
+    whole = seq_len % side == kv_len % side == 0 and head_dim == block_d
+    tiles = {**call.constants, "STAGES": stages, "WHOLE": whole}
     strides = (*q.stride(), *k.stride(), *v.stride(), *do.stride())
     scales = (call.sm_scale, call.sm_scale * LOG2_E)
-    attention_backward_keys_kernel[(triton.cdiv(kv_len, block_n), call.batch * call.kv_heads)](
+    kv_heads = call.batch * call.kv_heads
+    row_bytes = 2 * head_dim * q.element_size()  # of Q and dO, as of K and V
+    fits = l2(q) * l2_share / row_bytes if causal else 0  # rows
+    at_once = _divisor(kv_heads, fits / (call.group * seq_len))
+    attention_backward_keys_kernel[(triton.cdiv(kv_len, block_n) * at_once, kv_heads // at_once)](
         q, k, v, do, sums, k_grad, v_grad, lse2, delta, *strides,
-        call.kv_heads, call.group, seq_len, padded, kv_len, call.diagonal, *scales,
-        **tiles, DQ=dq, EDGE=kv_len % block_n != 0, num_warps=warps,
+        at_once, call.kv_heads, call.group, seq_len, padded, kv_len, call.diagonal, *scales,
+        **tiles, DQ=dq, num_warps=warps, maxnreg=registers[0],
     )  # fmt: skip
     if dq == "again":
         tiles |= {"BLOCK_M": block_n, "BLOCK_N": block_m}  # what is held is the longer side
-        attention_backward_queries_kernel[(triton.cdiv(seq_len, block_n), heads)](
+        at_once = _divisor(heads, fits / kv_len * call.group)
+        attention_backward_queries_kernel[(triton.cdiv(seq_len, block_n) * at_once, heads // at_once)](
             q, k, v, do, q_grad, lse2, delta, *strides,
-            call.heads, call.group, seq_len, kv_len, call.diagonal, *scales, **tiles, num_warps=warps,
+            at_once, call.heads, call.group, seq_len, padded, kv_len, call.diagonal, *scales,
+            **tiles, num_warps=warps, maxnreg=registers[1],
         )  # fmt: skip
     else:
         kept = room.view(call.batch, call.heads, padded, block_d)[:, :, :seq_len, :head_dim]
         torch.mul(kept, call.sm_scale, out=q_grad)
     return q_grad, k_grad, v_grad
+
+
+def _divisor(number: int, limit: float) -> int:
+    """The largest divisor of a number up to a limit, and at least 1."""
+    return max(divisor for divisor in range(1, number + 1) if number % divisor == 0 and divisor <= max(1, limit))

@@ -213,7 +213,7 @@ def _masked(s, rows, col, kv_len, diagonal, CAUSAL: gl.constexpr):
     EIGHT: gl.constexpr = gl.SliceLayout(0, gl.SliceLayout(2, gl.SliceLayout(3, tile.type.layout)))
     THREAD: gl.constexpr = gl.SliceLayout(0, gl.SliceLayout(1, gl.SliceLayout(3, tile.type.layout)))
     PAIR: gl.constexpr = gl.SliceLayout(0, gl.SliceLayout(1, gl.SliceLayout(2, tile.type.layout)))
-    seen = gl.full(rows.shape, 0, gl.int32, rows.type.layout) + (kv_len - col)  # so many columns of each row
+    seen = gl.full(rows.shape, kv_len - col, gl.int32, rows.type.layout)  # so many columns of each row
     if CAUSAL:
         seen = gl.minimum(seen, rows + (diagonal + 1 - col))
     seen = gl.convert_layout(seen, ROW)[:, None, None, None]

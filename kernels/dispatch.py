@@ -6,6 +6,8 @@ guess, and the answer is right all the same.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 
@@ -65,10 +67,11 @@ def attention_backward(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """dQ, dK and dV, the same bits every time, for all that `attention` takes."""
     side = tile_side(q)
-    stages = 3 if causal and q.shape[3] <= 64 else 2
-    return flash_attention_backward(
-        q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale, block_m=side, block_n=side, stages=stages
-    )
+    options: dict[str, Any] = {"block_m": side, "block_n": side}
+    if q.shape[3] <= 64 and q.element_size() == 2:
+        # Of an SM's 65536 registers three programs that hold keys get 168 a thread, four that hold queries 128.
+        options |= {"stages": 3, "registers": (168, 128)}
+    return flash_attention_backward(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale, **options)
 
 
 def tile_side(q: torch.Tensor) -> int:

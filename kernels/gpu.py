@@ -18,6 +18,11 @@ def shared_memory(x: torch.Tensor) -> int:
     return int(properties.shared_memory_per_block_optin)  # type: ignore[attr-defined]
 
 
+def l2(x: torch.Tensor) -> int:
+    """Bytes of L2; 64 KiB in the interpreter."""
+    return int(torch.cuda.get_device_properties(x.device).L2_cache_size) if x.is_cuda else 2**16
+
+
 def is_hopper(x: torch.Tensor) -> bool:
     """Whether x is on a GPU of sm_90."""
     return x.is_cuda and torch.cuda.get_device_capability(x.device)[0] == 9

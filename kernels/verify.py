@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -128,6 +128,30 @@ def kept_of_weights(p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor]) 
         "y": (_first(p["k"], ranked, 0.0), _first(p["k"], allowed, 0.0)),
         "index": (_first(p["k"], columns, -1), np.where(certain_or_past, 0.0, free)),
     }
+
+
+def gradients(
+    inputs: Sequence[torch.Tensor], exact: Sequence[torch.Tensor], by_torch: Sequence[torch.Tensor]
+) -> list[torch.Tensor]:
+    """What error is allowed at each element of dQ, dK and dV, for attention's q, k, v and dO, in any leading axes.
+
+    A gradient of a row is a sum of many rounded products, so what is allowed is the row's: twice eager PyTorch's worst error there, 8 roundings of the
+    row's largest element, and of the largest number that is added 64 of float32, or 4 for each unit of the largest exponent, whose rounding is P's. D is
+    subtracted from dP, and neither is larger than |dO| |V|.
+    """
+    q, k, v, do = (tensor.double() for tensor in inputs)
+    scale = q.shape[-1] ** -0.5
+    subtracted = scale * do.norm(dim=-1).max() * v.norm(dim=-1).max()
+    added = (subtracted * k.abs().max(), subtracted * q.abs().max(), do.abs().max())
+    roundings = max(64, 4 * float(scale * q.norm(dim=-1).max() * k.norm(dim=-1).max()))
+    unit = torch.finfo(inputs[0].dtype).eps / 2
+    allowed = []
+    for right, theirs, largest in zip(exact, by_torch, added, strict=True):
+        of_row = 2 * (theirs.double() - right).abs().amax(-1, keepdim=True) + 8 * unit * right.abs().amax(
+            -1, keepdim=True
+        )
+        allowed.append(of_row + roundings * UNIT["fp32"] * torch.maximum(largest, right.abs().max()))
+    return allowed
 
 
 def _first(k: int, rows: np.ndarray, empty: float) -> np.ndarray:

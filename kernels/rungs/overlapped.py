@@ -209,6 +209,10 @@ def attention(
     call = _Call.of(q, k, v, causal, sm_scale, None, 128, block_n)
     if refused := hopper_refusal(q, k, v, call.sm_scale):
         raise ValueError(refused)
+    if stages < 2:
+        raise ValueError(
+            f"stages={stages}: at least 2, since the next V is waited for before this one's place is given back"
+        )
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     attention_kernel[(triton.cdiv(call.seq_len, 128), call.batch * call.heads)](

@@ -118,8 +118,9 @@ def is_stuck_or_wrong(attention, experiment: Experiment) -> bool:
         return True
 
 
-def test_the_top_asks_for_two_places_at_least():
-    path, wrapper = KERNELS["the top"]
+@pytest.mark.parametrize("name", ["overlapped", "the top"])
+def test_who_overlaps_asks_for_two_places_at_least(name):
+    path, wrapper = KERNELS[name]
     q = torch.zeros(1, 1, 64, 64).half()
     with pytest.raises(ValueError, match="stages=1: at least 2"):
         on_cpu(importlib.import_module(path), wrapper)(q, q, q, stages=1)

@@ -137,6 +137,7 @@ def flash_decode(
 
 
 def _keys_that_fit(q: torch.Tensor, stages: int) -> int:
-    """Keys a tile: up to 128, as many as shared memory has room for in so many stages of K and V."""
+    """Keys a tile: 32 KiB of K, so that enough bytes are on their way, or as many as shared memory has room for in so many stages of K and V."""
     row = triton.next_power_of_2(q.shape[-1]) * q.element_size()
-    return max(16, min(128, 2 ** (shared_memory(q) // (2 * stages * row)).bit_length() // 2))
+    keys = min(2**15, shared_memory(q) // (2 * stages)) // row
+    return max(16, min(256, 2 ** keys.bit_length() // 2))

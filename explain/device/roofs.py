@@ -72,7 +72,8 @@ def _seconds(launch: Launch) -> float:
         launch()
         torch.cuda.synchronize()
     events = []
-    for _ in range(LAUNCHES):  # queued one behind the other, so that no event waits for Python between it and its launch
+    # Queued one behind the other, so that no event waits for Python between it and its launch
+    for _ in range(LAUNCHES):
         before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         before.record()
         launch()

@@ -109,8 +109,7 @@ def told(timeline: Timeline, program: Program) -> str:
     ]
     if program.hidden is not None:
         said.append(f"**{program.hidden:.0%}** of the softmax runs meanwhile")
-    told = f"{', and '.join(said)}. Reading the clock is itself work: with it the launch takes {timeline.marked_us:.1f} µs by its longest program"
+    told = f"{', and '.join(said)}. Reading the clock is itself work: with it the longest program takes {timeline.marked_us:.1f} µs"
     if timeline.plain_us is None:
-        return f"{told}; how long it takes without was not timed."
-    cost = f"{timeline.marked_us / timeline.plain_us - 1:+.0%}".replace("-", "−")
-    return f"{told}, without it {timeline.plain_us:.1f} µs in all ({cost})."
+        return f"{told}; how long a launch takes without was not timed."
+    return f"{told}; without it a whole launch, its beginning and its end included, takes {timeline.plain_us:.1f} µs."

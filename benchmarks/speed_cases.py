@@ -383,18 +383,19 @@ def _gradient_error(case: Case, inputs: tuple[torch.Tensor, ...], outputs: tuple
     for _ in range(2):
         at = tuple(int(torch.randint(size, ())) for size in case.shape[:2])
         head = [tensor[at] for tensor in inputs[:4]]
-        exact = _gradients([tensor.double() for tensor in head], case.causal)
-        eager = _gradients(head, case.causal)
-        for ours, right, allowed in zip(outputs, exact, verify.gradients(head, exact, eager), strict=True):
+        exact, through_d = _gradients([tensor.double() for tensor in head], case.causal)
+        eager, _ = _gradients(head, case.causal)
+        for ours, right, allowed in zip(outputs, exact, verify.gradients(head, exact, eager, through_d), strict=True):
             worst = max(worst, _worst(((ours[at].double() - right).abs() / allowed).cpu().numpy()))
     return worst
 
 
-def _gradients(head: list[torch.Tensor], causal: bool) -> list[torch.Tensor]:
-    """dQ, dK and dV of one head's q, k, v, dO by the formula, in the tensors' dtype, 1024 queries at a time."""
+def _gradients(head: list[torch.Tensor], causal: bool) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """dQ, dK and dV of one head's q, k, v, dO by the formula, in the tensors' dtype, 1024 queries at a time; and what `verify.gradients` calls `through_d`."""
     q, k, v, do = head
     scale, wide = q.shape[-1] ** -0.5, torch.promote_types(q.dtype, torch.float32)
     dq, dk, dv = torch.empty_like(q), torch.zeros_like(k, dtype=wide), torch.zeros_like(v, dtype=wide)
+    dq_off, dk_off = torch.empty_like(q), torch.zeros_like(k)
     for start in range(0, len(q), 1024):
         rows = slice(start, start + 1024)
         s = q[rows] @ k.T * scale
@@ -406,7 +407,10 @@ def _gradients(head: list[torch.Tensor], causal: bool) -> list[torch.Tensor]:
         dq[rows] = ds @ k * scale
         dk += ds.T @ q[rows] * scale
         dv += p.T @ do[rows]
-    return [dq, dk, dv]
+        off = (do[rows] * (p @ v)).abs().sum(-1, keepdim=True) * scale
+        dq_off[rows] = off * (p @ k.abs())
+        dk_off += p.T @ (off * q[rows].abs())
+    return [dq, dk, dv], [dq_off, dk_off, torch.zeros_like(v)]
 
 
 def _worst(ratios: np.ndarray) -> float:

@@ -131,13 +131,17 @@ def kept_of_weights(p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor]) 
 
 
 def gradients(
-    inputs: Sequence[torch.Tensor], exact: Sequence[torch.Tensor], by_torch: Sequence[torch.Tensor]
+    inputs: Sequence[torch.Tensor],
+    exact: Sequence[torch.Tensor],
+    by_torch: Sequence[torch.Tensor],
+    through_d: Sequence[torch.Tensor],
 ) -> list[torch.Tensor]:
     """What error is allowed at each element of dQ, dK and dV, for attention's q, k, v and dO, in any leading axes.
 
     A gradient of a row is a sum of many rounded products, so what is allowed is the row's: twice eager PyTorch's worst error there, 8 roundings of the
     row's largest element, and of the largest number that is added 64 of float32, or 4 for each unit of the largest exponent, whose rounding is P's. D is
-    subtracted from dP, and neither is larger than |dO| |V|.
+    subtracted from dP, and neither is larger than |dO| |V|. D is made of O as it was stored, rounded: `through_d` is what the gradients would be, each
+    term by its amount, with |dO| |O| for dP − D.
     """
     q, k, v, do = (tensor.double() for tensor in inputs)
     scale = q.shape[-1] ** -0.5
@@ -146,11 +150,11 @@ def gradients(
     roundings = max(64, 4 * float(scale * q.norm(dim=-1).max() * k.norm(dim=-1).max()))
     unit = torch.finfo(inputs[0].dtype).eps / 2
     allowed = []
-    for right, theirs, largest in zip(exact, by_torch, added, strict=True):
+    for right, theirs, largest, stored in zip(exact, by_torch, added, through_d, strict=True):
         of_row = 2 * (theirs.double() - right).abs().amax(-1, keepdim=True) + 8 * unit * right.abs().amax(
             -1, keepdim=True
         )
-        allowed.append(of_row + roundings * UNIT["fp32"] * torch.maximum(largest, right.abs().max()))
+        allowed.append(of_row + unit * stored + roundings * UNIT["fp32"] * torch.maximum(largest, right.abs().max()))
     return allowed
 
 

@@ -1,0 +1,97 @@
+"""What the hardware counted of the kernels that `speed.py` times: bytes, tensor cores, why warps wait. For what is in the way of a goal; no timing.
+
+Each of ours and each peer that is here runs alone, L2 cold, once for each set of counters that the GPU can count together; the counters have counted a
+copy rightly before (`explain/counters/`).
+
+python benchmarks/speed_counters.py backward softmax --only ×8192× ×131072 --out benchmarks/results/speed_counters.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from explain.counters.model import Counts
+from explain.counters.stalls import Stalls
+
+METHOD = (
+    "CUPTI's range profiler, L2 cold, every launch of one call together; a call is run once for each set of counters"
+)
+
+
+def main() -> int:
+    from benchmarks.speed_cases import CASES
+    from explain.counters.trouble import CountersUnavailable
+    from explain.device.handler import provenance
+    from explain.records.code import commit
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"{', '.join(CASES)}; all of them unless given")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help="only shapes whose name has one of these")  # fmt: skip
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the result there, as JSON")
+    parsed = parser.parse_args()
+    if unknown := [table for table in parsed.tables if table not in CASES]:
+        parser.error(f"{unknown[0]!r} is no table: one of {', '.join(CASES)}")
+    kernels: list[dict[str, Any]] = []
+    try:
+        for one in counted(parsed.tables or list(CASES), parsed.only):
+            print(told(one), flush=True)
+            kernels.append(one)
+    except CountersUnavailable as error:
+        print(f"no counters: {error}", file=sys.stderr)
+        return 1
+    if parsed.out:
+        result = {"provenance": asdict(provenance()), "commit": commit(), "method": METHOD, "kernels": kernels}
+        parsed.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+def counted(tables: list[str], only: list[str]) -> Iterator[dict[str, Any]]:
+    """{"case", "name", "counts", "stalls"} of each kernel; of one that does not run here {"case", "name", "why"}. Raises CountersUnavailable."""
+    from benchmarks.speed_cases import CASES, FLOORS, make_inputs, variants
+    from explain.counters.count import checked_profiler, count_stalls, rounds
+
+    profiler, _ = checked_profiler()
+    for case in (case for table in tables for case in CASES[table]() if any(text in case.name for text in only)):
+        inputs = make_inputs(case)
+        for variant in variants(case, tune=False):
+            if variant.function in FLOORS:
+                continue
+            one = {"case": case.name, "name": variant.name}
+            try:
+                launch = variant.on(case, inputs)
+                launch()  # compiles
+            except Exception as why:  # a peer that is not here
+                yield {**one, "why": f"{type(why).__name__}: {why}"[:200]}
+                continue
+            cold = rounds(launch)[0]
+            counts = Counts.of(*profiler.count(cold.prepare, cold.run, cold.after))
+            stalls = count_stalls(launch)
+            yield {**one, "counts": asdict(counts), "stalls": asdict(stalls) if stalls else None}
+
+
+def told(one: dict[str, Any]) -> str:
+    """One kernel in a line."""
+    name = f"{one['case']} · {one['name']}"
+    if "why" in one:
+        return f"{name}: {one['why']}"
+    counts = Counts(**one["counts"])
+    said = [f"tensor cores {counts.tensor_percent:.0f}%"] if counts.tensor_percent is not None else []
+    if counts.hbm_bytes is not None and counts.sm_bytes is not None:
+        said.append(f"HBM {counts.hbm_bytes / 1e6:,.0f} MB, L2 to SMs {counts.sm_bytes / 1e6:,.0f} MB")
+    if one["stalls"]:
+        stalls = Stalls(**one["stalls"])
+        waits = ", ".join(f"{reason} {stalls.share(reason):.0%}" for reason in stalls.most[:5])
+        said.append(f"{stalls.warps:.1f} warps a scheduler, issues in {stalls.busy:.0%} of cycles; {waits}")
+    return f"{name}: {'; '.join(said)}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,47 @@
+"""`benchmarks/speed_counters.py`: a kernel in a line, and what it says where nothing can be counted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import asdict
+
+from benchmarks.speed_counters import told
+from explain.counters.model import Counts
+from explain.counters.stalls import Stalls
+
+COUNTS = Counts(3_000_000, 1_000_000, 1_000_000, 7_000_000, 2_000_000, None, 0, 0, None, 61.4, None)
+STALLS = Stalls(1000, 100, 40, {"selected": 40, "wait": 700, "barrier": 260}, 3)
+
+
+def test_a_kernel_in_a_line():
+    one = {"case": "backward 1×2", "name": "ours", "counts": asdict(COUNTS), "stalls": asdict(STALLS)}
+    assert told(one) == (
+        "backward 1×2 · ours: tensor cores 61%; HBM 5 MB, L2 to SMs 9 MB; "
+        "10.0 warps a scheduler, issues in 40% of cycles; wait 70%, barrier 26%"
+    )
+    assert told({**one, "stalls": None}).endswith("L2 to SMs 9 MB")
+
+
+def test_a_peer_that_is_not_here_says_why():
+    assert told({"case": "softmax", "name": "QuACK", "why": "ModuleNotFoundError: none"}).endswith(
+        "QuACK: ModuleNotFoundError: none"
+    )
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "benchmarks/speed_counters.py", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_table_that_is_none_is_named():
+    done = run("nonsense")
+    assert done.returncode == 2
+    assert "'nonsense' is no table: one of softmax, topk" in done.stderr
+
+
+def test_without_a_gpu_it_says_what_is_missing():
+    done = run("softmax")
+    assert done.returncode == 1
+    assert done.stderr.startswith("no counters: ")
+    assert "Traceback" not in done.stderr

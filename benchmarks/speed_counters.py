@@ -87,7 +87,7 @@ def told(one: dict[str, Any]) -> str:
     if "why" in one:
         return f"{name}: {one['why']}"
     counts = Counts(**one["counts"])
-    said = [f"tensor cores {counts.tensor_percent:.0f}%"] if counts.tensor_percent is not None else []
+    said = [f"tensor cores {counts.tensor_active_percent:.0f}%"] if counts.tensor_active_percent is not None else []
     if counts.hbm_bytes is not None and counts.sm_bytes is not None:
         said.append(f"HBM {counts.hbm_bytes / 1e6:,.0f} MB, L2 to SMs {counts.sm_bytes / 1e6:,.0f} MB")
     if one["stalls"]:

@@ -10,7 +10,9 @@ from benchmarks.speed_counters import told
 from explain.counters.model import Counts
 from explain.counters.stalls import Stalls
 
-COUNTS = Counts(3_000_000, 1_000_000, 1_000_000, 7_000_000, 2_000_000, None, 0, 0, None, 61.4, None)
+COUNTS = Counts(
+    3_000_000, 1_000_000, 1_000_000, 7_000_000, 2_000_000, None, 0, 0, None, None, tensor_active_percent=61.4
+)
 STALLS = Stalls(1000, 100, 40, {"selected": 40, "wait": 700, "barrier": 260}, 3)
 
 

@@ -24,7 +24,8 @@ METRICS: Mapping[str, tuple[tuple[str, ...], int]] = {
     "spill_written_bytes": (("l1tex__t_bytes_pipe_lsu_mem_local_op_st.sum",), 1),
     "shared_wavefronts": (("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",), 1),
     "shared_bytes": (("smsp__sass_data_bytes_mem_shared.sum",), 1),
-    "tensor_percent": (("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",), 1),
+    # Of the cycles in which an SM had work: before a launch the counted stretch holds the time in which Python makes it.
+    "tensor_active_percent": (("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",), 1),
     "time_ns": (("gpu__time_duration.sum",), 1),
 }
 """What is counted: (its metric's names, the first that a chip has is used; what one unit of it stands for)."""
@@ -37,7 +38,7 @@ class Counts:
     Bytes: `dram_*` between DRAM and L2, `l2_*` between L2 and the SMs in sectors of 32 B, `l1_bytes` what loads and stores asked of L1, both
     together, of which `spill_*` are registers that did not fit and went to local memory. `dirty_bytes` had been written to L2 but not yet to DRAM when the run ended; they are no part of `dram_written_bytes`.
     `shared_bytes` are what instructions asked of shared memory (`Counters.shared_bytes` says whether to believe it); `shared_wavefronts` cycles of
-    its data pipe, each of at most 128 B. `tensor_percent` is of the tensor cores' peak. `time_ns` was taken while counting: it is no timing.
+    its data pipe, each of at most 128 B. `tensor_active_percent` is of the tensor cores' peak while their SM had work. `time_ns` was taken while counting: it is no timing.
     """
 
     dram_read_bytes: int | None
@@ -49,15 +50,22 @@ class Counts:
     spill_read_bytes: int | None
     spill_written_bytes: int | None
     shared_wavefronts: int | None
-    tensor_percent: float | None
     time_ns: int | None
     shared_bytes: int | None = None  # older files have none
+    tensor_active_percent: float | None = (
+        None  # older files have `tensor_percent`, of the time in which Python launched, too
+    )
 
     @classmethod
     def of(cls, run: Mapping[str, float], after: Mapping[str, float]) -> Counts:
         """From the values of METRICS over the run, and over the reads that then pushed its dirty lines out of L2."""
         counted = {name: _count(name, run.get(name, math.nan)) for name in METRICS}
         return cls(**counted, dirty_bytes=_count("dram_written_bytes", after.get("dram_written_bytes", math.nan)))
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Counts:
+        """The counts of `dataclasses.asdict`'s object, older ones too. Raises TypeError for what is no such object."""
+        return cls(**current(data))
 
     @property
     def hbm_bytes(self) -> int | None:
@@ -75,6 +83,11 @@ class Counts:
         return total(self.spill_read_bytes, self.spill_written_bytes)
 
 
+def current(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Counts by name, without what older files have and nothing reads: `tensor_percent`, a share of a stretch in which Python was still launching."""
+    return {name: value for name, value in data.items() if name != "tensor_percent"}
+
+
 def total(*counts: int | None) -> int | None:
     """Their sum; None where one of them is not known."""
     known = [count for count in counts if count is not None]
@@ -85,7 +98,7 @@ def _count(name: str, value: float) -> Any:
     """The count that a metric's value stands for: whole, but for a share; None where the GPU gave none."""
     if not math.isfinite(value):
         return None
-    return value if name == "tensor_percent" else round(value) * METRICS[name][1]
+    return value if name == "tensor_active_percent" else round(value) * METRICS[name][1]
 
 
 @dataclass(frozen=True)
@@ -147,8 +160,8 @@ class Counters:
         return cls(
             **{
                 **data,
-                "cold": Counts(**data["cold"]),
-                "warm": Counts(**data["warm"]),
+                "cold": Counts.from_json(data["cold"]),
+                "warm": Counts.from_json(data["warm"]),
                 "copy": CopyCheck(**data["copy"]),
                 "lacking": tuple(data["lacking"]),
                 "provenance": Provenance(**data["provenance"]),

@@ -42,7 +42,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     "L2 → SM read, MB": _counted("l2_read_bytes"),
     "SM → L2 written, MB": _counted("l2_written_bytes"),
     "asked of L1, MB": _counted("l1_bytes"),
-    "tensor cores busy, %": lambda point: point.counters.cold.tensor_percent if point.counters else None,
+    "tensor cores busy, %": lambda point: point.counters.cold.tensor_active_percent if point.counters else None,
     "memory held, MB": lambda point: None if point.peak_bytes is None else point.peak_bytes / 1e6,
 }
 """What a point says, by name with its unit."""

@@ -191,7 +191,7 @@ def counters_table(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
         if counters is None:
             continue
         cold = counters.cold
-        tensor = f"{cold.tensor_percent:.0f}%" if cold.tensor_percent is not None else "–"
+        tensor = f"{cold.tensor_active_percent:.0f}%" if cold.tensor_active_percent is not None else "–"
         sizes = [
             svg.size(size) if size is not None else "–" for size in (cold.sm_bytes, cold.hbm_bytes, cold.spilled_bytes)
         ]

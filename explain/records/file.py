@@ -16,7 +16,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from explain.counters.model import CopyCheck, Counters, Counts
+from explain.counters.model import CopyCheck, Counters, Counts, current
 from explain.counters.stalls import Stalls
 from explain.device.measurement import Provenance, Timing
 from explain.experiment import Experiment
@@ -166,7 +166,7 @@ def _point(entry: Mapping[str, Any], content: Mapping[str, Any]) -> Point:
 
 def _counts(columns: list[str], values: list[Any]) -> Counts:
     """A count that the file's Tilescope did not know is None."""
-    return _made(Counts, {**dict.fromkeys(_COUNTS), **dict(zip(columns, values, strict=True))})
+    return _made(Counts, {**dict.fromkeys(_COUNTS), **current(dict(zip(columns, values, strict=True)))})
 
 
 def _made(kind: Callable[..., _Value], data: Mapping[str, Any], **known: Any) -> _Value:

@@ -30,14 +30,14 @@ def counted(**values: float) -> Counts:
 def counters() -> Counters:
     copy = CopyCheck(COPIED_BYTES, COPIED_BYTES, COPIED_BYTES)
     return Counters(
-        EXPERIMENT.to_json(), counted(), counted(tensor_percent=0.5), copy, "GH100", "fake", "", (), 1, WHERE
+        EXPERIMENT.to_json(), counted(), counted(tensor_active_percent=0.5), copy, "GH100", "fake", "", (), 1, WHERE
     )
 
 
 def test_sectors_are_bytes_a_share_stays_a_share_and_no_value_is_none():
-    counts = counted(l2_read_bytes=10.0, tensor_percent=12.5, l1_bytes=math.nan, dirty=7.0)
+    counts = counted(l2_read_bytes=10.0, tensor_active_percent=12.5, l1_bytes=math.nan, dirty=7.0)
     assert counts.l2_read_bytes == 320
-    assert counts.tensor_percent == 12.5
+    assert counts.tensor_active_percent == 12.5
     assert counts.l1_bytes is None
     assert counts.dirty_bytes == 7
     assert Counts.of({}, {}).dram_read_bytes is None

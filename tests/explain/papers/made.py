@@ -36,7 +36,7 @@ def point(experiment: Experiment) -> Point:
         dram = 4 * p["rows"] * p["cols"] if p["cols"] <= FITS else read
     else:
         dram = sum(term.elements * term.item_bytes for term in moved.terms if not term.written)
-    counts = Counts(dram, written, 0, read, written, read + written, 0, 0, 1000, 0.0, 1000)
+    counts = Counts(dram, written, 0, read, written, read + written, 0, 0, 1000, 1000)
     ms = 1e3 * (LAUNCH_SECONDS + (dram + written) / BYTES_PER_SECOND)
     timing = Timing(1.0, ms, ms, ms, 10, "made up")
     return Point(

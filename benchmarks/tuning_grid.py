@@ -17,6 +17,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -222,11 +223,11 @@ def compilers_word(kernel: Any) -> dict[str, int]:
     compiled = [one for caches in kernel.device_caches.values() for one in caches[0].values()]
     if not compiled:
         return {}
-    facts = {
-        "shared_bytes": compiled[0].metadata.shared,
-        "registers": compiled[0].n_regs,
-        "spills": compiled[0].n_spills,
-    }
+    facts = {"shared_bytes": compiled[0].metadata.shared}
+    with suppress(
+        Exception
+    ):  # what does not fit cannot be loaded, and is not asked its registers: Triton raises what the launch raised
+        facts |= {"registers": compiled[0].n_regs, "spills": compiled[0].n_spills}
     return {name: value for name, value in facts.items() if value is not None}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,17 @@ class Tuning:
     def of(self, rung: str) -> Grid | None:
         """A rung's grid; None where it has none."""
         return next((grid for grid in self.grids if grid.rung == rung), None)
+
+
+def completed(grid: Grid, compiled: Grid | None) -> Grid:
+    """The grid with the compiler's word on settings that did not answer and, by that word, do not fit; as it is where other code or another shape was compiled."""
+    if compiled is None or (compiled.code, compiled.words) != (grid.code, grid.words):
+        return grid
+    word = {(p.block_m, p.block_n, p.warps, p.stages): p for p in compiled.points if p.trouble}
+    points = (
+        word.get((p.block_m, p.block_n, p.warps, p.stages), p) if p.trouble == "silent" else p for p in grid.points
+    )
+    return replace(grid, points=tuple(points))
 
 
 def load(path: Path = FILE) -> Tuning | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import pytest
 from triton.runtime.errors import OutOfResources
@@ -114,6 +115,22 @@ def test_why_a_setting_cannot_be_run_is_said(failure, trouble):
     said = tuning_grid.trouble_of(failure)
     assert said["trouble"] == trouble
     assert str(failure) in said["why"]
+
+
+class Unloadable:
+    """A compiled kernel that needs more than there is, as Triton has it: asking for its registers raises again."""
+
+    metadata = SimpleNamespace(shared=300_000)
+
+    @property
+    def n_regs(self):
+        raise OutOfResources(300_000, 232_448, "shared memory")
+
+
+def test_what_cannot_be_loaded_still_says_its_shared_memory():
+    kernel = SimpleNamespace(device_caches={0: ({"key": Unloadable()},)})
+    assert tuning_grid.compilers_word(kernel) == {"shared_bytes": 300_000}
+    assert tuning_grid.compilers_word(SimpleNamespace(device_caches={})) == {}
 
 
 def test_a_wrong_result_has_a_reason_that_is_plain_json():

@@ -173,12 +173,13 @@ def _as_readings(sweep: Sweep, kernel: str, points: Mapping[Value, float], what:
     ]
 
 
-def spread(ends: Mapping[str, float], gap: float = LABEL_PIXELS) -> dict[str, float]:
-    """How far each label moves up from its end, both in pixels, so that any two are `gap` apart; those that crowd share their middle."""
+def spread(ends: Mapping[str, float], gap: float = LABEL_PIXELS, most: float = math.inf) -> dict[str, float]:
+    """How far each label moves up from its end, both in pixels, so that any two are `gap` apart and none is above `most`; those that crowd share their middle."""
     groups: list[list[str]] = []
 
     def places(group: list[str]) -> list[float]:
-        middle = sum(ends[name] for name in group) / len(group)
+        half = (len(group) - 1) / 2 * gap
+        middle = min(sum(ends[name] for name in group) / len(group), most - half)
         return [middle + (i - (len(group) - 1) / 2) * gap for i in range(len(group))]
 
     for name in sorted(ends, key=lambda name: ends[name]):
@@ -396,7 +397,9 @@ def roofline(
         )  # fmt: skip
         ends[kernel] = line[-1]
     pixels = (ROOFLINE_HEIGHT - TOP - BOTTOM) / (high - low)
-    moved = spread({kernel: math.log10(end.flops_per_second) * pixels for kernel, end in ends.items()})
+    roof = math.log10(max(peaks.values(), default=math.inf)) * pixels
+    heights = {kernel: math.log10(end.flops_per_second) * pixels for kernel, end in ends.items()}
+    moved = spread(heights, most=roof - LABEL_PIXELS)
     for kernel, end in ends.items():
         label = f"{_coloured('━', COLOURS.get(kernel, OTHERS[0]))} {name_of(kernel)}"
         _note(figure, end.intensity, end.flops_per_second, label, shift=(10, moved[kernel]))

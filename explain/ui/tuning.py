@@ -32,7 +32,8 @@ def tuning() -> None:
     name = names[0]
     if len(names) > 1:
         name = str(st.segmented_control("Rung", names, default=name, required=True, key="tuned", bind="query-params"))
-    _grid(next(grid for grid in shown.grids if grid.rung == name), shown)
+    grid = next(grid for grid in shown.grids if grid.rung == name)
+    _grid(tuning_grid.completed(grid, compiled.of(name) if compiled else None), shown)
 
 
 def _grid(grid: Grid, shown: Tuning) -> None:

@@ -53,6 +53,7 @@ def test_labels_stand_apart_in_the_order_of_their_curves(ends):
 def test_labels_with_room_stay_where_their_curves_end():
     assert figures.spread({"a": 0.0, "b": 100.0}, 17) == {"a": 0.0, "b": 0.0}
     assert figures.spread({"a": 0.0, "b": 0.0}, 17) == {"a": -8.5, "b": 8.5}
+    assert figures.spread({"a": 0.0, "b": 20.0}, 17, most=10.0) == {"a": -7.0, "b": -10.0}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -68,3 +68,15 @@ def test_a_file_that_is_not_json_is_refused_by_its_name(tmp_path):
     (tmp_path / "grid.json").write_text("{")
     with pytest.raises(tuning_grid.TuningFileError, match=r"grid\.json cannot be read"):
         tuning_grid.load(tmp_path / "grid.json")
+
+
+def test_what_did_not_answer_and_cannot_fit_takes_the_compilers_word():
+    silent = tuning_grid.Point(256, 128, 8, 4, trouble="silent", why="no word")
+    (grid,) = tuning_grid.parse(DATA).grids
+    timed = replace(grid, points=(grid.points[0], silent, replace(silent, stages=3)))
+    first, second, third = tuning_grid.completed(timed, grid).points
+    assert first == grid.points[0]
+    assert second == grid.points[1]
+    assert third.trouble == "silent"
+    assert tuning_grid.completed(timed, replace(grid, code="other")) == timed
+    assert tuning_grid.completed(timed, None) == timed

@@ -86,7 +86,7 @@ def climb_counters(result: Result, case: Case) -> None:
     where, p = first.origin.provenance if first.origin else None, first.experiment.values
     said = f"{where.gpu}, {where.date}" if where else "hardware"
     st.caption(
-        f"recorded · {said} · batch {p['batch']}, {p['heads']} heads, N = {p['seq_len']:,}, d = {p['head_dim']}{', causal' if p['causal'] else ''} · L2 cold, in runs of their own"
+        f"recorded · {said} · batch {p['batch']}, {p['heads']} heads, N = {p['seq_len']:,}, d = {p['head_dim']}{', causal' if p['causal'] else ''} · L2 cold, in runs of their own · tensor cores: of their peak, while an SM has work"
     )
     older = [figures.spoken(BY_NAME[name]) for name, point in found.items() if is_of_older_code(point)]
     if older:

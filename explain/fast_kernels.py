@@ -96,6 +96,17 @@ KERNELS: tuple[Fast, ...] = (
                 "ds = (p * (dp - delta[None, :])).to(q.dtype)",
             ),
             Idea(
+                "Longest first, a few heads at a time",
+                "Under a causal mask the first keys have the most queries. They start first, of as many heads as a third of L2 has room for: of one head alone the last long tile "
+                "would leave SMs idle, and all together would read HBM again.",
+                "of_all = tl.program_id(1) * at_once + tl.program_id(0) % at_once",
+            ),
+            Idea(
+                "A mask only where it cuts",
+                "One loop goes over all queries, and compares only in the tiles that the mask cuts: a second loop for these would keep more values in registers.",
+                "if CAUSAL and row < whole:",
+            ),
+            Idea(
                 "Products twice, or sums in HBM",
                 "dQ is a sum over keys, across programs: either its products are made again with queries outside, or each program adds its part in HBM.",
                 "dq = tl.dot(ds, k, dq, input_precision=\"ieee\")",

@@ -283,4 +283,4 @@ def flash_attention_backward(
 
 def _divisor(number: int, limit: float) -> int:
     """The largest divisor of a number up to a limit, and at least 1."""
-    return max(divisor for divisor in range(1, number + 1) if number % divisor == 0 and divisor <= max(1, limit))
+    return max(divisor for divisor in range(1, max(1, min(number, int(limit))) + 1) if number % divisor == 0)

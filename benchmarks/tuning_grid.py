@@ -128,12 +128,8 @@ def _with_what_there_is(grid: Grid, before: Tuning | None) -> Grid:
     own = before.of(grid.rung) if before else None
     if own is None or replace(own, points=()) != replace(grid, points=()):
         return grid
-    there = {_settings(point): point for point in own.points if point.trouble != "silent"}
-    return replace(grid, points=tuple(there.get(_settings(point), point) for point in grid.points))
-
-
-def _settings(point: Point) -> tuple[int, ...]:
-    return tuple(getattr(point, name) for name in SETTINGS)
+    there = {point.settings: point for point in own.points if point.trouble != "silent"}
+    return replace(grid, points=tuple(there.get(point.settings, point) for point in grid.points))
 
 
 def _task(grid: Grid, points: list[Point], rounds: int) -> speed.Task:
@@ -145,7 +141,7 @@ def _task(grid: Grid, points: list[Point], rounds: int) -> speed.Task:
         "unit": "FLOP/s",
         "causal": grid.causal,
     }
-    options = [dict(zip(SETTINGS, _settings(point), strict=True)) for point in points]
+    options = [dict(zip(SETTINGS, point.settings, strict=True)) for point in points]
     variants = [{"function": f"kernels.rungs.{grid.rung}:attention", "options": one} for one in options]
     return {"case": case, "variants": variants, "rounds": rounds}
 
@@ -157,7 +153,7 @@ def told(tuning: Tuning, answer: dict[str, Any]) -> Tuning:
     facts = {name: value for name, value in answer.items() if name in Point.__dataclass_fields__}
 
     def point(one: Point) -> Point:
-        return replace(one, **facts) if _settings(one) == settings else one
+        return replace(one, **facts) if one.settings == settings else one
 
     return _each(tuning, lambda grid: tuple(map(point, grid.points)) if grid.rung == rung else grid.points)
 
@@ -243,7 +239,7 @@ def table(grid: Grid) -> Iterator[str]:
     """The ten fastest, and how many settings have no time."""
     yield f"{grid.rung}, {grid.words}: {len(grid.timed)} of {len(grid.points)} settings have a time"
     for point in grid.timed[:10]:
-        settings = " ".join(f"{name}={value}" for name, value in zip(SETTINGS, _settings(point), strict=True))
+        settings = " ".join(f"{name}={value}" for name, value in zip(SETTINGS, point.settings, strict=True))
         speed_ = grid.work / (point.seconds or float("nan")) / 1e12
         yield f"  {1e3 * (point.seconds or 0):8.3f} ms {speed_:6.0f} TFLOP/s  registers {point.registers} spills {point.spills} shared {point.shared_bytes}  {settings}"
     for trouble in sorted({point.trouble for point in grid.points if point.trouble}):

@@ -98,7 +98,7 @@ KERNELS: tuple[Fast, ...] = (
             Idea(
                 "Longest first, a few heads at a time",
                 "Under a causal mask the first keys have the most queries. They start first, of as many heads as a third of L2 has room for: of one head alone the last long tile "
-                "would leave SMs idle, and all together would read HBM again.",
+                "would leave SMs idle, and the queries of all together do not fit L2.",
                 "of_all = tl.program_id(1) * at_once + tl.program_id(0) % at_once",
             ),
             Idea(

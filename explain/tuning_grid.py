@@ -55,6 +55,11 @@ class Point:
     registers: int | None = None
     spills: int | None = None
 
+    @property
+    def settings(self) -> tuple[int, int, int, int]:
+        """block_m, block_n, warps and stages: which point of a grid it is."""
+        return self.block_m, self.block_n, self.warps, self.stages
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -105,10 +110,8 @@ def completed(grid: Grid, compiled: Grid | None) -> Grid:
     """The grid with the compiler's word on settings that did not answer and, by that word, do not fit; as it is where other code or another shape was compiled."""
     if compiled is None or (compiled.code, compiled.words) != (grid.code, grid.words):
         return grid
-    word = {(p.block_m, p.block_n, p.warps, p.stages): p for p in compiled.points if p.trouble}
-    points = (
-        word.get((p.block_m, p.block_n, p.warps, p.stages), p) if p.trouble == "silent" else p for p in grid.points
-    )
+    word = {point.settings: point for point in compiled.points if point.trouble}
+    points = (word.get(point.settings, point) if point.trouble == "silent" else point for point in grid.points)
     return replace(grid, points=tuple(points))
 
 

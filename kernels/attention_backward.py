@@ -11,7 +11,7 @@ dK and dV are sums over queries, dQ is a sum over keys, so one order of tiles ca
     dq="again"  a second launch with queries outside, which makes S and dP once more: seven products, the same bits every time
 
 Under a causal mask programs are not equally long. The longest start first, over a few heads at a time: as many as L2 holds the other side's tiles of,
-since one head alone would leave SMs idle behind its last long tile, and all together would read HBM again.
+since one head alone would leave SMs idle behind its last long tile, and those of all together do not fit.
 
 Shapes, strides, dtypes, the causal mask and what a query without keys gives are as in `attention.py`; sums and exponentials in float32.
 A hidden value must be finite: 0 · NaN is NaN.

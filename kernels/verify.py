@@ -151,10 +151,10 @@ def gradients(
     unit = torch.finfo(inputs[0].dtype).eps / 2
     allowed = []
     for right, theirs, largest, stored in zip(exact, by_torch, added, through_d, strict=True):
-        of_row = 2 * (theirs.double() - right).abs().amax(-1, keepdim=True) + 8 * unit * right.abs().amax(
-            -1, keepdim=True
-        )
-        allowed.append(of_row + unit * stored + roundings * UNIT["fp32"] * torch.maximum(largest, right.abs().max()))
+        by_eager = (theirs.double() - right).abs().amax(-1, keepdim=True)
+        rounded = 8 * right.abs().amax(-1, keepdim=True) + stored
+        in_float32 = roundings * UNIT["fp32"] * torch.maximum(largest, right.abs().max())
+        allowed.append(2 * by_eager + unit * rounded + in_float32)
     return allowed
 
 

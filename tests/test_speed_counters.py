@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import asdict
@@ -33,7 +34,8 @@ def test_a_peer_that_is_not_here_says_why():
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "benchmarks/speed_counters.py", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    no_gpu = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=no_gpu)
 
 
 def test_a_table_that_is_none_is_named():

@@ -59,9 +59,7 @@ def test_every_setting_has_a_time_or_a_reason_and_the_file_is_what_was_measured(
     assert len(grid.points) == len(set(calls["check"])) == 72
     assert all((point.seconds is not None) != (point.trouble in TROUBLES) for point in grid.points)
     assert {point.trouble for point in grid.points} == {"", "shared memory", "silent"}
-    assert calls["time"] == [
-        tuning_grid._settings(point) for point in grid.points if point.error is not None and not point.trouble
-    ]
+    assert calls["time"] == [point.settings for point in grid.points if point.error is not None and not point.trouble]
     assert grid.timed[0].block_m == 64
     assert not list(path.parent.glob("*.part"))
 

@@ -14,6 +14,8 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+from explain.player import fonts
+
 _HERE = Path(__file__).parent
 _PICTURES = ("map", "array", "strip", "rows", "bars", "timeline")
 _PANELS = (
@@ -27,7 +29,7 @@ _MODULES = (
     *(f"panels/{name}.js" for name in _PANELS),
     *("sentences.js", "lane.js"),
     *(f"{name}.js" for name in _INTERACTION),
-    *("picture.js", "export.js", "player.js"),
+    *("picture.js", "fonts.js", "export.js", "player.js"),
 )
 
 
@@ -38,7 +40,7 @@ def text(name: str) -> str:
 
 def modules() -> str:
     """All of them in one scope; `mount` is the component."""
-    return "".join(_joinable(text(name)) for name in _MODULES)
+    return "".join(map(module, _MODULES))
 
 
 @lru_cache(maxsize=1)
@@ -50,6 +52,7 @@ def script() -> str:
 def page(packet: bytes, title: str) -> str:
     """A packet's page: one HTML file that opens from disk and asks for nothing. export.js makes the same in the browser."""
     filling = {
+        "fonts": fonts.embedded(),
         "title": html.escape(f"{title} · Tilescope", quote=False),
         "packet": base64.b64encode(packet).decode(),
         "parts": _parts(),
@@ -76,6 +79,11 @@ def _parts() -> str:
     """As JSON.stringify writes them, but for <, so that no part of them can end the script of a page."""
     parts = {"css": text("player.css"), "html": text("player.html"), "page": text("standalone.html")}
     return json.dumps(parts, separators=(",", ":"), ensure_ascii=False).replace("<", r"\u003c")
+
+
+def module(name: str) -> str:
+    """One of them as it stands in a scope that it shares."""
+    return _joinable(text(name))
 
 
 def _joinable(module: str) -> str:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explain import lessons, side_by_side
+from explain import lessons
+from explain.chapters.side_by_side import pairs as side_by_side
 from explain.experiment import Experiment
 from explain.trace.model import Trace
 from kernels.catalog import CATALOG

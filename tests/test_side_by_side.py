@@ -27,7 +27,7 @@ def shown(monkeypatch):
         seen.append(list(experiments))
         return []
 
-    monkeypatch.setattr("explain.ui.stepper", stepper)
+    monkeypatch.setattr("explain.ui.stepper.stepper", stepper)
 
     def shown(**query: str) -> tuple[AppTest, list[list[Experiment]]]:
         test = AppTest.from_file(str(PAGE), default_timeout=60)

@@ -23,6 +23,8 @@ from explain.compile.service import Compiler
 from explain.engine import Engine, TraceRun
 from explain.experiment import Experiment, ParameterError
 from explain.gpus import DEFAULT, GPUS
+from explain.player.view import view_of
+from explain.recordings.shipped import shipped
 from explain.records import measure as measuring
 from explain.records import registry as shelf
 from explain.records.file import RecordFileError
@@ -316,9 +318,7 @@ def _export(parsed: argparse.Namespace) -> int:
             "--step", parsed.step, f"must be a whole number from 0 to {trace.steps - 1}, this run's last"
         )
     if parsed.out.suffix == ".html":
-        parsed.out.write_text(
-            standalone_html([Run(run.data, lessons.view_of(trace, run.origin))], step), encoding="utf-8"
-        )
+        parsed.out.write_text(standalone_html([Run(run.data, view_of(trace, run.origin))], step), encoding="utf-8")
     else:
         parsed.out.write_bytes(run.data)
     answer = {"file": str(parsed.out), "file_bytes": parsed.out.stat().st_size, "steps": trace.steps, "step": step}
@@ -440,7 +440,7 @@ def _record(parsed: argparse.Namespace) -> int:
     engine, made = Engine(), []
     try:
         with _Progress() as progress:
-            for experiment in lessons.shipped():
+            for experiment in shipped():
                 path = recordings.path_of(experiment)
                 said = engine.trace_to(experiment, path, progress=progress)
                 made.append({"file": path.name, "experiment": experiment.to_json(), "file_bytes": said["file_bytes"]})

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import streamlit as st
 
-from explain import lessons
 from explain.engine import engine
 from explain.experiment import Experiment
 from explain.player import Run, player
+from explain.player.view import view
 from explain.trace import file as trace_file
 from explain.trace.model import Tile, Trace
 from explain.workers import WorkerError, WorkerFailed
@@ -54,7 +54,7 @@ def lesson(key: str) -> tuple[Run, Trace]:
     experiment = Experiment.from_json(json.loads(key))
     run = engine().trace(experiment)
     trace = trace_file.read(run.data)
-    return Run(run.data, lessons.view(experiment, trace, run.origin)), trace
+    return Run(run.data, view(experiment, trace, run.origin)), trace
 
 
 def traces_of(experiments: Sequence[Experiment]) -> list[Trace | None]:

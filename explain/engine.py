@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 TRACE_WORKER = WorkerSpec(
     "trace",
-    "explain.trace.handler:handle",
+    "explain.trace_worker:handle",
     # One thread: a worker serves one lecture room's small tiles, and its neighbours need the other cores.
     env=(("TRITON_INTERPRET", "1"), ("OMP_NUM_THREADS", "1"), ("CUDA_VISIBLE_DEVICES", "")),
     default_seconds=60,

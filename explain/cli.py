@@ -16,14 +16,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from explain import doctor, exactness, lessons, recordings
+from explain import doctor, lessons, recordings
+from explain.chapters.exactness import outputs as exactness
 from explain.compile.cost import occupancy, too_large
 from explain.compile.service import Compiler
 from explain.engine import Engine, TraceRun
 from explain.experiment import Experiment, ParameterError
 from explain.gpus import DEFAULT, GPUS
 from explain.records import measure as measuring
-from explain.records import shelf
+from explain.records import registry as shelf
 from explain.records.file import RecordFileError
 from explain.records.plans import PLANS
 from explain.trace.file import TraceFileError

@@ -23,8 +23,8 @@ from typing import Any
 import platformdirs
 
 from explain import recordings
+from explain.chapters.exactness.outputs import Output
 from explain.device.measurement import Measurement
-from explain.exactness import Output
 from explain.experiment import Experiment
 from explain.records.model import Point, Roof
 from explain.trace.file import TraceFile, TraceFileError

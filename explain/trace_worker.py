@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from explain.experiment import Experiment
-from explain.runs import run_output, run_traced
+from explain.run_experiment import run_output, run_traced
 from explain.trace import file as trace_file
 from explain.trace.errors import BadTarget
 from explain.trace.model import Trace

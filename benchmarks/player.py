@@ -234,11 +234,11 @@ def lecture_packet_bytes() -> int:
     """The bytes of the packet that the chapter's own lecture hands the player: its trace and how to show it."""
     from explain import lessons, recordings
     from explain.player import Run, body_of
-    from explain.trace import file
+    from explain.trace.file import TraceFile
 
-    data = recordings.path_of(lessons.OPENING).read_bytes()
-    shown = view(lessons.OPENING, file.read(data), "recorded")
-    return len(body_of([Run(data, shown)]).packet(step=0, query="step", height=None))
+    run = TraceFile(recordings.path_of(lessons.OPENING).read_bytes())
+    shown = view(lessons.OPENING, run.trace, "recorded")
+    return len(body_of([Run(run, shown)]).packet(step=0, query="step", height=None))
 
 
 def processor() -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kernels import inputs, parameters, traffic
+from kernels.digest import digest_of
 from kernels.edits import Edit
 from kernels.inputs import Arrays, Preset
 from kernels.parameters import Parameter, Values
@@ -65,6 +66,11 @@ class Kernel:
     def function(self) -> str:
         """The name of the function of `module` that runs it."""
         return self.call or self.base.rpartition(":")[2]
+
+    @property
+    def code(self) -> str:
+        """The digest of the code that it runs, 16 hex digits; what was measured on other code is stale."""
+        return digest_of(self.module, self.function, self.edit)
 
     @property
     def base(self) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import streamlit as st
 
 from explain import tuning_grid
-from explain.experiment import Experiment
 from explain.figures import tuning as figures
 from explain.gpus import GPUS, known_as
-from explain.records.code import code_of
 from explain.rungs import BY_NAME
 from explain.tuning_grid import Grid, Tuning, TuningFileError
 from explain.ui.layout import prose
 from explain.ui.pictures import drawing
+from kernels.known import KERNELS
 
 
 def tuning() -> None:
@@ -48,7 +47,7 @@ def _grid(grid: Grid, shown: Tuning) -> None:
         st.caption(
             f"A cell has what the compiler says: registers a thread, shared memory a program. Times need a GPU: `{tuning_grid.COMMAND}` takes them."
         )
-    if grid.rung in BY_NAME and grid.code != code_of(Experiment.of(BY_NAME[grid.rung].kernel)):
+    if grid.rung in BY_NAME and grid.code != KERNELS[BY_NAME[grid.rung].kernel].code:
         st.caption(f"The code of {BY_NAME[grid.rung].file} has changed since.")
     st.caption(
         f"{figures.SPILLED} marks a setting that spills. Hold the pointer over a cell for all that is known of it."

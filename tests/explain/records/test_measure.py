@@ -12,7 +12,6 @@ from explain import cli, doctor
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment, ParameterError
 from explain.records import file, measure, shelf
-from explain.records.code import code_of
 from explain.records.model import Origin
 from explain.records.plans import PLANS, Plan, sizes
 from explain.workers import WorkerError, WorkerFailed, WorkerSpec
@@ -118,7 +117,7 @@ def test_a_point_of_other_code_or_other_versions_is_measured_anew(engine, tmp_pa
     record = measure.measure(engine, [BOTH], tmp_path, lines.append).record
     point = record.points[ONLINE.key]
     where = replace(WHERE, torch="1") if changed == "torch" else WHERE
-    origin = Origin(where, "", "other" if changed == "code" else code_of(ONLINE))
+    origin = Origin(where, "", "other" if changed == "code" else ONLINE.entry.code)
     file.save(tmp_path / "test-gpu.json", record.with_(replace(point, origin=origin)))
     outcome = measure.measure(engine, [BOTH], tmp_path, lines.append)
     assert (outcome.measured, outcome.kept) == (1, 1)

@@ -16,21 +16,21 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from explain import doctor, exactness, lessons, recordings
+from explain import doctor, lessons, recordings
+from explain.chapters.exactness import outputs as exactness
 from explain.compile.cost import occupancy, too_large
 from explain.compile.service import Compiler
 from explain.engine import Engine, TraceRun
 from explain.experiment import Experiment, ParameterError
 from explain.gpus import DEFAULT, GPUS
 from explain.records import measure as measuring
-from explain.records import shelf
+from explain.records import registry as shelf
 from explain.records.file import RecordFileError
 from explain.records.plans import PLANS
 from explain.trace import file as trace_file
 from explain.workers import WorkerDied, WorkerError, WorkerFailed, WorkerOutOfMemory, WorkerTimeout
-from kernels.catalog import CATALOG
+from kernels.catalog import KERNELS, TAUGHT
 from kernels.inputs import PRESETS
-from kernels.known import KERNELS
 from kernels.museum import EXHIBITS
 from kernels.recipes import EXAMPLE, SETTINGS
 
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     command("list", _list, "List the kernels, their parameters and the input presets.")
 
     run = command("run", _run, "Run a kernel, check it against float64, and count its traffic.")
-    run.add_argument("kernel", metavar="KERNEL", help=f"one of {', '.join(CATALOG)}")
+    run.add_argument("kernel", metavar="KERNEL", help=f"one of {', '.join(TAUGHT)}")
     run.add_argument(
         "--backend", choices=("auto", "interpreter", "cuda"), default="auto", help="auto: cuda where there is a GPU"
     )
@@ -101,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
         _compile,
         "Compile a kernel for a GPU that need not be here: shared memory, registers, spills, occupancy.",
     )
-    compile_.add_argument("kernel", metavar="KERNEL", help=f"one of {', '.join(CATALOG)}")
+    compile_.add_argument("kernel", metavar="KERNEL", help=f"one of {', '.join(TAUGHT)}")
     compile_.add_argument(
         "--gpu", choices=GPUS, default=DEFAULT, help=f"whose limits and compute capability ({DEFAULT})"
     )
@@ -164,14 +164,14 @@ def _list(parsed: argparse.Namespace) -> int:
                 for parameter in kernel.parameters
             },
         }
-        for kernel in CATALOG.values()
+        for kernel in TAUGHT.values()
     ]
     if parsed.json:
         return _print_json(
             {
                 "kernels": kernels,
                 "presets": {preset.name: preset.help for preset in PRESETS.values()},
-                "broken": {e.kernel.name: e.title for e in EXHIBITS.values()},
+                "broken": {e.kernel: e.title for e in EXHIBITS.values()},
             }
         )
     for kernel in kernels:
@@ -183,7 +183,7 @@ def _list(parsed: argparse.Namespace) -> int:
     for exhibit in EXHIBITS.values():
         causal = " --set causal=true" if exhibit.sizes.get("causal") else ""
         shown = "no input shows it" if exhibit.harmless else f"shown by --inputs {exhibit.shown_by}{causal}"
-        print(f"  {exhibit.kernel.name:<38}{exhibit.title}; {shown}")
+        print(f"  {exhibit.kernel:<38}{exhibit.title}; {shown}")
     print("\nInput presets")
     for preset in PRESETS.values():
         print(f"  {preset.name:<22}{preset.help}")
@@ -329,7 +329,7 @@ def _export(parsed: argparse.Namespace) -> int:
 
 def _recorded_run(parsed: argparse.Namespace) -> TraceRun:
     """The run that `export` is asked for: of a trace file, or of a kernel, made now unless it was recorded."""
-    if parsed.target in CATALOG:
+    if parsed.target in TAUGHT:
         engine = Engine()
         try:
             with _Progress() as progress:
@@ -338,7 +338,7 @@ def _recorded_run(parsed: argparse.Namespace) -> TraceRun:
             engine.close()
     path = Path(parsed.target)
     if not path.is_file():
-        raise ParameterError("target", parsed.target, f"must be a trace file, or one of {', '.join(CATALOG)}")
+        raise ParameterError("target", parsed.target, f"must be a trace file, or one of {', '.join(TAUGHT)}")
     if parsed.set or parsed.inputs or parsed.seed != "0":
         raise ParameterError("target", parsed.target, "takes no --set, --inputs or --seed: the file holds its run")
     return TraceRun(path.read_bytes(), "recorded")

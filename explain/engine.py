@@ -23,8 +23,8 @@ from typing import Any
 import platformdirs
 
 from explain import recordings
+from explain.chapters.exactness.outputs import Output
 from explain.device.measurement import Measurement
-from explain.exactness import Output
 from explain.experiment import Experiment
 from explain.records.model import Point, Roof
 from explain.trace import file as trace_file
@@ -243,7 +243,7 @@ class Engine:
 
 def must_be_a_kernel(experiment: Experiment) -> None:
     """Raises WorkerError, in words, for a peer, which is no kernel to run line by line or to compile."""
-    if experiment.entry.peer:
+    if not experiment.entry.steppable:
         raise WorkerError(
             f"{experiment.kernel} is measured beside the kernels of the catalog, on a GPU: there is nothing to step through or to compile."
         )

@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
-LAST = "    )\n}  # fmt: skip\n"  # where CATALOG ends
+LAST = "    )\n}  # fmt: skip\n"  # where TAUGHT ends
 
 
 def block(after: str) -> str:

@@ -22,7 +22,7 @@ from explain.compile.listing import Listing, unpacked
 from explain.engine import ROOT, cache_folder, has_triton, must_be_a_kernel, scratch
 from explain.experiment import Experiment
 from explain.workers import WorkerCancelled, WorkerError, WorkerFailed, WorkerPool, WorkerSpec
-from kernels.known import KERNELS
+from kernels.catalog import KERNELS
 
 COMPILE_WORKER = WorkerSpec(
     "compile",

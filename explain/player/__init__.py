@@ -11,8 +11,8 @@ Python hands it whole traces once; every step after that is drawn by the page it
 
 `offset` counts from the end of the header. `place` names a start: where the reader has got to from there the page itself remembers, so
 away and back the player goes on where it was left; another place is gone to at once. A token is a text, or [class, text] with class k(eyword), s(tring), n(umber),
-c(omment), f(unction's name) or v(ariable). Equations are those of `explain.words.equations`; `alive` are the variables that a
-later line still reads (`explain.words.liveness`); `glossary` explains the variables of the catalog's kernels. The same packet and
+c(omment), f(unction's name) or v(ariable). Equations are those of `explain.source.equations`; `alive` are the variables that a
+later line still reads (`explain.source.liveness`); `glossary` explains the variables of the catalog's kernels. The same packet and
 the same files make a page that opens without a server (`explain.player.export`).
 """
 
@@ -30,12 +30,12 @@ import streamlit as st
 from pygments.lexers.python import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
-from explain import address
+from explain.glossary import definitions
 from explain.player import files
+from explain.source.equations import equations
+from explain.source.liveness import alive
 from explain.trace import file
-from explain.words.equations import equations
-from explain.words.glossary import definitions
-from explain.words.liveness import alive
+from explain.ui import address
 
 _SEQUENCE = (list, tuple)
 _VIEW: Mapping[str, tuple[type, ...]] = {

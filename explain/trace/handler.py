@@ -23,7 +23,7 @@ from triton.runtime import KernelInterface
 from triton.runtime.errors import InterpreterError
 
 from explain.experiment import Experiment
-from explain.runs import run_output, run_traced
+from explain.run_experiment import run_output, run_traced
 from explain.trace import file as trace_file
 from explain.trace.errors import BadTarget, OutOfBounds, TraceError
 from explain.trace.instrument import PROJECT

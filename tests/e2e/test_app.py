@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from explain import ladder, lessons
+from explain import lessons
+from explain.chapters.triton_ladder import ladder
 from explain.engine import engine
 from explain.experiment import Experiment
 from explain.trace import file as trace_file

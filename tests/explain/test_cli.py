@@ -11,7 +11,7 @@ import pytest
 
 from explain import cli
 from explain.trace import file as trace_file
-from kernels.catalog import CATALOG
+from kernels.catalog import TAUGHT
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,9 +30,9 @@ def test_list(capsys):
     status, out, _ = run(capsys, "list", "--json")
     listed = json.loads(out)
     assert status == 0
-    assert [kernel["name"] for kernel in listed["kernels"]] == list(CATALOG)
+    assert [kernel["name"] for kernel in listed["kernels"]] == list(TAUGHT)
     assert "sentence" in listed["presets"]
-    assert all(name in run(capsys, "list")[1] for name in CATALOG)
+    assert all(name in run(capsys, "list")[1] for name in TAUGHT)
 
 
 def test_run_prints_one_object(capsys):
@@ -61,7 +61,7 @@ def test_run_prints_one_object(capsys):
 
 
 @pytest.mark.parametrize(
-    "kernel", [kernel for kernel in CATALOG.values() if kernel.wrong], ids=lambda kernel: kernel.name
+    "kernel", [kernel for kernel in TAUGHT.values() if kernel.wrong], ids=lambda kernel: kernel.name
 )
 def test_a_kernel_that_is_wrong_on_purpose_exits_1(capsys, kernel):
     status, out, _ = run(capsys, "run", kernel.name, "--backend", "interpreter", "--json")

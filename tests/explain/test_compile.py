@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from explain import recordings
+from explain.chapters.flash_attention.tiles import recorded_grid, tile
 from explain.compile import service
 from explain.compile.cost import LaunchCost, occupancy, too_large
 from explain.compile.service import COMPILE_WORKER, Answer, Compiler
 from explain.experiment import Experiment
 from explain.gpus import GPUS
-from explain.tiles import recorded_grid, tile
-from kernels.known import KERNELS
+from kernels.catalog import KERNELS
 
 SMALL = Experiment.of("flash_attention", {"seq_len": 64, "head_dim": 16, "dtype": "fp16"}, "normal")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from explain import tuning_grid
-from explain.figures import tuning as figures
+from explain.chapters.speed import tuning_figures as figures
+from explain.chapters.speed import tuning_grid
+from explain.chapters.speed.rungs import BY_NAME
+from explain.chapters.speed.tuning_grid import Grid, Point
 from explain.gpus import GPUS
-from explain.rungs import BY_NAME
-from explain.tuning_grid import Grid, Point
-from kernels.known import KERNELS
+from kernels.catalog import KERNELS
 
 BEST = Point(128, 64, 8, 3, seconds=2e-3, registers=176, shared_bytes=131072, spills=0)
 GRID = Grid(

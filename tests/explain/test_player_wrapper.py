@@ -10,10 +10,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explain import lessons, recordings
+from explain.glossary import definitions
 from explain.player import Run, body_of, player
 from explain.player.files import modules, script
 from explain.trace import file as trace_file
-from explain.words.glossary import definitions
 
 TRACE = recordings.path_of(lessons.OPENING).read_bytes()
 OTHER = recordings.path_of(lessons.ONLINE).read_bytes()
@@ -156,7 +156,7 @@ def test_after_back_the_address_goes_before_what_was_left_and_what_is_asked_for(
     assert first_step(rerun(test)) == 12
     test.query_params["step"] = "30"
     assert first_step(rerun(test)) == 12
-    monkeypatch.setattr("explain.address.returned", lambda: True)
+    monkeypatch.setattr("explain.ui.address.returned", lambda: True)
     assert first_step(rerun(test)) == 30
 
 

@@ -8,12 +8,12 @@ from types import ModuleType
 
 from explain.experiment import Experiment
 from explain.verification import grid
-from kernels.catalog import CATALOG
+from kernels.catalog import KERNELS
 from kernels.launch import tensors
 from kernels.rungs import GLUON, ORDER
 from kernels.verify import Verdict, verify
 
-ENTRY = CATALOG["flash_attention"]
+ENTRY = KERNELS["flash_attention"]
 PLAIN = tuple(rung for rung in ORDER if rung not in GLUON)
 
 

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
+from kernels.catalog import KERNELS
 from kernels.digest import _module, digest_of
 from kernels.edits import Edit
-from kernels.known import KERNELS
 
 MAIN = '''"""What it is."""
 from __future__ import annotations

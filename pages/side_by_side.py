@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from explain import lessons
 from explain.chapters.side_by_side import pairs as side_by_side
+from explain.chapters.side_by_side.pairs import PAIRS, Pair
 from explain.experiment import Experiment
 from explain.ui import controls, layout, stepper
 from kernels.catalog import KERNELS
@@ -11,7 +11,7 @@ from kernels.catalog import KERNELS
 LABELS = {"a.": "Left kernel", "b.": "Right kernel"}
 
 
-def show(pair: lessons.Pair) -> None:
+def show(pair: Pair) -> None:
     """A ready-made pair was pressed."""
     controls.choose(dict(zip(LABELS, (pair.left, pair.right), strict=True)), side_by_side.opening)
 
@@ -31,13 +31,13 @@ def side(prefix: str, start: Experiment) -> Experiment:
 layout.chapter(__file__)
 ready_made = st.container(horizontal=True)
 left, right = st.columns(2, gap="large")
-opening = lessons.PAIRS[0]
+opening = PAIRS[0]
 with left:
     a = side("a.", opening.left)
 with right:
     b = side("b.", opening.right)
-shown = next((pair for pair in lessons.PAIRS if (pair.left, pair.right) == (a, b)), None)
-for pair in lessons.PAIRS:
+shown = next((pair for pair in PAIRS if (pair.left, pair.right) == (a, b)), None)
+for pair in PAIRS:
     ready_made.button(pair.name, type="primary" if pair == shown else "secondary", on_click=show, args=(pair,))
 
 stepper.stepper([a, b], key="side by side", titles=side_by_side.titles([a, b]))

@@ -34,7 +34,7 @@ from explain.glossary import definitions
 from explain.player import files
 from explain.source.equations import equations
 from explain.source.liveness import alive
-from explain.trace import file
+from explain.trace.file import TraceFile, TraceFileError
 from explain.ui import address
 
 _SEQUENCE = (list, tuple)
@@ -69,7 +69,7 @@ _TOKEN_CLASSES = (
 class Run:
     """One recorded run and how to look at it.
 
-    trace: the bytes of a trace file (docs/trace-format.md).
+    trace: a trace file (docs/trace-format.md).
     view: what the trace cannot know, as JSON. `title` and `badge` (where the run comes from; always shown) are required.
         Optional: `kernel`, its name in the catalog; `roles`, the kernel's variables that are its scores, probabilities,
         output, running_max, new_max, running_sum, new_sum, rescale, accumulator, rows and cols; `score_shape`, the rows and columns
@@ -79,7 +79,7 @@ class Run:
         measured against: its name, the shared_bytes a program may have and the register_bytes of an SM.
     """
 
-    trace: bytes
+    trace: TraceFile
     view: Mapping[str, Any]
 
 
@@ -139,12 +139,15 @@ class Body:
 
 
 @lru_cache(maxsize=32)
-def _body(traces: tuple[bytes, ...], views: str) -> Body:
+def _body(traces: tuple[TraceFile, ...], views: str) -> Body:
     described, offset = [], 0
     for trace, view in zip(traces, json.loads(views), strict=True):
-        described.append({"view": view, "offset": offset, "bytes": len(trace), **_described(trace)})
-        offset += len(trace)
-    head, data = _compact({"glossary": _glossary(described), "runs": described}), b"".join(traces)
+        described.append({"view": view, "offset": offset, "bytes": len(trace.data), **_described(trace)})
+        offset += len(trace.data)
+    head, data = (
+        _compact({"glossary": _glossary(described), "runs": described}),
+        b"".join(trace.data for trace in traces),
+    )
     return Body(hashlib.sha256(head.encode() + data).hexdigest()[:16], head, data)
 
 
@@ -159,10 +162,10 @@ def _compact(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def _described(trace: bytes) -> dict[str, Any]:
+def _described(trace: TraceFile) -> dict[str, Any]:
     try:
-        sources = file.read(trace).sources
-    except file.TraceFileError as error:
+        sources = trace.trace.sources
+    except TraceFileError as error:
         return {"error": str(error), "sources": []}
     return {"error": None, "sources": [_source(source.text, source.first_line) for source in sources]}
 

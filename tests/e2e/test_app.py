@@ -13,7 +13,6 @@ from explain import lessons
 from explain.chapters.triton_ladder import ladder
 from explain.engine import engine
 from explain.experiment import Experiment
-from explain.trace import file as trace_file
 from explain.trace.model import Trace, numbers
 from kernels import real_inputs
 from tests.e2e.server import running_app
@@ -45,7 +44,7 @@ def step_of(page: Page) -> int:
 
 
 def recorded(experiment: Experiment) -> Trace:
-    return trace_file.read(engine().trace(experiment).data)
+    return engine().trace(experiment).trace
 
 
 # --- it opens and it steps ---

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from explain import lessons
-from explain.chapters.what_breaks.divergence import Parting, partings
+from explain.chapters.what_breaks.divergence import Parting, compared, partings
 from explain.engine import engine, has_triton
 from explain.experiment import Experiment, ParameterError
 from explain.trace.model import Trace
@@ -123,7 +122,7 @@ def verdicts(exhibit: Exhibit) -> None:
 def run(exhibit: Exhibit) -> None:
     """The player, right kernel beside broken, opened where they part; how the difference spreads from there."""
     found: list[Parting] = []
-    own = lessons.exhibit(exhibit)
+    own = compared(exhibit)
     pair = st.session_state.get(_WATCHED, {}).get(exhibit.name) or own
     linked = st.session_state.setdefault(_LINKED, exhibit.name if "step" in st.query_params else "")
 

@@ -1,4 +1,4 @@
-"""The trace worker's side: records an Experiment's kernel, or the kernels that a function of any Python file launches."""
+"""Records the Triton kernels that a function of any Python file launches; every failure of that code in words. Imports torch."""
 
 from __future__ import annotations
 
@@ -9,22 +9,17 @@ import inspect
 import linecache
 import sys
 import sysconfig
-import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import chdir, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import cast
 
-import numpy as np
 import torch
 from triton.runtime import KernelInterface
 from triton.runtime.errors import InterpreterError
 
-from explain.experiment import Experiment
-from explain.run_experiment import run_output, run_traced
-from explain.trace import file as trace_file
 from explain.trace.errors import BadTarget, OutOfBounds, TraceError
 from explain.trace.instrument import PROJECT
 from explain.trace.model import Trace
@@ -33,75 +28,12 @@ from explain.trace.recorder import Programs, record_call
 Progress = Callable[[str, float], None]
 LIBRARIES = ("<", *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
 OURS = str(PROJECT / "explain")
-WARM_SIZE = 128
-
-# The libraries set their buffers aside with the first product, and end the process where memory is then short.
-np.ones((WARM_SIZE, WARM_SIZE), np.float32) @ np.ones((WARM_SIZE, WARM_SIZE), np.float32)
-torch.ones(WARM_SIZE, WARM_SIZE) @ torch.ones(WARM_SIZE, WARM_SIZE)
-
-
-def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    """Runs and records; writes the trace file `out` unless that is null. One of
-
-        {"kind": "experiment", "experiment": an Experiment's JSON, "programs": …, "out": path or null}
-        {"kind": "file", "path": "x.py", "function": "main", "programs": …, "out": path or null}
-        {"kind": "output", "experiment": …, "reverse_keys": false, "out": path}     records nothing: writes `run_output` as .npz, answers {}
-
-    with `programs` as for `recording`. Answers {"steps", "trace_seconds", "file_bytes", "traffic", "launches": [{"kernel",
-    "grid", "traffic"}]}; of an experiment also {"error", "budget", "within_budget", "output"}. `traffic` is
-    {"read_bytes", "written_bytes", "flops"}, every program counted. Raises TraceError, OutOfBounds, ValueError, OSError.
-    """
-    out = None if request["out"] is None else Path(request["out"]).resolve()
-    with chdir("."):  # a run may go elsewhere; the worker comes back
-        return _handle(request, out, progress)
-
-
-def _handle(request: Mapping[str, Any], out: Path | None, progress: Progress) -> dict[str, Any]:
-    started = time.perf_counter()
-    if out is not None:
-        try:
-            trace_file.check_writable(out)
-        except OSError as error:
-            raise BadTarget(f"{out} cannot be written: {error.strerror}") from None
-    if request["kind"] == "output":
-        assert out is not None
-        progress("running the kernel", 0.1)
-        result, expected, allowed = run_output(Experiment.from_json(request["experiment"]), request["reverse_keys"])
-        np.savez_compressed(out, result=result, expected=expected, allowed=allowed)
-        return {}
-    checked: dict[str, Any] = {}
-    programs: Programs = request["programs"]
-    if request["kind"] == "experiment":
-        trace, verdict = run_traced(Experiment.from_json(request["experiment"]), programs, progress)
-        checked = {
-            "error": verdict.error,
-            "budget": verdict.budget,
-            "within_budget": verdict.within_budget,
-            "output": verdict.output,
-        }
-    elif request["kind"] == "file":
-        trace = record_file(Path(request["path"]), request["function"], programs, progress)
-    else:
-        raise ValueError(f"kind {request['kind']!r}: allowed are experiment, file, output")
-    seconds = time.perf_counter() - started
-    progress("writing the trace", 0.95)
-    return {
-        "steps": trace.steps,
-        "trace_seconds": seconds,
-        "file_bytes": trace_file.write(trace, out) if out is not None else 0,
-        "traffic": trace.traffic(),
-        "launches": [
-            {"kernel": launch.kernel, "grid": list(launch.grid), "traffic": launch.traffic()}
-            for launch in trace.launches
-        ],
-        **checked,
-    }
 
 
 def record_file(path: Path, function: str, programs: Programs, progress: Progress) -> Trace:
-    """Imports a Python file, calls its zero-argument `function` and records all kernels that it launches.
+    """Imports a Python file, calls its `function` without arguments and records every kernel it launches.
 
-    Raises BadTarget when there is no such file or function; TraceError when it fails, or launches nothing.
+    Raises BadTarget if there is no such file or function, TraceError if the function fails or launches nothing.
     """
     if not path.is_file():
         raise BadTarget(f"{path}: no such file")
@@ -117,7 +49,7 @@ def record_file(path: Path, function: str, programs: Programs, progress: Progres
 
 
 def _module(path: Path) -> tuple[Path, str]:
-    """The folder that imports start from, and the file's name as a module: of a package, if it is in one's folder."""
+    """The folder where imports start, and the file's module name, with its package's if it lies in one."""
     base, parts = path.parent, [path.stem]
     while path.stem != "__init__" and (base / "__init__.py").is_file() and base.name.isidentifier():
         base, parts = base.parent, [base.name, *parts]
@@ -127,14 +59,14 @@ def _module(path: Path) -> tuple[Path, str]:
 
 
 def _import(path: Path, name: str) -> ModuleType:
-    linecache.checkcache(str(path))  # kernels are read by line; the file may have changed since it was last run
+    linecache.checkcache(str(path))  # kernels are read by line, and the file may have changed since its last run
     if package := name.rpartition(".")[0]:
         importlib.import_module(package)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise BadTarget(f"{path}: no Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pickling look their module up
+    sys.modules[name] = module  # dataclasses and pickling look up their module
     try:
         spec.loader.exec_module(module)
     except BaseException:
@@ -172,10 +104,10 @@ def _required(function: Callable[..., object]) -> list[str]:
 
 @contextmanager
 def _own_imports(folder: Path, base: Path, module: str) -> Iterator[None]:
-    """Imports work as for a script in `folder`, and as for a module of a package in `base`, the same or further up.
+    """Makes imports work as for a script in `folder` and as for a module of a package in `base` (`folder` or above).
 
-    Modules there come first, even before Tilescope's of the same name. Afterwards they are forgotten, `module` among
-    them, so that the next run reads them anew.
+    Modules there come first, even before Tilescope's modules of the same name. They are unloaded afterwards, like
+    `module`: the next run reads them again.
     """
     own = {
         entry.stem for place in (folder, base) for entry in place.iterdir() if entry.suffix == ".py" or entry.is_dir()
@@ -191,7 +123,7 @@ def _own_imports(folder: Path, base: Path, module: str) -> Iterator[None]:
         del sys.modules[name]
     path = list(sys.path)
     sys.path[:0] = dict.fromkeys((str(folder), str(base)))
-    importlib.invalidate_caches()  # a file may be younger than the last look at its folder
+    importlib.invalidate_caches()  # the file may be newer than the cached listing of its folder
     try:
         yield
     finally:
@@ -213,12 +145,12 @@ def _is_library(file: str | None) -> bool:
 
 @contextmanager
 def _explained(what: str) -> Iterator[None]:
-    """Any failure of foreign code as a TraceError in words."""
+    """Turns any failure of foreign code into a TraceError in words."""
     try:
         yield
     except (TraceError, OutOfBounds):
         raise
-    except BaseException as error:  # SystemExit and KeyboardInterrupt are foreign code's too
+    except BaseException as error:  # foreign code may raise SystemExit or KeyboardInterrupt
         root: BaseException = error
         while isinstance(root, InterpreterError) and root.__cause__ is not None:
             root = root.__cause__
@@ -232,7 +164,7 @@ def _explained(what: str) -> Iterator[None]:
 
 
 def _place(error: BaseException) -> str:
-    """The innermost line of foreign code, of the error or of what caused it; nothing where there is none."""
+    """The innermost line of foreign code in the error or its causes; "" if there is none."""
     frames: list[traceback.FrameSummary] = []
     cause: BaseException | None = error
     while cause is not None:
@@ -245,6 +177,6 @@ def _place(error: BaseException) -> str:
 
 
 def _asks_for_cuda(error: BaseException) -> bool:
-    # torch says it in several ways and types; triton has its own
+    # torch and triton say it in several ways, with several types of exceptions
     words = ("CUDA", "NVIDIA driver", "active drivers")
     return not torch.cuda.is_available() and any(word in str(error) for word in words)

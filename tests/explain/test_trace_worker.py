@@ -13,7 +13,7 @@ from explain.engine import TRACE_WORKER
 from explain.experiment import Experiment
 from explain.trace.errors import BadTarget, OutOfBounds, TraceError
 from explain.trace.file import read
-from explain.trace.handler import handle
+from explain.trace_worker import handle
 from explain.workers import WorkerFailed, WorkerOutOfMemory, WorkerPool
 
 KERNEL = """

@@ -260,3 +260,12 @@ def _control(parameter: Parameter, label: str, key: str) -> object:
         case _:
             # No bounds: the browser would refuse in silence what `controls` refuses in words.
             return st.number_input(label, step=1, key=key, help=f"{words} Up to {most} on this page.")
+
+
+def view(*names: str) -> str:
+    """Which of a page's views is shown, the first unless the reader chose another; kept in the page's address."""
+    chosen = st.segmented_control(
+        "View", names, default=names[0], required=True, key="view", bind="query-params", wrap=True,
+        label_visibility="collapsed",
+    )  # fmt: skip
+    return str(chosen)

@@ -184,7 +184,7 @@ def checked(tasks: list[speed.Task]) -> Iterator[dict[str, Any]]:
     """In a process of its own: each task's one setting compiled, run and compared with float64, and what the compiler says of it."""
     import torch
 
-    from benchmarks.speed_cases import Case, Variant, error_over_budget, make_inputs
+    from benchmarks.speed_cases import Case, Variant, error_over_tolerance, make_inputs
 
     inputs: tuple[torch.Tensor, ...] = ()
     for task in tasks:
@@ -197,7 +197,7 @@ def checked(tasks: list[speed.Task]) -> Iterator[dict[str, Any]]:
             inputs = inputs or make_inputs(case)
             result = variant.on(case, inputs)()
             torch.cuda.synchronize()
-            error = error_over_budget(case, inputs, result)
+            error = error_over_tolerance(case, inputs, result)
             yield {**answer, **compilers_word(kernel), **verdict_of(error)}
         except Exception as failure:
             yield {**answer, **compilers_word(kernel), **trouble_of(failure)}
@@ -207,7 +207,7 @@ def checked(tasks: list[speed.Task]) -> Iterator[dict[str, Any]]:
 
 
 def verdict_of(error: float) -> dict[str, Any]:
-    """An error over its budget, as the file says it."""
+    """An error over its tolerance, as the file says it."""
     if error <= 1:
         return {"error": error}
     known = error if math.isfinite(error) else None

@@ -1,6 +1,6 @@
 """Tilescope on the command line: list the kernels, run and check one, trace or export one (or any Triton kernel), look at this machine.
 
-Exit status: 0 done · 1 the result misses its error budget · 2 bad arguments · 3 the run failed, and why is said.
+Exit status: 0 done · 1 the result exceeds its tolerance · 2 bad arguments · 3 the run failed, and why is said.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from kernels.museum import EXHIBITS
 from kernels.recipes import EXAMPLE, SETTINGS
 
 _EXPORTS = (".html", ".tilescope")
-OVER_BUDGET, BAD_ARGUMENTS, FAILED = 1, 2, 3
+OVER_TOLERANCE, BAD_ARGUMENTS, FAILED = 1, 2, 3
 TOO_LARGE = 1
 
 
@@ -217,8 +217,8 @@ def _run(parsed: argparse.Namespace) -> int:
         "experiment": experiment.to_json(),
         "backend": backend,
         "error": _number(float(result["error"])),
-        "budget": _number(float(result["budget"])),
-        "within_budget": result["within_budget"],
+        "tolerance": _number(float(result["tolerance"])),
+        "within_tolerance": result["within_tolerance"],
         "output": result["output"],
         "traffic": {"formula": formula.totals(), "traced": traced and traced["traffic"]},
     }
@@ -228,7 +228,7 @@ def _run(parsed: argparse.Namespace) -> int:
         _print_json(answer)
     else:
         _print_run(experiment, answer)
-    return 0 if answer["within_budget"] else OVER_BUDGET
+    return 0 if answer["within_tolerance"] else OVER_TOLERANCE
 
 
 def _counted(engine: Engine, experiment: Experiment, limits: dict[str, Any]) -> dict[str, Any] | None:
@@ -242,10 +242,10 @@ def _counted(engine: Engine, experiment: Experiment, limits: dict[str, Any]) -> 
 
 def _print_run(experiment: Experiment, answer: dict[str, Any]) -> None:
     where = "Triton's CPU interpreter" if answer["backend"] == "interpreter" else answer["provenance"]["gpu"]
-    verdict = "within its budget" if answer["within_budget"] else "OVER its budget"
+    verdict = "within its tolerance" if answer["within_tolerance"] else "EXCEEDS its tolerance"
     print(" ".join(experiment.to_arguments()))
-    print(f"on {where}: error {answer['error']} of {answer['budget']} allowed, in {answer['output']}: {verdict}")
-    if experiment.entry.wrong and not answer["within_budget"]:
+    print(f"on {where}: error {answer['error']} of {answer['tolerance']} allowed, in {answer['output']}: {verdict}")
+    if experiment.entry.wrong and not answer["within_tolerance"]:
         print(f"This kernel is wrong on purpose: {experiment.entry.wrong}.")
     if timing := answer.get("timing"):
         print(f"median {timing['median_ms']:.4f} ms over {timing['launches']} launches ({timing['method']})")

@@ -131,7 +131,7 @@ class Engine:
         )
 
     def check(self, experiment: Experiment, **call: Any) -> dict[str, Any]:
-        """Runs in the interpreter with counters alone: {"error", "budget", "within_budget", "traffic", …}. Raises WorkerError."""
+        """Runs in the interpreter with counters alone: {"error", "tolerance", "within_tolerance", "traffic", …}. Raises WorkerError."""
         must_be_a_kernel(experiment)
         return self._ask({"kind": "experiment", "experiment": experiment.to_json(), "programs": [], "out": None}, call)
 

@@ -40,7 +40,7 @@ layout.questions(
     ),
     (
         "What does a test need that finds all of these?",
-        "A reference in float64, a budget for each element, presets that bite (falling, far below zero, a hidden first tile, a NaN), and "
+        "A reference in float64, a tolerance for each element, presets that bite (falling, far below zero, a hidden first tile, a NaN), and "
         "comparisons that count NaN as a difference. The kernels here must pass such a grid, in three dtypes, before they are shown.",
     ),
 )

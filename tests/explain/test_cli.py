@@ -54,8 +54,8 @@ def test_run_prints_one_object(capsys):
     assert status == 0
     assert answer["backend"] == "interpreter"
     assert answer["experiment"]["parameters"]["seq_len"] == 40
-    assert answer["within_budget"] is True
-    assert 0 < answer["error"] <= answer["budget"]
+    assert answer["within_tolerance"] is True
+    assert 0 < answer["error"] <= answer["tolerance"]
     assert answer["traffic"]["formula"] == answer["traffic"]["traced"]
     assert set(answer["traffic"]["traced"]) == {"read_bytes", "written_bytes", "flops"}
 
@@ -66,7 +66,7 @@ def test_run_prints_one_object(capsys):
 def test_a_kernel_that_is_wrong_on_purpose_exits_1(capsys, kernel):
     status, out, _ = run(capsys, "run", kernel.name, "--backend", "interpreter", "--json")
     assert status == 1
-    assert json.loads(out)["within_budget"] is False
+    assert json.loads(out)["within_tolerance"] is False
     assert "wrong on purpose" in run(capsys, "run", kernel.name, "--backend", "interpreter")[1]
 
 

@@ -125,9 +125,9 @@ def test_names_at_the_lines_ends_do_not_cover_one_another():
 
 
 def test_a_rung_that_is_not_right_has_no_time_and_says_so():
-    wrong = dataclasses.replace(case(), variants=(Variant(f"{speed.RUNG}bf16", error=3.0, why="misses its error budget"),))  # fmt: skip
+    wrong = dataclasses.replace(case(), variants=(Variant(f"{speed.RUNG}bf16", error=3.0, why="exceeds its tolerance"),))  # fmt: skip
     step = rungs.climb(wrong)[1]
-    assert figures.number(step, PEAK, RUNGS[0]) == "It has no time here: its result missed the error budget."
+    assert figures.number(step, PEAK, RUNGS[0]) == "It has no time here: its result exceeded its tolerance."
     assert ">not right<" in figures.climb(rungs.climb(wrong), (), PEAK, "a shape", "bf16")
 
 

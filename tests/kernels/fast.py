@@ -1,4 +1,4 @@
-"""The fast kernels, each with the catalog's kernel whose answer it must give, so that the same grid and the same budget hold for both."""
+"""The fast kernels, each with the catalog's kernel whose answer it must give, so that the same grid and the same tolerance hold for both."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def experiments(name: str, every: int) -> Iterator[Experiment]:
 
 
 def verdict(name: str, experiment: Experiment, device: str) -> Verdict:
-    """The kernel's worst element against the budget of the kernel that it stands in for."""
+    """The kernel's worst element against the tolerance of the kernel that it stands in for."""
     base, function = {**FAST, **HOPPER}[name]
     entry, p = KERNELS[base], experiment.values
     arrays = entry.make_inputs(experiment.preset, p, experiment.seed)

@@ -26,7 +26,7 @@ def test_grid(kernel, dtype):
         (experiment.key, verdict)
         for experiment in grid(kernel, every=2)
         if experiment.values["dtype"] == dtype and must_pass(experiment)
-        if not (verdict := verdict_of(kernel, experiment)).within_budget
+        if not (verdict := verdict_of(kernel, experiment)).within_tolerance
     ]
     assert not missed
 
@@ -34,9 +34,9 @@ def test_grid(kernel, dtype):
 @pytest.mark.parametrize(
     "kernel", [kernel for kernel in TAUGHT.values() if kernel.wrong], ids=lambda kernel: kernel.name
 )
-def test_a_kernel_that_is_wrong_on_purpose_misses_its_budget_where_it_should(kernel):
+def test_a_kernel_that_is_wrong_on_purpose_misses_its_tolerance_where_it_should(kernel):
     missed = {
-        experiment.inputs for experiment in grid(kernel, every=2) if not verdict_of(kernel, experiment).within_budget
+        experiment.inputs for experiment in grid(kernel, every=2) if not verdict_of(kernel, experiment).within_tolerance
     }
     assert "large_magnitude" in missed
     assert ("normal" in missed) == (kernel.name != "softmax_naive")

@@ -29,9 +29,9 @@ def test_an_entry_may_make_its_own_inputs():
 def test_an_entry_may_say_what_is_right():
     p = Experiment.of("softmax_safe", {"rows": 2, "cols": 3}).values
     outputs = {"y": torch.full((2, 3), 1 / 3)}
-    assert verify(KERNELS["softmax_safe"], p, ONES, outputs).within_budget
+    assert verify(KERNELS["softmax_safe"], p, ONES, outputs).within_tolerance
     entry = replace(KERNELS["softmax_safe"], expected=f"{__name__}:halves")
     verdict = verify(entry, p, ONES, outputs)
-    assert not verdict.within_budget
-    assert verdict.budget == 0.01
-    assert verify(entry, p, ONES, {"y": torch.full((2, 3), 0.505)}).within_budget
+    assert not verdict.within_tolerance
+    assert verdict.tolerance == 0.01
+    assert verify(entry, p, ONES, {"y": torch.full((2, 3), 0.505)}).within_tolerance

@@ -31,13 +31,13 @@ def test_an_exhibit_is_one_line_of_the_real_kernel(exhibit):
 
 @each
 def test_its_own_input_breaks_it_and_not_the_right_kernel(exhibit):
-    assert verdict(exhibit.base, exhibit, exhibit.shown_by).within_budget
-    assert verdict(exhibit.kernel, exhibit, exhibit.shown_by).within_budget == exhibit.harmless
+    assert verdict(exhibit.base, exhibit, exhibit.shown_by).within_tolerance
+    assert verdict(exhibit.kernel, exhibit, exhibit.shown_by).within_tolerance == exhibit.harmless
 
 
 @each
 def test_the_input_that_hides_it_does_so_with_any_seed(exhibit):
-    assert all(verdict(exhibit.kernel, exhibit, exhibit.hidden_by, seed).within_budget for seed in range(8))
+    assert all(verdict(exhibit.kernel, exhibit, exhibit.hidden_by, seed).within_tolerance for seed in range(8))
 
 
 @pytest.mark.parametrize("exhibit", [e for e in EXHIBITS.values() if e.hidden_by == "normal"], ids=lambda e: e.name)
@@ -49,13 +49,13 @@ def test_plain_random_numbers_pass_in_every_shape_whose_rows_see_a_key(exhibit):
         if experiment.values.get("kv_len", 1) >= experiment.values.get("seq_len", 1)
     ]
     assert len(experiments) >= 7
-    missed = [e.key for e in experiments if not verdict_of(KERNELS[exhibit.kernel], e).within_budget]
+    missed = [e.key for e in experiments if not verdict_of(KERNELS[exhibit.kernel], e).within_tolerance]
     assert not missed
 
 
 def test_plain_random_numbers_show_a_missing_rescale():
     exhibit = EXHIBITS["acc_not_rescaled"]
-    assert not verdict(exhibit.kernel, exhibit, "normal").within_budget
+    assert not verdict(exhibit.kernel, exhibit, "normal").within_tolerance
 
 
 @pytest.mark.parametrize("exhibit", [e for e in EXHIBITS.values() if e.harmless], ids=lambda e: e.name)
@@ -66,7 +66,7 @@ def test_a_harmless_exhibit_passes_the_grid_and_every_other_exhibits_input(exhib
         for other in EXHIBITS.values()
         if other.base == exhibit.base
     ]
-    missed = [e.key for e in [*experiments, *others] if not verdict_of(KERNELS[exhibit.kernel], e).within_budget]
+    missed = [e.key for e in [*experiments, *others] if not verdict_of(KERNELS[exhibit.kernel], e).within_tolerance]
     assert not missed
 
 

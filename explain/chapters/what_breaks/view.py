@@ -39,11 +39,11 @@ _LINKED = "exhibit that a link led to"
 
 
 class Trial(NamedTuple):
-    """One run's verdict: its largest error against its budget, and what was allowed there."""
+    """One run's verdict: its largest error against its tolerance, and what was allowed there."""
 
     error: float
-    budget: float
-    within_budget: bool
+    tolerance: float
+    within_tolerance: bool
 
 
 def choose() -> Exhibit:
@@ -192,7 +192,7 @@ def _both(exhibit: Exhibit, sizes: Mapping[str, object], inputs: str, seed: int)
 def trial(key: str) -> Trial:
     """One experiment's verdict, run in the interpreter; shared by all sessions. Raises WorkerError."""
     said = engine().check(Experiment.from_json(json.loads(key)))
-    return Trial(float(said["error"]), float(said["budget"]), bool(said["within_budget"]))
+    return Trial(float(said["error"]), float(said["tolerance"]), bool(said["within_tolerance"]))
 
 
 # The game
@@ -239,7 +239,7 @@ class Attempt(NamedTuple):
     @property
     def breaks(self) -> bool:
         """Whether the input tells the two kernels apart."""
-        return self.right.within_budget and not self.broken.within_budget
+        return self.right.within_tolerance and not self.broken.within_tolerance
 
 
 def _attempt(exhibit: Exhibit, sizes: Mapping[str, object], inputs: str, seed: int) -> Attempt:
@@ -257,7 +257,7 @@ def _row(exhibit: Exhibit, number: int, attempt: Attempt) -> None:
         ":red[**It breaks.**]"
         if attempt.breaks
         else ":green[It holds.]"
-        if attempt.right.within_budget
+        if attempt.right.within_tolerance
         else "Both miss."
     )
     with st.container(horizontal=True, vertical_alignment="center", border=True):
@@ -332,10 +332,10 @@ def _input(experiment: Experiment) -> str:
 def _cell(trial: Trial) -> str:
     if not math.isfinite(trial.error):
         return f":red[✗ {_number(trial.error)}]"
-    if not trial.budget:
+    if not trial.tolerance:
         return ":green[✓ exact]" if not trial.error else f":red[✗ {trial.error:.2g}, where 0 is allowed]"
-    ratio = trial.error / trial.budget
-    return f":green[✓ {ratio:.2f}]" if trial.within_budget else f":red[✗ {ratio:,.0f}]"
+    ratio = trial.error / trial.tolerance
+    return f":green[✓ {ratio:.2f}]" if trial.within_tolerance else f":red[✗ {ratio:,.0f}]"
 
 
 def _number(value: float) -> str:

@@ -20,7 +20,9 @@ from explain.ui.stepper import failure, lesson
 from explain.workers import WorkerError
 
 WHERE = "interpreter · float64 reference on the very same inputs, element by element"
-BUDGET = "budget: what is allowed at an element, twice the error of the plain formula in that dtype and a rounding band"
+TOLERANCE = (
+    "tolerance: what is allowed at an element, twice the error of the plain formula in that dtype and a rounding band"
+)
 
 
 def beside_each_other(experiment: Experiment) -> None:
@@ -42,20 +44,20 @@ def beside_each_other(experiment: Experiment) -> None:
 
 def by_dtype(experiment: Experiment) -> None:
     """Quantiles of both kernels' errors in each dtype."""
-    lines = ["| dtype | kernel | half within | 99% within | largest | of its budget |", "|---|---|---:|---:|---:|---|"]
+    lines = ["| dtype | kernel | half within | 99% within | largest | of tolerance |", "|---|---|---:|---:|---:|---|"]
     try:
         for dtype, *pair in exactness.by_dtype(experiment):
             for name, one in zip(("FlashAttention-2", "standard"), pair, strict=True):
                 found = output(one.key)
                 lines.append(
-                    f"| {dtype} | {name} | {scientific(found.quantile(0.5))} | {scientific(found.quantile(0.99))} | {scientific(found.largest())} | {_budget(found)} |"
+                    f"| {dtype} | {name} | {scientific(found.quantile(0.5))} | {scientific(found.quantile(0.99))} | {scientific(found.largest())} | {_tolerance(found)} |"
                 )
     except WorkerError as error:
         st.error(failure(error), icon=":material/error:")
         return
     with st.container(key="numbers by dtype"):
         st.markdown("\n".join(lines))
-    st.caption(f"{WHERE}; inputs are rounded to each dtype first, so the error is the arithmetic's alone · {BUDGET}")
+    st.caption(f"{WHERE}; inputs are rounded to each dtype first, so the error is the arithmetic's alone · {TOLERANCE}")
 
 
 def orders(experiment: Experiment) -> None:
@@ -77,13 +79,13 @@ def _beside_the_first(key: str, what: str, ways: Iterable[Way]) -> None:
         return
     first = found[0][1]
     lines = [
-        f"| {what} | other bits, of {first.error.size:,} | half within | largest error | of its budget |",
+        f"| {what} | other bits, of {first.error.size:,} | half within | largest error | of tolerance |",
         "|---|---:|---:|---:|---|",
     ]
     for name, one in found:
         changed = "" if one is first else f"{one.other_bits(first):,}"
         lines.append(
-            f"| {name} | {changed} | {scientific(one.quantile(0.5), 2)} | {scientific(one.largest(), 2)} | {_budget(one)} |"
+            f"| {name} | {changed} | {scientific(one.quantile(0.5), 2)} | {scientific(one.largest(), 2)} | {_tolerance(one)} |"
         )
     with st.container(key=key):
         st.markdown("\n".join(lines))
@@ -134,9 +136,9 @@ def _compared(flash: float, standard: float) -> str:
     )
 
 
-def _budget(found: Output) -> str:
+def _tolerance(found: Output) -> str:
     share = (found.error / found.allowed).max() if found.allowed.all() else 0.0
-    return f":green[✓ {share:.2f}]" if found.within_budget else f":red[✗ {share:.2f}]"
+    return f":green[✓ {share:.2f}]" if found.within_tolerance else f":red[✗ {share:.2f}]"
 
 
 def choose() -> Experiment:

@@ -8,7 +8,7 @@ from explain.chapters.side_by_side import pairs
 from explain.chapters.side_by_side.pairs import PAIRS, Pair
 from explain.experiment import Experiment
 from explain.ui import controls
-from kernels.catalog import CATALOG
+from kernels.catalog import KERNELS
 
 LABELS = {"a.": "Left kernel", "b.": "Right kernel"}
 
@@ -38,6 +38,6 @@ def _side(prefix: str, start: Experiment) -> Experiment:
     name, more = st.columns([3, 2], vertical_alignment="bottom")
     with name:
         kernel = controls.kernel(LABELS[prefix], start.kernel, f"{prefix}kernel")
-    presets = controls.ROW_PRESETS if CATALOG[kernel].family == "softmax" else controls.ATTENTION_PRESETS
+    presets = controls.ROW_PRESETS if KERNELS[kernel].family == "softmax" else controls.ATTENTION_PRESETS
     with more.popover("Input and sizes", width="stretch"):
         return controls.controls(pairs.opening(kernel), pairs.controls_of(kernel), presets, prefix=prefix, a_row=2)

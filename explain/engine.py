@@ -132,7 +132,7 @@ class Engine:
         )
 
     def check(self, experiment: Experiment, **call: Any) -> dict[str, Any]:
-        """Runs in the interpreter with counters alone: {"error", "budget", "within_budget", "traffic", …}. Raises WorkerError."""
+        """Runs in the interpreter with counters alone: {"error", "tolerance", "within_tolerance", "traffic", …}. Raises WorkerError."""
         must_be_a_kernel(experiment)
         return self._ask({"kind": "experiment", "experiment": experiment.to_json(), "programs": [], "out": None}, call)
 
@@ -240,7 +240,7 @@ class Engine:
 
 def must_be_a_kernel(experiment: Experiment) -> None:
     """Raises WorkerError, in words, for a peer, which is no kernel to run line by line or to compile."""
-    if experiment.entry.peer:
+    if not experiment.entry.steppable:
         raise WorkerError(
             f"{experiment.kernel} is measured beside the kernels of the catalog, on a GPU: there is nothing to step through or to compile."
         )

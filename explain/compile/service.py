@@ -6,7 +6,6 @@ is, and a page looks again. Any number of sessions share one compilation. Import
 
 from __future__ import annotations
 
-import ast
 import functools
 import hashlib
 import json
@@ -23,6 +22,7 @@ from explain.engine import ROOT, cache_folder, has_triton, must_be_a_kernel, scr
 from explain.experiment import Experiment
 from explain.jobs import Job, Jobs
 from explain.workers import WorkerError, WorkerPool, WorkerSpec
+from kernels.catalog import KERNELS
 
 COMPILE_WORKER = WorkerSpec(
     "compile",
@@ -147,24 +147,6 @@ def key_of(experiment: Experiment, capability: int) -> str:
     return json.dumps([experiment.kernel, experiment.values, capability], sort_keys=True)
 
 
-@functools.cache
-def code_of(kernel: str) -> str:
-    """A digest of the code of a function of kernels/, without its comments; empty where there is none.
-
-    What was compiled from other code is out of date.
-    """
-    for path in sorted((ROOT / "kernels").rglob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.FunctionDef) and node.name == kernel:
-                return hashlib.sha256(ast.unparse(node).encode()).hexdigest()[:16]
-    return ""
-
-
-def code_of_cost(cost: Cost) -> dict[str, str]:
-    """The digests of the code that a cost was compiled from: of the wrapper and of each kernel that it launches."""
-    return {name: code_of(name) for name in (cost.kernel, *(launch.kernel for launch in cost.launches))}
-
-
 def provenance(cost: Cost, origin: str) -> str:
     """Where the numbers of a cost come from, for a caption."""
     where = {"recorded": "recorded", "compiled": "compiled on this machine"}[origin]
@@ -182,7 +164,7 @@ def _records() -> dict[str, Cost]:
     return {
         json.dumps([cost.kernel, cost.parameters, cost.capability], sort_keys=True): cost
         for cost in costs
-        if all(record["code"].get(name) == code for name, code in code_of_cost(cost).items())
+        if record["code"].get(cost.kernel) == KERNELS[cost.kernel].code
     }
 
 

@@ -59,9 +59,9 @@ def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source:
     st.caption(
         f"{source} · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}, {where.date}"
     )
-    verdict = "within its budget" if measurement.within_budget else "**over** its budget"
+    verdict = "within its tolerance" if measurement.within_tolerance else "**exceeds** its tolerance"
     said = [
-        f"Largest error against float64: `{measurement.error:.3g}` of `{measurement.budget:.3g}` allowed, {verdict}."
+        f"Largest error against float64: `{measurement.error:.3g}` of `{measurement.tolerance:.3g}` allowed, {verdict}."
     ]
     if timing:
         said.append(

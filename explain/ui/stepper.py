@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import streamlit as st
 
-from explain import lessons
 from explain.engine import engine
 from explain.experiment import Experiment
 from explain.player import Run, player
+from explain.player.view import view
 from explain.trace.model import Tile, Trace
 from explain.workers import WorkerError, WorkerFailed
 
@@ -52,7 +52,7 @@ def lesson(key: str) -> tuple[Run, Trace]:
     """One experiment's trace, decoded and ready for the player; shared by all sessions. Raises WorkerError."""
     experiment = Experiment.from_json(json.loads(key))
     run = engine().trace(experiment)
-    return Run(run, lessons.view(experiment, run.trace, run.origin)), run.trace
+    return Run(run, view(experiment, run.trace, run.origin)), run.trace
 
 
 def traces_of(experiments: Sequence[Experiment]) -> list[Trace | None]:

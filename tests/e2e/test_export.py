@@ -18,6 +18,7 @@ from playwright.sync_api import Page, expect
 from explain import cli, lessons, recordings
 from explain.player import Run
 from explain.player.export import standalone_html
+from explain.player.view import view
 from explain.trace.file import TraceFile
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -25,7 +26,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def run_of(experiment):
     run = TraceFile(recordings.path_of(experiment).read_bytes())
-    return Run(run, lessons.view(experiment, run.trace, "recorded"))
+    return Run(run, view(experiment, run.trace, "recorded"))
 
 
 @pytest.fixture

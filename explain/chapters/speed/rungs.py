@@ -25,10 +25,19 @@ CONTEXT = 3
 TOP = "persistent"
 """The name of the top rung, whose module is `kernels/attention_hopper.py`."""
 
+IN_BASE_2 = lessons.SHORT.through("flash_attention_exp2")
+CLIMB: dict[str, tuple[Experiment, Experiment]] = {
+    "standard": (lessons.SHORT.through("attention_standard"), lessons.SHORT),
+    "16 bits": (lessons.SHORT, lessons.SHORT.with_(dtype="bf16")),
+    "base 2": (lessons.SHORT, IN_BASE_2),
+    "masked": (IN_BASE_2, IN_BASE_2.with_(causal=True)),
+}
+"""What the rungs of attention do to the numbers, as pairs to step through side by side. From the mask on they change only who does what and when."""
+
 
 @dataclass(frozen=True)
 class Twin:
-    """Two traced runs to step through side by side, one of `lessons.CLIMB`, and the link's words."""
+    """Two traced runs to step through side by side, one of `CLIMB`, and the link's words."""
 
     pair: str
     words: str
@@ -36,7 +45,7 @@ class Twin:
     @property
     def query(self) -> dict[str, str]:
         """The address of the pair on the page that shows two runs."""
-        sides = zip(("a.", "b."), lessons.CLIMB[self.pair], strict=True)
+        sides = zip(("a.", "b."), CLIMB[self.pair], strict=True)
         return {f"{side}{name}": value for side, run in sides for name, value in run.to_query().items()}
 
 

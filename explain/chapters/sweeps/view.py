@@ -25,7 +25,7 @@ from explain.ui.layout import prose
 from explain.ui.records import another_record, records_there
 from explain.ui.stepper import failure
 from explain.workers import WorkerError
-from kernels.catalog import CATALOG
+from kernels.catalog import KERNELS, TAUGHT
 
 OWN = "Your own"
 FAMILIES: Mapping[str, tuple[tuple[str, ...], str, str]] = {
@@ -77,14 +77,14 @@ def sweep_choice() -> Sweep | None:
     with among:
         kernels = st.multiselect(
             "Kernels",
-            [name for name, entry in CATALOG.items() if entry.family == family],
+            [name for name, entry in TAUGHT.items() if entry.family == family],
             default=start,
             key=f"{family} kernels",
             bind="query-params",
-            format_func=lambda name: CATALOG[name].title,
+            format_func=lambda name: KERNELS[name].title,
         )
     over, values, held = st.columns([1, 1, 2])
-    known = [{parameter.name for parameter in CATALOG[kernel].parameters} for kernel in kernels]
+    known = [{parameter.name for parameter in KERNELS[kernel].parameters} for kernel in kernels]
     axes = [name for name in AXES if all(name in own for own in known)]
     with over:
         axis = st.selectbox("Over", axes, key=f"{family} over", bind="query-params", format_func=figures.axis_title)
@@ -96,7 +96,7 @@ def sweep_choice() -> Sweep | None:
             some_held,
             key=f"{family} held",
             bind="query-params",
-            help="\n".join(f"- `{p.name}`: {p.help}; {p.allowed}" for p in CATALOG[kernels[0]].parameters)
+            help="\n".join(f"- `{p.name}`: {p.help}; {p.allowed}" for p in KERNELS[kernels[0]].parameters)
             if kernels
             else None,
         )

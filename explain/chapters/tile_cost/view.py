@@ -17,10 +17,8 @@ from explain.gpus import Gpu
 from explain.ui.controls import LABELS, ROW_LABELS
 from explain.ui.follow import follow
 from explain.ui.pictures import drawing
-from kernels.catalog import CATALOG
-from kernels.known import KERNELS
+from kernels.catalog import KERNELS, TAUGHT
 from kernels.parameters import Value
-from kernels.peers import PEERS
 
 OPENING = "flash_attention"
 
@@ -79,10 +77,10 @@ def _ask(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
 
 def tile_choice() -> Experiment:
     """Controls for a kernel and what its compilation depends on, kept in the page's address; what is not allowed there is said."""
-    kernels = [name for name in KERNELS if name not in PEERS]
+    kernels = [name for name, entry in KERNELS.items() if entry.steppable]
     query = st.query_params
     kernel = query.get("kernel", OPENING)
-    refused = "" if kernel in kernels else f"kernel={kernel}: must be one of {', '.join(CATALOG)}"
+    refused = "" if kernel in kernels else f"kernel={kernel}: must be one of {', '.join(TAUGHT)}"
     kernel = kernel if kernel in kernels else OPENING
     allowed, start = tiles.settings(kernel), tiles.opening(kernel)
     columns = st.columns([3, *[2] * len(allowed)], vertical_alignment="bottom")

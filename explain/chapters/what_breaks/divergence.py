@@ -13,6 +13,13 @@ from numpy.typing import NDArray
 
 from explain.experiment import Experiment
 from explain.trace.model import Tile, Trace, Value, numbers
+from kernels.museum import Exhibit
+
+
+def compared(broken: Exhibit) -> tuple[Experiment, Experiment]:
+    """The right kernel and the broken one, on the input that shows the bug."""
+    right, wrong = (Experiment.of(n, broken.sizes, broken.shown_by) for n in (broken.base, broken.kernel))
+    return right, wrong
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from explain.engine import engine
 from explain.experiment import Experiment
 from explain.records.registry import Shelved
 from explain.ui import controls, layout, pictures, stepper
+from explain.ui.follow import follow
 from explain.ui.records import records_choice
 from explain.ui.stepper import failure, traces_of
 from explain.workers import WorkerError
@@ -33,7 +34,10 @@ def counted_here(experiment: Experiment, shown: Sequence[Shelved]) -> Witness:
     kept: dict[str, Counters | str] = st.session_state.setdefault("counted here", {})
     status = engine().device_if_known()
     if status is None:
-        st.fragment(_look_for_a_gpu, run_every=2.0)()
+        follow(
+            lambda: None if engine().device_if_known() else st.caption("Looking for a GPU…"),
+            lambda: engine().device_if_known() is None,
+        )
         why = "Whether there is a GPU here is not known yet."
     elif status.available:
         if st.button("Count on this GPU", icon=":material/memory:"):
@@ -50,12 +54,6 @@ def counted_here(experiment: Experiment, shown: Sequence[Shelved]) -> Witness:
     if isinstance(here, Counters):
         return witness(here, None, "")
     return witness(None, found[1], why, found[0].origin) if found else witness(None, None, why)
-
-
-def _look_for_a_gpu() -> None:
-    if engine().device_if_known() is not None:
-        st.rerun()  # the whole page, once
-    st.caption("Looking for a GPU…")
 
 
 def _count(experiment: Experiment) -> Counters | str:

@@ -260,10 +260,6 @@ class Trip:
     traced: int
 
 
-_RENAMED = {"softmax_row_kernel": {"s": "x", "p": "y"}}
-"""The second launch is the softmax chapter's own kernel, which calls S and P by its own names."""
-
-
 def trips(experiment: Experiment, trace: Trace) -> Iterator[Trip]:
     """Each term of standard attention's formula, with its launch (named at the start of the term's `why`) and its bytes in the trace."""
     for term in experiment.entry.formula(experiment.values).terms:
@@ -275,7 +271,8 @@ def trips(experiment: Experiment, trace: Trace) -> Iterator[Trip]:
         number = int(found[1])
         launch = trace.launches[number - 1]
         counted = launch.written_bytes if term.written else launch.read_bytes
-        buffer = _RENAMED.get(launch.kernel, {}).get(term.buffer, term.buffer)
+        own = {name: own for own, name in experiment.entry.buffers.get(launch.kernel, {}).items()}
+        buffer = own.get(term.buffer, term.buffer)
         yield Trip(number, launch.kernel, term, counted.get(f"{buffer}_ptr", 0))
 
 

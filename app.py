@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from explain import chapters
+from explain import contents
 from explain.engine import engine
 from explain.ui import layout
 
@@ -12,10 +12,10 @@ engine().warm()
 
 pages = {
     page.stem: st.Page(page.path, title=page.title, icon=page.icon, default=page.kind == "home")
-    for page in chapters.pages()
+    for page in contents.pages()
 }
 chosen = st.navigation([*pages.values()], position="hidden")
-here = next(page for page in chapters.pages() if pages[page.stem] == chosen)
+here = next(page for page in contents.pages() if pages[page.stem] == chosen)
 if wanted := layout.bar(here):
     st.switch_page(pages[wanted])
 chosen.run()

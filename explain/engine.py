@@ -24,10 +24,11 @@ import platformdirs
 
 from explain import recordings
 from explain.device.measurement import Measurement
-from explain.exactness import Output
 from explain.experiment import Experiment
+from explain.jobs import Job
+from explain.output import Output
 from explain.records.model import Point, Roof
-from explain.trace import file as trace_file
+from explain.trace.file import TraceFile, TraceFileError
 from explain.workers import WorkerError, WorkerPool, WorkerSpec
 
 Progress = Callable[[str, float], None]
@@ -35,7 +36,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 TRACE_WORKER = WorkerSpec(
     "trace",
-    "explain.trace.handler:handle",
+    "explain.trace_worker:handle",
     # One thread: a worker serves one lecture room's small tiles, and its neighbours need the other cores.
     env=(("TRITON_INTERPRET", "1"), ("OMP_NUM_THREADS", "1"), ("CUDA_VISIBLE_DEVICES", "")),
     default_seconds=60,
@@ -59,10 +60,9 @@ NOT_RECORDED = (
 
 
 @dataclass(frozen=True)
-class TraceRun:
-    """A trace file's bytes, and "recorded" (shipped with Tilescope) or "interpreter" (run on this machine)."""
+class TraceRun(TraceFile):
+    """A trace file and its origin: "recorded" (shipped with Tilescope) or "interpreter" (run on this machine)."""
 
-    data: bytes
     origin: str
 
 
@@ -81,8 +81,8 @@ class Engine:
     def __init__(self, trace: WorkerSpec = TRACE_WORKER, device: WorkerSpec = DEVICE_WORKER) -> None:
         self._traces = WorkerPool(trace, size=2)  # one student's long run leaves a worker to the others
         self._device = WorkerPool(device)
-        self._status: DeviceStatus | None = None
-        self._status_lock = threading.Lock()
+        self._probing: Job[DeviceStatus] | None = None
+        self._probing_lock = threading.Lock()
         self._asked_to_warm = threading.Lock()  # taken by the first, for good
         self._making = [threading.Lock() for _ in range(64)]
 
@@ -99,14 +99,14 @@ class Engine:
     ) -> TraceRun:
         """The recorded run of an experiment: shipped, cached or made now. Raises WorkerError."""
         must_be_a_kernel(experiment)
-        if data := _whole(recordings.path_of(experiment), experiment):
-            return TraceRun(data, "recorded")
+        if run := _existing(recordings.path_of(experiment), experiment, "recorded"):
+            return run
         if not has_triton():
             raise WorkerError(NOT_RECORDED)
         cached = cache_folder() / f"{_digest(experiment.key, code_version())}.tilescope"
         with self._making[zlib.crc32(experiment.key.encode()) % len(self._making)]:  # a hall asks for one run at once
-            if data := _whole(cached, experiment):
-                return TraceRun(data, "interpreter")
+            if run := _existing(cached, experiment, "interpreter"):
+                return run
             try:
                 cached.parent.mkdir(parents=True, exist_ok=True)
                 _forget_oldest(cached.parent)
@@ -132,7 +132,7 @@ class Engine:
         )
 
     def check(self, experiment: Experiment, **call: Any) -> dict[str, Any]:
-        """Runs in the interpreter with counters alone: {"error", "budget", "within_budget", "traffic", …}. Raises WorkerError."""
+        """Runs in the interpreter with counters alone: {"error", "tolerance", "within_tolerance", "traffic", …}. Raises WorkerError."""
         must_be_a_kernel(experiment)
         return self._ask({"kind": "experiment", "experiment": experiment.to_json(), "programs": [], "out": None}, call)
 
@@ -164,30 +164,27 @@ class Engine:
         return self._traces.call(request, **{name: value for name, value in call.items() if value is not None})
 
     def device(self) -> DeviceStatus:
-        """Whether there is a GPU to run on; asked of the device worker once."""
-        with self._status_lock:
-            if self._status is None:
-                self._status = self._probe()
-            return self._status
+        """Whether there is a GPU to run on. The device worker is asked once."""
+        job = self._probe_started().wait()
+        return job.result or DeviceStatus(False, job.error)
 
     def device_if_known(self) -> DeviceStatus | None:
-        """`device()` where it is known by now, else None while it is found out in the background."""
-        if self._status is None and not (has_triton() and nvidia_driver()):
+        """`device()` if it is known by now; None while a job finds it out."""
+        if not (has_triton() and nvidia_driver()) or not self._probe_started().running:
             return self.device()
-        if self._status is None and self._status_lock.acquire(blocking=False):
-            self._status_lock.release()
-            threading.Thread(target=self.device, daemon=True).start()
-        return self._status
+        return None
 
-    def _probe(self) -> DeviceStatus:
+    def _probe_started(self) -> Job[DeviceStatus]:
+        with self._probing_lock:
+            self._probing = self._probing or Job(self._probe, "looking for a GPU")
+            return self._probing
+
+    def _probe(self, _: Job[DeviceStatus]) -> DeviceStatus:
         if not has_triton():
             return DeviceStatus(False, "Triton runs on Linux only; recorded runs are shown.")
         if not nvidia_driver():
             return DeviceStatus(False, "No NVIDIA driver on this machine.")
-        try:
-            return DeviceStatus(**self._device.call({"kind": "probe"}))
-        except WorkerError as error:
-            return DeviceStatus(False, str(error))
+        return DeviceStatus(**self._device.call({"kind": "probe"}))
 
     def measure(
         self,
@@ -243,7 +240,7 @@ class Engine:
 
 def must_be_a_kernel(experiment: Experiment) -> None:
     """Raises WorkerError, in words, for a peer, which is no kernel to run line by line or to compile."""
-    if experiment.entry.peer:
+    if not experiment.entry.steppable:
         raise WorkerError(
             f"{experiment.kernel} is measured beside the kernels of the catalog, on a GPU: there is nothing to step through or to compile."
         )
@@ -300,12 +297,12 @@ def _age(path: Path) -> float:
         return math.inf
 
 
-def _whole(path: Path, experiment: Experiment) -> bytes | None:
-    """The bytes of a trace file that is there, undamaged and of this experiment; None otherwise."""
+def _existing(path: Path, experiment: Experiment, origin: str) -> TraceRun | None:
+    """The trace file at `path`; None if there is none, it is damaged, or it is of another experiment."""
     try:
-        data = path.read_bytes()
-        return data if trace_file.read(data).experiment == experiment.to_json() else None
-    except (OSError, trace_file.TraceFileError):
+        run = TraceRun(path.read_bytes(), origin)
+        return run if run.trace.experiment == experiment.to_json() else None
+    except (OSError, TraceFileError):
         return None
 
 

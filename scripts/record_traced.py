@@ -3,7 +3,7 @@
     python scripts/record_traced.py
 
 Writes explain/recordings/traced.json after each run, and goes on where it was stopped; --again starts over. A few minutes, no GPU. Where a run
-is too large, the least part that stands for all of it is traced (`explain.levels.slice_of`), and the file says so. A softmax is compiled too, for
+is too large, the least part that stands for all of it is traced (`explain.chapters.three_numbers.levels.slice_of`), and the file says so. A softmax is compiled too, for
 sm_90: its registers say how many rows are under way at once, and that what a cache can hold of them.
 """
 
@@ -26,12 +26,12 @@ sys.path.insert(0, str(ROOT))
 
 import triton  # noqa: E402
 
+from explain.chapters.three_numbers.levels import RECORDED, by_buffer, slice_of  # noqa: E402
 from explain.compile.service import compiler  # noqa: E402
 from explain.experiment import Experiment  # noqa: E402
-from explain.levels import RECORDED, by_buffer, slice_of  # noqa: E402
 from explain.records.plans import sizes  # noqa: E402
 from explain.trace.recorder import record_call  # noqa: E402
-from kernels.catalog import CATALOG  # noqa: E402
+from kernels.catalog import TAUGHT  # noqa: E402
 from kernels.launch import launcher, tensors  # noqa: E402
 
 CAPABILITY = 90
@@ -68,7 +68,7 @@ def main() -> int:
     }
     before = json.loads(OUT.read_text())["runs"] if OUT.exists() and not again else []
     done = {Experiment.from_json(run["experiment"]).key: run for run in before}
-    wanted = [experiment for kernel in CATALOG for experiment in sizes(kernel)]
+    wanted = [experiment for kernel in TAUGHT for experiment in sizes(kernel)]
     for experiment in wanted:
         if experiment.key in done:
             continue

@@ -15,12 +15,12 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import speed_table  # noqa: E402
-from explain import three_numbers as lab  # noqa: E402
-from explain.causes import WARPS, room  # noqa: E402
+from explain.chapters.three_numbers import figures as levels  # noqa: E402
+from explain.chapters.three_numbers import shown as lab  # noqa: E402
+from explain.chapters.three_numbers.byte_accounting import WARPS, room  # noqa: E402
 from explain.counters.model import SECTOR, TOLERANCE  # noqa: E402
-from explain.figures import levels  # noqa: E402
 from explain.records.plans import PLANS, sizes  # noqa: E402
-from explain.records.shelf import recorded  # noqa: E402
+from explain.records.registry import recorded  # noqa: E402
 
 THREE_NUMBERS = ROOT / "docs" / "three-numbers.md"
 README = ROOT / "README.md"
@@ -62,10 +62,10 @@ def _lines() -> Iterator[str]:
     where = record["provenance"]
     right = [row for row in record["kernels"].values() if not row["wrong_on_purpose"]]
     bites = sum(row["zeros_would_miss"] for row in right)
-    total, within = sum(row["experiments"] for row in right), sum(row["within_budget"] for row in right)
+    total, within = sum(row["experiments"] for row in right), sum(row["within_tolerance"] for row in right)
     yield (
         f"**On a GPU**: {within:,} of {total:,} experiments of the {len(right)} kernels that are not wrong on purpose are within "
-        f"their error budget against float64, {bites:,} of which all zeros would miss, on an {where['gpu']} (driver {where['driver']}, torch {where['torch']}, triton "
+        f"their tolerance against float64, {bites:,} of which all zeros would miss, on an {where['gpu']} (driver {where['driver']}, torch {where['torch']}, triton "
         f"{where['triton']}, {where['date']}). Again: `python scripts/record_verification.py --out FILE`."
     )
     if (ROOT / SUITE).exists():

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from explain import lessons, tiles
+from explain import lessons
+from explain.chapters.flash_attention import tiles
+from explain.chapters.memory_hierarchy import figures as memory_hierarchy
+from explain.chapters.tile_cost import view as compiled
 from explain.compile.service import Answer, Compiler
 from explain.engine import DeviceStatus, engine
-from explain.figures import memory_hierarchy
 from explain.gpus import GPUS
-from explain.ui import compiled
 from explain.ui import gpu as gpu_module
 from tests.test_pages import page, texts
 
@@ -110,7 +111,7 @@ class Slow(Compiler):
         self.now = Answer(working="compiling flash_attention_kernel for sm_90", seconds=3.2)
 
     def cancel(self, experiment, capability):
-        self.now = Answer(trouble="The compilation was stopped.")
+        self.now = Answer(error="The compilation was stopped.")
 
 
 def test_a_tile_is_compiled_on_a_click_while_the_page_goes_on(monkeypatch, tmp_path):

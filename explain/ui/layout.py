@@ -13,12 +13,13 @@ import streamlit as st
 from streamlit.errors import StreamlitPageNotFoundError
 from streamlit.runtime.pages_manager import PagesManager
 
-from explain import chapters
+from explain import contents, glossary
+from explain.figures import palette
 from explain.player import files
-from explain.words import glossary
 
 LOOK = Path(__file__).parent.parent / "look"
-STYLE = LOOK / "app.css"
+STYLE = f"<style>.stApp {{ {palette.both_themes()} }}\n{(LOOK / 'app.css').read_text(encoding='utf-8')}</style>"
+"""The app's style sheet, with the palette's colours."""
 
 _ARXIV = re.compile(r"(?<!\[)arXiv (\d{4}\.\d{4,5})")
 
@@ -38,7 +39,7 @@ def chapter(file: str, goal: str = "") -> None:
     if PagesManager.uses_pages_directory:
         PagesManager.uses_pages_directory = False
         st.rerun()
-    page = chapters.page_of(file)
+    page = contents.page_of(file)
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.title(page.title, anchor=False, width="content")
         if page.notes.exists():
@@ -57,7 +58,7 @@ def chapter_link(page: str, label: str, query: Mapping[str, str] | None = None) 
         st.markdown(label)
 
 
-def cards(pages: Sequence[chapters.Page]) -> None:
+def cards(pages: Sequence[contents.Page]) -> None:
     """A card for each page, four in a row: where it leads, what it is about, how long a lecture spends there."""
     for start in range(0, len(pages), 4):
         for page, column in zip(pages[start : start + 4], st.columns(4), strict=False):
@@ -106,26 +107,26 @@ _BAR = st.components.v2.component(
 _LISTS = {"": ("home", "chapter"), "The lab": ("lab",), "Tools": ("tool",)}
 
 
-def bar(here: chapters.Page) -> str | None:
+def bar(here: contents.Page) -> str | None:
     """The bar above every page: all pages, `here` marked, the pages before and after it. Returns the stem of a page just chosen."""
     chosen = _BAR(key="bar", data={"html": _bar_html(here)}, on_page_change=lambda: None).page
     return str(chosen) if chosen else None
 
 
 @lru_cache
-def _bar_html(here: chapters.Page) -> str:
-    def link(page: chapters.Page, attributes: str, label: str) -> str:
+def _bar_html(here: contents.Page) -> str:
+    def link(page: contents.Page, attributes: str, label: str) -> str:
         address = "./" if page.kind == "home" else f"./{page.stem}"
         return f'<a href="{address}" data-page="{page.stem}" {attributes}>{label}</a>'
 
-    def listed(page: chapters.Page) -> str:
+    def listed(page: contents.Page) -> str:
         number = f"<b>{page.number}</b> " if page.kind == "chapter" else ""
         return f"<li>{link(page, 'aria-current=page' if page == here else '', number + escape(page.title))}</li>"
 
     lists = ""
     for name, kinds in _LISTS.items():
         heading = f"<li><span>{name}</span></li>" if name else ""
-        lists += f"<ul>{heading}{''.join(listed(page) for kind in kinds for page in chapters.of_kind(kind))}</ul>"
+        lists += f"<ul>{heading}{''.join(listed(page) for kind in kinds for page in contents.of_kind(kind))}</ul>"
     before, after = beside(here)
     steps = ""
     if before:
@@ -140,14 +141,14 @@ def _bar_html(here: chapters.Page) -> str:
     )
 
 
-def beside(here: chapters.Page) -> tuple[chapters.Page | None, chapters.Page | None]:
+def beside(here: contents.Page) -> tuple[contents.Page | None, contents.Page | None]:
     """The pages before and after `here`; a hidden page has neither."""
-    order = [None, *(page for page in chapters.pages() if page.kind != "hidden"), None]
+    order = [None, *(page for page in contents.pages() if page.kind != "hidden"), None]
     at = order.index(here) if here in order else 0
     return (order[at - 1], order[at + 1]) if at else (None, None)
 
 
-def footer(here: chapters.Page) -> None:
+def footer(here: contents.Page) -> None:
     """The way on: links to the pages before and after `here`."""
     before, after = beside(here)
     if not (before or after):

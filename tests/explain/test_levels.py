@@ -6,14 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from explain import recordings, side_by_side
-from explain import three_numbers as lab
-from explain.causes import LANES, WARPS, check, gaps, predicted, programs_at_most, room, sector_bytes
-from explain.compile import cost
-from explain.counters.model import SECTOR, Counts
-from explain.experiment import Experiment
-from explain.gpus import GPUS
-from explain.levels import (
+from explain import recordings
+from explain.chapters.side_by_side import pairs as side_by_side
+from explain.chapters.three_numbers import shown as lab
+from explain.chapters.three_numbers.byte_accounting import (
+    LANES,
+    WARPS,
+    check,
+    gaps,
+    predicted,
+    programs_at_most,
+    room,
+    sector_bytes,
+)
+from explain.chapters.three_numbers.levels import (
     RECORDED,
     ROWS,
     amount,
@@ -27,10 +33,14 @@ from explain.levels import (
     whole_trace,
     witness,
 )
+from explain.compile import cost
+from explain.counters.model import SECTOR, Counts
+from explain.experiment import Experiment
+from explain.gpus import GPUS
 from explain.records.plans import PLANS
-from explain.records.shelf import recorded
+from explain.records.registry import recorded
 from explain.trace.recorder import record_call
-from kernels.catalog import CATALOG
+from kernels.catalog import KERNELS, TAUGHT
 from kernels.launch import launcher, tensors
 from tests.explain.records.made import counters
 
@@ -74,10 +84,10 @@ def test_what_was_traced_at_the_measured_sizes_is_the_formula_buffer_by_buffer(e
     assert dict(traced.bytes) == by_term(experiment)
 
 
-@pytest.mark.parametrize("kernel", CATALOG)
+@pytest.mark.parametrize("kernel", TAUGHT)
 def test_a_part_counted_as_often_as_there_are_such_parts_is_the_whole(kernel):
     p = side_by_side.opening(kernel).values
-    if CATALOG[kernel].family == "attention":
+    if KERNELS[kernel].family == "attention":
         whole = Experiment.of(kernel, {"batch": 2, "heads": 2, "seq_len": 24, "head_dim": 16, "causal": True}, "normal")
     else:
         tile = {"block_n": 8} if kernel != "softmax_row" else {}

@@ -1,0 +1,162 @@
+"""A tile of FlashAttention by formula: its bytes on chip, and how often K and V are read. Imports no streamlit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from explain.compile.cost import REGISTER_BYTES, WARP
+from explain.experiment import Experiment
+from explain.gpus import GPUS, Gpu
+from kernels.catalog import KERNELS
+from kernels.parameters import ITEM_BYTES, WHOLE_ROW_TILE, Value, next_power_of_two
+
+SIDES = (16, 32, 64, 128)
+"""Sides of the tiles whose compiled costs ship with Tilescope."""
+LENGTH = 1024
+"""N of a compiled tile. The compiled program is the same for every multiple of 16."""
+ROWS, TILES = 16, 4
+"""Rows of a compiled softmax, and tiles per row."""
+LARGEST_SIDE = 16384
+"""Largest side to choose: ptxas takes minutes for larger tiles."""
+MOST_REGISTERS = 255
+"""Registers per thread at most: CUDA C++ Programming Guide, technical specifications per compute capability."""
+NUM_WARPS = 4
+"""Warps of a program of each attention kernel here."""
+FP32_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Part:
+    """One array of a program's tile, in bytes. `place` is "shared" (memory) or "registers"."""
+
+    name: str
+    quantity: str
+    place: str
+    shape: str
+    bytes: int
+
+
+def tile(
+    block_m: int,
+    block_n: int,
+    *,
+    head_dim: int = 64,
+    dtype: str = "fp16",
+    causal: bool = False,
+    kernel: str = "flash_attention",
+) -> Experiment:
+    """The experiment to compile for a tile. Raises ParameterError."""
+    sizes = {"seq_len": LENGTH, "head_dim": head_dim, "dtype": dtype, "causal": causal}
+    return Experiment.of(kernel, {**sizes, "block_m": block_m, "block_n": block_n}, "normal")
+
+
+def settings(kernel: str) -> dict[str, tuple[Value, ...]]:
+    """The parameters that change a kernel's compiled code (tile sides, dtype, d, causal …), each with its allowed values."""
+    allowed: dict[str, tuple[Value, ...]] = {}
+    for parameter in KERNELS[kernel].parameters:
+        match parameter.kind:
+            case "tile":
+                least = 16 if KERNELS[kernel].family == "attention" else parameter.minimum
+                most = min(parameter.maximum, LARGEST_SIDE)
+                allowed[parameter.name] = tuple(1 << bit for bit in range(17) if least <= 1 << bit <= most)
+            case "choice":
+                allowed[parameter.name] = parameter.choices
+            case "flag":
+                allowed[parameter.name] = (False, True)
+    more: dict[str, tuple[Value, ...]] = {"head_dim": (16, 32, 64, 128, 256), "k": (1, 2, 5, 10, 15, 30)}
+    return allowed | {p.name: more[p.name] for p in KERNELS[kernel].parameters if p.name in more}
+
+
+def opening(kernel: str) -> dict[str, Value]:
+    """The setting that the page opens on: one with shipped cost and instructions, if there is one."""
+    if KERNELS[kernel].family == "attention":
+        start: dict[str, Value] = {"block_m": 64, "block_n": 64, "head_dim": 64, "dtype": "fp16"}
+    else:
+        start = {"block_m": 4, "block_n": 1024, "dtype": "fp32"}
+    own = settings(kernel)
+    defaults = {p.name: p.default for p in KERNELS[kernel].parameters if p.name in own and not callable(p.default)}
+    return {name: start.get(name, defaults.get(name, values[0])) for name, values in own.items()}
+
+
+def compiled_as(kernel: str, chosen: Mapping[str, Value]) -> Experiment:
+    """The experiment to compile for a kernel with these settings. Raises ParameterError."""
+    if KERNELS[kernel].family == "attention":
+        return Experiment.of(kernel, {"seq_len": LENGTH, **chosen}, "normal")
+    tile = int(chosen.get("block_n", 1))
+    cols = tile if WHOLE_ROW_TILE in KERNELS[kernel].parameters else max(LENGTH, TILES * tile)
+    return Experiment.of(kernel, {"rows": ROWS, "cols": cols, **chosen}, "normal")
+
+
+def recorded_grid() -> Iterator[tuple[Experiment, int]]:
+    """The tiles and compute capabilities with shipped costs."""
+    for block_m in SIDES:
+        for block_n in SIDES:
+            for capability in sorted({gpu.compute_capability for gpu in GPUS.values()}, reverse=True):
+                yield tile(block_m, block_n), capability
+            yield tile(block_m, block_n, head_dim=128), 90
+            yield tile(block_m, block_n, head_dim=32, dtype="fp32"), 90
+
+
+def listed() -> Iterator[tuple[Experiment, int]]:
+    """The tiles and compute capabilities with shipped instructions."""
+    for capability in sorted({gpu.compute_capability for gpu in GPUS.values()}, reverse=True):
+        yield compiled_as("flash_attention", opening("flash_attention")), capability
+
+
+def parts(p: Mapping[str, Any]) -> list[Part]:
+    """The arrays that one program of flash_attention holds at once, each counted once. The compiler may keep more copies."""
+    m, n, item = p["block_m"], p["block_n"], ITEM_BYTES[p["dtype"]]
+    d = max(16, next_power_of_two(p["head_dim"]))
+    return [
+        Part("Q tile", "q", "shared", f"{m} × {d} × {item} B", m * d * item),
+        Part("K tile", "k", "shared", f"{n} × {d} × {item} B", n * d * item),
+        Part("V tile", "v", "shared", f"{n} × {d} × {item} B", n * d * item),
+        Part("S, then P̃", "scores", "registers", f"{m} × {n} × {FP32_BYTES} B", m * n * FP32_BYTES),
+        Part("acc (Õ)", "acc", "registers", f"{m} × {d} × {FP32_BYTES} B", m * d * FP32_BYTES),
+        Part("m and ℓ", "max", "registers", f"2 × {m} × {FP32_BYTES} B", 2 * m * FP32_BYTES),
+    ]
+
+
+def capacity(gpu: Gpu, place: str) -> int:
+    """The most bytes that one program may use there."""
+    if place == "shared":
+        return gpu.shared_bytes
+    return min(gpu.register_bytes_sm, MOST_REGISTERS * REGISTER_BYTES * WARP * NUM_WARPS)
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Elements of K and V that are read with one BLOCK_M: by the kernel's formula, and as 8 N² d² / M with M = 4 d BLOCK_M."""
+
+    block_m: int
+    on_chip: int
+    by_formula: int
+    by_theorem: float
+    bytes: int
+
+
+def reads(seq_len: int, head_dim: int, dtype: str = "fp16") -> list[Reads]:
+    """Elements of K and V that one head reads, for each BLOCK_M.
+
+    M is not measured: it is the memory that four tiles of BLOCK_M × d (Q, K, V, O) fill, as in FlashAttention's
+    B_c = ⌈M / 4d⌉. Each tile of queries reads all of K and V, so N / BLOCK_M × 2 N d elements are read, which is
+    8 N² d² / M by definition of M: theorem 2's Θ(N² d² / M) with its constant.
+    """
+    rows = []
+    for block_m in (16, 32, 64, 128, 256):
+        sizes = {"seq_len": seq_len, "head_dim": head_dim, "dtype": dtype, "block_m": block_m, "block_n": 64}
+        experiment = Experiment.of("flash_attention", sizes, "normal")
+        terms = [t for t in experiment.entry.formula(experiment.values).terms if t.buffer in ("k", "v")]
+        on_chip = 4 * head_dim * block_m
+        rows.append(
+            Reads(
+                block_m,
+                on_chip,
+                sum(t.elements * t.times for t in terms),
+                8 * seq_len**2 * head_dim**2 / on_chip,
+                sum(t.bytes for t in terms),
+            )
+        )
+    return rows

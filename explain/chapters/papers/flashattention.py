@@ -1,0 +1,176 @@
+"""Dao et al., "FlashAttention" (arXiv 2205.14135, 2022): figures 1 and 2, tables 18, 20 and 21, theorem 2. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from explain.experiment import Experiment
+from explain.records.model import Point, Record
+from kernels.catalog import KERNELS
+
+SOURCE = "T. Dao et al., FlashAttention, arXiv 2205.14135v2, 2022"
+THEIR_GPU = "A100, 40 GB"
+
+
+@dataclass(frozen=True)
+class Level:
+    """A level of figure 1's pyramid. `roof` is what ours is called in a record; bytes and bytes a second."""
+
+    name: str
+    bytes_per_second: float
+    size: str
+    roof: str
+
+
+FIGURE_1 = (
+    Level("GPU SRAM", 19e12, "20 MB", "shared"),
+    Level("GPU HBM", 1.5e12, "40 GB", "hbm"),
+    Level("Main memory (CPU DRAM)", 12.8e9, "> 1 TB", "host"),
+)
+"""Figure 1, left: bandwidth and memory size of an A100"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A column of figure 2's table: GPT-2 medium, forward and backward."""
+
+    name: str
+    gflops: float
+    hbm_gb: float
+    ms: float
+    peer: str
+    products: int
+    """Matrix products of 2 N² d FLOPs a head: two forward; four backward, and one more where S is made again."""
+
+
+GPT2_MEDIUM: Mapping[str, object] = {"batch": 64, "heads": 16, "seq_len": 1024, "head_dim": 64, "dtype": "fp16"}
+FIGURE_2 = (
+    Row("Standard attention", 66.6, 40.3, 41.7, "torch:attention_backward", 6),
+    Row("FlashAttention", 75.2, 4.4, 7.3, "torch:flash_backward", 7),
+)
+"""Figure 2, left: GPT-2 medium, sequences of 1,024 tokens, d = 64, 16 heads, batch 64, on an A100"""
+
+TABLE_LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
+TABLE_SIZES: Mapping[str, object] = {"batch": 16, "heads": 8, "head_dim": 64, "dtype": "fp16"}
+"""Appendix E.6: 8 heads of dimension 64, batch 16, an A100 with 40 GB, no dropout, no mask"""
+_LONG_ONLY = (None,) * 3
+TABLE_20: Mapping[str, tuple[float | None, ...]] = {
+    "torch:attention_backward": (0.67, 0.70, 1.18, 3.67, 13.22, 50.44, None, *_LONG_ONLY),
+    "torch:flash_backward": (0.31, 0.31, 0.73, 2.29, 7.64, 30.09, 118.50, 470.51, 1876.08, 7492.85),
+}
+"""Table 20: milliseconds of forward and backward pass, by N; None where the paper's GPU was out of memory"""
+TABLE_21: Mapping[str, tuple[float | None, ...]] = {
+    "torch:attention_backward": (36, 104, 336, 1184, 4416, 17024, None, *_LONG_ONLY),
+    "torch:flash_backward": (22, 44, 104, 209, 418, 836, 1672, 3344, 6688, 13376),
+}
+"""Table 21: memory of forward and backward pass in MB, likewise"""
+LAST = {"torch:attention_backward": 8192, "torch:flash_backward": 32768}
+"""The longest N measured here"""
+
+
+def gpt2(kernel: str, **tile: int) -> Experiment:
+    """A kernel at figure 2's sizes."""
+    return Experiment.of(kernel, {**GPT2_MEDIUM, **tile}, "normal")
+
+
+OURS = (
+    gpt2("attention_standard", block_m=128, block_n=64),
+    gpt2("flash_attention_v1", block_m=64, block_n=64),
+    gpt2("flash_attention", block_m=128, block_n=64),
+)
+"""Our kernels at figure 2's sizes, forward only"""
+PEERS = tuple(
+    gpt2(f"torch:{name}{way}") for name in ("attention", "flash", "cudnn") for way in ("", "_backward")
+)  # fmt: skip
+BLOCKS = (16, 32, 64, 128, 256)
+
+
+def by_block(kernel: str, block: int) -> Experiment:
+    """Figure 2, middle: the tile that stays on chip has `block` rows: of K and V in FlashAttention-1's order, of Q in FlashAttention-2's.
+
+    Algorithm 1 takes B_c = ⌈M/4d⌉ and B_r = min(⌈M/4d⌉, d); the other tile is therefore at most d = 64 rows.
+    """
+    other = min(block, 64)
+    return gpt2(kernel, **{"block_m": other, "block_n": other, KERNELS[kernel].outer: block})
+
+
+LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
+
+
+def by_length(kernel: str, seq_len: int) -> Experiment:
+    """Theorem 2 at a fixed M: 16 heads, d = 64, tiles 128 × 64."""
+    sizes = {"heads": 16, "head_dim": 64, "dtype": "fp16", "block_m": 128, "block_n": 64, "seq_len": seq_len}
+    return Experiment.of(kernel, sizes, "normal")
+
+
+def of_table(peer: str, seq_len: int) -> Experiment:
+    """Tables 20 and 21."""
+    return Experiment.of(peer, {**TABLE_SIZES, "seq_len": seq_len}, "normal")
+
+
+IN_ORDER = ("attention_standard", "flash_attention_v1", "flash_attention")
+COUNTED: tuple[Experiment, ...] = tuple(
+    dict.fromkeys(
+        (
+            *PEERS,
+            *OURS,
+            *(by_block(kernel, block) for kernel in IN_ORDER[1:] for block in BLOCKS),
+            *(by_length(kernel, seq_len) for seq_len in LENGTHS for kernel in IN_ORDER),
+        )
+    )
+)
+"""Whose bytes figure 2 and theorem 2 need."""
+TIMED: tuple[Experiment, ...] = tuple(
+    of_table(peer, seq_len) for peer, last in LAST.items() for seq_len in TABLE_LENGTHS if seq_len <= last
+)
+
+
+# What a record says of them
+
+Bytes = Callable[[Point], int | None]
+
+
+def hbm_bytes(point: Point) -> int | None:
+    """Read from and written to DRAM, L2 cold at first; what the run left dirty in L2 is its own too."""
+    return point.counters.cold.hbm_bytes if point.counters else None
+
+
+def sm_bytes(point: Point) -> int | None:
+    """Between L2 and the SMs, both ways."""
+    return point.counters.cold.sm_bytes if point.counters else None
+
+
+def formula_bytes(experiment: Experiment) -> int:
+    """All that the formula has moved: what the kernel's loads and stores ask for."""
+    moved = experiment.entry.formula(experiment.values)
+    return moved.read_bytes + moved.written_bytes
+
+
+def matmul_flops(row: Row) -> int:
+    """The FLOPs of the matrix products of figure 2, counted."""
+    batch, heads, seq_len, head_dim = (
+        int(str(GPT2_MEDIUM[name])) for name in ("batch", "heads", "seq_len", "head_dim")
+    )
+    return row.products * 2 * batch * heads * seq_len**2 * head_dim
+
+
+def series(record: Record, experiments: Sequence[Experiment], axis: str, count: Bytes) -> list[tuple[int, int]]:
+    """(the axis's value, bytes) of those experiments that were counted."""
+    found = []
+    for experiment in experiments:
+        point = record.point(experiment)
+        if point and (counted := count(point)):
+            found.append((experiment.values[axis], counted))
+    return found
+
+
+def spilled(point: Point) -> bool:
+    """Whether registers did not fit, and went through L1 and L2: bytes that no theorem knows."""
+    return bool(point.counters and point.counters.cold.spilled_bytes)
+
+
+def inputs_bytes(seq_len: int) -> int:
+    """Q, K, V and dO of tables 20 and 21, which a point's peak leaves out and the paper's count has."""
+    sizes = of_table("torch:flash_backward", seq_len).values
+    return 4 * int(sizes["batch"] * sizes["heads"] * seq_len * sizes["head_dim"]) * 2

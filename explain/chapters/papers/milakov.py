@@ -1,0 +1,256 @@
+"""Milakov & Gimelshein, "Online normalizer calculation for softmax" (arXiv 1805.02867, 2018): accesses an element, figures 1 to 4, larger K.
+
+The paper prints curves without their numbers, so what is here of its measurements is what its text says of them, with the section. Standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from explain.experiment import Experiment
+from explain.gpus import Gpu
+from explain.records.model import Point, Record
+from kernels.catalog import KERNELS
+from kernels.parameters import ITEM_BYTES, next_power_of_two
+
+SOURCE = "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018"
+THEIR_GPU = "Tesla V100 PCIe 16 GB"
+THEIR_SMS, THEIR_L2_BYTES, THEIR_THREADS = 80, 6 * 2**20, 256
+"""The V100's SMs and L2 (NVIDIA Tesla V100 architecture whitepaper), and the paper's threads a row (its benchmark, github.com/NVIDIA/online-softmax)."""
+K = 5
+LARGEST_TILE, LARGEST_TOPK_TILE = 4096, 2048
+"""Elements in a tile; of those that keep a list the fastest of TILES on an H200"""
+THREADS = 128
+"""Of one program of ours, which has one row: Triton's default of four warps."""
+
+PAPERS_ACCESSES: Mapping[str, tuple[int, str]] = {
+    "softmax_naive": (3, "section 2"),
+    "softmax_safe": (4, "section 2"),
+    "softmax_online": (3, "section 3"),
+    "softmax_safe_then_topk": (5, "section 4"),
+    "softmax_online_then_topk": (4, "section 4"),
+    "softmax_safe_topk": (2, "section 5.2: fusing gains 2.5 of the 5"),
+    "softmax_topk": (1, "section 4, algorithm 4"),
+}
+"""Accesses to memory for each element of x that the paper counts, and where it does."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the paper says of a figure: the gain `ratio`, or the least and the most of it, for V (or K) from `at` to `until`, or on to the end."""
+
+    words: str
+    where: str
+    at: int
+    ratio: float | tuple[float, float]
+    until: int | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of the paper: V on its horizontal axis, elements a second on the other, and a faster kernel over `slow` as bars.
+
+    `fast` are ours: the paper's own algorithm first.
+    """
+
+    number: int
+    batch: int
+    kernels: tuple[str, ...]
+    slow: str
+    fast: tuple[str, ...]
+    lengths: tuple[int, ...]
+    said: tuple[Said, ...]
+
+    @property
+    def title(self) -> str:
+        what = f"softmax and top-{K}" if "index" in KERNELS[self.slow].outputs else "softmax"
+        return f"{what}, {self.batch:,} rows"
+
+    @property
+    def largest_bytes(self) -> int:
+        """Of the matrix of the longest V, in float32."""
+        return self.batch * self.lengths[-1] * ITEM_BYTES["fp32"]
+
+    def experiments(self) -> Iterator[Experiment]:
+        """Every point of the figure."""
+        for cols in self.lengths:
+            for kernel in self.kernels:
+                yield experiment(kernel, self.batch, cols)
+
+
+def vectors(*exponents: int) -> tuple[int, ...]:
+    """The paper's V = 63 · 2^k."""
+    return tuple(63 * 2**exponent for exponent in exponents)
+
+
+_SOFTMAX = ("softmax_naive", "softmax_safe", "softmax_online")
+_TOPK = ("softmax_safe_then_topk", "softmax_safe_topk", "softmax_topk")
+LANES = "fast:softmax_topk_lanes"
+LONG = 25_000
+"""The V of which the paper says most, which is no 63 · 2^k"""
+
+FIGURES: tuple[Figure, ...] = (
+    Figure(
+        1, 4000, (*_SOFTMAX, "torch:softmax"), "softmax_safe", ("softmax_online",), vectors(0, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 15),
+        (
+            Said("“all three algorithms perform similarly up until V = 1000”", "section 5.1", 63, 1.0, 1000),
+            Said("“quickly achieving ∼1.3x at V = 4000”", "section 5.1", 4000, 1.3),
+        ),
+    ),
+    Figure(
+        2, 10, _SOFTMAX, "softmax_safe", ("softmax_online",), vectors(0, 2, 4, 6, 8, 10, 12, 14, 17),
+        (
+            Said("“similar performance up to V = 1000”", "section 5.1", 63, 1.0, 1000),
+            Said("“after that Naive and Online algorithms outperform Safe one by ∼1.15x”", "section 5.1", 1000, 1.15),
+        ),
+    ),
+    Figure(
+        3, 4000, (*_TOPK, LANES, "torch:softmax_topk"), "softmax_safe_then_topk", ("softmax_topk", LANES),
+        tuple(sorted((*vectors(0, 2, 4, 6, 8, 10, 12), LONG))),
+        (
+            Said("“the performance improvement starts at 1.5x”", "section 5.2", 63, 1.5, 63),
+            Said("“approaching 5x at V = 25000”", "section 5.2", LONG, 5.0, LONG),
+        ),
+    ),
+    Figure(
+        4, 10, _TOPK, "softmax_safe_then_topk", ("softmax_topk",), vectors(0, 2, 4, 6, 8, 10, 12, 14, 17),
+        (Said("“outperforms Safe unfused one by 1.5x-2.5x”", "section 5.2", 63, (1.5, 2.5)),),
+    ),
+)  # fmt: skip
+
+LARGER_K: tuple[Said, ...] = (
+    Said("“approaching 5x”", "section 5.2, K = 5", 5, 5.0),
+    Said("“drops to 3.5x for K = 10”", "section 5.2", 10, 3.5),
+    Said("“2x for K = 15”", "section 5.2", 15, 2.0),
+    Said("“1.4x for K = 30”", "section 5.2", 30, 1.4),
+)
+"""The gain of the fused kernel as K grows; the paper does not say at which V."""
+
+
+def experiment(kernel: str, batch: int, cols: int, k: int = K) -> Experiment:
+    """One point: a matrix of float32, batch × cols, a program a row, tiles as long as the row up to LARGEST_TILE."""
+    given: dict[str, object] = {"rows": batch, "cols": cols}
+    own = {parameter.name for parameter in KERNELS[kernel].parameters}
+    if "k" in own:
+        given["k"] = k
+    if "block_n" in own:
+        given["block_n"] = min(LARGEST_TOPK_TILE if "k" in own else LARGEST_TILE, next_power_of_two(cols))
+    return Experiment.of(kernel, given, "normal")
+
+
+def counting(kernel: str) -> Experiment:
+    """What the accesses are counted on, in the trace: one row of 64 elements in four tiles."""
+    given: dict[str, object] = {"rows": 1, "cols": 64, "block_n": 16}
+    if "k" in {parameter.name for parameter in KERNELS[kernel].parameters}:
+        given["k"] = K
+    return Experiment.of(kernel, given, "normal")
+
+
+def accesses(experiment: Experiment, totals: Mapping[str, int]) -> float:
+    """Reads and writes for each element of x, from a trace's or a formula's totals, without the list of K that is stored in the end."""
+    p = experiment.values
+    item = ITEM_BYTES[p["dtype"]]
+    kept = p["rows"] * p.get("k", 0) * (item + 8)  # a weight, and its column as int64
+    return (totals["read_bytes"] + totals["written_bytes"] - kept) / (p["rows"] * p["cols"] * item)
+
+
+def _larger_k() -> Iterator[Experiment]:
+    for said in LARGER_K[1:]:
+        for kernel in (FIGURES[2].slow, *FIGURES[2].fast):
+            yield experiment(kernel, 4000, LONG, said.at)
+
+
+TILES = (512, 1024, 2048, 4096)
+
+
+def by_tile(kernel: str, block_n: int) -> Experiment:
+    """Figure 3's longest row of the text, in tiles of another size."""
+    return experiment(kernel, 4000, LONG).with_(block_n=block_n)
+
+
+COUNTED: tuple[Experiment, ...] = tuple(e for e in FIGURES[0].experiments() if e.entry.steppable)
+"""Whose DRAM bytes explain the knee: figure 1's."""
+TIMED: tuple[Experiment, ...] = tuple(
+    dict.fromkeys(
+        (
+            *(e for figure in FIGURES for e in figure.experiments()),
+            *_larger_k(),
+            *(by_tile(kernel, block_n) for kernel in (FIGURES[2].slow, FIGURES[2].fast[0]) for block_n in TILES),
+        )
+    )
+)
+
+
+# What a record says of them
+
+
+def rate(point: Point | None) -> float | None:
+    """Elements a second, the figures' vertical axis."""
+    if point is None or point.timing is None:
+        return None
+    p = point.experiment.values
+    return float(p["rows"] * p["cols"] / (point.timing.median_ms / 1e3))
+
+
+def rates(record: Record, figure: Figure, kernel: str) -> list[tuple[int, float]]:
+    """(V, elements a second) of a kernel, where it was measured."""
+    found = ((cols, rate(record.point(experiment(kernel, figure.batch, cols)))) for cols in figure.lengths)
+    return [(cols, value) for cols, value in found if value is not None]
+
+
+def gains(record: Record, figure: Figure, fast: str = "") -> list[tuple[int, float]]:
+    """(V, how many times as fast as `slow` the figure's first fast kernel is, or another)."""
+    slow, better = (dict(rates(record, figure, kernel)) for kernel in (figure.slow, fast or figure.fast[0]))
+    return [(cols, better[cols] / slow[cols]) for cols in figure.lengths if cols in better and cols in slow]
+
+
+def gains_by_k(record: Record, fast: str) -> list[tuple[int, float]]:
+    """(K, how many times as fast a fused kernel is as safe softmax and then top-k), 4,000 rows of LONG elements."""
+    found = []
+    for said in LARGER_K:
+        slow, better = (
+            rate(record.point(experiment(kernel, 4000, LONG, said.at))) for kernel in (FIGURES[2].slow, fast)
+        )
+        if slow and better:
+            found.append((said.at, better / slow))
+    return found
+
+
+GAIN = 1.1
+"""From which ratio on a kernel counts as faster."""
+
+
+def knee(gained: list[tuple[int, float]], least: float = GAIN) -> int | None:
+    """The first V from which on every gain is at least `least`; None where the last is not."""
+    start = None
+    for cols, gain in gained:
+        start = None if gain < least else start or cols
+    return start
+
+
+def reads(record: Record, kernel: str, level: str) -> list[tuple[int, float]]:
+    """(V, how often an element of x crosses a link towards the SMs) in figure 1, L2 cold at first: `level` is "dram" or "l2"."""
+    found = []
+    for cols in FIGURES[0].lengths:
+        point = record.point(experiment(kernel, FIGURES[0].batch, cols))
+        if point and point.counters:
+            counted = getattr(point.counters.cold, f"{level}_read_bytes")
+            if counted is not None:
+                found.append((cols, counted / (FIGURES[0].batch * cols * ITEM_BYTES["fp32"])))
+    return found
+
+
+def fits(sms: int, threads_sm: int, threads: int, cache_bytes: int) -> int:
+    """The longest row of float32, in elements, of which all rows in flight at once fit a cache: a program a row, SMs as full as threads let them be."""
+    return cache_bytes // (sms * (threads_sm // threads) * ITEM_BYTES["fp32"])
+
+
+def fits_l2(gpu: Gpu) -> int:
+    """`fits` for a GPU's L2 and our programs."""
+    return fits(gpu.sms, 32 * gpu.warps_sm, THREADS, gpu.l2_bytes)
+
+
+def fitted_theirs() -> int:
+    """`fits` for the paper's GPU and its programs; an SM of the V100 holds 2048 threads."""
+    return fits(THEIR_SMS, 2048, THEIR_THREADS, THEIR_L2_BYTES)

@@ -1,0 +1,269 @@
+"""What the warps of a kernel did, cycle by cycle: a timeline recorded on a GPU, as values. Imports neither triton nor torch.
+
+`scripts/record_timeline.py` runs a kernel whose scopes are marked (`kernels/scopes.py`) under Triton's profiler, Proton, and writes a file for each run.
+One warp of each group stands for its group, whose four warps go together. Clocks are read where a statement begins and ends; the assembler may move
+arithmetic across a reading, but neither a wait nor a product.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from explain import recordings
+from explain.device.measurement import Provenance
+
+FORMAT, VERSION = "tilescope-timeline", 1
+COMMAND = "python scripts/record_timeline.py"
+PRODUCTS, SOFTMAX = ("QK", "PV"), ("softmax", "rescale")
+SCOPES: Mapping[str, str] = {
+    "load Q": "asks TMA for a tile of Q",
+    "load K": "asks TMA for a tile of K",
+    "load V": "asks TMA for a tile of V",
+    "place Q": "waits for a free place for Q",
+    "place K": "waits for a free place for K",
+    "place V": "waits for a free place for V",
+    "wait Q": "waits for Q to arrive",
+    "wait K": "waits for K to arrive",
+    "wait V": "waits for V to arrive",
+    "turn": "waits for its turn at the tensor cores",
+    "QK": "S = Q Kᵀ on the tensor cores, from its start until it is waited for",
+    "PV": "O += P V on the tensor cores, from its start until it is waited for",
+    "softmax": "mask, row maxima, exponentials and row sums",
+    "rescale": "O = α O, and P rounded to 16 bits",
+    "store O": "divides O by l and hands it to TMA",
+}
+"""Every scope, and what a warp does in it."""
+
+
+class TimelineFileError(ValueError):
+    """A file that is no timeline; says why."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """One scope of one warp, in cycles since its program's first."""
+
+    scope: str
+    start: int
+    end: int
+
+    @property
+    def cycles(self) -> int:
+        """How long it took."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class Lane:
+    """What one warp did, in the order of its beginnings. `warp` is its number in the program."""
+
+    warp: int
+    spans: tuple[Span, ...]
+
+    @property
+    def fetches(self) -> bool:
+        """Whether this is the warp that only asks for tiles."""
+        scopes = {span.scope for span in self.spans}
+        return "load K" in scopes and not scopes & set(PRODUCTS)
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program, on one SM."""
+
+    program: int
+    sm: int
+    lanes: tuple[Lane, ...]
+
+    @property
+    def cycles(self) -> int:
+        """From its first scope to its last."""
+        return max(span.end for lane in self.lanes for span in lane.spans)
+
+    @property
+    def named(self) -> tuple[tuple[str, Lane], ...]:
+        """Lanes by what they are called, the warp that fetches first."""
+        groups = [lane for lane in self.lanes if not lane.fetches]
+        fetching = [("fetch warp", lane) for lane in self.lanes if lane.fetches]
+        return (*fetching, *((f"group {number}" if len(groups) > 1 else "group", lane) for number, lane in enumerate(groups, 1)))  # fmt: skip
+
+    def visits(self) -> int:
+        """How many tiles of keys a group went through."""
+        return max(sum(span.scope == "QK" for span in lane.spans) for lane in self.lanes)
+
+    @property
+    def products(self) -> float:
+        """The part of this program's time in which a product of any group is under way, at most: when it is done is not seen, only when it was waited for."""
+        return _length(_union(self._of(PRODUCTS))) / self.cycles
+
+    @property
+    def hidden(self) -> float | None:
+        """The part of all softmax time in which a product of any group is under way, at most; None without a softmax."""
+        own = [(span.start, span.end) for lane in self.lanes for span in lane.spans if span.scope in SOFTMAX]
+        busy = _union(self._of(PRODUCTS))
+        whole = _length(own)
+        return sum(_overlap(one, busy) for one in own) / whole if whole else None
+
+    def _of(self, scopes: Sequence[str]) -> list[tuple[int, int]]:
+        return [(span.start, span.end) for lane in self.lanes for span in lane.spans if span.scope in scopes]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Some programs of one launch. `module` and `function` are the kernel; `code` is its digest, as in a record.
+
+    `sm_mhz` is the SMs' clock under load; `plain_us` the median time of a launch without scopes, where it was timed, `marked_us` the length of the longest program with them.
+    """
+
+    name: str
+    module: str
+    function: str
+    shape: tuple[int, int, int, int]
+    dtype: str
+    causal: bool
+    sm_mhz: float
+    plain_us: float | None
+    marked_us: float
+    programs: tuple[Program, ...]
+    commit: str
+    code: str
+    provenance: Provenance
+
+    @property
+    def key(self) -> str:
+        """Which run this is, as in its file's name: "attention_hopper-d128-causal"."""
+        return f"{self.name}-d{self.shape[3]}{'-causal' if self.causal else ''}"
+
+    @property
+    def title(self) -> str:
+        """ "attention_hopper, 1 × 8 × 2,048 × 128, bf16, causal"."""
+        shape = " × ".join(f"{size:,}" for size in self.shape)
+        return f"{self.name}, {shape}, {self.dtype}{', causal' if self.causal else ''}"
+
+    @property
+    def source(self) -> str:
+        """Where its numbers come from, for a caption."""
+        where = self.provenance
+        return f"recorded · {where.gpu}, driver {where.driver}, triton {where.triton}, {where.date}, by Proton at {self.sm_mhz:,.0f} MHz"
+
+    def microseconds(self, cycles: float) -> float:
+        """Cycles as time, at the clock that was measured."""
+        return cycles / self.sm_mhz
+
+
+def _union(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _length(spans: Iterable[tuple[int, int]]) -> int:
+    return sum(end - start for start, end in spans)
+
+
+def _overlap(one: tuple[int, int], others: Iterable[tuple[int, int]]) -> int:
+    return sum(max(0, min(one[1], end) - max(one[0], start)) for start, end in others)
+
+
+# Proton's own file
+
+
+def from_proton(trace: Mapping[str, Any], keep: int) -> tuple[Program, ...]:
+    """`keep` programs of the trace that Proton writes for Chrome, spread over all of them, the first among them.
+
+    Proton names a program "KERNEL Core<sm> CTA<program>" and a warp "warp <n> (line <k>)", and divides cycles by 1000 as if they were nanoseconds.
+    Raises TimelineFileError for what is no such trace, has another scope, or a scope that ends before it begins.
+    """
+    found: dict[tuple[int, int], dict[int, list[tuple[str, int, int]]]] = {}
+    try:
+        events = [event for event in trace["traceEvents"] if event.get("ph") == "X"]
+        for event in events:
+            place, warp = re.search(r" Core(\d+) CTA(\d+)$", event["pid"]), re.match(r"warp (\d+)\b", event["tid"])
+            if not place or not warp:
+                raise ValueError(f"{event['pid']}, {event['tid']} is no program and warp")
+            start, cycles = round(1000 * event["ts"]), round(1000 * event["dur"])
+            if event["name"] not in SCOPES or cycles < 0:
+                raise ValueError(f"the scope {event['name']} takes {cycles} cycles")
+            key = (int(place[2]), int(place[1]))
+            found.setdefault(key, {}).setdefault(int(warp[1]), []).append((event["name"], start, start + cycles))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise TimelineFileError(f"this is no trace by Proton: {error}") from None
+    if not found:
+        raise TimelineFileError("Proton recorded no scope")
+    programs = sorted(found)
+    chosen = programs[:: -(-len(programs) // keep)]
+    return tuple(_program(*key, found[key]) for key in chosen)
+
+
+def _program(program: int, sm: int, warps: Mapping[int, Sequence[tuple[str, int, int]]]) -> Program:
+    first = min(start for spans in warps.values() for _, start, _ in spans)
+    lanes = [
+        Lane(warp, tuple(Span(scope, start - first, end - first) for scope, start, end in sorted(spans, key=lambda s: s[1:])))
+        for warp, spans in sorted(warps.items())
+    ]  # fmt: skip
+    return Program(program, sm, tuple(lanes))
+
+
+# Our file
+
+
+def path_of(key: str, folder: Path = recordings.FOLDER) -> Path:
+    """Where the run of this key is kept: by default, where it is shipped."""
+    return folder / f"timeline-{key}.json"
+
+
+def save(path: Path, timeline: Timeline) -> None:
+    """Writes the file whole: a run that is killed leaves the one before it."""
+    content = {"format": FORMAT, "version": VERSION, **asdict(timeline)}
+    for program in content["programs"]:
+        for lane in program["lanes"]:
+            lane["spans"] = [[span["scope"], span["start"], span["end"]] for span in lane["spans"]]
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(json.dumps(content, allow_nan=False, separators=(",", ":")) + "\n", encoding="utf-8")
+    beside.replace(path)
+
+
+def load(path: Path) -> Timeline:
+    """The file's timeline. Raises TimelineFileError, or OSError where it cannot be read."""
+    try:
+        return _parsed(json.loads(path.read_text(encoding="utf-8")))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise TimelineFileError(f"{path.name} is no timeline: {error}. Again: {COMMAND}") from None
+
+
+def _parsed(data: dict[str, Any]) -> Timeline:
+    if (data.pop("format", None), data.pop("version", None)) != (FORMAT, VERSION):
+        raise ValueError(f"it is not of {FORMAT} {VERSION}")
+    programs = tuple(
+        Program(one["program"], one["sm"], tuple(Lane(lane["warp"], tuple(_span(*span) for span in lane["spans"])) for lane in one["lanes"]))
+        for one in data.pop("programs")
+    )  # fmt: skip
+    shape, where = tuple(data.pop("shape")), Provenance(**data.pop("provenance"))
+    if not programs or not all(program.lanes and any(lane.spans for lane in program.lanes) for program in programs):
+        raise ValueError("it has no scopes")
+    if len(shape) != 4 or not data["sm_mhz"] > 0:
+        raise ValueError(f"the shape {shape} at {data['sm_mhz']} MHz")
+    return Timeline(**data, shape=shape, programs=programs, provenance=where)
+
+
+def _span(scope: str, start: int, end: int) -> Span:
+    if scope not in SCOPES or type(start) is not int or type(end) is not int or not 0 <= start <= end:
+        raise ValueError(f"the span {scope!r}, {start!r} to {end!r}")
+    return Span(scope, start, end)
+
+
+@functools.cache
+def recorded() -> tuple[Timeline, ...]:
+    """The timelines shipped with Tilescope, by name. Raises TimelineFileError where one cannot be read."""
+    return tuple(load(path) for path in sorted(recordings.FOLDER.glob("timeline-*.json")))

@@ -1,4 +1,4 @@
-"""Is it exact? The errors of FlashAttention and of standard attention beside each other, and the orders of the same sum."""
+"""Chapter 6's page, part by part: FlashAttention and standard attention beside float64, and other orders of the same sum."""
 
 from __future__ import annotations
 
@@ -10,33 +10,35 @@ import streamlit as st
 
 from explain import lessons
 from explain.chapters.exactness import figures
-from explain.chapters.exactness import outputs as exactness
-from explain.chapters.exactness.figures import scientific
-from explain.chapters.exactness.outputs import Output, Way
+from explain.chapters.exactness import orders as ways_to_compute
+from explain.chapters.exactness.orders import Way
 from explain.engine import engine
 from explain.experiment import Experiment
+from explain.figures.numbers import count, ratio, scientific
+from explain.figures.tables import Column, markdown
+from explain.output import Output
 from explain.ui import controls, layout
 from explain.ui.stepper import failure, lesson
 from explain.workers import WorkerError
 
-WHERE = "interpreter · float64 reference on the very same inputs, element by element"
-TOLERANCE = (
-    "tolerance: what is allowed at an element, twice the error of the plain formula in that dtype and a rounding band"
-)
+WHERE = "interpreter · error: |result − float64| of each element, on the same rounded inputs"
+TOLERANCE = "error ÷ tolerance: the largest of any element; ≤ 1 passes. Tolerance: 2 × the plain formula's error in that dtype, plus a rounding band"
 
 
 def beside_each_other(experiment: Experiment) -> None:
-    """The answer in a sentence, then the errors of both kernels, by element and by row."""
+    """The largest errors in a sentence, then the errors of both kernels by element and by row."""
     try:
         with st.spinner("Running both kernels…"):
-            flash, standard = (output(one.key) for one in (exactness.flash(experiment), exactness.standard(experiment)))
+            flash, standard = (
+                output(one.key) for one in (ways_to_compute.flash(experiment), ways_to_compute.standard(experiment))
+            )
     except WorkerError as error:
         st.error(failure(error), icon=":material/error:")
         return
     layout.prose(
-        f"In **{experiment.values['dtype']}** the largest error, |O − float64|, of FlashAttention-2 is **{scientific(flash.largest())}**, that of standard attention "
-        f"**{scientific(standard.largest())}**{_compared(flash.largest(), standard.largest())}. Half of all its elements are within {scientific(flash.quantile(0.5))}, of "
-        f"standard attention's within {scientific(standard.quantile(0.5))}."
+        f"In **{experiment.values['dtype']}** the largest error, |O − float64|, is **{scientific(flash.largest())}** for FlashAttention-2 and "
+        f"**{scientific(standard.largest())}** for standard attention{_compared(flash.largest(), standard.largest())}. "
+        f"Half of the elements have at most {scientific(flash.quantile(0.5))} and {scientific(standard.quantile(0.5))}."
     )
     st.plotly_chart(_errors(experiment.key), key="errors by element", config={"displayModeBar": False})
     st.caption(WHERE + (". Shown: head 0 of sequence 0." if flash.error.shape[0] * flash.error.shape[1] > 1 else ""))
@@ -44,64 +46,69 @@ def beside_each_other(experiment: Experiment) -> None:
 
 def by_dtype(experiment: Experiment) -> None:
     """Quantiles of both kernels' errors in each dtype."""
-    lines = ["| dtype | kernel | half within | 99% within | largest | of tolerance |", "|---|---|---:|---:|---:|---|"]
     try:
-        for dtype, *pair in exactness.by_dtype(experiment):
-            for name, one in zip(("FlashAttention-2", "standard"), pair, strict=True):
-                found = output(one.key)
-                lines.append(
-                    f"| {dtype} | {name} | {scientific(found.quantile(0.5))} | {scientific(found.quantile(0.99))} | {scientific(found.largest())} | {_tolerance(found)} |"
-                )
+        rows = [
+            (dtype, one.entry.short, *_quantiles(found := output(one.key)), _share(found))
+            for dtype, *pair in ways_to_compute.by_dtype(experiment)
+            for one in pair
+        ]
     except WorkerError as error:
         st.error(failure(error), icon=":material/error:")
         return
+    errors = (Column(heading, scientific) for heading in ("median error", "99% within", "largest error"))
     with st.container(key="numbers by dtype"):
-        st.markdown("\n".join(lines))
-    st.caption(f"{WHERE}; inputs are rounded to each dtype first, so the error is the arithmetic's alone · {TOLERANCE}")
+        st.markdown(markdown(("dtype", "kernel", *errors, Column("error ÷ tolerance")), rows))
+    st.caption(f"{WHERE}. Inputs are rounded to each dtype first. · {TOLERANCE}")
 
 
 def orders(experiment: Experiment) -> None:
-    """The same attention in several orders."""
-    _beside_the_first("numbers of orders", "order of the additions", exactness.ways(experiment))
+    """The same attention, its terms added in several orders."""
+    _beside_the_first("numbers of orders", "order of addition", ways_to_compute.ways(experiment))
 
 
 def merges(experiment: Experiment) -> None:
-    """The same softmax, its tiles joined in each order."""
-    _beside_the_first("numbers of merges", "order of the joins", exactness.merges(experiment))
+    """The same softmax, its tiles merged in each order."""
+    _beside_the_first("numbers of merges", "order of merging", ways_to_compute.merges(experiment))
 
 
 def _beside_the_first(key: str, what: str, ways: Iterable[Way]) -> None:
-    """How many elements of each way's output have other bits than the first's, and how far each is from float64."""
+    """How many elements of each output differ from the first output's, and how far each output is from float64."""
     try:
         found = [(way.name, output(way.experiment.key, way.reverse_keys)) for way in ways]
     except WorkerError as error:
         st.error(failure(error), icon=":material/error:")
         return
     first = found[0][1]
-    lines = [
-        f"| {what} | other bits, of {first.error.size:,} | half within | largest error | of tolerance |",
-        "|---|---:|---:|---:|---|",
+    columns = (
+        what,
+        Column(f"elements that differ, of {count(first.error.size)}"),
+        Column("median error", scientific),
+        Column("largest error", scientific),
+        Column("error ÷ tolerance"),
+    )
+    rows = [
+        (name, "" if one is first else one.changed_from(first), one.quantile(0.5), one.largest(), _share(one))
+        for name, one in found
     ]
-    for name, one in found:
-        changed = "" if one is first else f"{one.other_bits(first):,}"
-        lines.append(
-            f"| {name} | {changed} | {scientific(one.quantile(0.5), 2)} | {scientific(one.largest(), 2)} | {_tolerance(one)} |"
-        )
     with st.container(key=key):
-        st.markdown("\n".join(lines))
-    st.caption(f"{WHERE} · other bits: how many elements are not the very number that the first line has")
+        st.markdown(markdown(columns, rows))
+    st.caption(f"{WHERE}. Elements that differ from the first line in any bit.")
 
 
 def tile_after_tile(experiment: Experiment) -> None:
     """The error of the unfinished output after each tile of keys, from the trace."""
     try:
         st.plotly_chart(
-            _after_each_tile(exactness.flash(experiment).key), key="errors by tile", config={"displayModeBar": False}
+            _after_each_tile(ways_to_compute.flash(experiment).key),
+            key="errors by tile",
+            config={"displayModeBar": False},
         )
     except WorkerError as error:
         st.error(failure(error), icon=":material/error:")
         return
-    st.caption("trace · Õ / ℓ after each tile of keys, against float64 attention over the keys seen so far")
+    st.caption(
+        "trace · largest error of Õ / ℓ after each tile of keys, against float64 attention over the keys seen so far"
+    )
 
 
 @st.cache_resource(max_entries=500, show_spinner=False)
@@ -113,36 +120,33 @@ def output(key: str, reverse_keys: bool = False) -> Output:
 @st.cache_resource(max_entries=64, show_spinner=False)
 def _errors(key: str) -> go.Figure:
     experiment = Experiment.from_json(json.loads(key))
-    flash, standard = (output(one.key) for one in (exactness.flash(experiment), exactness.standard(experiment)))
+    flash, standard = (
+        output(one.key) for one in (ways_to_compute.flash(experiment), ways_to_compute.standard(experiment))
+    )
     return figures.errors(flash, standard, experiment.values["block_m"])
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
 def _after_each_tile(key: str) -> go.Figure:
     experiment = Experiment.from_json(json.loads(key))
-    return figures.after_each_tile(exactness.after_each_tile(lesson(key)[1], experiment))
+    return figures.after_each_tile(ways_to_compute.after_each_tile(lesson(key)[1], experiment))
 
 
 def _compared(flash: float, standard: float) -> str:
-    if not flash or not standard:
-        return ""
-    ratio = standard / flash
-    return (
-        f", {ratio:.1f} times as large"
-        if ratio > 1.1
-        else f", {1 / ratio:.1f} times smaller"
-        if ratio < 1 / 1.1
-        else ", about the same"
-    )
+    return f" ({ratio(standard / flash)} FlashAttention-2's)" if flash and standard else ""
 
 
-def _tolerance(found: Output) -> str:
+def _quantiles(found: Output) -> tuple[float, float, float]:
+    return found.quantile(0.5), found.quantile(0.99), found.largest()
+
+
+def _share(found: Output) -> str:
     share = (found.error / found.allowed).max() if found.allowed.all() else 0.0
     return f":green[✓ {share:.2f}]" if found.within_tolerance else f":red[✗ {share:.2f}]"
 
 
 def choose() -> Experiment:
-    """The attention that the page compares, and what the comparison shows."""
+    """The attention that the page compares."""
     return controls.controls(
         lessons.EXACT, ["inputs", "seq_len", "block_m", "block_n", "dtype", "causal"], controls.ATTENTION_PRESETS
     )

@@ -19,6 +19,7 @@ from explain.chapters.triton_ladder.ladder import ROOT, function_source, marked
 from explain.experiment import Experiment
 from explain.records import plans
 from explain.records.model import Point, Record, Roof
+from kernels.catalog import KERNELS
 
 CONTEXT = 3
 """Lines of a diff around what changed."""
@@ -68,12 +69,12 @@ class Rung:
 
     @property
     def module(self) -> str:
-        return "kernels.attention_hopper" if self.name == TOP else f"kernels.rungs.{self.name}"
+        return KERNELS[self.kernel].module
 
     @property
     def wrapper(self) -> str:
         """The function that launches it."""
-        return "flash_attention_hopper" if self.name == TOP else "attention"
+        return KERNELS[self.kernel].function
 
     @property
     def file(self) -> str:

@@ -20,7 +20,7 @@ from explain.experiment import Experiment
 from explain.trace.model import Tile, Trace, numbers
 from kernels import reference
 from kernels.catalog import KERNELS
-from kernels.parameters import ITEM_BYTES
+from kernels.parameters import ITEM_BYTES, WHOLE_ROW_TILE
 
 ROOT = Path(__file__).resolve().parents[3]
 _SHAPE = re.compile(r" \([A-Z_, ]+\)$")  # at the end of a comment
@@ -41,8 +41,8 @@ class Rung:
         """This rung on the inputs of a one-row experiment; the last one on four rows of them at once."""
         own = {parameter.name for parameter in KERNELS[self.kernel].parameters}
         shared = {name: value for name, value in row.values.items() if name in own}
-        if self.kernel == "softmax_row":
-            del shared["block_n"]  # its tile is the whole row
+        if WHOLE_ROW_TILE in KERNELS[self.kernel].parameters:
+            del shared["block_n"]  # the default tile holds the whole row
         if "block_m" in own:
             shared |= {"rows": 4, "block_m": 4}
         return Experiment.of(self.kernel, shared, row.inputs, row.seed)

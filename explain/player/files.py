@@ -14,6 +14,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+from explain.figures import palette
 from explain.player import fonts
 
 _HERE = Path(__file__).parent
@@ -58,7 +59,7 @@ def page(packet: bytes, title: str) -> str:
         "parts": _parts(),
         "player": _player(),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: filling[place[1]], text("standalone.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: filling[place[1]], _standalone())
 
 
 @lru_cache(maxsize=1)
@@ -77,13 +78,20 @@ def _player() -> str:
 @lru_cache(maxsize=1)
 def _parts() -> str:
     """As JSON.stringify writes them, but for <, so that no part of them can end the script of a page."""
-    parts = {"css": text("player.css"), "html": text("player.html"), "page": text("standalone.html")}
+    light, dark = (f"{{ {palette.variables(theme)} }}" for theme in palette.THEMES)
+    colours = f'.player {light}\n.player[data-theme="dark"] {dark}\n'
+    parts = {"css": colours + text("player.css"), "html": text("player.html"), "page": _standalone()}
     return json.dumps(parts, separators=(",", ":"), ensure_ascii=False).replace("<", r"\u003c")
 
 
 def module(name: str) -> str:
     """One of them as it stands in a scope that it shares."""
     return _joinable(text(name))
+
+
+def _standalone() -> str:
+    """The exported page, its colours filled in."""
+    return text("standalone.html").replace("/* palette */", palette.both_themes())
 
 
 def _joinable(module: str) -> str:

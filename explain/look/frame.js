@@ -53,7 +53,7 @@ async function drawingOfPlot(plot) {
   for (const [name, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) svg.setAttribute(name, value);
   svg.style.background = getComputedStyle(plot.closest(".stApp")).backgroundColor;
   const style = document.createElementNS(svg.namespaceURI, "style");
-  style.textContent = await embeddedFonts();
+  style.textContent = await embeddedFonts(true);
   svg.append(style, ...[...plot.querySelectorAll(".svg-container > .main-svg, .svg-container > div > .main-svg")].map((layer) => layer.cloneNode(true)));
   return new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" });
 }

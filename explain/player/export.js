@@ -114,7 +114,7 @@ const SAVE = {
     return [{ name: menu.named("png"), blob }];
   },
   async svg(menu) {
-    return [{ name: menu.named("svg"), blob: new Blob([drawingOf(takePicture(menu.player.section), await embeddedFonts())], { type: "image/svg+xml" }) }];
+    return [{ name: menu.named("svg"), blob: new Blob([drawingOf(takePicture(menu.player.section), await embeddedFonts(true))], { type: "image/svg+xml" }) }];
   },
   async webm(menu) {
     const cut = menu.cut();

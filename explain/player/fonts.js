@@ -2,10 +2,12 @@
 
 const OURS = ["Source Sans", "Source Code Pro", "Tilescope Formulas", "Tilescope Symbols"];
 
-/** The page's @font-face rules of the app's fonts as CSS, each with its file in it. */
-export async function embeddedFonts() {
+/** The page's @font-face rules of the app's fonts as CSS, each with its file in it; with `used`, of those that the page has drawn with. */
+export async function embeddedFonts(used = false) {
+  const loaded = new Set([...document.fonts].filter(({ status }) => status === "loaded").map(({ family }) => family.replaceAll(/["']/g, "")));
   const rules = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules].map((rule) => [rule, sheet.href ?? document.baseURI]));
-  const ours = rules.filter(([rule]) => rule instanceof CSSFontFaceRule && rule.style.fontStyle !== "italic" && OURS.includes(familyOf(rule)));
+  const wanted = OURS.filter((family) => !used || loaded.has(family));
+  const ours = rules.filter(([rule]) => rule instanceof CSSFontFaceRule && rule.style.fontStyle !== "italic" && wanted.includes(familyOf(rule)));
   return (await Promise.all(ours.map(embedded))).join("\n");
 }
 

@@ -15,7 +15,7 @@ from explain.chapters.sweeps.analysis import roofline, slope
 from explain.chapters.sweeps.model import SPILLED, Reading, Sweep, formula
 from explain.chapters.sweeps.ready import READY
 from explain.experiment import Experiment
-from explain.figures.units import si
+from explain.figures.numbers import si
 from explain.gpus import GPUS
 from explain.records.model import Roof
 from kernels.catalog import TAUGHT

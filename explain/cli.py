@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from explain import doctor, lessons, recordings
-from explain.chapters.exactness import outputs as exactness
+from explain.chapters.exactness import orders as exactness
 from explain.compile.cost import occupancy, too_large
 from explain.compile.service import Compiler
 from explain.engine import Engine, TraceRun

@@ -97,6 +97,6 @@ def test_what_the_compiler_refuses_is_said(monkeypatch):
     monkeypatch.setattr(compiled, "compiler", lambda: slow)
     test = page("tile_cost", kernel="softmax_tiled")
     next(b for b in test.button if b.key == "compile tile").click().run()
-    slow.now = Answer(trouble="Triton could not compile this kernel for sm_90: too large")
+    slow.now = Answer(error="Triton could not compile this kernel for sm_90: too large")
     test.run()
     assert "could not compile" in test.error[0].value

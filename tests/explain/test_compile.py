@@ -91,8 +91,8 @@ def test_a_tile_no_tensor_core_takes_is_refused_in_words(compiler):
     thin = SMALL.with_(block_n=8)
     compiler.start(thin, 90)
     answer = answer_of(compiler, thin, 90)
-    assert "sums over 16 elements or more" in answer.trouble
-    assert "Traceback" not in answer.trouble
+    assert "sums over 16 elements or more" in answer.error
+    assert "Traceback" not in answer.error
     assert compiler.compile(SMALL, 90)  # the worker is well
 
 
@@ -121,7 +121,7 @@ def test_a_compilation_can_be_stopped(compiler):
     compiler.start(long, 75)
     assert compiler.look(long, 75).working
     compiler.cancel(long, 75)
-    assert answer_of(compiler, long, 75, 20).trouble == "The compilation was stopped."
+    assert answer_of(compiler, long, 75, 20).error == "The compilation was stopped."
 
 
 def test_a_long_compilation_keeps_nobody_else_waiting(compiler):
@@ -131,15 +131,14 @@ def test_a_long_compilation_keeps_nobody_else_waiting(compiler):
     assert answer_of(compiler, short, 90).cost is not None
     assert compiler.look(long, 75).working
     compiler.cancel(long, 75)
-    assert answer_of(compiler, long, 75, 20).trouble == "The compilation was stopped."
+    assert answer_of(compiler, long, 75, 20).error == "The compilation was stopped."
 
 
 def test_a_hall_that_compiles_everything_is_told_to_wait(compiler, monkeypatch):
     monkeypatch.setattr(service, "MOST_WAITING", 0)
     compiler.start(SMALL.with_(causal=True), 90)
-    answer = compiler.look(SMALL.with_(causal=True), 90)
-    assert answer is not None
-    assert "0 tiles are waiting" in answer.trouble
+    answer = answer_of(compiler, SMALL.with_(causal=True), 90)
+    assert "0 others are running" in answer.error
 
 
 def test_without_triton_what_was_not_recorded_is_said_in_words(compiler, monkeypatch):
@@ -150,7 +149,7 @@ def test_without_triton_what_was_not_recorded_is_said_in_words(compiler, monkeyp
     monkeypatch.setattr(metadata, "version", missing)
     service._version.cache_clear()
     compiler.start(SMALL.with_(causal=True), 90)
-    assert "Triton runs on Linux only" in compiler.look(SMALL.with_(causal=True), 90).trouble
+    assert "Triton runs on Linux only" in answer_of(compiler, SMALL.with_(causal=True), 90).error
     service._version.cache_clear()
 
 

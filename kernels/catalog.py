@@ -1,4 +1,5 @@
-"""THE list of kernels. Everything else (command line, pages, tests, formulas, player) reads it; a kernel is added here once.
+"""THE list of kernels. Everything else (command line, pages, tests, formulas, player) reads it; a kernel is added
+here once.
 
 Imports neither torch nor triton: an entry names its module and function, and `launch` imports them where they run.
 """
@@ -38,9 +39,9 @@ class Kernel:
     formula: Callable[[Values], Traffic]
     roles: Mapping[str, str]
     """The kernel's own variable for each role that the player knows: scores, probabilities, running_max, new_max,
-    running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S); for top-k kept, kept_at
-    and kept_weight (the list, its columns, its weights); for a merge other_max, other_sum, other_rescale (the other pair),
-    tile_at and other_at (which tiles the pairs belong to)."""
+    running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S); for top-k kept,
+    kept_at and kept_weight (the list, its columns, its weights); for a merge other_max, other_sum, other_rescale (the
+    other pair), tile_at and other_at (which tiles the pairs belong to)."""
     check: Callable[[Values], None]
     """Raises ParameterError for parameters that do not fit together."""
     kind: Kind = "taught"
@@ -288,7 +289,7 @@ _MEASURED = (
         expected="kernels.verify:kept_of_weights", hue=8,
     ),
     _for_speed(
-        "fast:softmax_topk_lanes", "Softmax with top-k, a list in each lane", "lists in lanes",
+        "fast:softmax_topk_lanes", "Softmax with top-k, a list in each lane", "online + top-k, lanes",
         "Each lane keeps a maximum, a sum and a list of its own; the lists are merged once, at the end of the row.",
         "kernels.topk_fast", family="softmax", call="softmax_topk_lanes",
         parameters=(*parameters.SOFTMAX, parameters.TOPK), formula=library_traffic.topk_in_one_read,

@@ -210,7 +210,7 @@ def _traced(provenance: Mapping[str, str], run: Mapping[str, Any]) -> Traced:
 
 
 def recorded_trace(experiment: Experiment) -> Traced | None:
-    """What was traced beforehand of a run that is too large to trace on a page (scripts/record_traced.py); None of any other."""
+    """What was traced beforehand of a run that is too large to trace on a page (python -m explain record bytes); None of any other."""
     return _recorded().get(experiment.key)
 
 

@@ -9,15 +9,18 @@ from __future__ import annotations
 import functools
 import hashlib
 import subprocess
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from explain.jobs import Job
 from explain.records.model import Point
 from kernels.catalog import KERNELS
 from kernels.digest import digest_of, running
 
 ROOT = Path(__file__).resolve().parents[2]
+HEAD_START_S = 15.0
 _SHOWN = ("py", "js", "css", "html")
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "app": ("app.py", "pages/*.py", *(f"explain/**/*.{kind}" for kind in _SHOWN)),
@@ -73,12 +76,28 @@ def stale_parts(code: Mapping[str, str] | None) -> list[str]:
     return [name for name, digest in code.items() if digest != code_of(name)] if code else ["everything"]
 
 
+def stale_parts_if_known(code: Mapping[str, str] | None) -> list[str]:
+    """`stale_parts` without waiting for it: [] until a background job has worked it out, for the files of the whole app."""
+    if not code or all(name not in GROUPS for name in code):
+        return stale_parts(code)
+    return _working_out(tuple(code.items())).result or []
+
+
+@functools.cache
+def _working_out(code: tuple[tuple[str, str], ...]) -> Job[list[str]]:
+    def work(_: Job[list[str]]) -> list[str]:
+        time.sleep(HEAD_START_S)  # parsing takes a second of CPU, which the first page needs
+        return stale_parts(dict(code))
+
+    return Job(work, "comparing the code")
+
+
 def stale_words(parts: Sequence[str]) -> str:
     """What is stale, in words; "" if nothing is."""
     if not parts:
         return ""
     if parts == ["everything"]:
-        return "measured before results named the code they measured"
+        return "the file does not say which code it measured"
     more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
     return f"measured on older code of {', '.join(parts[:3])}{more}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from explain import lessons, recordings
-from explain.chapters.exactness import outputs
+from explain.chapters.exactness import orders
 from explain.engine import Engine
 from explain.recordings.shipped import shipped
 
@@ -23,7 +23,7 @@ def run(parsed: argparse.Namespace) -> int:
             made.append(recordings.path_of(experiment))
             engine.trace_to(experiment, made[-1])
             print(f"{made[-1].name}: {made[-1].stat().st_size:,} bytes", flush=True)
-        for way in outputs.shipped(lessons.EXACT, lessons.JOINED):
+        for way in orders.shipped(lessons.EXACT, lessons.JOINED):
             made.append(recordings.output_path_of(way.experiment, way.reverse_keys))
             engine.output_to(way.experiment, made[-1], reverse_keys=way.reverse_keys)
             print(f"{made[-1].name}: {made[-1].stat().st_size:,} bytes", flush=True)

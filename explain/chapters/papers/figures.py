@@ -10,10 +10,10 @@ from explain.chapters.papers import flashattention, milakov
 from explain.chapters.papers.milakov import Figure, Said
 from explain.chapters.sweeps.analysis import slope
 from explain.experiment import Experiment
-from explain.figures import palette, svg
+from explain.figures import numbers, palette
 from explain.figures.lines import Line, chart, colour_of
+from explain.figures.numbers import si
 from explain.figures.plot import plot
-from explain.figures.units import si
 from explain.gpus import GPUS, known_as
 from explain.records.model import Record
 from kernels.catalog import KERNELS
@@ -122,8 +122,8 @@ def knee_words(record: Record) -> str:
     if known:
         said.append(
             f"A row has its own program, and an SM has threads for {32 * known.warps_sm // milakov.THREADS} of ours. So at most "
-            f"{known.sms * (32 * known.warps_sm // milakov.THREADS):,} rows are in flight, and {svg.size(known.l2_bytes)} of L2 hold them all up to V = {milakov.fits_l2(known):,}; "
-            f"more where registers let fewer programs in. The V100, with {svg.size(milakov.THEIR_L2_BYTES)} of L2 for {milakov.THEIR_SMS} SMs, holds them up to V = {milakov.fitted_theirs():,}."
+            f"{known.sms * (32 * known.warps_sm // milakov.THREADS):,} rows are in flight, and {numbers.capacity(known.l2_bytes)} of L2 hold them all up to V = {milakov.fits_l2(known):,}; "
+            f"more where registers let fewer programs in. The V100, with {numbers.capacity(milakov.THEIR_L2_BYTES)} of L2 for {milakov.THEIR_SMS} SMs, holds them up to V = {milakov.fitted_theirs():,}."
         )
     return " ".join(said)
 
@@ -397,7 +397,12 @@ def hierarchy(record: Record) -> go.Figure:
     ours = {level: record.roofs[level].per_second for level in names if level in record.roofs}
     papers = {level.roof: level for level in flashattention.FIGURE_1}
     for name, colour, values, held in (
-        (short(record), palette.mid("series-1"), ours, {level: svg.size(count) for level, count in sizes.items()}),
+        (
+            short(record),
+            palette.mid("series-1"),
+            ours,
+            {level: numbers.capacity(count) for level, count in sizes.items()},
+        ),
         (
             flashattention.THEIR_GPU,
             PAPER,

@@ -41,6 +41,11 @@ def digest_of(module: str, function: str, edit: Edit | None = None) -> str:
     return hashlib.sha256("\n".join(sorted(used.values())).encode()).hexdigest()[:16]
 
 
+def running(source: str) -> str:
+    """The part of a Python file that runs, as text: without comments, docstrings, annotations and error messages."""
+    return _text(_Running().visit(ast.parse(source)))
+
+
 @dataclass(frozen=True)
 class _Module:
     """What a module binds: definitions by name, and imports from `kernels/` as (module, name or "")."""

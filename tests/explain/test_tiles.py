@@ -99,7 +99,7 @@ def test_latencies_rise_from_level_to_level_and_name_their_source():
         ]
         assert cycles == sorted(cycles)
         assert all(latency.source for latency in gpu.latencies.values())
-    assert "scripts/record_latency.py" in GPUS["H200"].latencies["hbm"].source
+    assert "python -m explain record latency" in GPUS["H200"].latencies["hbm"].source
 
 
 def test_a_gpu_is_known_by_its_drivers_name():

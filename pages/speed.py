@@ -60,7 +60,7 @@ def lengths() -> None:
 
 
 def others() -> None:
-    """The other fast kernels beside their peers, and the ideas of each."""
+    """The other fast kernels beside their baselines, and the ideas of each."""
     table = results_view.speed_table()
     case = results_view.speed_case(result, table, "work.") if result else None
     if result and case:
@@ -85,7 +85,7 @@ layout.try_this(
     "Change d from 128 to 64. The exponentials stay as many while the products halve. Who loses most?",
     "Read the diff of each rung, and find the one line that would have to go for its idea to be undone.",
     "*Other kernels*, softmax: follow one kernel over V in fp32, then in bf16. Where does a row no longer fit, and which kernel takes over?",
-    "*Other kernels*, top-5: the peer launches a softmax and then a search. Compare the bytes that it writes in between with the bytes of the five that are asked for.",
+    "*Other kernels*, top-5: the baseline launches a softmax and then a search. Compare the bytes that it writes in between with the bytes of the five that are asked for.",
 )
 layout.questions(
     (

@@ -7,7 +7,10 @@ from explain.ui import layout
 
 layout.chapter(
     __file__,
-    goal="know what “exact” means: no score is dropped or approximated; the roundings fall in other places, and float64 says what they cost.",
+    goal=(
+        "know what “exact” means: no score is dropped or approximated; the roundings fall in other places, and "
+        "float64 says what they cost."
+    ),
 )
 experiment = view.choose()
 view.beside_each_other(experiment)

@@ -52,7 +52,8 @@ def _read() -> dict[str, tuple[Term, ...]]:
 
 
 def _term(fields: dict[str, Any]) -> Term:
-    return Term(**{key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()})
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
+    return Term(**values)
 
 
 GROUPS: Mapping[str, tuple[Term, ...]] = _read()

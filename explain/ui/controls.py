@@ -218,7 +218,7 @@ class _Address:
 
 
 def choose(experiments: Mapping[str, Experiment], default: Callable[[str], Experiment]) -> None:
-    """Sets the `controls` of each prefix to an experiment, as if the reader had; `default` is by kernel. For callbacks."""
+    """Sets the `controls` of each prefix to an experiment, as a reader would; `default` is by kernel. For callbacks."""
     chosen: dict[str, str] = {}
     for prefix, experiment in experiments.items():
         chosen |= _Address(default(experiment.kernel), prefix).take(experiment)

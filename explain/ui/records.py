@@ -92,7 +92,7 @@ def _load(yours: dict[str, Shelved]) -> None:
 
 
 def counters_here() -> None:
-    """Whether the counters of this machine's GPU can be read; if not, why and what to do. A button counts one kernel."""
+    """Whether the counters of this machine's GPU can be read; if not, why and what to do. A button counts a kernel."""
     once_known(_counters_here)
 
 

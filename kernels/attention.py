@@ -2,8 +2,8 @@
 
 `attention_standard`   three launches; S = Q Kᵀ and P = softmax(S), N² elements each, go through HBM
 `flash_attention_v1`   FlashAttention (arXiv 2205.14135), algorithm 1: outer loop over K, V; O re-read and rescaled
-`flash_attention`      FlashAttention-2 (arXiv 2307.08691), algorithm 1: outer loop over Q, O stays on chip, written once
-`flash_attention_exp2` the same with exp2, as in its authors' code: log2 e is folded into the scale
+`flash_attention`      FlashAttention-2 (arXiv 2307.08691), algorithm 1: outer loop over Q, O stays on chip, written
+once `flash_attention_exp2` the same with exp2, as in its authors' code: log2 e is folded into the scale
 
 q is (batch, heads, seq_len, head_dim), k and v are (batch, kv_heads, kv_len, head_dim), heads a multiple of kv_heads
 (grouped-query attention: consecutive query heads share one key head). Any strides; float32, float16, bfloat16; maxima,

@@ -1,11 +1,12 @@
 """The palette: every colour of the app, the player, the figures and the exports.
 
-A quantity's colour is nobody else's; a kernel or library has the same hue on every page; states, code and each figure's own
-categories have theirs. A hue is one value. What a theme needs of it is derived, with its contrast: a fill, an ink (text in
-that hue, 4.5:1 or more on every ground of the theme) and a mid-tone (3:1 or more on both themes' grounds, for Plotly, where a
-figure has one colour for both).
+A quantity's colour is nobody else's. A kernel or library has the same hue on every page. States, code and each figure's
+own categories have theirs. A hue is one value; what a theme needs of it is derived, with its contrast: a fill, an ink
+(text in that hue, 4.5:1 or more on every ground of the theme) and a mid-tone (3:1 or more on both themes' grounds, for
+Plotly, where a figure has one colour for both themes).
 
-Pages and the player use CSS variables: `--f-NAME` fills, `--q-NAME` inks, and the plain names of GROUNDS, TEXTS and LINES.
+Pages and the player use CSS variables: `--f-NAME` fills, `--q-NAME` inks, and the plain names of GROUNDS, TEXTS and
+LINES.
 """
 
 from __future__ import annotations
@@ -25,6 +26,18 @@ QUANTITIES: Mapping[str, str] = {
     "hbm": "#e69f00",  # HBM and the bytes that go there
 }
 """Okabe & Ito's colours, and purple: told apart by every eye."""
+
+_SEEDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "fill": {"max": ("#0072b2", "#4a96ff"), "alpha": ("#d55e00", "#f07f2a"), "scores": ("#8073ac", "#9a86e0")},
+    "ink": {
+        "max": ("#0052b4", "#5aa0ff"),
+        "alpha": ("#b83c00", "#ff9a62"),
+        "scores": ("#6a4fa0", "#bba9f5"),
+        "p": ("#007a8c", "#5fd6f0"),
+        "hbm": ("#7a6200", "#f0b429"),
+    },
+}
+"""What a theme's fill or ink is derived from where the hue itself would come too close to another."""
 
 KERNELS: Mapping[str, str] = {
     f"kernel-{hue}": value
@@ -52,7 +65,10 @@ SERIES: Mapping[str, str] = {
         ("#1a9ee5", "#ca8069", "#82d8a1", "#8f91bb", "#a78e3c", "#29d9fd", "#6b9892", "#e1bfce", "#bdce77"), 1
     )
 }
-"""A figure's own categories, in order: paler than kernels, so that they are not taken for them. Dark letters can be read on all."""
+"""A figure's own categories, in order: paler than kernels, so that they are not taken for them.
+
+Dark letters can be read on all.
+"""
 
 STATES: Mapping[str, str] = {
     "alarm": "#d0107c",  # wrong, exceeds its tolerance, does not fit
@@ -100,17 +116,20 @@ LINES: Mapping[str, tuple[str, str]] = {
 
 RAMPS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "scores": (
-        ("#4a2383", "#8073ac", "#c3bde0", "#f7f7f5", "#fbcf95", "#e08214", "#8f4306"),
-        ("#d3c6ff", "#9a86e0", "#55468e", "#22262e", "#77480f", "#d07f1e", "#ffd08a"),
+        ("#5c5c12", "#9a9a2e", "#d6d69a", "#f7f7f5", "#c3bde0", "#8073ac", "#4a2383"),
+        ("#e3e38a", "#a8a83e", "#52521c", "#22262e", "#55468e", "#9a86e0", "#d3c6ff"),
     ),
     "output": (
-        ("#2f6b1a", "#7fb84a", "#cfe6b4", "#f7f7f5", "#f3cfe2", "#d67fae", "#93316a"),
-        ("#c9efa6", "#86bf57", "#41602b", "#22262e", "#64354f", "#c273a0", "#ffc4e3"),
+        ("#5c5c12", "#9a9a2e", "#d6d69a", "#f7f7f5", "#f3cfe2", "#d67fae", "#93316a"),
+        ("#e3e38a", "#a8a83e", "#52521c", "#22262e", "#64354f", "#c273a0", "#ffc4e3"),
     ),
     "reads": (("#f1f3f6", "#c6ccd7", "#8f98a9", "#525b6b"), ("#232831", "#474f5d", "#7b8494", "#c0c7d3")),
     "share": (("#f7f7f5", "#a9d8f4", "#56b4e9", "#2484bd"), ("#22262e", "#2b566e", "#3f93c2", "#8fd2f7")),
 }
-"""Ramps that numbers are coloured by: from the most negative to the largest, or from 0 up. In CSS `--ramp-NAME`, spaces between."""
+"""Colour ramps of numbers: from the most negative, olive, to the largest in the quantity's hue, or from 0 up.
+
+In CSS: `--ramp-NAME`, spaces between.
+"""
 
 
 def contrast(one: str, other: str) -> float:
@@ -122,7 +141,7 @@ def contrast(one: str, other: str) -> float:
 @cache
 def fill(name: str, theme: str = "light") -> str:
     """A hue's fill: itself in the light, lighter in the dark where it would be too dim."""
-    colour, ground = HUES[name], GROUNDS["raised"][1]
+    colour, ground = _seed("fill", name, theme), GROUNDS["raised"][1]
     return colour if theme == "light" else _until(colour, "#ffffff", lambda one: contrast(one, ground) >= 4)
 
 
@@ -132,7 +151,8 @@ def ink(name: str, theme: str = "light") -> str:
     at = THEMES.index(theme)
     grounds = [pair[at] for pair in GROUNDS.values()]
     towards = ("#000000", "#ffffff")[at]
-    return _until(HUES[name], towards, lambda one: all(contrast(one, ground) >= 4.5 for ground in grounds))
+    seed = _seed("ink", name, theme)
+    return _until(seed, towards, lambda one: all(contrast(one, ground) >= 4.5 for ground in grounds))
 
 
 @cache
@@ -150,7 +170,10 @@ def letters(colour: str) -> str:
 
 
 def kernel(hue: int) -> str:
-    """The name of a kernel's hue: `fill(kernel(entry.hue))`, `mid(…)`, `css(…)`. Raises ValueError for one that does not exist."""
+    """The name of a kernel's hue: `fill(kernel(entry.hue))`, `mid(…)`, `css(…)`.
+
+    Raises ValueError for one that does not exist.
+    """
     name = f"kernel-{hue}"
     if name not in KERNELS:
         raise ValueError(f"hue={hue}: the palette has kernel hues 0 to {len(KERNELS) - 1}")
@@ -158,7 +181,10 @@ def kernel(hue: int) -> str:
 
 
 def css(name: str) -> str:
-    """A hue's fill in a picture on a page, right in both themes: "var(--f-hbm)". Raises ValueError for an unknown name."""
+    """A hue's fill in a picture on a page, right in both themes: "var(--f-hbm)".
+
+    Raises ValueError for an unknown name.
+    """
     return f"var(--f-{_known(name)})"
 
 
@@ -176,6 +202,10 @@ def both_themes() -> str:
     """The CSS declarations of both themes, by the element's colour scheme: "--f-max: light-dark(#0072b2, …); …"."""
     pairs = zip(_values("light"), _values("dark"), strict=True)
     return " ".join(f"--{name}: light-dark({light}, {dark});" for (name, light), (_, dark) in pairs)
+
+
+def _seed(use: str, name: str, theme: str) -> str:
+    return _SEEDS[use].get(name, (HUES[name], HUES[name]))[THEMES.index(theme)]
 
 
 def _known(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The palette: what is read can be read, what is told apart by colour can be told apart, and config.toml has its colours."""
+"""The palette: text has contrast, hues differ for every eye, and config.toml has the same colours."""
 
 from __future__ import annotations
 
@@ -68,6 +68,15 @@ def test_nobody_has_a_quantitys_colour():
     for name, quantity in palette.QUANTITIES.items():
         for other, colour in palette.HUES.items():
             assert other == name or difference(quantity, colour) > 12, (name, other)
+
+
+@pytest.mark.parametrize("theme", palette.THEMES)
+@pytest.mark.parametrize("use", [palette.fill, palette.ink])
+def test_quantities_are_told_apart_as_fills_and_as_text(use, theme):
+    for one, other in itertools.combinations(palette.QUANTITIES, 2):
+        assert difference(use(one, theme), use(other, theme)) > 20, (one, other)
+        for sight in ("deutan", "protan"):
+            assert difference(use(one, theme), use(other, theme), sight) > 5, (one, other, sight)
 
 
 def test_a_hue_that_does_not_exist_is_refused():

@@ -147,7 +147,7 @@ RUNGS: tuple[Rung, ...] = (
         "Tiles above the diagonal are skipped, and only tiles that an edge cuts are masked, in a loop of their own.",
         "Under a causal mask nearly half of the tiles are hidden from every row. And most of the others are seen whole: there is nothing to compare.",
         _ANY,
-        "for CUT in tl.static_range(2):  # tiles that are whole, then those that are cut",
+        "for CUT in tl.static_range(2):  # first the full tiles, then those that the mask cuts",
         _CUT,
     ),
     Rung(

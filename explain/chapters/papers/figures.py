@@ -18,7 +18,7 @@ from explain.gpus import GPUS, known_as
 from explain.records.model import Record
 from kernels.catalog import KERNELS
 
-PAPER = "#8A96A3"  # what is the paper's is grey, and dashed
+PAPER = palette.mid("slate")  # a paper's values are slate, and dashed
 Pair = tuple[go.Figure, go.Figure]
 """Two charts that stand beside each other."""
 

@@ -1,4 +1,6 @@
-"""Bytes at every memory level: the hierarchy with the bytes of each link, the levels as bars, their gaps, and all kernels as tables."""
+"""Bytes at every memory level: the hierarchy with the bytes of each link, the levels as bars, their gaps, and all
+kernels as tables.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ NEGLIGIBLE = 1e-3
 
 
 def hierarchy(found: Levels, prediction: Prediction | None, dirty: int | None, chosen: str) -> str:
-    """From registers down to DRAM: arrows as wide as their bytes, up for reads and down for writes; `chosen` is outlined.
+    """From registers down to DRAM: arrows as wide as their bytes, up for reads and down for writes; `chosen` is
+    outlined.
 
     A link is a button (`data-press` is its level). A link that was not measured is grey and says why.
     """
@@ -236,7 +239,9 @@ def _steps(gap: Gap, above: int) -> Iterator[tuple[str, int, str, str]]:
 def _step(
     left: float, y: float, scale: float, above: float, count: int, name: str, words: str, source: str, width: float
 ) -> list[str]:
-    """One step: its label, and a bar from the length above to the one below: filled if bytes are added, outlined if fewer."""
+    """One step: its label, and a bar from the length above to the one below: filled if bytes are added, outlined if
+    fewer.
+    """
     start, end = left + scale * min(above, above + count), left + scale * max(above, above + count)
     more = count > 0
     label = f"{name}  {'+' if more else ''}{amount(count)}"
@@ -297,7 +302,9 @@ def _written(written: bool) -> str:
 
 
 def terms_table(traffic: Traffic, traced: Traced | None, chosen: str) -> str:
-    """The formula's terms as an HTML table of buttons (`data-press` is the term's key); the player shows their loads and stores."""
+    """The formula's terms as an HTML table of buttons (`data-press` is the term's key); the player shows their loads
+    and stores.
+    """
     rows = []
     seen = {key: _traced_of(traced, term) for key, term in terms_by_key(traffic).items()}
     for key, term in terms_by_key(traffic).items():
@@ -305,9 +312,12 @@ def terms_table(traffic: Traffic, traced: Traced | None, chosen: str) -> str:
         times = f" × {term.times:,}" if term.times > 1 else ""
         counted = f"{seen[key]:,}" if seen[key] is not None else "–"
         rows.append(
-            f'<tr data-press="{key}"{" class=on" if key == chosen else ""}><th><button data-press="{key}" aria-pressed="{str(key == chosen).lower()}" '
-            f'aria-label="{"Stores" if term.written else "Loads"} of {term.buffer}">{html.escape(term.buffer)}</button></th><td>{way}</td>'
-            f"<td class=n>{term.elements:,}{times} × {term.item_bytes} B</td><td class=n>{term.bytes:,}</td><td class=n>{counted}</td>"
+            f'<tr data-press="{key}"{" class=on" if key == chosen else ""}><th><button data-press="{key}" '
+            f'aria-pressed="{str(key == chosen).lower()}" '
+            f'aria-label="{"Stores" if term.written else "Loads"} of '
+            f'{term.buffer}">{html.escape(term.buffer)}</button></th><td>{way}</td>'
+            f"<td class=n>{term.elements:,}{times} × {term.item_bytes} B</td><td class=n>{term.bytes:,}</td><td "
+            f"class=n>{counted}</td>"
             f"<td>{html.escape(term.why)}</td></tr>"
         )
     head = "<tr><th>buffer</th><th></th><th class=n>elements × times × size</th><th class=n>formula, bytes</th><th class=n>trace, bytes</th><th>why</th></tr>"

@@ -15,13 +15,13 @@ from functools import lru_cache
 from pathlib import Path
 
 _HERE = Path(__file__).parent
-_PICTURES = ("map", "array", "strip", "rows", "bars", "timeline")
+_PICTURES = ("array", "map", "strip", "rows", "bars", "timeline")
 _PANELS = (
     "panel", "source", "equation", "map", "zoom", "strip", "rows", "invariant", "kept", "pairs", "output", "variables", "hbm", "sram",
 )  # fmt: skip
 _INTERACTION = ("dialog", "clocks", "transport", "counters", "watch", "compare", "presenter", "keys")
 _MODULES = (
-    *("trace.js", "words.js", "story.js", "palette.js", "surface.js"),
+    *("trace.js", "numbers.js", "words.js", "story.js", "palette.js", "surface.js"),
     *(f"pictures/{name}.js" for name in _PICTURES),
     "tip.js",
     *(f"panels/{name}.js" for name in _PANELS),

@@ -1,4 +1,4 @@
-// The colours of the theme in force, and the ramps that numbers are coloured by.
+// The colours of the current theme, and the colour ramps of numbers.
 
 const DIVERGING = {
   light: ["#4a2383", "#8073ac", "#c3bde0", "#f7f7f5", "#fbcf95", "#e08214", "#8f4306"],
@@ -13,7 +13,7 @@ const SHARE = { light: ["#f7f7f5", "#a9d8f4", "#56b4e9", "#2484bd"], dark: ["#22
 const LEVELS = 255;
 
 const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
-const packed = ([r, g, b]) => (255 << 24) | (b << 16) | (g << 8) | r;         // as ImageData keeps it on little-endian machines
+const packed = ([r, g, b]) => (255 << 24) | (b << 16) | (g << 8) | r;      // ImageData on little-endian machines
 const unpacked = (pixel) => [pixel & 255, (pixel >> 8) & 255, (pixel >> 16) & 255];
 const isLight = ([r, g, b]) => 0.299 * r + 0.587 * g + 0.114 * b > 140;
 
@@ -26,13 +26,14 @@ function ramp(anchors) {
   });
 }
 
-/** Colours of the theme in force, read from the player's CSS. */
+/** The colours of the current theme, read from the player's CSS. */
 export class Palette {
   constructor(section, dark) {
     const css = getComputedStyle(section);
     const get = (name) => css.getPropertyValue(`--${name}`).trim();
     for (const name of ["text", "muted", "faint", "line", "ground", "raised"]) this[name] = get(name);
-    this.quantity = Object.fromEntries(["max", "sum", "alpha", "p", "acc", "hbm", "scores"].map((q) => [q, { ink: get(`q-${q}`), fill: get(`f-${q}`) }]));
+    const quantities = ["max", "sum", "alpha", "p", "acc", "hbm", "scores"];
+    this.quantity = Object.fromEntries(quantities.map((q) => [q, { ink: get(`q-${q}`), fill: get(`f-${q}`) }]));
     this.font = css.fontFamily;
     this.size = parseFloat(css.fontSize);
     const theme = dark ? "dark" : "light";
@@ -46,7 +47,7 @@ export class Palette {
     this.nan = packed(channels(dark ? "#ff4fb8" : "#d6007f"));
   }
 
-  /** The colour of x on a ramp whose ends are ±largest (diverging) or 0 … largest. */
+  /** The colour of x on a ramp from −largest to largest (diverging) or from 0 to largest. */
   pixel(x, ramp, largest, diverging = true) {
     if (x !== x) return this.nan;
     if (x === -Infinity) return this.masked;

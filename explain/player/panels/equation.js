@@ -1,7 +1,8 @@
-// What the current line does: in words, and where it is an equation, as one with the selected row's numbers in it.
+// What the current line does: a sentence, and where it computes something its equation with the selected row's numbers.
 
+import { number } from "../numbers.js";
 import { isFloat } from "../trace.js";
-import { dotted, element, elementOf, mathElement, reduced, short } from "../words.js";
+import { dotted, element, elementOf, mathElement, reduced } from "../words.js";
 import { Panel } from "./panel.js";
 
 export class EquationPanel extends Panel {
@@ -31,7 +32,7 @@ export class EquationPanel extends Panel {
     if (box.dataset.shown !== key) box.replaceChildren(formula.root);
     box.dataset.shown = key;
     const where = this.fill(formula, changed, k);
-    this.head("What this line does", "", where ? `line ${line} · for ${where}` : `line ${line}`);
+    this.head("What this line does", "", where ? `line ${line} · ${where}` : `line ${line}`);
   }
 
   build({ plain, numbers }) {
@@ -49,7 +50,7 @@ export class EquationPanel extends Panel {
     return { root, places, worked };
   }
 
-  /** Puts this row's numbers into the equation; says for which element they are, "" when there are none. */
+  /** Puts this row's numbers into the equation; returns which element they are of, "" where there are none. */
   fill({ places, worked }, { label, value }, k) {
     if (!worked) return "";
     const { at, rowCount, colCount, quantityOf } = this.lane;
@@ -74,16 +75,16 @@ export class EquationPanel extends Panel {
     if (how === "pid") return String(this.story.programs[this.story.programAt[k]].id[Number(parts[0])]);
     if (how === "dot") {
       const product = dotted(current(parts[0]), current(parts[1]), parts[2] === "T", context.row, context.isOutput ? context.dim : context.col);
-      return product === null ? null : short(product);
+      return product === null ? null : number(product);
     }
     if (parts.length) {
       const result = reduced(current(parts[0]), how, parts[1], context);
-      return result === null ? null : short(result);
+      return result === null ? null : number(result);
     }
     const [name, when, hint] = place.split(":");
     const value = this.lane.lookup(name, when === "old" ? k - 1 : k, k);
     const at = elementOf(value, hint || undefined, { ...context, isOutput: context.isOutput && this.lane.quantityOf.get(name) === "acc" });
     if (at < 0) return null;
-    return value.dtype === "i1" ? (value.data[at] ? "true" : "false") : short(value.data[at], !isFloat(value.dtype));
+    return value.dtype === "i1" ? (value.data[at] ? "true" : "false") : number(value.data[at], !isFloat(value.dtype));
   }
 }

@@ -7,8 +7,8 @@ import re
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explain import lessons
-from explain.ui import museum
+from explain.chapters.what_breaks import view as museum
+from explain.chapters.what_breaks.divergence import compared
 from kernels.museum import EXHIBITS
 from tests import test_pages
 from tests.test_pages import page
@@ -43,7 +43,7 @@ def test_an_exhibit_shows_its_line_its_story_and_its_verdicts(exhibit):
 def test_a_button_goes_to_the_step_of_its_variable():
     test = page("what_breaks")
     button = next(b for b in test.button if b.key == "part no_running_max alpha")
-    _, broken = lessons.exhibit(EXHIBITS["no_running_max"])
+    _, broken = compared(EXHIBITS["no_running_max"])
     button.click().run()
     assert not test.exception
     assert f"step {test.session_state[museum._GO][broken.key] + 1}" in button.label

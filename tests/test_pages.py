@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explain import ladder, lessons, recordings
+from explain import lessons, recordings
+from explain.chapters.triton_ladder import ladder
 from explain.device.measurement import Measurement
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
+from explain.recordings.shipped import shipped
 from explain.trace import file as trace_file
 from explain.ui import device
 
@@ -195,14 +197,14 @@ def test_an_address_leads_to_its_rung_and_its_row():
 
 def test_without_triton_the_ladder_counts_the_rungs_that_were_recorded(monkeypatch, tmp_path):
     for rung in ladder.RUNGS:
-        assert rung.experiment(lessons.ONLINE) in list(lessons.shipped())
+        assert rung.experiment(lessons.ONLINE) in list(shipped())
     monkeypatch.setattr("explain.engine.has_triton", lambda: False)
     monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
     test = page("triton_ladder", inputs="ascending")
     assert "Some rungs were not recorded on this input" in texts(test)
 
 
-@pytest.mark.parametrize("experiment", list(lessons.shipped()), ids=lambda experiment: experiment.key)
+@pytest.mark.parametrize("experiment", list(shipped()), ids=lambda experiment: experiment.key)
 def test_shipped_traces_are_of_the_kernels_as_they_are(experiment):
     path = recordings.path_of(experiment)
     assert path.exists(), "run: python -m explain record"
@@ -215,7 +217,7 @@ def test_shipped_traces_are_of_the_kernels_as_they_are(experiment):
 
 
 def test_no_shipped_trace_is_left_over():
-    assert set(recordings.traces()) == {recordings.path_of(experiment) for experiment in lessons.shipped()}
+    assert set(recordings.traces()) == {recordings.path_of(experiment) for experiment in shipped()}
 
 
 def test_a_measurement_is_made_once_and_shown_by_later_reruns(monkeypatch):

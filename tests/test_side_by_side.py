@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explain import lessons, side_by_side
+from explain.chapters.side_by_side import pairs as side_by_side
+from explain.chapters.side_by_side.pairs import PAIRS
 from explain.experiment import Experiment
 from explain.trace.model import Trace
 from kernels.catalog import CATALOG
@@ -26,7 +27,7 @@ def shown(monkeypatch):
         seen.append(list(experiments))
         return []
 
-    monkeypatch.setattr("explain.ui.stepper", stepper)
+    monkeypatch.setattr("explain.ui.stepper.stepper", stepper)
 
     def shown(**query: str) -> tuple[AppTest, list[list[Experiment]]]:
         test = AppTest.from_file(str(PAGE), default_timeout=60)
@@ -51,10 +52,10 @@ def button(test: AppTest, name: str):
 
 def test_it_opens_on_the_first_pair(shown):
     _, seen = shown()
-    assert seen[-1] == [lessons.PAIRS[0].left, lessons.PAIRS[0].right]
+    assert seen[-1] == [PAIRS[0].left, PAIRS[0].right]
 
 
-@pytest.mark.parametrize("pair", lessons.PAIRS, ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_a_pair_is_shown_when_pressed_and_its_address_leads_back(shown, pair):
     test, seen = shown()
     button(test, pair.name).click().run()

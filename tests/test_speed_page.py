@@ -9,20 +9,21 @@ from typing import Any
 
 import pytest
 
-from explain import fast_kernels, lessons, rungs, speed, tuning_grid
-from explain import timeline as timelines
+from explain.chapters.speed import climb_view as ui_rungs
+from explain.chapters.speed import fast_kernels, rungs, timeline_figures, tuning_grid
+from explain.chapters.speed import results as speed
+from explain.chapters.speed import timeline as timelines
+from explain.chapters.speed import times_view as ui_times
+from explain.chapters.speed.results import TABLES
+from explain.chapters.speed.rungs import CLIMB, RUNGS, TOP
+from explain.chapters.sweeps import view as ui_sweeps
 from explain.counters.stalls import Stalls
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment
-from explain.figures import timeline as timeline_figures
-from explain.records import plans, shelf
+from explain.records import plans
+from explain.records import registry as shelf
 from explain.records.model import Origin, Point
-from explain.rungs import RUNGS, TOP
-from explain.speed import TABLES
 from explain.ui import device as ui_device
-from explain.ui import rungs as ui_rungs
-from explain.ui import sweeps as ui_sweeps
-from explain.ui import times as ui_times
 from explain.workers import WorkerError, WorkerTimeout
 from kernels.rungs import ORDER
 from tests.explain import schedules
@@ -270,14 +271,14 @@ def test_a_first_call_is_timed_live_where_there_is_a_gpu(file, gpu, monkeypatch)
     assert "80 ms" in texts(test)
 
 
-@pytest.mark.parametrize("pair", lessons.CLIMB)
+@pytest.mark.parametrize("pair", CLIMB)
 def test_the_link_to_the_same_arithmetic_opens_both_runs_without_triton(pair, monkeypatch, tmp_path):
     monkeypatch.setattr("explain.engine.has_triton", lambda: False)
     monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
     test = page("side_by_side", **rungs.Twin(pair, "").query)
     assert not test.error
     assert "must be" not in texts(test)
-    assert [box.value for box in test.selectbox if str(box.key).endswith("kernel")] == [run.kernel for run in lessons.CLIMB[pair]]  # fmt: skip
+    assert [box.value for box in test.selectbox if str(box.key).endswith("kernel")] == [run.kernel for run in CLIMB[pair]]  # fmt: skip
 
 
 def test_the_curve_over_n_has_no_rungs_and_a_colour_for_each_line(monkeypatch, tmp_path):

@@ -11,10 +11,11 @@ import torch
 import triton
 import triton.language as tl
 
-from explain import lessons
+from explain.chapters.what_breaks.divergence import compared
 from explain.experiment import Experiment
 from explain.player.files import modules as joined_modules
-from explain.runs import run_traced
+from explain.player.view import view
+from explain.run_experiment import run_traced
 from explain.trace import file as trace_file
 from explain.trace.recorder import record_call
 from kernels.catalog import CATALOG
@@ -55,7 +56,7 @@ def small(kernel, inputs=None, **changes):
 def told(said, experiment, row=0):
     """[(the source line's text, its sentence)] of each step."""
     trace, _ = run_traced(experiment, "all", lambda *_: None)
-    sentences = said(trace, lessons.view(experiment, trace, "interpreter"), row)
+    sentences = said(trace, view(experiment, trace, "interpreter"), row)
     sources = [trace.source(step) for step in range(trace.steps)]
     lines = [s.text.splitlines()[trace.line(step) - s.first_line].strip() for step, s in enumerate(sources)]
     return list(zip(lines, sentences, strict=True))
@@ -160,7 +161,7 @@ def test_overflow_and_nan_are_told(said):
 
 
 def test_a_nan_that_is_taken_for_a_number_is_told(said):
-    _, broken = lessons.exhibit(EXHIBITS["nan_swallowed"])
+    _, broken = compared(EXHIBITS["nan_swallowed"])
     lines = dict(told(said, broken))
     assert lines["l_i = tl.maximum(l_i, 1.0)"] == "ℓ was NaN and becomes 1: the NaN is lost."
 

@@ -6,10 +6,9 @@ import math
 
 import pytest
 
-from explain import lessons
+from explain.chapters.what_breaks.divergence import compared, partings
 from explain.experiment import Experiment
-from explain.parting import partings
-from explain.runs import run_traced
+from explain.run_experiment import run_traced
 from explain.trace.model import Trace, Value, numbers
 from kernels.museum import EXHIBITS
 
@@ -20,7 +19,7 @@ def traced(experiment: Experiment) -> Trace:
 
 @pytest.mark.parametrize("exhibit", EXHIBITS.values(), ids=lambda exhibit: exhibit.name)
 def test_every_exhibit_parts_at_its_changed_line_or_after_it_and_reaches_the_output_unless_harmless(exhibit):
-    right, broken = (traced(experiment) for experiment in lessons.exhibit(exhibit))
+    right, broken = (traced(experiment) for experiment in compared(exhibit))
     found = partings(right, broken)
     assert found
     assert [parting.step for parting in found] == sorted(parting.step for parting in found)
@@ -40,7 +39,7 @@ def _bits(value: Value) -> object:
 
 
 def test_the_sentence_about_the_falling_maximum():
-    right, broken = (traced(experiment) for experiment in lessons.exhibit(EXHIBITS["no_running_max"]))
+    right, broken = (traced(experiment) for experiment in compared(EXHIBITS["no_running_max"]))
     parting, rescale = partings(right, broken)[0], partings(right, broken)[2]
     assert (parting.variable, parting.elements) == ("m_new", 16)
     query = int(parting.place.removeprefix("query "))
@@ -54,7 +53,7 @@ def test_the_sentence_about_the_falling_maximum():
 
 
 def test_a_score_is_placed_by_query_and_key():
-    right, broken = (traced(experiment) for experiment in lessons.exhibit(EXHIBITS["finite_mask"]))
+    right, broken = (traced(experiment) for experiment in compared(EXHIBITS["finite_mask"]))
     assert partings(right, broken)[0].place == "query 0, key 1"  # the first that the causal mask hides
 
 

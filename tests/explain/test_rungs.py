@@ -8,13 +8,16 @@ import re
 
 import pytest
 
-from explain import ladder, lessons, rungs, speed
+from explain.chapters.speed import climb_figures as figures
+from explain.chapters.speed import results as speed
+from explain.chapters.speed import rungs
+from explain.chapters.speed.results import Case, Limit, Variant
+from explain.chapters.speed.rungs import BY_NAME, CLIMB, RUNGS, TOP
+from explain.chapters.triton_ladder import ladder
 from explain.experiment import Experiment
-from explain.figures import rungs as figures
+from explain.recordings.shipped import shipped
 from explain.records import plans
 from explain.records.model import Roof
-from explain.rungs import BY_NAME, RUNGS, TOP
-from explain.speed import Case, Limit, Variant
 from kernels.catalog import CATALOG
 from kernels.rungs import ORDER
 from tests.explain.records.made import point, record
@@ -53,12 +56,12 @@ def test_each_rung_has_its_code_its_line_and_what_is_new_in_it(rung):
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_each_rungs_twins_are_shipped_traces_and_the_link_leads_to_them(rung):
-    pair = lessons.CLIMB[rung.twin.pair]
+    pair = CLIMB[rung.twin.pair]
     for side, run in zip(("a.", "b."), pair, strict=True):
         query = {name.removeprefix(side): value for name, value in rung.twin.query.items() if name.startswith(side)}
         assert Experiment.from_query(query) == run
         assert run.kernel in CATALOG
-        assert run in list(lessons.shipped())
+        assert run in list(shipped())
     assert pair[0] != pair[1]
 
 

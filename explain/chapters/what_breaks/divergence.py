@@ -1,0 +1,102 @@
+"""Where two runs of nearly the same kernel part: the first step at which each variable differs, and by what.
+
+For kernels that differ in a line, not in their loops: both runs must execute the same lines in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explain.experiment import Experiment
+from explain.trace.model import Tile, Trace, Value, numbers
+from kernels.museum import Exhibit
+
+
+def compared(broken: Exhibit) -> tuple[Experiment, Experiment]:
+    """The right kernel and the broken one, on the input that shows the bug."""
+    right, wrong = (Experiment.of(n, broken.sizes, broken.shown_by) for n in (broken.base, broken.kernel.name))
+    return right, wrong
+
+
+@dataclass(frozen=True)
+class Parting:
+    """A variable's first difference: after `step` (from 0), of `line`, its element at `place` is `right` here and `broken` there.
+
+    Of all elements that differ in that step it is the first that differs at least half as much as any, NaN before all others.
+    `elements` says how many do.
+    """
+
+    step: int
+    line: int
+    variable: str
+    place: str
+    right: float
+    broken: float
+    elements: int
+
+
+def partings(right: Trace, broken: Trace) -> list[Parting]:
+    """The first difference of every variable that comes to differ, in the order of the steps; none for runs alike to the bit.
+
+    Raises ValueError when the runs did not execute the same lines.
+    """
+    if not np.array_equal(right.columns.line, broken.columns.line):
+        raise ValueError("the runs execute different lines, so their steps cannot be compared one by one")
+    found: dict[str, Parting] = {}
+    for step in range(right.steps):
+        ours, theirs = right.changes(step), broken.changes(step)
+        for name in ours.keys() & theirs.keys() - found.keys():
+            a, b = _floats(ours[name]), _floats(theirs[name])
+            if a is None or b is None or np.array_equal(a, b, equal_nan=True):
+                continue
+            index, count = _most_different(a, b)
+            place = _place(right, step, name, index)
+            found[name] = Parting(step, right.line(step), name, place, float(a[index]), float(b[index]), count)
+    return sorted(found.values(), key=lambda parting: parting.step)
+
+
+def _floats(value: Value) -> NDArray[np.float64] | None:
+    """The numbers of a tile or scalar in float64; None for what has none, and for pointers, whose numbers are places."""
+    if isinstance(value, Tile):
+        return value.numpy().astype(np.float64)
+    try:
+        return numbers(value).astype(np.float64)
+    except TypeError:
+        return None
+
+
+def _most_different(a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[tuple[int, ...], int]:
+    with np.errstate(invalid="ignore"):
+        a, b = np.broadcast_arrays(a, b)
+        alike = (a == b) | (np.isnan(a) & np.isnan(b))
+        size = np.where(alike, -1.0, np.nan_to_num(np.abs(a - b), nan=np.inf, posinf=np.finfo(np.float64).max))
+    first = int(np.argmax(size >= size.max() / 2))
+    return tuple(int(i) for i in np.unravel_index(first, size.shape)), int((~alike).sum())
+
+
+def _place(trace: Trace, step: int, name: str, index: tuple[int, ...]) -> str:
+    """An element of a variable in words: "query 3, key 17". Rows, features and keys go by the kernel's own coordinates."""
+    if not index:
+        return ""
+    experiment = Experiment.from_json(trace.experiment)
+    roles, state = experiment.entry.roles, trace.state(step)
+    over_keys = {roles.get("scores"), roles.get("probabilities")}
+    if experiment.entry.family == "softmax":
+        axes = [("row", "rows"), ("element", "cols")][-len(index) :]
+    else:
+        axes = [("query", "rows"), ("key", "cols") if name in over_keys else ("feature", "")]
+    return ", ".join(
+        f"{word} {_coordinate(roles, state, role, at)}" for (word, role), at in zip(axes, index, strict=False)
+    )
+
+
+def _coordinate(roles: Mapping[str, str], state: Mapping[str, Value], role: str, at: int) -> int:
+    coordinates = state.get(roles.get(role, ""))
+    if coordinates is None:
+        return at
+    values = numbers(coordinates)
+    return int(values[at]) if values.ndim == 1 and at < len(values) else at

@@ -45,7 +45,7 @@ export class Counters {
           const now = element("b");
           const commas = grouped(total).length - String(total).length;
           now.style.minWidth = `${String(total).length + 0.5 * commas}ch`; // nothing moves while it counts
-          const parts = [now, ...(programs === 1 ? [] : [element("span", "", ` / ${grouped(total)}`)])];
+          const parts = [now, ...(programs === 1 ? [] : [element("span", "of", ` / ${grouped(total)}`)])];
           row.insertCell().append(...(explain ? [explain(name, column, parts)] : parts));
           return now;
         });

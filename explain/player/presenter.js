@@ -6,7 +6,7 @@ import { element } from "./words.js";
 const HIDDEN_KEY = "tilescope: hidden panels";
 const HIDDEN_OF_TWO = { flat: ["strip"], tiled: ["zoom", "strip", "output"] }; // two runs: no room for all panels
 const PANEL_NAMES = {
-  source: "Kernel source", equation: "What this line does", invariant: "Loop invariant", map: "Scores", zoom: "This tile",
+  source: "Kernel source", equation: "Current line", invariant: "Loop invariant", map: "Scores", zoom: "This tile",
   strip: "One row of the tile", rows: "Running state", kept: "Top-k list", pairs: "Merged tiles", output: "Output",
   variables: "Variables", hbm: "HBM", sram: "SRAM", counters: "Counters",
 };

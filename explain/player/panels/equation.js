@@ -21,7 +21,7 @@ export class EquationPanel extends Panel {
     const { box } = this;
     this.words.textContent = this.lane.sentence();
     if (!changed) {
-      this.head("What this line does", "", `line ${line}`);
+      this.head(`Line ${line}`, "");
       if (box.dataset.shown) box.replaceChildren();
       box.dataset.shown = "";
       return;
@@ -32,7 +32,7 @@ export class EquationPanel extends Panel {
     if (box.dataset.shown !== key) box.replaceChildren(formula.root);
     box.dataset.shown = key;
     const where = this.fill(formula, changed, k);
-    this.head("What this line does", "", where ? `line ${line} · ${where}` : `line ${line}`);
+    this.head(`Line ${line}`, "", where);
   }
 
   build({ plain, numbers }) {

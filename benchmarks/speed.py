@@ -1,7 +1,7 @@
 """How fast our kernels are beside others', on this GPU: one command, every number with its check.
 
 Every variant is first checked against float64 on random data (several processes at once, so that compiling takes turns with nobody), and one
-that misses its error budget has no time. Then one process alone times the right ones: for each shape all variants in turn, round
+that exceeds its tolerance has no time. Then one process alone times the right ones: for each shape all variants in turn, round
 after round, so that a slow moment hits all of them; by device events, L2 emptied before each launch. A median counts.
 
 python benchmarks/speed.py softmax decode --out speed.json
@@ -175,7 +175,7 @@ def checked(tasks: list[Task]) -> Iterator[dict[str, Any]]:
     """In a process of its own: each task's one variant, run and compared with float64."""
     import torch
 
-    from benchmarks.speed_cases import FLOORS, Case, Variant, error_over_budget, make_inputs
+    from benchmarks.speed_cases import FLOORS, Case, Variant, error_over_tolerance, make_inputs
 
     before: Case | None = None
     inputs: tuple[torch.Tensor, ...] = ()
@@ -188,9 +188,9 @@ def checked(tasks: list[Task]) -> Iterator[dict[str, Any]]:
                 inputs = make_inputs(case)
             result = variant.on(case, inputs)()
             torch.cuda.synchronize()
-            error = 0.0 if variant.function in FLOORS else error_over_budget(case, inputs, result)
+            error = 0.0 if variant.function in FLOORS else error_over_tolerance(case, inputs, result)
             right = error <= 1
-            yield {**answer, "error": error, "right": right, "why": "" if right else "misses its error budget"}
+            yield {**answer, "error": error, "right": right, "why": "" if right else "exceeds its tolerance"}
             del result
         except Exception as why:  # a peer that is not here, a tile that does not fit: said in the result
             yield {**answer, "right": False, "why": f"{type(why).__name__}: {why}"[:300]}

@@ -329,8 +329,8 @@ def _tuned(case: Case) -> Iterator[Variant]:
 # What is right
 
 
-def error_over_budget(case: Case, inputs: tuple[torch.Tensor, ...], result: Any) -> float:
-    """The worst error over its budget, on a sample of rows, by the rule of `kernels/verify.py`. At most 1 is right."""
+def error_over_tolerance(case: Case, inputs: tuple[torch.Tensor, ...], result: Any) -> float:
+    """The worst error over its tolerance, on a sample of rows, by the rule of `kernels/verify.py`. At most 1 is right."""
     outputs = result if isinstance(result, tuple) else (result,)
     if case.table in ("softmax", "topk"):
         return _weights_error(case, inputs[0], outputs)

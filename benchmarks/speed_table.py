@@ -1,6 +1,6 @@
 """What `benchmarks/speed.py` measured, held against what the kernels are to reach: a milestone first, then a goal, both as ratios of the same run.
 
-A ratio is a peer's time over ours. A kernel that missed its error budget has no time, and its row says so.
+A ratio is a peer's time over ours. A kernel that exceeded its tolerance has no time, and its row says so.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield (
         f"{where['gpu']}, driver {where['driver']}, torch {where['torch']}, triton {where['triton']}, {where['date']}; {after.get('clocks.sm', 'clock unknown')} and "
-        f"{before.get('temperature.gpu', '?')}–{after.get('temperature.gpu', '?')} °C; random data, {result['method']}; a variant that misses its float64 budget has no time. "
+        f"{before.get('temperature.gpu', '?')}–{after.get('temperature.gpu', '?')} °C; random data, {result['method']}; a variant that exceeds its tolerance has no time. "
         "[What is in the way](docs/speed.md). Again: `python benchmarks/speed.py --out FILE`."
     )
 

@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks import speed
 from explain.chapters.speed.tuning_grid import FILE, Grid, Point, Tuning, TuningFileError, load
 from explain.device.measurement import Provenance
-from explain.experiment import Experiment
-from explain.records.code import code_of, commit
+from explain.records.code import commit
+from kernels.catalog import KERNELS
 
 RUNGS = ("pipelined", "tma")
 SETTINGS = ("block_m", "block_n", "warps", "stages")
@@ -85,7 +85,7 @@ def empty(rung: str, shape: tuple[int, ...], causal: bool) -> Grid:
     batch, heads, seq_len, head_dim = shape
     work = 4 * batch * heads * seq_len**2 * head_dim / (2 if causal else 1)
     points = tuple(Point(*values) for values in itertools.product(*VALUES))
-    code = code_of(Experiment.of(f"rung:{rung}"))
+    code = KERNELS[f"rung:{rung}"].code
     return Grid(rung, code, (batch, heads, seq_len, head_dim), "bf16", causal, work, points)
 
 
@@ -184,7 +184,7 @@ def checked(tasks: list[speed.Task]) -> Iterator[dict[str, Any]]:
     """In a process of its own: each task's one setting compiled, run and compared with float64, and what the compiler says of it."""
     import torch
 
-    from benchmarks.speed_cases import Case, Variant, error_over_budget, make_inputs
+    from benchmarks.speed_cases import Case, Variant, error_over_tolerance, make_inputs
 
     inputs: tuple[torch.Tensor, ...] = ()
     for task in tasks:
@@ -197,7 +197,7 @@ def checked(tasks: list[speed.Task]) -> Iterator[dict[str, Any]]:
             inputs = inputs or make_inputs(case)
             result = variant.on(case, inputs)()
             torch.cuda.synchronize()
-            error = error_over_budget(case, inputs, result)
+            error = error_over_tolerance(case, inputs, result)
             yield {**answer, **compilers_word(kernel), **verdict_of(error)}
         except Exception as failure:
             yield {**answer, **compilers_word(kernel), **trouble_of(failure)}
@@ -207,7 +207,7 @@ def checked(tasks: list[speed.Task]) -> Iterator[dict[str, Any]]:
 
 
 def verdict_of(error: float) -> dict[str, Any]:
-    """An error over its budget, as the file says it."""
+    """An error over its tolerance, as the file says it."""
     if error <= 1:
         return {"error": error}
     known = error if math.isfinite(error) else None

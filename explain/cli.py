@@ -1,6 +1,6 @@
 """Tilescope on the command line: list the kernels, run and check one, trace or export one (or any Triton kernel), look at this machine.
 
-Exit status: 0 done · 1 the result misses its error budget · 2 bad arguments · 3 the run failed, and why is said.
+Exit status: 0 done · 1 the result exceeds its tolerance · 2 bad arguments · 3 the run failed, and why is said.
 """
 
 from __future__ import annotations
@@ -31,14 +31,13 @@ from explain.records.file import RecordFileError
 from explain.records.plans import PLANS
 from explain.trace.file import TraceFileError
 from explain.workers import WorkerDied, WorkerError, WorkerFailed, WorkerOutOfMemory, WorkerTimeout
-from kernels.catalog import CATALOG
+from kernels.catalog import KERNELS, TAUGHT
 from kernels.inputs import PRESETS
-from kernels.known import KERNELS
 from kernels.museum import EXHIBITS
 from kernels.recipes import EXAMPLE, SETTINGS
 
 _EXPORTS = (".html", ".tilescope")
-OVER_BUDGET, BAD_ARGUMENTS, FAILED = 1, 2, 3
+OVER_TOLERANCE, BAD_ARGUMENTS, FAILED = 1, 2, 3
 TOO_LARGE = 1
 
 
@@ -81,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     command("list", _list, "List the kernels, their parameters and the input presets.")
 
     run = command("run", _run, "Run a kernel, check it against float64, and count its traffic.")
-    run.add_argument("kernel", metavar="KERNEL", help=f"one of {', '.join(CATALOG)}")
+    run.add_argument("kernel", metavar="KERNEL", help=f"one of {', '.join(TAUGHT)}")
     run.add_argument(
         "--backend", choices=("auto", "interpreter", "cuda"), default="auto", help="auto: cuda where there is a GPU"
     )
@@ -104,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
         _compile,
         "Compile a kernel for a GPU that need not be here: shared memory, registers, spills, occupancy.",
     )
-    compile_.add_argument("kernel", metavar="KERNEL", help=f"one of {', '.join(CATALOG)}")
+    compile_.add_argument("kernel", metavar="KERNEL", help=f"one of {', '.join(TAUGHT)}")
     compile_.add_argument(
         "--gpu", choices=GPUS, default=DEFAULT, help=f"whose limits and compute capability ({DEFAULT})"
     )
@@ -167,14 +166,14 @@ def _list(parsed: argparse.Namespace) -> int:
                 for parameter in kernel.parameters
             },
         }
-        for kernel in CATALOG.values()
+        for kernel in TAUGHT.values()
     ]
     if parsed.json:
         return _print_json(
             {
                 "kernels": kernels,
                 "presets": {preset.name: preset.help for preset in PRESETS.values()},
-                "broken": {e.kernel.name: e.title for e in EXHIBITS.values()},
+                "broken": {e.kernel: e.title for e in EXHIBITS.values()},
             }
         )
     for kernel in kernels:
@@ -186,7 +185,7 @@ def _list(parsed: argparse.Namespace) -> int:
     for exhibit in EXHIBITS.values():
         causal = " --set causal=true" if exhibit.sizes.get("causal") else ""
         shown = "no input shows it" if exhibit.harmless else f"shown by --inputs {exhibit.shown_by}{causal}"
-        print(f"  {exhibit.kernel.name:<38}{exhibit.title}; {shown}")
+        print(f"  {exhibit.kernel:<38}{exhibit.title}; {shown}")
     print("\nInput presets")
     for preset in PRESETS.values():
         print(f"  {preset.name:<22}{preset.help}")
@@ -218,8 +217,8 @@ def _run(parsed: argparse.Namespace) -> int:
         "experiment": experiment.to_json(),
         "backend": backend,
         "error": _number(float(result["error"])),
-        "budget": _number(float(result["budget"])),
-        "within_budget": result["within_budget"],
+        "tolerance": _number(float(result["tolerance"])),
+        "within_tolerance": result["within_tolerance"],
         "output": result["output"],
         "traffic": {"formula": formula.totals(), "traced": traced and traced["traffic"]},
     }
@@ -229,7 +228,7 @@ def _run(parsed: argparse.Namespace) -> int:
         _print_json(answer)
     else:
         _print_run(experiment, answer)
-    return 0 if answer["within_budget"] else OVER_BUDGET
+    return 0 if answer["within_tolerance"] else OVER_TOLERANCE
 
 
 def _counted(engine: Engine, experiment: Experiment, limits: dict[str, Any]) -> dict[str, Any] | None:
@@ -243,10 +242,10 @@ def _counted(engine: Engine, experiment: Experiment, limits: dict[str, Any]) -> 
 
 def _print_run(experiment: Experiment, answer: dict[str, Any]) -> None:
     where = "Triton's CPU interpreter" if answer["backend"] == "interpreter" else answer["provenance"]["gpu"]
-    verdict = "within its budget" if answer["within_budget"] else "OVER its budget"
+    verdict = "within its tolerance" if answer["within_tolerance"] else "EXCEEDS its tolerance"
     print(" ".join(experiment.to_arguments()))
-    print(f"on {where}: error {answer['error']} of {answer['budget']} allowed, in {answer['output']}: {verdict}")
-    if experiment.entry.wrong and not answer["within_budget"]:
+    print(f"on {where}: error {answer['error']} of {answer['tolerance']} allowed, in {answer['output']}: {verdict}")
+    if experiment.entry.wrong and not answer["within_tolerance"]:
         print(f"This kernel is wrong on purpose: {experiment.entry.wrong}.")
     if timing := answer.get("timing"):
         print(f"median {timing['median_ms']:.4f} ms over {timing['launches']} launches ({timing['method']})")
@@ -330,7 +329,7 @@ def _export(parsed: argparse.Namespace) -> int:
 
 def _recorded_run(parsed: argparse.Namespace) -> TraceRun:
     """The run that `export` is asked for: of a trace file, or of a kernel, made now unless it was recorded."""
-    if parsed.target in CATALOG:
+    if parsed.target in TAUGHT:
         engine = Engine()
         try:
             with _Progress() as progress:
@@ -339,7 +338,7 @@ def _recorded_run(parsed: argparse.Namespace) -> TraceRun:
             engine.close()
     path = Path(parsed.target)
     if not path.is_file():
-        raise ParameterError("target", parsed.target, f"must be a trace file, or one of {', '.join(CATALOG)}")
+        raise ParameterError("target", parsed.target, f"must be a trace file, or one of {', '.join(TAUGHT)}")
     if parsed.set or parsed.inputs or parsed.seed != "0":
         raise ParameterError("target", parsed.target, "takes no --set, --inputs or --seed: the file holds its run")
     return TraceRun(path.read_bytes(), "recorded")

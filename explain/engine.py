@@ -26,6 +26,7 @@ from explain import recordings
 from explain.chapters.exactness.outputs import Output
 from explain.device.measurement import Measurement
 from explain.experiment import Experiment
+from explain.jobs import Job
 from explain.records.model import Point, Roof
 from explain.trace.file import TraceFile, TraceFileError
 from explain.workers import WorkerError, WorkerPool, WorkerSpec
@@ -80,8 +81,8 @@ class Engine:
     def __init__(self, trace: WorkerSpec = TRACE_WORKER, device: WorkerSpec = DEVICE_WORKER) -> None:
         self._traces = WorkerPool(trace, size=2)  # one student's long run leaves a worker to the others
         self._device = WorkerPool(device)
-        self._status: DeviceStatus | None = None
-        self._status_lock = threading.Lock()
+        self._probing: Job[DeviceStatus] | None = None
+        self._probing_lock = threading.Lock()
         self._asked_to_warm = threading.Lock()  # taken by the first, for good
         self._making = [threading.Lock() for _ in range(64)]
 
@@ -131,7 +132,7 @@ class Engine:
         )
 
     def check(self, experiment: Experiment, **call: Any) -> dict[str, Any]:
-        """Runs in the interpreter with counters alone: {"error", "budget", "within_budget", "traffic", …}. Raises WorkerError."""
+        """Runs in the interpreter with counters alone: {"error", "tolerance", "within_tolerance", "traffic", …}. Raises WorkerError."""
         must_be_a_kernel(experiment)
         return self._ask({"kind": "experiment", "experiment": experiment.to_json(), "programs": [], "out": None}, call)
 
@@ -163,30 +164,27 @@ class Engine:
         return self._traces.call(request, **{name: value for name, value in call.items() if value is not None})
 
     def device(self) -> DeviceStatus:
-        """Whether there is a GPU to run on; asked of the device worker once."""
-        with self._status_lock:
-            if self._status is None:
-                self._status = self._probe()
-            return self._status
+        """Whether there is a GPU to run on. The device worker is asked once."""
+        job = self._probe_started().wait()
+        return job.result or DeviceStatus(False, job.error)
 
     def device_if_known(self) -> DeviceStatus | None:
-        """`device()` where it is known by now, else None while it is found out in the background."""
-        if self._status is None and not (has_triton() and nvidia_driver()):
+        """`device()` if it is known by now; None while a job finds it out."""
+        if not (has_triton() and nvidia_driver()) or not self._probe_started().running:
             return self.device()
-        if self._status is None and self._status_lock.acquire(blocking=False):
-            self._status_lock.release()
-            threading.Thread(target=self.device, daemon=True).start()
-        return self._status
+        return None
 
-    def _probe(self) -> DeviceStatus:
+    def _probe_started(self) -> Job[DeviceStatus]:
+        with self._probing_lock:
+            self._probing = self._probing or Job(self._probe, "looking for a GPU")
+            return self._probing
+
+    def _probe(self, _: Job[DeviceStatus]) -> DeviceStatus:
         if not has_triton():
             return DeviceStatus(False, "Triton runs on Linux only; recorded runs are shown.")
         if not nvidia_driver():
             return DeviceStatus(False, "No NVIDIA driver on this machine.")
-        try:
-            return DeviceStatus(**self._device.call({"kind": "probe"}))
-        except WorkerError as error:
-            return DeviceStatus(False, str(error))
+        return DeviceStatus(**self._device.call({"kind": "probe"}))
 
     def measure(
         self,
@@ -242,7 +240,7 @@ class Engine:
 
 def must_be_a_kernel(experiment: Experiment) -> None:
     """Raises WorkerError, in words, for a peer, which is no kernel to run line by line or to compile."""
-    if experiment.entry.peer:
+    if not experiment.entry.steppable:
         raise WorkerError(
             f"{experiment.kernel} is measured beside the kernels of the catalog, on a GPU: there is nothing to step through or to compile."
         )

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.catalog import CATALOG, Kernel
+from kernels.catalog import KERNELS, TAUGHT, Kernel
 from kernels.inputs import PRESETS, Preset, check_fit
-from kernels.known import KERNELS
 from kernels.parameters import ParameterError, Value, whole_number
 from kernels.recipes import preset_of
 
@@ -39,7 +38,7 @@ class Experiment:
         """
         entry = KERNELS.get(kernel) if isinstance(kernel, str) else None
         if entry is None:
-            raise ParameterError("kernel", kernel, f"must be one of {', '.join(CATALOG)}")
+            raise ParameterError("kernel", kernel, f"must be one of {', '.join(TAUGHT)}")
         inputs = entry.inputs if inputs is None else inputs
         preset = preset_of(inputs)
         number = whole_number(seed)
@@ -124,7 +123,7 @@ class Experiment:
         What the query leaves out comes from `default` when that is of the same kernel, else from the catalog.
         """
         kernel = query.get("kernel", default.kernel if default else "")
-        known = {parameter.name for entry in CATALOG.values() for parameter in entry.parameters}
+        known = {parameter.name for entry in TAUGHT.values() for parameter in entry.parameters}
         given: dict[str, object] = {name: value for name, value in query.items() if name in known}
         if default is None or default.kernel != kernel:
             return cls.of(kernel, given, query.get("inputs"), query.get("seed", 0))

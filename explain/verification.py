@@ -76,5 +76,5 @@ def _softmax_shapes(kernel: Kernel) -> Iterator[dict[str, Value]]:
 
 
 def must_pass(experiment: Experiment) -> bool:
-    """Whether a right kernel's result is expected; those that are wrong on purpose may miss their budget."""
+    """Whether a right kernel's result is expected; those that are wrong on purpose may exceed their tolerance."""
     return not experiment.entry.wrong

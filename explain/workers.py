@@ -62,6 +62,11 @@ _numbers = itertools.count()  # of requests: a reply names the one it answers
 class WorkerError(Exception):
     """A request that got no answer. The message is meant for the reader of the page."""
 
+    @property
+    def words(self) -> str:
+        """What happened, for a reader who did not write the code."""
+        return str(self)
+
 
 class WorkerUnavailable(WorkerError):
     """The worker could not be started; `reason` says why."""
@@ -100,6 +105,10 @@ class WorkerFailed(WorkerError):
     def __init__(self, type: str, message: str, where: str, output: str) -> None:
         super().__init__(f"{type}: {message} ({where})")
         self.type, self.message, self.where, self.output = type, message, where, output
+
+    @property
+    def words(self) -> str:
+        return self.message
 
 
 class WorkerDied(WorkerError):

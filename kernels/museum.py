@@ -1,21 +1,18 @@
-"""Bugs that shipped: each a line of a real kernel changed, where it comes from, and an input that shows it.
+"""Bugs that shipped: one changed line of a kernel, where the bug comes from, and an input that shows it.
 
-An exhibit is a kernel as any other, called `base~what`: it is run, recorded, addressed and stepped through in the same way. None of
-them is in the catalog, which lists what there is to learn; `known.KERNELS` has both. Imports neither torch nor triton.
+`kernels.catalog` makes a kernel of each, called `base~what`, to run, record and step through as any other. Imports
+neither torch nor triton.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kernels import traffic
-from kernels.catalog import CATALOG, Kernel
 from kernels.edits import Edit
 from kernels.parameters import Value, Values
-from kernels.traffic import Traffic, Work
-
-_MORE_OR_LESS = Callable[[Values], Work]
+from kernels.traffic import Work
 
 
 @dataclass(frozen=True)
@@ -39,30 +36,17 @@ class Exhibit:
     link: str = ""
     hidden_by: str = "normal"
     harmless: bool = False
-    work: _MORE_OR_LESS | None = None  # FLOPs that the edit adds or takes away
+    work: Callable[[Values], Work] | None = None  # FLOPs that the edit adds, or takes away if negative
 
     @property
-    def kernel(self) -> Kernel:
-        """The broken kernel's entry."""
-        entry = CATALOG[self.base]
-        return replace(
-            entry,
-            name=f"{self.base}~{self.name}",
-            title="changed" if self.harmless else "broken",
-            idea=self.title,
-            formula=entry.formula if self.work is None else _with(entry.formula, self.work),
-            wrong="" if self.harmless else self.title[0].lower() + self.title[1:],
-            inputs=self.shown_by,
-            edit=Edit(self.name, f"{self.base}_kernel", self.old, self.new),
-        )
+    def kernel(self) -> str:
+        """The broken kernel's name."""
+        return f"{self.base}~{self.name}"
 
-
-def _with(formula: Callable[[Values], Traffic], work: _MORE_OR_LESS) -> Callable[[Values], Traffic]:
-    def changed(p: Values) -> Traffic:
-        whole = formula(p)
-        return Traffic(whole.terms, (*whole.work, work(p)))
-
-    return changed
+    @property
+    def edit(self) -> Edit:
+        """The line that is changed."""
+        return Edit(self.name, f"{self.base}_kernel", self.old, self.new)
 
 
 def _no_maximum_with_the_old(p: Values) -> Work:

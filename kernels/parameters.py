@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 Value = int | bool | str
@@ -128,6 +128,12 @@ ATTENTION = (
     Parameter("block_n", "tile", 16, "keys in a tile, B_c", maximum=256),
 )
 
+_HALF = Parameter("dtype", "choice", "fp16", "of Q, K, V and O", choices=("fp16", "bf16"))
+LIBRARY = tuple(parameter for parameter in ATTENTION if parameter.kind != "tile")
+"""Attention without tiles to choose."""
+FUSED = tuple(_HALF if parameter is DTYPE else parameter for parameter in LIBRARY)
+"""The same in 16 bits."""
+RUNG = tuple(replace(size, default=64) if size.name == "head_dim" else size for size in FUSED)
 
 LARGEST_TENSOR = 2**36
 """Elements; 256 GiB of float32 is more than any machine here holds, and a typo should not ask for it."""
@@ -187,3 +193,20 @@ def check_standard(p: Values) -> None:
         raise ParameterError(
             "kv_len", p["kv_len"], f"must be at most {LARGEST_TILE}: its softmax keeps a row of S on chip"
         )
+
+
+def check_library(p: Values) -> None:
+    """The call has as many key heads as query heads, and a square mask."""
+    check_heads(p)
+    if p["kv_heads"] != p["heads"]:
+        raise ParameterError("kv_heads", p["kv_heads"], f"must be heads={p['heads']}: these calls share no key heads")
+    if p["causal"] and p["kv_len"] != p["seq_len"]:
+        allowed = f"must be seq_len={p['seq_len']} with causal=true: PyTorch aligns its mask differently"
+        raise ParameterError("kv_len", p["kv_len"], allowed)
+
+
+def check_hopper(p: Values) -> None:
+    """The warp-specialized kernels take head_dim 64 and 128."""
+    check_library(p)
+    if p["head_dim"] not in (64, 128):
+        raise ParameterError("head_dim", p["head_dim"], "must be 64 or 128 in a warp-specialized kernel")

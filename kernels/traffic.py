@@ -27,6 +27,11 @@ class Term:
     def bytes(self) -> int:
         return self.elements * self.times * self.item_bytes
 
+    @property
+    def once(self) -> int:
+        """Bytes of the buffer, read or written once."""
+        return min(self.elements * self.item_bytes, self.bytes)
+
 
 @dataclass(frozen=True)
 class Work:
@@ -59,6 +64,10 @@ class Traffic:
     def totals(self) -> dict[str, int]:
         """The three sums by name, as the trace and the command line have them."""
         return {"read_bytes": self.read_bytes, "written_bytes": self.written_bytes, "flops": self.flops}
+
+    def with_work(self, more: Work) -> Traffic:
+        """The same bytes, and this work too."""
+        return Traffic(self.terms, (*self.work, more))
 
     def flops_of(self, kind: str) -> int:
         """FLOPs of one kind."""
@@ -193,7 +202,7 @@ def _fused_topk(p: Values, loads: int, flops_a_row: tuple[Work, ...]) -> Traffic
         Work("exp(x − m), of those kept", "exp", kept),
         Work("exp(x − m) / l", "other", kept),
     )
-    return Traffic((x, *_kept_terms(p, "y")), tuple(Work(w.what, w.kind, rows * w.flops) for w in work))
+    return Traffic((x, *kept_terms(p, "y")), tuple(Work(w.what, w.kind, rows * w.flops) for w in work))
 
 
 def _then_topk(p: Values, softmax: Traffic) -> Traffic:
@@ -201,10 +210,10 @@ def _then_topk(p: Values, softmax: Traffic) -> Traffic:
     again = Term("y", False, p["rows"] * p["cols"], 1, ITEM_BYTES[p["dtype"]], "launch 2: each weight again")
     largest = _largest_of_tiles(p)
     work = Work(largest.what, largest.kind, p["rows"] * largest.flops)
-    return Traffic((*softmax.terms, again, *_kept_terms(p, "top")), (*softmax.work, work))
+    return Traffic((*softmax.terms, again, *kept_terms(p, "top")), (*softmax.work, work))
 
 
-def _kept_terms(p: Values, weights: str) -> tuple[Term, Term]:
+def kept_terms(p: Values, weights: str) -> tuple[Term, Term]:
     return (
         Term(weights, True, p["rows"] * p["k"], 1, ITEM_BYTES[p["dtype"]], "K weights a row"),
         Term("index", True, p["rows"] * p["k"], 1, 8, "their columns, int64"),
@@ -422,3 +431,45 @@ def attention_standard(p: Values) -> Traffic:
 
 def _scores(tile: int, width: int) -> tuple[Work, ...]:
     return (Work("Q Kᵀ", "matmul", 2 * tile * width), Work("· sm_scale", "other", tile))
+
+
+# How far apart two reads are: bytes that pass through L2 before an element of a term is read again, or read for the first
+# time since it was written; 0 if that never happens. `programs` is how many run at once on the whole GPU.
+
+
+def nothing_between(p: Values, traffic: Traffic, term: Term, programs: int) -> int:
+    """Programs that run at the same time read the same elements."""
+    return 0
+
+
+def rows_at_once(p: Values, programs: int) -> int:
+    """Rows that this many programs work on."""
+    return min(p["rows"], programs * p.get("block_m", 1))
+
+
+def between_rows(p: Values, traffic: Traffic, term: Term, programs: int) -> int:
+    """A program reads its row again after the other rows that are being worked on; weights go to the next launch whole."""
+    if term.buffer == "y":
+        return term.once
+    return rows_at_once(p, programs) * p["cols"] * term.item_bytes if term.times > 1 else 0
+
+
+def between_tiles(p: Values, traffic: Traffic, term: Term, programs: int) -> int:
+    """One launch reads all of x, later ones read the pairs (m, l) of its tiles, the last reads x again."""
+    if term.buffer == "x":
+        return term.once
+    return sum(one.once for one in traffic.terms if one.written and one.buffer in ("m_tile", "l_tile"))
+
+
+def between_launches(p: Values, traffic: Traffic, term: Term, programs: int) -> int:
+    """S and P go from one launch to the next whole."""
+    return term.once if term.buffer in ("s", "p") else 0
+
+
+def between_visits(p: Values, traffic: Traffic, term: Term, programs: int) -> int:
+    """Each tile of keys takes a pass over Q and the whole running state of every head that is being worked on."""
+    if term.buffer in ("k", "v"):
+        return 0
+    heads = p["batch"] * p["heads"]
+    state = sum(one.once for one in traffic.terms if not one.written and one.buffer not in ("k", "v"))
+    return int(state * min(heads, programs) // heads)

@@ -1,4 +1,4 @@
-"""Is a result right? The error budget: twice what eager PyTorch makes of the same formula in the same dtype, plus rounding.
+"""Is a result right? The tolerance: twice what eager PyTorch makes of the same formula in the same dtype, plus rounding.
 
 Everything is compared with the float64 reference on the very values the kernel was given, element by element. The rounding band is
 derived, not tuned: one rounding of the result, one of each stored intermediate, and float32's own in the exponent and the sum.
@@ -29,26 +29,26 @@ SMALLEST = {"fp32": 2.0**-126, "fp16": 2.0**-24, "bf16": 2.0**-126}
 
 @dataclass(frozen=True)
 class Verdict:
-    """The element that is worst against its budget: |result − float64| and what was allowed there."""
+    """The element that is worst against its tolerance: |result − float64| and what was allowed there."""
 
     error: float
-    budget: float
+    tolerance: float
     output: str
     index: tuple[int, ...]
     bites: bool
-    """Whether a kernel that wrote nothing but zeros would have missed the budget of its main output."""
+    """Whether a kernel that wrote nothing but zeros would have exceeded the tolerance of its main output."""
 
     @property
-    def within_budget(self) -> bool:
+    def within_tolerance(self) -> bool:
         """False for NaN: a comparison with NaN is never true."""
-        return self.error <= self.budget
+        return self.error <= self.tolerance
 
     @property
     def ratio(self) -> float:
-        """error / budget; inf for an error that no budget allows."""
+        """error / tolerance; inf for an error that no tolerance allows."""
         if not math.isfinite(self.error):
             return math.inf
-        return self.error / self.budget if self.budget else (math.inf if self.error else 0.0)
+        return self.error / self.tolerance if self.tolerance else (math.inf if self.error else 0.0)
 
 
 def verify(
@@ -230,9 +230,9 @@ def _worst(output: str, result: np.ndarray, expected: np.ndarray, allowed: np.nd
         ratio = np.where(same, 0.0, np.where(np.isfinite(error), error / allowed, np.inf))
         ratio = np.where(np.isnan(ratio), np.inf, ratio)
     index = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
-    budget = allowed[index] if np.isfinite(allowed[index]) else 0.0
+    tolerance = allowed[index] if np.isfinite(allowed[index]) else 0.0
     bites = bool((~(np.abs(expected) <= allowed)).any())
-    return Verdict(float(error[index]), float(budget), output, tuple(int(i) for i in index), bites)
+    return Verdict(float(error[index]), float(tolerance), output, tuple(int(i) for i in index), bites)
 
 
 def _row_max(errors: np.ndarray) -> np.ndarray:

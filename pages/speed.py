@@ -75,7 +75,7 @@ def others() -> None:
 
 with st.expander("How this was measured"):
     layout.prose(
-        "Every kernel is first run on random data and compared with float64. Its **error budget** is twice the error of the same formula in eager PyTorch plus a band for rounding; "
+        "Every kernel is first run on random data and compared with float64. Its **tolerance** is twice the error of the same formula in eager PyTorch plus a band for rounding; "
         "what misses it is not timed, since a wrong result can be made as fast as one likes. Then all kernels of a shape are timed in turn, round after round, so that a slow "
         "moment hits all of them, with L2 emptied before each launch. A **roof** is measured as well: for bytes a kernel that only moves them, for FLOPs a large matrix product. "
         "It is no law: it is what a simpler kernel reaches on the same GPU."
@@ -91,7 +91,7 @@ layout.questions(
     (
         "Is the fast kernel less exact?",
         "No. All rungs but the lowest round the same numbers at the same places: P̃ to 16 bits before the second product, O at the end. The order of the sums differs, and with it "
-        "the last bits. Each is held to the same budget against float64, and what misses it has no time.",
+        "the last bits. Each is held to the same tolerance against float64, and kernels that exceed it are not timed.",
     ),
     (
         "Why is 100% of the peak out of reach?",

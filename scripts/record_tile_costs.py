@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from explain.chapters.flash_attention.tiles import listed, recorded_grid
 from explain.compile.listing import packed
-from explain.compile.service import RECORDED, Compiler, code_of_cost, listing_path
+from explain.compile.service import RECORDED, Compiler, listing_path
 from explain.recordings import FOLDER
 
 
@@ -31,7 +31,7 @@ def main() -> None:
             if (experiment, capability) in listings:
                 data = packed(compiler.listings(experiment, capability))
                 listing_path(experiment, capability).write_bytes(data)
-            record["code"] |= code_of_cost(cost)
+            record["code"][cost.kernel] = experiment.entry.code
             record["costs"].append(cost.to_json())
             p, launch = experiment.values, cost.launches[0]
             words = (

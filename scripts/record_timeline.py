@@ -102,8 +102,9 @@ def record(run: Run, folder: Path) -> None:
     import torch
 
     from explain.device.handler import provenance
-    from explain.records.code import commit, digest_of
+    from explain.records.code import commit
     from kernels import scopes
+    from kernels.digest import digest_of
 
     torch.manual_seed(0)
     q, k, v = (torch.randn(run.shape, dtype=torch.bfloat16, device="cuda") for _ in range(3))
@@ -123,7 +124,7 @@ def record(run: Run, folder: Path) -> None:
     longest = max(program.cycles for program in everything)
     result = timeline.Timeline(
         run.name, run.module, run.function, run.shape, "bf16", run.causal, sm_mhz, plain_us, longest / sm_mhz,
-        timeline.from_proton(trace, KEEP), commit(), digest_of(run.module), provenance(),
+        timeline.from_proton(trace, KEEP), commit(), digest_of(run.module, run.function), provenance(),
     )  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     timeline.save(timeline.path_of(result.key, folder), result)

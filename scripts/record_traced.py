@@ -31,7 +31,7 @@ from explain.compile.service import compiler  # noqa: E402
 from explain.experiment import Experiment  # noqa: E402
 from explain.records.plans import sizes  # noqa: E402
 from explain.trace.recorder import record_call  # noqa: E402
-from kernels.catalog import CATALOG  # noqa: E402
+from kernels.catalog import TAUGHT  # noqa: E402
 from kernels.launch import launcher, tensors  # noqa: E402
 
 CAPABILITY = 90
@@ -68,7 +68,7 @@ def main() -> int:
     }
     before = json.loads(OUT.read_text())["runs"] if OUT.exists() and not again else []
     done = {Experiment.from_json(run["experiment"]).key: run for run in before}
-    wanted = [experiment for kernel in CATALOG for experiment in sizes(kernel)]
+    wanted = [experiment for kernel in TAUGHT for experiment in sizes(kernel)]
     for experiment in wanted:
         if experiment.key in done:
             continue

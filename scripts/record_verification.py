@@ -22,11 +22,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from explain.verification import grid, must_pass  # noqa: E402
-from kernels.catalog import CATALOG  # noqa: E402
+from kernels.catalog import KERNELS, TAUGHT  # noqa: E402
 
 
 def verdicts(name: str) -> list[dict[str, Any]]:
-    """Every experiment of one kernel's grid, run on the GPU: its JSON, error, budget and whether that is as it should be."""
+    """Every experiment of one kernel's grid, run on the GPU: its JSON, error, tolerance and whether that is as it should be."""
     return list(_verdicts(name))
 
 
@@ -34,7 +34,7 @@ def _verdicts(name: str) -> Iterator[dict[str, Any]]:
     from kernels.launch import launcher, tensors
     from kernels.verify import verify
 
-    kernel = CATALOG[name]
+    kernel = KERNELS[name]
     for experiment in grid(kernel):
         p = experiment.values
         arrays = kernel.make_inputs(experiment.preset, p, experiment.seed)
@@ -42,10 +42,10 @@ def _verdicts(name: str) -> Iterator[dict[str, Any]]:
         yield {
             **experiment.to_json(),
             "error": str(verdict.error),
-            "budget": verdict.budget,
-            "within_budget": verdict.within_budget,
+            "tolerance": verdict.tolerance,
+            "within_tolerance": verdict.within_tolerance,
             "bites": verdict.bites,
-            "as_expected": verdict.within_budget or not must_pass(experiment),
+            "as_expected": verdict.within_tolerance or not must_pass(experiment),
         }
 
 
@@ -70,7 +70,7 @@ def main() -> int:
     """Runs, writes the file, prints a line a kernel; 1 when a kernel that should pass did not."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("kernels", nargs="*", default=list(CATALOG), metavar="KERNEL")
+    parser.add_argument("kernels", nargs="*", default=list(TAUGHT), metavar="KERNEL")
     arguments = parser.parse_args()
     with ProcessPoolExecutor(len(arguments.kernels), multiprocessing.get_context("spawn")) as pool:
         results = dict(zip(arguments.kernels, pool.map(verdicts, arguments.kernels), strict=True))
@@ -78,9 +78,9 @@ def main() -> int:
     summary = {
         name: {
             "experiments": len(rows),
-            "within_budget": sum(row["within_budget"] for row in rows),
+            "within_tolerance": sum(row["within_tolerance"] for row in rows),
             "zeros_would_miss": sum(row["bites"] for row in rows),
-            "wrong_on_purpose": CATALOG[name].wrong,
+            "wrong_on_purpose": KERNELS[name].wrong,
             "unexpected": [row for row in rows if not row["as_expected"]],
         }
         for name, rows in results.items()
@@ -95,7 +95,7 @@ def main() -> int:
     arguments.out.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n")
     for name, row in summary.items():
         print(
-            f"{name}: {row['within_budget']} of {row['experiments']} within budget, {len(row['unexpected'])} unexpected"
+            f"{name}: {row['within_tolerance']} of {row['experiments']} within tolerance, {len(row['unexpected'])} unexpected"
         )
     return 1 if any(row["unexpected"] for row in summary.values()) else 0
 

@@ -62,10 +62,10 @@ def _lines() -> Iterator[str]:
     where = record["provenance"]
     right = [row for row in record["kernels"].values() if not row["wrong_on_purpose"]]
     bites = sum(row["zeros_would_miss"] for row in right)
-    total, within = sum(row["experiments"] for row in right), sum(row["within_budget"] for row in right)
+    total, within = sum(row["experiments"] for row in right), sum(row["within_tolerance"] for row in right)
     yield (
         f"**On a GPU**: {within:,} of {total:,} experiments of the {len(right)} kernels that are not wrong on purpose are within "
-        f"their error budget against float64, {bites:,} of which all zeros would miss, on an {where['gpu']} (driver {where['driver']}, torch {where['torch']}, triton "
+        f"their tolerance against float64, {bites:,} of which all zeros would miss, on an {where['gpu']} (driver {where['driver']}, torch {where['torch']}, triton "
         f"{where['triton']}, {where['date']}). Again: `python scripts/record_verification.py --out FILE`."
     )
     if (ROOT / SUITE).exists():

@@ -13,7 +13,7 @@ from explain.chapters.side_by_side import pairs as side_by_side
 from explain.chapters.side_by_side.pairs import PAIRS
 from explain.experiment import Experiment
 from explain.trace.model import Trace
-from kernels.catalog import CATALOG
+from kernels.catalog import TAUGHT
 
 PAGE = Path(__file__).parents[1] / "pages" / "side_by_side.py"
 
@@ -104,7 +104,7 @@ def test_what_cannot_be_used_is_said(shown, query, words):
     assert words in texts(test)
 
 
-@pytest.mark.parametrize("kernel", CATALOG)
+@pytest.mark.parametrize("kernel", TAUGHT)
 def test_every_kernel_opens_beside_another(kernel):
     experiment = side_by_side.opening(kernel)
     assert experiment.kernel == kernel

@@ -12,7 +12,7 @@ from explain.chapters.flash_attention import tiles
 from explain.chapters.tile_cost import view as compiled
 from explain.compile import service
 from explain.compile.service import Answer
-from kernels.catalog import CATALOG
+from kernels.catalog import TAUGHT
 from kernels.museum import EXHIBITS
 from tests.test_pages import page, texts
 from tests.test_tile_pages import Slow
@@ -72,7 +72,7 @@ def test_a_recorded_cost_without_instructions_offers_to_compile_them():
 def test_every_kernel_and_every_broken_one_can_be_chosen_and_the_address_says_which():
     test = page("tile_cost", block_m="128")
     options = test.selectbox[0].options
-    assert len(options) == len(CATALOG) + len(EXHIBITS)
+    assert len(options) == len(TAUGHT) + len(EXHIBITS)
     test.selectbox[0].set_value("softmax_online").run()
     assert not test.exception
     assert test.query_params["kernel"] in ("softmax_online", ["softmax_online"])
@@ -97,6 +97,6 @@ def test_what_the_compiler_refuses_is_said(monkeypatch):
     monkeypatch.setattr(compiled, "compiler", lambda: slow)
     test = page("tile_cost", kernel="softmax_tiled")
     next(b for b in test.button if b.key == "compile tile").click().run()
-    slow.now = Answer(trouble="Triton could not compile this kernel for sm_90: too large")
+    slow.now = Answer(error="Triton could not compile this kernel for sm_90: too large")
     test.run()
     assert "could not compile" in test.error[0].value

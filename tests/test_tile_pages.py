@@ -111,7 +111,7 @@ class Slow(Compiler):
         self.now = Answer(working="compiling flash_attention_kernel for sm_90", seconds=3.2)
 
     def cancel(self, experiment, capability):
-        self.now = Answer(trouble="The compilation was stopped.")
+        self.now = Answer(error="The compilation was stopped.")
 
 
 def test_a_tile_is_compiled_on_a_click_while_the_page_goes_on(monkeypatch, tmp_path):

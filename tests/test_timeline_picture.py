@@ -54,10 +54,10 @@ def test_a_run_and_a_program_are_chosen_and_told_with_their_source(recorded):
 
 
 def test_of_the_kernel_as_it_is_nothing_is_said_of_changes(recorded):
-    from explain.records.code import digest_of
+    from kernels.digest import digest_of
 
     made = schedules.made()
-    recorded(replace(made, code=digest_of(made.module)))
+    recorded(replace(made, code=digest_of(made.module, made.function)))
     assert "has changed since" not in " ".join(one.value for one in shown().caption)
 
 

@@ -93,7 +93,7 @@ def compiled_launches(
     seen: set[int] = set()
 
     def compile_instead(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-        progress(f"{kernel.fn.__name__} for sm_{capability}", 0.1 + 0.2 * len(launches))
+        progress(f"compiling {kernel.fn.__name__} for sm_{capability}", 0.1 + 0.2 * len(launches))
         if id(kernel) not in seen:
             kernel.device_caches.clear()  # of the request before: what comes from there tells no registers
             seen.add(id(kernel))

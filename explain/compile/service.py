@@ -6,13 +6,11 @@ is, and a page looks again. Any number of sessions share one compilation. Import
 
 from __future__ import annotations
 
-import ast
 import functools
 import hashlib
 import json
 import threading
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,9 @@ from explain.compile.cost import Cost
 from explain.compile.listing import Listing, unpacked
 from explain.engine import ROOT, cache_folder, has_triton, must_be_a_kernel, scratch
 from explain.experiment import Experiment
-from explain.workers import WorkerCancelled, WorkerError, WorkerFailed, WorkerPool, WorkerSpec
+from explain.jobs import Job, Jobs
+from explain.workers import WorkerError, WorkerPool, WorkerSpec
+from kernels.catalog import KERNELS
 
 COMPILE_WORKER = WorkerSpec(
     "compile",
@@ -42,57 +42,45 @@ MOST_LISTINGS = 16
 
 @dataclass(frozen=True)
 class Answer:
-    """What is known by now: a `cost` and its `origin` ("recorded", or "compiled" on this machine), or `trouble` in words, or `working`,
-    what is being done, since `seconds` ago."""
+    """What is known so far. Either a `cost` and its `origin` ("recorded", or "compiled" on this machine), or an `error` in
+    words, or what the compiler is `working` on, and for how many `seconds`."""
 
     cost: Cost | None = None
     origin: str = ""
-    trouble: str = ""
+    error: str = ""
     working: str = ""
     seconds: float = 0.0
 
 
-@dataclass
-class _Job:
-    working: str = "waiting for the compiler"
-    started: float = field(default_factory=time.monotonic)
-    cancel: threading.Event = field(default_factory=threading.Event)
-
-
 class Compiler:
-    """Compile workers at low priority, and what they have answered."""
+    """Compile workers at low priority, and their answers."""
 
     def __init__(self, spec: WorkerSpec = COMPILE_WORKER) -> None:
-        self._pool = WorkerPool(spec, size=2)  # one reader's long compilation leaves a worker to the others
+        self._pool = WorkerPool(spec, size=2)  # a long compilation leaves the other worker free
+        self._jobs: Jobs[Cost] = Jobs(MOST_WAITING, MOST_ANSWERS)
         self._lock = threading.Lock()
-        self._jobs: dict[str, _Job] = {}
-        self._answers: dict[str, Answer] = {}
         self._listings: dict[str, bytes] = {}  # by key, packed
 
     def look(self, experiment: Experiment, capability: int) -> Answer | None:
-        """What is known of this experiment for this compute capability; None where nobody has asked the compiler yet."""
-        key = key_of(experiment, capability)
-        with self._lock:
-            if answer := self._answers.get(key):
-                return answer
-            if job := self._jobs.get(key):
-                return Answer(working=job.working, seconds=time.monotonic() - job.started)
-        return self._known(experiment, capability)
+        """What is known of this experiment for this compute capability; None if nobody has asked the compiler yet."""
+        job = self._jobs.get(key_of(experiment, capability))
+        if job is None:
+            return self._known(experiment, capability)
+        if job.running:
+            return Answer(working=job.doing, seconds=job.seconds)
+        if job.result is not None:
+            return Answer(job.result, "compiled")
+        return Answer(error="The compilation was stopped." if job.cancelled else job.error)
 
     def start(self, experiment: Experiment, capability: int) -> None:
-        """Compiles in the background, unless that is under way; `look` says how far it is. A failure before is forgotten."""
-        key = key_of(experiment, capability)
-        with self._lock:
-            self._answers.pop(key, None)
+        """Compiles in the background, unless that runs already; `look` says how far it is."""
+
+        def work(job: Job[Cost]) -> Cost:
             if not has_triton():
-                self._answers[key] = Answer(trouble=NEVER_COMPILED)
-            elif key not in self._jobs and len(self._jobs) >= MOST_WAITING:
-                self._answers[key] = Answer(
-                    trouble=f"{len(self._jobs)} tiles are waiting for the compiler. Try again in a while."
-                )
-            elif key not in self._jobs:
-                job = self._jobs[key] = _Job()
-                threading.Thread(target=self._work, args=(key, experiment, capability, job), daemon=True).start()
+                raise WorkerError(NEVER_COMPILED)
+            return self.compile(experiment, capability, progress=job.progress, cancel=job.cancel)
+
+        self._jobs.start(key_of(experiment, capability), work, "waiting for the compiler")
 
     def _known(self, experiment: Experiment, capability: int) -> Answer | None:
         if cost := _recorded(experiment, capability):
@@ -118,9 +106,7 @@ class Compiler:
 
     def cancel(self, experiment: Experiment, capability: int) -> None:
         """Ends this compilation, for every session that waits for it."""
-        with self._lock:
-            if job := self._jobs.get(key_of(experiment, capability)):
-                job.cancel.set()
+        self._jobs.cancel(key_of(experiment, capability))
 
     def compile(self, experiment: Experiment, capability: int, **call: Any) -> Cost:
         """Compiles now, in this thread, and keeps the answer on disk. Raises WorkerError, whose message says what is wrong."""
@@ -149,25 +135,6 @@ class Compiler:
         """Ends the worker."""
         self._pool.close()
 
-    def _work(self, key: str, experiment: Experiment, capability: int, job: _Job) -> None:
-        def progress(text: str, _: float) -> None:
-            job.working = f"compiling {text}"
-
-        try:
-            cost = self.compile(experiment, capability, progress=progress, cancel=job.cancel)
-            answer = Answer(cost, "compiled")
-        except WorkerCancelled:
-            answer = Answer(trouble="The compilation was stopped.")
-        except WorkerFailed as error:
-            answer = Answer(trouble=error.message)
-        except WorkerError as error:
-            answer = Answer(trouble=str(error).replace("The run", "The compilation"))
-        with self._lock:
-            self._jobs.pop(key, None)
-            if len(self._answers) >= MOST_ANSWERS:
-                self._answers.pop(next(iter(self._answers)))
-            self._answers[key] = answer
-
 
 @functools.cache
 def compiler() -> Compiler:
@@ -178,24 +145,6 @@ def compiler() -> Compiler:
 def key_of(experiment: Experiment, capability: int) -> str:
     """What a compilation depends on: kernel, parameters and target, not the inputs' values."""
     return json.dumps([experiment.kernel, experiment.values, capability], sort_keys=True)
-
-
-@functools.cache
-def code_of(kernel: str) -> str:
-    """A digest of the code of a function of kernels/, without its comments; empty where there is none.
-
-    What was compiled from other code is out of date.
-    """
-    for path in sorted((ROOT / "kernels").rglob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.FunctionDef) and node.name == kernel:
-                return hashlib.sha256(ast.unparse(node).encode()).hexdigest()[:16]
-    return ""
-
-
-def code_of_cost(cost: Cost) -> dict[str, str]:
-    """The digests of the code that a cost was compiled from: of the wrapper and of each kernel that it launches."""
-    return {name: code_of(name) for name in (cost.kernel, *(launch.kernel for launch in cost.launches))}
 
 
 def provenance(cost: Cost, origin: str) -> str:
@@ -215,7 +164,7 @@ def _records() -> dict[str, Cost]:
     return {
         json.dumps([cost.kernel, cost.parameters, cost.capability], sort_keys=True): cost
         for cost in costs
-        if all(record["code"].get(name) == code for name, code in code_of_cost(cost).items())
+        if record["code"].get(cost.kernel) == KERNELS[cost.kernel].code
     }
 
 

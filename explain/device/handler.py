@@ -104,9 +104,9 @@ def run(experiment: Experiment, timed: bool, prefixes: str | None, progress: Pro
     return Measurement(
         experiment.to_json(),
         verdict.error,
-        verdict.budget,
+        verdict.tolerance,
         verdict.output,
-        verdict.within_budget,
+        verdict.within_tolerance,
         timing,
         states,
         provenance(),
@@ -134,7 +134,7 @@ def run_prefixes(experiment: Experiment, path: Path, progress: Progress) -> tupl
         sizes = {**p, "kv_len": end}
         outputs = launcher(entry, sizes, tensors(p, prefix, "cuda"), diagonal=diagonal)()
         verdict = verify(entry, sizes, prefix, outputs, diagonal)
-        states.append(PrefixState(j, end, verdict.error, verdict.budget, verdict.within_budget))
+        states.append(PrefixState(j, end, verdict.error, verdict.tolerance, verdict.within_tolerance))
         saved |= {f"{name}_{j}": outputs[name].float().cpu().numpy() for name in ("o", "lse")}
     np.savez(path, allow_pickle=False, **saved)
     return tuple(states)

@@ -15,7 +15,7 @@ from explain.counters.count import count
 from explain.counters.model import Counters
 from explain.device.measurement import Provenance, Timing
 from explain.experiment import Experiment
-from explain.records.code import code_of, commit
+from explain.records.code import commit
 from explain.records.model import Origin, Point
 from kernels.launch import launcher, tensors_on
 
@@ -51,7 +51,7 @@ def measure(
         counters, why = _by_ncu(experiment, where, cupti, progress)
     if stalls and counters and not counters.stalls:
         why = f"Why warps wait was not counted: {cupti or 'this chip has no counter for it.'}"
-    return Point(experiment, counters, timing, peak, why, Origin(where, commit(), code_of(experiment)))
+    return Point(experiment, counters, timing, peak, why, Origin(where, commit(), experiment.entry.code))
 
 
 def _by_ncu(

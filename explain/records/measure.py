@@ -12,7 +12,7 @@ from explain.device.measurement import Provenance
 from explain.engine import Engine
 from explain.experiment import Experiment
 from explain.records import file
-from explain.records.code import code_of, commit
+from explain.records.code import commit
 from explain.records.model import Origin, Point, Record, settings
 from explain.records.plans import Plan
 from explain.records.registry import file_name
@@ -127,7 +127,7 @@ def _point(engine: Engine, task: Task, record: Record, where: Provenance, limits
 
 
 def _origin(experiment: Experiment, where: Provenance) -> Origin:
-    return Origin(where, commit(), code_of(experiment))
+    return Origin(where, commit(), experiment.entry.code)
 
 
 def _has(record: Record, task: Task, where: Provenance) -> bool:
@@ -135,7 +135,7 @@ def _has(record: Record, task: Task, where: Provenance) -> bool:
     point = record.point(task.experiment)
     if point is None or point.origin is None or not point.holds(task.counters, task.timing, task.stalls):
         return False
-    return point.origin.code == code_of(task.experiment) and _versions(point.origin.provenance) == _versions(where)
+    return point.origin.code == task.experiment.entry.code and _versions(point.origin.provenance) == _versions(where)
 
 
 def _versions(provenance: Provenance) -> dict[str, str]:

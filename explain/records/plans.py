@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from explain.chapters.papers import flashattention, milakov
 from explain.chapters.sweeps import ready
 from explain.experiment import Experiment
-from kernels.catalog import CATALOG
+from kernels.catalog import KERNELS, TAUGHT
 from kernels.parameters import WHOLE_ROW_TILE, ParameterError
 from kernels.rungs import ORDER
 
@@ -42,9 +42,9 @@ _FAMILY_TILES: Mapping[str, Mapping[str, object]] = {
 
 def sizes(kernel: str) -> tuple[Experiment, ...]:
     """A catalog kernel at three sizes, inputs of 100 MB and more. Raises ParameterError for another name."""
-    if kernel not in CATALOG:
-        raise ParameterError("kernel", kernel, f"must be one of {', '.join(CATALOG)}")
-    entry = CATALOG[kernel]
+    if kernel not in TAUGHT:
+        raise ParameterError("kernel", kernel, f"must be one of {', '.join(TAUGHT)}")
+    entry = KERNELS[kernel]
     tile = dict(_TILES.get(kernel, _FAMILY_TILES[entry.family]))
     if WHOLE_ROW_TILE in entry.parameters:
         del tile["block_n"]  # its default is the row's
@@ -92,7 +92,7 @@ PLANS: Mapping[str, Plan] = {
         Plan(
             "levels",
             "every kernel of the catalog at three sizes beyond L2",
-            tuple(experiment for kernel in CATALOG for experiment in sizes(kernel)),
+            tuple(experiment for kernel in TAUGHT for experiment in sizes(kernel)),
         ),
         Plan("sweeps", "kernels over N, d, tile sizes, dtype, mask and batch", ready.RECORDED),
         Plan("milakov-counters", "Milakov & Gimelshein's figure 1, its bytes counted", milakov.COUNTED),

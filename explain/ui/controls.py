@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from explain.experiment import Experiment, ParameterError
 from explain.ui.address import returned
-from kernels.catalog import CATALOG
+from kernels.catalog import TAUGHT
 from kernels.inputs import PRESETS
 from kernels.parameters import Parameter
 from kernels.recipes import preset_of
@@ -96,7 +96,7 @@ def controls(
 
 def kernel(label: str, default: str, name: str) -> str:
     """A choice among all kernels, kept in the page's address under `name`; one that does not exist is said, and `default` shown."""
-    titles = {kernel: entry.title for kernel, entry in CATALOG.items()}
+    titles = {kernel: entry.title for kernel, entry in TAUGHT.items()}
     return option(label, titles, name, default, label_visibility="collapsed")
 
 
@@ -260,3 +260,12 @@ def _control(parameter: Parameter, label: str, key: str) -> object:
         case _:
             # No bounds: the browser would refuse in silence what `controls` refuses in words.
             return st.number_input(label, step=1, key=key, help=f"{words} Up to {most} on this page.")
+
+
+def view(*names: str) -> str:
+    """Which of a page's views is shown, the first unless the reader chose another; kept in the page's address."""
+    chosen = st.segmented_control(
+        "View", names, default=names[0], required=True, key="view", bind="query-params", wrap=True,
+        label_visibility="collapsed",
+    )  # fmt: skip
+    return str(chosen)

@@ -14,6 +14,7 @@ from explain.device.prefixes import compare_prefixes
 from explain.engine import DeviceStatus, engine, has_triton, scratch
 from explain.experiment import Experiment
 from explain.trace.model import Trace
+from explain.ui.follow import follow
 from explain.ui.stepper import failure
 from explain.workers import WorkerError
 
@@ -58,9 +59,9 @@ def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source:
     st.caption(
         f"{source} · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}, {where.date}"
     )
-    verdict = "within its budget" if measurement.within_budget else "**over** its budget"
+    verdict = "within its tolerance" if measurement.within_tolerance else "**exceeds** its tolerance"
     said = [
-        f"Largest error against float64: `{measurement.error:.3g}` of `{measurement.budget:.3g}` allowed, {verdict}."
+        f"Largest error against float64: `{measurement.error:.3g}` of `{measurement.tolerance:.3g}` allowed, {verdict}."
     ]
     if timing:
         said.append(
@@ -92,19 +93,15 @@ def engine_status() -> None:
 
 
 def once_known(show: Callable[[DeviceStatus], None]) -> None:
-    """Shows what is to be said of this machine's GPU as soon as it is known whether there is one; until then, that it is looked for."""
-    searching = engine().device_if_known() is None
-    st.fragment(_once_known, run_every=2.0 if searching else None)(show, searching)
+    """Calls `show` once it is known whether this machine has a GPU; says that it is being looked for until then."""
 
+    def draw() -> None:
+        if (status := engine().device_if_known()) is None:
+            st.markdown(":gray[●] Looking for a GPU…")
+        else:
+            show(status)
 
-def _once_known(show: Callable[[DeviceStatus], None], searching: bool) -> None:
-    status = engine().device_if_known()
-    if status is None:
-        st.markdown(":gray[●] Looking for a GPU…")
-        return
-    if searching:
-        st.rerun()  # the whole page, once: a page that is done looking asks no more
-    show(status)
+    follow(draw, lambda: engine().device_if_known() is None)
 
 
 def _gpu_status(status: DeviceStatus) -> None:

@@ -32,7 +32,7 @@ def test_errors_count_what_is_no_number_only_where_it_should_be_one():
     found = Output(np.array([1.0, inf, nan, nan]), np.array([1.5, inf, nan, 1.0]), np.ones(4))
     assert found.error[:3].tolist() == [0.5, 0.0, 0.0]
     assert np.isnan(found.error[3])
-    assert not found.within_budget
+    assert not found.within_tolerance
     assert found.other_bits(Output(np.array([1.0, inf, nan, 2.0]), found.expected, found.allowed)) == 1
 
 
@@ -41,7 +41,7 @@ def test_every_order_has_other_bits_and_an_error_like_the_first(dtype):
     experiment = lessons.EXACT.with_(dtype=dtype)
     runs = [output(way.experiment, way.reverse_keys) for way in exactness.ways(experiment)]
     first, *others = runs
-    assert all(run.within_budget for run in runs)
+    assert all(run.within_tolerance for run in runs)
     *orders, in_base_2, standard = others
     assert all(run.other_bits(first) > 0 for run in (*orders, standard))
     assert all(0.5 < run.quantile(0.5) / first.quantile(0.5) < 2 for run in (*orders, in_base_2))
@@ -74,7 +74,7 @@ def test_joining_the_tiles_of_a_softmax_in_another_order_changes_bits_and_not_th
     runs = [output(way.experiment) for way in exactness.merges(lessons.JOINED)]
     first, *others = runs
     assert len(others) == 2
-    assert all(run.within_budget for run in runs)
+    assert all(run.within_tolerance for run in runs)
     assert all(run.other_bits(first) > 0.05 * run.error.size for run in others)
     assert all(0.5 < run.quantile(0.5) / first.quantile(0.5) < 2 for run in others)
     for dtype in ("fp16", "bf16"):

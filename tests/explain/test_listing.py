@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,10 @@ from triton import knobs
 from explain.chapters.flash_attention import tiles
 from explain.compile import handler, service
 from explain.compile.listing import KINDS, Instruction, Listing, counts, packed, unpacked
-from explain.compile.service import Compiler, code_of, listing_path
+from explain.compile.service import Compiler, listing_path
 from explain.gpus import GPUS
 from explain.workers import WorkerFailed
-from kernels.known import KERNELS
-from kernels.peers import PEERS
+from kernels.catalog import KERNELS, of_kind
 
 ROOT = Path(__file__).parents[2]
 
@@ -208,7 +208,8 @@ def test_the_shipped_listings_are_of_the_kernel_as_it_is(monkeypatch, tmp_path):
     monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
     experiment, capability = next(tiles.listed())
     assert Compiler().listings(experiment, capability)
-    monkeypatch.setattr(service, "code_of", lambda name: f"other {code_of(name)}")
+    changed = replace(KERNELS["flash_attention"], call="flash_attention_exp2")
+    monkeypatch.setattr(service, "KERNELS", {"flash_attention": changed})
     service._records.cache_clear()
     try:
         assert Compiler().listings(experiment, capability) == ()
@@ -216,7 +217,7 @@ def test_the_shipped_listings_are_of_the_kernel_as_it_is(monkeypatch, tmp_path):
         service._records.cache_clear()
 
 
-@pytest.mark.parametrize("kernel", [name for name in KERNELS if name not in PEERS])
+@pytest.mark.parametrize("kernel", of_kind("taught", "broken"))
 def test_every_kernel_has_settings_to_choose_and_opens_on_one_of_them(kernel):
     allowed, start = tiles.settings(kernel), tiles.opening(kernel)
     assert start.keys() == allowed.keys()

@@ -18,7 +18,7 @@ from explain.experiment import Experiment
 from explain.recordings.shipped import shipped
 from explain.records import plans
 from explain.records.model import Roof
-from kernels.catalog import CATALOG
+from kernels.catalog import TAUGHT
 from kernels.rungs import ORDER
 from tests.explain.records.made import point, record
 
@@ -60,7 +60,7 @@ def test_each_rungs_twins_are_shipped_traces_and_the_link_leads_to_them(rung):
     for side, run in zip(("a.", "b."), pair, strict=True):
         query = {name.removeprefix(side): value for name, value in rung.twin.query.items() if name.startswith(side)}
         assert Experiment.from_query(query) == run
-        assert run.kernel in CATALOG
+        assert run.kernel in TAUGHT
         assert run in list(shipped())
     assert pair[0] != pair[1]
 
@@ -125,9 +125,9 @@ def test_names_at_the_lines_ends_do_not_cover_one_another():
 
 
 def test_a_rung_that_is_not_right_has_no_time_and_says_so():
-    wrong = dataclasses.replace(case(), variants=(Variant(f"{speed.RUNG}bf16", error=3.0, why="misses its error budget"),))  # fmt: skip
+    wrong = dataclasses.replace(case(), variants=(Variant(f"{speed.RUNG}bf16", error=3.0, why="exceeds its tolerance"),))  # fmt: skip
     step = rungs.climb(wrong)[1]
-    assert figures.number(step, PEAK, RUNGS[0]) == "It has no time here: its result missed the error budget."
+    assert figures.number(step, PEAK, RUNGS[0]) == "It has no time here: its result exceeded its tolerance."
     assert ">not right<" in figures.climb(rungs.climb(wrong), (), PEAK, "a shape", "bf16")
 
 

@@ -6,7 +6,7 @@ import hashlib
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from kernels.catalog import CATALOG, Kernel
+from kernels.catalog import KERNELS, Kernel
 from kernels.edits import Edit, source_of
 
 
@@ -97,7 +97,7 @@ MUTANTS = (
 
 def mutated(mutant: Mutant) -> Kernel:
     """The catalog entry of the broken kernel."""
-    entry = CATALOG[mutant.kernel]
+    entry = KERNELS[mutant.kernel]
     source = source_of(entry.module)
     for function in kernel_functions(mutant.kernel):
         edit = Edit(hashlib.sha256(repr(mutant).encode()).hexdigest()[:12], function, mutant.old, mutant.new)

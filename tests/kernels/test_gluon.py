@@ -53,7 +53,7 @@ def test_it_gives_what_flash_attention_must_give(name):
         for preset in PRESETS:
             dtype = ("fp16", "bf16")[(number + PRESETS.index(preset)) % 2]
             e = Experiment.of("flash_attention", {**shape, "dtype": dtype, "block_n": 128}, preset, number)
-            if not (v := verdict(attention, e)).within_budget:
+            if not (v := verdict(attention, e)).within_tolerance:
                 missed.append((e.key, v))
     assert not missed
 
@@ -113,7 +113,7 @@ def test_unbroken_it_is_neither(name):
 
 def is_stuck_or_wrong(attention, experiment: Experiment) -> bool:
     try:
-        return not verdict(attention, experiment).within_budget
+        return not verdict(attention, experiment).within_tolerance
     except (Stuck, AssertionError):
         return True
 

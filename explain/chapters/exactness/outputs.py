@@ -45,7 +45,7 @@ class Output:
             return np.where(same, 0.0, np.abs(self.result - self.expected))
 
     @property
-    def within_budget(self) -> bool:
+    def within_tolerance(self) -> bool:
         """Whether every element is as near to float64 as is allowed there."""
         return bool((self.error <= self.allowed).all())
 

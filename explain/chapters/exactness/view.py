@@ -8,18 +8,21 @@ from collections.abc import Iterable
 import plotly.graph_objects as go
 import streamlit as st
 
+from explain import lessons
 from explain.chapters.exactness import figures
 from explain.chapters.exactness import outputs as exactness
 from explain.chapters.exactness.figures import scientific
 from explain.chapters.exactness.outputs import Output, Way
 from explain.engine import engine
 from explain.experiment import Experiment
-from explain.ui.layout import prose
+from explain.ui import controls, layout
 from explain.ui.stepper import failure, lesson
 from explain.workers import WorkerError
 
 WHERE = "interpreter · float64 reference on the very same inputs, element by element"
-BUDGET = "budget: what is allowed at an element, twice the error of the plain formula in that dtype and a rounding band"
+TOLERANCE = (
+    "tolerance: what is allowed at an element, twice the error of the plain formula in that dtype and a rounding band"
+)
 
 
 def beside_each_other(experiment: Experiment) -> None:
@@ -30,7 +33,7 @@ def beside_each_other(experiment: Experiment) -> None:
     except WorkerError as error:
         st.error(failure(error), icon=":material/error:")
         return
-    prose(
+    layout.prose(
         f"In **{experiment.values['dtype']}** the largest error, |O − float64|, of FlashAttention-2 is **{scientific(flash.largest())}**, that of standard attention "
         f"**{scientific(standard.largest())}**{_compared(flash.largest(), standard.largest())}. Half of all its elements are within {scientific(flash.quantile(0.5))}, of "
         f"standard attention's within {scientific(standard.quantile(0.5))}."
@@ -41,20 +44,20 @@ def beside_each_other(experiment: Experiment) -> None:
 
 def by_dtype(experiment: Experiment) -> None:
     """Quantiles of both kernels' errors in each dtype."""
-    lines = ["| dtype | kernel | half within | 99% within | largest | of its budget |", "|---|---|---:|---:|---:|---|"]
+    lines = ["| dtype | kernel | half within | 99% within | largest | of tolerance |", "|---|---|---:|---:|---:|---|"]
     try:
         for dtype, *pair in exactness.by_dtype(experiment):
             for name, one in zip(("FlashAttention-2", "standard"), pair, strict=True):
                 found = output(one.key)
                 lines.append(
-                    f"| {dtype} | {name} | {scientific(found.quantile(0.5))} | {scientific(found.quantile(0.99))} | {scientific(found.largest())} | {_budget(found)} |"
+                    f"| {dtype} | {name} | {scientific(found.quantile(0.5))} | {scientific(found.quantile(0.99))} | {scientific(found.largest())} | {_tolerance(found)} |"
                 )
     except WorkerError as error:
         st.error(failure(error), icon=":material/error:")
         return
     with st.container(key="numbers by dtype"):
         st.markdown("\n".join(lines))
-    st.caption(f"{WHERE}; inputs are rounded to each dtype first, so the error is the arithmetic's alone · {BUDGET}")
+    st.caption(f"{WHERE}; inputs are rounded to each dtype first, so the error is the arithmetic's alone · {TOLERANCE}")
 
 
 def orders(experiment: Experiment) -> None:
@@ -76,13 +79,13 @@ def _beside_the_first(key: str, what: str, ways: Iterable[Way]) -> None:
         return
     first = found[0][1]
     lines = [
-        f"| {what} | other bits, of {first.error.size:,} | half within | largest error | of its budget |",
+        f"| {what} | other bits, of {first.error.size:,} | half within | largest error | of tolerance |",
         "|---|---:|---:|---:|---|",
     ]
     for name, one in found:
         changed = "" if one is first else f"{one.other_bits(first):,}"
         lines.append(
-            f"| {name} | {changed} | {scientific(one.quantile(0.5), 2)} | {scientific(one.largest(), 2)} | {_budget(one)} |"
+            f"| {name} | {changed} | {scientific(one.quantile(0.5), 2)} | {scientific(one.largest(), 2)} | {_tolerance(one)} |"
         )
     with st.container(key=key):
         st.markdown("\n".join(lines))
@@ -133,6 +136,93 @@ def _compared(flash: float, standard: float) -> str:
     )
 
 
-def _budget(found: Output) -> str:
+def _tolerance(found: Output) -> str:
     share = (found.error / found.allowed).max() if found.allowed.all() else 0.0
-    return f":green[✓ {share:.2f}]" if found.within_budget else f":red[✗ {share:.2f}]"
+    return f":green[✓ {share:.2f}]" if found.within_tolerance else f":red[✗ {share:.2f}]"
+
+
+def choose() -> Experiment:
+    """The attention that the page compares, and what the comparison shows."""
+    return controls.controls(
+        lessons.EXACT, ["inputs", "seq_len", "block_m", "block_n", "dtype", "causal"], controls.ATTENTION_PRESETS
+    )
+
+
+def rounding() -> None:
+    """Where each kernel rounds."""
+    layout.prose(
+        "Both kernels read the same Q, K and V and depart from the true answer by rounding alone. Standard attention rounds S and P to the input's "
+        "dtype on their way through HBM. FlashAttention keeps S, ℓ and Õ in float32 on chip and rounds P̃ for the matrix product and O at the end: "
+        "fewer roundings, so in 16 bits its error is as a rule the smaller one."
+    )
+
+
+def other_orders(experiment: Experiment) -> None:
+    """The same attention and the same softmax in other orders of addition."""
+    st.subheader("Other orders: the bits differ, the error does not", anchor=False)
+    layout.prose(
+        "Addition of floating-point numbers is not associative. A tile of another size, keys in the opposite order, exp2 for exp: each adds up the "
+        "same terms in another order, or rounds at other places. None of these results is *the* right one; float64 says how far each is from that."
+    )
+    orders(experiment)
+    layout.prose(
+        "A single softmax shows it best. Its tiles run in parallel and each gives its maximum m and its sum ℓ; joining two of these pairs is "
+        "associative and commutative on paper, so any order will do: from the left, from the right, or as the tree of chapter 2."
+    )
+    merges(
+        controls.controls(lessons.JOINED, ["inputs", "cols", "block_n", "dtype"], controls.ROW_PRESETS, prefix="row.")
+    )
+
+
+def growth(experiment: Experiment) -> None:
+    """The error after each tile of keys."""
+    st.subheader("Does the error grow from tile to tile?", anchor=False)
+    layout.prose(
+        "Each tile of keys rescales ℓ and Õ by α and adds its own part, so each visit rounds again. But α ≤ 1 shrinks the old error along with the "
+        "old sum, and the sums are in float32: follow a row of this map from left to right."
+    )
+    tile_after_tile(experiment)
+
+
+def base_2() -> None:
+    """Why log2 e is folded into the scale."""
+    st.subheader("Why 1.44269504?", anchor=False)
+    layout.prose(
+        "exp(x) = 2^(x · log2 e), and log2 e = 1.44269504… A GPU's unit for exponentials computes powers of 2, so every `tl.exp` is a multiplication "
+        "by log2 e and an `ex2`. The kernel `flash_attention_exp2` multiplies sm_scale by log2 e once, on the host: its S counts in powers of 2, "
+        "and the multiplication at each exponential is gone. At the end lse = (m + log2 ℓ) · ln 2 is a natural logarithm again."
+    )
+
+
+def closing() -> None:
+    """Things to try, questions, sources."""
+    layout.try_this(
+        "Choose bf16: it has 8 bits of precision where fp16 has 11. A typical error grows about eightfold, and which kernel's is smaller does not change.",
+        "Choose fp32: more than two elements in three have other bits in another order, and every error is below a millionth.",
+        "Give the softmax the dtype fp16: m and ℓ are joined in float32 as before, and rounding the weights to 16 bits hides the difference.",
+        "Choose the input *large magnitude*: one key takes all the weight, so nothing is added up, and every way gives the same bits.",
+        "Make BLOCK_N as large as the sequence: one tile, no rescale. The error stays where it is.",
+    )
+    layout.questions(
+        (
+            "Is FlashAttention an approximation?",
+            "No. It computes softmax(QKᵀ)V with every score in it. Its bits differ from another implementation's as those of two exact "
+            "implementations do that add in different orders. Asked in flash-attention [#145](https://github.com/Dao-AILab/flash-attention/issues/145), "
+            "[#410](https://github.com/Dao-AILab/flash-attention/issues/410) and [#1445](https://github.com/Dao-AILab/flash-attention/issues/1445).",
+        ),
+        (
+            "My test compares FlashAttention with PyTorch in fp16 and finds differences. What should it compare?",
+            "Each of the two with float64 on the same rounded inputs. A difference between two rounded results says nothing about which is nearer; "
+            "a fair test allows twice the error that the plain formula has in the same dtype.",
+        ),
+        (
+            "Why does training not repeat to the bit, then?",
+            "Because order is not fixed everywhere: a backward pass that adds with atomics, or a split of the keys over programs that depends on the "
+            "machine, changes the order from run to run. The forward kernels here visit tiles in one order, so they repeat to the bit.",
+        ),
+    )
+    layout.sources(
+        "T. Dao et al., FlashAttention, arXiv 2205.14135, 2022",
+        "T. Dao, FlashAttention-2, arXiv 2307.08691, 2023",
+        "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018: ⊕ is associative and commutative",
+    )

@@ -9,7 +9,7 @@ from typing import Any
 from explain.compile.cost import REGISTER_BYTES, WARP
 from explain.experiment import Experiment
 from explain.gpus import GPUS, Gpu
-from kernels.known import KERNELS
+from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES, WHOLE_ROW_TILE, Value, next_power_of_two
 
 SIDES = (16, 32, 64, 128)

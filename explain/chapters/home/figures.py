@@ -11,14 +11,14 @@ HALL = ROOT / "benchmarks" / "results" / "classroom_load.json"
 
 
 def verified() -> str:
-    """How many experiments on a GPU are within their error budget."""
+    """How many experiments on a GPU are within their tolerance."""
     record = recordings.measured("verification-h200")
     if record is None:
         return ""
     where, right = record["provenance"], [k for k in record["kernels"].values() if not k["wrong_on_purpose"]]
-    within, total = (sum(kernel[name] for kernel in right) for name in ("within_budget", "experiments"))
+    within, total = (sum(kernel[name] for kernel in right) for name in ("within_tolerance", "experiments"))
     return (
-        f"recorded · {within:,} of {total:,} experiments within their error budget against float64 · "
+        f"recorded · {within:,} of {total:,} experiments within their tolerance against float64 · "
         f"{where['gpu']}, torch {where['torch']}, triton {where['triton']}, {where['date']}"
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from explain.counters.model import TOLERANCE, CopyCheck, Counters, total
 from explain.figures.units import si
-from explain.records.code import is_of_older_code
+from explain.records.code import is_stale
 from explain.records.model import Point, Record, settings
 from explain.records.plans import Plan
 from explain.records.registry import Shelved
@@ -96,7 +96,7 @@ def _facts(one: Shelved) -> dict[str, str]:
     origins = {point.origin for point in points if point.origin}
     commits = {origin.commit for origin in origins} | ({record.commit} if not origins else set())
     codes = [point.origin.code if point.origin else "" for point in points]
-    older = sum(map(is_of_older_code, points))
+    older = sum(map(is_stale, points))
     unknown = f", and {codes.count(''):,} of which it is not known" if "" in codes else ""
     lacking = {name for counters in counted for name in counters.lacking}
     return {

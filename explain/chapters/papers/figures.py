@@ -16,7 +16,7 @@ from explain.figures.plot import plot
 from explain.figures.units import si
 from explain.gpus import GPUS, known_as
 from explain.records.model import Record
-from kernels.known import KERNELS
+from kernels.catalog import KERNELS
 
 PAPER = "#8A96A3"  # what is the paper's is grey, and dashed
 BLUE, ORANGE, GREEN, PINK, SKY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9"
@@ -234,7 +234,7 @@ def forward_table(record: Record) -> str:
     for experiment in (*flashattention.OURS, *peers):
         point = record.point(experiment)
         formula = f"{flashattention.formula_bytes(experiment) / 1e9:.2f} GB"
-        at_least = f"at least {formula}" if experiment.entry.peer else formula
+        at_least = formula if experiment.entry.steppable else f"at least {formula}"
         sm, hbm = (count(point) if point else None for count in (flashattention.sm_bytes, flashattention.hbm_bytes))
         time = point.timing.median_ms if point and point.timing else None
         memory = point.peak_bytes if point else None

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from explain import lessons
 from explain.experiment import Experiment, ParameterError
-from kernels.catalog import CATALOG
+from kernels.catalog import KERNELS
 
 
 def opening(kernel: str) -> Experiment:
     """What a kernel opens on: the short sentence, or the notebook's row, so that any two of a family fit together."""
-    like = lessons.ONLINE if CATALOG[kernel].family == "softmax" else lessons.SHORT
-    own = {parameter.name for parameter in CATALOG[kernel].parameters}
+    like = lessons.ONLINE if KERNELS[kernel].family == "softmax" else lessons.SHORT
+    own = {parameter.name for parameter in KERNELS[kernel].parameters}
     given = {name: value for name, value in like.values.items() if name in own}
     try:
         return Experiment.of(kernel, given, like.inputs)
@@ -24,7 +24,7 @@ def opening(kernel: str) -> Experiment:
 def controls_of(kernel: str) -> list[str]:
     """The parameters that the page lets one choose, in order."""
     wanted = ("seq_len", "kv_len", "cols", "block_m", "block_n", "dtype", "causal")
-    own = {parameter.name for parameter in CATALOG[kernel].parameters}
+    own = {parameter.name for parameter in KERNELS[kernel].parameters}
     return ["inputs", *(name for name in wanted if name in own)]
 
 

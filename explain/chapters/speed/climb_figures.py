@@ -173,7 +173,7 @@ def number(step: Step, peak: Limit | None, below: Rung | None) -> str:
     if step.variant is None:
         return "Not timed at this shape yet."
     if step.per_second is None:
-        return "It has no time here: " + ("its result missed the error budget." if step.variant.missed else step.variant.why)  # fmt: skip
+        return "It has no time here: " + ("its result exceeded its tolerance." if step.variant.missed else step.variant.why)  # fmt: skip
     parts = [f"**{rate(step.per_second, 'FLOP/s')}**"]
     if of_peak := share(step, peak):
         parts.append(f"{of_peak:.0%} of the peak")

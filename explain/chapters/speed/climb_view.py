@@ -17,7 +17,7 @@ from explain.counters.stalls import Stalls
 from explain.device.measurement import Timing
 from explain.engine import engine
 from explain.gpus import GPUS, known_as
-from explain.records.code import is_of_older_code
+from explain.records.code import is_stale
 from explain.records.model import Point
 from explain.ui.charts import chart
 from explain.ui.layout import chapter_link, prose
@@ -89,7 +89,7 @@ def climb_counters(result: Result, case: Case) -> None:
     st.caption(
         f"recorded · {said} · batch {p['batch']}, {p['heads']} heads, N = {p['seq_len']:,}, d = {p['head_dim']}{', causal' if p['causal'] else ''} · L2 cold, in runs of their own · tensor cores: of their peak, while an SM has work"
     )
-    older = [figures.spoken(BY_NAME[name]) for name, point in found.items() if is_of_older_code(point)]
+    older = [figures.spoken(BY_NAME[name]) for name, point in found.items() if is_stale(point)]
     if older:
         st.caption(f"The code of {', '.join(older)} has changed since it was counted. `{COUNTED_BY}` counts it anew.")
 

@@ -1,6 +1,6 @@
 """How fast kernels are beside each other: what `benchmarks/speed.py` wrote, as values. Imports neither streamlit nor torch.
 
-A case is one shape of one table; a variant is one way to compute it. A variant that misses its error budget, or could not run, has no time but
+A case is one shape of one table; a variant is one way to compute it. A variant that exceeds its tolerance, or could not run, has no time but
 a reason. A roof is what the hardware gave at best: for bytes a copy, or a read, in the same run; for FLOPs the matrix product of the GPU's record.
 """
 
@@ -73,7 +73,7 @@ TABLES: Mapping[str, Table] = {
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to compute a case. `seconds` is a median, None with a reason in `why`; `error` is over its budget, so at most 1 is right."""
+    """One way to compute a case. `seconds` is a median, None with a reason in `why`; `error` is over its tolerance, so at most 1 is right."""
 
     name: str
     seconds: float | None = None

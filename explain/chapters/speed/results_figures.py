@@ -46,10 +46,10 @@ def bars(case: Case, limit: Limit | None, colour: Mapping[str, str]) -> str:
     for at, one in enumerate(variants):
         y = TOP + at * ROW
         parts.append(svg.text(0, y + 15, one.label, bold=one.ours))
-        about = ["ours"] * one.ours + ([f"error {_plain(one.error)} of budget"] if one.error is not None else [])
+        about = ["ours"] * one.ours + ([f"error {_plain(one.error)} of tolerance"] if one.error is not None else [])
         parts.append(svg.text(WIDTH / 2 - 60, y + 15, ", ".join(about), size=12, faint=True))
         if one.per_second is None:
-            why = "the result misses its error budget" if one.missed else _short(one.why)
+            why = "the result exceeds its tolerance" if one.missed else _short(one.why)
             parts.append(
                 svg.text(
                     0, y + 35, f"no time: {why}", size=12, fill=svg.ALARM if one.missed else "", faint=not one.missed

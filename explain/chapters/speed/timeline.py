@@ -117,7 +117,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Some programs of one launch. `module` and `function` are the kernel; `code` is the digest of its file, as in a record.
+    """Some programs of one launch. `module` and `function` are the kernel; `code` is its digest, as in a record.
 
     `sm_mhz` is the SMs' clock under load; `plain_us` the median time of a launch without scopes, where it was timed, `marked_us` the length of the longest program with them.
     """

@@ -23,7 +23,7 @@ COMMAND = "python benchmarks/tuning_grid.py --out benchmarks/results/tuning_grid
 TROUBLES: Mapping[str, str] = {
     "shared memory": "its tiles do not fit shared memory",
     "registers": "its threads need more registers than there are",
-    "wrong": "its result misses the error budget",
+    "wrong": "its result exceeds the tolerance",
     "error": "it could not be run",
     "silent": "it did not answer in time",
 }
@@ -37,7 +37,7 @@ class TuningFileError(Exception):
 @dataclass(frozen=True)
 class Point:
     """One setting. `seconds` is the median of a launch; where it is None, `trouble` is one of TROUBLES and `why` says more, or the run was cut short and both
-    are empty. `error` is over its budget, so at most 1 is right. The rest is the compiler's word and there wherever it compiled: bytes of shared
+    are empty. `error` is over its tolerance, so at most 1 is right. The rest is the compiler's word and there wherever it compiled: bytes of shared
     memory a program, registers a thread, and of each thread's values those that found no register, 4 bytes each.
     """
 

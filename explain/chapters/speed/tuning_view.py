@@ -8,11 +8,10 @@ from explain.chapters.speed import tuning_figures as figures
 from explain.chapters.speed import tuning_grid
 from explain.chapters.speed.rungs import BY_NAME
 from explain.chapters.speed.tuning_grid import Grid, Tuning, TuningFileError
-from explain.experiment import Experiment
 from explain.gpus import GPUS, known_as
-from explain.records.code import code_of
 from explain.ui.layout import prose
 from explain.ui.pictures import drawing
+from kernels.catalog import KERNELS
 
 
 def tuning() -> None:
@@ -48,7 +47,7 @@ def _grid(grid: Grid, shown: Tuning) -> None:
         st.caption(
             f"A cell has what the compiler says: registers a thread, shared memory a program. Times need a GPU: `{tuning_grid.COMMAND}` takes them."
         )
-    if grid.rung in BY_NAME and grid.code != code_of(Experiment.of(BY_NAME[grid.rung].kernel)):
+    if grid.rung in BY_NAME and grid.code != KERNELS[BY_NAME[grid.rung].kernel].code:
         st.caption(f"The code of {BY_NAME[grid.rung].file} has changed since.")
     st.caption(
         f"{figures.SPILLED} marks a setting that spills. Hold the pointer over a cell for all that is known of it."

@@ -27,8 +27,7 @@ from explain.figures.plot import plot
 from explain.figures.units import si
 from explain.gpus import Gpu
 from explain.records.model import Roof
-from kernels.catalog import CATALOG
-from kernels.known import KERNELS
+from kernels.catalog import KERNELS, TAUGHT
 from kernels.parameters import Value
 from kernels.rungs import GLUON, ORDER
 
@@ -65,7 +64,7 @@ def name_of(kernel: str) -> str:
     """The kernel's title as far as no other has it, short enough to stand at a curve."""
     title = KERNELS[kernel].title
     short = title.partition(",")[0]
-    alone = sum(entry.title.partition(",")[0] == short for entry in CATALOG.values()) == 1
+    alone = sum(entry.title.partition(",")[0] == short for entry in TAUGHT.values()) == 1
     return (short if alone else title).removesuffix(" forward").replace(" forward ", " ")
 
 

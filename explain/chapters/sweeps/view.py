@@ -20,13 +20,13 @@ from explain.experiment import ParameterError
 from explain.gpus import GPUS, known_as
 from explain.records.model import Roof
 from explain.ui.charts import chart, image_format
+from explain.ui.follow import follow
 from explain.ui.layout import prose
 from explain.ui.records import another_record, records_there
 from explain.ui.stepper import failure
 from explain.workers import WorkerError
-from kernels.catalog import CATALOG
+from kernels.catalog import KERNELS, TAUGHT
 
-POLL_SECONDS = 0.8
 OWN = "Your own"
 FAMILIES: Mapping[str, tuple[tuple[str, ...], str, str]] = {
     "attention": (("attention_standard", "flash_attention"), "32, 64, 128, 256", "head_dim=32, block_m=16, block_n=16"),
@@ -77,14 +77,14 @@ def sweep_choice() -> Sweep | None:
     with among:
         kernels = st.multiselect(
             "Kernels",
-            [name for name, entry in CATALOG.items() if entry.family == family],
+            [name for name, entry in TAUGHT.items() if entry.family == family],
             default=start,
             key=f"{family} kernels",
             bind="query-params",
-            format_func=lambda name: CATALOG[name].title,
+            format_func=lambda name: KERNELS[name].title,
         )
     over, values, held = st.columns([1, 1, 2])
-    known = [{parameter.name for parameter in CATALOG[kernel].parameters} for kernel in kernels]
+    known = [{parameter.name for parameter in KERNELS[kernel].parameters} for kernel in kernels]
     axes = [name for name in AXES if all(name in own for own in known)]
     with over:
         axis = st.selectbox("Over", axes, key=f"{family} over", bind="query-params", format_func=figures.axis_title)
@@ -96,7 +96,7 @@ def sweep_choice() -> Sweep | None:
             some_held,
             key=f"{family} held",
             bind="query-params",
-            help="\n".join(f"- `{p.name}`: {p.help}; {p.allowed}" for p in CATALOG[kernels[0]].parameters)
+            help="\n".join(f"- `{p.name}`: {p.help}; {p.allowed}" for p in KERNELS[kernels[0]].parameters)
             if kernels
             else None,
         )
@@ -153,20 +153,20 @@ def sweep_readings(sweep: Sweep, without: Container[str] = ()) -> Shown:
         return Shown(sweep, found, total, records[witness].source, "", record.gpu, record.roofs)
     state = runner().look(sweep, witness)
     if witness != "formula":
-        working = bool(state.working)
-        poll = st.fragment(_progress, run_every=POLL_SECONDS if working else None)
-        poll(sweep, witness, len(state.readings), working)
+        follow(
+            lambda: _progress(sweep, witness),
+            lambda: bool(runner().look(sweep, witness).working),
+            progress=lambda: len(runner().look(sweep, witness).readings),
+        )
     sources = " and ".join(dict.fromkeys(reading.source for reading in state.readings))
     if witness == "hardware":
         return Shown(sweep, state.readings, state.total, f"hardware · {sources}", witness, here, _roofs_kept())
     return Shown(sweep, state.readings, state.total, sources, witness)
 
 
-def _progress(sweep: Sweep, witness: str, drawn: int, was_working: bool) -> None:
-    """How far a run is, and what starts and stops it."""
+def _progress(sweep: Sweep, witness: str) -> None:
+    """How far a run is, and the buttons that start and stop it."""
     state = runner().look(sweep, witness)
-    if was_working and (not state.working or len(state.readings) > drawn):
-        st.rerun()  # the whole page: it draws the points that have come, and polls no more when all have
     have = f"{len(state.readings)} of {state.total} points"
     with st.container(horizontal=True, vertical_alignment="center"):
         if state.working:
@@ -175,8 +175,8 @@ def _progress(sweep: Sweep, witness: str, drawn: int, was_working: bool) -> None
                 runner().cancel(sweep, witness)
             return
         _offer(sweep, witness, state, have)
-    if state.trouble:
-        st.error(state.trouble, icon=":material/error:")
+    if state.error:
+        st.error(state.error, icon=":material/error:")
 
 
 def _offer(sweep: Sweep, witness: str, state: State, have: str) -> None:

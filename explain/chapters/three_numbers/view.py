@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import streamlit as st
 
+from explain.chapters.three_numbers import figures
+from explain.chapters.three_numbers import shown as lab
 from explain.chapters.three_numbers.levels import WAYS, Traced, Witness, recorded_trace, whole_trace, witness
+from explain.chapters.three_numbers.shown import Shown
 from explain.counters.model import Counters
 from explain.engine import engine
 from explain.experiment import Experiment
 from explain.records.registry import Shelved
+from explain.ui import controls, layout, pictures, stepper
+from explain.ui.follow import follow
+from explain.ui.records import records_choice
 from explain.ui.stepper import failure, traces_of
 from explain.workers import WorkerError
 
@@ -27,7 +34,10 @@ def counted_here(experiment: Experiment, shown: Sequence[Shelved]) -> Witness:
     kept: dict[str, Counters | str] = st.session_state.setdefault("counted here", {})
     status = engine().device_if_known()
     if status is None:
-        st.fragment(_look_for_a_gpu, run_every=2.0)()
+        follow(
+            lambda: None if engine().device_if_known() else st.caption("Looking for a GPU…"),
+            lambda: engine().device_if_known() is None,
+        )
         why = "Whether there is a GPU here is not known yet."
     elif status.available:
         if st.button("Count on this GPU", icon=":material/memory:"):
@@ -44,12 +54,6 @@ def counted_here(experiment: Experiment, shown: Sequence[Shelved]) -> Witness:
     if isinstance(here, Counters):
         return witness(here, None, "")
     return witness(None, found[1], why, found[0].origin) if found else witness(None, None, why)
-
-
-def _look_for_a_gpu() -> None:
-    if engine().device_if_known() is not None:
-        st.rerun()  # the whole page, once
-    st.caption("Looking for a GPU…")
 
 
 def _count(experiment: Experiment) -> Counters | str:
@@ -90,3 +94,112 @@ def traced_bytes(experiment: Experiment, small: bool) -> Traced | None:
         return recorded_trace(experiment)
     (trace,) = traces_of([experiment])
     return whole_trace(experiment, trace) if trace else None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A run to count: the same kernel at the player's size, at the chosen size (perhaps the same), and whether L2 is warm."""
+
+    small: Experiment
+    experiment: Experiment
+    small_is_it: bool
+    warm: bool
+
+
+def choose() -> Choice:
+    """The kernel, its sizes and the state of L2 that the reader chose."""
+    picked, sized, heat = st.columns([3, 3, 2], vertical_alignment="bottom")
+    with picked:
+        kernel = controls.kernel("Kernel", "flash_attention", "kernel")
+    choices = lab.experiments(kernel)
+    with sized:
+        words = {
+            name: figures.sizes_words(one) + (", as in the player" if name == "small" else "")
+            for name, one in choices.items()
+        }
+        size = controls.option("Sizes", words, "size", "1")
+    with heat:
+        heated = st.segmented_control(
+            "L2 before the run", ["cold", "warm"], default="cold", required=True, key="l2", bind="query-params"
+        )
+    experiment, warm = choices[size], heated == "warm"
+    return Choice(choices["small"], experiment, size == "small", warm)
+
+
+def hierarchy(choice: Choice) -> tuple[Shown, Sequence[Shelved]]:
+    """The memory hierarchy with the bytes that crossed each link; the numbers, and the records they were chosen from."""
+    drawn, told = st.columns([3, 2], gap="large")
+    with told:
+        records = records_choice()
+        witness = counted_here(choice.experiment, records)
+    shown = lab.shown(choice.experiment, traced_bytes(choice.experiment, choice.small_is_it), witness, warm=choice.warm)
+    link = pictures.pressed("link", figures.LINKS, "dram")
+    with drawn:
+        dirty = shown.counts.dirty_bytes if shown.counts else None
+        pictures.pressable(figures.hierarchy(shown.levels, shown.prediction, dirty, link), "link")
+    with told:
+        ways(witness)
+        layout.prose(f"**{figures.LINKS[link]}**: {figures.link_words(link, shown.levels)}")
+        st.markdown(figures.buffers_table(link, shown.traffic, shown.traced, shown.prediction))
+        if shown.check:
+            layout.prose(figures.prediction_words(shown.check))
+        if witness.counters:
+            layout.prose(figures.heat_words(witness.counters))
+    return shown, records
+
+
+def gaps(choice: Choice, shown: Shown, records: Sequence[Shelved]) -> None:
+    """What each level counted, why neighbours differ, and the same on other GPUs."""
+    st.subheader("From level to level", anchor=False)
+    for written, column in zip((False, True), st.columns(2, gap="large"), strict=True):
+        with column:
+            pictures.drawing(figures.bars(shown.levels, shown.gaps, written=written))
+    table, why = st.columns(2, gap="large")
+    with table:
+        st.markdown(figures.gap_table(shown.levels, shown.gaps))
+        layout.prose(figures.equal_words(shown.levels, shown.gaps))
+    with why:
+        layout.prose(figures.cause_words(shown.gaps))
+
+    if len(others := lab.on_each(choice.experiment, records, warm=choice.warm)) > 1:
+        st.markdown(figures.gpus_table(others))
+        layout.prose(f"The pictures above are of the first, **{others[0][0]}**.")
+
+
+def terms(choice: Choice, shown: Shown) -> None:
+    """The formula term by term; a pressed term is shown in the player."""
+    st.subheader("The formula, term by term", anchor=False)
+    layout.prose(
+        "Each term is a buffer, read or written. Press one: the player below goes to its first load or store and marks all of them on the "
+        "timeline. It runs the same kernel at a size that reads well."
+    )
+    small = choice.small
+    term = pictures.pressed("term", figures.terms_by_key(shown.traffic), "")
+    times = pictures.pressable(figures.terms_table(shown.traffic, shown.traced, term), "term")
+    stepper.stepper(
+        [small], key="three numbers", step=lab.step_of(small, term), request=times, watch=lab.watched(small, term)
+    )
+
+
+def every_kernel(records: Sequence[Shelved]) -> None:
+    """All kernels at three sizes larger than L2."""
+    with st.expander("Every kernel, three sizes beyond L2"):
+        for one in records:
+            st.caption(f"{one.source}. L2 cold.")
+            for of_all in lab.tables(one.record):
+                st.markdown(of_all)
+
+
+def closing() -> None:
+    """Things to try, questions, sources."""
+    layout.try_this(
+        "Choose *Softmax of a whole row on chip* with rows of 32,768: registers spill. Where do those bytes appear, and where do they go?",
+        "Choose *FlashAttention-2* and look from L1 down to DRAM: at which level are the papers' “HBM accesses”, and why are DRAM's reads so few?",
+        "Compare *FlashAttention-1* at the same sizes: which buffers does L2 no longer hold?",
+        "Switch L2 to warm: what changes for a matrix that is larger than L2, and what for one that fits?",
+    )
+    layout.sources(
+        "NVIDIA, CUPTI documentation, Range Profiling API; Nsight Compute, metrics reference",
+        "T. Dao et al., FlashAttention, arXiv 2205.14135, 2022, theorem 2",
+        "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018",
+    )

@@ -15,28 +15,26 @@ from explain.compile.service import Answer, compiler, provenance
 from explain.experiment import Experiment, ParameterError
 from explain.gpus import Gpu
 from explain.ui.controls import LABELS, ROW_LABELS
+from explain.ui.follow import follow
 from explain.ui.pictures import drawing
-from kernels.catalog import CATALOG
-from kernels.known import KERNELS
+from kernels.catalog import KERNELS, TAUGHT
 from kernels.parameters import Value
-from kernels.peers import PEERS
 
-POLL_SECONDS = 0.8
 OPENING = "flash_attention"
 
 
 def tile_cost(experiment: Experiment, gpu: Gpu) -> None:
     """The tank of a tile of flash_attention with the compiler's own numbers beside it; while it compiles, how far it is."""
+    follow(lambda: _tile_cost(experiment, gpu), lambda: _working(experiment, gpu))
+
+
+def _working(experiment: Experiment, gpu: Gpu) -> bool:
     answer = compiler().look(experiment, gpu.compute_capability)
-    working = bool(answer and answer.working)
-    st.fragment(_tile_cost, run_every=POLL_SECONDS if working else None)(experiment, gpu, working)
+    return bool(answer and answer.working)
 
 
-def _tile_cost(experiment: Experiment, gpu: Gpu, was_working: bool) -> None:
-    capability = gpu.compute_capability
-    answer = compiler().look(experiment, capability)
-    if was_working and not (answer and answer.working):
-        st.rerun()  # the whole page, once: a page that is done waiting polls no more
+def _tile_cost(experiment: Experiment, gpu: Gpu) -> None:
+    answer = compiler().look(experiment, gpu.compute_capability)
     cost = answer.cost if answer else None
     pictures = figures.tanks(experiment.values, gpu, cost.launches[0] if cost else None)
     for picture, column in zip(pictures, st.columns(2, gap="large"), strict=True):
@@ -54,15 +52,10 @@ def compiling(experiment: Experiment, gpu: Gpu) -> None:
     """What asks the compiler for a tile, and follows it; nothing where it has answered."""
     answer = compiler().look(experiment, gpu.compute_capability)
     if answer is None or answer.cost is None:
-        working = bool(answer and answer.working)
-        st.fragment(_compiling, run_every=POLL_SECONDS if working else None)(experiment, gpu, working)
-
-
-def _compiling(experiment: Experiment, gpu: Gpu, was_working: bool) -> None:
-    answer = compiler().look(experiment, gpu.compute_capability)
-    if was_working and not (answer and answer.working):
-        st.rerun()  # the whole page, once: a page that is done waiting polls no more
-    _ask(experiment, gpu, answer)
+        follow(
+            lambda: _ask(experiment, gpu, compiler().look(experiment, gpu.compute_capability)),
+            lambda: _working(experiment, gpu),
+        )
 
 
 def _ask(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
@@ -75,8 +68,8 @@ def _ask(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
             if st.button("Stop", icon=":material/stop:", key="stop compiling"):
                 compiler().cancel(experiment, gpu.compute_capability)
         return
-    if answer is not None and answer.trouble:
-        st.error(answer.trouble, icon=":material/error:")
+    if answer is not None and answer.error:
+        st.error(answer.error, icon=":material/error:")
     if st.button(f"Compile this tile for {gpu.target}", icon=":material/memory:", key="compile tile"):
         compiler().start(experiment, gpu.compute_capability)
         st.rerun()
@@ -84,10 +77,10 @@ def _ask(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
 
 def tile_choice() -> Experiment:
     """Controls for a kernel and what its compilation depends on, kept in the page's address; what is not allowed there is said."""
-    kernels = [name for name in KERNELS if name not in PEERS]
+    kernels = [name for name, entry in KERNELS.items() if entry.steppable]
     query = st.query_params
     kernel = query.get("kernel", OPENING)
-    refused = "" if kernel in kernels else f"kernel={kernel}: must be one of {', '.join(CATALOG)}"
+    refused = "" if kernel in kernels else f"kernel={kernel}: must be one of {', '.join(TAUGHT)}"
     kernel = kernel if kernel in kernels else OPENING
     allowed, start = tiles.settings(kernel), tiles.opening(kernel)
     columns = st.columns([3, *[2] * len(allowed)], vertical_alignment="bottom")
@@ -144,15 +137,11 @@ def _plain(value: Value) -> str:
 
 def tile_report(experiment: Experiment, gpu: Gpu) -> None:
     """What the compiler says of every launch of a tile, what an SM holds of it, and its instructions; while it compiles, how far it is."""
-    answer = compiler().look(experiment, gpu.compute_capability)
-    working = bool(answer and answer.working)
-    st.fragment(_tile_report, run_every=POLL_SECONDS if working else None)(experiment, gpu, working)
+    follow(lambda: _tile_report(experiment, gpu), lambda: _working(experiment, gpu))
 
 
-def _tile_report(experiment: Experiment, gpu: Gpu, was_working: bool) -> None:
+def _tile_report(experiment: Experiment, gpu: Gpu) -> None:
     answer = compiler().look(experiment, gpu.compute_capability)
-    if was_working and not (answer and answer.working):
-        st.rerun()  # the whole page, once: a page that is done waiting polls no more
     if answer is None or answer.cost is None:
         _ask(experiment, gpu, answer)
         return

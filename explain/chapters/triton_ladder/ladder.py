@@ -19,7 +19,7 @@ import numpy as np
 from explain.experiment import Experiment
 from explain.trace.model import Tile, Trace, numbers
 from kernels import reference
-from kernels.catalog import CATALOG
+from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -39,7 +39,7 @@ class Rung:
 
     def experiment(self, row: Experiment) -> Experiment:
         """This rung on the inputs of a one-row experiment; the last one on four rows of them at once."""
-        own = {parameter.name for parameter in CATALOG[self.kernel].parameters}
+        own = {parameter.name for parameter in KERNELS[self.kernel].parameters}
         shared = {name: value for name, value in row.values.items() if name in own}
         if self.kernel == "softmax_row":
             del shared["block_n"]  # its tile is the whole row
@@ -85,7 +85,7 @@ RUNGS = (
 
 def source(kernel: str) -> str:
     """The text of a catalog kernel's own `…_kernel` function, with its decorator."""
-    return function_source(CATALOG[kernel].module, f"{kernel}_kernel")
+    return function_source(KERNELS[kernel].module, f"{kernel}_kernel")
 
 
 @functools.cache

@@ -14,10 +14,11 @@ from explain.chapters.what_breaks.divergence import Parting, compared, partings
 from explain.engine import engine, has_triton
 from explain.experiment import Experiment, ParameterError
 from explain.trace.model import Trace
+from explain.ui import layout
 from explain.ui.address import returned
-from explain.ui.layout import prose
 from explain.ui.stepper import failure, stepper
 from explain.workers import WorkerError
+from kernels.catalog import KERNELS
 from kernels.edits import source_of
 from kernels.inputs import PRESETS
 from kernels.museum import EXHIBITS, Exhibit
@@ -38,11 +39,11 @@ _LINKED = "exhibit that a link led to"
 
 
 class Trial(NamedTuple):
-    """One run's verdict: its largest error against its budget, and what was allowed there."""
+    """One run's verdict: its largest error against its tolerance, and what was allowed there."""
 
     error: float
-    budget: float
-    within_budget: bool
+    tolerance: float
+    within_tolerance: bool
 
 
 def choose() -> Exhibit:
@@ -73,7 +74,7 @@ def choose() -> Exhibit:
 
 def plaque(exhibit: Exhibit) -> None:
     """The changed line, in its place, and the story of the bug."""
-    module, edit = exhibit.kernel.module, exhibit.kernel.edit
+    module, edit = KERNELS[exhibit.base].module, exhibit.edit
     assert edit is not None
     source = source_of(module)
     changed = edit.diff(source)
@@ -93,7 +94,7 @@ def plaque(exhibit: Exhibit) -> None:
         else "from many a first version"
     )
     st.caption(f"{module.replace('.', '/')}.py, line {number} · {origin}")
-    prose(exhibit.story)
+    layout.prose(exhibit.story)
 
 
 def verdicts(exhibit: Exhibit) -> None:
@@ -143,11 +144,11 @@ def run(exhibit: Exhibit) -> None:
 def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Parting]) -> None:
     """How the difference spreads from variable to variable, a button to go to each."""
     if not found:
-        prose("**They never part**: on this input the two runs are the same to the bit.")
+        layout.prose("**They never part**: on this input the two runs are the same to the bit.")
         return
-    first, output = found[0], exhibit.kernel.roles["output"]
+    first, output = found[0], KERNELS[exhibit.base].roles["output"]
     where = f" at {first.place}" if first.place else ""
-    prose(
+    layout.prose(
         f"**They part at step {first.step + 1}**, line {first.line}: `{first.variable}`{where} is **{_number(first.right)}** in the right "
         f"kernel and **{_number(first.broken)}** in this one."
         + ("" if any(parting.variable == output for parting in found) else
@@ -183,7 +184,7 @@ def _pair(exhibit: Exhibit, inputs: str) -> tuple[Experiment, Experiment]:
 
 
 def _both(exhibit: Exhibit, sizes: Mapping[str, object], inputs: str, seed: int) -> tuple[Experiment, Experiment]:
-    right, broken = (Experiment.of(name, sizes, inputs, seed) for name in (exhibit.base, exhibit.kernel.name))
+    right, broken = (Experiment.of(name, sizes, inputs, seed) for name in (exhibit.base, exhibit.kernel))
     return right, broken
 
 
@@ -191,7 +192,7 @@ def _both(exhibit: Exhibit, sizes: Mapping[str, object], inputs: str, seed: int)
 def trial(key: str) -> Trial:
     """One experiment's verdict, run in the interpreter; shared by all sessions. Raises WorkerError."""
     said = engine().check(Experiment.from_json(json.loads(key)))
-    return Trial(float(said["error"]), float(said["budget"]), bool(said["within_budget"]))
+    return Trial(float(said["error"]), float(said["tolerance"]), bool(said["within_tolerance"]))
 
 
 # The game
@@ -207,7 +208,7 @@ def game(exhibit: Exhibit) -> None:
 
 def _game(exhibit: Exhibit) -> None:
     attempts: list[Attempt] = st.session_state.setdefault("attempts", {}).setdefault(exhibit.name, [])
-    softmax = exhibit.kernel.family == "softmax"
+    softmax = KERNELS[exhibit.base].family == "softmax"
     inputs, seed = _chosen_inputs()
     sizes = _chosen_sizes(softmax)
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -225,7 +226,7 @@ def _game(exhibit: Exhibit) -> None:
         _row(exhibit, number, attempts[number - 1])
     for title, hint in zip(("A hint", "Another hint"), exhibit.hints, strict=True):
         with st.expander(title):
-            prose(hint)
+            layout.prose(hint)
 
 
 class Attempt(NamedTuple):
@@ -238,7 +239,7 @@ class Attempt(NamedTuple):
     @property
     def breaks(self) -> bool:
         """Whether the input tells the two kernels apart."""
-        return self.right.within_budget and not self.broken.within_budget
+        return self.right.within_tolerance and not self.broken.within_tolerance
 
 
 def _attempt(exhibit: Exhibit, sizes: Mapping[str, object], inputs: str, seed: int) -> Attempt:
@@ -256,7 +257,7 @@ def _row(exhibit: Exhibit, number: int, attempt: Attempt) -> None:
         ":red[**It breaks.**]"
         if attempt.breaks
         else ":green[It holds.]"
-        if attempt.right.within_budget
+        if attempt.right.within_tolerance
         else "Both miss."
     )
     with st.container(horizontal=True, vertical_alignment="center", border=True):
@@ -331,10 +332,10 @@ def _input(experiment: Experiment) -> str:
 def _cell(trial: Trial) -> str:
     if not math.isfinite(trial.error):
         return f":red[✗ {_number(trial.error)}]"
-    if not trial.budget:
+    if not trial.tolerance:
         return ":green[✓ exact]" if not trial.error else f":red[✗ {trial.error:.2g}, where 0 is allowed]"
-    ratio = trial.error / trial.budget
-    return f":green[✓ {ratio:.2f}]" if trial.within_budget else f":red[✗ {ratio:,.0f}]"
+    ratio = trial.error / trial.tolerance
+    return f":green[✓ {ratio:.2f}]" if trial.within_tolerance else f":red[✗ {ratio:,.0f}]"
 
 
 def _number(value: float) -> str:
@@ -345,3 +346,34 @@ def _number(value: float) -> str:
     size = abs(value)
     text = f"{value:,.2f}".rstrip("0").rstrip(".") if 1 <= size < 1e9 else f"{value:.3g}"
     return text.replace("-", "−")
+
+
+def closing() -> None:
+    """Things to try, questions, sources."""
+    layout.try_this(
+        "In exhibit 1, step on from the parting as far as `alpha`: m has fallen, and α = exp(m_i − m_new) is ∞, since float32 has no number that large.",
+        "In exhibit 4, go to `p` with its button and read row 0: the weight sits on keys that are hidden, right of the diagonal.",
+        "Break exhibit 5 with the smallest input you can find: how many keys does it take?",
+        "Find exhibit 7's answer before the hints do. Then read line 5 of algorithm 3 in Milakov & Gimelshein again.",
+    )
+    layout.questions(
+        (
+            "Why do plain normal numbers pass nearly every exhibit?",
+            "Their scores lie within a few units of 0, no tile is wholly hidden, and a row's maximum never falls by more than a few. Each of these "
+            "bugs needs one of the things that random numbers do not do: very negative scores, a hidden tile, a long fall, a NaN.",
+        ),
+        (
+            "Why not choose a lower number than −10,000 to stand for −∞?",
+            "Any finite number is some input's score, and a row whose scores are all below it takes hidden keys for its maximum. −∞ is below every "
+            "score, and exp(−∞ − m) is exactly 0. Its price is −∞ − −∞ = NaN, which one line, `m_safe`, avoids.",
+        ),
+        (
+            "What does a test need that finds all of these?",
+            "A reference in float64, a tolerance for each element, presets that bite (falling, far below zero, a hidden first tile, a NaN), and "
+            "comparisons that count NaN as a difference. The kernels here must pass such a grid, in three dtypes, before they are shown.",
+        ),
+    )
+    layout.sources(
+        "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018",
+        *(f"[{e.source}]({e.link})" for e in EXHIBITS.values() if e.link),
+    )

@@ -13,11 +13,10 @@ from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment, ParameterError
 from explain.records import file, measure
 from explain.records import registry as shelf
-from explain.records.code import code_of
 from explain.records.model import Origin
 from explain.records.plans import PLANS, Plan, sizes
 from explain.workers import WorkerError, WorkerFailed, WorkerSpec
-from kernels.catalog import CATALOG
+from kernels.catalog import TAUGHT
 from kernels.parameters import ITEM_BYTES
 from tests.explain.device.fake_worker import WHERE
 
@@ -119,7 +118,7 @@ def test_a_point_of_other_code_or_other_versions_is_measured_anew(engine, tmp_pa
     record = measure.measure(engine, [BOTH], tmp_path, lines.append).record
     point = record.points[ONLINE.key]
     where = replace(WHERE, torch="1") if changed == "torch" else WHERE
-    origin = Origin(where, "", "other" if changed == "code" else code_of(ONLINE))
+    origin = Origin(where, "", "other" if changed == "code" else ONLINE.entry.code)
     file.save(tmp_path / "test-gpu.json", record.with_(replace(point, origin=origin)))
     outcome = measure.measure(engine, [BOTH], tmp_path, lines.append)
     assert (outcome.measured, outcome.kept) == (1, 1)
@@ -169,7 +168,7 @@ def test_a_file_that_cannot_be_believed_is_left_alone(engine, tmp_path, lines):
 # The plans
 
 
-@pytest.mark.parametrize("kernel", CATALOG)
+@pytest.mark.parametrize("kernel", TAUGHT)
 def test_a_kernel_is_measured_at_three_sizes_beyond_any_l2(kernel):
     experiments = sizes(kernel)
     assert len(set(experiments)) == 3

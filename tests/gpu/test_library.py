@@ -1,4 +1,4 @@
-"""The peers on a real GPU: right against float64, and those with gradients against PyTorch's own autograd in float64."""
+"""Library kernels on a GPU: right against float64; gradients against PyTorch's autograd in float64."""
 
 from __future__ import annotations
 
@@ -7,32 +7,30 @@ import torch
 
 from explain.experiment import Experiment
 from kernels import library
+from kernels.catalog import KERNELS, of_kind
 from kernels.launch import launcher, tensors
-from kernels.peers import PEERS
 from kernels.verify import verify
 
 pytestmark = pytest.mark.gpu
 SIZES = {"softmax": {"rows": 7, "cols": 3000}, "attention": {"batch": 2, "heads": 3, "seq_len": 192, "head_dim": 64}}
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in PEERS if not name.startswith("rung:")]
-)  # these have a file of their own
+@pytest.mark.parametrize("name", of_kind("library", "fast"))  # these have a file of their own
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
-def test_a_peer_is_right(name, dtype):
-    peer = PEERS[name]
-    if peer.module == "kernels.attention_hopper" and torch.cuda.get_device_capability()[0] != 9:
+def test_a_library_kernel_is_right(name, dtype):
+    entry = KERNELS[name]
+    if entry.module == "kernels.attention_hopper" and torch.cuda.get_device_capability()[0] != 9:
         pytest.skip("a Hopper GPU's own instructions")
-    for causal in (False, True) if peer.family == "attention" else (None,):
-        given = {**SIZES[peer.family], "dtype": dtype, **({} if causal is None else {"causal": causal})}
+    for causal in (False, True) if entry.family == "attention" else (None,):
+        given = {**SIZES[entry.family], "dtype": dtype, **({} if causal is None else {"causal": causal})}
         experiment = Experiment.of(name, given, "normal")
         p = experiment.values
-        arrays = peer.make_inputs(experiment.preset, p, 0)
-        verdict = verify(peer, p, arrays, launcher(peer, p, tensors(p, arrays, "cuda"))())
-        assert verdict.within_budget, verdict
+        arrays = entry.make_inputs(experiment.preset, p, 0)
+        verdict = verify(entry, p, arrays, launcher(entry, p, tensors(p, arrays, "cuda"))())
+        assert verdict.within_tolerance, verdict
 
 
-@pytest.mark.parametrize("name", [name for name, peer in PEERS.items() if peer.gradient])
+@pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if kernel.gradient])
 def test_its_gradients_are_right(name):
     experiment = Experiment.of(name, {**SIZES["attention"], "dtype": "fp16"}, "normal")
     arrays = experiment.entry.make_inputs(experiment.preset, experiment.values, 0)

@@ -1,4 +1,4 @@
-"""PyTorch's own calls and kernels arranged for speed: right against float64, measured as any kernel, and nothing to step through."""
+"""Library kernels and kernels for speed: right against float64, measured like any kernel, never traced."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from explain.compile.service import Compiler
 from explain.engine import Engine
 from explain.experiment import Experiment, ParameterError
 from explain.workers import WorkerError
-from kernels.catalog import CATALOG
+from kernels.catalog import KERNELS, of_kind
 from kernels.launch import launcher, tensors
-from kernels.peers import PEERS
 from tests.kernels.test_against_float64 import verdict_of
 
 ON_A_CPU = (
@@ -30,20 +29,20 @@ SIZES = {
 
 
 def small(name: str, dtype: str, inputs: str = "normal", **more: object) -> Experiment:
-    return Experiment.of(name, {**SIZES[PEERS[name].family], "dtype": dtype, **more}, inputs)
+    return Experiment.of(name, {**SIZES[KERNELS[name].family], "dtype": dtype, **more}, inputs)
 
 
 @pytest.mark.parametrize("name", ON_A_CPU)
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
 @pytest.mark.parametrize("inputs", ["normal", "ascending", "one_hot"])
-def test_a_peer_is_right(name, dtype, inputs):
-    verdict = verdict_of(PEERS[name], small(name, dtype, inputs))
-    assert verdict.within_budget, verdict
+def test_a_measured_kernel_is_right(name, dtype, inputs):
+    verdict = verdict_of(KERNELS[name], small(name, dtype, inputs))
+    assert verdict.within_tolerance, verdict
     assert verdict.bites
 
 
-def test_a_causal_peer_is_right():
-    assert verdict_of(PEERS["torch:attention"], small("torch:attention", "fp32", causal=True)).within_budget
+def test_causal_eager_attention_is_right():
+    assert verdict_of(KERNELS["torch:attention"], small("torch:attention", "fp32", causal=True)).within_tolerance
 
 
 def test_the_gradients_are_those_of_the_formula():
@@ -63,32 +62,28 @@ def test_the_gradients_are_those_of_the_formula():
         np.testing.assert_allclose(found[name].numpy(), gradient, rtol=1e-4, atol=1e-5)
 
 
-def test_peers_are_no_part_of_what_there_is_to_learn():
-    assert not set(PEERS) & set(CATALOG)
-
-
-@pytest.mark.parametrize("name", PEERS)
-def test_a_peer_has_no_trace_and_says_so(name):
+@pytest.mark.parametrize("name", of_kind("library", "fast", "rung"))
+def test_a_kernel_that_is_only_measured_has_no_trace_and_says_so(name):
     engine, experiment = Engine(), Experiment.of(name)
     for ask in (engine.trace, engine.check, engine.output):
-        with pytest.raises(WorkerError, match=f"{name} is measured beside"):
+        with pytest.raises(WorkerError, match=name):
             ask(experiment)
     engine.close()
-    with pytest.raises(WorkerError, match="nothing to step through or to compile"):
+    with pytest.raises(WorkerError, match=name):
         Compiler().compile(experiment, 90)
 
 
 def test_the_command_line_says_so_too(capsys, tmp_path):
     for command in (["run", "torch:softmax"], ["trace", "torch:softmax", "--out", str(tmp_path / "x.tilescope")]):
         assert cli.main(command) == cli.FAILED
-        assert "torch:softmax is measured beside" in capsys.readouterr().err
+        assert "torch:softmax" in capsys.readouterr().err
 
 
-def test_what_a_peer_does_not_take_is_said():
+def test_a_library_kernel_refuses_what_it_does_not_take():
     for name, given, words in (
         ("torch:flash", {"dtype": "fp32"}, "dtype=fp32: must be one of fp16, bf16"),
         ("torch:attention", {"heads": 4, "kv_heads": 2}, "kv_heads=2: must be heads=4"),
-        ("torch:cudnn", {"seq_len": 8, "kv_len": 16, "causal": True}, "kv_len=16: must be seq_len=8 where causal"),
+        ("torch:cudnn", {"seq_len": 8, "kv_len": 16, "causal": True}, "kv_len=16: must be seq_len=8 with causal=true"),
         ("torch:softmax_topk", {"cols": 4, "k": 5}, "k=5: must be at most cols=4"),
     ):
         with pytest.raises(ParameterError, match=words):

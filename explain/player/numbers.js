@@ -3,7 +3,7 @@
 
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 const SIGNIFICANT = 4;
-const SMALLEST = 1e-3, LARGEST = 1e5;                      // beyond them text has an exponent
+const SMALLEST = 1e-3, LARGEST = 1e6;                      // beyond them text has an exponent
 const LARGEST_WHOLE = 1e7;
 const CELL_SMALLEST = 0.01, CELL_LARGEST = 1e4;            // the same of the largest number in a picture of cells
 const DTYPE_DIGITS = { f64: 16, f32: 8, bf16: 4, f16: 5 };
@@ -70,6 +70,5 @@ export const ordinal = (n) => `${n}${{ 1: "st", 2: "nd", 3: "rd" }[n % 100 > 10 
 /** Bytes in binary units: 640 B, 10.3 KiB, 4 MiB. */
 export function binary(n) {
   const unit = n < 1024 ? 0 : n < 1024 ** 2 ? 1 : 2;
-  const value = n / 1024 ** unit;
-  return `${unit && value < 100 && !Number.isInteger(value) ? value.toFixed(1) : grouped(Math.round(value))} ${["B", "KiB", "MiB"][unit]}`;
+  return `${number(n / 1024 ** unit, false, 3)} ${["B", "KiB", "MiB"][unit]}`;
 }

@@ -65,7 +65,8 @@ export class SourcePanel extends Panel {
     const { trace, sources } = this.story;
     const source = trace.source[k], line = trace.line[k];
     const { file, function: name, first_line, spans } = sources[source];
-    this.head(name, "", trace.depth[k] ? `helper, called at depth ${trace.depth[k]} · ${file}` : file);
+    const module = file.split("/").at(-1);
+    this.head(name, "", trace.depth[k] ? `helper, call depth ${trace.depth[k]} · ${module}` : module);
     this.listings.forEach((listing, i) => (listing.hidden = i !== source));
     for (const row of this.lit) row.classList.remove("now");
     this.lit.forEach((row) => row.removeAttribute("aria-current"));

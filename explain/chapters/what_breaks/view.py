@@ -149,7 +149,7 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Parting]) -> N
     first, output = found[0], KERNELS[exhibit.base].roles["output"]
     where = f" at {first.place}" if first.place else ""
     layout.prose(
-        f"**They part at step {first.step + 1}**, line {first.line}: `{first.variable}`{where} is **{_number(first.right)}** in the right "
+        f"**They part at step {first.step}**, line {first.line}: `{first.variable}`{where} is **{_number(first.right)}** in the right "
         f"kernel and **{_number(first.broken)}** in this one."
         + ("" if any(parting.variable == output for parting in found) else
            f" And they **meet again**: `{output}`, which is what is stored, is the same to the bit.")
@@ -157,7 +157,7 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Parting]) -> N
     with st.container(horizontal=True):
         for number, parting in enumerate(found):
             st.button(
-                f"`{parting.variable}` · step {parting.step + 1}",
+                f"`{parting.variable}` · step {parting.step}",
                 key=f"part {exhibit.name} {parting.variable}",
                 help=f"line {parting.line}, {parting.place or 'one number'}: {_number(parting.right)} in the right kernel, {_number(parting.broken)} in this one; "
                 f"{parting.elements:,} of its elements differ",

@@ -2,7 +2,8 @@
 
 const LINE_CLOCK = { name: "line", says: "step", stops: null };
 
-/** The first visit of each pass over the tiles: of another program, another loop, or the same loop from its beginning. */
+/** The first visit of each pass over the tiles: of another program, another loop, or the same loop from its
+ * beginning. */
 function passes(story) {
   let before = null;
   return story.visits.filter((visit) => {

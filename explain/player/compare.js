@@ -11,13 +11,16 @@ import { element } from "./words.js";
 const BY_ROW = ["running_max", "new_max", "rescale", "running_sum", "new_sum"];
 const BY_CELL = ["scores", "probabilities"];
 const BY_FEATURE = ["accumulator", "output"];
-/** The quantities compared, each with the roles that may hold it: the updated maximum is m_new in one kernel, m_i in another. */
+/** The quantities compared, each with the roles that may hold it: the updated maximum is m_new in one kernel, m_i in
+ * another. */
 const COMPARED = [
-  ["scores"], ["new_max", "running_max"], ["rescale"], ["new_sum", "running_sum"], ["probabilities"], ["accumulator"], ["output"],
+  ["scores"], ["new_max", "running_max"], ["rescale"], ["new_sum", "running_sum"],
+  ["probabilities"], ["accumulator"], ["output"],
 ];
 const ROUNDING = { bf16: 2 ** -6, f16: 2 ** -8 };          // a few roundings of the dtype; other floats have float32's
 const SINGLE = 2 ** -16;
-const OF_LARGEST = 0.1;                                    // added to the tolerance: sums of large numbers leave such errors in small ones
+// Added to the tolerance: sums of large numbers leave such errors in small ones.
+const OF_LARGEST = 0.1;
 
 /** The elements of a role's value at step k that lie on the matrix: {value, rows, across, width}, or null. */
 function placed(story, role, k) {
@@ -53,7 +56,8 @@ function apartIn(a, b) {
   return (left, right) => farApart(left, right, tolerance, floor);
 }
 
-/** The elements of two placed values that differ by more than rounding: [{row, across, left, right}]; `most` ends the search. */
+/** The elements of two placed values that differ by more than rounding: [{row, across, left, right}]; `most` ends
+ * the search. */
 function differing(a, b, [height, width], most = Infinity) {
   const out = [];
   const apart = apartIn(a.value, b.value);
@@ -177,7 +181,8 @@ export class Comparison {
     return left === right;
   }
 
-  /** The two runs' values of a quantity at their own steps, if both have set it in this stretch, from the same columns; else null. */
+  /** The two runs' values of a quantity at their own steps, if both have set it in this stretch, from the same
+   * columns; else null. */
   pair(held, steps, key) {
     const { stories } = this.player;
     const since = this.parts.map((part) => part.get(key)?.[0]);
@@ -202,7 +207,8 @@ export class Comparison {
         if (at < 0) continue;
         const rows = one.tile(k)?.rows.length ?? 1;
         const t = this.player.positionOf[0].get(k), row = Math.floor((at * rows) / value.data.length);
-        const found = { name: label, index: this.indexOf(label, k, value, at), left: value.data[at], right: twin.data[at] };
+        const found = { name: label, index: this.indexOf(label, k, value, at), left: value.data[at],
+          right: twin.data[at] };
         return { ...found, t, row, steps: [k, k] };
       }
     }
@@ -244,7 +250,8 @@ export class Comparison {
     return null;
   }
 
-  /** The first difference between finished tiles of the same columns, whatever the order or number of passes in each run. */
+  /** The first difference between finished tiles of the same columns, whatever the order or number of passes in each
+   * run. */
   firstByTile() {
     const { stories, positionOf } = this.player;
     let first = null;
@@ -281,7 +288,8 @@ export class Comparison {
     return out;
   }
 
-  /** Merged pairs of the same columns that differ: [{row, name, cols, set: each run's step, left, right}], of all rows. */
+  /** Merged pairs of the same columns that differ: [{row, name, cols, set: each run's step, left, right}], of all
+   * rows. */
   joinsApart() {
     const { stories } = this.player;
     if (!stories.every((story) => story.joins)) return [];
@@ -295,7 +303,8 @@ export class Comparison {
         for (const [part, role] of other ? [["m", "running_max"], ["l", "running_sum"]] : []) {
           if (!farApart(one[part], other[part], SINGLE)) continue;
           const set = [one, other].map(({ begin, step }, i) => stories[i].changedAt(role, begin, step));
-          out.push({ row, name: stories[0].view.roles[role], cols: one.cols, set, left: one[part], right: other[part] });
+          out.push({ row, name: stories[0].view.roles[role], cols: one.cols, set, left: one[part],
+            right: other[part] });
         }
       }
     }
@@ -305,11 +314,13 @@ export class Comparison {
   /** The first merge with a difference: {t, row, …}; null where there is none. */
   firstByJoin() {
     const { positionOf } = this.player;
-    const timed = this.joined.map((join) => ({ ...join, t: Math.max(...join.set.map((step, i) => positionOf[i].get(step))) }));
+    const timed = this.joined.map((join) => ({ ...join,
+      t: Math.max(...join.set.map((step, i) => positionOf[i].get(step))) }));
     const found = earliest(timed);
     if (!found) return null;
     const { t, row, name, cols, set, left, right } = found;
-    return { t, row: 0, name, index: [row], left, right, steps: set, note: ` Columns ${extent(cols)} are merged there.` };
+    return { t, row: 0, name, index: [row], left, right, steps: set,
+      note: ` Columns ${extent(cols)} are merged there.` };
   }
 
   /** The first store to a buffer in HBM that the other run never stores to: {t, row, …}; null where there is none. */

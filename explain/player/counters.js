@@ -24,7 +24,8 @@ export class Counters {
     this.player.$(".counters").replaceChildren(...this.counted.map(({ box }) => box));
   }
 
-  /** The tables of a launch: bytes read and written by buffer, and FLOPs; each cell: this program so far / all programs. */
+  /** The tables of a launch: bytes read and written by buffer, and FLOPs; each cell: this program so far / all
+   * programs. */
   tabulate(entry, k) {
     const { story, tables } = entry;
     const { launch } = story.programs[story.programAt[k]];
@@ -112,7 +113,8 @@ export class Counters {
 
   // --- the accesses behind a number ---
 
-  /** The accesses of a launch's buffer (a column past the last: of all buffers); `own`: of step k's program, up to k. */
+  /** The accesses of a launch's buffer (a column past the last: of all buffers); `own`: of step k's program, up to
+   * k. */
   accessesOf({ story, launch }, way, column, k) {
     const still = way === "read" ? STORE : LOAD;
     const own = story.programAt[k];

@@ -1,5 +1,5 @@
-// The export menu: this step as a picture, steps as a film, the whole run as one HTML file, the trace file. The browser makes
-// and downloads them; the server does nothing.
+// The export menu: this step as a picture, steps as a film, the whole run as one HTML file, the trace file. The
+// browser makes and downloads them; the server does nothing.
 
 import { bytes, grouped } from "./numbers.js";
 import { drawingOf, paintPicture, takePicture } from "./picture.js";
@@ -79,7 +79,8 @@ export class ExportMenu {
     const read = (name) => Number(this.$(`[name=${name}]`).value);
     const from = read("from"), to = read("to");
     const inside = (step) => Number.isInteger(step) && step >= 0 && step < length;
-    if (![from, to].every(inside)) throw new Error(`steps ${from} to ${to}: must be whole numbers from 0 to ${grouped(length - 1)}`);
+    const last = grouped(length - 1);
+    if (![from, to].every(inside)) throw new Error(`steps ${from} to ${to}: must be whole numbers from 0 to ${last}`);
     if (from > to) throw new Error(`steps ${from} to ${to}: the first is after the last`);
     return { from, to, perSecond: read("pace") };
   }
@@ -131,7 +132,8 @@ const SAVE = {
     return [{ name: menu.named("html"), blob: new Blob([page], { type: "text/html" }) }];
   },
   async trace(menu) {
-    return menu.player.packet.runs.map(({ trace }, i) => ({ name: `${menu.kernels[i]}.tilescope`, blob: new Blob([trace]) }));
+    const fileOf = ({ trace }, i) => ({ name: `${menu.kernels[i]}.tilescope`, blob: new Blob([trace]) });
+    return menu.player.packet.runs.map(fileOf);
   },
 };
 

@@ -65,7 +65,8 @@ function keyPressed(player, event) {
     return;
   }
   const known = key.length === 1 ? key.toLowerCase() : key;
-  const [, , action] = KEYS.find(([name, shift]) => name === known && (shift === null || shift === event.shiftKey)) ?? [];
+  const [, , action] = KEYS.find(([name, shift]) => name === known && (shift === null || shift === event.shiftKey))
+    ?? [];
   const digit = /^\d$/.test(key) && player.presenter.presenting;
   if (!action && !digit) return;
   if (!digit && player.act(action) === false) return;      // no use for it here: the page may have it
@@ -105,6 +106,8 @@ export function showKeys(player) {
   const shown = KEYS.filter(([, , , written]) => written).map(([, , , written, words]) => [written, words]);
   shown.splice(-2, 0, KEYS_AT_FULL_SCREEN);
   const list = element("dl", "keys");
-  for (const [written, words] of [...shown, ...NO_KEYS]) list.append(element("dt", "", written), element("dd", "", words));
+  for (const [written, words] of [...shown, ...NO_KEYS]) {
+    list.append(element("dt", "", written), element("dd", "", words));
+  }
   openDialog(player.section, "Keys", [list, element("p", "sum", SCROLL_NOTE)], "wide");
 }

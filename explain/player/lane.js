@@ -22,7 +22,8 @@ import { isFloat, itemBytes } from "./trace.js";
 
 const QUANTITIES = {
   running_max: "max", new_max: "max", other_max: "max", running_sum: "sum", new_sum: "sum", other_sum: "sum",
-  rescale: "alpha", other_rescale: "alpha", scores: "scores", kept: "scores", probabilities: "p", accumulator: "acc", output: "acc",
+  rescale: "alpha", other_rescale: "alpha", scores: "scores", kept: "scores", probabilities: "p",
+  accumulator: "acc", output: "acc",
 };
 const HOLD_MS = 60;                                        // until the step itself is painted
 const MOVE_MS = 540;                                       // a rescale, drawn as a movement
@@ -62,7 +63,8 @@ export class Lane {
   arrange() {
     const { story, root } = this;
     const make = (...kinds) => kinds.map((Kind) => new Kind(this));
-    const pictures = make(MapPanel, ZoomPanel, StripPanel, RowsPanel, InvariantPanel, KeptPanel, PairsPanel, OutputPanel);
+    const pictures = make(MapPanel, ZoomPanel, StripPanel, RowsPanel, InvariantPanel, KeptPanel, PairsPanel,
+      OutputPanel);
     const [variables, ...memory] = make(VariablesPanel, HbmPanel, SramPanel);
     const shown = pictures.filter((panel) => panel.shown);
     if (!shown.length) shown.push(variables);
@@ -201,7 +203,8 @@ export class Lane {
     const { shape, data, dtype } = value;
     const text = (x) => number(x, !isFloat(dtype));
     if (data.length === 1) return text(data[0]);
-    const at = shape.length === 1 && shape[0] === this.rowCount && this.rowCount > 1 && isFloat(dtype) ? this.at.row : -1;
+    const byRow = shape.length === 1 && shape[0] === this.rowCount && this.rowCount > 1 && isFloat(dtype);
+    const at = byRow ? this.at.row : -1;
     if (at >= 0) return `${text(data[at])} in row ${this.tile?.rows[at] ?? at}`;
     if (shape.length === 1 && dtype !== "i1") return `${text(data[0])} … ${text(data[data.length - 1])}`;
     return times(shape);

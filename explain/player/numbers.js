@@ -1,5 +1,6 @@
-// Every number format of the player. Text has 4 significant digits and exponents as 7.1 × 10⁻⁴; the cells of one picture
-// share their number of decimals, or have exponents as 7.1e−4. explain/figures/numbers.py writes the same notation.
+// Every number format of the player. Text has 4 significant digits and exponents as 7.1 × 10⁻⁴; the cells of one
+// picture share their number of decimals, or have exponents as 7.1e−4. explain/figures/numbers.py writes the same
+// notation.
 
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 const SIGNIFICANT = 4;
@@ -25,7 +26,8 @@ function scientific(x, digits) {
   return `${minus(String(Number(mantissa)))} × 10${exponent[0] === "-" ? "⁻" : ""}${power}`;
 }
 
-/** A number in text: at most `digits` significant digits, no trailing zeros. Integers (`whole`) keep all their digits. */
+/** A number in text: at most `digits` significant digits, no trailing zeros. Integers (`whole`) keep all their
+ * digits. */
 export function number(x, whole = false, digits = SIGNIFICANT) {
   const size = Math.abs(x);
   const named = special(x);
@@ -40,8 +42,9 @@ export function number(x, whole = false, digits = SIGNIFICANT) {
 export const exact = (x, dtype) => number(x, Number.isInteger(x), DTYPE_DIGITS[dtype] ?? DTYPE_DIGITS.f32);
 
 /**
- * The format of one picture: a function from a number to its text. `largest` is the largest size in the picture's run; all its
- * numbers have the same decimals, `digits` digits in all, or all have exponents where they would not fit.
+ * The format of one picture: a function from a number to its text. `largest` is the largest size in the picture's
+ * run; all its numbers have the same decimals, `digits` digits in all, or all have exponents where they would not
+ * fit.
  */
 export function format(largest, digits, whole = false) {
   if (largest >= CELL_LARGEST || (largest > 0 && largest < CELL_SMALLEST)) {

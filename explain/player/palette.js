@@ -8,8 +8,10 @@ const OUTPUT = {
   light: ["#2f6b1a", "#7fb84a", "#cfe6b4", "#f7f7f5", "#f3cfe2", "#d67fae", "#93316a"],
   dark: ["#c9efa6", "#86bf57", "#41602b", "#22262e", "#64354f", "#c273a0", "#ffc4e3"],
 };
-const READS = { light: ["#f1f3f6", "#c6ccd7", "#8f98a9", "#525b6b"], dark: ["#232831", "#474f5d", "#7b8494", "#c0c7d3"] };
-const SHARE = { light: ["#f7f7f5", "#a9d8f4", "#56b4e9", "#2484bd"], dark: ["#22262e", "#2b566e", "#3f93c2", "#8fd2f7"] };
+const READS = { light: ["#f1f3f6", "#c6ccd7", "#8f98a9", "#525b6b"],
+  dark: ["#232831", "#474f5d", "#7b8494", "#c0c7d3"] };
+const SHARE = { light: ["#f7f7f5", "#a9d8f4", "#56b4e9", "#2484bd"],
+  dark: ["#22262e", "#2b566e", "#3f93c2", "#8fd2f7"] };
 const LEVELS = 255;
 
 const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));

@@ -19,11 +19,14 @@ const SAID_MS = 300;
 const FAR_DOWN = 0.42;                                     // of the window's height
 const PAGE_HEAD_PX = 72;
 const TILE = 1;                                            // the clock of a clicker's keys
-const LEFT = (globalThis.tilescopeLeft ??= new Map());     // place → the step it was left at, until the page is reloaded
-const SPOTS = (globalThis.tilescopeSpots ??= new Map());   // player → the spot it showed last, to find again in a changed run
-const INSTANCES = new WeakMap();                           // one player per mount; Streamlit calls again with new data or theme
+// Place → the step it was left at, until the page is reloaded.
+const LEFT = (globalThis.tilescopeLeft ??= new Map());
+// Player → the spot it showed last, to find again in a changed run.
+const SPOTS = (globalThis.tilescopeSpots ??= new Map());
+// One player per mount; Streamlit calls again with new data or theme.
+const INSTANCES = new WeakMap();
 
-const KEYS_IN_SHORT = "Left and right arrows step, with Shift by tile; up and down choose the row; question mark lists all keys.";
+const KEYS_IN_SHORT = "Left and right arrows step, with Shift by tile. Up and down choose the row. ? lists all keys.";
 
 /** Reads the wrapper's packet: u32 length, JSON, and the trace files at the places that it gives. */
 function unpack(packet) {
@@ -123,7 +126,8 @@ class Player {
     this.stories = stories;
     this.woven = weave(stories);
     this.length = this.woven[0].length;
-    this.positionOf = this.woven.map((steps) => {          // of each run: its step → the first step of the timeline with it
+    // Of each run: its step → the first step of the timeline with it.
+    this.positionOf = this.woven.map((steps) => {
       const at = new Map();
       steps.forEach((step, t) => at.has(step) || at.set(step, t));
       return at;
@@ -232,11 +236,13 @@ class Player {
     dataset.line = story.trace.line[k];
     dataset.visit = story.visitAt[k];
     this.$(".picker select").value = story.programAt[k];
-    this.say(() => `${this.watch.said()}${this.where(t)} ${this.lanes.map((lane) => lane.sentence()).join(" Right: ")}`);
+    const told = () => this.lanes.map((lane) => lane.sentence()).join(" Right: ");
+    this.say(() => `${this.watch.said()}${this.where(t)} ${told()}`);
     this.section.drawMs = performance.now() - started;     // benchmarks/player.py reads it
   }
 
-  /** The step to open on: the first difference of two runs; in one the sum after the first rescale, or its second tile. */
+  /** The step to open on: the first difference of two runs; in one the sum after the first rescale, or its second
+   * tile. */
   worked() {
     const [story] = this.stories;
     const { first } = this.comparison;
@@ -273,13 +279,15 @@ class Player {
   /** A step's place, in words. */
   where(t) {
     const visit = this.stories[0].visit(this.woven[0][t]);
-    return `Step ${t} of ${this.length - 1}, line ${this.section.dataset.line}${visit ? `, tile ${visit.ordinal + 1}` : ""}.`;
+    const tile = visit ? `, tile ${visit.ordinal + 1}` : "";
+    return `Step ${t} of ${this.length - 1}, line ${this.section.dataset.line}${tile}.`;
   }
 
   /** For screen readers: says the step once it rests. */
   say(words) {
     clearTimeout(this.saying);
-    this.saying = setTimeout(() => (this.$(".live").textContent = typeof words === "string" ? words : words()), SAID_MS);
+    this.saying = setTimeout(() => (this.$(".live").textContent = typeof words === "string" ? words : words()),
+      SAID_MS);
   }
 
   // --- moving ---

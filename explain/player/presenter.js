@@ -45,7 +45,8 @@ export class Presenter {
 
   load() {
     const { section, stories } = this.player;
-    const flat = section.querySelector(".lane.flat"), checked = section.querySelector(".lane.flat > .invariant:not([hidden])");
+    const flat = section.querySelector(".lane.flat"),
+      checked = section.querySelector(".lane.flat > .invariant:not([hidden])");
     const kind = stories.length === 1 || (flat && !checked) ? null : flat ? "flat" : "tiled";
     this.key = kind ? `${HIDDEN_KEY}, two ${kind}` : HIDDEN_KEY;
     this.hidden = hiddenPanels(this.key, HIDDEN_OF_TWO[kind] ?? []);
@@ -58,7 +59,8 @@ export class Presenter {
     const all = [...section.querySelectorAll(".panel"), section.querySelector(".counters")];
     const present = all.filter((panel) => !panel.hidden && !panel.parentElement.hidden);
     const keys = [...new Set(present.map(panelKey))];
-    return keys.map((key) => ({ key, name: PANEL_NAMES[key], elements: present.filter((panel) => panelKey(panel) === key) }));
+    return keys.map((key) => ({ key, name: PANEL_NAMES[key],
+      elements: present.filter((panel) => panelKey(panel) === key) }));
   }
 
   /** Marks the panels that are hidden or alone, and fills the list of panels. */

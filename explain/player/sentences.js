@@ -1,5 +1,5 @@
-// What a step does, in one short sentence made from its numbers. Roles of the catalog's kernels are told for the selected
-// row, in the algorithm's symbols; every other variable is told by what it holds.
+// What a step does, in one short sentence made from its numbers. Roles of the catalog's kernels are told for the
+// selected row, in the algorithm's symbols; every other variable is told by what it holds.
 
 import { counted, grouped, number, range, times } from "./numbers.js";
 import { countNaN, isNormalised } from "./story.js";
@@ -75,7 +75,8 @@ class Telling {
   along(value) {
     if (!value?.data || !value.shape.length) return null;
     const { shape, data } = value;
-    if (shape.length === 2 && shape[0] === this.rows) return Array.from(data.slice(this.row * shape[1], (this.row + 1) * shape[1]));
+    if (shape.length === 2 && shape[0] === this.rows)
+      return Array.from(data.slice(this.row * shape[1], (this.row + 1) * shape[1]));
     return shape.length === 1 && this.rows === 1 ? Array.from(data) : null;
   }
 
@@ -93,10 +94,12 @@ class Telling {
   opening() {
     const { story, k, program } = this;
     const { launches, sources } = story.trace.header;
-    if (story.trace.depth[k] > 0) return `Helper ${clipped(sources[story.trace.source[k]].function, LONGEST_FUNCTION)} starts.`;
+    const running = clipped(sources[story.trace.source[k]].function, LONGEST_FUNCTION);
+    if (story.trace.depth[k] > 0) return `Helper ${running} starts.`;
     const launch = launches[program.launch];
     const kernel = clipped(sources[launch.source].function, LONGEST_FUNCTION);
-    const of = launches.length > 1 ? `Launch ${program.launch + 1} of ${launches.length}, ${kernel}: program` : "Program";
+    const of = launches.length > 1 ? `Launch ${program.launch + 1} of ${launches.length}, ${kernel}: program`
+      : "Program";
     const name = story.view.program_names?.[program.id.join(",")];
     const owns = name ? `: ${`${story.view.pick_program?.toLowerCase() ?? ""} ${name}`.trim()}` : "";
     const axes = program.id.filter((_, axis) => launch.grid[axis] > 1);
@@ -137,7 +140,8 @@ class Telling {
     const many = tiled ? `${times(shape)} values` : counted(lanes, "value");
     const scores = this.rows === 1 && /load/i.test(verb) && this.fresh("scores");
     const top = scores && this.changes("scores") ? `; the largest is ${number(topmost(scores))}` : "";
-    return `${this.capital(verb)} ${where ? `${where} of ` : ""}${name} ${way} HBM: ${many}, ${counted(bytes, "byte")}${top}.`;
+    const what = `${where ? `${where} of ` : ""}${name}`;
+    return `${this.capital(verb)} ${what} ${way} HBM: ${many}, ${counted(bytes, "byte")}${top}.`;
   }
 
   /** The text with a capital first letter; a symbol stays as it is. */
@@ -189,10 +193,12 @@ class Telling {
     const rank = shape.length, row = rank - 2, col = rank - 1;
     const part = (one, many, axis) => named(one, many, from[axis], to[axis]);
     if (touched.some(([, axis]) => axis < row)) return { where: "", shape: touched.map(([side]) => side) };
-    if (rank !== 2 && tile.length < 2) return { where: part("entry", "entries", touched.at(-1)?.[1] ?? col), shape: [lanes] };
+    if (rank !== 2 && tile.length < 2)
+      return { where: part("entry", "entries", touched.at(-1)?.[1] ?? col), shape: [lanes] };
     const rows = part("row", "rows", row), cols = part("column", "columns", col);
     const whole = sides[col] === shape[col];
-    if (tile.length < 2) return { where: sides[row] === 1 ? cols : whole || sides[col] === 1 ? rows : "", shape: [lanes] };
+    if (tile.length < 2) return { where: sides[row] === 1 ? cols : whole || sides[col] === 1 ? rows
+      : "", shape: [lanes] };
     return { where: whole ? rows : `${rows}, ${cols}`, shape: [sides[row], sides[col]] };
   }
 
@@ -203,8 +209,9 @@ class Telling {
     if (holds !== null) {
       const test = /^(?:el)?(?:if|while)\s+(.*?):\s*(?:#.*)?$/.exec(line)?.[1] ?? "";
       const condition = test && test.length <= LONGEST_CONDITION ? test : "The condition";
-      if (/^while\b/.test(line)) return `${condition} is ${holds ? "true: the loop runs again" : "false: the loop ends"}.`;
-      return `${condition} is ${holds ? "true: the lines inside run" : "false: the lines inside are skipped"}.`;
+      const loop = /^while\b/.test(line);
+      if (holds) return `${condition} is true: ${loop ? "the loop runs again" : "the lines inside run"}.`;
+      return `${condition} is false: ${loop ? "the loop ends" : "the lines inside are skipped"}.`;
     }
     if (/^(el)?if\b|^while\b/.test(line)) return "Tests a condition.";
     if (/barrier/.test(line)) return "All threads wait here for each other.";
@@ -217,7 +224,8 @@ class Telling {
   // --- the roles ---
 
   rowsTaken(value) {
-    return isCoordinates(value) ? `${this.rows === 1 ? "This program" : "This tile"}: ${this.part(value.data, 0)}.` : "";
+    return isCoordinates(value) ? `${this.rows === 1 ? "This program" : "This tile"}: ${this.part(value.data, 0)}.`
+      : "";
   }
 
   colsTaken(value) {
@@ -258,7 +266,8 @@ class Telling {
     if (nans) return this.say(`${nans} of ${now.length} scores ${nans === 1 ? "is" : "are"} NaN`);
     const top = topmost(now);
     if (now.length === 1) return this.say(`score = ${number(top)}`);
-    return this.say(top === -Infinity ? `all ${now.length} scores are −∞` : `${now.length} scores, the largest is ${number(top)}`);
+    return this.say(top === -Infinity ? `all ${now.length} scores are −∞`
+      : `${now.length} scores, the largest is ${number(top)}`);
   }
 
   maximumMade(value, role) {
@@ -273,15 +282,18 @@ class Telling {
     if (before === undefined && now === -Infinity) return this.everyRow("m starts at −∞: no scores yet");
     if (fixed && before === -Infinity && now === 0) return this.say("no scores yet: 0 replaces m = −∞");
     if (fixed && now === before) return this.say(`m stays ${number(now)}`);
-    if (this.joins()) return this.say(`m = max(${number(before)}, ${number(this.number("other_max"))}) = ${number(now)}`);
+    const [from, to] = [number(before), number(now)];
+    if (this.joins()) return this.say(`m = max(${from}, ${number(this.number("other_max"))}) = ${to}`);
     const ignored = this.fresh("scores")?.some((x) => x !== x) ? " (max ignores NaN)" : "";
     if (now === -Infinity) return this.say(`m = −∞: all scores so far are −∞${ignored}`);
     const alone = !this.mentions("running_max", this.line.replace(/^[^=]*=/, ""));
-    if (alone && before !== undefined) return this.say(`m = ${number(now)}, of this tile only: the earlier ${number(before)} is lost`);
+    if (alone && before !== undefined)
+      return this.say(`m = ${number(now)}, of this tile only: the earlier ${number(before)} is lost`);
     if (alone) return this.say(`m = ${number(now)}${ignored}`);
-    if (before === undefined || before === -Infinity) return this.say(`m = ${number(now)}, the first maximum${ignored}`);
-    if (now > before) return this.say(`m rises from ${number(before)} to ${number(now)}: this tile has a larger score${ignored}`);
-    return this.say(`m ${now === before ? `stays ${number(now)}: no larger score` : `falls from ${number(before)} to ${number(now)}`}${ignored}`);
+    if (before === undefined || before === -Infinity)
+      return this.say(`m = ${number(now)}, the first maximum${ignored}`);
+    if (now > before) return this.say(`m rises from ${from} to ${to}: this tile has a larger score${ignored}`);
+    return this.say(`m ${now === before ? `stays ${to}: no larger score` : `falls from ${from} to ${to}`}${ignored}`);
   }
 
   /** Whether the step joins two pairs (m, ℓ) of which the second is known. */
@@ -302,12 +314,14 @@ class Telling {
     if (alpha === 0 && before === -Infinity) return this.say("α = 0: there is nothing to keep yet");
     if (alpha === 0) return this.say("α = 0: the new m is so much larger that nothing before it counts");
     if (alpha === 1) return this.say("α = 1: m did not rise, so nothing is rescaled");
-    return this.say(`${this.exponential("α", alpha, before, now)}: everything so far ${alpha < 1 ? "shrinks" : "grows"}`);
+    const written = this.exponential("α", alpha, before, now);
+    return this.say(`${written}: everything so far ${alpha < 1 ? "shrinks" : "grows"}`);
   }
 
   otherRescaleMade(value) {
     const beta = this.pick(value);
-    return beta === undefined ? "" : this.say(this.factor("β", beta, this.number("other_max"), this.number("new_max"), "second"));
+    return beta === undefined ? "" : this.say(this.factor("β", beta, this.number("other_max"), this.number("new_max"),
+      "second"));
   }
 
   /** What a factor of a join does to its sum. */
@@ -331,9 +345,11 @@ class Telling {
     const name = isNormalised(this.story, this.k) ? "P" : "P̃";
     if (sum !== sum) return this.say(`${name} contains NaN`);
     if (top === Infinity) return this.say("exp overflows to ∞: the score is too large");
-    if (sum === 0) return this.say(`${name} = 0${this.fresh("scores")?.every((x) => x === -Infinity) ? ": all scores of this tile are −∞" : " in this tile"}`);
+    const masked = this.fresh("scores")?.every((x) => x === -Infinity);
+    if (sum === 0) return this.say(`${name} = 0${masked ? ": all scores of this tile are −∞" : " in this tile"}`);
     if (now.length === 1) return this.say(`${name} = ${number(top)}`);
-    return this.say(`${name}${name === "P" ? "" : ", not yet divided by ℓ"}: the largest is ${number(top)}, the sum ${number(sum)}`);
+    const state = name === "P" ? "" : ", not yet divided by ℓ";
+    return this.say(`${name}${state}: the largest is ${number(top)}, the sum ${number(sum)}`);
   }
 
   sumMade(value) {
@@ -353,12 +369,14 @@ class Telling {
     if (!terms) return old === undefined && now === 0 ? this.everyRow("ℓ starts at 0") : "";
     const added = summed(terms);
     const alpha = this.setHere("rescale") ? this.number("rescale") : 1;
-    if (!old) return this.say(now === 0 ? "ℓ stays 0: this tile adds 0" : `ℓ = ${number(now)} (this tile)`);
+    const [from, to] = [number(old), number(now)];
+    if (!old) return this.say(now === 0 ? "ℓ stays 0: this tile adds 0" : `ℓ = ${to} (this tile)`);
     if (nearlyEqual(now, old * alpha + added)) {
-      return this.say(`ℓ = ${number(old)}${alpha === 1 ? "" : ` × ${number(alpha)}`} + ${number(added)} (this tile) = ${number(now)}`);
+      const kept = alpha === 1 ? from : `${from} × ${number(alpha)}`;
+      return this.say(`ℓ = ${kept} + ${number(added)} (this tile) = ${to}`);
     }
-    if (nearlyEqual(now, added)) return this.say(`ℓ = ${number(now)}, of this tile only: the earlier ${number(old)} is lost`);
-    return this.say(now === old ? `ℓ stays ${number(now)}` : `ℓ changes from ${number(old)} to ${number(now)}`);
+    if (nearlyEqual(now, added)) return this.say(`ℓ = ${to}, of this tile only: the earlier ${from} is lost`);
+    return this.say(now === old ? `ℓ stays ${to}` : `ℓ changes from ${from} to ${to}`);
   }
 
   /** Two sums become one: each rescaled, or, wrongly, as they are. */
@@ -368,13 +386,15 @@ class Telling {
       return this.say(`ℓ = ${number(old)} × ${number(alpha)} + ${number(other)} × ${number(beta)} = ${number(now)}`);
     }
     const apart = this.number("running_max") !== this.number("other_max");
-    return this.say(`ℓ = ${number(old)} + ${number(other)} = ${number(now)}${apart ? ", not rescaled though the two tiles have different m" : ""}`);
+    const note = apart ? ", not rescaled though the two tiles have different m" : "";
+    return this.say(`ℓ = ${number(old)} + ${number(other)} = ${number(now)}${note}`);
   }
 
   keptMade({ shape, data }) {
     if (shape?.length !== 1 || !data.length) return "";
     const kept = Array.from(data).filter((x) => x > -Infinity);
-    return kept.length ? `Top ${kept.length} so far: ${listed(kept)}.` : `Nothing is kept yet: ${counted(data.length, "place")}.`;
+    return kept.length ? `Top ${kept.length} so far: ${listed(kept)}.`
+      : `Nothing is kept yet: ${counted(data.length, "place")}.`;
   }
 
   keptWeightsMade({ shape, data }) {
@@ -387,22 +407,26 @@ class Telling {
     const { story, k, line } = this;
     const before = story.role("accumulator", k - 1);
     const old = this.along(before);
-    if (!old) return countNaN(value) || value.data.some((x) => x) ? "" : `The accumulator starts at 0: ${times(value.shape)} values on chip.`;
+    if (!old) return countNaN(value) || value.data.some((x) => x) ? ""
+      : `The accumulator starts at 0: ${times(value.shape)} values on chip.`;
     const alpha = this.setHere("rescale") ? this.number("rescale") : undefined;
     const turned = now.some((x) => x !== x) && !old.some((x) => x !== x);
     if (/\bdot\b/.test(line)) {
       if (turned) return this.say("the output becomes NaN");
       const name = isNormalised(story, k) ? "P" : "P̃";
-      if (this.fresh("probabilities")?.every((x) => x === 0)) return this.say(`${name} V of this tile is 0: the output stays`);
-      return this.say(`${name} V of this tile is added to the output${/\/\s*\w/.test(line) ? ", then divided by ℓ" : ""}`);
+      if (this.fresh("probabilities")?.every((x) => x === 0))
+        return this.say(`${name} V of this tile is 0: the output stays`);
+      const divided = /\/\s*\w/.test(line) ? ", then divided by ℓ" : "";
+      return this.say(`${name} V of this tile is added to the output${divided}`);
     }
-    if (/\bwhere\b/.test(line)) return this.say(turned ? "a NaN in V reaches this row's output" : "no NaN of V reaches this row's output");
+    if (/\bwhere\b/.test(line)) return this.say(turned ? "a NaN in V reaches this row's output"
+      : "no NaN of V reaches this row's output");
     if (alpha === undefined) return "";
     if (this.mentions("running_sum")) {
-      return this.say(`the output is multiplied by ℓ × α = ${number(this.number("running_sum") * alpha)}: not divided any more, and rescaled`);
-    }
-    if (alpha === 0 || alpha === 1) return this.say(`the output is multiplied by α = ${alpha}: ${alpha ? "it stays" : "there is nothing to keep yet"}`);
-    return this.say(`the output so far is multiplied by α = ${number(alpha)}`);
+      const factor = number(this.number("running_sum") * alpha);
+      return this.say(`the output is multiplied by ℓ × α = ${factor}: not divided any more, and rescaled`);
+    }    const effect = { 0: ": there is nothing to keep yet", 1: ": it stays" }[alpha] ?? "";
+    return this.say(`the output so far is multiplied by α = ${number(alpha)}${effect}`);
   }
 
   mentions(role, text = this.line) {
@@ -415,7 +439,9 @@ class Telling {
     if (!now || !this.line.includes("/")) return "";
     const sum = this.number("running_sum");
     if (now.some((x) => x !== x)) return this.say(sum === Infinity ? "∞ ÷ ∞ = NaN" : "the output contains NaN");
-    if (this.story.roles.accumulator) return this.say(sum === 0 ? "output = 0: no key was seen" : `the output is divided by ℓ = ${number(sum)}, once, at the end`);
+    if (this.story.roles.accumulator)
+      return this.say(sum === 0 ? "output = 0: no key was seen"
+      : `the output is divided by ℓ = ${number(sum)}, once, at the end`);
     return this.say(`P̃ ÷ ℓ, with ℓ = ${number(sum)}: these outputs sum to ${number(summed(now))}`);
   }
 
@@ -463,7 +489,8 @@ class Telling {
     let low = Infinity, high = -Infinity;
     for (const x of data) (low = Math.min(low, x)), (high = Math.max(high, x));
     const whole = !isFloat(dtype);
-    return low === high ? `${held}, all ${number(low, whole)}` : `${held} from ${number(low, whole)} to ${number(high, whole)}`;
+    return low === high ? `${held}, all ${number(low, whole)}`
+      : `${held} from ${number(low, whole)} to ${number(high, whole)}`;
   }
 
   pointsAt(name, value) {
@@ -471,16 +498,21 @@ class Telling {
     const buffer = this.story.launchAt(this.k).buffers[value.buffer]?.name.replace(/_ptr$/, "") ?? "memory";
     const index = value.tile === undefined ? null : trace.value(value.tile);
     if (!index?.data) return `${name} points into ${clipped(buffer, LONGEST_NAME)}`;
-    if (index.data.length === 1) return `${name} points to element ${grouped(index.data[0])} of ${clipped(buffer, LONGEST_NAME)}`;
-    return `${name} points to ${times(index.shape)} elements of ${clipped(buffer, LONGEST_NAME)}`;
+    const one = index.data.length === 1 && `element ${grouped(index.data[0])}`;
+    return `${name} points to ${one || `${times(index.shape)} elements`} of ${clipped(buffer, LONGEST_NAME)}`;
   }
 }
 
-const listed = (list) => `${list.slice(0, LONGEST_LIST).map((x) => number(x)).join(", ")}${list.length > LONGEST_LIST ? " …" : ""}`;
+const listed = (list) => {
+  const shown = list.slice(0, LONGEST_LIST).map((x) => number(x));
+  return `${shown.join(", ")}${list.length > LONGEST_LIST ? " …" : ""}`;
+};
 
 const TOLD_BY = {
-  rows: "rowsTaken", cols: "colsTaken", scores: "scoresMade", running_max: "maximumMade", new_max: "maximumMade", rescale: "rescaleMade",
-  probabilities: "weightsMade", running_sum: "sumMade", new_sum: "sumMade", accumulator: "accumulatorMade", output: "outputMade",
+  rows: "rowsTaken", cols: "colsTaken", scores: "scoresMade", running_max: "maximumMade", new_max: "maximumMade",
+    rescale: "rescaleMade",
+  probabilities: "weightsMade", running_sum: "sumMade", new_sum: "sumMade", accumulator: "accumulatorMade",
+    output: "outputMade",
   other_rescale: "otherRescaleMade", kept: "keptMade", kept_weight: "keptWeightsMade",
 };
 

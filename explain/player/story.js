@@ -1,4 +1,5 @@
-// What a trace contains: programs, tile visits, the state at a step, the map of scores, the counters. Computed once, on load.
+// What a trace contains: programs, tile visits, the state at a step, the map of scores, the counters. Computed once,
+// on load.
 
 import { isFloat } from "./trace.js";
 
@@ -78,7 +79,8 @@ export class Story {
     return out.sort((a, b) => a.step - b.step);
   }
 
-  /** Position in `name`'s history of its last change at or before step k, not before step `from`; −1 if there is none. */
+  /** Position in `name`'s history of its last change at or before step k, not before step `from`; −1 if there is
+   * none. */
   lastChange(name, k, from) {
     let low = this.historyStart[name], high = this.historyStart[name + 1];
     const first = low;
@@ -180,7 +182,8 @@ export class Story {
     return source.lines[this.trace.line[k] - source.first_line] ?? "";
   }
 
-  /** Whether the condition of an `if` or `while` at step k is true, by where the program goes next; null for other lines. */
+  /** Whether the condition of an `if` or `while` at step k is true, by where the program goes next; null for other
+   * lines. */
   branch(k) {
     const program = this.programs[this.programAt[k]];
     if (!/^\s*(if|elif|while)\b/.test(this.text(k))) return null;
@@ -208,7 +211,8 @@ export class Story {
     const visit = this.visit(k), tile = visit && this.tile(visit.begin);
     const begin = visit?.begin ?? first;
     const corner = tile ? [tile.rows[0], tile.cols[0]] : null;
-    return { launch, id, corner, line: line[k], source: source[k], nth: this.runs(line[k], source[k], begin, k), step: k };
+    return { launch, id, corner, line: line[k], source: source[k], nth: this.runs(line[k], source[k], begin, k),
+      step: k };
   }
 
   /** How often a line runs in steps from … k. */
@@ -218,7 +222,8 @@ export class Story {
     return count;
   }
 
-  /** This run's step at a spot of another: the same line of the tile there, else the last tile before it in its program. */
+  /** This run's step at a spot of another: the same line of the tile there, else the last tile before it in its
+   * program. */
   stepAt({ launch, id, corner, line, source, nth, step }) {
     const program = this.programs.find((one) => one.launch === launch && one.id.join() === id.join());
     if (!program) return Math.min(step, this.steps - 1);
@@ -239,7 +244,8 @@ export class Story {
 
   // --- tile visits ---
 
-  /** A visit begins where a tile's coordinates are set, if scores or probabilities follow; it ends where its loop's body is left. */
+  /** A visit begins where a tile's coordinates are set, if scores or probabilities follow; it ends where its loop's
+   * body is left. */
   indexVisits() {
     this.visits = [];
     this.visitAt = new Int32Array(this.steps).fill(-1);

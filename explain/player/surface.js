@@ -43,7 +43,8 @@ export class Surface {
 
   /** The result of `paint`, which runs only where one of `inputs` has changed since the last time. */
   draw(inputs, paint) {
-    if (this.inputs?.length === inputs.length && inputs.every((input, i) => input === this.inputs[i])) return this.answer;
+    if (this.inputs?.length === inputs.length && inputs.every((input, i) => input === this.inputs[i]))
+      return this.answer;
     this.answer = paint();
     this.inputs = inputs;
     return this.answer;
@@ -90,7 +91,8 @@ export function write(ctx, text, x, y, { colour, size, weight = 400, align = "le
   ctx.fillText(shown, x, y);
 }
 
-/** Texts of one size, each {text, x, y, colour}, colour by colour: to change the colour costs as much as to draw a word. */
+/** Texts of one size, each {text, x, y, colour}, colour by colour: to change the colour costs as much as to draw a
+ * word. */
 export function writeAll(ctx, words, { size, weight = 400, align = "left", font }) {
   setFont(ctx, `${weight} ${size}px ${font}`);
   ctx.textAlign = align;

@@ -44,11 +44,13 @@ function read(buffer, at, dtype, count) {
   if (dtype === "f16") {
     return Float32Array.from(new Uint16Array(buffer, at, count), (bits) => smallFloat(bits, 5, 10, 15, "ieee"));
   }
-  const eight = /^f8:fp8e([45])(?:b(\d+))?/.exec(dtype);    // Triton's names: fp8e4nv, fp8e5, fp8e4b8, fp8e4b15, fp8e5b16
+  // Triton's names: fp8e4nv, fp8e5, fp8e4b8, fp8e4b15, fp8e5b16.
+  const eight = /^f8:fp8e([45])(?:b(\d+))?/.exec(dtype);
   if (eight) {
     const exponent = Number(eight[1]), bias = Number(eight[2] ?? (exponent === 5 ? 15 : 7));
     const kind = eight[2] ? "unsigned zero" : exponent === 5 ? "ieee" : "finite";
-    return Float32Array.from(new Uint8Array(buffer, at, count), (bits) => smallFloat(bits, exponent, 7 - exponent, bias, kind));
+    return Float32Array.from(new Uint8Array(buffer, at, count),
+      (bits) => smallFloat(bits, exponent, 7 - exponent, bias, kind));
   }
   throw new Error(`the trace has values of an unknown dtype, ${dtype}`);
 }
@@ -94,8 +96,8 @@ class Trace {
   }
 
   /**
-   * Value `index`, decoded once: {kind, dtype, shape, data}; shape and data are null where it has no numbers. `text` is a
-   * value shown as text, `buffer` a pointer's buffer, `items` a tuple's items.
+   * Value `index`, decoded once: {kind, dtype, shape, data}; shape and data are null where it has no numbers. `text`
+   * is a value shown as text, `buffer` a pointer's buffer, `items` a tuple's items.
    */
   value(index) {
     return (this.cache[index] ??= this.decode(this.header.values[index]));
@@ -131,14 +133,14 @@ export async function decodeTrace(bytes) {
   }
   const envelope = new DataView(bytes.buffer, bytes.byteOffset, ENVELOPE_BYTES);
   const format = envelope.getUint32(8, true);
-  if (format > FORMAT) throw new Error(`the trace file has format ${format}; this player reads formats up to ${FORMAT}`);
+  if (format > FORMAT) throw new Error(`the trace file has format ${format}; this player reads up to ${FORMAT}`);
   const payload = bytes.subarray(ENVELOPE_BYTES);
   if (envelope.getBigUint64(16, true) !== BigInt(payload.byteLength)) {
     throw new Error("the trace file is damaged: its length is not the stated one");
   }
   if (globalThis.crypto?.subtle) {                       // absent on plain http, where zlib's checksum still applies
     const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", payload));
-    if (digest.some((byte, i) => byte !== bytes[24 + i])) throw new Error("the trace file is damaged: its digest does not match");
+    if (digest.some((byte, i) => byte !== bytes[24 + i])) throw new Error("the trace file is damaged: wrong digest");
   }
   const buffer = await inflate(payload);
   const headerBytes = new DataView(buffer).getUint32(0, true);

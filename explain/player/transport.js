@@ -9,7 +9,8 @@ import { element } from "./words.js";
 
 const PLAY_MS = 550;                                       // a step, at speed 1
 const NEAR_PX = 3;                                         // from a mark on the timeline
-const PASS = 2;                                            // the coarsest clock: only for Shift and arrows, never chosen
+// The coarsest clock: only for Shift and arrows, never chosen.
+const PASS = 2;
 
 export class Transport {
   constructor(player) {
@@ -50,7 +51,8 @@ export class Transport {
     const at = (step) => positionOf[0].get(step);
     this.clocks = clocksOf(stories, positionOf);
     const nan = Math.min(...stories.map((s, i) => (s.firstNaN ? positionOf[i].get(s.firstNaN.step) : Infinity)));
-    const marks = (s, i) => s.rescales.map(({ step, rows, of }) => ({ at: positionOf[i].get(step), share: rows / of, rows, of }));
+    const marks = (s, i) => s.rescales.map(({ step, rows, of }) => ({ at: positionOf[i].get(step), share: rows / of,
+      rows, of }));
     this.score = {
       length,
       programs: story.programs.map((program) => at(program.first)),
@@ -115,7 +117,8 @@ export class Transport {
     const { player } = this;
     clearInterval(this.playing);
     if (player.step >= player.length - 1) player.go(0);
-    this.playing = setInterval(() => (player.step < player.length - 1 ? this.step(1) : this.pause()), PLAY_MS / this.speed);
+    this.playing = setInterval(() => (player.step < player.length - 1 ? this.step(1) : this.pause()),
+      PLAY_MS / this.speed);
     this.showPlaying();
   }
 
@@ -161,7 +164,8 @@ export class Transport {
     const k = player.woven[0][t];
     const [story] = player.stories;
     const visit = story.visit(k);
-    const words = [`step ${grouped(t)}${visit ? `, ${this.clocks[1].name} ${visit.ordinal + 1}` : ""}, line ${story.trace.line[k]}`];
+    const tile = visit ? `, ${this.clocks[1].name} ${visit.ordinal + 1}` : "";
+    const words = [`step ${grouped(t)}${tile}, line ${story.trace.line[k]}`];
     if (player.watch.asks && t > player.step) return words[0];
     const near = (at) => Math.abs(this.xOf(at) - x) < NEAR_PX;
     const rescale = this.score.rescales.find(({ at }) => near(at));

@@ -1,5 +1,5 @@
-// The watched variable: the steps that change it, jumps between them, and the question before it is set. A buffer's loads
-// or stores can be watched too.
+// The watched variable: the steps that change it, jumps between them, and the question before it is set. A buffer's
+// loads or stores can be watched too.
 
 import { LOAD, STORE } from "./counters.js";
 import { number } from "./numbers.js";
@@ -9,8 +9,10 @@ import { isFloat } from "./trace.js";
 const WATCHED_FIRST = [
   "running_max", "new_max", "running_sum", "new_sum", "rescale", "scores", "probabilities", "accumulator", "output",
 ];
-const DECIDED_BY = { running_max: "new_max", running_sum: "new_sum" }; // m_i copies m_new: the question is asked where m_new is set
-const COARSE = 0.05;                                       // the most relative error of an answer that is right to its digits
+// M_i copies m_new: the question is asked where m_new is set.
+const DECIDED_BY = { running_max: "new_max", running_sum: "new_sum" };
+// The most relative error of an answer that is right to its digits.
+const COARSE = 0.05;
 
 const sameNumber = (x, y) => x === y || (x !== x && y !== y);
 
@@ -41,7 +43,8 @@ export function judge(text, truth, name) {
   const off = Math.abs(answer.value - truth);
   if (sameNumber(answer.value, truth)) return ["right", "Right."];
   if (!(off <= answer.half)) return ["wrong", `Not quite: ${name} = ${number(truth)}.`];
-  return off <= COARSE * Math.abs(truth) ? ["right", "Right, to your digits."] : ["rough", "Right, but give one more digit."];
+  return off <= COARSE * Math.abs(truth) ? ["right", "Right, to your digits."]
+    : ["rough", "Right, but give one more digit."];
 }
 
 export class Watch {
@@ -86,7 +89,8 @@ export class Watch {
     this.follow([this.player.packet.watch, this.name].find((name) => names.includes(name)) ?? names[0]);
   }
 
-  /** The accesses of each buffer: “loads of k” → [{i (the run), launch, buffer, still (the kind of access that is none)}]. */
+  /** The accesses of each buffer: “loads of k” → [{i (the run), launch, buffer, still (the kind of access that is
+   * none)}]. */
   listAccesses() {
     const out = new Map();
     const add = (way, still, moved, i, launch, buffers) => buffers.forEach(({ name }, buffer) => {
@@ -275,12 +279,14 @@ export class Watch {
     const index = Math.max(0, elementOf(value, undefined, place));
     const whole = !isFloat(value.dtype);
     const rows = value.shape.length > 0 && lane.at.rows > 1 && value.shape[0] === lane.at.rows;
-    const words = [player.stories.length > 1 ? (i ? "on the right" : "on the left") : "", rows ? lane.label("row", lane.at.row) : ""];
+    const words = [player.stories.length > 1 ? (i ? "on the right" : "on the left") : "", rows
+      ? lane.label("row", lane.at.row) : ""];
     const column = () => (place.isOutput ? `dimension ${index % value.shape[1]}` : lane.label("column", lane.at.col));
     if (value.shape.length === 2) words.push(column());
     const said = words.filter(Boolean).join(", ");
     const old = before?.data?.length === value.data.length ? number(before.data[index], whole) : null;
     this.written = number(value.data[index], whole);
-    return { words: said ? `, ${i || player.stories.length > 1 ? "" : "in "}${said}` : "", old, now: value.data[index] };
+    return { words: said ? `, ${i || player.stories.length > 1 ? "" : "in "}${said}`
+      : "", old, now: value.data[index] };
   }
 }

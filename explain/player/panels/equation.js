@@ -55,8 +55,10 @@ export class EquationPanel extends Panel {
     if (!worked) return "";
     const { at, rowCount, colCount, quantityOf } = this.lane;
     const context = { ...at, isOutput: quantityOf.get(label) === "acc" && value.shape?.[1] !== colCount };
-    const tiled = value.shape?.length === 2 && value.shape[0] === rowCount && (quantityOf.has(label) || value.shape[1] === colCount);
-    const readable = value.shape && (value.shape.length === 0 || tiled || (value.shape.length === 1 && isFloat(value.dtype)));
+    const tiled = value.shape?.length === 2 && value.shape[0] === rowCount
+      && (quantityOf.has(label) || value.shape[1] === colCount);
+    const readable = value.shape && (value.shape.length === 0 || tiled
+      || (value.shape.length === 1 && isFloat(value.dtype)));
     worked.hidden = !readable;
     if (!readable) return "";
     for (const { slot, place, otherwise } of places) {
@@ -64,7 +66,8 @@ export class EquationPanel extends Panel {
       if (slot.textContent !== text) slot.textContent = text;
     }
     const row = rowCount > 1 || this.view.row_labels ? this.lane.label("row", at.row) : "";
-    if (value.shape.length === 2) return `${row ? `${row}, ` : ""}${context.isOutput ? `dimension ${at.dim}` : this.lane.label("column", at.col)}`;
+    const column = context.isOutput ? `dimension ${at.dim}` : this.lane.label("column", at.col);
+    if (value.shape.length === 2) return `${row ? `${row}, ` : ""}${column}`;
     if (value.shape.length === 1 && value.shape[0] !== rowCount) return this.lane.label("column", at.col);
     return value.shape.length || (rowCount === 1 && quantityOf.has(label)) ? row : "";
   }
@@ -74,7 +77,8 @@ export class EquationPanel extends Panel {
     const current = (name) => this.lane.lookup(name, k);
     if (how === "pid") return String(this.story.programs[this.story.programAt[k]].id[Number(parts[0])]);
     if (how === "dot") {
-      const product = dotted(current(parts[0]), current(parts[1]), parts[2] === "T", context.row, context.isOutput ? context.dim : context.col);
+      const [a, b] = [current(parts[0]), current(parts[1])];
+      const product = dotted(a, b, parts[2] === "T", context.row, context.isOutput ? context.dim : context.col);
       return product === null ? null : number(product);
     }
     if (parts.length) {
@@ -83,7 +87,8 @@ export class EquationPanel extends Panel {
     }
     const [name, when, hint] = place.split(":");
     const value = this.lane.lookup(name, when === "old" ? k - 1 : k, k);
-    const at = elementOf(value, hint || undefined, { ...context, isOutput: context.isOutput && this.lane.quantityOf.get(name) === "acc" });
+    const at = elementOf(value, hint || undefined,
+      { ...context, isOutput: context.isOutput && this.lane.quantityOf.get(name) === "acc" });
     if (at < 0) return null;
     return value.dtype === "i1" ? (value.data[at] ? "true" : "false") : number(value.data[at], !isFloat(value.dtype));
   }

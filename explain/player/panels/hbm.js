@@ -1,4 +1,5 @@
-// HBM: every buffer of the launch, drawn to scale by its bytes; how often each element was read, and what this step touches.
+// HBM: every buffer of the launch, drawn to scale by its bytes; how often each element was read, and what this step
+// touches.
 
 import { bytes, counted, grouped, times } from "../numbers.js";
 import { hatching, line, setFont, write } from "../surface.js";
@@ -11,7 +12,8 @@ const BIGGEST_CELL_PX = 26;
 const GRID_PX = 7;                                         // from this size on lines separate the cells
 const READS_ONLY = 0, WRITES_ONLY = 1;                     // kinds of access, in the trace; an atomic does both
 
-/** One buffer: the cell of each element in its picture, and how often each was read and written up to the step shown. */
+/** One buffer: the cell of each element in its picture, and how often each was read and written up to the step
+ * shown. */
 class BufferState {
   constructor({ name, item_bytes: itemBytes, shape, strides }, others) {
     this.name = name.replace(/_ptr$/, "");
@@ -144,7 +146,8 @@ export class HbmState {
     for (const buffer of this.buffers) {
       if (!buffer.drawn) continue;
       for (const cell of buffer.stale) buffer.words[cell] = this.shade(buffer, cell);
-      Object.assign(buffer, { dirty: buffer.stale.length > 0, lit: [], stale: undefined, touched: null, stored: false });
+      Object.assign(buffer, { dirty: buffer.stale.length > 0, lit: [], stale: undefined, touched: null,
+        stored: false });
     }
     const lit = palette.lit;
     this.touch(k, (buffer, cell, kind) => {
@@ -222,7 +225,8 @@ export class HbmPanel extends Panel {
 
   paint() {
     if (!this.drawn || !this.surface.visible) return;
-    this.surface.draw([this.drawn, this.state, this.state.version, this.lane.glowing, this.lane.stamp], () => this.paintBuffers());
+    this.surface.draw([this.drawn, this.state, this.state.version, this.lane.glowing, this.lane.stamp],
+      () => this.paintBuffers());
   }
 
   paintBuffers() {

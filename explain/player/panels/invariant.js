@@ -9,7 +9,8 @@ const LISTED = 6;                                          // the most terms wri
 
 const PROOF = {
   base: "Before the first element: m = −∞ and ℓ = 0. No elements: it holds.",
-  step: "Each update: α ℓ = Σ exp(x − m) · exp(m − m~new~) = Σ exp(x − m~new~) over the old elements. The new ones add theirs. It holds again.",
+  step: "Each update: α ℓ = Σ exp(x − m) · exp(m − m~new~) = Σ exp(x − m~new~) over the old elements. "
+    + "The new ones add theirs. It holds again.",
   end: "After the last element: m is the row’s maximum and ℓ its softmax sum.",
 };
 
@@ -48,7 +49,8 @@ export class InvariantPanel extends Panel {
   }
 
   get shown() {
-    return Boolean(this.view.invariant) && ["scores", "running_max", "running_sum"].every((role) => this.story.roles[role]);
+    return Boolean(this.view.invariant)
+      && ["scores", "running_max", "running_sum"].every((role) => this.story.roles[role]);
   }
 
   /** Each update of a program's sum that adds elements: {step, settled, tile, scores, sum}, values by their index. */
@@ -139,7 +141,7 @@ export class InvariantPanel extends Panel {
     const listed = terms.length > LISTED ? formula : `${formula} = ${terms.map((term) => number(term)).join(" + ")}`;
     return {
       holds: maxAgrees && sumAgrees,
-      max: { kernel: max, formula: seen.length ? "max of the elements" : "max of none", own: maximum, agrees: maxAgrees },
+      max: { kernel: max, formula: seen.length ? "max of elements" : "max of none", own: maximum, agrees: maxAgrees },
       sum: { kernel: sum, formula: seen.length ? listed : "sum of none", own: total, agrees: sumAgrees },
     };
   }

@@ -8,7 +8,8 @@ export class KeptPanel extends Panel {
   constructor(lane) {
     super(lane, "kept");
     const [event] = this.story.eventsOf("kept");
-    this.root.style.setProperty("--list", event && this.story.trace.value(event.value).data.length > 16 ? "11em" : "5.8em");
+    this.root.style.setProperty("--list", event && this.story.trace.value(event.value).data.length > 16 ? "11em"
+      : "5.8em");
   }
 
   get shown() {
@@ -40,6 +41,7 @@ export class KeptPanel extends Panel {
 
   told({ col }) {
     const weight = this.weights.length ? `\ny ${exact(this.weights[col], "f32")}` : "";
-    return this.cols[col] < 0 ? "empty" : `place ${col + 1}: column ${this.cols[col]}\nx ${exact(this.kept[col], "f32")}${weight}`;
+    return this.cols[col] < 0 ? "empty"
+      : `place ${col + 1}: column ${this.cols[col]}\nx ${exact(this.kept[col], "f32")}${weight}`;
   }
 }

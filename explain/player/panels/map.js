@@ -10,7 +10,8 @@ export function toldOfCell({ view, story, palette }, state, group, { row, col },
   const word = (labels, i) => (labels?.[i] === undefined ? String(i) : `${i} “${labels[i]}”`);
   const cell = row * state.map.width + col;
   const skipped = state.skipped(group)?.holds(row, col);
-  const said = state.done[cell] ? `${title} = ${exact(state.values[cell], dtype)}` : skipped ? "skipped: the mask hides the whole tile" : "not computed yet";
+  const said = state.done[cell] ? `${title} = ${exact(state.values[cell], dtype)}` : skipped
+    ? "skipped: the mask hides the whole tile" : "not computed yet";
   return `row ${word(view.row_labels, row)}, column ${word(view.col_labels, col)}\n${said}`;
 }
 
@@ -72,8 +73,10 @@ export class MapPanel extends Panel {
     const bar = element("i");
     bar.style.background = `linear-gradient(90deg, ${stops})`;
     scale.append(number(-map.largest), bar, number(map.largest));
-    const onMap = ({ rows, cols }, i) => rows[Math.floor(i / cols.length)] < map.height && cols[i % cols.length] < map.width;
-    const masked = map.groups.some((group) => group.some((write) => write.data.some((x, i) => x === -Infinity && onMap(write, i))));
+    const onMap = ({ rows, cols }, i) => rows[Math.floor(i / cols.length)] < map.height
+      && cols[i % cols.length] < map.width;
+    const masked = map.groups.some((group) =>
+      group.some((write) => write.data.some((x, i) => x === -Infinity && onMap(write, i))));
     const skips = map.groups.some((group) => this.scores.skipped(group));
     const { row_labels: rowWords, col_labels: colWords } = this.view;
     const { rowEvery, colEvery } = mapLayout(this.surface, palette, map, rowWords, colWords);

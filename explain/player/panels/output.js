@@ -48,7 +48,8 @@ export class OutputPanel extends Panel {
 
   renderAccumulator(k) {
     const { story, view, palette, lane } = this;
-    const finished = story.changedAt("output", story.frameStart[k], k) > story.changedAt("accumulator", story.frameStart[k], k);
+    const set = (role) => story.changedAt(role, story.frameStart[k], k);
+    const finished = set("output") > set("accumulator");
     const role = finished && story.role("output", k)?.shape?.length === 2 ? "output" : "accumulator";
     const value = story.role(role, k);
     this.array = value?.shape?.length === 2 ? value : null;
@@ -103,9 +104,11 @@ export class OutputPanel extends Panel {
     const row = (data) => data.slice(selected * cols, (selected + 1) * cols);
     const top = high + size * 1.5;
     const place = { x: 0, y: top, width: Math.min(surface.width, cols * 64), height: surface.height - top - 1 };
-    write(surface.ctx, this.caption(selected), 0, high + size * 0.8, { colour: muted, size: size * 0.82, font, room: surface.width });
+    write(surface.ctx, this.caption(selected), 0, high + size * 0.8,
+      { colour: muted, size: size * 0.82, font, room: surface.width });
     const [now, before] = [row(array.data), change && row(change.before)];
-    paintBars(surface.ctx, palette, place, { now, before, alpha: change?.alpha[selected], largest: this.largestOf(selected) }, phase);
+    paintBars(surface.ctx, palette, place,
+      { now, before, alpha: change?.alpha[selected], largest: this.largestOf(selected) }, phase);
     return at;
   }
 
@@ -120,7 +123,8 @@ export class OutputPanel extends Panel {
       for (const { step, value } of story.eventsOf("accumulator")) {
         if (step < program.first || step >= program.end) continue;
         const { data } = story.trace.value(value);
-        for (let i = row * cols; i < (row + 1) * cols; i++) if (Number.isFinite(data[i])) most = Math.max(most, Math.abs(data[i]));
+        const own = data.slice(row * cols, (row + 1) * cols);
+        for (const x of own) if (Number.isFinite(x)) most = Math.max(most, Math.abs(x));
       }
       this.scales.set(key, most || 1);
     }
@@ -151,6 +155,7 @@ export class OutputPanel extends Panel {
     const row = this.lane.tile?.rows[at.row] ?? at.row;
     const word = this.view.row_labels?.[row];
     const value = this.array.data[at.row * this.array.shape[1] + at.col];
-    return `row ${row}${word === undefined ? "" : ` “${word}”`}, dimension ${at.col}\n${exact(value, this.array.dtype)}`;
+    const named = word === undefined ? "" : ` “${word}”`;
+    return `row ${row}${named}, dimension ${at.col}\n${exact(value, this.array.dtype)}`;
   }
 }

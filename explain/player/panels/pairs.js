@@ -58,12 +58,14 @@ export class PairsPanel extends Panel {
       const group = drawn("g", { class: "pair" });
       node.children.forEach((child, i) => {
         const from = nodes[child];
-        group.append(drawn("line", { x1: x(from), y1: y(from) - look.height / 2, x2: x(node), y2: y(node) + look.height / 2 }));
+        group.append(drawn("line", { x1: x(from), y1: y(from) - look.height / 2, x2: x(node),
+          y2: y(node) + look.height / 2 }));
         if (!look.size || node.factors[i] === undefined) return;
         const outward = x(from) < x(node) ? -6 : 6;
         const middle = { x: (x(from) + x(node)) / 2 + outward, y: (y(from) + y(node)) / 2 + 5 };
         const anchor = outward < 0 ? "end" : "start";
-        group.append(drawn("text", { ...middle, class: "factor", "text-anchor": anchor }, `× ${number(node.factors[i])}`));
+        group.append(drawn("text", { ...middle, class: "factor", "text-anchor": anchor },
+          `× ${number(node.factors[i])}`));
       });
       const [cx, cy, { width, height, radius: rx }] = [x(node), y(node), look];
       const text = (y, className, words) => group.append(drawn("text", { x: cx, y, class: className }, words));

@@ -37,7 +37,8 @@ export class Panel {
     return this.surface?.measure() ?? false;
   }
 
-  /** Draws the picture of step k. All panels draw before any of them writes: a font set on a canvas of a changed page forces a layout. */
+  /** Draws the picture of step k. All panels draw before any of them writes: a font set on a canvas of a changed
+   * page forces a layout. */
   render() {}
 
   /** Writes the panel's text of step k. */

@@ -30,12 +30,13 @@ export class RowsPanel extends Panel {
       const at = updated(role, from);
       return at < 0 ? { before: read(running, k) } : { before: read(running, at - 1), now: read(role, k) };
     };
+    const added = !has("rescale") ? begin : alpha < 0 ? k + 1 : alpha + 1;
     return {
       rows: lane.rowCount,
       labels: lane.rowLabels(),
       max: has("running_max", "new_max") ? update("new_max", "running_max", begin) : null,
       alpha: has("rescale") ? (alpha < 0 ? new Array(lane.rowCount) : read("rescale", k)) : null,
-      sum: has("running_sum") ? update("new_sum", "running_sum", !has("rescale") ? begin : alpha < 0 ? k + 1 : alpha + 1) : null,
+      sum: has("running_sum") ? update("new_sum", "running_sum", added) : null,
       span: lane.ranges.max,
       largestSum: lane.ranges.sum,
     };
@@ -53,7 +54,8 @@ export class RowsPanel extends Panel {
     const { row } = this.lane.at;
     const read = (name, value) => (value === undefined ? "" : `; ${name} ${number(value)}`);
     const [m, l] = [max, sum].map((part) => (part?.now ?? part?.before)?.[row]);
-    this.canvas.setAttribute("aria-label", `Running state, row ${row}${read("max", m)}${read("rescale factor", alpha?.[row])}${read("sum", l)}`);
+    this.canvas.setAttribute("aria-label",
+      `Running state, row ${row}${read("max", m)}${read("rescale factor", alpha?.[row])}${read("sum", l)}`);
   }
 
   paint() {

@@ -17,7 +17,8 @@ export class SourcePanel extends Panel {
     this.chip = element("span", "chip");
     this.code.replaceChildren(...this.listings);
     this.lit = [];
-    this.places = new Map();                               // of each line: its top, its height, the room right of its text
+    // Of each line: its top, its height, the room right of its text.
+    this.places = new Map();
     this.scrolled = 0;
     this.code.addEventListener("scroll", () => (this.scrolled = this.code.scrollTop), { passive: true });
     this.pen = document.createElement("canvas").getContext("2d");
@@ -108,7 +109,8 @@ export class SourcePanel extends Panel {
     for (const row of rows) {
       const text = row.querySelector(".text");
       const { right, width } = row.getBoundingClientRect();
-      this.places.set(row, { top: row.offsetTop, height: row.offsetHeight, width, room: right - (text.lastChild ? lastLineEnd(text).right : 0) });
+      this.places.set(row, { top: row.offsetTop, height: row.offsetHeight, width,
+        room: right - (text.lastChild ? lastLineEnd(text).right : 0) });
     }
   }
 

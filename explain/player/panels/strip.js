@@ -54,6 +54,7 @@ export class StripPanel extends Panel {
     const { col_labels: words } = this.view;
     const col = this.lane.tile?.cols[at.col];
     const named = words?.[col] === undefined ? String(col) : `${col} “${words[col]}”`;
-    return `column ${named}\n${this.lines.map((line) => `${line.label} = ${exact(line.data[at.col], "f32")}`).join("\n")}`;
+    const values = this.lines.map(({ label, data }) => `${label} = ${exact(data[at.col], "f32")}`);
+    return `column ${named}\n${values.join("\n")}`;
   }
 }

@@ -42,7 +42,8 @@ export class ZoomPanel extends Panel {
     const { at, stamp } = lane;
     const title = scores ? "scores" : isNormalised(this.story, k) ? "probabilities P =" : "unnormalised P̃ =";
     this.figure = format(scores ? this.story.scoreMap.largest : lane.ranges.p, CELL_DIGITS);
-    this.surface.draw([latest.data, tile.rows, tile.cols, at.row, at.col, stamp], () => (this.window = this.paint(latest, scores)));
+    this.surface.draw([latest.data, tile.rows, tile.cols, at.row, at.col, stamp],
+      () => (this.window = this.paint(latest, scores)));
     this.head(`${title} ${variable}`, scores ? "scores" : "p", this.window, "", variable);
     const row = latest.data.slice(at.row * lane.colCount, (at.row + 1) * lane.colCount);
     const numbers = Array.from(row.slice(0, 32), this.figure).join(" ");
@@ -68,9 +69,11 @@ export class ZoomPanel extends Panel {
     const first = (selected, shown, count) => Math.max(0, Math.min(count - shown, selected - (shown >> 1)));
     const row0 = first(at.row, down, rows), col0 = first(at.col, across, cols);
     const cw = Math.min(wide / across, size * 5.5), ch = Math.min(high / down, cw);
-    const label = (on) => ({ size: Math.min(size, labelSize), font, colour: on ? palette.text : palette.muted, weight: on ? 650 : 400 });
+    const look = (on) => (on ? { colour: palette.text, weight: 650 } : { colour: palette.muted, weight: 400 });
+    const label = (on) => ({ size: Math.min(size, labelSize), font, ...look(on) });
     const columnNames = Array.from(tile.cols, (col) => view.col_labels?.[col] ?? String(col));
-    const every = columnStride(widest(ctx, columnNames.slice(col0, col0 + across), Math.min(size, labelSize), font) + 4, cw, across);
+    const longest = widest(ctx, columnNames.slice(col0, col0 + across), Math.min(size, labelSize), font);
+    const every = columnStride(longest + 4, cw, across);
     for (let c = (at.col - col0) % every; c < across; c += every) {
       const style = { ...label(col0 + c === at.col), align: "center", room: every * cw - 2 };
       write(ctx, columnNames[col0 + c], left + (c + 0.5) * cw, top * 0.5, style);
@@ -98,7 +101,8 @@ export class ZoomPanel extends Panel {
       const c = Math.floor((x - left) / cw), r = Math.floor((y - top) / ch);
       return c >= 0 && c < across && r >= 0 && r < down ? { row: row0 + r, col: col0 + c } : null;
     };
-    return down < rows || across < cols ? `${down} × ${across} of the tile's ${rows} × ${cols}` : `${rows} × ${cols}, this tile`;
+    return down < rows || across < cols ? `${down} × ${across} of the tile's ${rows} × ${cols}`
+      : `${rows} × ${cols}, this tile`;
   }
 
   clicked(at) {
@@ -107,7 +111,8 @@ export class ZoomPanel extends Panel {
 
   told({ row, col }) {
     const { lane, view } = this;
-    const values = this.both.map(({ role, data, dtype }) => `${view.roles[role]} = ${exact(data[row * lane.colCount + col], dtype)}`);
+    const values = this.both.map(({ role, data, dtype }) =>
+      `${view.roles[role]} = ${exact(data[row * lane.colCount + col], dtype)}`);
     return `row ${lane.tile.rows[row]}, column ${lane.tile.cols[col]}\n${values.join("\n")}`;
   }
 }

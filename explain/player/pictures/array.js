@@ -17,7 +17,8 @@ function imageOf(rows, cols) {
 
 /** An array of rows × cols as a heat map over the top `height` of its canvas; numbers in the cells where they fit. */
 export function paintArray(surface, palette, array) {
-  const { data, rows, cols, ramp, largest, diverging = true, selected = -1, whole = false, height = surface.height } = array;
+  const { data, rows, cols, ramp, largest, diverging = true, selected = -1, whole = false,
+    height = surface.height } = array;
   if (!surface.visible) return NOWHERE;
   const ctx = surface.clear();
   const cw = Math.min(surface.width / cols, 64);

@@ -4,8 +4,8 @@ import { hatching, line } from "../surface.js";
 import { rescaled } from "./rows.js";
 
 /**
- * One row of an accumulator, a bar a column from a middle line. Rescaled in this tile, `now` is before · alpha plus this
- * tile's part: the dashed outline is before, solid before · alpha, hatched this tile's part, the line now.
+ * One row of an accumulator, a bar a column from a middle line. Rescaled in this tile, `now` is before · alpha plus
+ * this tile's part: the dashed outline is before, solid before · alpha, hatched this tile's part, the line now.
  */
 export function paintBars(ctx, palette, { x, y, width, height }, { now, before, alpha, largest }, phase = 1) {
   const count = now.length, pitch = width / count, bar = Math.max(1, pitch * 0.72);

@@ -101,7 +101,8 @@ export function mapLayout(surface, palette, { width, height }, rowLabels, colLab
   const { ctx } = surface;
   const size = Math.max(10, palette.size * 0.8);
   const rowNames = rowLabels ?? (height > 1 ? [String(height - 1)] : []);
-  const left = Math.ceil(rowNames.length ? widest(ctx, patterns(rowNames), size, palette.font, surface.width * 0.26) + 14 : 8);
+  const left = Math.ceil(rowNames.length
+    ? widest(ctx, patterns(rowNames), size, palette.font, surface.width * 0.26) + 14 : 8);
   let cw = Math.min((surface.width - left - 2) / width, isFlat({ width, height }) ? 120 : 76);
   const flat = colLabels && widest(ctx, colLabels, size, palette.font, 200) + 6 <= cw;
   const top = Math.ceil(colLabels && !flat ? widest(ctx, colLabels, size, palette.font, 90) + 8 : size + 8);
@@ -122,7 +123,8 @@ export function mapHeight(surface, palette, map, rowLabels, colLabels) {
   return Math.ceil(top + ch * map.height + 3);
 }
 
-/** The map of S. `state` is at the step; `tile` has the current tile's coordinates, or is null. Returns cellAt(x, y). */
+/** The map of S. `state` is at the step; `tile` has the current tile's coordinates, or is null. Returns cellAt(x,
+ * y). */
 export function paintMap(surface, palette, state, shown) {
   if (!surface.visible) return NOWHERE;
   const { group, tile, selected, stamp, differs } = shown;
@@ -153,7 +155,8 @@ function drawMap(surface, palette, state, { group, tile, selected, rowLabels, co
       write(pen, text, left - 9, top + (r + 0.5) * ch, { ...style, align: "right", room: left - 9 });
     }
     if (colLabels && box.flat) {
-      for (let c = 0; c < width; c++) write(pen, colLabels[c] ?? "", left + (c + 0.5) * cw, top - size * 0.75, { ...style, align: "center", room: cw });
+      for (let c = 0; c < width; c++) write(pen, colLabels[c] ?? "", left + (c + 0.5) * cw, top - size * 0.75,
+        { ...style, align: "center", room: cw });
     } else if (colLabels) {
       for (let c = 0; c < width; c += colEvery) {
         pen.save();
@@ -165,7 +168,8 @@ function drawMap(surface, palette, state, { group, tile, selected, rowLabels, co
       }
     } else {
       const every = STRIDES.find((n) => n * cw >= size * (0.8 + 0.7 * String(width).length)) ?? width;
-      for (let c = 0; c < width; c += every) write(pen, String(c), left + (c + 0.5) * cw, top - size * 0.75, { ...style, align: "center" });
+      for (let c = 0; c < width; c += every) write(pen, String(c), left + (c + 0.5) * cw, top - size * 0.75,
+        { ...style, align: "center" });
     }
   });
   ctx.imageSmoothingEnabled = false;

@@ -4,9 +4,9 @@ import { format } from "../numbers.js";
 import { NOWHERE, dot, figureEms, line, widest, write } from "../surface.js";
 
 /**
- * state: {rows, labels, max: {before, now}, alpha, sum: {before, now}, span: [low, high] of m, largestSum}; a part that the
- * kernel lacks is null. The sum's bar is the old sum times α plus what this tile adds; `phase`, from 0 to 1, is how far the
- * movement has got. `glowing` is the part to underline; `differs` has the rows to mark with ≠.
+ * state: {rows, labels, max: {before, now}, alpha, sum: {before, now}, span: [low, high] of m, largestSum}; a part
+ * that the kernel lacks is null. The sum's bar is the old sum times α plus what this tile adds; `phase`, from 0 to
+ * 1, is how far the movement has got. `glowing` is the part to underline; `differs` has the rows to mark with ≠.
  */
 export function paintRows(surface, palette, state, selected, phase = 1, glowing = "", differs = null) {
   if (!surface.visible) return NOWHERE;
@@ -20,7 +20,8 @@ export function paintRows(surface, palette, state, selected, phase = 1, glowing 
   const left = names.length ? Math.ceil(widest(ctx, names, size, font, surface.width * 0.2)) + 12 : 0;
   const gap = size * 1.3;
   const parts = [
-    max && { key: "max", titles: ["max m", "m"], share: 1.12, values: max.now ?? max.before, largest: Math.max(...span.map(Math.abs)) },
+    max && { key: "max", titles: ["max m", "m"], share: 1.12, values: max.now ?? max.before,
+      largest: Math.max(...span.map(Math.abs)) },
     alpha && { key: "alpha", titles: ["rescale α", "α"], share: 0.82, values: alpha, largest: 1 },
     sum && { key: "sum", titles: ["sum ℓ", "ℓ"], share: 1.12, values: sum.now ?? sum.before, largest: largestSum },
   ].filter(Boolean);
@@ -34,7 +35,8 @@ export function paintRows(surface, palette, state, selected, phase = 1, glowing 
     part.texts = Array.from({ length: rows }, (_, r) => (part.values?.[r] === undefined ? "" : figure(part.values[r])));
     part.room = figureEms(ctx, part.texts, font) * size * 1.08 + size * 0.5; // the selected row's numbers are bold
     const titleFont = { colour: palette.quantity[part.key].ink, size, weight: 600, font };
-    const title = part.titles.find((text) => widest(ctx, [text], size * 1.1, font) <= part.width + gap * 0.6) ?? part.titles[1];
+    const title = part.titles.find((text) => widest(ctx, [text], size * 1.1, font) <= part.width + gap * 0.6)
+      ?? part.titles[1];
     write(ctx, title, part.x, size * 0.75, titleFont);
     if (part.key !== glowing) continue;
     ctx.fillStyle = palette.text;
@@ -51,7 +53,8 @@ export function paintRows(surface, palette, state, selected, phase = 1, glowing 
     }
     if (left && rowHeight >= size * 1.12) {
       const colour = on ? palette.text : palette.muted;
-      write(ctx, names[r], left - 10, middle, { ...digits, size: size * 0.95, colour, weight: on ? 600 : 400, room: left - 8 });
+      write(ctx, names[r], left - 10, middle,
+        { ...digits, size: size * 0.95, colour, weight: on ? 600 : 400, room: left - 8 });
     }
     for (const { key, x: start, width, end, room, texts } of parts) {
       const place = { x: start, width: numbers ? width - room : width };
@@ -74,7 +77,8 @@ export function paintRows(surface, palette, state, selected, phase = 1, glowing 
 /** The running maximum: a ring before this tile, a dot now. */
 function move(ctx, palette, { x, width }, y, rowHeight, before, after, [low, high]) {
   const radius = Math.max(1.2, Math.min(4, rowHeight * 0.3));
-  const at = (v) => (v === -Infinity ? x + radius : x + 2 * radius + ((width - 4 * radius) * (v - low)) / (high - low || 1));
+  const at = (v) => (v === -Infinity ? x + radius
+    : x + 2 * radius + ((width - 4 * radius) * (v - low)) / (high - low || 1));
   const now = after ?? before;
   const { ink, fill } = palette.quantity.max;
   ctx.lineWidth = 1;
@@ -109,8 +113,8 @@ export function rescaled(phase) {
 }
 
 /**
- * The sum. After its update: a dashed outline of the old sum, solid the old sum times α, then this tile's part. Before it, with
- * α known: the old sum, with an arrow in α's colour over the part that the rescale will remove.
+ * The sum. After its update: a dashed outline of the old sum, solid the old sum times α, then this tile's part.
+ * Before it, with α known: the old sum, with an arrow in α's colour over the part that the rescale will remove.
  */
 function pile(ctx, palette, { x, width }, y, rowHeight, before, now, alpha, largest, phase) {
   const thick = Math.max(1.5, Math.min(rowHeight * 0.5, 10)), top = y - thick / 2;

@@ -12,7 +12,8 @@ export function paintStrip(surface, palette, { lines, labels, selected }) {
   if (!count) return NOWHERE;
   const size = palette.size * 0.85;
   const left = widest(ctx, lines.map(({ label }) => label), size * 1.15, palette.font) + size * 0.8;
-  const texts = lines.map(({ data, largest }) => Array.from(data, (x) => (x === undefined ? "" : format(largest, CELL_DIGITS)(x))));
+  const texts = lines.map(({ data, largest }) =>
+    Array.from(data, (x) => (x === undefined ? "" : format(largest, CELL_DIGITS)(x))));
   const ems = figureEms(ctx, texts.flat(), palette.font);
   const room = surface.width - left - 1;
   const head = labels ? size * 1.45 : 0;
@@ -27,7 +28,9 @@ export function paintStrip(surface, palette, { lines, labels, selected }) {
     const top = wrap * block;
     lines.forEach((line, l) => {
       const y = top + head + l * lineHeight;
-      write(ctx, line.label, 0, y + lineHeight / 2, { colour: palette.quantity[line.quantity].ink, size: size * 1.08, weight: 600, font: palette.font, room: left - 4 });
+      write(ctx, line.label, 0, y + lineHeight / 2,
+        { colour: palette.quantity[line.quantity].ink, size: size * 1.08, weight: 600, font: palette.font,
+        room: left - 4 });
       for (let c = wrap * columns; c < Math.min(count, (wrap + 1) * columns); c++) {
         const x = left + (c - wrap * columns) * cw;
         const pixel = palette.pixel(line.data[c], palette[line.ramp], line.largest, line.diverging);
@@ -40,7 +43,9 @@ export function paintStrip(surface, palette, { lines, labels, selected }) {
     });
     if (labels && cw >= size * 2) {
       for (let c = wrap * columns; c < Math.min(count, (wrap + 1) * columns); c++) {
-        write(ctx, labels[c] ?? "", left + (c - wrap * columns + 0.5) * cw, top + head / 2, { colour: c === selected ? palette.text : palette.muted, weight: c === selected ? 600 : 400, size: size * 0.88, align: "center", font: palette.font, room: cw - 3 });
+        write(ctx, labels[c] ?? "", left + (c - wrap * columns + 0.5) * cw, top + head / 2,
+          { colour: c === selected ? palette.text : palette.muted, weight: c === selected ? 600
+          : 400, size: size * 0.88, align: "center", font: palette.font, room: cw - 3 });
       }
     }
     const at = selected - wrap * columns;
@@ -54,6 +59,7 @@ export function paintStrip(surface, palette, { lines, labels, selected }) {
     const wrap = roomy ? Math.floor(y / block) : 0;
     const col = wrap * columns + Math.floor((x - left) / cw);
     const line = Math.floor((y - wrap * block - head) / lineHeight);
-    return x >= left && col < Math.min(count, (wrap + 1) * columns) && line < lines.length ? { col, line: Math.max(0, line) } : null;
+    return x >= left && col < Math.min(count, (wrap + 1) * columns) && line < lines.length
+      ? { col, line: Math.max(0, line) } : null;
   };
 }

@@ -23,10 +23,10 @@ from typing import Any
 import platformdirs
 
 from explain import recordings
-from explain.chapters.exactness.outputs import Output
 from explain.device.measurement import Measurement
 from explain.experiment import Experiment
 from explain.jobs import Job
+from explain.output import Output
 from explain.records.model import Point, Roof
 from explain.trace.file import TraceFile, TraceFileError
 from explain.workers import WorkerError, WorkerPool, WorkerSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from explain import lessons
-from explain.chapters.exactness import outputs as exactness
+from explain.chapters.exactness import orders as exactness
 from explain.chapters.papers import milakov
 from explain.chapters.side_by_side import pairs
 from explain.chapters.speed.rungs import CLIMB

@@ -8,7 +8,7 @@ import streamlit as st
 
 
 def follow(
-    draw: Callable[[], None],
+    draw: Callable[[], object],
     running: Callable[[], bool],
     seconds: float = 0.8,
     progress: Callable[[], object] = lambda: None,
@@ -21,7 +21,7 @@ def follow(
     st.fragment(_draw, run_every=seconds if before[0] else None)(draw, before, lambda: (running(), progress()))
 
 
-def _draw(draw: Callable[[], None], before: tuple[bool, object], now: Callable[[], tuple[bool, object]]) -> None:
+def _draw(draw: Callable[[], object], before: tuple[bool, object], now: Callable[[], tuple[bool, object]]) -> None:
     if before[0] and now() != before:
         st.rerun()
     draw()

@@ -54,7 +54,7 @@ def test_without_times_a_cell_has_what_the_compiler_says():
     assert tuning is not None
     grid = tuning.grids[0]
     for one in tuning.grids:
-        assert one.code == KERNELS[BY_NAME[one.rung].kernel].code, "run scripts/record_tuning_compiled.py"
+        assert one.code == KERNELS[BY_NAME[one.rung].kernel].code, "run python -m explain record tuning"
     assert not grid.timed
     picture, said = figures.grid(grid), figures.told(grid, GPUS["H200"])
     for point in grid.points:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,15 @@ def test_nobody_has_a_quantitys_colour():
             assert other == name or difference(quantity, colour) > 12, (name, other)
 
 
+@pytest.mark.parametrize("theme", palette.THEMES)
+@pytest.mark.parametrize("use", [palette.fill, palette.ink])
+def test_quantities_are_told_apart_as_fills_and_as_text(use, theme):
+    for one, other in itertools.combinations(palette.QUANTITIES, 2):
+        assert difference(use(one, theme), use(other, theme)) > 20, (one, other)
+        for sight in ("deutan", "protan"):
+            assert difference(use(one, theme), use(other, theme), sight) > 5, (one, other, sight)
+
+
 def test_a_hue_that_does_not_exist_is_refused():
     with pytest.raises(ValueError, match="kernel hues 0 to"):
         palette.kernel(99)
@@ -79,3 +89,26 @@ def test_a_hue_that_does_not_exist_is_refused():
 def test_both_style_sheets_declare_the_same_names():
     names = [{one.partition(":")[0] for one in palette.variables(theme).split("; ")} for theme in palette.THEMES]
     assert names[0] == names[1] == {one.partition(":")[0] for one in palette.both_themes().split("; ")}
+
+
+@pytest.mark.parametrize("theme", palette.THEMES)
+def test_streamlits_colours_are_the_palettes(theme):
+    at = palette.THEMES.index(theme)
+    own = {name: pair[at] for group in (palette.GROUNDS, palette.TEXTS, palette.LINES) for name, pair in group.items()}
+    expected = {
+        "primaryColor": own["link"] if theme == "light" else palette.HUES["slate"],
+        "backgroundColor": own["ground"],
+        "secondaryBackgroundColor": own["code-ground"],
+        "textColor": own["text"],
+        "borderColor": own["line"],
+        "linkColor": own["link"],
+        "codeTextColor": own["text"],
+        "codeBackgroundColor": own["code-ground"],
+    }
+    states = {"blue": "slate", "green": "right", "red": "alarm", "yellow": "warning", "orange": "warning"}
+    for colour, state in states.items():
+        expected[f"{colour}Color"] = palette.fill(state, theme)
+        expected[f"{colour}TextColor"] = palette.ink(state, theme)
+    config = tomllib.loads(CONFIG.read_text(encoding="utf-8"))["theme"]
+    assert config[theme] == expected
+    assert config["chartCategoricalColors"] == [palette.mid(name) for name in palette.SERIES]

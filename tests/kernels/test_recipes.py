@@ -1,4 +1,4 @@
-"""Inputs of one's own making: the name says all, and the scores are what it says."""
+"""Recipes: the name has all settings, and the scores follow them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kernel with its scopes marked: where they stand, and that the kernel without a profiler is the measured one, instruction by instruction."""
+"""Marked scopes are in the right places, and without a profiler the kernel compiles to the same instructions."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from explain.chapters.speed.results import Limit, Variant
 from explain.chapters.speed.results_figures import PEERS, rate
 from explain.chapters.speed.rungs import Rung, Step, largest, share
-from explain.figures import svg
+from explain.figures import numbers, svg
 from explain.records.model import Point
 
 Height = Callable[[float], float]
@@ -193,7 +193,8 @@ def counters_table(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
         cold = counters.cold
         tensor = f"{cold.tensor_active_percent:.0f}%" if cold.tensor_active_percent is not None else "–"
         sizes = [
-            svg.size(size) if size is not None else "–" for size in (cold.sm_bytes, cold.hbm_bytes, cold.spilled_bytes)
+            numbers.moved(size) if size is not None else "–"
+            for size in (cold.sm_bytes, cold.hbm_bytes, cold.spilled_bytes)
         ]
         lines.append(f"| {spoken(rung)} | **{tensor}** | {' | '.join(sizes)} |")
     return "\n".join(lines)

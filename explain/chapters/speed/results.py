@@ -7,7 +7,6 @@ a reason. A roof is what the hardware gave at best: for bytes a copy, or a read,
 from __future__ import annotations
 
 import functools
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from explain.device.measurement import Provenance
+from explain.records import results
+from explain.records.code import ROOT, stale_parts
 from explain.records.model import Record
 
-ROOT = Path(__file__).resolve().parents[3]
-FILE = ROOT / "benchmarks" / "results" / "speed.json"
+FILE = results.BENCHMARKS / "speed.json"
 COMMAND = "python benchmarks/speed.py --out benchmarks/results/speed.json"
 FLOORS: Mapping[str, str] = {"copy": "copy", "copy of as many bytes": "copy of as many bytes", "read": "one read"}
 """What only moves the bytes, by its name in the file: it computes nothing, so its speed is the roof of its case."""
@@ -38,10 +38,6 @@ LABELS: Mapping[str, str] = {
 """What variants are called on screen, where the file's name says less."""
 RUNG = "rung "
 """What the name of a rung's variant begins with; its module's name in `kernels/rungs` follows."""
-
-
-class SpeedFileError(Exception):
-    """A file that is no result of `benchmarks/speed.py`; says why."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +177,8 @@ class Result:
     before: Mapping[str, str] = field(default_factory=dict)
     after: Mapping[str, str] = field(default_factory=dict)
     cases: tuple[Case, ...] = ()
+    stale: Sequence[str] = ()
+    """The measured functions that have other code now."""
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -254,29 +252,17 @@ def beside(case: Case, cases: Iterable[Case]) -> list[Case]:
 
 
 def load(path: Path = FILE) -> Result | None:
-    """The result in a file, None where there is none. Raises SpeedFileError."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return _loaded(path, status.st_mtime_ns, status.st_size)
+    """The result in a file, None if there is none. Raises ResultFileError."""
+    return results.load(path, parse, COMMAND)
 
 
-@functools.lru_cache(maxsize=4)
-def _loaded(path: Path, changed_ns: int, size: int) -> Result:
-    try:
-        return parse(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise SpeedFileError(f"{path.name} cannot be read: {error}") from None
-
-
-def parse(data: Any) -> Result:
-    """The result that `benchmarks/speed.py` wrote as this JSON. Raises SpeedFileError."""
-    try:
-        state = {name: dict(data.get(name) or {}) for name in ("before", "after")}
-        return Result(Provenance(**data["provenance"]), data["method"], **state, cases=tuple(map(_case, data["cases"])))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise SpeedFileError(f"this is no result of benchmarks/speed.py: {type(error).__name__} {error}") from None
+def parse(data: Mapping[str, Any]) -> Result:
+    """The result that `benchmarks/speed.py` wrote as this JSON. Raises KeyError, TypeError or ValueError for another."""
+    state = {name: dict(data.get(name) or {}) for name in ("before", "after")}
+    cases = tuple(map(_case, data["cases"]))
+    return Result(
+        Provenance(**data["provenance"]), data["method"], **state, cases=cases, stale=stale_parts(data.get("code"))
+    )
 
 
 def _case(data: Mapping[str, Any]) -> Case:

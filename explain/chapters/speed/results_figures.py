@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from explain.chapters.speed.results import LABELS, TABLES, Case, Limit, Variant, all_peers, ratio
-from explain.figures import svg
+from explain.figures import palette, svg
 from explain.figures.lines import Line, chart
 
 OURS = ("#0072B2", "#009E73", "#56B4E9", "#8073AC", "#9AA83A", "#63788E")
@@ -52,7 +52,12 @@ def bars(case: Case, limit: Limit | None, colour: Mapping[str, str]) -> str:
             why = "the result exceeds its tolerance" if one.missed else _short(one.why)
             parts.append(
                 svg.text(
-                    0, y + 35, f"no time: {why}", size=12, fill=svg.ALARM if one.missed else "", faint=not one.missed
+                    0,
+                    y + 35,
+                    f"no time: {why}",
+                    size=12,
+                    fill=palette.css_ink("alarm") if one.missed else "",
+                    faint=not one.missed,
                 )
             )
             continue
@@ -96,7 +101,7 @@ def curve(cases: Sequence[Case], limits: Sequence[Limit | None], colour: Mapping
         lines.append(Line(points, variant.label, colour[variant.function]))
     roofs = [(case.along, limit.per_second / 1e12) for case, limit in zip(cases, limits, strict=True) if limit]
     name = next((limit.name for limit in limits if limit), "")
-    lines.append(Line(roofs, f"roof: {name}", svg.CHIP, dashed=True))
+    lines.append(Line(roofs, f"roof: {name}", palette.mid("slate"), dashed=True))
     titles = {"N": "N, queries and keys", "V": "V, elements in a row"}
     return chart("", lines, x=titles[along], y=f"T{unit}", unit=f" T{unit}", height=400)
 

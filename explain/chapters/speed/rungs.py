@@ -19,6 +19,7 @@ from explain.chapters.triton_ladder.ladder import ROOT, function_source, marked
 from explain.experiment import Experiment
 from explain.records import plans
 from explain.records.model import Point, Record, Roof
+from kernels.catalog import KERNELS
 
 CONTEXT = 3
 """Lines of a diff around what changed."""
@@ -68,12 +69,12 @@ class Rung:
 
     @property
     def module(self) -> str:
-        return "kernels.attention_hopper" if self.name == TOP else f"kernels.rungs.{self.name}"
+        return KERNELS[self.kernel].module
 
     @property
     def wrapper(self) -> str:
         """The function that launches it."""
-        return "flash_attention_hopper" if self.name == TOP else "attention"
+        return KERNELS[self.kernel].function
 
     @property
     def file(self) -> str:
@@ -146,7 +147,7 @@ RUNGS: tuple[Rung, ...] = (
         "Tiles above the diagonal are skipped, and only tiles that an edge cuts are masked, in a loop of their own.",
         "Under a causal mask nearly half of the tiles are hidden from every row. And most of the others are seen whole: there is nothing to compare.",
         _ANY,
-        "for CUT in tl.static_range(2):  # tiles that are whole, then those that are cut",
+        "for CUT in tl.static_range(2):  # first the full tiles, then those that the mask cuts",
         _CUT,
     ),
     Rung(

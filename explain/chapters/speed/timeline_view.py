@@ -9,6 +9,7 @@ from explain.chapters.speed import timeline as timelines
 from explain.chapters.speed import timeline_figures as figures
 from explain.chapters.speed.rungs import RUNGS
 from explain.chapters.speed.timeline import Timeline
+from explain.records.results import ResultFileError
 from explain.ui.charts import chart
 from explain.ui.controls import option
 from explain.ui.layout import prose
@@ -22,7 +23,7 @@ def timeline(name: str = "") -> None:
     try:
         runs = [run for run in timelines.recorded() if name in ("", run.name)]
         runs.sort(key=lambda run: LADDER.index(run.module) if run.module in LADDER else -1)
-    except timelines.TimelineFileError as error:
+    except ResultFileError as error:
         st.error(str(error), icon=":material/error:")
         return
     if not runs:

@@ -7,8 +7,9 @@ import streamlit as st
 from explain.chapters.speed import tuning_figures as figures
 from explain.chapters.speed import tuning_grid
 from explain.chapters.speed.rungs import BY_NAME
-from explain.chapters.speed.tuning_grid import Grid, Tuning, TuningFileError
+from explain.chapters.speed.tuning_grid import Grid, Tuning
 from explain.gpus import GPUS, known_as
+from explain.records.results import ResultFileError
 from explain.ui.layout import prose
 from explain.ui.pictures import drawing
 from kernels.catalog import KERNELS
@@ -18,7 +19,7 @@ def tuning() -> None:
     """The grid of settings, what it comes to, and where its numbers come from."""
     try:
         timed, compiled = tuning_grid.load(tuning_grid.FILE), tuning_grid.load(tuning_grid.COMPILED)
-    except TuningFileError as error:
+    except ResultFileError as error:
         st.error(f"{error}. The benchmark writes it anew: `{tuning_grid.COMMAND}`", icon=":material/error:")
         return
     shown = timed if timed and any(grid.timed for grid in timed.grids) else compiled

@@ -1,79 +1,28 @@
-"""Is it exact? Outputs beside float64, element by element, and the same attention computed in other orders.
+"""The same attention and the same softmax, computed in other orders of addition, and the error after each tile of keys.
 
-Imports neither torch nor triton: the runs are the trace worker's (`explain.run_experiment.run_output`), or were recorded.
+Imports neither torch nor triton.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from explain.experiment import Experiment
-from explain.trace.model import Tile, Trace
+from explain.output import Floats
+from explain.trace.model import Trace, numbers
 from kernels import reference
 from kernels.parameters import ITEM_BYTES, ORDERS, whole_number
 
-Floats = NDArray[np.float64]
-
 ANOTHER_ORDER = (16, 32, 64)
-"""Tiles of keys to compare: each size adds up the same terms in another order."""
-
-
-@dataclass(frozen=True, eq=False)
-class Output:
-    """A kernel's main output, its float64 reference, and the error allowed at each element; equal shapes, float64."""
-
-    result: Floats
-    expected: Floats
-    allowed: Floats
-
-    @classmethod
-    def read(cls, path: Path) -> Output:
-        """The output that a trace worker wrote."""
-        with np.load(path) as arrays:
-            return cls(*(arrays[name].astype(np.float64) for name in ("result", "expected", "allowed")))
-
-    @property
-    def error(self) -> Floats:
-        """|result − float64| of every element; 0 where both are the same infinity or NaN."""
-        with np.errstate(invalid="ignore"):
-            same = (self.result == self.expected) | (np.isnan(self.result) & np.isnan(self.expected))
-            return np.where(same, 0.0, np.abs(self.result - self.expected))
-
-    @property
-    def within_tolerance(self) -> bool:
-        """Whether every element is as near to float64 as is allowed there."""
-        return bool((self.error <= self.allowed).all())
-
-    def quantile(self, share: float) -> float:
-        """The error that this share of the elements stays within."""
-        return float(np.quantile(self.error, share))
-
-    def largest(self) -> float:
-        """The largest error of any element."""
-        return float(self.error.max())
-
-    def of_rows(self) -> Floats:
-        """The largest error of each row of the first head, (seq_len,)."""
-        return self.of_head().max(axis=-1)
-
-    def of_head(self) -> Floats:
-        """The errors of the first head, (seq_len, head_dim)."""
-        return self.error[0, 0]
-
-    def other_bits(self, than: Output) -> int:
-        """How many elements are not the very same number as in another run."""
-        alike = (self.result == than.result) | (np.isnan(self.result) & np.isnan(than.result))
-        return int((~alike).sum())
+"""BLOCK_N of the tiles to compare: each size adds the same terms in another order."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way to compute the same thing: its name, and what to run."""
+    """One way to compute the same result: its name, and what to run."""
 
     name: str
     experiment: Experiment
@@ -99,7 +48,7 @@ def ways(experiment: Experiment) -> Iterator[Way]:
         if other != block_n:
             yield Way(f"tiles of {other} keys", own.with_(block_n=other))
     if not own.values["causal"]:
-        yield Way("keys in the opposite order", own, reverse_keys=True)
+        yield Way("keys in reverse order", own, reverse_keys=True)
     in_base_2 = experiment.through("flash_attention_exp2")
     yield Way("exp2 instead of exp", in_base_2)
     yield Way("standard attention", standard(experiment))
@@ -122,7 +71,7 @@ def by_dtype(experiment: Experiment) -> Iterator[tuple[str, Experiment, Experime
 
 
 def shipped(experiment: Experiment, merged: Experiment) -> Iterator[Way]:
-    """Every output that the page about this attention and this merged softmax shows, once."""
+    """Every output that the page shows for this attention and this merged softmax, once."""
     seen: set[tuple[str, bool]] = set()
     every = [*ways(experiment), *merges(merged)]
     every += [Way("", one) for _, *pair in by_dtype(experiment) for one in pair]
@@ -133,7 +82,8 @@ def shipped(experiment: Experiment, merged: Experiment) -> Iterator[Way]:
 
 
 def after_each_tile(trace: Trace, experiment: Experiment) -> Floats:
-    """The largest error of Õ / ℓ after each tile of keys, against float64 on the keys seen so far; NaN for tiles never visited.
+    """The largest error of Õ / ℓ after each tile of keys, against float64 on the keys seen so far; NaN for tiles that
+    are never visited.
 
     (query tiles, key tiles) of the first head; `trace` is flash_attention's.
     """
@@ -155,14 +105,13 @@ def after_each_tile(trace: Trace, experiment: Experiment) -> Floats:
 
 
 def _follow(trace: Trace, first: int, steps: int, block_n: int, prefixes: list[Floats], errors: Floats) -> None:
-    """Fills in one query tile's errors: `m_i` is what a visit sets last."""
+    """Fills in one query tile's errors: a visit sets `m_i` last."""
     state: dict[str, Floats] = {}
     for step in range(first, first + steps):
         changes = trace.changes(step)
         for name in ("rows", "cols", "acc", "l_i"):
             if name in changes:
-                value = changes[name]
-                state[name] = value.numpy().astype(np.float64) if isinstance(value, Tile) else np.asarray(value.numpy())  # type: ignore[union-attr]
+                state[name] = numbers(changes[name]).astype(np.float64)
         if "m_i" in changes and "cols" in state:
             tile, rows = int(state["cols"][0]) // block_n, state["rows"].astype(int)
             expected = prefixes[tile]

@@ -35,7 +35,9 @@ export function number(x, whole = false, digits = SIGNIFICANT) {
   if (whole && size < LARGEST_WHOLE) return minus(grouped(x));
   if (x === 0) return "0";
   if (size >= LARGEST || size < SMALLEST) return scientific(x, digits);
-  return minus(size >= 10 ** digits ? grouped(Math.round(x)) : String(Number(x.toPrecision(digits))));
+  const rounded = size >= 10 ** digits ? Math.round(x) : Number(x.toPrecision(digits));
+  const [units, decimals] = String(rounded).split(".");
+  return minus(decimals ? `${grouped(units)}.${decimals}` : grouped(units));
 }
 
 /** A number with all the digits that its dtype holds. */

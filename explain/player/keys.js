@@ -57,7 +57,8 @@ function keyPressed(player, event) {
   if (!player.ready || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   const { tagName, type } = event.target;
   const { key } = event;
-  if (((tagName === "INPUT" && type !== "range") || tagName === "SELECT") && key !== "Escape") return;
+  const typing = tagName === "SELECT" || (tagName === "INPUT" && !["range", "checkbox"].includes(type));
+  if (typing && key !== "Escape") return;
   if ((tagName === "BUTTON" || tagName === "SUMMARY") && (key === " " || key === "Enter")) return;
   if (player.presenter.blanked) {                           // any key ends the black screen
     event.preventDefault();

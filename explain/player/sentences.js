@@ -424,9 +424,9 @@ class Telling {
     if (alpha === undefined) return "";
     if (this.mentions("running_sum")) {
       const factor = number(this.number("running_sum") * alpha);
-      return this.say(`the output is multiplied by ℓ × α = ${factor}: not divided any more, and rescaled`);
-    }    const effect = { 0: ": there is nothing to keep yet", 1: ": it stays" }[alpha] ?? "";
-    return this.say(`the output so far is multiplied by α = ${number(alpha)}${effect}`);
+      return this.say(`output so far × ${factor} (ℓ × α): undo the division by ℓ, then rescale`);
+    }    const effect = { 0: ": nothing to keep yet", 1: ": it stays" }[alpha] ?? "";
+    return this.say(`output so far × ${number(alpha)} (α)${effect}`);
   }
 
   mentions(role, text = this.line) {

@@ -133,8 +133,13 @@ export class SramPanel extends Panel {
     if (room) {
       const { shared_bytes: sharedBytes, register_bytes: registerBytes } = view.chip;
       const whole = Math.max(room, total), shared = (width * sharedBytes) / whole, end = (width * room) / whole;
-      write(ctx, `shared memory ${binary(sharedBytes)}`, 1, size * 0.6, { ...text, room: shared - 6 });
-      write(ctx, `registers ${binary(registerBytes)}`, 1 + shared + 5, size * 0.6, { ...text, room: end - shared - 6 });
+      const named = (x, room, size, ...names) => {
+        const texts = names.map((name) => `${name} ${binary(size)}`);
+        const fits = texts.find((one) => widest(ctx, [one], text.size, text.font) <= room) ?? "";
+        write(ctx, fits, x, text.size * 0.64, text);
+      };
+      named(1, shared - 6, sharedBytes, "shared memory", "shared", "");
+      named(1 + shared + 5, end - shared - 6, registerBytes, "registers", "");
       const top = size * 1.35;
       ctx.fillStyle = palette.raised;
       ctx.fillRect(1, top, end, thick);

@@ -95,7 +95,8 @@ export class Presenter {
     lane.toggleAttribute("data-away", !lane.querySelector(".panel:not([hidden], [data-away])"));
     const beside = ["side", "memory"].filter((name) => !gone(name));
     lane.querySelector(".tabs").toggleAttribute("data-away", this.alone !== null || beside.length < 2);
-    if (lane.dataset.side && beside.length === 1) lane.dataset.side = beside[0] === "side" ? "state" : "memory";
+    const tab = lane.querySelector(".tabs [aria-pressed=true]")?.dataset.side;
+    if (tab) lane.dataset.side = beside.length === 1 ? { side: "state", memory: "memory" }[beside[0]] : tab;
     lane.classList.toggle("no-left", gone("left"));
     lane.classList.toggle("no-middle", !column("middle").hidden && gone("middle"));
     lane.classList.toggle("no-side", !column("side").hidden && !beside.length);

@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,12 @@ class Term:
 
 def _read() -> dict[str, tuple[Term, ...]]:
     groups = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    return {
-        group: tuple(Term(**{key: tuple(v) if isinstance(v, list) else v for key, v in term.items()}) for term in terms)
-        for group, terms in groups.items()
-    }
+    return {group: tuple(_term(fields) for fields in terms) for group, terms in groups.items()}
+
+
+def _term(fields: dict[str, Any]) -> Term:
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
+    return Term(**values)
 
 
 GROUPS: Mapping[str, tuple[Term, ...]] = _read()

@@ -246,7 +246,24 @@ def test_streamlits_own_letters_are_left_alone(opened):
     at(page, 3)
 
 
-# --- the presenter's view ---
+def test_a_changed_run_keeps_its_tile_and_line(opened, trace):
+    step = settings(trace, "l_i")[-1] - 1  # in the last tile of the last program
+    page = opened(step=step)
+    line = player(page).get_attribute("data-line") or ""
+    program = page.locator(".picker select").input_value()
+    causal = page.get_by_test_id("stCheckbox").get_by_text("Causal")
+    causal.click()
+    expect(player(page)).not_to_have_attribute("data-steps", str(trace.steps))
+    expect(player(page)).to_have_attribute("data-line", line)
+    expect(page.locator(".picker select")).to_have_value(program)
+    assert step_of(page) != step  # fewer tiles came before it
+    causal.click()
+    at(page, step)
+    page.keyboard.press("ArrowRight")  # a checkbox leaves the arrows to the player
+    at(page, step + 1)
+
+
+# --- the full-screen view ---
 
 
 def test_the_presenters_view_shows_one_panel_over_the_whole_window(opened, trace):

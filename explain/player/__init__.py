@@ -10,13 +10,13 @@ Python sends the whole traces once; the browser draws every step, and Python nev
                "sources": [{"first_line": 41, "lines": [[token, …], …], "equations": {"57": {variable, plain, numbers}},
                             "alive": {"57": [name, …]}}]}]}
 
-`offset` counts from the end of the header. Steps count from 0, here, in the address and on screen. `place` names a start:
-the browser remembers the step reached from it and goes on there when the reader returns; a new place is shown at once.
-Without a step, the player goes to the tile and line that it showed last, if it showed the same kernels.
-A token is a text, or [class, text] with class k(eyword), s(tring), n(umber), c(omment), f(unction's name) or v(ariable).
-Equations are those of `explain.source.equations`; `alive` has the variables that a later line still reads
-(`explain.source.liveness`); `glossary` explains the variables of the catalog's kernels. `explain.player.export` makes a
-page without a server from the same packet and files.
+`offset` counts from the end of the header. Steps count from 0, here, in the address and on screen. `place` names a
+start: the browser remembers the step reached from it and goes on there when the reader returns; a new place is shown
+at once. Without a step, the player goes to the tile and line that it showed last, if it showed the same kernels. A
+token is a text, or [class, text] with class k(eyword), s(tring), n(umber), c(omment), f(unction's name) or
+v(ariable). Equations are those of `explain.source.equations`; `alive` has the variables that a later line still reads
+(`explain.source.liveness`); `glossary` explains the variables of the catalog's kernels. `explain.player.export` makes
+a page without a server from the same packet and files.
 """
 
 from __future__ import annotations
@@ -74,12 +74,13 @@ class Run:
 
     trace: a trace file (docs/trace-format.md).
     view: what the trace does not contain, as JSON. Required: `title`, and `badge`, the source of the run. Optional:
-        `kernel`, its name in the catalog; `roles`, the variables that are its scores, probabilities, output, running_max,
-        new_max, running_sum, new_sum, rescale, accumulator, rows and cols; `score_shape`, the rows and columns of the map
-        that has rows and cols as coordinates; `axes`, the names of these ("queries", "keys"); `row_labels` and
-        `col_labels`, its tokens; `pick_program`, what one program owns ("query tile"); `program_names`, by program as
-        "x,y,z"; `invariant`, whether m and ℓ are checked at every step against the elements seen; `chip`, the GPU to
-        compare the tiles with: its name, the shared_bytes of a program and the register_bytes of an SM.
+        `kernel`, its name in the catalog; `roles`, the variables that are its scores, probabilities, output,
+        running_max, new_max, running_sum, new_sum, rescale, accumulator, rows and cols; `score_shape`, the rows and
+        columns of the map that has rows and cols as coordinates; `axes`, the names of these ("queries", "keys");
+        `row_labels` and `col_labels`, its tokens; `pick_program`, what one program owns ("query tile");
+        `program_names`, by program as "x,y,z"; `invariant`, whether m and ℓ are checked at every step against the
+        elements seen; `chip`, the GPU to compare the tiles with: its name, the shared_bytes of a program and the
+        register_bytes of an SM.
     """
 
     trace: TraceFile
@@ -99,12 +100,12 @@ def player(
 ) -> None:
     """Show one run, or two side by side and stepped together.
 
-    The player starts at `step`, counted from 0, and goes there again when `step` or `request` (a count) changes. Without
-    `step` it starts at the address's step; `query` names that parameter, None for none. Without either it starts at step
-    0 or, `worked`, at a step that shows something: the first rescale of one run, the first difference of two; after a
-    change of the runs' parameters, at the tile and line shown before. After Back or Forward the address comes first.
-    `watch` is marked on the timeline: a variable ("m_i") or a buffer's accesses ("loads of k"). `height` is in CSS
-    pixels; by default it follows the window.
+    The player starts at `step`, counted from 0, and goes there again when `step` or `request` (a count) changes.
+    Without `step` it starts at the address's step; `query` names that parameter, None for none. Without either it
+    starts at step 0 or, `worked`, at a step that shows something: the first rescale of one run, the first
+    difference of two; after a change of the runs' parameters, at the tile and line shown before. After Back or
+    Forward the address comes first. `watch` is marked on the timeline: a variable ("m_i") or a buffer's accesses
+    ("loads of k"). `height` is in CSS pixels; by default it follows the window.
 
     Raises:
         ValueError: no run or more than two, or a view with a missing, unknown or invalid part.

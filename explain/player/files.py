@@ -1,7 +1,7 @@
 """The player's files joined: the one script that Streamlit loads, and a page that opens without a server.
 
-The modules become one function, `tilescope(PARTS)`, which returns the component. PARTS are the texts it needs: css, html
-and page. An exported page is the function's own source with the same PARTS.
+The modules become one function, `tilescope(PARTS)`, which returns the component. PARTS are the texts it needs: css,
+html and page. An exported page is the function's own source with the same PARTS.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def script() -> str:
 
 
 def page(packet: bytes, title: str) -> str:
-    """A packet's page: one HTML file that opens from disk, without a network. export.js makes the same in the browser."""
+    """A packet's page: one HTML file that opens from disk, without a network. export.js makes the same one."""
     filling = {
         "title": html.escape(f"{title} · Tilescope", quote=False),
         "packet": base64.b64encode(packet).decode(),

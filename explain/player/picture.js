@@ -1,12 +1,11 @@
-// What the page shows of an element, as marks in its own coordinates: boxes, text, paths, canvases. Written out as
-// an SVG whose text is text, or painted on a canvas; neither needs a foreign object, so nothing taints the canvas
-// and every program can read the drawing.
+// A picture of an element: boxes, text, paths and canvases in its own coordinates, written as an SVG with text as text, or
+// painted on a canvas. Without foreign objects the canvas stays readable and every program can open the drawing.
 
 const DRAWING = "http://www.w3.org/2000/svg";
 const CLEAR = /^(transparent|rgba\(0, 0, 0, 0\))$/;
 const MARGIN = 14;                                         // round the picture, in CSS pixels
 const HATCH = 4;                                           // from line to line
-const WITH_PSEUDO = ".now, [data-hint]";                   // whose ::before or ::after is part of the picture
+const WITH_PSEUDO = ".now, [data-hint]";                   // their ::before and ::after are in the picture too
 
 /** {width, height, marks} of an element as it stands on the page. What has data-unpictured, and what is hidden, is
  * left out. */

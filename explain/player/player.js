@@ -296,10 +296,10 @@ class Player {
     return Math.max(0, Math.min(this.length - 1, Math.trunc(step) || 0));
   }
 
-  /** Goes to a step. `motion`: a rescale is animated; `anew`: draws again also where the step is shown already. */
-  go(step, motion = false, anew = false) {
+  /** Goes to a step. `motion`: a rescale is animated; `again`: draws also a step that is shown already. */
+  go(step, motion = false, again = false) {
     const next = this.clamp(step);
-    if (!this.length || (next === this.step && !anew)) return;
+    if (!this.length || (next === this.step && !again)) return;
     this.step = next;
     this.render(motion);
     this.settle();

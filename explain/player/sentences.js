@@ -296,7 +296,7 @@ class Telling {
     return this.say(`m ${now === before ? `stays ${to}: no larger score` : `falls from ${from} to ${to}`}${ignored}`);
   }
 
-  /** Whether the step joins two pairs (m, ℓ) of which the second is known. */
+  /** Whether the step joins the (m, ℓ) of two tiles. */
   joins() {
     return this.story.role("other_max", this.k) !== null;
   }

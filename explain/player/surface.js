@@ -4,7 +4,7 @@ import { patterns } from "./numbers.js";
 
 export const NOWHERE = () => null;                         // what is under the pointer when nothing is drawn
 
-/** A canvas kept at the screen's resolution; `layers` keeps what need not be drawn anew at each step. */
+/** A canvas kept at the screen's resolution; `layers` keeps what does not change at each step. */
 export class Surface {
   constructor(canvas) {
     this.inputs = this.answer = null;                      // of the picture that is drawn

@@ -117,7 +117,7 @@ export class ZoomPanel extends Panel {
   }
 }
 
-/** How many columns a column's name may take, so that as few as possible are cut. */
+/** How many columns a name may span: as few as leave it whole, at most 4. */
 function columnStride(name, cell, across) {
   return [1, 2, 4].find((every) => every * cell >= name) ?? Math.min(4, across);
 }

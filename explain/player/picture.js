@@ -1,5 +1,5 @@
-// A picture of an element: boxes, text, paths and canvases in its own coordinates, written as an SVG with text as text, or
-// painted on a canvas. Without foreign objects the canvas stays readable and every program can open the drawing.
+// A picture of an element: boxes, text, paths and canvases in its own coordinates, written as an SVG with text as text,
+// or painted on a canvas. Without foreign objects the canvas stays readable and every program can open the drawing.
 
 const DRAWING = "http://www.w3.org/2000/svg";
 const CLEAR = /^(transparent|rgba\(0, 0, 0, 0\))$/;

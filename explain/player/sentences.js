@@ -282,7 +282,7 @@ class Telling {
     if (before === undefined && now === -Infinity) return this.everyRow("m starts at −∞: no scores yet");
     if (fixed && before === -Infinity && now === 0) return this.say("no scores yet: 0 replaces m = −∞");
     if (fixed && now === before) return this.say(`m stays ${number(now)}`);
-    const [from, to] = [number(before), number(now)];
+    const [from, to] = [number(before ?? -Infinity), number(now)];
     if (this.joins()) return this.say(`m = max(${from}, ${number(this.number("other_max"))}) = ${to}`);
     const ignored = this.fresh("scores")?.some((x) => x !== x) ? " (max ignores NaN)" : "";
     if (now === -Infinity) return this.say(`m = −∞: all scores so far are −∞${ignored}`);
@@ -369,7 +369,7 @@ class Telling {
     if (!terms) return old === undefined && now === 0 ? this.everyRow("ℓ starts at 0") : "";
     const added = summed(terms);
     const alpha = this.setHere("rescale") ? this.number("rescale") : 1;
-    const [from, to] = [number(old), number(now)];
+    const [from, to] = [number(old ?? 0), number(now)];
     if (!old) return this.say(now === 0 ? "ℓ stays 0: this tile adds 0" : `ℓ = ${to} (this tile)`);
     if (nearlyEqual(now, old * alpha + added)) {
       const kept = alpha === 1 ? from : `${from} × ${number(alpha)}`;

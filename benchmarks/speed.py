@@ -198,7 +198,7 @@ def checked(tasks: list[Task]) -> Iterator[dict[str, Any]]:
             right = error <= 1
             yield {**answer, "error": error, "right": right, "why": "" if right else "exceeds its tolerance"}
             del result
-        except Exception as why:  # a peer that is not here, a tile that does not fit: said in the result
+        except Exception as why:  # a baseline that is not here, a tile that does not fit: said in the result
             yield {**answer, "right": False, "why": f"{type(why).__name__}: {why}"[:300]}
         yield {"done": True}
 
@@ -235,7 +235,7 @@ def timed(tasks: list[Task]) -> Iterator[dict[str, Any]]:
 
 
 def table(result: dict[str, Any], show: int) -> str:
-    """Each shape's variants, fastest first: microseconds, what they reach a second, and that over the first peer's."""
+    """Each shape's variants, fastest first: microseconds, what they reach a second, and that over the first baseline's."""
     lines = []
     for case in result["cases"]:
         unit, scale = ("TB/s", 1e-12) if case["case"]["unit"] == "B/s" else ("TFLOP/s", 1e-12)

@@ -1,6 +1,6 @@
 """What the hardware counted of the kernels that `speed.py` times: bytes, tensor cores, why warps wait. For what is in the way of a goal; no timing.
 
-Each of ours and each peer that is here runs alone, L2 cold, once for each set of counters that the GPU can count together; the counters have counted a
+Each of ours and each baseline that is here runs alone, L2 cold, once for each set of counters that the GPU can count together; the counters have counted a
 copy rightly before (`explain/counters/`).
 
 python benchmarks/speed_counters.py backward softmax --only ×8192× ×131072 --out benchmarks/results/speed_counters.json
@@ -74,7 +74,7 @@ def counted(tables: list[str], only: list[str]) -> Iterator[dict[str, Any]]:
             try:
                 launch = variant.on(case, inputs)
                 launch()  # compiles
-            except Exception as why:  # a peer that is not here
+            except Exception as why:  # a baseline that is not here
                 yield {**one, "why": f"{type(why).__name__}: {why}"[:200]}
                 continue
             cold = rounds(launch)[0]

@@ -207,7 +207,8 @@ _TAUGHT = (
     _topk(
         "softmax_online_then_topk", "Online softmax, then top-k", "online, then top-k",
         "Two launches; the softmax reads each element twice, not three times.",
-        formula=traffic.softmax_online_then_topk, roles={**_ONLINE_ROLES, **_LISTED_ROLES}, hue=2, expected="kernels.verify:kept_of_weights",
+        formula=traffic.softmax_online_then_topk, roles={**_ONLINE_ROLES, **_LISTED_ROLES}, hue=2,
+        expected="kernels.verify:kept_of_weights",
     ),
     _split(
         "softmax_split", "Parallel tiles, merged", "split softmax, merged",

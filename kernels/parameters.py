@@ -157,7 +157,7 @@ def check_whole_row(p: Values) -> None:
     check_rows(p)
     if p["block_n"] < p["cols"]:
         raise ParameterError(
-            "block_n", p["block_n"], f"must be at least cols={p['cols']}: one tile holds the whole row"
+            "block_n", p["block_n"], f"must be at least {p['cols']}, the row's length: one tile holds the whole row"
         )
 
 

@@ -60,7 +60,7 @@ def _lines() -> Iterator[str]:
     yield from _stale(player)
     yield ""
     if (ROOT / "benchmarks/results/speed.json").exists():
-        yield "**As fast as the hardware**: ratios are a peer's time over ours, in the same run."
+        yield "**As fast as the hardware**: ratios are a baseline's time over ours, in the same run."
         yield ""
         speed = results.read(results.BENCHMARKS / "speed.json")
         yield from speed_table.lines(speed)

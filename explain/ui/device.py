@@ -22,7 +22,9 @@ from explain.workers import WorkerError
 
 
 def on_device(experiment: Experiment, trace: Trace) -> None:
-    """The same experiment compiled, on this machine's GPU: its error, its time and its states after each tile; or why not."""
+    """The same experiment compiled, on this machine's GPU: its error, its time and its states after each tile; or why
+    not.
+    """
     status = engine().device_if_known()
     if status is None:
         st.caption("Looking for a GPU…")
@@ -59,8 +61,8 @@ def _recorded_on_device(experiment: Experiment) -> None:
 def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source: str = "hardware") -> None:
     where, timing = measurement.provenance, measurement.timing
     st.caption(
-        f"{source} · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}, "
-        f"{where.date}"
+        f"{source} · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton "
+        f"{where.triton}, {where.date}"
     )
     verdict = "within its tolerance" if measurement.within_tolerance else "**exceeds** its tolerance"
     error, tolerance = numbers.scientific(measurement.error), numbers.scientific(measurement.tolerance)

@@ -117,9 +117,11 @@ def test_the_picture_has_each_rung_to_press_its_number_and_its_share():
 
 
 def test_names_at_the_lines_ends_do_not_cover_one_another():
-    peers = [Variant(f"peer {at}", 1.0, per_second) for at, per_second in enumerate((790e12, 795e12, 500e12, 501e12))]
-    picture = figures.climb(rungs.climb(None), peers, PEAK, "a shape", "bf16")
-    places = sorted(float(y) for y in re.findall(r'y="([\d.]+)"[^>]*>(?:peer \d|peak: matrix product), ', picture))
+    baselines = [
+        Variant(f"baseline {at}", 1.0, per_second) for at, per_second in enumerate((790e12, 795e12, 500e12, 501e12))
+    ]
+    picture = figures.climb(rungs.climb(None), baselines, PEAK, "a shape", "bf16")
+    places = sorted(float(y) for y in re.findall(r'y="([\d.]+)"[^>]*>(?:baseline \d|peak: matrix product), ', picture))
     assert len(places) == 5
     assert all(after - before >= figures.APART - 0.11 for before, after in itertools.pairwise(places))
 

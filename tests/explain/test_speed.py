@@ -89,7 +89,7 @@ def test_ours_peers_and_floors_are_told_apart(result):
     softmax = of(result, "softmax")
     assert softmax.ours is not None
     assert softmax.ours.name == "softmax_shared_row"
-    assert [peer.name for peer in softmax.peers] == ["torch.softmax"]
+    assert [baseline.name for baseline in softmax.baselines] == ["torch.softmax"]
     assert [one.name for one in softmax.variants if one.floor] == ["copy"]
     assert "copy" not in {one.name for one in softmax.best}
     assert [one.label for one in softmax.best if one.function == "softmax"] == ["our dispatcher"]
@@ -105,7 +105,7 @@ def test_what_misses_its_tolerance_has_no_time_and_comes_last(result):
     last = of(result, "softmax").best[-1]
     assert last.missed
     assert last.seconds is None
-    assert not of(result, "attention").best[-1].missed  # a peer that is not installed was not wrong
+    assert not of(result, "attention").best[-1].missed  # a baseline that is not installed was not wrong
 
 
 def test_a_roof_of_bytes_is_of_the_same_run_and_one_of_flops_of_the_record(result):

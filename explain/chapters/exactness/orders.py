@@ -12,7 +12,7 @@ import numpy as np
 
 from explain.experiment import Experiment
 from explain.output import Floats
-from explain.trace.model import Tile, Trace
+from explain.trace.model import Trace, numbers
 from kernels import reference
 from kernels.parameters import ITEM_BYTES, ORDERS, whole_number
 
@@ -111,9 +111,7 @@ def _follow(trace: Trace, first: int, steps: int, block_n: int, prefixes: list[F
         changes = trace.changes(step)
         for name in ("rows", "cols", "acc", "l_i"):
             if name in changes:
-                value = changes[name]
-                # type: ignore[union-attr]
-                state[name] = value.numpy().astype(np.float64) if isinstance(value, Tile) else np.asarray(value.numpy())
+                state[name] = numbers(changes[name]).astype(np.float64)
         if "m_i" in changes and "cols" in state:
             tile, rows = int(state["cols"][0]) // block_n, state["rows"].astype(int)
             expected = prefixes[tile]

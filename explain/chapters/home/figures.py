@@ -29,9 +29,9 @@ def lecture_hall() -> str:
     if hall is None:
         return ""
     return (
-        f"recorded · {hall['students']} students at once, each with a rerun every {hall['period_s']:g} s: answered within "
-        f"{hall['p95_ms']:.0f} ms (95 of 100), {hall['dropped']} dropped · {hall['machine']}, {hall['date'][:10]}"
-        + _stale(stale_parts_if_known(hall.get("code")))
+        f"recorded · {hall['students']} students at once, each with a rerun every {hall['period_s']:g} s: answered "
+        f"within {hall['p95_ms']:.0f} ms (95 of 100), {hall['dropped']} dropped · {hall['machine']}, "
+        f"{hall['date'][:10]}" + _stale(stale_parts_if_known(hall.get("code")))
     )
 
 

@@ -18,7 +18,7 @@ from explain.gpus import GPUS, known_as
 from explain.records.model import Record
 from kernels.catalog import KERNELS
 
-PAPER = "#8A96A3"  # what is the paper's is grey, and dashed
+PAPER = palette.mid("slate")  # a paper's values are slate, and dashed
 Pair = tuple[go.Figure, go.Figure]
 """Two charts that stand beside each other."""
 
@@ -188,7 +188,7 @@ def table_2(record: Record) -> str:
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in flashattention.FIGURE_2:
-        experiment = flashattention.gpt2(row.peer)
+        experiment = flashattention.gpt2(row.baseline)
         point = record.point(experiment)
         hbm = flashattention.hbm_bytes(point) if point else None
         time = point.timing.median_ms if point and point.timing else None
@@ -206,8 +206,8 @@ def forward_table(record: Record) -> str:
         "| forward | formula | L2 → SM | DRAM | time | memory beyond Q, K, V |",
         "|---|---:|---:|---:|---:|---:|",
     ]
-    peers = (experiment for experiment in flashattention.PEERS if not experiment.entry.gradient)
-    for experiment in (*flashattention.OURS, *peers):
+    baselines = (experiment for experiment in flashattention.BASELINES if not experiment.entry.gradient)
+    for experiment in (*flashattention.OURS, *baselines):
         point = record.point(experiment)
         formula = f"{flashattention.formula_bytes(experiment) / 1e9:.2f} GB"
         at_least = formula if experiment.entry.steppable else f"at least {formula}"
@@ -361,19 +361,21 @@ def tables(record: Record) -> Pair:
         ("Table 21: memory", flashattention.TABLE_21, "MB"),
     ):
         lines = []
-        for peer, papers in table.items():
+        for baseline, papers in table.items():
             theirs = [(n, value) for n, value in zip(flashattention.TABLE_LENGTHS, papers, strict=True) if value]
-            lines.append(Line(theirs, f"{KERNELS[peer].short}, A100", colour_of(peer), dashed=True))
-            lines.append(Line(_ours(record, peer, unit), f"{KERNELS[peer].short}, {short(record)}", colour_of(peer)))
+            lines.append(Line(theirs, f"{KERNELS[baseline].short}, A100", colour_of(baseline), dashed=True))
+            lines.append(
+                Line(_ours(record, baseline, unit), f"{KERNELS[baseline].short}, {short(record)}", colour_of(baseline))
+            )
         charts.append(chart(title, lines, x="N", y=unit, unit=f" {unit}", log=True, height=440))
     time, memory = charts
     return time, memory
 
 
-def _ours(record: Record, peer: str, unit: str) -> list[tuple[float, float]]:
+def _ours(record: Record, baseline: str, unit: str) -> list[tuple[float, float]]:
     found = []
     for seq_len in flashattention.TABLE_LENGTHS:
-        point = record.point(flashattention.of_table(peer, seq_len))
+        point = record.point(flashattention.of_table(baseline, seq_len))
         if point is None:
             continue
         if unit == "ms" and point.timing:

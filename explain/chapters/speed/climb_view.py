@@ -38,13 +38,13 @@ COUNTED_BY = "python -m explain measure --plan rungs"
 def climb(result: Result | None, case: Case | None) -> None:
     """The rungs as columns on one shape, and the rung that was pressed below them."""
     steps = rungs.climb(case)
-    peers = rungs.beside(case) if case else ()
+    baselines = rungs.beside(case) if case else ()
     peak = speed.roof(case, record_of(result)) if result and case else None
     name = pressed("rung", BY_NAME, OPENING)
     if (asked := st.query_params.get("rung", name)) != name:
         st.markdown(f":small[:red[**rung={asked}: must be one of {', '.join(BY_NAME)}**]]")
-    prose(" ".join(figures.told(steps, peers, peak)))
-    pressable(figures.climb(steps, peers, peak, case.words if case else "no shape", name), "rung")
+    prose(" ".join(figures.told(steps, baselines, peak)))
+    pressable(figures.climb(steps, baselines, peak, case.words if case else "no shape", name), "rung")
     if result and case:
         st.caption(" · ".join(filter(None, (case.words, result.source, result.state))))
         both = " Rungs 1 to 3 compute the hidden half as well, uncounted." if case.causal else ""

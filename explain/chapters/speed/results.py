@@ -163,7 +163,7 @@ class Case:
         return next((variant for variant in self.best if variant.ours and variant.seconds is not None), None)
 
     @property
-    def peers(self) -> tuple[Variant, ...]:
+    def baselines(self) -> tuple[Variant, ...]:
         """The others' that have a time, fastest first."""
         return tuple(variant for variant in self.best if not variant.ours and variant.seconds is not None)
 
@@ -287,16 +287,16 @@ def size_of(value: str) -> tuple[float, str]:
 
 @functools.cache
 def _own_functions() -> frozenset[str]:
-    """The names of this project's kernels' own calls: a peer has none of them."""
+    """The names of this project's kernels' own calls: a baseline has none of them."""
     texts = (path.read_text(encoding="utf-8") for path in (ROOT / "kernels").glob("*.py"))
     return frozenset(name for text in texts for name in re.findall(r"^def (\w+)\(", text, re.MULTILINE))
 
 
-def ratio(ours: Variant, peer: Variant) -> float:
+def ratio(ours: Variant, baseline: Variant) -> float:
     """How many times as fast ours is."""
-    return (peer.seconds or math.nan) / (ours.seconds or math.nan)
+    return (baseline.seconds or math.nan) / (ours.seconds or math.nan)
 
 
-def all_peers(cases: Sequence[Case]) -> list[str]:
-    """The names of the peers that have a time in any of the cases."""
-    return list(dict.fromkeys(peer.function for case in cases for peer in case.peers))
+def all_baselines(cases: Sequence[Case]) -> list[str]:
+    """The names of the baselines that have a time in any of the cases."""
+    return list(dict.fromkeys(baseline.function for case in cases for baseline in case.baselines))

@@ -115,7 +115,7 @@ def speed_shapes(result: Result, table: str) -> None:
     cases, record = result.of(table), record_of(result)
     with st.expander("Every shape, as ratios"), st.container(key="numbers of speed"):
         st.markdown(figures.table(cases, [speed.roof(case, record) for case in cases]))
-        st.caption(f"More than 1 is faster than the peer. {result.source}")
+        st.caption(f"More than 1 is faster than the baseline. {result.source}")
 
 
 def speed_ideas(table: str) -> None:

@@ -13,7 +13,7 @@ import streamlit as st
 from explain.chapters.what_breaks.divergence import Divergence, compared, divergences
 from explain.engine import engine, has_triton
 from explain.experiment import Experiment, ParameterError
-from explain.figures.numbers import number
+from explain.figures.numbers import fixed, number
 from explain.figures.tables import markdown
 from explain.trace.model import Trace
 from explain.ui import layout
@@ -290,7 +290,7 @@ def _chosen_inputs() -> tuple[str, int]:
         columns = st.columns(5)
         inputs = Recipe(
             columns[0].select_slider("Scale", SCALES, 1.0, key="game scale", format_func=lambda x: f"{x:g}"),
-            columns[1].select_slider("Offset", OFFSETS, 0.0, key="game offset", format_func=lambda x: f"{x:,.0f}".replace("-", "−")),
+            columns[1].select_slider("Offset", OFFSETS, 0.0, key="game offset", format_func=lambda x: fixed(x, 0)),
             columns[2].selectbox("Order", ORDERS, key="game order", help="As drawn, or sorted within each row."),
             columns[3].selectbox("Masked keys", HIDDEN, key="game hidden", format_func=lambda x: x.replace("_", " "), help="Their scores are −∞."),
             columns[4].selectbox("NaN score", NANS, key="game nan", help="Which score is NaN."),

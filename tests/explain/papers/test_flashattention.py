@@ -23,7 +23,7 @@ def test_the_papers_flops_are_about_a_twelfth_of_those_counted():
     standard, flash = FIGURE_2
     assert flashattention.matmul_flops(standard) == 12 * 64 * 16 * 1024**2 * 64
     for row in FIGURE_2:
-        experiment = flashattention.gpt2(row.peer)
+        experiment = flashattention.gpt2(row.baseline)
         assert experiment.entry.formula(experiment.values).flops_of("matmul") == flashattention.matmul_flops(row)
         assert 12 < flashattention.matmul_flops(row) / 1e9 / row.gflops < 13
     assert flash.gflops / standard.gflops == pytest.approx(7 / 6, rel=0.04)
@@ -31,8 +31,8 @@ def test_the_papers_flops_are_about_a_twelfth_of_those_counted():
 
 def test_the_papers_tables_have_a_place_for_every_length():
     for table in (TABLE_20, TABLE_21):
-        for peer, values in table.items():
-            assert len(values) == len(TABLE_LENGTHS), peer
+        for baseline, values in table.items():
+            assert len(values) == len(TABLE_LENGTHS), baseline
 
 
 def test_the_papers_memory_is_what_its_matrices_weigh():

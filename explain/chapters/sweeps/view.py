@@ -20,11 +20,9 @@ from explain.experiment import ParameterError
 from explain.gpus import GPUS, known_as
 from explain.records.model import Roof
 from explain.ui.charts import chart, image_format
-from explain.ui.follow import follow
+from explain.ui.follow import follow, on_request
 from explain.ui.layout import prose
 from explain.ui.records import another_record, records_there
-from explain.ui.stepper import failure
-from explain.workers import WorkerError
 from kernels.catalog import KERNELS, TAUGHT
 
 OWN = "Your own"
@@ -334,14 +332,16 @@ def _roofline(readings: str, roofs: str, gpu: str) -> go.Figure:
 
 
 def _measure_roofs() -> None:
-    if st.button("Measure this GPU's roofs", icon=":material/roofing:", key="measure roofs", help="Some 10 seconds"):
-        try:
-            with st.spinner("Measuring…", show_time=True):
-                _roofs_kept().update(engine().roofs())
-        except WorkerError as error:
-            st.error(failure(error), icon=":material/error:")
-        else:
-            st.rerun()
+    job = on_request(
+        "Measure this GPU's roofs",
+        "measure roofs",
+        "measuring, about 10 seconds",
+        lambda job: engine().roofs(cancel=job.cancel),
+        ":material/roofing:",
+    )
+    if job and job.result and not _roofs_kept():
+        _roofs_kept().update(job.result)
+        st.rerun()
 
 
 @st.cache_resource(show_spinner=False)

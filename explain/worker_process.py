@@ -1,7 +1,7 @@
-"""The worker's own side: a process that imports one function and answers requests with it (`explain.workers` starts it).
+"""The worker's own side: a process that imports one function and answers requests with it.
 
-Requests and answers are JSON with a length before each. Run as `python -m explain.worker_process TARGET SOCKET LIFELINE`,
-with a target "package.module:function" and the numbers of two inherited sockets.
+`explain.workers` starts it as `python -m explain.worker_process TARGET SOCKET LIFELINE`, with a target
+"package.module:function" and the numbers of two inherited sockets. Requests and answers are JSON after its length.
 """
 
 from __future__ import annotations

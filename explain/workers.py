@@ -428,14 +428,14 @@ class _Worker:
             self._children = self._process.children(recursive=True) or self._children
 
     def _over(self, ceiling: float) -> bool:
-        """Whether the process and its descendants use more than `ceiling` bytes. Memory that forks share counts once."""
+        """Whether the process and its descendants use more than `ceiling` bytes; what forks share counts once."""
         self._find_children()
         family = [self._process, *self._children]
         return _memory(family) > ceiling and (not self._children or _memory(family, shared=True) > ceiling)
 
 
 def _step_back(pid: int, nice: int) -> None:
-    """Lowers the priority of a process that leads a session, and the session's, which counts if the kernel groups by session."""
+    """Lowers the priority of a process and of the session it leads: Linux may divide the cores by session."""
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, pid, nice)
     with suppress(OSError):

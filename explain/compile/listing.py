@@ -1,7 +1,8 @@
-"""A launch's instructions, each with the line of the kernel that it comes from: PTX, Triton's output, and SASS, what the GPU runs. Standard library only.
+"""A launch's instructions and their lines in the kernel: PTX, Triton's output, and SASS, which the GPU runs.
 
-PTX names its lines in `.loc`, with the calls in between in a comment. SASS's line table names the innermost line alone: where that is in a function
-that the kernel calls, what PTX says of that line tells the kernel's own, and where it is called from several, all of them are given.
+PTX names its lines in `.loc`, and the calls between them in a comment. SASS's line table names only the innermost line. If
+that line is in a function the kernel calls, PTX gives the kernel's line; all of them, if it is called from several.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ _SASS_CODE = re.compile(r"/\*[0-9a-f]+\*/\s+(.+?)\s*;")
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction, its kind, and the lines of the kernel it may come from: one mostly, none where the compiler does not say."""
+    """One instruction, its kind, and the kernel's lines it may come from: usually one, none if the compiler gives none."""
 
     text: str
     kind: str
@@ -82,7 +83,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Listing:
-    """One launch's kernel: its source, from `first_line` of its file on, its PTX and its SASS; `trouble` is why there is no SASS."""
+    """One kernel: its source from `first_line` of its file, its PTX and SASS; `trouble` says why there is no SASS."""
 
     kernel: str
     first_line: int
@@ -115,7 +116,7 @@ def packed(listings: Sequence[Listing]) -> bytes:
 
 @functools.lru_cache(maxsize=16)
 def unpacked(data: bytes) -> tuple[Listing, ...]:
-    """The listings of a file's bytes. Raises OSError, EOFError, ValueError, KeyError or TypeError for what is no such file."""
+    """The listings in a file's bytes. Raises OSError, EOFError, ValueError, KeyError or TypeError for any other bytes."""
     return tuple(
         Listing(**{**one, "ptx": _instructions(one["ptx"]), "sass": _instructions(one["sass"])})
         for one in json.loads(gzip.decompress(data))

@@ -199,9 +199,9 @@ def test_times_come_first_so_that_a_first_call_is_one():
 @pytest.fixture
 def command(fake, monkeypatch):
     monkeypatch.setattr(Engine, "device", lambda self: DeviceStatus(True, "", WHERE.__dict__))
-    monkeypatch.setattr(cli, "Engine", lambda: fake)
+    monkeypatch.setattr(commands, "Engine", lambda: fake)
     monkeypatch.setattr(Engine, "close", lambda self: None)
-    monkeypatch.setattr(cli, "PLANS", {"both": BOTH, "one": replace(BOTH, name="one", experiments=(ONLINE,))})
+    monkeypatch.setattr(commands, "PLANS", {"both": BOTH, "one": replace(BOTH, name="one", experiments=(ONLINE,))})
 
 
 def test_measure_writes_the_gpus_file_in_the_folder(command, tmp_path, capsys):
@@ -224,7 +224,7 @@ def test_without_a_folder_it_is_where_the_pages_look(command, tmp_path, monkeypa
 
 
 def test_what_missed_ends_the_command_with_failed(command, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(cli, "PLANS", {"both": replace(BOTH, experiments=(ONLINE.with_(seed=7), FLASH))})
+    monkeypatch.setattr(commands, "PLANS", {"both": replace(BOTH, experiments=(ONLINE.with_(seed=7), FLASH))})
     assert cli.main(["measure", "--out", str(tmp_path)]) == commands.FAILED
     said = capsys.readouterr().out
     assert "missed: softmax_online: This user may not read" in said

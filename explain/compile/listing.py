@@ -23,7 +23,7 @@ KINDS = (
     "shared load",
     "shared store",
     "spill",
-    "matrix product",
+    "matmul",
     "exponential",
     "float arithmetic",
     "between threads",
@@ -38,7 +38,7 @@ LABEL = "label"
 # The first that fits. PTX: by the whole mnemonic; SASS: by its first letters.
 _PTX_KINDS = (
     (r"cp\.async\.(ca|cg)|cp\.async\.bulk.*shared", "copy HBM → shared"),
-    (r"wgmma\.mma|mma\.|tcgen05\.mma", "matrix product"),
+    (r"wgmma\.mma|mma\.|tcgen05\.mma", "matmul"),
     (r"wgmma|tcgen05\.(wait|commit|fence)|bar|mbarrier|fence|membar|cp\.async|griddepcontrol", "wait"),
     (r"(ld|ldu)\.(volatile\.|relaxed\.\w+\.|acquire\.\w+\.)?global", "HBM load"),
     (r"(st|atom|red)\.(volatile\.|relaxed\.\w+\.|release\.\w+\.)?(async\.)?global|atom|red\.", "HBM store"),
@@ -52,7 +52,7 @@ _PTX_KINDS = (
 )  # fmt: skip
 _SASS_KINDS = (
     (r"LDGSTS|UTMALDG|UBLKCP", "copy HBM → shared"),
-    (r"[HIDBQ]G?MMA|UTC\w*MMA", "matrix product"),
+    (r"[HIDBQ]G?MMA|UTC\w*MMA", "matmul"),
     (r"BAR|B2R|DEPBAR|LDGDEPBAR|SYNCS|WARPGROUP|WARPSYNC|MEMBAR|FENCE|ERRBAR|UTMACMDFLUSH|ARRIVES|ACQBULK", "wait"),
     (r"LDG|LD\b|LD\.", "HBM load"),
     (r"STG|ST\b|ST\.|ATOMG?\b|RED\b|REDG|UTMASTG", "HBM store"),

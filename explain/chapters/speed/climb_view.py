@@ -12,7 +12,7 @@ from explain.chapters.speed.results import TABLES, Case, Limit, Result
 from explain.chapters.speed.results_figures import rate
 from explain.chapters.speed.results_view import record_of
 from explain.chapters.speed.rungs import BY_NAME, RUNGS, Rung, Step
-from explain.chapters.sweeps.figures import roofline
+from explain.chapters.sweeps.roofline import roofline
 from explain.counters.stalls import Stalls
 from explain.engine import engine
 from explain.gpus import GPUS, known_as

@@ -1,6 +1,7 @@
 // The export menu: this step as a picture, steps as a film, the whole run as one HTML file, the trace file. The
 // browser makes and downloads them; the server does nothing.
 
+import { embeddedFonts } from "./fonts.js";
 import { bytes, grouped } from "./numbers.js";
 import { drawingOf, paintPicture, takePicture } from "./picture.js";
 
@@ -119,7 +120,7 @@ const SAVE = {
     return [{ name: menu.named("png"), blob }];
   },
   async svg(menu) {
-    const drawing = drawingOf(takePicture(menu.player.section));
+    const drawing = drawingOf(takePicture(menu.player.section), await embeddedFonts(true));
     return [{ name: menu.named("svg"), blob: new Blob([drawing], { type: "image/svg+xml" }) }];
   },
   async webm(menu) {
@@ -128,7 +129,7 @@ const SAVE = {
     return [{ name: `${menu.kernels.join("-and-")}-steps-${cut.from}-to-${cut.to}.webm`, blob }];
   },
   async html(menu) {
-    const page = standalone(menu.player.packet, menu.player.step);
+    const page = standalone(menu.player.packet, menu.player.step, await embeddedFonts());
     return [{ name: menu.named("html"), blob: new Blob([page], { type: "text/html" }) }];
   },
   async trace(menu) {
@@ -190,9 +191,10 @@ function blankFor({ width, height }, scale, multiple = 1) {
 }
 
 /** The run as one HTML file that opens on `step`; explain/player/export.py makes the same. */
-function standalone(packet, step) {
+function standalone(packet, step, fonts) {
   const title = `${packet.runs.map(({ view }) => view.title).join(" · ")} · Tilescope`;
   const filling = {
+    fonts,
     title: title.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;"),
     packet: base64(packetBytes(packet, step)),
     parts: JSON.stringify(PARTS).replaceAll("<", "\\u003c"),

@@ -411,6 +411,8 @@ class Player {
     for (const type of ["pointermove", "pointerdown"]) this.on(this.section, type, (event) => this.point(event));
     this.on(this.section, "pointerleave", () => (this.$(".tip").hidden = true));
     this.on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.ready && this.retheme() && this.render());
+    // Drawn words have another width now.
+    this.on(document.fonts, "loadingdone", () => this.ready && this.retheme(true) && this.render());
   }
 
   point(event) {

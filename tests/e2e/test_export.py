@@ -112,9 +112,9 @@ def test_an_exported_page_asks_for_nothing():
     html = standalone_html([run_of(lessons.ONLINE)])
     head, traces = packet(html)
     assert (head["step"], head["query"], head["height"]) == (0, None, None)
-    assert traces == run_of(lessons.ONLINE).trace
+    assert traces == run_of(lessons.ONLINE).trace.data
     assert "default-src 'none'" in html
-    assert not re.search(r"<link|<script[^>]* src|@import|url\((?!#)", html.replace(" url(#${", ""))
+    assert not re.search(r"<link|<script[^>]* src|@import|url\((?!#|.data:font)", html.replace(" url(#${", ""))
 
 
 def pixels(png: bytes) -> tuple[int, int]:
@@ -234,7 +234,7 @@ def test_a_film_can_be_cancelled_and_its_steps_are_checked(opened):
 def test_the_trace_file_is_the_recorded_one(opened, tmp_path):
     made = saved(opened(lessons.ONLINE), "The trace file", tmp_path)
     assert made.name == "softmax_online.tilescope"
-    assert made.read_bytes() == run_of(lessons.ONLINE).trace
+    assert made.read_bytes() == run_of(lessons.ONLINE).trace.data
 
 
 def test_keys_in_the_menu_are_not_the_players_and_escape_closes_it(opened):

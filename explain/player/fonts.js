@@ -18,7 +18,8 @@ export async function embeddedFonts(used = false) {
 async function embedded([rule, base]) {
   const url = rule.style.src.match(/url\("?([^")]+)"?\)/)[1];
   const file = url.startsWith("data:") ? url : await dataUrl(new URL(url, base));
-  return `@font-face { font-family: "${familyOf(rule)}"; font-weight: ${rule.style.fontWeight || "normal"}; src: url("${file}") }`;
+  const weight = rule.style.fontWeight || "normal";
+  return `@font-face { font-family: "${familyOf(rule)}"; font-weight: ${weight}; src: url("${file}") }`;
 }
 
 const familyOf = (rule) => rule.style.fontFamily.replaceAll(/["']/g, "");

@@ -226,7 +226,7 @@ def test_a_measurement_is_made_once_and_shown_by_later_reruns(monkeypatch):
         def device_if_known(self) -> DeviceStatus:
             return DeviceStatus(True, "", record["provenance"])
 
-        def measure(self, experiment: Experiment, prefixes: Path) -> Measurement:
+        def measure(self, experiment: Experiment, prefixes: Path, **_: object) -> Measurement:
             made.append(experiment)
             return Measurement.from_json({**record["opening"], "prefixes": []})
 

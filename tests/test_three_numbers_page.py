@@ -134,7 +134,7 @@ def test_what_cannot_be_counted_here_is_said_and_the_recorded_counters_stay(monk
     with_gpu(monkeypatch, THERE, point)
     test = count(page("three_numbers", kernel="softmax_online"))
     assert not test.exception
-    assert words in test.warning[0].value
+    assert words in [*test.warning, *test.error][0].value
     assert "NVIDIA H200" in drawn(test)
 
 

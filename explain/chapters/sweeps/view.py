@@ -20,11 +20,9 @@ from explain.experiment import ParameterError
 from explain.gpus import GPUS, known_as
 from explain.records.model import Roof
 from explain.ui.charts import chart, image_format
-from explain.ui.follow import follow
+from explain.ui.follow import follow, on_request
 from explain.ui.layout import prose
 from explain.ui.records import another_record, records_there
-from explain.ui.stepper import failure
-from explain.workers import WorkerError
 from kernels.catalog import KERNELS, TAUGHT
 
 OWN = "Your own"
@@ -71,7 +69,8 @@ def sweep_choice() -> Sweep | None:
     which, among = st.columns([1, 3])
     with which:
         family = str(
-            st.segmented_control("Family", list(FAMILIES), default="attention", required=True, key="family", bind="query-params")
+            st.segmented_control("Family", list(FAMILIES), default="attention", required=True, key="family",
+            bind="query-params")
         )  # fmt: skip
     start, some_values, some_held = FAMILIES[family]
     with among:
@@ -240,7 +239,8 @@ def _level(levels: Sequence[str]) -> str:
 @st.fragment
 def sweep_roofline(shown: Shown) -> None:
     """The limit of each kernel at one value of the axis: a memory level, or arithmetic."""
-    values = list(dict.fromkeys(reading.experiment.values[shown.sweep.axis] for reading in shown.readings if reading.seconds))  # fmt: skip
+    values = list(dict.fromkeys(reading.experiment.values[shown.sweep.axis] for reading in shown.readings
+        if reading.seconds))  # fmt: skip
     if not values:
         prose(
             "A roofline needs times and counters from a GPU. Choose a recorded GPU, or run the sweep on a machine "
@@ -265,7 +265,8 @@ def sweep_roofline(shown: Shown) -> None:
     for sentence in roofline.nearest(points):
         prose(f"- {sentence}")
     packed = _packed([point.reading for point in points])
-    chart(_roofline(packed, json.dumps([roof.__dict__ for roof in shown.roofs.values()]), shown.gpu), "roofline", shown.csv)  # fmt: skip
+    chart(_roofline(packed, json.dumps([roof.__dict__ for roof in shown.roofs.values()]), shown.gpu), "roofline",
+        shown.csv)  # fmt: skip
     with st.expander("Each kernel's share of each roof"), st.container(key="numbers of the roofline"):
         st.markdown(roofline.roofline_table(points))
     st.caption(_source(shown) + " · FLOPs by formula; bytes counted with a cold L2; roofs measured by micro-benchmarks")
@@ -333,14 +334,16 @@ def _roofline(readings: str, roofs: str, gpu: str) -> go.Figure:
 
 
 def _measure_roofs() -> None:
-    if st.button("Measure this GPU's roofs", icon=":material/roofing:", key="measure roofs", help="Some 10 seconds"):
-        try:
-            with st.spinner("Measuring…", show_time=True):
-                _roofs_kept().update(engine().roofs())
-        except WorkerError as error:
-            st.error(failure(error), icon=":material/error:")
-        else:
-            st.rerun()
+    job = on_request(
+        "Measure this GPU's roofs",
+        "measure roofs",
+        "measuring, about 10 seconds",
+        lambda job: engine().roofs(cancel=job.cancel),
+        ":material/roofing:",
+    )
+    if job and job.result and not _roofs_kept():
+        _roofs_kept().update(job.result)
+        st.rerun()
 
 
 @st.cache_resource(show_spinner=False)

@@ -16,10 +16,9 @@ from explain.engine import engine
 from explain.experiment import Experiment
 from explain.records.registry import Shelved
 from explain.ui import controls, layout, pictures, stepper
-from explain.ui.follow import follow
+from explain.ui.follow import follow, on_request
 from explain.ui.records import records_choice
-from explain.ui.stepper import failure, traces_of
-from explain.workers import WorkerError
+from explain.ui.stepper import traces_of
 
 _WHAT = {
     "CUPTI": "NVIDIA's library, in the process that runs the kernel, on this machine's GPU",
@@ -33,7 +32,7 @@ def counted_here(experiment: Experiment, shown: Sequence[Shelved]) -> Witness:
     """The run's counters: from this machine's GPU (a button counts them), else from the first record that has them; and
     why.
     """
-    kept: dict[str, Counters | str] = st.session_state.setdefault("counted here", {})
+    here: Counters | None = None
     status = engine().device_if_known()
     if status is None:
         follow(
@@ -42,30 +41,25 @@ def counted_here(experiment: Experiment, shown: Sequence[Shelved]) -> Witness:
         )
         why = "Still looking for a GPU on this machine."
     elif status.available:
-        if st.button("Count on this GPU", icon=":material/memory:"):
-            kept[experiment.key] = _count(experiment)
+        job = on_request(
+            "Count on this GPU",
+            f"counted {experiment.key}",
+            "compiling, checking the counters with a copy, counting",
+            lambda job: engine().point(experiment, timing=False, cancel=job.cancel),
+            ":material/memory:",
+        )
         why = "Not counted on this machine's GPU yet."
+        if job and job.result:
+            here, why = job.result.counters, job.result.why
+            if why:
+                st.warning(why, icon=":material/warning:")
     else:
         why = f"This machine cannot count: {status.reason}"
-    here = kept.get(experiment.key)
-    if isinstance(here, str):
-        st.warning(here, icon=":material/warning:")
-        why = here
     points = ((one, one.record.point(experiment)) for one in shown)
     found = next(((one, point.counters) for one, point in points if point and point.counters), None)
-    if isinstance(here, Counters):
+    if here is not None:
         return witness(here, None, "")
     return witness(None, found[1], why, found[0].origin) if found else witness(None, None, why)
-
-
-def _count(experiment: Experiment) -> Counters | str:
-    """The counters, or the reason why there are none."""
-    try:
-        with st.spinner("Compiling, checking the counters with a copy, counting…", show_time=True):
-            point = engine().point(experiment, timing=False)
-    except WorkerError as error:
-        return failure(error)
-    return point.counters or point.why
 
 
 def ways(chosen: Witness) -> None:

@@ -73,7 +73,7 @@ def test_each_page_opens_with_a_player_that_keys_step(page: Page, app_url: str, 
         ("ArrowRight", steps - 1),
         ("Home", 0),
     ):
-        page.keyboard.press(key)
+        (player(page) if key in ("End", "Home") else page.keyboard).press(key)  # those two scroll a page elsewhere
         at(page, step)
     line = player(page).get_attribute("data-line")
     page.keyboard.press("ArrowRight")

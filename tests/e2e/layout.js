@@ -4,7 +4,7 @@
 //        heading (a level skipped, or no single h1) · canvas (without a name)
 (() => {
   const SLACK = 1.5;                                       // pixels that rounding may take
-  const CONTRAST = 4.5;
+  const CONTRAST = 4.5, SIGN_CONTRAST = 3;                 // WCAG 2: of text, of a sign such as the ● before a name
   const drawn = new WeakMap();                             // canvas → [{text, left, top, right, bottom}], in its own pixels
 
   // --- what canvases show ---
@@ -134,12 +134,12 @@
         const slanted = turned && Math.abs(turned.a * turned.b) > 1e-6;
         const range = document.createRange();
         range.selectNodeContents(node);
-        let visible = false;
+        let visible = null;
         for (const box of range.getClientRects()) {
           if (box.width < 1 || box.height < 1) continue;
           const part = seen(box, element, node.data);
           if (!part) continue;
-          visible = true;
+          visible ||= part;
           const svg = element.ownerSVGElement && outermost(element);
           if (svg) {
             const edge = boxOf(svg);
@@ -149,7 +149,7 @@
           const shrink = (box.bottom - box.top) * 0.22;
           if (!slanted) lines.push({ left: part.left + SLACK, right: part.right - SLACK, top: part.top + shrink, bottom: part.bottom - shrink, text: node.data, element });
         }
-        if (visible) contrast(node, element);
+        if (visible) contrast(node, element, visible);
       }
     }
 
@@ -206,7 +206,8 @@
     if (page.scrollWidth > page.clientWidth + SLACK) fault("outside", "", page, `the page is ${page.scrollWidth - page.clientWidth} px wider than the window`);
     return faults;
 
-    function contrast(node, element) {
+    function contrast(node, element, part) {
+      const x = (part.left + part.right) / 2, y = (part.top + part.bottom) / 2;
       if (element.closest(":disabled, [aria-disabled=true]")) return;
       const style = styleOf(element);
       const inSvg = element.ownerSVGElement;
@@ -218,8 +219,9 @@
         const its = styleOf(at);
         faded *= Number(its.opacity);
         if (at.ownerSVGElement) continue;
+        const ground = rgba(its.backgroundColor), edge = boxOf(at);
+        if (x < edge.left || x > edge.right || y < edge.top || y > edge.bottom) continue;   // it stands beside this box
         if (its.backgroundImage !== "none") return;        // what is under it has no one colour
-        const ground = rgba(its.backgroundColor);
         if (ground?.[3]) grounds.push(ground);
         if (ground?.[3] === 1) break;
       }
@@ -228,7 +230,8 @@
       ink = blend([ink[0], ink[1], ink[2], ink[3] * faded], under);
       const [high, low] = [light(ink), light(under)].sort((a, b) => b - a);
       const ratio = (high + 0.05) / (low + 0.05);
-      if (ratio < CONTRAST - 0.005) fault("contrast", node.data, element, `${ratio.toFixed(2)}: ${hex(ink)} on ${hex(under)}`);
+      const least = /[\p{L}\p{N}]/u.test(node.data) ? CONTRAST : SIGN_CONTRAST;
+      if (ratio < least - 0.005) fault("contrast", node.data, element, `${ratio.toFixed(2)}: ${hex(ink)} on ${hex(under)}`);
     }
 
     /** The fills of the shapes that lie under a text of a picture, the uppermost first. */

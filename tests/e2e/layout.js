@@ -215,12 +215,14 @@
       if (!ink) return;
       let faded = inSvg ? Number(style.fillOpacity) : 1;
       const grounds = inSvg ? [...shapesUnder(element)] : [];
+      let scrolled = true;                                 // the page's own ground is of the window, wherever the text is
       for (let at = element; at; at = parentOf(at)) {
         const its = styleOf(at);
+        if (at === page) scrolled = false;
         faded *= Number(its.opacity);
         if (at.ownerSVGElement) continue;
         const ground = rgba(its.backgroundColor), edge = boxOf(at);
-        if (x < edge.left || x > edge.right || y < edge.top || y > edge.bottom) continue;   // it stands beside this box
+        if (scrolled && (x < edge.left || x > edge.right || y < edge.top || y > edge.bottom)) continue; // it stands beside this box
         if (its.backgroundImage !== "none") return;        // what is under it has no one colour
         if (ground?.[3]) grounds.push(ground);
         if (ground?.[3] === 1) break;

@@ -153,7 +153,8 @@ def foreign_fonts(page: Page) -> list[tuple[str, str]]:
 
 def text_nodes(node: dict[str, Any]) -> Iterator[tuple[int, str]]:
     """The elements with text of their own, shadow trees included, and that text."""
-    if node["nodeName"] in {"SCRIPT", "STYLE", "TITLE", "HEAD"}:
+    # What KaTeX adds for screen readers has no font of its own, and nobody sees it.
+    if node["nodeName"] in {"SCRIPT", "STYLE", "TITLE", "HEAD"} or "katex-mathml" in node.get("attributes", ()):
         return
     children = [*node.get("children", ()), *node.get("shadowRoots", ())]
     words = " ".join(child["nodeValue"].strip() for child in children if child["nodeType"] == 3)

@@ -23,11 +23,15 @@ expect.set_options(timeout=PATIENCE_MS)
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test in this folder e2e, and keep a file's tests in one worker, where they share a tab and an app."""
+    """Mark each test in this folder e2e, and keep a file's tests in one worker, where they share a tab and an app.
+
+    A file whose tests take minutes can name groups of its own.
+    """
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.e2e)
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+            if not item.get_closest_marker("xdist_group"):
+                item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -47,16 +48,22 @@ def app_url(app: Server) -> str:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """The machine's Chrome or Chromium, headless; without one the tests fail, they are never skipped."""
+def launch() -> Iterator[Callable[..., Browser]]:
+    """launch(env=…): the machine's Chrome or Chromium, headless; without one the tests fail, they are never skipped."""
     try:
         path = find_browser()
     except (NoBrowserError, ValueError) as error:
         pytest.fail(str(error), pytrace=False)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path)
-        yield browser
-        browser.close()
+        yield partial(playwright.chromium.launch, executable_path=path)
+
+
+@pytest.fixture(scope="session")
+def browser(launch: Callable[..., Browser]) -> Iterator[Browser]:
+    """The browser of all tests but those that choose its fonts."""
+    browser = launch()
+    yield browser
+    browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ layout.chapter(
 sweep = view.sweep_choice()
 shown = view.sweep_readings(sweep) if sweep else None
 if shown and shown.readings:
-    st.subheader("Bytes and time", anchor=False)
+    st.header("Bytes and time", anchor=False)
     view.sweep_growth(shown)
-    st.subheader("Roofline", anchor=False)
+    st.header("Roofline", anchor=False)
     view.sweep_roofline(shown)
     view.sweep_points(shown)
 view.closing()

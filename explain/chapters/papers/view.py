@@ -40,13 +40,13 @@ def choose() -> list[Shelved]:
 
 def softmax_and_top_k(chosen: Sequence[Shelved]) -> None:
     """Milakov & Gimelshein: accesses per element, and figures 1 to 4."""
-    st.subheader("Memory accesses per element", anchor=False)
+    st.header("Memory accesses per element", anchor=False)
     layout.prose(
         "Milakov & Gimelshein argue with one number per kernel: its memory accesses per element. A formula gives it, "
         "and the trace counts it, load by load, while the kernel runs."
     )
     _accesses()
-    st.subheader("Figures 1 to 4: the speedup from fewer accesses", anchor=False)
+    st.header("Figures 1 to 4: the speedup from fewer accesses", anchor=False)
     title = st.segmented_control(
         "Figure",
         list(_FIGURES),
@@ -134,7 +134,7 @@ def _larger_k(shown: Sequence[Shelved]) -> None:
 
 def figure_2(chosen: Sequence[Shelved]) -> None:
     """FlashAttention's figure 2: FLOPs, bytes and time of GPT-2 medium, the forward pass alone, the block sizes."""
-    st.subheader("GPT-2 medium, forward and backward", anchor=False)
+    st.header("GPT-2 medium, forward and backward", anchor=False)
     layout.prose(
         "Figure 2 of FlashAttention makes the paper's point: more FLOPs, fewer bytes, less time. The paper measured "
         f"on an {flashattention.THEIR_GPU}. Here are the same sizes with PyTorch's own calls: matmul, softmax, matmul "
@@ -173,7 +173,7 @@ def figure_2(chosen: Sequence[Shelved]) -> None:
 
 def theorem_2(chosen: Sequence[Shelved]) -> None:
     """FlashAttention's theorem 2, as measured slopes of bytes."""
-    st.subheader("Theorem 2 as slopes", anchor=False)
+    st.header("Theorem 2 as slopes", anchor=False)
     layout.prose(
         "Theorem 2: with an on-chip memory of M elements, standard attention needs Θ(Nd + N²) accesses to HBM, "
         "FlashAttention Θ(N² d² / M). On logarithmic axes a power is a slope: −1 over M at a fixed N, 2 over N at a "
@@ -204,7 +204,7 @@ def theorem_2(chosen: Sequence[Shelved]) -> None:
 
 def time_and_memory(chosen: Sequence[Shelved]) -> None:
     """FlashAttention's tables 20 and 21."""
-    st.subheader("Tables 20 and 21: time and memory over N", anchor=False)
+    st.header("Tables 20 and 21: time and memory over N", anchor=False)
     layout.prose(
         f"Forward and backward pass, 16 sequences of 8 heads, d = 64, on an {flashattention.THEIR_GPU}. Standard "
         "attention keeps N² matrices for the backward pass, so its memory has slope 2. FlashAttention keeps O and one "
@@ -231,7 +231,7 @@ def time_and_memory(chosen: Sequence[Shelved]) -> None:
 
 def memory_hierarchy(chosen: Sequence[Shelved]) -> None:
     """FlashAttention's figure 1, left, beside the measured roofs."""
-    st.subheader("Figure 1: the memory hierarchy", anchor=False)
+    st.header("Figure 1: the memory hierarchy", anchor=False)
     layout.prose(
         "The pyramid on FlashAttention's first page: 20 MB of SRAM at 19 TB/s, 40 GB of HBM at 1.5 TB/s, host memory "
         "at 12.8 GB/s. The paper's numbers are an A100's specifications. Ours are measured with kernels that only "

@@ -11,6 +11,11 @@ A softmax has no arithmetic to speak of, so the limit is a copy: one read and on
 `softmax_staged.py` has one rung more, the row in shared memory; `dispatch.py` chooses. No load or store has a hint for L2 where an element is read once:
 "evict_first" cost 1–7% on an H200. Every kernel computes in float32 and stores in the dtype of x. A row whose elements are all −inf gives zeros; a NaN anywhere in a
 row makes that row NaN. Bases are 64-bit: a matrix may have more than 2³¹ elements.
+
+**Rows that start anywhere.** A thread loads 16 bytes at once only from a multiple of 16 bytes, and a row of 50257 elements rarely starts at one.
+So every kernel counts columns from the last such boundary before the row: the row is columns `lo` to `hi` there. It loads whole vectors, a few
+elements of the neighbouring rows with them, and sets these to −inf. It stores whole vectors inside the row, and the two edges
+element by element (`EDGES`). A mask that is the same for a whole vector keeps loads and stores wide.
 """
 
 from __future__ import annotations
@@ -26,24 +31,42 @@ from kernels.softmax import check
 
 
 @triton.jit
+def _load(ptrs, cols, lo, hi, VECTOR: tl.constexpr, WHOLE: tl.constexpr, EVICTION: tl.constexpr):
+    """Columns of a row as float32, −inf outside lo ≤ column < hi; whole vectors are loaded."""
+    if WHOLE:
+        return tl.load(ptrs, eviction_policy=EVICTION).to(tl.float32)
+    x = tl.load(ptrs, mask=cols // VECTOR * VECTOR < hi, other=-float("inf"), eviction_policy=EVICTION).to(tl.float32)
+    return tl.where((cols >= lo) & (cols < hi), x, -float("inf"))
+
+
+@triton.jit
+def _in_whole_vector(cols, lo, hi, VECTOR: tl.constexpr):
+    """Whether all elements of a column's vector belong to the row."""
+    vector = cols // VECTOR * VECTOR
+    return (vector >= lo) & (vector + VECTOR <= hi)
+
+
+@triton.jit
+def _edges(lanes, lo, hi, VECTOR: tl.constexpr):
+    """The columns of the row's first and last vector (2 · VECTOR lanes), and which of them are the row's but in no whole vector."""
+    cols = tl.where(lanes < VECTOR, lanes, hi // VECTOR * VECTOR + lanes - VECTOR)
+    return cols, (cols >= lo) & (cols < hi) & (_in_whole_vector(cols, lo, hi, VECTOR) == 0)
+
+
+@triton.jit
 def softmax_rows_kernel(
     x_ptr, y_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_rows, n_cols,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, WHOLE: tl.constexpr, MULTIPLE: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, VECTOR: tl.constexpr, EDGES: tl.constexpr, WHOLE: tl.constexpr,
 ):  # fmt: skip
     # BLOCK_M whole rows a program. WHOLE: the tile has no element outside the matrix, so nothing needs a mask.
-    # MULTIPLE divides the row's length and its way to the next: said so that it can be
-    # seen, which lets a thread load that many elements at once.
-    n_cols = n_cols // MULTIPLE * MULTIPLE
-    stride_xm = stride_xm // MULTIPLE * MULTIPLE
-    stride_ym = stride_ym // MULTIPLE * MULTIPLE
-    first = tl.program_id(0).to(tl.int64) * BLOCK_M
-    rows = tl.arange(0, BLOCK_M)
-    cols = tl.arange(0, BLOCK_N)
-    x_ptrs = x_ptr + first * stride_xm + rows.to(tl.int64)[:, None] * stride_xm + cols.to(tl.int64)[None, :] * stride_xn
-    y_ptrs = y_ptr + first * stride_ym + rows.to(tl.int64)[:, None] * stride_ym + cols.to(tl.int64)[None, :] * stride_yn
-    inside = (rows < n_rows - first)[:, None] & (cols < n_cols)[None, :]
-    x = tl.load(x_ptrs) if WHOLE else tl.load(x_ptrs, mask=inside, other=-float("inf"))
-    x = x.to(tl.float32)
+    rows = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    cols = tl.arange(0, BLOCK_N)[None, :]
+    # Columns are counted from the vector that the row starts in: the row is lo ≤ column < hi   (BLOCK_M, 1)
+    lo = (rows * stride_xm % VECTOR).to(tl.int32) if EDGES else 0
+    hi = tl.where(rows < n_rows, lo + n_cols, 0)
+    x_row = x_ptr + rows * stride_xm // VECTOR * VECTOR
+    y_row = y_ptr + rows * stride_ym // VECTOR * VECTOR
+    x = _load(x_row + cols.to(tl.int64) * stride_xn, cols, lo, hi, VECTOR, WHOLE, "")
     # m = rowmax x                                                                  (BLOCK_M,)
     m_i = tl.max(x, axis=1)
     m_i = tl.where(m_i == -float("inf"), 0.0, m_i)  # every element is −inf: −inf − −inf would be NaN
@@ -51,13 +74,23 @@ def softmax_rows_kernel(
     p = tl.exp(x - m_i[:, None])
     # l = rowsum p                                                                  (BLOCK_M,)
     l_i = tl.sum(p, axis=1)
-    l_i = tl.where(l_i == 0.0, 1.0, l_i)
     # y = p · (1 / l): one division a row                                           (BLOCK_M, BLOCK_N)
-    y = (p * (1.0 / l_i)[:, None]).to(y_ptr.dtype.element_ty)
+    inverse = 1.0 / tl.where(l_i == 0.0, 1.0, l_i)
+    y = (p * inverse[:, None]).to(y_ptr.dtype.element_ty)
+    y_ptrs = y_row + cols.to(tl.int64) * stride_yn
     if WHOLE:
         tl.store(y_ptrs, y)
     else:
-        tl.store(y_ptrs, y, mask=inside)
+        tl.store(y_ptrs, y, mask=_in_whole_vector(cols, lo, hi, VECTOR))
+    if EDGES:  # of all rows in one line, so that no thread has two                    (BLOCK_M · 2 · VECTOR,)
+        lanes = tl.arange(0, BLOCK_M * 2 * VECTOR)
+        rows = tl.program_id(0).to(tl.int64) * BLOCK_M + lanes // (2 * VECTOR)
+        lo = (rows * stride_xm % VECTOR).to(tl.int32)
+        at, own = _edges(lanes % (2 * VECTOR), lo, tl.where(rows < n_rows, lo + n_cols, 0), VECTOR)
+        x = tl.load(x_ptr + rows * stride_xm // VECTOR * VECTOR + at, mask=own, other=0.0).to(tl.float32)
+        own_row = lanes // (2 * VECTOR)
+        y = tl.exp(x - tl.gather(m_i, own_row, 0)) * tl.gather(inverse, own_row, 0)
+        tl.store(y_ptr + rows * stride_ym // VECTOR * VECTOR + at, y.to(y_ptr.dtype.element_ty), mask=own)
 
 
 @triton.jit
@@ -120,23 +153,18 @@ def _joined(pairs_ptr, parts, n_parts):
 @triton.jit
 def softmax_two_reads_kernel(
     x_ptr, y_ptr, pairs_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_rows, n_cols, n_parts, apart,
-    BLOCK_N: tl.constexpr, PARTS: tl.constexpr, WHOLE: tl.constexpr,
+    BLOCK_N: tl.constexpr, PARTS: tl.constexpr, VECTOR: tl.constexpr, EDGES: tl.constexpr, WHOLE: tl.constexpr,
 ):  # fmt: skip
     # Tiles are counted through the matrix, n_parts a row. A program reads its tile for the first time and tells its (m, l), and reads
     # the tile `apart` before it for the second time, while L2 still has it. It waits only for programs that started before it.
     tile = tl.program_id(0).to(tl.int64)
     n_tiles = tl.cast(n_rows, tl.int64) * n_parts
-    cols = tl.arange(0, BLOCK_N)
     if tile < n_tiles:
         row = tile // n_parts
-        start = tile % n_parts * BLOCK_N
-        x_ptrs = x_ptr + row * stride_xm + (start + cols.to(tl.int64)) * stride_xn
-        if WHOLE:
-            x = tl.load(x_ptrs, eviction_policy="evict_last").to(tl.float32)
-        else:
-            x = tl.load(x_ptrs, mask=cols < n_cols - start, other=-float("inf"), eviction_policy="evict_last").to(
-                tl.float32
-            )
+        cols = (tile % n_parts).to(tl.int32) * BLOCK_N + tl.arange(0, BLOCK_N)
+        lo = (row * stride_xm % VECTOR).to(tl.int32) if EDGES else 0
+        x_ptrs = x_ptr + row * stride_xm // VECTOR * VECTOR + cols.to(tl.int64) * stride_xn
+        x = _load(x_ptrs, cols, lo, lo + n_cols, VECTOR, WHOLE, "evict_last")
         # m = max of this tile,  l = Σ exp(x − m) of this tile
         m_i = tl.max(x, axis=0)
         m_safe = tl.where(m_i == -float("inf"), 0.0, m_i)  # every element is −inf: −inf − −inf would be NaN
@@ -145,39 +173,43 @@ def softmax_two_reads_kernel(
     tile -= apart
     if tile >= 0:
         row = tile // n_parts
-        start = tile % n_parts * BLOCK_N
-        x_ptrs = x_ptr + row * stride_xm + (start + cols.to(tl.int64)) * stride_xn
-        y_ptrs = y_ptr + row * stride_ym + (start + cols.to(tl.int64)) * stride_yn
-        if WHOLE:
-            x = tl.load(x_ptrs, eviction_policy="evict_first").to(tl.float32)
-        else:
-            x = tl.load(x_ptrs, mask=cols < n_cols - start, other=-float("inf"), eviction_policy="evict_first").to(
-                tl.float32
-            )
+        first = (tile % n_parts).to(tl.int32) * BLOCK_N
+        cols = first + tl.arange(0, BLOCK_N)
+        lo = (row * stride_xm % VECTOR).to(tl.int32) if EDGES else 0
+        hi = lo + n_cols
+        x_row = x_ptr + row * stride_xm // VECTOR * VECTOR
+        y_row = y_ptr + row * stride_ym // VECTOR * VECTOR
+        x = _load(x_row + cols.to(tl.int64) * stride_xn, cols, lo, hi, VECTOR, WHOLE, "evict_first")
         m_i, l_i = _joined(pairs_ptr + row * n_parts, tl.arange(0, PARTS), n_parts)
         # y = exp(x − m) · (1 / l)                                                  (BLOCK_N,)
         y = (tl.exp(x - m_i) * (1.0 / l_i)).to(y_ptr.dtype.element_ty)
+        y_ptrs = y_row + cols.to(tl.int64) * stride_yn
         if WHOLE:
             tl.store(y_ptrs, y, eviction_policy="evict_first")
         else:
-            tl.store(y_ptrs, y, mask=cols < n_cols - start, eviction_policy="evict_first")
+            tl.store(y_ptrs, y, mask=_in_whole_vector(cols, lo, hi, VECTOR), eviction_policy="evict_first")
+        if EDGES:
+            at, own = _edges(tl.arange(0, 2 * VECTOR), lo, hi, VECTOR)
+            own = own & (at >= first) & (at < first + BLOCK_N)
+            x = tl.load(x_row + at, mask=own, other=0.0).to(tl.float32)
+            tl.store(y_row + at, (tl.exp(x - m_i) * (1.0 / l_i)).to(y_ptr.dtype.element_ty), mask=own)
 
 
 @triton.jit
 def softmax_shared_row_kernel(
     x_ptr, y_ptr, pairs_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_cols, n_parts,
-    BLOCK_N: tl.constexpr, PARTS: tl.constexpr, WHOLE: tl.constexpr,
+    BLOCK_N: tl.constexpr, PARTS: tl.constexpr, VECTOR: tl.constexpr, EDGES: tl.constexpr, WHOLE: tl.constexpr,
 ):  # fmt: skip
     # n_parts programs a row. Each reads its part once, keeps it, tells its (m, l) and waits for the others of its row.
     row = (tl.program_id(0) // n_parts).to(tl.int64)
     part = tl.program_id(0) % n_parts
-    start = part.to(tl.int64) * BLOCK_N
-    cols = tl.arange(0, BLOCK_N)
-    inside = cols < n_cols - start
-    x_ptrs = x_ptr + row * stride_xm + (start + cols.to(tl.int64)) * stride_xn
-    y_ptrs = y_ptr + row * stride_ym + (start + cols.to(tl.int64)) * stride_yn
-    x = tl.load(x_ptrs) if WHOLE else tl.load(x_ptrs, mask=inside, other=-float("inf"))
-    x = x.to(tl.float32)
+    first = part * BLOCK_N
+    cols = first + tl.arange(0, BLOCK_N)
+    lo = (row * stride_xm % VECTOR).to(tl.int32) if EDGES else 0
+    hi = lo + n_cols
+    x_row = x_ptr + row * stride_xm // VECTOR * VECTOR
+    y_row = y_ptr + row * stride_ym // VECTOR * VECTOR
+    x = _load(x_row + cols.to(tl.int64) * stride_xn, cols, lo, hi, VECTOR, WHOLE, "")
     # m_j = max of this part
     m_j = tl.max(x, axis=0)
     m_safe = tl.where(m_j == -float("inf"), 0.0, m_j)  # every element is −inf: −inf − −inf would be NaN
@@ -186,13 +218,20 @@ def softmax_shared_row_kernel(
     l_j = tl.sum(p, axis=0)
     pairs_ptr += row * n_parts
     tl.atomic_xchg(pairs_ptr + part, _packed(m_j, l_j), sem="relaxed")
+    if EDGES:  # on their way while the other parts are waited for
+        at, own = _edges(tl.arange(0, 2 * VECTOR), lo, hi, VECTOR)
+        own = own & (at >= first) & (at < first + BLOCK_N)
+        x_edge = tl.load(x_row + at, mask=own, other=0.0).to(tl.float32)
     m_i, l_i = _joined(pairs_ptr, tl.arange(0, PARTS), n_parts)
     # y = p · exp(m_j − m) / l                                                      (BLOCK_N,)
     y = (p * (tl.exp(m_safe - m_i) / l_i)).to(y_ptr.dtype.element_ty)
+    y_ptrs = y_row + cols.to(tl.int64) * stride_yn
     if WHOLE:
         tl.store(y_ptrs, y)
     else:
-        tl.store(y_ptrs, y, mask=inside)
+        tl.store(y_ptrs, y, mask=_in_whole_vector(cols, lo, hi, VECTOR))
+    if EDGES:
+        tl.store(y_row + at, (tl.exp(x_edge - m_i) / l_i).to(y_ptr.dtype.element_ty), mask=own)
 
 
 def softmax_rows(
@@ -206,14 +245,15 @@ def softmax_rows(
 
     Raises ValueError when block_n is smaller than the row.
     """
-    block_n = _whole_row(x, block_n)
-    block_m = max(1, (1024 if x.element_size() == 4 else 4096) // block_n) if block_m is None else block_m
-    check(x, block_m=block_m, block_n=block_n)
     n_rows, n_cols = x.shape
     y = torch.empty_like(x)
+    vector, before = vectors(x, y)
+    block_n = _whole_row(x, block_n, before)
+    block_m = max(1, (1024 if x.element_size() == 4 else 4096) // block_n) if block_m is None else block_m
+    check(x, block_m=block_m, block_n=block_n)
     softmax_rows_kernel[(triton.cdiv(n_rows, block_m),)](
         x, y, *x.stride(), *y.stride(), n_rows, n_cols,
-        BLOCK_M=block_m, BLOCK_N=block_n, WHOLE=n_cols == block_n and n_rows % block_m == 0, MULTIPLE=_multiple(x, y),
+        BLOCK_M=block_m, BLOCK_N=block_n, VECTOR=vector, EDGES=before > 0, WHOLE=n_cols == block_n and n_rows % block_m == 0,
         num_warps=warps or (16 if block_m * block_n * x.element_size() >= 2**14 else 4),
     )  # fmt: skip
     return y
@@ -245,13 +285,14 @@ def softmax_two_reads(
     """
     check(x, block_n=block_n)
     n_rows, n_cols = x.shape
-    n_parts = triton.cdiv(n_cols, block_n)
+    y = torch.empty_like(x)
+    vector, before = vectors(x, y)
+    n_parts = triton.cdiv(before + n_cols, block_n)
     rows_apart = min(max(1, apart // n_cols), n_rows)
     pairs = torch.zeros((n_rows, n_parts), dtype=torch.int64, device=x.device)
-    y = torch.empty_like(x)
     softmax_two_reads_kernel[((n_rows + rows_apart) * n_parts,)](
         x, y, pairs, *x.stride(), *y.stride(), n_rows, n_cols, n_parts, rows_apart * n_parts,
-        BLOCK_N=block_n, PARTS=triton.next_power_of_2(n_parts), WHOLE=n_cols % block_n == 0,
+        BLOCK_N=block_n, PARTS=triton.next_power_of_2(n_parts), VECTOR=vector, EDGES=before > 0, WHOLE=before == 0 and n_cols % block_n == 0,
         num_warps=warps or _warps(block_n),
     )  # fmt: skip
     return y
@@ -265,28 +306,41 @@ def softmax_shared_row(x: torch.Tensor, *, block_n: int = 4096, warps: int | Non
     """
     check(x, block_n=block_n)
     n_rows, n_cols = x.shape
-    n_parts = triton.cdiv(n_cols, block_n)
+    y = torch.empty_like(x)
+    vector, before = vectors(x, y)
+    n_parts = triton.cdiv(before + n_cols, block_n)
     most = sms(x) if x.is_cuda else 1
     if n_parts > most:
         raise ValueError(
             f"block_n={block_n}: a row of {n_cols} has {n_parts} parts, and at most {most} run at once here"
         )
     pairs = torch.zeros((n_rows, n_parts), dtype=torch.int64, device=x.device)
-    y = torch.empty_like(x)
     softmax_shared_row_kernel[(n_rows * n_parts,)](
         x, y, pairs, *x.stride(), *y.stride(), n_cols, n_parts,
-        BLOCK_N=block_n, PARTS=triton.next_power_of_2(n_parts), WHOLE=n_cols % block_n == 0,
+        BLOCK_N=block_n, PARTS=triton.next_power_of_2(n_parts), VECTOR=vector, EDGES=before > 0, WHOLE=before == 0 and n_cols % block_n == 0,
         num_warps=warps or _warps(block_n),
     )  # fmt: skip
     return y
 
 
-def _whole_row(x: torch.Tensor, block_n: int | None) -> int:
-    block_n = triton.next_power_of_2(x.shape[-1]) if block_n is None else block_n
+def _whole_row(x: torch.Tensor, block_n: int | None, before: int = 0) -> int:
+    block_n = triton.next_power_of_2(before + x.shape[-1]) if block_n is None else block_n
     check(x, block_n=block_n)
-    if block_n < x.shape[1]:
+    if block_n < before + x.shape[1]:
         raise ValueError(f"block_n={block_n}: a whole row must fit in one tile, so at least its {x.shape[1]} columns")
     return block_n
+
+
+def vectors(x: torch.Tensor, y: torch.Tensor) -> tuple[int, int]:
+    """Elements that a thread loads and stores at once, and how many columns of a neighbour can come before a row in its first vector.
+
+    One element where columns are apart, or where rows of x and y do not lie alike to a multiple of 16 bytes.
+    """
+    if x.stride(1) != 1 or y.stride(1) != 1:
+        return 1, 0
+    alike = (16, x.data_ptr(), y.data_ptr(), (x.stride(0) - y.stride(0)) * x.element_size())
+    vector = max(1, math.gcd(*alike) // x.element_size())
+    return vector, 0 if math.gcd(x.shape[1], x.stride(0)) % vector == 0 else vector - 1
 
 
 def _multiple(x: torch.Tensor, y: torch.Tensor) -> int:

@@ -11,8 +11,6 @@ The interpreter cannot run Gluon; `softmax_safe` in `softmax.py` does the same a
 
 from __future__ import annotations
 
-import math
-
 import torch
 import triton
 from triton.experimental import gluon
@@ -21,62 +19,73 @@ from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
 from kernels.attention import LOG2_E
 from kernels.softmax import check
+from kernels.softmax_fast import vectors
+
+LONGEST = 224 * 1024  # bytes of a row that one program has room for
 
 
 @gluon.jit
 def softmax_staged_kernel(
     x_ptr, y_ptr, stride_xm, stride_ym, n_cols, log2_e,
-    BLOCK_N: gl.constexpr, TILE: gl.constexpr, VECTOR: gl.constexpr, WHOLE: gl.constexpr, WARPS: gl.constexpr,
+    TILES: gl.constexpr, TILE: gl.constexpr, VECTOR: gl.constexpr, EDGES: gl.constexpr, WARPS: gl.constexpr,
 ):  # fmt: skip
-    # One row a program, in tiles of TILE. VECTOR elements are 16 bytes; a row's length and its way to the next are multiples of it.
+    # One row a program, in tiles of TILE. VECTOR elements are 16 bytes. Columns are counted from the vector that the row starts in: the
+    # row is lo ≤ column < hi, as in `softmax_fast.py`.
     LAYOUT: gl.constexpr = gl.BlockedLayout([VECTOR], [32], [WARPS], [0])
-    TILES: gl.constexpr = BLOCK_N // TILE
-    n_cols = n_cols // VECTOR * VECTOR
+    ONE: gl.constexpr = gl.BlockedLayout([1], [32], [WARPS], [0])
     row = gl.program_id(0).to(gl.int64)
-    x_ptr += row * (stride_xm // VECTOR * VECTOR)
-    y_ptr += row * (stride_ym // VECTOR * VECTOR)
+    x_ptr += row * stride_xm // VECTOR * VECTOR
+    y_ptr += row * stride_ym // VECTOR * VECTOR
+    lo = 0
+    if EDGES:
+        lo = (row * stride_xm % VECTOR).to(gl.int32)
+    hi = lo + n_cols
     lanes = gl.arange(0, TILE, layout=LAYOUT)
     x_s = gl.allocate_shared_memory(x_ptr.dtype.element_ty, [TILES, TILE], gl.SwizzledSharedLayout(1, 1, 1, order=[0]))
     for i in gl.static_range(TILES):
-        cols = i * TILE + lanes
-        if WHOLE:
-            async_copy.async_copy_global_to_shared(x_s.index(i), x_ptr + cols)
-        else:
-            async_copy.async_copy_global_to_shared(x_s.index(i), x_ptr + cols, mask=cols < n_cols)
+        vector = (i * TILE + lanes) // VECTOR * VECTOR
+        async_copy.async_copy_global_to_shared(x_s.index(i), x_ptr + i * TILE + lanes, mask=vector < hi)
     async_copy.commit_group()
+    if EDGES:  # the row's elements in vectors that neighbours have a share of, stored one by one at the end
+        edge = gl.arange(0, 2 * VECTOR, layout=ONE)
+        at = gl.where(edge < VECTOR, edge, hi // VECTOR * VECTOR + edge - VECTOR)
+        own = (at >= lo) & (at < hi) & (_in_whole_vector(at, lo, hi, VECTOR) == 0)
+        x_edge = gl.load(x_ptr + at, mask=own, other=0.0).to(gl.float32)
     async_copy.wait_group(0)
+    # What is outside the row is −inf
+    for i in gl.static_range(2 if TILES > 1 else 1):
+        tile = x_s.index(i * (TILES - 1))
+        cols = i * (TILES - 1) * TILE + lanes
+        tile.store(gl.where((cols >= lo) & (cols < hi), tile.load(LAYOUT), -float("inf")))
     # m = max x: each lane's own first                                              (TILE,)
     m_lane = gl.full([TILE], -float("inf"), gl.float32, LAYOUT)
     for i in range(TILES):
-        m_lane = gl.maximum(m_lane, _tile(x_s, i, lanes, n_cols, TILE, WHOLE, LAYOUT))
+        m_lane = gl.maximum(m_lane, x_s.index(i).load(LAYOUT).to(gl.float32))
     m_i = gl.max(m_lane, axis=0)
     m_i = gl.where(m_i == -float("inf"), 0.0, m_i) * log2_e  # every element is −inf: −inf − −inf would be NaN
     # l = Σ 2^((x − m) · log2 e)
     l_lane = gl.zeros([TILE], gl.float32, LAYOUT)
     for i in range(TILES):
-        l_lane += gl.exp2(_tile(x_s, i, lanes, n_cols, TILE, WHOLE, LAYOUT) * log2_e - m_i)
+        l_lane += gl.exp2(x_s.index(i).load(LAYOUT).to(gl.float32) * log2_e - m_i)
     l_i = gl.sum(l_lane, axis=0)
     inverse = 1.0 / gl.where(l_i == 0.0, 1.0, l_i)
     # y = 2^((x − m) · log2 e) / l                                                  (TILE,)
     for i in range(TILES):
-        cols = i * TILE + lanes
-        y = gl.exp2(_tile(x_s, i, lanes, n_cols, TILE, WHOLE, LAYOUT) * log2_e - m_i) * inverse
-        if WHOLE:
-            gl.store(y_ptr + cols, y.to(y_ptr.dtype.element_ty))
-        else:
-            gl.store(y_ptr + cols, y.to(y_ptr.dtype.element_ty), mask=cols < n_cols)
+        y = gl.exp2(x_s.index(i).load(LAYOUT).to(gl.float32) * log2_e - m_i) * inverse
+        own_vector = _in_whole_vector(i * TILE + lanes, lo, hi, VECTOR)
+        gl.store(y_ptr + i * TILE + lanes, y.to(y_ptr.dtype.element_ty), mask=own_vector)
+    if EDGES:
+        gl.store(y_ptr + at, (gl.exp2(x_edge * log2_e - m_i) * inverse).to(y_ptr.dtype.element_ty), mask=own)
 
 
 @gluon.jit
-def _tile(x_s, i, lanes, n_cols, TILE: gl.constexpr, WHOLE: gl.constexpr, LAYOUT: gl.constexpr):
-    x = x_s.index(i).load(LAYOUT).to(gl.float32)
-    if not WHOLE:
-        x = gl.where(i * TILE + lanes < n_cols, x, -float("inf"))
-    return x
+def _in_whole_vector(cols, lo, hi, VECTOR: gl.constexpr):
+    vector = cols // VECTOR * VECTOR
+    return (vector >= lo) & (vector + VECTOR <= hi)
 
 
 def softmax_staged(x: torch.Tensor, *, warps: int | None = None) -> torch.Tensor:
-    """Softmax over the last axis of x (rows, cols), a row a program, in shared memory: contiguous rows of at most 224 KiB, 16 bytes aligned.
+    """Softmax over the last axis of x (rows, cols), a row a program, in shared memory: rows of at most 224 KiB, contiguous, x 16 bytes aligned.
 
     Raises ValueError naming what this kernel does not take.
     """
@@ -84,23 +93,22 @@ def softmax_staged(x: torch.Tensor, *, warps: int | None = None) -> torch.Tensor
     n_rows, n_cols = x.shape
     if refused := refusal(x):
         raise ValueError(refused)
-    vector = 16 // x.element_size()
-    block_n = triton.next_power_of_2(n_cols)
-    warps = warps or min(32, max(1, block_n // 4096))
-    tile = min(block_n, warps * 32 * vector)
     y = torch.empty_like(x)
+    vector, before = vectors(x, y)
+    warps = warps or min(32, max(1, triton.next_power_of_2(n_cols) // 4096))
+    tile = min(triton.next_power_of_2(before + n_cols), warps * 32 * vector)
     softmax_staged_kernel[(n_rows,)](
         x, y, x.stride(0), y.stride(0), n_cols, LOG2_E,
-        BLOCK_N=block_n, TILE=tile, VECTOR=vector, WHOLE=n_cols == block_n, WARPS=warps, num_warps=warps, maxnreg=40,
+        TILES=triton.cdiv(before + n_cols, tile), TILE=tile, VECTOR=vector, EDGES=before > 0, WARPS=warps, num_warps=warps, maxnreg=40,
     )  # fmt: skip
     return y
 
 
 def refusal(x: torch.Tensor) -> str:
     """Why this kernel does not take x; "" where it does."""
-    n_cols, vector = x.shape[1], 16 // x.element_size()
-    if x.stride(1) != 1 or math.gcd(n_cols, x.stride(0)) % vector or x.data_ptr() % 16:
-        return f"x of {n_cols} columns, strides {x.stride()}: this kernel copies 16 aligned bytes at a time"
-    if triton.next_power_of_2(n_cols) * x.element_size() > 224 * 1024:
-        return f"x of {n_cols} columns: this kernel takes rows of at most 224 KiB"
+    vector = 16 // x.element_size()
+    if x.stride(1) != 1 or (x.stride(0) - x.shape[1]) % vector or x.data_ptr() % 16:
+        return f"x of {x.shape[1]} columns, strides {x.stride()}: this kernel copies 16 aligned bytes at a time"
+    if (x.shape[1] + 2 * vector) * x.element_size() > LONGEST:
+        return f"x of {x.shape[1]} columns: this kernel takes rows of at most {LONGEST // 1024} KiB"
     return ""

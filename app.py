@@ -2,11 +2,12 @@
 
 import streamlit as st
 
-from explain import chapters, ui
+from explain import contents as chapters
 from explain.engine import engine
+from explain.ui import layout
 
-st.set_page_config(page_title="Tilescope", page_icon=ui.icon(), layout="wide")
-st.html(ui.STYLE)
+st.set_page_config(page_title="Tilescope", page_icon=layout.icon(), layout="wide")
+st.html(layout.STYLE)
 engine().warm()
 
 SECTIONS = {"lab": "The lab", "tool": "Tools"}  # the others stand in the bar themselves
@@ -23,4 +24,4 @@ for page in chapters.pages():
     )
 here = st.navigation(sections, position="top")
 here.run()
-ui.footer(here, [*sections[""], *sections.get(SECTIONS["lab"], [])])
+layout.footer(here, [*sections[""], *sections.get(SECTIONS["lab"], [])])

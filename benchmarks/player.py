@@ -233,11 +233,11 @@ def lecture_packet_bytes() -> int:
     """The bytes of the packet that the chapter's own lecture hands the player: its trace and how to show it."""
     from explain import lessons, recordings
     from explain.player import Run, body_of
-    from explain.trace import file
+    from explain.trace.file import TraceFile
 
-    data = recordings.path_of(lessons.OPENING).read_bytes()
-    view = lessons.view(lessons.OPENING, file.read(data), "recorded")
-    return len(body_of([Run(data, view)]).packet(step=0, query="step", height=None))
+    run = TraceFile(recordings.path_of(lessons.OPENING).read_bytes())
+    view = lessons.view(lessons.OPENING, run.trace, "recorded")
+    return len(body_of([Run(run, view)]).packet(step=0, query="step", height=None))
 
 
 def processor() -> str:

@@ -28,7 +28,7 @@ METHOD = (
 
 def main() -> int:
     from benchmarks.speed_cases import CASES
-    from explain.counters.trouble import CountersUnavailable
+    from explain.counters.errors import CountersUnavailable
     from explain.device.handler import provenance
     from explain.records.code import commit
 

@@ -25,10 +25,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import speed
+from explain.chapters.speed.tuning_grid import FILE, Grid, Point, Tuning, TuningFileError, load
 from explain.device.measurement import Provenance
 from explain.experiment import Experiment
 from explain.records.code import code_of, commit
-from explain.tuning_grid import FILE, Grid, Point, Tuning, TuningFileError, load
 
 RUNGS = ("pipelined", "tma")
 SETTINGS = ("block_m", "block_n", "warps", "stages")

@@ -16,17 +16,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from explain import doctor, exactness, lessons, recordings
+from explain import doctor, lessons, recordings
+from explain.chapters.exactness import outputs as exactness
 from explain.compile.cost import occupancy, too_large
 from explain.compile.service import Compiler
 from explain.engine import Engine, TraceRun
 from explain.experiment import Experiment, ParameterError
 from explain.gpus import DEFAULT, GPUS
 from explain.records import measure as measuring
-from explain.records import shelf
+from explain.records import registry as shelf
 from explain.records.file import RecordFileError
 from explain.records.plans import PLANS
-from explain.trace import file as trace_file
+from explain.trace.file import TraceFileError
 from explain.workers import WorkerDied, WorkerError, WorkerFailed, WorkerOutOfMemory, WorkerTimeout
 from kernels.catalog import CATALOG
 from kernels.inputs import PRESETS
@@ -306,8 +307,8 @@ def _export(parsed: argparse.Namespace) -> int:
         raise ParameterError("--out", parsed.out, "must be in a folder that exists")
     run = _recorded_run(parsed)
     try:
-        trace = trace_file.read(run.data)
-    except trace_file.TraceFileError as error:
+        trace = run.trace
+    except TraceFileError as error:
         raise ParameterError("target", parsed.target, f"cannot be read: {error}") from None
     step = int(parsed.step) if parsed.step.isascii() and parsed.step.isdecimal() else -1
     if not 0 <= step < trace.steps:
@@ -315,9 +316,7 @@ def _export(parsed: argparse.Namespace) -> int:
             "--step", parsed.step, f"must be a whole number from 0 to {trace.steps - 1}, this run's last"
         )
     if parsed.out.suffix == ".html":
-        parsed.out.write_text(
-            standalone_html([Run(run.data, lessons.view_of(trace, run.origin))], step), encoding="utf-8"
-        )
+        parsed.out.write_text(standalone_html([Run(run, lessons.view_of(trace, run.origin))], step), encoding="utf-8")
     else:
         parsed.out.write_bytes(run.data)
     answer = {"file": str(parsed.out), "file_bytes": parsed.out.stat().st_size, "steps": trace.steps, "step": step}

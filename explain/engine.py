@@ -23,11 +23,11 @@ from typing import Any
 import platformdirs
 
 from explain import recordings
+from explain.chapters.exactness.outputs import Output
 from explain.device.measurement import Measurement
-from explain.exactness import Output
 from explain.experiment import Experiment
 from explain.records.model import Point, Roof
-from explain.trace import file as trace_file
+from explain.trace.file import TraceFile, TraceFileError
 from explain.workers import WorkerError, WorkerPool, WorkerSpec
 
 Progress = Callable[[str, float], None]
@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 TRACE_WORKER = WorkerSpec(
     "trace",
-    "explain.trace.handler:handle",
+    "explain.trace_worker:handle",
     # One thread: a worker serves one lecture room's small tiles, and its neighbours need the other cores.
     env=(("TRITON_INTERPRET", "1"), ("OMP_NUM_THREADS", "1"), ("CUDA_VISIBLE_DEVICES", "")),
     default_seconds=60,
@@ -59,10 +59,9 @@ NOT_RECORDED = (
 
 
 @dataclass(frozen=True)
-class TraceRun:
-    """A trace file's bytes, and "recorded" (shipped with Tilescope) or "interpreter" (run on this machine)."""
+class TraceRun(TraceFile):
+    """A trace file and its origin: "recorded" (shipped with Tilescope) or "interpreter" (run on this machine)."""
 
-    data: bytes
     origin: str
 
 
@@ -99,14 +98,14 @@ class Engine:
     ) -> TraceRun:
         """The recorded run of an experiment: shipped, cached or made now. Raises WorkerError."""
         must_be_a_kernel(experiment)
-        if data := _whole(recordings.path_of(experiment), experiment):
-            return TraceRun(data, "recorded")
+        if run := _existing(recordings.path_of(experiment), experiment, "recorded"):
+            return run
         if not has_triton():
             raise WorkerError(NOT_RECORDED)
         cached = cache_folder() / f"{_digest(experiment.key, code_version())}.tilescope"
         with self._making[zlib.crc32(experiment.key.encode()) % len(self._making)]:  # a hall asks for one run at once
-            if data := _whole(cached, experiment):
-                return TraceRun(data, "interpreter")
+            if run := _existing(cached, experiment, "interpreter"):
+                return run
             try:
                 cached.parent.mkdir(parents=True, exist_ok=True)
                 _forget_oldest(cached.parent)
@@ -300,12 +299,12 @@ def _age(path: Path) -> float:
         return math.inf
 
 
-def _whole(path: Path, experiment: Experiment) -> bytes | None:
-    """The bytes of a trace file that is there, undamaged and of this experiment; None otherwise."""
+def _existing(path: Path, experiment: Experiment, origin: str) -> TraceRun | None:
+    """The trace file at `path`; None if there is none, it is damaged, or it is of another experiment."""
     try:
-        data = path.read_bytes()
-        return data if trace_file.read(data).experiment == experiment.to_json() else None
-    except (OSError, trace_file.TraceFileError):
+        run = TraceRun(path.read_bytes(), origin)
+        return run if run.trace.experiment == experiment.to_json() else None
+    except (OSError, TraceFileError):
         return None
 
 

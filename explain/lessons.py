@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from explain import exactness
+from explain.chapters.exactness import outputs as exactness
+from explain.chapters.papers import milakov
+from explain.chapters.triton_ladder.ladder import RUNGS
 from explain.experiment import Experiment
 from explain.gpus import GPUS
-from explain.ladder import RUNGS
-from explain.papers import milakov
 from explain.trace.model import Trace
 from kernels.inputs import labels
 from kernels.museum import EXHIBITS, Exhibit

@@ -2,13 +2,17 @@
 
 import streamlit as st
 
-from explain import lessons, paper, tiles, ui
-from explain.figures import flash_attention as figures
-from explain.figures import times
-from explain.records import shelf
+from explain import lessons
+from explain.chapters.flash_attention import algorithm as paper
+from explain.chapters.flash_attention import figures, tiles
+from explain.chapters.speed import times_figures as times
+from explain.chapters.tile_cost import view as tile_cost_view
+from explain.records import registry as shelf
+from explain.ui import controls, device, layout, pictures, stepper
+from explain.ui.gpu import gpu_choice
 from kernels.parameters import ITEM_BYTES
 
-ui.chapter(
+layout.chapter(
     __file__,
     goal="compute attention without ever writing S = QKᵀ to memory, and know what that asks of the chip.",
 )
@@ -29,29 +33,29 @@ CONTROLS = ["inputs", "seq_len", "kv_len", "block_m", "block_n", "dtype", "causa
 
 def step_through() -> None:
     """One run in the player, its bytes counted twice, and the GPU's word on it."""
-    experiment = ui.controls(lessons.OPENING, CONTROLS, ui.ATTENTION_PRESETS)
-    traces = ui.stepper([experiment], key="flash attention")
-    ui.prose(
+    experiment = controls.controls(lessons.OPENING, CONTROLS, controls.ATTENTION_PRESETS)
+    traces = stepper.stepper([experiment], key="flash attention")
+    layout.prose(
         "A program keeps one tile of queries on chip and walks over the tiles of keys. Each tile of S is made, used and dropped. What stays is the "
         "running maximum m, the running sum ℓ and the unfinished output Õ. Whenever a row's maximum moves, its ℓ and Õ shrink by α: online softmax "
         "with a matrix product inside."
     )
     if traces:
         st.subheader("Bytes: formula and trace", anchor=False)
-        ui.traffic_table(experiment, traces[0])
+        stepper.traffic_table(experiment, traces[0])
         st.subheader("On the GPU", anchor=False)
-        ui.on_device(experiment, traces[0])
+        device.on_device(experiment, traces[0])
     if (measured := times.of(shelf.recorded())) is not None:
         st.subheader("From which N is it faster?", anchor=False)
-        ui.prose(f"{times.answer(measured)}\n\n{times.table(measured)}")
+        layout.prose(f"{times.answer(measured)}\n\n{times.table(measured)}")
         st.caption(times.source(measured))
-        ui.chapter_link("speed", "Chapter 8 answers it live where there is a GPU →", {"view": "From which N?"})
+        layout.chapter_link("speed", "Chapter 8 answers it live where there is a GPU →", {"view": "From which N?"})
 
 
 def tile_sizes() -> None:
     """A tile in the tank of a chosen GPU's SRAM, by formula and as compiled; how often K and V are read."""
     with gpus:
-        gpu = ui.gpu_choice()
+        gpu = gpu_choice()
     columns = st.columns([3, 3, 2, 2, 1], gap="medium", vertical_alignment="bottom")
     sides = [16, 32, 64, 128, 256]
     block_m = columns[0].select_slider("BLOCK_M, queries in a tile", sides, value=64, key="tile block_m")
@@ -61,25 +65,25 @@ def tile_sizes() -> None:
     causal = columns[4].toggle("Causal", key="tile causal")
     experiment = tiles.tile(block_m, block_n, head_dim=int(head_dim), dtype=str(dtype), causal=causal)
 
-    ui.tile_cost(experiment, gpu)
+    tile_cost_view.tile_cost(experiment, gpu)
     own = {name: str(experiment.values[name]).lower() for name in ("block_m", "block_n", "head_dim", "dtype", "causal")}
-    ui.chapter_link("tile_cost", "Read the instructions of this tile →", {**own, "gpu": gpu.name})
-    ui.prose(
+    layout.chapter_link("tile_cost", "Read the instructions of this tile →", {**own, "gpu": gpu.name})
+    layout.prose(
         f"The rims are what one program may have on the {gpu.name}. **Formula** counts each array once. **Compiler** is what Triton and ptxas made of this "
         f"very kernel for {gpu.target}: copies of K and V that are fetched ahead, operands that a matrix product wants in shared memory, addresses and masks in "
         "registers. It needs no GPU. A thread has 255 registers at most; what does not fit in them is spilled to memory and fetched back."
     )
     st.subheader(f"Every tile, d = {head_dim}, {dtype}: programs on one SM of the {gpu.name}", anchor=False)
-    ui.tile_grid(experiment, gpu)
+    tile_cost_view.tile_grid(experiment, gpu)
 
     st.subheader("Where N²d²/M comes from", anchor=False)
     reads = tiles.reads(4096, int(head_dim), str(dtype))
     chart, words = st.columns(2, gap="large")
     with chart:
-        ui.drawing(figures.reads_chart(reads))
+        pictures.drawing(figures.reads_chart(reads))
         st.caption(f"formula · N = 4,096, d = {head_dim}, {dtype}, one head, not causal")
     with words:
-        ui.prose(
+        layout.prose(
             "A tile of queries reads all of K and V once: 2Nd elements. There are N / BLOCK_M such tiles, so K and V cost 2N²d / BLOCK_M. The larger the "
             "tile, the less is read, and the chip's memory of M elements is what ends it. Let four tiles of BLOCK_M × d fill it, of Q, K, V and O: "
             "BLOCK_M = M / 4d. Put that in, and **2N²d / BLOCK_M = 8N²d²/M**: the Θ(N²d²/M) of FlashAttention's theorem 2, with its constant."
@@ -89,38 +93,38 @@ def tile_sizes() -> None:
 
 def loop_order() -> None:
     """The first FlashAttention beside the second on the same input, and what becomes of O."""
-    experiment = ui.controls(lessons.OPENING, CONTROLS, ui.ATTENTION_PRESETS)
+    experiment = controls.controls(lessons.OPENING, CONTROLS, controls.ATTENTION_PRESETS)
     runs = [lessons.first_order(experiment), experiment]
-    traces = ui.stepper(runs, key="loop order")
-    ui.prose(
+    traces = stepper.stepper(runs, key="loop order")
+    layout.prose(
         "**Left, keys and values outside:** one program per head takes a tile of K and V and walks over all queries. Each visit needs that row's "
         "unfinished O, m and ℓ, so they are read from HBM and written back, once a tile of keys. **Right, queries outside:** a program owns its queries, so "
         "O, m and ℓ never leave the chip before they are done, and tiles of queries run at once. The price is that K and V are read once a tile of queries."
     )
     if len(traces) == len(runs):
         pairs = list(zip(runs, traces, strict=True))
-        ui.drawing(figures.shares_bars(pairs))
+        pictures.drawing(figures.shares_bars(pairs))
         st.markdown(figures.shares_table(pairs))
 
 
 def algorithm() -> None:
     """FlashAttention-2's algorithm 1 beside the kernel."""
-    ui.prose(
+    layout.prose(
         "FlashAttention-2's forward pass, its algorithm 1, told in our words, and the lines of this kernel that do it. Its B_r is `BLOCK_M`, its B_c is `BLOCK_N`."
     )
     st.markdown(figures.algorithm_table(paper.ALGORITHM), unsafe_allow_html=True)
-    ui.prose(paper.NOT_IN_THE_PAPER)
+    layout.prose(paper.NOT_IN_THE_PAPER)
 
 
 {STEP: step_through, SIZES: tile_sizes, ORDER: loop_order, PAPER: algorithm}[str(way)]()
 
-ui.try_this(
+layout.try_this(
     "In *Step through*, press **Home** and go on to the first line that sets α: it is 0 in every row, since there is nothing yet to keep.",
     "Switch *Causal* on: tiles right of the diagonal are never loaded, and on the diagonal scores right of it are −∞.",
     "In *Tile sizes*, make both sides 128 and look at the registers. Then choose the T4, which has about a quarter of an H100's shared memory.",
     "In *Loop order*, halve BLOCK_N: the left kernel moves O twice as often, the right one does not care.",
 )
-ui.questions(
+layout.questions(
     (
         "Which loop is outside, and who owns O?",
         "In FlashAttention-2's forward pass the queries are outside: a program owns a tile of queries and their rows of O, and writes them once. In the first "
@@ -137,7 +141,7 @@ ui.questions(
         "at numbers that the next tile rescales anyway. Until the last tile only the ratio of Õ and ℓ matters.",
     ),
 )
-ui.sources(
+layout.sources(
     "T. Dao et al., FlashAttention, arXiv 2205.14135, 2022, algorithm 1 and theorem 2",
     "T. Dao, FlashAttention-2, arXiv 2307.08691, 2023, algorithm 1",
     "NVIDIA CUDA C++ Programming Guide, technical specifications per compute capability, and CUDA Occupancy Calculator",

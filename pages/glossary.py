@@ -2,11 +2,13 @@
 
 import streamlit as st
 
-from explain import ui
-from explain.figures import glossary as figures
-from explain.words import glossary
+from explain import glossary
+from explain.chapters.glossary import figures
+from explain.ui import layout
 
-ui.chapter(__file__, goal="find what a word, a symbol or a name in the code means, and the chapter where you meet it.")
+layout.chapter(
+    __file__, goal="find what a word, a symbol or a name in the code means, and the chapter where you meet it."
+)
 
 asked = st.query_params.get("term", "")
 if asked and (term := glossary.find(asked)):
@@ -27,12 +29,12 @@ else:
         st.subheader(group, anchor=False)
         st.html(figures.entries(terms))
 
-ui.try_this(
+layout.try_this(
     "Search for **max** and for **m_i**: words and code lead to the same entry.",
     "Follow a name to its own address: a link that you can hand to a student.",
     "Hover, focus or tap a dotted word in any chapter: its definition comes from this list.",
 )
-ui.questions(
+layout.questions(
     ("Why is the sum called ℓ here and d in the paper on online softmax?",
      "Milakov and Gimelshein call the normalizer d. FlashAttention calls it ℓ, because d is the head dimension there. One letter, one meaning: here it is ℓ."),
     ("What is the difference between P̃ and P?",
@@ -40,7 +42,7 @@ ui.questions(
     ("What is a tile, and what is a block?",
      "One thing. The papers say block; CUDA also calls a group of threads a block. Here a piece of a matrix is always a tile, though its sides are named BLOCK_M and BLOCK_N."),
 )  # fmt: skip
-ui.sources(
+layout.sources(
     "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018",
     "T. Dao et al., FlashAttention, arXiv 2205.14135, 2022",
     "T. Dao, FlashAttention-2, arXiv 2307.08691, 2023",

@@ -4,16 +4,18 @@ from functools import partial
 
 import streamlit as st
 
-from explain import ui
-from explain.figures import records as figures
-from explain.records import file, shelf
+from explain.chapters.measurements import figures
+from explain.records import file
+from explain.records import registry as shelf
 from explain.records.plans import PLANS
+from explain.ui import layout
+from explain.ui.records import counters_here, records_choice
 
-ui.chapter(
+layout.chapter(
     __file__,
     goal="know where every measured number in this app comes from, and put your own GPU's beside it.",
 )
-shown = ui.records_choice()
+shown = records_choice()
 if not shown:
     st.info("No GPU's record is here. `python -m explain measure` makes one on a machine with an NVIDIA GPU.")
     st.stop()
@@ -23,7 +25,7 @@ facts, words = st.columns([3, 2], gap="large")
 with facts, st.container(key="numbers of records"):
     st.markdown(figures.about(shown), unsafe_allow_html=True)
 with words:
-    ui.prose(
+    layout.prose(
         "Every experiment runs several times, in separate runs: some are timed, others are counted by the GPU's own counters. **A run that is counted is never timed.**\n\n"
         "**L2 cold**: nothing of the inputs is in the cache when the run begins. **L2 warm**: the same kernel has just run.\n\n"
         "**Copy check**: before any counter is believed, a copy of 1 GiB is counted. How many bytes that moves is known beforehand. If what is counted is off by more than "
@@ -60,10 +62,10 @@ if roofs := figures.roofs_table(shown):
     st.markdown(roofs, unsafe_allow_html=True)
 
 st.subheader("Counters on this machine", anchor=False)
-ui.counters_here()
+counters_here()
 
 st.subheader("Your own GPU", anchor=False)
-ui.prose(
+layout.prose(
     "On a machine with an NVIDIA GPU this measures everything that is shown here. It keeps each point as it comes: when it is interrupted, call it again and it goes on. "
     "The pages find its file by themselves; to show it elsewhere, load it there with the button at the top of this page."
 )
@@ -78,7 +80,7 @@ with st.container(horizontal=True):
             icon=":material/download:",
             key=f"download {one.key}",
         )
-ui.sources(
+layout.sources(
     "Nsight Compute documentation, Metrics Structure (docs.nvidia.com/nsight-compute)",
     "NVIDIA CUPTI documentation, Range Profiling API",
 )

@@ -2,9 +2,10 @@
 
 import streamlit as st
 
-from explain import chapters, ui
+from explain import contents as chapters
+from explain.ui import layout
 
-ui.chapter(__file__)
+layout.chapter(__file__)
 with_notes = {page.stem: page for page in chapters.pages() if page.notes.exists()}
 if not with_notes:
     st.info("No chapter has notes yet.")
@@ -19,6 +20,6 @@ stem = st.selectbox(
 st.query_params["chapter"] = stem
 page = with_notes[stem]
 _, _, notes = page.notes.read_text(encoding="utf-8").partition("\n")
-ui.chapter_link(page.stem, f"Open **{page.title}**, about {page.minutes} minutes")
+layout.chapter_link(page.stem, f"Open **{page.title}**, about {page.minutes} minutes")
 with st.container(key="notes"):
     st.markdown(notes)

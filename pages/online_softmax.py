@@ -3,14 +3,17 @@
 import numpy as np
 import streamlit as st
 
-from explain import ladder, lessons, ui, updates
+from explain import lessons
+from explain.chapters.online_softmax import running_sum_demo as updates
+from explain.chapters.triton_ladder import ladder
 from explain.experiment import Experiment
+from explain.ui import controls, layout, stepper
 
-ui.chapter(
+layout.chapter(
     __file__,
     goal="find a row's maximum and its softmax sum in one pass over the row, and know why the result is exact.",
 )
-ui.prose(
+layout.prose(
     "Softmax divides each exp(x − m) by their sum ℓ, where m is the row's maximum. Keep m and ℓ of what you have seen so far. When a "
     "larger element moves m, multiply the old sum by α = exp(m − m_new): it was measured against the old maximum."
 )
@@ -32,70 +35,70 @@ with st.container(horizontal=True, vertical_alignment="bottom", gap="large"):
 experiments: list[Experiment]
 match way:
     case "Element by element":
-        row = ui.controls(lessons.ONLINE, ["inputs", "cols"], ui.ROW_PRESETS)
+        row = controls.controls(lessons.ONLINE, ["inputs", "cols"], controls.ROW_PRESETS)
         experiments = [lessons.element_by_element(row)]
     case "Tile by tile":
-        row = ui.controls(lessons.ONLINE, ["inputs", "cols", "block_n"], ui.ROW_PRESETS)
+        row = controls.controls(lessons.ONLINE, ["inputs", "cols", "block_n"], controls.ROW_PRESETS)
         experiments = [lessons.wrong_twin(row), row] if beside else [row]
     case "Rows at once":
-        row = ui.controls(lessons.ROWS, ["inputs", "rows", "cols", "block_m", "block_n"], ui.ROW_PRESETS)
+        row = controls.controls(lessons.ROWS, ["inputs", "rows", "cols", "block_m", "block_n"], controls.ROW_PRESETS)
         experiments = [row]
     case "Tiles in parallel":
-        row = ui.controls(lessons.MERGED, ["inputs", "cols", "block_n", "order"], ui.ROW_PRESETS)
+        row = controls.controls(lessons.MERGED, ["inputs", "cols", "block_n", "order"], controls.ROW_PRESETS)
         experiments = [lessons.added_twin(row), row] if beside else [row]
     case _:
-        row = ui.controls(lessons.TOPK, ["inputs", "cols", "k", "block_n"], ui.ROW_PRESETS)
+        row = controls.controls(lessons.TOPK, ["inputs", "cols", "k", "block_n"], controls.ROW_PRESETS)
         experiments = [row]
 
-traces = ui.stepper(experiments, key="online softmax")
+traces = stepper.stepper(experiments, key="online softmax")
 if way in (ELEMENT, TILE, MERGED):
-    ui.row_sums(experiments, traces)
+    stepper.row_sums(experiments, traces)
 
 match way:
     case "Element by element":
-        ui.prose(
+        layout.prose(
             "Tiles of one element: algorithm 3 of Milakov & Gimelshein, who write d for ℓ. Under the equation stands the **loop "
             "invariant**, checked at every step: m is the maximum of the elements seen so far and ℓ is Σ exp(x − m) over them, "
             "recomputed in float64 beside the kernel's own float32. Its proof by induction stands beside it, the part at work marked."
         )
-        ui.prose(
+        layout.prose(
             "On the first element α = exp(−∞ − m) = 0, so what ℓ starts from does not matter. From then on 1 ≤ ℓ ≤ the number of elements "
             "seen: the largest adds exactly 1, and no other adds more."
         )
     case "Tile by tile":
-        ui.prose(
+        layout.prose(
             "The same update with a whole tile at a time: the tile's maximum and sum take the place of one element's. Any tile "
             "size gives the same m, and the same ℓ up to rounding. **To look for:** the tiles on which α < 1, and those on which nothing is "
             "rescaled."
         )
         if beside:
-            ui.prose(
+            layout.prose(
                 "The wrong kernel normalises each tile by itself and writes it out at once. Each tile then sums to 1 (one of nothing but −∞ "
                 "to 0), so the row sums to its number of tiles, and the loop invariant breaks at the second tile."
             )
     case "Rows at once":
-        ui.prose(
+        layout.prose(
             "A tile of several rows: m, ℓ and α become columns M, L and α with one number a row, and the maximum of a tile becomes the "
             "maximum of each of its rows. The update is the same line of code. Click a row to follow it: rows rescale at different tiles. "
             "FlashAttention is this loop with a matrix product inside."
         )
     case "Tiles in parallel":
-        ui.prose(
+        layout.prose(
             "Here no program walks the row. Each tile gives its own pair (m, ℓ); then pairs are joined: m = max(m₁, m₂) and "
             "ℓ = ℓ₁ exp(m₁ − m) + ℓ₂ exp(m₂ − m). One factor is always 1. The join is associative and commutative, so the pairs may come from "
             "the left, from the right or as a tree: the same m, and the same ℓ up to rounding, though its last bits may differ."
         )
-        ui.prose(
+        layout.prose(
             "A row of T tiles takes T − 1 joins in any order. In a line they wait for one another; as a tree they take ⌈log₂ T⌉ launches, and "
             "each launch sends its pairs through HBM. The table below counts both."
         )
         if beside:
-            ui.prose(
+            layout.prose(
                 "The wrong kernel adds ℓ₁ + ℓ₂ as they are. They count in different units, exp(m₁) and exp(m₂), so the sum is too large "
                 "and the row adds up to less than 1. It is right only where all tiles have the same maximum: choose **constant**."
             )
     case _:
-        ui.prose(
+        layout.prose(
             "Algorithm 4 of Milakov & Gimelshein: beside m and ℓ keep the K largest elements. After one pass those K have all they need: "
             "y = exp(x − m) / ℓ. The other weights are never written, so the second pass goes. Of equal elements the one further left comes "
             "first, and −∞ is never listed."
@@ -107,34 +110,34 @@ if traces:
     if way == TOPK:
         long = right.with_(inputs="normal", cols=25_000, block_n=1024)
         by_formula = ladder.accesses(long, long.entry.formula(long.values).totals())
-        ui.prose(
+        layout.prose(
             f"Counted in this run: each element of x is read **{ladder.reads_of_x(right, trace):g}** time, and only K weights and K columns "
             f"are written. On a row of 25,000 elements the formula makes that **{by_formula:.4f}** accesses per element. Softmax and then a "
             "separate top-k take 5 with the safe softmax and 4 with the online one."
         )
     else:
-        ui.prose(
+        layout.prose(
             f"Counted in this run: **{ladder.accesses(right, trace.traffic()):.3g}** reads and writes for each element of x, "
             f"{ladder.reads_of_x(right, trace):g} of them reads of x. The safe softmax in three passes takes 4."
         )
-    ui.traffic_table(right, trace)
+    stepper.traffic_table(right, trace)
 
 st.subheader("Why ℓ ← ℓ + x cannot work", anchor=False)
-ui.prose(
+layout.prose(
     "Softmax does not change when the same number is added to the whole row, so a right update gives the same weights for this "
     "row and for this row + 100. Each update below was run on both in float32, element by element."
 )
 x: np.ndarray = row.entry.make_inputs(row.preset, row.values, row.seed)["x"][0]
 st.markdown(updates.table(x))
 
-ui.try_this(
+layout.try_this(
     "Walk the **descending** input: after the first tile α stays 1, so a forgotten α would go unnoticed. Then the **ascending** one.",
     "**Tiles in parallel** with the wrong kernel beside it: find the first join whose sum differs, and read the factor that is missing.",
     "Change the **order of the joins** from a tree to left to right: the same pairs, another shape, the same result.",
     "**With top-k** on the **constant** input: all are equal, so the first K columns are kept.",
     "**large magnitude**: read in the table which updates of ℓ survive it.",
 )
-ui.questions(
+layout.questions(
     (
         "Why may ℓ start from any number?",
         "On the first element α = exp(−∞ − m) = 0, and 0 times any finite number is 0. Starting from 0 says what is meant.",
@@ -150,6 +153,6 @@ ui.questions(
         "so the last bits may depend on the order.",
     ),
 )
-ui.sources(
+layout.sources(
     "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018, algorithms 3 and 4.",
 )

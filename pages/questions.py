@@ -2,10 +2,11 @@
 
 import streamlit as st
 
-from explain import questions, ui
+from explain.chapters.questions import asked as questions
+from explain.ui import layout
 
-ui.chapter(__file__)
-ui.prose(
+layout.chapter(__file__)
+layout.prose(
     "Each question was asked in public; the number leads there. The screen answers it with a run, a count or a measurement."
 )
 st.markdown(questions.table())

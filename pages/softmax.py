@@ -3,29 +3,30 @@
 import numpy as np
 import streamlit as st
 
-from explain import lessons, ui
-from explain.figures import softmax as figures
+from explain import lessons
+from explain.chapters.softmax import figures
+from explain.ui import controls, layout, stepper
 
-ui.chapter(
+layout.chapter(
     __file__,
     goal="turn a row of numbers into weights that add up to 1, for numbers of any size, and count what that costs.",
 )
-ui.prose(
+layout.prose(
     "Softmax gives x the weight exp(x) / ℓ, where ℓ is its row's sum of exp(x). Left: as written. Right: the safe softmax, exp(x − m) with the row's maximum m."
 )
 
-row = ui.controls(lessons.SAFE, ["inputs", "cols", "block_n", "dtype"], ui.ROW_PRESETS)
+row = controls.controls(lessons.SAFE, ["inputs", "cols", "block_n", "dtype"], controls.ROW_PRESETS)
 pair = [lessons.naive_twin(row), row]
-traces = ui.stepper(pair, key="softmax")
-ui.row_sums(pair, traces)
+traces = stepper.stepper(pair, key="softmax")
+stepper.row_sums(pair, traces)
 if row.inputs == lessons.SAFE.inputs:
-    ui.prose(
+    layout.prose(
         "The row climbs to 89. exp(89) is larger than the largest float32, so on the left it becomes ∞: overflow. The sum is ∞ too, and "
         "∞ / ∞ is NaN. On the right x − m is never above 0, so no exponential is above 1."
     )
 
 st.subheader("Six logits", anchor=False)
-ui.prose(
+layout.prose(
     "Move the logits and watch the weights. Then add the same number to all six: the safe softmax stays as it is, and softmax as written "
     "breaks where its format ends."
 )
@@ -60,13 +61,13 @@ def six_logits() -> None:
     x = np.array(logits) / temperature + shift
     written, safe = st.columns(2, gap="large")
     with written:
-        ui.prose("**As written**")
+        layout.prose("**As written**")
         st.html(figures.bars(figures.as_written(x, dtype)))
     with safe:
-        ui.prose("**Safe**")
+        layout.prose("**Safe**")
         st.html(figures.bars(figures.safe(x, dtype)))
     st.subheader("Cross entropy", anchor=False)
-    ui.prose(
+    layout.prose(
         "The loss of a classifier is −ln of the right class's weight. Computed in that order it is ∞ as soon as the weight underflows to 0. "
         "Cross entropy by logsumexp never makes the weight: −ln(exp(x − m) / ℓ) = m + ln ℓ − x."
     )
@@ -78,39 +79,39 @@ six_logits()
 
 st.subheader("Where exp leaves each format", anchor=False)
 st.markdown(figures.overflow_table())
-ui.prose(
+layout.prose(
     "fp16 has few bits for the exponent: exp(12) is already too large. bf16 has as many as fp32, and breaks at the same place with "
     "fewer digits. The kernels here compute in fp32 whatever they store, so in all three the naive one breaks above 88.72. Run on the row above:"
 )
 if traces:
-    st.markdown(figures.outcome_table(ui.traced([*lessons.in_every_dtype(pair[0]), row])))
+    st.markdown(figures.outcome_table(stepper.traced([*lessons.in_every_dtype(pair[0]), row])))
 
 st.subheader("Why the answer is the same", anchor=False)
 st.latex(
     r"\frac{e^{x-m}}{\sum_j e^{x_j-m}} = \frac{e^{-m}\,e^{x}}{e^{-m}\sum_j e^{x_j}} = \frac{e^{x}}{\sum_j e^{x_j}}"
 )
-ui.prose(
+layout.prose(
     "The factor exp(−m) stands above and below the line. Any m would do; the maximum is the choice with which no exponential exceeds 1 "
     "and one of them is exactly 1, so the sum is never 0."
 )
 
 st.subheader("What it costs", anchor=False)
-ui.prose(
+layout.prose(
     "The safe softmax walks the row once more. Softmax does so little arithmetic that on a GPU its time is mostly that of its loads and "
     "stores, so a walk matters. Accesses per element, as the traces counted them:"
 )
 if traces:
     st.markdown(figures.access_table(list(zip(pair, traces, strict=True))))
-    ui.traffic_table(row, traces[-1])
+    stepper.traffic_table(row, traces[-1])
 
-ui.try_this(
+layout.try_this(
     "Choose the **ascending** input above: nothing overflows, both rows add up to 1, and the kernels differ by one walk.",
     "Choose **everything masked**: a row of nothing but −∞. Both kernels give zeros, because they ask whether ℓ is 0.",
     "Set *Format* to fp16 and add 5, then 8: one sum fp16 can hold, one it cannot. Now lower x3 until it can again.",
     "Add −200 in fp32. Now every exp(x) underflows to 0, and 0/0 is NaN too.",
     "Add 2000 in bf16 and look at the logits themselves: bf16 has steps of 8 there, so they round to the same number before softmax begins.",
 )
-ui.questions(
+layout.questions(
     ("Could one subtract another number than the maximum?",
      "Any number gives the same weights on paper. One far below the maximum lets exp overflow, one far above it lets every exp underflow to 0. "
      "The maximum cannot do either."),
@@ -119,7 +120,7 @@ ui.questions(
     ("Why does cross entropy not take −ln of the safe softmax?",
      "A weight below the smallest number of its format is 0, and −ln 0 is ∞. m + ln ℓ − x needs no weight, and is finite for finite logits."),
 )  # fmt: skip
-ui.sources(
+layout.sources(
     "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018 (algorithms 1 and 2, accesses per element)",
     "IEEE 754-2019 (fp16, fp32)",
 )

@@ -2,9 +2,10 @@
 
 import streamlit as st
 
-from explain import ui
+from explain.chapters.speed import climb_view, results_view, timeline_view, times_view, tuning_view
+from explain.ui import layout
 
-ui.chapter(
+layout.chapter(
     __file__,
     goal="follow one algorithm from a slow kernel to one that is as fast as the hardware, and name the idea and the gain of each step.",
 )
@@ -19,74 +20,74 @@ view = st.segmented_control(
     wrap=True,
     label_visibility="collapsed",
 )
-result = ui.speed_result()
+result = results_view.speed_result()
 
 
 def climb() -> None:
     """The rungs of attention on one shape, the chosen one's code, how it compares over N."""
-    case = ui.speed_case(result, "attention") if result else None
-    ui.climb(result, case)
+    case = results_view.speed_case(result, "attention") if result else None
+    climb_view.climb(result, case)
     if result and case:
-        ui.climb_roofline(result, case)
-        ui.climb_counters(result, case)
+        climb_view.climb_roofline(result, case)
+        climb_view.climb_counters(result, case)
         st.subheader("What the warps do, cycle by cycle", anchor=False)
-        ui.timeline()
-        ui.speed_curve(result, case)
-        ui.speed_shapes(result, "attention")
+        timeline_view.timeline()
+        results_view.speed_curve(result, case)
+        results_view.speed_shapes(result, "attention")
 
 
 def tuning() -> None:
     """One rung at every setting of its tile, its warps and its stages."""
     st.subheader("One kernel, many settings", anchor=False)
-    ui.prose(
+    layout.prose(
         "The same source, compiled for other tile sizes, warps and stages, is another kernel. A **large tile** reads K and V less often and needs more registers. **More warps** share a "
         "tile's registers among more threads. **More stages** fetch further ahead and hold more tiles in shared memory. No formula says which is fastest: one tries them, which is autotuning."
     )
-    ui.tuning()
-    ui.chapter_link("tile_cost", "What one tile costs, and its instructions →")
+    tuning_view.tuning()
+    layout.chapter_link("tile_cost", "What one tile costs, and its instructions →")
 
 
 def lengths() -> None:
     """From which N on FlashAttention pays, and what the first call of a kernel is."""
     st.subheader("From which N is FlashAttention faster here?", anchor=False)
-    ui.prose(
+    layout.prose(
         "Both are plain Triton and written to be read: standard attention in three launches, which write S and P to HBM and read them back, and FlashAttention in one. On short "
         "sequences that is one launch against three, on long ones the bytes of S and P."
     )
-    ui.faster_from()
+    times_view.faster_from()
     st.subheader("Is the first call warm-up?", anchor=False)
-    ui.first_call()
+    times_view.first_call()
 
 
 def others() -> None:
     """The other fast kernels beside their peers, and the ideas of each."""
-    table = ui.speed_table()
-    case = ui.speed_case(result, table, "work.") if result else None
+    table = results_view.speed_table()
+    case = results_view.speed_case(result, table, "work.") if result else None
     if result and case:
-        ui.speed_bars(result, case)
-        ui.speed_curve(result, case)
-        ui.speed_shapes(result, table)
+        results_view.speed_bars(result, case)
+        results_view.speed_curve(result, case)
+        results_view.speed_shapes(result, table)
     st.subheader("Why it is this fast", anchor=False)
-    ui.speed_ideas(table)
+    results_view.speed_ideas(table)
 
 
 {CLIMB: climb, TUNING: tuning, LENGTHS: lengths, OTHERS: others}[str(view)]()
 
 with st.expander("How this was measured"):
-    ui.prose(
+    layout.prose(
         "Every kernel is first run on random data and compared with float64. Its **error budget** is twice the error of the same formula in eager PyTorch plus a band for rounding; "
         "what misses it is not timed, since a wrong result can be made as fast as one likes. Then all kernels of a shape are timed in turn, round after round, so that a slow "
         "moment hits all of them, with L2 emptied before each launch. A **roof** is measured as well: for bytes a kernel that only moves them, for FLOPs a large matrix product. "
         "It is no law: it is what a simpler kernel reaches on the same GPU."
     )
-ui.try_this(
+layout.try_this(
     "Attention with a causal mask: go from the longest N to the shortest. Which kernels give up speed, and what must each program still do once, however few its tiles?",
     "Change d from 128 to 64. The exponentials stay as many while the products halve. Who loses most?",
     "Read the diff of each rung, and find the one line that would have to go for its idea to be undone.",
     "*Other kernels*, softmax: follow one kernel over V in fp32, then in bf16. Where does a row no longer fit, and which kernel takes over?",
     "*Other kernels*, top-5: the peer launches a softmax and then a search. Compare the bytes that it writes in between with the bytes of the five that are asked for.",
 )
-ui.questions(
+layout.questions(
     (
         "Is the fast kernel less exact?",
         "No. All rungs but the lowest round the same numbers at the same places: P̃ to 16 bits before the second product, O at the end. The order of the sums differs, and with it "
@@ -103,7 +104,7 @@ ui.questions(
         "N and d. Our dispatcher takes the special rung where it fits and a general one elsewhere.",
     ),
 )
-ui.sources(
+layout.sources(
     "T. Dao, FlashAttention-2, arXiv 2307.08691, 2023",
     "J. Shah et al., FlashAttention-3: fast and accurate attention with asynchrony and low-precision, arXiv 2407.08608, 2024 (warps with different jobs, turns, two products at once; exponentials and products a second)",
     "T. Dao et al., Flash-Decoding for long-context inference, 2023",

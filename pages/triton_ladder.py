@@ -2,13 +2,15 @@
 
 import streamlit as st
 
-from explain import ladder, lessons, ui
+from explain import lessons
+from explain.chapters.triton_ladder import ladder
+from explain.ui import controls, layout, stepper
 
-ui.chapter(
+layout.chapter(
     __file__,
     goal="climb from a softmax that only fits short rows to online softmax on tiles, one idea a step, and count what each step moves.",
 )
-ui.prose(
+layout.prose(
     "A GPU runs a Triton kernel as many programs at once; here each program has a row of its own, on the last rung a tile of several rows. "
     "A tile is what a program holds on chip at a time."
 )
@@ -19,22 +21,22 @@ chosen = st.segmented_control(
 )
 at = names.index(chosen)
 rung = ladder.RUNGS[at]
-row = ui.controls(lessons.ONLINE, ["inputs", "cols", "block_n"], ui.ROW_PRESETS)
+row = controls.controls(lessons.ONLINE, ["inputs", "cols", "block_n"], controls.ROW_PRESETS)
 experiment = rung.experiment(row)
 
-ui.prose(f"**{at + 1}. {experiment.entry.title}.** {rung.idea}")
+layout.prose(f"**{at + 1}. {experiment.entry.title}.** {rung.idea}")
 if experiment.entry.wrong:
     st.warning(f"Wrong on purpose: {experiment.entry.wrong}.", icon=":material/warning:")
-traces = ui.stepper([experiment], key="ladder")
-ui.prose(f"**What {'is still missing' if at + 1 == len(names) else 'the next rung mends'}.** {rung.lacks}")
+traces = stepper.stepper([experiment], key="ladder")
+layout.prose(f"**What {'is still missing' if at + 1 == len(names) else 'the next rung mends'}.** {rung.lacks}")
 
 st.subheader("All rungs on this input", anchor=False)
-ui.prose(
+layout.prose(
     "Every number is from a run: reads and writes per element counted in the trace, the error against float64 from what the kernel stored. "
     "Milakov & Gimelshein count the same: naive 3, safe 4, online 3. The last rung runs on four rows, the others on one."
 )
 rungs = [(one, one.experiment(row)) for one in ladder.RUNGS]
-found = zip(rungs, ui.traces_of([own for _, own in rungs]), strict=True)
+found = zip(rungs, stepper.traces_of([own for _, own in rungs]), strict=True)
 outcomes = [ladder.outcome(one, own, trace) for (one, own), trace in found if trace is not None]
 st.markdown(ladder.table(outcomes))
 if len(outcomes) < len(rungs):
@@ -46,15 +48,15 @@ if at:
     st.code(ladder.difference(below.kernel, rung.kernel), language="diff", wrap_lines=True)
 if traces:
     st.subheader("This rung's bytes: formula and trace", anchor=False)
-    ui.traffic_table(experiment, traces[0])
+    stepper.traffic_table(experiment, traces[0])
 
-ui.try_this(
+layout.try_this(
     "Keep your eye on the running state and climb: set once on the first rung, forgotten at every tile on the second, carried along from the third.",
     "Choose **large magnitude** and read the table: which rungs turn wrong, and which already were?",
     "Choose a tile as long as the row: **Per tile, wrong** turns right. Say why that makes it dangerous.",
     "On **Online**, press Shift → and count the tiles at which α < 1.",
 )
-ui.questions(
+layout.questions(
     (
         "The whole-row kernel reads each element once, the online one twice. Why not always the first?",
         "It holds the row in one program's registers. A tile of 65,536 float32 values fills the whole register file of a GPU's multiprocessor, "
@@ -70,7 +72,7 @@ ui.questions(
         "the shape of attention: a tile of queries against a tile of keys.",
     ),
 )
-ui.sources(
+layout.sources(
     "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018.",
     "Triton tutorial 02, Fused softmax: the whole-row kernel.",
     "S. Rush, Triton-Puzzles: softmax over long rows as an exercise.",

@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from explain import ui
-from explain.ui import museum
+from explain.chapters.what_breaks import view as museum
+from explain.ui import layout
 from kernels.museum import EXHIBITS
 
-ui.chapter(
+layout.chapter(
     __file__,
     goal="see how one wrong line breaks a kernel, and why ordinary random numbers do not show it.",
 )
@@ -21,13 +21,13 @@ museum.run(exhibit)
 st.subheader("The game: find an input that breaks it", anchor=False)
 museum.game(exhibit)
 
-ui.try_this(
+layout.try_this(
     "In exhibit 1, step on from the parting as far as `alpha`: m has fallen, and α = exp(m_i − m_new) is ∞, since float32 has no number that large.",
     "In exhibit 4, go to `p` with its button and read row 0: the weight sits on keys that are hidden, right of the diagonal.",
     "Break exhibit 5 with the smallest input you can find: how many keys does it take?",
     "Find exhibit 7's answer before the hints do. Then read line 5 of algorithm 3 in Milakov & Gimelshein again.",
 )
-ui.questions(
+layout.questions(
     (
         "Why do plain normal numbers pass nearly every exhibit?",
         "Their scores lie within a few units of 0, no tile is wholly hidden, and a row's maximum never falls by more than a few. Each of these "
@@ -44,7 +44,7 @@ ui.questions(
         "comparisons that count NaN as a difference. The kernels here must pass such a grid, in three dtypes, before they are shown.",
     ),
 )
-ui.sources(
+layout.sources(
     "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018",
     *(f"[{e.source}]({e.link})" for e in EXHIBITS.values() if e.link),
 )

@@ -13,10 +13,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from explain.chapters.flash_attention.tiles import listed, recorded_grid
 from explain.compile.listing import packed
 from explain.compile.service import RECORDED, Compiler, code_of_cost, listing_path
 from explain.recordings import FOLDER
-from explain.tiles import listed, recorded_grid
 
 
 def main() -> None:

@@ -23,7 +23,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from explain import recordings, timeline  # noqa: E402
+from explain import recordings  # noqa: E402
+from explain.chapters.speed import timeline  # noqa: E402
 
 KEEP = 3
 """Programs of each launch that are kept, of those that there are."""

@@ -3,7 +3,7 @@
     python scripts/record_traced.py
 
 Writes explain/recordings/traced.json after each run, and goes on where it was stopped; --again starts over. A few minutes, no GPU. Where a run
-is too large, the least part that stands for all of it is traced (`explain.levels.slice_of`), and the file says so. A softmax is compiled too, for
+is too large, the least part that stands for all of it is traced (`explain.chapters.three_numbers.levels.slice_of`), and the file says so. A softmax is compiled too, for
 sm_90: its registers say how many rows are under way at once, and that what a cache can hold of them.
 """
 
@@ -26,9 +26,9 @@ sys.path.insert(0, str(ROOT))
 
 import triton  # noqa: E402
 
+from explain.chapters.three_numbers.levels import RECORDED, by_buffer, slice_of  # noqa: E402
 from explain.compile.service import compiler  # noqa: E402
 from explain.experiment import Experiment  # noqa: E402
-from explain.levels import RECORDED, by_buffer, slice_of  # noqa: E402
 from explain.records.plans import sizes  # noqa: E402
 from explain.trace.recorder import record_call  # noqa: E402
 from kernels.catalog import CATALOG  # noqa: E402

@@ -22,10 +22,10 @@ import torch
 import triton
 
 from benchmarks.tuning_grid import RUNGS, empty, save
+from explain.chapters.speed.tuning_grid import COMPILED, Point, Tuning, load
 from explain.compile.handler import CompileError, compiled_launches
 from explain.device.measurement import Provenance
 from explain.gpus import DEFAULT, GPUS
-from explain.tuning_grid import COMPILED, Point, Tuning, load
 
 GPU = GPUS[DEFAULT]
 SHAPE = (2, 16, 8192, 128)

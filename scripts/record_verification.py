@@ -54,14 +54,13 @@ def measure_opening() -> tuple[dict[str, Any], list[dict[str, Any]]]:
     from explain import lessons
     from explain.device.prefixes import compare_prefixes
     from explain.engine import Engine
-    from explain.trace import file as trace_file
 
     engine = Engine()
     try:
         with tempfile.TemporaryDirectory() as folder:
             prefixes = Path(folder) / "prefixes.npz"
             measurement = engine.measure(lessons.OPENING, prefixes=prefixes)
-            trace = trace_file.read(engine.trace(lessons.OPENING).data)
+            trace = engine.trace(lessons.OPENING).trace
             return measurement.to_json(), compare_prefixes(trace, lessons.OPENING, prefixes)
     finally:
         engine.close()

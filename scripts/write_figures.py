@@ -15,12 +15,12 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import speed_table  # noqa: E402
-from explain import three_numbers as lab  # noqa: E402
-from explain.causes import WARPS, room  # noqa: E402
+from explain.chapters.three_numbers import figures as levels  # noqa: E402
+from explain.chapters.three_numbers import shown as lab  # noqa: E402
+from explain.chapters.three_numbers.byte_accounting import WARPS, room  # noqa: E402
 from explain.counters.model import SECTOR, TOLERANCE  # noqa: E402
-from explain.figures import levels  # noqa: E402
 from explain.records.plans import PLANS, sizes  # noqa: E402
-from explain.records.shelf import recorded  # noqa: E402
+from explain.records.registry import recorded  # noqa: E402
 
 THREE_NUMBERS = ROOT / "docs" / "three-numbers.md"
 README = ROOT / "README.md"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from explain import chapters
+from explain import contents as chapters
 from explain.cli import _parser
 from kernels.catalog import CATALOG
 

@@ -6,7 +6,7 @@ import re
 
 from streamlit.testing.v1 import AppTest
 
-from explain.words.glossary import TERMS
+from explain.glossary import TERMS
 from tests.test_pages import page, texts
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
-from explain import chapters, recordings
-from explain.figures import home as figures
+from explain import contents as chapters
+from explain import recordings
+from explain.chapters.home import figures
 from tests.test_pages import texts
 
 ROOT = Path(__file__).parents[1]

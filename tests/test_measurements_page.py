@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from explain.chapters.measurements import figures
 from explain.engine import DeviceStatus, Engine
-from explain.figures import records as figures
-from explain.records import file, shelf
+from explain.records import file
+from explain.records import registry as shelf
 from explain.records.model import Point, Record
 from explain.records.plans import PLANS, sizes
 from explain.ui import records

@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explain import lessons
-from explain.ui import museum
+from explain.chapters.what_breaks import view as museum
 from kernels.museum import EXHIBITS
 from tests import test_pages
 from tests.test_pages import page

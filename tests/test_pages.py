@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explain import ladder, lessons, recordings
+from explain import lessons, recordings
+from explain.chapters.triton_ladder import ladder
 from explain.device.measurement import Measurement
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from explain.papers import milakov
-from explain.records import file, shelf
+from explain.chapters.papers import milakov
+from explain.records import file
+from explain.records import registry as shelf
 from explain.records.model import Record
 from tests.explain.papers import made
 from tests.explain.records.made import WHERE

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from explain import ladder, lessons
+from explain import lessons
+from explain.chapters.softmax import figures
+from explain.chapters.triton_ladder import ladder
 from explain.experiment import Experiment
-from explain.figures import softmax as figures
 from explain.gpus import GPUS
-from explain.runs import run_traced
+from explain.run_experiment import run_traced
 from explain.trace.model import Tile, Trace, numbers
 from kernels.attention import flash_attention
 from kernels.inputs import NOTEBOOK_ROW

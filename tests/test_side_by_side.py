@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explain import lessons, side_by_side
+from explain import lessons
+from explain.chapters.side_by_side import pairs as side_by_side
 from explain.experiment import Experiment
 from explain.trace.model import Trace
 from kernels.catalog import CATALOG
@@ -26,7 +27,7 @@ def shown(monkeypatch):
         seen.append(list(experiments))
         return []
 
-    monkeypatch.setattr("explain.ui.stepper", stepper)
+    monkeypatch.setattr("explain.ui.stepper.stepper", stepper)
 
     def shown(**query: str) -> tuple[AppTest, list[list[Experiment]]]:
         test = AppTest.from_file(str(PAGE), default_timeout=60)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.speed_cases import Case, variants
-from explain.speed import RUNG
+from explain.chapters.speed.results import RUNG
 from kernels.rungs import ORDER
 
 

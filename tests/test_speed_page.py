@@ -9,20 +9,22 @@ from typing import Any
 
 import pytest
 
-from explain import fast_kernels, lessons, rungs, speed, tuning_grid
-from explain import timeline as timelines
+from explain import lessons
+from explain.chapters.speed import climb_view as ui_rungs
+from explain.chapters.speed import fast_kernels, rungs, timeline_figures, tuning_grid
+from explain.chapters.speed import results as speed
+from explain.chapters.speed import timeline as timelines
+from explain.chapters.speed import times_view as ui_times
+from explain.chapters.speed.results import TABLES
+from explain.chapters.speed.rungs import RUNGS, TOP
+from explain.chapters.sweeps import view as ui_sweeps
 from explain.counters.stalls import Stalls
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment
-from explain.figures import timeline as timeline_figures
-from explain.records import plans, shelf
+from explain.records import plans
+from explain.records import registry as shelf
 from explain.records.model import Origin, Point
-from explain.rungs import RUNGS, TOP
-from explain.speed import TABLES
 from explain.ui import device as ui_device
-from explain.ui import rungs as ui_rungs
-from explain.ui import sweeps as ui_sweeps
-from explain.ui import times as ui_times
 from explain.workers import WorkerError, WorkerTimeout
 from kernels.rungs import ORDER
 from tests.explain import schedules

@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from explain.chapters.sweeps import view as ui
+from explain.chapters.sweeps.model import LEVELS, formula
+from explain.chapters.sweeps.ready import READY, RECORDED
+from explain.chapters.sweeps.runner import Runner
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment
-from explain.records import file, shelf
+from explain.records import file
+from explain.records import registry as shelf
 from explain.records.model import Point, Roof
-from explain.sweeps.model import LEVELS, formula
-from explain.sweeps.ready import READY, RECORDED
-from explain.sweeps.runner import Runner
-from explain.ui import sweeps as ui
 from explain.workers import WorkerTimeout
 from tests.explain.records import made
 from tests.explain.records.made import WHERE

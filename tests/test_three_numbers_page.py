@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explain.causes import check
-from explain.counters import trouble
+from explain.chapters.three_numbers import view as page_levels
+from explain.chapters.three_numbers.byte_accounting import check
+from explain.chapters.three_numbers.levels import amount
+from explain.counters import errors as trouble
 from explain.counters.model import Counters
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.gpus import GPUS
-from explain.levels import amount
-from explain.records import shelf
+from explain.records import registry as shelf
 from explain.records.model import Point
 from explain.records.plans import sizes
-from explain.records.shelf import Shelved, recorded
-from explain.ui import levels as page_levels
+from explain.records.registry import Shelved, recorded
 from explain.workers import WorkerDied, WorkerFailed
 from tests.explain.records.made import WHERE
 from tests.test_pages import page, texts
@@ -176,7 +176,7 @@ def test_several_gpus_are_put_side_by_side(monkeypatch):
     assert record is not None
     other = replace(record, provenance=WHERE)
     both = [Shelved("recorded:h200.json", record, "recorded"), Shelved("here:test-1.json", other, "your file")]
-    monkeypatch.setattr("explain.records.shelf.shelved", lambda: (both, {}))
+    monkeypatch.setattr("explain.records.registry.shelved", lambda: (both, {}))
     test = page("three_numbers", kernel="softmax_online")
     assert "measured on" not in drawn(test)
     test.session_state["records choice"] = [one.key for one in both]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explain import tiles
+from explain.chapters.flash_attention import tiles
+from explain.chapters.tile_cost import view as compiled
 from explain.compile import service
 from explain.compile.service import Answer
-from explain.ui import compiled
 from kernels.catalog import CATALOG
 from kernels.museum import EXHIBITS
 from tests.test_pages import page, texts

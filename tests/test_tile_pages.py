@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from explain import lessons, tiles
+from explain import lessons
+from explain.chapters.flash_attention import tiles
+from explain.chapters.memory_hierarchy import figures as memory_hierarchy
+from explain.chapters.tile_cost import view as compiled
 from explain.compile.service import Answer, Compiler
 from explain.engine import DeviceStatus, engine
-from explain.figures import memory_hierarchy
 from explain.gpus import GPUS
-from explain.ui import compiled
 from explain.ui import gpu as gpu_module
 from tests.test_pages import page, texts
 

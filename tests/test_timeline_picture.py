@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explain import timeline
+from explain.chapters.speed import timeline
 from tests.explain import schedules
 
 
 def page(name: str = "") -> None:
-    from explain import ui
+    from explain.chapters.speed import timeline_view
 
-    ui.timeline(name)
+    timeline_view.timeline(name)
 
 
 def shown(name: str = "") -> AppTest:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
+from explain.counters import errors as trouble
 from explain.counters import stalls as why_warps_wait
-from explain.counters import trouble
 from explain.counters.cupti import Cupti, RangeProfiler, current_context
 from explain.counters.model import COPIED_BYTES, METRICS, TOLERANCE, CopyCheck, Counters, Counts
 from explain.counters.stalls import Stalls

@@ -13,7 +13,7 @@ from ctypes import POINTER, c_char_p, c_double, c_int, c_size_t, c_uint8, c_uint
 from pathlib import Path
 from typing import Any
 
-from explain.counters import trouble
+from explain.counters import errors as trouble
 
 USER_RANGE, USER_REPLAY = 2, 3
 INVALID_METRIC = 17

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from explain.counters import trouble
+from explain.counters import errors as trouble
 from explain.counters.model import COPIED_BYTES, METRICS, CopyCheck, Counters, Counts
 from explain.device.measurement import Provenance
 from explain.experiment import Experiment

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 import triton
 
-from explain.counters import ncu, trouble
+from explain.counters import errors as trouble
+from explain.counters import ncu
 from explain.counters.count import count
 from explain.counters.model import Counters
 from explain.device.measurement import Provenance, Timing

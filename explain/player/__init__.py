@@ -11,8 +11,8 @@ Python hands it whole traces once; every step after that is drawn by the page it
 
 `offset` counts from the end of the header. `place` names a start: where the reader has got to from there the page itself remembers, so
 away and back the player goes on where it was left; another place is gone to at once. A token is a text, or [class, text] with class k(eyword), s(tring), n(umber),
-c(omment), f(unction's name) or v(ariable). Equations are those of `explain.words.equations`; `alive` are the variables that a
-later line still reads (`explain.words.liveness`); `glossary` explains the variables of the catalog's kernels. The same packet and
+c(omment), f(unction's name) or v(ariable). Equations are those of `explain.source.equations`; `alive` are the variables that a
+later line still reads (`explain.source.liveness`); `glossary` explains the variables of the catalog's kernels. The same packet and
 the same files make a page that opens without a server (`explain.player.export`).
 """
 
@@ -30,12 +30,12 @@ import streamlit as st
 from pygments.lexers.python import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
-from explain import address
+from explain.glossary import definitions
 from explain.player import files
-from explain.trace import file
-from explain.words.equations import equations
-from explain.words.glossary import definitions
-from explain.words.liveness import alive
+from explain.source.equations import equations
+from explain.source.liveness import alive
+from explain.trace.file import TraceFile, TraceFileError
+from explain.ui import address
 
 _SEQUENCE = (list, tuple)
 _VIEW: Mapping[str, tuple[type, ...]] = {
@@ -69,7 +69,7 @@ _TOKEN_CLASSES = (
 class Run:
     """One recorded run and how to look at it.
 
-    trace: the bytes of a trace file (docs/trace-format.md).
+    trace: a trace file (docs/trace-format.md).
     view: what the trace cannot know, as JSON. `title` and `badge` (where the run comes from; always shown) are required.
         Optional: `kernel`, its name in the catalog; `roles`, the kernel's variables that are its scores, probabilities,
         output, running_max, new_max, running_sum, new_sum, rescale, accumulator, rows and cols; `score_shape`, the rows and columns
@@ -79,7 +79,7 @@ class Run:
         measured against: its name, the shared_bytes a program may have and the register_bytes of an SM.
     """
 
-    trace: bytes
+    trace: TraceFile
     view: Mapping[str, Any]
 
 
@@ -139,12 +139,15 @@ class Body:
 
 
 @lru_cache(maxsize=32)
-def _body(traces: tuple[bytes, ...], views: str) -> Body:
+def _body(traces: tuple[TraceFile, ...], views: str) -> Body:
     described, offset = [], 0
     for trace, view in zip(traces, json.loads(views), strict=True):
-        described.append({"view": view, "offset": offset, "bytes": len(trace), **_described(trace)})
-        offset += len(trace)
-    head, data = _compact({"glossary": _glossary(described), "runs": described}), b"".join(traces)
+        described.append({"view": view, "offset": offset, "bytes": len(trace.data), **_described(trace)})
+        offset += len(trace.data)
+    head, data = (
+        _compact({"glossary": _glossary(described), "runs": described}),
+        b"".join(trace.data for trace in traces),
+    )
     return Body(hashlib.sha256(head.encode() + data).hexdigest()[:16], head, data)
 
 
@@ -159,10 +162,10 @@ def _compact(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def _described(trace: bytes) -> dict[str, Any]:
+def _described(trace: TraceFile) -> dict[str, Any]:
     try:
-        sources = file.read(trace).sources
-    except file.TraceFileError as error:
+        sources = trace.trace.sources
+    except TraceFileError as error:
         return {"error": str(error), "sources": []}
     return {"error": None, "sources": [_source(source.text, source.first_line) for source in sources]}
 

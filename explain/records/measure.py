@@ -15,7 +15,7 @@ from explain.records import file
 from explain.records.code import code_of, commit
 from explain.records.model import Origin, Point, Record, settings
 from explain.records.plans import Plan
-from explain.records.shelf import file_name
+from explain.records.registry import file_name
 from explain.workers import WorkerError
 
 Say = Callable[[str], None]

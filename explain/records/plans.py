@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from explain.chapters.papers import flashattention, milakov
+from explain.chapters.sweeps import ready
 from explain.experiment import Experiment
-from explain.papers import flashattention, milakov
-from explain.sweeps import ready
 from kernels.catalog import CATALOG
 from kernels.parameters import WHOLE_ROW_TILE, ParameterError
 from kernels.rungs import ORDER

@@ -15,7 +15,7 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -109,15 +109,21 @@ def _remove_stale(path: Path) -> None:
                 partial.unlink()
 
 
+@dataclass(frozen=True)
+class TraceFile:
+    """A trace file's bytes, which are decoded once, when `trace` is first read."""
+
+    data: bytes
+
+    @functools.cached_property
+    def trace(self) -> Trace:
+        """The trace in the file. Raises TraceFileError."""
+        return read(self.data)
+
+
 def read(source: str | Path | bytes) -> Trace:
-    """Reads a trace from a path or from the file's bytes. Raises TraceFileError, or OSError from the file system."""
-    return _read(source if isinstance(source, bytes) else Path(source).read_bytes())
-
-
-@functools.lru_cache(maxsize=8)
-def _read(data: bytes) -> Trace:
-    """Kept for a moment: engine, page and player read the same bytes one after the other."""
-    return _parse(_inflate(data))
+    """Decodes a trace from a path or from a file's bytes. Raises TraceFileError, or OSError from the file system."""
+    return _parse(_inflate(source if isinstance(source, bytes) else Path(source).read_bytes()))
 
 
 def to_bytes(trace: Trace) -> bytes:

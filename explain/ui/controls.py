@@ -9,8 +9,8 @@ from typing import Literal
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from explain.address import returned
 from explain.experiment import Experiment, ParameterError
+from explain.ui.address import returned
 from kernels.catalog import CATALOG
 from kernels.inputs import PRESETS
 from kernels.parameters import Parameter

@@ -14,7 +14,7 @@ from explain.device.prefixes import compare_prefixes
 from explain.engine import DeviceStatus, engine, has_triton, scratch
 from explain.experiment import Experiment
 from explain.trace.model import Trace
-from explain.ui.runs import failure
+from explain.ui.stepper import failure
 from explain.workers import WorkerError
 
 

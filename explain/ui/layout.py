@@ -14,8 +14,8 @@ from streamlit.errors import StreamlitPageNotFoundError
 from streamlit.navigation.page import Page
 from streamlit.runtime.pages_manager import PagesManager
 
-from explain import chapters
-from explain.words import glossary
+from explain import contents as chapters
+from explain import glossary
 
 LOOK = Path(__file__).parent.parent / "look"
 STYLE = LOOK / "app.css"

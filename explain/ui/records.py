@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
+from explain.chapters.measurements import figures
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
-from explain.figures import records as figures
-from explain.records import file, shelf
-from explain.records.shelf import Shelved
+from explain.records import file
+from explain.records import registry as shelf
+from explain.records.registry import Shelved
 from explain.ui.device import once_known
-from explain.ui.runs import failure
+from explain.ui.stepper import failure
 from explain.workers import WorkerError
 
 SHOWN, YOURS, CHOICE = "records shown", "records of yours", "records choice"

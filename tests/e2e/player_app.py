@@ -7,6 +7,7 @@ from pathlib import Path
 import streamlit as st
 
 from explain.player import Run, player
+from explain.trace.file import TraceFile
 
 FOLDER = Path(os.environ["PLAYER_CASES"])
 
@@ -16,4 +17,4 @@ if st.button("Rerun"):
     st.text("run again")
 if not st.toggle("Elsewhere"):
     case = json.loads(FOLDER.joinpath(f"{st.query_params['case']}.json").read_text())
-    player([Run(FOLDER.joinpath(run["file"]).read_bytes(), run["view"]) for run in case], key="player")
+    player([Run(TraceFile(FOLDER.joinpath(run["file"]).read_bytes()), run["view"]) for run in case], key="player")

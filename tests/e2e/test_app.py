@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from explain import ladder, lessons
+from explain import lessons
+from explain.chapters.triton_ladder import ladder
 from explain.engine import engine
 from explain.experiment import Experiment
-from explain.trace import file as trace_file
 from explain.trace.model import Trace, numbers
 from kernels import real_inputs
 from tests.e2e.server import running_app
@@ -44,7 +44,7 @@ def step_of(page: Page) -> int:
 
 
 def recorded(experiment: Experiment) -> Trace:
-    return trace_file.read(engine().trace(experiment).data)
+    return engine().trace(experiment).trace
 
 
 # --- it opens and it steps ---

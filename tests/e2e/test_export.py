@@ -18,14 +18,14 @@ from playwright.sync_api import Page, expect
 from explain import cli, lessons, recordings
 from explain.player import Run
 from explain.player.export import standalone_html
-from explain.trace import file as trace_file
+from explain.trace.file import TraceFile
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def run_of(experiment):
-    data = recordings.path_of(experiment).read_bytes()
-    return Run(data, lessons.view(experiment, trace_file.read(data), "recorded"))
+    run = TraceFile(recordings.path_of(experiment).read_bytes())
+    return Run(run, lessons.view(experiment, run.trace, "recorded"))
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from explain.words.glossary import definitions
+from explain.glossary import definitions
 
 SHOWN = "e => { const s = getComputedStyle(e, '::after'); return s.content === 'none' ? '' : s.content }"
 

@@ -11,7 +11,6 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from explain import lessons
 from explain.engine import engine
-from explain.trace import file as trace_file
 from explain.trace.model import Tile, Trace
 from tests.e2e.server import Server
 
@@ -21,7 +20,7 @@ FLASH = "flash_attention"
 @pytest.fixture(scope="module")
 def trace() -> Trace:
     """The run that the chapter on FlashAttention opens on."""
-    return trace_file.read(engine().trace(lessons.OPENING).data)
+    return engine().trace(lessons.OPENING).trace
 
 
 def player(page: Page) -> Locator:
@@ -91,7 +90,7 @@ def test_the_clock_decides_what_the_arrows_do_and_shift_is_coarser(opened, trace
 
 
 def test_tiles_of_one_element_are_called_elements(opened):
-    row = trace_file.read(engine().trace(lessons.element_by_element(lessons.ONLINE)).data)
+    row = engine().trace(lessons.element_by_element(lessons.ONLINE)).trace
     page = opened("online_softmax")
     page.get_by_role("button", name="Step by element").click()
     for step in settings(row, "cols")[:4]:

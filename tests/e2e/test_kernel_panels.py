@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from explain import lessons
-from explain.runs import run_traced
+from explain.run_experiment import run_traced
 from explain.trace import file as trace_file
 from explain.trace.model import Trace, numbers
 from tests.e2e.server import ROOT, Server, running_app

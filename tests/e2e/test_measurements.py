@@ -7,7 +7,8 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from explain.records import file, shelf
+from explain.records import file
+from explain.records import registry as shelf
 
 
 def test_a_file_is_refused_or_compared_and_goes_along_to_other_pages(page: Page, app_url: str, tmp_path: Path):

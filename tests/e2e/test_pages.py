@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Page, expect
 
-from explain import chapters
+from explain import contents as chapters
 
 FITS = """() => [document.scrollingElement, document.querySelector("[data-testid=stMain]")]
   .every((box) => box.scrollWidth <= box.clientWidth + 1)"""

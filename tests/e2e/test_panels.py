@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+from explain.glossary import definitions
+from explain.source.liveness import alive
 from explain.trace import file as trace_file
 from explain.trace.model import Affine, Tile, Trace
-from explain.words.glossary import definitions
-from explain.words.liveness import alive
 from tests.e2e.server import ROOT, Server, running_app
 from tests.e2e.test_player import HERE, TILE, first, flash, flash_view, press, short
 

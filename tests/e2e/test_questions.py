@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from explain.questions import Question, questions
+from explain.chapters.questions.asked import Question, questions
 
 
 @pytest.mark.parametrize("question", questions(), ids=lambda question: f"{question.address}-{question.words}")

@@ -14,7 +14,7 @@ import triton.language as tl
 from explain import lessons
 from explain.experiment import Experiment
 from explain.player.files import modules as joined_modules
-from explain.runs import run_traced
+from explain.run_experiment import run_traced
 from explain.trace import file as trace_file
 from explain.trace.recorder import record_call
 from kernels.catalog import CATALOG

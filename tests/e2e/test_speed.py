@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from explain.rungs import BY_NAME, RUNGS
+from explain.chapters.speed.rungs import BY_NAME, RUNGS
 from tests.e2e.server import Server
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from explain.sweeps.model import Sweep, formula
+from explain.chapters.sweeps.model import Sweep, formula
 from tests.e2e.server import Server, running_app
 
 KERNELS = "attention_standard,flash_attention"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from explain import timeline
+from explain.chapters.speed import timeline
 from explain.device.measurement import Provenance
 
 VISIT, BEHIND, FIRST = 570, 300, 1000

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from explain import chapters
+from explain import contents as chapters
 
 
 def test_the_navigation_begins_at_home_and_goes_by_number():

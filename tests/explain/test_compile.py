@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from explain import recordings
+from explain.chapters.flash_attention.tiles import recorded_grid, tile
 from explain.compile import service
 from explain.compile.cost import LaunchCost, occupancy, too_large
 from explain.compile.service import COMPILE_WORKER, Answer, Compiler, code_of
 from explain.experiment import Experiment
 from explain.gpus import GPUS
-from explain.tiles import recorded_grid, tile
 
 SMALL = Experiment.of("flash_attention", {"seq_len": 64, "head_dim": 16, "dtype": "fp16"}, "normal")
 

@@ -7,6 +7,8 @@ import time
 import pytest
 
 from explain import engine, lessons, recordings
+from explain.player import Run, body_of
+from explain.trace import file as trace_file
 from explain.workers import WorkerError
 
 
@@ -49,3 +51,13 @@ def test_the_first_page_does_not_wait_for_the_workers(monkeypatch):
     time.sleep(0.3)
     assert len(started) == 1
     made.close()
+
+
+def test_a_run_is_decoded_once_from_the_engine_to_the_player(elsewhere, monkeypatch):
+    calls = []
+    plain = trace_file.read
+    monkeypatch.setattr(trace_file, "read", lambda source: calls.append(source) or plain(source))
+    run = elsewhere.trace(lessons.OPENING)
+    shown = body_of([Run(run, lessons.view(lessons.OPENING, run.trace, run.origin))])
+    assert shown.traces == run.data
+    assert len(calls) == 1

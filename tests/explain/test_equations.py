@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from explain.words.equations import equations
+from explain.source.equations import equations
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 

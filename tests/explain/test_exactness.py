@@ -7,12 +7,13 @@ import functools
 import numpy as np
 import pytest
 
-from explain import exactness, lessons, recordings
+from explain import lessons, recordings
+from explain.chapters.exactness import figures
+from explain.chapters.exactness import outputs as exactness
+from explain.chapters.exactness.outputs import Output
 from explain.engine import Engine, engine
-from explain.exactness import Output
 from explain.experiment import Experiment
-from explain.figures import exactness as figures
-from explain.runs import run_output, run_traced
+from explain.run_experiment import run_output, run_traced
 from explain.workers import WorkerFailed
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from explain.figures import softmax as figures
+from explain.chapters.softmax import figures
 from kernels import reference
 from kernels.parameters import ITEM_BYTES
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from explain.chapters.sweeps import figures
+from explain.chapters.sweeps.analysis import roofline, slope
+from explain.chapters.sweeps.model import SPILLED, Reading, Sweep, formula
+from explain.chapters.sweeps.ready import READY
 from explain.experiment import Experiment
-from explain.figures import sweeps as figures
 from explain.figures.units import si
 from explain.gpus import GPUS
 from explain.records.model import Roof
-from explain.sweeps.analysis import roofline, slope
-from explain.sweeps.model import SPILLED, Reading, Sweep, formula
-from explain.sweeps.ready import READY
 from kernels.catalog import CATALOG
 
 PAIR = ("attention_standard", "flash_attention")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from explain.chapters.speed.times_figures import Times, answer, of, table
 from explain.device.measurement import Provenance, Timing
-from explain.figures.times import Times, answer, of, table
-from explain.records import shelf
+from explain.records import registry as shelf
 from explain.records.model import Point, Record
 from explain.records.plans import LENGTHS, lengths
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from explain import tuning_grid
+from explain.chapters.speed import tuning_figures as figures
+from explain.chapters.speed import tuning_grid
+from explain.chapters.speed.rungs import BY_NAME
+from explain.chapters.speed.tuning_grid import Grid, Point
 from explain.experiment import Experiment
-from explain.figures import tuning as figures
 from explain.gpus import GPUS
 from explain.records.code import code_of
-from explain.rungs import BY_NAME
-from explain.tuning_grid import Grid, Point
 
 BEST = Point(128, 64, 8, 3, seconds=2e-3, registers=176, shared_bytes=131072, spills=0)
 GRID = Grid(

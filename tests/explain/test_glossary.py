@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from explain import chapters
-from explain.words import glossary
-from explain.words.equations import SYMBOLS
-from explain.words.glossary import TERMS, Term, definitions, find, marked, search
+from explain import contents as chapters
+from explain import glossary
+from explain.glossary import TERMS, Term, definitions, find, marked, search
+from explain.source.equations import SYMBOLS
 from kernels.catalog import CATALOG
 
 QUANTITIES = {"", "max", "sum", "alpha", "p", "acc", "hbm", "scores"}

@@ -7,9 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
-from explain import ladder, lessons, updates
-from explain.ladder import RUNGS
-from explain.runs import run_traced
+from explain import lessons
+from explain.chapters.online_softmax import running_sum_demo as updates
+from explain.chapters.triton_ladder import ladder
+from explain.chapters.triton_ladder.ladder import RUNGS
+from explain.run_experiment import run_traced
 from explain.trace.model import numbers
 from kernels import reference
 from kernels.inputs import NOTEBOOK_ROW

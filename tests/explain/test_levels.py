@@ -6,14 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from explain import recordings, side_by_side
-from explain import three_numbers as lab
-from explain.causes import LANES, WARPS, check, gaps, predicted, programs_at_most, room, sector_bytes
-from explain.compile import cost
-from explain.counters.model import SECTOR, Counts
-from explain.experiment import Experiment
-from explain.gpus import GPUS
-from explain.levels import (
+from explain import recordings
+from explain.chapters.side_by_side import pairs as side_by_side
+from explain.chapters.three_numbers import shown as lab
+from explain.chapters.three_numbers.byte_accounting import (
+    LANES,
+    WARPS,
+    check,
+    gaps,
+    predicted,
+    programs_at_most,
+    room,
+    sector_bytes,
+)
+from explain.chapters.three_numbers.levels import (
     RECORDED,
     ROWS,
     amount,
@@ -27,8 +33,12 @@ from explain.levels import (
     whole_trace,
     witness,
 )
+from explain.compile import cost
+from explain.counters.model import SECTOR, Counts
+from explain.experiment import Experiment
+from explain.gpus import GPUS
 from explain.records.plans import PLANS
-from explain.records.shelf import recorded
+from explain.records.registry import recorded
 from explain.trace.recorder import record_call
 from kernels.catalog import CATALOG
 from kernels.launch import launcher, tensors

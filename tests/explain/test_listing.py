@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from triton import knobs
 
-from explain import tiles
+from explain.chapters.flash_attention import tiles
 from explain.compile import handler, service
 from explain.compile.listing import KINDS, Instruction, Listing, counts, packed, unpacked
 from explain.compile.service import Compiler, code_of, listing_path

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from explain.words.liveness import alive
+from explain.source.liveness import alive
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,9 +7,9 @@ import math
 import pytest
 
 from explain import lessons
+from explain.chapters.what_breaks.divergence import partings
 from explain.experiment import Experiment
-from explain.parting import partings
-from explain.runs import run_traced
+from explain.run_experiment import run_traced
 from explain.trace.model import Trace, Value, numbers
 from kernels.museum import EXHIBITS
 

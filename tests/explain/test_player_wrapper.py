@@ -10,10 +10,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explain import lessons, recordings
+from explain.glossary import definitions
 from explain.player import Run, body_of, player
 from explain.player.files import modules, script
-from explain.trace import file as trace_file
-from explain.words.glossary import definitions
+from explain.trace.file import TraceFile
 
 TRACE = recordings.path_of(lessons.OPENING).read_bytes()
 OTHER = recordings.path_of(lessons.ONLINE).read_bytes()
@@ -23,10 +23,11 @@ PAGE = """
 import streamlit as st
 from explain import lessons, recordings
 from explain.player import Run, player
+from explain.trace.file import TraceFile
 
 experiment = lessons.ONLINE if st.toggle("other") else lessons.OPENING
 if not st.toggle("away"):
-    run = Run(recordings.path_of(experiment).read_bytes(), {"title": "A run", "badge": "trace"})
+    run = Run(TraceFile(recordings.path_of(experiment).read_bytes()), {"title": "A run", "badge": "trace"})
     asked = st.number_input("step", value=None, step=1)
     player([run], key="here", step=asked, request=int(st.number_input("request", value=0)))
 """
@@ -68,7 +69,7 @@ def test_the_packet_carries_the_trace_and_its_source():
     head, files = unpacked(packet(page()))
     assert files == [TRACE]
     (run,) = head["runs"]
-    trace = trace_file.read(TRACE)
+    trace = TraceFile(TRACE).trace
     assert run["error"] is None
     assert run["view"] == VIEW
     for source, sent in zip(trace.sources, run["sources"], strict=True):
@@ -82,10 +83,10 @@ def test_the_packet_carries_the_trace_and_its_source():
 
 def test_names_in_the_catalogs_kernels_are_explained_and_no_others():
     words = definitions()
-    head, _ = unpacked(body_of([Run(TRACE, VIEW | {"kernel": "flash_attention"})]).packet(step=0))
+    head, _ = unpacked(body_of([Run(TraceFile(TRACE), VIEW | {"kernel": "flash_attention"})]).packet(step=0))
     assert head["glossary"]["alpha"] == words["alpha"]
     assert set(head["glossary"]) < set(words)  # those in this kernel's source
-    foreign, _ = unpacked(body_of([Run(TRACE, VIEW)]).packet(step=0))
+    foreign, _ = unpacked(body_of([Run(TraceFile(TRACE), VIEW)]).packet(step=0))
     assert foreign["glossary"] == {}
 
 
@@ -156,7 +157,7 @@ def test_after_back_the_address_goes_before_what_was_left_and_what_is_asked_for(
     assert first_step(rerun(test)) == 12
     test.query_params["step"] = "30"
     assert first_step(rerun(test)) == 12
-    monkeypatch.setattr("explain.address.returned", lambda: True)
+    monkeypatch.setattr("explain.ui.address.returned", lambda: True)
     assert first_step(rerun(test)) == 30
 
 
@@ -170,7 +171,7 @@ def test_other_runs_have_another_id():
 
 
 def test_a_damaged_trace_is_sent_with_what_is_wrong():
-    test = AppTest.from_string(PAGE.replace(".read_bytes(),", ".read_bytes()[:-9],"), default_timeout=60)
+    test = AppTest.from_string(PAGE.replace(".read_bytes())", ".read_bytes()[:-9])"), default_timeout=60)
     (run,) = unpacked(packet(rerun(test)))[0]["runs"]
     assert "cut short" in run["error"]
     assert run["sources"] == []
@@ -189,18 +190,18 @@ def test_a_damaged_trace_is_sent_with_what_is_wrong():
 )
 def test_a_view_that_does_not_fit_is_named(view, message):
     with pytest.raises(ValueError, match=message):
-        player([Run(TRACE, view)], key="k")
+        player([Run(TraceFile(TRACE), view)], key="k")
 
 
 @pytest.mark.parametrize("count", [0, 3])
 def test_it_shows_one_run_or_two(count):
     with pytest.raises(ValueError, match=f"one run or two, not {count}"):
-        player([Run(TRACE, VIEW)] * count, key="k")
+        player([Run(TraceFile(TRACE), VIEW)] * count, key="k")
 
 
 def test_a_number_that_is_no_json_is_refused():
     with pytest.raises(ValueError, match="JSON"):
-        player([Run(TRACE, VIEW | {"program_names": {"0,0,0": float("nan")}})], key="k")
+        player([Run(TraceFile(TRACE), VIEW | {"program_names": {"0,0,0": float("nan")}})], key="k")
 
 
 def test_the_modules_join_into_one():

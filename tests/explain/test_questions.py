@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from explain import questions
+from explain.chapters.questions import asked as questions
 
 
 @pytest.mark.parametrize("question", questions.questions(), ids=lambda question: question.question[:40])

@@ -8,13 +8,16 @@ import re
 
 import pytest
 
-from explain import ladder, lessons, rungs, speed
+from explain import lessons
+from explain.chapters.speed import climb_figures as figures
+from explain.chapters.speed import results as speed
+from explain.chapters.speed import rungs
+from explain.chapters.speed.results import Case, Limit, Variant
+from explain.chapters.speed.rungs import BY_NAME, RUNGS, TOP
+from explain.chapters.triton_ladder import ladder
 from explain.experiment import Experiment
-from explain.figures import rungs as figures
 from explain.records import plans
 from explain.records.model import Roof
-from explain.rungs import BY_NAME, RUNGS, TOP
-from explain.speed import Case, Limit, Variant
 from kernels.catalog import CATALOG
 from kernels.rungs import ORDER
 from tests.explain.records.made import point, record

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from explain import fast_kernels, speed
-from explain.figures import speed as figures
+from explain.chapters.speed import fast_kernels
+from explain.chapters.speed import results as speed
+from explain.chapters.speed import results_figures as figures
 from explain.records.model import Roof
 from tests.explain.records.made import WHERE
 from tests.explain.records.made import record as made_record

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from explain.chapters.sweeps import analysis
+from explain.chapters.sweeps import runner as running
+from explain.chapters.sweeps.model import Reading, Sweep, formula, once
+from explain.chapters.sweeps.ready import READY, RECORDED
+from explain.chapters.sweeps.runner import Runner, State
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment, ParameterError
 from explain.records.model import Roof
-from explain.sweeps import analysis
-from explain.sweeps import runner as running
-from explain.sweeps.model import Reading, Sweep, formula, once
-from explain.sweeps.ready import READY, RECORDED
-from explain.sweeps.runner import Runner, State
 from explain.workers import WorkerCancelled, WorkerTimeout
 
 PAIR = ("attention_standard", "flash_attention")

@@ -8,14 +8,16 @@ import re
 import pytest
 
 import kernels.attention
-from explain import lessons, paper, tiles
+from explain import lessons
+from explain.chapters.flash_attention import algorithm as paper
+from explain.chapters.flash_attention import figures as flash
+from explain.chapters.flash_attention import tiles
+from explain.chapters.memory_hierarchy import figures as memory
 from explain.compile.cost import Cost, LaunchCost
 from explain.experiment import Experiment
-from explain.figures import flash_attention as flash
-from explain.figures import memory_hierarchy as memory
 from explain.figures import svg
 from explain.gpus import GPUS, known_as
-from explain.runs import run_traced
+from explain.run_experiment import run_traced
 from explain.trace.model import Trace
 from kernels.catalog import CATALOG
 

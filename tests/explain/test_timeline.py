@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from explain import recordings, timeline
-from explain.figures import timeline as figures
-from explain.timeline import SCOPES, Lane, Program, Span, TimelineFileError
+from explain import recordings
+from explain.chapters.speed import timeline
+from explain.chapters.speed import timeline_figures as figures
+from explain.chapters.speed.timeline import SCOPES, Lane, Program, Span, TimelineFileError
 from kernels import scopes
 from kernels.edits import source_of
 from kernels.schedule import deal, tile_visits

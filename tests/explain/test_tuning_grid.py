@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from explain import tuning_grid
+from explain.chapters.speed import tuning_grid
 from tests.explain.records.made import WHERE
 
 DATA = {

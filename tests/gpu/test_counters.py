@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from explain.causes import gaps
+from explain.chapters.three_numbers.byte_accounting import gaps
+from explain.chapters.three_numbers.levels import levels
 from explain.engine import Engine
 from explain.experiment import Experiment
-from explain.levels import levels
 from explain.records import file
 from explain.records.model import Record
 from explain.records.plans import sizes

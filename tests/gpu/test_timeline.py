@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from explain import timeline
+from explain.chapters.speed import timeline
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [

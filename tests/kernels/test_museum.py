@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from explain.experiment import Experiment
-from explain.runs import run_traced
+from explain.run_experiment import run_traced
 from explain.verification import grid
 from kernels.catalog import CATALOG
 from kernels.edits import Edit, load, source_of

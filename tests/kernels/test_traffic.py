@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explain.experiment import Experiment
-from explain.runs import run_traced
+from explain.run_experiment import run_traced
 from kernels.catalog import CATALOG, Kernel
 from kernels.inputs import PRESETS
 from kernels.parameters import ORDERS, WHOLE_ROW_TILE

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from explain.counters import count, ncu, trouble
+from explain.counters import count, ncu
+from explain.counters import errors as trouble
 from explain.counters.model import COPIED_BYTES, METRICS, CopyCheck, Counters, Counts
 from explain.device import point
 from explain.device.measurement import Provenance, Timing

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from explain.counters import cupti, trouble
+from explain.counters import cupti
+from explain.counters import errors as trouble
 from explain.counters.cupti import Cupti, RangeProfiler
 from explain.counters.model import METRICS
 from explain.counters.stalls import METRICS as STALLS

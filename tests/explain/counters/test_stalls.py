@@ -10,11 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from explain.counters import count, trouble
+from explain.chapters.speed import stalls_figures as figures
+from explain.counters import count
+from explain.counters import errors as trouble
 from explain.counters.cupti import Cupti, RangeProfiler
 from explain.counters.stalls import KINDS, METRICS, REASONS, Stalls
 from explain.device import point
-from explain.figures import stalls as figures
 from tests.explain.counters.fake_cupti import FakeCupti
 from tests.explain.counters.test_counters import EXPERIMENT, WHERE, counters
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from explain.counters import trouble
+from explain.counters import errors as trouble
 from explain.counters.model import METRICS, CopyCheck, Counters, Counts
 from explain.counters.stalls import METRICS as STALLS
 from explain.counters.stalls import Stalls

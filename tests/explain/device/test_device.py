@@ -14,7 +14,7 @@ from explain.device.measurement import Measurement
 from explain.device.prefixes import compare_prefixes, traced_states
 from explain.engine import Engine
 from explain.experiment import Experiment
-from explain.runs import run_traced
+from explain.run_experiment import run_traced
 from explain.workers import WorkerDied, WorkerFailed, WorkerSpec, WorkerTimeout
 from kernels import reference
 from kernels.attention import flash_attention

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from explain.chapters.papers import flashattention, milakov
 from explain.counters.model import Counts
 from explain.device.measurement import Timing
 from explain.experiment import Experiment
-from explain.papers import flashattention, milakov
 from explain.records.model import Origin, Point, Record, Roof
 from tests.explain.records.made import WHERE, counters
 

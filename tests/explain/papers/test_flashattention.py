@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from explain.chapters.papers import figures, flashattention
+from explain.chapters.papers.flashattention import FIGURE_2, TABLE_20, TABLE_21, TABLE_LENGTHS
+from explain.chapters.sweeps.analysis import slope
 from explain.figures import lines
-from explain.figures import papers as figures
-from explain.papers import flashattention
-from explain.papers.flashattention import FIGURE_2, TABLE_20, TABLE_21, TABLE_LENGTHS
 from explain.records.model import Record
 from explain.records.plans import PLANS
-from explain.sweeps.analysis import slope
 from tests.explain.papers import made
 from tests.explain.records.made import WHERE
 

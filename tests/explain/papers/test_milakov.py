@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from explain import recordings
+from explain.chapters.papers import figures, milakov
 from explain.figures import lines
-from explain.figures import papers as figures
 from explain.figures.units import si
 from explain.gpus import GPUS
-from explain.papers import milakov
 from explain.records.model import Record
 from explain.records.plans import PLANS
 from explain.trace import file as trace_file

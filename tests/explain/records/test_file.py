@@ -149,7 +149,7 @@ def test_a_count_that_an_older_tilescope_did_not_know_is_none():
 
 
 def test_the_shipped_record_is_whole_and_its_copies_passed():
-    from explain.records import shelf
+    from explain.records import registry as shelf
 
     record = shelf.recorded()
     assert record is not None

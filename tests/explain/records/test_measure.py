@@ -11,7 +11,8 @@ import pytest
 from explain import cli, doctor
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment, ParameterError
-from explain.records import file, measure, shelf
+from explain.records import file, measure
+from explain.records import registry as shelf
 from explain.records.code import code_of
 from explain.records.model import Origin
 from explain.records.plans import PLANS, Plan, sizes

@@ -1,0 +1,311 @@
+"""Chapter 5's pictures: a tile in the tank of its SRAM, what the compiler makes of it, loop orders' bytes, N²d²/M, the paper beside the kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from explain.chapters.flash_attention.tiles import SIDES, Reads, capacity, parts
+from explain.compile.cost import WARP, Cost, LaunchCost, occupancy, too_large
+from explain.experiment import Experiment
+from explain.figures.svg import ACCUMULATOR, ALARM, CHIP, HBM, RUNNING, SCORES, circle, line, picture, rect, size, text
+from explain.gpus import Gpu
+from explain.trace.model import Trace
+
+COLOURS = {"q": HBM, "k": HBM, "v": HBM, "scores": SCORES, "acc": ACCUMULATOR, "max": RUNNING}
+PLACES = {"shared": "Shared memory", "registers": "Registers"}
+TANK, GROUND, RIM = 190.0, 400.0, 90.0  # a tank's width, its floor and its rim, in the picture's units
+
+
+def tanks(p: Mapping[str, Any], gpu: Gpu, cost: LaunchCost | None) -> tuple[str, str]:
+    """A program's tile poured into its shared memory, and into its registers: by formula, and beside it as the compiler has it.
+
+    What does not fit stands above the rim. Each tank is as high as what one program may have on `gpu`.
+    """
+    drawn = []
+    for place, name in PLACES.items():
+        own = [part for part in parts(p) if part.place == place]
+        most = capacity(gpu, place)
+        contents = [(part.name, part.bytes, COLOURS[part.quantity], part.shape) for part in own]
+        tank = _tank(8, name, most, contents, "formula")
+        x = 8 + TANK + 64
+        if cost is not None:
+            spilled = cost.stack_bytes * WARP * cost.num_warps if place == "registers" else 0
+            tank += _tank(x, name, most, [_compiled(cost, place)], "compiler", spilled)
+        else:
+            tank += [*_rim(x, most), text(x + TANK / 2, RIM + 90, "not compiled yet", anchor="middle", faint=True)]
+        label = f"A tile's bytes in the {name.lower()} of the {gpu.name}"
+        drawn.append(picture(x + TANK + 64, GROUND + 68, label, tank, "29rem"))
+    return drawn[0], drawn[1]
+
+
+def _compiled(cost: LaunchCost, place: str) -> tuple[str, int, str, str]:
+    if place == "shared":
+        return "shared memory", cost.shared_bytes, CHIP, f"num_stages = {cost.num_stages}"
+    return "registers", cost.register_bytes, CHIP, f"{cost.registers} a thread, {cost.num_warps} warps"
+
+
+def _tank(
+    x: float, name: str, most: int, contents: Sequence[tuple[str, int, str, str]], witness: str, spilled: int = 0
+) -> list[str]:
+    """One tank filled from its floor. Above the rim the scale goes on, as far as the picture does; what is `spilled` stands there."""
+    per_byte = (GROUND - RIM) / most
+    total = sum(count for _, count, _, _ in contents)
+    drawn: list[str] = []
+    thin, y = [], GROUND
+    for what, count, colour, shape in contents:
+        high = min(count * per_byte, max(y - 34, 0.0))
+        y -= high
+        drawn.append(
+            rect(x, y, TANK, high, colour, opacity=0.75, stroke="currentColor", title=f"{what}: {shape} = {count:,} B")
+        )
+        if high >= 15:
+            drawn.append(text(x + 8, y + high / 2 + 5, f"{what}, {size(count)}", size=13))
+        else:
+            thin.append(f"{what.removesuffix(' tile')} {size(count)}")
+    if y < RIM - 0.5:
+        drawn.append(rect(x, y, TANK, RIM - y, ALARM, opacity=0.3, stroke=ALARM, dashed=True))
+    if spilled:
+        high = min(spilled * per_byte, RIM - 34)
+        drawn.append(
+            rect(
+                x,
+                RIM - high,
+                TANK,
+                high,
+                ALARM,
+                opacity=0.75,
+                dashed=True,
+                stroke=ALARM,
+                title=f"spilled: {spilled:,} B",
+            )
+        )
+    over = total > most
+    warning = f"overflows by {total - most:,} B" if over else f"spills {size(spilled)}" if spilled else ""
+    return [
+        *drawn,
+        *_rim(x, most),
+        text(x, GROUND + 22, name, bold=True),
+        text(x + TANK, GROUND + 22, witness, anchor="end", faint=True),
+        text(x, GROUND + 42, f"{total:,} B, {100 * total / most:.0f}%", bold=over, fill=ALARM if over else ""),
+        text(x, GROUND + 60, " · ".join(thin), size=12, faint=True),
+        text(x, 24, warning, bold=True, fill=ALARM),
+    ]
+
+
+def _rim(x: float, most: int) -> list[str]:
+    return [
+        line(x, RIM, x, GROUND, opacity=0.9),
+        line(x + TANK, RIM, x + TANK, GROUND, opacity=0.9),
+        line(x, GROUND, x + TANK, GROUND, opacity=0.9),
+        line(x - 6, RIM, x + TANK + 6, RIM, opacity=0.9),
+        text(x + TANK + 10, RIM + 4, size(most), size=12, faint=True),
+    ]
+
+
+def cost_table(cost: Cost, gpu: Gpu) -> str:
+    """What the compiler says of each launch, and how many of its programs an SM holds, as markdown."""
+    lines = [
+        "| kernel | shared memory a program | registers a thread | spilled a thread | programs on an SM | limited by | compiled in |",
+        "|---|---:|---:|---:|---:|---|---:|",
+    ]
+    for launch in cost.launches:
+        fits = occupancy(launch, gpu)
+        stored, loaded = launch.spill_store_bytes, launch.spill_load_bytes
+        spilled = f"**{stored:,} B** stored, {loaded:,} B loaded" if stored else "nothing"
+        busy = f"{fits.programs} ({fits.programs * launch.num_warps} of {gpu.warps_sm} warps)"
+        lines.append(
+            f"| `{launch.kernel}` | {launch.shared_bytes:,} of {gpu.shared_bytes:,} B | {launch.registers} | {spilled} | **{busy}** "
+            f"| {fits.limit} | {launch.seconds:.1f} s |"
+        )
+    return "\n".join(lines)
+
+
+def verdict(cost: Cost, gpu: Gpu) -> str:
+    """Whether the tile runs on the GPU and what it pays, in a sentence or two."""
+    if refused := " ".join(filter(None, (too_large(launch, gpu) for launch in cost.launches))):
+        return refused
+    worst = max(cost.launches, key=lambda launch: launch.spill_store_bytes)
+    fewest = min((occupancy(launch, gpu) for launch in cost.launches), key=lambda fits: fits.programs)
+    spilled = ""
+    if worst.spill_store_bytes:
+        spilled = (
+            f" Its variables do not fit in the registers: each thread keeps {worst.stack_bytes:,} bytes in local memory, which lies in {gpu.hbm} behind the caches, "
+            "and stores and loads them as it goes. The formula of the traffic knows nothing of that."
+        )
+    count = f"{fewest.programs} programs" if fewest.programs != 1 else "one program"
+    return f"It can run. An SM holds {count} at a time: {_ALLOWS[fewest.limit]} no more.{spilled}"
+
+
+_ALLOWS = {
+    "shared memory": "its shared memory allows",
+    "registers": "its registers allow",
+    "warps": "the number of its warps allows",
+    "programs": "the number of its programs allows",
+}
+
+
+def grid(costs: Mapping[tuple[int, int], Cost], gpu: Gpu, here: tuple[int, int]) -> str:
+    """Every tile that was compiled for this GPU: programs on an SM, and what is spilled, as a picture. `here` is the tile chosen."""
+    cell, high, left, top = 150.0, 56.0, 110.0, 44.0
+    drawn = [
+        text(left + cell * len(SIDES) / 2, 14, "BLOCK_N", anchor="middle", bold=True),
+        text(0, top + 20, "BLOCK_M", bold=True),
+    ]
+    for i, block_m in enumerate(SIDES):
+        drawn += [
+            text(left - 10, top + high * i + 33, str(block_m), anchor="end"),
+            text(left + cell * i + cell / 2, top - 10, str(block_m), anchor="middle"),
+        ]
+        for j, block_n in enumerate(SIDES):
+            x, y = left + cell * j, top + high * i
+            cost = costs.get((block_m, block_n))
+            if cost is None:
+                drawn += [
+                    rect(x, y, cell - 4, high - 4, CHIP, opacity=0.08),
+                    text(x + cell / 2, y + 32, "not compiled", anchor="middle", faint=True),
+                ]
+                continue
+            launch = cost.launches[0]
+            fits = occupancy(launch, gpu)
+            fill, opacity = (CHIP, 0.12 + 0.07 * min(fits.programs, 10)) if fits.programs else (ALARM, 0.25)
+            words = f"{fits.programs} on an SM" if fits.programs else "too large"
+            more = (
+                f"spills {launch.spill_store_bytes:,} B"
+                if launch.spill_store_bytes
+                else f"{size(launch.shared_bytes)}, {launch.registers} reg."
+            )
+            drawn += [
+                rect(
+                    x, y, cell - 4, high - 4, fill, opacity=opacity, stroke="currentColor" if (block_m, block_n) == here else "none",
+                    title=f"{block_m} × {block_n}: {launch.shared_bytes:,} B shared, {launch.registers} registers a thread, limited by {fits.limit}",
+                ),
+                text(x + cell / 2 - 2, y + 23, words, anchor="middle", bold=True),
+                text(x + cell / 2 - 2, y + 42, more, anchor="middle", size=12, bold=bool(launch.spill_store_bytes), fill=ALARM if launch.spill_store_bytes else ""),
+            ]  # fmt: skip
+    return picture(
+        left + cell * len(SIDES),
+        top + high * len(SIDES),
+        f"Programs of each tile on an SM of the {gpu.name}",
+        drawn,
+        "48rem",
+    )
+
+
+def reads_chart(rows: Sequence[Reads]) -> str:
+    """Bytes of K and V that the programs read, against BLOCK_M, both logarithmic, and the line of 8 N² d² / M through them."""
+    left, top, step, high = 90.0, 30.0, 120.0, 230.0
+    item = rows[0].bytes / rows[0].by_formula
+    theorem = [row.by_theorem * item for row in rows]
+    low, up = math.log2(min(theorem)), math.log2(max(theorem))
+    x = [left + step * i for i in range(len(rows))]
+    y = [top + high * (up - math.log2(count)) / (up - low) for count in theorem]
+    drawn = [
+        text(left, 16, "bytes of K and V that are read", faint=True),
+        line(left - 24, top + high + 24, x[-1] + 60, top + high + 24, opacity=0.6),
+        line(x[0], y[0], x[-1], y[-1], stroke=CHIP, opacity=1),
+        text((x[1] + x[2]) / 2 + 18, (y[1] + y[2]) / 2 - 6, "8 N² d² / M: half as much for twice the tile", fill=""),
+        text(left - 24, top + high + 44, "BLOCK_M", anchor="end", faint=True),
+    ]
+    for row, at in zip(rows, x, strict=True):
+        height = top + high * (up - math.log2(row.bytes)) / (up - low)
+        drawn += [
+            circle(at, height, 6, HBM, title=f"BLOCK_M = {row.block_m}: {row.bytes:,} B"),
+            text(at - 12, height + 20, size(row.bytes), anchor="end", bold=True),
+            text(at, top + high + 44, str(row.block_m), anchor="middle"),
+        ]
+    return picture(x[-1] + 70, top + high + 50, "Bytes of K and V read, against BLOCK_M", drawn, "44rem")
+
+
+def reads_table(rows: Sequence[Reads]) -> str:
+    """The same numbers, as markdown."""
+    lines = ["| BLOCK_M | M = 4 d BLOCK_M, elements | K and V read, elements | 8 N² d² / M |", "|---:|---:|---:|---:|"]
+    lines += [f"| {row.block_m} | {row.on_chip:,} | {row.by_formula:,} | {row.by_theorem:,.0f} |" for row in rows]
+    return "\n".join(lines)
+
+
+_OUTPUT = ("o", "o_hbm", "m_hbm", "l_hbm", "lse")
+GROUPS = (("O and its state", _OUTPUT, ACCUMULATOR), ("Q", ("q",), HBM), ("K and V", ("k", "v"), HBM))
+
+
+@dataclass(frozen=True)
+class Share:
+    """A group of buffers' bytes in one run, read and written, by formula and by trace."""
+
+    group: str
+    read: int
+    written: int
+    traced_read: int
+    traced_written: int
+
+
+def shares(experiment: Experiment, trace: Trace) -> list[Share]:
+    """An attention kernel's bytes in three groups: O with m, ℓ and lse; Q; K and V."""
+    terms = experiment.entry.formula(experiment.values).terms
+    (launch,) = trace.launches
+    found = []
+    for group, buffers, _ in GROUPS:
+        read, written = (
+            sum(t.bytes for t in terms if t.buffer in buffers and t.written == way) for way in (False, True)
+        )
+        traced = [
+            sum(counts.get(f"{buffer}_ptr", 0) for buffer in buffers)
+            for counts in (launch.read_bytes, launch.written_bytes)
+        ]
+        found.append(Share(group, read, written, *traced))
+    return found
+
+
+def shares_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
+    """The groups' bytes, a run a row, formula and trace, as markdown."""
+    lines = [
+        "| | O and its state: read | written | Q: read | K and V: read | all, formula | all, trace |",
+        "|---|" + "---:|" * 6,
+    ]
+    for experiment, trace in runs:
+        state, q, kv = shares(experiment, trace)
+        whole = sum(s.read + s.written for s in (state, q, kv))
+        traced = sum(s.traced_read + s.traced_written for s in (state, q, kv))
+        lines.append(
+            f"| {experiment.entry.title} | **{state.read:,}** | **{state.written:,}** | {q.read:,} | {kv.read:,} | {whole:,} | {traced:,} |"
+        )
+    return "\n".join(lines)
+
+
+def shares_bars(runs: Sequence[tuple[Experiment, Trace]]) -> str:
+    """The groups' bytes as bars on one scale, O with its state first."""
+    every = [(experiment.entry.title, shares(experiment, trace)) for experiment, trace in runs]
+    most = max(sum(s.read + s.written for s in found) for _, found in every)
+    left, width, drawn = 210.0, 640.0, []
+    for i, (title, found) in enumerate(every):
+        x, y = left, 50.0 * i + 8
+        drawn.append(text(left - 12, y + 22, title, anchor="end", bold=True))
+        for share, (group, _, colour) in zip(found, GROUPS, strict=True):
+            for count, way, opacity in ((share.read, "read", 0.55), (share.written, "written", 0.95)):
+                if count:
+                    long = width * count / most
+                    drawn.append(
+                        rect(
+                            x,
+                            y,
+                            long,
+                            34,
+                            colour,
+                            opacity=opacity,
+                            stroke="currentColor",
+                            title=f"{group}, {way}: {count:,} B",
+                        )
+                    )
+                    words = next((words for words in (f"{group} {way}", way) if long > 8 * len(words) + 12), "")
+                    drawn.append(text(x + 8, y + 22, words, size=13))
+                    x += long
+    return picture(left + width + 12, 50 * len(every) + 8, "Bytes of each loop order", drawn, "62rem")
+
+
+def algorithm_table(rows: Sequence[tuple[str, str, tuple[str, ...]]]) -> str:
+    """The algorithm's steps beside the kernel's lines, as markdown."""
+    lines = ["| line | what it does | the kernel's line |", "|---:|---|---|"]
+    lines += [f"| {number} | {words} | {'<br>'.join(f'`{code}`' for code in codes)} |" for number, words, codes in rows]
+    return "\n".join(lines)

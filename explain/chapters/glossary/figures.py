@@ -1,0 +1,40 @@
+"""The glossary's entries as HTML, laid out by `explain/look/app.css`."""
+
+from __future__ import annotations
+
+import functools
+import html
+from collections.abc import Iterable
+
+from explain import contents as chapters
+from explain.glossary import Term, find
+
+
+def entries(terms: Iterable[Term]) -> str:
+    """Terms one below the other."""
+    return f'<dl class="glossary">{"".join(_entry(term) for term in terms)}</dl>'
+
+
+def card(term: Term) -> str:
+    """One term by itself, as its own address shows it."""
+    return f'<dl class="glossary card">{_entry(term)}</dl>'
+
+
+@functools.cache
+def _entry(term: Term) -> str:
+    swatch = f' style="--fill: var(--f-{term.quantity}); --ink: var(--q-{term.quantity})"' if term.quantity else ""
+    code = " ".join(f"<code>{html.escape(name)}</code>" for name in term.code)
+    related = ", ".join(_link(other) for name in term.see if (other := find(name)))
+    page = next((page for page in chapters.pages() if page.stem == term.chapter), None)
+    more = [
+        f'<a href="{page.stem}" target="_self">{html.escape(page.title)}</a>' if page else "",
+        related and f"see {related}",
+    ]
+    return (
+        f"<div><dt{swatch}><s></s><b>{html.escape(term.symbol)}</b> {_link(term)}</dt>"
+        f"<dd>{html.escape(term.definition)} <small>{' · '.join(part for part in more if part)}</small></dd><dd>{code}</dd></div>"
+    )
+
+
+def _link(term: Term) -> str:
+    return f'<a href="glossary?term={term.key}" target="_self">{html.escape(term.name)}</a>'

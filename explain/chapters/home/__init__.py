@@ -1,0 +1,1 @@
+"""Home, the first page."""

@@ -1,0 +1,1 @@
+"""What people ask, and the screen that answers."""

@@ -1,0 +1,1 @@
+"""Tool, Side by side."""

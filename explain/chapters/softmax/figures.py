@@ -1,0 +1,170 @@
+"""Chapter 1's pictures: one row of logits through a softmax as written and a safe one, in a format's own precision.
+
+Every operation is done in float32 and rounded to the format ("fp32", "fp16" or "bf16"), as hardware does that computes in it.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from explain.chapters.triton_ladder import ladder
+from explain.experiment import Experiment
+from explain.trace.model import Tile, Trace
+from kernels.inputs import representable
+from kernels.parameters import ITEM_BYTES
+
+LARGEST: Mapping[str, float] = {
+    "fp32": float(np.finfo(np.float32).max),
+    "fp16": float(np.finfo(np.float16).max),
+    "bf16": float(np.uint32(0x7F7F0000).view(np.float32)),  # exponent 254, every bit of the precision set
+}
+"""The largest finite number of each format."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A softmax of one row, step by step: float32 arrays (cols,) and numbers, each of them a value of the format."""
+
+    x: np.ndarray
+    m: float
+    p: np.ndarray
+    total: float
+    y: np.ndarray
+
+
+def as_written(x: np.ndarray, dtype: str) -> Row:
+    """exp(x) / Σ exp(x), with nothing subtracted (m = 0). x: any floats (cols,), rounded to `dtype` first."""
+    return _softmax(representable(x, dtype), np.float32(0.0), dtype)
+
+
+def safe(x: np.ndarray, dtype: str) -> Row:
+    """exp(x − m) / Σ exp(x − m), where m is the largest of x."""
+    rounded = representable(x, dtype)
+    return _softmax(rounded, rounded.max(), dtype)
+
+
+def _softmax(x: np.ndarray, m: np.float32, dtype: str) -> Row:
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        p = representable(np.exp(representable(x - m, dtype)), dtype)
+        total = np.float32(0.0)
+        for element in p:
+            total = _rounded(total + element, dtype)
+        return Row(x, float(m), p, float(total), representable(p / total, dtype))
+
+
+def _rounded(value: np.floating, dtype: str) -> np.float32:
+    return np.float32(representable(np.array([value]), dtype)[0])
+
+
+def losses(x: np.ndarray, target: int, dtype: str) -> dict[str, float]:
+    """Cross entropy of class `target`, three ways in `dtype`, and in float64 on the same rounded x."""
+    naive, row = as_written(x, dtype), safe(x, dtype)
+    exact = row.x.astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        logsumexp = _rounded(np.float32(row.m) + _rounded(np.log(np.float32(row.total)), dtype), dtype)
+        return {
+            "−ln of the softmax as written": float(_rounded(-np.log(naive.y[target]), dtype)),
+            "−ln of the safe softmax": float(_rounded(-np.log(row.y[target]), dtype)),
+            "m + ln ℓ − x": float(_rounded(logsumexp - row.x[target], dtype)),
+            "float64": float(exact.max() + np.log(np.exp(exact - exact.max()).sum()) - exact[target]),
+        }
+
+
+def loss_table(x: np.ndarray, target: int, dtype: str) -> str:
+    """`losses` as a markdown table, each with its error against float64."""
+    found = losses(x, target, dtype)
+    exact = found.pop("float64")
+    lines = [f"| cross entropy of class {target}, in {dtype} | value | error against float64 |", "|---|---:|---:|"]
+    for way, value in found.items():
+        lines.append(f"| {way} | **{number(value)}** | {number(abs(value - exact))} |")
+    return "\n".join([*lines, f"| in float64, on the same logits | {number(exact)} | |"])
+
+
+def overflow_table(at: Sequence[float] = (11, 12, 88, 89, 2000)) -> str:
+    """Where exp leaves each format: exp(x), worked out in float64 and rounded to the format, as a markdown table."""
+    head = "".join(f" exp({x:g}) |" for x in at)
+    lines = [f"| format | largest number | its ln: exp overflows above |{head}", "|---|---:|---:|" + "---:|" * len(at)]
+    with np.errstate(over="ignore"):
+        for dtype, largest in LARGEST.items():
+            cells = "".join(f" {number(float(_rounded(np.exp(np.float64(x)), dtype)))} |" for x in at)
+            lines.append(f"| {dtype} | {number(largest)} | **{math.log(largest):.2f}** |{cells}")
+    return "\n".join(lines)
+
+
+def outcome_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
+    """What the kernels made of the row, from their traces, as a markdown table."""
+    lines = [
+        "| kernel | dtype | ℓ at the end | weights that are NaN | the row adds up to |",
+        "|---|---|---:|---:|---:|",
+    ]
+    for experiment, trace in runs:
+        tiles = [value.numpy() for _, value in trace.history("y") if isinstance(value, Tile)]
+        y = np.concatenate([tile.ravel() for tile in tiles])
+        _, last = trace.history("l_i")[-1]
+        total = float(last.numpy()) if isinstance(last, Tile) else math.nan
+        lines.append(
+            f"| `{experiment.kernel}` | {experiment.values['dtype']} | {number(total)} | {int(np.isnan(y).sum())} of {y.size} "
+            f"| **{number(float(y.sum()))}** |"
+        )
+    return "\n".join(lines)
+
+
+def access_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
+    """Loads and stores an element, as a markdown table."""
+    lines = ["| kernel | loads | stores | accesses an element |", "|---|---:|---:|---:|"]
+    for experiment, trace in runs:
+        p, moved = experiment.values, trace.traffic()
+        row = p["rows"] * p["cols"] * ITEM_BYTES[p["dtype"]]
+        loads, stores = moved["read_bytes"] / row, moved["written_bytes"] / row
+        lines.append(f"| `{experiment.kernel}` | {loads:g} | {stores:g} | **{ladder.accesses(experiment, moved):g}** |")
+    return "\n".join(lines)
+
+
+def bars(row: Row) -> str:
+    """The row's steps as bars, one line each: logits, exponentials and their sum, weights and theirs. HTML for `app.css`."""
+    subtracted = " − m" if row.m else ""
+    with np.errstate(invalid="ignore"):
+        weights = float(row.y.sum())
+    lines = (
+        _line("x", "scores", row.x, f"m = {number(row.m)}" if row.m else "", "max"),
+        _line(f"exp(x{subtracted})", "p", row.p, f"ℓ = {number(row.total)}", "sum"),
+        _line(f"exp(x{subtracted}) / ℓ", "acc", row.y, f"adds up to {number(weights)}", "acc"),
+    )
+    return f'<div class="bars">{"".join(lines)}</div>'
+
+
+def _line(label: str, quantity: str, values: np.ndarray, said: str, said_of: str) -> str:
+    finite = np.abs(values[np.isfinite(values)])
+    largest = float(finite.max(initial=0.0)) or 1.0
+    two_sided = " two-sided" if (values[np.isfinite(values)] < 0).any() else ""
+    cells = "".join(_cell(float(value), largest) for value in values)
+    spoken = html.escape(f"{label}: {', '.join(number(float(value)) for value in values)}. {said}")
+    return (
+        f'<div class="line{two_sided}" role="img" aria-label="{spoken}" style="--fill: var(--f-{quantity}); --ink: var(--q-{quantity})">'
+        f'<b>{label}</b><span class="said" style="color: var(--q-{said_of})">{said}</span>{cells}</div>'
+    )
+
+
+def _cell(value: float, largest: float) -> str:
+    if not math.isfinite(value):
+        return f'<span class="cell odd"><i>{number(value)}</i></span>'
+    below = " below" if value < 0 else ""
+    return f'<span class="cell{below}"><i>{number(value)}</i><u style="--share: {abs(value) / largest:.4f}"></u></span>'
+
+
+def number(value: float) -> str:
+    """A number to read: up to four significant digits, NaN and ∞ by name."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if value and not 1e-3 <= abs(value) < 1e6:
+        mantissa, exponent = f"{value:.2e}".split("e")
+        power = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        return f"{mantissa}·10{power}".replace("-", "−")
+    return (f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}").replace("-", "−")

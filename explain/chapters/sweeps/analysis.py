@@ -1,0 +1,122 @@
+"""What a sweep's readings come to: slopes, where two kernels cross, and the roofline. Pure functions of numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from explain.chapters.sweeps.model import Reading, Sweep
+from explain.records.model import Roof
+from kernels.parameters import Value
+
+FITTED = 4
+"""Points at the far end that a slope is fitted to: a power shows itself once what does not grow has stopped to matter."""
+
+
+def slope(points: Mapping[float, float], fitted: int = FITTED) -> float | None:
+    """The power of x that y grows with: least squares on the logarithms, over the last `fitted` points; None for fewer than two x above 0."""
+    last = sorted((x, y) for x, y in points.items() if x > 0 and y > 0)[-fitted:]
+    if len(last) < 2:
+        return None
+    xs, ys = [math.log(x) for x, _ in last], [math.log(y) for _, y in last]
+    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
+    spread = sum((x - mean_x) ** 2 for x in xs)
+    return sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / spread
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """From which x on one curve stays below another: "below" all along from `x`, the smallest; "at" x, between two points; "never" at any."""
+
+    where: str
+    x: float
+
+
+def crossing(above: Mapping[float, float], below: Mapping[float, float]) -> Crossing | None:
+    """Where `below` gets below `above` for good, between its neighbours on a straight line of the log-log plot; None without a common x."""
+    xs = sorted(x for x in above if x in below and min(x, above[x], below[x]) > 0)
+    if not xs:
+        return None
+    over = [math.log(below[x] / above[x]) for x in xs]
+    last = max((i for i, ratio in enumerate(over) if ratio >= 0), default=None)
+    if last is None:
+        return Crossing("below", xs[0])
+    if last == len(xs) - 1:
+        return Crossing("never", xs[-1])
+    share = over[last] / (over[last] - over[last + 1])
+    return Crossing("at", math.exp(math.log(xs[last]) + share * math.log(xs[last + 1] / xs[last])))
+
+
+def curve(sweep: Sweep, readings: Iterable[Reading], kernel: str, what: str) -> dict[Value, float]:
+    """{value of the axis: y} of one kernel. `what` is "seconds", or a level of bytes; without the points that have none."""
+    found: dict[Value, float] = {}
+    for reading in readings:
+        if reading.experiment.kernel == kernel:
+            y = reading.seconds if what == "seconds" else reading.bytes.get(what)
+            if y is not None:
+                found[reading.experiment.values[sweep.axis]] = float(y)
+    return found
+
+
+def numbers(curve: Mapping[Value, float]) -> dict[float, float]:
+    """The curve with its values as numbers, for an axis of numbers."""
+    return {float(x): y for x, y in curve.items()}
+
+
+@dataclass(frozen=True)
+class RooflinePoint:
+    """One kernel at one level: FLOPs for each byte that passes there, and FLOPs a second. `memory` and `compute` are its roofs in FLOP/s, where measured."""
+
+    reading: Reading
+    level: str
+    intensity: float
+    flops_per_second: float
+    memory: float | None
+    compute: float | None
+
+    @property
+    def roof(self) -> float | None:
+        """The lower of the two roofs above it: no kernel of this intensity can be faster."""
+        known = [roof for roof in (self.memory, self.compute) if roof is not None]
+        return min(known) if known else None
+
+
+MEMORY_ROOFS: Mapping[str, tuple[str, ...]] = {
+    "shared": ("shared",),
+    "l2": ("l2",),
+    "hbm": ("hbm", "hbm copy", "hbm write"),
+}
+"""The roofs measured of a level; the highest of them counts."""
+
+
+def memory_roof(level: str, roofs: Mapping[str, Roof]) -> float | None:
+    """Bytes a second that this level gives at best."""
+    known = [roofs[name].per_second for name in MEMORY_ROOFS.get(level, ()) if name in roofs]
+    return max(known, default=None)
+
+
+def compute_roof_name(reading: Reading) -> str:
+    """The unit that does most of this kernel's FLOPs: matrix products of its dtype, or float32 outside the tensor cores.
+
+    The kernels multiply float32 exactly, so not in tf32; a softmax has no products, and its sums and maxima are float32 whatever its dtype.
+    """
+    entry, p = reading.experiment.entry, reading.experiment.values
+    return f"matmul {p['dtype']}" if entry.family == "attention" else "matmul fp32"
+
+
+def roofline(readings: Iterable[Reading], roofs: Mapping[str, Roof]) -> list[RooflinePoint]:
+    """A point for each reading with a time, at each level whose bytes are known and more than none."""
+    found = []
+    for reading in readings:
+        compute = roofs.get(compute_roof_name(reading))
+        for level in MEMORY_ROOFS:
+            count = reading.bytes.get(level, 0)
+            if reading.seconds and count > 0:
+                intensity, speed = reading.flops / count, reading.flops / reading.seconds
+                bandwidth = memory_roof(level, roofs)
+                memory = None if bandwidth is None else bandwidth * intensity
+                found.append(
+                    RooflinePoint(reading, level, intensity, speed, memory, compute.per_second if compute else None)
+                )
+    return found

@@ -1,0 +1,350 @@
+"""Sweeps on a page: chosen, run with a bar that shows how far it is, drawn as they come."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from explain.chapters.sweeps import figures
+from explain.chapters.sweeps.analysis import roofline
+from explain.chapters.sweeps.model import AXES, LEVELS, Reading, Sweep, recorded
+from explain.chapters.sweeps.ready import READY
+from explain.chapters.sweeps.runner import State, runner
+from explain.engine import engine
+from explain.experiment import ParameterError
+from explain.gpus import GPUS, known_as
+from explain.records.model import Roof
+from explain.ui.charts import chart, image_format
+from explain.ui.layout import prose
+from explain.ui.records import another_record, records_there
+from explain.ui.stepper import failure
+from explain.workers import WorkerError
+from kernels.catalog import CATALOG
+
+POLL_SECONDS = 0.8
+OWN = "Your own"
+FAMILIES: Mapping[str, tuple[tuple[str, ...], str, str]] = {
+    "attention": (("attention_standard", "flash_attention"), "32, 64, 128, 256", "head_dim=32, block_m=16, block_n=16"),
+    "softmax": (("softmax_safe", "softmax_online"), "64, 128, 256, 512", "rows=4"),
+}
+"""What a sweep of one's own starts with: kernels, values and what is held, small enough for the interpreter."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a page shows of a sweep: the readings there are of `total` points and whose word they are, with that GPU's name and roofs.
+
+    `runs` is the witness that can be run here for more of them, empty for what was recorded.
+    """
+
+    sweep: Sweep
+    readings: tuple[Reading, ...]
+    total: int
+    source: str
+    runs: str = ""
+    gpu: str = ""
+    roofs: Mapping[str, Roof] = field(default_factory=dict)
+
+    @functools.cached_property
+    def csv(self) -> str:
+        """The readings, a line each."""
+        return figures.as_csv(self.sweep, self.readings)
+
+    @functools.cached_property
+    def packed(self) -> str:
+        """The readings as JSON, which a drawing is kept by."""
+        return _packed(self.readings)
+
+
+def sweep_choice() -> Sweep | None:
+    """A ready-made sweep, or one put together here, both kept in the page's address; None with what is wrong said."""
+    chosen = st.pills(
+        "Sweep", [*READY, OWN], default=next(iter(READY)), required=True, key="sweep", bind="query-params"
+    )
+    if chosen != OWN:
+        return READY[str(chosen)]
+    which, among = st.columns([1, 3])
+    with which:
+        family = str(
+            st.segmented_control("Family", list(FAMILIES), default="attention", required=True, key="family", bind="query-params")
+        )  # fmt: skip
+    start, some_values, some_held = FAMILIES[family]
+    with among:
+        kernels = st.multiselect(
+            "Kernels",
+            [name for name, entry in CATALOG.items() if entry.family == family],
+            default=start,
+            key=f"{family} kernels",
+            bind="query-params",
+            format_func=lambda name: CATALOG[name].title,
+        )
+    over, values, held = st.columns([1, 1, 2])
+    known = [{parameter.name for parameter in CATALOG[kernel].parameters} for kernel in kernels]
+    axes = [name for name in AXES if all(name in own for own in known)]
+    with over:
+        axis = st.selectbox("Over", axes, key=f"{family} over", bind="query-params", format_func=figures.axis_title)
+    with values:
+        listed = st.text_input("Values, with commas between", some_values, key=f"{family} values", bind="query-params")
+    with held:
+        fixed = st.text_input(
+            "Held, as name=value",
+            some_held,
+            key=f"{family} held",
+            bind="query-params",
+            help="\n".join(f"- `{p.name}`: {p.help}; {p.allowed}" for p in CATALOG[kernels[0]].parameters)
+            if kernels
+            else None,
+        )
+    try:
+        return Sweep.from_query({"kernels": ",".join(kernels), "over": axis or "", "values": listed, "fixed": fixed})
+    except ParameterError as error:
+        st.markdown(f":small[:red[**{error}**]]")
+        return None
+
+
+def sweep_readings(sweep: Sweep, without: Container[str] = ()) -> Shown:
+    """Whose word on the sweep to take, and what it says by now; what is not there yet is run from here, followed and cancelled.
+
+    `without` are witnesses that have nothing to say of what is asked: there are "hardware", "formula" and "trace", and each record.
+    """
+    there = records_there()
+    records = {key: one for key, one in there.items() if recorded(sweep, one.record)}
+    status = engine().device_if_known()
+    here = status.provenance["gpu"] if status and status.available and status.provenance else ""
+    names = {
+        **{key: one.label for key, one in records.items()},
+        **({"hardware": f"{here}, here and now"} if here else {}),
+        "formula": "Formula",
+        "trace": "Trace, in the interpreter here",
+    }
+    names = {witness: words for witness, words in names.items() if witness not in without}
+    if not names:
+        st.info("Nobody has measured this, and no GPU is in use here.", icon=":material/info:")
+        return Shown(sweep, (), len(sweep.experiments), "")
+    if st.session_state.get("witness") not in names:
+        st.session_state["witness"] = asked if (asked := st.query_params.get("witness")) in names else next(iter(names))
+    whose, pictures = st.columns([3, 1])
+    with whose, st.container(horizontal=True, vertical_alignment="bottom"):
+        chosen = st.segmented_control(
+            "Whose word",
+            list(names),
+            required=True,
+            key="witness",
+            format_func=names.__getitem__,
+            wrap=True,
+            width="content",
+        )
+        another_record()
+    witness = str(chosen)
+    if st.query_params.get("witness") != witness:
+        st.query_params["witness"] = witness
+    with pictures:
+        image_format()
+    if silent := ", ".join(one.label for key, one in there.items() if key not in records):
+        st.caption(f"Without a point of this sweep: {silent}.")
+    if witness in records:
+        record = records[witness].record
+        found, total = recorded(sweep, record), len(sweep.experiments)
+        return Shown(sweep, found, total, records[witness].source, "", record.gpu, record.roofs)
+    state = runner().look(sweep, witness)
+    if witness != "formula":
+        working = bool(state.working)
+        poll = st.fragment(_progress, run_every=POLL_SECONDS if working else None)
+        poll(sweep, witness, len(state.readings), working)
+    sources = " and ".join(dict.fromkeys(reading.source for reading in state.readings))
+    if witness == "hardware":
+        return Shown(sweep, state.readings, state.total, f"hardware · {sources}", witness, here, _roofs_kept())
+    return Shown(sweep, state.readings, state.total, sources, witness)
+
+
+def _progress(sweep: Sweep, witness: str, drawn: int, was_working: bool) -> None:
+    """How far a run is, and what starts and stops it."""
+    state = runner().look(sweep, witness)
+    if was_working and (not state.working or len(state.readings) > drawn):
+        st.rerun()  # the whole page: it draws the points that have come, and polls no more when all have
+    have = f"{len(state.readings)} of {state.total} points"
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if state.working:
+            st.progress(len(state.readings) / state.total, f"{have} · {state.working} · {state.seconds:.0f} s")
+            if st.button("Cancel", icon=":material/stop:", key="cancel sweep"):
+                runner().cancel(sweep, witness)
+            return
+        _offer(sweep, witness, state, have)
+    if state.trouble:
+        st.error(state.trouble, icon=":material/error:")
+
+
+def _offer(sweep: Sweep, witness: str, state: State, have: str) -> None:
+    if not state.done:
+        label = "Resume" if state.readings else f"Run {state.total} points"
+        if st.button(label, icon=":material/play_arrow:", type="primary", key="run sweep"):
+            runner().start(sweep, witness)
+            st.rerun()
+    if state.readings:
+        st.markdown(f"{have}, kept on this machine.")
+        if st.button("Start over", icon=":material/replay:", type="tertiary", key="forget sweep"):
+            runner().forget(sweep, witness)
+            runner().start(sweep, witness)
+            st.rerun()
+
+
+@st.fragment  # another level redraws this and nothing else
+def sweep_growth(shown: Shown, times_only: bool = False) -> None:
+    """Bytes and time over the axis, where two kernels cross, and the powers they grow with."""
+    sweep, readings = shown.sweep, shown.readings
+    levels = [level for level in LEVELS if not times_only and any(level in reading.bytes for reading in readings)]
+    timed = any(reading.seconds for reading in readings)
+    if not levels and not timed:
+        _misses(shown)
+        return
+    whats = [_level(levels)] if levels else []
+    whats += ["seconds"] if timed else []
+    for sentence in figures.crossings(sweep, readings, whats):
+        prose(f"- {sentence}")
+    for sentence in figures.spills(sweep, readings):
+        prose(f"- {sentence}")
+    for what, column in zip(whats, st.columns(len(whats), gap="large"), strict=True):
+        with column:
+            name = "time" if what == "seconds" else f"bytes {LEVELS[what]}"
+            figure, table = _growth(sweep.key, shown.packed, what)
+            chart(figure, f"{name} over {sweep.axis}", shown.csv, alt=f"{name} over {figures.axis_title(sweep.axis)}")  # fmt: skip
+            if table:
+                st.markdown(table, unsafe_allow_html=True)
+                st.caption(figures.slope_note(sweep, what))
+    _misses(shown)
+    st.caption(_source(shown))
+
+
+def _level(levels: Sequence[str]) -> str:
+    """Where bytes are looked at: chosen, where there is a choice."""
+    if len(levels) == 1:
+        return levels[0]
+    return str(
+        st.segmented_control(
+            "Bytes",
+            levels,
+            default="hbm" if "hbm" in levels else levels[0],
+            required=True,
+            key="level",
+            bind="query-params",
+            format_func=LEVELS.__getitem__,
+        )
+    )
+
+
+@st.fragment
+def sweep_roofline(shown: Shown) -> None:
+    """What holds each kernel back at one value of the axis: memory, at which level, or arithmetic."""
+    values = list(dict.fromkeys(reading.experiment.values[shown.sweep.axis] for reading in shown.readings if reading.seconds))  # fmt: skip
+    if not values:
+        prose(
+            "A roofline needs times and counters, and these come from a GPU: choose a recorded one, or run the sweep where there is one."
+        )
+        return
+    if shown.runs == "hardware" and not shown.roofs:
+        _measure_roofs()
+    value = values[-1]
+    if len(values) > 1:
+        value = st.select_slider(
+            figures.axis_title(shown.sweep.axis),
+            values,
+            value=values[len(values) * 2 // 3],
+            key=f"roofline of {shown.sweep.key}",
+            format_func=figures.said,
+        )
+    points = roofline([r for r in shown.readings if r.experiment.values[shown.sweep.axis] == value], shown.roofs)
+    if not points:
+        st.info("No bytes were counted here, so the intensity is not known.")
+        return
+    for sentence in figures.nearest(points):
+        prose(f"- {sentence}")
+    packed = _packed([point.reading for point in points])
+    chart(_roofline(packed, json.dumps([roof.__dict__ for roof in shown.roofs.values()]), shown.gpu), "roofline", shown.csv)  # fmt: skip
+    with st.expander("How near each comes to each roof"), st.container(key="numbers of the roofline"):
+        st.markdown(figures.roofline_table(points))
+    st.caption(_source(shown) + " · FLOPs by formula; bytes counted with L2 cold; roofs measured by micro-benchmarks")
+    if shown.roofs:
+        with st.expander("How the roofs were measured"):
+            st.markdown(figures.roofs_table(shown.roofs))
+
+
+def sweep_points(shown: Shown) -> None:
+    """Every point as a table, and as CSV."""
+    with st.expander(f"All {len(shown.readings)} points"), st.container(key="numbers of the sweep"):
+        st.markdown(figures.points_table(shown.sweep, shown.readings))
+    st.download_button(
+        "All points as CSV",
+        shown.csv,
+        f"tilescope-sweep-{shown.sweep.axis}.csv",
+        "text/csv",
+        key="csv of the sweep",
+        icon=":material/download:",
+        on_click="ignore",
+    )
+
+
+def _misses(shown: Shown) -> None:
+    """What is not there, and why."""
+    lines = [
+        f"{figures.name_of(kernel)} at {figures.said(value)}: {why}" for kernel, value, why in shown.sweep.left_out
+    ]
+    for reading in shown.readings:
+        if reading.why:
+            at = figures.said(reading.experiment.values[shown.sweep.axis])
+            lines.append(f"{figures.name_of(reading.experiment.kernel)} at {at}: {reading.why}")
+    if lines:
+        with st.expander(
+            "1 point is missing" if len(lines) == 1 else f"{len(lines)} points are missing, or miss something"
+        ):
+            st.markdown("\n".join(f"- {line}" for line in lines))
+
+
+def _source(shown: Shown) -> str:
+    """Whose word the numbers are, and of what."""
+    held = ", ".join(f"{name} = {figures.said(value)}" for name, value in shown.sweep.fixed)
+    some = f" · {len(shown.readings)} of {shown.total} points" if len(shown.readings) < shown.total else ""
+    return f"{shown.source}{some} · {held}"
+
+
+def _packed(readings: Sequence[Reading]) -> str:
+    return json.dumps([reading.to_json() for reading in readings])
+
+
+def _unpacked(packed: str) -> list[Reading]:
+    return [Reading.from_json(reading) for reading in json.loads(packed)]
+
+
+@st.cache_resource(max_entries=128, show_spinner=False)  # a figure that is only drawn need not be copied
+def _growth(sweep: str, readings: str, what: str) -> tuple[go.Figure, str]:
+    """The curves, and the table of their slopes where the axis has numbers."""
+    of, known = Sweep.from_json(json.loads(sweep)), _unpacked(readings)
+    return figures.growth(of, known, what), figures.slopes(of, known, what) if of.numeric else ""
+
+
+@st.cache_resource(max_entries=128, show_spinner=False)
+def _roofline(readings: str, roofs: str, gpu: str) -> go.Figure:
+    known = {roof["level"]: Roof(**roof) for roof in json.loads(roofs)}
+    name = known_as(gpu)
+    return figures.roofline(roofline(_unpacked(readings), known), known, GPUS[name] if name else None)
+
+
+def _measure_roofs() -> None:
+    if st.button("Measure this GPU's roofs", icon=":material/roofing:", key="measure roofs", help="Some 10 seconds"):
+        try:
+            with st.spinner("Measuring…", show_time=True):
+                _roofs_kept().update(engine().roofs())
+        except WorkerError as error:
+            st.error(failure(error), icon=":material/error:")
+        else:
+            st.rerun()
+
+
+@st.cache_resource(show_spinner=False)
+def _roofs_kept() -> dict[str, Roof]:
+    """This machine's roofs, once they were measured."""
+    return {}

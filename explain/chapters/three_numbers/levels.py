@@ -1,0 +1,285 @@
+"""One Experiment's bytes at every level, from the formula down to DRAM: who counted them, and what each level's number is.
+
+    formula → traced → L1 → L2 → DRAM, and shared memory beside them
+
+The formula and the trace speak of elements that the kernel names. L1, L2 and DRAM are the GPU's own counters, of sectors of 32 B that crossed a
+link. `explain.chapters.three_numbers.byte_accounting` explains the step from each level to the next. Standard library only.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from explain import recordings
+from explain.compile.cost import LaunchCost, occupancy
+from explain.counters.model import Counters, Counts
+from explain.experiment import Experiment
+from explain.gpus import Gpu
+from explain.trace.model import Launch, Trace
+from kernels.traffic import Term, Traffic
+
+Bytes = Mapping[tuple[str, bool], int]
+"""By buffer and whether written, as a formula's terms name them."""
+ROWS = 8
+"""Of a matrix, are traced where all are too many: every row's program asks for the same."""
+WAVEFRONT = 128
+"""Bytes that shared memory's data pipe moves in a cycle, at most: 32 banks of 4 B."""
+RECORDED = "traced"
+
+_RENAMED = {("attention_standard", "softmax_row_kernel"): {"x": "s", "y": "p"}}
+"""Standard attention's second launch is the softmax chapter's own kernel, which calls S and P by its own names."""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What a kernel's programs asked for, counted in Triton's interpreter. `what` was run, in words; `where` and when."""
+
+    bytes: Bytes
+    what: str
+    where: str
+
+    def of(self, written: bool) -> int:
+        """All bytes read, or all written."""
+        return sum(count for (_, way), count in self.bytes.items() if way is written)
+
+
+@dataclass(frozen=True)
+class Level:
+    """What was read and written at one level. None is not known: `why` says why not. `source` is who says so, `note` what exactly was counted."""
+
+    key: str
+    name: str
+    read: int | None
+    written: int | None
+    source: str
+    note: str
+    why: str = ""
+
+    @property
+    def known(self) -> bool:
+        return self.read is not None or self.written is not None
+
+    def of(self, written: bool) -> int | None:
+        return self.written if written else self.read
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The levels from the formula to DRAM, and `shared` memory, whose `read` is all that was asked of it, loads and stores together."""
+
+    formula: Level
+    traced: Level
+    l1: Level
+    l2: Level
+    dram: Level
+    shared: Level
+
+    def __iter__(self) -> Iterator[Level]:
+        """From the formula down to DRAM."""
+        return iter((self.formula, self.traced, self.l1, self.l2, self.dram))
+
+
+def levels(
+    traffic: Traffic,
+    traced: Traced | None,
+    counts: Counts | None,
+    source: str,
+    why: str,
+    shared_bytes: int | None = None,
+) -> Levels:
+    """The levels of a run. `source` says whose `counts` these are; `why` there are none, where there are none. Without `shared_bytes` that can be
+    believed (`Counters.shared_bytes`) its wavefronts give an upper bound."""
+    read, written = traffic.read_bytes, traffic.written_bytes
+    c = counts
+    l1_read = None if c is None or c.l1_bytes is None or c.l2_written_bytes is None else c.l1_bytes - c.l2_written_bytes
+    bound = None if c is None or c.shared_wavefronts is None else c.shared_wavefronts * WAVEFRONT
+
+    def hardware(key: str, name: str, read: int | None, written: int | None, note: str) -> Level:
+        known = read is not None or written is not None
+        missing = why if c is None else "This GPU has no counter for it."
+        return Level(key, name, read, written, source if known else "", note, "" if known else missing)
+
+    return Levels(
+        Level("formula", "Formula", read, written, "formula", "what the algorithm must move, term by term"),
+        Level(
+            "traced",
+            "Traced",
+            traced.of(False) if traced else None,
+            traced.of(True) if traced else None,
+            f"trace · {traced.where}" if traced else "",
+            f"what the kernel's loads and stores ask for: {traced.what}" if traced else "",
+            "" if traced else "These sizes were not traced beforehand, and are too large to trace now.",
+        ),
+        hardware(
+            "l1",
+            "L1",
+            l1_read,
+            None if c is None else c.l2_written_bytes,
+            "what loads and stores asked of L1, in sectors of 32 B, spilled registers too. L1 writes every store through, so what was stored is what L2 was sent",
+        ),
+        hardware(
+            "l2",
+            "L2",
+            None if c is None else c.l2_read_bytes,
+            None if c is None else c.l2_written_bytes,
+            "what went between L2 and the SMs, in sectors of 32 B",
+        ),
+        hardware(
+            "dram",
+            "DRAM",
+            None if c is None else c.dram_read_bytes,
+            None if c is None else c.dram_written_bytes,
+            "what went between DRAM and L2 while the kernel ran",
+        ),
+        hardware(
+            "shared",
+            "Shared memory",
+            bound if shared_bytes is None else shared_bytes,
+            None,
+            f"at most: {WAVEFRONT} B for each cycle of its data pipe, which moves that or less; loads and stores together"
+            if shared_bytes is None
+            else "what instructions asked of it, loads and stores together; what all threads of a warp read alike counts once",
+        ),
+    )
+
+
+def own_bytes(counts: Counts) -> int | None:
+    """What the kernel's own loads and stores asked of L1: without the registers that were spilled. None where a count is missing."""
+    asked, spilled = counts.l1_bytes, counts.spilled_bytes
+    return None if asked is None or spilled is None else asked - spilled
+
+
+def amount(count: float) -> str:
+    """Bytes in words, in powers of ten, as traffic is told: "536.9 MB", "−25.5 MB", "6.64 GB"."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if abs(count) >= unit:
+            return f"{count / unit:,.{2 if unit == 1e9 else 1}f} {name}".replace("-", "−")
+    return f"{count:,.0f} B".replace("-", "−")
+
+
+# Whose counters
+
+WAYS = ("CUPTI", "ncu", "recorded", "formula only")
+"""Where a run's bytes can come from, the first that there is."""
+
+
+@dataclass(frozen=True)
+class Witness:
+    """The counters to show, `way` one of WAYS, `why` not an earlier one of them, and `origin`, whose word it is."""
+
+    counters: Counters | None
+    way: str
+    why: str
+    origin: str = "hardware"
+
+    @property
+    def source(self) -> str:
+        """For every number that these counters give: whose they are, and when."""
+        if self.counters is None:
+            return ""
+        where = self.counters.provenance
+        return f"{self.origin} · {where.gpu}, {where.date}, read by {self.counters.method}"
+
+
+def witness(counted: Counters | None, recorded: Counters | None, why: str, origin: str = "recorded") -> Witness:
+    """`counted` here and now, or else `recorded`, or else nobody. `why` says why it was not counted here, `origin` whose record it is."""
+    if counted is not None:
+        return Witness(counted, "ncu" if counted.fallback else "CUPTI", counted.fallback)
+    return Witness(recorded, "recorded", why, origin) if recorded else Witness(None, "formula only", why)
+
+
+# The trace
+
+
+@functools.cache
+def _recorded() -> Mapping[str, Traced]:
+    record = recordings.measured(RECORDED) or {"runs": []}
+    return {Experiment.from_json(run["experiment"]).key: _traced(record["provenance"], run) for run in record["runs"]}
+
+
+def _traced(provenance: Mapping[str, str], run: Mapping[str, Any]) -> Traced:
+    sums = {
+        (buffer, way == "written"): count * run["times"]
+        for way in ("read", "written")
+        for buffer, count in run[way].items()
+    }
+    return Traced(sums, run["what"], f"Triton's interpreter {provenance['triton']}, recorded {provenance['date']}")
+
+
+def recorded_trace(experiment: Experiment) -> Traced | None:
+    """What was traced beforehand of a run that is too large to trace on a page (scripts/record_traced.py); None of any other."""
+    return _recorded().get(experiment.key)
+
+
+@functools.cache
+def _launches() -> Mapping[str, tuple[int, LaunchCost]]:
+    record = recordings.measured(RECORDED) or {"runs": []}
+    return {
+        Experiment.from_json(run["experiment"]).key: (run["capability"], LaunchCost(**run["launches"][0]))
+        for run in record["runs"]
+        if "launches" in run
+    }
+
+
+def programs_resident(experiment: Experiment, gpu: Gpu) -> int | None:
+    """How many programs of a run's first launch an SM holds at once; None where it was not compiled beforehand for this GPU."""
+    capability, launch = _launches().get(experiment.key, (0, None))
+    return occupancy(launch, gpu).programs if launch and capability == gpu.compute_capability else None
+
+
+def whole_trace(experiment: Experiment, trace: Trace) -> Traced:
+    """Of a run every program of which was counted."""
+    sums: dict[tuple[str, bool], int] = {}
+    for way, counts in by_buffer(experiment, trace.launches).items():
+        sums |= {(buffer, way == "written"): count for buffer, count in counts.items() if count}
+    programs = sum(launch.programs for launch in trace.launches)
+    return Traced(
+        sums, f"all {programs:,} programs" if programs > 1 else "the one program", "Triton's interpreter, this run"
+    )
+
+
+def by_buffer(experiment: Experiment, launches: tuple[Launch, ...]) -> dict[str, dict[str, int]]:
+    """{"read", "written"}: bytes of every buffer, by the formula's names, over all launches."""
+    sums: dict[str, dict[str, int]] = {"read": {}, "written": {}}
+    for launch in launches:
+        for way, counted in (("read", launch.read_bytes), ("written", launch.written_bytes)):
+            for pointer, count in counted.items():
+                name = formula_name(experiment, launch, pointer)
+                sums[way][name] = sums[way].get(name, 0) + count
+    return sums
+
+
+def formula_name(experiment: Experiment, launch: Launch, pointer: str) -> str:
+    """What the formula calls the buffer that a launch knows as `pointer`."""
+    name = pointer.removesuffix("_ptr")
+    return _RENAMED.get((experiment.entry.base, launch.kernel), {}).get(name, name)
+
+
+def slice_of(experiment: Experiment) -> tuple[Experiment, int, str]:
+    """The least part of a run that stands for all of it, how many such parts it has, and that in words.
+
+    Programs of different heads, or of different rows, do not know of each other, and which elements they touch does not depend on the numbers in them.
+    """
+    p = experiment.values
+    if experiment.entry.family == "attention":
+        heads = p["batch"] * p["heads"]
+        words = f"one head of {heads}, counted {heads} times" if heads > 1 else "the one head"
+        return experiment.with_(batch=1, heads=1, kv_heads=1), heads, words
+    if p["rows"] % ROWS or ROWS % p.get("block_m", 1):
+        return experiment, 1, f"all {p['rows']:,} rows"
+    times = p["rows"] // ROWS
+    return experiment.with_(rows=ROWS), times, f"{ROWS} rows of {p['rows']:,}, counted {times:,} times"
+
+
+def first_access(experiment: Experiment, trace: Trace, term: Term) -> int | None:
+    """The first step that loads, or stores, the buffer of a term; None where the recorded programs never do."""
+    other = "load" if term.written else "store"
+    for step in range(trace.steps):
+        launch = trace.launch(step)
+        for access in trace.accesses(step):
+            if access.kind != other and formula_name(experiment, launch, access.buffer.name) == term.buffer:
+                return step
+    return None

@@ -1,0 +1,102 @@
+"""What the lab's first page shows: at which sizes, beside which GPU, and the kernel's small run that a term of its formula leads to."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from explain.chapters.side_by_side.pairs import opening
+from explain.chapters.three_numbers.byte_accounting import Check, Gap, Prediction, check, gaps, predicted
+from explain.chapters.three_numbers.figures import Run, dram_table, terms_by_key, traced_table
+from explain.chapters.three_numbers.levels import Levels, Traced, Witness, first_access, levels, recorded_trace
+from explain.counters.model import Counts
+from explain.experiment import Experiment
+from explain.gpus import DEFAULT, GPUS, Gpu, known_as
+from explain.records.model import Record
+from explain.records.plans import PLANS, sizes
+from explain.records.registry import Shelved
+from explain.trace.model import Trace
+from kernels.traffic import Traffic
+
+
+def experiments(kernel: str) -> Mapping[str, Experiment]:
+    """The sizes to choose from: three that were counted beyond L2, and the one that the player shows."""
+    return {**{str(n): one for n, one in enumerate(sizes(kernel), start=1)}, "small": opening(kernel)}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """All that the page says of one run: its levels, what lies between them, what DRAM reads should be."""
+
+    traffic: Traffic
+    traced: Traced | None
+    counts: Counts | None
+    levels: Levels
+    gaps: Sequence[Gap]
+    prediction: Prediction
+    check: Check | None
+
+
+def shown(experiment: Experiment, traced: Traced | None, witness: Witness, *, warm: bool) -> Shown:
+    """One run as its witnesses have it; the prediction is of a cold L2, and is held to the cold counts."""
+    counters, gpu = witness.counters, gpu_of(witness)
+    counts = None if counters is None else counters.warm if warm else counters.cold
+    traffic = experiment.entry.formula(experiment.values)
+    shared = counters.shared_bytes if counters else None
+    found = levels(traffic, traced, counts, witness.source, witness.why, shared)
+    between = gaps(experiment, found, counts, warm=warm)
+    held = check(experiment, counters.cold, gpu) if counters else None
+    return Shown(traffic, traced, counts, found, between, predicted(experiment, gpu), held)
+
+
+def on_each(experiment: Experiment, records: Sequence[Shelved], *, warm: bool) -> list[tuple[str, Counts]]:
+    """The run's counts on every GPU whose record has them, by what the record is called."""
+    points = [(one.label, one.record.point(experiment)) for one in records]
+    counted = [(label, point.counters) for label, point in points if point and point.counters]
+    return [(label, counters.warm if warm else counters.cold) for label, counters in counted]
+
+
+def gpu_of(witness: Witness) -> Gpu:
+    """The GPU that counted, for the size of its L2; the default one where nobody did, or where it is not known here."""
+    return gpu_named(witness.counters.provenance.gpu if witness.counters else DEFAULT)
+
+
+def gpu_named(name: str) -> Gpu:
+    """The GPU that its driver calls by this name; the default one where it is not known here."""
+    return GPUS[known_as(name) or DEFAULT]
+
+
+def runs(record: Record) -> list[Run]:
+    """Every kernel at its three sizes, as far as the record has counted them."""
+    points = [(one, record.point(one)) for one in PLANS["levels"].experiments]
+    return [
+        (experiment, recorded_trace(experiment), point.counters.cold)
+        for experiment, point in points
+        if point is not None and point.counters is not None
+    ]
+
+
+@functools.lru_cache(maxsize=16)
+def tables(record: Record) -> tuple[str, str]:
+    """Of every kernel at its three sizes: what it asks for, and what DRAM reads, as markdown. Made once a record."""
+    counted = runs(record)
+    return traced_table(counted), dram_table(counted, gpu_named(record.gpu))
+
+
+def not_counted(record: Record) -> list[Experiment]:
+    """Those of the three sizes of every kernel that the record has no counters of."""
+    counted = {experiment.key for experiment, _, _ in runs(record)}
+    return [experiment for experiment in PLANS["levels"].experiments if experiment.key not in counted]
+
+
+def step_of(experiment: Experiment, term: str) -> Callable[[Sequence[Trace]], int | None]:
+    """For the player: where a run first loads, or stores, the buffer of a term ("read-k"); nowhere for no term."""
+    terms = terms_by_key(experiment.entry.formula(experiment.values))
+    return lambda traces: first_access(experiment, traces[0], terms[term]) if term in terms else None
+
+
+def watched(experiment: Experiment, term: str) -> str | None:
+    """What the player is to mark on its timeline: "loads of k"."""
+    terms = terms_by_key(experiment.entry.formula(experiment.values))
+    return f"{'stores' if terms[term].written else 'loads'} of {terms[term].buffer}" if term in terms else None

@@ -1,0 +1,1 @@
+"""Lab, What does a tile cost?"""

@@ -1,0 +1,54 @@
+"""A launch's instructions on a page, beside the kernel's lines that they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+import streamlit as st
+
+from explain.compile.listing import KINDS, Listing, rows
+from explain.player import token_lines
+
+_LOOK = Path(__file__).parents[2] / "look"
+_FILLS: Mapping[str, str] = {
+    "HBM load": "var(--f-hbm)",
+    "HBM store": "color-mix(in srgb, var(--f-hbm) 55%, black)",
+    "copy HBM → shared": "color-mix(in srgb, var(--f-hbm) 60%, white)",
+    "shared load": "#63788E",
+    "shared store": "#3F5468",
+    "spill": "var(--alarm)",
+    "matrix product": "var(--f-scores)",
+    "exponential": "var(--f-p)",
+    "float arithmetic": "var(--muted)",
+    "between threads": "light-dark(#7a5c2e, #c9a86f)",
+    "wait": "light-dark(#b9a3c9, #6d5b80)",
+    "integers, addresses": "light-dark(#c3cad1, #46525e)",
+    "control": "light-dark(#dde2e7, #2e3740)",
+    "label": "transparent",
+}
+_ABOUT: Mapping[str, str] = {
+    "SASS": "SASS: what the GPU runs, as ptxas made it. How often each runs is not told: the ones of a loop run at every turn.",
+    "PTX": "PTX: what Triton hands to ptxas, for a machine with as many registers as it likes.",
+}
+
+_COMPONENT = st.components.v2.component(
+    "tilescope_listing",
+    html='<div class="listing"></div>',
+    css=(_LOOK / "listing.css").read_text(encoding="utf-8"),
+    js=(_LOOK / "listing.js").read_text(encoding="utf-8"),
+)
+
+
+def listing(one: Listing, key: str) -> None:
+    """The kernel's lines on the left, PTX or SASS on the right; a line chosen on one side is shown on the other."""
+    codes = [{"name": name, "about": _ABOUT[name], "instructions": rows(code)} for name, code in one.codes().items()]
+    kinds = [{"name": kind, "fill": _FILLS[kind]} for kind in KINDS]
+    source = {"first_line": one.first_line, "lines": _lines(one.source)}
+    _COMPONENT(key=key, data={**source, "kinds": kinds, "codes": codes})
+
+
+@lru_cache(maxsize=64)
+def _lines(source: str) -> list[list[str | tuple[str, str]]]:
+    return [list(line) for line in token_lines(source)]

@@ -1,0 +1,86 @@
+"""The trace worker: answers the engine's requests to run and record kernels in Triton's CPU interpreter. Imports torch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from explain.experiment import Experiment
+from explain.run_experiment import run_output, run_traced
+from explain.trace import file as trace_file
+from explain.trace.errors import BadTarget
+from explain.trace.model import Trace
+from explain.trace.python_file import record_file
+
+Progress = Callable[[str, float], None]
+WARM_SIZE = 128
+
+# NumPy and torch allocate their buffers at the first matmul, and end the process if memory is short by then.
+np.ones((WARM_SIZE, WARM_SIZE), np.float32) @ np.ones((WARM_SIZE, WARM_SIZE), np.float32)
+torch.ones(WARM_SIZE, WARM_SIZE) @ torch.ones(WARM_SIZE, WARM_SIZE)
+
+
+def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    """Answers one request, and writes the file `out` unless it is null. Requests, with `programs` as for `recording`:
+
+        {"kind": "experiment", "experiment": an Experiment's JSON, "programs": …, "out": path or null}
+        {"kind": "file", "path": "x.py", "function": "main", "programs": …, "out": path or null}
+        {"kind": "output", "experiment": …, "reverse_keys": false, "out": path}
+
+    "experiment" and "file" write a trace and answer {"steps", "trace_seconds", "file_bytes", "traffic", "launches":
+    [{"kernel", "grid", "traffic"}]}, an experiment also {"error", "budget", "within_budget", "output"}. `traffic` is
+    {"read_bytes", "written_bytes", "flops"} of all programs, recorded or not. "output" records nothing, writes the
+    arrays of `run_output` as .npz and answers {}. Raises TraceError, OutOfBounds, ValueError, OSError.
+    """
+    out = None if request["out"] is None else Path(request["out"]).resolve()
+    with chdir("."):  # comes back if a run changes the folder
+        if out is not None:
+            try:
+                trace_file.check_writable(out)
+            except OSError as error:
+                raise BadTarget(f"{out} cannot be written: {error.strerror}") from None
+        kind = request["kind"]
+        if kind == "experiment":
+            return _experiment(request, out, progress)
+        if kind == "file":
+            start = time.perf_counter()
+            trace = record_file(Path(request["path"]), request["function"], request["programs"], progress)
+            return _written(trace, out, start, progress)
+        if kind == "output" and out is not None:
+            return _output(request, out, progress)
+    raise ValueError(f"kind {kind!r}: allowed are experiment, file, output")
+
+
+def _experiment(request: Mapping[str, Any], out: Path | None, progress: Progress) -> dict[str, Any]:
+    start = time.perf_counter()
+    trace, verdict = run_traced(Experiment.from_json(request["experiment"]), request["programs"], progress)
+    checked = {name: getattr(verdict, name) for name in ("error", "budget", "within_budget", "output")}
+    return _written(trace, out, start, progress) | checked
+
+
+def _output(request: Mapping[str, Any], out: Path, progress: Progress) -> dict[str, Any]:
+    progress("running the kernel", 0.1)
+    result, expected, allowed = run_output(Experiment.from_json(request["experiment"]), request["reverse_keys"])
+    np.savez_compressed(out, result=result, expected=expected, allowed=allowed)
+    return {}
+
+
+def _written(trace: Trace, out: Path | None, start: float, progress: Progress) -> dict[str, Any]:
+    seconds = time.perf_counter() - start
+    progress("writing the trace", 0.95)
+    return {
+        "steps": trace.steps,
+        "trace_seconds": seconds,
+        "file_bytes": trace_file.write(trace, out) if out is not None else 0,
+        "traffic": trace.traffic(),
+        "launches": [
+            {"kernel": launch.kernel, "grid": list(launch.grid), "traffic": launch.traffic()}
+            for launch in trace.launches
+        ],
+    }

@@ -1,0 +1,306 @@
+"""The trace worker's answers: an experiment, any Python file, and errors in words."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+import torch
+
+from explain.engine import TRACE_WORKER
+from explain.experiment import Experiment
+from explain.trace.errors import BadTarget, OutOfBounds, TraceError
+from explain.trace.file import read
+from explain.trace_worker import handle
+from explain.workers import WorkerFailed, WorkerOutOfMemory, WorkerPool
+
+KERNEL = """
+    import torch, triton
+    import triton.language as tl
+
+    @triton.jit
+    def double(x_ptr, n, BLOCK: tl.constexpr):
+        offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + offs, mask=offs < n)
+        tl.store(x_ptr + offs, x * 2, mask=offs < n)
+"""
+
+
+def quiet(what: str, fraction: float) -> None:
+    assert what
+    assert 0 <= fraction <= 1
+
+
+@pytest.fixture
+def trace_file(tmp_path):
+    """Writes a Python file and traces a function of it."""
+
+    def run(text: str, function: str = "main", programs: object = "all", out: str | None = "a.tilescope"):
+        path = tmp_path / "lesson.py"
+        path.write_text(dedent(KERNEL) + dedent(text))
+        target = str(tmp_path / out) if out else None
+        request = {"kind": "file", "path": str(path), "function": function, "programs": programs, "out": target}
+        return handle(request, quiet)
+
+    return run
+
+
+def test_a_function_of_any_file(trace_file, tmp_path):
+    answer = trace_file(
+        """
+        def main():
+            x = torch.arange(6.0)
+            double[(2,)](x, 6, BLOCK=4)
+            double[(1,)](x, 3, BLOCK=4)
+            assert x.tolist() == [0, 4, 8, 6, 8, 10]
+        """
+    )
+    file = tmp_path / "a.tilescope"
+    trace = read(file)
+    assert (answer["steps"], answer["file_bytes"]) == (trace.steps, file.stat().st_size)
+    assert answer["trace_seconds"] > 0
+    launches = [
+        {"kernel": "double", "grid": [2, 1, 1], "traffic": {"read_bytes": 24, "written_bytes": 24, "flops": 8}},
+        {"kernel": "double", "grid": [1, 1, 1], "traffic": {"read_bytes": 12, "written_bytes": 12, "flops": 4}},
+    ]
+    assert answer["launches"] == launches
+    assert answer["traffic"] == {"read_bytes": 36, "written_bytes": 36, "flops": 12}
+    assert trace.sources[0].file == "lesson.py"
+    assert trace.steps == 12
+
+
+def test_counters_alone_and_no_file(trace_file):
+    answer = trace_file("def main(): double[(2,)](torch.arange(6.0), 6, BLOCK=4)", programs=[], out=None)
+    assert (answer["steps"], answer["file_bytes"], answer["traffic"]["read_bytes"]) == (0, 0, 24)
+
+
+def test_an_edited_file_is_read_anew(trace_file, tmp_path):
+    (tmp_path / "beside.py").write_text("SIZE = 4")
+    text = "def main():\n    from beside import SIZE\n    double[(1,)](torch.arange(16.0), SIZE, BLOCK=16)"
+    assert trace_file(text)["traffic"]["read_bytes"] == 16
+    (tmp_path / "beside.py").write_text("SIZE = 10  # edited")
+    assert trace_file("\n# one line more\n" + text)["traffic"]["read_bytes"] == 40
+    assert "beside" not in sys.modules
+    assert str(tmp_path) not in sys.path
+
+
+def test_a_module_beside_the_file_comes_before_ours(trace_file, tmp_path):
+    (tmp_path / "kernels.py").write_text("SIZE = 5")
+    import kernels.catalog as ours
+
+    assert trace_file("import kernels\ndef main(): double[(1,)](torch.arange(16.0), kernels.SIZE, BLOCK=16)")["steps"]
+    assert sys.modules["kernels.catalog"] is ours
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "def other(): pass\ndef needs(n): pass",
+            "lesson.py has no function main; functions without arguments there: other$",
+        ),
+        ("def main(n, m=1): pass", r"lesson.py:main needs arguments \(n\); name one that needs none: none"),
+        ("main = double", "lesson.py:main is a kernel: name a function that makes its inputs"),
+        ("main = 3", "lesson.py has no function main"),
+        ("def main(): pass", "no Triton kernel was launched"),
+        ("def main(): raise KeyError('shape')", "lesson.py:main failed: KeyError: 'shape'"),
+        ("def main(): exit(3)", "lesson.py:main failed: SystemExit: 3"),
+        ("import nothing_there", "importing lesson.py failed: ModuleNotFoundError: No module named 'nothing_there'"),
+        ("def main(:", "importing lesson.py failed: SyntaxError"),
+        (
+            "def main(): double[(1,)](torch.arange(4.0), 4, BLOCK=3)",
+            "failed: ValueError: arange's range must be a power of 2",
+        ),
+    ],
+)
+def test_errors_in_words(trace_file, text, says):
+    with pytest.raises(TraceError, match=says) as raised:
+        trace_file(text)
+    assert isinstance(raised.value, BadTarget) == ("failed" not in says and "launched" not in says)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="asks what is said where there is no GPU")
+@pytest.mark.parametrize(
+    "call",
+    ["torch.zeros(4, device='cuda')", "torch.zeros(4).cuda()", "triton.runtime.driver.active.get_current_device()"],
+)
+def test_a_gpu_that_is_not_there(trace_file, call):
+    with pytest.raises(TraceError, match=r"lesson.py:main asks for a GPU. .*make its tensors on the CPU"):
+        trace_file(f"def main(): {call}")
+
+
+def test_out_of_bounds_is_named(trace_file):
+    with pytest.raises(OutOfBounds, match=r"double, program \[0, 0, 0\], lesson.py:8: loads element 4 of x_ptr"):
+        trace_file("def main(): double[(1,)](torch.arange(4.0), 6, BLOCK=8)")
+
+
+def test_no_such_file(tmp_path):
+    path = tmp_path / "none.py"
+    with pytest.raises(TraceError, match=r"none\.py: no such file"):
+        handle({"kind": "file", "path": str(path), "function": "main", "programs": "all", "out": None}, quiet)
+
+
+def test_an_experiment(tmp_path):
+    experiment = Experiment.of("softmax_online")
+    out = tmp_path / "a.tilescope"
+    request = {"kind": "experiment", "experiment": experiment.to_json(), "programs": "first", "out": str(out)}
+    answer = handle(request, quiet)
+    assert answer["within_budget"]
+    assert answer["error"] <= answer["budget"]
+    trace = read(out)
+    assert Experiment.from_json(trace.experiment) == experiment
+    assert trace.sources[0].file == "kernels/softmax.py"
+    assert answer["traffic"] == trace.traffic()
+    assert len(trace.launches[0].recorded) == 1
+
+
+def test_an_unknown_request():
+    with pytest.raises(ValueError, match="kind 'dance': allowed are experiment, file"):
+        handle({"kind": "dance", "programs": "all", "out": None}, quiet)
+
+
+def test_a_kernel_sees_the_variables_of_the_functions_around_it(trace_file):
+    text = """
+        def make(factor):
+            import triton.language as lang
+
+            @triton.jit
+            def scaled(v, by: lang.constexpr = factor):
+                return v * by * K
+
+            @triton.jit
+            def kernel(x, y, N: lang.constexpr):
+                i = lang.arange(0, N)
+                lang.store(y + i, scaled(lang.load(x + i)) * K)
+
+            K = lang.constexpr(3.0)
+            return kernel
+
+        def main():
+            for factor in (2.0, 5.0):
+                x, y = torch.arange(8.0), torch.zeros(8)
+                make(factor)[(1,)](x, y, 8)
+                assert (y == x * 9 * factor).all(), y
+        """
+    recorded, counted = trace_file(text), trace_file(text, programs=[])
+    assert recorded["steps"] == 2 * 5
+    assert counted["traffic"] == recorded["traffic"] == {"read_bytes": 64, "written_bytes": 64, "flops": 48}
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_launch_in_another_thread_is_refused(trace_file, waits):
+    text = f"""
+        import threading
+        from concurrent.futures import ThreadPoolExecutor
+        def launch(): double[(2,)](torch.arange(6.0), 6, BLOCK=4)
+        def main():
+            launch()
+            if {waits}:
+                ThreadPoolExecutor(1).submit(launch).result()
+            threading.excepthook = lambda *said: None
+            thread = threading.Thread(target=launch)
+            thread.start()
+            thread.join()
+        """
+    with pytest.raises(TraceError, match=r"kernel double was launched in a thread of its own.*launch all kernels from"):
+        trace_file(text)
+
+
+def test_a_run_that_changes_folder_changes_nothing_else(trace_file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lesson.py").write_text(
+        dedent(KERNEL) + "import os\ndef main(): os.chdir('/'); double[(1,)](torch.ones(4), 4, BLOCK=4)"
+    )
+    request = {"kind": "file", "path": "lesson.py", "function": "main", "programs": "all", "out": "a.tilescope"}
+    assert handle(request, quiet)["steps"]
+    assert read(tmp_path / "a.tilescope").steps
+    assert Path.cwd() == tmp_path
+
+
+def test_a_module_of_a_package_imports_its_neighbours(tmp_path):
+    package = tmp_path / "outer" / "kernels"  # a package of ours has this name too
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").touch()
+    (package / "beside.py").write_text("SIZE = 4")
+    (package.parent / "above.py").write_text("BLOCK = 16")
+    main = "from .beside import SIZE\nfrom ..above import BLOCK\nimport beside\n"
+    main += "def main(): double[(1,)](torch.ones(16), SIZE, BLOCK=BLOCK)"
+    (package / "lesson.py").write_text(dedent(KERNEL) + main)
+    before, path = set(sys.modules), list(sys.path)
+    request: dict[str, object] = {
+        "kind": "file",
+        "path": str(package / "lesson.py"),
+        "function": "main",
+        "programs": [],
+        "out": None,
+    }
+    assert handle(request, quiet)["traffic"]["read_bytes"] == 16
+    (package / "beside.py").write_text("SIZE = 10  # edited")
+    assert handle(request, quiet)["traffic"]["read_bytes"] == 40
+    assert sys.path == path
+    assert not {name for name in set(sys.modules) - before if "outer" in name or "beside" in name}
+
+
+def test_a_module_of_ours_is_not_replaced_by_tracing_it():
+    import kernels.softmax as ours
+
+    request: dict[str, object] = {
+        "kind": "file",
+        "path": ours.__file__,
+        "function": "no_such",
+        "programs": [],
+        "out": None,
+    }
+    with pytest.raises(BadTarget, match=r"softmax\.py has no function no_such"):
+        handle(request, quiet)
+    assert sys.modules["kernels.softmax"] is ours
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("def main(): raise KeyboardInterrupt", r"main failed: KeyboardInterrupt \(lesson.py:11 in main\)$"),
+        ("def main():\n  import json\n  json.loads('{')", r"JSONDecodeError: .* \(lesson.py:13 in main\)$"),
+        ("1 / 0", r"importing lesson.py failed: ZeroDivisionError: division by zero \(lesson.py:11 in <module>\)$"),
+        (
+            "@triton.jit\ndef f(v):\n  return v * nothing\n@triton.jit\ndef k(x):\n  tl.store(x, f(tl.load(x)))\n"
+            "def main(): k[(1,)](torch.ones(1))",
+            r"lesson.py:main failed: NameError: name 'nothing' is not defined \(lesson.py:13 in f\)$",
+        ),
+    ],
+)
+@pytest.mark.parametrize("programs", ["all", []])
+def test_a_failure_names_its_line(trace_file, text, says, programs):
+    with pytest.raises(TraceError, match=says):
+        trace_file("\n" + text, programs=programs)
+
+
+def test_programs_that_do_not_exist(trace_file):
+    with pytest.raises(
+        BadTarget, match=r"programs \[\[99, 0, 0\]\]: none of them ran; the grids are double \[2, 1, 1\]"
+    ):
+        trace_file("def main(): double[(2,)](torch.arange(6.0), 6, BLOCK=4)", programs=[[99, 0, 0]])
+
+
+@pytest.mark.parametrize("out", ["no/such/folder/a", "folder", "/proc/a"])
+def test_a_place_that_cannot_be_written_is_said_before_the_run(trace_file, tmp_path, out):
+    (tmp_path / "folder").mkdir()
+    before = set(tmp_path.iterdir())
+    with pytest.raises(BadTarget, match=r"cannot be written: ") as raised:
+        trace_file("def main(): raise AssertionError('it ran')", out=out)
+    assert str(tmp_path / out) in str(raised.value)
+    assert "partial" not in str(raised.value)
+    assert set(tmp_path.iterdir()) - before == {tmp_path / "lesson.py"}
+
+
+def test_a_tiny_limit_on_a_new_workers_first_matrix_product(tmp_path):
+    (tmp_path / "lesson.py").write_text(
+        "import numpy, torch\ndef main(): torch.randn(64, 64) @ torch.randn(64, 64); numpy.ones((9, 9)) @ numpy.ones((9, 9))"
+    )
+    request = {"kind": "file", "path": str(tmp_path / "lesson.py"), "function": "main", "programs": "all", "out": None}
+    with WorkerPool(TRACE_WORKER) as pool, pytest.raises((WorkerFailed, WorkerOutOfMemory)) as raised:
+        pool.call(request, megabytes=1)
+    assert "no Triton kernel was launched" in str(raised.value) or isinstance(raised.value, WorkerOutOfMemory)

@@ -41,17 +41,39 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
 def attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, sm_scale: float | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O, contiguous, in the dtype of q, and lse, for all that `attention.py` takes. Raises ValueError naming the argument that does not fit."""
+    """O, contiguous, in the dtype of q, and lse, for all that `attention.py` takes. Raises ValueError naming the argument that does not fit.
+
+    What is checked, chosen and laid out for one call is kept for the next one alike: of the same shapes, strides, dtypes, device and alignment.
+    """
+    alike = tuple((t.shape, t.stride(), t.dtype, t.device, t.data_ptr() % 16) for t in (q, k, v))
+    launch = _launches.get((alike, causal, sm_scale))
+    if launch is None:
+        if len(_launches) >= KEPT:
+            _launches.clear()
+        launch = _launches[alike, causal, sm_scale] = _chosen(q, k, v, causal, sm_scale)
+    return launch(q, k, v)
+
+
+KEPT = 1024
+_launches: dict[tuple[Any, ...], attention_hopper.Launch] = {}
+
+
+def _chosen(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, sm_scale: float | None
+) -> attention_hopper.Launch:
+    """The launch of the fastest kernel for q, k, v and all tensors that lie alike."""
     call = _Call.of(q, k, v, causal, sm_scale, None, 16, 16)
     scale = call.sm_scale
     if call.seq_len == 1 and call.group <= 64:  # one query sees every key, mask or not
-        o, lse = flash_decode(q, k, v, sm_scale=scale)
-    elif is_hopper(q) and not attention_hopper.refusal(q, k, v, scale):
-        o, lse = attention_hopper.flash_attention_hopper(q, k, v, causal=causal, sm_scale=scale)
-    else:
-        side = tile_side(q)
-        o, lse = flash_attention_exp2(q, k, v, causal=causal, sm_scale=scale, block_m=side, block_n=side)
-    return o.contiguous(), lse
+        return lambda q, k, v: _contiguous(flash_decode(q, k, v, sm_scale=scale))
+    if is_hopper(q) and not attention_hopper.refusal(q, k, v, scale):
+        return attention_hopper.prepared(q, k, v, causal=causal, sm_scale=scale)
+    tile: dict[str, Any] = {"block_m": tile_side(q), "block_n": tile_side(q)}
+    return lambda q, k, v: _contiguous(flash_attention_exp2(q, k, v, causal=causal, sm_scale=scale, **tile))
+
+
+def _contiguous(result: tuple[torch.Tensor, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    return result[0].contiguous(), result[1]
 
 
 def attention_backward(

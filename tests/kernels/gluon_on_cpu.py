@@ -93,14 +93,14 @@ class Descriptor:
     """What the copy engine is told of a tensor: it goes by tiles of `shape`, with zeros past the edge."""
 
     def __init__(self, tensor: torch.Tensor, shape: Sequence[int]) -> None:
-        self.tensor, self.shape, self.dtype, self.layout = tensor, shape, tensor.dtype, None
+        self.base, self.shape, self.dtype, self.layout = tensor, shape, tensor.dtype, None
         self.block_type = SimpleNamespace(nbytes=math.prod(shape) * tensor.element_size())
 
     def part(self, corner: Sequence[int]) -> tuple[slice, ...]:
         """Where the tile lies within the tensor."""
         return tuple(
             slice(int(at), min(int(at) + size, end))
-            for at, size, end in zip(corner, self.shape, self.tensor.shape, strict=True)
+            for at, size, end in zip(corner, self.shape, self.base.shape, strict=True)
         )
 
 
@@ -206,7 +206,7 @@ class Machine:
 
     def fetch(self, desc: Descriptor, corner: Sequence[int], barrier: Barrier | Barriers, place: Shared) -> None:
         def arrive() -> None:
-            part = desc.tensor[desc.part(corner)]
+            part = desc.base[desc.part(corner)]
             place.values.zero_()
             place.values[tuple(slice(size) for size in part.shape)] = part
             _one(barrier).come(size=-desc.block_type.nbytes)
@@ -315,5 +315,5 @@ def _store(pointer: Pointer, values: torch.Tensor, mask: torch.Tensor) -> None:
 
 
 def _write(desc: Descriptor, corner: Sequence[int], place: Shared) -> None:
-    part = desc.tensor[desc.part(corner)]
+    part = desc.base[desc.part(corner)]
     part.copy_(place.values[tuple(slice(size) for size in part.shape)])

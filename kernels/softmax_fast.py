@@ -31,12 +31,15 @@ from kernels.softmax import check
 
 
 @triton.jit
-def _load(ptrs, cols, lo, hi, VECTOR: tl.constexpr, WHOLE: tl.constexpr, EVICTION: tl.constexpr):
-    """Columns of a row as float32, −inf outside lo ≤ column < hi; whole vectors are loaded."""
-    if WHOLE:
-        return tl.load(ptrs, eviction_policy=EVICTION).to(tl.float32)
-    x = tl.load(ptrs, mask=cols // VECTOR * VECTOR < hi, other=-float("inf"), eviction_policy=EVICTION).to(tl.float32)
-    return tl.where((cols >= lo) & (cols < hi), x, -float("inf"))
+def _load(ptrs, cols, lo, hi, inside, VECTOR: tl.constexpr, EVICTION: tl.constexpr):
+    """Columns of a row as float32, −inf outside lo ≤ column < hi; `inside` says that none is outside. Whole vectors are loaded."""
+    if inside:
+        x = tl.load(ptrs, eviction_policy=EVICTION).to(tl.float32)
+    else:
+        mask = cols // VECTOR * VECTOR < hi
+        x = tl.load(ptrs, mask=mask, other=-float("inf"), eviction_policy=EVICTION).to(tl.float32)
+        x = tl.where((cols >= lo) & (cols < hi), x, -float("inf"))
+    return x
 
 
 @triton.jit
@@ -66,7 +69,7 @@ def softmax_rows_kernel(
     hi = tl.where(rows < n_rows, lo + n_cols, 0)
     x_row = x_ptr + rows * stride_xm // VECTOR * VECTOR
     y_row = y_ptr + rows * stride_ym // VECTOR * VECTOR
-    x = _load(x_row + cols.to(tl.int64) * stride_xn, cols, lo, hi, VECTOR, WHOLE, "")
+    x = _load(x_row + cols.to(tl.int64) * stride_xn, cols, lo, hi, WHOLE, VECTOR, "")
     # m = rowmax x                                                                  (BLOCK_M,)
     m_i = tl.max(x, axis=1)
     m_i = tl.where(m_i == -float("inf"), 0.0, m_i)  # every element is −inf: −inf − −inf would be NaN
@@ -151,9 +154,18 @@ def _joined(pairs_ptr, parts, n_parts):
 
 
 @triton.jit
+def _store_edges(x_row, y_row, first, lo, hi, m_i, l_i, BLOCK_N: tl.constexpr, VECTOR: tl.constexpr):
+    """Stores the weights of those elements of a part that are in no whole vector, which are read once more."""
+    cols, own = _edges(tl.arange(0, 2 * VECTOR), lo, hi, VECTOR)
+    own = own & (cols >= first) & (cols < first + BLOCK_N)
+    x = tl.load(x_row + cols, mask=own, other=0.0).to(tl.float32)
+    tl.store(y_row + cols, (tl.exp(x - m_i) / l_i).to(y_row.dtype.element_ty), mask=own)
+
+
+@triton.jit
 def softmax_two_reads_kernel(
     x_ptr, y_ptr, pairs_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_rows, n_cols, n_parts, apart,
-    BLOCK_N: tl.constexpr, PARTS: tl.constexpr, VECTOR: tl.constexpr, EDGES: tl.constexpr, WHOLE: tl.constexpr,
+    BLOCK_N: tl.constexpr, PARTS: tl.constexpr, VECTOR: tl.constexpr, EDGES: tl.constexpr,
 ):  # fmt: skip
     # Tiles are counted through the matrix, n_parts a row. A program reads its tile for the first time and tells its (m, l), and reads
     # the tile `apart` before it for the second time, while L2 still has it. It waits only for programs that started before it.
@@ -161,10 +173,12 @@ def softmax_two_reads_kernel(
     n_tiles = tl.cast(n_rows, tl.int64) * n_parts
     if tile < n_tiles:
         row = tile // n_parts
-        cols = (tile % n_parts).to(tl.int32) * BLOCK_N + tl.arange(0, BLOCK_N)
+        first = (tile % n_parts).to(tl.int32) * BLOCK_N
+        cols = first + tl.arange(0, BLOCK_N)
         lo = (row * stride_xm % VECTOR).to(tl.int32) if EDGES else 0
+        inside = (first >= lo) & (first + BLOCK_N <= lo + n_cols)
         x_ptrs = x_ptr + row * stride_xm // VECTOR * VECTOR + cols.to(tl.int64) * stride_xn
-        x = _load(x_ptrs, cols, lo, lo + n_cols, VECTOR, WHOLE, "evict_last")
+        x = _load(x_ptrs, cols, lo, lo + n_cols, inside, VECTOR, "evict_last")
         # m = max of this tile,  l = Σ exp(x − m) of this tile
         m_i = tl.max(x, axis=0)
         m_safe = tl.where(m_i == -float("inf"), 0.0, m_i)  # every element is −inf: −inf − −inf would be NaN
@@ -179,26 +193,24 @@ def softmax_two_reads_kernel(
         hi = lo + n_cols
         x_row = x_ptr + row * stride_xm // VECTOR * VECTOR
         y_row = y_ptr + row * stride_ym // VECTOR * VECTOR
-        x = _load(x_row + cols.to(tl.int64) * stride_xn, cols, lo, hi, VECTOR, WHOLE, "evict_first")
+        inside = (first >= lo) & (first + BLOCK_N <= hi)
+        x = _load(x_row + cols.to(tl.int64) * stride_xn, cols, lo, hi, inside, VECTOR, "evict_first")
         m_i, l_i = _joined(pairs_ptr + row * n_parts, tl.arange(0, PARTS), n_parts)
         # y = exp(x − m) · (1 / l)                                                  (BLOCK_N,)
         y = (tl.exp(x - m_i) * (1.0 / l_i)).to(y_ptr.dtype.element_ty)
         y_ptrs = y_row + cols.to(tl.int64) * stride_yn
-        if WHOLE:
+        if inside:
             tl.store(y_ptrs, y, eviction_policy="evict_first")
         else:
             tl.store(y_ptrs, y, mask=_in_whole_vector(cols, lo, hi, VECTOR), eviction_policy="evict_first")
-        if EDGES:
-            at, own = _edges(tl.arange(0, 2 * VECTOR), lo, hi, VECTOR)
-            own = own & (at >= first) & (at < first + BLOCK_N)
-            x = tl.load(x_row + at, mask=own, other=0.0).to(tl.float32)
-            tl.store(y_row + at, (tl.exp(x - m_i) * (1.0 / l_i)).to(y_ptr.dtype.element_ty), mask=own)
+            if EDGES:
+                _store_edges(x_row, y_row, first, lo, hi, m_i, l_i, BLOCK_N, VECTOR)
 
 
 @triton.jit
 def softmax_shared_row_kernel(
     x_ptr, y_ptr, pairs_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_cols, n_parts,
-    BLOCK_N: tl.constexpr, PARTS: tl.constexpr, VECTOR: tl.constexpr, EDGES: tl.constexpr, WHOLE: tl.constexpr,
+    BLOCK_N: tl.constexpr, PARTS: tl.constexpr, VECTOR: tl.constexpr, EDGES: tl.constexpr,
 ):  # fmt: skip
     # n_parts programs a row. Each reads its part once, keeps it, tells its (m, l) and waits for the others of its row.
     row = (tl.program_id(0) // n_parts).to(tl.int64)
@@ -209,7 +221,10 @@ def softmax_shared_row_kernel(
     hi = lo + n_cols
     x_row = x_ptr + row * stride_xm // VECTOR * VECTOR
     y_row = y_ptr + row * stride_ym // VECTOR * VECTOR
-    x = _load(x_row + cols.to(tl.int64) * stride_xn, cols, lo, hi, VECTOR, WHOLE, "")
+    inside = (
+        False if EDGES else first + BLOCK_N <= n_cols
+    )  # with edges a second branch costs more registers than it spares
+    x = _load(x_row + cols.to(tl.int64) * stride_xn, cols, lo, hi, inside, VECTOR, "")
     # m_j = max of this part
     m_j = tl.max(x, axis=0)
     m_safe = tl.where(m_j == -float("inf"), 0.0, m_j)  # every element is −inf: −inf − −inf would be NaN
@@ -218,43 +233,40 @@ def softmax_shared_row_kernel(
     l_j = tl.sum(p, axis=0)
     pairs_ptr += row * n_parts
     tl.atomic_xchg(pairs_ptr + part, _packed(m_j, l_j), sem="relaxed")
-    if EDGES:  # on their way while the other parts are waited for
-        at, own = _edges(tl.arange(0, 2 * VECTOR), lo, hi, VECTOR)
-        own = own & (at >= first) & (at < first + BLOCK_N)
-        x_edge = tl.load(x_row + at, mask=own, other=0.0).to(tl.float32)
     m_i, l_i = _joined(pairs_ptr, tl.arange(0, PARTS), n_parts)
     # y = p · exp(m_j − m) / l                                                      (BLOCK_N,)
     y = (p * (tl.exp(m_safe - m_i) / l_i)).to(y_ptr.dtype.element_ty)
     y_ptrs = y_row + cols.to(tl.int64) * stride_yn
-    if WHOLE:
+    if inside:
         tl.store(y_ptrs, y)
     else:
         tl.store(y_ptrs, y, mask=_in_whole_vector(cols, lo, hi, VECTOR))
-    if EDGES:
-        tl.store(y_row + at, (tl.exp(x_edge - m_i) / l_i).to(y_ptr.dtype.element_ty), mask=own)
+        if EDGES:
+            _store_edges(x_row, y_row, first, lo, hi, m_i, l_i, BLOCK_N, VECTOR)
 
 
 def softmax_rows(
-    x: torch.Tensor,
-    *,
-    block_m: int | None = None,
-    block_n: int | None = None,
-    warps: int | None = None,
+    x: torch.Tensor, *, block_m: int | None = None, block_n: int | None = None, warps: int | None = None
 ) -> torch.Tensor:
     """Softmax over the last axis of x (rows, cols), any strides: block_m whole rows of at most block_n elements a program.
 
     Raises ValueError when block_n is smaller than the row.
     """
+    check(x)
     n_rows, n_cols = x.shape
     y = torch.empty_like(x)
     vector, before = vectors(x, y)
     block_n = _whole_row(x, block_n, before)
-    block_m = max(1, (1024 if x.element_size() == 4 else 4096) // block_n) if block_m is None else block_m
+    short, whole = x.element_size() == 2, n_cols == block_n
+    block_m = max(1, (4096 if short and whole else 1024) // block_n) if block_m is None else block_m
     check(x, block_m=block_m, block_n=block_n)
+    if warps is None:  # short rows that need a mask: no barrier between warps, or one between two
+        few = 1 if short else 2
+        warps = 16 if block_m * block_n * x.element_size() >= 2**14 else 4 if whole or block_n > 1024 else few
     softmax_rows_kernel[(triton.cdiv(n_rows, block_m),)](
         x, y, *x.stride(), *y.stride(), n_rows, n_cols,
-        BLOCK_M=block_m, BLOCK_N=block_n, VECTOR=vector, EDGES=before > 0, WHOLE=n_cols == block_n and n_rows % block_m == 0,
-        num_warps=warps or (16 if block_m * block_n * x.element_size() >= 2**14 else 4),
+        BLOCK_M=block_m, BLOCK_N=block_n, VECTOR=vector, EDGES=before > 0, WHOLE=whole and n_rows % block_m == 0,
+        num_warps=warps,
     )  # fmt: skip
     return y
 
@@ -277,7 +289,7 @@ def softmax_pipelined(
 
 
 def softmax_two_reads(
-    x: torch.Tensor, *, block_n: int = 8192, apart: int = 2**21, warps: int | None = None
+    x: torch.Tensor, *, block_n: int = 4096, apart: int = 2**21, warps: int | None = None
 ) -> torch.Tensor:
     """Softmax over the last axis of x (rows, cols), any strides, rows of any length in tiles of block_n.
 
@@ -292,22 +304,24 @@ def softmax_two_reads(
     pairs = torch.zeros((n_rows, n_parts), dtype=torch.int64, device=x.device)
     softmax_two_reads_kernel[((n_rows + rows_apart) * n_parts,)](
         x, y, pairs, *x.stride(), *y.stride(), n_rows, n_cols, n_parts, rows_apart * n_parts,
-        BLOCK_N=block_n, PARTS=triton.next_power_of_2(n_parts), VECTOR=vector, EDGES=before > 0, WHOLE=before == 0 and n_cols % block_n == 0,
+        BLOCK_N=block_n, PARTS=triton.next_power_of_2(n_parts), VECTOR=vector, EDGES=before > 0,
         num_warps=warps or _warps(block_n),
     )  # fmt: skip
     return y
 
 
-def softmax_shared_row(x: torch.Tensor, *, block_n: int = 4096, warps: int | None = None) -> torch.Tensor:
+def softmax_shared_row(x: torch.Tensor, *, block_n: int | None = None, warps: int = 4) -> torch.Tensor:
     """Softmax over the last axis of x (rows, cols), any strides: a program for each part of block_n elements of each row.
 
     The programs of a row wait for each other, so a GPU must hold all of them at once: it starts programs in their order, and holds
     hundreds. Raises ValueError for a row of more parts than that. Triton's interpreter runs programs one by one: there, one part a row.
     """
-    check(x, block_n=block_n)
+    check(x)
     n_rows, n_cols = x.shape
     y = torch.empty_like(x)
     vector, before = vectors(x, y)
+    block_n = (4096 if before else 8192) if block_n is None else block_n
+    check(x, block_n=block_n)
     n_parts = triton.cdiv(before + n_cols, block_n)
     most = sms(x) if x.is_cuda else 1
     if n_parts > most:
@@ -317,8 +331,8 @@ def softmax_shared_row(x: torch.Tensor, *, block_n: int = 4096, warps: int | Non
     pairs = torch.zeros((n_rows, n_parts), dtype=torch.int64, device=x.device)
     softmax_shared_row_kernel[(n_rows * n_parts,)](
         x, y, pairs, *x.stride(), *y.stride(), n_cols, n_parts,
-        BLOCK_N=block_n, PARTS=triton.next_power_of_2(n_parts), VECTOR=vector, EDGES=before > 0, WHOLE=before == 0 and n_cols % block_n == 0,
-        num_warps=warps or _warps(block_n),
+        BLOCK_N=block_n, PARTS=triton.next_power_of_2(n_parts), VECTOR=vector, EDGES=before > 0,
+        num_warps=warps,
     )  # fmt: skip
     return y
 

@@ -52,11 +52,11 @@ def softmax_staged_kernel(
         own = (at >= lo) & (at < hi) & (_in_whole_vector(at, lo, hi, VECTOR) == 0)
         x_edge = gl.load(x_ptr + at, mask=own, other=0.0).to(gl.float32)
     async_copy.wait_group(0)
-    # What is outside the row is −inf
-    for i in gl.static_range(2 if TILES > 1 else 1):
-        tile = x_s.index(i * (TILES - 1))
-        cols = i * (TILES - 1) * TILE + lanes
-        tile.store(gl.where((cols >= lo) & (cols < hi), tile.load(LAYOUT), -float("inf")))
+    # What is outside the row is −inf: in the first tile and, since the row's end moves with lo, in the last two
+    for i in gl.static_range(TILES):
+        if i == 0 or i >= TILES - 2:
+            cols = i * TILE + lanes
+            x_s.index(i).store(gl.where((cols >= lo) & (cols < hi), x_s.index(i).load(LAYOUT), -float("inf")))
     # m = max x: each lane's own first                                              (TILE,)
     m_lane = gl.full([TILE], -float("inf"), gl.float32, LAYOUT)
     for i in range(TILES):
@@ -95,7 +95,7 @@ def softmax_staged(x: torch.Tensor, *, warps: int | None = None) -> torch.Tensor
         raise ValueError(refused)
     y = torch.empty_like(x)
     vector, before = vectors(x, y)
-    warps = warps or min(32, max(1, triton.next_power_of_2(n_cols) // 4096))
+    warps = warps or min(16, max(1, triton.next_power_of_2(n_cols) // 4096))
     tile = min(triton.next_power_of_2(before + n_cols), warps * 32 * vector)
     softmax_staged_kernel[(n_rows,)](
         x, y, x.stride(0), y.stride(0), n_cols, LOG2_E,
@@ -104,11 +104,11 @@ def softmax_staged(x: torch.Tensor, *, warps: int | None = None) -> torch.Tensor
     return y
 
 
-def refusal(x: torch.Tensor) -> str:
-    """Why this kernel does not take x; "" where it does."""
-    vector = 16 // x.element_size()
-    if x.stride(1) != 1 or (x.stride(0) - x.shape[1]) % vector or x.data_ptr() % 16:
+def refusal(x: torch.Tensor, at_once: int = 1) -> str:
+    """Why this kernel does not take x, so many rows at once on an SM; "" where it does."""
+    size, longest = x.element_size(), LONGEST // at_once
+    if x.stride(1) != 1 or (x.stride(0) - x.shape[1]) * size % 16 or x.data_ptr() % 16:
         return f"x of {x.shape[1]} columns, strides {x.stride()}: this kernel copies 16 aligned bytes at a time"
-    if (x.shape[1] + 2 * vector) * x.element_size() > LONGEST:
-        return f"x of {x.shape[1]} columns: this kernel takes rows of at most {LONGEST // 1024} KiB"
+    if x.shape[1] * size + 32 > longest:
+        return f"x of {x.shape[1]} columns: this kernel takes rows of at most {longest // 1024} KiB"
     return ""

@@ -16,6 +16,7 @@ import triton
 import triton.language as tl
 
 from kernels.attention import LOG2_E, _Call
+from kernels.attention_backward import multiple, multiples
 from kernels.gpu import shared_memory, sms
 
 MOST = 256  # queries a head
@@ -27,10 +28,13 @@ def flash_decode_kernel(
     stride_qb, stride_qh, stride_qm, stride_qd, stride_kb, stride_kh, stride_kn, stride_kd,
     stride_vb, stride_vh, stride_vn, stride_vd, stride_ob, stride_oh, stride_om, stride_od,
     kv_heads, group, seq_len, kv_len, diagonal, scale_log2, m_tiles,
-    HEAD_DIM: tl.constexpr, SPLITS: tl.constexpr, CAUSAL: tl.constexpr,
+    HEAD_DIM: tl.constexpr, SPLITS: tl.constexpr, CAUSAL: tl.constexpr, MULTIPLE: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_S: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     # One program: a tile of the group · seq_len rows that share the keys of one kv head, on one of SPLITS parts of these keys. BLOCK_S ≥ SPLITS.
+    # MULTIPLE divides the strides of K and V: said so that it can be seen, which lets a thread load that many elements at once.
+    stride_kb, stride_kh, stride_kn = multiples(stride_kb, stride_kh, stride_kn, MULTIPLE)
+    stride_vb, stride_vh, stride_vn = multiples(stride_vb, stride_vh, stride_vn, MULTIPLE)
     split = tl.program_id(0)
     pair = tl.program_id(1) // m_tiles
     batch = (pair // kv_heads).to(tl.int64)
@@ -143,7 +147,7 @@ def flash_decode(
     flash_decode_kernel[(splits, programs)](
         q, k, v, o, lse, part_o, part_lse, done, *q.stride(), *k.stride(), *v.stride(), *o.stride(),
         call.kv_heads, call.group, call.seq_len, call.kv_len, call.diagonal, call.sm_scale * LOG2_E, m_tiles,
-        HEAD_DIM=q.shape[3], SPLITS=splits, CAUSAL=causal and call.seq_len > 1, BLOCK_M=block_m, BLOCK_D=block_d, BLOCK_N=block_n,
+        HEAD_DIM=q.shape[3], SPLITS=splits, CAUSAL=causal and call.seq_len > 1, MULTIPLE=multiple(k, v), BLOCK_M=block_m, BLOCK_D=block_d, BLOCK_N=block_n,
         BLOCK_S=triton.next_power_of_2(splits), STAGES=stages, num_warps=warps or (8 if block_m == 128 else 4),
     )  # fmt: skip
     return o, lse

@@ -26,22 +26,25 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
 
     | rows                                    | kernel             | made for           |
     |-----------------------------------------|--------------------|--------------------|
-    | 16 bits, over 512, two fit an SM        | softmax_staged     | 2048×50257 bf16    |
-    | 32 bits, over 16384, one fits an SM     | softmax_staged     | 2048×50257 fp32    |
-    | up to 32768                             | softmax_rows       | 4096×12345 fp32    |
+    | 16 bits, over 512; 32 bits, over 16384  | softmax_staged     | 2048×50257 bf16    |
+    |     of which two fit an SM              |                    | 4096×25001 fp32    |
+    | 32 bits, up to 16384; others to 32768   | softmax_rows       | 4096×12345 fp32    |
     | 16 bytes aligned, 16 bits up to 131072  | softmax_shared_row | 1024×128256        |
+    | 32 bits, of which one fits an SM        | softmax_staged     | 2048×50257 fp32    |
     | other                                   | softmax_two_reads  | 512×200019         |
     """
     check(x)
     n_cols, size = x.shape[1], x.element_size()
-    if x.is_cuda and n_cols > (512 if size == 2 else 16384) and not softmax_staged.refusal(x, 4 // size):
+    if x.is_cuda and n_cols > (512 if size == 2 else 16384) and not softmax_staged.refusal(x, at_once=2):
         return softmax_staged.softmax_staged(x)
-    if n_cols <= 32768:
+    if n_cols <= (16384 if size == 4 and x.is_cuda else 32768):
         return softmax_rows(x)
     aligned = x.stride(1) == 1 and math.gcd(n_cols, x.stride(0)) * size % 16 == 0
     # A row shared by many programs waits for the slowest of them: 16-bit rows, read sooner, wait longer.
     if x.is_cuda and aligned and n_cols <= (2**17 if size == 2 else 8192 * sms(x)):
         return softmax_shared_row(x)
+    if x.is_cuda and size == 4 and not softmax_staged.refusal(x):
+        return softmax_staged.softmax_staged(x)
     return softmax_two_reads(x)
 
 

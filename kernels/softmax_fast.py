@@ -256,6 +256,8 @@ def softmax_rows(
     n_rows, n_cols = x.shape
     y = torch.empty_like(x)
     vector, before = vectors(x, y)
+    if before and n_cols < 256:  # edges would be most of the row: element by element
+        vector, before = 1, 0
     block_n = _whole_row(x, block_n, before)
     short, whole = x.element_size() == 2, n_cols == block_n
     block_m = max(1, (4096 if short and whole else 1024) // block_n) if block_m is None else block_m
@@ -289,16 +291,18 @@ def softmax_pipelined(
 
 
 def softmax_two_reads(
-    x: torch.Tensor, *, block_n: int = 4096, apart: int = 2**21, warps: int | None = None
+    x: torch.Tensor, *, block_n: int | None = None, apart: int = 2**21, warps: int | None = None
 ) -> torch.Tensor:
     """Softmax over the last axis of x (rows, cols), any strides, rows of any length in tiles of block_n.
 
     The second read of a tile comes about `apart` elements after the first: late enough to wait for nobody, and soon enough for L2.
     """
-    check(x, block_n=block_n)
+    check(x)
     n_rows, n_cols = x.shape
     y = torch.empty_like(x)
     vector, before = vectors(x, y)
+    block_n = (4096 if before else 8192) if block_n is None else block_n
+    check(x, block_n=block_n)
     n_parts = triton.cdiv(before + n_cols, block_n)
     rows_apart = min(max(1, apart // n_cols), n_rows)
     pairs = torch.zeros((n_rows, n_parts), dtype=torch.int64, device=x.device)

@@ -54,7 +54,7 @@ def test_a_masked_row_is_zeros_and_a_nan_spoils_its_row_alone(softmax):
 @every_softmax
 def test_strides_are_respected(softmax):
     x = torch.randn(13, 10)
-    assert torch.equal(softmax(x), softmax(x.T.contiguous().T))
+    torch.testing.assert_close(softmax(x), softmax(x.T.contiguous().T), rtol=1e-6, atol=0)  # other parts, other sums
 
 
 @every_softmax
@@ -86,7 +86,7 @@ def test_what_does_not_fit_is_named():
 def ragged(dtype: torch.dtype) -> Iterator[torch.Tensor]:
     """Rows that start anywhere, between neighbours of another size: contiguous, in a wider matrix, and after an odd start."""
     torch.manual_seed(0)
-    for cols in (1, 3, 7, 8, 13, 17, 31, 33, 47, 130):
+    for cols in (1, 3, 7, 8, 13, 17, 31, 33, 47, 383, 767):
         x = (torch.randn(5, cols) + 50.0 * torch.arange(5)[:, None].remainder(2)).to(dtype)
         wider = torch.full((5, cols + 16 - cols % 8), 300.0, dtype=dtype)
         wider[:, :cols] = x
@@ -143,7 +143,6 @@ BROKEN = [
     ("rows", "softmax_rows_kernel", "lanes // (2 * VECTOR)\n        lo", "lanes // VECTOR\n        lo"),
     ("rows", "softmax_rows_kernel", "tl.gather(m_i, own_row, 0)", "tl.gather(m_i, own_row * 0, 0)"),
     ("rows", "vectors", "(x.stride(0) - y.stride(0)) * x.element_size()", "x.element_size() * 8"),
-    ("two_reads", "_store_edges", "(cols >= first) & ", ""),
     ("two_reads", "_store_edges", "tl.exp(x - m_i) / l_i", "tl.exp(x - m_i)"),
     ("two_reads", "softmax_two_reads_kernel", "(first >= lo) & (first + BLOCK_N <= hi)", "first + BLOCK_N <= hi"),
     ("two_reads", "softmax_two_reads", "triton.cdiv(before + n_cols, block_n)", "triton.cdiv(n_cols, block_n)"),

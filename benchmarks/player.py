@@ -33,6 +33,9 @@ from playwright.sync_api import Browser, Page, ViewportSize, WebSocket, sync_pla
 
 from benchmarks.classroom_load import RAMP_S, Tally, attend, cpu_seconds, share_two_cores
 from explain.engine import HEAD_START_S
+from explain.player.view import view
+from explain.records import results
+from explain.records.code import measured_code
 from tests.e2e.browser import find_browser
 from tests.e2e.server import Server, running_app
 
@@ -236,8 +239,8 @@ def lecture_packet_bytes() -> int:
     from explain.trace.file import TraceFile
 
     run = TraceFile(recordings.path_of(lessons.OPENING).read_bytes())
-    view = lessons.view(lessons.OPENING, run.trace, "recorded")
-    return len(body_of([Run(run, view)]).packet(step=0, query="step", height=None))
+    shown = view(lessons.OPENING, run.trace, "recorded")
+    return len(body_of([Run(run, shown)]).packet(step=0, query="step", height=None))
 
 
 def processor() -> str:
@@ -316,11 +319,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "streamlit": version("streamlit"),
         },
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **measured_code(["player"]),
     }
-    text = json.dumps(result, indent=2)
-    print(text)
+    print(json.dumps(result, indent=2))
     if options.out:
-        options.out.write_text(text + "\n")
+        results.write(options.out, result)
     return 0 if result["passed"] else 1
 
 

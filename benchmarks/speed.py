@@ -1,7 +1,7 @@
 """How fast our kernels are beside others', on this GPU: one command, every number with its check.
 
 Every variant is first checked against float64 on random data (several processes at once, so that compiling takes turns with nobody), and one
-that misses its error budget has no time. Then one process alone times the right ones: for each shape all variants in turn, round
+that exceeds its tolerance has no time. Then one process alone times the right ones: for each shape all variants in turn, round
 after round, so that a slow moment hits all of them; by device events, L2 emptied before each launch. A median counts.
 
 python benchmarks/speed.py softmax decode --out speed.json
@@ -55,8 +55,10 @@ def main() -> int:
     parser.add_argument("--child", choices=("check", "time"), help=argparse.SUPPRESS)
     parsed = parser.parse_args()
     sys.path.insert(0, str(ROOT))
+    from explain.records import results
+
     if parsed.compare:
-        return compare(*(json.loads(path.read_text()) for path in parsed.compare))
+        return compare(*map(results.read, parsed.compare))
     if parsed.child:
         work = {"check": checked, "time": timed}[parsed.child]
         for answer in work(json.load(sys.stdin)):
@@ -66,7 +68,7 @@ def main() -> int:
 
     result = measure(parsed)
     if parsed.out:
-        parsed.out.write_text(json.dumps(result, indent=1) + "\n")
+        results.write(parsed.out, result)
     print(table(result, parsed.show))
     print(*(speed_table.lines if parsed.random is None else speed_random.summary)(result), sep="\n")
     return 0
@@ -77,6 +79,7 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
     from benchmarks import speed_random
     from benchmarks.speed_cases import CASES, Case, Variant, variants
     from explain.device.handler import provenance
+    from explain.records.code import measured_code
 
     deadline = time.monotonic() + parsed.seconds
     drawn = parsed.random is not None
@@ -99,7 +102,7 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
         task["variants"] = [v for v in task["variants"] if errors.get(_key(task["case"], v), {}).get("right")]
     print(f"checked after {time.monotonic() + parsed.seconds - deadline:.0f} s", file=sys.stderr, flush=True)
     times = {_key(a["case"], a["variant"]): a for a in run("time", [t for t in tasks if t["variants"]], 1, deadline)}
-    results: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     for case in cases:
         rows = []
         for variant in run_on(case):
@@ -107,14 +110,17 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
             nothing: Task = {"right": False, "why": "did not answer in time"}
             told = errors.get(key, nothing) | times.get(key, {})
             rows.append({"name": variant.name, **{k: v for k, v in told.items() if k not in ("case", "variant")}})
-        results.append({"case": {**asdict(case), "name": case.name}, "variants": rows})
+        found.append({"case": {**asdict(case), "name": case.name}, "variants": rows})
     return {
         "provenance": provenance().__dict__,
+        **measured_code(
+            variant["function"] for task in tasks for variant in task["variants"] if ":" in variant["function"]
+        ),
         "before": before,
         "after": state_of_the_gpu(),
         **({"seed": parsed.random} if drawn else {}),
         "method": f"median of {parsed.rounds} launches by device events, variants in turn, L2 emptied before each",
-        "cases": results,
+        "cases": found,
     }
 
 
@@ -183,7 +189,7 @@ def checked(tasks: list[Task]) -> Iterator[dict[str, Any]]:
     """In a process of its own: each task's one variant, run and compared with float64."""
     import torch
 
-    from benchmarks.speed_cases import FLOORS, Case, Variant, error_over_budget, make_inputs
+    from benchmarks.speed_cases import FLOORS, Case, Variant, error_over_tolerance, make_inputs
 
     before: Case | None = None
     inputs: tuple[torch.Tensor, ...] = ()
@@ -196,11 +202,11 @@ def checked(tasks: list[Task]) -> Iterator[dict[str, Any]]:
                 inputs = make_inputs(case)
             result = variant.on(case, inputs)()
             torch.cuda.synchronize()
-            error = 0.0 if variant.function in FLOORS else error_over_budget(case, inputs, result)
+            error = 0.0 if variant.function in FLOORS else error_over_tolerance(case, inputs, result)
             right = error <= 1
-            yield {**answer, "error": error, "right": right, "why": "" if right else "misses its error budget"}
+            yield {**answer, "error": error, "right": right, "why": "" if right else "exceeds its tolerance"}
             del result
-        except Exception as why:  # a peer that is not here, a tile that does not fit: said in the result
+        except Exception as why:  # a baseline that is not here, a tile that does not fit: said in the result
             yield {**answer, "right": False, "why": f"{type(why).__name__}: {why}"[:300]}
         yield {"done": True}
 
@@ -241,7 +247,7 @@ def timed(tasks: list[Task]) -> Iterator[dict[str, Any]]:
 
 
 def table(result: dict[str, Any], show: int) -> str:
-    """Each shape's variants, fastest first: microseconds, what they reach a second, and that over the first peer's."""
+    """Each shape's variants, fastest first: microseconds, what they reach a second, and that over the first baseline's."""
     lines = []
     for case in result["cases"]:
         unit, scale = ("TB/s", 1e-12) if case["case"]["unit"] == "B/s" else ("TFLOP/s", 1e-12)

@@ -34,7 +34,7 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
         {"kind": "output", "experiment": …, "reverse_keys": false, "out": path}
 
     "experiment" and "file" write a trace and answer {"steps", "trace_seconds", "file_bytes", "traffic", "launches":
-    [{"kernel", "grid", "traffic"}]}, an experiment also {"error", "budget", "within_budget", "output"}. `traffic` is
+    [{"kernel", "grid", "traffic"}]}, an experiment also {"error", "tolerance", "within_tolerance", "output"}. `traffic` is
     {"read_bytes", "written_bytes", "flops"} of all programs, recorded or not. "output" records nothing, writes the
     arrays of `run_output` as .npz and answers {}. Raises TraceError, OutOfBounds, ValueError, OSError.
     """
@@ -60,7 +60,7 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
 def _experiment(request: Mapping[str, Any], out: Path | None, progress: Progress) -> dict[str, Any]:
     start = time.perf_counter()
     trace, verdict = run_traced(Experiment.from_json(request["experiment"]), request["programs"], progress)
-    checked = {name: getattr(verdict, name) for name in ("error", "budget", "within_budget", "output")}
+    checked = {name: getattr(verdict, name) for name in ("error", "tolerance", "within_tolerance", "output")}
     return _written(trace, out, start, progress) | checked
 
 

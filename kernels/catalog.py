@@ -1,74 +1,99 @@
-"""THE list of kernels. Everything else (command line, pages, tests, traffic, player) reads it; a kernel is added here once.
+"""THE list of kernels. Command line, pages, tests, formulas and player read it; a kernel is added here once.
 
-Imports neither torch nor triton: an entry names its wrapper by module and function, and `launch` imports it where it runs.
+Imports neither torch nor triton: an entry names its module and function, and `launch` imports them where they run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Literal
 
-from kernels import inputs, parameters, traffic
+from kernels import inputs, library_traffic, parameters, traffic
+from kernels.digest import digest_of
 from kernels.edits import Edit
 from kernels.inputs import Arrays, Preset
+from kernels.museum import EXHIBITS, Exhibit
 from kernels.parameters import Parameter, Values
-from kernels.traffic import Traffic
+from kernels.rungs import GLUON, ORDER
+from kernels.traffic import Term, Traffic
+
+Kind = Literal["taught", "rung", "fast", "library", "broken"]
+"""To step through; a rung of the speed ladder; written for speed; a library's call; broken on purpose."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One rung of the ladder. `wrong` says what is wrong on purpose; empty for a kernel that is right.
-
-    `expected` names, as "module:function", what is right for a kernel whose answer is not its family's: a function
-    (p, arrays, inputs) -> Expectation (`kernels.verify`), imported where the kernel runs. `make` fills its inputs, where the family's
-    do not do.
-
-    `roles` names the kernel's own variables that play each part, for the player: scores, probabilities, running_max, new_max,
-    running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S); of a top-k kept, kept_at and
-    kept_weight (the list, its columns, its weights); of a merge other_max, other_sum, other_rescale (the pair that is joined), tile_at and
-    other_at (whose pairs).
-
-    `call` is the function of `module` that runs it, where that is not called as the kernel is.
-
-    `edit` is a line of the module to change first, for a kernel that is broken on purpose; such a kernel is called
-    `base~what`, and `base` is the kernel that it would be without.
-    """
+    """One kernel: what it is, how to run it, what it must move, and how it is shown."""
 
     name: str
     title: str
+    short: str
+    """Its label in charts and narrow tables."""
     idea: str
     module: str
-    family: str  # "softmax" or "attention"
+    family: Literal["softmax", "attention"]
     parameters: tuple[Parameter, ...]
     formula: Callable[[Values], Traffic]
     roles: Mapping[str, str]
+    """The kernel's own variable for each role that the player knows: scores, probabilities, running_max, new_max,
+    running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S); for top-k kept,
+    kept_at and kept_weight (the list, its columns, its weights); for a merge other_max, other_sum, other_rescale (the
+    other pair), tile_at and other_at (which tiles the pairs belong to)."""
     check: Callable[[Values], None]
+    """Raises ParameterError for parameters that do not fit together."""
+    kind: Kind = "taught"
+    hue: int = 0
+    """Which of the palette's kernel colours it has, everywhere."""
     outputs: tuple[str, ...] = ("y",)
-    keeps_max_and_sum: bool = (
-        False  # m and l are to be those of all elements seen so far: the loop invariant, which the player checks
-    )
-    stores_scores: bool = False  # S is rounded to the experiment's dtype on its way through HBM
+    program: str = "Program"
+    """What one program computes: "Query tile", "Head"; "Program" if that has no name."""
+    outer: str = "block_m"
+    """The tile of the outer loop, which stays on chip while the other tiles pass."""
+    buffers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Names of buffers that differ from the formula's: {launched kernel: {its name: the formula's name}}."""
+    between: Callable[[Values, Traffic, Term, int], int] = traffic.nothing_between
+    """Bytes through L2 before an element of a term is read again, given how many programs run at once."""
+    keeps_max_and_sum: bool = False
+    """After each tile m and l are those of all elements so far: the loop invariant, which the player checks."""
+    stores_scores: bool = False
+    """S is rounded to the experiment's dtype on its way through HBM."""
+    prefixes: bool = False
+    """On the first j tiles of keys it returns the state after tile j, to be compared with the trace."""
     wrong: str = ""
-    inputs: str = "normal"  # the preset to start with
+    """What is wrong on purpose; empty for a correct kernel."""
+    inputs: str = "normal"
+    """The preset to start with."""
     expected: str = ""
+    """Its specification, if not its family's: "module:function", (p, arrays, inputs) -> `verify.Expectation`."""
     make: Callable[[Preset, Values, int], Arrays] | None = None
-    edit: Edit | None = None
+    """Makes its inputs, if they are not its family's."""
     call: str = ""
-    gradient: bool = False  # takes do too, the gradient of o, and goes back through the whole
+    """The function of `module` that runs it, if that is not called as the kernel is."""
+    edit: Edit | None = None
+    """The line to change in `module`, for a kernel that is broken on purpose. Such a kernel is called `base~what`."""
+    gradient: bool = False
+    """Takes do, the gradient of o, and runs forward and backward."""
 
     @property
-    def peer(self) -> bool:
-        """Whether it is no part of the catalog but measured beside it (`kernels.peers`), with nothing to step through."""
-        return ":" in self.name
+    def steppable(self) -> bool:
+        """Whether it can be traced line by line; the others are only measured."""
+        return self.kind in ("taught", "broken")
 
     @property
     def function(self) -> str:
         """The name of the function of `module` that runs it."""
-        return self.call or self.base.rpartition(":")[2]
+        return self.call or self.base
+
+    @property
+    def code(self) -> str:
+        """The digest of the code that it runs, 16 hex digits; what was measured on other code is stale."""
+        return digest_of(self.module, self.function, self.edit)
 
     @property
     def base(self) -> str:
-        """The catalog's own kernel of which this is one."""
+        """The name of the correct kernel that a broken one is made from; its own name for any other."""
         return self.name.partition("~")[0]
 
     def make_inputs(self, preset: Preset, p: Values, seed: int) -> Arrays:
@@ -100,7 +125,6 @@ _SPLIT_ROLES = {
     "tile_at": "own",
     "other_at": "other",
 }
-_TOPK = (*parameters.SOFTMAX, parameters.TOPK, parameters.ROW_TILE)
 
 
 def _keeps(roles: Mapping[str, str]) -> dict[str, str]:
@@ -115,92 +139,232 @@ _FLASH_ROLES = {
     "rescale": "alpha", "accumulator": "acc", "rows": "rows", "cols": "cols",
 }  # fmt: skip
 
-CATALOG: Mapping[str, Kernel] = {
-    kernel.name: kernel
-    for kernel in (
-        Kernel(
-            "softmax_naive", "Naive softmax", "The formula as written: exp(x) / Σ exp(x).", "kernels.softmax", "softmax",
-            (*parameters.SOFTMAX, parameters.ROW_TILE), traffic.softmax_naive,
-            {name: variable for name, variable in _SOFTMAX_ROLES.items() if name != "running_max"}, parameters.check_rows,
-            wrong="exp(x) overflows for x > 88.7, and inf / inf is NaN", inputs="large_magnitude",
-        ),
-        Kernel(
-            "softmax_safe", "Safe softmax, three passes", "Subtract the row's maximum first, at the price of one more pass.",
-            "kernels.softmax", "softmax", (*parameters.SOFTMAX, parameters.ROW_TILE), traffic.softmax_safe, _SOFTMAX_ROLES,
-            parameters.check_rows,
-        ),
-        Kernel(
-            "softmax_row", "Softmax of a whole row on chip", "Read the row once and keep it on chip, while it fits.",
-            "kernels.softmax", "softmax", (*parameters.SHORT_ROWS, parameters.WHOLE_ROW_TILE), traffic.softmax_row, _SOFTMAX_ROLES,
-            parameters.check_whole_row,
-        ),
-        Kernel(
-            "softmax_blocked_wrong", "Softmax tile by tile, wrong", "Normalise each tile by itself: one pass, and wrong.",
-            "kernels.softmax", "softmax", (*parameters.SOFTMAX, parameters.ROW_TILE), traffic.softmax_blocked_wrong, _SOFTMAX_ROLES,
-            parameters.check_rows,
-            keeps_max_and_sum=True, wrong="each tile is divided by its own sum, so a row sums to its number of tiles",
-        ),
-        Kernel(
-            "softmax_online", "Online softmax, two passes", "Maximum and sum in one pass: rescale the sum when the maximum moves.",
-            "kernels.softmax", "softmax", (*parameters.SOFTMAX, parameters.ROW_TILE), traffic.softmax_online, _ONLINE_ROLES,
-            parameters.check_rows, keeps_max_and_sum=True,
-        ),
-        Kernel(
-            "softmax_tiled", "Online softmax on tiles of rows and columns", "Many rows at once: m, l and α become columns.",
-            "kernels.softmax", "softmax", (*parameters.SOFTMAX, parameters.ROWS_TILE, parameters.ROW_TILE), traffic.softmax_tiled,
-            {**_ONLINE_ROLES, "rows": "rows"}, parameters.check_tile_area, keeps_max_and_sum=True,
-        ),
-        Kernel(
-            "softmax_topk", "Online softmax with top-k, one pass", "Keep the K largest beside m and l: each element is read once.",
-            "kernels.topk", "softmax", _TOPK, traffic.softmax_topk, _keeps(_ONLINE_ROLES), parameters.check_rows,
-            outputs=("y", "index"), expected="kernels.verify:kept", keeps_max_and_sum=True,
-        ),
-        Kernel(
-            "softmax_safe_topk", "Safe softmax with top-k, two passes", "The maximum first; then the sum and the K largest in one pass.",
-            "kernels.topk", "softmax", _TOPK, traffic.softmax_safe_topk, _keeps(_SOFTMAX_ROLES), parameters.check_rows,
-            outputs=("y", "index"), expected="kernels.verify:kept",
-        ),
-        Kernel(
-            "softmax_safe_then_topk", "Safe softmax, then top-k", "Two launches: every weight is stored, and loaded again to find the K largest.",
-            "kernels.topk", "softmax", _TOPK, traffic.softmax_safe_then_topk, {**_SOFTMAX_ROLES, **_LISTED_ROLES}, parameters.check_rows,
-            outputs=("y", "index"), expected="kernels.verify:kept_of_weights",
-        ),
-        Kernel(
-            "softmax_online_then_topk", "Online softmax, then top-k", "Two launches; the softmax reads each element twice, not three times.",
-            "kernels.topk", "softmax", _TOPK, traffic.softmax_online_then_topk, {**_ONLINE_ROLES, **_LISTED_ROLES}, parameters.check_rows,
-            outputs=("y", "index"), expected="kernels.verify:kept_of_weights",
-        ),
-        Kernel(
-            "softmax_split", "Parallel tiles, merged", "Each tile gives its (m, l); the pairs are joined in any order, or as a tree.",
-            "kernels.merge", "softmax", (*parameters.SOFTMAX, parameters.ORDER, parameters.ROW_TILE), traffic.softmax_split,
-            {**_SPLIT_ROLES, "rescale": "alpha", "other_rescale": "beta"}, parameters.check_split,
-        ),
-        Kernel(
-            "softmax_split_wrong", "Parallel tiles, merged by adding, wrong", "Add the tiles' sums as they are: wrong.",
-            "kernels.merge", "softmax", (*parameters.SOFTMAX, parameters.ORDER, parameters.ROW_TILE), traffic.softmax_split_wrong,
-            _SPLIT_ROLES, parameters.check_split,
-            wrong="l_1 + l_2 adds sums that are measured against different maxima",
-        ),
-        Kernel(
-            "attention_standard", "Standard attention", "Three launches; S and P, N² elements each, travel through HBM.",
-            "kernels.attention", "attention", parameters.ATTENTION, traffic.attention_standard,
-            {"scores": "s", "probabilities": "p", "accumulator": "acc", "running_max": "m_i", "running_sum": "l_i", "rows": "rows", "cols": "cols"},
-            parameters.check_standard, outputs=("o",), stores_scores=True,
-        ),
-        Kernel(
-            "flash_attention_v1", "FlashAttention-1 forward", "Keys and values outside: O is re-read and rescaled at every visit.",
-            "kernels.attention", "attention", parameters.ATTENTION, traffic.flash_attention_v1,
-            {**_FLASH_ROLES, "accumulator": "o_i", "new_sum": "l_new"}, parameters.check_heads, outputs=("o", "lse"),
-        ),
-        Kernel(
-            "flash_attention", "FlashAttention-2 forward", "Queries outside: O stays on chip and is written once.",
-            "kernels.attention", "attention", parameters.ATTENTION, traffic.flash_attention, _FLASH_ROLES,
-            parameters.check_heads, outputs=("o", "lse"),
-        ),
-        Kernel(
-            "flash_attention_exp2", "FlashAttention-2 forward in base 2", "exp2 for exp: log2 e = 1.44269504 is folded into the scale.",
-            "kernels.attention", "attention", parameters.ATTENTION, traffic.flash_attention_exp2, _FLASH_ROLES,
-            parameters.check_heads, outputs=("o", "lse"),
-        ),
-    )
+_softmax = partial(
+    Kernel, module="kernels.softmax", family="softmax", parameters=(*parameters.SOFTMAX, parameters.ROW_TILE),
+    roles=_SOFTMAX_ROLES, check=parameters.check_rows, between=traffic.between_rows,
+)  # fmt: skip
+_topk = partial(
+    _softmax, module="kernels.topk", parameters=(*parameters.SOFTMAX, parameters.TOPK, parameters.ROW_TILE),
+    outputs=("y", "index"), expected="kernels.verify:kept",
+)  # fmt: skip
+_split = partial(
+    _softmax, module="kernels.merge", parameters=(*parameters.SOFTMAX, parameters.ORDER, parameters.ROW_TILE),
+    check=parameters.check_split, between=traffic.between_tiles,
+)  # fmt: skip
+_flash = partial(
+    Kernel, module="kernels.attention", family="attention", parameters=parameters.ATTENTION, roles=_FLASH_ROLES,
+    check=parameters.check_heads, outputs=("o", "lse"), program="Query tile",
+)  # fmt: skip
+
+_TAUGHT = (
+    _softmax(
+        "softmax_naive", "Naive softmax", "naive softmax", "The formula as written: exp(x) / Σ exp(x).",
+        formula=traffic.softmax_naive, hue=0, inputs="large_magnitude",
+        roles={role: variable for role, variable in _SOFTMAX_ROLES.items() if role != "running_max"},
+        wrong="exp(x) overflows for x > 88.7, and inf / inf is NaN",
+    ),
+    _softmax(
+        "softmax_safe", "Safe softmax, three passes", "safe softmax",
+        "Subtract the row's maximum first. This costs one more pass over the row.", formula=traffic.softmax_safe, hue=1,
+    ),
+    _softmax(
+        "softmax_row", "Softmax of a whole row on chip", "whole-row softmax",
+        "Read the row once and keep it on chip, as long as it fits.", formula=traffic.softmax_row, hue=3,
+        parameters=(*parameters.SHORT_ROWS, parameters.WHOLE_ROW_TILE), check=parameters.check_whole_row,
+    ),
+    _softmax(
+        "softmax_blocked_wrong", "Softmax tile by tile, wrong", "per-tile softmax, wrong",
+        "Normalise each tile by itself: one pass, and wrong.", formula=traffic.softmax_blocked_wrong, hue=7,
+        keeps_max_and_sum=True, wrong="each tile is divided by its own sum, so a row sums to its number of tiles",
+    ),
+    _softmax(
+        "softmax_online", "Online softmax, two passes", "online softmax",
+        "Find maximum and sum in one pass: rescale the sum when the maximum changes.", formula=traffic.softmax_online,
+        roles=_ONLINE_ROLES, hue=2, keeps_max_and_sum=True,
+    ),
+    _softmax(
+        "softmax_tiled", "Online softmax on tiles of rows and columns", "online softmax, tiled",
+        "Many rows at once: m, l and α become columns.", formula=traffic.softmax_tiled, hue=4,
+        parameters=(*parameters.SOFTMAX, parameters.ROWS_TILE, parameters.ROW_TILE),
+        roles={**_ONLINE_ROLES, "rows": "rows"}, check=parameters.check_tile_area, keeps_max_and_sum=True,
+    ),
+    _topk(
+        "softmax_topk", "Online softmax with top-k, one pass", "online + top-k, fused",
+        "Keep the K largest beside m and l: each element is read once.", formula=traffic.softmax_topk,
+        roles=_keeps(_ONLINE_ROLES), hue=6, keeps_max_and_sum=True,
+    ),
+    _topk(
+        "softmax_safe_topk", "Safe softmax with top-k, two passes", "safe + top-k, fused",
+        "The maximum first; then the sum and the K largest in one pass.", formula=traffic.softmax_safe_topk,
+        roles=_keeps(_SOFTMAX_ROLES), hue=3,
+    ),
+    _topk(
+        "softmax_safe_then_topk", "Safe softmax, then top-k", "safe, then top-k",
+        "Two launches: the first stores every weight, the second reads them all to find the K largest.",
+        formula=traffic.softmax_safe_then_topk, roles={**_SOFTMAX_ROLES, **_LISTED_ROLES}, hue=1,
+        expected="kernels.verify:kept_of_weights",
+    ),
+    _topk(
+        "softmax_online_then_topk", "Online softmax, then top-k", "online, then top-k",
+        "Two launches; the softmax reads each element twice, not three times.",
+        formula=traffic.softmax_online_then_topk, roles={**_ONLINE_ROLES, **_LISTED_ROLES}, hue=2,
+        expected="kernels.verify:kept_of_weights",
+    ),
+    _split(
+        "softmax_split", "Parallel tiles, merged", "split softmax, merged",
+        "Each tile computes its own (m, l); the pairs are merged in any order, or as a tree.",
+        formula=traffic.softmax_split,
+        roles={**_SPLIT_ROLES, "rescale": "alpha", "other_rescale": "beta"}, hue=5,
+    ),
+    _split(
+        "softmax_split_wrong", "Parallel tiles, merged by adding, wrong", "split softmax, wrong",
+        "Add the tiles' sums without rescaling them: wrong.", formula=traffic.softmax_split_wrong,
+        roles=_SPLIT_ROLES, hue=7,
+        wrong="l_1 + l_2 adds sums that are relative to different maxima",
+    ),
+    _flash(
+        "attention_standard", "Standard attention", "standard attention",
+        "Three launches; S and P, N² elements each, go through HBM.", formula=traffic.attention_standard, hue=1,
+        roles={role: name for role, name in _FLASH_ROLES.items() if role not in ("new_max", "rescale", "output")},
+        check=parameters.check_standard, outputs=("o",), program="Program", stores_scores=True,
+        buffers={"softmax_row_kernel": {"x": "s", "y": "p"}}, between=traffic.between_launches,
+    ),
+    _flash(
+        "flash_attention_v1", "FlashAttention-1 forward", "FlashAttention-1",
+        "Outer loop over keys and values: O is read, rescaled and written at every visit.",
+        formula=traffic.flash_attention_v1, roles={**_FLASH_ROLES, "accumulator": "o_i", "new_sum": "l_new"}, hue=5,
+        program="Head", outer="block_n", between=traffic.between_visits,
+    ),
+    _flash(
+        "flash_attention", "FlashAttention-2 forward", "FlashAttention-2",
+        "Outer loop over queries: O stays on chip and is written once.", formula=traffic.flash_attention, hue=2,
+        prefixes=True,
+    ),
+    _flash(
+        "flash_attention_exp2", "FlashAttention-2 forward in base 2", "FlashAttention-2, exp2",
+        "exp2 instead of exp: log2 e = 1.44269504 is folded into the scale.",
+        formula=traffic.flash_attention_exp2, hue=4,
+    ),
+)  # fmt: skip
+
+_for_speed = partial(
+    Kernel, kind="fast", family="attention", parameters=parameters.RUNG, formula=library_traffic.rung, roles={},
+    check=parameters.check_hopper, outputs=("o", "lse"), hue=0,
+)  # fmt: skip
+_RUNGS: Mapping[str, tuple[str, str]] = {
+    "naive_fp32": ("fp32", "Online softmax tile by tile, all of it in float32."),
+    "bf16": ("bf16", "16-bit operands for both matmuls; sums and softmax stay in float32."),
+    "exp2": ("exp2", "exp2 instead of exp: log2 e is folded into the scale."),
+    "causal": ("causal tiles", "Tiles that the causal mask hides are skipped; only tiles that it cuts are masked."),
+    "pipelined": ("pipelined", "Software pipelining: the next tiles load while this one is computed."),
+    "tma": ("TMA", "The Tensor Memory Accelerator copies whole tiles, given a descriptor."),
+    "specialised": ("specialized", "Warp specialization: one producer warp loads, eight consumer warps compute."),
+    "two_groups": ("ping-pong", "Ping-pong scheduling: one warpgroup does matmuls while the other does its softmax."),
+    "overlapped": ("overlapped", "Intra-warpgroup overlap: the next S is computed while this tile's P̃ V is added."),
 }  # fmt: skip
+
+
+def _rung(number: int, name: str) -> Kernel:
+    short, idea = _RUNGS[name]
+    skips = number > ORDER.index("causal")  # from this rung on, tiles hidden by the mask are not computed
+    return _for_speed(
+        f"rung:{name}", f"Rung {number}: {short}", short, idea, f"kernels.rungs.{name}", kind="rung", call="attention",
+        formula=library_traffic.rung if skips else library_traffic.rung_over_all_keys,
+        check=parameters.check_hopper if name in GLUON else parameters.check_library, hue=0 if name in GLUON else 2,
+    )  # fmt: skip
+
+
+_library = partial(
+    Kernel, kind="library", module="kernels.library", family="attention", parameters=parameters.FUSED, roles={},
+    check=parameters.check_library, outputs=("o",),
+)  # fmt: skip
+_and_back = partial(_library, outputs=("o", "dq", "dk", "dv"), gradient=True)
+
+_MEASURED = (
+    _library(
+        "torch:softmax", "torch.softmax", "PyTorch", "PyTorch's own softmax.", family="softmax", call="softmax",
+        parameters=parameters.SOFTMAX, formula=library_traffic.softmax, check=parameters.check_rows, outputs=("y",),
+        hue=8,
+    ),
+    _library(
+        "torch:softmax_topk", "torch.softmax, then torch.topk", "PyTorch",
+        "PyTorch's softmax, then its top-k of the weights.",
+        family="softmax", call="softmax_topk", parameters=(*parameters.SOFTMAX, parameters.TOPK),
+        formula=library_traffic.softmax_topk, check=parameters.check_topk, outputs=("y", "index"),
+        expected="kernels.verify:kept_of_weights", hue=8,
+    ),
+    _for_speed(
+        "fast:softmax_topk_lanes", "Softmax with top-k, a list in each lane", "online + top-k, lanes",
+        "Each lane keeps a maximum, a sum and a list of its own; the lists are merged once, at the end of the row.",
+        "kernels.topk_fast", family="softmax", call="softmax_topk_lanes",
+        parameters=(*parameters.SOFTMAX, parameters.TOPK), formula=library_traffic.topk_in_one_read,
+        check=parameters.check_rows, outputs=("y", "index"), expected="kernels.verify:kept", hue=4,
+    ),
+    *(_rung(number, name) for number, name in enumerate(ORDER, 1)),
+    _for_speed(
+        "fast:flash_attention_hopper", "FlashAttention for Hopper", "persistent",
+        "Persistent kernel: one program per SM, each with a list of tiles, on top of all rungs.",
+        "kernels.attention_hopper", call="flash_attention_hopper",
+    ),
+    _library(
+        "torch:attention", "PyTorch: matmul, softmax, matmul", "PyTorch eager",
+        "Attention written in eager PyTorch: S and P go through HBM.", call="attention", parameters=parameters.LIBRARY,
+        formula=library_traffic.attention, stores_scores=True, hue=8,
+    ),
+    _and_back(
+        "torch:attention_backward", "PyTorch: matmul, softmax, matmul, forward and backward", "PyTorch eager",
+        "The same and its gradients; P is kept from the forward pass.", call="attention_backward",
+        parameters=parameters.LIBRARY, formula=library_traffic.attention_backward, stores_scores=True, hue=8,
+    ),
+    _library(
+        "torch:flash", "PyTorch: FlashAttention-2", "FlashAttention-2 (PyTorch)",
+        "scaled_dot_product_attention with its FlashAttention-2 backend.", call="flash",
+        formula=library_traffic.fused, hue=9,
+    ),
+    _and_back(
+        "torch:flash_backward", "PyTorch: FlashAttention-2, forward and backward", "FlashAttention-2 (PyTorch)",
+        "The same and its gradients; the backward pass recomputes S tile by tile.", call="flash_backward",
+        formula=library_traffic.fused_backward, hue=9,
+    ),
+    _library(
+        "torch:cudnn", "PyTorch: cuDNN attention", "cuDNN", "scaled_dot_product_attention with its cuDNN backend.",
+        call="cudnn", formula=library_traffic.fused, hue=10,
+    ),
+    _and_back(
+        "torch:cudnn_backward", "PyTorch: cuDNN attention, forward and backward", "cuDNN",
+        "The same and its gradients.",
+        call="cudnn_backward", formula=library_traffic.fused_backward, hue=10,
+    ),
+)  # fmt: skip
+
+
+def _broken(exhibit: Exhibit) -> Kernel:
+    right = next(kernel for kernel in _TAUGHT if kernel.name == exhibit.base)
+    work = exhibit.work
+    return replace(
+        right,
+        name=exhibit.kernel,
+        kind="broken",
+        title="changed" if exhibit.harmless else "broken",
+        idea=exhibit.title,
+        formula=right.formula if work is None else lambda p: right.formula(p).with_work(work(p)),
+        wrong="" if exhibit.harmless else exhibit.title[0].lower() + exhibit.title[1:],
+        inputs=exhibit.shown_by,
+        edit=exhibit.edit,
+        prefixes=False,
+    )
+
+
+KERNELS: Mapping[str, Kernel] = {
+    kernel.name: kernel for kernel in (*_TAUGHT, *map(_broken, EXHIBITS.values()), *_MEASURED)
+}
+"""Every kernel that an experiment may name, by name."""
+
+
+def of_kind(*kinds: Kind) -> dict[str, Kernel]:
+    """The kernels of these kinds by name, in the list's order."""
+    return {name: kernel for name, kernel in KERNELS.items() if kernel.kind in kinds}
+
+
+TAUGHT = of_kind("taught")
+"""The kernels to learn from, in the order in which they are taught."""

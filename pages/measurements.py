@@ -1,13 +1,8 @@
-"""Lab 5: Measurements. What GPUs measured, whose they are, what is missing and why; bring your own GPU's file and compare."""
-
-from functools import partial
+"""Lab 5: Measurements. Where every measured number comes from, what is missing and why, and your own GPU beside it."""
 
 import streamlit as st
 
-from explain.chapters.measurements import figures
-from explain.records import file
-from explain.records import registry as shelf
-from explain.records.plans import PLANS
+from explain.chapters.measurements import view
 from explain.ui import layout
 from explain.ui.records import counters_here, records_choice
 
@@ -15,72 +10,16 @@ layout.chapter(
     __file__,
     goal="know where every measured number in this app comes from, and put your own GPU's beside it.",
 )
-shown = records_choice()
-if not shown:
-    st.info("No GPU's record is here. `python -m explain measure` makes one on a machine with an NVIDIA GPU.")
-    st.stop()
-
-st.subheader("Whose numbers these are", anchor=False)
-facts, words = st.columns([3, 2], gap="large")
-with facts, st.container(key="numbers of records"):
-    st.markdown(figures.about(shown), unsafe_allow_html=True)
-with words:
-    layout.prose(
-        "Every experiment runs several times, in separate runs: some are timed, others are counted by the GPU's own counters. **A run that is counted is never timed.**\n\n"
-        "**L2 cold**: nothing of the inputs is in the cache when the run begins. **L2 warm**: the same kernel has just run.\n\n"
-        "**Copy check**: before any counter is believed, a copy of 1 GiB is counted. How many bytes that moves is known beforehand. If what is counted is off by more than "
-        "a thousandth, the counters are not trusted, and nothing is counted."
+if shown := records_choice():
+    view.sources(shown)
+    view.numbers(shown)
+    view.roofs(shown)
+    st.subheader("Counters on this machine", anchor=False)
+    counters_here()
+    view.own_gpu(shown)
+    layout.sources(
+        "Nsight Compute documentation, Metrics Structure (docs.nvidia.com/nsight-compute)",
+        "NVIDIA CUPTI documentation, Range Profiling API",
     )
-if missed := figures.missed_table(shown):
-    with st.expander("What could not be measured, and why"):
-        st.markdown(missed, unsafe_allow_html=True)
-
-st.subheader("The numbers", anchor=False)
-plans = {name: plan for name, plan in PLANS.items() if figures.has_some(plan, shown)}
-opening = list(plans).index("levels") if "levels" in plans else 0
-which, what = st.columns([3, 2], vertical_alignment="bottom")
-name = which.selectbox(
-    "Set",
-    list(plans),
-    index=opening,
-    format_func=lambda name: f"{name}: {plans[name].about}",
-    key="set",
-    bind="query-params",
-)
-quantity = None
-if len(shown) > 1:
-    quantity = what.selectbox("Quantity", list(figures.QUANTITIES), key="quantity", bind="query-params")
-if name:
-    table = figures.rows(plans[name], shown, quantity)
-    numbers = {column: st.column_config.NumberColumn(format="%,.4g") for row in table for column in list(row)[2:]}
-    st.dataframe(table, hide_index=True, column_config=numbers, key="points")
-for one in shown:
-    st.caption(one.source)
-
-if roofs := figures.roofs_table(shown):
-    st.subheader("What each GPU gives at best", anchor=False)
-    st.markdown(roofs, unsafe_allow_html=True)
-
-st.subheader("Counters on this machine", anchor=False)
-counters_here()
-
-st.subheader("Your own GPU", anchor=False)
-layout.prose(
-    "On a machine with an NVIDIA GPU this measures everything that is shown here. It keeps each point as it comes: when it is interrupted, call it again and it goes on. "
-    "The pages find its file by themselves; to show it elsewhere, load it there with the button at the top of this page."
-)
-st.code("python -m explain measure", language="bash")
-with st.container(horizontal=True):
-    for one in shown:
-        st.download_button(
-            f"Download: {one.label}",
-            partial(file.written, one.record),
-            file_name=shelf.file_name(one.record.gpu),
-            mime="application/json",
-            icon=":material/download:",
-            key=f"download {one.key}",
-        )
-layout.sources(
-    "Nsight Compute documentation, Metrics Structure (docs.nvidia.com/nsight-compute)",
-    "NVIDIA CUPTI documentation, Range Profiling API",
-)
+else:
+    st.info("There is no GPU record here. Run `python -m explain measure` on a machine with an NVIDIA GPU to make one.")

@@ -1,130 +1,16 @@
 """Chapter 4: Memory hierarchy. A GPU's memory to scale, and every trip that standard attention makes to HBM."""
 
-import streamlit as st
-
-from explain import lessons
-from explain.chapters.memory_hierarchy import figures
-from explain.figures import svg
-from explain.gpus import LIMITS
-from explain.ui import controls, layout, pictures, stepper
-from explain.ui.gpu import gpu_choice, host_bytes
+from explain.chapters.memory_hierarchy import view
+from explain.ui import layout
 
 layout.chapter(
     __file__,
     goal="see where a number lives on a GPU, what it costs to fetch, and why standard attention fetches so many.",
 )
-gpu_side, scale_side = st.columns([3, 1])
-with gpu_side:
-    gpu = gpu_choice()
-logarithmic = (
-    scale_side.segmented_control(
-        "Scale", ["To scale", "Logarithmic"], default="To scale", required=True, key="scale", bind="query-params"
-    )
-    == "Logarithmic"
-)
-
-st.subheader("How much fits where", anchor=False)
-if logarithmic:
-    pictures.drawing(figures.sizes_log(gpu, host_bytes()))
-else:
-    for picture, column in zip(figures.sizes(gpu), st.columns([2, 3], gap="large"), strict=True):
-        with column:
-            pictures.drawing(picture)
-layout.prose(
-    f"The {gpu.name} computes in {gpu.sms} SMs, each with a shared memory and registers of its own: "
-    f"**{svg.size(gpu.shared_bytes_all + gpu.register_bytes)}** in all. That is what the papers call **SRAM**, memory on the chip, beside the units that "
-    f"compute. {gpu.hbm} lies outside. A kernel is run as many programs, each on one SM, where it may use **{svg.size(gpu.shared_bytes)}** of shared "
-    "memory. So a program takes its matrices piece by piece, and a piece, a tile, has to fit in there."
-)
-
-st.subheader("How long a load takes, if a register took a second", anchor=False)
-times, words = st.columns([3, 2], gap="large")
-with times:
-    if gpu.latencies:
-        pictures.drawing(figures.times(gpu, host_bytes(), logarithmic=logarithmic))
-    else:
-        st.info(
-            f"For the {gpu.name} there is no figure that could be checked. Choose another GPU to see what a load costs."
-        )
-with words:
-    layout.prose(
-        f"One thread loads a value, waits for it, and uses it; nothing else is under way. {figures.REGISTER_CYCLES:g} clock cycles count as a second here: "
-        "the time of one operation on registers that needs the result of the one before. A kernel hides much of the wait, since other warps "
-        "go on while one waits. It cannot hide the bytes: each takes its share of the bandwidth, "
-        f"{gpu.hbm_bytes_per_second / 1e12:.3g} TB/s between {gpu.hbm} and the chip."
-    )
-    if gpu.latencies:
-        st.caption(figures.latency_sources(gpu))
-
-st.subheader("Standard attention: three launches, and S and P through HBM", anchor=False)
-layout.prose(
-    "Attention gives each query a mean of all values, weighted by the softmax of its scores: S = QKᵀ / √d, P = softmax(S), O = PV. Standard attention does one "
-    "after the other, each in a launch of its own. Nothing stays on chip from one launch to the next."
-)
-experiment = controls.controls(
-    lessons.STANDARD,
-    ["inputs", "seq_len", "kv_len", "block_m", "block_n", "dtype", "causal"],
-    controls.ATTENTION_PRESETS,
-)
-traces = stepper.stepper([experiment], key="standard attention")
-if traces:
-    layout.prose(
-        "**Every trip to HBM.** Launch 1 multiplies and writes S. Launch 2 reads S back, takes the softmax of its rows and writes P. Launch 3 reads P "
-        "back and multiplies it by V. S and P have a row for each query and a column for each key. Each is written once, read once and thrown away."
-    )
-    st.markdown(figures.trips_table(experiment, traces[0]))
-
-st.subheader("Tiles: how often is each element read?", anchor=False)
-tiled, table = st.columns([2, 3], gap="large")
-with tiled:
-    pictures.drawing(figures.product(experiment.values))
-with table:
-    layout.prose(
-        "One program of launch 1 makes one tile of S. It needs a tile of Q and a tile of K, whole along d: it loads both once, keeps them on "
-        "chip, and uses each element many times. A row of Q is loaded again for every tile of keys, a row of K for every tile of "
-        "queries, so **larger tiles read less**. With tiles of 1 × 1 a row of Q would be loaded once for every key, and a row of K once for every query."
-    )
-    if traces:
-        st.markdown(figures.product_reads(experiment, traces[0]))
-
-st.subheader("S and P, beside what attention is given and returns", anchor=False)
-
-
-@st.fragment
-def scores() -> None:
-    """How S and P outgrow everything else as N grows."""
-    seq_len = st.select_slider("N, queries and keys", [2**k for k in range(7, 15)], value=4096, key="scores of")
-    pictures.drawing(figures.scores(seq_len, 64, "fp16", gpu))
-    st.markdown(figures.scores_table(seq_len, 64, "fp16", 16, gpu))
-    st.caption("formula · fp16, d = 64, one sequence. Hold the pointer over a rectangle for its size.")
-
-
-scores()
-
-layout.try_this(
-    "Switch the scale to *Logarithmic*: it shows every level, and hides how far apart they are.",
-    "Make the query tiles larger and look for *read K* in the table of trips: its bytes fall. Those of S and P do not, whatever the tiles.",
-    "Move the last slider up. Q, K, V and O grow with N, S and P with N². From which N on does one head's S no longer fit in L2?",
-)
-layout.questions(
-    (
-        "What is in SRAM while a tile of S is made?",
-        "The tile of Q, the tile of K and the tile of S itself. A program puts operands of a matrix product in shared memory, where all its threads can "
-        "read them, and sums in registers. When it ends, all of it is gone: what is to outlive the program has to be written to HBM.",
-    ),
-    (
-        "L2 can hold S of a short sequence. Is the trip then free?",
-        "It is cheaper: the loads come from L2 and not from HBM, in less than half the time on every GPU here of which both are known. The bytes still pass between L2 and "
-        "the SMs. And attention runs for many heads and sequences at once, whose S and P do not fit in L2 together.",
-    ),
-    (
-        "Would one launch instead of three be enough to save the trips?",
-        "Only if no program needs a whole row of S. The softmax divides by the sum of the row, so a program that sees one tile of keys at a time has to "
-        "carry the row's maximum and sum along and rescale: online softmax. That is what FlashAttention does.",
-    ),
-)
-layout.sources(
-    gpu.source,
-    LIMITS,
-    "T. Dao et al., FlashAttention, arXiv 2205.14135, 2022, algorithm 0 and section 2.1",
-)
+gpu, logarithmic = view.choose()
+view.capacities(gpu, logarithmic)
+view.load_times(gpu, logarithmic)
+experiment, traces = view.standard_attention()
+view.tiled_reads(experiment, traces)
+view.scores(gpu)
+view.closing(gpu)

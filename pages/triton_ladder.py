@@ -1,79 +1,21 @@
 """Chapter 3: Triton ladder. Softmax kernels in order, each with its one idea, its trace and what the next one mends."""
 
-import streamlit as st
-
-from explain import lessons
-from explain.chapters.triton_ladder import ladder
-from explain.ui import controls, layout, stepper
+from explain.chapters.triton_ladder import view
+from explain.ui import layout
 
 layout.chapter(
     __file__,
-    goal="climb from a softmax that only fits short rows to online softmax on tiles, one idea a step, and count what each step moves.",
+    goal=(
+        "climb from a softmax that only fits short rows to online softmax on tiles, one idea a step, and count what "
+        "each step moves."
+    ),
 )
 layout.prose(
-    "A GPU runs a Triton kernel as many programs at once; here each program has a row of its own, on the last rung a tile of several rows. "
-    "A tile is what a program holds on chip at a time."
+    "A GPU runs a Triton kernel as many programs at once; here each program has a row of its own, on the last rung a "
+    "tile of several rows. A tile is what a program holds on chip at a time."
 )
-
-names = [rung.name for rung in ladder.RUNGS]
-chosen = st.segmented_control(
-    "Rung", names, default=names[0], required=True, key="rung", bind="query-params", wrap=True
-)
-at = names.index(chosen)
-rung = ladder.RUNGS[at]
-row = controls.controls(lessons.ONLINE, ["inputs", "cols", "block_n"], controls.ROW_PRESETS)
-experiment = rung.experiment(row)
-
-layout.prose(f"**{at + 1}. {experiment.entry.title}.** {rung.idea}")
-if experiment.entry.wrong:
-    st.warning(f"Wrong on purpose: {experiment.entry.wrong}.", icon=":material/warning:")
-traces = stepper.stepper([experiment], key="ladder")
-layout.prose(f"**What {'is still missing' if at + 1 == len(names) else 'the next rung mends'}.** {rung.lacks}")
-
-st.subheader("All rungs on this input", anchor=False)
-layout.prose(
-    "Every number is from a run: reads and writes per element counted in the trace, the error against float64 from what the kernel stored. "
-    "Milakov & Gimelshein count the same: naive 3, safe 4, online 3. The last rung runs on four rows, the others on one."
-)
-rungs = [(one, one.experiment(row)) for one in ladder.RUNGS]
-found = zip(rungs, stepper.traces_of([own for _, own in rungs]), strict=True)
-outcomes = [ladder.outcome(one, own, trace) for (one, own), trace in found if trace is not None]
-st.markdown(ladder.table(outcomes))
-if len(outcomes) < len(rungs):
-    st.caption("Some rungs were not recorded on this input, and Triton is not here to run them.")
-
-if at:
-    below = ladder.RUNGS[at - 1]
-    st.subheader(f"What changes from “{below.name}”", anchor=False)
-    st.code(ladder.difference(below.kernel, rung.kernel), language="diff", wrap_lines=True)
-if traces:
-    st.subheader("This rung's bytes: formula and trace", anchor=False)
-    stepper.traffic_table(experiment, traces[0])
-
-layout.try_this(
-    "Keep your eye on the running state and climb: set once on the first rung, forgotten at every tile on the second, carried along from the third.",
-    "Choose **large magnitude** and read the table: which rungs turn wrong, and which already were?",
-    "Choose a tile as long as the row: **Per tile, wrong** turns right. Say why that makes it dangerous.",
-    "On **Online**, press Shift → and count the tiles at which α < 1.",
-)
-layout.questions(
-    (
-        "The whole-row kernel reads each element once, the online one twice. Why not always the first?",
-        "It holds the row in one program's registers. A tile of 65,536 float32 values fills the whole register file of a GPU's multiprocessor, "
-        "so longer rows cannot be held. While rows fit, it is the best of the ladder.",
-    ),
-    (
-        "Online softmax moves as many bytes as the naive kernel. What was gained?",
-        "Safety. The naive kernel overflows above x = 88.7; the safe one pays a third read to avoid it; the online one avoids it with two.",
-    ),
-    (
-        "Rows and columns: why does a column of maxima help?",
-        "One program then updates many rows with the same instructions, which keeps its lanes at work where rows are short, and it is "
-        "the shape of attention: a tile of queries against a tile of keys.",
-    ),
-)
-layout.sources(
-    "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018.",
-    "Triton tutorial 02, Fused softmax: the whole-row kernel.",
-    "S. Rush, Triton-Puzzles: softmax over long rows as an exercise.",
-)
+at = view.choose()
+row = view.one_rung(at)
+view.all_rungs(row)
+view.change(at)
+view.closing()

@@ -26,7 +26,7 @@ def test_a_ratio_is_the_peers_time_over_ours_from_the_worst_shape_to_the_best():
 
 def test_a_kernel_without_a_time_is_a_miss_and_a_peer_without_one_is_said():
     wrong = _case(65536, copy=0.8)
-    wrong["variants"].append({"name": "softmax", "right": False, "why": "misses its error budget"})
+    wrong["variants"].append({"name": "softmax", "right": False, "why": "exceeds its tolerance"})
     assert reached("softmax", LONG.milestone, [wrong]) == "not measured, missed in 1 of 1"
     assert speeds("softmax", [wrong]) == "no time"
     nothing = _case(65536, ours=1.0)

@@ -1,18 +1,17 @@
-"""Asks for what a tile costs: recorded beforehand, compiled here before, or compiled now in the background.
+"""What a tile costs: recorded, compiled on this machine before, or compiled now in the background.
 
-A compilation takes from a third of a second to half a minute, and no page waits for it: `start` begins it, `look` answers at once with what there
-is, and a page looks again. Any number of sessions share one compilation. Imports neither torch nor triton; safe to use from any thread.
+A compilation takes between a third of a second and half a minute. No page waits for it: `start` begins it, and `look`
+answers at once with what is known. Any number of sessions share one compilation. Imports neither torch nor triton;
+thread-safe.
 """
 
 from __future__ import annotations
 
-import ast
 import functools
 import hashlib
 import json
 import threading
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,9 @@ from explain.compile.cost import Cost
 from explain.compile.listing import Listing, unpacked
 from explain.engine import ROOT, cache_folder, has_triton, must_be_a_kernel, scratch
 from explain.experiment import Experiment
-from explain.workers import WorkerCancelled, WorkerError, WorkerFailed, WorkerPool, WorkerSpec
+from explain.jobs import Job, Jobs
+from explain.workers import WorkerError, WorkerPool, WorkerSpec
+from kernels.catalog import KERNELS
 
 COMPILE_WORKER = WorkerSpec(
     "compile",
@@ -34,7 +35,10 @@ COMPILE_WORKER = WorkerSpec(
     nice=10,
 )
 RECORDED = "tile-costs"
-NEVER_COMPILED = "This tile was not compiled beforehand, and Triton runs on Linux only, so it cannot be compiled here. Those of the opening view were."
+NEVER_COMPILED = (
+    "This tile is not among the recorded ones, and Triton runs on Linux only, so it cannot be compiled here. "
+    "The tiles of the opening view are recorded."
+)
 MOST_ANSWERS = 512
 MOST_WAITING = 32
 MOST_LISTINGS = 16
@@ -42,57 +46,45 @@ MOST_LISTINGS = 16
 
 @dataclass(frozen=True)
 class Answer:
-    """What is known by now: a `cost` and its `origin` ("recorded", or "compiled" on this machine), or `trouble` in words, or `working`,
-    what is being done, since `seconds` ago."""
+    """What is known so far: a `cost` and its `origin` ("recorded", or "compiled" on this machine), or an `error`, or
+    what the compiler is `working` on, and for how many `seconds`."""
 
     cost: Cost | None = None
     origin: str = ""
-    trouble: str = ""
+    error: str = ""
     working: str = ""
     seconds: float = 0.0
 
 
-@dataclass
-class _Job:
-    working: str = "waiting for the compiler"
-    started: float = field(default_factory=time.monotonic)
-    cancel: threading.Event = field(default_factory=threading.Event)
-
-
 class Compiler:
-    """Compile workers at low priority, and what they have answered."""
+    """Compile workers at low priority, and their answers."""
 
     def __init__(self, spec: WorkerSpec = COMPILE_WORKER) -> None:
-        self._pool = WorkerPool(spec, size=2)  # one reader's long compilation leaves a worker to the others
+        self._pool = WorkerPool(spec, size=2)  # a long compilation leaves the other worker free
+        self._jobs: Jobs[Cost] = Jobs(MOST_WAITING, MOST_ANSWERS)
         self._lock = threading.Lock()
-        self._jobs: dict[str, _Job] = {}
-        self._answers: dict[str, Answer] = {}
         self._listings: dict[str, bytes] = {}  # by key, packed
 
     def look(self, experiment: Experiment, capability: int) -> Answer | None:
-        """What is known of this experiment for this compute capability; None where nobody has asked the compiler yet."""
-        key = key_of(experiment, capability)
-        with self._lock:
-            if answer := self._answers.get(key):
-                return answer
-            if job := self._jobs.get(key):
-                return Answer(working=job.working, seconds=time.monotonic() - job.started)
-        return self._known(experiment, capability)
+        """What is known of this experiment for this compute capability; None if nobody has asked the compiler yet."""
+        job = self._jobs.get(key_of(experiment, capability))
+        if job is None:
+            return self._known(experiment, capability)
+        if job.running:
+            return Answer(working=job.doing, seconds=job.seconds)
+        if job.result is not None:
+            return Answer(job.result, "compiled")
+        return Answer(error="The compilation was stopped." if job.cancelled else job.error)
 
     def start(self, experiment: Experiment, capability: int) -> None:
-        """Compiles in the background, unless that is under way; `look` says how far it is. A failure before is forgotten."""
-        key = key_of(experiment, capability)
-        with self._lock:
-            self._answers.pop(key, None)
+        """Compiles in the background, unless that runs already; `look` says how far it is."""
+
+        def work(job: Job[Cost]) -> Cost:
             if not has_triton():
-                self._answers[key] = Answer(trouble=NEVER_COMPILED)
-            elif key not in self._jobs and len(self._jobs) >= MOST_WAITING:
-                self._answers[key] = Answer(
-                    trouble=f"{len(self._jobs)} tiles are waiting for the compiler. Try again in a while."
-                )
-            elif key not in self._jobs:
-                job = self._jobs[key] = _Job()
-                threading.Thread(target=self._work, args=(key, experiment, capability, job), daemon=True).start()
+                raise WorkerError(NEVER_COMPILED)
+            return self.compile(experiment, capability, progress=job.progress, cancel=job.cancel)
+
+        self._jobs.start(key_of(experiment, capability), work, "waiting for the compiler")
 
     def _known(self, experiment: Experiment, capability: int) -> Answer | None:
         if cost := _recorded(experiment, capability):
@@ -103,7 +95,7 @@ class Compiler:
             return None
 
     def listings(self, experiment: Experiment, capability: int) -> tuple[Listing, ...]:
-        """The instructions of each launch, recorded or compiled here before; none where nobody has compiled this tile here."""
+        """The instructions of each launch, recorded or compiled here; none if this tile was never compiled here."""
         key = key_of(experiment, capability)
         with self._lock:
             kept = self._listings.get(key)
@@ -118,12 +110,10 @@ class Compiler:
 
     def cancel(self, experiment: Experiment, capability: int) -> None:
         """Ends this compilation, for every session that waits for it."""
-        with self._lock:
-            if job := self._jobs.get(key_of(experiment, capability)):
-                job.cancel.set()
+        self._jobs.cancel(key_of(experiment, capability))
 
     def compile(self, experiment: Experiment, capability: int, **call: Any) -> Cost:
-        """Compiles now, in this thread, and keeps the answer on disk. Raises WorkerError, whose message says what is wrong."""
+        """Compiles in this thread and keeps the answer on disk. Raises WorkerError with the reason."""
         must_be_a_kernel(experiment)
         path = _cached(experiment, capability)
         with scratch() as folder:
@@ -141,7 +131,7 @@ class Compiler:
                 part = kept.with_suffix(f".{threading.get_ident()}.part")
                 part.write_bytes(data)
                 part.replace(kept)
-        except OSError:  # no place to keep it: compiled again next time
+        except OSError:  # it cannot be kept, and is compiled again next time
             pass
         return cost
 
@@ -149,29 +139,10 @@ class Compiler:
         """Ends the worker."""
         self._pool.close()
 
-    def _work(self, key: str, experiment: Experiment, capability: int, job: _Job) -> None:
-        def progress(text: str, _: float) -> None:
-            job.working = f"compiling {text}"
-
-        try:
-            cost = self.compile(experiment, capability, progress=progress, cancel=job.cancel)
-            answer = Answer(cost, "compiled")
-        except WorkerCancelled:
-            answer = Answer(trouble="The compilation was stopped.")
-        except WorkerFailed as error:
-            answer = Answer(trouble=error.message)
-        except WorkerError as error:
-            answer = Answer(trouble=str(error).replace("The run", "The compilation"))
-        with self._lock:
-            self._jobs.pop(key, None)
-            if len(self._answers) >= MOST_ANSWERS:
-                self._answers.pop(next(iter(self._answers)))
-            self._answers[key] = answer
-
 
 @functools.cache
 def compiler() -> Compiler:
-    """This process's compiler; shared by every session."""
+    """The compiler of this process, shared by every session."""
     return Compiler()
 
 
@@ -180,26 +151,8 @@ def key_of(experiment: Experiment, capability: int) -> str:
     return json.dumps([experiment.kernel, experiment.values, capability], sort_keys=True)
 
 
-@functools.cache
-def code_of(kernel: str) -> str:
-    """A digest of the code of a function of kernels/, without its comments; empty where there is none.
-
-    What was compiled from other code is out of date.
-    """
-    for path in sorted((ROOT / "kernels").rglob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.FunctionDef) and node.name == kernel:
-                return hashlib.sha256(ast.unparse(node).encode()).hexdigest()[:16]
-    return ""
-
-
-def code_of_cost(cost: Cost) -> dict[str, str]:
-    """The digests of the code that a cost was compiled from: of the wrapper and of each kernel that it launches."""
-    return {name: code_of(name) for name in (cost.kernel, *(launch.kernel for launch in cost.launches))}
-
-
 def provenance(cost: Cost, origin: str) -> str:
-    """Where the numbers of a cost come from, for a caption."""
+    """The source of a cost's numbers, for a caption."""
     where = {"recorded": "recorded", "compiled": "compiled on this machine"}[origin]
     return f"{where} · triton {cost.triton}, ptxas {cost.ptxas}, {cost.date}, no GPU"
 
@@ -215,7 +168,7 @@ def _records() -> dict[str, Cost]:
     return {
         json.dumps([cost.kernel, cost.parameters, cost.capability], sort_keys=True): cost
         for cost in costs
-        if all(record["code"].get(name) == code for name, code in code_of_cost(cost).items())
+        if record["code"].get(cost.kernel) == KERNELS[cost.kernel].code
     }
 
 
@@ -225,13 +178,13 @@ def _cached(experiment: Experiment, capability: int) -> Path:
 
 
 def _recorded_listing(experiment: Experiment, capability: int) -> Path:
-    """Where the instructions of a recorded cost are shipped, if they are; nowhere, if it was compiled from other code."""
+    """The path of a recorded cost's instructions; one that does not exist if the cost is of other code."""
     shipped = listing_path(experiment, capability)
     return shipped if _recorded(experiment, capability) else shipped.with_suffix(".other")
 
 
 def listing_path(experiment: Experiment, capability: int) -> Path:
-    """Where the instructions of a tile are shipped, if they are."""
+    """The path of a tile's shipped instructions, whether or not there are any."""
     digest = hashlib.sha256(key_of(experiment, capability).encode()).hexdigest()[:12]
     return recordings.FOLDER / f"{experiment.kernel}-sm{capability}-{digest}.listing.gz"
 
@@ -242,7 +195,7 @@ def _listing_beside(cost: Path) -> Path:
 
 @functools.cache
 def _version() -> str:
-    """Of what compiles and of what is compiled."""
+    """A digest of the compiler and of the code it compiles."""
     files = [*sorted((ROOT / "kernels").rglob("*.py")), *sorted((ROOT / "explain" / "compile").glob("*.py"))]
     texts = [path.read_bytes() for path in files]
     triton = metadata.version("triton") if has_triton() else "none"

@@ -36,24 +36,24 @@ class Timing:
 
 @dataclass(frozen=True)
 class PrefixState:
-    """The compiled kernel run on the first `tiles` tiles of K and V, against float64 on those keys: error and budget."""
+    """The compiled kernel on the first `tiles` tiles of K and V, compared with float64: error and tolerance."""
 
     tiles: int
     keys: int
     error: float
-    budget: float
-    within_budget: bool
+    tolerance: float
+    within_tolerance: bool
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One Experiment on the GPU. `error`, `budget` and `output` are the worst element against its budget."""
+    """One Experiment on the GPU. `error`, `tolerance` and `output` are the worst element against its tolerance."""
 
     experiment: dict[str, Any]
     error: float
-    budget: float
+    tolerance: float
     output: str
-    within_budget: bool
+    within_tolerance: bool
     timing: Timing | None
     prefixes: tuple[PrefixState, ...]
     provenance: Provenance

@@ -172,7 +172,7 @@ class Player {
   /** Reads the theme's colours; true if they changed. */
   retheme(force = false) {
     const probe = document.createElement("i");
-    probe.style.color = "var(--st-background-color, #ffffff)";
+    probe.style.color = "var(--st-background-color, white)";
     this.section.append(probe);
     const [r, g, b] = getComputedStyle(probe).color.match(/[\d.]+/g).map(Number);
     probe.remove();
@@ -182,7 +182,7 @@ class Player {
     const look = [dark, css.color, css.fontFamily, css.fontSize, css.getPropertyValue("--ground")].join();
     if (!force && look === this.look) return false;
     this.look = look;
-    this.palette = new Palette(this.section, dark);
+    this.palette = new Palette(this.section);
     this.stamp++;
     return true;
   }
@@ -374,6 +374,7 @@ class Player {
     for (const type of ["pointermove", "pointerdown"]) this.on(this.section, type, (event) => this.point(event));
     this.on(this.section, "pointerleave", () => (this.$(".tip").hidden = true));
     this.on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.ready && this.retheme() && this.render());
+    this.on(document.fonts, "loadingdone", () => this.ready && this.retheme(true) && this.render()); // drawn words have another width now
   }
 
   /** So that the keys work at once, also after a control was used with the pointer; who is at the keyboard keeps the focus. */

@@ -1,4 +1,4 @@
-"""What `python -m explain measure` measures: named plans, each a list of experiments and what is asked of them."""
+"""What `python -m explain measure` measures: named plans, each a list of experiments and what to measure of them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from explain.chapters.papers import flashattention, milakov
 from explain.chapters.sweeps import ready
 from explain.experiment import Experiment
-from kernels.catalog import CATALOG
+from kernels.catalog import KERNELS, TAUGHT, of_kind
 from kernels.parameters import WHOLE_ROW_TILE, ParameterError
-from kernels.rungs import ORDER
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Experiments to measure on the GPU at hand: their counters, with `stalls` why their warps wait too, their times; and, with `roofs`, what the GPU gives at best."""
+    """Experiments to measure on this GPU, and what: counters, times, `stalls` (why warps wait), `roofs` (the GPU's limits)."""
 
     name: str
     about: str
@@ -42,9 +41,9 @@ _FAMILY_TILES: Mapping[str, Mapping[str, object]] = {
 
 def sizes(kernel: str) -> tuple[Experiment, ...]:
     """A catalog kernel at three sizes, inputs of 100 MB and more. Raises ParameterError for another name."""
-    if kernel not in CATALOG:
-        raise ParameterError("kernel", kernel, f"must be one of {', '.join(CATALOG)}")
-    entry = CATALOG[kernel]
+    if kernel not in TAUGHT:
+        raise ParameterError("kernel", kernel, f"must be one of {', '.join(TAUGHT)}")
+    entry = KERNELS[kernel]
     tile = dict(_TILES.get(kernel, _FAMILY_TILES[entry.family]))
     if WHOLE_ROW_TILE in entry.parameters:
         del tile["block_n"]  # its default is the row's
@@ -66,12 +65,12 @@ def lengths(kernel: str) -> tuple[Experiment, ...]:
     return tuple(Experiment.of(kernel, {**_LENGTHS_AT, "seq_len": n}, "normal") for n in LENGTHS)
 
 
-RUNGS = (*(f"rung:{name}" for name in ORDER), "fast:flash_attention_hopper", "torch:flash", "torch:cudnn")
+RUNGS = (*of_kind("rung"), "fast:flash_attention_hopper", "torch:flash", "torch:cudnn")
 _RUNGS_AT = {"batch": 2, "heads": 16, "seq_len": 8192, "dtype": "bf16"}
 
 
 def rungs() -> tuple[Experiment, ...]:
-    """The ladder from the bottom up, its top, and the two fused kernels of PyTorch, at head_dim 128 and 64, causal or not."""
+    """The ladder's rungs, its top, and PyTorch's two fused kernels, at head_dim 128 and 64, causal or not."""
     return tuple(
         Experiment.of(name, {**_RUNGS_AT, "head_dim": head_dim, "causal": causal}, "normal")
         for head_dim in (128, 64)
@@ -92,7 +91,7 @@ PLANS: Mapping[str, Plan] = {
         Plan(
             "levels",
             "every kernel of the catalog at three sizes beyond L2",
-            tuple(experiment for kernel in CATALOG for experiment in sizes(kernel)),
+            tuple(experiment for kernel in TAUGHT for experiment in sizes(kernel)),
         ),
         Plan("sweeps", "kernels over N, d, tile sizes, dtype, mask and batch", ready.RECORDED),
         Plan("milakov-counters", "Milakov & Gimelshein's figure 1, its bytes counted", milakov.COUNTED),

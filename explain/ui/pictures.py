@@ -1,4 +1,4 @@
-"""Pictures that are drawn as SVG, and pictures and tables whose parts can be pressed."""
+"""SVG pictures, and pictures and tables with parts that can be pressed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import streamlit as st
 
 
 def drawing(svg: str) -> None:
-    """An SVG in the page itself, so that its text takes the page's colour and font. `st.html` would take it out."""
+    """Shows an SVG in the page itself, in the page's colours and font. (`st.html` would remove it.)"""
     st.markdown(svg, unsafe_allow_html=True)
 
 
 def pressable(html: str, name: str) -> int:
-    """A picture or table whose parts with `data-press` are buttons; how often one was pressed.
+    """Shows a picture or table in which each part with `data-press` is a button; returns how often one was pressed.
 
-    Pressing one puts its value into the page's address under `name`, where `pressed` finds it. `html` is ours: what a user typed must have been escaped.
+    A press writes the part's value into the page's address under `name`, where `pressed` finds it. User text in `html`
+    must be escaped.
     """
     key, times = f"pressable {name}", f"pressable {name}: times"
 
@@ -29,7 +30,7 @@ def pressable(html: str, name: str) -> int:
 
 
 def pressed(name: str, allowed: Container[str], otherwise: str) -> str:
-    """What the page's address has under `name`, if it is allowed."""
+    """The value of `name` in the page's address if it is allowed, else `otherwise`."""
     asked = st.query_params.get(name, otherwise)
     return asked if asked in allowed else otherwise
 
@@ -45,9 +46,11 @@ _PRESSABLE = st.components.v2.component(
 [aria-pressed=true] .frame { stroke: var(--st-primary-color) }
 [data-press]:focus-visible .frame { stroke: var(--st-primary-color); stroke-width: 2.5 }
 table { border-collapse: collapse; width: 100%; font-size: .875rem; font-variant-numeric: tabular-nums }
-th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid color-mix(in srgb, currentColor 18%, transparent); vertical-align: top }
+th, td { text-align: left; padding: .3rem .6rem; vertical-align: top;
+  border-bottom: 1px solid color-mix(in srgb, currentColor 18%, transparent) }
 thead th { font-weight: 400; opacity: .72 }
-th button { font: 600 .875rem var(--st-code-font); color: inherit; background: none; border: 0; padding: 0; border-radius: 2px; text-decoration: underline dotted 1px; text-underline-offset: .25em }
+th button { font: 600 .875rem var(--st-code-font); color: inherit; background: none; border: 0; padding: 0;
+  border-radius: 2px; text-decoration: underline dotted 1px; text-underline-offset: .25em }
 th button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offset: 2px }
 .n { text-align: right; white-space: nowrap }
 tr[data-press]:hover { background: color-mix(in srgb, currentColor 6%, transparent) }

@@ -16,8 +16,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from explain import cli, lessons, recordings
+from explain.figures import palette
 from explain.player import Run
 from explain.player.export import standalone_html
+from explain.player.view import view
 from explain.trace.file import TraceFile
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -25,7 +27,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def run_of(experiment):
     run = TraceFile(recordings.path_of(experiment).read_bytes())
-    return Run(run, lessons.view(experiment, run.trace, "recorded"))
+    return Run(run, view(experiment, run.trace, "recorded"))
 
 
 @pytest.fixture
@@ -86,7 +88,8 @@ def test_the_page_steps_from_disk_without_a_network(opened):
     expect(player).to_have_attribute("data-theme", "light")
     page.emulate_media(color_scheme="dark")
     expect(player).to_have_attribute("data-theme", "dark")
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 29)"
+    ground = tuple(bytes.fromhex(palette.GROUNDS["ground"][1][1:]))
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == f"rgb{ground}"
 
 
 def test_two_runs_fit_one_page(opened):
@@ -110,7 +113,7 @@ def test_an_exported_page_asks_for_nothing():
     assert (head["step"], head["query"], head["height"]) == (0, None, None)
     assert traces == run_of(lessons.ONLINE).trace
     assert "default-src 'none'" in html
-    assert not re.search(r"<link|<script[^>]* src|@import|url\((?!#)", html.replace(" url(#${", ""))
+    assert not re.search(r"<link|<script[^>]* src|@import|url\((?!#|.data:font)", html.replace(" url(#${", ""))
 
 
 def pixels(png: bytes) -> tuple[int, int]:

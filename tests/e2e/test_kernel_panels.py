@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from explain import lessons
+from explain.player.view import view
 from explain.run_experiment import run_traced
 from explain.trace import file as trace_file
 from explain.trace.model import Trace, numbers
@@ -54,8 +55,8 @@ def app(traces: dict[str, Trace], tmp_path_factory: pytest.TempPathFactory) -> I
     folder = tmp_path_factory.mktemp("cases")
     for name, trace in traces.items():
         trace_file.write(trace, folder / f"{name}.trace")
-        view = lessons.view(EXPERIMENTS[name], trace, "interpreter")
-        (folder / f"{name}.json").write_text(json.dumps([{"file": f"{name}.trace", "view": view}]))
+        shown = view(EXPERIMENTS[name], trace, "interpreter")
+        (folder / f"{name}.json").write_text(json.dumps([{"file": f"{name}.trace", "view": shown}]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PLAYER_CASES", str(folder))
         patch.setenv("PYTHONPATH", str(ROOT))

@@ -17,7 +17,7 @@ from explain.trace import file as trace_file
 from explain.trace.model import Trace
 from explain.trace.recorder import record_call
 from kernels import attention, real_inputs, softmax
-from kernels.catalog import CATALOG
+from kernels.catalog import KERNELS
 from tests.e2e.server import ROOT, Server, running_app
 
 HERE = Path(__file__).parent
@@ -56,7 +56,7 @@ def flash(causal=False, dtype=torch.float32, nan=False):
 
 
 def view(kernel, shape, **more):
-    entry = CATALOG[kernel]
+    entry = KERNELS[kernel]
     roles = dict(entry.roles)
     return {
         "title": entry.title,

@@ -11,13 +11,14 @@ import torch
 import triton
 import triton.language as tl
 
-from explain import lessons
+from explain.chapters.what_breaks.divergence import compared
 from explain.experiment import Experiment
 from explain.player.files import modules as joined_modules
+from explain.player.view import view
 from explain.run_experiment import run_traced
 from explain.trace import file as trace_file
 from explain.trace.recorder import record_call
-from kernels.catalog import CATALOG
+from kernels.catalog import KERNELS, TAUGHT
 from kernels.museum import EXHIBITS
 
 SMALL = {"rows": 4, "cols": 7, "block_m": 4, "block_n": 4, "seq_len": 7, "kv_len": 7, "head_dim": 16}
@@ -45,7 +46,7 @@ def said(browser):
 
 
 def small(kernel, inputs=None, **changes):
-    known = {parameter.name for parameter in CATALOG[kernel].parameters}
+    known = {parameter.name for parameter in KERNELS[kernel].parameters}
     sizes = {name: value for name, value in (SMALL | changes).items() if name in known}
     if kernel == "softmax_row":
         sizes["block_n"] = 8
@@ -55,7 +56,7 @@ def small(kernel, inputs=None, **changes):
 def told(said, experiment, row=0):
     """[(the source line's text, its sentence)] of each step."""
     trace, _ = run_traced(experiment, "all", lambda *_: None)
-    sentences = said(trace, lessons.view(experiment, trace, "interpreter"), row)
+    sentences = said(trace, view(experiment, trace, "interpreter"), row)
     sources = [trace.source(step) for step in range(trace.steps)]
     lines = [s.text.splitlines()[trace.line(step) - s.first_line].strip() for step, s in enumerate(sources)]
     return list(zip(lines, sentences, strict=True))
@@ -76,14 +77,14 @@ def check(sentences):
 
 
 @pytest.mark.parametrize("inputs", ["normal", "ascending", "large_magnitude", "first_tile_masked", "everything_masked"])
-@pytest.mark.parametrize("kernel", CATALOG)
+@pytest.mark.parametrize("kernel", TAUGHT)
 def test_every_step_of_every_kernel_has_a_sentence(said, kernel, inputs):
-    for changes in ({}, {"causal": True}) if CATALOG[kernel].family == "attention" else ({},):
+    for changes in ({}, {"causal": True}) if KERNELS[kernel].family == "attention" else ({},):
         experiment = small(kernel, inputs, **changes)
         for row in (0, 3):
             sentences = [sentence for _, sentence in told(said, experiment, row)]
             check(sentences)
-            nan_free = not CATALOG[kernel].wrong and inputs == "normal"
+            nan_free = not KERNELS[kernel].wrong and inputs == "normal"
             assert not (nan_free and any(re.search(r"is NaN|hold NaN|are NaN", one) for one in sentences))
 
 
@@ -160,7 +161,7 @@ def test_overflow_and_nan_are_told(said):
 
 
 def test_a_nan_that_is_taken_for_a_number_is_told(said):
-    _, broken = lessons.exhibit(EXHIBITS["nan_swallowed"])
+    _, broken = compared(EXHIBITS["nan_swallowed"])
     lines = dict(told(said, broken))
     assert lines["l_i = tl.maximum(l_i, 1.0)"] == "ℓ was NaN and becomes 1: the NaN is lost."
 

@@ -9,10 +9,10 @@ import pytest
 
 from explain import lessons, recordings
 from explain.chapters.exactness import figures
-from explain.chapters.exactness import outputs as exactness
-from explain.chapters.exactness.outputs import Output
+from explain.chapters.exactness import orders as exactness
 from explain.engine import Engine, engine
 from explain.experiment import Experiment
+from explain.output import Output
 from explain.run_experiment import run_output, run_traced
 from explain.workers import WorkerFailed
 
@@ -32,8 +32,8 @@ def test_errors_count_what_is_no_number_only_where_it_should_be_one():
     found = Output(np.array([1.0, inf, nan, nan]), np.array([1.5, inf, nan, 1.0]), np.ones(4))
     assert found.error[:3].tolist() == [0.5, 0.0, 0.0]
     assert np.isnan(found.error[3])
-    assert not found.within_budget
-    assert found.other_bits(Output(np.array([1.0, inf, nan, 2.0]), found.expected, found.allowed)) == 1
+    assert not found.within_tolerance
+    assert found.changed_from(Output(np.array([1.0, inf, nan, 2.0]), found.expected, found.allowed)) == 1
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
@@ -41,12 +41,12 @@ def test_every_order_has_other_bits_and_an_error_like_the_first(dtype):
     experiment = lessons.EXACT.with_(dtype=dtype)
     runs = [output(way.experiment, way.reverse_keys) for way in exactness.ways(experiment)]
     first, *others = runs
-    assert all(run.within_budget for run in runs)
+    assert all(run.within_tolerance for run in runs)
     *orders, in_base_2, standard = others
-    assert all(run.other_bits(first) > 0 for run in (*orders, standard))
+    assert all(run.changed_from(first) > 0 for run in (*orders, standard))
     assert all(0.5 < run.quantile(0.5) / first.quantile(0.5) < 2 for run in (*orders, in_base_2))
     if dtype == "fp32":
-        assert all(run.other_bits(first) > 2 / 3 * run.error.size for run in others)
+        assert all(run.changed_from(first) > 2 / 3 * run.error.size for run in others)
         assert all(run.largest() < 1e-6 for run in runs)
 
 
@@ -67,19 +67,19 @@ def test_with_one_key_that_takes_all_the_weight_every_way_gives_the_same_bits():
         output(way.experiment, way.reverse_keys)
         for way in exactness.ways(lessons.EXACT.with_(inputs="large_magnitude", seq_len=64, kv_len=64))
     )
-    assert all(run.other_bits(first) == 0 for run in others)
+    assert all(run.changed_from(first) == 0 for run in others)
 
 
 def test_joining_the_tiles_of_a_softmax_in_another_order_changes_bits_and_not_the_error_and_16_bits_hide_it():
     runs = [output(way.experiment) for way in exactness.merges(lessons.JOINED)]
     first, *others = runs
     assert len(others) == 2
-    assert all(run.within_budget for run in runs)
-    assert all(run.other_bits(first) > 0.05 * run.error.size for run in others)
+    assert all(run.within_tolerance for run in runs)
+    assert all(run.changed_from(first) > 0.05 * run.error.size for run in others)
     assert all(0.5 < run.quantile(0.5) / first.quantile(0.5) < 2 for run in others)
     for dtype in ("fp16", "bf16"):
         first, *others = (output(way.experiment) for way in exactness.merges(lessons.JOINED.with_(dtype=dtype)))
-        assert all(run.other_bits(first) < 0.02 * run.error.size for run in others)
+        assert all(run.changed_from(first) < 0.02 * run.error.size for run in others)
 
 
 def test_a_causal_attention_cannot_have_its_keys_reversed():
@@ -133,7 +133,7 @@ def test_a_recorded_output_is_preferred(monkeypatch, tmp_path):
 )
 def test_shipped_outputs_are_of_the_kernels_as_they_are(way):
     path = recordings.output_path_of(way.experiment, way.reverse_keys)
-    assert path.exists(), "run: python -m explain record"
+    assert path.exists(), "run: python -m explain record traces"
     shipped, here = Output.read(path), output(way.experiment, way.reverse_keys)
     # Another machine's exp may round otherwise, but not by more than is allowed.
     assert (np.abs(shipped.result - here.result) <= here.allowed).all()

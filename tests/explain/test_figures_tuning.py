@@ -8,9 +8,8 @@ from explain.chapters.speed import tuning_figures as figures
 from explain.chapters.speed import tuning_grid
 from explain.chapters.speed.rungs import BY_NAME
 from explain.chapters.speed.tuning_grid import Grid, Point
-from explain.experiment import Experiment
 from explain.gpus import GPUS
-from explain.records.code import code_of
+from kernels.catalog import KERNELS
 
 BEST = Point(128, 64, 8, 3, seconds=2e-3, registers=176, shared_bytes=131072, spills=0)
 GRID = Grid(
@@ -55,7 +54,7 @@ def test_without_times_a_cell_has_what_the_compiler_says():
     assert tuning is not None
     grid = tuning.grids[0]
     for one in tuning.grids:
-        assert one.code == code_of(Experiment.of(BY_NAME[one.rung].kernel)), "run scripts/record_tuning_compiled.py"
+        assert one.code == KERNELS[BY_NAME[one.rung].kernel].code, "run python -m explain record tuning"
     assert not grid.timed
     picture, said = figures.grid(grid), figures.told(grid, GPUS["H200"])
     for point in grid.points:

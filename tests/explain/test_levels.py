@@ -40,7 +40,7 @@ from explain.gpus import GPUS
 from explain.records.plans import PLANS
 from explain.records.registry import recorded
 from explain.trace.recorder import record_call
-from kernels.catalog import CATALOG
+from kernels.catalog import KERNELS, TAUGHT
 from kernels.launch import launcher, tensors
 from tests.explain.records.made import counters
 
@@ -80,14 +80,14 @@ def traced_here(experiment: Experiment) -> dict[str, dict[str, int]]:
 @pytest.mark.parametrize("experiment", PLANNED, ids=lambda one: one.key)
 def test_what_was_traced_at_the_measured_sizes_is_the_formula_buffer_by_buffer(experiment):
     traced = recorded_trace(experiment)
-    assert traced is not None, "run: python scripts/record_traced.py"
+    assert traced is not None, "run: python -m explain record bytes"
     assert dict(traced.bytes) == by_term(experiment)
 
 
-@pytest.mark.parametrize("kernel", CATALOG)
+@pytest.mark.parametrize("kernel", TAUGHT)
 def test_a_part_counted_as_often_as_there_are_such_parts_is_the_whole(kernel):
     p = side_by_side.opening(kernel).values
-    if CATALOG[kernel].family == "attention":
+    if KERNELS[kernel].family == "attention":
         whole = Experiment.of(kernel, {"batch": 2, "heads": 2, "seq_len": 24, "head_dim": 16, "causal": True}, "normal")
     else:
         tile = {"block_n": 8} if kernel != "softmax_row" else {}

@@ -8,17 +8,17 @@ import re
 
 import pytest
 
-from explain import lessons
 from explain.chapters.speed import climb_figures as figures
 from explain.chapters.speed import results as speed
 from explain.chapters.speed import rungs
 from explain.chapters.speed.results import Case, Limit, Variant
-from explain.chapters.speed.rungs import BY_NAME, RUNGS, TOP
+from explain.chapters.speed.rungs import BY_NAME, CLIMB, RUNGS, TOP
 from explain.chapters.triton_ladder import ladder
 from explain.experiment import Experiment
+from explain.recordings.shipped import shipped
 from explain.records import plans
 from explain.records.model import Roof
-from kernels.catalog import CATALOG
+from kernels.catalog import TAUGHT
 from kernels.rungs import ORDER
 from tests.explain.records.made import point, record
 
@@ -56,12 +56,12 @@ def test_each_rung_has_its_code_its_line_and_what_is_new_in_it(rung):
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_each_rungs_twins_are_shipped_traces_and_the_link_leads_to_them(rung):
-    pair = lessons.CLIMB[rung.twin.pair]
+    pair = CLIMB[rung.twin.pair]
     for side, run in zip(("a.", "b."), pair, strict=True):
         query = {name.removeprefix(side): value for name, value in rung.twin.query.items() if name.startswith(side)}
         assert Experiment.from_query(query) == run
-        assert run.kernel in CATALOG
-        assert run in list(lessons.shipped())
+        assert run.kernel in TAUGHT
+        assert run in list(shipped())
     assert pair[0] != pair[1]
 
 
@@ -117,17 +117,19 @@ def test_the_picture_has_each_rung_to_press_its_number_and_its_share():
 
 
 def test_names_at_the_lines_ends_do_not_cover_one_another():
-    peers = [Variant(f"peer {at}", 1.0, per_second) for at, per_second in enumerate((790e12, 795e12, 500e12, 501e12))]
-    picture = figures.climb(rungs.climb(None), peers, PEAK, "a shape", "bf16")
-    places = sorted(float(y) for y in re.findall(r'y="([\d.]+)"[^>]*>(?:peer \d|peak: matrix product), ', picture))
+    baselines = [
+        Variant(f"baseline {at}", 1.0, per_second) for at, per_second in enumerate((790e12, 795e12, 500e12, 501e12))
+    ]
+    picture = figures.climb(rungs.climb(None), baselines, PEAK, "a shape", "bf16")
+    places = sorted(float(y) for y in re.findall(r'y="([\d.]+)"[^>]*>(?:baseline \d|peak: matrix product), ', picture))
     assert len(places) == 5
     assert all(after - before >= figures.APART - 0.11 for before, after in itertools.pairwise(places))
 
 
 def test_a_rung_that_is_not_right_has_no_time_and_says_so():
-    wrong = dataclasses.replace(case(), variants=(Variant(f"{speed.RUNG}bf16", error=3.0, why="misses its error budget"),))  # fmt: skip
+    wrong = dataclasses.replace(case(), variants=(Variant(f"{speed.RUNG}bf16", error=3.0, why="exceeds its tolerance"),))  # fmt: skip
     step = rungs.climb(wrong)[1]
-    assert figures.number(step, PEAK, RUNGS[0]) == "It has no time here: its result missed the error budget."
+    assert figures.number(step, PEAK, RUNGS[0]) == "It has no time here: its result exceeded its tolerance."
     assert ">not right<" in figures.climb(rungs.climb(wrong), (), PEAK, "a shape", "bf16")
 
 

@@ -160,7 +160,7 @@ def test_what_a_cancelled_sweep_has_is_kept_and_only_the_rest_is_run_on_resuming
     runner.cancel(SMALL, "trace")
     state = wait(runner, finished)
     assert len(state.readings) == 2
-    assert not state.trouble
+    assert not state.error
     engine.gate.release(10)
     runner.start(SMALL, "trace")
     assert wait(runner, finished).done
@@ -222,7 +222,7 @@ def test_what_nobody_foresaw_is_said_and_the_sweep_can_be_resumed(tmp_path):
     runner = Runner(engine, tmp_path)
     runner.start(SMALL, "trace")
     state = wait(runner, finished)
-    assert state.trouble == "out of luck"
+    assert state.error == "out of luck"
     assert len(state.readings) == 1
     runner.start(SMALL, "trace")
     assert wait(runner, finished).done
@@ -234,7 +234,8 @@ def test_a_point_too_large_to_trace_says_so_and_is_not_run(tmp_path):
     runner.start(sweep, "trace")
     state = wait(runner, finished, sweep)
     assert [e.values["seq_len"] for e in engine.asked] == [64]
-    assert "too large to be run line by line" in state.readings[1].why
+    assert state.readings[1].why
+    assert not state.readings[1].bytes
 
 
 def test_sweeps_take_one_worker_between_them(tmp_path):
@@ -269,7 +270,7 @@ def test_without_a_gpu_the_hardware_says_why(tmp_path):
     while (state := runner.look(SMALL, "hardware")).working:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert "No NVIDIA driver on this machine." in state.trouble
+    assert "No NVIDIA driver on this machine." in state.error
     assert state.readings == ()
 
 
@@ -289,7 +290,7 @@ def test_a_disk_that_takes_nothing_is_said_and_loses_nothing(tmp_path):
     runner.start(SMALL, "trace")
     state = wait(runner, finished)
     assert state.done
-    assert "not on disk" in state.trouble
+    assert str(place) in state.error
 
 
 # What its points come to

@@ -15,11 +15,12 @@ import pytest
 from explain import recordings
 from explain.chapters.speed import timeline
 from explain.chapters.speed import timeline_figures as figures
-from explain.chapters.speed.timeline import SCOPES, Lane, Program, Span, TimelineFileError
+from explain.chapters.speed.timeline import SCOPES, Lane, Program, Span
+from explain.recordings.timelines import RUNS
+from explain.records.results import ResultFileError
 from kernels import scopes
 from kernels.edits import source_of
 from kernels.schedule import deal, tile_visits
-from scripts.record_timeline import RUNS
 from tests.explain import schedules
 
 ROOT = Path(__file__).parents[2]
@@ -74,12 +75,12 @@ def test_alone_a_group_hides_two_thirds_of_its_softmax_and_a_second_group_the_re
 def test_a_trace_that_proton_did_not_write_so_is_refused(change, words):
     trace = schedules.trace(visits=1)
     trace["traceEvents"][0] |= change
-    with pytest.raises(TimelineFileError, match=words):
+    with pytest.raises(ResultFileError, match=words):
         timeline.from_proton(trace, 1)
 
 
 def test_an_empty_trace_is_refused():
-    with pytest.raises(TimelineFileError, match="no scope"):
+    with pytest.raises(ResultFileError, match="no scope"):
         timeline.from_proton({"traceEvents": []}, 1)
 
 
@@ -109,7 +110,7 @@ def test_a_file_that_is_no_timeline_is_refused_and_says_how_to_make_one(tmp_path
     path = tmp_path / "timeline-x-d128.json"
     timeline.save(path, schedules.made())
     path.write_text(json.dumps(json.loads(path.read_text()) | damage))
-    with pytest.raises(TimelineFileError, match=r"timeline-x-d128.json is no timeline.*record_timeline"):
+    with pytest.raises(ResultFileError, match=r"timeline-x-d128.json .*record timelines"):
         timeline.load(path)
 
 
@@ -143,7 +144,7 @@ def test_what_the_recorder_runs_is_there_can_be_marked_and_fits_what_the_profile
 
 
 def test_without_a_gpu_the_recorder_says_so_writes_nothing_and_fails(tmp_path):
-    command = [sys.executable, "scripts/record_timeline.py", "attention_hopper", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "explain", "record", "timelines", "attention_hopper", "--out", str(tmp_path)]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "TRITON_INTERPRET": "0"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 1

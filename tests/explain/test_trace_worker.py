@@ -147,8 +147,8 @@ def test_an_experiment(tmp_path):
     out = tmp_path / "a.tilescope"
     request = {"kind": "experiment", "experiment": experiment.to_json(), "programs": "first", "out": str(out)}
     answer = handle(request, quiet)
-    assert answer["within_budget"]
-    assert answer["error"] <= answer["budget"]
+    assert answer["within_tolerance"]
+    assert answer["error"] <= answer["tolerance"]
     trace = read(out)
     assert Experiment.from_json(trace.experiment) == experiment
     assert trace.sources[0].file == "kernels/softmax.py"

@@ -13,7 +13,7 @@ from explain.experiment import Experiment
 from explain.records import file
 from explain.records.model import Record
 from explain.records.plans import sizes
-from kernels.catalog import CATALOG
+from kernels.catalog import KERNELS, TAUGHT
 
 pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 
@@ -72,11 +72,11 @@ def test_l1_counts_the_traced_bytes(engine, kernel):
     assert own == pytest.approx(traced["read_bytes"] + traced["written_bytes"], rel=1e-3)
 
 
-@pytest.mark.parametrize("kernel", CATALOG)
+@pytest.mark.parametrize("kernel", TAUGHT)
 def test_what_l1_is_asked_beyond_the_formula_has_named_causes(engine, kernel):
     rows = {"rows": 64, "cols": 4096} | ({"block_n": 1024} if kernel != "softmax_row" else {})
     heads = {"heads": 2, "seq_len": 256, "head_dim": 64, "dtype": "bf16", "block_m": 64, "block_n": 64}
-    experiment = Experiment.of(kernel, heads if CATALOG[kernel].family == "attention" else rows, "normal")
+    experiment = Experiment.of(kernel, heads if KERNELS[kernel].family == "attention" else rows, "normal")
     formula = experiment.entry.formula(experiment.values)
     counters = counters_of(engine, experiment)
     for counts, warm in ((counters.cold, False), (counters.warm, True)):

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.mark.parametrize("name", FAST)
 def test_every_twentieth_experiment_of_the_grid(name):
-    missed = [(e.key, v) for e in experiments(name, 20) if not (v := verdict(name, e, "cuda")).within_budget]
+    missed = [(e.key, v) for e in experiments(name, 20) if not (v := verdict(name, e, "cuda")).within_tolerance]
     assert not missed
 
 
@@ -27,7 +27,7 @@ def test_every_twentieth_experiment_of_the_grid(name):
 def test_attention_on_hopper(name):
     if torch.cuda.get_device_capability()[0] != 9:
         pytest.skip("a Hopper GPU's own instructions")
-    missed = [(e.key, v) for e in experiments(name, 3) if not (v := verdict(name, e, "cuda")).within_budget]
+    missed = [(e.key, v) for e in experiments(name, 3) if not (v := verdict(name, e, "cuda")).within_tolerance]
     assert not missed
 
 

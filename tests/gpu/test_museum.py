@@ -21,6 +21,6 @@ def compiled(kernel: str, exhibit, inputs: str) -> Verdict:
 
 @pytest.mark.parametrize("exhibit", EXHIBITS.values(), ids=lambda exhibit: exhibit.name)
 def test_compiled_it_breaks_and_holds_where_it_does_in_the_interpreter(exhibit):
-    assert compiled(exhibit.base, exhibit, exhibit.shown_by).within_budget
-    assert compiled(exhibit.kernel.name, exhibit, exhibit.shown_by).within_budget == exhibit.harmless
-    assert compiled(exhibit.kernel.name, exhibit, exhibit.hidden_by).within_budget
+    assert compiled(exhibit.base, exhibit, exhibit.shown_by).within_tolerance
+    assert compiled(exhibit.kernel, exhibit, exhibit.shown_by).within_tolerance == exhibit.harmless
+    assert compiled(exhibit.kernel, exhibit, exhibit.hidden_by).within_tolerance

@@ -1,4 +1,4 @@
-"""The fast kernels, each with the catalog's kernel whose answer it must give, so that the same grid and the same budget hold for both."""
+"""The fast kernels, each with the taught kernel that it must agree with: same grid, same tolerance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from explain.experiment import Experiment
 from explain.verification import SYNTHETIC, grid
 from kernels.attention_hopper import flash_attention_hopper
-from kernels.catalog import CATALOG
+from kernels.catalog import KERNELS
 from kernels.decode import flash_decode
 from kernels.launch import tensors
 from kernels.parameters import next_power_of_two
@@ -83,13 +83,13 @@ _HOPPER = (
 
 
 def experiments(name: str, every: int) -> Iterator[Experiment]:
-    """What the kernel must get right; with `every` = n each nth."""
+    """The experiments that the kernel must pass; with `every` = n every nth."""
     if name == "flash_decode":
         cases = product(_DECODE, ("fp32", "fp16", "bf16"), SYNTHETIC)
     elif name in HOPPER:
         cases = product(_HOPPER, ("fp16", "bf16"), SYNTHETIC)
     else:
-        yield from grid(CATALOG[FAST[name][0]], every=every)
+        yield from grid(KERNELS[FAST[name][0]], every=every)
         return
     for number, (shape, dtype, preset) in enumerate(cases):
         if sum(divmod(number, len(SYNTHETIC))) % every == 0:
@@ -97,9 +97,9 @@ def experiments(name: str, every: int) -> Iterator[Experiment]:
 
 
 def verdict(name: str, experiment: Experiment, device: str) -> Verdict:
-    """The kernel's worst element against the budget of the kernel that it stands in for."""
+    """The verdict on the kernel's worst element, by the specification of the taught kernel."""
     base, function = {**FAST, **HOPPER}[name]
-    entry, p = CATALOG[base], experiment.values
+    entry, p = KERNELS[base], experiment.values
     arrays = entry.make_inputs(experiment.preset, p, experiment.seed)
     result = function(**tensors(p, arrays, device), p=p)
     outputs = dict(zip(entry.outputs, result if isinstance(result, tuple) else (result,), strict=True))

@@ -1,4 +1,4 @@
-"""The rungs in Gluon, run as Python, a thread a job: right against float64, and stuck or wrong where a barrier is missing or a line is off."""
+"""The Gluon rungs run as Python threads: right against float64; stuck or wrong if a barrier is missing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WIDTHS = (
 )
 """Heads that are padded, and those whose O takes Q's place: the top alone takes them."""
 TELLING = (SHAPES[0], SHAPES[1], SHAPES[-1])
-"""On which what is broken shows: a mask that cuts two tiles in a row, an edge without a mask, skipped tiles."""
+"""Inputs that show bugs: a mask that cuts two tiles of a row, an edge without a mask, skipped tiles."""
 PRESETS = ("normal", "ascending", "first_tile_masked", "everything_masked")
 KERNELS = {
     **{rung: (f"kernels.rungs.{rung}", "attention") for rung in GLUON},
@@ -52,7 +52,7 @@ def verdict(attention, experiment: Experiment):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_it_gives_what_flash_attention_must_give(name):
-    """The top has run on a GPU: that it passes says that what stands in for the machine is no obstacle."""
+    """The top kernel passes on a GPU, so it must pass on the model of one."""
     path, wrapper = KERNELS[name]
     attention = on_cpu(importlib.import_module(path), wrapper)
     missed = []
@@ -60,13 +60,13 @@ def test_it_gives_what_flash_attention_must_give(name):
         for preset in PRESETS:
             dtype = ("fp16", "bf16")[(number + PRESETS.index(preset)) % 2]
             e = Experiment.of("flash_attention", {**shape, "dtype": dtype, "block_n": 128}, preset, number)
-            if not (v := verdict(attention, e)).within_budget:
+            if not (v := verdict(attention, e)).within_tolerance:
                 missed.append((e.key, v))
     assert not missed
 
 
 def told(seeds: int):
-    """Experiments, each with the seeds of so many orders of events."""
+    """Experiments, each with seeds for that many orders of events."""
     for seed, shape in itertools.product(range(seeds), TELLING):
         yield seed, Experiment.of("flash_attention", {**shape, "dtype": "fp16", "block_n": 128}, "normal", 0)
 
@@ -80,13 +80,16 @@ BROKEN = [
     ("specialised", "_compute", V_FULL, "pass"),
     ("specialised", "_fetch", "mbarrier.wait(k_empty.index(place), phase ^ 1)", "pass"),
     ("specialised", "_fetch", "j // STAGES & 1", "j & 1"),
-    ("specialised", "_compute", "whole = gl.minimum(kv_len, row + diagonal + 1)", "whole = gl.minimum(kv_len, row + diagonal + BLOCK_N)"),
+    ("specialised", "_compute", "whole = gl.minimum(kv_len, row + diagonal + 1)",
+     "whole = gl.minimum(kv_len, row + diagonal + BLOCK_N)"),
     ("two_groups", "_compute", "mbarrier.wait(turn.index(C), (j & 1) ^ C)", "mbarrier.wait(turn.index(C), j & 1)"),
-    ("two_groups", "attention_kernel", "mbarrier.init(v_empty.index(i), count=2)", "mbarrier.init(v_empty.index(i), count=1)"),
+    ("two_groups", "attention_kernel", "mbarrier.init(v_empty.index(i), count=2)",
+     "mbarrier.init(v_empty.index(i), count=1)"),
     ("two_groups", "_compute", "row += C * 64", "row += 0"),
     ("overlapped", "_compute", TURN, "s = warp"),
     ("overlapped", "_compute", "s = warpgroup_mma_wait(1, deps=(s,))", "s = warpgroup_mma_wait(2, deps=(s,))"),
-    ("overlapped", "_compute", "mbarrier.arrive(v_empty.index(before), count=1)", "mbarrier.arrive(v_empty.index(place), count=1)"),
+    ("overlapped", "_compute", "mbarrier.arrive(v_empty.index(before), count=1)",
+     "mbarrier.arrive(v_empty.index(place), count=1)"),
     ("the top", "_fetch", "gl.load(starts_ptr + gl.program_id(0) + 1)", "gl.load(starts_ptr + gl.program_id(0)) + 1"),
     ("the top", "_fetch", "mbarrier.wait(q_empty.index(c), (taken & 1) ^ 1)", "pass"),
     ("the top", "_fetch", "_visits(row, GROUPS * 64,", "_visits(row, 64,"),
@@ -115,12 +118,12 @@ def test_one_thing_less_and_it_is_stuck_or_wrong(name, function, old, new):
 def test_unbroken_it_is_neither(name):
     path, wrapper = KERNELS[name]
     whole = importlib.import_module(path)
-    assert not any(is_stuck_or_wrong(on_cpu(whole, wrapper, seed), e) for seed, e in told(8))
+    assert not any(is_stuck_or_wrong(on_cpu(whole, wrapper, seed), e) for seed, e in told(3))
 
 
 def is_stuck_or_wrong(attention, experiment: Experiment) -> bool:
     try:
-        return not verdict(attention, experiment).within_budget
+        return not verdict(attention, experiment).within_tolerance
     except (Stuck, AssertionError):
         return True
 
@@ -129,7 +132,7 @@ def is_stuck_or_wrong(attention, experiment: Experiment) -> bool:
 def test_who_overlaps_asks_for_two_places_at_least(name):
     path, wrapper = KERNELS[name]
     q = torch.zeros(1, 1, 64, 64).half()
-    with pytest.raises(ValueError, match="stages=1: at least 2"):
+    with pytest.raises(ValueError, match="stages=1"):
         on_cpu(importlib.import_module(path), wrapper)(q, q, q, stages=1)
 
 

@@ -1,37 +1,28 @@
-"""Chapter 6's pictures: where O differs from float64, element by element, row by row, and tile after tile."""
+"""Chapter 6's pictures: where O differs from float64, by element, by row and after each tile."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from explain.chapters.exactness.outputs import Floats, Output
+from explain.figures import palette
+from explain.figures.numbers import scientific
 from explain.figures.plot import plot
+from explain.output import Floats, Output
+from kernels.catalog import KERNELS
 
-FLASH, STANDARD = "#0072B2", "#E69F00"  # told apart by every eye, on light and on dark
 SCALE = "Cividis"
-PALE, INK = ["#f6f2de", "#e8c500"], "#17212B"  # towards Cividis's end, and what can be read on all of it
-
-
-def scientific(value: float, digits: int = 1) -> str:
-    """2.7·10⁻⁴"""
-    if not value or not math.isfinite(value):
-        return f"{value:g}"
-    mantissa, _, exponent = f"{value:.{digits}e}".partition("e")
-    return f"{mantissa}·10{str(int(exponent)).translate(_RAISED)}"
-
-
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+PALE, INK = ["#f6f2de", "#e8c500"], "#17212B"  # Cividis towards its light end: INK can be read on all of it
 
 
 def errors(flash: Output, standard: Output, block_m: int) -> go.Figure:
-    """|O − float64| of both kernels, element by element on one scale, and the largest of each row; lines between query tiles."""
+    """|O − float64| of both kernels by element, on one colour scale, and the largest of each row; lines separate query
+    tiles.
+    """
     figure = make_subplots(
         figure=plot(), rows=1, cols=3, shared_yaxes=True, horizontal_spacing=0.03, column_widths=[0.36, 0.36, 0.28],
-        subplot_titles=("Flash", "Standard", "By row"),
+        subplot_titles=("Flash", "Standard", "Largest in each row"),
     )  # fmt: skip
     for column, output in enumerate((flash, standard), 1):
         figure.add_heatmap(
@@ -40,10 +31,11 @@ def errors(flash: Output, standard: Output, block_m: int) -> go.Figure:
         )  # fmt: skip
         figure.update_xaxes(title="feature", nticks=3, row=1, col=column)
     rows = np.arange(len(flash.of_rows()))
-    for name, output, colour, dash in (
-        ("FlashAttention-2", flash, FLASH, "solid"),
-        ("standard", standard, STANDARD, "dot"),
+    for kernel, output, dash in (
+        ("flash_attention", flash, "solid"),
+        ("attention_standard", standard, "dot"),
     ):
+        name, colour = KERNELS[kernel].short, palette.mid(palette.kernel(KERNELS[kernel].hue))
         figure.add_scatter(
             x=output.of_rows(), y=rows, name=name, line={"color": colour, "dash": dash, "shape": "hv"}, row=1, col=3,
             hovertemplate="query %{y}: %{x:.3g}<extra>" + name + "</extra>",
@@ -55,23 +47,29 @@ def errors(flash: Output, standard: Output, block_m: int) -> go.Figure:
     figure.update_yaxes(title="query", row=1, col=1)
     largest = max(flash.largest(), standard.largest())
     figure.update_xaxes(
-        title="|O − float64|", rangemode="tozero", tickvals=[0, largest], ticktext=["0", scientific(largest)], tickangle=0, row=1, col=3,
+        title="|O − float64|", rangemode="tozero", tickvals=[0, largest], ticktext=["0", scientific(largest)],
+        tickangle=0, row=1, col=3,
     )  # fmt: skip
     figure.update_layout(
-        height=460, margin={"l": 8, "r": 8, "t": 48, "b": 8}, legend={"orientation": "h", "x": 1, "xanchor": "right", "y": -0.24},
-        coloraxis={"colorscale": SCALE, "cmin": 0, "cmax": largest or 1, "colorbar": {"title": "error", "exponentformat": "e", "x": 1.0, "thickness": 12}},
+        height=460, margin={"l": 8, "r": 8, "t": 48, "b": 8},
+        legend={"orientation": "h", "x": 1, "xanchor": "right", "y": -0.24},
+        coloraxis={
+            "colorscale": SCALE, "cmin": 0, "cmax": largest or 1,
+            "colorbar": {"title": "error", "exponentformat": "power", "x": 1.0, "thickness": 12},
+        },
     )  # fmt: skip
     return figure
 
 
 def after_each_tile(found: Floats) -> go.Figure:
-    """The largest error of the running Õ / ℓ after each tile of keys; blank where a tile is never visited."""
+    """The largest error of Õ / ℓ after each tile of keys; blank where a tile is never visited."""
     text = [
         ["" if np.isnan(error) else scientific(float(error)) if error else "exact" for error in row] for row in found
     ]
     figure = plot()
     figure.add_heatmap(
-        z=found, text=text, texttemplate="%{text}", textfont={"color": INK}, colorscale=PALE, zmin=0, zmax=np.nanmax(found) or 1, showscale=False, xgap=2, ygap=2, hoverongaps=False,
+        z=found, text=text, texttemplate="%{text}", textfont={"color": INK}, colorscale=PALE, zmin=0,
+        zmax=np.nanmax(found) or 1, showscale=False, xgap=2, ygap=2, hoverongaps=False,
         hovertemplate="query tile %{y}, after key tile %{x}<br>largest error %{z:.3g}<extra></extra>",
     )  # fmt: skip
     figure.update_xaxes(title="after key tile", dtick=1)

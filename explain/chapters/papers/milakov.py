@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from explain.experiment import Experiment
 from explain.gpus import Gpu
 from explain.records.model import Point, Record
-from kernels.catalog import CATALOG
-from kernels.known import KERNELS
+from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES, next_power_of_two
 
 SOURCE = "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018"
@@ -65,7 +64,7 @@ class Figure:
 
     @property
     def title(self) -> str:
-        what = "softmax" if self.slow == "softmax_safe" else f"softmax and top-{K}"
+        what = f"softmax and top-{K}" if "index" in KERNELS[self.slow].outputs else "softmax"
         return f"{what}, {self.batch:,} rows"
 
     @property
@@ -143,7 +142,7 @@ def experiment(kernel: str, batch: int, cols: int, k: int = K) -> Experiment:
 def counting(kernel: str) -> Experiment:
     """What the accesses are counted on, in the trace: one row of 64 elements in four tiles."""
     given: dict[str, object] = {"rows": 1, "cols": 64, "block_n": 16}
-    if "k" in {parameter.name for parameter in CATALOG[kernel].parameters}:
+    if "k" in {parameter.name for parameter in KERNELS[kernel].parameters}:
         given["k"] = K
     return Experiment.of(kernel, given, "normal")
 
@@ -170,7 +169,7 @@ def by_tile(kernel: str, block_n: int) -> Experiment:
     return experiment(kernel, 4000, LONG).with_(block_n=block_n)
 
 
-COUNTED: tuple[Experiment, ...] = tuple(e for e in FIGURES[0].experiments() if not e.entry.peer)
+COUNTED: tuple[Experiment, ...] = tuple(e for e in FIGURES[0].experiments() if e.entry.steppable)
 """Whose DRAM bytes explain the knee: figure 1's."""
 TIMED: tuple[Experiment, ...] = tuple(
     dict.fromkeys(

@@ -1,18 +1,19 @@
-"""Two runs beside each other: what each kernel opens on there, and what tells two runs apart."""
+"""Two runs side by side: the experiment that each kernel opens on, the ready pairs, and the runs' titles."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from explain import lessons
 from explain.experiment import Experiment, ParameterError
-from kernels.catalog import CATALOG
+from kernels.catalog import KERNELS
 
 
 def opening(kernel: str) -> Experiment:
-    """What a kernel opens on: the short sentence, or the notebook's row, so that any two of a family fit together."""
-    like = lessons.ONLINE if CATALOG[kernel].family == "softmax" else lessons.SHORT
-    own = {parameter.name for parameter in CATALOG[kernel].parameters}
+    """The experiment that a kernel opens on: the short sentence or the notebook's row, so any two of a family fit."""
+    like = lessons.ONLINE if KERNELS[kernel].family == "softmax" else lessons.SHORT
+    own = {parameter.name for parameter in KERNELS[kernel].parameters}
     given = {name: value for name, value in like.values.items() if name in own}
     try:
         return Experiment.of(kernel, given, like.inputs)
@@ -21,14 +22,14 @@ def opening(kernel: str) -> Experiment:
 
 
 def controls_of(kernel: str) -> list[str]:
-    """The parameters that the page lets one choose, in order."""
+    """The parameters that the reader can choose, in order."""
     wanted = ("seq_len", "kv_len", "cols", "block_m", "block_n", "dtype", "causal")
-    own = {parameter.name for parameter in CATALOG[kernel].parameters}
+    own = {parameter.name for parameter in KERNELS[kernel].parameters}
     return ["inputs", *(name for name in wanted if name in own)]
 
 
 def titles(experiments: Sequence[Experiment]) -> list[str]:
-    """What each run is called: its kernel's title, and where that is the same, the parameters in which they differ."""
+    """Each run's title: its kernel's, plus the parameters that differ if both run the same kernel."""
     left, right = experiments
     names = [experiment.entry.title for experiment in experiments]
     if left.kernel != right.kernel:
@@ -39,3 +40,54 @@ def titles(experiments: Sequence[Experiment]) -> list[str]:
         return names
     said = [", ".join(f"{name} {str(setting[name]).replace('_', ' ')}" for name in told) for setting in settings]
     return [f"{title}, {words}" for title, words in zip(names, said, strict=True)]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two experiments to compare, and what to look for."""
+
+    name: str
+    left: Experiment
+    right: Experiment
+    look: str
+
+
+_LARGE_ROW = {"rows": 1, "cols": 8, "block_n": 4}
+PAIRS = (
+    Pair(
+        "Standard and flash",
+        lessons.SHORT.through("attention_standard"),
+        lessons.SHORT,
+        "The left writes all of S to memory, reads it back for the softmax, writes P and reads that back. The right "
+        "drops each tile of S as soon as it is used. Watch the bytes of s, then of x, y and p in the next two "
+        "launches: the right has none of them.",
+    ),
+    Pair(
+        "Keys or queries outside",
+        lessons.first_order(lessons.SHORT),
+        lessons.SHORT,
+        "FlashAttention-1 walks over the queries once for each tile of keys: the tiles fill column by column, and O "
+        "is read and written at every visit. FlashAttention-2 swaps the loops: row by row, and O is written once.",
+    ),
+    Pair(
+        "Wrong and right",
+        lessons.wrong_twin(lessons.ONLINE),
+        lessons.ONLINE,
+        "The left divides each tile by the tile's own sum. Press First difference: there the left has thrown away "
+        "what the next tile needs.",
+    ),
+    Pair(
+        "Two tile sizes",
+        lessons.SHORT.with_(block_n=4),
+        lessons.SHORT,
+        "The same kernel with tiles of 4 keys and of 8. After the same keys, m and ℓ agree but for rounding; on the "
+        "way the left rescales more often.",
+    ),
+    Pair(
+        "Naive and safe",
+        Experiment.of("softmax_naive", _LARGE_ROW, "large_magnitude"),
+        Experiment.of("softmax_safe", _LARGE_ROW, "large_magnitude"),
+        "Scores in the ten thousands. The left's exp overflows, and ∞ / ∞ is NaN; the right subtracts the maximum "
+        "first, for one more pass over the row.",
+    ),
+)

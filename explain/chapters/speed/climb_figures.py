@@ -6,9 +6,9 @@ import html
 from collections.abc import Callable, Mapping, Sequence
 
 from explain.chapters.speed.results import Limit, Variant
-from explain.chapters.speed.results_figures import PEERS, rate
+from explain.chapters.speed.results_figures import BASELINES, rate
 from explain.chapters.speed.rungs import Rung, Step, largest, share
-from explain.figures import svg
+from explain.figures import numbers, svg
 from explain.records.model import Point
 
 Height = Callable[[float], float]
@@ -23,9 +23,9 @@ BELOW = 24.0  # from the foot of the columns to the numbers under them
 APART = 17.0  # between the words at two lines' ends
 
 
-def climb(steps: Sequence[Step], peers: Sequence[Variant], peak: Limit | None, shape: str, chosen: str) -> str:
+def climb(steps: Sequence[Step], baselines: Sequence[Variant], peak: Limit | None, shape: str, chosen: str) -> str:
     """A column a rung, as high as it is fast, to be pressed; under it its number, its share of the peak, its gain. Lines are what others reach."""
-    speeds = [step.per_second or 0.0 for step in steps] + [one.per_second or 0.0 for one in peers]
+    speeds = [step.per_second or 0.0 for step in steps] + [one.per_second or 0.0 for one in baselines]
     most = 1.04 * max(*speeds, peak.per_second if peak else 0.0, 1.0)
     right = LEFT + COLUMN * len(steps)
     base = TOP + TALL
@@ -41,7 +41,7 @@ def climb(steps: Sequence[Step], peers: Sequence[Variant], peak: Limit | None, s
         for at, words in enumerate(heads)
     ]
     parts += _brackets(steps, base + BELOW + 3 * ROW + 12)
-    parts += _lines(peers, peak, right, base, height)
+    parts += _lines(baselines, peak, right, base, height)
     words = f"{len(steps)} rungs on {shape}: " + "; ".join(_said(step) for step in steps)
     return svg.picture(right + RIGHT, base + BELOW + 3 * ROW + 38, words, parts, most=f"{MOST * (right + RIGHT):.0f}px")
 
@@ -110,11 +110,11 @@ def _brackets(steps: Sequence[Step], y: float) -> list[str]:
     return parts
 
 
-def _lines(peers: Sequence[Variant], peak: Limit | None, right: float, base: float, height: Height) -> list[str]:
+def _lines(baselines: Sequence[Variant], peak: Limit | None, right: float, base: float, height: Height) -> list[str]:
     """What others reach, and the peak, across all columns; their names apart from one another at the right."""
     lines = [
-        (one.per_second or 0.0, one.label, PEERS[at % len(PEERS)], "")
-        for at, one in enumerate(sorted(peers, key=lambda one: one.label))
+        (one.per_second or 0.0, one.label, BASELINES[at % len(BASELINES)], "")
+        for at, one in enumerate(sorted(baselines, key=lambda one: one.label))
     ]
     if peak:
         lines.append((peak.per_second, f"peak: {peak.name}", "currentColor", ' stroke-dasharray="6 4"'))
@@ -140,7 +140,7 @@ def _said(step: Step) -> str:
     return f"{step.rung.name} {rate(step.per_second, 'FLOP/s')}{gain}"
 
 
-def told(steps: Sequence[Step], peers: Sequence[Variant], peak: Limit | None) -> list[str]:
+def told(steps: Sequence[Step], baselines: Sequence[Variant], peak: Limit | None) -> list[str]:
     """What the climb comes to, in sentences."""
     timed = [step for step in steps if step.per_second]
     if not timed:
@@ -149,7 +149,7 @@ def told(steps: Sequence[Step], peers: Sequence[Variant], peak: Limit | None) ->
     speed = top.per_second or 0.0
     reached = f"**{spoken(top.rung)}** reaches **{rate(speed, 'FLOP/s')}**"
     parts = [f"{of_peak:.0%} of the peak"] if (of_peak := share(top, peak)) else []
-    parts += [f"{speed / one.per_second:.2f} × {one.label}" for one in peers if one.per_second]
+    parts += [f"{speed / one.per_second:.2f} × {one.label}" for one in baselines if one.per_second]
     said.append(f"{reached}: {', '.join(parts)}." if parts else f"{reached}.")
     if len(timed) > 1:
         first = timed[0].per_second or 1.0
@@ -173,7 +173,7 @@ def number(step: Step, peak: Limit | None, below: Rung | None) -> str:
     if step.variant is None:
         return "Not timed at this shape yet."
     if step.per_second is None:
-        return "It has no time here: " + ("its result missed the error budget." if step.variant.missed else step.variant.why)  # fmt: skip
+        return "It has no time here: " + ("its result exceeded its tolerance." if step.variant.missed else step.variant.why)  # fmt: skip
     parts = [f"**{rate(step.per_second, 'FLOP/s')}**"]
     if of_peak := share(step, peak):
         parts.append(f"{of_peak:.0%} of the peak")
@@ -193,7 +193,8 @@ def counters_table(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
         cold = counters.cold
         tensor = f"{cold.tensor_active_percent:.0f}%" if cold.tensor_active_percent is not None else "–"
         sizes = [
-            svg.size(size) if size is not None else "–" for size in (cold.sm_bytes, cold.hbm_bytes, cold.spilled_bytes)
+            numbers.moved(size) if size is not None else "–"
+            for size in (cold.sm_bytes, cold.hbm_bytes, cold.spilled_bytes)
         ]
         lines.append(f"| {spoken(rung)} | **{tensor}** | {' | '.join(sizes)} |")
     return "\n".join(lines)

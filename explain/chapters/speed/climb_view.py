@@ -12,18 +12,16 @@ from explain.chapters.speed.results import TABLES, Case, Limit, Result
 from explain.chapters.speed.results_figures import rate
 from explain.chapters.speed.results_view import record_of
 from explain.chapters.speed.rungs import BY_NAME, RUNGS, Rung, Step
-from explain.chapters.sweeps.figures import roofline
+from explain.chapters.sweeps.roofline import roofline
 from explain.counters.stalls import Stalls
-from explain.device.measurement import Timing
 from explain.engine import engine
 from explain.gpus import GPUS, known_as
-from explain.records.code import is_of_older_code
+from explain.records.code import is_stale
 from explain.records.model import Point
 from explain.ui.charts import chart
+from explain.ui.follow import on_request
 from explain.ui.layout import chapter_link, prose
 from explain.ui.pictures import drawing, pressable, pressed
-from explain.ui.stepper import failure
-from explain.workers import WorkerError
 
 OPENING = "bf16"
 """The first rung that has one below to be compared with."""
@@ -38,13 +36,13 @@ COUNTED_BY = "python -m explain measure --plan rungs"
 def climb(result: Result | None, case: Case | None) -> None:
     """The rungs as columns on one shape, and the rung that was pressed below them."""
     steps = rungs.climb(case)
-    peers = rungs.beside(case) if case else ()
+    baselines = rungs.beside(case) if case else ()
     peak = speed.roof(case, record_of(result)) if result and case else None
     name = pressed("rung", BY_NAME, OPENING)
     if (asked := st.query_params.get("rung", name)) != name:
         st.markdown(f":small[:red[**rung={asked}: must be one of {', '.join(BY_NAME)}**]]")
-    prose(" ".join(figures.told(steps, peers, peak)))
-    pressable(figures.climb(steps, peers, peak, case.words if case else "no shape", name), "rung")
+    prose(" ".join(figures.told(steps, baselines, peak)))
+    pressable(figures.climb(steps, baselines, peak, case.words if case else "no shape", name), "rung")
     if result and case:
         st.caption(" · ".join(filter(None, (case.words, result.source, result.state))))
         both = " Rungs 1 to 3 compute the hidden half as well, uncounted." if case.causal else ""
@@ -89,7 +87,7 @@ def climb_counters(result: Result, case: Case) -> None:
     st.caption(
         f"recorded · {said} · batch {p['batch']}, {p['heads']} heads, N = {p['seq_len']:,}, d = {p['head_dim']}{', causal' if p['causal'] else ''} · L2 cold, in runs of their own · tensor cores: of their peak, while an SM has work"
     )
-    older = [figures.spoken(BY_NAME[name]) for name, point in found.items() if is_of_older_code(point)]
+    older = [figures.spoken(BY_NAME[name]) for name, point in found.items() if is_stale(point)]
     if older:
         st.caption(f"The code of {', '.join(older)} has changed since it was counted. `{COUNTED_BY}` counts it anew.")
 
@@ -156,20 +154,20 @@ def _timed_here(rung: Rung, case: Case) -> None:
     if not (status and status.available and status.provenance):
         return
     experiment, gpu = rungs.experiment(rung, case), status.provenance["gpu"]
-    kept: dict[str, Timing | str] = st.session_state.setdefault("rungs timed here", {})
-    if st.button(f"Time it on this machine's {gpu}", icon=":material/timer:"):
-        try:
-            with st.spinner("Compiling and running…", show_time=True):
-                point = engine().point(experiment, counters=False)
-            kept[experiment.key] = point.timing or point.why
-        except WorkerError as error:
-            kept[experiment.key] = failure(error)
-    timing = kept.get(experiment.key)
-    if isinstance(timing, Timing):
+    job = on_request(
+        f"Time it on this machine's {gpu}",
+        f"timed {experiment.key}",
+        "compiling and running",
+        lambda job: engine().point(experiment, counters=False, cancel=job.cancel),
+        ":material/timer:",
+    )
+    if job is None or job.result is None:
+        return
+    if timing := job.result.timing:
         prose(f"Here: **{rate(case.work / timing.median_ms * 1e3, case.unit)}**.")
         st.caption(f"hardware · {gpu}, now · {timing.method}; not in turn with the others")
-    elif timing:
-        st.error(timing, icon=":material/error:")
+    else:
+        st.error(job.result.why, icon=":material/error:")
 
 
 def _step_to(label: str, icon: str, at: int) -> None:

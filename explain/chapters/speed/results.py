@@ -1,13 +1,12 @@
 """How fast kernels are beside each other: what `benchmarks/speed.py` wrote, as values. Imports neither streamlit nor torch.
 
-A case is one shape of one table; a variant is one way to compute it. A variant that misses its error budget, or could not run, has no time but
+A case is one shape of one table; a variant is one way to compute it. A variant that exceeds its tolerance, or could not run, has no time but
 a reason. A roof is what the hardware gave at best: for bytes a copy, or a read, in the same run; for FLOPs the matrix product of the GPU's record.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from explain.device.measurement import Provenance
+from explain.records import results
+from explain.records.code import ROOT, stale_parts
 from explain.records.model import Record
 
-ROOT = Path(__file__).resolve().parents[3]
-FILE = ROOT / "benchmarks" / "results" / "speed.json"
+FILE = results.BENCHMARKS / "speed.json"
 COMMAND = "python benchmarks/speed.py --out benchmarks/results/speed.json"
 FLOORS: Mapping[str, str] = {"copy": "copy", "copy of as many bytes": "copy of as many bytes", "read": "one read"}
 """What only moves the bytes, by its name in the file: it computes nothing, so its speed is the roof of its case."""
@@ -38,10 +38,6 @@ LABELS: Mapping[str, str] = {
 """What variants are called on screen, where the file's name says less."""
 RUNG = "rung "
 """What the name of a rung's variant begins with; its module's name in `kernels/rungs` follows."""
-
-
-class SpeedFileError(Exception):
-    """A file that is no result of `benchmarks/speed.py`; says why."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +69,7 @@ TABLES: Mapping[str, Table] = {
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to compute a case. `seconds` is a median, None with a reason in `why`; `error` is over its budget, so at most 1 is right."""
+    """One way to compute a case. `seconds` is a median, None with a reason in `why`; `error` is over its tolerance, so at most 1 is right."""
 
     name: str
     seconds: float | None = None
@@ -167,7 +163,7 @@ class Case:
         return next((variant for variant in self.best if variant.ours and variant.seconds is not None), None)
 
     @property
-    def peers(self) -> tuple[Variant, ...]:
+    def baselines(self) -> tuple[Variant, ...]:
         """The others' that have a time, fastest first."""
         return tuple(variant for variant in self.best if not variant.ours and variant.seconds is not None)
 
@@ -181,6 +177,8 @@ class Result:
     before: Mapping[str, str] = field(default_factory=dict)
     after: Mapping[str, str] = field(default_factory=dict)
     cases: tuple[Case, ...] = ()
+    stale: Sequence[str] = ()
+    """The measured functions that have other code now."""
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -254,29 +252,17 @@ def beside(case: Case, cases: Iterable[Case]) -> list[Case]:
 
 
 def load(path: Path = FILE) -> Result | None:
-    """The result in a file, None where there is none. Raises SpeedFileError."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return _loaded(path, status.st_mtime_ns, status.st_size)
+    """The result in a file, None if there is none. Raises ResultFileError."""
+    return results.load(path, parse, COMMAND)
 
 
-@functools.lru_cache(maxsize=4)
-def _loaded(path: Path, changed_ns: int, size: int) -> Result:
-    try:
-        return parse(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise SpeedFileError(f"{path.name} cannot be read: {error}") from None
-
-
-def parse(data: Any) -> Result:
-    """The result that `benchmarks/speed.py` wrote as this JSON. Raises SpeedFileError."""
-    try:
-        state = {name: dict(data.get(name) or {}) for name in ("before", "after")}
-        return Result(Provenance(**data["provenance"]), data["method"], **state, cases=tuple(map(_case, data["cases"])))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise SpeedFileError(f"this is no result of benchmarks/speed.py: {type(error).__name__} {error}") from None
+def parse(data: Mapping[str, Any]) -> Result:
+    """The result that `benchmarks/speed.py` wrote as this JSON. Raises KeyError, TypeError or ValueError for another."""
+    state = {name: dict(data.get(name) or {}) for name in ("before", "after")}
+    cases = tuple(map(_case, data["cases"]))
+    return Result(
+        Provenance(**data["provenance"]), data["method"], **state, cases=cases, stale=stale_parts(data.get("code"))
+    )
 
 
 def _case(data: Mapping[str, Any]) -> Case:
@@ -301,16 +287,16 @@ def size_of(value: str) -> tuple[float, str]:
 
 @functools.cache
 def _own_functions() -> frozenset[str]:
-    """The names of this project's kernels' own calls: a peer has none of them."""
+    """The names of this project's kernels' own calls: a baseline has none of them."""
     texts = (path.read_text(encoding="utf-8") for path in (ROOT / "kernels").glob("*.py"))
     return frozenset(name for text in texts for name in re.findall(r"^def (\w+)\(", text, re.MULTILINE))
 
 
-def ratio(ours: Variant, peer: Variant) -> float:
+def ratio(ours: Variant, baseline: Variant) -> float:
     """How many times as fast ours is."""
-    return (peer.seconds or math.nan) / (ours.seconds or math.nan)
+    return (baseline.seconds or math.nan) / (ours.seconds or math.nan)
 
 
-def all_peers(cases: Sequence[Case]) -> list[str]:
-    """The names of the peers that have a time in any of the cases."""
-    return list(dict.fromkeys(peer.function for case in cases for peer in case.peers))
+def all_baselines(cases: Sequence[Case]) -> list[str]:
+    """The names of the baselines that have a time in any of the cases."""
+    return list(dict.fromkeys(baseline.function for case in cases for baseline in case.baselines))

@@ -1,4 +1,4 @@
-"""Pictures and tables of the benchmark's result: a case's variants as bars under their roof, a curve over the length, ratios to peers. Values in; SVG, Plotly or markdown out."""
+"""Pictures and tables of the benchmark's result: a case's variants as bars under their roof, a curve over the length, ratios to baselines. Values in; SVG, Plotly or markdown out."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from explain.chapters.speed.results import LABELS, TABLES, Case, Limit, Variant, all_peers, ratio
-from explain.figures import svg
+from explain.chapters.speed.results import LABELS, TABLES, Case, Limit, Variant, all_baselines, ratio
+from explain.figures import palette, svg
 from explain.figures.lines import Line, chart
 
 OURS = ("#0072B2", "#009E73", "#56B4E9", "#8073AC", "#9AA83A", "#63788E")
-PEERS = ("#E69F00", "#CC79A7", "#D55E00", "#B58900")
+BASELINES = ("#E69F00", "#CC79A7", "#D55E00", "#B58900")
 WIDTH, ROW, TOP, MOST = 540.0, 46.0, 24.0, "800px"  # a phone shows all of it
 
 
@@ -25,7 +25,7 @@ def colours(cases: Sequence[Case]) -> Mapping[str, str]:
     """A colour for each function of these cases, ours from one list and the others' from another; who is fastest where changes none."""
     found: dict[str, str] = {}
     for variant in _functions(cases):
-        palette = OURS if variant.ours else PEERS
+        palette = OURS if variant.ours else BASELINES
         taken = sum(colour in palette for colour in found.values())
         found[variant.function] = palette[taken % len(palette)]
     return found
@@ -46,13 +46,18 @@ def bars(case: Case, limit: Limit | None, colour: Mapping[str, str]) -> str:
     for at, one in enumerate(variants):
         y = TOP + at * ROW
         parts.append(svg.text(0, y + 15, one.label, bold=one.ours))
-        about = ["ours"] * one.ours + ([f"error {_plain(one.error)} of budget"] if one.error is not None else [])
+        about = ["ours"] * one.ours + ([f"error {_plain(one.error)} of tolerance"] if one.error is not None else [])
         parts.append(svg.text(WIDTH / 2 - 60, y + 15, ", ".join(about), size=12, faint=True))
         if one.per_second is None:
-            why = "the result misses its error budget" if one.missed else _short(one.why)
+            why = "the result exceeds its tolerance" if one.missed else _short(one.why)
             parts.append(
                 svg.text(
-                    0, y + 35, f"no time: {why}", size=12, fill=svg.ALARM if one.missed else "", faint=not one.missed
+                    0,
+                    y + 35,
+                    f"no time: {why}",
+                    size=12,
+                    fill=palette.css_ink("alarm") if one.missed else "",
+                    faint=not one.missed,
                 )
             )
             continue
@@ -74,7 +79,7 @@ def told(case: Case, limit: Limit | None) -> str:
     if ours is None or ours.per_second is None:
         return "None of our kernels has a time here."
     said = [f"{ours.per_second / limit.per_second:.0%} of the roof"] if limit else []
-    said += [f"{ratio(ours, peer):.2f} × {peer.label}" for peer in case.peers]
+    said += [f"{ratio(ours, baseline):.2f} × {baseline.label}" for baseline in case.baselines]
     number = f"**{ours.label}** does **{rate(ours.per_second, case.unit)}**"
     return f"{number}: {', '.join(said)}." if said else f"{number}."
 
@@ -96,32 +101,38 @@ def curve(cases: Sequence[Case], limits: Sequence[Limit | None], colour: Mapping
         lines.append(Line(points, variant.label, colour[variant.function]))
     roofs = [(case.along, limit.per_second / 1e12) for case, limit in zip(cases, limits, strict=True) if limit]
     name = next((limit.name for limit in limits if limit), "")
-    lines.append(Line(roofs, f"roof: {name}", svg.CHIP, dashed=True))
+    lines.append(Line(roofs, f"roof: {name}", palette.mid("slate"), dashed=True))
     titles = {"N": "N, queries and keys", "V": "V, elements in a row"}
     return chart("", lines, x=titles[along], y=f"T{unit}", unit=f" T{unit}", height=400)
 
 
 def table(cases: Sequence[Case], limits: Sequence[Limit | None]) -> str:
-    """Every shape: our fastest kernel, its share of the roof, and how many times as fast as each peer it is; as markdown."""
-    peers = all_peers(cases)
-    heads = ["shape", "our fastest", "reaches", "of the roof", *(f"× {LABELS.get(peer, peer)}" for peer in peers)]
+    """Every shape: our fastest kernel, its share of the roof, and how many times as fast as each baseline it is; as markdown."""
+    baselines = all_baselines(cases)
+    heads = [
+        "shape",
+        "our fastest",
+        "reaches",
+        "of the roof",
+        *(f"× {LABELS.get(baseline, baseline)}" for baseline in baselines),
+    ]
     lines = ["| " + " | ".join(heads) + " |", "|---|---|" + "---:|" * (len(heads) - 2)]
     for case, limit in zip(cases, limits, strict=True):
         ours = case.ours
         if ours is None or ours.per_second is None:
             cells = [case.words, "none has a time", *["–"] * (len(heads) - 2)]
         else:
-            beside = {peer.function: peer for peer in case.peers}
+            beside = {baseline.function: baseline for baseline in case.baselines}
             share = f"{ours.per_second / limit.per_second:.0%}" if limit else "–"
-            ratios = [_ratio(ours, beside.get(peer)) for peer in peers]
+            ratios = [_ratio(ours, beside.get(baseline)) for baseline in baselines]
             cells = [case.words, f"{ours.label}", f"**{rate(ours.per_second, case.unit)}**", share, *ratios]
         lines.append("| " + " | ".join(cells) + " |")
     dimensions = " × ".join(TABLES[cases[0].table].dimensions) if cases else ""
     return "\n".join(lines).replace("| shape |", f"| {dimensions} |", 1)
 
 
-def _ratio(ours: Variant, peer: Variant | None) -> str:
-    return f"{ratio(ours, peer):.2f}" if peer else "–"
+def _ratio(ours: Variant, baseline: Variant | None) -> str:
+    return f"{ratio(ours, baseline):.2f}" if baseline else "–"
 
 
 def _plain(error: float) -> str:

@@ -11,7 +11,9 @@ from explain.chapters.speed.fast_kernels import Fast
 from explain.chapters.speed.results import TABLES, Case, Result
 from explain.figures import lines
 from explain.records import registry as shelf
+from explain.records.code import stale_words
 from explain.records.model import Record
+from explain.records.results import ResultFileError
 from explain.ui.charts import chart
 from explain.ui.controls import option
 from explain.ui.layout import chapter_link, prose
@@ -42,14 +44,16 @@ def speed_result() -> Result | None:
     """What the benchmark wrote; says so where it wrote nothing, or nothing that can be read."""
     try:
         result = speed.load(speed.FILE)
-    except speed.SpeedFileError as error:
-        st.error(f"{error}. The benchmark writes it anew: `{speed.COMMAND}`", icon=":material/error:")
+    except ResultFileError as error:
+        st.error(str(error), icon=":material/error:")
         return None
     if result is None:
         st.info(
             f"No benchmark has been run with this copy of Tilescope. On a machine with a GPU, `{speed.COMMAND}` makes one, and this page shows it.",
             icon=":material/info:",
         )
+    elif words := stale_words(result.stale):
+        st.caption(f":orange-badge[stale] {words}")
     return result
 
 
@@ -111,7 +115,7 @@ def speed_shapes(result: Result, table: str) -> None:
     cases, record = result.of(table), record_of(result)
     with st.expander("Every shape, as ratios"), st.container(key="numbers of speed"):
         st.markdown(figures.table(cases, [speed.roof(case, record) for case in cases]))
-        st.caption(f"More than 1 is faster than the peer. {result.source}")
+        st.caption(f"More than 1 is faster than the baseline. {result.source}")
 
 
 def speed_ideas(table: str) -> None:

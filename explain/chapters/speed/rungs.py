@@ -19,16 +19,26 @@ from explain.chapters.triton_ladder.ladder import ROOT, function_source, marked
 from explain.experiment import Experiment
 from explain.records import plans
 from explain.records.model import Point, Record, Roof
+from kernels.catalog import KERNELS
 
 CONTEXT = 3
 """Lines of a diff around what changed."""
 TOP = "persistent"
 """The name of the top rung, whose module is `kernels/attention_hopper.py`."""
 
+IN_BASE_2 = lessons.SHORT.through("flash_attention_exp2")
+CLIMB: dict[str, tuple[Experiment, Experiment]] = {
+    "standard": (lessons.SHORT.through("attention_standard"), lessons.SHORT),
+    "16 bits": (lessons.SHORT, lessons.SHORT.with_(dtype="bf16")),
+    "base 2": (lessons.SHORT, IN_BASE_2),
+    "masked": (IN_BASE_2, IN_BASE_2.with_(causal=True)),
+}
+"""What the rungs of attention do to the numbers, as pairs to step through side by side. From the mask on they change only who does what and when."""
+
 
 @dataclass(frozen=True)
 class Twin:
-    """Two traced runs to step through side by side, one of `lessons.CLIMB`, and the link's words."""
+    """Two traced runs to step through side by side, one of `CLIMB`, and the link's words."""
 
     pair: str
     words: str
@@ -36,7 +46,7 @@ class Twin:
     @property
     def query(self) -> dict[str, str]:
         """The address of the pair on the page that shows two runs."""
-        sides = zip(("a.", "b."), lessons.CLIMB[self.pair], strict=True)
+        sides = zip(("a.", "b."), CLIMB[self.pair], strict=True)
         return {f"{side}{name}": value for side, run in sides for name, value in run.to_query().items()}
 
 
@@ -59,12 +69,12 @@ class Rung:
 
     @property
     def module(self) -> str:
-        return "kernels.attention_hopper" if self.name == TOP else f"kernels.rungs.{self.name}"
+        return KERNELS[self.kernel].module
 
     @property
     def wrapper(self) -> str:
         """The function that launches it."""
-        return "flash_attention_hopper" if self.name == TOP else "attention"
+        return KERNELS[self.kernel].function
 
     @property
     def file(self) -> str:
@@ -137,7 +147,7 @@ RUNGS: tuple[Rung, ...] = (
         "Tiles above the diagonal are skipped, and only tiles that an edge cuts are masked, in a loop of their own.",
         "Under a causal mask nearly half of the tiles are hidden from every row. And most of the others are seen whole: there is nothing to compare.",
         _ANY,
-        "for CUT in tl.static_range(2):  # tiles that are whole, then those that are cut",
+        "for CUT in tl.static_range(2):  # first the full tiles, then those that the mask cuts",
         _CUT,
     ),
     Rung(

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 
 from explain.counters.stalls import KINDS, REASONS, Stalls
-from explain.figures import svg
+from explain.figures import numbers, palette, svg
+from explain.figures.labels import text_width, wrapped
 
 COLOURS: Mapping[str, str] = {
-    "issued": "#009E73",
-    "ready": "#9AA83A",
-    "tensor": "#0072B2",
-    "memory": "#E69F00",
-    "chip": "#56B4E9",
-    "pace": "#8073AC",
-    "barrier": "#CC79A7",
-    "code": "#D55E00",
-    "other": "#63788E",
+    "issued": palette.mid("series-3"),
+    "ready": palette.mid("series-9"),
+    "tensor": palette.mid("series-1"),
+    "memory": palette.mid("series-2"),
+    "chip": palette.mid("series-7"),
+    "pace": palette.mid("series-4"),
+    "barrier": palette.mid("series-8"),
+    "code": palette.mid("series-5"),
+    "other": palette.mid("slate"),
 }
-WIDTH, ROW, BAR, LETTER = 700.0, 46.0, 18.0, 6.6
+WIDTH, ROW, BAR = 700.0, 46.0, 18.0
 LEAST = 0.01
-"""The least part of the time that is told in a line of its own."""
+"""The smallest share of the time with a line of its own."""
 LABELLED = 0.06
-"""The least part whose percentage fits its piece of the bar."""
+"""The smallest share with its percentage in the bar."""
 
 
 def bars(kernels: Sequence[tuple[str, Stalls]]) -> str:
@@ -35,9 +35,7 @@ def bars(kernels: Sequence[tuple[str, Stalls]]) -> str:
         parts.append(svg.text(0, y + 15, name, bold=True))
         said = f"{stalls.warps:.1f} warps a scheduler, one issues in {stalls.busy:.0%} of cycles"
         parts.append(svg.text(WIDTH, y + 15, said, size=12, anchor="end", faint=True))
-        whole = (
-            sum(stalls.by_kind[kind] for kind in shown) or 1.0
-        )  # runs differ a little: the kinds miss 100% by as much
+        whole = sum(stalls.by_kind[kind] for kind in shown) or 1.0  # runs differ: kinds do not add up to 100% exactly
         for kind in shown:
             share = stalls.by_kind[kind]
             wide = WIDTH * share / whole
@@ -45,20 +43,18 @@ def bars(kernels: Sequence[tuple[str, Stalls]]) -> str:
                 continue
             parts.append(svg.rect(x, y + 22, wide, BAR, COLOURS[kind], title=_title(stalls, kind)))
             if share >= LABELLED:
-                parts.append(svg.text(x + wide / 2, y + 22 + 13.5, f"{share:.0%}", size=12, anchor="middle", fill="#FFFFFF" if kind in DARK else "#111111"))  # fmt: skip
+                letters = palette.letters(COLOURS[kind])
+                words = numbers.percent(share)
+                parts.append(svg.text(x + wide / 2, y + 35.5, words, size=12, anchor="middle", fill=letters))
             x += wide
     label = f"What the warps of {', '.join(name for name, _ in kernels)} spend their time on"
     return svg.picture(WIDTH, top + ROW * len(kernels), label, parts, most="900px")
 
 
-DARK = ("tensor", "pace", "other", "code", "issued")
-"""Kinds whose colour needs white letters."""
-
-
 def _legend(kinds: Sequence[str]) -> tuple[list[str], float]:
     parts, x, y = [], 0.0, 4.0
     for kind in kinds:
-        wide = 18 + LETTER * len(KINDS[kind]) + 18
+        wide = 18 + text_width(KINDS[kind], 12) + 18
         if x and x + wide > WIDTH:
             x, y = 0.0, y + 20
         parts += [svg.rect(x, y, 11, 11, COLOURS[kind]), svg.text(x + 17, y + 10.5, KINDS[kind], size=12)]
@@ -87,7 +83,7 @@ def reasons(stalls: Stalls) -> str:
             svg.text(190, y + 15, f"{share:.1%}", anchor="end"),
             svg.rect(202, y + 4, (WIDTH - 202) * share / longest, 14, colour, title=f"{reason.name}: {share:.2%} of the warps' time"),
         ]  # fmt: skip
-        for line in textwrap.wrap(reason.words[0].upper() + reason.words[1:], 84):
+        for line in wrapped(reason.words[0].upper() + reason.words[1:], WIDTH - 202, 12):
             y += 18
             parts.append(svg.text(202, y + 14, line, size=12, faint=True))
         y += 28

@@ -1,6 +1,7 @@
 """What the warps of a kernel did, cycle by cycle: a timeline recorded on a GPU, as values. Imports neither triton nor torch.
 
-`scripts/record_timeline.py` runs a kernel whose scopes are marked (`kernels/scopes.py`) under Triton's profiler, Proton, and writes a file for each run.
+`python -m explain record timelines` runs kernels with marked scopes (`kernels/scopes.py`) under Proton, Triton's profiler,
+and writes a file for each run.
 One warp of each group stands for its group, whose four warps go together. Clocks are read where a statement begins and ends; the assembler may move
 arithmetic across a reading, but neither a wait nor a product.
 """
@@ -8,8 +9,6 @@ arithmetic across a reading, but neither a wait nor a product.
 from __future__ import annotations
 
 import functools
-import json
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -18,9 +17,11 @@ from typing import Any
 
 from explain import recordings
 from explain.device.measurement import Provenance
+from explain.records import results
+from explain.records.results import ResultFileError
 
 FORMAT, VERSION = "tilescope-timeline", 1
-COMMAND = "python scripts/record_timeline.py"
+COMMAND = "python -m explain record timelines"
 PRODUCTS, SOFTMAX = ("QK", "PV"), ("softmax", "rescale")
 SCOPES: Mapping[str, str] = {
     "load Q": "asks TMA for a tile of Q",
@@ -40,10 +41,6 @@ SCOPES: Mapping[str, str] = {
     "store O": "divides O by l and hands it to TMA",
 }
 """Every scope, and what a warp does in it."""
-
-
-class TimelineFileError(ValueError):
-    """A file that is no timeline; says why."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +114,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Some programs of one launch. `module` and `function` are the kernel; `code` is the digest of its file, as in a record.
+    """Some programs of one launch. `module` and `function` are the kernel; `code` is its digest, as in a record.
 
     `sm_mhz` is the SMs' clock under load; `plain_us` the median time of a launch without scopes, where it was timed, `marked_us` the length of the longest program with them.
     """
@@ -183,7 +180,7 @@ def from_proton(trace: Mapping[str, Any], keep: int) -> tuple[Program, ...]:
     """`keep` programs of the trace that Proton writes for Chrome, spread over all of them, the first among them.
 
     Proton names a program "KERNEL Core<sm> CTA<program>" and a warp "warp <n> (line <k>)", and divides cycles by 1000 as if they were nanoseconds.
-    Raises TimelineFileError for what is no such trace, has another scope, or a scope that ends before it begins.
+    Raises ResultFileError for what is no such trace, has another scope, or a scope that ends before it begins.
     """
     found: dict[tuple[int, int], dict[int, list[tuple[str, int, int]]]] = {}
     try:
@@ -198,9 +195,9 @@ def from_proton(trace: Mapping[str, Any], keep: int) -> tuple[Program, ...]:
             key = (int(place[2]), int(place[1]))
             found.setdefault(key, {}).setdefault(int(warp[1]), []).append((event["name"], start, start + cycles))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise TimelineFileError(f"this is no trace by Proton: {error}") from None
+        raise ResultFileError(f"this is no trace by Proton: {error}") from None
     if not found:
-        raise TimelineFileError("Proton recorded no scope")
+        raise ResultFileError("Proton recorded no scope")
     programs = sorted(found)
     chosen = programs[:: -(-len(programs) // keep)]
     return tuple(_program(*key, found[key]) for key in chosen)
@@ -229,17 +226,14 @@ def save(path: Path, timeline: Timeline) -> None:
     for program in content["programs"]:
         for lane in program["lanes"]:
             lane["spans"] = [[span["scope"], span["start"], span["end"]] for span in lane["spans"]]
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(json.dumps(content, allow_nan=False, separators=(",", ":")) + "\n", encoding="utf-8")
-    beside.replace(path)
+    results.write(path, content, indent=None)
 
 
 def load(path: Path) -> Timeline:
-    """The file's timeline. Raises TimelineFileError, or OSError where it cannot be read."""
-    try:
-        return _parsed(json.loads(path.read_text(encoding="utf-8")))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise TimelineFileError(f"{path.name} is no timeline: {error}. Again: {COMMAND}") from None
+    """The file's timeline. Raises ResultFileError."""
+    if (found := results.load(path, _parsed, COMMAND)) is None:
+        raise ResultFileError(f"there is no {path.name}. Again: {COMMAND}")
+    return found
 
 
 def _parsed(data: dict[str, Any]) -> Timeline:
@@ -265,5 +259,5 @@ def _span(scope: str, start: int, end: int) -> Span:
 
 @functools.cache
 def recorded() -> tuple[Timeline, ...]:
-    """The timelines shipped with Tilescope, by name. Raises TimelineFileError where one cannot be read."""
+    """The timelines shipped with Tilescope, by name. Raises ResultFileError where one cannot be read."""
     return tuple(load(path) for path in sorted(recordings.FOLDER.glob("timeline-*.json")))

@@ -8,22 +8,22 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from explain.chapters.speed.timeline import SCOPES, Program, Span, Timeline
+from explain.figures.palette import letters, mid
 from explain.figures.plot import plot
-from explain.figures.svg import ACCUMULATOR, CHIP, HBM, PROBABILITIES, SCORES
 
 KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "Q Kᵀ": (SCORES, ("QK",)),
-    "softmax": (PROBABILITIES, ("softmax",)),
-    "P V": (ACCUMULATOR, ("PV",)),
-    "rescale O": ("#0072B2", ("rescale",)),
-    "load": (HBM, ("load Q", "load K", "load V")),
-    "store O": ("#009E73", ("store O",)),
-    "wait": (CHIP, ("wait Q", "wait K", "wait V", "turn", "place Q", "place K", "place V")),
+    "Q Kᵀ": (mid("scores"), ("QK",)),
+    "softmax": (mid("p"), ("softmax",)),
+    "P V": (mid("acc"), ("PV",)),
+    "rescale O": (mid("alpha"), ("rescale",)),
+    "load": (mid("hbm"), ("load Q", "load K", "load V")),
+    "store O": (mid("series-3"), ("store O",)),
+    "wait": (mid("slate"), ("wait Q", "wait K", "wait V", "turn", "place Q", "place K", "place V")),
 }
 """What is told apart by colour: the quantity that is made, in its own colour, and the scopes that make it."""
 ROWS = {"QK": "Q Kᵀ", "PV": "P V"}
 """Scopes of a group that run beside others, in rows of their own; all others share one."""
-PLAIN: Mapping[str, str] = {"Q Kᵀ": "#FFFFFF", "softmax": "#111111", "P V": "#111111"}
+PLAIN: Mapping[str, str] = {kind: letters(KINDS[kind][0]) for kind in ("Q Kᵀ", "softmax", "P V")}
 """Kinds whose pieces say what they are where there is room, in letters of this colour."""
 SHOWN = 4
 """Visits in sight at first."""

@@ -9,10 +9,11 @@ from explain.chapters.speed import timeline as timelines
 from explain.chapters.speed import timeline_figures as figures
 from explain.chapters.speed.rungs import RUNGS
 from explain.chapters.speed.timeline import Timeline
-from explain.records.code import digest_of
+from explain.records.results import ResultFileError
 from explain.ui.charts import chart
 from explain.ui.controls import option
 from explain.ui.layout import prose
+from kernels.digest import digest_of
 
 LADDER = [rung.module for rung in RUNGS]
 
@@ -22,7 +23,7 @@ def timeline(name: str = "") -> None:
     try:
         runs = [run for run in timelines.recorded() if name in ("", run.name)]
         runs.sort(key=lambda run: LADDER.index(run.module) if run.module in LADDER else -1)
-    except timelines.TimelineFileError as error:
+    except ResultFileError as error:
         st.error(str(error), icon=":material/error:")
         return
     if not runs:
@@ -63,7 +64,7 @@ def _shown(runs: tuple[Timeline, ...]) -> None:
         st.caption(
             "The mean of the programs that were kept of each run; at most, since when a product is done is not seen, only when its group has waited for it. A visit is one tile of keys by all groups."
         )
-    if run.code != digest_of(run.module):
+    if run.code != digest_of(run.module, run.function):
         st.caption(f"The kernel has changed since this was recorded. `{timelines.COMMAND} {run.name}` records it anew.")
 
 

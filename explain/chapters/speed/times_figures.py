@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import log10
 
 from explain.device.measurement import Provenance, Timing
-from explain.figures import svg
+from explain.figures import palette, svg
 from explain.records.model import Record
 from explain.records.plans import COMPARED, lengths
 from kernels.parameters import Values
@@ -94,8 +94,11 @@ SHORTEST = 1e-6
 
 def first_call(compiled: float | None, first: float, later: float, who: str) -> str:
     """What a first call takes beside the later ones, as bars on a logarithmic scale. Seconds; `compiled` of the compilation alone, None where not known; `who` is the GPU."""
-    bars = [("compiling alone, on a CPU", compiled, svg.CHIP)] if compiled is not None else []
-    bars += [("the first call, compilation included", first, svg.HBM), ("each call after it", later, svg.RUNNING)]
+    bars = [("compiling alone, on a CPU", compiled, palette.css("series-7"))] if compiled is not None else []
+    bars += [
+        ("the first call, compilation included", first, palette.css("series-2")),
+        ("each call after it", later, palette.css("slate")),
+    ]
     left, wide, high = 250.0, 420.0, 30.0
     decades = range(round(log10(SHORTEST)), 2)
     parts = []

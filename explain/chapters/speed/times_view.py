@@ -17,10 +17,9 @@ from explain.gpus import DEFAULT, GPUS, Gpu, known_as
 from explain.records import registry as shelf
 from explain.records.plans import lengths
 from explain.ui.device import once_known
+from explain.ui.follow import on_request
 from explain.ui.layout import prose
 from explain.ui.pictures import drawing
-from explain.ui.stepper import failure
-from explain.workers import WorkerError
 
 LENGTHS = Sweep.of(PAIR, "seq_len", [2**bit for bit in range(7, 15)], HEAD)
 """Standard attention in three launches and FlashAttention, both in plain Triton, at eight lengths."""
@@ -74,16 +73,15 @@ def _live(status: DeviceStatus) -> None:
     if not status.available or not status.provenance:
         st.caption(f"A first call can be timed live where there is a GPU. {status.reason}")
         return
-    if st.button(f"Time a first call on this machine's {status.provenance['gpu']}", icon=":material/timer:"):
-        try:
-            with st.spinner("Compiling and running…", show_time=True):
-                st.session_state["first call"] = engine().point(FIRST, counters=False)
-        except WorkerError as error:
-            st.session_state["first call"] = failure(error)
-    said = st.session_state.get("first call")
-    if isinstance(said, str):
-        st.error(said, icon=":material/error:")
-    elif said is not None and said.timing:
+    job = on_request(
+        f"Time a first call on this machine's {status.provenance['gpu']}",
+        "first call",
+        "compiling and running",
+        lambda job: engine().point(FIRST, counters=False, cancel=job.cancel),
+        ":material/timer:",
+    )
+    said = job.result if job else None
+    if said is not None and said.timing:
         drawing(
             figures.first_call(
                 None, said.timing.first_call_ms / 1e3, said.timing.median_ms / 1e3, status.provenance["gpu"]

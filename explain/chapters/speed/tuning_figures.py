@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from explain.chapters.speed.tuning_grid import TROUBLES, Grid, Point
-from explain.figures import svg
+from explain.figures import numbers, palette, svg
 from explain.gpus import Gpu
 
-FAST, PLAIN = "#2388C7", svg.CHIP
+FAST, PLAIN = "#2388C7", palette.css("slate")
 LEFT, TOP, WIDE, HIGH = 118.0, 46.0, 92.0, 38.0
 SPILLED = "⚠"
 """Marks a setting whose registers do not suffice."""
@@ -56,11 +56,15 @@ def _cell(x: float, y: float, point: Point, best: Point | None) -> str:
     middle, spills = x + WIDE / 2, bool(point.spills)
     mark = f" {SPILLED}" if spills else ""
     if point.trouble:
-        box = svg.rect(*inside, svg.ALARM, opacity=0.06, stroke=svg.ALARM, dashed=True, title=said(point))
+        box = svg.rect(
+            *inside, palette.css("alarm"), opacity=0.06, stroke=palette.css("alarm"), dashed=True, title=said(point)
+        )
         return box + svg.text(middle, y + 24, SHORT[point.trouble], size=12, anchor="middle", fill="var(--alarm)")
     if point.seconds is None or best is None or best.seconds is None:
-        box = svg.rect(*inside, svg.HBM if spills else PLAIN, opacity=0.35 if spills else 0.18, title=said(point))
-        lines = (f"{point.registers} regs{mark}", svg.size(point.shared_bytes or 0)) if point.registers else ("not compiled", "")  # fmt: skip
+        box = svg.rect(
+            *inside, palette.css("warning") if spills else PLAIN, opacity=0.35 if spills else 0.18, title=said(point)
+        )
+        lines = (f"{point.registers} regs{mark}", numbers.capacity(point.shared_bytes or 0)) if point.registers else ("not compiled", "")  # fmt: skip
         return box + "".join(svg.text(middle, y + 17 + 14 * at, line, size=12, anchor="middle") for at, line in enumerate(lines))  # fmt: skip
     share = best.seconds / point.seconds
     fastest = point == best
@@ -99,7 +103,7 @@ def told(of: Grid, gpu: Gpu | None) -> list[str]:
             f"stage{'s' * (worst.stages > 1)}.",
         ]
     if out:
-        room = f" of {svg.size(gpu.shared_bytes)}" if gpu else ""
+        room = f" of {numbers.capacity(gpu.shared_bytes)}" if gpu else ""
         sentences.append(
             f"{len(out)} of {many} do not fit the shared memory{room} that a program may have: each stage holds a tile of K and one of V."
         )

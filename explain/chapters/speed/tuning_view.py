@@ -7,20 +7,20 @@ import streamlit as st
 from explain.chapters.speed import tuning_figures as figures
 from explain.chapters.speed import tuning_grid
 from explain.chapters.speed.rungs import BY_NAME
-from explain.chapters.speed.tuning_grid import Grid, Tuning, TuningFileError
-from explain.experiment import Experiment
+from explain.chapters.speed.tuning_grid import Grid, Tuning
 from explain.gpus import GPUS, known_as
-from explain.records.code import code_of
+from explain.records.results import ResultFileError
 from explain.ui.layout import prose
 from explain.ui.pictures import drawing
+from kernels.catalog import KERNELS
 
 
 def tuning() -> None:
     """The grid of settings, what it comes to, and where its numbers come from."""
     try:
         timed, compiled = tuning_grid.load(tuning_grid.FILE), tuning_grid.load(tuning_grid.COMPILED)
-    except TuningFileError as error:
-        st.error(f"{error}. The benchmark writes it anew: `{tuning_grid.COMMAND}`", icon=":material/error:")
+    except ResultFileError as error:
+        st.error(str(error), icon=":material/error:")
         return
     shown = timed if timed and any(grid.timed for grid in timed.grids) else compiled
     if shown is None or not shown.grids:
@@ -48,7 +48,7 @@ def _grid(grid: Grid, shown: Tuning) -> None:
         st.caption(
             f"A cell has what the compiler says: registers a thread, shared memory a program. Times need a GPU: `{tuning_grid.COMMAND}` takes them."
         )
-    if grid.rung in BY_NAME and grid.code != code_of(Experiment.of(BY_NAME[grid.rung].kernel)):
+    if grid.rung in BY_NAME and grid.code != KERNELS[BY_NAME[grid.rung].kernel].code:
         st.caption(f"The code of {BY_NAME[grid.rung].file} has changed since.")
     st.caption(
         f"{figures.SPILLED} marks a setting that spills. Hold the pointer over a cell for all that is known of it."

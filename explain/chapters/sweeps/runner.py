@@ -1,8 +1,9 @@
-"""Runs sweeps in the background and keeps every reading as it comes. Imports neither torch nor triton; safe to use from any thread.
+"""Runs sweeps in the background and saves every reading as it comes. Imports neither torch nor triton; thread-safe.
 
-A sweep belongs to no session: whoever asks for the same one looks at the same run. Its readings are lines of a file of its own, named by the
-sweep, the witness and the code, so that a run that is killed loses the point under way, and the next goes on from there, also in
-another process.
+A sweep belongs to no session: everybody who asks for the same sweep sees the same run. Its readings are the lines of a
+file, named by the sweep, the source of its numbers and the digest of the code. A run that is killed loses only the
+point
+it was at, and the next run, in any process, continues there.
 """
 
 from __future__ import annotations
@@ -12,23 +13,23 @@ import hashlib
 import json
 import os
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from explain.chapters.sweeps.model import Reading, Sweep, formula, of_point
 from explain.engine import Engine, cache_folder, code_version, engine, has_triton
 from explain.experiment import Experiment
-from explain.workers import WorkerCancelled, WorkerError, WorkerFailed, WorkerUnavailable
+from explain.jobs import Job, Jobs
+from explain.workers import WorkerCancelled, WorkerError, WorkerUnavailable
 
-MOST_UNDER_WAY = 8
+MOST_RUNNING = 8
 MOST_KEPT = 64
 TRACED_FLOPS = 10**9
-"""The most that a point may compute to be run line by line: some ten seconds."""
-TURN_SECONDS = 0.2  # between looks at whether a sweep that waits was cancelled
+"""Points with more FLOPs are not traced: this many take about ten seconds."""
+TURN_SECONDS = 0.2  # how often a waiting sweep checks whether it was cancelled
 
 Key = tuple[str, str]
 Ask = Callable[[Experiment, threading.Event], Reading]
@@ -36,104 +37,81 @@ Ask = Callable[[Experiment, threading.Event], Reading]
 
 @dataclass(frozen=True)
 class State:
-    """How far a sweep is: its readings by now, `working` what is being done (empty when nothing is), `trouble` what stopped it."""
+    """How far a sweep is: its readings so far, `working` says what is being done ("" if nothing), `error` what stopped
+    it.
+    """
 
     readings: tuple[Reading, ...]
     total: int
     working: str = ""
     seconds: float = 0.0
-    trouble: str = ""
+    error: str = ""
 
     @property
     def done(self) -> bool:
         return len(self.readings) == self.total
 
 
-@dataclass
-class _Job:
-    working: str = "starting"
-    started: float = field(default_factory=time.monotonic)
-    cancel: threading.Event = field(default_factory=threading.Event)
-
-
 class Runner:
-    """What runs sweeps. At most one point of each witness is run at a time: a sweep leaves the other workers to other readers."""
+    """Runs sweeps, at most one point of each source at a time: the other workers stay free for other readers."""
 
     def __init__(self, engine: Engine, folder: Path) -> None:
         self._engine, self._folder = engine, folder
+        self._jobs: Jobs[str] = Jobs(MOST_RUNNING, MOST_KEPT)
         self._lock = threading.Lock()
-        self._jobs: dict[Key, _Job] = {}
-        self._trouble: dict[Key, str] = {}
         self._found: OrderedDict[Key, dict[str, Reading]] = OrderedDict()
         self._turn = {"trace": threading.Lock(), "hardware": threading.Lock()}
 
     def look(self, sweep: Sweep, witness: str) -> State:
-        """How far it is, at once. The formula's readings need no run."""
+        """How far the sweep is. Answers at once: the formula's readings need no run."""
         experiments = sweep.experiments
         if witness == "formula":
             return State(tuple(map(formula, experiments)), len(experiments))
         key = (sweep.key, witness)
+        job = self._jobs.get(_name(key))
         with self._lock:
-            found, job = self._readings(key), self._jobs.get(key)
+            found = self._readings(key)
             readings = tuple(found[e.key] for e in experiments if e.key in found)
-            if job is None:
-                return State(readings, len(experiments), trouble=self._trouble.get(key, ""))
-            return State(readings, len(experiments), job.working, time.monotonic() - job.started)
+        if job is not None and job.running:
+            return State(readings, len(experiments), job.doing, job.seconds)
+        return State(readings, len(experiments), error=(job.error or job.result or "") if job else "")
 
     def start(self, sweep: Sweep, witness: str) -> None:
-        """Runs in the background what is left of it; one that is under way goes on. `look` says how far it is."""
+        """Runs the missing points in the background, unless that runs already."""
         key = (sweep.key, witness)
-        with self._lock:
-            self._trouble.pop(key, None)
-            if key in self._jobs:
-                return
-            if len(self._jobs) >= MOST_UNDER_WAY:
-                self._trouble[key] = f"{len(self._jobs)} sweeps are under way here. Try again when one of them is done."
-                return
-            job = self._jobs[key] = _Job()
-        threading.Thread(target=self._work, args=(key, sweep, job), daemon=True).start()
+        self._jobs.start(_name(key), functools.partial(self._work, key, sweep), "starting")
 
     def cancel(self, sweep: Sweep, witness: str) -> None:
-        """Ends the run, for every session that looks at it; its readings stay."""
-        with self._lock:
-            if job := self._jobs.get((sweep.key, witness)):
-                job.cancel.set()
+        """Ends the run, for every session that looks at it. Its readings stay."""
+        self._jobs.cancel(_name((sweep.key, witness)))
 
     def forget(self, sweep: Sweep, witness: str) -> None:
-        """Cancels the run, and throws its readings away."""
-        self.cancel(sweep, witness)
+        """Cancels the run and deletes its readings."""
         key = (sweep.key, witness)
+        self._jobs.forget(_name(key))
         with self._lock:
             self._found[key] = {}
-            self._trouble.pop(key, None)
             self._path(key).unlink(missing_ok=True)
 
-    def _work(self, key: Key, sweep: Sweep, job: _Job) -> None:
+    def _work(self, key: Key, sweep: Sweep, job: Job[str]) -> str:
+        """Runs the missing points; why their readings could not be saved, "" if they were."""
         ask: Ask = self._traced if key[1] == "trace" else self._measured
-        trouble = ""
-        try:
-            for experiment in sweep.experiments:
-                with self._lock:
-                    known = experiment.key in self._readings(key)
-                if known:
-                    continue
-                point = f"{experiment.entry.title}, {sweep.axis} = {experiment.values[sweep.axis]}"
-                job.working = f"{point}: waiting for another sweep's point"
-                self._take_turn(key[1], job.cancel)
-                try:
-                    job.working = point
-                    reading = ask(experiment, job.cancel)
-                finally:
-                    self._turn[key[1]].release()
-                trouble = self._keep(key, reading) or trouble
-        except WorkerCancelled:
-            pass
-        except Exception as error:  # whatever it is, the page says it, and the sweep can be resumed
-            trouble = str(error) or type(error).__name__
-        with self._lock:
-            self._jobs.pop(key, None)
-            if trouble:
-                self._trouble[key] = trouble
+        unsaved = ""
+        for experiment in sweep.experiments:
+            with self._lock:
+                known = experiment.key in self._readings(key)
+            if known:
+                continue
+            point = f"{experiment.entry.title}, {sweep.axis} = {experiment.values[sweep.axis]}"
+            job.doing = f"{point}: waiting for another sweep's point"
+            self._take_turn(key[1], job.cancel)
+            try:
+                job.doing = point
+                reading = ask(experiment, job.cancel)
+            finally:
+                self._turn[key[1]].release()
+            unsaved = self._keep(key, reading) or unsaved
+        return unsaved
 
     def _take_turn(self, witness: str, cancel: threading.Event) -> None:
         while not self._turn[witness].acquire(timeout=TURN_SECONDS):
@@ -144,25 +122,25 @@ class Runner:
             raise WorkerCancelled
 
     def _traced(self, experiment: Experiment, cancel: threading.Event) -> Reading:
-        """The interpreter's count; a point that cannot be run is kept with its reason."""
+        """The interpreter's count. A point that cannot run is kept with the reason."""
         if not has_triton():
-            raise WorkerUnavailable("Triton runs on Linux only. The formula speaks everywhere.")
+            raise WorkerUnavailable("Triton runs on Linux only. The formula works everywhere.")
         flops = formula(experiment).flops
         source = "trace, Triton's interpreter"
         if flops > TRACED_FLOPS:
-            why = f"too large to be run line by line: {flops:,} FLOPs of at most {TRACED_FLOPS:,}"
+            why = f"too large to trace: {flops:,} FLOPs, at most {TRACED_FLOPS:,} are traced"
             return Reading(experiment, "trace", {}, flops, None, why, source)
         try:
             traffic = self._engine.check(experiment, cancel=cancel)["traffic"]
         except (WorkerCancelled, WorkerUnavailable):
             raise
         except WorkerError as error:
-            return Reading(experiment, "trace", {}, flops, None, _words(error), source)
+            return Reading(experiment, "trace", {}, flops, None, error.words, source)
         asked = traffic["read_bytes"] + traffic["written_bytes"]
         return Reading(experiment, "trace", {"asked": asked}, traffic["flops"], None, "", source)
 
     def _measured(self, experiment: Experiment, cancel: threading.Event) -> Reading:
-        """The GPU's counters and time; a point that cannot be run is kept with its reason."""
+        """The GPU's counters and time. A point that cannot run is kept with the reason."""
         status = self._engine.device()
         if not status.available:
             raise WorkerUnavailable(status.reason)
@@ -172,9 +150,9 @@ class Runner:
             raise
         except WorkerError as error:
             source = status.provenance["gpu"] if status.provenance else "hardware"
-            return Reading(experiment, "hardware", {}, formula(experiment).flops, None, _words(error), source)
+            return Reading(experiment, "hardware", {}, formula(experiment).flops, None, error.words, source)
 
-    # What is kept. Each file is one sweep's: a line a reading.
+    # Saved readings: one file a sweep, one line a reading.
 
     def _readings(self, key: Key) -> dict[str, Reading]:
         if key not in self._found:
@@ -185,7 +163,7 @@ class Runner:
         return self._found[key]
 
     def _keep(self, key: Key, reading: Reading) -> str:
-        """Adds a reading, on disk too; why it could not be written, if so."""
+        """Keeps a reading in memory and on disk; why it could not be written, "" if it was."""
         with self._lock:
             self._readings(key)[reading.experiment.key] = reading
             path = self._path(key)
@@ -195,7 +173,7 @@ class Runner:
                     _forget_oldest(path.parent)
                 _append(path, json.dumps(reading.to_json(), allow_nan=False))
             except OSError as error:
-                return f"The points are kept until Tilescope ends, and not on disk: {error}"
+                return f"The points are not saved on disk and are lost when Tilescope ends: {error}"
         return ""
 
     def _path(self, key: Key) -> Path:
@@ -207,7 +185,7 @@ class Runner:
 
 
 def _read(path: Path) -> dict[str, Reading]:
-    """The readings of a file; a line that a killed process left unfinished is none."""
+    """The readings in a file, without a last line that a killed process left unfinished."""
     found = {}
     try:
         lines = path.read_bytes().split(b"\n")[:-1]
@@ -223,7 +201,7 @@ def _read(path: Path) -> dict[str, Reading]:
 
 
 def _append(path: Path, line: str) -> None:
-    """Adds a line, after the last whole one."""
+    """Adds a line after the last complete one."""
     with path.open("ab+") as file:
         file.seek(0)
         file.truncate(file.read().rfind(b"\n") + 1)
@@ -238,18 +216,18 @@ def _forget_oldest(folder: Path) -> None:
     def changed(path: Path) -> float:
         try:
             return path.stat().st_mtime
-        except OSError:  # another process has just forgotten it
+        except OSError:  # another process has just deleted it
             return 0.0
 
     for path in sorted(folder.glob("*.jsonl"), key=changed, reverse=True)[MOST_KEPT - 1 :]:
         path.unlink(missing_ok=True)
 
 
-def _words(error: WorkerError) -> str:
-    return error.message if isinstance(error, WorkerFailed) else str(error)
+def _name(key: Key) -> str:
+    return json.dumps(key)
 
 
 @functools.cache
 def runner() -> Runner:
-    """This process's runner; shared by every session."""
+    """The runner of this process, shared by every session."""
     return Runner(engine(), cache_folder().parent / "sweeps")

@@ -1,92 +1,209 @@
-"""Whose bytes a page of the lab shows: counted on this machine's GPU, recorded on another, or by formula alone; and why."""
+"""The page Three numbers, part by part."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import streamlit as st
 
+from explain.chapters.three_numbers import figures
+from explain.chapters.three_numbers import shown as lab
 from explain.chapters.three_numbers.levels import WAYS, Traced, Witness, recorded_trace, whole_trace, witness
+from explain.chapters.three_numbers.shown import Shown
 from explain.counters.model import Counters
 from explain.engine import engine
 from explain.experiment import Experiment
 from explain.records.registry import Shelved
-from explain.ui.stepper import failure, traces_of
-from explain.workers import WorkerError
+from explain.ui import controls, layout, pictures, stepper
+from explain.ui.follow import follow, on_request
+from explain.ui.records import records_choice
+from explain.ui.stepper import traces_of
 
 _WHAT = {
-    "CUPTI": "NVIDIA's library, in the process that runs the kernel, on the GPU at hand",
-    "ncu": "Nsight Compute's command line, in a process of its own, where CUPTI cannot",
-    "recorded": "counted beforehand, on a GPU that is named, and shown wherever nothing can be counted",
-    "formula only": "for sizes that nobody counted: formula and trace",
+    "CUPTI": "NVIDIA's library, in the process that runs the kernel, on this machine's GPU",
+    "ncu": "Nsight Compute's command line, in a separate process, if CUPTI is not available",
+    "recorded": "counted beforehand on a named GPU, shown if this machine cannot count",
+    "formula only": "formula and trace, for sizes without counts",
 }
 
 
 def counted_here(experiment: Experiment, shown: Sequence[Shelved]) -> Witness:
-    """The run's counters: of this machine's GPU, which a button counts it on, or else of the first of the records that has them; and why."""
-    kept: dict[str, Counters | str] = st.session_state.setdefault("counted here", {})
+    """The run's counters: from this machine's GPU (a button counts them), else from the first record that has them; and
+    why.
+    """
+    here: Counters | None = None
     status = engine().device_if_known()
     if status is None:
-        st.fragment(_look_for_a_gpu, run_every=2.0)()
-        why = "Whether there is a GPU here is not known yet."
+        follow(
+            lambda: None if engine().device_if_known() else st.caption("Looking for a GPU…"),
+            lambda: engine().device_if_known() is None,
+        )
+        why = "Still looking for a GPU on this machine."
     elif status.available:
-        if st.button("Count on this GPU", icon=":material/memory:"):
-            kept[experiment.key] = _count(experiment)
+        job = on_request(
+            "Count on this GPU",
+            f"counted {experiment.key}",
+            "compiling, checking the counters with a copy, counting",
+            lambda job: engine().point(experiment, timing=False, cancel=job.cancel),
+            ":material/memory:",
+        )
         why = "Not counted on this machine's GPU yet."
+        if job and job.result:
+            here, why = job.result.counters, job.result.why
+            if why:
+                st.warning(why, icon=":material/warning:")
     else:
-        why = f"Nothing is counted here: {status.reason}"
-    here = kept.get(experiment.key)
-    if isinstance(here, str):
-        st.warning(here, icon=":material/warning:")
-        why = here
+        why = f"This machine cannot count: {status.reason}"
     points = ((one, one.record.point(experiment)) for one in shown)
     found = next(((one, point.counters) for one, point in points if point and point.counters), None)
-    if isinstance(here, Counters):
+    if here is not None:
         return witness(here, None, "")
     return witness(None, found[1], why, found[0].origin) if found else witness(None, None, why)
 
 
-def _look_for_a_gpu() -> None:
-    if engine().device_if_known() is not None:
-        st.rerun()  # the whole page, once
-    st.caption("Looking for a GPU…")
-
-
-def _count(experiment: Experiment) -> Counters | str:
-    """The counters, or why there are none, in words."""
-    try:
-        with st.spinner("Compiling, checking the counters with a copy, counting…", show_time=True):
-            point = engine().point(experiment, timing=False)
-    except WorkerError as error:
-        return failure(error)
-    return point.counters or point.why
-
-
 def ways(chosen: Witness) -> None:
-    """Whose counters these are, and the other ways in their order."""
+    """The source of the counters, and the other possible sources in order."""
     if chosen.counters is not None:
         st.caption(f"{chosen.source}. {chosen.why}")
     else:
         st.caption(f"formula only. {chosen.why}")
     with st.expander("Where the numbers can come from"):
         st.markdown(
-            "The first of these that there is:\n\n"
+            "The page shows the first of these that is available:\n\n"
             + "\n".join(f"1. {f'**{way}** (shown now)' if way == chosen.way else way}: {_WHAT[way]}." for way in WAYS)
         )
         if chosen.counters is not None:
             copy = chosen.counters.copy
             st.markdown(
-                f"Before any counter was believed, a copy of {copy.copied_bytes:,} bytes was counted: {copy.read_bytes:,} read"
+                f"To check the counters, a copy of {copy.copied_bytes:,} bytes was counted first: {copy.read_bytes:,} "
+                "read"
                 + (f" and {copy.written_bytes:,} written" if copy.written_bytes is not None else "")
-                + f" at DRAM. Each count took {chosen.counters.passes or 'several'} passes. A run that is counted is never timed."
+                + (
+                    f" at DRAM. Each count took {chosen.counters.passes or 'several'} passes. A counted run is never "
+                    "timed."
+                )
             )
             if chosen.counters.lacking:
                 st.markdown(f"This GPU has no counter for: {', '.join(chosen.counters.lacking)}.")
 
 
 def traced_bytes(experiment: Experiment, small: bool) -> Traced | None:
-    """What the kernel asked for: recorded beforehand, or, of a `small` run, traced here and now; None where neither is there."""
+    """The kernel's loads and stores: recorded, or traced now for a `small` run; None if there is neither."""
     if not small:
         return recorded_trace(experiment)
     (trace,) = traces_of([experiment])
     return whole_trace(experiment, trace) if trace else None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A run to count: the same kernel at the player's size, at the chosen size (perhaps the same), and whether L2 is
+    warm.
+    """
+
+    small: Experiment
+    experiment: Experiment
+    small_is_it: bool
+    warm: bool
+
+
+def choose() -> Choice:
+    """The kernel, its sizes and the state of L2 that the reader chose."""
+    picked, sized, heat = st.columns([3, 3, 2], vertical_alignment="bottom")
+    with picked:
+        kernel = controls.kernel("Kernel", "flash_attention", "kernel")
+    choices = lab.experiments(kernel)
+    with sized:
+        words = {
+            name: figures.sizes_words(one) + (", as in the player" if name == "small" else "")
+            for name, one in choices.items()
+        }
+        size = controls.option("Sizes", words, "size", "1")
+    with heat:
+        heated = st.segmented_control(
+            "L2 before the run", ["cold", "warm"], default="cold", required=True, key="l2", bind="query-params"
+        )
+    experiment, warm = choices[size], heated == "warm"
+    return Choice(choices["small"], experiment, size == "small", warm)
+
+
+def hierarchy(choice: Choice) -> tuple[Shown, Sequence[Shelved]]:
+    """The memory hierarchy with the bytes that crossed each link; the numbers, and the records they were chosen from."""
+    drawn, told = st.columns([3, 2], gap="large")
+    with told:
+        records = records_choice()
+        witness = counted_here(choice.experiment, records)
+    shown = lab.shown(choice.experiment, traced_bytes(choice.experiment, choice.small_is_it), witness, warm=choice.warm)
+    link = pictures.pressed("link", figures.LINKS, "dram")
+    with drawn:
+        dirty = shown.counts.dirty_bytes if shown.counts else None
+        pictures.pressable(figures.hierarchy(shown.levels, shown.prediction, dirty, link), "link")
+    with told:
+        ways(witness)
+        layout.prose(f"**{figures.LINKS[link]}**: {figures.link_words(link, shown.levels)}")
+        st.markdown(figures.buffers_table(link, shown.traffic, shown.traced, shown.prediction))
+        if shown.check:
+            layout.prose(figures.prediction_words(shown.check))
+        if witness.counters:
+            layout.prose(figures.heat_words(witness.counters))
+    return shown, records
+
+
+def gaps(choice: Choice, shown: Shown, records: Sequence[Shelved]) -> None:
+    """What each level counted, why neighbours differ, and the same on other GPUs."""
+    st.subheader("From level to level", anchor=False)
+    for written, column in zip((False, True), st.columns(2, gap="large"), strict=True):
+        with column:
+            pictures.drawing(figures.bars(shown.levels, shown.gaps, written=written))
+    table, why = st.columns(2, gap="large")
+    with table:
+        st.markdown(figures.gap_table(shown.levels, shown.gaps))
+        layout.prose(figures.equal_words(shown.levels, shown.gaps))
+    with why:
+        layout.prose(figures.cause_words(shown.gaps))
+
+    if len(others := lab.on_each(choice.experiment, records, warm=choice.warm)) > 1:
+        st.markdown(figures.gpus_table(others))
+        layout.prose(f"The pictures above are of the first, **{others[0][0]}**.")
+
+
+def terms(choice: Choice, shown: Shown) -> None:
+    """The formula term by term; a pressed term is shown in the player."""
+    st.subheader("The formula, term by term", anchor=False)
+    layout.prose(
+        "Each term is a buffer, read or written. Press one: the player below goes to its first load or store and "
+        "marks all of them on the timeline. It runs the same kernel at a size that reads well."
+    )
+    small = choice.small
+    term = pictures.pressed("term", figures.terms_by_key(shown.traffic), "")
+    times = pictures.pressable(figures.terms_table(shown.traffic, shown.traced, term), "term")
+    stepper.stepper(
+        [small], key="three numbers", step=lab.step_of(small, term), request=times, watch=lab.watched(small, term)
+    )
+
+
+def every_kernel(records: Sequence[Shelved]) -> None:
+    """All kernels at three sizes larger than L2."""
+    with st.expander("Every kernel, three sizes beyond L2"):
+        for one in records:
+            st.caption(f"{one.source}. L2 cold.")
+            for of_all in lab.tables(one.record):
+                st.markdown(of_all)
+
+
+def closing() -> None:
+    """Things to try, questions, sources."""
+    layout.try_this(
+        "Choose *Softmax of a whole row on chip* with rows of 32,768: registers spill. Where do those bytes appear, "
+        "and where do they go?",
+        "Choose *FlashAttention-2* and look from L1 down to DRAM: at which level are the papers' “HBM accesses”, and "
+        "why are DRAM's reads so few?",
+        "Compare *FlashAttention-1* at the same sizes: which buffers does L2 no longer hold?",
+        "Switch L2 to warm: what changes for a matrix that is larger than L2, and what for one that fits?",
+    )
+    layout.sources(
+        "NVIDIA, CUPTI documentation, Range Profiling API; Nsight Compute, metrics reference",
+        "T. Dao et al., FlashAttention, arXiv 2205.14135, 2022, theorem 2",
+        "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018",
+    )

@@ -1,4 +1,4 @@
-"""A launch's instructions on a page, beside the kernel's lines that they come from."""
+"""A launch's instructions beside the kernel's lines that they come from."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ _FILLS: Mapping[str, str] = {
     "HBM load": "var(--f-hbm)",
     "HBM store": "color-mix(in srgb, var(--f-hbm) 55%, black)",
     "copy HBM → shared": "color-mix(in srgb, var(--f-hbm) 60%, white)",
-    "shared load": "#63788E",
-    "shared store": "#3F5468",
+    "shared load": "var(--f-series-2)",
+    "shared store": "color-mix(in srgb, var(--f-series-2) 60%, black)",
     "spill": "var(--alarm)",
-    "matrix product": "var(--f-scores)",
-    "exponential": "var(--f-p)",
+    "matmul": "var(--f-series-1)",
+    "exponential": "var(--f-series-6)",
     "float arithmetic": "var(--muted)",
-    "between threads": "light-dark(#7a5c2e, #c9a86f)",
-    "wait": "light-dark(#b9a3c9, #6d5b80)",
-    "integers, addresses": "light-dark(#c3cad1, #46525e)",
-    "control": "light-dark(#dde2e7, #2e3740)",
+    "between threads": "var(--f-series-5)",
+    "wait": "var(--f-series-8)",
+    "integers, addresses": "var(--faint)",
+    "control": "var(--line)",
     "label": "transparent",
 }
 _ABOUT: Mapping[str, str] = {
-    "SASS": "SASS: what the GPU runs, as ptxas made it. How often each runs is not told: the ones of a loop run at every turn.",
-    "PTX": "PTX: what Triton hands to ptxas, for a machine with as many registers as it likes.",
+    "SASS": (
+        "SASS: the instructions that the GPU runs, written by ptxas. Each is listed once; those of a loop run in "
+        "every iteration."
+    ),
+    "PTX": "PTX: Triton's output for ptxas, with an unlimited number of registers.",
 }
 
 _COMPONENT = st.components.v2.component(

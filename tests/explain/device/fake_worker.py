@@ -16,7 +16,6 @@ from explain.counters.stalls import Stalls
 from explain.device.handler import DeviceError, explained
 from explain.device.measurement import Measurement, Provenance, Timing
 from explain.experiment import Experiment
-from explain.records.code import code_of
 from explain.records.model import Origin, Point
 
 WHERE = Provenance("Test GPU", "1", "13.0", "2", "3", "3.11", "2026-01-01")
@@ -66,7 +65,7 @@ def handle(request: dict[str, Any], progress) -> dict[str, Any]:
 def point(request: dict[str, Any], timing: Timing) -> Point:
     """What was asked; with the seeds of REFUSED there are no counters."""
     experiment = Experiment.from_json(request["experiment"])
-    origin, counters, why = Origin(WHERE, "fake", code_of(experiment)), None, ""
+    origin, counters, why = Origin(WHERE, "fake", experiment.entry.code), None, ""
     if request["counters"] and experiment.seed in REFUSED:
         why = str(REFUSED[experiment.seed])
     elif request["counters"]:

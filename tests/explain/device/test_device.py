@@ -46,7 +46,7 @@ def engine():
 def test_a_failure_is_said_in_words_and_the_next_run_works(engine, seed, words):
     with pytest.raises(WorkerFailed, match=words):
         engine.measure(asking(seed))
-    assert engine.measure(asking(0)).within_budget
+    assert engine.measure(asking(0)).within_tolerance
 
 
 def test_only_an_illegal_access_costs_the_process(engine):
@@ -67,14 +67,14 @@ def test_a_worker_that_dies_or_hangs_is_replaced(engine):
         engine.measure(asking(4))
     with pytest.raises(WorkerTimeout):
         engine.measure(asking(5), seconds=0.5)
-    assert engine.measure(asking(0)).within_budget
+    assert engine.measure(asking(0)).within_tolerance
 
 
 def test_a_measurement_round_trips():
     measured = Measurement.from_json(
         {
-            "experiment": asking(0).to_json(), "error": "nan", "budget": 1.0, "output": "o", "within_budget": False, "timing": None,
-            "prefixes": [{"tiles": 1, "keys": 16, "error": 0.0, "budget": 1.0, "within_budget": True}],
+            "experiment": asking(0).to_json(), "error": "nan", "tolerance": 1.0, "output": "o", "within_tolerance": False, "timing": None,
+            "prefixes": [{"tiles": 1, "keys": 16, "error": 0.0, "tolerance": 1.0, "within_tolerance": True}],
             "provenance": dict.fromkeys(("gpu", "driver", "cuda", "torch", "triton", "python", "date"), ""),
         }
     )  # fmt: skip

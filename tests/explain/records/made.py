@@ -6,7 +6,6 @@ from explain.counters.model import METRICS, CopyCheck, Counters, Counts
 from explain.counters.stalls import Stalls
 from explain.device.measurement import Provenance, Timing
 from explain.experiment import Experiment
-from explain.records.code import code_of
 from explain.records.model import Origin, Point, Record, Roof
 
 WHERE = Provenance("NVIDIA Test 1", "1", "13.0", "2", "3", "3.11", "2026-01-01")
@@ -25,7 +24,7 @@ STALLS = Stalls(1000, 250, 100, {"selected": 100, "long_scoreboard": 600, "gmma"
 
 
 def point(experiment: Experiment = EXPERIMENT) -> Point:
-    return Point(experiment, counters(experiment), TIMING, 4096, "", Origin(WHERE, "abc", code_of(experiment)))
+    return Point(experiment, counters(experiment), TIMING, 4096, "", Origin(WHERE, "abc", experiment.entry.code))
 
 
 def record(*points: Point, where: Provenance = WHERE) -> Record:

@@ -1,0 +1,86 @@
+"""The page Measurements, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import streamlit as st
+
+from explain.chapters.measurements import figures
+from explain.records import file, registry
+from explain.records.plans import PLANS
+from explain.records.registry import Shelved
+from explain.ui import layout
+
+
+def sources(shown: Sequence[Shelved]) -> None:
+    """Which GPUs measured the records that are shown, how, and what is missing."""
+    st.subheader("Where these numbers come from", anchor=False)
+    facts, words = st.columns([3, 2], gap="large")
+    with facts, st.container(key="numbers of records"):
+        st.markdown(figures.about(shown), unsafe_allow_html=True)
+    with words:
+        layout.prose(
+            "Every experiment runs several times, in separate runs: some are timed, others are counted by the GPU's "
+            "own counters. **A run that is counted is never timed.**\n\n**L2 cold**: nothing of the inputs is in the "
+            "cache when the run begins. **L2 warm**: the same kernel has just run.\n\n**Copy check**: before any "
+            "counter is believed, a copy of 1 GiB is counted. How many bytes that moves is known beforehand. If what "
+            "is counted is off by more than a thousandth, the counters are not trusted, and nothing is counted."
+        )
+    if missed := figures.missed_table(shown):
+        with st.expander("Failed measurements, and why"):
+            st.markdown(missed, unsafe_allow_html=True)
+
+
+def numbers(shown: Sequence[Shelved]) -> None:
+    """Every point of a plan, GPUs side by side."""
+    st.subheader("The numbers", anchor=False)
+    plans = {name: plan for name, plan in PLANS.items() if figures.has_some(plan, shown)}
+    opening = list(plans).index("levels") if "levels" in plans else 0
+    which, what = st.columns([3, 2], vertical_alignment="bottom")
+    name = which.selectbox(
+        "Set",
+        list(plans),
+        index=opening,
+        format_func=lambda name: f"{name}: {plans[name].about}",
+        key="set",
+        bind="query-params",
+    )
+    quantity = None
+    if len(shown) > 1:
+        quantity = what.selectbox("Quantity", list(figures.QUANTITIES), key="quantity", bind="query-params")
+    if name:
+        table = figures.rows(plans[name], shown, quantity)
+        numbers = {column: st.column_config.NumberColumn(format="%,.4g") for row in table for column in list(row)[2:]}
+        st.dataframe(table, hide_index=True, column_config=numbers, key="points")
+    for one in shown:
+        st.caption(one.source)
+
+
+def roofs(shown: Sequence[Shelved]) -> None:
+    """The measured limits of each GPU."""
+    if table := figures.roofs_table(shown):
+        st.subheader("Measured limits of each GPU", anchor=False)
+        st.markdown(table, unsafe_allow_html=True)
+
+
+def own_gpu(shown: Sequence[Shelved]) -> None:
+    """How to measure another GPU, and every record to download."""
+    st.subheader("Your own GPU", anchor=False)
+    layout.prose(
+        "On a machine with an NVIDIA GPU this measures everything that is shown here. It keeps each point as it "
+        "comes: when it is interrupted, call it again and it goes on. The pages find its file by themselves; to show "
+        "it elsewhere, load it there with the button at the top of this page."
+    )
+    st.code("python -m explain measure", language="bash")
+    with st.container(horizontal=True):
+        for one in shown:
+            st.download_button(
+                f"Download: {one.label}",
+                partial(file.written, one.record),
+                file_name=registry.file_name(one.record.gpu),
+                mime="application/json",
+                icon=":material/download:",
+                key=f"download {one.key}",
+            )

@@ -1,0 +1,154 @@
+"""Chapter 4's page, part by part."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from explain import lessons
+from explain.chapters.memory_hierarchy import figures
+from explain.experiment import Experiment
+from explain.figures.numbers import capacity
+from explain.gpus import LIMITS, Gpu
+from explain.trace.model import Trace
+from explain.ui import controls, layout, pictures, stepper
+from explain.ui.gpu import gpu_choice, host_bytes
+
+
+def choose() -> tuple[Gpu, bool]:
+    """The GPU, and whether its sizes and times are drawn on a logarithmic scale."""
+    gpu_side, scale_side = st.columns([3, 1])
+    with gpu_side:
+        gpu = gpu_choice()
+    logarithmic = (
+        scale_side.segmented_control(
+            "Scale", ["To scale", "Logarithmic"], default="To scale", required=True, key="scale", bind="query-params"
+        )
+        == "Logarithmic"
+    )
+    return gpu, logarithmic
+
+
+def capacities(gpu: Gpu, logarithmic: bool) -> None:
+    """How many bytes fit at each level."""
+    st.subheader("How much fits where", anchor=False)
+    if logarithmic:
+        pictures.drawing(figures.sizes_log(gpu, host_bytes()))
+    else:
+        for picture, column in zip(figures.sizes(gpu), st.columns([2, 3], gap="large"), strict=True):
+            with column:
+                pictures.drawing(picture)
+    layout.prose(
+        f"The {gpu.name} computes in {gpu.sms} SMs. Each SM has its own shared memory and its own registers: "
+        f"**{capacity(gpu.shared_bytes_all)}** of shared memory in all, which the papers call **SRAM**, and "
+        f"{capacity(gpu.register_bytes)} of registers. {gpu.hbm} lies outside the chip. A kernel runs as many "
+        f"programs, each on one SM, and a program may use up to **{capacity(gpu.shared_bytes)}** of shared memory. So "
+        "a program takes its matrices piece by piece. One piece, a tile, must fit there."
+    )
+
+
+def load_times(gpu: Gpu, logarithmic: bool) -> None:
+    """How long a load from each level takes."""
+    st.subheader("How long a load takes, if one register operation took a second", anchor=False)
+    times, words = st.columns([3, 2], gap="large")
+    with times:
+        if gpu.latencies:
+            pictures.drawing(figures.times(gpu, host_bytes(), logarithmic=logarithmic))
+        else:
+            st.info(f"No latency of the {gpu.name} is published. Choose another GPU to see what a load costs.")
+    with words:
+        layout.prose(
+            "One thread loads a value, waits for it, and uses it; nothing else is under way. "
+            f"{figures.REGISTER_CYCLES:g} clock cycles count as a second here: the time of one operation on registers "
+            "that needs the result of the one before. A kernel hides much of the wait, since other warps go on while "
+            "one waits. It cannot hide the bytes: each takes its share of the bandwidth, "
+            f"{gpu.hbm_bytes_per_second / 1e12:.3g} TB/s between {gpu.hbm} and the chip."
+        )
+        if gpu.latencies:
+            st.caption(figures.latency_sources(gpu))
+
+
+def standard_attention() -> tuple[Experiment, list[Trace]]:
+    """Standard attention in the player, and every trip of its data to HBM."""
+    st.subheader("Standard attention: three launches, and S and P through HBM", anchor=False)
+    layout.prose(
+        "Attention gives each query a mean of all values, weighted by the softmax of its scores: S = QKᵀ / √d, P = "
+        "softmax(S), O = PV. Standard attention does one after the other, each in a launch of its own. Nothing stays "
+        "on chip from one launch to the next."
+    )
+    experiment = controls.controls(
+        lessons.STANDARD,
+        ["inputs", "seq_len", "kv_len", "block_m", "block_n", "dtype", "causal"],
+        controls.ATTENTION_PRESETS,
+    )
+    traces = stepper.stepper([experiment], key="standard attention")
+    if traces:
+        layout.prose(
+            "**Every trip to HBM.** Launch 1 multiplies and writes S. Launch 2 reads S back, takes the softmax of its "
+            "rows and writes P. Launch 3 reads P back and multiplies it by V. S and P have a row for each query and a "
+            "column for each key. Each is written once, read once and thrown away."
+        )
+        st.markdown(figures.trips_table(experiment, traces[0]))
+    return experiment, traces
+
+
+def tiled_reads(experiment: Experiment, traces: list[Trace]) -> None:
+    """How often a tiled matmul reads each element."""
+    st.subheader("Tiles: how often is each element read?", anchor=False)
+    tiled, table = st.columns([2, 3], gap="large")
+    with tiled:
+        pictures.drawing(figures.product(experiment.values))
+    with table:
+        layout.prose(
+            "One program of launch 1 makes one tile of S. It needs a tile of Q and a tile of K, whole along d: it "
+            "loads both once, keeps them on chip, and uses each element many times. A row of Q is loaded again for "
+            "every tile of keys, a row of K for every tile of queries, so **larger tiles read less**. With tiles of 1 "
+            "× 1 a row of Q would be loaded once for every key, and a row of K once for every query."
+        )
+        if traces:
+            st.markdown(figures.product_reads(experiment, traces[0]))
+
+
+@st.fragment
+def scores(gpu: Gpu) -> None:
+    """How S and P outgrow everything else as N grows."""
+    st.subheader("S and P beside Q, K, V and O", anchor=False)
+    seq_len = st.select_slider("N, queries and keys", [2**k for k in range(7, 15)], value=4096, key="scores of")
+    pictures.drawing(figures.scores(seq_len, 64, "fp16", gpu))
+    st.markdown(figures.scores_table(seq_len, 64, "fp16", 16, gpu))
+    st.caption("formula · fp16, d = 64, one sequence. Hover over a rectangle for its size.")
+
+
+def closing(gpu: Gpu) -> None:
+    """Things to try, questions, sources."""
+    layout.try_this(
+        "Switch the scale to *Logarithmic*: it shows every level, and hides how far apart they are.",
+        "Make the query tiles larger and look for *read K* in the table of trips: its bytes fall. Those of S and P do "
+        "not, whatever the tiles.",
+        "Move the last slider up. Q, K, V and O grow with N, S and P with N². From which N on does one head's S no "
+        "longer fit in L2?",
+    )
+    layout.questions(
+        (
+            "What is in SRAM while a tile of S is made?",
+            "The tile of Q, the tile of K and the tile of S itself. A program puts operands of a matmul in "
+            "shared memory, where all its threads can read them, and sums in registers. When it ends, all of it is "
+            "gone: what is to outlive the program has to be written to HBM.",
+        ),
+        (
+            "L2 can hold S of a short sequence. Is the trip then free?",
+            "It is cheaper: the loads come from L2 and not from HBM, in less than half the time on every GPU here of "
+            "which both are known. The bytes still pass between L2 and the SMs. And attention runs for many heads and "
+            "sequences at once, whose S and P do not fit in L2 together.",
+        ),
+        (
+            "Would one launch instead of three be enough to save the trips?",
+            "Only if no program needs a whole row of S. The softmax divides by the sum of the row, so a program that "
+            "sees one tile of keys at a time has to carry the row's maximum and sum along and rescale: online "
+            "softmax. That is what FlashAttention does.",
+        ),
+    )
+    layout.sources(
+        gpu.source,
+        LIMITS,
+        "T. Dao et al., FlashAttention, arXiv 2205.14135, 2022, algorithm 0 and section 2.1",
+    )

@@ -1,0 +1,43 @@
+"""The two runs of the page: chosen from the ready pairs or one by one."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from explain.chapters.side_by_side import pairs
+from explain.chapters.side_by_side.pairs import PAIRS, Pair
+from explain.experiment import Experiment
+from explain.ui import controls
+from kernels.catalog import KERNELS
+
+LABELS = {"a.": "Left kernel", "b.": "Right kernel"}
+
+
+def choose() -> tuple[Experiment, Experiment, Pair | None]:
+    """Both runs, and the ready pair that they are, if they are one."""
+    ready_made = st.container(horizontal=True)
+    left, right = st.columns(2, gap="large")
+    opening = PAIRS[0]
+    with left:
+        a = _side("a.", opening.left)
+    with right:
+        b = _side("b.", opening.right)
+    shown = next((pair for pair in PAIRS if (pair.left, pair.right) == (a, b)), None)
+    for pair in PAIRS:
+        ready_made.button(pair.name, type="primary" if pair == shown else "secondary", on_click=_show, args=(pair,))
+    return a, b, shown
+
+
+def _show(pair: Pair) -> None:
+    """A ready pair was pressed."""
+    controls.choose(dict(zip(LABELS, (pair.left, pair.right), strict=True)), pairs.opening)
+
+
+def _side(prefix: str, start: Experiment) -> Experiment:
+    """One side's kernel and parameters."""
+    name, more = st.columns([3, 2], vertical_alignment="bottom")
+    with name:
+        kernel = controls.kernel(LABELS[prefix], start.kernel, f"{prefix}kernel")
+    presets = controls.ROW_PRESETS if KERNELS[kernel].family == "softmax" else controls.ATTENTION_PRESETS
+    with more.popover("Input and sizes", width="stretch"):
+        return controls.controls(pairs.opening(kernel), pairs.controls_of(kernel), presets, prefix=prefix, a_row=2)

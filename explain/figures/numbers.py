@@ -1,0 +1,141 @@
+"""Numbers as the reader sees them: the one place where a number becomes text.
+
+Three significant digits unless asked otherwise, a thousands separator, the real minus sign, a space before the unit.
+NaN, ∞ and −∞ by name. Bytes that move are decimal (kB, MB, GB), like bandwidth and like a GPU's HBM. On-chip memory is
+binary (KiB, MiB), like its hardware. A sentence or a table uses one of the two.
+"""
+
+from __future__ import annotations
+
+import math
+
+NONE = "–"
+"""Stands where there is no number."""
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_PREFIXES = {"P": 1e15, "T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9}
+
+
+def number(value: float, digits: int = 3) -> str:
+    """ "27.3", "3,480", "−0.5", and below 0.001 or from 1,000,000 on "7.1 × 10⁻⁴". Zeros at the end are dropped."""
+    if special := _special(value):
+        return special
+    if _is_readable(value):
+        return _plain(value, digits)
+    mantissa, exponent = _split(value, digits)
+    return f"{_stripped(mantissa)} × {power(exponent)}"
+
+
+def compact(value: float, digits: int = 2) -> str:
+    """The same for a small cell: "7.1e−4" instead of "7.1 × 10⁻⁴"."""
+    if special := _special(value):
+        return special
+    if _is_readable(value):
+        return _plain(value, digits)
+    mantissa, exponent = _split(value, digits)
+    return f"{mantissa}e{_minus(str(exponent))}"
+
+
+def scientific(value: float, digits: int = 2) -> str:
+    """ "2.7 × 10⁻⁴" whatever its size; 0 is "0"."""
+    if (special := _special(value)) or not value:
+        return special or "0"
+    mantissa, exponent = _split(value, digits)
+    return f"{mantissa} × {power(exponent)}"
+
+
+def power(exponent: int, base: object = 10) -> str:
+    """ "10⁻⁴"."""
+    return f"{base}{str(exponent).translate(_RAISED)}"
+
+
+def fixed(value: float, decimals: int) -> str:
+    """With that many decimals: "−0.50", "1,234.0". For numbers under each other."""
+    return _special(value) or _minus(f"{round(value, decimals) + 0.0:,.{decimals}f}")  # + 0.0: no negative zero
+
+
+def count(value: int) -> str:
+    """ "12,345"."""
+    return _minus(f"{value:,}")
+
+
+def ratio(value: float) -> str:
+    """Three digits, zeros kept, at most two decimals: "1.10 ×", "32.0 ×", "1,234 ×", "0.31 ×"."""
+    return f"{_special(value) or fixed(value, min(2, _decimals(value, 3)))} ×"
+
+
+def percent(share: float, digits: int = 0, *, signed: bool = False) -> str:
+    """A share of 1: "42%", with `digits` decimals "42.1%", `signed` "+1.5%"."""
+    sign = "+" if signed and round(100 * share, digits) > 0 else ""
+    return f"{sign}{fixed(100 * share, digits)}%"
+
+
+def si(value: float, unit: str, *, prefix: str | None = None, digits: int = 3) -> str:
+    """With the decimal prefix that fits, or with `prefix`: "4.26 TB/s", "659 TFLOP/s"."""
+    if special := _special(value):
+        return f"{special} {unit}"
+    if prefix is None:
+        rounded = abs(float(f"{value:.{digits - 1}e}"))
+        fits = (name for name, factor in _PREFIXES.items() if rounded >= factor)
+        prefix = next(fits, "n") if rounded else ""
+    return f"{_plain(value / _PREFIXES[prefix], digits)} {prefix}{unit}"
+
+
+def moved(size: float) -> str:
+    """Bytes that are moved or allocated in HBM, decimal: "512 B", "33.6 MB", "1.07 GB"."""
+    return si(size, "B")
+
+
+def capacity(size: float) -> str:
+    """Bytes of on-chip memory, binary: "227 KiB", "50 MiB". From 1 GB on, which is HBM, decimal: "141 GB"."""
+    if size >= 10**9:
+        return moved(size)
+    factor, unit = next((pair for pair in ((2**20, "MiB"), (2**10, "KiB")) if size >= pair[0]), (1, "B"))
+    return f"{_plain(size / factor, 3)} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """ "12.7 µs", "1.39 s", "2 min 51 s", "1 h 4 min"."""
+    if not abs(seconds) >= 59.95:
+        return si(seconds, "s")
+    if special := _special(seconds):
+        return f"{special} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes} min" if minutes else f"{hours:,} h"
+
+
+def _special(value: float) -> str:
+    """The name of what is no finite number; empty otherwise."""
+    if math.isnan(value):
+        return "NaN"
+    return "" if math.isfinite(value) else "∞" if value > 0 else "−∞"
+
+
+def _is_readable(value: float) -> bool:
+    return not value or 1e-3 <= abs(value) < 999_999.5
+
+
+def _plain(value: float, digits: int) -> str:
+    """Significant digits without an exponent, no zeros at the end of its decimals."""
+    return _stripped(fixed(value, _decimals(value, digits)))
+
+
+def _stripped(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _decimals(value: float, digits: int) -> int:
+    """How many decimals show that many significant digits."""
+    return max(0, digits - 1 - int(f"{value:.{digits - 1}e}".partition("e")[2]))
+
+
+def _split(value: float, digits: int) -> tuple[str, int]:
+    mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+    return _minus(mantissa), int(exponent)
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "−")

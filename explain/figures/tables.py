@@ -1,0 +1,98 @@
+"""Tables: rows of values in, Markdown out, or HTML where a row can be pressed."""
+
+from __future__ import annotations
+
+import html as escaping
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+from explain.figures.numbers import NONE, count, number
+
+_PLAIN = {ord(mark): f"&#{ord(mark)};" for mark in "&\\`*_[]<>|~$#:"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of numbers, right-aligned. `format` turns a value into text; without it an int is counted, a float has
+    three digits.
+
+    A text in a cell is Markdown and stays as it is; None shows as "–".
+    """
+
+    heading: str
+    format: Callable[[Any], str] | None = None
+
+
+Columns = Sequence[str | Column]
+"""A plain heading is a column of text, left-aligned."""
+
+
+def markdown(columns: Columns, rows: Iterable[Sequence[Any]]) -> str:
+    """The table as Markdown; empty where there are no rows.
+
+    Raises:
+        ValueError: a row has more or fewer cells than there are columns.
+    """
+    lines = [f"| {' | '.join(_escaped(cell) for cell in _cells(columns, row))} |" for row in rows]
+    if not lines:
+        return ""
+    rule = "|".join("---:" if isinstance(column, Column) else "---" for column in columns)
+    return "\n".join([f"| {' | '.join(_escaped(_heading(column)) for column in columns)} |", f"|{rule}|", *lines])
+
+
+def html(columns: Columns, rows: Iterable[Sequence[Any]], keys: Sequence[str], chosen: str | None = None) -> str:
+    """The table as HTML with a button in the first cell of each row: `data-press` is the row's key, `aria-pressed`
+    says the chosen one.
+
+    Cells are plain text. Raises ValueError where keys, rows or cells do not match in number.
+    """
+    body = []
+    for key, row in zip(keys, rows, strict=True):
+        first, *rest = (escaping.escape(cell) for cell in _cells(columns, row))
+        press, on = f'data-press="{escaping.escape(key)}"', key == chosen
+        cells = "".join(f"<td{_right(column)}>{cell}</td>" for column, cell in zip(columns[1:], rest, strict=True))
+        button = f'<button {press} aria-pressed="{str(on).lower()}">{first}</button>'
+        body.append(f"<tr {press}{' class=on' if on else ''}><th scope=row>{button}</th>{cells}</tr>")
+    heads = "".join(f"<th scope=col{_right(one)}>{escaping.escape(_heading(one))}</th>" for one in columns)
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+
+
+def plain(text: str) -> str:
+    """Words from a file or a user as Markdown shows them: one line, no markup."""
+    return " ".join(text.split()).translate(_PLAIN)
+
+
+def _cells(columns: Columns, row: Sequence[Any]) -> list[str]:
+    if len(row) != len(columns):
+        raise ValueError(f"a row of {len(row)} cells in a table of {len(columns)} columns: {row}")
+    return [_text(column, value) for column, value in zip(columns, row, strict=True)]
+
+
+def _text(column: str | Column, value: Any) -> str:
+    if value is None:
+        return NONE
+    if isinstance(value, str):
+        return value
+    if isinstance(column, Column) and column.format:
+        return column.format(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Integral):
+        return count(int(value))
+    return number(float(value)) if isinstance(value, Real) else str(value)
+
+
+def _escaped(cell: str) -> str:
+    """A bar would begin another cell, a new line another row."""
+    return re.sub(r"(?<!\\)\|", r"\\|", " ".join(cell.split()))
+
+
+def _heading(column: str | Column) -> str:
+    return column.heading if isinstance(column, Column) else column
+
+
+def _right(column: str | Column) -> str:
+    return " class=n" if isinstance(column, Column) else ""

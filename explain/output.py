@@ -1,0 +1,59 @@
+"""Output: what a kernel computed, beside float64. Imports neither torch nor triton."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Output:
+    """A kernel's main output, its float64 reference, and the tolerance of each element. Equal shapes, float64."""
+
+    result: Floats
+    expected: Floats
+    allowed: Floats
+
+    @classmethod
+    def read(cls, path: Path) -> Output:
+        """The output in a file that a trace worker wrote."""
+        with np.load(path) as arrays:
+            return cls(*(arrays[name].astype(np.float64) for name in ("result", "expected", "allowed")))
+
+    @property
+    def error(self) -> Floats:
+        """|result − float64| of each element; 0 where both are the same infinity, or both are NaN."""
+        with np.errstate(invalid="ignore"):
+            same = (self.result == self.expected) | (np.isnan(self.result) & np.isnan(self.expected))
+            return np.where(same, 0.0, np.abs(self.result - self.expected))
+
+    @property
+    def within_tolerance(self) -> bool:
+        """Whether every element is within its tolerance."""
+        return bool((self.error <= self.allowed).all())
+
+    def quantile(self, share: float) -> float:
+        """This share of the elements has at most this error."""
+        return float(np.quantile(self.error, share))
+
+    def largest(self) -> float:
+        """The largest error of any element."""
+        return float(self.error.max())
+
+    def of_rows(self) -> Floats:
+        """The largest error of each row of the first head, (seq_len,)."""
+        return self.of_head().max(axis=-1)
+
+    def of_head(self) -> Floats:
+        """The errors of the first head, (seq_len, head_dim)."""
+        return self.error[0, 0]
+
+    def changed_from(self, than: Output) -> int:
+        """How many elements are not exactly the same number as in another run."""
+        same = (self.result == than.result) | (np.isnan(self.result) & np.isnan(than.result))
+        return int((~same).sum())

@@ -1,0 +1,65 @@
+"""How the player shows a trace: its title, the roles of its variables, the names on its axes, where it comes from."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from explain.experiment import Experiment
+from explain.gpus import GPUS
+from explain.trace.model import Trace
+from kernels.inputs import labels
+
+CHIP = GPUS["H200"]
+"""The GPU that the size of a tile is compared with."""
+ORIGINS = {"recorded": "recorded", "interpreter": "run on this machine"}
+
+
+def view_of(trace: Trace, origin: str) -> dict[str, Any]:
+    """How the player shows any trace: as its experiment's, or, of a kernel that is not of the catalog, by its name alone."""
+    if trace.experiment is not None:
+        return view(Experiment.from_json(trace.experiment), trace, origin)
+    kernels = dict.fromkeys(trace.sources[launch.source].function for launch in trace.launches)
+    return {"title": ", ".join(kernels), "badge": _badge(trace, origin)}
+
+
+def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
+    """How the player shows this experiment's trace: the parts its variables play, the names on the axes, the provenance."""
+    entry, p = experiment.entry, experiment.values
+    row_labels, col_labels = labels(experiment.preset, p) or (None, None)
+    return {
+        "title": entry.title,
+        "kernel": entry.base,
+        "roles": dict(entry.roles),
+        "score_shape": list(entry.score_shape(p)),
+        **({"axes": ["queries", "keys"]} if entry.family == "attention" else {}),
+        "row_labels": list(row_labels) if row_labels else None,
+        "col_labels": list(col_labels) if col_labels else None,
+        "pick_program": entry.program,
+        "program_names": _program_names(experiment),
+        "invariant": entry.keeps_max_and_sum,
+        "chip": {"name": CHIP.name, "shared_bytes": CHIP.shared_bytes, "register_bytes": CHIP.register_bytes_sm},
+        "badge": _badge(trace, origin),
+    }
+
+
+def _badge(trace: Trace, origin: str) -> str:
+    when = datetime.fromisoformat(trace.created).date().isoformat()
+    return f"trace · Triton's CPU interpreter · {ORIGINS[origin]}, {when}"
+
+
+def _program_names(experiment: Experiment) -> dict[str, str]:
+    """The query tile of each program, by its place in the grid; empty for kernels with other programs."""
+    p = experiment.values
+    if experiment.entry.program != "Query tile":
+        return {}
+    word = "tokens" if experiment.preset.sentence else "queries"
+    programs = p["batch"] * p["heads"]
+    names = {}
+    for tile, start in enumerate(range(0, p["seq_len"], p["block_m"])):
+        last = min(start + p["block_m"], p["seq_len"]) - 1
+        for y in range(programs):
+            head = f"head {y % p['heads']}, " if programs > 1 else ""
+            sequence = f"sequence {y // p['heads']}, " if p["batch"] > 1 else ""
+            names[f"{tile},{y},0"] = f"{tile} · {sequence}{head}{word} {start}–{last}"
+    return names

@@ -1,0 +1,70 @@
+"""Background jobs: their result, their error, their end, and how many run at once."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from explain.jobs import Job, Jobs
+from explain.workers import WorkerCancelled, WorkerFailed
+
+
+def until_cancelled(job: Job[int]) -> int:
+    assert job.cancel.wait(20)
+    raise WorkerCancelled
+
+
+def test_a_job_keeps_its_result():
+    said = []
+    job = Job(lambda job: said.append(job.doing) or 7, "counting").wait()
+    assert (job.result, job.error, job.cancelled, job.running, said) == (7, "", False, False, ["counting"])
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (WorkerFailed("ValueError", "too wide", "x.py:3 in main", ""), "too wide"),
+        (RuntimeError("broken"), "broken"),
+        (KeyError(), "KeyError"),
+    ],
+)
+def test_a_failure_is_kept_in_words(error, words):
+    def work(_: object) -> int:
+        raise error
+
+    job = Job(work, "failing").wait()
+    assert (job.result, job.error, job.cancelled) == (None, words, False)
+
+
+def test_a_job_can_be_cancelled():
+    job = Job(until_cancelled, "waiting")
+    assert job.running
+    job.cancel.set()
+    assert job.wait().cancelled
+    assert not job.error
+
+
+def test_one_key_has_one_running_job_and_can_start_again():
+    jobs: Jobs[int] = Jobs(most_running=2, most_kept=4)
+    jobs.start("a", until_cancelled, "")
+    first = jobs.get("a")
+    jobs.start("a", lambda job: 2, "")
+    assert jobs.get("a") is first
+    jobs.cancel("a")
+    first.wait()
+    jobs.start("a", lambda job: 2, "")
+    assert jobs.get("a").wait().result == 2
+
+
+def test_too_many_are_refused_and_ended_ones_are_forgotten():
+    jobs: Jobs[int] = Jobs(most_running=1, most_kept=3)
+    jobs.start("long", until_cancelled, "")
+    ran = threading.Event()
+    for name in "abcd":
+        jobs.start(name, lambda job: ran.set() or 1, "")
+        assert "1 others are running" in jobs.get(name).wait().error
+    assert not ran.is_set()
+    assert [name for name in ("long", *"abcd") if jobs.get(name)] == ["long", "c", "d"]
+    jobs.forget("long")
+    assert jobs.get("long") is None

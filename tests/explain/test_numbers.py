@@ -1,0 +1,98 @@
+"""Numbers as text."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from explain.figures import numbers
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "small"),
+    [
+        (0, "0", "0"),
+        (-0.0, "0", "0"),
+        (7.1e-4, "7.1 × 10⁻⁴", "7.1e−4"),
+        (-7.123e-4, "−7.12 × 10⁻⁴", "−7.1e−4"),
+        (0.001, "0.001", "0.001"),
+        (27.34, "27.3", "27"),
+        (-0.5, "−0.5", "−0.5"),
+        (99.96, "100", "100"),
+        (3480.4, "3,480", "3,480"),
+        (999_999.4, "999,999", "999,999"),
+        (999_999.6, "1 × 10⁶", "1.0e6"),
+        (math.nan, "NaN", "NaN"),
+        (math.inf, "∞", "∞"),
+        (-math.inf, "−∞", "−∞"),
+    ],
+)
+def test_a_number_and_its_small_form(value, text, small):
+    assert numbers.number(value) == text
+    assert numbers.compact(value) == small
+
+
+@given(st.floats(-1e300, 1e300))
+def test_what_is_read_back_is_the_number_to_three_digits(value):
+    text = numbers.compact(value, 3).replace("−", "-").replace(",", "")
+    assert float(text) == pytest.approx(value, rel=5.001e-3)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(4.2e12, "4.2 TB/s"), (999.9e9, "1 TB/s"), (3.1e-4, "310 µB/s"), (64, "64 B/s"), (0, "0 B/s"), (1e15, "1 PB/s")],
+)
+def test_a_rate_has_the_prefix_that_fits(value, text):
+    assert numbers.si(value, "B/s") == text
+
+
+def test_a_rate_may_be_given_its_prefix():
+    assert numbers.si(0.5e12, "FLOP/s", prefix="T") == "0.5 TFLOP/s"
+
+
+@pytest.mark.parametrize(
+    ("value", "decimal", "binary"),
+    [
+        (512, "512 B", "512 B"),
+        (227 * 1024, "232 kB", "227 KiB"),
+        (50 * 2**20, "52.4 MB", "50 MiB"),
+        (141e9, "141 GB", "141 GB"),
+    ],
+)
+def test_moved_bytes_are_decimal_and_chips_binary(value, decimal, binary):
+    assert numbers.moved(value) == decimal
+    assert numbers.capacity(value) == binary
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (1.27e-5, "12.7 µs"),
+        (1.39, "1.39 s"),
+        (59.96, "1 min"),
+        (604.5, "10 min 4 s"),
+        (3840, "1 h 4 min"),
+        (math.inf, "∞ s"),
+    ],
+)
+def test_durations(seconds, text):
+    assert numbers.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1.1, "1.10 ×"), (32, "32.0 ×"), (0.314, "0.31 ×"), (1234.5, "1,234 ×"), (9.996, "10.0 ×")]
+)
+def test_ratios(value, text):
+    assert numbers.ratio(value) == text
+
+
+def test_shares_and_exponents():
+    assert [numbers.percent(0.421), numbers.percent(0.421, 1)] == ["42%", "42.1%"]
+    assert [numbers.percent(x, 1, signed=True) for x in (0.015, -0.015, 0)] == ["+1.5%", "−1.5%", "0.0%"]
+    assert numbers.power(-12) == "10⁻¹²"
+    assert numbers.scientific(0.25, 1) == "2 × 10⁻¹"
+    assert numbers.fixed(-0.0001, 2) == "0.00"

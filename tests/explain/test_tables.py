@@ -1,0 +1,42 @@
+"""Tables as Markdown and as HTML."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from explain.figures import numbers
+from explain.figures.tables import Column, html, markdown, plain
+
+COLUMNS = ("kernel", Column("time", numbers.duration), Column("count"))
+
+
+def test_cells_are_formatted_aligned_and_escaped():
+    table = markdown(
+        COLUMNS, [("|O − x|", 1.3e-5, 12345), ("`b`", None, np.float32(2.5)), ("two\nlines", "**1 s**", np.int64(1000))]
+    )
+    assert table.splitlines() == [
+        "| kernel | time | count |",
+        "|---|---:|---:|",
+        r"| \|O − x\| | 13 µs | 12,345 |",
+        "| `b` | – | 2.5 |",
+        "| two lines | **1 s** | 1,000 |",
+    ]
+
+
+def test_no_rows_are_no_table_and_a_row_of_another_length_is_refused():
+    assert markdown(COLUMNS, []) == ""
+    with pytest.raises(ValueError, match="2 cells in a table of 3 columns"):
+        markdown(COLUMNS, [("a", 1.0)])
+
+
+def test_a_row_of_html_can_be_pressed_and_shows_markup_as_text():
+    table = html(COLUMNS, [("<b>", 1.0, 2), ("c", 2.0, 3)], keys=["one", "two"], chosen="two")
+    assert table.count("<button") == 2
+    assert '<button data-press="two" aria-pressed="true">c</button>' in table
+    assert "&lt;b&gt;" in table
+    assert "<b>" not in table
+
+
+def test_words_of_a_file_have_no_markup():
+    assert plain("a | **b**\n<i>") == "a &#124; &#42;&#42;b&#42;&#42; &#60;i&#62;"

@@ -32,7 +32,7 @@ from kernels.gpu import l2
 
 @triton.jit
 def multiples(stride_b, stride_h, stride_m, MULTIPLE: tl.constexpr):
-    """A tensor's strides, as what the compiler can see to be multiples: then a thread loads that many elements at once."""
+    """A tensor's strides, written so that the compiler sees their divisor. Then a thread loads that many elements at once."""
     return stride_b // MULTIPLE * MULTIPLE, stride_h // MULTIPLE * MULTIPLE, stride_m // MULTIPLE * MULTIPLE
 
 

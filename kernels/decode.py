@@ -1,12 +1,12 @@
-"""Attention of one or a few queries a head over many keys: what a model does for each token that it writes, checks, or reads of a long prompt.
+"""Attention of a few queries over many keys, as when a model writes a token, checks several, or reads the next piece of a long prompt.
 
-There are few rows of scores a head, so little is reused: the limit is to read K and V once. Two ideas make that possible.
-**Split the keys** (Flash-Decoding, Dao et al. 2023): heads are few, so each head's keys are shared among programs; each makes a softmax of its part, and
-the parts are joined by the rule for pairs (m, l) in `merge.py`, each weighted by exp(lse_j − lse). **Keep the group together**
-(grouped-query attention): the queries of all heads that share keys are the rows of one tile, so the keys are read once for all of them.
+There are few rows of scores a head, so keys are hardly reused. The limit is to read K and V once. Two ideas reach it.
+**Split the keys** (Flash-Decoding, Dao et al. 2023): there are few heads, so several programs share the keys of one head. Each computes the softmax
+of its part. The last to finish joins the parts by the rule for pairs (m, l) in `merge.py`, each weighted by exp(lse_j − lse). **Keep the group
+together** (grouped-query attention): the queries of all heads that share keys are rows of one tile, so the keys are read once for all of them.
 
 q (batch, heads, seq_len, head_dim), k and v (batch, kv_heads, kv_len, head_dim), any strides, float32, float16 or bfloat16, heads a multiple of
-kv_heads. A causal mask aligns the last query with the last key; a hidden V must be finite: 0 · NaN is NaN.
+kv_heads. A causal mask aligns the last query with the last key. A hidden V must be finite: 0 · NaN is NaN.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ def flash_decode_kernel(
     BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_S: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     # One program: a tile of the group · seq_len rows that share the keys of one kv head, on one of SPLITS parts of these keys. BLOCK_S ≥ SPLITS.
-    # MULTIPLE divides the strides of K and V: said so that it can be seen, which lets a thread load that many elements at once.
     stride_kb, stride_kh, stride_kn = multiples(stride_kb, stride_kh, stride_kn, MULTIPLE)
     stride_vb, stride_vh, stride_vn = multiples(stride_vb, stride_vh, stride_vn, MULTIPLE)
     split = tl.program_id(0)

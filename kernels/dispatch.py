@@ -53,7 +53,7 @@ def attention(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """O, contiguous, in the dtype of q, and lse, for all that `attention.py` takes. Raises ValueError naming the argument that does not fit.
 
-    What is checked, chosen and laid out for one call is kept for the next one alike: of the same shapes, strides, dtypes, device and alignment.
+    Checks and choices are made once for calls of the same shapes, strides, dtypes, device and alignment, and then kept.
     """
     alike = tuple((t.shape, t.stride(), t.dtype, t.device, t.data_ptr() % 16) for t in (q, k, v))
     launch = _launches.get((alike, causal, sm_scale))
@@ -74,7 +74,7 @@ def _chosen(
     """The launch of the fastest kernel for q, k, v and all tensors that lie alike."""
     call = _Call.of(q, k, v, causal, sm_scale, None, 16, 16)
     scale = call.sm_scale
-    # Few queries: all heads that share keys in one tile, and the keys shared among programs where the heads do not fill the GPU
+    # Few queries waste rows of a tile of one head, or leave SMs idle
     tiles = call.batch * call.heads * triton.cdiv(call.seq_len, 128)
     if call.seq_len <= 64 or (call.seq_len <= MOST and call.kv_len >= 2048 and 2 * tiles <= sms(q)):
         return lambda q, k, v: _contiguous(flash_decode(q, k, v, causal=causal, sm_scale=scale))

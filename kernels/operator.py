@@ -88,7 +88,7 @@ def _autograd(
         return torch.ops.tilescope.attention.default(q, k, v, causal, sm_scale)
 
 
-# `torch.library.custom_op` says the same in fewer lines, and costs a call more time on the host.
+# `torch.library.custom_op` takes fewer lines, and about 25 µs more a call on the host.
 _library.impl("attention", _forward, "CompositeExplicitAutograd")
 _library.impl("attention", _autograd, "Autograd")
 _library.impl("attention_backward", _backward, "CompositeExplicitAutograd")

@@ -1,21 +1,21 @@
-"""Softmax of each row of a matrix, as fast as the memory gives the elements: each rung adds one idea to `softmax.py`'s whole row on chip.
+"""Fast softmax of each row of a matrix. Each kernel adds one idea to `softmax_row` in `softmax.py`, which keeps a whole row on chip.
 
-A softmax has no arithmetic to speak of, so the limit is a copy: one read and one write of every element.
+Softmax has almost no arithmetic. The limit is a copy: one read and one write of every element.
 
-    rung                 loads + stores   idea
-    softmax_rows         1 + 1            as many short rows a program as fill it: no lane idle, no barrier between warps
-    softmax_pipelined    1 + 1            a program takes row after row, and fetches the next one while it works on this one
-    softmax_two_reads    2 + 1            a row too long for the chip: read twice, but the second time soon, out of L2
-    softmax_shared_row   1 + 1            a row too long for one SM: several programs hold a part each and tell each other their (m, l)
+    kernel               loads + stores   idea
+    softmax_rows         1 + 1            a program takes as many short rows as fill it: no idle lanes, no barrier between warps
+    softmax_pipelined    1 + 1            a program takes row after row, and fetches the next one while it computes this one
+    softmax_two_reads    2 + 1            a row too long for the chip is read twice; the second read comes soon, out of L2
+    softmax_shared_row   1 + 1            a row too long for one SM: several programs hold a part each and exchange their (m, l)
 
-`softmax_staged.py` has one rung more, the row in shared memory; `dispatch.py` chooses. No load or store has a hint for L2 where an element is read once:
-"evict_first" cost 1–7% on an H200. Every kernel computes in float32 and stores in the dtype of x. A row whose elements are all −inf gives zeros; a NaN anywhere in a
-row makes that row NaN. Bases are 64-bit: a matrix may have more than 2³¹ elements.
+`softmax_staged.py` has one kernel more: the row in shared memory. `dispatch.py` chooses. Elements that are read once have no L2 hint: "evict_first"
+cost 1–7% on an H200. Every kernel computes in float32 and stores in the dtype of x. A row of −inf gives zeros. A NaN makes its row NaN.
+Offsets are 64-bit: a matrix may have more than 2³¹ elements.
 
-**Rows that start anywhere.** A thread loads 16 bytes at once only from a multiple of 16 bytes, and a row of 50257 elements rarely starts at one.
-So every kernel counts columns from the last such boundary before the row: the row is columns `lo` to `hi` there. It loads whole vectors, a few
-elements of the neighbouring rows with them, and sets these to −inf. It stores whole vectors inside the row, and the two edges
-element by element (`EDGES`). A mask that is the same for a whole vector keeps loads and stores wide.
+**Unaligned rows.** A thread loads 16 bytes at once only from a multiple of 16 bytes. A row of 50257 elements rarely starts at one. So a kernel
+counts columns from the last such boundary before the row, and the row is lo ≤ column < hi. The kernel loads whole vectors of 16 bytes. These
+contain a few elements of the neighbouring rows, which it sets to −inf. It stores the vectors inside the row as they are, and the row's two
+edges element by element (`EDGES`). Each mask has one value per vector, and this keeps the loads and stores 16 bytes wide.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kernels.softmax import check
 
 @triton.jit
 def _load(ptrs, cols, lo, hi, inside, VECTOR: tl.constexpr, EVICTION: tl.constexpr):
-    """Columns of a row as float32, −inf outside lo ≤ column < hi; `inside` says that none is outside. Whole vectors are loaded."""
+    """Columns of a row as float32, −inf outside lo ≤ column < hi. With `inside` every column is in the row."""
     if inside:
         x = tl.load(ptrs, eviction_policy=EVICTION).to(tl.float32)
     else:
@@ -44,14 +44,14 @@ def _load(ptrs, cols, lo, hi, inside, VECTOR: tl.constexpr, EVICTION: tl.constex
 
 @triton.jit
 def _in_whole_vector(cols, lo, hi, VECTOR: tl.constexpr):
-    """Whether all elements of a column's vector belong to the row."""
+    """True where all elements of the column's vector belong to the row."""
     vector = cols // VECTOR * VECTOR
     return (vector >= lo) & (vector + VECTOR <= hi)
 
 
 @triton.jit
 def _edges(lanes, lo, hi, VECTOR: tl.constexpr):
-    """The columns of the row's first and last vector (2 · VECTOR lanes), and which of them are the row's but in no whole vector."""
+    """The columns of the row's first and last vector (2 · VECTOR,), and which of them the whole vectors leave out."""
     cols = tl.where(lanes < VECTOR, lanes, hi // VECTOR * VECTOR + lanes - VECTOR)
     return cols, (cols >= lo) & (cols < hi) & (_in_whole_vector(cols, lo, hi, VECTOR) == 0)
 
@@ -85,7 +85,7 @@ def softmax_rows_kernel(
         tl.store(y_ptrs, y)
     else:
         tl.store(y_ptrs, y, mask=_in_whole_vector(cols, lo, hi, VECTOR))
-    if EDGES:  # of all rows in one line, so that no thread has two                    (BLOCK_M · 2 · VECTOR,)
+    if EDGES:  # the edges of all rows in one line, one element a thread                    (BLOCK_M · 2 · VECTOR,)
         lanes = tl.arange(0, BLOCK_M * 2 * VECTOR)
         rows = tl.program_id(0).to(tl.int64) * BLOCK_M + lanes // (2 * VECTOR)
         lo = (rows * stride_xm % VECTOR).to(tl.int32)
@@ -155,7 +155,7 @@ def _joined(pairs_ptr, parts, n_parts):
 
 @triton.jit
 def _store_edges(x_row, y_row, first, lo, hi, m_i, l_i, BLOCK_N: tl.constexpr, VECTOR: tl.constexpr):
-    """Stores the weights of those elements of a part that are in no whole vector, which are read once more."""
+    """Stores the elements of a part that the whole vectors leave out. They are read again."""
     cols, own = _edges(tl.arange(0, 2 * VECTOR), lo, hi, VECTOR)
     own = own & (cols >= first) & (cols < first + BLOCK_N)
     x = tl.load(x_row + cols, mask=own, other=0.0).to(tl.float32)
@@ -221,9 +221,7 @@ def softmax_shared_row_kernel(
     hi = lo + n_cols
     x_row = x_ptr + row * stride_xm // VECTOR * VECTOR
     y_row = y_ptr + row * stride_ym // VECTOR * VECTOR
-    inside = (
-        False if EDGES else first + BLOCK_N <= n_cols
-    )  # with edges a second branch costs more registers than it spares
+    inside = False if EDGES else first + BLOCK_N <= n_cols  # with edges, a second branch costs registers and time
     x = _load(x_row + cols.to(tl.int64) * stride_xn, cols, lo, hi, inside, VECTOR, "")
     # m_j = max of this part
     m_j = tl.max(x, axis=0)
@@ -350,9 +348,9 @@ def _whole_row(x: torch.Tensor, block_n: int | None, before: int = 0) -> int:
 
 
 def vectors(x: torch.Tensor, y: torch.Tensor) -> tuple[int, int]:
-    """Elements that a thread loads and stores at once, and how many columns of a neighbour can come before a row in its first vector.
+    """Elements in a vector of 16 bytes, and how many elements of the row before it a row's first vector can contain.
 
-    One element where columns are apart, or where rows of x and y do not lie alike to a multiple of 16 bytes.
+    A vector is smaller where rows of x and y are aligned differently, and one element where columns are not contiguous.
     """
     if x.stride(1) != 1 or y.stride(1) != 1:
         return 1, 0

@@ -1,10 +1,11 @@
-"""Softmax of a row kept in shared memory, in Gluon: what `softmax_fast.py` keeps in registers, where it needs twice the room.
+"""Softmax of a row kept in shared memory, in Gluon. `softmax_fast.py` keeps the row in registers, where it needs twice the room.
 
-A 16-bit element takes 32 bits of a register as soon as it is computed with; a program that holds a row of 32768 of them fills the SM, and then nobody
-fetches. In shared memory the row keeps its 16 bits: three programs stand on one SM, and while one computes the others' rows arrive.
+A 16-bit element takes 32 bits of a register as soon as it is computed with. A program that holds a row of 32768 of them fills the SM, and then
+no other program can fetch. In shared memory the row keeps its 16 bits: three programs fit an SM, and while one computes, the rows of the others arrive.
 
-- **Copied, not loaded**: the row goes from HBM to shared memory by asynchronous copies of 16 bytes, through no register.
-- **Three visits, each on chip**: the maximum, the sum, the weights. The exponential is made twice, since to keep it would take the registers again.
+- **Copied, not loaded**: asynchronous copies of 16 bytes bring the row from HBM to shared memory, past the registers.
+- **Three passes, all on chip**: maximum, sum, weights. The exponential is computed twice: keeping it would take the registers again.
+- **Unaligned rows**: as in `softmax_fast.py`. The tiles hold the row and no more, so two rows of 50257 fit an SM.
 
 The interpreter cannot run Gluon; `softmax_safe` in `softmax.py` does the same arithmetic with the row in HBM.
 """
@@ -46,13 +47,13 @@ def softmax_staged_kernel(
         vector = (i * TILE + lanes) // VECTOR * VECTOR
         async_copy.async_copy_global_to_shared(x_s.index(i), x_ptr + i * TILE + lanes, mask=vector < hi)
     async_copy.commit_group()
-    if EDGES:  # the row's elements in vectors that neighbours have a share of, stored one by one at the end
+    if EDGES:  # the elements that the whole vectors leave out, stored one by one at the end
         edge = gl.arange(0, 2 * VECTOR, layout=ONE)
         at = gl.where(edge < VECTOR, edge, hi // VECTOR * VECTOR + edge - VECTOR)
         own = (at >= lo) & (at < hi) & (_in_whole_vector(at, lo, hi, VECTOR) == 0)
         x_edge = gl.load(x_ptr + at, mask=own, other=0.0).to(gl.float32)
     async_copy.wait_group(0)
-    # What is outside the row is −inf: in the first tile and, since the row's end moves with lo, in the last two
+    # Outside the row is −inf. The row ends in the last tile or, with a small lo, in the one before
     for i in gl.static_range(TILES):
         if i == 0 or i >= TILES - 2:
             cols = i * TILE + lanes
@@ -85,7 +86,7 @@ def _in_whole_vector(cols, lo, hi, VECTOR: gl.constexpr):
 
 
 def softmax_staged(x: torch.Tensor, *, warps: int | None = None) -> torch.Tensor:
-    """Softmax over the last axis of x (rows, cols), a row a program, in shared memory: rows of at most 224 KiB, contiguous, x 16 bytes aligned.
+    """Softmax over the last axis of x (rows, cols), one row a program: contiguous rows of at most 224 KiB, x 16-byte aligned.
 
     Raises ValueError naming what this kernel does not take.
     """

@@ -258,10 +258,15 @@ def softmax_rows(
         vector, before = 1, 0
     block_n = _whole_row(x, block_n, before)
     short, whole = x.element_size() == 2, n_cols == block_n
-    block_m = max(1, (4096 if short and whole else 1024) // block_n) if block_m is None else block_m
+    # Rows that need a mask are faster with few warps a program: 1, or 2 for 32-bit rows above 256
+    elements, few = 1024, 1 if short else 2
+    if whole and short:
+        elements = 4096
+    elif not whole and not short and block_n <= 256:
+        elements, few = 512, 1
+    block_m = max(1, elements // block_n) if block_m is None else block_m
     check(x, block_m=block_m, block_n=block_n)
-    if warps is None:  # short rows that need a mask: no barrier between warps, or one between two
-        few = 1 if short else 2
+    if warps is None:
         warps = 16 if block_m * block_n * x.element_size() >= 2**14 else 4 if whole or block_n > 1024 else few
     softmax_rows_kernel[(triton.cdiv(n_rows, block_m),)](
         x, y, *x.stride(), *y.stride(), n_rows, n_cols,

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from explain.trace.fidelity import interpreter_fidelity
-from kernels import edits, reference, softmax_fast, softmax_staged
+from kernels import decode, edits, reference, softmax_fast, softmax_staged
+from kernels.attention import flash_attention
 from kernels.decode import flash_decode
 from kernels.edits import Edit
 from kernels.parameters import next_power_of_two
@@ -162,3 +163,25 @@ def test_one_thing_wrong_with_the_edges_and_rows_are_too(name, function, old, ne
     softmax = staged(module=broken, warps=1) if name == "staged" else RAGGED[name](broken)
     with interpreter_fidelity():
         assert any(rows_wrong(softmax, dtype) for dtype in (torch.float32, torch.bfloat16))
+
+
+DECODE_BROKEN = [
+    ("rows % seq_len", "rows"),
+    ("kv_head * group + rows // seq_len", "kv_head * group"),
+    ("queries[:, None] + diagonal", "queries[:, None]"),
+    ("tl.program_id(1) % m_tiles * BLOCK_M + lanes", "lanes"),
+    ("(batch * kv_heads * group + heads) * seq_len + queries", "(batch * kv_heads * group + heads) * seq_len"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), DECODE_BROKEN)
+def test_a_few_queries_with_one_thing_wrong(old, new):
+    broken = edits.load("kernels.decode", Edit(f"{old} {new}", "flash_decode_kernel", old, new))
+    q, k, v = torch.randn(1, 4, 9, 16), torch.randn(1, 2, 40, 16), torch.randn(1, 2, 40, 16)
+    with interpreter_fidelity():
+        right, wrong = (
+            module.flash_decode(q, k, v, causal=True, splits=2, block_m=16, block_n=16) for module in (decode, broken)
+        )
+    o, lse = flash_attention(q, k, v, causal=True)
+    torch.testing.assert_close(right, (o, lse), rtol=1e-4, atol=1e-5)
+    assert not all(torch.allclose(one, other, rtol=1e-3) for one, other in zip(wrong, (o, lse), strict=True))

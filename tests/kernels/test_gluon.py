@@ -114,6 +114,22 @@ def test_one_thing_less_and_it_is_stuck_or_wrong(name, function, old, new):
     assert any(is_stuck_or_wrong(on_cpu(broken, wrapper, seed), e) for seed, e in told(20))
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("if HEAD_DIM <= 128:", "if True:"),
+        ("tma.store_wait(0)\n            mbarrier.arrive(q_empty.index(C), count=1)", "pass"),
+    ],
+)
+def test_where_o_takes_qs_place_it_is_given_back_once(old, new):
+    path, wrapper = KERNELS["the top"]
+    broken = edits.load(path, Edit(f"{old} {new}", "_compute", old, new))
+    shape = {"heads": 3, "seq_len": 257, "kv_len": 97, "head_dim": 256, "dtype": "fp16", "block_n": 128}
+    e = Experiment.of("flash_attention", shape, "normal", 0)
+    assert any(is_stuck_or_wrong(on_cpu(broken, wrapper, seed), e) for seed in range(8))
+    assert not any(is_stuck_or_wrong(on_cpu(importlib.import_module(path), wrapper, seed), e) for seed in range(8))
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_unbroken_it_is_neither(name):
     path, wrapper = KERNELS[name]

@@ -35,7 +35,7 @@ def climb() -> None:
     if result and case:
         climb_view.climb_roofline(result, case)
         climb_view.climb_counters(result, case)
-        st.subheader("What the warps do, cycle by cycle", anchor=False)
+        st.header("What the warps do, cycle by cycle", anchor=False)
         timeline_view.timeline()
         results_view.speed_curve(result, case)
         results_view.speed_shapes(result, "attention")
@@ -43,7 +43,7 @@ def climb() -> None:
 
 def tuning() -> None:
     """One rung at every setting of its tile, its warps and its stages."""
-    st.subheader("One kernel, many settings", anchor=False)
+    st.header("One kernel, many settings", anchor=False)
     layout.prose(
         "The same source, compiled for other tile sizes, warps and stages, is another kernel. A **large tile** reads "
         "K and V less often and needs more registers. **More warps** share a tile's registers among more threads. "
@@ -56,14 +56,14 @@ def tuning() -> None:
 
 def lengths() -> None:
     """From which N on FlashAttention pays, and what the first call of a kernel is."""
-    st.subheader("From which N is FlashAttention faster here?", anchor=False)
+    st.header("From which N is FlashAttention faster here?", anchor=False)
     layout.prose(
         "Both are plain Triton and written to be read: standard attention in three launches, which write S and P to "
         "HBM and read them back, and FlashAttention in one. On short sequences that is one launch against three, on "
         "long ones the bytes of S and P."
     )
     times_view.faster_from()
-    st.subheader("Is the first call warm-up?", anchor=False)
+    st.header("Is the first call warm-up?", anchor=False)
     times_view.first_call()
 
 
@@ -75,7 +75,7 @@ def others() -> None:
         results_view.speed_bars(result, case)
         results_view.speed_curve(result, case)
         results_view.speed_shapes(result, table)
-    st.subheader("Why it is this fast", anchor=False)
+    st.header("Why it is this fast", anchor=False)
     results_view.speed_ideas(table)
 
 

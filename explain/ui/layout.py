@@ -90,7 +90,7 @@ def questions(*pairs: tuple[str, str]) -> None:
     """Three questions, each with its answer folded away. Raises ValueError for another number of them."""
     if len(pairs) != 3:
         raise ValueError(f"a chapter asks three questions, not {len(pairs)}")
-    st.subheader("Three questions", anchor=False)
+    st.header("Three questions", anchor=False)
     # One element, where three st.expander and their words would be six: each costs a page some milliseconds to open.
     folded = (
         f"<details><summary>{escape(asked)}</summary>\n\n{glossary.marked(told)}\n\n</details>" for asked, told in pairs

@@ -62,7 +62,7 @@ def climb(result: Result | None, case: Case | None) -> None:
 
 def climb_counters(result: Result, case: Case) -> None:
     """What the GPU counted of the rungs: tensor-core use, bytes, and what warps waited for; or that it has not been asked."""
-    st.subheader("What the hardware did", anchor=False)
+    st.header("What the hardware did", anchor=False)
     found = rungs.counted(record_of(result), case)
     if not found:
         prose("No GPU has counted the rungs yet.")
@@ -103,7 +103,7 @@ def climb_roofline(result: Result, case: Case) -> None:
     points = rungs.under_roofs(rungs.climb(case), case, record.roofs) if record else []
     if not points or record is None:
         return
-    st.subheader("Under the roofline", anchor=False)
+    st.header("Under the roofline", anchor=False)
     prose(
         f"Every rung computes the same and must move the same bytes, Q, K and V in and O out, so all stand at one **arithmetic intensity**: {points[-1].intensity:,.0f} FLOPs a byte, "
         "far to the right of where HBM is the limit. The climb is straight up, towards the flat roof of the tensor cores. What holds a rung back is not memory, but waiting."
@@ -119,7 +119,7 @@ def _rung(step: Step, peak: Limit | None, case: Case | None) -> None:
     rung, lower = step.rung, rungs.below(step.rung)
     at = RUNGS.index(rung)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.subheader(f"{at + 1}. {rung.title}", anchor=False, width="content")
+        st.header(f"{at + 1}. {rung.title}", anchor=False, width="content")
         with st.container(horizontal=True, width="content"):
             _step_to("The rung below", ":material/south:", at - 1)
             _step_to("The rung above", ":material/north:", at + 1)

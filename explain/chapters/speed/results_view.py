@@ -102,7 +102,7 @@ def speed_curve(result: Result, case: Case) -> None:
     cases = speed.beside(case, shown)
     if len({one.along for one in cases}) < 2:
         return
-    st.subheader(f"Over {TABLES[case.table].along}", anchor=False)
+    st.header(f"Over {TABLES[case.table].along}", anchor=False)
     record = record_of(result)
     picture = figures.curve(cases, [speed.roof(one, record) for one in cases], figures.colours(shown))
     name = f"speed of {case.table}, {case.dtype}{', causal' if case.causal else ''}"

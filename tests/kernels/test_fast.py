@@ -166,7 +166,7 @@ def test_one_thing_wrong_with_the_edges_and_rows_are_too(name, function, old, ne
 
 
 DECODE_BROKEN = [
-    ("rows % seq_len", "rows"),
+    ("rows % seq_len", "rows // seq_len"),
     ("kv_head * group + rows // seq_len", "kv_head * group"),
     ("queries[:, None] + diagonal", "queries[:, None]"),
     ("tl.program_id(1) % m_tiles * BLOCK_M + lanes", "lanes"),

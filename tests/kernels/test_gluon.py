@@ -97,7 +97,7 @@ BROKEN = [
     ("the top", "_compute", SKIPPED, SKIPPED.replace(V_USED, "pass")),
     ("the top", "_compute", SKIPPED, SKIPPED.replace("used += 1", "pass")),
     ("the top", "_compute", "mbarrier.wait(q_full.index(C), taken & 1)", "mbarrier.wait(q_full.index(C), 0)"),
-    ("the top", "_compute", "mbarrier.arrive(q_empty.index(C), count=1)", "pass"),
+    ("the top", "_compute", "if HEAD_DIM <= 128:", "if HEAD_DIM <= 0:"),
     ("the top", "_compute", "if CAUSAL or col + BLOCK_N > kv_len:", "if CAUSAL:"),
     ("the top", "_compute", "col + BLOCK_N - 1 > row + diagonal", "col > row + diagonal"),
     ("the top", "_compute", "gl.sum(l_i, axis=1)", "gl.max(l_i, axis=1)"),

@@ -22,6 +22,7 @@ last PV of a tile of rows under the first QKᵀ of the next (2–9% slower), gro
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import triton
@@ -353,7 +354,7 @@ def prepared(
     scale_log2 = call.sm_scale * LOG2_E
     sizes = (m_tiles, call.heads, call.group, call.seq_len, call.kv_len, call.diagonal, scale_log2)
     constants = {"HEAD_DIM": width, "BLOCK_N": block_n, "STAGES": stages, "CAUSAL": causal, "GROUPS": groups}
-    compiled = None
+    compiled: Any = None
 
     def launch(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         nonlocal compiled

@@ -73,7 +73,7 @@ class _Differentiable(torch.autograd.Function):
         return o, lse
 
     @staticmethod
-    def backward(ctx: Any, do: torch.Tensor, _dlse: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, do: torch.Tensor, _dlse: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         gradients = torch.ops.tilescope.attention_backward.default(*ctx.saved_tensors, do, *ctx.options)
         return (*gradients, None, None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -111,9 +112,7 @@ def rows_wrong(softmax: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dty
     return wrong
 
 
-def staged(
-    seed: int = 0, module: ModuleType = softmax_staged, **options: int
-) -> Callable[[torch.Tensor], torch.Tensor]:
+def staged(seed: int = 0, module: ModuleType = softmax_staged, **options: int) -> Callable[[torch.Tensor], Any]:
     """The kernel in Gluon on the CPU; what it refuses is another's."""
     run = on_cpu(module, "softmax_staged", seed)
     return lambda x: torch.softmax(x.float(), -1).to(x.dtype) if softmax_staged.refusal(x) else run(x, **options)

@@ -169,7 +169,11 @@ def grid(costs: Mapping[tuple[int, int], Cost], gpu: Gpu, here: tuple[int, int])
                 continue
             launch = cost.launches[0]
             fits = occupancy(launch, gpu)
-            fill, opacity = (CHIP, 0.08 if launch.spill_store_bytes else 0.12 + 0.04 * min(fits.programs, 10)) if fits.programs else (ALARM, 0.25)
+            fill, opacity = (
+                (CHIP, 0.08 if launch.spill_store_bytes else 0.12 + 0.04 * min(fits.programs, 10))
+                if fits.programs
+                else (ALARM, 0.25)
+            )
             words = f"{fits.programs} per SM" if fits.programs else "too large"
             more = (
                 f"spills {launch.spill_store_bytes:,} B"

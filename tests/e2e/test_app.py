@@ -245,13 +245,13 @@ def test_back_returns_to_the_chapter_before_at_its_step(page: Page, app_url: str
 def test_nothing_moves_while_it_steps(page: Page, app_url: str):
     page.goto(f"{app_url}/flash_attention?causal=true&step=0")
     at(page, 0)
-    places = "els => els.map(e => { const r = e.getBoundingClientRect(); return [r.x, r.y, r.width, r.height].map(Math.round) })"
+    boxes = "all => all.map((e) => e.getBoundingClientRect()).map((box) => [box.x, box.y, box.width, box.height])"
     parts = page.locator(".panel, .counters td, footer > *")
-    before = parts.evaluate_all(places)
+    before = np.array(parts.evaluate_all(boxes))
     player(page).focus()
     for key in ["PageDown", *["ArrowRight"] * 25, "End"]:
         page.keyboard.press(key)
-        assert parts.evaluate_all(places) == before
+        assert np.abs(np.array(parts.evaluate_all(boxes)) - before).max() < 0.5  # pixels
 
 
 @pytest.mark.parametrize(

@@ -122,36 +122,37 @@ KERNELS: tuple[Fast, ...] = (
                 "m_i = tl.max(x, axis=1)",
             ),
             Idea(
-                "Say what divides the length",
-                "The compiler is told what the row's length is a multiple of, and may then load several neighbours with one instruction.",
-                "n_cols = n_cols // MULTIPLE * MULTIPLE",
+                "Whole vectors, wherever a row starts",
+                "A thread loads 16 bytes at once only from a multiple of 16 bytes. So columns are counted from the last such boundary before the row, "
+                "and what belongs to a neighbouring row is set to −∞.",
+                "x_row = x_ptr + rows * stride_xm // VECTOR * VECTOR",
             ),
             Idea(
                 "One division a row",
                 "The reciprocal of the sum is made once a row, and each element costs a multiplication.",
-                "y = (p * (1.0 / l_i)[:, None]).to(y_ptr.dtype.element_ty)",
+                "y = (p * inverse[:, None]).to(y_ptr.dtype.element_ty)",
             ),
         ),
         Twin("triton_ladder", {"rung": "Whole row"}, "Chapter 3 steps through the same on one row →"),
         ("kernels.softmax", "softmax_row_kernel"),
     ),
     Fast(
-        "softmax_staged", "softmax", "A row in shared memory", "kernels.softmax_staged", ("softmax_staged_kernel", "_tile"),
+        "softmax_staged", "softmax", "A row in shared memory", "kernels.softmax_staged", ("softmax_staged_kernel", "_in_whole_vector"),
         (
             Idea(
                 "Copied, not loaded",
                 "The row goes to shared memory without passing a register, and keeps its 16 bits an element there.",
-                "async_copy.async_copy_global_to_shared(x_s.index(i), x_ptr + cols)",
+                "async_copy.async_copy_global_to_shared(x_s.index(i), x_ptr + i * TILE + lanes, mask=vector < hi)",
             ),
             Idea(
                 "Each lane its own maximum",
                 "Lanes compare what they hold themselves first, and ask one another once, at the end.",
-                "m_lane = gl.maximum(m_lane, _tile(x_s, i, lanes, n_cols, TILE, WHOLE, LAYOUT))",
+                "m_lane = gl.maximum(m_lane, x_s.index(i).load(LAYOUT).to(gl.float32))",
             ),
             Idea(
                 "The exponential twice",
                 "Keeping the exponentials would take the registers that were saved, so they are made again: arithmetic is what this kernel has to spare.",
-                "y = gl.exp2(_tile(x_s, i, lanes, n_cols, TILE, WHOLE, LAYOUT) * log2_e - m_i) * inverse",
+                "y = gl.exp2(x_s.index(i).load(LAYOUT).to(gl.float32) * log2_e - m_i) * inverse",
             ),
         ),
         Twin("triton_ladder", {"rung": "Three passes"}, "Chapter 3 steps through the same three visits, with the row in HBM →"),
@@ -201,7 +202,7 @@ KERNELS: tuple[Fast, ...] = (
             Idea(
                 "Keep it for the second read",
                 "A tile's first read asks L2 to hold on to it.",
-                "x = tl.load(x_ptrs, eviction_policy=\"evict_last\").to(tl.float32)",
+                "x = _load(x_ptrs, cols, lo, lo + n_cols, inside, VECTOR, \"evict_last\")",
             ),
             Idea(
                 "Soon after the first",
@@ -238,7 +239,7 @@ KERNELS: tuple[Fast, ...] = (
         Twin("online_softmax", {"walk": "With top-k"}, "Chapter 2 steps through softmax with top-k, a list a tile →"),
     ),
     Fast(
-        "flash_decode", "decode", "Split keys, one query", "kernels.decode", ("flash_decode_kernel",),
+        "flash_decode", "decode", "Split keys, few queries", "kernels.decode", ("flash_decode_kernel",),
         (
             Idea(
                 "Split the keys",
@@ -248,7 +249,7 @@ KERNELS: tuple[Fast, ...] = (
             Idea(
                 "Keep the group together",
                 "The heads that share keys are the rows of one tile, so K and V are read once for all of them.",
-                "heads = kv_head * GROUP + rows",
+                "heads = kv_head * group + rows // seq_len",
             ),
             Idea(
                 "The last one joins",

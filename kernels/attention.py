@@ -1,15 +1,15 @@
-"""Attention O = softmax(Q Kᵀ · sm_scale) V, four ways.
+"""Attention O = softmax(Q Kᵀ · sm_scale) V, computed in four ways.
 
-`attention_standard`   three launches; S = Q Kᵀ and P = softmax(S), of N² elements each, go through HBM
-`flash_attention_v1`   FlashAttention (arXiv 2205.14135), algorithm 1: K, V tiles in the outer loop, so O is re-read and rescaled
-`flash_attention`      FlashAttention-2 (arXiv 2307.08691), algorithm 1: Q tiles outside, O stays on chip and is written once
-`flash_attention_exp2` the same in powers of 2, as its authors' code has it: log2 e is folded into the scale
+`attention_standard`   three launches; S = Q Kᵀ and P = softmax(S), N² elements each, go through HBM
+`flash_attention_v1`   FlashAttention (arXiv 2205.14135), algorithm 1: outer loop over K, V; O re-read and rescaled
+`flash_attention`      FlashAttention-2 (arXiv 2307.08691), algorithm 1: outer loop over Q, O stays on chip, written
+once `flash_attention_exp2` the same with exp2, as in its authors' code: log2 e is folded into the scale
 
-q is (batch, heads, seq_len, head_dim); k and v are (batch, kv_heads, kv_len, head_dim), heads a multiple of kv_heads
-(grouped-query attention: consecutive query heads share one key head). Any strides; float32, float16 or bfloat16; sums, maxima and
-softmax in float32. Causal: query i sees keys j ≤ i + diagonal, diagonal = kv_len − seq_len unless given, so that the last query
-sees every key. A query that sees no key gives zeros and lse = −inf. A NaN reaches the rows that see it and no other (an
-infinite value of a hidden key does not stay hidden: 0 · inf is NaN).
+q is (batch, heads, seq_len, head_dim), k and v are (batch, kv_heads, kv_len, head_dim), heads a multiple of kv_heads
+(grouped-query attention: consecutive query heads share one key head). Any strides; float32, float16, bfloat16; maxima,
+sums, softmax are float32. Causal: query i sees keys j ≤ i + diagonal. By default diagonal = kv_len − seq_len: the last
+query sees every key. A query that sees no key gives zeros and lse = −inf. A NaN reaches only the rows that see it. An
+infinite V of a hidden key does not stay hidden: 0 · inf is NaN.
 Offsets are 64-bit: a tensor may have more than 2³¹ elements.
 """
 
@@ -22,9 +22,9 @@ import triton.language as tl
 from kernels.softmax import softmax_row_kernel
 
 LOG2_E = 1.44269504088896340736
-"""log2 e: exp(x) is 2 to the x · log2 e, and 2 to a power is what a GPU's unit for exponentials computes."""
+"""log2 e. exp(x) = 2^(x · log2 e), and a GPU computes powers of 2 in hardware."""
 LN_2 = tl.constexpr(0.69314718055994530942)
-"""ln 2: from logarithms of base 2 back to natural ones."""
+"""ln 2 turns a base-2 logarithm into a natural one."""
 
 
 @triton.jit
@@ -39,7 +39,7 @@ def flash_attention_kernel(
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    # One program owns one tile of queries of one head, so its O never leaves the chip before it is done.
+    # One program computes one query tile of one head. Its accumulator Õ stays on chip until the end.
     batch = (tl.program_id(1) // heads).to(tl.int64)
     head = (tl.program_id(1) % heads).to(tl.int64)
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M).to(tl.int64)
@@ -57,7 +57,7 @@ def flash_attention_kernel(
     acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
     end = kv_len
     if CAUSAL:
-        # Tiles right of the last query's diagonal are hidden from every row: never loaded.
+        # Keys after the last query's diagonal are hidden from every row: skip those tiles.
         end = tl.minimum(kv_len, tl.minimum((tl.program_id(0) + 1) * BLOCK_M, seq_len) + diagonal)
     for start in range(0, end, BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N).to(tl.int64)
@@ -74,19 +74,19 @@ def flash_attention_kernel(
         m_safe = tl.where(m_new == -float("inf"), 0.0, m_new)  # no key seen yet: −inf − −inf would be NaN
         # α = exp(m − m_new) ≤ 1                                                    (BLOCK_M,)
         alpha = tl.exp(m_i - m_safe)
-        # P̃ = exp(S_ij − m_new)                                                    (BLOCK_M, BLOCK_N)
+        # P̃ = exp(S_ij − m_new)                                                     (BLOCK_M, BLOCK_N)
         p = tl.exp(s - m_safe[:, None])
-        # l = α l + rowsum P̃                                                       (BLOCK_M,)
+        # l = α l + rowsum P̃                                                        (BLOCK_M,)
         l_i = l_i * alpha + tl.sum(p, axis=1)
-        # Õ = α Õ + P̃ V_j: first shrink what is there…                             (BLOCK_M, BLOCK_D)
+        # Õ = α Õ: rescale the accumulator to the new maximum                       (BLOCK_M, BLOCK_D)
         acc = acc * alpha[:, None]
         v = tl.load(v_ptr + cols[:, None] * stride_vn + dims[None, :] * stride_vd, mask=inside_kv, other=0.0)
         if CAUSAL:
-            # A hidden key has weight 0, but 0 · NaN is NaN: take NaNs out of V, give them to the rows that see them.
+            # A hidden key has P̃ = 0, but 0 · NaN is NaN: take NaNs out of V, set them in the rows that see them.
             first_nan = tl.min(tl.where(v == v, 2147483647, cols[:, None]), axis=0)
             acc = tl.where(first_nan[None, :] <= rows[:, None] + diagonal, float("nan"), acc)
             v = tl.where(v == v, v, 0.0)
-        # …then add this tile's part
+        # Õ = Õ + P̃ V_j: add this tile's part                                       (BLOCK_M, BLOCK_D)
         acc = acc + tl.dot(p.to(v.dtype), v, input_precision="ieee")
         m_i = m_new
     # O = Õ / l, once, at the end                                                   (BLOCK_M, BLOCK_D)
@@ -109,7 +109,7 @@ def flash_attention_exp2_kernel(
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    # flash_attention with every exponent in base 2: scale_log2 = sm_scale · log2 e, so s and m_i count in powers of 2, not of e.
+    # flash_attention in base 2: scale_log2 = sm_scale · log2 e, so s and m_i are exponents of 2.
     batch = (tl.program_id(1) // heads).to(tl.int64)
     head = (tl.program_id(1) % heads).to(tl.int64)
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M).to(tl.int64)
@@ -127,7 +127,7 @@ def flash_attention_exp2_kernel(
     acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
     end = kv_len
     if CAUSAL:
-        # Tiles right of the last query's diagonal are hidden from every row: never loaded.
+        # Keys after the last query's diagonal are hidden from every row: skip those tiles.
         end = tl.minimum(kv_len, tl.minimum((tl.program_id(0) + 1) * BLOCK_M, seq_len) + diagonal)
     for start in range(0, end, BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N).to(tl.int64)
@@ -144,24 +144,24 @@ def flash_attention_exp2_kernel(
         m_safe = tl.where(m_new == -float("inf"), 0.0, m_new)  # no key seen yet: −inf − −inf would be NaN
         # α = 2^(m − m_new) ≤ 1                                                     (BLOCK_M,)
         alpha = tl.exp2(m_i - m_safe)
-        # P̃ = 2^(S_ij − m_new): the same weights as exp gives                      (BLOCK_M, BLOCK_N)
+        # P̃ = 2^(S_ij − m_new): the same values as with exp                         (BLOCK_M, BLOCK_N)
         p = tl.exp2(s - m_safe[:, None])
-        # l = α l + rowsum P̃                                                       (BLOCK_M,)
+        # l = α l + rowsum P̃                                                        (BLOCK_M,)
         l_i = l_i * alpha + tl.sum(p, axis=1)
-        # Õ = α Õ + P̃ V_j: first shrink what is there…                             (BLOCK_M, BLOCK_D)
+        # Õ = α Õ: rescale the accumulator to the new maximum                       (BLOCK_M, BLOCK_D)
         acc = acc * alpha[:, None]
         v = tl.load(v_ptr + cols[:, None] * stride_vn + dims[None, :] * stride_vd, mask=inside_kv, other=0.0)
         if CAUSAL:
-            # A hidden key has weight 0, but 0 · NaN is NaN: take NaNs out of V, give them to the rows that see them.
+            # A hidden key has P̃ = 0, but 0 · NaN is NaN: take NaNs out of V, set them in the rows that see them.
             first_nan = tl.min(tl.where(v == v, 2147483647, cols[:, None]), axis=0)
             acc = tl.where(first_nan[None, :] <= rows[:, None] + diagonal, float("nan"), acc)
             v = tl.where(v == v, v, 0.0)
-        # …then add this tile's part
+        # Õ = Õ + P̃ V_j: add this tile's part                                       (BLOCK_M, BLOCK_D)
         acc = acc + tl.dot(p.to(v.dtype), v, input_precision="ieee")
         m_i = m_new
     # O = Õ / l, once, at the end                                                   (BLOCK_M, BLOCK_D)
     o = acc / tl.where(l_i == 0.0, 1.0, l_i)[:, None]
-    # L = (m + log2 l) ln 2, the natural logarithm again: −inf where no key was seen (BLOCK_M,)
+    # L = (m + log2 l) ln 2, a natural logarithm again
     lse = (m_i + tl.log2(l_i)) * LN_2
     tl.store(o_ptr + rows[:, None] * stride_om + dims[None, :] * stride_od, o, mask=inside_q)
     tl.store(lse_ptr + rows * stride_lm, lse, mask=rows < seq_len)
@@ -178,7 +178,7 @@ def flash_attention_v1_kernel(
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    # One program owns one head. lse, m and l are contiguous (batch, heads, seq_len), o_hbm adds head_dim; all float32.
+    # One program computes one head. lse, m and l are contiguous (batch, heads, seq_len) float32; O adds head_dim.
     batch = (tl.program_id(0) // heads).to(tl.int64)
     head = (tl.program_id(0) % heads).to(tl.int64)
     q_ptr += batch * stride_qb + head * stride_qh
@@ -197,14 +197,14 @@ def flash_attention_v1_kernel(
         k = tl.load(k_ptr + cols[:, None] * stride_kn + dims[None, :] * stride_kd, mask=inside_kv, other=0.0)
         v = tl.load(v_ptr + cols[:, None] * stride_vn + dims[None, :] * stride_vd, mask=inside_kv, other=0.0)
         if CAUSAL:
-            # A hidden key has weight 0, but 0 · NaN is NaN: take NaNs out of V, give them to the rows that see them.
+            # A hidden key has P̃ = 0, but 0 · NaN is NaN: take NaNs out of V, set them in the rows that see them.
             first_nan = tl.min(tl.where(v == v, 2147483647, cols[:, None]), axis=0)
             v = tl.where(v == v, v, 0.0)
         for start_m in range(0, seq_len, BLOCK_M):
             rows = start_m + tl.arange(0, BLOCK_M).to(tl.int64)
             inside_q = (rows < seq_len)[:, None] & (dims < HEAD_DIM)[None, :]
             q = tl.load(q_ptr + rows[:, None] * stride_qm + dims[None, :] * stride_qd, mask=inside_q, other=0.0)
-            # The running state lives in HBM: it is read back at every visit.
+            # The running state is in HBM: every visit reads it back.
             o_hbm_ptrs = o_hbm_ptr + rows[:, None] * HEAD_DIM + dims[None, :]
             o_i = tl.load(o_hbm_ptrs, mask=inside_q, other=0.0)
             m_i = tl.load(m_hbm_ptr + rows, mask=rows < seq_len, other=-float("inf"))
@@ -220,12 +220,12 @@ def flash_attention_v1_kernel(
             m_safe = tl.where(m_new == -float("inf"), 0.0, m_new)  # no key seen yet: −inf − −inf would be NaN
             # α = exp(m − m_new) ≤ 1                                                (BLOCK_M,)
             alpha = tl.exp(m_i - m_safe)
-            # P̃ = exp(S_ij − m_new)                                                (BLOCK_M, BLOCK_N)
+            # P̃ = exp(S_ij − m_new)                                                 (BLOCK_M, BLOCK_N)
             p = tl.exp(s - m_safe[:, None])
-            # l_new = α l + rowsum P̃                                               (BLOCK_M,)
+            # l_new = α l + rowsum P̃                                                (BLOCK_M,)
             l_new = l_i * alpha + tl.sum(p, axis=1)
             l_safe = tl.where(l_new == 0.0, 1.0, l_new)
-            # O = (l α O + P̃ V_j) / l_new: undo the last division, rescale, add, divide again
+            # O = (l α O + P̃ V_j) / l_new: undo the last division, rescale, add, divide  (BLOCK_M, BLOCK_D)
             o_i = o_i * (l_i * alpha)[:, None]
             o_i = (o_i + tl.dot(p.to(v.dtype), v, input_precision="ieee")) / l_safe[:, None]
             if CAUSAL:
@@ -239,7 +239,7 @@ def flash_attention_v1_kernel(
                 lse = m_new + tl.log(l_new)
                 tl.store(o_ptr + rows[:, None] * stride_om + dims[None, :] * stride_od, o_i, mask=inside_q)
                 tl.store(lse_ptr + rows, lse, mask=rows < seq_len)
-        tl.debug_barrier()  # every thread's stores are done before any thread reads the state back
+        tl.debug_barrier()  # all stores are done before any thread reads the state back
 
 
 @triton.jit
@@ -251,7 +251,7 @@ def attention_scores_kernel(
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    # Launch 1 of 3: one program computes one tile of S and writes it to HBM. S is contiguous (batch, heads, seq_len, kv_len).
+    # Launch 1 of 3: one program writes one tile of S to HBM. S is contiguous (batch, heads, seq_len, kv_len).
     batch = (tl.program_id(2) // heads).to(tl.int64)
     head = (tl.program_id(2) % heads).to(tl.int64)
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M).to(tl.int64)
@@ -281,7 +281,7 @@ def attention_values_kernel(
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    # Launch 3 of 3: one program reads its rows of P back from HBM and multiplies them by V.
+    # Launch 3 of 3: one program reads its rows of P back from HBM and multiplies them with V.
     batch = (tl.program_id(1) // heads).to(tl.int64)
     head = (tl.program_id(1) % heads).to(tl.int64)
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M).to(tl.int64)
@@ -297,7 +297,7 @@ def attention_values_kernel(
         inside_v = (cols < kv_len)[:, None] & (dims < HEAD_DIM)[None, :]
         v = tl.load(v_ptr + cols[:, None] * stride_vn + dims[None, :] * stride_vd, mask=inside_v, other=0.0)
         if CAUSAL:
-            # A hidden key has weight 0, but 0 · NaN is NaN: take NaNs out of V, give them to the rows that see them.
+            # A hidden key has weight 0, but 0 · NaN is NaN: take NaNs out of V, set them in the rows that see them.
             first_nan = tl.min(tl.where(v == v, 2147483647, cols[:, None]), axis=0)
             acc = tl.where(first_nan[None, :] <= rows[:, None] + diagonal, float("nan"), acc)
             v = tl.where(v == v, v, 0.0)
@@ -320,8 +320,8 @@ def flash_attention(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """FlashAttention-2 forward (arXiv 2307.08691, algorithm 1).
 
-    Returns O (batch, heads, seq_len, head_dim) in the dtype of q, and the logsumexp of each row of scores, natural
-    logarithm, float32 (batch, heads, seq_len). Raises ValueError naming the argument that does not fit.
+    Returns O (batch, heads, seq_len, head_dim) in the dtype of q, and each row's logsumexp (natural logarithm),
+    float32 (batch, heads, seq_len). Raises ValueError, which names the argument that does not fit.
     """
     call = _Call.of(q, k, v, causal, sm_scale, diagonal, block_m, block_n)
     o = torch.empty_like(q)
@@ -347,7 +347,7 @@ def flash_attention_exp2(
     block_m: int = 64,
     block_n: int = 64,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """FlashAttention-2 forward with exp2: one multiplication, made once on the host, spares one at every exponential.
+    """FlashAttention-2 forward with exp2: one multiplication on the host saves one per exponential.
 
     Returns and raises what `flash_attention` does; lse is the natural logarithm here too.
     """
@@ -375,9 +375,9 @@ def flash_attention_v1(
     block_m: int = 64,
     block_n: int = 64,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """FlashAttention forward (arXiv 2205.14135, algorithm 1): O, m and l are read from and written to HBM at every visit.
+    """FlashAttention forward (arXiv 2205.14135, algorithm 1). Every visit reads and writes O, m and l in HBM.
 
-    Between visits O is kept in float32, as its authors' code does. Returns and raises what `flash_attention` does.
+    Between visits O is float32, as in its authors' code. Returns and raises what `flash_attention` does.
     """
     call = _Call.of(q, k, v, causal, sm_scale, diagonal, block_m, block_n)
     o = torch.empty_like(q)
@@ -406,9 +406,9 @@ def attention_standard(
     block_m: int = 64,
     block_n: int = 64,
 ) -> torch.Tensor:
-    """Attention in three launches: scores, softmax_row, values. S and P (batch, heads, seq_len, kv_len) are in the dtype of q.
+    """Attention in three launches: scores, softmax, values. S and P have q's dtype.
 
-    Returns O (batch, heads, seq_len, head_dim); raises ValueError naming the argument that does not fit.
+    S and P are (batch, heads, seq_len, kv_len). Returns O (batch, heads, seq_len, head_dim). Raises ValueError.
     """
     call = _Call.of(q, k, v, causal, sm_scale, diagonal, block_m, block_n)
     if call.kv_len > 65536:

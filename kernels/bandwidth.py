@@ -6,8 +6,8 @@
     shared_read    float32 from shared memory, in Gluon, which names where a value lies
     exponentials   2⁻ˣ in registers: the unit that exp is made of
 
-Each wrapper returns what it computed, so that it can be checked and no compiler leaves it out; `*_count` says what one call moves or
-computes. Loads and stores are 16 bytes a thread, the widest there are.
+Each wrapper returns what it computed, so that it can be checked and no compiler leaves it out; `*_count` says what
+one call moves or computes. Loads and stores are 16 bytes a thread, the widest there are.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ def copy(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def shared_read(x: torch.Tensor, programs: int, rounds: int) -> torch.Tensor:
-    """Sums of `rounds` tiles from shared memory, element by element, that were put there from x: (programs, SHARED_TILE).
+    """Sums of `rounds` tiles from shared memory, element by element, that were put there from x: (programs,
+    SHARED_TILE).
 
     x is float32 of BUFFERS × SHARED_TILE elements. Needs a GPU: Triton's interpreter does not run Gluon.
     """

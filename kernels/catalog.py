@@ -1,4 +1,5 @@
-"""THE list of kernels. Everything else (command line, pages, tests, formulas, player) reads it; a kernel is added here once.
+"""THE list of kernels. Everything else (command line, pages, tests, formulas, player) reads it; a kernel is added
+here once.
 
 Imports neither torch nor triton: an entry names its module and function, and `launch` imports them where they run.
 """
@@ -38,9 +39,9 @@ class Kernel:
     formula: Callable[[Values], Traffic]
     roles: Mapping[str, str]
     """The kernel's own variable for each role that the player knows: scores, probabilities, running_max, new_max,
-    running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S); for top-k kept, kept_at
-    and kept_weight (the list, its columns, its weights); for a merge other_max, other_sum, other_rescale (the other pair),
-    tile_at and other_at (which tiles the pairs belong to)."""
+    running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S); for top-k kept,
+    kept_at and kept_weight (the list, its columns, its weights); for a merge other_max, other_sum, other_rescale (the
+    other pair), tile_at and other_at (which tiles the pairs belong to)."""
     check: Callable[[Values], None]
     """Raises ParameterError for parameters that do not fit together."""
     kind: Kind = "taught"
@@ -48,7 +49,9 @@ class Kernel:
     """Which of the palette's kernel colours it has, everywhere."""
     outputs: tuple[str, ...] = ("y",)
     program: str = "Program"
-    """What one program owns: "Query tile", "Head"; "Program" if it has no better name."""
+    """What one program computes: "Query tile", "Head"; "Program" if that has no name."""
+    outer: str = "block_m"
+    """The tile of the outer loop, which stays on chip while the other tiles pass."""
     buffers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The formula's name of a buffer, where a launched kernel has its own name for it: {launched kernel: {its name: name}}."""
     between: Callable[[Values, Traffic, Term, int], int] = traffic.nothing_between
@@ -156,43 +159,43 @@ _flash = partial(
 
 _TAUGHT = (
     _softmax(
-        "softmax_naive", "Naive softmax", "naive", "The formula as written: exp(x) / Σ exp(x).",
+        "softmax_naive", "Naive softmax", "naive softmax", "The formula as written: exp(x) / Σ exp(x).",
         formula=traffic.softmax_naive, hue=0, inputs="large_magnitude",
         roles={role: variable for role, variable in _SOFTMAX_ROLES.items() if role != "running_max"},
         wrong="exp(x) overflows for x > 88.7, and inf / inf is NaN",
     ),
     _softmax(
-        "softmax_safe", "Safe softmax, three passes", "safe",
+        "softmax_safe", "Safe softmax, three passes", "safe softmax",
         "Subtract the row's maximum first. This costs one more pass over the row.", formula=traffic.softmax_safe, hue=1,
     ),
     _softmax(
-        "softmax_row", "Softmax of a whole row on chip", "whole row",
+        "softmax_row", "Softmax of a whole row on chip", "whole-row softmax",
         "Read the row once and keep it on chip, as long as it fits.", formula=traffic.softmax_row, hue=3,
         parameters=(*parameters.SHORT_ROWS, parameters.WHOLE_ROW_TILE), check=parameters.check_whole_row,
     ),
     _softmax(
-        "softmax_blocked_wrong", "Softmax tile by tile, wrong", "per tile, wrong",
+        "softmax_blocked_wrong", "Softmax tile by tile, wrong", "per-tile softmax, wrong",
         "Normalise each tile by itself: one pass, and wrong.", formula=traffic.softmax_blocked_wrong, hue=7,
         keeps_max_and_sum=True, wrong="each tile is divided by its own sum, so a row sums to its number of tiles",
     ),
     _softmax(
-        "softmax_online", "Online softmax, two passes", "online",
+        "softmax_online", "Online softmax, two passes", "online softmax",
         "Find maximum and sum in one pass: rescale the sum when the maximum changes.", formula=traffic.softmax_online,
         roles=_ONLINE_ROLES, hue=2, keeps_max_and_sum=True,
     ),
     _softmax(
-        "softmax_tiled", "Online softmax on tiles of rows and columns", "online, tiled",
+        "softmax_tiled", "Online softmax on tiles of rows and columns", "online softmax, tiled",
         "Many rows at once: m, l and α become columns.", formula=traffic.softmax_tiled, hue=4,
         parameters=(*parameters.SOFTMAX, parameters.ROWS_TILE, parameters.ROW_TILE),
         roles={**_ONLINE_ROLES, "rows": "rows"}, check=parameters.check_tile_area, keeps_max_and_sum=True,
     ),
     _topk(
-        "softmax_topk", "Online softmax with top-k, one pass", "online, fused top-k",
+        "softmax_topk", "Online softmax with top-k, one pass", "online + top-k, fused",
         "Keep the K largest beside m and l: each element is read once.", formula=traffic.softmax_topk,
         roles=_keeps(_ONLINE_ROLES), hue=6, keeps_max_and_sum=True,
     ),
     _topk(
-        "softmax_safe_topk", "Safe softmax with top-k, two passes", "safe, fused top-k",
+        "softmax_safe_topk", "Safe softmax with top-k, two passes", "safe + top-k, fused",
         "The maximum first; then the sum and the K largest in one pass.", formula=traffic.softmax_safe_topk,
         roles=_keeps(_SOFTMAX_ROLES), hue=3,
     ),
@@ -208,17 +211,17 @@ _TAUGHT = (
         roles={**_ONLINE_ROLES, **_LISTED_ROLES}, hue=2, expected="kernels.verify:kept_of_weights",
     ),
     _split(
-        "softmax_split", "Parallel tiles, merged", "split, merged",
+        "softmax_split", "Parallel tiles, merged", "split softmax, merged",
         "Each tile computes its own (m, l); the pairs are merged in any order, or as a tree.", formula=traffic.softmax_split,
         roles={**_SPLIT_ROLES, "rescale": "alpha", "other_rescale": "beta"}, hue=5,
     ),
     _split(
-        "softmax_split_wrong", "Parallel tiles, merged by adding, wrong", "split, added, wrong",
+        "softmax_split_wrong", "Parallel tiles, merged by adding, wrong", "split softmax, wrong",
         "Add the tiles' sums without rescaling them: wrong.", formula=traffic.softmax_split_wrong, roles=_SPLIT_ROLES, hue=7,
         wrong="l_1 + l_2 adds sums that are relative to different maxima",
     ),
     _flash(
-        "attention_standard", "Standard attention", "standard",
+        "attention_standard", "Standard attention", "standard attention",
         "Three launches; S and P, N² elements each, go through HBM.", formula=traffic.attention_standard, hue=1,
         roles={role: variable for role, variable in _FLASH_ROLES.items() if role not in ("new_max", "rescale", "output")},
         check=parameters.check_standard, outputs=("o",), program="Program", stores_scores=True,
@@ -228,7 +231,7 @@ _TAUGHT = (
         "flash_attention_v1", "FlashAttention-1 forward", "FlashAttention-1",
         "Outer loop over keys and values: O is read, rescaled and written at every visit.",
         formula=traffic.flash_attention_v1, roles={**_FLASH_ROLES, "accumulator": "o_i", "new_sum": "l_new"}, hue=5,
-        program="Head", between=traffic.between_visits,
+        program="Head", outer="block_n", between=traffic.between_visits,
     ),
     _flash(
         "flash_attention", "FlashAttention-2 forward", "FlashAttention-2",
@@ -286,7 +289,7 @@ _MEASURED = (
         expected="kernels.verify:kept_of_weights", hue=8,
     ),
     _for_speed(
-        "fast:softmax_topk_lanes", "Softmax with top-k, a list in each lane", "lists in lanes",
+        "fast:softmax_topk_lanes", "Softmax with top-k, a list in each lane", "online + top-k, lanes",
         "Each lane keeps a maximum, a sum and a list of its own; the lists are merged once, at the end of the row.",
         "kernels.topk_fast", family="softmax", call="softmax_topk_lanes",
         parameters=(*parameters.SOFTMAX, parameters.TOPK), formula=library_traffic.topk_in_one_read,

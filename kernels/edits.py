@@ -1,7 +1,7 @@
-"""A kernel with one line changed: the real module's source, edited, as a module of its own.
+"""A kernel with one line changed: the module's source, edited, loaded as a module of its own.
 
-Triton and the recorder read a kernel's source by file and line, so the edited text is given a file name that `linecache` knows.
-Nothing is written to disk, line numbers stay, and no module that others imported changes.
+Triton and the recorder read a kernel's source by file and line, so `linecache` gets the edited text under a file name
+of its own. Nothing is written to disk, line numbers stay, and the original module does not change.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from types import ModuleType
 
 @dataclass(frozen=True)
 class Edit:
-    """In the source of one function, `old` replaced by `new`; `old` must be there exactly once.
+    """In the source of one function, `old` becomes `new`; `old` must occur exactly once.
 
-    `name` tells it from other edits of the same module: the edited file is shown as `kernels/attention.py~name`.
+    `name` tells edits of one module apart: the edited file is shown as `kernels/attention.py~name`.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Edit:
     new: str
 
     def apply(self, source: str) -> str:
-        """The whole module's source, edited. Raises ValueError where the function, or `old` in it, is not there exactly once."""
+        """The whole module's source, edited. Raises ValueError if the function, or `old` in it, is not there once."""
         start = source.find(f"def {self.function}(")
         end = source.find("\n\n\n", start)
         body = source[start : end if end >= 0 else len(source)]
@@ -47,13 +47,13 @@ class Edit:
 
 
 def source_of(module: str) -> str:
-    """The text of a module's file, found without importing it."""
+    """The text of a module's file, without importing it."""
     return _file(module).read_text(encoding="utf-8")
 
 
 @functools.cache
 def load(module: str, edit: Edit) -> ModuleType:
-    """The edited module, made once a process. Raises ValueError where the edit does not fit, and what importing it raises."""
+    """The edited module, made once per process. Raises ValueError if the edit does not fit, and what its import raises."""
     text, file = edit.apply(source_of(module)), f"{_file(module)}~{edit.name}"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     made = ModuleType(f"{module}~{edit.name}")

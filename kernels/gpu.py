@@ -1,4 +1,4 @@
-"""What a tensor's GPU has, as the wrappers ask for it; on the CPU, in the interpreter, small numbers that make the same code go every way."""
+"""Properties of a tensor's GPU. In the interpreter, on the CPU, small numbers, so that tests take every path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a catalog kernel: arrays in, tensors out, on the CPU (Triton's interpreter) or on a GPU. Imports torch."""
+"""Runs a kernel: arrays in, tensors out, on the CPU (Triton's interpreter) or on a GPU. Imports torch."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ Outputs = dict[str, torch.Tensor]
 
 
 def tensors(p: Values, arrays: Arrays, device: str) -> dict[str, torch.Tensor]:
-    """The arrays as tensors of the experiment's dtype on `device`; exact, since presets make representable values."""
+    """The arrays as tensors of the experiment's dtype on `device`. Exact: presets make representable values."""
     return {name: torch.from_numpy(array).to(device, TORCH_DTYPE[p["dtype"]]) for name, array in arrays.items()}
 
 
 def tensors_on(device: str, kernel: Kernel, preset: Preset, p: Values, seed: int) -> dict[str, torch.Tensor]:
     """The kernel's inputs as tensors on `device`, for runs that are measured and not checked.
 
-    Independent normal values, where there are many, are drawn on the device: other numbers of the same distribution, which NumPy would be
-    seconds about.
+    Large normal inputs are drawn on the device: other numbers of the same distribution. NumPy would take seconds.
     """
     own = shapes(kernel.family, p, kernel.gradient) if kernel.make is None else {}
     if preset.name == "normal" and own and sum(map(math.prod, own.values())) >= LARGE:
@@ -45,7 +44,8 @@ def tensors_on(device: str, kernel: Kernel, preset: Preset, p: Values, seed: int
 def launcher(kernel: Kernel, p: Values, inputs: dict[str, torch.Tensor], **options: object) -> Callable[[], Outputs]:
     """A function that runs the kernel's wrapper on `inputs` and returns its outputs by name.
 
-    The wrapper is given those of the experiment's parameters that its signature names. `options` go to the wrapper besides the experiment's own (`diagonal`, for a prefix of the keys).
+    The wrapper gets the parameters that its signature names, and `options` (such as `diagonal`, for a prefix of the
+    keys).
     """
     module = edits.load(kernel.module, kernel.edit) if kernel.edit else importlib.import_module(kernel.module)
     wrapper = getattr(module, kernel.function)

@@ -1,7 +1,7 @@
-"""The functions of `peers.py`: PyTorch's own softmax, top-k and attention, called as a program without kernels of its own calls them. Imports torch.
+"""Library kernels: PyTorch's softmax, top-k and attention, called as any PyTorch program calls them. Imports torch.
 
-q (batch, heads, seq_len, head_dim), k and v (batch, heads, kv_len, head_dim), do as q: contiguous, one dtype. A `…_backward` runs forward and
-backward and gives o, dq, dk, dv; nothing is kept between two calls.
+q and do are (batch, heads, seq_len, head_dim), k and v (batch, heads, kv_len, head_dim): contiguous, one dtype. A
+`…_backward` runs forward and backward and returns o, dq, dk, dv; nothing is kept between two calls.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def softmax_topk(x: torch.Tensor, *, k: int) -> tuple[torch.Tensor, torch.Tensor
 
 
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
-    """Attention by matmul, softmax and matmul, each step in the tensors' dtype; the scale goes into q, which is small."""
+    """Attention as matmul, softmax, matmul, each step in the tensors' dtype. The scale goes into q, the smallest."""
     s = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
     if causal:
         s = s.masked_fill(_hidden(s), -torch.inf)
@@ -39,12 +39,12 @@ def _hidden(s: torch.Tensor) -> torch.Tensor:
 
 
 def flash(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
-    """PyTorch's FlashAttention-2. Raises RuntimeError where it takes no such tensors."""
+    """PyTorch's FlashAttention-2. Raises RuntimeError if it does not take these tensors."""
     return _fused(SDPBackend.FLASH_ATTENTION, q, k, v, causal)
 
 
 def cudnn(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
-    """cuDNN's fused attention. Raises RuntimeError where it takes no such tensors."""
+    """cuDNN's fused attention. Raises RuntimeError if it does not take these tensors."""
     return _fused(SDPBackend.CUDNN_ATTENTION, q, k, v, causal)
 
 

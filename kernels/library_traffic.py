@@ -1,6 +1,6 @@
 """The formulas of library kernels and of kernels written for speed, which are measured and not traced.
 
-A formula here is the least that the call's own steps can move: each operand of a step read once, each result written once.
+A formula here is a lower bound for the call's own steps: each step reads its operands once and writes its result once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def topk_in_one_read(p: Values) -> Traffic:
 
 
 def _tensors(call: Values, **times: tuple[int, int]) -> tuple[Term, ...]:
-    """A term for each tensor that is read and for each that is written: how often, by name. `s`, `p`, `dp` and `ds` have N² elements a head."""
+    """Terms of the tensors by name, each (times read, times written); s, p, dp and ds have N² elements per head."""
     heads, item = call["batch"] * call["heads"], ITEM_BYTES[call["dtype"]]
     rows, keys, d = call["seq_len"], call["kv_len"], call["head_dim"]
     sizes = {"q": rows * d, "o": rows * d, "k": keys * d, "v": keys * d, "s": rows * keys, "p": rows * keys}
@@ -44,14 +44,14 @@ def _tensors(call: Values, **times: tuple[int, int]) -> tuple[Term, ...]:
     for name, (reads, writes) in times.items():
         elements = heads * sizes[name.removeprefix("d")]
         if reads:
-            terms.append(Term(name, False, elements, reads, item, "once for each step that takes it, at least"))
+            terms.append(Term(name, False, elements, reads, item, "at least once per step that reads it"))
         if writes:
-            terms.append(Term(name, True, elements, writes, item, "by each step that makes it"))
+            terms.append(Term(name, True, elements, writes, item, "by each step that writes it"))
     return tuple(terms)
 
 
 def _matmuls(p: Values, count: int, what: str) -> Work:
-    """That many matmuls of 2 N² d FLOPs a head."""
+    """`count` matmuls of 2 N² d FLOPs per head."""
     return Work(what, "matmul", count * 2 * p["batch"] * p["heads"] * p["seq_len"] * p["kv_len"] * p["head_dim"])
 
 
@@ -68,13 +68,14 @@ def attention(call: Values) -> Traffic:
 def attention_backward(call: Values) -> Traffic:
     forward, masked = attention(call), 1 if call["causal"] else 0
     backward = _tensors(
-        call, do=(2, 0), p=(2, 0), v=(1, 0), dv=(0, 1), dp=(1, 1), ds=(2 + masked, 1 + masked), k=(1, 0), q=(1, 0), dq=(0, 1), dk=(0, 1)
+        call, do=(2, 0), p=(2, 0), v=(1, 0), dv=(0, 1), dp=(1, 1), ds=(2 + masked, 1 + masked), k=(1, 0), q=(1, 0),
+        dq=(0, 1), dk=(0, 1),
     )  # fmt: skip
     return Traffic((*forward.terms, *backward), (*forward.work, _matmuls(call, 4, _BACKWARD)))
 
 
 def _half(call: Values, work: Work) -> Work:
-    """A causal mask hides half of S from a fused kernel, which skips it."""
+    """Half the work under a causal mask: a fused kernel skips the hidden half of S."""
     return replace(work, flops=work.flops // 2) if call["causal"] else work
 
 
@@ -91,7 +92,7 @@ def fused_backward(call: Values) -> Traffic:
 
 
 def _with_lse(traffic: Traffic, call: Values) -> Traffic:
-    lse = Term("lse", True, call["batch"] * call["heads"] * call["seq_len"], 1, 4, "a float32 a row")
+    lse = Term("lse", True, call["batch"] * call["heads"] * call["seq_len"], 1, 4, "one float32 per row")
     return Traffic((*traffic.terms, lse), traffic.work)
 
 

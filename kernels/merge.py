@@ -1,16 +1,16 @@
-"""Softmax of long rows by many programs at once: each tile gives its (m, l), and the pairs are joined into the row's.
+"""Softmax of long rows by many programs: each tile computes its (m, l), and the pairs are merged into the row's.
 
     (m_1, l_1) ⊕ (m_2, l_2) = (m, l_1 exp(m_1 − m) + l_2 exp(m_2 − m)),   m = max(m_1, m_2)
 
-⊕ is associative and commutative (Milakov & Gimelshein, arXiv 1805.02867, 2018, section 3.1), so the pairs may be joined in any order:
-the result is the same but for rounding. Three kernels, launched one after the other:
+⊕ is associative and commutative (Milakov & Gimelshein, arXiv 1805.02867, 2018, section 3.1). So any order of merging
+gives the same result, apart from rounding. Three kernels, launched one after the other:
 
-    softmax_partial   each tile of each row: (m, l) of its own elements, to HBM
-    softmax_merge     joins pairs; from the left or from the right in one launch, as a tree in one launch a level
-    softmax_write     each tile again: y = exp(x − m) / l
+    softmax_partial   writes (m, l) of each tile of each row to HBM
+    softmax_merge     merges pairs: one launch from left or right, or one launch per level of a tree
+    softmax_write     reads each tile again: y = exp(x − m) / l
 
-x (rows, cols), any strides; y in its dtype; the pairs are float32 (rows, tiles). A row of nothing but −inf gives zeros, a NaN makes
-its row NaN. Offsets are 64-bit.
+x is (rows, cols), any strides; y has its dtype; the pairs are float32 (rows, tiles). A row of only −inf gives zeros, a
+NaN makes its row NaN. Offsets are 64-bit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import triton.language as tl
 from kernels.parameters import ORDERS
 from kernels.softmax import check
 
-MOST_TILES = 65535  # on a grid's second axis
+MOST_TILES = 65535  # limit of a grid's second axis
 
 
 @triton.jit
@@ -36,12 +36,12 @@ def softmax_partial_kernel(
     tile = tl.program_id(1).to(tl.int64)
     cols = tile * BLOCK_N + tl.arange(0, BLOCK_N)
     x = tl.load(x_ptr + row * stride_xm + cols * stride_xn, mask=cols < n_cols, other=-float("inf")).to(tl.float32)
-    # m = max of this tile alone
+    # m = max x, of this tile only
     m_i = tl.max(x, axis=0)
-    m_safe = tl.where(m_i == -float("inf"), 0.0, m_i)  # a tile of nothing but −inf: −inf − −inf would be NaN
+    m_safe = tl.where(m_i == -float("inf"), 0.0, m_i)  # a tile of only −inf: −inf − −inf would be NaN
     # p = exp(x − m)                                                                (BLOCK_N,)
     p = tl.exp(x - m_safe)
-    # l = Σ p of this tile alone
+    # l = Σ p, of this tile only
     l_i = tl.sum(p, axis=0)
     tl.store(m_tile_ptr + row * n_tiles + tile, m_i)
     tl.store(l_tile_ptr + row * n_tiles + tile, l_i)
@@ -49,7 +49,7 @@ def softmax_partial_kernel(
 
 @triton.jit
 def softmax_merge_kernel(m_ptr, l_ptr, n_tiles, first, spacing, step, joins):
-    # A program starts from the pair of one tile and joins `joins` more to it, each `step` tiles further.
+    # One program starts with one tile's pair and merges `joins` more pairs into it, each `step` tiles further.
     row = tl.program_id(0).to(tl.int64)
     m_ptr += row * n_tiles
     l_ptr += row * n_tiles
@@ -62,11 +62,11 @@ def softmax_merge_kernel(m_ptr, l_ptr, n_tiles, first, spacing, step, joins):
         l_j = tl.load(l_ptr + other)
         # m_new = max(m_i, m_j)
         m_new = tl.maximum(m_i, m_j)
-        m_safe = tl.where(m_new == -float("inf"), 0.0, m_new)  # nothing but −inf yet: −inf − −inf would be NaN
+        m_safe = tl.where(m_new == -float("inf"), 0.0, m_new)  # only −inf so far: −inf − −inf would be NaN
         # α = exp(m_i − m_new), β = exp(m_j − m_new): one of them is 1
         alpha = tl.exp(m_i - m_safe)
         beta = tl.exp(m_j - m_safe)
-        # l = α l_i + β l_j: both sums, measured against the new maximum
+        # l = α l_i + β l_j: rescale both sums to the new maximum
         l_i = l_i * alpha + l_j * beta
         m_i = m_new
     tl.store(m_ptr + own, m_i)
@@ -75,7 +75,7 @@ def softmax_merge_kernel(m_ptr, l_ptr, n_tiles, first, spacing, step, joins):
 
 @triton.jit
 def softmax_merge_wrong_kernel(m_ptr, l_ptr, n_tiles, first, spacing, step, joins):
-    # WRONG on purpose: the two sums are measured against different maxima, and added all the same.
+    # WRONG on purpose: adds two sums that are relative to different maxima.
     row = tl.program_id(0).to(tl.int64)
     m_ptr += row * n_tiles
     l_ptr += row * n_tiles
@@ -97,7 +97,8 @@ def softmax_merge_wrong_kernel(m_ptr, l_ptr, n_tiles, first, spacing, step, join
 
 @triton.jit
 def softmax_write_kernel(
-    x_ptr, y_ptr, m_row_ptr, l_row_ptr, stride_xm, stride_xn, stride_ym, stride_yn, stride_row, n_cols, BLOCK_N: tl.constexpr
+    x_ptr, y_ptr, m_row_ptr, l_row_ptr, stride_xm, stride_xn, stride_ym, stride_yn, stride_row, n_cols,
+    BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     cols = tl.program_id(1).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -112,15 +113,15 @@ def softmax_write_kernel(
 
 
 def softmax_split(x: torch.Tensor, *, order: str = "tree", block_n: int = 1024) -> torch.Tensor:
-    """Softmax over the last axis of x (rows, cols), tiles in parallel, their (m, l) joined in `order`.
+    """Softmax over the last axis of x (rows, cols), tiles in parallel, their (m, l) merged in `order`.
 
-    `order` is "left to right", "right to left" or "tree". Raises ValueError for any other, and for more than 65535 tiles.
+    `order` is "left to right", "right to left" or "tree". Raises ValueError for any other and above 65535 tiles.
     """
     return _split(softmax_merge_kernel, x, order, block_n)
 
 
 def softmax_split_wrong(x: torch.Tensor, *, order: str = "tree", block_n: int = 1024) -> torch.Tensor:
-    """WRONG on purpose: softmax_split with l = l_1 + l_2, right only where all tiles have the same maximum."""
+    """WRONG on purpose: softmax_split with l = l_1 + l_2, right only if all tiles have the same maximum."""
     return _split(softmax_merge_wrong_kernel, x, order, block_n)
 
 
@@ -137,7 +138,7 @@ def _split(merge: Any, x: torch.Tensor, order: str, block_n: int) -> torch.Tenso
     softmax_partial_kernel[(rows, n_tiles)](x, m_pairs, l_pairs, *x.stride(), cols, n_tiles, BLOCK_N=block_n)
     for programs, *pairs in _launches(order, n_tiles):
         merge[(rows, programs)](m_pairs, l_pairs, n_tiles, *pairs)
-    at = n_tiles - 1 if order == "right to left" else 0  # where the whole row's pair has gathered
+    at = n_tiles - 1 if order == "right to left" else 0  # the tile that holds the whole row's pair
     m_row, l_row = m_pairs[:, at], l_pairs[:, at]
     softmax_write_kernel[(rows, n_tiles)](
         x, y, m_row, l_row, *x.stride(), *y.stride(), n_tiles, cols, BLOCK_N=block_n
@@ -146,7 +147,7 @@ def _split(merge: Any, x: torch.Tensor, order: str, block_n: int) -> torch.Tenso
 
 
 def _launches(order: str, n_tiles: int) -> Iterator[tuple[int, int, int, int, int]]:
-    """(programs a row, first, spacing, step, joins) of each launch that joins pairs; none for a row of one tile."""
+    """(programs a row, first, spacing, step, joins) of each launch that merges pairs; none for a row of one tile."""
     if order == "tree":
         span = 1
         while span < n_tiles:

@@ -19,8 +19,8 @@ from kernels.traffic import Work
 class Exhibit:
     """One broken kernel. `shown_by` is an input that breaks it, at `sizes`; `hidden_by` one that it passes there.
 
-    `story` and `hints` are markdown. `source` is the name of the bug report and `link` its address, empty for a bug that everybody
-    has written once.
+    `story` and `hints` are markdown. `source` is the name of the bug report and `link` its address, empty for a bug
+    that everybody has written once.
     """
 
     name: str

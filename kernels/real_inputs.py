@@ -19,9 +19,9 @@ FILE = Path(__file__).with_name("data") / "minilm.npz"
 SENTENCES: tuple[str, ...] = ("paragraph", "short", "ragged")  # 64, 15 and 23 tokens
 LAYERS: tuple[int, ...] = (0, 2)  # counted from 0; of the model's six
 
-# The head to meet first. It reads a band around each word, so a row's largest score comes with the tile that
-# holds the word's neighbours: in tiles of 16 the first rows of "paragraph" hardly rescale, the last up to
-# three times, by an alpha that is small enough to see (median 0.41) and never near underflow (least 0.04).
+# The head to show first. It attends to a band around each word, so a row's largest score is in the tile with the
+# word's neighbours. In tiles of 16 the first rows of "paragraph" hardly rescale, the last up to three times, with
+# an alpha that is small enough to see (median 0.41) and far from underflow (minimum 0.04).
 OPENING_LAYER = 0
 OPENING_HEAD = 4
 
@@ -66,7 +66,7 @@ def provenance() -> dict[str, Any]:
 def _read(name: str, layer: int) -> RealSentence:
     with np.load(FILE, allow_pickle=False) as stored:
         at = stored["layers"].tolist().index(layer)
-        # Copied, so that the layers not asked for are not kept alive by a view.
+        # Copies, since views would keep the other layers in memory.
         q, k, v = (stored[f"{name}/{part}"][at].copy() for part in "qkv")
         tokens = tuple(stored[f"{name}/tokens"].tolist())
     for array in (q, k, v):

@@ -1,6 +1,7 @@
 """Inputs of one's own making: normal scores, scaled, shifted, put in order, hidden in places, with a NaN among them.
 
-A recipe is a preset whose name says all of it, so that it travels in an address and on the command line as other presets do:
+A recipe is a preset whose name says all of it, so that it travels in an address and on the command line as other
+presets do:
 
     made:scale=100,order=falling         made:offset=-200,hidden=first_tile         made:nan=middle
 

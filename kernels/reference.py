@@ -8,7 +8,7 @@ import numpy as np
 
 
 def softmax(x: np.ndarray) -> np.ndarray:
-    """Softmax over the last axis in float64. A row of nothing but −inf gives zeros; a NaN or +inf makes its row NaN."""
+    """Softmax over the last axis in float64. A row of only −inf gives zeros; a NaN or +inf makes its row NaN."""
     x = x.astype(np.float64)
     with np.errstate(invalid="ignore"):
         m = x.max(axis=-1, keepdims=True)
@@ -18,9 +18,10 @@ def softmax(x: np.ndarray) -> np.ndarray:
 
 
 def softmax_topk(x: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k largest weights (rows, k) of `softmax(x)`, largest first, and their columns int64; of equal ones the leftmost first.
+    """The k largest weights (rows, k) of `softmax(x)`, largest first, and their columns (rows, k) int64.
 
-    Where fewer than k elements are above −inf (a NaN is not) the list ends in weight 0, column −1; a row with a NaN has weights NaN.
+    Of equal weights the leftmost comes first. If fewer than k elements are numbers above −inf, the list ends with
+    weight 0, column −1. A row with a NaN has weights NaN.
     """
     ranked = np.where(np.isnan(x), -np.inf, x)
     index = np.argsort(-ranked, axis=-1, kind="stable")[:, :k]
@@ -44,8 +45,8 @@ def attention(
     """O (batch, heads, seq_len, head_dim) and lse (batch, heads, seq_len) of q, k, v in float64.
 
     k and v have kv_heads heads, each shared by heads / kv_heads consecutive query heads. Causal: query i sees keys
-    j ≤ i + diagonal (kv_len − seq_len unless given). A row that sees nothing is zeros with lse −inf. A hidden key has no part in
-    a row, whatever its value.
+    j ≤ i + diagonal (by default kv_len − seq_len). A row that sees no key is zeros with lse −inf. A hidden key never
+    contributes, whatever its value.
     """
     o, lse = np.empty(q.shape), np.empty(q.shape[:3])
     for at, weights, v_h, hidden, lse_rows in _pieces(q, k, v, causal, sm_scale, diagonal):
@@ -56,7 +57,7 @@ def attention(
 def attention_magnitudes(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, *, causal: bool, diagonal: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Σ P |V| and √Σ (P V)² for each element of O: what errors act on when they all agree, and when they are independent."""
+    """Σ P |V| and √Σ (P V)² for each element of O: the scale of errors that all agree, and of independent ones."""
     total, spread = np.empty(q.shape), np.empty(q.shape)
     for at, weights, v_h, _, _ in _pieces(q, k, v, causal, None, diagonal):
         size = np.where(np.isfinite(v_h), np.abs(v_h), 0.0)
@@ -66,7 +67,7 @@ def attention_magnitudes(
 
 
 def row_chunks(shape: Sequence[int]) -> Iterator[tuple[int, int, slice]]:
-    """(batch, head, rows) pieces of a q of this shape whose scores fit in memory, whatever its length."""
+    """(batch, head, rows): chunks of a q of this shape with few enough rows that their scores fit in memory."""
     for batch, head in np.ndindex(*shape[:2]):
         for start in range(0, shape[2], 512):
             yield batch, head, slice(start, start + 512)
@@ -78,7 +79,7 @@ _Piece = tuple[tuple[int, int, slice], np.ndarray, np.ndarray, np.ndarray, np.nd
 def _pieces(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool, sm_scale: float | None, diagonal: int | None
 ) -> Iterator[_Piece]:
-    """For each chunk of rows: where it is, its weights P, its head's V, which keys are hidden, and its lse."""
+    """For each chunk of rows: its place, its weights P, its head's V, the hidden keys, and its lse."""
     group, kv_len = q.shape[1] // k.shape[1], k.shape[2]
     scale = q.shape[3] ** -0.5 if sm_scale is None else sm_scale
     shift = kv_len - q.shape[2] if diagonal is None else diagonal
@@ -97,7 +98,7 @@ def _pieces(
 
 
 def _weigh(weights: np.ndarray, v: np.ndarray, hidden: np.ndarray) -> np.ndarray:
-    """weights @ v in which a hidden key's NaN or inf stays hidden (0 · NaN is NaN)."""
+    """weights @ v, but a hidden key's NaN or inf stays hidden (0 · NaN is NaN)."""
     if np.isfinite(v).all():
         return weights @ v
     with np.errstate(invalid="ignore"):

@@ -1,8 +1,9 @@
-"""Which program takes which tiles of rows, where there are as many programs as SMs and tiles are not equally long.
+"""The schedule of a persistent kernel: which query tiles each program computes, with one program per SM.
 
-Under a causal mask the last rows see all keys and the first almost none. A grid that deals tiles out one by one leaves most SMs idle at the end, while a
-few still have a long one. So a list is made on the host, once for a shape: the longest tiles first, each to the program that will be done first (R. L.
-Graham, Bounds on multiprocessing timing anomalies, 1969, section 5). The kernel reads its part of the list; any lengths of rows and keys are balanced alike.
+Under a causal mask the last query tiles see all keys and the first almost none. A plain grid leaves most SMs idle at
+the end while a few still have a long tile. So the host makes a list once per shape: longest tiles first, each given
+to the program that will be free first (R. L. Graham, Bounds on multiprocessing timing anomalies, 1969, section 5).
+The kernel reads its part of the list.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ import numpy as np
 import torch
 
 START = 1
-"""What beginning and ending a tile of rows costs, in visits of a tile of keys."""
+"""Cost of the prologue and epilogue of a query tile, in visits of a key tile."""
 ROUNDS = 4
-"""Tiles for each program in one set of heads: the fewer heads at once, the more of their K and V is still in L2; the more tiles, the better they fill up."""
+"""Tiles per program in one set of heads. Fewer heads at once keep more K and V in L2; more tiles balance better."""
 
 
 def tile_visits(m_tiles: int, block_m: int, kv_len: int, block_n: int, diagonal: int | None) -> tuple[int, ...]:
-    """How many tiles of `block_n` keys each tile of `block_m` rows visits. Row i sees keys up to i + diagonal; with None it sees all."""
+    """How many tiles of `block_n` keys each tile of `block_m` queries visits.
+
+    Query i sees keys up to i + diagonal; with diagonal None it sees all.
+    """
     if diagonal is None:
         return (-(-kv_len // block_n),) * m_tiles
     keys = (min(kv_len, max((tile + 1) * block_m + diagonal, 1)) for tile in range(m_tiles))
@@ -28,12 +32,12 @@ def tile_visits(m_tiles: int, block_m: int, kv_len: int, block_n: int, diagonal:
 
 
 def deal(heads: int, visits: tuple[int, ...], programs: int) -> list[list[int]]:
-    """Each program's tiles, head · len(visits) + tile, for at most `programs` programs, none of them idle."""
+    """Each program's tiles, numbered head · len(visits) + tile, for at most `programs` programs, none idle."""
     same = len(set(visits)) == 1
     at_once = 1 if same else -(-ROUNDS * programs // len(visits))
     longest_first = sorted(range(len(visits)), key=lambda tile: -visits[tile])
     lists: list[list[int]] = [[] for _ in range(min(programs, heads * len(visits)))]
-    done = [(0, program) for program in range(len(lists))]  # when each will be done: a heap, the first at its top
+    done = [(0, program) for program in range(len(lists))]  # (when it is free, program): a heap
     for first in range(0, heads, at_once):
         for tile in longest_first:
             for head in range(first, min(first + at_once, heads)):
@@ -43,11 +47,14 @@ def deal(heads: int, visits: tuple[int, ...], programs: int) -> list[list[int]]:
     return lists
 
 
-@functools.lru_cache(maxsize=1024)  # many, since a captured graph goes on reading what it was launched with
+@functools.lru_cache(maxsize=1024)  # many: a captured CUDA graph keeps reading its lists
 def lists(
     heads: int, m_tiles: int, block_m: int, kv_len: int, block_n: int, diagonal: int | None, programs: int, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """The lists for a kernel, int32 on the device: where each program's begins, with the end behind (programs + 1), and all tiles, one list after another."""
+    """The lists for a kernel, int32 on the device: starts (programs + 1) and all tiles, one list after the other.
+
+    Program i has tiles[starts[i] : starts[i + 1]].
+    """
     dealt = deal(heads, tile_visits(m_tiles, block_m, kv_len, block_n, diagonal), programs)
     starts = np.cumsum([0, *map(len, dealt)], dtype=np.int32)
     tiles = np.concatenate([np.array(one, dtype=np.int32) for one in dealt])

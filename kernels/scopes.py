@@ -1,8 +1,10 @@
-"""A Gluon kernel with its scopes marked, for a timeline of what its warps do: the module's own source, with lines added as it is loaded.
+"""A Gluon kernel with its scopes marked, for a timeline of what its warps do: the module's own source, with lines
+added as it is loaded.
 
-The kernel that is measured has none of them, so nothing of this can slow it. What is added are calls of Triton's profiler, Proton, where something
-begins and ends: `pl.enter_scope("QK")`. Where they go is told by the statements themselves, which all these kernels share: they wait at barriers named
-q_full, k_empty and the like, ask TMA by `tma.async_copy_global_to_shared`, make s by one `warpgroup_mma` and o by another, and wait for each.
+The kernel that is measured has none of them, so nothing of this can slow it. What is added are calls of Triton's
+profiler, Proton, where something begins and ends: `pl.enter_scope("QK")`. Where they go is told by the statements
+themselves, which all these kernels share: they wait at barriers named q_full, k_empty and the like, ask TMA by
+`tma.async_copy_global_to_shared`, make s by one `warpgroup_mma` and o by another, and wait for each.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
-"""Softmax of each row of a matrix, as a ladder of kernels: y[r, c] = exp(x[r, c]) / Σ_c exp(x[r, c]).
+"""Softmax of each row of a matrix: y[r, c] = exp(x[r, c]) / Σ_c exp(x[r, c]). Six kernels, each with one new idea.
 
-Each rung has one idea. Loads and stores per element are the figures of Milakov & Gimelshein, "Online normalizer calculation
-for softmax" (arXiv 1805.02867, 2018), who write d for the running sum that is called `l_i` here, as in FlashAttention.
+Loads and stores per element are as counted by Milakov & Gimelshein, "Online normalizer calculation for softmax" (arXiv
+1805.02867, 2018). They write d for the running sum; here it is `l_i`, as in FlashAttention.
 
-    rung                    loads + stores   idea
+    kernel                  loads + stores   idea
     softmax_naive           2 + 1            the formula as written: overflows
     softmax_safe            3 + 1            subtract the row's maximum first: one more pass
     softmax_row             1 + 1            keep the whole row on chip
     softmax_blocked_wrong   1 + 1            normalise each tile by itself: fast, and wrong
-    softmax_online          2 + 1            maximum and sum in one pass, the sum rescaled when the maximum moves
+    softmax_online          2 + 1            maximum and sum in one pass; rescale the sum when the maximum changes
     softmax_tiled           2 + 1            the same on tiles of rows and columns
 
-In other files: `merge.py` (parallel tiles, their m and l joined) and `topk.py` (the K largest weights, in 5 to 1 accesses per element).
+Other files: `merge.py` (tiles in parallel, their (m, l) merged), `topk.py` (the K largest weights).
 
-Every kernel computes in float32 and stores in the dtype of x. A row whose elements are all −inf gives zeros; a NaN anywhere in a
-row makes that row NaN. Offsets are 64-bit: a matrix may have more than 2³¹ elements.
+Every kernel computes in float32 and stores in the dtype of x. A row of nothing but −inf gives zeros. A NaN anywhere in
+a row makes the whole row NaN. Offsets are 64-bit: a matrix may have more than 2³¹ elements.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def softmax_naive_kernel(x_ptr, y_ptr, stride_xm, stride_xn, stride_ym, stride_y
     for start in range(0, n_cols, BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N).to(tl.int64)
         x = tl.load(x_ptr + cols * stride_xn, mask=cols < n_cols, other=-float("inf")).to(tl.float32)
-        # p = exp(x): already inf for x > 88.7                                      (BLOCK_N,)
+        # p = exp(x): inf for x > 88.7                                              (BLOCK_N,)
         p = tl.exp(x)
         # l = l + Σ p
         l_i = l_i + tl.sum(p, axis=0)
-    l_i = tl.where(l_i == 0.0, 1.0, l_i)  # every weight is 0: zeros, not 0/0
+    l_i = tl.where(l_i == 0.0, 1.0, l_i)  # every p is 0: write zeros, not 0/0
     for start in range(0, n_cols, BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N).to(tl.int64)
         x = tl.load(x_ptr + cols * stride_xn, mask=cols < n_cols, other=-float("inf")).to(tl.float32)
@@ -77,7 +77,7 @@ def softmax_safe_kernel(x_ptr, y_ptr, stride_xm, stride_xn, stride_ym, stride_yn
 
 @triton.jit
 def softmax_row_kernel(x_ptr, y_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_cols, BLOCK_N: tl.constexpr):
-    # BLOCK_N ≥ n_cols: the one tile is the whole row, read once and kept on chip.
+    # BLOCK_N ≥ n_cols: one tile holds the whole row, read once and kept on chip.
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * stride_xm
     y_ptr += row * stride_ym
@@ -107,12 +107,12 @@ def softmax_blocked_wrong_kernel(
     for start in range(0, n_cols, BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N).to(tl.int64)
         x = tl.load(x_ptr + cols * stride_xn, mask=cols < n_cols, other=-float("inf")).to(tl.float32)
-        # m = max of this tile alone
+        # m = max x, of this tile only
         m_i = tl.max(x, axis=0)
         m_i = tl.where(m_i == -float("inf"), 0.0, m_i)
         # p = exp(x − m)                                                            (BLOCK_N,)
         p = tl.exp(x - m_i)
-        # l = Σ p of this tile alone
+        # l = Σ p, of this tile only
         l_i = tl.sum(p, axis=0)
         l_i = tl.where(l_i == 0.0, 1.0, l_i)
         # y = p / l                                                                 (BLOCK_N,)
@@ -122,7 +122,7 @@ def softmax_blocked_wrong_kernel(
 
 @triton.jit
 def softmax_online_kernel(x_ptr, y_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_cols, BLOCK_N: tl.constexpr):
-    # Milakov & Gimelshein, algorithm 3, a tile at a time. After each tile: m_i = max, l_i = Σ exp(x − m_i) of all seen so far.
+    # Milakov & Gimelshein, algorithm 3, tile by tile. Of all x read so far: m_i = max x, l_i = Σ exp(x − m_i).
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * stride_xm
     y_ptr += row * stride_ym
@@ -133,12 +133,12 @@ def softmax_online_kernel(x_ptr, y_ptr, stride_xm, stride_xn, stride_ym, stride_
         x = tl.load(x_ptr + cols * stride_xn, mask=cols < n_cols, other=-float("inf")).to(tl.float32)
         # m_new = max(m, max x)
         m_new = tl.maximum(m_i, tl.max(x, axis=0))
-        m_safe = tl.where(m_new == -float("inf"), 0.0, m_new)  # nothing but −inf yet: −inf − −inf would be NaN
+        m_safe = tl.where(m_new == -float("inf"), 0.0, m_new)  # only −inf so far: −inf − −inf would be NaN
         # α = exp(m − m_new) ≤ 1
         alpha = tl.exp(m_i - m_safe)
         # p = exp(x − m_new)                                                        (BLOCK_N,)
         p = tl.exp(x - m_safe)
-        # l = α l + Σ p: the old sum, measured against the new maximum
+        # l = α l + Σ p: α rescales the old sum to the new maximum
         l_i = l_i * alpha + tl.sum(p, axis=0)
         m_i = m_new
     m_i = tl.where(m_i == -float("inf"), 0.0, m_i)
@@ -156,7 +156,7 @@ def softmax_tiled_kernel(
     x_ptr, y_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_rows, n_cols,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    # softmax_online on BLOCK_M rows at once: m, l and α become columns, one number a row.
+    # softmax_online on BLOCK_M rows at once: m, l and α become columns, one number per row.
     rows = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
     m_i = tl.full((BLOCK_M,), -float("inf"), tl.float32)
     l_i = tl.zeros((BLOCK_M,), tl.float32)
@@ -167,7 +167,7 @@ def softmax_tiled_kernel(
         x = tl.load(x_ptrs, mask=inside, other=-float("inf")).to(tl.float32)
         # m_new = max(m, rowmax x)                                                  (BLOCK_M,)
         m_new = tl.maximum(m_i, tl.max(x, axis=1))
-        m_safe = tl.where(m_new == -float("inf"), 0.0, m_new)  # nothing but −inf yet: −inf − −inf would be NaN
+        m_safe = tl.where(m_new == -float("inf"), 0.0, m_new)  # only −inf so far: −inf − −inf would be NaN
         # α = exp(m − m_new) ≤ 1                                                    (BLOCK_M,)
         alpha = tl.exp(m_i - m_safe)
         # p = exp(x − m_new)                                                        (BLOCK_M, BLOCK_N)
@@ -189,7 +189,7 @@ def softmax_tiled_kernel(
 
 
 def softmax_naive(x: torch.Tensor, *, block_n: int = 1024) -> torch.Tensor:
-    """Softmax over the last axis of x (rows, cols), any strides, with no maximum subtracted: inf/inf = NaN above 88.7."""
+    """Softmax over the last axis of x (rows, cols), any strides, without subtracting the maximum: NaN for x > 88.7."""
     return _one_program_a_row(softmax_naive_kernel, x, block_n)
 
 
@@ -199,7 +199,7 @@ def softmax_safe(x: torch.Tensor, *, block_n: int = 1024) -> torch.Tensor:
 
 
 def softmax_row(x: torch.Tensor, *, block_n: int | None = None) -> torch.Tensor:
-    """Softmax over the last axis of x (rows, cols), any strides, each row one tile of block_n ≥ cols elements.
+    """Softmax over the last axis of x (rows, cols), any strides. One tile of block_n ≥ cols elements holds a row.
 
     Raises ValueError when block_n is smaller than the row.
     """
@@ -211,7 +211,7 @@ def softmax_row(x: torch.Tensor, *, block_n: int | None = None) -> torch.Tensor:
 
 
 def softmax_blocked_wrong(x: torch.Tensor, *, block_n: int = 1024) -> torch.Tensor:
-    """WRONG on purpose: softmax of each tile of block_n columns by itself, right only for rows of one tile."""
+    """WRONG on purpose: softmax of each tile of block_n columns by itself. Right only for rows of one tile."""
     return _one_program_a_row(softmax_blocked_wrong_kernel, x, block_n)
 
 
@@ -237,7 +237,7 @@ def _one_program_a_row(kernel, x: torch.Tensor, block_n: int) -> torch.Tensor:
 
 
 def check(x: torch.Tensor, **tile: int) -> None:
-    """Raises ValueError, naming the argument, for an x that no softmax takes or a tile whose side is no power of two."""
+    """Raises ValueError, which names the argument, if x is no float matrix or a tile's side is not a power of two."""
     for name, side in tile.items():
         if side < 1 or side & (side - 1):
             raise ValueError(f"{name}={side}: a tile's side is a power of two")

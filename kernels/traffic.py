@@ -1,7 +1,7 @@
 """The bytes each kernel must move and the FLOPs it must do, as named terms.
 
-Every term is exact for every shape a kernel accepts: masked-off lanes move no bytes but are computed, so bytes count elements
-inside the tensors and FLOPs count whole tiles. What is a FLOP: docs/trace-format.md.
+Every term is exact for every shape a kernel accepts: masked-off lanes move no bytes but are computed, so bytes count
+elements inside the tensors and FLOPs count whole tiles. What is a FLOP: docs/trace-format.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Is a result right? The tolerance: twice what eager PyTorch makes of the same formula in the same dtype, plus rounding.
+"""Whether a result is right: its error against float64, element by element, must be within a tolerance.
 
-Everything is compared with the float64 reference on the very values the kernel was given, element by element. The rounding band is
-derived, not tuned: one rounding of the result, one of each stored intermediate, and float32's own in the exponent and the sum.
+The tolerance is twice the error of eager PyTorch for the same formula, inputs and dtype, plus a band for rounding.
+The band is derived, not tuned: one rounding of the result, one of each stored intermediate, and float32 rounding in
+the exponent and the sum.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ from kernels.parameters import Values
 from kernels.traffic import tiles
 
 UNIT = {"fp32": 2.0**-24, "fp16": 2.0**-11, "bf16": 2.0**-8}
-"""Half the distance from 1 to the next number: the largest relative error of one rounding."""
+"""The largest relative error of one rounding: half the distance from 1 to the next number."""
 SMALLEST = {"fp32": 2.0**-126, "fp16": 2.0**-24, "bf16": 2.0**-126}
-"""Results below this may become zero: fp16 has steps of it, a GPU's exp2 gives nothing smaller than a normal float32."""
+"""Smaller results may become 0: fp16 has steps of this size, and a GPU's exp2 gives no subnormal float32."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The element that is worst against its tolerance: |result − float64| and what was allowed there."""
+    """The element with the largest error ÷ tolerance: its |result − float64| and its tolerance."""
 
     error: float
     tolerance: float
     output: str
     index: tuple[int, ...]
     bites: bool
-    """Whether a kernel that wrote nothing but zeros would have exceeded the tolerance of its main output."""
+    """Whether a kernel that writes only zeros would exceed the tolerance of its main output."""
 
     @property
     def within_tolerance(self) -> bool:
@@ -45,7 +46,7 @@ class Verdict:
 
     @property
     def ratio(self) -> float:
-        """error / tolerance; inf for an error that no tolerance allows."""
+        """error ÷ tolerance; at most 1 passes. inf if the error is not finite."""
         if not math.isfinite(self.error):
             return math.inf
         return self.error / self.tolerance if self.tolerance else (math.inf if self.error else 0.0)
@@ -54,10 +55,10 @@ class Verdict:
 def verify(
     kernel: Kernel, p: Values, arrays: Arrays, outputs: dict[str, torch.Tensor], diagonal: int | None = None
 ) -> Verdict:
-    """Compares a kernel's outputs (any device) with float64 and returns the worst verdict of them all.
+    """Compares a kernel's outputs (on any device) with float64; returns the verdict on the worst element.
 
-    `arrays` are the inputs as float32 holding exactly what the kernel saw. Eager PyTorch runs on the outputs' device.
-    `diagonal` is attention's, where it is not that of the whole call.
+    `arrays` are the kernel's inputs as float32, with exactly its values. Eager PyTorch runs on the outputs' device.
+    `diagonal` is attention's, if it is not the default of these sizes.
     """
     inputs = tensors(p, arrays, str(next(iter(outputs.values())).device))
     expectations = expectations_of(kernel, p, arrays, inputs, diagonal)
@@ -71,13 +72,13 @@ def verify(
 
 
 Expectation = dict[str, tuple[np.ndarray, np.ndarray]]
-"""Each output's float64 reference and the error allowed at each of its elements."""
+"""By output: the float64 reference and the tolerance of each element."""
 
 
 def expectations_of(
     kernel: Kernel, p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor], diagonal: int | None
 ) -> Expectation:
-    """Each output's float64 reference and what error is allowed: the kernel's own word on it, or its family's."""
+    """What is right for these inputs: by the kernel's own specification if it has one, else by its family's."""
     if kernel.expected:
         module, function = kernel.expected.split(":")
         expect: Callable[[Values, Arrays, dict[str, torch.Tensor]], Expectation]
@@ -89,12 +90,12 @@ def expectations_of(
 
 
 def weights(p: Values, expected: np.ndarray, by_torch: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """What is right for rows of softmax weights (rows, cols), and the error allowed at each: relative, so that small weights count too.
+    """The softmax weights (rows, cols) and the tolerance of each. It is relative, so small weights count too.
 
-    `expected` is the float64 reference, `by_torch` what eager PyTorch makes of the same formula in the experiment's dtype.
+    `expected` is the float64 reference; `by_torch` is eager PyTorch's result in the experiment's dtype.
     """
     eager = _float64(by_torch)
-    n = tiles(p["cols"], p.get("block_n", 1))  # a call without tiles may add one by one
+    n = tiles(p["cols"], p.get("block_n", 1))  # without tiles a kernel may add one by one
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         relative = np.where(expected > SMALLEST[p["dtype"]], np.abs(eager - expected) / expected, 0.0)
         exponent = np.abs(np.log(np.maximum(expected, 1e-300))) + math.log(p["cols"])  # |x − m|, which float32 rounds
@@ -108,13 +109,14 @@ def kept(p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor]) -> Expectat
     _, allowed = weights(p, reference.softmax(arrays["x"]), torch.softmax(inputs["x"], dim=-1))
     largest, index = reference.softmax_topk(arrays["x"], p["k"])
     allowed_largest = np.where(index < 0, SMALLEST[p["dtype"]], np.take_along_axis(allowed, index, axis=-1))
-    # Inputs are exact and ties go to the left, so there is one right list of columns.
+    # Inputs are exact and ties go to the left, so only one list of columns is right.
     return {"y": (largest, allowed_largest), "index": (index, np.zeros(index.shape))}
 
 
 def kept_of_weights(p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor]) -> Expectation:
-    """What is right where the k largest are chosen among weights that were rounded and stored: as `kept`, but weights that rounding
-    may have put in another order, or made 0, may be listed in any.
+    """What is right if the k largest are chosen among stored, rounded weights.
+
+    As `kept`, but weights that rounding may reorder, or make 0, may be listed in any order.
     """
     ranked, columns = reference.softmax_topk(arrays["x"], p["cols"])
     _, allowed = weights(p, reference.softmax(arrays["x"]), torch.softmax(inputs["x"], dim=-1))
@@ -122,8 +124,8 @@ def kept_of_weights(p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor]) 
     apart = ranked[:, :-1] - ranked[:, 1:] > allowed[:, :-1] + allowed[:, 1:]
     edge = np.ones((len(ranked), 1), bool)
     certain = np.hstack([edge, apart]) & np.hstack([apart, edge]) & (ranked > allowed)
-    certain_or_past = _first(p["k"], certain, True)  # past the row's end a place is empty
-    free = float(p["cols"] + 1)  # more than any two columns lie apart
+    certain_or_past = _first(p["k"], certain, True)  # past the row's end a place stays empty
+    free = float(p["cols"] + 1)  # larger than any distance of two columns
     return {
         "y": (_first(p["k"], ranked, 0.0), _first(p["k"], allowed, 0.0)),
         "index": (_first(p["k"], columns, -1), np.where(certain_or_past, 0.0, free)),
@@ -136,12 +138,13 @@ def gradients(
     by_torch: Sequence[torch.Tensor],
     through_d: Sequence[torch.Tensor],
 ) -> list[torch.Tensor]:
-    """What error is allowed at each element of dQ, dK and dV, for attention's q, k, v and dO, in any leading axes.
+    """The tolerance of each element of dQ, dK and dV, for attention's q, k, v and dO with any leading axes.
 
-    A gradient of a row is a sum of many rounded products, so what is allowed is the row's: twice eager PyTorch's worst error there, 8 roundings of the
-    row's largest element, and of the largest number that is added 64 of float32, or 4 for each unit of the largest exponent, whose rounding is P's. D is
-    subtracted from dP, and neither is larger than |dO| |V|. D is made of O as it was stored, rounded: `through_d` is what the gradients would be, each
-    term by its amount, with |dO| |O| for dP − D.
+    A row of a gradient is a sum of many rounded products, so each row has one tolerance: twice eager PyTorch's
+    largest error in the row, 8 roundings of the row's largest element, and float32 roundings of the largest summand:
+    64, or 4 per unit of the largest exponent if that is more, since the exponent's rounding becomes P's. D is
+    subtracted from dP; neither exceeds |dO| |V|. D is computed from the stored, rounded O: `through_d` is what the
+    gradients would be with |dO| |O| for dP − D and every term by its absolute value.
     """
     q, k, v, do = (tensor.double() for tensor in inputs)
     scale = q.shape[-1] ** -0.5
@@ -159,7 +162,7 @@ def gradients(
 
 
 def _first(k: int, rows: np.ndarray, empty: float) -> np.ndarray:
-    """The first k of each row, `empty` where a row has fewer."""
+    """The first k of each row, filled up with `empty`."""
     return np.pad(rows[:, :k], ((0, 0), (0, max(0, k - rows.shape[1]))), constant_values=empty)
 
 
@@ -168,20 +171,20 @@ def _attention(
 ) -> Expectation:
     q, k, v = (arrays[name] for name in "qkv")
     diagonal = k.shape[2] - q.shape[2] if diagonal is None else diagonal
-    block_n = p.get("block_n", 1)  # a call without tiles may add one by one
+    block_n = p.get("block_n", 1)  # without tiles a kernel may add one by one
     mask = {"causal": p["causal"], "diagonal": diagonal}
     expected, lse = reference.attention(q, k, v, **mask)
     eager, eager_lse = _eager_attention(inputs["q"], inputs["k"], inputs["v"], **mask)
     with np.errstate(invalid="ignore"):
         magnitude, spread = reference.attention_magnitudes(q, k, v, **mask)
-        products = _largest_products(_finite(q), _finite(k)) * p["head_dim"] ** -0.5
-        # Tensor cores add 16 products at a time and cut off what does not fit: up to 2 units for each such step.
-        in_scores = UNIT["fp32"] * (4 + p["head_dim"] / 8) * products
+        scores = _largest_scores(_finite(q), _finite(k)) * p["head_dim"] ** -0.5
+        # Tensor cores add 16 products at a time and truncate: up to 2 units per step.
+        in_scores = UNIT["fp32"] * (4 + p["head_dim"] / 8) * scores
         in_sums = UNIT["fp32"] * (8 + (4 + block_n / 8) * tiles(p["kv_len"], block_n))
-        # Each weight is rounded once on its way into P V, by at most a unit and independently: 4 is 7 standard deviations.
+        # Each P is rounded once before P V, independently, by at most a unit: 4 is 7 standard deviations.
         rounded = UNIT[p["dtype"]] * (2 * np.abs(np.nan_to_num(expected)) + 4 * spread)
         if kernel.stores_scores:
-            stored = UNIT[p["dtype"]] * products  # the same for S; past a tenth, exp is no longer nearly linear
+            stored = UNIT[p["dtype"]] * scores  # the same for S; above 0.1 exp is no longer nearly linear
             rounded = rounded + stored * np.where(
                 stored < 0.1, 2 * np.abs(np.nan_to_num(expected)) + 4 * spread, 2 * magnitude
             )
@@ -196,20 +199,20 @@ def _finite(array: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(array), np.abs(array), 0.0)
 
 
-def _largest_products(q: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """The largest Σ |q| |k| of each row, (batch, heads, seq_len, 1): what the rounding of a score is measured against."""
+def _largest_scores(q: np.ndarray, k: np.ndarray) -> np.ndarray:
+    """The largest Σ |q| |k| of each row, (batch, heads, seq_len, 1): the rounding of a score is relative to it."""
     largest = np.empty((*q.shape[:3], 1))
     group = q.shape[1] // k.shape[1]
     for batch, head, rows in reference.row_chunks(q.shape):
-        products = q[batch, head, rows] @ k[batch, head // group].T
-        largest[batch, head, rows] = products.max(axis=-1, keepdims=True)
+        scores = q[batch, head, rows] @ k[batch, head // group].T
+        largest[batch, head, rows] = scores.max(axis=-1, keepdims=True)
     return largest
 
 
 def _eager_attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, diagonal: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The formula as one writes it in PyTorch, every step in the tensors' own dtype; some rows of a head at a time."""
+    """Attention in eager PyTorch, every step in the tensors' dtype; a chunk of rows at a time."""
     o, lse = np.empty(q.shape), np.empty(q.shape[:3])
     group = q.shape[1] // k.shape[1]
     for at in reference.row_chunks(q.shape):
@@ -225,7 +228,7 @@ def _eager_attention(
 
 def _worst(output: str, result: np.ndarray, expected: np.ndarray, allowed: np.ndarray) -> Verdict:
     with np.errstate(invalid="ignore", divide="ignore"):
-        same = (result == expected) | (np.isnan(result) & np.isnan(expected))  # NaN and ±inf must be the same
+        same = (result == expected) | (np.isnan(result) & np.isnan(expected))  # NaN and ±inf must agree
         error = np.where(same, 0.0, np.abs(result - expected))
         ratio = np.where(same, 0.0, np.where(np.isfinite(error), error / allowed, np.inf))
         ratio = np.where(np.isnan(ratio), np.inf, ratio)
@@ -236,7 +239,7 @@ def _worst(output: str, result: np.ndarray, expected: np.ndarray, allowed: np.nd
 
 
 def _row_max(errors: np.ndarray) -> np.ndarray:
-    """The largest finite entry of each row: where eager PyTorch itself has no answer it allows nothing."""
+    """The largest finite entry of each row. Where eager PyTorch has no finite result it adds no tolerance."""
     return np.where(np.isfinite(errors), errors, 0.0).max(axis=-1, keepdims=True)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from explain.experiment import Experiment
 from explain.trace.model import Affine, Tile, Trace
+from kernels.catalog import KERNELS
 
 
 def compare_prefixes(trace: Trace, experiment: Experiment, prefixes: Path) -> list[dict[str, Any]]:
@@ -54,10 +55,9 @@ States = list[tuple[np.ndarray, np.ndarray]]
 
 def traced_states(trace: Trace, experiment: Experiment) -> Iterator[tuple[int, np.ndarray, States]]:
     """For each recorded program of flash_attention: its batch × head number, its rows, and its states tile by tile."""
-    if experiment.kernel != "flash_attention":
-        raise ValueError(
-            f"kernel={experiment.kernel}: prefixes are compared for flash_attention, whose state stays on chip"
-        )
+    if not experiment.entry.prefixes:
+        allowed = ", ".join(name for name, kernel in KERNELS.items() if kernel.prefixes)
+        raise ValueError(f"kernel={experiment.kernel}: states after each tile are compared only for {allowed}")
     histories = {name: trace.history(name) for name in ("rows", "m_i", "l_i", "acc")}
     for program in trace.launches[0].recorded:
         steps = range(program.first_step, program.first_step + program.steps)

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
+from explain.figures import palette
 from explain.figures.plot import plot
+from kernels.catalog import KERNELS
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,11 @@ class Line:
     label: str
     colour: str
     dashed: bool = False
+
+
+def colour_of(kernel: str) -> str:
+    """A kernel's colour for a line or a marker, to be seen in both themes."""
+    return palette.mid(palette.kernel(KERNELS[kernel].hue))
 
 
 def chart(

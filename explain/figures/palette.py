@@ -93,8 +93,10 @@ LINES: Mapping[str, tuple[str, str]] = {
     "written": ("#fbe3b0", "#5d4718"),  # HBM that holds a result
     "masked": ("#d3d6dc", "#3d434e"),
     "nan": ("#d6007f", "#ff4fb8"),
+    "dark-letters": ("#17212b", "#17212b"),  # on a pale fill, in either theme
+    "light-letters": ("#ffffff", "#ffffff"),
 }
-"""Rules, outlines and cells: nothing that is read."""
+"""Rules, outlines and cells, and the letters that stand on fills."""
 
 RAMPS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "scores": (
@@ -144,7 +146,7 @@ def mid(name: str) -> str:
 @cache
 def letters(colour: str) -> str:
     """Dark or light letters, whichever can be read better on a fill."""
-    return max(("#17212b", "#ffffff"), key=lambda one: contrast(one, colour))
+    return max((LINES["dark-letters"][0], LINES["light-letters"][0]), key=lambda one: contrast(one, colour))
 
 
 def kernel(hue: int) -> str:

@@ -14,6 +14,8 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+from explain.figures import palette
+
 _HERE = Path(__file__).parent
 _PICTURES = ("map", "array", "strip", "rows", "bars", "timeline")
 _PANELS = (
@@ -55,7 +57,7 @@ def page(packet: bytes, title: str) -> str:
         "parts": _parts(),
         "player": _player(),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: filling[place[1]], text("standalone.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: filling[place[1]], _standalone())
 
 
 @lru_cache(maxsize=1)
@@ -74,8 +76,15 @@ def _player() -> str:
 @lru_cache(maxsize=1)
 def _parts() -> str:
     """As JSON.stringify writes them, but for <, so that no part of them can end the script of a page."""
-    parts = {"css": text("player.css"), "html": text("player.html"), "page": text("standalone.html")}
+    light, dark = (f"{{ {palette.variables(theme)} }}" for theme in palette.THEMES)
+    colours = f'.player {light}\n.player[data-theme="dark"] {dark}\n'
+    parts = {"css": colours + text("player.css"), "html": text("player.html"), "page": _standalone()}
     return json.dumps(parts, separators=(",", ":"), ensure_ascii=False).replace("<", r"\u003c")
+
+
+def _standalone() -> str:
+    """The exported page, its colours filled in."""
+    return text("standalone.html").replace("/* palette */", palette.both_themes())
 
 
 def _joinable(module: str) -> str:

@@ -1,15 +1,5 @@
 // The colours of the theme in force, and the ramps that numbers are coloured by.
 
-const DIVERGING = {
-  light: ["#4a2383", "#8073ac", "#c3bde0", "#f7f7f5", "#fbcf95", "#e08214", "#8f4306"],
-  dark: ["#d3c6ff", "#9a86e0", "#55468e", "#22262e", "#77480f", "#d07f1e", "#ffd08a"],
-};
-const OUTPUT = {
-  light: ["#2f6b1a", "#7fb84a", "#cfe6b4", "#f7f7f5", "#f3cfe2", "#d67fae", "#93316a"],
-  dark: ["#c9efa6", "#86bf57", "#41602b", "#22262e", "#64354f", "#c273a0", "#ffc4e3"],
-};
-const READS = { light: ["#f1f3f6", "#c6ccd7", "#8f98a9", "#525b6b"], dark: ["#232831", "#474f5d", "#7b8494", "#c0c7d3"] };
-const SHARE = { light: ["#f7f7f5", "#a9d8f4", "#56b4e9", "#2484bd"], dark: ["#22262e", "#2b566e", "#3f93c2", "#8fd2f7"] };
 const LEVELS = 255;
 
 const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
@@ -26,24 +16,21 @@ function ramp(anchors) {
   });
 }
 
-/** Colours of the theme in force, read from the player's CSS. */
+/** The colours of the current theme, read from the player's CSS (explain/figures/palette.py). */
 export class Palette {
-  constructor(section, dark) {
+  constructor(section) {
     const css = getComputedStyle(section);
     const get = (name) => css.getPropertyValue(`--${name}`).trim();
+    const pixel = (name) => packed(channels(get(name)));
     for (const name of ["text", "muted", "faint", "line", "ground", "raised"]) this[name] = get(name);
-    this.quantity = Object.fromEntries(["max", "sum", "alpha", "p", "acc", "hbm", "scores"].map((q) => [q, { ink: get(`q-${q}`), fill: get(`f-${q}`) }]));
+    const quantities = ["max", "sum", "alpha", "p", "acc", "hbm", "scores"];
+    this.quantity = Object.fromEntries(quantities.map((q) => [q, { ink: get(`q-${q}`), fill: get(`f-${q}`) }]));
     this.font = css.fontFamily;
     this.size = parseFloat(css.fontSize);
-    const theme = dark ? "dark" : "light";
-    this.scores = ramp(DIVERGING[theme]);
-    this.output = ramp(OUTPUT[theme]);
-    this.share = ramp(SHARE[theme]);
-    this.reads = ramp(READS[theme]);
+    for (const name of ["scores", "output", "share", "reads"]) this[name] = ramp(get(`ramp-${name}`).split(" "));
+    for (const name of ["written", "masked", "nan"]) this[name] = pixel(name);
     this.lit = packed(channels(this.quantity.hbm.fill));
-    this.written = packed(channels(dark ? "#5d4718" : "#fbe3b0"));
-    this.masked = packed(channels(dark ? "#3d434e" : "#d3d6dc"));
-    this.nan = packed(channels(dark ? "#ff4fb8" : "#d6007f"));
+    this.letters = { dark: get("dark-letters"), light: get("light-letters") };
   }
 
   /** The colour of x on a ramp whose ends are ±largest (diverging) or 0 … largest. */
@@ -60,7 +47,7 @@ export class Palette {
   }
 
   inkOn(pixel) {
-    return isLight(unpacked(pixel)) ? "#16181d" : "#ffffff";
+    return isLight(unpacked(pixel)) ? this.letters.dark : this.letters.light;
   }
 
   css(pixel) {

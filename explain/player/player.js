@@ -182,7 +182,7 @@ class Player {
     const look = [dark, css.color, css.fontFamily, css.fontSize, css.getPropertyValue("--ground")].join();
     if (!force && look === this.look) return false;
     this.look = look;
-    this.palette = new Palette(this.section, dark);
+    this.palette = new Palette(this.section);
     this.stamp++;
     return true;
   }

@@ -35,11 +35,7 @@ def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
         **({"axes": ["queries", "keys"]} if entry.family == "attention" else {}),
         "row_labels": list(row_labels) if row_labels else None,
         "col_labels": list(col_labels) if col_labels else None,
-        "pick_program": {
-            "flash_attention": "Query tile",
-            "flash_attention_exp2": "Query tile",
-            "flash_attention_v1": "Head",
-        }.get(entry.base, "Program"),
+        "pick_program": entry.program,
         "program_names": _program_names(experiment),
         "invariant": entry.keeps_max_and_sum,
         "chip": {"name": CHIP.name, "shared_bytes": CHIP.shared_bytes, "register_bytes": CHIP.register_bytes_sm},
@@ -53,9 +49,9 @@ def _badge(trace: Trace, origin: str) -> str:
 
 
 def _program_names(experiment: Experiment) -> dict[str, str]:
-    """What each program of FlashAttention-2 owns, by its place in the grid; other kernels' programs go by number."""
+    """The query tile of each program, by its place in the grid; empty for kernels with other programs."""
     p = experiment.values
-    if experiment.entry.base not in ("flash_attention", "flash_attention_exp2"):
+    if experiment.entry.program != "Query tile":
         return {}
     word = "tokens" if experiment.preset.sentence else "queries"
     programs = p["batch"] * p["heads"]

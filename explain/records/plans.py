@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from explain.chapters.papers import flashattention, milakov
 from explain.chapters.sweeps import ready
 from explain.experiment import Experiment
-from kernels.catalog import KERNELS, TAUGHT
+from kernels.catalog import KERNELS, TAUGHT, of_kind
 from kernels.parameters import WHOLE_ROW_TILE, ParameterError
-from kernels.rungs import ORDER
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def lengths(kernel: str) -> tuple[Experiment, ...]:
     return tuple(Experiment.of(kernel, {**_LENGTHS_AT, "seq_len": n}, "normal") for n in LENGTHS)
 
 
-RUNGS = (*(f"rung:{name}" for name in ORDER), "fast:flash_attention_hopper", "torch:flash", "torch:cudnn")
+RUNGS = (*of_kind("rung"), "fast:flash_attention_hopper", "torch:flash", "torch:cudnn")
 _RUNGS_AT = {"batch": 2, "heads": 16, "seq_len": 8192, "dtype": "bf16"}
 
 

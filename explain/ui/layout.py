@@ -16,9 +16,11 @@ from streamlit.runtime.pages_manager import PagesManager
 
 from explain import contents as chapters
 from explain import glossary
+from explain.figures import palette
 
 LOOK = Path(__file__).parent.parent / "look"
-STYLE = LOOK / "app.css"
+STYLE = f"<style>.stApp {{ {palette.both_themes()} }}\n{(LOOK / 'app.css').read_text(encoding='utf-8')}</style>"
+"""The app's style sheet, with the palette's colours."""
 
 _ARXIV = re.compile(r"(?<!\[)arXiv (\d{4}\.\d{4,5})")
 

@@ -1,4 +1,4 @@
-"""An experiment's run on a page: the player, its bytes counted twice, what its row adds up to."""
+"""An experiment's run on a page: the player, its bytes by formula and by trace, the sum of its row."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import streamlit as st
 
 from explain.engine import engine
 from explain.experiment import Experiment
+from explain.figures.numbers import count, fixed
+from explain.figures.tables import Column, markdown
 from explain.player import Run, player
 from explain.player.view import view
 from explain.trace.model import Tile, Trace
@@ -27,10 +29,10 @@ def stepper(
     request: int = 0,
     watch: str | None = None,
 ) -> list[Trace]:
-    """The player for one run, or two side by side; their traces. Says in words why there is none.
+    """Shows the player for one run, or for two side by side, and returns their traces; shows the error if there is none.
 
-    `step` is where to start, and where to go when it or `request` changes, or says so of the traces. `titles` replace
-    the kernels' own; `watch` is what the player marks on its timeline.
+    `step` is where to start, and where to go when it or `request` changes; or a function of the traces that returns it.
+    `titles` replace the kernels' own. `watch` is the variable or term that the player marks on its timeline.
     """
     try:
         with st.spinner("Running the kernel line by line…", show_time=True):
@@ -56,7 +58,7 @@ def lesson(key: str) -> tuple[Run, Trace]:
 
 
 def traces_of(experiments: Sequence[Experiment]) -> list[Trace | None]:
-    """Each experiment's trace, None where there is none: not recorded, and nothing here to run it."""
+    """Each experiment's trace; None where it was not recorded and cannot run here."""
     found: list[Trace | None] = []
     for experiment in experiments:
         try:
@@ -67,52 +69,46 @@ def traces_of(experiments: Sequence[Experiment]) -> list[Trace | None]:
 
 
 def traced(experiments: Sequence[Experiment]) -> list[tuple[Experiment, Trace]]:
-    """These experiments with their traces; without those that have none."""
+    """The experiments that have a trace, with their traces."""
     found = zip(experiments, traces_of(experiments), strict=True)
     return [(experiment, trace) for experiment, trace in found if trace is not None]
 
 
 def failure(error: WorkerError) -> str:
-    """What happened, for a reader of the page."""
+    """The error in words, for a reader of the page."""
     return error.message if isinstance(error, WorkerFailed) else str(error)
 
 
 def traffic_table(experiment: Experiment, trace: Trace) -> None:
-    """Formula and trace side by side, buffer by buffer: two counts that must agree to the byte."""
-    traffic = experiment.entry.formula(experiment.values)
+    """Shows the bytes of each buffer by formula and by trace; both must agree to the byte."""
+    traffic, got = experiment.entry.formula(experiment.values), trace.traffic()
     traced = [launch.totals for launch in trace.launches]
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for term in traffic.terms:
-        way = "written" if term.written else "read"
         counts = [c.written_bytes if term.written else c.read_bytes for c in traced]
-        total = sum(count.get(f"{term.buffer}_ptr", 0) for count in counts)
-        rows.append(
-            (term.buffer, way, f"{term.elements:,} × {term.times} × {term.item_bytes} B", term.bytes, total, term.why)
-        )
-    lines = ["| buffer | | formula | formula, bytes | trace, bytes | why |", "|---|---|---|---:|---:|---|"]
-    lines += [
-        f"| `{b}` | {way} | {formula} | {size:,} | {total:,} | {why} |" for b, way, formula, size, total, why in rows
-    ]
-    got = trace.traffic()
-    lines.append(f"| **read** | | | **{traffic.read_bytes:,}** | **{got['read_bytes']:,}** | |")
-    lines.append(f"| **written** | | | **{traffic.written_bytes:,}** | **{got['written_bytes']:,}** | |")
-    lines.append(
-        f"| **FLOPs** | | | **{traffic.flops:,}** | **{got['flops']:,}** | {traffic.flops_of('matmul'):,} of them in matrix products |"
-    )
-    st.markdown("\n".join(lines))
+        total = sum(counted.get(f"{term.buffer}_ptr", 0) for counted in counts)
+        formula = f"{term.elements:,} × {term.times} × {term.item_bytes} B"
+        rows.append((f"`{term.buffer}`", "written" if term.written else "read", formula, term.bytes, total, term.why))
+    for name, by_formula, key, why in (
+        ("read", traffic.read_bytes, "read_bytes", ""),
+        ("written", traffic.written_bytes, "written_bytes", ""),
+        ("FLOPs", traffic.flops, "flops", f"{count(traffic.flops_of('matmul'))} of them in matmuls"),
+    ):
+        rows.append((f"**{name}**", "", "", f"**{count(by_formula)}**", f"**{count(got[key])}**", why))
+    columns = ("buffer", "", "formula", Column("bytes, formula"), Column("bytes, trace"), "why")
+    st.markdown(markdown(columns, rows))
     if got != traffic.totals():
         st.error(
-            "Formula and trace disagree: one of them is wrong. Please report this experiment.", icon=":material/error:"
+            "Formula and trace disagree, so one of them is wrong. Please report this experiment.",
+            icon=":material/error:",
         )
 
 
 def row_sums(experiments: Sequence[Experiment], traces: Sequence[Trace]) -> None:
-    """What each kernel's row adds up to, from the values it stored: 1, or 0 for a row of nothing but −∞, unless something is wrong."""
+    """Shows the sum of each kernel's stored row. It must be 1, or 0 for a row of −∞ only."""
     for experiment, trace, column in zip(experiments, traces, st.columns(len(experiments)), strict=False):
         loaded, stored = ([v.numpy() for _, v in trace.history(name) if isinstance(v, Tile)] for name in ("x", "y"))
         total = float(sum(tile.sum() for tile in stored))
         right = float(any((tile > -math.inf).any() for tile in loaded))
         mark = ":green" if abs(total - right) < 1e-2 else ":red"
-        column.markdown(
-            f"**{experiment.entry.title}**: the row adds up to {mark}[**{'NaN' if math.isnan(total) else f'{total:.4f}'}**]"
-        )
+        column.markdown(f"**{experiment.entry.title}**: sum of the row = {mark}[**{fixed(total, 4)}**]")

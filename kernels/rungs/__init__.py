@@ -1,8 +1,8 @@
-"""The ladder: attention forward, a rung a module, each with one new idea over the one below. Imports neither torch nor triton.
+"""The ladder: attention forward, one kernel per module, each with one new idea. Imports neither torch nor triton.
 
-Every rung is one kernel and one wrapper, `attention(q, k, v, *, causal=False, sm_scale=None) -> (o, lse)`, of the shapes and meaning of
-`kernels.attention`, O and lse contiguous. A difference from the rung below shows the one idea. The top rung is `kernels/attention_hopper.py`.
-A hidden V must be finite on every rung: 0 · NaN is NaN.
+Every rung is one kernel and one wrapper, `attention(q, k, v, *, causal=False, sm_scale=None) -> (o, lse)`. Shapes and
+meaning are those of `kernels.attention`; O and lse are contiguous. The difference from the rung below shows the new
+idea. `kernels/attention_hopper.py` is the top of the ladder. A hidden V must be finite on every rung: 0 · NaN is NaN.
 """
 
 ORDER = (
@@ -16,6 +16,6 @@ ORDER = (
     "two_groups",
     "overlapped",
 )
-"""The rungs' modules, from the bottom up."""
+"""The rungs' modules, from first to last."""
 GLUON = ("specialised", "two_groups", "overlapped")
-"""Those that only a Hopper GPU runs, and no interpreter."""
+"""Written in Gluon: they run on a Hopper GPU only, not in the interpreter."""

@@ -1,8 +1,9 @@
-"""Rung 2: 16-bit operands for both products, sums and softmax still in float32.
+"""Rung 2: 16-bit operands for both matmuls; sums and softmax stay in float32.
 
-Tensor cores multiply float16 and bfloat16 and add in float32. So Q, K and V go to them as they are, and P̃ is rounded to 16 bits on its way into P̃ V,
-as FlashAttention's authors' code has it (arXiv 2205.14135): each weight is rounded once, no sum is. A tile of 16 bits also takes half
-the room, so tiles are larger and K and V are fetched less often. float16 or bfloat16; head_dim to 256.
+Tensor cores multiply float16 and bfloat16 and accumulate in float32. Q, K and V go to them unchanged. P̃ is rounded
+to 16 bits before P̃ V, as in FlashAttention's code (arXiv 2205.14135). So each P̃ is rounded once and no sum is. A
+16-bit tile takes half the space: tiles can be larger, and K and V are loaded less often. float16 or bfloat16;
+head_dim up to 256.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def attention_kernel(
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    # One program: one tile of queries of one head.
+    # One program computes one query tile of one head.
     first_row = tl.program_id(0) * BLOCK_M
     batch = (tl.program_id(1) // heads).to(tl.int64)
     head = (tl.program_id(1) % heads).to(tl.int64)
@@ -60,10 +61,10 @@ def attention_kernel(
         p = tl.exp(s - m_safe[:, None])
         l_i = l_i * alpha + tl.sum(p, axis=1)
         m_i = m_new
-        # O = α O + P̃ V                                                            (BLOCK_M, BLOCK_D)
+        # Õ = α Õ + P̃ V                                                            (BLOCK_M, BLOCK_D)
         v = tl.load(v_ptrs + tl.cast(start, tl.int64) * stride_vn, mask=inside_kv, other=0.0)
         acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])
-    # O / l, lse = m + ln l; a row that saw no key has 0 and −inf
+    # O = Õ / l, lse = m + ln l; a row that sees no key gets 0 and −inf
     o = acc / tl.where(l_i == 0.0, 1.0, l_i)[:, None]
     lse = m_i + tl.log(l_i)
     line = tl.program_id(1).to(tl.int64) * seq_len + rows
@@ -81,7 +82,7 @@ def attention(
     block_m: int | None = None,
     block_n: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O in the dtype of q and lse in float32. Raises ValueError naming the argument that does not fit."""
+    """O in q's dtype, lse in float32. Raises ValueError, which names the argument that does not fit."""
     call = checked(q, k, v, causal, sm_scale, block_m, block_n)
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)

@@ -1,8 +1,9 @@
-"""Rung 4: under a causal mask, tiles that nobody sees are skipped, and only those that the diagonal cuts are masked.
+"""Rung 4: skip the tiles that the causal mask hides, and mask only the tiles on the diagonal.
 
-Above the diagonal lies half of S: a tile wholly there adds nothing, so the loop ends before it. A tile wholly below it needs no mask,
-which is a comparison and a choice for every score: one loop goes over the tiles that are whole, without, and one over those that are cut, with.
-FlashAttention-2 (arXiv 2307.08691, section 3.1, "causal masking"). float16 or bfloat16; head_dim to 256.
+Half of S lies above the diagonal: the loop ends before those tiles. A tile wholly below the diagonal needs no mask,
+which costs a comparison and a select per score. So one loop takes the full tiles without a mask, a second one the
+tiles that the diagonal cuts. FlashAttention-2 (arXiv 2307.08691, section 3.1, "causal masking"). float16 or bfloat16;
+head_dim up to 256.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def attention_kernel(
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    # One program: one tile of queries of one head.
+    # One program computes one query tile of one head.
     first_row = tl.program_id(0) * BLOCK_M
     batch = (tl.program_id(1) // heads).to(tl.int64)
     head = (tl.program_id(1) % heads).to(tl.int64)
@@ -43,14 +44,14 @@ def attention_kernel(
     m_i = tl.full((BLOCK_M,), -float("inf"), tl.float32)
     l_i = tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
-    # Keys before `whole` are seen by every row, keys from `end` on by none.
+    # Every row sees the keys before `whole`; no row sees the keys from `end` on.
     whole = kv_len
     end = kv_len
     if CAUSAL:
         whole = tl.minimum(kv_len, tl.maximum(first_row + diagonal + 1, 0))
         end = tl.minimum(kv_len, tl.minimum(first_row + BLOCK_M, seq_len) + diagonal)
     whole = whole // BLOCK_N * BLOCK_N
-    for CUT in tl.static_range(2):  # tiles that are whole, then those that are cut
+    for CUT in tl.static_range(2):  # first the full tiles, then those that the mask cuts
         for start in range(whole if CUT else 0, end if CUT else whole, BLOCK_N):
             cols = start + keys
             inside_kv = (cols < kv_len)[:, None] & (dims < HEAD_DIM)[None, :]
@@ -70,10 +71,10 @@ def attention_kernel(
             p = tl.exp2(s - m_safe[:, None])
             l_i = l_i * alpha + tl.sum(p, axis=1)
             m_i = m_new
-            # O = α O + P̃ V                                                        (BLOCK_M, BLOCK_D)
+            # Õ = α Õ + P̃ V                                                        (BLOCK_M, BLOCK_D)
             v = tl.load(v_ptrs + tl.cast(start, tl.int64) * stride_vn, mask=inside_kv, other=0.0)
             acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])
-    # O / l, lse = (m + log2 l) ln 2; a row that saw no key has 0 and −inf
+    # O = Õ / l, lse = (m + log2 l) ln 2; a row that sees no key gets 0 and −inf
     o = acc / tl.where(l_i == 0.0, 1.0, l_i)[:, None]
     lse = (m_i + tl.log2(l_i)) * LN_2
     line = tl.program_id(1).to(tl.int64) * seq_len + rows
@@ -91,7 +92,7 @@ def attention(
     block_m: int | None = None,
     block_n: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O in the dtype of q and lse in float32. Raises ValueError naming the argument that does not fit."""
+    """O in q's dtype, lse in float32. Raises ValueError, which names the argument that does not fit."""
     call = checked(q, k, v, causal, sm_scale, block_m, block_n)
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)

@@ -1,8 +1,9 @@
-"""Rung 3: powers of 2 instead of e.
+"""Rung 3: exp2 instead of exp.
 
-A GPU's unit for exponentials computes 2^x, so exp(x) is first multiplied by log2 e, at every element. Folded into the scale of S, which is multiplied
-anyway, that costs nothing: S and m count in powers of 2, and only lse returns to natural logarithms, once a row. FlashAttention-2's code does so
-(arXiv 2307.08691). float16 or bfloat16; head_dim to 256.
+A GPU computes 2^x in hardware. For exp(x) it first multiplies every element by log2 e. Here log2 e is part of the
+scale of S, which is multiplied anyway, so it costs nothing. S and m are then exponents of 2; only lse goes back to
+the natural logarithm, once per row. FlashAttention-2's code does the same (arXiv 2307.08691). float16 or bfloat16;
+head_dim up to 256.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def attention_kernel(
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    # One program: one tile of queries of one head.
+    # One program computes one query tile of one head.
     first_row = tl.program_id(0) * BLOCK_M
     batch = (tl.program_id(1) // heads).to(tl.int64)
     head = (tl.program_id(1) % heads).to(tl.int64)
@@ -61,10 +62,10 @@ def attention_kernel(
         p = tl.exp2(s - m_safe[:, None])
         l_i = l_i * alpha + tl.sum(p, axis=1)
         m_i = m_new
-        # O = α O + P̃ V                                                            (BLOCK_M, BLOCK_D)
+        # Õ = α Õ + P̃ V                                                            (BLOCK_M, BLOCK_D)
         v = tl.load(v_ptrs + tl.cast(start, tl.int64) * stride_vn, mask=inside_kv, other=0.0)
         acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])
-    # O / l, lse = (m + log2 l) ln 2; a row that saw no key has 0 and −inf
+    # O = Õ / l, lse = (m + log2 l) ln 2; a row that sees no key gets 0 and −inf
     o = acc / tl.where(l_i == 0.0, 1.0, l_i)[:, None]
     lse = (m_i + tl.log2(l_i)) * LN_2
     line = tl.program_id(1).to(tl.int64) * seq_len + rows
@@ -82,7 +83,7 @@ def attention(
     block_m: int | None = None,
     block_n: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O in the dtype of q and lse in float32. Raises ValueError naming the argument that does not fit."""
+    """O in q's dtype, lse in float32. Raises ValueError, which names the argument that does not fit."""
     call = checked(q, k, v, causal, sm_scale, block_m, block_n)
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)

@@ -1,10 +1,11 @@
-"""Rung 1: online softmax tile by tile, in plain Triton, with everything in float32.
+"""Rung 1: online softmax tile by tile, in plain Triton, all in float32.
 
-Tile by tile as in FlashAttention-2 (arXiv 2307.08691, algorithm 1): S never leaves the chip. But whatever the dtype of Q, K and V, they become
-float32 first, and tensor cores do not multiply those: both products run on the ordinary units, 67 TFLOP/s of an H200's 989, says its data sheet.
-Every key is visited, a causal mask or not. float32, float16 or bfloat16; head_dim to 256.
+As in FlashAttention-2 (arXiv 2307.08691, algorithm 1), S never leaves the chip. But Q, K and V are converted to
+float32, and tensor cores do not multiply float32. Both matmuls run on the ordinary FP32 units: 67 of an H200's 989
+TFLOP/s (data sheet). Every tile of keys is computed, even under a causal mask. float32, float16 or bfloat16; head_dim
+up to 256.
 
-The tile is 32 × 64, eight warps: larger ones, of 4 bytes an element, do not fit the registers.
+The tile is 32 × 64 with eight warps. Larger tiles of 4-byte elements do not fit the registers.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def attention_kernel(
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    # One program: one tile of queries of one head.
+    # One program computes one query tile of one head.
     first_row = tl.program_id(0) * BLOCK_M
     batch = (tl.program_id(1) // heads).to(tl.int64)
     head = (tl.program_id(1) % heads).to(tl.int64)
@@ -62,10 +63,10 @@ def attention_kernel(
         p = tl.exp(s - m_safe[:, None])
         l_i = l_i * alpha + tl.sum(p, axis=1)
         m_i = m_new
-        # O = α O + P̃ V                                                            (BLOCK_M, BLOCK_D)
+        # Õ = α Õ + P̃ V                                                            (BLOCK_M, BLOCK_D)
         v = tl.load(v_ptrs + tl.cast(start, tl.int64) * stride_vn, mask=inside_kv, other=0.0).to(tl.float32)
         acc = tl.dot(p, v, acc * alpha[:, None], input_precision="ieee")
-    # O / l, lse = m + ln l; a row that saw no key has 0 and −inf
+    # O = Õ / l, lse = m + ln l; a row that sees no key gets 0 and −inf
     o = acc / tl.where(l_i == 0.0, 1.0, l_i)[:, None]
     lse = m_i + tl.log(l_i)
     line = tl.program_id(1).to(tl.int64) * seq_len + rows
@@ -83,7 +84,7 @@ def attention(
     block_m: int = 32,
     block_n: int = 64,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O in the dtype of q and lse in float32. Raises ValueError naming the argument that does not fit."""
+    """O in q's dtype, lse in float32. Raises ValueError, which names the argument that does not fit."""
     call = _Call.of(q, k, v, causal, sm_scale, None, block_m, block_n)
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)

@@ -1,12 +1,12 @@
-"""Rung 9: S of the next tile is made while P̃ V of this one is added.
+"""Rung 9: intra-warpgroup overlap. S of the next tile is computed while P̃ V of this tile is added.
 
-On rung 8 a group waits for each of its products. But the next S needs no softmax of this one, and O is not needed before the next P̃ is there: so
-both products are started together, the turn passed on, and the softmax of the new S runs while O is still being added to. The group waits until
-at most one product is under way, S, and much later for the other. S and O of one group are in flight at once, which takes the registers that rung 7
-freed. FlashAttention-3 (arXiv 2407.08608, section 3.2, algorithm 2).
+On rung 8 a warpgroup waits for each of its matmuls. But the next S does not need this softmax, and Õ is not needed
+before the next P̃. So both matmuls start together, the turn is passed on, and the softmax of the new S runs while Õ
+still grows. The group waits until one matmul is left, which gives it S, and much later for the other. S and Õ are in
+flight together, in the registers that rung 7 freed. FlashAttention-3 (arXiv 2407.08608, section 3.2, algorithm 2).
 
-For Hopper: float16 or bfloat16, head_dim 64 or 128, sm_scale > 0. Keys are visited from the last to the first, so the masked tiles come first. The
-interpreter cannot run it; the rung "causal" does the same arithmetic.
+For Hopper: float16 or bfloat16, head_dim 64 or 128, sm_scale > 0. Tiles of keys go from last to first, so the masked
+tiles come first. The interpreter cannot run it; the rung "causal" does the same arithmetic.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kernels.rungs.shape import descriptor, hopper_refusal
 
 @gluon.jit
 def _tile(sizes, BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, CAUSAL: gl.constexpr):
-    """Which rows and keys this program has: (batch, head, kv head, first row, tiles of keys)."""
+    """What this program computes: (batch, head, kv head, first row, tiles of keys)."""
     heads, group, _seq_len, kv_len, diagonal, _scale = sizes
     head = gl.program_id(1)
     row = gl.program_id(0) * BLOCK_M
@@ -83,12 +83,12 @@ def _compute(
     cols = gl.arange(0, BLOCK_N, layout=gl.SliceLayout(0, S_LAYOUT))
     batch, head, _kv_head, row, tiles = _tile(sizes, 128, BLOCK_N, CAUSAL)
     row += C * 64
-    whole = kv_len  # keys before it are seen by every row
+    whole = kv_len  # every row sees the keys before it
     if CAUSAL:
         whole = gl.minimum(kv_len, row + diagonal + 1)
     mbarrier.wait(q_full.index(C), 0)
     q = q_s.index(C).reshape([64, HEAD_DIM])
-    # The first S, alone: there is no P̃ yet
+    # The first S alone: there is no P̃ yet
     mbarrier.wait(k_full.index(0), 0)
     k = k_s.index(0).reshape([BLOCK_N, HEAD_DIM])
     s = gl.zeros([64, BLOCK_N], gl.float32, S_LAYOUT)
@@ -108,7 +108,7 @@ def _compute(
         place = j % STAGES
         phase = j // STAGES & 1
         col = (tiles - 1 - j) * BLOCK_N
-        # S = Q Kᵀ, and with the P̃ of the tile before O = O + P̃ V
+        # S = Q Kᵀ of this tile, and Õ = Õ + P̃ V of the tile before
         mbarrier.wait(k_full.index(place), phase)
         mbarrier.wait(turn.index(C), (j & 1) ^ C)
         k = k_s.index(place).reshape([BLOCK_N, HEAD_DIM])
@@ -128,16 +128,16 @@ def _compute(
         p_new = gl.exp2(s * scale_log2 - m_safe[:, None])
         l_i = l_i * alpha + gl.sum(p_new, axis=1)
         m_i = m_new
-        # A barrier is a place that the assembler moves nothing across: P̃ is made before the wait for O, not after it.
+        # The assembler moves nothing across a barrier: this keeps P̃ before the wait for Õ.
         mbarrier.wait(v_full.index(place), phase)
         o, p_new = warpgroup_mma_wait(0, deps=(o, p_new))
         mbarrier.arrive(v_empty.index(before), count=1)
-        # O = α O, before the next product is added to it
+        # Õ = α Õ, before the next matmul adds to it
         o = o * gl.convert_layout(alpha, gl.SliceLayout(1, O_LAYOUT))[:, None]
         p = gl.convert_layout(p_new.to(dtype), P_LAYOUT)
     o = warpgroup_mma(p, v_s.index((tiles - 1) % STAGES).reshape([BLOCK_N, HEAD_DIM]), o, is_async=True)
     o = warpgroup_mma_wait(0, deps=(o,))
-    # lse = m · scale + ln l,  O / l
+    # lse = m · scale + ln l,  O = Õ / l
     lse = (m_i * scale_log2 + gl.log2(l_i)) * 0.6931471805599453
     lse_ptrs = lse_ptr + (batch * heads + head).to(gl.int64) * seq_len + row + rows
     gl.store(lse_ptrs, lse, mask=row + rows < seq_len)
@@ -205,13 +205,13 @@ def attention(
     block_n: int = 128,
     stages: int = 2,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O in the dtype of q and lse in float32. Raises ValueError naming the argument that this kernel does not take."""
+    """O in q's dtype, lse in float32. Raises ValueError, which names the argument that does not fit."""
     call = _Call.of(q, k, v, causal, sm_scale, None, 128, block_n)
     if refused := hopper_refusal(q, k, v, call.sm_scale):
         raise ValueError(refused)
     if stages < 2:
         raise ValueError(
-            f"stages={stages}: at least 2, since the next V is waited for before this one's place is given back"
+            f"stages={stages}: must be at least 2; the kernel waits for the next V before it frees this one"
         )
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)

@@ -1,8 +1,9 @@
-"""Rung 5: the next tiles of K and V are on their way while this one is computed.
+"""Rung 5: software pipelining. The next tiles of K and V load while this tile is computed.
 
-A load from HBM takes hundreds of cycles, and rung 4 waits for each. Here a loop iteration asks for the tiles of the one after the next, which
-arrive in shared memory without passing a register, while the tensor cores multiply those that came before: `num_stages` tiles of K and of V are
-held at once. NVIDIA's Ampere brought the instruction, cp.async; Triton's loop schedules it. float16 or bfloat16; head_dim to 256.
+A load from HBM takes hundreds of cycles, and rung 4 waits for each. Here each iteration requests tiles for a later
+one. They arrive in shared memory without passing through registers while the tensor cores work on earlier tiles.
+Shared memory holds `num_stages` tiles of K and of V. Ampere introduced the instruction, cp.async; Triton's loop
+schedules it. float16 or bfloat16; head_dim up to 256.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def attention_kernel(
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    # One program: one tile of queries of one head.
+    # One program computes one query tile of one head.
     first_row = tl.program_id(0) * BLOCK_M
     batch = (tl.program_id(1) // heads).to(tl.int64)
     head = (tl.program_id(1) % heads).to(tl.int64)
@@ -43,14 +44,14 @@ def attention_kernel(
     m_i = tl.full((BLOCK_M,), -float("inf"), tl.float32)
     l_i = tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
-    # Keys before `whole` are seen by every row, keys from `end` on by none.
+    # Every row sees the keys before `whole`; no row sees the keys from `end` on.
     whole = kv_len
     end = kv_len
     if CAUSAL:
         whole = tl.minimum(kv_len, tl.maximum(first_row + diagonal + 1, 0))
         end = tl.minimum(kv_len, tl.minimum(first_row + BLOCK_M, seq_len) + diagonal)
     whole = whole // BLOCK_N * BLOCK_N
-    for CUT in tl.static_range(2):  # tiles that are whole, then those that are cut
+    for CUT in tl.static_range(2):  # first the full tiles, then those that the mask cuts
         for start in tl.range(whole if CUT else 0, end if CUT else whole, BLOCK_N, num_stages=STAGES):
             cols = start + keys
             inside_kv = (cols < kv_len)[:, None] & (dims < HEAD_DIM)[None, :]
@@ -70,10 +71,10 @@ def attention_kernel(
             p = tl.exp2(s - m_safe[:, None])
             l_i = l_i * alpha + tl.sum(p, axis=1)
             m_i = m_new
-            # O = α O + P̃ V                                                        (BLOCK_M, BLOCK_D)
+            # Õ = α Õ + P̃ V                                                        (BLOCK_M, BLOCK_D)
             v = tl.load(v_ptrs + tl.cast(start, tl.int64) * stride_vn, mask=inside_kv, other=0.0)
             acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])
-    # O / l, lse = (m + log2 l) ln 2; a row that saw no key has 0 and −inf
+    # O = Õ / l, lse = (m + log2 l) ln 2; a row that sees no key gets 0 and −inf
     o = acc / tl.where(l_i == 0.0, 1.0, l_i)[:, None]
     lse = (m_i + tl.log2(l_i)) * LN_2
     line = tl.program_id(1).to(tl.int64) * seq_len + rows
@@ -93,7 +94,7 @@ def attention(
     warps: int = 8,
     stages: int = 3,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O in the dtype of q and lse in float32. Raises ValueError naming the argument that does not fit."""
+    """O in q's dtype, lse in float32. Raises ValueError, which names the argument that does not fit."""
     call = checked(q, k, v, causal, sm_scale, block_m, block_n, stages)
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)

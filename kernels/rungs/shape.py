@@ -1,4 +1,4 @@
-"""What the rungs of 16-bit operands share: which calls they take, how large a tile a GPU has room for, what the copy engine is told."""
+"""What the 16-bit rungs share: which calls they take, how large a tile fits, and descriptors for TMA."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def checked(
     block_n: int | None,
     stages: int = 1,
 ) -> _Call:
-    """The sizes of one call, its tile chosen where it is not given. Raises ValueError naming the argument that does not fit."""
+    """The sizes of one call; chooses a tile if none is given. Raises ValueError, which names the argument."""
     call = _Call.of(
         q, k, v, causal, sm_scale, None, 128 if block_m is None else block_m, 64 if block_n is None else block_n
     )
@@ -34,16 +34,16 @@ def checked(
 
 
 def tile(q: torch.Tensor, stages: int) -> tuple[int, int]:
-    """Queries and keys of a tile: 128 and 64, or as much of that as leaves room in shared memory for Q and `stages` tiles of K and of V."""
+    """Queries and keys of a tile: 128 and 64, or less, so that Q and `stages` tiles of K and V fit in shared memory."""
     rows, keys = 128, 64
     row_bytes = triton.next_power_of_2(q.shape[3]) * q.element_size()
-    while (rows + 2 * stages * keys) * row_bytes > shared_memory(q) - 4096:  # what a sum across warps takes
+    while (rows + 2 * stages * keys) * row_bytes > shared_memory(q) - 4096:  # a reduction across warps needs these
         rows, keys = (rows, keys // 2) if keys > 16 else (rows // 2, keys)
     return rows, keys
 
 
 def unaligned(*tensors: torch.Tensor) -> str:
-    """Which of q, k, v, o the copy engine cannot address, and why; "" where it can all."""
+    """Which of q, k, v, o TMA cannot address, and why; "" if it can address all."""
     for name, tensor in zip("qkvo", tensors, strict=True):
         if tensor.stride(3) != 1 or any(stride % 8 for stride in tensor.stride()[:3]) or tensor.data_ptr() % 16:
             return f"{name} of strides {tensor.stride()}: this kernel copies 16 aligned bytes at a time"
@@ -51,14 +51,14 @@ def unaligned(*tensors: torch.Tensor) -> str:
 
 
 def hopper_refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: float) -> str:
-    """Which of these tensors the rungs in Gluon do not take, and why; "" where they take them all."""
+    """Which of these tensors the Gluon rungs do not take, and why; "" if they take all."""
     if refused := refusal(q, k, v, sm_scale):
         return refused
     return "" if is_hopper(q) else f"q is on {q.device}: this kernel is made of a Hopper GPU's own instructions (sm_90)"
 
 
 def descriptor(tensor: torch.Tensor, rows: int) -> TensorDescriptor:
-    """What the copy engine is told of a tensor (batch, heads, length, head_dim) that goes by tiles of so many rows of one head."""
+    """The TMA descriptor of a tensor (batch, heads, length, head_dim), copied in tiles of `rows` rows of one head."""
     shape = [1, 1, rows, tensor.shape[3]]
     layout = gl.NVMMASharedLayout.get_default_for(shape, gl.float16 if tensor.dtype == torch.float16 else gl.bfloat16)
     return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), shape, layout)

@@ -1,12 +1,13 @@
-"""Rung 7: warps with different jobs. One warp fetches, eight compute.
+"""Rung 7: warp specialization. One producer warp loads, eight consumer warps compute.
 
-On rung 6 the warps that compute also fetch: one of them asks for the next tiles between two products, when all of them get there. Here one warp does
-nothing else, with the few registers that takes, and runs ahead as far as there is room: each place for a tile in shared memory has two barriers, "full",
-which the copy engine sets, and "empty", which those who read it set. The warps that compute get the registers that the fetching warp gave up, and so a tile of 128 keys.
-FlashAttention-3 (arXiv 2407.08608, section 3.1). It takes Gluon, where warps, layouts and barriers are named; Triton's loop does not.
+On rung 6 the warps that compute also request the next tiles, between two matmuls. Here one producer warp does only
+that, with few registers, and runs ahead as long as there is space. Each place for a tile in shared memory has two
+barriers: TMA sets "full", the readers set "empty". The consumer warps get the registers that the producer gave up, so
+a tile has 128 keys. FlashAttention-3 (arXiv 2407.08608, section 3.1). It is written in Gluon, which names warps,
+layouts and barriers.
 
-For Hopper: float16 or bfloat16, head_dim 64 or 128, sm_scale > 0. Keys are visited from the last to the first, so the masked tiles come first. The
-interpreter cannot run it; the rung "causal" does the same arithmetic.
+For Hopper: float16 or bfloat16, head_dim 64 or 128, sm_scale > 0. Tiles of keys go from last to first, so the masked
+tiles come first. The interpreter cannot run it; the rung "causal" does the same arithmetic.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from kernels.rungs.shape import descriptor, hopper_refusal
 
 @gluon.jit
 def _tile(sizes, BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, CAUSAL: gl.constexpr):
-    """Which rows and keys this program has: (batch, head, kv head, first row, tiles of keys)."""
+    """What this program computes: (batch, head, kv head, first row, tiles of keys)."""
     heads, group, _seq_len, kv_len, diagonal, _scale = sizes
     head = gl.program_id(1)
     row = gl.program_id(0) * BLOCK_M
@@ -81,7 +82,7 @@ def _compute(
     rows = gl.arange(0, 128, layout=gl.SliceLayout(1, S_LAYOUT))
     cols = gl.arange(0, BLOCK_N, layout=gl.SliceLayout(0, S_LAYOUT))
     batch, head, _kv_head, row, tiles = _tile(sizes, 128, BLOCK_N, CAUSAL)
-    whole = kv_len  # keys before it are seen by every row
+    whole = kv_len  # every row sees the keys before it
     if CAUSAL:
         whole = gl.minimum(kv_len, row + diagonal + 1)
     m_i = gl.full([128], -float("inf"), gl.float32, gl.SliceLayout(1, S_LAYOUT))
@@ -111,13 +112,13 @@ def _compute(
         l_i = l_i * alpha + gl.sum(p, axis=1)
         m_i = m_new
         p = gl.convert_layout(p.to(dtype), P_LAYOUT)
-        # O = α O + P̃ V
+        # Õ = α Õ + P̃ V
         o = o * gl.convert_layout(alpha, gl.SliceLayout(1, O_LAYOUT))[:, None]
         mbarrier.wait(v_full.index(place), phase)
         o = warpgroup_mma(p, v_s.index(place).reshape([BLOCK_N, HEAD_DIM]), o, is_async=True)
         o = warpgroup_mma_wait(0, deps=(o,))
         mbarrier.arrive(v_empty.index(place), count=1)
-    # lse = m · scale + ln l,  O / l
+    # lse = m · scale + ln l,  O = Õ / l
     lse = (m_i * scale_log2 + gl.log2(l_i)) * 0.6931471805599453
     lse_ptrs = lse_ptr + (batch * heads + head).to(gl.int64) * seq_len + row + rows
     gl.store(lse_ptrs, lse, mask=row + rows < seq_len)
@@ -181,7 +182,7 @@ def attention(
     block_n: int = 128,
     stages: int = 2,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O in the dtype of q and lse in float32. Raises ValueError naming the argument that this kernel does not take."""
+    """O in q's dtype, lse in float32. Raises ValueError, which names the argument that does not fit."""
     call = _Call.of(q, k, v, causal, sm_scale, None, 128, block_n)
     if refused := hopper_refusal(q, k, v, call.sm_scale):
         raise ValueError(refused)

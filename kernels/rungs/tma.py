@@ -1,9 +1,10 @@
-"""Rung 6: the copy engine fetches tiles, told by a descriptor instead of by addresses.
+"""Rung 6: the Tensor Memory Accelerator (TMA) copies whole tiles, given a descriptor instead of addresses.
 
-A load by addresses makes every thread compute its own, hold them in registers, and ask. Hopper's copy engine (TMA) takes one instruction from one
-thread: which tensor, which corner. It lays the tile out in shared memory as the tensor cores read it, puts zeros where the tile reaches past the
-tensor, and leaves out what an O tile has there. FlashAttention-3 (arXiv 2407.08608, section 3.1) loads so. float16 or bfloat16; head_dim to 256;
-strides and addresses in multiples of 16 bytes, features next to each other. On a GPU without that engine Triton makes addresses again.
+Without it every thread computes its own addresses, keeps them in registers and issues its own loads. Hopper's TMA
+takes one instruction from one thread: which tensor, which corner. It stores the tile in the layout that the tensor
+cores read, fills in zeros past the end of the tensor, and does not write past the end of O. FlashAttention-3 (arXiv
+2407.08608, section 3.1). float16 or bfloat16; head_dim up to 256; strides and addresses are multiples of 16 bytes,
+features are contiguous. On a GPU without TMA Triton uses addresses.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def attention_kernel(
     BLOCK_D: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    # One program: one tile of queries of one head.
+    # One program computes one query tile of one head.
     first_row = tl.program_id(0) * BLOCK_M
     batch = tl.program_id(1) // heads
     head = tl.program_id(1) % heads
@@ -34,14 +35,14 @@ def attention_kernel(
     m_i = tl.full((BLOCK_M,), -float("inf"), tl.float32)
     l_i = tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
-    # Keys before `whole` are seen by every row, keys from `end` on by none.
+    # Every row sees the keys before `whole`; no row sees the keys from `end` on.
     whole = kv_len
     end = kv_len
     if CAUSAL:
         whole = tl.minimum(kv_len, tl.maximum(first_row + diagonal + 1, 0))
         end = tl.minimum(kv_len, tl.minimum(first_row + BLOCK_M, seq_len) + diagonal)
     whole = whole // BLOCK_N * BLOCK_N
-    for CUT in tl.static_range(2):  # tiles that are whole, then those that are cut
+    for CUT in tl.static_range(2):  # first the full tiles, then those that the mask cuts
         for start in tl.range(whole if CUT else 0, end if CUT else whole, BLOCK_N, num_stages=STAGES):
             cols = start + keys
             k = k_desc.load([batch, head // group, start, 0]).reshape(BLOCK_N, BLOCK_D)
@@ -60,10 +61,10 @@ def attention_kernel(
             p = tl.exp2(s - m_safe[:, None])
             l_i = l_i * alpha + tl.sum(p, axis=1)
             m_i = m_new
-            # O = α O + P̃ V                                                        (BLOCK_M, BLOCK_D)
+            # Õ = α Õ + P̃ V                                                        (BLOCK_M, BLOCK_D)
             v = v_desc.load([batch, head // group, start, 0]).reshape(BLOCK_N, BLOCK_D)
             acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])
-    # O / l, lse = (m + log2 l) ln 2; a row that saw no key has 0 and −inf
+    # O = Õ / l, lse = (m + log2 l) ln 2; a row that sees no key gets 0 and −inf
     o = acc / tl.where(l_i == 0.0, 1.0, l_i)[:, None]
     lse = (m_i + tl.log2(l_i)) * LN_2
     line = tl.program_id(1).to(tl.int64) * seq_len + rows
@@ -83,7 +84,7 @@ def attention(
     warps: int = 8,
     stages: int = 3,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O in the dtype of q and lse in float32. Raises ValueError naming the argument that does not fit."""
+    """O in q's dtype, lse in float32. Raises ValueError, which names the argument that does not fit."""
     call = checked(q, k, v, causal, sm_scale, block_m, block_n, stages)
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
@@ -96,7 +97,7 @@ def attention(
     attention_kernel[(triton.cdiv(call.seq_len, call.constants["BLOCK_M"]), call.batch * call.heads)](
         descriptor(q, "BLOCK_M"), descriptor(k, "BLOCK_N"), descriptor(v, "BLOCK_N"), descriptor(o, "BLOCK_M"), lse,
         call.heads, call.group, call.seq_len, call.kv_len, call.diagonal, call.sm_scale * LOG2_E,
-        BLOCK_D=call.constants["BLOCK_D"], BLOCK_M=call.constants["BLOCK_M"], BLOCK_N=call.constants["BLOCK_N"], CAUSAL=causal,
-        STAGES=stages, num_warps=warps, num_stages=1,
+        BLOCK_D=call.constants["BLOCK_D"], BLOCK_M=call.constants["BLOCK_M"], BLOCK_N=call.constants["BLOCK_N"],
+        CAUSAL=causal, STAGES=stages, num_warps=warps, num_stages=1,
     )  # fmt: skip
     return o, lse

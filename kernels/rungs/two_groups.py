@@ -1,12 +1,13 @@
-"""Rung 8: two groups that take turns, one at its products while the other is at its exponentials.
+"""Rung 8: ping-pong scheduling. One warpgroup does matmuls while the other does its softmax.
 
-On rung 7 eight warps do the same thing at the same time: the tensor cores stand still while all of them make exponentials, and the units for
-exponentials while all of them multiply. Here the eight are two groups of four, 64 queries each, and a turn goes back and forth between them: whoever has
-it adds P̃ V to O and makes the next S, then passes it on and has a softmax to do. FlashAttention-3 (arXiv 2407.08608, section 3.1, "pingpong scheduling").
-Gluon has no named barriers, so the turn is an mbarrier for each group.
+On rung 7 all eight warps do the same at the same time: the tensor cores idle during the exponentials, and the
+exponential units idle during the matmuls. Here the eight form two warpgroups of four, with 64 queries each. A turn
+passes between them: the group that has it adds P̃ V to Õ, computes the next S, passes the turn on and does its
+softmax. FlashAttention-3 (arXiv 2407.08608, section 3.1, "pingpong scheduling"). Gluon has no named barriers, so each
+group's turn is an mbarrier.
 
-For Hopper: float16 or bfloat16, head_dim 64 or 128, sm_scale > 0. Keys are visited from the last to the first, so the masked tiles come first. The
-interpreter cannot run it; the rung "causal" does the same arithmetic.
+For Hopper: float16 or bfloat16, head_dim 64 or 128, sm_scale > 0. Tiles of keys go from last to first, so the masked
+tiles come first. The interpreter cannot run it; the rung "causal" does the same arithmetic.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from kernels.rungs.shape import descriptor, hopper_refusal
 
 @gluon.jit
 def _tile(sizes, BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, CAUSAL: gl.constexpr):
-    """Which rows and keys this program has: (batch, head, kv head, first row, tiles of keys)."""
+    """What this program computes: (batch, head, kv head, first row, tiles of keys)."""
     heads, group, _seq_len, kv_len, diagonal, _scale = sizes
     head = gl.program_id(1)
     row = gl.program_id(0) * BLOCK_M
@@ -83,7 +84,7 @@ def _compute(
     cols = gl.arange(0, BLOCK_N, layout=gl.SliceLayout(0, S_LAYOUT))
     batch, head, _kv_head, row, tiles = _tile(sizes, 128, BLOCK_N, CAUSAL)
     row += C * 64
-    whole = kv_len  # keys before it are seen by every row
+    whole = kv_len  # every row sees the keys before it
     if CAUSAL:
         whole = gl.minimum(kv_len, row + diagonal + 1)
     m_i = gl.full([64], -float("inf"), gl.float32, gl.SliceLayout(1, S_LAYOUT))
@@ -91,7 +92,7 @@ def _compute(
     o = gl.zeros([64, HEAD_DIM], gl.float32, O_LAYOUT)
     mbarrier.wait(q_full.index(C), 0)
     q = q_s.index(C).reshape([64, HEAD_DIM])
-    mbarrier.wait(turn.index(C), 1 - C)  # the first turn is the first group's
+    mbarrier.wait(turn.index(C), 1 - C)  # the first group has the first turn
     for j in range(tiles):
         place = j % STAGES
         phase = j // STAGES & 1
@@ -115,7 +116,7 @@ def _compute(
         l_i = l_i * alpha + gl.sum(p, axis=1)
         m_i = m_new
         p = gl.convert_layout(p.to(dtype), P_LAYOUT)
-        # O = α O + P̃ V
+        # Õ = α Õ + P̃ V
         o = o * gl.convert_layout(alpha, gl.SliceLayout(1, O_LAYOUT))[:, None]
         mbarrier.wait(v_full.index(place), phase)
         mbarrier.wait(turn.index(C), (j & 1) ^ C)
@@ -123,7 +124,7 @@ def _compute(
         o = warpgroup_mma_wait(0, deps=(o,))
         mbarrier.arrive(v_empty.index(place), count=1)
     mbarrier.arrive(turn.index(1 - C), count=1)
-    # lse = m · scale + ln l,  O / l
+    # lse = m · scale + ln l,  O = Õ / l
     lse = (m_i * scale_log2 + gl.log2(l_i)) * 0.6931471805599453
     lse_ptrs = lse_ptr + (batch * heads + head).to(gl.int64) * seq_len + row + rows
     gl.store(lse_ptrs, lse, mask=row + rows < seq_len)
@@ -191,7 +192,7 @@ def attention(
     block_n: int = 128,
     stages: int = 2,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O in the dtype of q and lse in float32. Raises ValueError naming the argument that this kernel does not take."""
+    """O in q's dtype, lse in float32. Raises ValueError, which names the argument that does not fit."""
     call = _Call.of(q, k, v, causal, sm_scale, None, 128, block_n)
     if refused := hopper_refusal(q, k, v, call.sm_scale):
         raise ValueError(refused)

@@ -16,6 +16,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from explain import cli, lessons, recordings
+from explain.figures import palette
 from explain.player import Run
 from explain.player.export import standalone_html
 from explain.player.view import view
@@ -87,7 +88,8 @@ def test_the_page_steps_from_disk_without_a_network(opened):
     expect(player).to_have_attribute("data-theme", "light")
     page.emulate_media(color_scheme="dark")
     expect(player).to_have_attribute("data-theme", "dark")
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 29)"
+    ground = tuple(bytes.fromhex(palette.GROUNDS["ground"][1][1:]))
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == f"rgb{ground}"
 
 
 def test_two_runs_fit_one_page(opened):

@@ -97,7 +97,7 @@ def test_where_two_kernels_cross_is_said_with_how_far_apart_they_end():
     ends = [formula(SWEEP.at(kernel, 512)) for kernel in PAIR]
     times = ends[0].bytes["asked"] / ends[1].bytes["asked"]
     assert bytes_said == (
-        f"**FlashAttention-2** asks for fewer bytes than **Standard attention** at every N here; at N = 512 **Standard attention** asks for {times:.3g} times as many. "
+        f"**FlashAttention-2** asks for fewer bytes than **standard attention** at every N here; at N = 512 **standard attention** asks for {times:.3g} times as many. "
         "If they cross, then below N = 64, the smallest."
     )
     assert "takes less time than" in time_said

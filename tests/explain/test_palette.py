@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -79,3 +80,26 @@ def test_a_hue_that_does_not_exist_is_refused():
 def test_both_style_sheets_declare_the_same_names():
     names = [{one.partition(":")[0] for one in palette.variables(theme).split("; ")} for theme in palette.THEMES]
     assert names[0] == names[1] == {one.partition(":")[0] for one in palette.both_themes().split("; ")}
+
+
+@pytest.mark.parametrize("theme", palette.THEMES)
+def test_streamlits_colours_are_the_palettes(theme):
+    at = palette.THEMES.index(theme)
+    own = {name: pair[at] for group in (palette.GROUNDS, palette.TEXTS, palette.LINES) for name, pair in group.items()}
+    expected = {
+        "primaryColor": own["link"] if theme == "light" else palette.HUES["slate"],
+        "backgroundColor": own["ground"],
+        "secondaryBackgroundColor": own["code-ground"],
+        "textColor": own["text"],
+        "borderColor": own["line"],
+        "linkColor": own["link"],
+        "codeTextColor": own["text"],
+        "codeBackgroundColor": own["code-ground"],
+    }
+    states = {"blue": "slate", "green": "right", "red": "alarm", "yellow": "warning", "orange": "warning"}
+    for colour, state in states.items():
+        expected[f"{colour}Color"] = palette.fill(state, theme)
+        expected[f"{colour}TextColor"] = palette.ink(state, theme)
+    config = tomllib.loads(CONFIG.read_text(encoding="utf-8"))["theme"]
+    assert config[theme] == expected
+    assert config["chartCategoricalColors"] == [palette.mid(name) for name in palette.SERIES]

@@ -1,4 +1,4 @@
-"""Chapter 5's pictures: a tile in the tank of its SRAM, what the compiler makes of it, loop orders' bytes, N²d²/M, the paper beside the kernel."""
+"""Chapter 5's pictures: a tile in its SRAM, by formula and as compiled; bytes of both loop orders; N²d²/M; the paper's algorithm."""
 
 from __future__ import annotations
 
@@ -10,25 +10,34 @@ from typing import Any
 from explain.chapters.flash_attention.tiles import SIDES, Reads, capacity, parts
 from explain.compile.cost import WARP, Cost, LaunchCost, occupancy, too_large
 from explain.experiment import Experiment
-from explain.figures.svg import ACCUMULATOR, ALARM, CHIP, HBM, RUNNING, SCORES, circle, line, picture, rect, size, text
+from explain.figures.labels import text_width
+from explain.figures.numbers import capacity as bytes_on_chip
+from explain.figures.numbers import count as counted
+from explain.figures.numbers import moved, percent
+from explain.figures.palette import css, css_ink
+from explain.figures.svg import circle, line, picture, rect, text
+from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
 from explain.trace.model import Trace
 
-COLOURS = {"q": HBM, "k": HBM, "v": HBM, "scores": SCORES, "acc": ACCUMULATOR, "max": RUNNING}
+HUES = {"q": "hbm", "k": "hbm", "v": "hbm"}
+"""Q, K and V are tiles of what lies in HBM; the other parts have hues of their own."""
+CHIP, ALARM = css("slate"), css("alarm")
 PLACES = {"shared": "Shared memory", "registers": "Registers"}
-TANK, GROUND, RIM = 190.0, 400.0, 90.0  # a tank's width, its floor and its rim, in the picture's units
+TANK, GROUND, RIM = 190.0, 400.0, 90.0
+"""A tank's width, floor and rim, in units of the picture."""
 
 
 def tanks(p: Mapping[str, Any], gpu: Gpu, cost: LaunchCost | None) -> tuple[str, str]:
-    """A program's tile poured into its shared memory, and into its registers: by formula, and beside it as the compiler has it.
+    """The bytes of a program's tile in shared memory, and in registers: by formula, and beside it as compiled.
 
-    What does not fit stands above the rim. Each tank is as high as what one program may have on `gpu`.
+    The rim is the most that one program may use on `gpu`; what does not fit stands above it.
     """
     drawn = []
     for place, name in PLACES.items():
         own = [part for part in parts(p) if part.place == place]
         most = capacity(gpu, place)
-        contents = [(part.name, part.bytes, COLOURS[part.quantity], part.shape) for part in own]
+        contents = [(part.name, part.bytes, css(HUES.get(part.quantity, part.quantity)), part.shape) for part in own]
         tank = _tank(8, name, most, contents, "formula")
         x = 8 + TANK + 64
         if cost is not None:
@@ -44,13 +53,13 @@ def tanks(p: Mapping[str, Any], gpu: Gpu, cost: LaunchCost | None) -> tuple[str,
 def _compiled(cost: LaunchCost, place: str) -> tuple[str, int, str, str]:
     if place == "shared":
         return "shared memory", cost.shared_bytes, CHIP, f"num_stages = {cost.num_stages}"
-    return "registers", cost.register_bytes, CHIP, f"{cost.registers} a thread, {cost.num_warps} warps"
+    return "registers", cost.register_bytes, CHIP, f"{cost.registers} per thread, {cost.num_warps} warps"
 
 
 def _tank(
     x: float, name: str, most: int, contents: Sequence[tuple[str, int, str, str]], witness: str, spilled: int = 0
 ) -> list[str]:
-    """One tank filled from its floor. Above the rim the scale goes on, as far as the picture does; what is `spilled` stands there."""
+    """One tank, filled from its floor on one scale. `spilled` bytes stand above the rim."""
     per_byte = (GROUND - RIM) / most
     total = sum(count for _, count, _, _ in contents)
     drawn: list[str] = []
@@ -62,36 +71,25 @@ def _tank(
             rect(x, y, TANK, high, colour, opacity=0.75, stroke="currentColor", title=f"{what}: {shape} = {count:,} B")
         )
         if high >= 15:
-            drawn.append(text(x + 8, y + high / 2 + 5, f"{what}, {size(count)}", size=13))
+            drawn.append(text(x + 8, y + high / 2 + 5, f"{what}, {bytes_on_chip(count)}", size=13))
         else:
-            thin.append(f"{what.removesuffix(' tile')} {size(count)}")
+            thin.append(f"{what.removesuffix(' tile')} {bytes_on_chip(count)}")
     if y < RIM - 0.5:
         drawn.append(rect(x, y, TANK, RIM - y, ALARM, opacity=0.3, stroke=ALARM, dashed=True))
     if spilled:
         high = min(spilled * per_byte, RIM - 34)
-        drawn.append(
-            rect(
-                x,
-                RIM - high,
-                TANK,
-                high,
-                ALARM,
-                opacity=0.75,
-                dashed=True,
-                stroke=ALARM,
-                title=f"spilled: {spilled:,} B",
-            )
-        )
+        title = f"spilled: {spilled:,} B"
+        drawn.append(rect(x, RIM - high, TANK, high, ALARM, opacity=0.75, dashed=True, stroke=ALARM, title=title))
     over = total > most
-    warning = f"overflows by {total - most:,} B" if over else f"spills {size(spilled)}" if spilled else ""
+    warning = f"overflows by {total - most:,} B" if over else f"spills {bytes_on_chip(spilled)}" if spilled else ""
     return [
         *drawn,
         *_rim(x, most),
         text(x, GROUND + 22, name, bold=True),
         text(x + TANK, GROUND + 22, witness, anchor="end", faint=True),
-        text(x, GROUND + 42, f"{total:,} B, {100 * total / most:.0f}%", bold=over, fill=ALARM if over else ""),
+        text(x, GROUND + 42, f"{total:,} B, {percent(total / most)}", bold=over, fill=css_ink("alarm") if over else ""),
         text(x, GROUND + 60, " · ".join(thin), size=12, faint=True),
-        text(x, 24, warning, bold=True, fill=ALARM),
+        text(x, 24, warning, bold=True, fill=css_ink("alarm")),
     ]
 
 
@@ -101,30 +99,36 @@ def _rim(x: float, most: int) -> list[str]:
         line(x + TANK, RIM, x + TANK, GROUND, opacity=0.9),
         line(x, GROUND, x + TANK, GROUND, opacity=0.9),
         line(x - 6, RIM, x + TANK + 6, RIM, opacity=0.9),
-        text(x + TANK + 10, RIM + 4, size(most), size=12, faint=True),
+        text(x + TANK + 10, RIM + 4, bytes_on_chip(most), size=12, faint=True),
     ]
 
 
 def cost_table(cost: Cost, gpu: Gpu) -> str:
-    """What the compiler says of each launch, and how many of its programs an SM holds, as markdown."""
-    lines = [
-        "| kernel | shared memory a program | registers a thread | spilled a thread | programs on an SM | limited by | compiled in |",
-        "|---|---:|---:|---:|---:|---|---:|",
-    ]
+    """The compiler's figures for each launch, and how many of its programs an SM holds, as Markdown."""
+    rows = []
     for launch in cost.launches:
         fits = occupancy(launch, gpu)
         stored, loaded = launch.spill_store_bytes, launch.spill_load_bytes
-        spilled = f"**{stored:,} B** stored, {loaded:,} B loaded" if stored else "nothing"
-        busy = f"{fits.programs} ({fits.programs * launch.num_warps} of {gpu.warps_sm} warps)"
-        lines.append(
-            f"| `{launch.kernel}` | {launch.shared_bytes:,} of {gpu.shared_bytes:,} B | {launch.registers} | {spilled} | **{busy}** "
-            f"| {fits.limit} | {launch.seconds:.1f} s |"
+        rows.append(
+            (
+                f"`{launch.kernel}`",
+                f"{launch.shared_bytes:,} of {gpu.shared_bytes:,} B",
+                launch.registers,
+                f"**{stored:,} B** stored, {loaded:,} B loaded" if stored else "none",
+                f"**{fits.programs}** ({fits.programs * launch.num_warps} of {gpu.warps_sm} warps)",
+                fits.limit,
+                f"{launch.seconds:.1f} s",
+            )
         )
-    return "\n".join(lines)
+    columns = (
+        "kernel", Column("shared memory per program"), Column("registers per thread"), Column("spills per thread"),
+        Column("programs per SM"), "limited by", Column("compile time"),
+    )  # fmt: skip
+    return markdown(columns, rows)
 
 
 def verdict(cost: Cost, gpu: Gpu) -> str:
-    """Whether the tile runs on the GPU and what it pays, in a sentence or two."""
+    """Whether the tile runs on the GPU, and its price, in a sentence or two."""
     if refused := " ".join(filter(None, (too_large(launch, gpu) for launch in cost.launches))):
         return refused
     worst = max(cost.launches, key=lambda launch: launch.spill_store_bytes)
@@ -132,23 +136,15 @@ def verdict(cost: Cost, gpu: Gpu) -> str:
     spilled = ""
     if worst.spill_store_bytes:
         spilled = (
-            f" Its variables do not fit in the registers: each thread keeps {worst.stack_bytes:,} bytes in local memory, which lies in {gpu.hbm} behind the caches, "
-            "and stores and loads them as it goes. The formula of the traffic knows nothing of that."
+            f" The registers are too few: each thread spills {worst.stack_bytes:,} bytes to local memory, which lies in "
+            f"{gpu.hbm} behind the caches. It stores and loads them as it runs. The traffic formula does not count these bytes."
         )
     count = f"{fewest.programs} programs" if fewest.programs != 1 else "one program"
-    return f"It can run. An SM holds {count} at a time: {_ALLOWS[fewest.limit]} no more.{spilled}"
-
-
-_ALLOWS = {
-    "shared memory": "its shared memory allows",
-    "registers": "its registers allow",
-    "warps": "the number of its warps allows",
-    "programs": "the number of its programs allows",
-}
+    return f"It can run. An SM holds {count} at a time. The limit: {fewest.limit}.{spilled}"
 
 
 def grid(costs: Mapping[tuple[int, int], Cost], gpu: Gpu, here: tuple[int, int]) -> str:
-    """Every tile that was compiled for this GPU: programs on an SM, and what is spilled, as a picture. `here` is the tile chosen."""
+    """Every tile that was compiled for this GPU: programs per SM, and spills. `here` is the chosen tile."""
     cell, high, left, top = 150.0, 56.0, 110.0, 44.0
     drawn = [
         text(left + cell * len(SIDES) / 2, 14, "BLOCK_N", anchor="middle", bold=True),
@@ -171,31 +167,30 @@ def grid(costs: Mapping[tuple[int, int], Cost], gpu: Gpu, here: tuple[int, int])
             launch = cost.launches[0]
             fits = occupancy(launch, gpu)
             fill, opacity = (CHIP, 0.12 + 0.07 * min(fits.programs, 10)) if fits.programs else (ALARM, 0.25)
-            words = f"{fits.programs} on an SM" if fits.programs else "too large"
+            words = f"{fits.programs} per SM" if fits.programs else "too large"
             more = (
                 f"spills {launch.spill_store_bytes:,} B"
                 if launch.spill_store_bytes
-                else f"{size(launch.shared_bytes)}, {launch.registers} reg."
+                else f"{bytes_on_chip(launch.shared_bytes)}, {launch.registers} reg."
             )
+            spills = bool(launch.spill_store_bytes)
+            title = (
+                f"{block_m} × {block_n}: {launch.shared_bytes:,} B shared memory, {launch.registers} registers per thread, "
+                f"limited by {fits.limit}"
+            )
+            border = "currentColor" if (block_m, block_n) == here else "none"
+            ink = css_ink("alarm") if spills else ""
             drawn += [
-                rect(
-                    x, y, cell - 4, high - 4, fill, opacity=opacity, stroke="currentColor" if (block_m, block_n) == here else "none",
-                    title=f"{block_m} × {block_n}: {launch.shared_bytes:,} B shared, {launch.registers} registers a thread, limited by {fits.limit}",
-                ),
+                rect(x, y, cell - 4, high - 4, fill, opacity=opacity, stroke=border, title=title),
                 text(x + cell / 2 - 2, y + 23, words, anchor="middle", bold=True),
-                text(x + cell / 2 - 2, y + 42, more, anchor="middle", size=12, bold=bool(launch.spill_store_bytes), fill=ALARM if launch.spill_store_bytes else ""),
-            ]  # fmt: skip
-    return picture(
-        left + cell * len(SIDES),
-        top + high * len(SIDES),
-        f"Programs of each tile on an SM of the {gpu.name}",
-        drawn,
-        "48rem",
-    )
+                text(x + cell / 2 - 2, y + 42, more, anchor="middle", size=12, bold=spills, fill=ink),
+            ]
+    label = f"Programs per SM of the {gpu.name}, by tile"
+    return picture(left + cell * len(SIDES), top + high * len(SIDES), label, drawn, "48rem")
 
 
 def reads_chart(rows: Sequence[Reads]) -> str:
-    """Bytes of K and V that the programs read, against BLOCK_M, both logarithmic, and the line of 8 N² d² / M through them."""
+    """Bytes of K and V that the programs read, against BLOCK_M, both logarithmic, with the line of 8 N² d² / M."""
     left, top, step, high = 90.0, 30.0, 120.0, 230.0
     item = rows[0].bytes / rows[0].by_formula
     theorem = [row.by_theorem * item for row in rows]
@@ -203,31 +198,33 @@ def reads_chart(rows: Sequence[Reads]) -> str:
     x = [left + step * i for i in range(len(rows))]
     y = [top + high * (up - math.log2(count)) / (up - low) for count in theorem]
     drawn = [
-        text(left, 16, "bytes of K and V that are read", faint=True),
+        text(left, 16, "bytes read of K and V", faint=True),
         line(left - 24, top + high + 24, x[-1] + 60, top + high + 24, opacity=0.6),
         line(x[0], y[0], x[-1], y[-1], stroke=CHIP, opacity=1),
-        text((x[1] + x[2]) / 2 + 18, (y[1] + y[2]) / 2 - 6, "8 N² d² / M: half as much for twice the tile", fill=""),
+        text((x[1] + x[2]) / 2 + 18, (y[1] + y[2]) / 2 - 6, "8 N² d² / M: twice the tile, half the bytes"),
         text(left - 24, top + high + 44, "BLOCK_M", anchor="end", faint=True),
     ]
     for row, at in zip(rows, x, strict=True):
         height = top + high * (up - math.log2(row.bytes)) / (up - low)
         drawn += [
-            circle(at, height, 6, HBM, title=f"BLOCK_M = {row.block_m}: {row.bytes:,} B"),
-            text(at - 12, height + 20, size(row.bytes), anchor="end", bold=True),
+            circle(at, height, 6, css("hbm"), title=f"BLOCK_M = {row.block_m}: {row.bytes:,} B"),
+            text(at - 12, height + 20, moved(row.bytes), anchor="end", bold=True),
             text(at, top + high + 44, str(row.block_m), anchor="middle"),
         ]
     return picture(x[-1] + 70, top + high + 50, "Bytes of K and V read, against BLOCK_M", drawn, "44rem")
 
 
 def reads_table(rows: Sequence[Reads]) -> str:
-    """The same numbers, as markdown."""
-    lines = ["| BLOCK_M | M = 4 d BLOCK_M, elements | K and V read, elements | 8 N² d² / M |", "|---:|---:|---:|---:|"]
-    lines += [f"| {row.block_m} | {row.on_chip:,} | {row.by_formula:,} | {row.by_theorem:,.0f} |" for row in rows]
-    return "\n".join(lines)
+    """M, and the elements of K and V that are read, for each BLOCK_M, as Markdown."""
+    cells = [(str(row.block_m), row.on_chip, row.by_formula, moved(row.bytes)) for row in rows]
+    columns = (
+        Column("BLOCK_M"), Column("M = 4 d BLOCK_M, elements"), Column("K and V read = 8 N² d² / M, elements"), Column("bytes"),
+    )  # fmt: skip
+    return markdown(columns, cells)
 
 
 _OUTPUT = ("o", "o_hbm", "m_hbm", "l_hbm", "lse")
-GROUPS = (("O and its state", _OUTPUT, ACCUMULATOR), ("Q", ("q",), HBM), ("K and V", ("k", "v"), HBM))
+GROUPS = (("O, m, ℓ, lse", _OUTPUT, "acc"), ("Q", ("q",), "hbm"), ("K and V", ("k", "v"), "hbm"))
 
 
 @dataclass(frozen=True)
@@ -259,19 +256,23 @@ def shares(experiment: Experiment, trace: Trace) -> list[Share]:
 
 
 def shares_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
-    """The groups' bytes, a run a row, formula and trace, as markdown."""
-    lines = [
-        "| | O and its state: read | written | Q: read | K and V: read | all, formula | all, trace |",
-        "|---|" + "---:|" * 6,
-    ]
+    """The groups' bytes, one row per run, by formula and by trace, as Markdown."""
+    rows = []
     for experiment, trace in runs:
         state, q, kv = shares(experiment, trace)
         whole = sum(s.read + s.written for s in (state, q, kv))
         traced = sum(s.traced_read + s.traced_written for s in (state, q, kv))
-        lines.append(
-            f"| {experiment.entry.title} | **{state.read:,}** | **{state.written:,}** | {q.read:,} | {kv.read:,} | {whole:,} | {traced:,} |"
-        )
-    return "\n".join(lines)
+        own = (f"**{counted(state.read)}**", f"**{counted(state.written)}**")
+        rows.append((experiment.entry.title, *own, q.read, kv.read, whole, traced))
+    headings = (
+        "O, m, ℓ, lse: read",
+        "written",
+        "Q: read",
+        "K and V: read",
+        "total bytes, formula",
+        "total bytes, trace",
+    )
+    return markdown(("kernel", *map(Column, headings)), rows)
 
 
 def shares_bars(runs: Sequence[tuple[Experiment, Trace]]) -> str:
@@ -282,30 +283,19 @@ def shares_bars(runs: Sequence[tuple[Experiment, Trace]]) -> str:
     for i, (title, found) in enumerate(every):
         x, y = left, 50.0 * i + 8
         drawn.append(text(left - 12, y + 22, title, anchor="end", bold=True))
-        for share, (group, _, colour) in zip(found, GROUPS, strict=True):
-            for count, way, opacity in ((share.read, "read", 0.55), (share.written, "written", 0.95)):
-                if count:
-                    long = width * count / most
-                    drawn.append(
-                        rect(
-                            x,
-                            y,
-                            long,
-                            34,
-                            colour,
-                            opacity=opacity,
-                            stroke="currentColor",
-                            title=f"{group}, {way}: {count:,} B",
-                        )
-                    )
-                    words = next((words for words in (f"{group} {way}", way) if long > 8 * len(words) + 12), "")
-                    drawn.append(text(x + 8, y + 22, words, size=13))
-                    x += long
+        for share, (group, _, hue) in zip(found, GROUPS, strict=True):
+            for count, way, opacity in ((share.read, "read", 0.35), (share.written, "written", 0.6)):
+                if not count:
+                    continue
+                long, label = width * count / most, f"{group}, {way}: {count:,} B"
+                drawn.append(rect(x, y, long, 34, css(hue), opacity=opacity, stroke="currentColor", title=label))
+                fitting = (words for words in (f"{group} {way}", way) if long > text_width(words, 13) + 16)
+                drawn.append(text(x + 8, y + 22, next(fitting, ""), size=13))
+                x += long
     return picture(left + width + 12, 50 * len(every) + 8, "Bytes of each loop order", drawn, "62rem")
 
 
 def algorithm_table(rows: Sequence[tuple[str, str, tuple[str, ...]]]) -> str:
-    """The algorithm's steps beside the kernel's lines, as markdown."""
-    lines = ["| line | what it does | the kernel's line |", "|---:|---|---|"]
-    lines += [f"| {number} | {words} | {'<br>'.join(f'`{code}`' for code in codes)} |" for number, words, codes in rows]
-    return "\n".join(lines)
+    """The algorithm's steps beside the kernel's lines, as Markdown."""
+    cells = [(number, words, "<br>".join(f"`{code}`" for code in codes)) for number, words, codes in rows]
+    return markdown((Column("line"), "what it does", "the kernel's line"), cells)

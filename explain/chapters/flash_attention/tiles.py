@@ -1,4 +1,4 @@
-"""A tile of FlashAttention by formula: what it keeps on chip, how often it makes HBM read K and V. Pure; imports no streamlit."""
+"""A tile of FlashAttention by formula: its bytes on chip, and how often K and V are read. Imports no streamlit."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES, WHOLE_ROW_TILE, Value, next_power_of_two
 
 SIDES = (16, 32, 64, 128)
-"""Of the tiles that are compiled beforehand."""
+"""Sides of the tiles whose compiled costs ship with Tilescope."""
 LENGTH = 1024
-"""Queries and keys of a compiled tile; one program is the same for every length that 16 divides."""
+"""N of a compiled tile. The compiled program is the same for every multiple of 16."""
 ROWS, TILES = 16, 4
-"""Of a softmax that is compiled: its rows, and how many tiles a row has."""
+"""Rows of a compiled softmax, and tiles per row."""
 LARGEST_SIDE = 16384
-"""Of a tile to choose: ptxas is minutes about larger ones."""
+"""Largest side to choose: ptxas takes minutes for larger tiles."""
 MOST_REGISTERS = 255
-"""That one thread may have: CUDA C++ Programming Guide, technical specifications per compute capability."""
+"""Registers per thread at most: CUDA C++ Programming Guide, technical specifications per compute capability."""
 NUM_WARPS = 4
-"""That each attention kernel here is launched with."""
+"""Warps of a program of each attention kernel here."""
 FP32_BYTES = 4
 
 
 @dataclass(frozen=True)
 class Part:
-    """One array of a program's tile. `place` is where FlashAttention wants it: "shared" memory or "registers"."""
+    """One array of a program's tile, in bytes. `place` is "shared" (memory) or "registers"."""
 
     name: str
     quantity: str
@@ -47,13 +47,13 @@ def tile(
     causal: bool = False,
     kernel: str = "flash_attention",
 ) -> Experiment:
-    """The experiment that stands for a tile when it is compiled. Raises ParameterError."""
+    """The experiment to compile for a tile. Raises ParameterError."""
     sizes = {"seq_len": LENGTH, "head_dim": head_dim, "dtype": dtype, "causal": causal}
     return Experiment.of(kernel, {**sizes, "block_m": block_m, "block_n": block_n}, "normal")
 
 
 def settings(kernel: str) -> dict[str, tuple[Value, ...]]:
-    """What a kernel's compilation depends on, and the values to choose from: its tile's sides, its dtype, d, causal and the like."""
+    """The parameters that change a kernel's compiled code (tile sides, dtype, d, causal …), each with its allowed values."""
     allowed: dict[str, tuple[Value, ...]] = {}
     for parameter in KERNELS[kernel].parameters:
         match parameter.kind:
@@ -70,7 +70,7 @@ def settings(kernel: str) -> dict[str, tuple[Value, ...]]:
 
 
 def opening(kernel: str) -> dict[str, Value]:
-    """A setting to begin with: the one whose cost and instructions ship with Tilescope, where there is one."""
+    """The setting that the page opens on: one with shipped cost and instructions, if there is one."""
     if KERNELS[kernel].family == "attention":
         start: dict[str, Value] = {"block_m": 64, "block_n": 64, "head_dim": 64, "dtype": "fp16"}
     else:
@@ -81,7 +81,7 @@ def opening(kernel: str) -> dict[str, Value]:
 
 
 def compiled_as(kernel: str, chosen: Mapping[str, Value]) -> Experiment:
-    """The experiment that stands for a kernel with these settings when it is compiled. Raises ParameterError."""
+    """The experiment to compile for a kernel with these settings. Raises ParameterError."""
     if KERNELS[kernel].family == "attention":
         return Experiment.of(kernel, {"seq_len": LENGTH, **chosen}, "normal")
     tile = int(chosen.get("block_n", 1))
@@ -90,7 +90,7 @@ def compiled_as(kernel: str, chosen: Mapping[str, Value]) -> Experiment:
 
 
 def recorded_grid() -> Iterator[tuple[Experiment, int]]:
-    """The tiles, and compute capabilities, whose costs ship with Tilescope."""
+    """The tiles and compute capabilities with shipped costs."""
     for block_m in SIDES:
         for block_n in SIDES:
             for capability in sorted({gpu.compute_capability for gpu in GPUS.values()}, reverse=True):
@@ -100,13 +100,13 @@ def recorded_grid() -> Iterator[tuple[Experiment, int]]:
 
 
 def listed() -> Iterator[tuple[Experiment, int]]:
-    """The tiles, and compute capabilities, whose instructions ship with Tilescope: what the page of a tile's cost opens on."""
+    """The tiles and compute capabilities with shipped instructions."""
     for capability in sorted({gpu.compute_capability for gpu in GPUS.values()}, reverse=True):
         yield compiled_as("flash_attention", opening("flash_attention")), capability
 
 
 def parts(p: Mapping[str, Any]) -> list[Part]:
-    """What one program of flash_attention holds at once, each array counted once; the compiler may hold more copies, or fewer."""
+    """The arrays that one program of flash_attention holds at once, each counted once. The compiler may keep more copies."""
     m, n, item = p["block_m"], p["block_n"], ITEM_BYTES[p["dtype"]]
     d = max(16, next_power_of_two(p["head_dim"]))
     return [
@@ -120,7 +120,7 @@ def parts(p: Mapping[str, Any]) -> list[Part]:
 
 
 def capacity(gpu: Gpu, place: str) -> int:
-    """Bytes that one program may have there at most."""
+    """The most bytes that one program may use there."""
     if place == "shared":
         return gpu.shared_bytes
     return min(gpu.register_bytes_sm, MOST_REGISTERS * REGISTER_BYTES * WARP * NUM_WARPS)
@@ -128,7 +128,7 @@ def capacity(gpu: Gpu, place: str) -> int:
 
 @dataclass(frozen=True)
 class Reads:
-    """One BLOCK_M's reading of K and V, in elements: by the kernel's formula, and as 8 N² d² / M with M = 4 d BLOCK_M."""
+    """Elements of K and V that are read with one BLOCK_M: by the kernel's formula, and as 8 N² d² / M with M = 4 d BLOCK_M."""
 
     block_m: int
     on_chip: int
@@ -138,10 +138,11 @@ class Reads:
 
 
 def reads(seq_len: int, head_dim: int, dtype: str = "fp16") -> list[Reads]:
-    """How often K and V are read from HBM, for each BLOCK_M, one head.
+    """Elements of K and V that one head reads, for each BLOCK_M.
 
-    Four tiles of BLOCK_M × d (Q, K, V and O) fill an on-chip memory of M = 4 d BLOCK_M elements: FlashAttention's B_c = ⌈M / 4d⌉. A tile of queries
-    reads all of K and V: N / BLOCK_M × 2 N d elements, which is 8 N² d² / M, theorem 2's Θ(N² d² / M) with its constant.
+    M is not measured: it is the memory that four tiles of BLOCK_M × d (Q, K, V, O) fill, as in FlashAttention's
+    B_c = ⌈M / 4d⌉. Each tile of queries reads all of K and V, so N / BLOCK_M × 2 N d elements are read, which is
+    8 N² d² / M by definition of M: theorem 2's Θ(N² d² / M) with its constant.
     """
     rows = []
     for block_m in (16, 32, 64, 128, 256):

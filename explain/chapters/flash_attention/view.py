@@ -53,11 +53,11 @@ def tile_sizes(gpu: Gpu) -> None:
     own = {name: str(experiment.values[name]).lower() for name in ("block_m", "block_n", "head_dim", "dtype", "causal")}
     layout.chapter_link("tile_cost", "Read the instructions of this tile →", {**own, "gpu": gpu.name})
     layout.prose(
-        f"The rims are what one program may have on the {gpu.name}. **Formula** counts each array once. **Compiler** is what Triton and ptxas made of this "
+        f"The rim is the most that one program may use on the {gpu.name}. **Formula** counts each array once. **Compiler** is the result of Triton and ptxas for this "
         f"very kernel for {gpu.target}: copies of K and V that are fetched ahead, operands that a matrix product wants in shared memory, addresses and masks in "
         "registers. It needs no GPU. A thread has 255 registers at most; what does not fit in them is spilled to memory and fetched back."
     )
-    st.subheader(f"Every tile, d = {head_dim}, {dtype}: programs on one SM of the {gpu.name}", anchor=False)
+    st.subheader(f"Every tile, d = {head_dim}, {dtype}: programs per SM of the {gpu.name}", anchor=False)
     tile_cost_view.tile_grid(experiment, gpu)
 
     st.subheader("Where N²d²/M comes from", anchor=False)
@@ -65,7 +65,10 @@ def tile_sizes(gpu: Gpu) -> None:
     chart, words = st.columns(2, gap="large")
     with chart:
         pictures.drawing(figures.reads_chart(reads))
-        st.caption(f"formula · N = 4,096, d = {head_dim}, {dtype}, one head, not causal")
+        st.caption(
+            f"formula · N = 4,096, d = {head_dim}, {dtype}, one head, not causal. "
+            "M is defined as 4 d BLOCK_M, so the dots lie on the line by definition; it is not a measurement."
+        )
     with words:
         layout.prose(
             "A tile of queries reads all of K and V once: 2Nd elements. There are N / BLOCK_M such tiles, so K and V cost 2N²d / BLOCK_M. The larger the "

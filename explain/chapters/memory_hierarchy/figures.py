@@ -1,4 +1,4 @@
-"""Chapter 4's pictures: the levels of a GPU's memory to scale, in size and in time; S and P beside Q, K, V, O; a tiled product; trips to HBM."""
+"""Chapter 4's pictures: memory levels to scale, in bytes and in time; S and P beside Q, K, V, O; a tiled matmul; trips to HBM."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from explain.experiment import Experiment
-from explain.figures.svg import CHIP, HBM, PROBABILITIES, SCORES, duration, line, picture, rect, size, text
+from explain.figures.numbers import capacity, duration, moved, ratio
+from explain.figures.palette import css
+from explain.figures.svg import line, picture, rect, text
+from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
 from explain.trace.model import Trace
 from kernels.parameters import ITEM_BYTES
 from kernels.traffic import Term, tiles
 
 REGISTER_CYCLES = 4.0
-"""Of a dependent add or FMA on each GPU here that was measured: what is called a second in the pictures of time."""
+"""One dependent add or FMA, in clock cycles. The pictures of time call this one second."""
+HBM, CHIP, SCORES, PROBABILITIES = css("hbm"), css("slate"), css("scores"), css("p")
 
 
 @dataclass(frozen=True)
 class Level:
-    """One level of the hierarchy: its name, what holds it, its bytes, and the key of its latency."""
+    """One level of the hierarchy: its name, its owner, its bytes, and the key of its latency."""
 
     name: str
     of: str
@@ -30,7 +34,7 @@ class Level:
 
 
 def levels(gpu: Gpu, host_bytes: int) -> list[Level]:
-    """From the fastest to the slowest. `host_bytes` is the memory of the machine that asks."""
+    """From the fastest to the slowest. `host_bytes` is the memory of the machine that runs the app."""
     return [
         Level("Registers", "of one SM", gpu.register_bytes_sm, "register"),
         Level("Shared memory", "of one SM", gpu.shared_bytes_sm, "shared"),
@@ -41,14 +45,14 @@ def levels(gpu: Gpu, host_bytes: int) -> list[Level]:
 
 
 def sizes(gpu: Gpu) -> tuple[str, str]:
-    """The GPU's memories as squares whose areas are their bytes: as they are, and the chip's own magnified until they can be seen."""
+    """The GPU's memories as squares, area for bytes: all of them to scale, then the on-chip memories magnified."""
     side, top = 380.0, 34.0
     small = side * math.sqrt(gpu.l2_bytes / gpu.hbm_bytes)
     outer = [
-        text(0, 20, f"{gpu.hbm}, {size(gpu.hbm_bytes)}, and the L2 cache in its corner", bold=True),
-        rect(0, top, side, side, HBM, opacity=0.35, stroke=HBM, title=f"{gpu.hbm}: {size(gpu.hbm_bytes)}"),
-        rect(side - small - 6, top + 6, small, small, CHIP, title=f"L2: {size(gpu.l2_bytes)}"),
-        text(12, top + side - 14, f"{gpu.hbm_bytes / gpu.l2_bytes:,.0f} times the bytes of L2"),
+        text(0, 20, f"{gpu.hbm}, {capacity(gpu.hbm_bytes)}, and the L2 cache in its corner", bold=True),
+        rect(0, top, side, side, HBM, opacity=0.35, stroke=HBM, title=f"{gpu.hbm}: {capacity(gpu.hbm_bytes)}"),
+        rect(side - small - 6, top + 6, small, small, CHIP, title=f"L2: {capacity(gpu.l2_bytes)}"),
+        text(12, top + side - 14, f"{gpu.hbm_bytes / gpu.l2_bytes:,.0f} × the bytes of L2"),
     ]
     chip = (
         ("L2 cache", gpu.l2_bytes, 0),
@@ -60,18 +64,18 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
     ground = top + unit * math.sqrt(max(count for _, count, _ in chip))
     x, inner = (
         0.0,
-        [text(0, 20, f"The same L2, {unit * math.sqrt(gpu.l2_bytes) / small:,.0f} times as wide", bold=True)],
+        [text(0, 20, f"The same L2, drawn {unit * math.sqrt(gpu.l2_bytes) / small:,.0f} × as wide", bold=True)],
     )
     for name, count, one in chip:
         edge = unit * math.sqrt(count)
-        title = f"{name}: {size(count)}"
+        title = f"{name}: {capacity(count)}"
         inner.append(rect(x, ground - edge, edge, edge, CHIP, opacity=0.35, stroke=CHIP, title=title))
-        inner += [text(x, ground + 22, name, bold=True), text(x, ground + 42, size(count))]
+        inner += [text(x, ground + 22, name, bold=True), text(x, ground + 42, capacity(count))]
         if one:
             cell = unit * math.sqrt(one)
             inner += [
-                rect(x, ground - cell, cell, cell, CHIP, title=f"{name} of one SM: {size(one)}"),
-                text(x, ground + 62, f"{gpu.sms} × {size(one)}", faint=True),
+                rect(x, ground - cell, cell, cell, CHIP, title=f"{name} of one SM: {capacity(one)}"),
+                text(x, ground + 62, f"{gpu.sms} × {capacity(one)}", faint=True),
             ]
         x += edge + gap
     label = f"Memory of the {gpu.name} to scale, by area"
@@ -82,7 +86,7 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
 
 
 def sizes_log(gpu: Gpu, host_bytes: int) -> str:
-    """The levels' bytes as bars on a logarithmic scale, which shows all of them and hides how far apart they are."""
+    """The levels' bytes as bars on a logarithmic scale."""
     rows = levels(gpu, host_bytes)
     low, high = 14, math.ceil(math.log2(max(level.bytes for level in rows)))
     left, width = 130.0, 330.0
@@ -94,7 +98,7 @@ def sizes_log(gpu: Gpu, host_bytes: int) -> str:
             text(
                 x,
                 52 * len(rows) + 26,
-                size(2**power) if power < 30 else f"{2 ** (power - 30)} GiB",
+                capacity(2**power) if power < 30 else f"{2 ** (power - 30)} GiB",
                 anchor="middle",
                 faint=True,
             ),
@@ -105,13 +109,13 @@ def sizes_log(gpu: Gpu, host_bytes: int) -> str:
             text(left - 12, y + 16, level.name, anchor="end", bold=True),
             text(left - 12, y + 32, level.of, anchor="end", faint=True, size=12),
             rect(left, y, length, 32, HBM if level.key == "hbm" else CHIP, opacity=0.8),
-            text(left + length + 8, y + 21, size(level.bytes)),
+            text(left + length + 8, y + 21, capacity(level.bytes)),
         ]
     return picture(550, 52 * len(rows) + 36, f"Memory of the {gpu.name}, logarithmic", parts, "50rem")
 
 
 def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False) -> str:
-    """How long one load takes from each level, if a register took a second: bars of time, to scale or logarithmic."""
+    """The time of one load from each level as bars, if one register operation took a second."""
     rows = levels(gpu, host_bytes)
     cycles = {level.key: gpu.latencies[level.key].cycles for level in rows if level.key in gpu.latencies}
     longest = max(cycles.values(), default=1.0)
@@ -121,7 +125,7 @@ def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False) -> str:
         y = 52 * i + 8
         parts.append(text(left - 12, y + 21, level.name, anchor="end", bold=True))
         if level.key not in cycles:
-            parts.append(text(left + 4, y + 21, "no figure that could be checked", faint=True))
+            parts.append(text(left + 4, y + 21, "no published figure", faint=True))
             continue
         own = cycles[level.key]
         share = (
@@ -148,7 +152,7 @@ def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False) -> str:
 
 
 def latency_sources(gpu: Gpu) -> str:
-    """Who measured the latencies, level by level, as one line of markdown."""
+    """Who measured each latency, as one line of Markdown."""
     by_source: dict[str, list[str]] = {}
     for level, latency in gpu.latencies.items():
         by_source.setdefault(latency.source, []).append({"l2": "L2", "hbm": gpu.hbm}.get(level, level))
@@ -156,10 +160,10 @@ def latency_sources(gpu: Gpu) -> str:
 
 
 def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu) -> str:
-    """One head's Q, K, V, O, S and P as rectangles of elements, one scale for both sides; on S, what the chip's memories hold."""
+    """One head's Q, K, V, O, S and P as rectangles of elements, and on S the part that fits into L2 and into shared memory."""
     item, side, top = ITEM_BYTES[dtype], 220.0, 40.0
     unit = side / seq_len
-    narrow, small = unit * head_dim, size(seq_len * head_dim * item)
+    narrow, small = unit * head_dim, moved(seq_len * head_dim * item)
     x = 10.0
     parts = []
     for name in ("Q", "K", "V", "O"):
@@ -171,7 +175,7 @@ def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu) -> str:
     parts.append(text(10, top + side + 20, f"{small} each", faint=True))
     left = x = max(x + 16, 140)
     for name, colour in (("S", SCORES), ("P", PROBABILITIES)):
-        words = f"{seq_len:,} × {seq_len:,} = {size(seq_len**2 * item)}"
+        words = f"{seq_len:,} × {seq_len:,} = {moved(seq_len**2 * item)}"
         parts += [
             rect(x, top, side, side, colour, opacity=0.7, title=f"{name}: {words}"),
             text(x, 28, name, bold=True),
@@ -179,44 +183,44 @@ def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu) -> str:
         ]
         x += side + 24
     y = top + side + 56
-    for name, count in (("L2", gpu.l2_bytes), ("shared memory of one program", gpu.shared_bytes)):
+    for name, count in (("L2", gpu.l2_bytes), ("shared memory, one program", gpu.shared_bytes)):
         held = unit * math.sqrt(count / item)
         if held <= side:
             filled = name != "L2"
             parts.append(
                 rect(left, top, held, held, CHIP if filled else "none", stroke="currentColor", dashed=not filled)
             )
-            words = "the dark square on S" if filled else "the dashed square on S"
+            words = "the filled square on S" if filled else "the dashed square on S"
         else:
-            words = f"S fits in it {(held / side) ** 2:,.1f} times"
+            words = f"holds {ratio((held / side) ** 2)} S"
         parts += [
             text(left, y, f"{gpu.name}, {name}", bold=True),
-            text(left + 290, y, f"{size(count)}: {words}", faint=True),
+            text(left + 290, y, f"{capacity(count)}: {words}", faint=True),
         ]
         y += 24
     return picture(x, y, f"Q, K, V, O, S and P of one head to scale for N = {seq_len}", parts, "48rem")
 
 
 def scores_table(seq_len: int, head_dim: int, dtype: str, heads: int, gpu: Gpu) -> str:
-    """What S and P weigh against Q, K, V and O, one head and many, as markdown."""
+    """The bytes of S and P beside those of Q, K, V and O, for one head and for many, as Markdown."""
     item = ITEM_BYTES[dtype]
     small, large = 4 * seq_len * head_dim * item, 2 * seq_len**2 * item
-    lines = ["| | Q, K, V and O | S and P | S and P over the rest |", "|---|---:|---:|---:|"]
-    lines.append(f"| one head | {size(small)} | {size(large)} | **{large / small:,.1f} ×** |")
-    lines.append(f"| {heads} heads | {size(heads * small)} | {size(heads * large)} | {large / small:,.1f} × |")
-    lines.append(
-        f"| {heads} heads, moved once at {gpu.hbm_bytes_per_second / 1e12:.3g} TB/s | {_ms(heads * small / gpu.hbm_bytes_per_second)} | "
-        f"{_ms(heads * large / gpu.hbm_bytes_per_second)} | |"
+    seconds = gpu.hbm_bytes_per_second
+    rows = (
+        ("one head", moved(small), moved(large), ratio(large / small)),
+        (f"{heads} heads", moved(heads * small), moved(heads * large), ratio(large / small)),
+        (
+            f"{heads} heads, moved once at {seconds / 1e12:.3g} TB/s",
+            duration(heads * small / seconds),
+            duration(heads * large / seconds),
+            "",
+        ),
     )
-    return "\n".join(lines)
-
-
-def _ms(seconds: float) -> str:
-    return f"{1e3 * seconds:.3g} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.3g} µs"
+    return markdown(("", Column("Q, K, V and O"), Column("S and P"), Column("S and P ÷ the rest")), rows)
 
 
 def product(p: Mapping[str, Any]) -> str:
-    """Q Kᵀ cut into tiles: the strip of Q and the strip of K that one tile of S is made of."""
+    """QKᵀ in tiles: the rows of Q and of K that one tile of S needs."""
     seq_len, kv_len, head_dim = p["seq_len"], p["kv_len"], p["head_dim"]
     unit = 300.0 / max(seq_len, kv_len)
     depth = min(max(unit * head_dim, 40.0), 150.0)
@@ -242,13 +246,13 @@ def product(p: Mapping[str, Any]) -> str:
         text(left + wide / 2, top + tall + 18, f"S, {seq_len} × {kv_len}", anchor="middle"),
     ]
     return picture(
-        left + wide + 12, top + tall + 28, "A tile of S and the tiles of Q and K that it takes", parts, "26rem"
+        left + wide + 12, top + tall + 28, "A tile of S, and the tiles of Q and K that it needs", parts, "26rem"
     )
 
 
 @dataclass(frozen=True)
 class Trip:
-    """One buffer's way between HBM and the chip in one launch: its bytes by the formula and in the trace."""
+    """One buffer's trip between HBM and the chip in one launch: its formula term, and its bytes in the trace."""
 
     launch: int
     kernel: str
@@ -256,54 +260,49 @@ class Trip:
     traced: int
 
 
-_RENAMED = {"softmax_row_kernel": {"s": "x", "p": "y"}}
-"""The second launch is the softmax chapter's own kernel, which calls S and P by its own names."""
-
-
 def trips(experiment: Experiment, trace: Trace) -> Iterator[Trip]:
-    """Each term of standard attention's formula with the launch it belongs to, which its own words begin with, and its bytes in the trace."""
+    """Each term of standard attention's formula, with its launch (named at the start of the term's `why`) and its bytes in the trace."""
     for term in experiment.entry.formula(experiment.values).terms:
         found = re.match(r"launch (\d+)", term.why)
         if found is None:
-            raise ValueError(f"{experiment.kernel}: the term of {term.buffer} does not say which launch it belongs to")
+            raise ValueError(
+                f'{experiment.kernel}: the formula term of {term.buffer} must begin with its launch, as in "launch 1"'
+            )
         number = int(found[1])
         launch = trace.launches[number - 1]
         counted = launch.written_bytes if term.written else launch.read_bytes
-        buffer = _RENAMED.get(launch.kernel, {}).get(term.buffer, term.buffer)
+        own = {name: own for own, name in experiment.entry.buffers.get(launch.kernel, {}).items()}
+        buffer = own.get(term.buffer, term.buffer)
         yield Trip(number, launch.kernel, term, counted.get(f"{buffer}_ptr", 0))
 
 
 def trips_table(experiment: Experiment, trace: Trace) -> str:
-    """Every trip to HBM, launch by launch, as markdown; what N² elements make is bold."""
-    lines = ["| launch | kernel | trip | elements | formula, bytes | trace, bytes |", "|---:|---|---|---:|---:|---:|"]
+    """Every trip to HBM, launch by launch, as Markdown; the trips of N² elements are bold."""
+    rows: list[tuple[object, ...]] = []
     totals: dict[bool, list[int]] = {False: [0, 0], True: [0, 0]}
     for trip in trips(experiment, trace):
         term, large = trip.term, trip.term.buffer in ("s", "p")
         mark = "**" if large else ""
-        way = "write" if term.written else "read"
-        times = f" × {term.times}" if term.times > 1 else ""
-        lines.append(
-            f"| {trip.launch} | `{trip.kernel}` | {way} {mark}{term.buffer.upper()}{mark} | {term.elements:,}{times} | {mark}{term.bytes:,}{mark} | {trip.traced:,} |"
-        )
+        name = f"{'write' if term.written else 'read'} {mark}{term.buffer.upper()}{mark}"
+        elements = f"{term.elements:,}" + (f" × {term.times}" if term.times > 1 else "")
+        rows.append((f"{trip.launch}", f"`{trip.kernel}`", name, elements, f"{mark}{term.bytes:,}{mark}", trip.traced))
         totals[large][0] += term.bytes
         totals[large][1] += trip.traced
     for large, name in ((True, "S and P: four trips of N² elements"), (False, "Q, K, V and O")):
-        lines.append(f"| | | *{name}* | | *{totals[large][0]:,}* | *{totals[large][1]:,}* |")
-    return "\n".join(lines)
+        rows.append(("", "", f"*{name}*", "", *totals[large]))
+    columns = (Column("launch"), "kernel", "trip", Column("elements"), Column("bytes, formula"), Column("bytes, trace"))
+    return markdown(columns, rows)
 
 
 def product_reads(experiment: Experiment, trace: Trace) -> str:
-    """How often launch 1 reads each element of Q and of K, by formula and by trace, as markdown."""
+    """How often launch 1 reads each element of Q and of K, by formula and by trace, as Markdown."""
     p = experiment.values
-    rows = [
-        "| | tiles across | reads of each element, formula | reads of each element, trace |",
-        "|---|---:|---:|---:|",
-    ]
+    rows = []
     for trip in trips(experiment, trace):
         if trip.launch == 1 and not trip.term.written:
             length, block = (p["kv_len"], p["block_n"]) if trip.term.buffer == "q" else (p["seq_len"], p["block_m"])
             traced = trip.traced / (trip.term.elements * trip.term.item_bytes)
-            rows.append(
-                f"| {trip.term.buffer.upper()} | ⌈{length} / {block}⌉ = {tiles(length, block)} | {trip.term.times} | {traced:g} |"
-            )
-    return "\n".join(rows)
+            across = f"⌈{length} / {block}⌉ = {tiles(length, block)}"
+            rows.append((trip.term.buffer.upper(), across, trip.term.times, traced))
+    columns = ("", Column("tiles across"), Column("reads per element, formula"), Column("reads per element, trace"))
+    return markdown(columns, rows)

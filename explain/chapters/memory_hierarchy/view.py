@@ -7,7 +7,7 @@ import streamlit as st
 from explain import lessons
 from explain.chapters.memory_hierarchy import figures
 from explain.experiment import Experiment
-from explain.figures import svg
+from explain.figures.numbers import capacity
 from explain.gpus import LIMITS, Gpu
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
@@ -38,24 +38,23 @@ def capacities(gpu: Gpu, logarithmic: bool) -> None:
             with column:
                 pictures.drawing(picture)
     layout.prose(
-        f"The {gpu.name} computes in {gpu.sms} SMs, each with a shared memory and registers of its own: "
-        f"**{svg.size(gpu.shared_bytes_all + gpu.register_bytes)}** in all. That is what the papers call **SRAM**, memory on the chip, beside the units that "
-        f"compute. {gpu.hbm} lies outside. A kernel is run as many programs, each on one SM, where it may use **{svg.size(gpu.shared_bytes)}** of shared "
-        "memory. So a program takes its matrices piece by piece, and a piece, a tile, has to fit in there."
+        f"The {gpu.name} computes in {gpu.sms} SMs. Each SM has its own shared memory and its own registers: "
+        f"**{capacity(gpu.shared_bytes_all)}** of shared memory in all, which the papers call **SRAM**, and "
+        f"{capacity(gpu.register_bytes)} of registers. {gpu.hbm} lies outside the chip. A kernel runs as many programs, "
+        f"each on one SM, and a program may use up to **{capacity(gpu.shared_bytes)}** of shared memory. "
+        "So a program takes its matrices piece by piece. One piece, a tile, must fit there."
     )
 
 
 def load_times(gpu: Gpu, logarithmic: bool) -> None:
     """How long a load from each level takes."""
-    st.subheader("How long a load takes, if a register took a second", anchor=False)
+    st.subheader("How long a load takes, if one register operation took a second", anchor=False)
     times, words = st.columns([3, 2], gap="large")
     with times:
         if gpu.latencies:
             pictures.drawing(figures.times(gpu, host_bytes(), logarithmic=logarithmic))
         else:
-            st.info(
-                f"For the {gpu.name} there is no figure that could be checked. Choose another GPU to see what a load costs."
-            )
+            st.info(f"No latency of the {gpu.name} is published. Choose another GPU to see what a load costs.")
     with words:
         layout.prose(
             f"One thread loads a value, waits for it, and uses it; nothing else is under way. {figures.REGISTER_CYCLES:g} clock cycles count as a second here: "
@@ -108,11 +107,11 @@ def tiled_reads(experiment: Experiment, traces: list[Trace]) -> None:
 @st.fragment
 def scores(gpu: Gpu) -> None:
     """How S and P outgrow everything else as N grows."""
-    st.subheader("S and P, beside what attention is given and returns", anchor=False)
+    st.subheader("S and P beside Q, K, V and O", anchor=False)
     seq_len = st.select_slider("N, queries and keys", [2**k for k in range(7, 15)], value=4096, key="scores of")
     pictures.drawing(figures.scores(seq_len, 64, "fp16", gpu))
     st.markdown(figures.scores_table(seq_len, 64, "fp16", 16, gpu))
-    st.caption("formula · fp16, d = 64, one sequence. Hold the pointer over a rectangle for its size.")
+    st.caption("formula · fp16, d = 64, one sequence. Hover over a rectangle for its size.")
 
 
 def closing(gpu: Gpu) -> None:

@@ -1,4 +1,4 @@
-"""Ways to update a running sum ℓ with the next element, right and tempting ones, worked out on a row in float32. NumPy alone."""
+"""Right and wrong ways to update a running sum ℓ with the next element, computed on a row in float32."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from explain.figures.numbers import fixed
+from explain.figures.tables import Column, markdown
+
 Step = Callable[[np.float32, np.float32, np.float32, np.float32], np.float32]
 """(ℓ, x, m before x, m with x, 0 for −inf) -> the new ℓ."""
 
 
 @dataclass(frozen=True)
 class Update:
-    """One way to update ℓ. `fault` says what is wrong with it, in words; empty for the right one."""
+    """One way to update ℓ. `fault` says in words what is wrong with it; it is empty for the right one."""
 
     written: str
     step: Step
     fault: str = ""
     subtracts: bool = True
-    """Whether the maximum is subtracted from x before its exponential is taken."""
+    """Whether the maximum is subtracted before exp."""
 
     def run(self, row: np.ndarray) -> tuple[float, float]:
         """ℓ and m after the whole row, element by element in float32."""
@@ -36,25 +39,25 @@ UPDATES = (
     Update(
         "ℓ ← ℓ + x",
         lambda l_i, x, m_i, m_new: l_i + x,
-        "adds the scores themselves, which are no weights: ℓ changes with a shift that softmax does not see, and may be 0 or negative",
+        "adds the scores, not their exponentials: ℓ changes when the row is shifted, and can be 0 or negative",
     ),
     Update(
         "ℓ ← ℓ + exp(x)",
         lambda l_i, x, m_i, m_new: l_i + np.exp(x),
-        "right in exact numbers; in float32 it overflows above x = 88.7",
+        "right in exact arithmetic; in float32 it overflows above x = 88.72",
         subtracts=False,
     ),
     Update(
         "ℓ ← ℓ + exp(x − m_new)",
         lambda l_i, x, m_i, m_new: l_i + np.exp(x - m_new),
-        "adds terms measured against different maxima: α is missing",
+        "adds terms relative to different maxima: α is missing",
     ),
     Update("ℓ ← α ℓ + exp(x − m_new)", lambda l_i, x, m_i, m_new: l_i * np.exp(m_i - m_new) + np.exp(x - m_new)),
 )
 
 
 def weights(update: Update, row: np.ndarray) -> np.ndarray:
-    """What softmax would come to with this ℓ, float32."""
+    """The softmax weights with this ℓ, float32 (cols,)."""
     l_i, m_i = update.run(row)
     base = np.float32(m_i if update.subtracts and m_i > -np.inf else 0)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -62,25 +65,18 @@ def weights(update: Update, row: np.ndarray) -> np.ndarray:
 
 
 def table(row: np.ndarray, shift: float = 100.0) -> str:
-    """Each update on a row and on the same row shifted, whose softmax is the same; as markdown."""
-    lines = [
-        f"| update | ℓ at the end | weights add up to | ℓ, row + {shift:g} | weights add up to | what goes wrong |",
-        "|---|---:|---:|---:|---:|---|",
-    ]
+    """Each update on a row and on the shifted row, which have the same softmax, as Markdown."""
     right = float((row > -np.inf).any())  # a row of nothing but −inf has no weight
+    rows = []
     for update in UPDATES:
         cells = []
         for values in (row, row + np.float32(shift)):
             total = float(weights(update, values).sum())
             mark = ":green" if abs(total - right) < 1e-4 else ":red"
-            cells.append(f"{_said(update.run(values)[0])} | {mark}[**{_said(total)}**]")
-        lines.append(f"| **{update.written}** | {cells[0]} | {cells[1]} | {update.fault or 'nothing'} |")
-    return "\n".join(lines)
-
-
-def _said(number: float) -> str:
-    if np.isnan(number):
-        return "NaN"
-    if np.isinf(number):
-        return "∞" if number > 0 else "−∞"
-    return f"{round(number, 4) + 0.0:.4f}".replace("-", "−")  # no −0
+            cells += [fixed(update.run(values)[0], 4), f"{mark}[**{fixed(total, 4)}**]"]
+        rows.append((f"**{update.written}**", *cells, update.fault or "nothing"))
+    columns = (
+        "update", Column("ℓ at the end"), Column("sum of weights"), Column(f"ℓ, row + {shift:g}"), Column("sum of weights"),
+        "what goes wrong",
+    )  # fmt: skip
+    return markdown(columns, rows)

@@ -27,7 +27,7 @@ def choose() -> tuple[str, bool]:
     """The way to read the row, and whether a wrong kernel runs beside the right one."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="large"):
         way = st.segmented_control(
-            "How to walk the row", [ELEMENT, TILE, ROWS, MERGED, TOPK], default=ELEMENT, required=True, key="walk",
+            "How to read the row", [ELEMENT, TILE, ROWS, MERGED, TOPK], default=ELEMENT, required=True, key="walk",
             bind="query-params", wrap=True,
         )  # fmt: skip
         beside = way in (TILE, MERGED) and st.toggle("Wrong kernel beside it", key="beside", bind="query-params")
@@ -135,7 +135,7 @@ def accesses(way: str, experiments: Sequence[Experiment], traces: Sequence[Trace
 
 def other_updates(row: Experiment) -> None:
     """Tempting updates of the running sum, and what becomes of them on this row."""
-    st.subheader("Why ℓ ← ℓ + x cannot work", anchor=False)
+    st.subheader("Why ℓ ← ℓ + x does not work", anchor=False)
     layout.prose(
         "Softmax does not change when the same number is added to the whole row, so a right update gives the same weights for this "
         "row and for this row + 100. Each update below was run on both in float32, element by element."

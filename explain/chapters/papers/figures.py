@@ -10,8 +10,8 @@ from explain.chapters.papers import flashattention, milakov
 from explain.chapters.papers.milakov import Figure, Said
 from explain.chapters.sweeps.analysis import slope
 from explain.experiment import Experiment
-from explain.figures import svg
-from explain.figures.lines import Line, chart
+from explain.figures import palette, svg
+from explain.figures.lines import Line, chart, colour_of
 from explain.figures.plot import plot
 from explain.figures.units import si
 from explain.gpus import GPUS, known_as
@@ -19,41 +19,6 @@ from explain.records.model import Record
 from kernels.catalog import KERNELS
 
 PAPER = "#8A96A3"  # what is the paper's is grey, and dashed
-BLUE, ORANGE, GREEN, PINK, SKY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9"
-COLOURS: Mapping[str, str] = {
-    "softmax_naive": GREEN,
-    "softmax_safe": ORANGE,
-    "softmax_online": BLUE,
-    "torch:softmax": PINK,
-    "softmax_safe_then_topk": ORANGE,
-    "softmax_safe_topk": GREEN,
-    "softmax_topk": BLUE,
-    "torch:softmax_topk": PINK,
-    "fast:softmax_topk_lanes": SKY,
-    "attention_standard": ORANGE,
-    "flash_attention_v1": GREEN,
-    "flash_attention": BLUE,
-    "torch:attention_backward": ORANGE,
-    "torch:flash_backward": BLUE,
-}
-NAMES: Mapping[str, str] = {
-    "softmax_naive": "naive",
-    "softmax_safe": "safe",
-    "softmax_online": "online",
-    "torch:softmax": "PyTorch",
-    "softmax_safe_then_topk": "safe, then top-k",
-    "softmax_safe_topk": "safe, fused",
-    "softmax_topk": "online, fused",
-    "torch:softmax_topk": "PyTorch",
-    "fast:softmax_topk_lanes": "lanes, fused",
-    "attention_standard": "standard",
-    "flash_attention_v1": "K, V outside",
-    "flash_attention": "Q outside",
-    "torch:attention_backward": "standard",
-    "torch:flash_backward": "flash",
-}
-
-
 Pair = tuple[go.Figure, go.Figure]
 """Two charts that stand beside each other."""
 
@@ -71,19 +36,28 @@ V = "V, elements in a row"
 def rates(figure: Figure, records: Mapping[str, Record]) -> Pair:
     """One of figures 1 to 4: elements a second against V, and how many times as fast the better kernel is, beside what the paper says of it."""
     lines = [
-        Line(_billions(milakov.rates(record, figure, kernel)), NAMES[kernel] + _suffix(records, name), COLOURS[kernel])
+        Line(
+            _billions(milakov.rates(record, figure, kernel)),
+            KERNELS[kernel].short + _suffix(records, name),
+            colour_of(kernel),
+        )
         for name, record in records.items()
         for kernel in figure.kernels
     ]
     gains = [
-        Line(milakov.gains(record, figure, fast), NAMES[fast] + _suffix(records, name), COLOURS[fast], dashed=n > 0)
+        Line(
+            milakov.gains(record, figure, fast),
+            KERNELS[fast].short + _suffix(records, name),
+            colour_of(fast),
+            dashed=n > 0,
+        )
         for n, (name, record) in enumerate(records.items())
         for fast in figure.fast
     ]
     return (
         chart(f"Figure {figure.number}: {figure.title}", lines, x=V, y="10⁹ elements a second", unit="·10⁹/s"),
         chart(
-            f"times as fast as {NAMES[figure.slow]}", [*gains, *_said(figure.said, figure.lengths[-1])],
+            f"times as fast as {KERNELS[figure.slow].short}", [*gains, *_said(figure.said, figure.lengths[-1])],
             x=V, y="times as fast", unit="×",
         ),
     )  # fmt: skip
@@ -110,7 +84,7 @@ def knee(record: Record) -> Pair:
     dram, l2 = (
         chart(
             f"reads of an element {where}", x=V, y="times", unit=" times", lines=[
-                Line(milakov.reads(record, kernel, level), NAMES[kernel], COLOURS[kernel])
+                Line(milakov.reads(record, kernel, level), KERNELS[kernel].short, colour_of(kernel))
                 for kernel in ("softmax_naive", "softmax_safe", "softmax_online")
             ],
         )
@@ -157,7 +131,7 @@ def knee_words(record: Record) -> str:
 def larger_k(records: Mapping[str, Record]) -> str:
     """The gain of the fused kernels as K grows, the paper's and ours, as markdown."""
     found = {
-        NAMES[fast] + _suffix(records, name): dict(milakov.gains_by_k(record, fast))
+        KERNELS[fast].short + _suffix(records, name): dict(milakov.gains_by_k(record, fast))
         for name, record in records.items()
         for fast in milakov.FIGURES[2].fast
     }
@@ -176,7 +150,9 @@ def topk_words(record: Record) -> str:
         rate = milakov.rate(record.point(milakov.experiment(fast, 4000, milakov.LONG)))
         if rate and roof:
             read = 4 * rate
-            said.append(f"**{NAMES[fast]}** reads {si(read, 'B/s')}, {read / roof.per_second:.0%} of what HBM gives")
+            said.append(
+                f"**{KERNELS[fast].short}** reads {si(read, 'B/s')}, {read / roof.per_second:.0%} of what HBM gives"
+            )
     return f"On the {short(record)}, at V = {milakov.LONG:,}: {'; '.join(said)}." if said else ""
 
 
@@ -187,7 +163,7 @@ def tiles_words(record: Record) -> str:
         point = record.point(milakov.by_tile(fast, block_n))
         if point and point.timing:
             taken.append(f"{block_n:,}: {point.timing.median_ms:.3g} ms")
-    return f"{short(record)}, {NAMES[fast]}, tiles of {', '.join(taken)}." if taken else ""
+    return f"{short(record)}, {KERNELS[fast].short}, tiles of {', '.join(taken)}." if taken else ""
 
 
 def accesses(counted: Mapping[str, float | None]) -> str:
@@ -251,29 +227,24 @@ def blocks(record: Record) -> Pair:
     """Figure 2, middle: bytes and time of the forward pass against the block size, in both loop orders."""
     moved, times = [], []
     for kernel in flashattention.IN_ORDER[1:]:
-        axis = _axis(kernel)
+        axis = KERNELS[kernel].outer
         experiments = [flashattention.by_block(kernel, block) for block in flashattention.BLOCKS]
         found = flashattention.series(record, experiments, axis, flashattention.sm_bytes)
-        moved.append(Line(_billions(found), NAMES[kernel], COLOURS[kernel]))
+        moved.append(Line(_billions(found), KERNELS[kernel].short, colour_of(kernel)))
         points = ((experiment.values[axis], record.point(experiment)) for experiment in experiments)
         taken = [(block, point.timing.median_ms) for block, point in points if point and point.timing]
-        times.append(Line(taken, NAMES[kernel], COLOURS[kernel]))
+        times.append(Line(taken, KERNELS[kernel].short, colour_of(kernel)))
     return (
         chart("bytes between L2 and the SMs", moved, x=BLOCK, y="GB", unit=" GB"),
         chart("time", times, x=BLOCK, y="ms", unit=" ms"),
     )
 
 
-def _axis(kernel: str) -> str:
-    """The side of the tile that stays on chip: of keys in the first order, of queries in the second."""
-    return "block_n" if kernel == "flash_attention_v1" else "block_m"
-
-
 def theorem(record: Record) -> Pair:
     """Theorem 2 on logarithmic axes: bytes against the tile that M allows, and against N at a fixed M; L2 to the SMs solid, DRAM dashed."""
     by_block, by_length = (
         [
-            Line(_billions(found), f"{NAMES[kernel]}, {level}", COLOURS[kernel], dashed=level == "DRAM")
+            Line(_billions(found), f"{KERNELS[kernel].short}, {level}", colour_of(kernel), dashed=level == "DRAM")
             for kernel, level, found, _ in curves
         ]
         for curves in (_by_block(record), _by_length(record))
@@ -312,7 +283,9 @@ def _by_block(record: Record) -> list[Curve]:
         for kernel in flashattention.IN_ORDER[1:]
     }
     return [
-        curve for kernel, experiments in runs.items() for curve in _curves(record, kernel, experiments, _axis(kernel))
+        curve
+        for kernel, experiments in runs.items()
+        for curve in _curves(record, kernel, experiments, KERNELS[kernel].outer)
     ]
 
 
@@ -365,7 +338,7 @@ def spills_words(record: Record) -> str:
             point = record.point(flashattention.by_block(kernel, block))
             if point and point.counters and flashattention.spilled(point):
                 moved = point.counters.cold.spilled_bytes or 0
-                said.append(f"{NAMES[kernel]}, B = {block}: {moved / 1e9:.1f} GB")
+                said.append(f"{KERNELS[kernel].short}, B = {block}: {moved / 1e9:.1f} GB")
     if not said:
         return ""
     return f"Tiles whose registers do not fit spill to local memory, through L1 and L2: {'; '.join(said)}. They are drawn, and left out of the slopes."
@@ -390,8 +363,8 @@ def tables(record: Record) -> Pair:
         lines = []
         for peer, papers in table.items():
             theirs = [(n, value) for n, value in zip(flashattention.TABLE_LENGTHS, papers, strict=True) if value]
-            lines.append(Line(theirs, f"{NAMES[peer]}, A100", COLOURS[peer], dashed=True))
-            lines.append(Line(_ours(record, peer, unit), f"{NAMES[peer]}, {short(record)}", COLOURS[peer]))
+            lines.append(Line(theirs, f"{KERNELS[peer].short}, A100", colour_of(peer), dashed=True))
+            lines.append(Line(_ours(record, peer, unit), f"{KERNELS[peer].short}, {short(record)}", colour_of(peer)))
         charts.append(chart(title, lines, x="N", y=unit, unit=f" {unit}", log=True, height=440))
     time, memory = charts
     return time, memory
@@ -424,7 +397,7 @@ def hierarchy(record: Record) -> go.Figure:
     ours = {level: record.roofs[level].per_second for level in names if level in record.roofs}
     papers = {level.roof: level for level in flashattention.FIGURE_1}
     for name, colour, values, held in (
-        (short(record), BLUE, ours, {level: svg.size(count) for level, count in sizes.items()}),
+        (short(record), palette.mid("series-1"), ours, {level: svg.size(count) for level, count in sizes.items()}),
         (
             flashattention.THEIR_GPU,
             PAPER,

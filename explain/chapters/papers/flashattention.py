@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from explain.experiment import Experiment
 from explain.records.model import Point, Record
+from kernels.catalog import KERNELS
 
 SOURCE = "T. Dao et al., FlashAttention, arXiv 2205.14135v2, 2022"
 THEIR_GPU = "A100, 40 GB"
@@ -91,10 +92,7 @@ def by_block(kernel: str, block: int) -> Experiment:
     Algorithm 1 takes B_c = ⌈M/4d⌉ and B_r = min(⌈M/4d⌉, d); the other tile is therefore at most d = 64 rows.
     """
     other = min(block, 64)
-    tile = (
-        {"block_m": other, "block_n": block} if kernel == "flash_attention_v1" else {"block_m": block, "block_n": other}
-    )
-    return gpt2(kernel, **tile)
+    return gpt2(kernel, **{"block_m": other, "block_n": other, KERNELS[kernel].outer: block})
 
 
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)

@@ -1,6 +1,6 @@
-"""Chapter 1's pictures: one row of logits through a softmax as written and a safe one, in a format's own precision.
+"""Chapter 1's pictures: one row of logits through the naive and the safe softmax, in the precision of a format.
 
-Every operation is done in float32 and rounded to the format ("fp32", "fp16" or "bf16"), as hardware does that computes in it.
+Every operation is done in float32 and rounded to the format ("fp32", "fp16" or "bf16"), like hardware for that format.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import numpy as np
 
 from explain.chapters.triton_ladder import ladder
 from explain.experiment import Experiment
+from explain.figures.numbers import number
+from explain.figures.tables import Column, Columns, markdown
 from explain.trace.model import Tile, Trace
 from kernels.inputs import representable
 from kernels.parameters import ITEM_BYTES
@@ -28,7 +30,7 @@ LARGEST: Mapping[str, float] = {
 
 @dataclass(frozen=True)
 class Row:
-    """A softmax of one row, step by step: float32 arrays (cols,) and numbers, each of them a value of the format."""
+    """A softmax of one row, step by step: float32 arrays (cols,) and numbers, all rounded to the format."""
 
     x: np.ndarray
     m: float
@@ -68,7 +70,7 @@ def losses(x: np.ndarray, target: int, dtype: str) -> dict[str, float]:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         logsumexp = _rounded(np.float32(row.m) + _rounded(np.log(np.float32(row.total)), dtype), dtype)
         return {
-            "−ln of the softmax as written": float(_rounded(-np.log(naive.y[target]), dtype)),
+            "−ln of the naive softmax": float(_rounded(-np.log(naive.y[target]), dtype)),
             "−ln of the safe softmax": float(_rounded(-np.log(row.y[target]), dtype)),
             "m + ln ℓ − x": float(_rounded(logsumexp - row.x[target], dtype)),
             "float64": float(exact.max() + np.log(np.exp(exact - exact.max()).sum()) - exact[target]),
@@ -76,64 +78,73 @@ def losses(x: np.ndarray, target: int, dtype: str) -> dict[str, float]:
 
 
 def loss_table(x: np.ndarray, target: int, dtype: str) -> str:
-    """`losses` as a markdown table, each with its error against float64."""
+    """`losses` as a Markdown table, each with its error against float64."""
     found = losses(x, target, dtype)
     exact = found.pop("float64")
-    lines = [f"| cross entropy of class {target}, in {dtype} | value | error against float64 |", "|---|---:|---:|"]
-    for way, value in found.items():
-        lines.append(f"| {way} | **{number(value)}** | {number(abs(value - exact))} |")
-    return "\n".join([*lines, f"| in float64, on the same logits | {number(exact)} | |"])
+    rows = [(way, f"**{number(value, 4)}**", number(abs(value - exact), 4)) for way, value in found.items()]
+    rows.append(("in float64, on the same logits", number(exact, 4), ""))
+    return markdown(
+        (f"cross entropy of class {target}, in {dtype}", Column("value"), Column("error against float64")), rows
+    )
 
 
 def overflow_table(at: Sequence[float] = (11, 12, 88, 89, 2000)) -> str:
-    """Where exp leaves each format: exp(x), worked out in float64 and rounded to the format, as a markdown table."""
-    head = "".join(f" exp({x:g}) |" for x in at)
-    lines = [f"| format | largest number | its ln: exp overflows above |{head}", "|---|---:|---:|" + "---:|" * len(at)]
+    """Where exp overflows in each format: exp(x), computed in float64 and rounded to the format, as a Markdown table."""
+    columns: Columns = (
+        "format",
+        Column("largest number"),
+        Column("exp overflows above"),
+        *(Column(f"exp({x:g})") for x in at),
+    )
     with np.errstate(over="ignore"):
-        for dtype, largest in LARGEST.items():
-            cells = "".join(f" {number(float(_rounded(np.exp(np.float64(x)), dtype)))} |" for x in at)
-            lines.append(f"| {dtype} | {number(largest)} | **{math.log(largest):.2f}** |{cells}")
-    return "\n".join(lines)
+        rows = [
+            (
+                dtype,
+                number(largest, 4),
+                f"**{math.log(largest):.2f}**",
+                *(number(float(_rounded(np.exp(np.float64(x)), dtype)), 4) for x in at),
+            )
+            for dtype, largest in LARGEST.items()
+        ]
+    return markdown(columns, rows)
 
 
 def outcome_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
-    """What the kernels made of the row, from their traces, as a markdown table."""
-    lines = [
-        "| kernel | dtype | ℓ at the end | weights that are NaN | the row adds up to |",
-        "|---|---|---:|---:|---:|",
-    ]
+    """The results of the kernels on the row, from their traces, as a Markdown table."""
+    rows = []
     for experiment, trace in runs:
         tiles = [value.numpy() for _, value in trace.history("y") if isinstance(value, Tile)]
         y = np.concatenate([tile.ravel() for tile in tiles])
         _, last = trace.history("l_i")[-1]
         total = float(last.numpy()) if isinstance(last, Tile) else math.nan
-        lines.append(
-            f"| `{experiment.kernel}` | {experiment.values['dtype']} | {number(total)} | {int(np.isnan(y).sum())} of {y.size} "
-            f"| **{number(float(y.sum()))}** |"
-        )
-    return "\n".join(lines)
+        missing = f"{int(np.isnan(y).sum())} of {y.size}"
+        own = (f"`{experiment.kernel}`", experiment.values["dtype"])
+        rows.append((*own, number(total, 4), missing, f"**{number(float(y.sum()), 4)}**"))
+    return markdown(
+        ("kernel", "dtype", Column("ℓ at the end"), Column("weights that are NaN"), Column("sum of weights")), rows
+    )
 
 
 def access_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
-    """Loads and stores an element, as a markdown table."""
-    lines = ["| kernel | loads | stores | accesses an element |", "|---|---:|---:|---:|"]
+    """Loads and stores per element, as a Markdown table."""
+    rows = []
     for experiment, trace in runs:
         p, moved = experiment.values, trace.traffic()
         row = p["rows"] * p["cols"] * ITEM_BYTES[p["dtype"]]
         loads, stores = moved["read_bytes"] / row, moved["written_bytes"] / row
-        lines.append(f"| `{experiment.kernel}` | {loads:g} | {stores:g} | **{ladder.accesses(experiment, moved):g}** |")
-    return "\n".join(lines)
+        rows.append((f"`{experiment.kernel}`", loads, stores, f"**{number(ladder.accesses(experiment, moved))}**"))
+    return markdown(("kernel", Column("loads"), Column("stores"), Column("accesses per element")), rows)
 
 
 def bars(row: Row) -> str:
-    """The row's steps as bars, one line each: logits, exponentials and their sum, weights and theirs. HTML for `app.css`."""
+    """The row as bars, one line per step: logits, exponentials with their sum, weights with their sum. HTML for `app.css`."""
     subtracted = " − m" if row.m else ""
     with np.errstate(invalid="ignore"):
         weights = float(row.y.sum())
     lines = (
-        _line("x", "scores", row.x, f"m = {number(row.m)}" if row.m else "", "max"),
-        _line(f"exp(x{subtracted})", "p", row.p, f"ℓ = {number(row.total)}", "sum"),
-        _line(f"exp(x{subtracted}) / ℓ", "acc", row.y, f"adds up to {number(weights)}", "acc"),
+        _line("x", "scores", row.x, f"m = {number(row.m, 4)}" if row.m else "", "max"),
+        _line(f"exp(x{subtracted})", "p", row.p, f"ℓ = {number(row.total, 4)}", "sum"),
+        _line(f"exp(x{subtracted}) / ℓ", "acc", row.y, f"sum = {number(weights, 4)}", "acc"),
     )
     return f'<div class="bars">{"".join(lines)}</div>'
 
@@ -143,7 +154,7 @@ def _line(label: str, quantity: str, values: np.ndarray, said: str, said_of: str
     largest = float(finite.max(initial=0.0)) or 1.0
     two_sided = " two-sided" if (values[np.isfinite(values)] < 0).any() else ""
     cells = "".join(_cell(float(value), largest) for value in values)
-    spoken = html.escape(f"{label}: {', '.join(number(float(value)) for value in values)}. {said}")
+    spoken = html.escape(f"{label}: {', '.join(number(float(value), 4) for value in values)}. {said}")
     return (
         f'<div class="line{two_sided}" role="img" aria-label="{spoken}" style="--fill: var(--f-{quantity}); --ink: var(--q-{quantity})">'
         f'<b>{label}</b><span class="said" style="color: var(--q-{said_of})">{said}</span>{cells}</div>'
@@ -152,19 +163,8 @@ def _line(label: str, quantity: str, values: np.ndarray, said: str, said_of: str
 
 def _cell(value: float, largest: float) -> str:
     if not math.isfinite(value):
-        return f'<span class="cell odd"><i>{number(value)}</i></span>'
+        return f'<span class="cell odd"><i>{number(value, 4)}</i></span>'
     below = " below" if value < 0 else ""
-    return f'<span class="cell{below}"><i>{number(value)}</i><u style="--share: {abs(value) / largest:.4f}"></u></span>'
-
-
-def number(value: float) -> str:
-    """A number to read: up to four significant digits, NaN and ∞ by name."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    if value and not 1e-3 <= abs(value) < 1e6:
-        mantissa, exponent = f"{value:.2e}".split("e")
-        power = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-        return f"{mantissa}·10{power}".replace("-", "−")
-    return (f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}").replace("-", "−")
+    return (
+        f'<span class="cell{below}"><i>{number(value, 4)}</i><u style="--share: {abs(value) / largest:.4f}"></u></span>'
+    )

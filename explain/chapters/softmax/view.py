@@ -50,25 +50,25 @@ def six_logits() -> None:
     ]
     shifts, temperatures, dtypes, targets = st.columns(4)
     shift = shifts.select_slider(
-        "Add to all",
+        "Add to all logits",
         (-2000, -200, -100, -50, 0, 5, 8, 10, 20, 50, 80, 86, 90, 200, 2000),
         0,
         key="add",
         bind="query-params",
     )
     temperature = temperatures.select_slider(
-        "Divide by, temperature", (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0), 1.0, key="temperature", bind="query-params"
+        "Temperature: divide by", (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0), 1.0, key="temperature", bind="query-params"
     )
     dtype = dtypes.segmented_control(
         "Format", list(figures.LARGEST), default="fp32", required=True, key="format", bind="query-params"
     )
     target = targets.segmented_control(
-        "The right class", range(6), default=0, required=True, key="class", bind="query-params"
+        "Target class", range(6), default=0, required=True, key="class", bind="query-params"
     )
     x = np.array(logits) / temperature + shift
     written, safe = st.columns(2, gap="large")
     with written:
-        layout.prose("**As written**")
+        layout.prose("**Naive**")
         st.html(figures.bars(figures.as_written(x, dtype)))
     with safe:
         layout.prose("**Safe**")
@@ -79,13 +79,13 @@ def six_logits() -> None:
         "Cross entropy by logsumexp never makes the weight: −ln(exp(x − m) / ℓ) = m + ln ℓ − x."
     )
     st.markdown(figures.loss_table(x, target, dtype))
-    st.caption("computed here · every operation rounded to the format")
+    st.caption("computed on this page · every operation rounded to the format")
 
 
 def overflow(runs: Runs) -> None:
     """Where exp overflows in each format, and what the kernels make of the row there."""
     pair, traces = runs
-    st.subheader("Where exp leaves each format", anchor=False)
+    st.subheader("Where exp overflows in each format", anchor=False)
     st.markdown(figures.overflow_table())
     layout.prose(
         "fp16 has few bits for the exponent: exp(12) is already too large. bf16 has as many as fp32, and breaks at the same place with "
@@ -112,8 +112,8 @@ def cost(runs: Runs) -> None:
     pair, traces = runs
     st.subheader("What it costs", anchor=False)
     layout.prose(
-        "The safe softmax walks the row once more. Softmax does so little arithmetic that on a GPU its time is mostly that of its loads and "
-        "stores, so a walk matters. Accesses per element, as the traces counted them:"
+        "Safe softmax reads the row once more. Softmax does so little arithmetic that on a GPU its time is mostly that of its loads and "
+        "stores, so each pass matters. Accesses per element, as the traces counted them:"
     )
     if traces:
         st.markdown(figures.access_table(list(zip(pair, traces, strict=True))))
@@ -123,7 +123,7 @@ def cost(runs: Runs) -> None:
 def closing() -> None:
     """Things to try, questions, sources."""
     layout.try_this(
-        "Choose the **ascending** input above: nothing overflows, both rows add up to 1, and the kernels differ by one walk.",
+        "Choose the **ascending** input above: nothing overflows, both rows add up to 1, and the kernels differ by one pass.",
         "Choose **everything masked**: a row of nothing but −∞. Both kernels give zeros, because they ask whether ℓ is 0.",
         "Set *Format* to fp16 and add 5, then 8: one sum fp16 can hold, one it cannot. Now lower x3 until it can again.",
         "Add −200 in fp32. Now every exp(x) underflows to 0, and 0/0 is NaN too.",

@@ -90,8 +90,8 @@ KERNELS: tuple[Fast, ...] = (
             Idea(
                 "Longest tiles first, a few heads at a time",
                 "With a causal mask the first keys have the most queries, so their tiles start first, for as many "
-                "heads as fit a third of L2. One head "
-                "at a time would leave SMs idle at the end; the queries of all heads together do not fit L2.",
+                "heads as fit a third of L2. One head at a time would leave SMs idle at the end; the queries of all "
+                "heads together do not fit L2.",
                 "of_all = tl.program_id(1) * at_once + tl.program_id(0) % at_once",
             ),
             Idea(

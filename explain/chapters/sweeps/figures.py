@@ -23,21 +23,15 @@ from explain.chapters.sweeps.analysis import (
     slope,
 )
 from explain.chapters.sweeps.model import AXES, LEVELS, SPILLED, Reading, Sweep, formula, once
+from explain.chapters.sweeps.ready import PAIR
+from explain.figures.lines import colour_of
 from explain.figures.plot import plot
 from explain.figures.units import si
 from explain.gpus import Gpu
 from explain.records.model import Roof
-from kernels.catalog import KERNELS, TAUGHT
+from kernels.catalog import KERNELS
 from kernels.parameters import Value
-from kernels.rungs import GLUON, ORDER
 
-COLOURS: Mapping[str, str] = {
-    "attention_standard": "#E69F00", "flash_attention": "#2388C7", "flash_attention_exp2": "#56B4E9", "flash_attention_v1": "#CC79A7",
-    "softmax_naive": "#8073AC", "softmax_safe": "#E69F00", "softmax_row": "#009E73", "softmax_online": "#2388C7", "softmax_tiled": "#56B4E9",
-    "softmax_split": "#CC79A7", "softmax_topk": "#D55E00", **{f"rung:{name}": "#8073AC" if name in GLUON else "#2388C7" for name in ORDER},
-    "fast:flash_attention_hopper": "#8073AC",
-}  # fmt: skip
-OTHERS = ("#63788E", "#D55E00", "#009E73", "#8073AC")
 SYMBOLS = {
     "circle": "●",
     "square": "■",
@@ -61,11 +55,8 @@ WHAT: Mapping[str, tuple[str, str]] = {"seconds": ("time of one launch", "s"), *
 
 
 def name_of(kernel: str) -> str:
-    """The kernel's title as far as no other has it, short enough to stand at a curve."""
-    title = KERNELS[kernel].title
-    short = title.partition(",")[0]
-    alone = sum(entry.title.partition(",")[0] == short for entry in TAUGHT.values()) == 1
-    return (short if alone else title).removesuffix(" forward").replace(" forward ", " ")
+    """A kernel's label in charts and sentences."""
+    return KERNELS[kernel].short
 
 
 def said(value: Value) -> str:
@@ -194,8 +185,7 @@ def _room(labels: Iterable[str]) -> float:
 
 
 def _look(sweep: Sweep, kernel: str) -> tuple[str, str]:
-    at = sweep.kernels.index(kernel)
-    return COLOURS.get(kernel, OTHERS[at % len(OTHERS)]), list(SYMBOLS)[at]
+    return colour_of(kernel), list(SYMBOLS)[sweep.kernels.index(kernel)]
 
 
 def _decades(ys: Iterable[float]) -> tuple[float, float]:
@@ -255,7 +245,7 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
     """A sentence for each of `whats` on where the second kernel gets below the first for good."""
     if not sweep.numeric or len(sweep.kernels) < 2:
         return []
-    above, below = ("attention_standard", "flash_attention") if {"attention_standard", "flash_attention"} <= set(sweep.kernels) else sweep.kernels[:2]  # fmt: skip
+    above, below = PAIR if set(PAIR) <= set(sweep.kernels) else sweep.kernels[:2]
     sentences = []
     for what in whats:
         curves = [numbers(curve(sweep, readings, kernel, what)) for kernel in (above, below)]
@@ -386,7 +376,7 @@ def roofline(
         _note(figure, right, peak, f"{_unit_name(name)} {si(peak, 'FLOP/s')}", xanchor="right", yanchor="top")
     ends: dict[str, RooflinePoint] = {}
     for kernel, own in _by_kernel(points).items():
-        colour = COLOURS.get(kernel, OTHERS[0])
+        colour = colour_of(kernel)
         line = sorted(own, key=lambda point: point.intensity)
         figure.add_scatter(
             x=[point.intensity for point in line], y=[point.flops_per_second for point in line], mode="lines+markers", showlegend=False,
@@ -400,7 +390,7 @@ def roofline(
     heights = {kernel: math.log10(end.flops_per_second) * pixels for kernel, end in ends.items()}
     moved = spread(heights, most=roof - LABEL_PIXELS)
     for kernel, end in ends.items():
-        label = f"{_coloured('━', COLOURS.get(kernel, OTHERS[0]))} {name_of(kernel)}"
+        label = f"{_coloured('━', colour_of(kernel))} {name_of(kernel)}"
         _note(figure, end.intensity, end.flops_per_second, label, shift=(10, moved[kernel]))
     for level in [level for level in MEMORY_ROOFS if any(point.level == level for point in points)]:
         figure.add_scatter(

@@ -16,7 +16,7 @@ from explain.counters.model import SECTOR, Counts
 from explain.experiment import Experiment
 from explain.gpus import Gpu
 from kernels.parameters import ITEM_BYTES
-from kernels.traffic import Term
+from kernels.traffic import Term, rows_at_once
 
 WARPS, LANES = 4, 32
 """Of a program of any kernel here, and of a warp."""
@@ -211,7 +211,7 @@ def _held_by_l1(experiment: Experiment, counts: Counts, left: int) -> Iterator[C
         "formula",
         "What every warp asks for, or asks for in halves, L1 fetches once.",
     )
-    again = {term.buffer: sector_bytes(experiment, term) - _once(term) for term in terms}
+    again = {term.buffer: sector_bytes(experiment, term) - term.once for term in terms}
     spilled = counts.spill_read_bytes or 0
     names = _names(
         (*(name for name, more in again.items() if more > 0), *(("spilled registers",) if spilled else ())),
@@ -230,11 +230,6 @@ def _at_once(experiment: Experiment, term: Term) -> int:
     """What is asked of L1 a second time in one go: by the program's other warps, or for the other half of a sector."""
     others = (_askers(experiment, term) - 1) * sector_bytes(experiment, term)
     return others + (term.bytes if _in_halves(experiment, term) else 0)
-
-
-def _once(term: Term) -> int:
-    """A term's buffer, read once."""
-    return min(term.elements * term.item_bytes, term.bytes)
 
 
 # L2 to DRAM
@@ -268,8 +263,9 @@ def predicted(experiment: Experiment, gpu: Gpu) -> Prediction:
 
 def _part(experiment: Experiment, term: Term, gpu: Gpu) -> Part:
     made_here = _made_here(experiment, term)
-    once = 0 if made_here else _once(term)
-    between = between_reads(experiment, term, gpu)
+    once = 0 if made_here else term.once
+    entry, p, programs = experiment.entry, experiment.values, gpu.sms * programs_at_most(gpu)
+    between = entry.between(p, entry.formula(p), term, programs)
     if between == 0:
         why = "programs that run at the same time share it in L2" if term.times > 1 else "each element, once"
         return Part(term, once, why)
@@ -286,44 +282,15 @@ def _made_here(experiment: Experiment, term: Term) -> bool:
     return term.buffer not in ("x", "q", "k", "v")
 
 
-def between_reads(experiment: Experiment, term: Term, gpu: Gpu) -> int:
-    """Bytes that pass through L2 before an element of the term is needed again, or for the first time since it was written; 0 if it is not."""
-    p, base = experiment.values, experiment.entry.base
-    formula = experiment.entry.formula(p)
-    match base:
-        case "attention_standard":  # S and P go from launch to launch, whole
-            return _once(term) if term.buffer in ("s", "p") else 0
-        case "flash_attention_v1":  # a head's whole state, Q beside it, for every tile of keys
-            if term.buffer in ("k", "v"):
-                return 0
-            heads = p["batch"] * p["heads"]
-            state = sum(_once(one) for one in formula.terms if not one.written and one.buffer not in ("k", "v"))
-            return state * min(heads, gpu.sms * programs_at_most(gpu)) // heads
-        case "softmax_split" | "softmax_split_wrong":  # a launch over all of x, then another; pairs come between
-            pairs = sum(_once(one) for one in formula.terms if one.written and one.buffer in ("m_tile", "l_tile"))
-            return _once(term) if term.buffer == "x" else pairs
-    if experiment.entry.family == "softmax" and term.buffer == "y":  # from one launch to the next, whole
-        return _once(term)
-    if experiment.entry.family == "softmax" and term.times > 1:  # a row again, after the other rows under way
-        return rows_under_way(experiment, gpu, programs_at_most(gpu)) * p["cols"] * term.item_bytes
-    return 0
-
-
 def programs_at_most(gpu: Gpu) -> int:
     """How many programs an SM can hold, if registers and shared memory allow."""
     return min(gpu.programs_sm, gpu.warps_sm // WARPS)
 
 
-def rows_under_way(experiment: Experiment, gpu: Gpu, programs: int) -> int:
-    """Rows of all the programs on a GPU that holds so many on each SM."""
-    p = experiment.values
-    return min(p["rows"], int(gpu.sms * programs * p.get("block_m", 1)))
-
-
 def _held_by_l2(experiment: Experiment, counts: Counts, left: int) -> Iterator[Cause]:
     """What L2 served: no more than it was asked for a second time, or had been given by the call itself."""
     terms = [term for term in experiment.entry.formula(experiment.values).terms if not term.written]
-    again = {term.buffer: term.bytes - (0 if _made_here(experiment, term) else _once(term)) for term in terms}
+    again = {term.buffer: term.bytes - (0 if _made_here(experiment, term) else term.once) for term in terms}
     spilled = counts.spill_read_bytes or 0
     names = _names(
         (*(name for name, more in again.items() if more > 0), *(("spilled registers",) if spilled else ())),
@@ -357,8 +324,8 @@ def _not_yet_in_dram(experiment: Experiment, counts: Counts, left: int, warm: bo
     left += 0 if warm else dirty
     terms = experiment.entry.formula(experiment.values).terms
     written = [term for term in terms if term.written]
-    rewritten = sum(sector_bytes(experiment, term) - _once(term) for term in written)  # short pieces share a sector
-    rewritten += sum(_once(term) for term in written if term.buffer.endswith("_hbm") or term.buffer in ("m", "l"))
+    rewritten = sum(sector_bytes(experiment, term) - term.once for term in written)  # short pieces share a sector
+    rewritten += sum(term.once for term in written if term.buffer.endswith("_hbm") or term.buffer in ("m", "l"))
     spilled = counts.spill_written_bytes or 0
     again = min(-left, rewritten + spilled)
     if again > 0:
@@ -419,7 +386,7 @@ def _why_missed(experiment: Experiment, counts: Counts, gpu: Gpu, missed: Check)
             "hardware",
             f"{amount(spilled)} of registers that did not fit were read back through the caches; what those could not hold came from DRAM.",
         )
-    again = [part for part in missed.prediction.parts if part.bytes > _once(part.term)]
+    again = [part for part in missed.prediction.parts if part.bytes > part.term.once]
     if over < 0 and again and counts.l2_read_bytes is not None:
         asked = sum(part.term.bytes for part in missed.prediction.parts)
         beside = room(experiment, gpu) if experiment.entry.family == "softmax" else f"{amount(gpu.l2_bytes)} of L2"
@@ -438,8 +405,8 @@ def _why_missed(experiment: Experiment, counts: Counts, gpu: Gpu, missed: Check)
 def room(experiment: Experiment, gpu: Gpu) -> str:
     """The rows under way and the L2 they share, in words."""
     known = programs_resident(experiment, gpu)
-    rows = rows_under_way(experiment, gpu, known or programs_at_most(gpu))
     p = experiment.values
+    rows = rows_at_once(p, gpu.sms * (known or programs_at_most(gpu)))
     held = f"the registers allow {known} programs an SM, so " if known else "at most "
     return f"{held}{rows:,} rows are under way at once, {amount(rows * p['cols'] * ITEM_BYTES[p['dtype']])} beside {amount(gpu.l2_bytes)} of L2"
 

@@ -29,9 +29,6 @@ WAVEFRONT = 128
 """Bytes that shared memory's data pipe moves in a cycle, at most: 32 banks of 4 B."""
 RECORDED = "traced"
 
-_RENAMED = {("attention_standard", "softmax_row_kernel"): {"x": "s", "y": "p"}}
-"""Standard attention's second launch is the softmax chapter's own kernel, which calls S and P by its own names."""
-
 
 @dataclass(frozen=True)
 class Traced:
@@ -255,7 +252,7 @@ def by_buffer(experiment: Experiment, launches: tuple[Launch, ...]) -> dict[str,
 def formula_name(experiment: Experiment, launch: Launch, pointer: str) -> str:
     """What the formula calls the buffer that a launch knows as `pointer`."""
     name = pointer.removesuffix("_ptr")
-    return _RENAMED.get((experiment.entry.base, launch.kernel), {}).get(name, name)
+    return experiment.entry.buffers.get(launch.kernel, {}).get(name, name)
 
 
 def slice_of(experiment: Experiment) -> tuple[Experiment, int, str]:

@@ -1,30 +1,35 @@
-"""The ladder of softmax kernels: the rungs in order, their sources and what changes from one to the next, and what their runs show.
+"""The ladder of softmax kernels: the rungs in order, and the results of their runs.
 
-Imports neither streamlit nor torch: sources are read from the files, results from the traces.
+Imports neither streamlit nor torch: results are read from the traces.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from explain.experiment import Experiment
+from explain.figures.numbers import number, scientific
+from explain.figures.tables import Column, markdown
 from explain.source.functions import function_source, marked
 from explain.trace.model import Tile, Trace, numbers
 from kernels import reference
 from kernels.catalog import KERNELS
-from kernels.parameters import ITEM_BYTES
+from kernels.parameters import ITEM_BYTES, WHOLE_ROW_TILE
 
 RIGHT_WITHIN = 1e-5
-"""Of float64, in float32: hundreds of roundings, and far below what any of the wrong kernels misses by."""
+"""Largest error of a right float32 result: hundreds of roundings, and far less than the error of any wrong kernel."""
+
+
+SMALLEST = 1e-45
+"""The smallest positive float32; an error below it is shown as 0."""
 
 
 @dataclass(frozen=True)
 class Rung:
-    """One step of the ladder: a kernel, its one idea in a few words, and what it lacks, which the next rung mends."""
+    """One step of the ladder: a kernel, its one idea, and what it lacks, which the next rung fixes."""
 
     kernel: str
     name: str
@@ -32,11 +37,11 @@ class Rung:
     lacks: str
 
     def experiment(self, row: Experiment) -> Experiment:
-        """This rung on the inputs of a one-row experiment; the last one on four rows of them at once."""
+        """This rung on the inputs of a one-row experiment; the last rung on four rows at once."""
         own = {parameter.name for parameter in KERNELS[self.kernel].parameters}
         shared = {name: value for name, value in row.values.items() if name in own}
-        if self.kernel == "softmax_row":
-            del shared["block_n"]  # its tile is the whole row
+        if WHOLE_ROW_TILE in KERNELS[self.kernel].parameters:
+            del shared["block_n"]  # the default tile holds the whole row
         if "block_m" in own:
             shared |= {"rows": 4, "block_m": 4}
         return Experiment.of(self.kernel, shared, row.inputs, row.seed)
@@ -46,33 +51,33 @@ RUNGS = (
     Rung(
         "softmax_row", "Whole row",
         "One program, one tile, the whole row: load it once, keep it on chip, write it once.",
-        "The row must fit on chip. A row of 131,072 elements does not, so it has to come in tiles.",
+        "The row must fit on chip. A row of 131,072 elements does not fit, so it must come in tiles.",
     ),
     Rung(
         "softmax_blocked_wrong", "Per tile, wrong",
-        "A loop over tiles, each with the same lines as before.",
+        "A loop over tiles; each tile runs the same lines as before.",
         "It is wrong: every tile is divided by its own sum. The tiles must share one maximum and one sum.",
     ),
     Rung(
         "softmax_naive", "Two passes, unsafe",
-        "A first pass adds up exp(x), a second divides by the sum that all tiles now share.",
-        "exp(x) overflows in float32 above x = 88.7, and ∞ / ∞ is NaN. The maximum must go first.",
+        "The first pass sums exp(x) over all tiles. The second pass divides by that sum.",
+        "exp(x) overflows in float32 above x = 88.7, and ∞ / ∞ is NaN. The maximum must be subtracted first.",
     ),
     Rung(
         "softmax_safe", "Three passes",
-        "A pass more at the front finds the row's maximum, so that no exponential exceeds 1.",
-        "Each element is read three times. Maximum and sum want to share a pass, but the sum needs the maximum.",
+        "One more pass, at the start, finds the row's maximum. After it is subtracted, no exponential exceeds 1.",
+        "Each element is read three times. One pass could find both maximum and sum, but the sum needs the maximum.",
     ),
     Rung(
         "softmax_online", "Online",
-        "Maximum and sum in one pass: when the maximum moves, α brings the old sum along.",
-        "One row at a time leaves most of the chip's lanes without work where rows are short.",
+        "Maximum and sum in one pass: when the maximum grows, α rescales the old sum.",
+        "With one short row at a time, most lanes of the chip are idle.",
     ),
     Rung(
         "softmax_tiled", "Rows and columns",
         "The same on tiles of rows and columns: m, ℓ and α become columns, one number for each row.",
-        "Still two reads of each element, for the weights themselves are written. Attention needs only their product with V, "
-        "so there the second pass goes too: FlashAttention.",
+        "It still reads each element twice, because it writes the weights. Attention needs only their matmul with V, "
+        "so it can drop the second pass: FlashAttention.",
     ),
 )  # fmt: skip
 
@@ -88,7 +93,7 @@ def difference(below: str, above: str) -> str:
 
 
 def accesses(experiment: Experiment, totals: Mapping[str, int]) -> float:
-    """Reads and writes per element of x: all bytes of a trace's, or a formula's, totals over those of x once."""
+    """Reads and writes per element of x: the total bytes of a trace or a formula, divided by the bytes of x."""
     p = experiment.values
     return (totals["read_bytes"] + totals["written_bytes"]) / (p["rows"] * p["cols"] * ITEM_BYTES[p["dtype"]])
 
@@ -101,7 +106,7 @@ def reads_of_x(experiment: Experiment, trace: Trace) -> float:
 
 
 def stored(trace: Trace, variable: str, buffer: str, shape: Sequence[int]) -> np.ndarray:
-    """What a run wrote to a contiguous buffer from `variable`, float64, NaN where it wrote nothing."""
+    """The values of `variable` that a run stored into a contiguous buffer: float64, NaN where it stored nothing."""
     out = np.full(int(np.prod(shape)), np.nan)
     latest = np.zeros(1)
     for step in range(trace.steps):
@@ -117,14 +122,14 @@ def stored(trace: Trace, variable: str, buffer: str, shape: Sequence[int]) -> np
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one rung's run came to."""
+    """The result of one rung's run."""
 
     rung: Rung
     accesses: float
     read_bytes: int
     written_bytes: int
     error: float
-    """The largest |y − float64|; NaN when a result is NaN where the reference is not."""
+    """The largest |y − float64|; NaN if a result is NaN and the reference is not."""
 
     @property
     def right(self) -> bool:
@@ -143,19 +148,20 @@ def outcome(rung: Rung, experiment: Experiment, trace: Trace) -> Outcome:
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """All rungs side by side, as markdown."""
-    lines = [
-        "| rung | reads + writes per element | bytes read | bytes written | largest error against float64 | |",
-        "|---|---:|---:|---:|---:|---|",
-    ]
-    for one in outcomes:
-        verdict = ":green[right]" if one.right else ":red[wrong]"
-        lines.append(
-            f"| {one.rung.name} | **{one.accesses:g}** | {one.read_bytes:,} | {one.written_bytes:,} | {_said(one.error)} | {verdict} |"
+    """All rungs side by side, as Markdown."""
+    columns = (
+        "rung", Column("reads + writes per element"), Column("bytes read"), Column("bytes written"),
+        Column("largest error against float64"), "",
+    )  # fmt: skip
+    rows = [
+        (
+            one.rung.name,
+            f"**{number(one.accesses)}**",
+            one.read_bytes,
+            one.written_bytes,
+            scientific(one.error if one.error > SMALLEST else 0.0) if one.error == one.error else "NaN",
+            ":green[right]" if one.right else ":red[wrong]",
         )
-    return "\n".join(lines)
-
-
-def _said(error: float) -> str:
-    """An error for a table; what float32 itself cannot hold is none."""
-    return "NaN" if math.isnan(error) else f"{error:.1e}" if error > 1e-45 else "0"
+        for one in outcomes
+    ]
+    return markdown(columns, rows)

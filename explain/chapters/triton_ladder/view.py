@@ -30,7 +30,7 @@ def one_rung(at: int) -> Experiment:
         st.warning(f"Wrong on purpose: {experiment.entry.wrong}.", icon=":material/warning:")
     traces = stepper.stepper([experiment], key="ladder")
     layout.prose(
-        f"**What {'is still missing' if at + 1 == len(ladder.RUNGS) else 'the next rung mends'}.** {rung.lacks}"
+        f"**What {'is still missing' if at + 1 == len(ladder.RUNGS) else 'the next kernel fixes'}.** {rung.lacks}"
     )
     if traces:
         st.subheader("This rung's bytes: formula and trace", anchor=False)
@@ -50,14 +50,14 @@ def all_rungs(row: Experiment) -> None:
     outcomes = [ladder.outcome(one, own, trace) for (one, own), trace in found if trace is not None]
     st.markdown(ladder.table(outcomes))
     if len(outcomes) < len(rungs):
-        st.caption("Some rungs were not recorded on this input, and Triton is not here to run them.")
+        st.caption("Some rungs were not recorded on this input, and this machine has no Triton to run them.")
 
 
 def change(at: int) -> None:
     """The diff from the rung below."""
     if at:
         below = ladder.RUNGS[at - 1]
-        st.subheader(f"What changes from “{below.name}”", anchor=False)
+        st.subheader(f"Diff from “{below.name}”", anchor=False)
         st.code(ladder.difference(below.kernel, ladder.RUNGS[at].kernel), language="diff", wrap_lines=True)
 
 

@@ -12,6 +12,7 @@ from explain.gpus import GPUS
 from explain.records.model import Record
 from explain.records.plans import PLANS
 from explain.trace import file as trace_file
+from kernels.catalog import KERNELS
 from tests.explain.papers import made
 from tests.explain.records.made import WHERE
 
@@ -102,17 +103,17 @@ def test_larger_k_stands_beside_the_papers():
 
 def test_a_figure_draws_every_kernel_and_the_papers_sentences():
     rates, gains = figures.rates(FIGURE_1, {"H200": RECORD})
-    assert [line.name for line in rates.data] == ["naive", "safe", "online", "PyTorch"]
-    assert [line.name for line in gains.data] == ["online", "paper: 1×", "paper: 1.3×"]
+    assert [line.name for line in rates.data] == [KERNELS[kernel].short for kernel in FIGURE_1.kernels]
+    assert [line.name for line in gains.data] == [KERNELS["softmax_online"].short, "paper: 1×", "paper: 1.3×"]
     assert all(len(line.x) == len(FIGURE_1.lengths) for line in rates.data)
-    assert lines.as_csv(rates).splitlines()[1].startswith("naive,63,")
+    assert lines.as_csv(rates).splitlines()[1].startswith(f"{KERNELS[FIGURE_1.kernels[0]].short},63,")
 
 
 def test_how_much_of_the_bandwidth_a_fused_kernel_gets():
     words = figures.topk_words(RECORD)
     point = RECORD.point(milakov.experiment(milakov.LANES, 4000, milakov.LONG))
     share = 4 * (milakov.rate(point) or 0) / RECORD.roofs["hbm"].per_second
-    assert f"**lanes, fused** reads {si(share * 4.2e12, 'B/s')}, {share:.0%} of what HBM gives" in words
+    assert f"** reads {si(share * 4.2e12, 'B/s')}, {share:.0%} of what HBM gives" in words
 
 
 def test_a_record_without_these_points_draws_nothing():

@@ -25,7 +25,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import speed
-from explain.chapters.speed.tuning_grid import FILE, Grid, Point, Tuning, TuningFileError, load
+from explain.chapters.speed.tuning import FILE, Grid, Point, Tuning, TuningFileError, load
 from explain.device.measurement import Provenance
 from explain.records.code import commit
 from kernels.catalog import KERNELS

@@ -22,7 +22,7 @@ import torch
 import triton
 
 from benchmarks.tuning_grid import RUNGS, empty, save
-from explain.chapters.speed.tuning_grid import COMPILED, Point, Tuning, load
+from explain.chapters.speed.tuning import COMPILED, Point, Tuning, load
 from explain.compile.handler import CompileError, compiled_launches
 from explain.device.measurement import Provenance
 from explain.gpus import DEFAULT, GPUS

@@ -47,7 +47,11 @@ def functions_source(module: str, functions: tuple[str, ...]) -> str:
 
 @functools.cache
 def line_number(module: str, line: str, functions: tuple[str, ...] = ()) -> int:
-    """Where a line is in a module, from 1; the first one in `functions`, where any are given. Raises ValueError if it is not there."""
+    """Where a line is in a module, from 1: the first in `functions`, if any are given.
+
+    Raises:
+        ValueError: the line is not there.
+    """
     text = source_of(module)
     for name in functions:
         own = function_source(module, name)

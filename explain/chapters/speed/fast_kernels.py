@@ -1,6 +1,6 @@
-"""Why the other fast kernels are fast: the ideas of each in order, and the source line of each idea. Attention's forward pass has its rungs.
+"""Why the other fast kernels are fast: the ideas of each in order, and each idea's source line.
 
-Imports neither streamlit nor torch: sources are read from the files.
+Attention's forward pass has its rungs instead. Imports neither streamlit nor torch: sources are read from the files.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Idea:
 class Fast:
     """A fast kernel: the call that the benchmark names, its module, the functions that run on the GPU, and its ideas.
 
-    `below` is a readable kernel, (module, function), to compare the source of `shown[0]` with. Triton's interpreter can run it
-    if `interpreted`; it cannot run Gluon.
+    `below` is a readable kernel, (module, function), to compare the source of `shown[0]` with.
+    Triton's interpreter can run it if `interpreted`; it cannot run Gluon.
     """
 
     call: str
@@ -133,8 +133,8 @@ KERNELS: tuple[Fast, ...] = (
         ("kernels.softmax", "softmax_row_kernel"),
     ),
     Fast(
-        "softmax_staged", "softmax", "A row in shared memory", "kernels.softmax_staged", ("softmax_staged_kernel", "
-        ""_tile"),
+        "softmax_staged", "softmax", "A row in shared memory", "kernels.softmax_staged",
+        ("softmax_staged_kernel", "_tile"),
         (
             Idea(
                 "Asynchronous copy",
@@ -154,12 +154,15 @@ KERNELS: tuple[Fast, ...] = (
                 "y = gl.exp2(_tile(x_s, i, lanes, n_cols, TILE, WHOLE, LAYOUT) * log2_e - m_i) * inverse",
             ),
         ),
-        Twin("triton_ladder", "Chapter 3 steps through the same three passes, with the row in HBM →", {"rung": "Three passes"}),
+        Twin(
+            "triton_ladder", "Chapter 3 steps through the same three passes, with the row in HBM →",
+            {"rung": "Three passes"},
+        ),
         interpreted=False,
     ),
     Fast(
-        "softmax_pipelined", "softmax", "Load the next row while this one is computed", "kernels.softmax_fast", "
-        "("softmax_pipelined_kernel",),
+        "softmax_pipelined", "softmax", "Load the next row while this one is computed", "kernels.softmax_fast",
+        ("softmax_pipelined_kernel",),
         (
             Idea(
                 "A loop over rows",
@@ -176,8 +179,8 @@ KERNELS: tuple[Fast, ...] = (
         ("kernels.softmax_fast", "softmax_rows_kernel"),
     ),
     Fast(
-        "softmax_shared_row", "softmax", "One row shared by several programs", "kernels.softmax_fast", "
-        "("softmax_shared_row_kernel", "_joined", "_packed"),
+        "softmax_shared_row", "softmax", "One row shared by several programs", "kernels.softmax_fast",
+        ("softmax_shared_row_kernel", "_joined", "_packed"),
         (
             Idea(
                 "One part per program",
@@ -199,8 +202,8 @@ KERNELS: tuple[Fast, ...] = (
         SPLIT,
     ),
     Fast(
-        "softmax_two_reads", "softmax", "The second read comes from L2", "kernels.softmax_fast", "
-        "("softmax_two_reads_kernel", "_joined", "_packed"),
+        "softmax_two_reads", "softmax", "The second read comes from L2", "kernels.softmax_fast",
+        ("softmax_two_reads_kernel", "_joined", "_packed"),
         (
             Idea(
                 "Keep the tile in L2",

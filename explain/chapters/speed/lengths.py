@@ -1,4 +1,7 @@
-"""From which N FlashAttention is faster, and what a first call costs: what `python -m explain measure --plan times` measured on a GPU."""
+"""From which N on FlashAttention is faster, and what a first call costs, as a GPU's record has it.
+
+`python -m explain measure --plan times` measures it.
+"""
 
 from __future__ import annotations
 
@@ -43,9 +46,9 @@ class Times:
         """Where the numbers come from, for a caption."""
         where, p = self.provenance, self.setting
         return (
-            f"recorded · {where.gpu}, torch {where.torch}, triton {where.triton}, {where.date} · {p['heads']} heads, "
-            f"d = {p['head_dim']}, {p['dtype']}, tiles {p['block_m']} × {p['block_n']}, not causal · medians, L2 cleared before "
-            "each launch · these kernels are written to be read, not tuned"
+            f"recorded · {where.gpu}, torch {where.torch}, triton {where.triton}, {where.date} · {p['heads']} heads, d "
+            f"= {p['head_dim']}, {p['dtype']}, tiles {p['block_m']} × {p['block_n']}, not causal · medians, L2 cleared "
+            "before each launch · these kernels are written to be read, not tuned"
         )
 
 
@@ -65,16 +68,14 @@ _experiments = functools.cache(lengths)
 
 def answer(times: Times) -> str:
     """Both questions answered from the numbers; markdown."""
-    flash = times.by_kernel["flash_attention"]
-    first, second = flash[times.lengths[0]], flash[times.lengths[1]]
-    speedups = {n: times.gain(n) for n in times.lengths}
-    found = times.crossing
+    flash, found = times.by_kernel["flash_attention"], times.crossing
+    first, second = (numbers.duration(flash[n].first_call_ms / 1e3) for n in times.lengths[:2])
+    faster = found.told("**FlashAttention**", "is faster than **standard attention**", "N") if found else ""
     return (
-        f"{found.told(speedups) if found else ''} On short sequences FlashAttention saves two of three launches; on long ones "
-        "it saves the bytes of S and P. **Is the first call warm-up?** No, it is compilation: FlashAttention's first call took "
-        f"{numbers.duration(first.first_call_ms / 1e3)}, its first call at the next N {numbers.duration(second.first_call_ms / 1e3)}, "
-        "because one compiled kernel serves every N. Standard attention is compiled again for each power of two: its softmax uses "
-        "a tile as long as the row."
+        f"{faster} On short sequences FlashAttention saves two of three launches; on long ones it saves the bytes of S and "
+        f"P. **Is the first call warm-up?** No, it is compilation: FlashAttention's first call took {first}, its first "
+        f"call at the next N {second}, because one compiled kernel serves every N. Standard attention is compiled again "
+        "for each power of two: its softmax uses a tile as long as the row."
     )
 
 

@@ -1,8 +1,8 @@
-"""What `benchmarks/speed.py` measured, as values: how fast each kernel is beside the libraries. Imports neither streamlit nor torch.
+"""How fast each kernel is beside the libraries: what `benchmarks/speed.py` measured, as values.
 
-A case is one shape of one table. A variant is one way to compute it. A variant that exceeds its tolerance or could not run has
-a reason instead of a time. A roof is the hardware's measured limit: for bytes a copy or a read in the same run, for FLOPs the
-matmul of the GPU's record.
+A case is one shape of one table. A variant is one way to compute it. A variant that exceeds its tolerance or could not
+run has a reason instead of a time. A roof is the hardware's measured limit: for bytes a copy or a read in the same run,
+for FLOPs the matmul of the GPU's record. Imports neither streamlit nor torch.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ class Variant:
         """What it is called on screen."""
         if self.function in MEASURED_ONLY:
             return MEASURED_ONLY[self.function][0]
-        return KERNELS[IN_CATALOG[self.function]].short if self.function in IN_CATALOG and not self.ours else self.function
+        known = IN_CATALOG.get(self.function) if not self.ours else None
+        return KERNELS[known].short if known else self.function
 
     @property
     def hue(self) -> str:
@@ -323,7 +324,8 @@ def _case(data: Mapping[str, Any]) -> Case:
         for one in data["variants"]
     )
     return Case(
-        case["table"], tuple(case["shape"]), case["dtype"], bool(case.get("causal")), float(case["work"]), case["unit"], variants
+        case["table"], tuple(case["shape"]), case["dtype"], bool(case.get("causal")),
+        float(case["work"]), case["unit"], variants,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The climb: attention kernels from online softmax in fp32 to a persistent Hopper kernel, one idea per rung, and each rung's time.
+"""The climb: attention kernels from online softmax in fp32 to a persistent Hopper kernel, one idea per rung.
 
 Imports neither streamlit nor torch: sources are read from the files, times from what `benchmarks/speed.py` wrote.
 """
@@ -30,7 +30,7 @@ CLIMB: dict[str, tuple[Experiment, Experiment]] = {
     "base 2": (lessons.SHORT, IN_BASE_2),
     "masked": (IN_BASE_2, IN_BASE_2.with_(causal=True)),
 }
-"""Pairs of runs to step through side by side: how a rung changes the numbers. After the mask, rungs change only the schedule."""
+"""Pairs of runs to step through side by side: how a rung changes the numbers. Later rungs change only the schedule."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def side_by_side(pair: str, words: str) -> Twin:
 class Rung:
     """One kernel of the climb. `name` is its module in `kernels/rungs/`, and its name in the page's address.
 
-    `idea` and `why` are a sentence or two each, `takes` says which calls it accepts, `line` is the source line of the idea.
+    `idea` and `why` are a sentence or two each, `takes` says which calls it accepts, `line` is the idea's source line.
     """
 
     name: str
@@ -278,14 +278,15 @@ def _asked(head_dim: int, causal: bool) -> dict[str, Experiment]:
     """The experiment that counts each rung, by the rung's name."""
     by_kernel = {rung.kernel: rung.name for rung in RUNGS}
     alike = {"head_dim": head_dim, "causal": causal}.items()
-    return {by_kernel[one.kernel]: one for one in plans.rungs() if one.kernel in by_kernel and alike <= one.values.items()}
+    asked = (one for one in plans.rungs() if one.kernel in by_kernel and alike <= one.values.items())
+    return {by_kernel[one.kernel]: one for one in asked}
 
 
 @dataclass(frozen=True)
 class Spill:
-    """What the rung below loses to spilled registers: bytes spilled, and what they cost at least at the GPU's L2 bandwidth.
+    """The bytes that the rung below spills, and the time that they take at the measured L2 bandwidth.
 
-    `seconds` is that cost, `of` the rung's whole time; `bandwidth` is in bytes per second, measured.
+    `seconds` is that time, `of` the whole time of the rung below; `bandwidth` is in bytes per second.
     """
 
     rung: Rung
@@ -308,7 +309,8 @@ def spilled(points: Mapping[str, Point], rung: Rung, roofs: Mapping[str, Roof]) 
     bandwidth = memory_roof("l2", roofs)
     passed = (before.sm_bytes or 0) - (now.sm_bytes or 0)
     seconds = passed / bandwidth if bandwidth and passed > 0 else None
-    return Spill(lower, before.spilled_bytes or 0, seconds, under.timing.median_ms / 1e3 if under.timing else None, bandwidth)
+    whole = under.timing.median_ms / 1e3 if under.timing else None
+    return Spill(lower, before.spilled_bytes or 0, seconds, whole, bandwidth)
 
 
 def experiment(rung: Rung, case: Case) -> Experiment:

@@ -1,7 +1,8 @@
-"""One rung at many tile sizes, warps and stages: what `benchmarks/tuning_grid.py` measured, as values. Imports neither streamlit nor torch.
+"""One rung at many tile sizes, warps and stages: what `benchmarks/tuning_grid.py` measured, as values.
 
-The file is JSON: {"provenance", "commit", "method", "before", "after", "grids"}. "before" and "after" are the GPU's clocks and
-temperature. "grids" has an object per `Grid` with an object per `Point`, under the names of their fields.
+The file is JSON: {"provenance", "commit", "method", "before", "after", "grids"}. "before" and "after" are the GPU's
+clocks and temperature. "grids" has an object per `Grid` with an object per `Point`, under the names of their fields.
+Imports neither streamlit nor torch.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ class TuningFileError(Exception):
 class Point:
     """One setting. `seconds` is the median of a launch, with its 20% and 80% quantiles.
 
-    Without a time, `trouble` is one of TROUBLES and `why` has the details; both are empty if the run was cut short. `error` is
-    error ÷ tolerance: ≤ 1 passes. The compiler reports the rest: bytes of shared memory per program, registers per thread, and
-    spills, the 4-byte values per thread that found no register.
+    Without a time, `trouble` is one of TROUBLES and `why` has the details; both are empty if the run was cut short.
+    `error` is error ÷ tolerance: ≤ 1 passes. The compiler reports the rest: bytes of shared memory per program,
+    registers per thread, and spills, the 4-byte values per thread that found no register.
     """
 
     block_m: int
@@ -68,7 +69,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Grid:
-    """All settings of one rung at one shape. `code` is the digest of the code that was measured, `work` the FLOPs of a launch."""
+    """All settings of one rung at one shape. `code` is the measured code's digest, `work` a launch's FLOPs."""
 
     rung: str
     code: str

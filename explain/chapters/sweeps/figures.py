@@ -242,36 +242,19 @@ def slope_note(sweep: Sweep, what: str) -> str:
 
 
 def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -> list[str]:
-    """A sentence for each of `whats` on where the second kernel gets below the first for good."""
+    """A sentence for each of `whats`: from where on the second kernel stays below the first."""
     if not sweep.numeric or len(sweep.kernels) < 2:
         return []
     above, below = PAIR if set(PAIR) <= set(sweep.kernels) else sweep.kernels[:2]
     sentences = []
     for what in whats:
-        curves = [numbers(curve(sweep, readings, kernel, what)) for kernel in (above, below)]
-        found = crossing(*curves)
-        if found is None:
-            continue
-        x, subject, other = AXES[sweep.axis][0], f"**{name_of(below)}**", f"**{name_of(above)}**"
-        last = max(set(curves[0]) & set(curves[1]))
-        times = f"{curves[0][last] / curves[1][last]:.3g} times"
-        if what == "seconds":
-            does, ends = f"takes less time than {other}", f"at {x} = {last:,.0f} {other} takes {times} as long"
-        else:
-            verb, where = ("asks for", "") if what == "asked" else ("moves", f" {LEVELS[what]}")
-            does = f"{verb} fewer bytes{where} than {other}"
-            ends = f"at {x} = {last:,.0f} {other} {verb} {times} as many"
-        match found.where:
-            case "below":
-                crossed = f" If they cross, then below {x} = {found.x:,.0f}, the smallest." if found.x > 1 else ""
-                sentence = f"{subject} {does} at every {x} here; {ends}.{crossed}"
-            case "at":
-                first = min(value for value in curves[1] if value >= found.x)
-                place = f"= {first:,.0f}" if sweep.axis in TILES else f"≈ {found.x:,.0f}"  # a tile is a power of two
-                sentence = f"{subject} {does} from **{x} {place}** on; {ends}."
-            case _:
-                sentence = f"Up to {x} = {found.x:,.0f} there is no {x} from which {subject} {does}."
-        sentences.append(sentence)
+        found = crossing(*(numbers(curve(sweep, readings, kernel, what)) for kernel in (above, below)))
+        if found:
+            does = {"seconds": "is faster", "asked": "asks for fewer bytes"}.get(
+                what, f"moves fewer bytes {LEVELS.get(what, '')}"
+            )
+            subject, x = f"**{name_of(below)}**", AXES[sweep.axis][0]
+            sentences.append(found.told(subject, f"{does} than **{name_of(above)}**", x, exact=sweep.axis in TILES))
     return sentences
 
 
@@ -391,7 +374,7 @@ def roofline(
     moved = spread(heights, most=roof - LABEL_PIXELS)
     for kernel, end in ends.items():
         label = f"{_coloured('━', colour_of(kernel))} {name_of(kernel)}"
-        _note(figure, end.intensity, end.flops_per_second, label, shift=(10, moved[kernel]))
+        _note(figure, end.intensity, end.flops_per_second, label, shift=(10, moved[kernel]), leader=True)
     for level in [level for level in MEMORY_ROOFS if any(point.level == level for point in points)]:
         figure.add_scatter(
             x=[None], y=[None], mode="markers", name=f"bytes {LEVELS[level]}", marker={"symbol": LEVEL_SYMBOLS[level], "size": 11, "color": SLATE}
@@ -483,10 +466,21 @@ def _line(
 
 
 def _note(
-    figure: go.Figure, x: float, y: float, words: str, *, shift: tuple[float, float] = (0, 0), **more: Any
+    figure: go.Figure, x: float, y: float, words: str, *, shift: tuple[float, float] = (0, 0), leader: bool = False,
+    **more: Any,
 ) -> None:  # fmt: skip
-    """Words at a point of two logarithmic axes; to its right, unless told otherwise."""
+    """Words at a point of two logarithmic axes: to its right, unless told otherwise. `leader`: a thin line joins them if they are apart."""
+    if leader and abs(shift[1]) > LABEL_PIXELS / 2:
+        more |= {
+            "showarrow": True,
+            "ax": 4 * shift[0],
+            "ay": -shift[1],
+            "arrowhead": 0,
+            "arrowwidth": 1,
+            "arrowcolor": SLATE,
+        }
+        shift = (0, 0)
+    place = {"x": math.log10(x), "y": math.log10(y), "xanchor": "left", "yanchor": "middle", "showarrow": False}
     figure.add_annotation(
-        **{"x": math.log10(x), "y": math.log10(y), "xanchor": "left", "yanchor": "middle", **more}, xref="x", yref="y", text=words,
-        xshift=shift[0], yshift=shift[1], showarrow=False, font={"size": 13},
-    )  # fmt: skip
+        **{**place, **more}, xref="x", yref="y", text=words, xshift=shift[0], yshift=shift[1], font={"size": 13}
+    )

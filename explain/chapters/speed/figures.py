@@ -228,16 +228,17 @@ WIDTH, STALL_ROW, BAR = 700.0, 46.0, 18.0
 
 def stall_bars(kernels: Sequence[tuple[str, Stalls]]) -> str:
     """A bar per kernel, all of its warps' time, divided into kinds: the same kinds, order and colours in each."""
-    shown = [kind for kind in KINDS if any(stalls.by_kind[kind] >= 0.005 for _, stalls in kernels)]
+    parted = [(name, stalls, stalls.by_kind) for name, stalls in kernels]
+    shown = [kind for kind in KINDS if any(by_kind[kind] >= 0.005 for *_, by_kind in parted)]
     parts, top = _legend(shown)
-    for at, (name, stalls) in enumerate(kernels):
+    for at, (name, stalls, by_kind) in enumerate(parted):
         y, x = top + at * STALL_ROW, 0.0
         parts.append(svg.text(0, y + 15, name, bold=True))
         busy = f"{stalls.warps:.1f} warps per scheduler, issuing in {numbers.percent(stalls.busy)} of cycles"
         parts.append(svg.text(WIDTH, y + 15, busy, size=SMALL, anchor="end", faint=True))
-        whole = sum(stalls.by_kind[kind] for kind in shown) or 1.0  # counted in several runs, so not exactly 1
+        whole = sum(by_kind[kind] for kind in shown) or 1.0  # counted in several runs, so not exactly 1
         for kind in shown:
-            part, colour = stalls.by_kind[kind], KIND_COLOURS[kind]
+            part, colour = by_kind[kind], KIND_COLOURS[kind]
             wide = WIDTH * part / whole
             if wide <= 0:
                 continue
@@ -577,8 +578,7 @@ def settings(case: Case) -> str:
     return "; ".join(f"{one.label} with {one.options}, the fastest of {one.settings} settings" for one in several)
 
 
-@functools.lru_cache(maxsize=32)
-def curve(cases: tuple[Case, ...], limits: tuple[Limit | None, ...]) -> go.Figure:
+def curve(cases: Sequence[Case], limits: Sequence[Limit | None]) -> go.Figure:
     """Each kernel's throughput over the length, and the roof dashed. `limits` are the cases' roofs."""
     unit, along, hues = cases[0].unit, TABLES[cases[0].table].along, colours(cases)
     functions = {one.function: one for case in cases for one in case.variants if not one.floor}

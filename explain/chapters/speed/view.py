@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -24,10 +26,11 @@ from explain.device.measurement import Timing
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.figures import lines, numbers
+from explain.figures.plot import kept
 from explain.gpus import DEFAULT, GPUS, Gpu, known_as
 from explain.records import plans, registry
 from explain.records.code import is_stale
-from explain.records.model import Point, Record, Roof
+from explain.records.model import Point, Record
 from explain.ui.charts import chart
 from explain.ui.controls import option
 from explain.ui.device import once_known
@@ -47,23 +50,90 @@ OTHERS = "work."
 SHAPE_LABELS = {"N": "N", "V": "V, elements in a row", "d": "d", "dtype": "dtype", "causal": "Causal"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Chosen:
-    """The benchmark's result, the case that the reader chose, that GPU's record, and the case's roof."""
+    """The benchmark's result, the case that the reader chose, the GPU's record, and what is drawn of them, each once."""
 
     result: Result
     case: Case
     record: Record | None
-    limit: Limit | None
+
+    @cached_property
+    def limit(self) -> Limit | None:
+        """The case's roof."""
+        return results.roof(self.case, self.record)
 
     @property
     def cases(self) -> tuple[Case, ...]:
         """All cases of the same table."""
         return self.result.of(self.case.table)
 
-    def roofs(self, cases: tuple[Case, ...]) -> tuple[Limit | None, ...]:
-        """The roof of each case."""
-        return tuple(results.roof(case, self.record) for case in cases)
+    @cached_property
+    def counted(self) -> dict[str, Point]:
+        """What the record has counted of each rung, by its name."""
+        return rungs.counted(self.record, self.case)
+
+    @cached_property
+    def stalls(self) -> list[tuple[str, Stalls]]:
+        """Why the warps of each rung wait, where it was counted."""
+        counters = ((rung.label, self.counted[rung.name].counters) for rung in RUNGS if rung.name in self.counted)
+        return [(label, one.stalls) for label, one in counters if one and one.stalls]
+
+    @cached_property
+    def stall_bars(self) -> str:
+        """Why warps wait, as a picture."""
+        return figures.stall_bars(self.stalls)
+
+    @cached_property
+    def counters_table(self) -> str:
+        """What was counted of each rung."""
+        return figures.counters_table(self.counted, RUNGS)
+
+    @cached_property
+    def roofline(self) -> tuple[go.Figure, float] | None:
+        """The timed rungs under the roofs, and their FLOPs per byte; None without a time or a record."""
+        points = rungs.under_roofs(rungs.climb(self.case), self.case, self.record.roofs) if self.record else []
+        if not self.record or not points:
+            return None
+        known = known_as(self.record.gpu)
+        picture = roofline(points, self.record.roofs, GPUS[known] if known else None, room=80)
+        return kept(picture), points[-1].intensity
+
+    @cached_property
+    def curve(self) -> go.Figure | None:
+        """The kernels over the length; None if only one length was measured."""
+        cases = results.beside(self.case.without_rungs, (one.without_rungs for one in self.cases))
+        if len({one.along for one in cases}) < 2:
+            return None
+        return kept(figures.curve(cases, [results.roof(one, self.record) for one in cases]))
+
+    @cached_property
+    def shapes(self) -> str:
+        """Every shape of the table, as speedups."""
+        return figures.shapes_table(self.cases, [results.roof(case, self.record) for case in self.cases])
+
+    @cached_property
+    def bars(self) -> str:
+        """The case's variants."""
+        return figures.bars(self.case, self.limit, results.colours(self.cases))
+
+
+class Same:
+    """A cache's key for an object without a hash: equal if both hold the very same object."""
+
+    def __init__(self, one: Any) -> None:
+        self.one = one
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.one is other.one
+
+    def __hash__(self) -> int:
+        return id(self.one)
+
+
+@functools.lru_cache(maxsize=128)
+def _chosen(result: Same, case: Case, record: Same) -> Chosen:
+    return Chosen(result.one, case, record.one)
 
 
 def chosen(table: str, prefix: str = "") -> Chosen | None:
@@ -84,7 +154,7 @@ def chosen(table: str, prefix: str = "") -> Chosen | None:
     shelved, _ = registry.shelved()
     records = (one.record for one in shelved if one.record.gpu == result.provenance.gpu and one.record.roofs)
     record = next(records, None)
-    return Chosen(result, case, record, results.roof(case, record))
+    return _chosen(Same(result), case, Same(record))
 
 
 def _case(table: str, cases: tuple[Case, ...], prefix: str) -> Case:
@@ -146,7 +216,7 @@ def _rung(step: Step, shown: Chosen | None) -> None:
         prose(f"**Idea.** {rung.idea}")
         spill = None
         if shown and shown.record:
-            spill = rungs.spilled(rungs.counted(shown.record, shown.case), rung, shown.record.roofs)
+            spill = rungs.spilled(shown.counted, rung, shown.record.roofs)
         prose(f"**Throughput.** {figures.number(step, shown.limit if shown else None, lower, spill)}")
         if shown:
             _timed_here(rungs.experiment(rung, shown.case), shown.case)
@@ -215,10 +285,9 @@ def _on_request(label: str, experiment: Experiment) -> tuple[Timing | None, str]
 @st.fragment
 def climb_roofline(shown: Chosen) -> None:
     """The timed rungs under the GPU's roofs."""
-    if shown.record is None or not any(step.per_second for step in rungs.climb(shown.case)):
+    if shown.roofline is None or shown.record is None:
         return
-    roofs = tuple(shown.record.roofs.items())
-    picture, intensity = _roofline(shown.case, roofs, shown.record.gpu)
+    picture, intensity = shown.roofline
     st.subheader("Under the roofline", anchor=False)
     prose(
         f"Every kernel has the same **arithmetic intensity**: {intensity:,.0f} FLOPs per byte. It must read Q, K and V "
@@ -230,17 +299,10 @@ def climb_roofline(shown: Chosen) -> None:
     st.caption(f"FLOPs and bytes: formula, {shown.case.words} · times: {shown.result.source} · {measured}")
 
 
-@functools.lru_cache(maxsize=32)
-def _roofline(case: Case, roofs: tuple[tuple[str, Roof], ...], gpu: str) -> tuple[go.Figure, float]:
-    points = rungs.under_roofs(rungs.climb(case), case, dict(roofs))
-    known = known_as(gpu)
-    return roofline(points, dict(roofs), GPUS[known] if known else None, room=80), points[-1].intensity
-
-
 def climb_counters(shown: Chosen) -> None:
     """What the GPU counted of the rungs: tensor-core use, bytes, and why warps wait; or how to count it."""
     st.subheader("What the hardware did", anchor=False)
-    found = rungs.counted(shown.record, shown.case)
+    found = shown.counted
     if not found:
         prose("No GPU has counted these kernels yet.")
         st.caption(f"On a machine with a Hopper GPU, `{COUNTED_BY}` counts tensor-core use, bytes and stalls of each.")
@@ -248,11 +310,11 @@ def climb_counters(shown: Chosen) -> None:
     prose(
         "A kernel is fast if its **tensor cores** are busy. Each kernel of the climb removes one thing they waited for."
     )
-    st.markdown(figures.counters_table(found, RUNGS))
-    waits = [(rung.label, stalls) for rung in RUNGS if (stalls := _stalls(found.get(rung.name)))]
-    if waits:
-        drawing(figures.stall_bars(waits))
-        prose(f"**{waits[-1][0]}**: {figures.stalls_told(waits[-1][1])}")
+    st.markdown(shown.counters_table)
+    if shown.stalls:
+        drawing(shown.stall_bars)
+        label, stalls = shown.stalls[-1]
+        prose(f"**{label}**: {figures.stalls_told(stalls)}")
         if any(rung.gluon and rung.name in found for rung in RUNGS):
             st.caption(
                 "A launch in Gluon has 3 idle warps of 12 (of 16 with three consumer groups): Triton rounds up to a "
@@ -267,10 +329,6 @@ def climb_counters(shown: Chosen) -> None:
     st.caption(" · ".join(said))
     if stale := [BY_NAME[name].label for name, point in found.items() if is_stale(point)]:
         st.caption(f"Stale: the code of {', '.join(stale)} has changed since it was counted. Again: `{COUNTED_BY}`")
-
-
-def _stalls(point: Point | None) -> Stalls | None:
-    return point.counters.stalls if point and point.counters else None
 
 
 def warps(name: str = "") -> None:
@@ -317,7 +375,7 @@ def _lanes(runs: tuple[Timeline, ...]) -> None:
 
 @functools.lru_cache(maxsize=32)
 def _lanes_figure(run: Timeline, number: int) -> go.Figure:
-    return figures.lanes(run, next(program for program in run.programs if program.program == number))
+    return kept(figures.lanes(run, next(program for program in run.programs if program.program == number)))
 
 
 # Tuning
@@ -472,7 +530,7 @@ def _bars(shown: Chosen) -> None:
     """The case's variants as bars."""
     case, limit, result = shown.case, shown.limit, shown.result
     prose(figures.bars_told(case, limit))
-    drawing(figures.bars(case, limit, results.colours(shown.cases)))
+    drawing(shown.bars)
     said = [result.source, result.state, f"roof by {limit.source}" if limit else "", figures.settings(case)]
     st.caption(" · ".join(filter(None, said)))
     notes = [f"{case.words}. Counted: {TABLES[case.table].work}."]
@@ -485,22 +543,19 @@ def _bars(shown: Chosen) -> None:
 
 def curve(shown: Chosen) -> None:
     """The kernels over the length; nothing if only one length was measured."""
-    case = shown.case
-    cases = tuple(results.beside(case.without_rungs, (one.without_rungs for one in shown.cases)))
-    if len({one.along for one in cases}) < 2:
+    if shown.curve is None:
         return
-    along = TABLES[case.table].along
+    case, along = shown.case, TABLES[shown.case.table].along
     st.subheader(f"Over {along}", anchor=False)
-    picture = figures.curve(cases, shown.roofs(cases))
     name = f"speed of {case.table}, {case.dtype}{', causal' if case.causal else ''}"
-    chart(picture, name, lines.as_csv(picture), alt=f"Throughput of each kernel over {along}")
+    chart(shown.curve, name, lines.as_csv(shown.curve), alt=f"Throughput of each kernel over {along}")
     st.caption(shown.result.source)
 
 
 def shapes(shown: Chosen) -> None:
     """Every shape of the table, as speedups."""
     with st.expander("Every shape, as speedups"), st.container(key="numbers of speed"):
-        st.markdown(figures.shapes_table(shown.cases, shown.roofs(shown.cases)))
+        st.markdown(shown.shapes)
         st.caption(f"Above 1 our kernel is faster than the library. {shown.result.source}")
 
 

@@ -37,6 +37,8 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
+from explain.records import results
+from explain.records.code import measured_code
 from tests.e2e.server import Server, running_app
 
 CORES = 2
@@ -242,11 +244,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "versions": {"python": platform.python_version(), "streamlit": version("streamlit")},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **measured_code(["app"]),
     }
-    text = json.dumps(result, indent=2)
-    print(text)
+    print(json.dumps(result, indent=2))
     if options.out:
-        options.out.write_text(text + "\n")
+        results.write(options.out, result)
     return 0 if result["passed"] else 1
 
 

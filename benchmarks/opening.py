@@ -23,6 +23,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, expect, sync_playwright
 
+from explain.records import results
+from explain.records.code import measured_code
 from tests.e2e.browser import find_browser
 from tests.e2e.server import running_app
 
@@ -71,11 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "cores": os.cpu_count(),
         "versions": {"python": platform.python_version(), "streamlit": version("streamlit")},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **measured_code(["app"]),
     }
-    text = json.dumps(result, indent=2)
-    print(text)
+    print(json.dumps(result, indent=2))
     if options.out:
-        options.out.write_text(text + "\n")
+        results.write(options.out, result)
     return 0 if passed else 1
 
 

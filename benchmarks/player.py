@@ -34,6 +34,8 @@ from playwright.sync_api import Browser, Page, ViewportSize, WebSocket, sync_pla
 from benchmarks.classroom_load import RAMP_S, Tally, attend, cpu_seconds, share_two_cores
 from explain.engine import HEAD_START_S
 from explain.player.view import view
+from explain.records import results
+from explain.records.code import measured_code
 from tests.e2e.browser import find_browser
 from tests.e2e.server import Server, running_app
 
@@ -317,11 +319,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "streamlit": version("streamlit"),
         },
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **measured_code(["player"]),
     }
-    text = json.dumps(result, indent=2)
-    print(text)
+    print(json.dumps(result, indent=2))
     if options.out:
-        options.out.write_text(text + "\n")
+        results.write(options.out, result)
     return 0 if result["passed"] else 1
 
 

@@ -52,8 +52,10 @@ def main() -> int:
     parser.add_argument("--child", choices=("check", "time"), help=argparse.SUPPRESS)
     parsed = parser.parse_args()
     sys.path.insert(0, str(ROOT))
+    from explain.records import results
+
     if parsed.compare:
-        return compare(*(json.loads(path.read_text()) for path in parsed.compare))
+        return compare(*map(results.read, parsed.compare))
     if parsed.child:
         work = {"check": checked, "time": timed}[parsed.child]
         for answer in work(json.load(sys.stdin)):
@@ -63,7 +65,7 @@ def main() -> int:
 
     result = measure(parsed)
     if parsed.out:
-        parsed.out.write_text(json.dumps(result, indent=1) + "\n")
+        results.write(parsed.out, result)
     print(table(result, parsed.show))
     print(*speed_table.lines(result), sep="\n")
     return 0
@@ -73,6 +75,7 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
     """Checks everything, times what is right; {"provenance", "before", "after", "cases": [{"case", "variants"}]}."""
     from benchmarks.speed_cases import CASES, variants
     from explain.device.handler import provenance
+    from explain.records.code import measured_code
 
     deadline = time.monotonic() + parsed.seconds
     cases = [
@@ -92,7 +95,7 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
         task["variants"] = [v for v in task["variants"] if errors.get(_key(task["case"], v), {}).get("right")]
     print(f"checked after {time.monotonic() + parsed.seconds - deadline:.0f} s", file=sys.stderr, flush=True)
     times = {_key(a["case"], a["variant"]): a for a in run("time", [t for t in tasks if t["variants"]], 1, deadline)}
-    results: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     for case in cases:
         rows = []
         for variant in variants(case, parsed.tune):
@@ -100,13 +103,16 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
             nothing: Task = {"right": False, "why": "did not answer in time"}
             told = errors.get(key, nothing) | times.get(key, {})
             rows.append({"name": variant.name, **{k: v for k, v in told.items() if k not in ("case", "variant")}})
-        results.append({"case": {**asdict(case), "name": case.name}, "variants": rows})
+        found.append({"case": {**asdict(case), "name": case.name}, "variants": rows})
     return {
         "provenance": provenance().__dict__,
+        **measured_code(
+            variant["function"] for task in tasks for variant in task["variants"] if ":" in variant["function"]
+        ),
         "before": before,
         "after": state_of_the_gpu(),
         "method": f"median of {parsed.rounds} launches by device events, variants in turn, L2 emptied before each",
-        "cases": results,
+        "cases": found,
     }
 
 
@@ -192,7 +198,7 @@ def checked(tasks: list[Task]) -> Iterator[dict[str, Any]]:
             right = error <= 1
             yield {**answer, "error": error, "right": right, "why": "" if right else "exceeds its tolerance"}
             del result
-        except Exception as why:  # a peer that is not here, a tile that does not fit: said in the result
+        except Exception as why:  # a baseline that is not here, a tile that does not fit: said in the result
             yield {**answer, "right": False, "why": f"{type(why).__name__}: {why}"[:300]}
         yield {"done": True}
 
@@ -229,7 +235,7 @@ def timed(tasks: list[Task]) -> Iterator[dict[str, Any]]:
 
 
 def table(result: dict[str, Any], show: int) -> str:
-    """Each shape's variants, fastest first: microseconds, what they reach a second, and that over the first peer's."""
+    """Each shape's variants, fastest first: microseconds, what they reach a second, and that over the first baseline's."""
     lines = []
     for case in result["cases"]:
         unit, scale = ("TB/s", 1e-12) if case["case"]["unit"] == "B/s" else ("TFLOP/s", 1e-12)

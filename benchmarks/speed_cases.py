@@ -1,4 +1,4 @@
-"""What `benchmarks/speed.py` measures: shapes, our kernels and their options, the peers, and what is right. Imports torch."""
+"""What `benchmarks/speed.py` measures: shapes, our kernels and their options, the baselines, and what is right. Imports torch."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to compute a case: a function of this project or a peer, with options."""
+    """One way to compute a case: a function of this project or a baseline, with options."""
 
-    function: str  # "module:function" of this project, or a peer's name
+    function: str  # "module:function" of this project, or a baseline's name
     options: Options = field(default_factory=dict)
 
     @property
@@ -54,8 +54,8 @@ class Variant:
 
     def on(self, case: Case, inputs: tuple[torch.Tensor, ...]) -> Callable[[], Any]:
         """A function that launches it."""
-        if self.function in PEERS:
-            return PEERS[self.function](case, *inputs)
+        if self.function in BASELINES:
+            return BASELINES[self.function](case, *inputs)
         module, name = self.function.split(":")
         function = getattr(importlib.import_module(module), name)
         options = self.options | ({"causal": case.causal} if case.table in ("attention", "backward") else {})
@@ -126,7 +126,7 @@ def make_inputs(case: Case) -> tuple[torch.Tensor, ...]:
     return inputs
 
 
-# Peers: what others give for the same call
+# Baselines: what others give for the same call
 
 
 def _sdpa(backend: str) -> Callable[..., Callable[[], Any]]:
@@ -204,7 +204,7 @@ def _quack(case: Case, x: torch.Tensor) -> Callable[[], Any]:
     return lambda: softmax(x)
 
 
-PEERS: dict[str, Callable[..., Callable[[], Any]]] = {
+BASELINES: dict[str, Callable[..., Callable[[], Any]]] = {
     "copy": _copy,
     "read": _read,
     "torch.softmax": lambda case, x: lambda: torch.softmax(x, dim=-1),
@@ -223,15 +223,15 @@ FLOORS = ("copy", "copy of as many bytes", "read")  # they compute nothing, so t
 
 
 def variants(case: Case, tune: bool) -> list[Variant]:
-    """What runs on a case: peers and our kernels, by default as they choose their own options, else over the grid of them."""
-    peers = {
+    """What runs on a case: baselines and our kernels, by default as they choose their own options, else over the grid of them."""
+    baselines = {
         "softmax": ["copy", "torch.softmax", "QuACK"],
         "topk": ["read", "torch.softmax+topk"],
         "decode": ["copy of as many bytes", "torch.sdpa flash", "torch.sdpa cudnn"],
         "attention": ["torch.sdpa cudnn", "FlashAttention-3", "FlashAttention-4", "torch.sdpa flash"],
         "backward": ["torch.sdpa flash backward", "torch.sdpa cudnn backward", "FlashAttention-4 backward"],
     }[case.table]
-    return [*map(Variant, peers), *(tuned(case) if tune else chosen(case))]
+    return [*map(Variant, baselines), *(tuned(case) if tune else chosen(case))]
 
 
 def chosen(case: Case) -> list[Variant]:

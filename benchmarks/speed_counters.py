@@ -1,6 +1,6 @@
 """What the hardware counted of the kernels that `speed.py` times: bytes, tensor cores, why warps wait. For what is in the way of a goal; no timing.
 
-Each of ours and each peer that is here runs alone, L2 cold, once for each set of counters that the GPU can count together; the counters have counted a
+Each of ours and each baseline that is here runs alone, L2 cold, once for each set of counters that the GPU can count together; the counters have counted a
 copy rightly before (`explain/counters/`).
 
 python benchmarks/speed_counters.py backward softmax --only ×8192× ×131072 --out benchmarks/results/speed_counters.json
@@ -9,7 +9,6 @@ python benchmarks/speed_counters.py backward softmax --only ×8192× ×131072 --
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -30,7 +29,8 @@ def main() -> int:
     from benchmarks.speed_cases import CASES
     from explain.counters.errors import CountersUnavailable
     from explain.device.handler import provenance
-    from explain.records.code import commit
+    from explain.records import results
+    from explain.records.code import measured_code
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"{', '.join(CASES)}; all of them unless given")
@@ -48,8 +48,9 @@ def main() -> int:
         print(f"no counters: {error}", file=sys.stderr)
         return 1
     if parsed.out:
-        result = {"provenance": asdict(provenance()), "commit": commit(), "method": METHOD, "kernels": kernels}
-        parsed.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        functions = dict.fromkeys(one.pop("function") for one in kernels if "function" in one)
+        result = {"provenance": asdict(provenance()), **measured_code(functions), "method": METHOD, "kernels": kernels}
+        results.write(parsed.out, result)
     return 0
 
 
@@ -69,10 +70,11 @@ def counted(tables: list[str], only: list[str]) -> Iterator[dict[str, Any]]:
             if variant.function in FLOORS:
                 continue
             one = {"case": case.name, "name": variant.name}
+            one |= {"function": variant.function} if ":" in variant.function else {}
             try:
                 launch = variant.on(case, inputs)
                 launch()  # compiles
-            except Exception as why:  # a peer that is not here
+            except Exception as why:  # a baseline that is not here
                 yield {**one, "why": f"{type(why).__name__}: {why}"[:200]}
                 continue
             cold = rounds(launch)[0]

@@ -1,6 +1,6 @@
 """What `benchmarks/speed.py` measured, held against what the kernels are to reach: a milestone first, then a goal, both as ratios of the same run.
 
-A ratio is a peer's time over ours. A kernel that exceeded its tolerance has no time, and its row says so.
+A ratio is a baseline's time over ours. A kernel that exceeded its tolerance has no time, and its row says so.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ Case = dict[str, Any]
 
 @dataclass(frozen=True)
 class Bar:
-    """To be at least `ratio` times as fast as a peer."""
+    """To be at least `ratio` times as fast as a baseline."""
 
-    peer: str
+    baseline: str
     ratio: float
     words: str
 
@@ -41,8 +41,8 @@ class Promise:
         ]
 
 
-def _at_least(ratio: float, peer: str, name: str) -> Bar:
-    return Bar(peer, ratio, f"≥ {ratio:.2f} × {name}")
+def _at_least(ratio: float, baseline: str, name: str) -> Bar:
+    return Bar(baseline, ratio, f"≥ {ratio:.2f} × {name}")
 
 
 CUDNN = _at_least(1.0, "torch.sdpa cudnn", "cuDNN")
@@ -119,7 +119,9 @@ def reached(ours: str, bars: tuple[Bar, ...], cases: list[Case]) -> str:
     """The least and the most of each bar's ratio, and in how many shapes it is missed."""
     cells = []
     for bar in bars:
-        both = [(mine, theirs) for case in cases if (mine := _timed(case, ours)) and (theirs := _timed(case, bar.peer))]
+        both = [
+            (mine, theirs) for case in cases if (mine := _timed(case, ours)) and (theirs := _timed(case, bar.baseline))
+        ]
         ratios = [theirs["seconds"] / mine["seconds"] for mine, theirs in both]
         wrong = sum(_timed(case, ours) is None for case in cases)
         missed = sum(round(ratio, 2) < round(bar.ratio, 2) for ratio in ratios) + wrong

@@ -1,7 +1,7 @@
 """What recording a run costs: this recorder, Triton's plain interpreter and triton-viz, on the same kernel.
 
-Each variant has a process of its own; they take turns, so that a busy moment of the machine hits all of them. Timed is
-one whole run after a first one: for this recorder the launch with everything recorded, and building the trace of it.
+Each variant has a process of its own, and they take turns: a busy moment of the machine hits all of them. The benchmark
+times one whole run after a first one; for this recorder that is the launch with everything recorded, and building the trace.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ triton-viz 3.0 runs with Triton 3.5.1 and NumPy 2.2.6, so it needs an environmen
   triton-viz/bin/pip install --no-deps triton==3.5.1
   python benchmarks/tracing.py --triton-viz-python triton-viz/bin/python
 
-pip says that torch wants another Triton; the interpreter does not mind. Without --triton-viz-python its part is left out.
+pip says that torch wants another Triton; the interpreter does not mind. Without --triton-viz-python, triton-viz is left out.
 """
 
 
@@ -49,11 +49,14 @@ def main() -> int:
         return _child(parsed.child)
     if parsed.repeats < 1:
         parser.error(f"--repeats {parsed.repeats}: at least 1")
-    result = measure(parsed.triton_viz_python, parsed.repeats)
-    text = json.dumps(result, indent=2) + "\n"
-    print(text, end="")
+    sys.path.insert(0, str(ROOT))
+    from explain.records import results
+    from explain.records.code import measured_code
+
+    result = measure(parsed.triton_viz_python, parsed.repeats) | measured_code(["recorder"])
+    print(json.dumps(result, indent=2))
     if parsed.out:
-        parsed.out.write_text(text)
+        results.write(parsed.out, result)
     return 0 if result["within_targets"] else 1
 
 

@@ -11,28 +11,23 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import itertools
 import json
 import math
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import speed
-from explain.chapters.speed.tuning import FILE, Grid, Point, Tuning, TuningFileError, load
+from explain.chapters.speed.tuning import FILE, RUNGS, SETTINGS, Grid, Point, Tuning, empty, load, save
 from explain.device.measurement import Provenance
 from explain.records.code import commit
-from kernels.catalog import KERNELS
-
-RUNGS = ("pipelined", "tma")
-SETTINGS = ("block_m", "block_n", "warps", "stages")
-VALUES = ((64, 128, 256), (32, 64, 128), (4, 8), (1, 2, 3, 4))
+from explain.records.results import ResultFileError
 
 
 def main() -> int:
@@ -67,7 +62,7 @@ def main() -> int:
         )
     try:
         before = load(parsed.out)
-    except TuningFileError as error:
+    except ResultFileError as error:
         return _failed(f"{error}: move it away, or name another file")
     grids = [empty(rung, tuple(parsed.shape), parsed.causal) for rung in RUNGS]
     tuning = measure(before, provenance(), grids, parsed.rounds, parsed.seconds, parsed.out)
@@ -78,15 +73,6 @@ def main() -> int:
 def _failed(why: str) -> int:
     print(why, file=sys.stderr)
     return 1
-
-
-def empty(rung: str, shape: tuple[int, ...], causal: bool) -> Grid:
-    """The grid with nothing measured yet."""
-    batch, heads, seq_len, head_dim = shape
-    work = 4 * batch * heads * seq_len**2 * head_dim / (2 if causal else 1)
-    points = tuple(Point(*values) for values in itertools.product(*VALUES))
-    code = KERNELS[f"rung:{rung}"].code
-    return Grid(rung, code, (batch, heads, seq_len, head_dim), "bf16", causal, work, points)
 
 
 def measure(
@@ -170,14 +156,6 @@ def _silent(tuning: Tuning) -> Tuning:
 
 def _each(tuning: Tuning, points: Any) -> Tuning:
     return replace(tuning, grids=tuple(replace(grid, points=points(grid)) for grid in tuning.grids))
-
-
-def save(path: Path, tuning: Tuning) -> None:
-    """Writes the file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.part")
-    beside.write_text(json.dumps(asdict(tuning), indent=1) + "\n")
-    beside.replace(path)
 
 
 def checked(tasks: list[speed.Task]) -> Iterator[dict[str, Any]]:

@@ -67,7 +67,7 @@ def _examine() -> Iterator[Finding]:
         "recorded traces",
         f"{count} shipped",
         count > 0,
-        "" if count else "Run: python -m explain record",
+        "" if count else "Run: python -m explain record traces",
         needed=not has_triton(),
     )
     yield _cache()

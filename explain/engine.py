@@ -239,11 +239,9 @@ class Engine:
 
 
 def must_be_a_kernel(experiment: Experiment) -> None:
-    """Raises WorkerError, in words, for a peer, which is no kernel to run line by line or to compile."""
+    """Raises WorkerError, in words, for a kernel that is only measured: it cannot be traced or compiled."""
     if not experiment.entry.steppable:
-        raise WorkerError(
-            f"{experiment.kernel} is measured beside the kernels of the catalog, on a GPU: there is nothing to step through or to compile."
-        )
+        raise WorkerError(f"{experiment.kernel} is only measured, on a GPU: it cannot be traced or compiled here")
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Experiment: one run to look at, as a value. The cache's key, the address of a page, the command line's arguments."""
+"""Experiment: one run of a kernel, as a value. It is a cache key, a page's address and command-line arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LARGEST_SEED = 2**63 - 1
 
 @dataclass(frozen=True)
 class Experiment:
-    """A kernel, its parameters, an input preset and a seed. Always valid; build one with `of`, which fills in defaults."""
+    """A kernel, its parameters, an input preset and a seed. Always valid: `of` checks it and fills in defaults."""
 
     kernel: str
     parameters: tuple[tuple[str, Value], ...]
@@ -32,7 +32,7 @@ class Experiment:
     def of(
         cls, kernel: str, parameters: Mapping[str, object] | None = None, inputs: str | None = None, seed: object = 0
     ) -> Experiment:
-        """The experiment with these parameters, values or their text, and defaults for the rest.
+        """The experiment with these parameters, as values or text, and defaults for the rest.
 
         Raises ParameterError, which names the parameter, its value and what is allowed.
         """
@@ -74,7 +74,7 @@ class Experiment:
         return preset_of(self.inputs)
 
     def through(self, kernel: str) -> Experiment:
-        """The same inputs and parameters through another kernel. Raises ParameterError where it has no such parameter."""
+        """The same inputs and parameters with another kernel. Raises ParameterError if it lacks a parameter."""
         return Experiment.of(kernel, self.values, self.inputs, self.seed)
 
     def with_(self, **changes: object) -> Experiment:
@@ -86,12 +86,12 @@ class Experiment:
     # JSON
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object; `from_json` gives the experiment back."""
+        """A JSON object; `from_json` reads it."""
         return {"kernel": self.kernel, "parameters": self.values, "inputs": self.inputs, "seed": self.seed}
 
     @classmethod
     def from_json(cls, data: object) -> Experiment:
-        """The experiment of a JSON object. Raises ParameterError, also for what is no such object."""
+        """The experiment in a JSON object. Raises ParameterError, also for any other JSON."""
         if not isinstance(data, Mapping) or not isinstance(data.get("parameters", {}), Mapping) or "kernel" not in data:
             raise ParameterError("experiment", data, "must be an object with kernel, parameters, inputs and seed")
         if unknown := set(data) - {"kernel", "parameters", "inputs", "seed"}:
@@ -108,7 +108,7 @@ class Experiment:
     # URL
 
     def to_query(self) -> dict[str, str]:
-        """URL query parameters; `from_query` gives the experiment back."""
+        """URL query parameters; `from_query` reads them."""
         return {
             "kernel": self.kernel,
             **{name: _text(value) for name, value in self.parameters},
@@ -118,9 +118,10 @@ class Experiment:
 
     @classmethod
     def from_query(cls, query: Mapping[str, str], default: Experiment | None = None) -> Experiment:
-        """The experiment of URL query parameters. Names that no kernel has are the page's own and are passed over.
+        """The experiment in URL query parameters. Names that are no kernel's parameters belong to the page and are
+        ignored.
 
-        What the query leaves out comes from `default` when that is of the same kernel, else from the catalog.
+        Missing parameters come from `default` if it has the same kernel, else from the catalog.
         """
         kernel = query.get("kernel", default.kernel if default else "")
         known = {parameter.name for entry in TAUGHT.values() for parameter in entry.parameters}
@@ -133,13 +134,13 @@ class Experiment:
     # Command line
 
     def to_arguments(self) -> list[str]:
-        """The command line's arguments; `from_arguments` gives the experiment back."""
+        """Command-line arguments; `from_arguments` reads them."""
         settings = [word for name, value in self.parameters for word in ("--set", f"{name}={_text(value)}")]
         return [self.kernel, *settings, "--inputs", self.inputs, "--seed", str(self.seed)]
 
     @classmethod
     def from_arguments(cls, arguments: Sequence[str]) -> Experiment:
-        """The experiment of the words `KERNEL --set name=value … --inputs PRESET --seed N`."""
+        """The experiment in the arguments `KERNEL --set name=value … --inputs PRESET --seed N`."""
         parser = argparse.ArgumentParser(prog="experiment", add_help=False)
         parser.add_argument("kernel")
         cls.add_arguments(parser)
@@ -150,14 +151,14 @@ class Experiment:
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         """Adds --set, --inputs and --seed."""
         parser.add_argument(
-            "--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter; give it again for more"
+            "--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter; repeat for more"
         )
         parser.add_argument("--inputs", metavar="PRESET", help=f"one of {', '.join(PRESETS)}; or made:…")
-        parser.add_argument("--seed", default="0", metavar="N", help="of the random numbers, 0 unless given")
+        parser.add_argument("--seed", default="0", metavar="N", help="seed of the random numbers, 0 by default")
 
     @classmethod
     def from_parsed(cls, kernel: str, parsed: argparse.Namespace) -> Experiment:
-        """The experiment of a kernel's name and the arguments that `add_arguments` added. Raises ParameterError."""
+        """The experiment of a kernel and the arguments that `add_arguments` defines. Raises ParameterError."""
         given: dict[str, object] = {}
         for setting in parsed.set:
             name, equals, value = setting.partition("=")

@@ -75,7 +75,9 @@ _ADA = "M. Dewing, AI_kernels/latency (github.com/markdewing/AI_kernels)"
 def _measured(name: str) -> dict[str, Latency]:
     record = recordings.measured(f"latency-{name}") or {"levels": {}}
     return {
-        level: Latency(said["cycles"], f"measured on an {record['gpu']}, {record['date']} (scripts/record_latency.py)")
+        level: Latency(
+            said["cycles"], f"measured on an {record['gpu']}, {record['date']} (python -m explain record latency)"
+        )
         for level, said in record["levels"].items()
     }
 

@@ -1,7 +1,7 @@
-"""The grid of experiments that every kernel must pass: shapes, dtypes, masks, and the presets that bite.
+"""The grid of experiments that every kernel must pass: shapes, dtypes, masks and presets that expose bugs.
 
-A forgotten rescale is invisible on descending scores, a wrong "minus infinity" on ordinary ones: so each kernel meets every preset
-at sizes of one element, of whole tiles and of ragged ones.
+Descending scores hide a forgotten rescale; ordinary scores hide a wrong "minus infinity". So each kernel runs every
+preset at sizes of one element, of whole tiles and of partial tiles.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ REAL = ("sentence", "sentence_short", "sentence_ragged", "notebook")
 
 _COLUMNS = (1, 31, 32, 33, 64, 200, 781)
 _TILE = 32
-_KEPT = {1: 1, 31: 32, 32: 2, 33: 5, 64: 10, 200: 32, 781: 5}  # K, also more than the row has elements
+_KEPT = {1: 1, 31: 32, 32: 2, 33: 5, 64: 10, 200: 32, 781: 5}  # K; may exceed the number of elements in a row
 
 _SHAPES: tuple[dict[str, Value], ...] = (
     {"seq_len": 64, "head_dim": 32, "block_m": 16, "block_n": 16},
@@ -33,19 +33,19 @@ _SHAPES: tuple[dict[str, Value], ...] = (
         "block_n": 16,
     },
     {"heads": 2, "seq_len": 97, "kv_len": 257, "head_dim": 64, "causal": True, "block_m": 32, "block_n": 64},
-    # Causal with fewer keys than queries: the first 160 queries see nothing.
+    # Causal with fewer keys than queries: the first 160 queries see no key.
     {"seq_len": 257, "kv_len": 97, "head_dim": 16, "causal": True, "block_m": 64, "block_n": 32},
     {"batch": 2, "seq_len": 1, "kv_len": 257, "head_dim": 80, "block_m": 16, "block_n": 32},
     {"seq_len": 1, "kv_len": 1, "head_dim": 16, "causal": True, "block_m": 16, "block_n": 16},
     {"heads": 3, "kv_heads": 1, "seq_len": 64, "kv_len": 97, "head_dim": 128, "block_m": 32, "block_n": 32},
     {"seq_len": 48, "head_dim": 256, "causal": True, "block_m": 16, "block_n": 16},
-    # Many visits: an accumulator that is rounded to 16 bits at each shows.
+    # Many visits: shows an accumulator that is rounded to 16 bits at each of them.
     {"seq_len": 16, "kv_len": 4096, "head_dim": 16, "block_m": 16, "block_n": 16},
 )
 
 
 def grid(kernel: Kernel, *, every: int = 1) -> Iterator[Experiment]:
-    """The kernel's experiments; with `every` = n each nth of them, the real sentences always."""
+    """The kernel's experiments; with `every` = n every nth of them, but all real sentences."""
     for preset in REAL:
         for dtype in ITEM_BYTES:
             yield Experiment.of(kernel.name, {"dtype": dtype}, preset)
@@ -55,7 +55,7 @@ def grid(kernel: Kernel, *, every: int = 1) -> Iterator[Experiment]:
         for dtype in ITEM_BYTES
         for preset in SYNTHETIC
     )
-    # Not each nth in a row: each preset would then be left out at every shape, or at none.
+    # Not simply every nth: that would leave a preset out at every shape, or at none.
     yield from (e for number, e in enumerate(experiments) if sum(divmod(number, len(SYNTHETIC))) % every == 0)
 
 
@@ -76,5 +76,5 @@ def _softmax_shapes(kernel: Kernel) -> Iterator[dict[str, Value]]:
 
 
 def must_pass(experiment: Experiment) -> bool:
-    """Whether a right kernel's result is expected; those that are wrong on purpose may exceed their tolerance."""
+    """Whether the result must be within its tolerance; kernels that are wrong on purpose may exceed it."""
     return not experiment.entry.wrong

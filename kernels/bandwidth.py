@@ -1,13 +1,12 @@
-"""Micro-benchmarks: kernels that do nothing but move bytes, or take exponentials, as fast as a GPU can.
+"""Micro-benchmarks: kernels that only move bytes, or only compute exponentials, as fast as the GPU can.
 
-    read           float32 from a region, round and round: a region beyond L2 comes from HBM, one that L2 holds from L2, one that
-                   every SM's L1 holds from there
-    write, copy    float32 to a region, and from one to another
-    shared_read    float32 from shared memory, in Gluon, which names where a value lies
-    exponentials   2⁻ˣ in registers: the unit that exp is made of
+    read           reads a float32 region again and again: from HBM, L2 or L1, depending on its size
+    write, copy    writes a float32 region; copies one region to another
+    shared_read    reads float32 from shared memory, in Gluon, which controls where a value is
+    exponentials   computes 2⁻ˣ in registers: the hardware instruction behind exp
 
-Each wrapper returns what it computed, so that it can be checked and no compiler leaves it out; `*_count` says what
-one call moves or computes. Loads and stores are 16 bytes a thread, the widest there are.
+Each wrapper returns what it computed, so it can be checked and the compiler cannot remove it. `*_count` is what one
+call moves or computes. Loads and stores are 16 bytes per thread, the widest possible.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
 TILE = 4096
-"""Elements that a program loads at a time: 16 a thread of 8 warps, so that many bytes are on their way at once."""
+"""Elements per load of a program: 16 per thread of 8 warps, so many bytes are in flight."""
 COPY_TILE = 1024
-"""Of copy: one 16-byte load a thread copied fastest on the H200, of 1024 to 8192 elements."""
+"""For copy: the fastest on an H200 of 1024 to 8192 elements; one 16-byte load per thread."""
 WARPS = 8
 BUFFERS = gl.constexpr(8)
-"""Tiles of shared memory that a program reads in turn: of one alone the compiler would keep the values in registers."""
+"""Tiles of shared memory that a program reads in turn: the compiler would keep a single one in registers."""
 SHARED_TILE = 2048
 
 
@@ -36,7 +35,7 @@ def read_kernel(x_ptr, sums_ptr, n_tiles, step, loads, TILE: tl.constexpr, THROU
         at = x_ptr + tile * TILE + tl.arange(0, TILE)
         acc += tl.load(at, cache_modifier="" if THROUGH_L1 else ".cg")  #        (TILE,)
         tile += step
-        tile = tl.where(tile < n_tiles, tile, tile - n_tiles)  # the region's end is followed by its beginning
+        tile = tl.where(tile < n_tiles, tile, tile - n_tiles)  # wraps around at the end of the region
     tl.store(sums_ptr + tl.program_id(0), tl.sum(acc, axis=0))
 
 
@@ -60,7 +59,7 @@ def shared_read_kernel(x_ptr, sums_ptr, rounds, TILE: gl.constexpr, BUFFERS: gl.
     lane = gl.arange(0, TILE, layout=registers)
     for buffer in range(BUFFERS):
         tiles.index(buffer).store(gl.load(x_ptr + buffer * TILE + lane))
-    acc = tiles.index(0).load(registers)  # waits for every thread's stores; in the loop nobody waits
+    acc = tiles.index(0).load(registers)  # waits for all stores; the loop does not wait
     for i in range(1, rounds):
         acc += tiles.index(i % BUFFERS).load(registers)
     gl.store(sums_ptr + gl.program_id(0).to(gl.int64) * TILE + lane, acc)
@@ -71,13 +70,16 @@ def exponentials_kernel(x_ptr, y_ptr, rounds, TILE: tl.constexpr):
     at = tl.program_id(0) * TILE + tl.arange(0, TILE)
     x = tl.load(x_ptr + at)
     for _ in range(rounds):
-        # x = 2⁻ˣ: stays between 0 and 1, and every one waits for the one before     (TILE,)
+        # x = 2⁻ˣ: stays between 0 and 1; each depends on the one before             (TILE,)
         x = tl.exp2(-x)
     tl.store(y_ptr + at, x)
 
 
 def read(x: torch.Tensor, programs: int, loads: int, *, through_l1: bool = False) -> torch.Tensor:
-    """Each program's sum of `loads` tiles of x (float32, whole tiles): (programs,). Program p starts at tile p, and goes `programs` further each time."""
+    """Each program's sum of `loads` tiles of x (float32, whole tiles): (programs,) float32.
+
+    Program p starts at tile p and steps by `programs` tiles.
+    """
     sums = torch.empty(programs, device=x.device)
     n_tiles = _tiles(x)
     step = programs % n_tiles or 1
@@ -91,7 +93,7 @@ def read_count(programs: int, loads: int) -> int:
 
 
 def write(y: torch.Tensor) -> torch.Tensor:
-    """Fills y (float32, whole tiles) with numbers of each element's own; returns it."""
+    """Fills y (float32, whole tiles) with a different number per element; returns it."""
     write_kernel[(_tiles(y),)](y, TILE=TILE, num_warps=WARPS)
     return y
 
@@ -105,8 +107,7 @@ def copy(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def shared_read(x: torch.Tensor, programs: int, rounds: int) -> torch.Tensor:
-    """Sums of `rounds` tiles from shared memory, element by element, that were put there from x: (programs,
-    SHARED_TILE).
+    """Sums of `rounds` tiles of x in shared memory, element by element: (programs, SHARED_TILE) float32.
 
     x is float32 of BUFFERS × SHARED_TILE elements. Needs a GPU: Triton's interpreter does not run Gluon.
     """
@@ -123,7 +124,7 @@ def shared_read_count(programs: int, rounds: int) -> int:
 
 
 def exponentials(x: torch.Tensor, rounds: int) -> torch.Tensor:
-    """x → 2⁻ˣ, `rounds` times over, for each element of x (float32, whole tiles)."""
+    """x → 2⁻ˣ, `rounds` times, for each element of x (float32, whole tiles)."""
     y = torch.empty_like(x)
     exponentials_kernel[(_tiles(x),)](x, y, rounds, TILE=TILE, num_warps=WARPS)
     return y

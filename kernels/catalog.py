@@ -1,5 +1,4 @@
-"""THE list of kernels. Everything else (command line, pages, tests, formulas, player) reads it; a kernel is added
-here once.
+"""THE list of kernels. Command line, pages, tests, formulas and player read it; a kernel is added here once.
 
 Imports neither torch nor triton: an entry names its module and function, and `launch` imports them where they run.
 """
@@ -21,7 +20,7 @@ from kernels.rungs import GLUON, ORDER
 from kernels.traffic import Term, Traffic
 
 Kind = Literal["taught", "rung", "fast", "library", "broken"]
-"""A kernel to step through; a rung of the speed ladder; a kernel written for speed; a library's call; a bug on purpose."""
+"""To step through; a rung of the speed ladder; written for speed; a library's call; broken on purpose."""
 
 
 @dataclass(frozen=True)
@@ -53,21 +52,21 @@ class Kernel:
     outer: str = "block_m"
     """The tile of the outer loop, which stays on chip while the other tiles pass."""
     buffers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """The formula's name of a buffer, where a launched kernel has its own name for it: {launched kernel: {its name: name}}."""
+    """Names of buffers that differ from the formula's: {launched kernel: {its name: the formula's name}}."""
     between: Callable[[Values, Traffic, Term, int], int] = traffic.nothing_between
-    """Bytes that pass through L2 before an element of a term is read again, given the programs that run at once."""
+    """Bytes through L2 before an element of a term is read again, given how many programs run at once."""
     keeps_max_and_sum: bool = False
-    """m and l are those of all elements read so far after each tile: the loop invariant, which the player checks."""
+    """After each tile m and l are those of all elements so far: the loop invariant, which the player checks."""
     stores_scores: bool = False
     """S is rounded to the experiment's dtype on its way through HBM."""
     prefixes: bool = False
-    """Launched on the first j tiles of keys it returns the state after tile j: GPU and trace can be compared tile by tile."""
+    """On the first j tiles of keys it returns the state after tile j, to be compared with the trace."""
     wrong: str = ""
     """What is wrong on purpose; empty for a correct kernel."""
     inputs: str = "normal"
     """The preset to start with."""
     expected: str = ""
-    """Its specification, if not its family's: "module:function", (p, arrays, inputs) -> `kernels.verify.Expectation`."""
+    """Its specification, if not its family's: "module:function", (p, arrays, inputs) -> `verify.Expectation`."""
     make: Callable[[Preset, Values, int], Arrays] | None = None
     """Makes its inputs, if they are not its family's."""
     call: str = ""
@@ -207,23 +206,26 @@ _TAUGHT = (
     ),
     _topk(
         "softmax_online_then_topk", "Online softmax, then top-k", "online, then top-k",
-        "Two launches; the softmax reads each element twice, not three times.", formula=traffic.softmax_online_then_topk,
-        roles={**_ONLINE_ROLES, **_LISTED_ROLES}, hue=2, expected="kernels.verify:kept_of_weights",
+        "Two launches; the softmax reads each element twice, not three times.",
+        formula=traffic.softmax_online_then_topk, roles={**_ONLINE_ROLES, **_LISTED_ROLES}, hue=2,
+        expected="kernels.verify:kept_of_weights",
     ),
     _split(
         "softmax_split", "Parallel tiles, merged", "split softmax, merged",
-        "Each tile computes its own (m, l); the pairs are merged in any order, or as a tree.", formula=traffic.softmax_split,
+        "Each tile computes its own (m, l); the pairs are merged in any order, or as a tree.",
+        formula=traffic.softmax_split,
         roles={**_SPLIT_ROLES, "rescale": "alpha", "other_rescale": "beta"}, hue=5,
     ),
     _split(
         "softmax_split_wrong", "Parallel tiles, merged by adding, wrong", "split softmax, wrong",
-        "Add the tiles' sums without rescaling them: wrong.", formula=traffic.softmax_split_wrong, roles=_SPLIT_ROLES, hue=7,
+        "Add the tiles' sums without rescaling them: wrong.", formula=traffic.softmax_split_wrong,
+        roles=_SPLIT_ROLES, hue=7,
         wrong="l_1 + l_2 adds sums that are relative to different maxima",
     ),
     _flash(
         "attention_standard", "Standard attention", "standard attention",
         "Three launches; S and P, N² elements each, go through HBM.", formula=traffic.attention_standard, hue=1,
-        roles={role: variable for role, variable in _FLASH_ROLES.items() if role not in ("new_max", "rescale", "output")},
+        roles={role: name for role, name in _FLASH_ROLES.items() if role not in ("new_max", "rescale", "output")},
         check=parameters.check_standard, outputs=("o",), program="Program", stores_scores=True,
         buffers={"softmax_row_kernel": {"x": "s", "y": "p"}}, between=traffic.between_launches,
     ),
@@ -240,7 +242,8 @@ _TAUGHT = (
     ),
     _flash(
         "flash_attention_exp2", "FlashAttention-2 forward in base 2", "FlashAttention-2, exp2",
-        "exp2 instead of exp: log2 e = 1.44269504 is folded into the scale.", formula=traffic.flash_attention_exp2, hue=4,
+        "exp2 instead of exp: log2 e = 1.44269504 is folded into the scale.",
+        formula=traffic.flash_attention_exp2, hue=4,
     ),
 )  # fmt: skip
 
@@ -257,7 +260,7 @@ _RUNGS: Mapping[str, tuple[str, str]] = {
     "tma": ("TMA", "The Tensor Memory Accelerator copies whole tiles, given a descriptor."),
     "specialised": ("specialized", "Warp specialization: one producer warp loads, eight consumer warps compute."),
     "two_groups": ("ping-pong", "Ping-pong scheduling: one warpgroup does matmuls while the other does its softmax."),
-    "overlapped": ("overlapped", "Intra-warpgroup overlap: S of the next tile is computed while this tile's P̃ V is added."),
+    "overlapped": ("overlapped", "Intra-warpgroup overlap: the next S is computed while this tile's P̃ V is added."),
 }  # fmt: skip
 
 
@@ -280,10 +283,12 @@ _and_back = partial(_library, outputs=("o", "dq", "dk", "dv"), gradient=True)
 _MEASURED = (
     _library(
         "torch:softmax", "torch.softmax", "PyTorch", "PyTorch's own softmax.", family="softmax", call="softmax",
-        parameters=parameters.SOFTMAX, formula=library_traffic.softmax, check=parameters.check_rows, outputs=("y",), hue=8,
+        parameters=parameters.SOFTMAX, formula=library_traffic.softmax, check=parameters.check_rows, outputs=("y",),
+        hue=8,
     ),
     _library(
-        "torch:softmax_topk", "torch.softmax, then torch.topk", "PyTorch", "PyTorch's softmax, then its top-k of the weights.",
+        "torch:softmax_topk", "torch.softmax, then torch.topk", "PyTorch",
+        "PyTorch's softmax, then its top-k of the weights.",
         family="softmax", call="softmax_topk", parameters=(*parameters.SOFTMAX, parameters.TOPK),
         formula=library_traffic.softmax_topk, check=parameters.check_topk, outputs=("y", "index"),
         expected="kernels.verify:kept_of_weights", hue=8,
@@ -326,7 +331,8 @@ _MEASURED = (
         call="cudnn", formula=library_traffic.fused, hue=10,
     ),
     _and_back(
-        "torch:cudnn_backward", "PyTorch: cuDNN attention, forward and backward", "cuDNN", "The same and its gradients.",
+        "torch:cudnn_backward", "PyTorch: cuDNN attention, forward and backward", "cuDNN",
+        "The same and its gradients.",
         call="cudnn_backward", formula=library_traffic.fused_backward, hue=10,
     ),
 )  # fmt: skip

@@ -18,7 +18,7 @@ from kernels.edits import Edit, source_of
 
 @functools.cache
 def digest_of(module: str, function: str, edit: Edit | None = None) -> str:
-    """The digest of a function of a module of `kernels/`, and of what it uses there, with `edit` applied to the module.
+    """The digest of a function in `kernels/` and of what it uses there, with `edit` applied to its module.
 
     Raises ValueError if the module, or the function in it, does not exist.
     """
@@ -41,9 +41,14 @@ def digest_of(module: str, function: str, edit: Edit | None = None) -> str:
     return hashlib.sha256("\n".join(sorted(used.values())).encode()).hexdigest()[:16]
 
 
+def running(source: str) -> str:
+    """The part of a Python file that runs, as text: without comments, docstrings, annotations and error messages."""
+    return _text(_Running().visit(ast.parse(source)))
+
+
 @dataclass(frozen=True)
 class _Module:
-    """What a module binds at its top level: definitions by name, and imports from `kernels/` as (module, name or "")."""
+    """What a module binds: definitions by name, and imports from `kernels/` as (module, name or "")."""
 
     definitions: dict[str, list[ast.stmt]]
     imports: dict[str, tuple[str, str]]

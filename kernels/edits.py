@@ -53,7 +53,7 @@ def source_of(module: str) -> str:
 
 @functools.cache
 def load(module: str, edit: Edit) -> ModuleType:
-    """The edited module, made once per process. Raises ValueError if the edit does not fit, and what its import raises."""
+    """The edited module, made once per process. Raises ValueError if the edit does not fit."""
     text, file = edit.apply(source_of(module)), f"{_file(module)}~{edit.name}"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     made = ModuleType(f"{module}~{edit.name}")

@@ -1,8 +1,8 @@
-"""Input presets: what goes into a kernel. Ordinary values, values that bite, and a real sentence.
+"""Input presets: what goes into a kernel. Ordinary values, values that expose bugs, and real sentences.
 
 Each preset makes float32 arrays whose values the experiment's dtype represents exactly, so that a comparison with the
-float64 reference measures arithmetic alone. An attention preset is given by the scores it should lead to: feature 0 of
-every query is √d, which cancels the scale 1/√d, so feature 0 of key j is (nearly) the score of key j.
+float64 reference measures arithmetic alone. An attention preset defines the scores: feature 0 of every
+query is √d, which cancels the scale 1/√d, so feature 0 of key j is (nearly) the score of key j.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Scores = Callable[[np.random.Generator, int, int, int], np.ndarray]
 
 NOTEBOOK_ROW = (-0.3, 0.2, 0.5, 0.7, 0.1, 0.8)
 
-# Heads of the real model in the order to show them: a local band first, then previous word, sharp band, one hot column, flat…
+# The real model's heads in the order to show them: local band, previous word, sharp band, one hot column, flat…
 HEADS_TO_SHOW = (real_inputs.OPENING_HEAD, 2, 5, 6, 7, 11, 0, 1, 3, 8, 9, 10)
 
 
 @dataclass(frozen=True)
 class Preset:
-    """One way to fill a kernel's inputs. `defaults` replace the kernel's own where the preset needs them."""
+    """One way to fill a kernel's inputs. `defaults` replace the kernel's own defaults."""
 
     name: str
     help: str
@@ -71,58 +71,60 @@ PRESETS: Mapping[str, Preset] = {
     preset.name: preset
     for preset in (
         Preset("normal", "independent normal values, mean 0, variance 1"),
-        Preset("ascending", "each score larger than the one before: the running max moves at every tile",
+        Preset("ascending", "each score is larger than the one before: the running max changes at every tile",
                lambda g, r, c, b: _ramp(c) + _jitter(g, r, c)),
-        Preset("descending", "the first score is the largest: the running max never moves again, a missing α is invisible",
+        Preset("descending", "the first score is the largest: the running max never changes, a missing α does not show",
                lambda g, r, c, b: -_ramp(c) + _jitter(g, r, c)),
-        Preset("constant", "all scores equal: every weight is 1/N", lambda g, r, c, b: np.full((r, c), 1.5)),
-        Preset("one_hot", "one score far above the rest, in a random place a row", _one_hot),
-        Preset("large_magnitude", "scores in the ten thousands: exp overflows unless the maximum is subtracted",
+        Preset("constant", "all scores are equal: every weight is 1/N", lambda g, r, c, b: np.full((r, c), 1.5)),
+        Preset("one_hot", "one score far above the rest, at a random place in each row", _one_hot),
+        Preset("large_magnitude", "scores around ±10,000: exp overflows unless the maximum is subtracted",
                lambda g, r, c, b: 1e4 * g.standard_normal((r, c))),
-        Preset("far_below_zero", "every score near −5,000,000: below any number chosen to stand for −inf",
+        Preset("far_below_zero", "every score near −5,000,000: lower than any finite number used for −inf",
                lambda g, r, c, b: -5e6 + g.standard_normal((r, c))),
-        Preset("spike_last_tile", "the very last score is by far the largest: everything before is rescaled", _spike),
-        Preset("first_tile_masked", "the first tile is all −inf: −inf − −inf is near",
+        Preset("spike_last_tile", "the last score is by far the largest: everything before it is rescaled", _spike),
+        Preset("first_tile_masked", "the first tile is all −inf: a kernel may compute −inf − −inf",
                lambda g, r, c, b: _masked(g, r, c, slice(0, min(b, c - 1)))),
         Preset("last_tile_masked", "the last tile is all −inf",
                lambda g, r, c, b: _masked(g, r, c, slice(max((c - 1) // b * b, 1), None))),
-        Preset("everything_masked", "every score is −inf: the answer is zeros", lambda g, r, c, b: _masked(g, r, c, slice(None))),
-        Preset("edge", "each score 1 more than the one before it, the last 89: just past 88.7, where exp overflows in float32",
+        Preset("everything_masked", "every score is −inf: the result is zeros",
+               lambda g, r, c, b: _masked(g, r, c, slice(None))),
+        Preset("edge", "each score is 1 more than the one before, up to 89: exp overflows in float32 above 88.7",
                lambda g, r, c, b: np.tile(np.arange(90.0 - c, 90.0), (r, 1)), defaults={"rows": 1, "cols": 6}),
-        Preset("notebook", "one row of six: −0.3 0.2 0.5 0.7 0.1 0.8; more rows have the same, each moved on by one", _notebook,
+        Preset("notebook", "six scores: −0.3 0.2 0.5 0.7 0.1 0.8; each further row is shifted by one", _notebook,
                defaults={"rows": 1, "cols": 6, "seq_len": 1, "kv_len": 6}),
-        Preset("sentence", "a real paragraph of 64 tokens: attention heads of all-MiniLM-L6-v2 (with fewer kv_heads than heads, each Q meets another head's K)", sentence="paragraph",
+        Preset("sentence", "a real paragraph of 64 tokens: attention heads of all-MiniLM-L6-v2 "
+               "(with fewer kv_heads than heads, Q meets another head's K)", sentence="paragraph",
                defaults={"rows": 64, "cols": 64}),
         Preset("sentence_short", "a real sentence of 15 tokens, same model", sentence="short",
                defaults={"rows": 15, "cols": 15, "seq_len": 15}),
-        Preset("sentence_ragged", "a real sentence of 23 tokens, which no tile size divides", sentence="ragged",
-               defaults={"rows": 23, "cols": 23, "seq_len": 23}),
+        Preset("sentence_ragged", "a real sentence of 23 tokens, a prime number: no tile size divides it",
+               sentence="ragged", defaults={"rows": 23, "cols": 23, "seq_len": 23}),
     )
 }  # fmt: skip
 
 
 def check_fit(preset: Preset, p: Values) -> None:
-    """Raises ParameterError, naming the size, where a preset has no values of a kernel's sizes."""
+    """Raises ParameterError, which names the size, if a preset has no values of these sizes."""
     if preset.name == "notebook":
         name = "cols" if "cols" in p else "kv_len"
         if p[name] != len(NOTEBOOK_ROW):
             raise ParameterError(
-                name, p[name], f"must be {len(NOTEBOOK_ROW)} with inputs=notebook, whose row has so many"
+                name, p[name], f"must be {len(NOTEBOOK_ROW)}, the length of the row of inputs=notebook"
             )
     if preset.sentence:
         heads, tokens, head_dim = real_inputs.sentence(preset.sentence).q.shape
         largest = {"batch": 1, "heads": heads, "rows": tokens, "cols": tokens, "seq_len": tokens, "kv_len": tokens}
         for name, most in largest.items():
             if p.get(name, 1) > most:
-                raise ParameterError(name, p[name], f"must be at most {most}: inputs={preset.name} has no more")
+                raise ParameterError(name, p[name], f"must be at most {most} with inputs={preset.name}")
         if p.get("head_dim", head_dim) != head_dim:
             raise ParameterError(
-                "head_dim", p["head_dim"], f"must be {head_dim} with inputs={preset.name}, that model's own"
+                "head_dim", p["head_dim"], f"must be {head_dim}, the head_dim of the model of inputs={preset.name}"
             )
 
 
 def shapes(family: str, p: Values, gradient: bool = False) -> dict[str, tuple[int, ...]]:
-    """The inputs of a family's kernels, by name: x of a softmax, q, k and v of attention; with `gradient` also do, that of O."""
+    """Shapes of a family's inputs: x for softmax; q, k, v for attention; with `gradient` also do, the gradient of O."""
     if family == "softmax":
         return {"x": (p["rows"], p["cols"])}
     q_shape = (p["batch"], p["heads"], p["seq_len"], p["head_dim"])
@@ -131,7 +133,7 @@ def shapes(family: str, p: Values, gradient: bool = False) -> dict[str, tuple[in
 
 
 def softmax_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
-    """x (rows, cols) for a softmax kernel, of sizes that `check_fit`."""
+    """x (rows, cols) for a softmax kernel. `check_fit` has accepted the sizes."""
     rows, cols = p["rows"], p["cols"]
     if preset.sentence:
         text = real_inputs.sentence(preset.sentence)
@@ -146,8 +148,9 @@ def softmax_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
 
 
 def attention_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
-    """q (batch, heads, seq_len, head_dim), k and v (batch, kv_heads, kv_len, head_dim), float32,
-    of sizes that `check_fit`.
+    """q (batch, heads, seq_len, head_dim), k and v (batch, kv_heads, kv_len, head_dim), all float32.
+
+    `check_fit` has accepted the sizes.
     """
     q_shape, kv_shape, _ = shapes("attention", p).values()
     if preset.sentence:
@@ -171,13 +174,13 @@ def attention_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
 
 
 def gradient(p: Values, seed: int) -> np.ndarray:
-    """do (batch, heads, seq_len, head_dim), the gradient of O: normal values, float32 holding values of the dtype."""
+    """do (batch, heads, seq_len, head_dim), the gradient of O: normal values of the dtype, held in float32."""
     shape = shapes("attention", p, gradient=True)["do"]
     return representable(np.random.default_rng([seed, len(shape)]).standard_normal(shape), p["dtype"])
 
 
 def labels(preset: Preset, p: Values) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """The tokens of the rows and of the columns of S, for a real sentence; None for the others."""
+    """The tokens of the rows and of the columns of S, for a real sentence; None for other presets."""
     if not preset.sentence:
         return None
     tokens = real_inputs.sentence(preset.sentence).tokens
@@ -187,7 +190,10 @@ def labels(preset: Preset, p: Values) -> tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def representable(values: np.ndarray, dtype: str) -> np.ndarray:
-    """The nearest values of a dtype ("fp32", "fp16", "bf16"), ties to even, as contiguous float32; past fp16's range ±inf."""
+    """The nearest values of a dtype ("fp32", "fp16", "bf16") as contiguous float32.
+
+    Ties go to even; beyond fp16's range the result is ±inf.
+    """
     single = np.ascontiguousarray(values, dtype=np.float32)
     if dtype == "fp16":
         with np.errstate(over="ignore"):
@@ -200,5 +206,5 @@ def representable(values: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def _generator(preset: Preset, seed: int) -> np.random.Generator:
-    # Recipes share one stream, so that changing one of their settings keeps the random numbers.
+    # Recipes share one stream: changing a setting keeps the random numbers.
     return np.random.default_rng([seed, zlib.crc32(preset.name.partition(":")[0].encode())])

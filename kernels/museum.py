@@ -17,7 +17,7 @@ from kernels.traffic import Work
 
 @dataclass(frozen=True)
 class Exhibit:
-    """One broken kernel. `shown_by` is an input that breaks it, at `sizes`; `hidden_by` one that it passes there.
+    """One broken kernel. At `sizes` the input `shown_by` breaks it, and it passes with `hidden_by`.
 
     `story` and `hints` are markdown. `source` is the name of the bug report and `link` its address, empty for a bug
     that everybody has written once.
@@ -68,12 +68,13 @@ EXHIBITS: Mapping[str, Exhibit] = {
             "m_new = tl.max(s, axis=1)",
             "made:scale=100,order=falling",
             {**_TWO_TILES, "causal": True},
-            "Each tile subtracts its own maximum, and the larger one seen before is forgotten. The algebra still holds: α = exp(m − m_new) "
-            "brings the old sum to the new maximum, whichever way it moved. But a maximum that falls makes α larger than 1, and past a "
-            "fall of 88.7 float32 has no number for it. TileLang's FlashAttention example was written so until the autumn of 2025.",
+            "Each tile subtracts its own maximum and forgets the larger one before it. The algebra still holds: α = "
+            "exp(m − m_new) rescales the old sum, whether m rises or falls. But a falling maximum makes α larger "
+            "than 1, and exp of a fall of more than 88.7 overflows in float32. TileLang's FlashAttention example had "
+            "this bug until autumn 2025.",
             (
-                "On which inputs does a row's maximum fall from one tile to the next? And how far must it fall?",
-                "Choose *falling* scores with a scale of 100: α becomes exp of something above 88.7.",
+                "On which inputs does a row's maximum fall from one tile to the next? How far must it fall?",
+                "Choose *falling* scores with a scale of 100: α is then exp of more than 88.7.",
             ),
             "tile-ai/tilelang #1148",
             "https://github.com/tile-ai/tilelang/pull/1148",
@@ -87,12 +88,12 @@ EXHIBITS: Mapping[str, Exhibit] = {
             "m_i = m_safe",
             "made:offset=-200,hidden=first_tile",
             _TWO_TILES,
-            "Replacing m = −∞ by 0 avoids −∞ − −∞, and is right for one subtraction. Keep the replacement as the running maximum, and a "
-            "row that has seen nothing yet claims to have seen a 0: scores far below it then underflow to weight 0. In FlashAttention's "
-            "kernel for Hopper, written in CuTe, whole heads came out as zeros.",
+            "Replacing m = −∞ by 0 avoids −∞ − −∞, which is right for one subtraction. As the running maximum it is "
+            "wrong: a row that has seen no key claims to have seen a score of 0, and scores far below 0 then "
+            "underflow to P̃ = 0. In FlashAttention's CuTe kernel for Hopper, whole heads were zero.",
             (
-                "The first tile must hide every key from a row, so that its maximum is −∞.",
-                "Then the scores that follow must lie so far below 0 that exp of them is 0: hide the *first tile*, offset −200.",
+                "The first tile must hide every key of a row, so that its maximum is −∞.",
+                "The next scores must be so far below 0 that their exp is 0: hide the *first tile*, offset −200.",
             ),
             "Dao-AILab/flash-attention #2082",
             "https://github.com/Dao-AILab/flash-attention/issues/2082",
@@ -105,12 +106,12 @@ EXHIBITS: Mapping[str, Exhibit] = {
             "m_i = tl.full((BLOCK_M,), -5e4, tl.float32)",
             "made:offset=-80000",
             _TWO_TILES,
-            "The running maximum starts from a number thought to be below every score. A real model had lower ones: its scores of "
-            "large activations reached −245,000 before scaling. Then the maximum never moves, every weight underflows, and the row is "
-            "zeros, with neither a NaN nor a warning. FlashInfer's kernels had −5·10⁴ in that place.",
+            "The running maximum starts at a number that should be below every score. A real model had lower scores: "
+            "its large activations gave −245,000 before scaling. Then the maximum never changes, every P̃ "
+            "underflows, and the row is zeros, without NaN or warning. FlashInfer's kernels started at −5·10⁴.",
             (
                 "What if every score is below the number that the maximum starts from?",
-                "Shift all scores below −50,000: an offset of −80,000 does, in float32 or bfloat16.",
+                "Shift all scores below −50,000: an offset of −80,000 works in float32 and bfloat16.",
             ),
             "flashinfer-ai/flashinfer #4267",
             "https://github.com/flashinfer-ai/flashinfer/issues/4267",
@@ -123,11 +124,11 @@ EXHIBITS: Mapping[str, Exhibit] = {
             "s = tl.where(visible, s, -1e4)",
             "made:offset=-16000",
             {**_TWO_TILES, "causal": True},
-            "A hidden key's score is replaced by a number instead of −∞. Where a row's visible scores lie below it, the hidden key is the "
-            "row's maximum and takes all the weight: under a causal mask, a token attends to its future. The Rust library lattice masked "
-            "with −10⁴.",
+            "A hidden key gets a score of −10,000 instead of −∞. If a row's visible scores are lower, the hidden key "
+            "becomes the row's maximum and takes all the weight: under a causal mask, a token attends to its future. "
+            "The Rust library lattice masked with −10⁴.",
             (
-                "A key must be hidden by the kernel's own mask, and outweigh the visible ones.",
+                "The kernel's own mask must hide a key, and that key must outweigh the visible ones.",
                 "*Causal* on, and all scores below −10,000: an offset of −16,000.",
             ),
             "ohdearquant/lattice #373",
@@ -141,8 +142,9 @@ EXHIBITS: Mapping[str, Exhibit] = {
             "p = tl.exp(s - m_new[:, None])",
             "first_tile_masked",
             _TWO_TILES,
-            "A row whose first tile is wholly hidden has the maximum −∞, and its scores are −∞ too: their difference is NaN, which no "
-            "later tile can mend. Hence `m_safe` in the kernel. PyTorch's FlashAttention for CPUs computed it until July 2024.",
+            "If a row's first tile is wholly hidden, its maximum is −∞ and its scores are −∞: their difference is "
+            "NaN, and no later tile can repair it. That is why the kernel has `m_safe`. PyTorch's FlashAttention for "
+            "CPUs had this bug until July 2024.",
             (
                 "When is a row's maximum still −∞ after a tile?",
                 "Hide the *first tile*. Hiding the last one does nothing: by then the maximum is a number.",
@@ -158,11 +160,12 @@ EXHIBITS: Mapping[str, Exhibit] = {
             "acc = acc * 1.0",
             "ascending",
             _TWO_TILES,
-            "ℓ is brought to the new maximum, the unfinished output is not: what earlier tiles put in weighs too much. It is the one bug "
-            "here that plain random numbers do show, unless a row has a single tile, or its largest score comes first.",
+            "ℓ is rescaled to the new maximum, the accumulator is not: earlier tiles count too much. This is the "
+            "only bug here that plain random numbers show, unless a row has a single tile or its largest score comes "
+            "first.",
             (
-                "Any row whose maximum moves after its first tile will do.",
-                "*Ascending* scores move it at every tile; *descending* ones never do.",
+                "Use any row that has a new maximum after its first tile.",
+                "*Ascending* scores change it at every tile; *descending* ones never do.",
             ),
             hidden_by="descending",
         ),
@@ -174,11 +177,12 @@ EXHIBITS: Mapping[str, Exhibit] = {
             "l_i = tl.full((BLOCK_M,), 1.0, tl.float32)",
             "first_tile_masked",
             _TWO_TILES,
-            "The running sum of nothing should be 0, and here it is 1. Look for an input on which it matters before you open the hints.",
+            "The running sum should start at 0, and here it starts at 1. Look for an input on which that matters "
+            "before you open the hints.",
             (
                 "What is α on a row's first tile, and what does it multiply?",
-                "α = exp(−∞ − m) = 0 on the first tile, so whatever ℓ starts from is multiplied by 0. No input shows it. "
-                "What m starts from is another matter.",
+                "α = exp(−∞ − m) = 0 on the first tile, so the start of ℓ is multiplied by 0. No input shows it. "
+                "Where m starts does matter.",
             ),
             harmless=True,
         ),
@@ -190,10 +194,10 @@ EXHIBITS: Mapping[str, Exhibit] = {
             "l_i = tl.maximum(l_i, 1.0)",
             "made:nan=middle",
             _ROW,
-            "A sum ℓ is at least 1 once a row has seen a score, since its maximum adds exp(0): so max(ℓ, 1) looks like a neat guard against "
-            "dividing by 0. But on a GPU max(NaN, 1) is 1: it gives the operand that is a number. A row with a NaN comes out as ordinary "
-            "weights that are not even divided. The same rule, in `fmaxf(NaN, 0)`, once hid a broken row sum from its test: the largest "
-            "difference from the reference was computed with it, and NaN differences counted as 0.",
+            "Once a row has seen a score, ℓ is at least 1, since its maximum adds exp(0). So max(ℓ, 1) looks like a "
+            "good guard against division by 0. But on a GPU max(NaN, 1) is 1. A row with a NaN then comes out as "
+            "ordinary weights that were never divided. `fmaxf(NaN, 0)` once hid a broken row sum from its test in "
+            "the same way: NaN differences counted as 0.",
             (
                 "The guard is right for every number. What else can ℓ be?",
                 "Put a *NaN* among the scores.",

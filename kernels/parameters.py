@@ -1,4 +1,4 @@
-"""A kernel's parameters: their names, what each accepts, and the error that says so."""
+"""A kernel's parameters: their names, what each accepts, and the error for anything else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Values = Mapping[str, Any]
 
 
 class ParameterError(ValueError):
-    """A parameter that cannot be used: says which, its value, and what is allowed."""
+    """A parameter that cannot be used: its name, its value and what is allowed."""
 
     def __init__(self, parameter: str, value: object, allowed: str) -> None:
         super().__init__(f"{parameter}={value}: {allowed}")
@@ -21,7 +21,7 @@ class ParameterError(ValueError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter. `default` may be computed from the parameters before it; `kind` is "size", "tile", "flag" or "choice"."""
+    """One parameter. `kind` is "size", "tile", "flag" or "choice"; `default` may be a function of those before it."""
 
     name: str
     kind: str
@@ -64,7 +64,7 @@ class Parameter:
 
 
 def whole_number(value: object) -> int | None:
-    """The int that a value or its text stands for, or None. Digits alone count: no "1e3", "²" or True."""
+    """The int that a value or its text means, or None. Digits only: not "1e3", "²" or True."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -80,18 +80,18 @@ def next_power_of_two(n: int) -> int:
 
 
 DTYPE = Parameter(
-    "dtype", "choice", "fp32", "of inputs and outputs; sums are always fp32", choices=("fp32", "fp16", "bf16")
+    "dtype", "choice", "fp32", "dtype of inputs and outputs; sums are always fp32", choices=("fp32", "fp16", "bf16")
 )
 ITEM_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
 
-# One program's tile of 65,536 float32 fills a whole register file (256 KiB): a larger one fits no GPU.
+# 65,536 float32 fill a register file of 256 KiB: a larger tile fits no GPU.
 LARGEST_TILE = 65536
 
 _ROWS = Parameter("rows", "size", 4, "rows, each with its own softmax")
 SOFTMAX = (_ROWS, Parameter("cols", "size", 64, "elements in a row"), DTYPE)
 SHORT_ROWS = (
     _ROWS,
-    Parameter("cols", "size", 64, "elements in a row, which one tile holds", maximum=LARGEST_TILE),
+    Parameter("cols", "size", 64, "elements in a row; one tile holds them all", maximum=LARGEST_TILE),
     DTYPE,
 )
 
@@ -108,9 +108,9 @@ WHOLE_ROW_TILE = Parameter(
     "columns in the tile: the whole row",
     maximum=LARGEST_TILE,
 )
-TOPK = Parameter("k", "size", 5, "how many of the largest weights to keep, K", maximum=32)
+TOPK = Parameter("k", "size", 5, "K, how many of the largest weights to keep", maximum=32)
 ORDERS = ("left to right", "right to left", "tree")
-ORDER = Parameter("order", "choice", "tree", "in which the tiles' (m, l) are joined", choices=ORDERS)
+ORDER = Parameter("order", "choice", "tree", "order in which the tiles' (m, l) are merged", choices=ORDERS)
 ROWS_TILE = Parameter("block_m", "tile", 4, "rows in a tile", maximum=LARGEST_TILE)
 
 ATTENTION = (
@@ -136,17 +136,17 @@ FUSED = tuple(_HALF if parameter is DTYPE else parameter for parameter in LIBRAR
 RUNG = tuple(replace(size, default=64) if size.name == "head_dim" else size for size in FUSED)
 
 LARGEST_TENSOR = 2**36
-"""Elements; 256 GiB of float32 is more than any machine here holds, and a typo should not ask for it."""
+"""Elements, 256 GiB of float32: catches typos."""
 
 
 def check_rows(p: Values) -> None:
-    """The matrix is one that a machine can hold."""
+    """The matrix fits a machine's memory."""
     if p["rows"] * p["cols"] > LARGEST_TENSOR:
         raise ParameterError("rows", p["rows"], f"with cols={p['cols']} must be at most {LARGEST_TENSOR // p['cols']}")
 
 
 def check_topk(p: Values) -> None:
-    """The row has K elements, which PyTorch's top-k asks for."""
+    """The row has at least K elements, as PyTorch's top-k requires."""
     check_rows(p)
     if p["k"] > p["cols"]:
         raise ParameterError("k", p["k"], f"must be at most cols={p['cols']}")
@@ -156,7 +156,9 @@ def check_whole_row(p: Values) -> None:
     """softmax_row's tile holds the row."""
     check_rows(p)
     if p["block_n"] < p["cols"]:
-        raise ParameterError("block_n", p["block_n"], f"must hold the whole row, so at least {p['cols']} columns")
+        raise ParameterError(
+            "block_n", p["block_n"], f"must be at least {p['cols']}, the row's length: one tile holds the whole row"
+        )
 
 
 def check_split(p: Values) -> None:
@@ -168,15 +170,16 @@ def check_split(p: Values) -> None:
 
 
 def check_tile_area(p: Values) -> None:
-    """A tile of rows and columns fits a register file."""
+    """A tile of rows and columns fits the register file."""
     check_rows(p)
     if p["block_m"] * p["block_n"] > LARGEST_TILE:
-        allowed = f"with block_n={p['block_n']} must be at most {LARGEST_TILE // p['block_n']}: a tile holds {LARGEST_TILE} elements"
+        most = LARGEST_TILE // p["block_n"]
+        allowed = f"with block_n={p['block_n']} must be at most {most}: a tile holds {LARGEST_TILE} elements"
         raise ParameterError("block_m", p["block_m"], allowed)
 
 
 def check_heads(p: Values) -> None:
-    """Query heads share key heads evenly, the grid can number them, and a machine can hold the tensors."""
+    """Query heads share key heads evenly, fit the grid, and the tensors fit a machine's memory."""
     if p["heads"] % p["kv_heads"]:
         raise ParameterError("kv_heads", p["kv_heads"], f"must divide heads={p['heads']}")
     for name, heads in (("seq_len", p["heads"]), ("kv_len", p["kv_heads"])):
@@ -187,11 +190,11 @@ def check_heads(p: Values) -> None:
 
 
 def check_standard(p: Values) -> None:
-    """attention_standard's softmax holds a whole row of S."""
+    """A whole row of S fits one tile of attention_standard's softmax."""
     check_heads(p)
     if p["kv_len"] > LARGEST_TILE:
         raise ParameterError(
-            "kv_len", p["kv_len"], f"must be at most {LARGEST_TILE}: its softmax keeps a row of S on chip"
+            "kv_len", p["kv_len"], f"must be at most {LARGEST_TILE}: the softmax keeps a whole row of S on chip"
         )
 
 

@@ -1,11 +1,10 @@
-"""Inputs of one's own making: normal scores, scaled, shifted, put in order, hidden in places, with a NaN among them.
+"""Recipes: inputs of your own, made of normal scores: scale, shift, sort or hide them, add a NaN.
 
-A recipe is a preset whose name says all of it, so that it travels in an address and on the command line as other
-presets do:
+A recipe is a preset with all its settings in the name, so addresses and the command line take it like any preset:
 
     made:scale=100,order=falling         made:offset=-200,hidden=first_tile         made:nan=middle
 
-What is left out is as `Recipe` has it. Recipes share their random numbers: changing a setting changes nothing else.
+Settings that are left out have `Recipe`'s defaults. All recipes share the same random numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ LARGEST = {"scale": 1e4, "offset": 1e6}
 
 @dataclass(frozen=True)
 class Recipe:
-    """scale · (normal scores) + offset, in `order`, the scores of `hidden` keys −inf, the score of key `nan` a NaN."""
+    """scale · (normal scores) + offset, in `order`; scores of `hidden` keys are −inf, that of key `nan` is NaN."""
 
     scale: float = 1.0
     offset: float = 0.0
@@ -37,14 +36,14 @@ class Recipe:
 
     @property
     def name(self) -> str:
-        """The preset's name: what differs from plain normal scores."""
+        """The preset's name: the settings that differ from plain normal scores."""
         given = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]
         parts = [f"{name}={_text(value)}" for name, value, default in given if value != default]
         return f"{PREFIX}:{','.join(parts)}"
 
     @property
     def words(self) -> str:
-        """What it makes, for a reader."""
+        """The recipe in words."""
         said = ["normal scores"]
         if self.scale != 1:
             said.append(f"scaled by {self.scale:,.10g}")
@@ -60,7 +59,7 @@ class Recipe:
 
     @classmethod
     def parse(cls, name: str) -> Recipe:
-        """The recipe of a preset's name. Raises ParameterError saying which part cannot be used, and what can."""
+        """The recipe with this name. Raises ParameterError, which names the part that cannot be used."""
         given: dict[str, float | str] = {}
         for part in filter(None, name.removeprefix(PREFIX).removeprefix(":").split(",")):
             setting, _, text = (piece.strip() for piece in part.partition("="))
@@ -71,11 +70,11 @@ class Recipe:
                     raise ParameterError("inputs", name, f"{setting} must be one of {', '.join(_CHOICES[setting])}")
                 given[setting] = text
             else:
-                raise ParameterError("inputs", name, f"a recipe's settings are {', '.join(SETTINGS)}")
+                raise ParameterError("inputs", name, f"a recipe has the settings {', '.join(SETTINGS)}")
         return cls(**given)  # type: ignore[arg-type]  # each by its own name
 
     def scores(self, rng: np.random.Generator, rows: int, cols: int, tile: int) -> np.ndarray:
-        """(rows, cols) scores; `tile` columns are a tile."""
+        """(rows, cols) scores; a tile has `tile` columns."""
         drawn = rng.standard_normal((rows, cols))
         if self.order != "drawn":
             drawn = np.sort(drawn, axis=1)[:, :: 1 if self.order == "rising" else -1]
@@ -102,7 +101,7 @@ SETTINGS = (*LARGEST, *_CHOICES)
 
 
 def preset_of(name: object) -> Preset:
-    """The preset, or the recipe, of this name. Raises ParameterError, which says what there is."""
+    """The preset or recipe of this name. Raises ParameterError, which lists them."""
     if isinstance(name, str) and name in PRESETS:
         return PRESETS[name]
     if isinstance(name, str) and name.partition(":")[0] == PREFIX:

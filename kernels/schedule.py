@@ -49,7 +49,8 @@ def deal(heads: int, visits: tuple[int, ...], programs: int) -> list[list[int]]:
 
 @functools.lru_cache(maxsize=1024)  # many: a captured CUDA graph keeps reading its lists
 def lists(
-    heads: int, m_tiles: int, block_m: int, kv_len: int, block_n: int, diagonal: int | None, programs: int, device: torch.device
+    heads: int, m_tiles: int, block_m: int, kv_len: int, block_n: int, diagonal: int | None, programs: int,
+    device: torch.device,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     """The lists for a kernel, int32 on the device: starts (programs + 1) and all tiles, one list after the other.
 

@@ -1,10 +1,10 @@
-"""A Gluon kernel with its scopes marked, for a timeline of what its warps do: the module's own source, with lines
-added as it is loaded.
+"""Marks scopes in a Gluon kernel, for a timeline of its warps: lines are added to the module's source when it is
+loaded.
 
-The kernel that is measured has none of them, so nothing of this can slow it. What is added are calls of Triton's
-profiler, Proton, where something begins and ends: `pl.enter_scope("QK")`. Where they go is told by the statements
-themselves, which all these kernels share: they wait at barriers named q_full, k_empty and the like, ask TMA by
-`tma.async_copy_global_to_shared`, make s by one `warpgroup_mma` and o by another, and wait for each.
+The kernel that is measured has no marks, so they cannot slow it down. The added lines call Triton's profiler, Proton,
+where a scope begins and ends: `pl.enter_scope("QK")`. The statements themselves tell where, since all these kernels
+share names: they wait at barriers called q_full, k_empty and so on, start TMA by `tma.async_copy_global_to_shared`,
+compute s by one `warpgroup_mma` and o by another, and wait for each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _INDENT = re.compile(r"\s*")
 
 @dataclass(frozen=True)
 class Mark:
-    """A scope begins or ends where a statement matches `at`: before it, or after its last line. What is not open cannot end, and is passed over."""
+    """A scope begins or ends at statements that match `at`: before them, or after their last line.
+
+    The end of a scope that is not open is ignored.
+    """
 
     at: str
     scope: str
@@ -55,11 +58,11 @@ MARKS = (
     Mark(r"o_s\b.*\.store\(", "store O", begins=True, after=False),
     Mark(r"tma\.async_copy_shared_to_global\(", "store O", begins=False, after=True),
 )
-"""In the order in which they are made where two are at the same statement."""
+"""Marks at the same statement are applied in this order."""
 
 
 def marked(source: str) -> str:
-    """The module's source with its scopes. Raises ValueError where it has no product to mark, or a scope that begins and does not end."""
+    """The module's source with scopes. Raises ValueError without a matmul to mark, or if a scope does not end."""
     lines: list[str] = []
     open_: set[str] = set()
     for statement in _statements(source):
@@ -80,18 +83,18 @@ def marked(source: str) -> str:
     _all_closed(open_)
     text = "".join(lines)
     if '"QK"' not in text or '"PV"' not in text:
-        raise ValueError("no products by warpgroup_mma were found to mark")
+        raise ValueError("found no warpgroup_mma to mark")
     future = "from __future__ import annotations\n"
     return text.replace(future, future + IMPORT, 1) if future in text else IMPORT + text
 
 
 def _all_closed(scopes: set[str]) -> None:
     if scopes:
-        raise ValueError(f"begun and not ended: {', '.join(sorted(scopes))}")
+        raise ValueError(f"scopes that do not end: {', '.join(sorted(scopes))}")
 
 
 def _statements(source: str) -> Iterator[list[str]]:
-    """Lines that belong together by their brackets."""
+    """Statements: lines joined by open brackets."""
     statement: list[str] = []
     depth = 0
     for line in source.splitlines(keepends=True):
@@ -107,7 +110,7 @@ def _statements(source: str) -> Iterator[list[str]]:
 
 @functools.cache
 def load(module: str) -> ModuleType:
-    """The marked module, made once a process; the module itself stays as it is. Raises ValueError where it cannot be marked."""
+    """The marked module, made once per process. Raises ValueError if it cannot be marked."""
     text, file = marked(source_of(module)), f"{module}~scopes"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     made = ModuleType(f"{module}~scopes")

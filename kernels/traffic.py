@@ -113,7 +113,7 @@ def softmax_safe(p: Values) -> Traffic:
 
 
 def one_tile(lanes: int) -> tuple[Work, ...]:
-    """FLOPs of one softmax over one tile by itself."""
+    """FLOPs of a softmax over a single tile."""
     return (
         Work("max x", "other", lanes - 1),
         Work("x − m", "other", lanes),
@@ -134,7 +134,7 @@ def softmax_blocked_wrong(p: Values) -> Traffic:
 
 
 def one_pass(lanes: int, n: int) -> tuple[Work, ...]:
-    """FLOPs a row of the pass that finds m and l online, over n tiles of `lanes` lanes in all."""
+    """FLOPs per row of the pass that finds m and l online, over n tiles with `lanes` lanes in total."""
     return (
         Work("max(m, max x)", "other", lanes),
         Work("m − m_new", "other", n),
@@ -146,7 +146,7 @@ def one_pass(lanes: int, n: int) -> tuple[Work, ...]:
 
 
 def online(lanes: int, n: int) -> tuple[Work, ...]:
-    """FLOPs a row of the two-pass online softmax over n tiles of `lanes` lanes in all."""
+    """FLOPs per row of the two-pass online softmax over n tiles with `lanes` lanes in total."""
     return (
         *one_pass(lanes, n),
         Work("x − m", "other", lanes),
@@ -163,7 +163,7 @@ def softmax_online(p: Values) -> Traffic:
 def softmax_tiled(p: Values) -> Traffic:
     n = tiles(p["cols"], p["block_n"])
     whole = passes(p["rows"], p["cols"], ITEM_BYTES[p["dtype"]], loads=2, flops_a_row=online(n * p["block_n"], n))
-    lanes = tiles(p["rows"], p["block_m"]) * p["block_m"]  # rows past the last are computed too
+    lanes = tiles(p["rows"], p["block_m"]) * p["block_m"]  # rows past the end are computed too
     return Traffic(whole.terms, tuple(Work(w.what, w.kind, w.flops // p["rows"] * lanes) for w in whole.work))
 
 
@@ -192,7 +192,7 @@ def softmax_online_then_topk(p: Values) -> Traffic:
 
 
 def _fused_topk(p: Values, loads: int, flops_a_row: tuple[Work, ...]) -> Traffic:
-    """A softmax that loads x `loads` times, keeps the K largest on the way and stores those alone."""
+    """A softmax that loads x `loads` times and stores only the K largest weights."""
     rows, kept = p["rows"], next_power_of_two(p["k"])
     x = passes(rows, p["cols"], ITEM_BYTES[p["dtype"]], loads=loads, flops_a_row=()).terms[0]
     work = (
@@ -206,7 +206,7 @@ def _fused_topk(p: Values, loads: int, flops_a_row: tuple[Work, ...]) -> Traffic
 
 
 def _then_topk(p: Values, softmax: Traffic) -> Traffic:
-    """A softmax, and another launch that loads its weights again for the K largest."""
+    """A softmax, then a launch that loads its weights again to find the K largest."""
     again = Term("y", False, p["rows"] * p["cols"], 1, ITEM_BYTES[p["dtype"]], "launch 2: each weight again")
     largest = _largest_of_tiles(p)
     work = Work(largest.what, largest.kind, p["rows"] * largest.flops)
@@ -215,7 +215,7 @@ def _then_topk(p: Values, softmax: Traffic) -> Traffic:
 
 def kept_terms(p: Values, weights: str) -> tuple[Term, Term]:
     return (
-        Term(weights, True, p["rows"] * p["k"], 1, ITEM_BYTES[p["dtype"]], "K weights a row"),
+        Term(weights, True, p["rows"] * p["k"], 1, ITEM_BYTES[p["dtype"]], "K weights per row"),
         Term("index", True, p["rows"] * p["k"], 1, 8, "their columns, int64"),
     )
 
@@ -228,18 +228,18 @@ def _largest_of_tiles(p: Values) -> Work:
 def softmax_split(p: Values) -> Traffic:
     item, rows, n = ITEM_BYTES[p["dtype"]], p["rows"], tiles(p["cols"], p["block_n"])
     lanes, elements, pairs, joins = n * p["block_n"], rows * p["cols"], rows * n, rows * (n - 1)
-    tree = p["order"] == "tree"  # there every join reads two pairs and writes one; in a line a program keeps its own
+    tree = p["order"] == "tree"  # a tree reads two pairs per merge; in a line the program keeps its own pair
     read, written = (2 * joins, joins) if tree else (pairs if n > 1 else 0, rows if n > 1 else 0)
     terms = (
-        Term("x", False, elements, 2, item, "each element: for its tile's pair, and for y"),
+        Term("x", False, elements, 2, item, "each element twice: for its tile's pair and for y"),
         Term("m_tile", True, pairs, 1, 4, "each tile's maximum, float32"),
         Term("l_tile", True, pairs, 1, 4, "each tile's sum, float32"),
-        Term("m", False, read, 1, 4, "two for each join" if tree else "each tile's, to be joined"),
-        Term("l", False, read, 1, 4, "likewise"),
-        Term("m", True, written, 1, 4, "one from each join" if tree else "the row's"),
-        Term("l", True, written, 1, 4, "likewise"),
-        Term("m_row", False, rows, n, 4, "the row's, once a tile"),
-        Term("l_row", False, rows, n, 4, "likewise"),
+        Term("m", False, read, 1, 4, "two per merge" if tree else "each tile's, to be merged"),
+        Term("l", False, read, 1, 4, "as m"),
+        Term("m", True, written, 1, 4, "one per merge" if tree else "the row's"),
+        Term("l", True, written, 1, 4, "as m"),
+        Term("m_row", False, rows, n, 4, "the row's, once per tile"),
+        Term("l_row", False, rows, n, 4, "as m"),
         Term("y", True, elements, 1, item, "each result, once"),
     )
     work = (
@@ -261,7 +261,7 @@ def softmax_split_wrong(p: Values) -> Traffic:
 
 
 def _joins(joins: int) -> tuple[Work, ...]:
-    """FLOPs of that many (m_i, l_i) ⊕ (m_j, l_j)."""
+    """FLOPs of `joins` merges (m_i, l_i) ⊕ (m_j, l_j)."""
     return (
         Work("max(m_i, m_j)", "other", joins),
         Work("m_i − m_new, m_j − m_new", "other", 2 * joins),
@@ -308,7 +308,7 @@ class _Attention:
 
 
 def visits_per_query_tile(p: Values) -> list[int]:
-    """flash_attention: how many key tiles each query tile visits; hidden ones are skipped when causal."""
+    """flash_attention: how many key tiles each query tile visits; under a causal mask hidden tiles are skipped."""
     counts = []
     for i in range(tiles(p["seq_len"], p["block_m"])):
         end = p["kv_len"]
@@ -329,10 +329,10 @@ def flash_attention(p: Values) -> Traffic:
     tile, rows = visited * a.block_m * a.block_n, visited * a.block_m
     terms = (
         Term("q", False, a.q, 1, a.item, "each query tile, once"),
-        Term("k", False, *kv, a.item, "each key tile, once a query tile that sees it"),
+        Term("k", False, *kv, a.item, "each key tile, once per query tile that sees it"),
         Term("v", False, *kv, a.item, "as K"),
         Term("o", True, a.q, 1, a.item, "once, by the program that owns it"),
-        Term("lse", True, a.programs * a.seq_len, 1, 4, "one float32 a row"),
+        Term("lse", True, a.programs * a.seq_len, 1, 4, "one float32 per row"),
     )
     work = (
         *_scores(tile, a.width),
@@ -352,7 +352,7 @@ def flash_attention(p: Values) -> Traffic:
 
 
 def flash_attention_exp2(p: Values) -> Traffic:
-    """flash_attention in base 2: the same bytes, and one multiplication more a row, which brings lse back to base e."""
+    """flash_attention in base 2: the same bytes, and one more multiplication per row, which turns lse to base e."""
     natural = flash_attention(p)
     a = _Attention.of(p)
     return Traffic(natural.terms, (*natural.work, Work("(m + log2 l) ln 2", "other", a.lanes_m)))
@@ -365,17 +365,17 @@ def flash_attention_v1(p: Values) -> Traffic:
     kv = a.programs * a.kv_len * a.head_dim
     state = a.programs * a.seq_len
     terms = (
-        Term("k", False, kv, 1, a.item, "each key tile, once a head"),
+        Term("k", False, kv, 1, a.item, "each key tile, once per head"),
         Term("v", False, kv, 1, a.item, "as K"),
-        Term("q", False, a.q, a.tiles_n, a.item, "all of Q, once a key tile"),
-        Term("o_hbm", False, a.q, a.tiles_n, 4, "the unfinished O, read back at every visit"),
-        Term("m_hbm", False, state, a.tiles_n, 4, "the running max, likewise"),
-        Term("l_hbm", False, state, a.tiles_n, 4, "the running sum, likewise"),
-        Term("o_hbm", True, a.q, a.tiles_n - 1, 4, "and written at every visit but the last"),
-        Term("m_hbm", True, state, a.tiles_n - 1, 4, "likewise"),
-        Term("l_hbm", True, state, a.tiles_n - 1, 4, "likewise"),
+        Term("q", False, a.q, a.tiles_n, a.item, "all of Q, once per key tile"),
+        Term("o_hbm", False, a.q, a.tiles_n, 4, "the unfinished O, read at every visit"),
+        Term("m_hbm", False, state, a.tiles_n, 4, "the running max, as O"),
+        Term("l_hbm", False, state, a.tiles_n, 4, "the running sum, as O"),
+        Term("o_hbm", True, a.q, a.tiles_n - 1, 4, "the unfinished O, written at every visit but the last"),
+        Term("m_hbm", True, state, a.tiles_n - 1, 4, "as O"),
+        Term("l_hbm", True, state, a.tiles_n - 1, 4, "as O"),
         Term("o", True, a.q, 1, a.item, "the finished O"),
-        Term("lse", True, state, 1, 4, "one float32 a row"),
+        Term("lse", True, state, 1, 4, "one float32 per row"),
     )
     last = a.programs * a.tiles_m * a.block_m  # rows of the visits that finish
     work = (
@@ -411,13 +411,13 @@ def attention_standard(p: Values) -> Traffic:
         y="p",
     )
     terms = (
-        Term("q", False, a.q, a.tiles_n, a.item, "launch 1: all of Q, once a key tile"),
-        Term("k", False, kv, a.tiles_m, a.item, "launch 1: all of K, once a query tile"),
+        Term("q", False, a.q, a.tiles_n, a.item, "launch 1: all of Q, once per key tile"),
+        Term("k", False, kv, a.tiles_m, a.item, "launch 1: all of K, once per query tile"),
         Term("s", True, scores, 1, a.item, "launch 1: S, N² elements"),
         Term("s", False, scores, 1, a.item, "launch 2: S again"),
         Term("p", True, scores, 1, a.item, "launch 2: P, N² elements"),
         Term("p", False, scores, 1, a.item, "launch 3: P again"),
-        Term("v", False, kv, a.tiles_m, a.item, "launch 3: all of V, once a query tile"),
+        Term("v", False, kv, a.tiles_m, a.item, "launch 3: all of V, once per query tile"),
         Term("o", True, a.q, 1, a.item, "launch 3: O"),
     )
     work = (
@@ -433,8 +433,8 @@ def _scores(tile: int, width: int) -> tuple[Work, ...]:
     return (Work("Q Kᵀ", "matmul", 2 * tile * width), Work("· sm_scale", "other", tile))
 
 
-# How far apart two reads are: bytes that pass through L2 before an element of a term is read again, or read for the first
-# time since it was written; 0 if that never happens. `programs` is how many run at once on the whole GPU.
+# How far apart two reads are: bytes that pass through L2 before an element of a term is read again, or read for the
+# first time since it was written; 0 if that never happens. `programs` is how many run at once on the GPU.
 
 
 def nothing_between(p: Values, traffic: Traffic, term: Term, programs: int) -> int:
@@ -448,7 +448,7 @@ def rows_at_once(p: Values, programs: int) -> int:
 
 
 def between_rows(p: Values, traffic: Traffic, term: Term, programs: int) -> int:
-    """A program reads its row again after the other rows that are being worked on; weights go to the next launch whole."""
+    """A program reads its row again after the other rows in progress; weights go to the next launch whole."""
     if term.buffer == "y":
         return term.once
     return rows_at_once(p, programs) * p["cols"] * term.item_bytes if term.times > 1 else 0
@@ -467,7 +467,7 @@ def between_launches(p: Values, traffic: Traffic, term: Term, programs: int) -> 
 
 
 def between_visits(p: Values, traffic: Traffic, term: Term, programs: int) -> int:
-    """Each tile of keys takes a pass over Q and the whole running state of every head that is being worked on."""
+    """Each tile of keys takes a pass over Q and the whole running state of every head in progress."""
     if term.buffer in ("k", "v"):
         return 0
     heads = p["batch"] * p["heads"]

@@ -1,4 +1,4 @@
-"""Chapter 6: Exactness. FlashAttention and standard attention beside float64; other orders, other bits, the same error."""
+"""Chapter 6: Exactness. FlashAttention and standard attention against float64; other orders, other bits, same error."""
 
 import streamlit as st
 
@@ -7,7 +7,10 @@ from explain.ui import layout
 
 layout.chapter(
     __file__,
-    goal="know what “exact” means: no score is dropped or approximated; the roundings fall in other places, and float64 says what they cost.",
+    goal=(
+        "know what “exact” means: no score is dropped or approximated; the roundings fall in other places, and "
+        "float64 says what they cost."
+    ),
 )
 experiment = view.choose()
 view.beside_each_other(experiment)

@@ -1,4 +1,6 @@
-"""Chapter 5: FlashAttention. Tiles of Q, K and V stepped through, what a tile costs on a GPU, and whose loop is outside."""
+"""Chapter 5: FlashAttention. Tiles of Q, K and V stepped through, what a tile costs on a GPU, and whose loop is
+outside.
+"""
 
 import streamlit as st
 

@@ -1,4 +1,6 @@
-"""Lab 5: Measurements. What GPUs measured, whose they are, what is missing and why; bring your own GPU's file and compare."""
+"""Lab 5: Measurements. What GPUs measured, whose they are, what is missing and why; bring your own GPU's file and
+compare.
+"""
 
 import streamlit as st
 

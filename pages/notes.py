@@ -1,4 +1,4 @@
-"""Hidden: Lecturer's notes. What to say in a chapter, what students get wrong, how long it takes; for a second window."""
+"""Hidden: Lecturer's notes. What to say in a chapter, common student errors, and the time; for a second window."""
 
 import streamlit as st
 

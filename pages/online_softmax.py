@@ -8,8 +8,9 @@ layout.chapter(
     goal="find a row's maximum and its softmax sum in one pass over the row, and know why the result is exact.",
 )
 layout.prose(
-    "Softmax divides each exp(x − m) by their sum ℓ, where m is the row's maximum. Keep m and ℓ of what you have seen so far. When a "
-    "larger element moves m, multiply the old sum by α = exp(m − m_new): it was measured against the old maximum."
+    "Softmax divides each exp(x − m) by their sum ℓ, where m is the row's maximum. Keep m and ℓ of what you have seen "
+    "so far. When a larger element moves m, multiply the old sum by α = exp(m − m_new): it was measured against the "
+    "old maximum."
 )
 way, beside = view.choose()
 experiments, traces = view.run(way, beside)

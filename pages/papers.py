@@ -1,4 +1,6 @@
-"""Lab 4: The papers, reproduced. Each paper's figure beside ours: the same work, the same axes, the differences explained."""
+"""Lab 4: The papers, reproduced. Each paper's figure beside ours: the same work, the same axes, the differences
+explained.
+"""
 
 import streamlit as st
 

@@ -7,6 +7,7 @@ from explain.ui import layout
 
 layout.chapter(__file__)
 layout.prose(
-    "Each question was asked in public; the number leads there. The screen answers it with a run, a count or a measurement."
+    "Each question was asked in public; the number leads there. The screen answers it with a run, a count or a "
+    "measurement."
 )
 st.markdown(questions.table())

@@ -9,7 +9,8 @@ stepper.stepper([left, right], key="side by side", titles=pairs.titles([left, ri
 if ready:
     layout.prose(f"**To look for.** {ready.look}")
 layout.prose(
-    "The two meet at the start of each tile visit, and the one with fewer lines waits on its last. **≠** marks what differs at the step "
-    "shown: a counter, or by more than rounding a row of the running state; a score that differs has a cut corner. Values are held "
-    "against each other by row and column, and a maximum or a sum only where both runs have seen the same columns of its row."
+    "The two meet at the start of each tile visit, and the one with fewer lines waits on its last. **≠** marks what "
+    "differs at the step shown: a counter, or by more than rounding a row of the running state; a score that differs "
+    "has a cut corner. Values are held against each other by row and column, and a maximum or a sum only where both "
+    "runs have seen the same columns of its row."
 )

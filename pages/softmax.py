@@ -1,4 +1,4 @@
-"""Chapter 1: Softmax. From logits to weights: where exp overflows, and why subtracting the maximum changes no weight."""
+"""Chapter 1: Softmax. From logits to weights: where exp overflows, and why subtracting the maximum is safe."""
 
 from explain.chapters.softmax import view
 from explain.ui import layout

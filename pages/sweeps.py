@@ -7,7 +7,9 @@ from explain.ui import layout
 
 layout.chapter(
     __file__,
-    goal="see with which power bytes and time grow, from where on one kernel beats another, and which roof it runs into.",
+    goal=(
+        "see with which power bytes and time grow, from where on one kernel beats another, and which roof it runs into."
+    ),
 )
 sweep = sweeps_view.sweep_choice()
 if sweep is not None:
@@ -18,22 +20,29 @@ if sweep is not None and shown.readings:
 
     st.subheader("Roofline", anchor=False)
     layout.prose(
-        "A kernel can be no faster than its arithmetic units, the flat roof, and no faster than its bytes arrive, a slanted roof for each level of memory: "
-        "bandwidth times **arithmetic intensity**, the FLOPs it does for each byte that passes there. Each kernel stands here once a level, always at the "
-        "same height: it has one speed, and moves different numbers of bytes between the levels. The roof that it nearly touches is the one that holds it back."
+        "A kernel can be no faster than its arithmetic units, the flat roof, and no faster than its bytes arrive, a "
+        "slanted roof for each level of memory: bandwidth times **arithmetic intensity**, the FLOPs it does for each "
+        "byte that passes there. Each kernel stands here once a level, always at the same height: it has one speed, "
+        "and moves different numbers of bytes between the levels. The roof that it nearly touches is the one that "
+        "holds it back."
     )
     sweeps_view.sweep_roofline(shown)
     sweeps_view.sweep_points(shown)
 
 layout.try_this(
-    "Standard and flash, over N: choose *at HBM*, then *asked by loads and stores*. FlashAttention asks for bytes that grow with N² too; L2 answers most of them.",
-    "FlashAttention-1 keeps its unfinished O, of all heads and in float32, in HBM. Its bytes *at HBM* leap at one N: compare that O's size with L2's.",
+    "Standard and flash, over N: choose *at HBM*, then *asked by loads and stores*. FlashAttention asks for bytes "
+    "that grow with N² too; L2 answers most of them.",
+    "FlashAttention-1 keeps its unfinished O, of all heads and in float32, in HBM. Its bytes *at HBM* leap at one N: "
+    "compare that O's size with L2's.",
     "Time is flat at first: there the launch takes longer than the work. From which N on does it follow the dots?",
-    "Put a sweep of your own together, small enough for the interpreter, and let the trace count it: it must lie on the formula's dots.",
-    "Move the roofline's slider from the shortest to the longest sequence. Which kernels rise to a roof, and which stay where they are?",
+    "Put a sweep of your own together, small enough for the interpreter, and let the trace count it: it must lie on "
+    "the formula's dots.",
+    "Move the roofline's slider from the shortest to the longest sequence. Which kernels rise to a roof, and which "
+    "stay where they are?",
     "Save a plot: its camera makes a PNG or an SVG, the button under it a CSV.",
 )
 layout.sources(
-    "S. Williams, A. Waterman, D. Patterson, Roofline: an insightful visual performance model for multicore architectures, CACM 52(4), 2009",
+    "S. Williams, A. Waterman, D. Patterson, Roofline: an insightful visual performance model for multicore "
+    "architectures, CACM 52(4), 2009",
     "T. Dao et al., FlashAttention, arXiv 2205.14135, 2022, theorem 2",
 )

@@ -5,7 +5,10 @@ from explain.ui import layout
 
 layout.chapter(
     __file__,
-    goal="see that what the formula says, what the kernel asks for and what the GPU counts are one number, and where caches make it another.",
+    goal=(
+        "see that what the formula says, what the kernel asks for and what the GPU counts are one number, and where "
+        "caches make it another."
+    ),
 )
 choice = view.choose()
 shown, records = view.hierarchy(choice)

@@ -5,11 +5,14 @@ from explain.ui import layout
 
 layout.chapter(
     __file__,
-    goal="climb from a softmax that only fits short rows to online softmax on tiles, one idea a step, and count what each step moves.",
+    goal=(
+        "climb from a softmax that only fits short rows to online softmax on tiles, one idea a step, and count what "
+        "each step moves."
+    ),
 )
 layout.prose(
-    "A GPU runs a Triton kernel as many programs at once; here each program has a row of its own, on the last rung a tile of several rows. "
-    "A tile is what a program holds on chip at a time."
+    "A GPU runs a Triton kernel as many programs at once; here each program has a row of its own, on the last rung a "
+    "tile of several rows. A tile is what a program holds on chip at a time."
 )
 at = view.choose()
 row = view.one_rung(at)

@@ -5,9 +5,8 @@ Between the two marks in README.md everything is replaced; `--check` only says w
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,8 @@ from explain.chapters.three_numbers import figures as levels  # noqa: E402
 from explain.chapters.three_numbers import shown as lab  # noqa: E402
 from explain.chapters.three_numbers.byte_accounting import WARPS, room  # noqa: E402
 from explain.counters.model import SECTOR, TOLERANCE  # noqa: E402
+from explain.records import results  # noqa: E402
+from explain.records.code import stale_parts, stale_words  # noqa: E402
 from explain.records.plans import PLANS, sizes  # noqa: E402
 from explain.records.registry import recorded  # noqa: E402
 
@@ -34,31 +35,38 @@ def figures() -> str:
 
 
 def _lines() -> Iterator[str]:
-    tracing = _read("benchmarks/results/tracing.json")
+    tracing = results.read(results.BENCHMARKS / "tracing.json")
     yield from tracing_lines(tracing)
+    yield from _stale(tracing)
     yield ""
-    hall = _read("benchmarks/results/classroom_load.json")
+    hall = results.read(results.BENCHMARKS / "classroom_load.json")
     yield (
         f"**A lecture hall**: {hall['students']} students over all pages, a rerun each {hall['period_s']:g} s for {hall['duration_s']:g} s, on "
         f"{hall['cores']} cores: p50 {hall['p50_ms']:.0f} ms, p95 {hall['p95_ms']:.0f} ms, {hall['dropped']} dropped "
         f"({hall['date'][:10]}). Again: `python -m benchmarks.classroom_load --students {hall['students']} --period-s {hall['period_s']:g} --duration-s {hall['duration_s']:g}`."
     )
+    yield from _stale(hall)
     yield ""
-    opening = _read("benchmarks/results/opening.json")
+    opening = results.read(results.BENCHMARKS / "opening.json")
     yield (
         f"**Opening**: from `streamlit run app.py` the first page stands after {opening['first_page_s']:.1f} s and its first picture "
         f"{opening['picture_after_s']:.2f} s later; a chapter, from the click, {opening['chapter_s']:.1f} s. {opening['cores']} cores, "
         f"headless Chromium, medians of {opening['runs']} fresh servers ({opening['date'][:10]}). Again: `python -m benchmarks.opening`."
     )
+    yield from _stale(opening)
     yield ""
-    yield player_line(_read("benchmarks/results/player.json"))
+    player = results.read(results.BENCHMARKS / "player.json")
+    yield player_line(player)
+    yield from _stale(player)
     yield ""
     if (ROOT / "benchmarks/results/speed.json").exists():
-        yield "**As fast as the hardware**: ratios are a peer's time over ours, in the same run."
+        yield "**As fast as the hardware**: ratios are a baseline's time over ours, in the same run."
         yield ""
-        yield from speed_table.lines(_read("benchmarks/results/speed.json"))
+        speed = results.read(results.BENCHMARKS / "speed.json")
+        yield from speed_table.lines(speed)
+        yield from _stale(speed)
         yield ""
-    record = _read("explain/recordings/verification-h200.json")
+    record = results.read(results.RECORDINGS / "verification-h200.json")
     where = record["provenance"]
     right = [row for row in record["kernels"].values() if not row["wrong_on_purpose"]]
     bites = sum(row["zeros_would_miss"] for row in right)
@@ -66,11 +74,21 @@ def _lines() -> Iterator[str]:
     yield (
         f"**On a GPU**: {within:,} of {total:,} experiments of the {len(right)} kernels that are not wrong on purpose are within "
         f"their tolerance against float64, {bites:,} of which all zeros would miss, on an {where['gpu']} (driver {where['driver']}, torch {where['torch']}, triton "
-        f"{where['triton']}, {where['date']}). Again: `python scripts/record_verification.py --out FILE`."
+        f"{where['triton']}, {where['date']}). Again: `python -m explain record verification`."
     )
+    yield from _stale(record)
     if (ROOT / SUITE).exists():
         yield ""
-        yield suite_line(_read(SUITE))
+        suite = results.read(ROOT / SUITE)
+        yield suite_line(suite)
+        yield from _stale(suite)
+
+
+def _stale(result: Mapping[str, Any]) -> Iterator[str]:
+    """A line that says that a result is stale, after its own."""
+    if words := stale_words(stale_parts(result.get("code"))):
+        yield ""
+        yield f"*Stale: {words}.*"
 
 
 def suite_line(suite: dict[str, Any]) -> str:
@@ -147,7 +165,7 @@ def three_numbers() -> str:
             "## What the kernel asks for",
             "",
             "Read and written together. *Formula*: what the algorithm must move. *Traced*: what the kernel's loads and stores ask for in Triton's interpreter "
-            "(`python scripts/record_traced.py`; of equal heads and rows one part is traced and counted as often as there are such parts). *L1*: what the GPU counted "
+            "(`python -m explain record bytes`; of equal heads and rows one part is traced and counted as often as there are such parts). *L1*: what the GPU counted "
             "its loads and stores ask of L1, without the registers that were spilled, which are listed beside.",
             "",
             asked,
@@ -172,10 +190,6 @@ def three_numbers() -> str:
             "",
         ]
     )
-
-
-def _read(path: str) -> Any:
-    return json.loads((ROOT / path).read_text())
 
 
 def main(arguments: list[str]) -> int:

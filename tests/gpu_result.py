@@ -1,18 +1,20 @@
-"""Which GPU tests passed, where and when: what `pytest --gpu --result FILE` writes, so that a run on a GPU can be kept beside the code."""
+"""Which GPU tests passed, where and when: the file that `pytest --gpu --result FILE` writes."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from explain.records import results
+from explain.records.code import measured_code
 
 ORDER = ("failed", "skipped", "passed")  # a test that failed once has failed
 Outcomes = dict[str, str]
 
 
 def outcomes(stats: Mapping[str, Iterable[Any]]) -> Outcomes:
-    """Each test's outcome by its id, of the reports that pytest's terminal reporter keeps by kind; an error in set-up or clean-up is a failure."""
+    """Each test's outcome by its id, from the reports of pytest's terminal reporter. An error in set-up or clean-up is a failure."""
     found: Outcomes = {}
     for kind in reversed(ORDER):
         reports = [*stats.get(kind, ()), *(stats.get("error", ()) if kind == "failed" else ())]
@@ -21,15 +23,17 @@ def outcomes(stats: Mapping[str, Iterable[Any]]) -> Outcomes:
 
 
 def write(path: Path, found: Outcomes, where: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Writes the run; one that the file has of the same day, GPU, versions and code is added to, so that a suite may be run in parts."""
-    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    same = before.get("where") == where
+    """Writes the run. It is added to the file's run of the same day, GPU, versions and code: a suite may run in parts."""
+    before = results.read(path) if path.exists() else {}
+    code = measured_code(["GPU tests"])["code"]
+    same = (before.get("where"), before.get("code")) == (where, code)
     tests = {**(before["tests"] if same else {}), **found}
     result = {
         "where": where,
+        "code": code,
         "seconds": round(seconds + (before["seconds"] if same else 0)),
         **{kind: sum(outcome == kind for outcome in tests.values()) for kind in ORDER},
         "tests": dict(sorted(tests.items())),
     }
-    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    results.write(path, result)
     return result

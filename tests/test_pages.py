@@ -207,12 +207,12 @@ def test_without_triton_the_ladder_counts_the_rungs_that_were_recorded(monkeypat
 @pytest.mark.parametrize("experiment", list(shipped()), ids=lambda experiment: experiment.key)
 def test_shipped_traces_are_of_the_kernels_as_they_are(experiment):
     path = recordings.path_of(experiment)
-    assert path.exists(), "run: python -m explain record"
+    assert path.exists(), "run: python -m explain record traces"
     trace = trace_file.read(path)
     assert Experiment.from_json(trace.experiment) == experiment
     for source in trace.sources:
         text, edit = (ROOT / source.file.partition("~")[0]).read_text(), experiment.entry.edit
-        assert source.text.rstrip() in (edit.apply(text) if edit else text), "run: python -m explain record"
+        assert source.text.rstrip() in (edit.apply(text) if edit else text), "run: python -m explain record traces"
     assert trace.traffic() == experiment.entry.formula(experiment.values).totals()
 
 

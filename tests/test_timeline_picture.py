@@ -8,6 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explain.chapters.speed import timeline
+from explain.records.results import ResultFileError
 from tests.explain import schedules
 
 
@@ -32,7 +33,7 @@ def recorded(monkeypatch):
 
 def test_without_a_recording_it_says_what_makes_one(recorded):
     recorded()
-    assert "python scripts/record_timeline.py" in shown().info[0].value
+    assert "python -m explain record timelines" in shown().info[0].value
     recorded(schedules.made())
     assert "No timeline of overlapped" in shown("overlapped").info[0].value
 
@@ -63,7 +64,7 @@ def test_of_the_kernel_as_it_is_nothing_is_said_of_changes(recorded):
 
 def test_a_file_that_cannot_be_read_is_said(monkeypatch):
     def refused():
-        raise timeline.TimelineFileError("timeline-x.json is no timeline")
+        raise ResultFileError("timeline-x.json is no timeline")
 
     monkeypatch.setattr(timeline, "recorded", refused)
     assert "timeline-x.json" in shown().error[0].value

@@ -1,4 +1,4 @@
-"""A chart of lines over a logarithmic axis, each with its name where it ends: of more use than a legend, and readable without colours."""
+"""A chart of lines over a logarithmic axis, each with its name at its end instead of a legend."""
 
 from __future__ import annotations
 
@@ -11,13 +11,21 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from explain.figures import palette
-from explain.figures.plot import plot
+from explain.figures.labels import spread, widest
+from explain.figures.numbers import number
+from explain.figures.plot import FONT, plot
 from kernels.catalog import KERNELS
+
+_LABEL = 0.075
+"""A label's height in shares of the plot's."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a chart: its points, and the label at its end. What is the paper's, or another level's, is dashed and hollow."""
+    """A line of a chart: its points, the label at its end, and its colour, a mid-tone of the palette.
+
+    `dashed`, with hollow markers, is what this run did not measure: a paper's values, a roof.
+    """
 
     points: Sequence[tuple[float, float]]
     label: str
@@ -33,42 +41,45 @@ def colour_of(kernel: str) -> str:
 def chart(
     title: str, lines: Iterable[Line], *, x: str, y: str, unit: str = "", log: bool = False, height: int = 380
 ) -> go.Figure:
-    """Lines over a logarithmic x, y logarithmic too with `log`; each labelled where it ends, the labels pushed apart."""
+    """Lines over a logarithmic x, with `log` over a logarithmic y too. Labels at the lines' ends do not overlap."""
     figure = plot()
     drawn = [line for line in lines if line.points]
     for line in drawn:
         figure.add_scatter(
-            x=[point[0] for point in line.points], y=[point[1] for point in line.points], name=line.label, mode="lines+markers",
+            x=[point[0] for point in line.points],
+            y=[point[1] for point in line.points],
+            name=line.label,
+            mode="lines+markers",
             line={"color": line.colour, "width": 2, "dash": "dash" if line.dashed else "solid"},
             marker={"size": 7, "symbol": "circle-open" if line.dashed else "circle"},
             hovertemplate=f"{x.partition(',')[0]} %{{x:,}}: %{{y:.4~g}}{unit}<extra>{line.label}</extra>",
-        )  # fmt: skip
+        )
     values = [point[1] for line in drawn for point in line.points]
-    low, high = (
-        (math.log10(min(values)), math.log10(max(values))) if log and values else (0.0, max(values, default=1.0))
-    )
+    scaled = math.log10 if log else float
+    top = max(values, default=10.0)
+    low, high = (scaled(min(values, default=1.0)) if log else 0.0), scaled(top)
     margin = 0.06 * ((high - low) or 1.0)
     low, high = (low - margin if log else 0.0), high + margin
     figure.update_xaxes(title=x, type="log", **_ticks([point[0] for line in drawn for point in line.points], own=True))
-    figure.update_yaxes(
-        title=y, type="log" if log else "linear", range=[low, high], **(_ticks(values, own=False) if log else {})
-    )
-    ends = [(math.log10(line.points[-1][1]) if log else line.points[-1][1]) for line in drawn]
-    for line, end in zip(drawn, _apart([(end - low) / (high - low) for end in ends]), strict=True):
+    ticks = _ticks(values, own=False) if log else {}
+    figure.update_yaxes(title=y, type="log" if log else "linear", range=[low, high], **ticks)
+    ends = [(scaled(line.points[-1][1]) - low) / (high - low) for line in drawn]
+    for line, end in zip(drawn, spread(ends, _LABEL, -_LABEL / 2, 1 + _LABEL / 2), strict=True):
+        mark = "○" if line.dashed else "●"
         figure.add_annotation(
-            x=1.02, xref="x domain", y=end, yref="y domain", xanchor="left", yanchor="middle", showarrow=False, align="left",
-            text=f"<span style='color:{line.colour}'>{'○' if line.dashed else '●'}</span> {line.label}",
+            x=1.02, xref="x domain", y=end, yref="y domain", xanchor="left", yanchor="middle", showarrow=False,
+            align="left", text=f"<span style='color:{line.colour}'>{mark}</span> {line.label}", font={"size": FONT},
         )  # fmt: skip
-    longest = max((len(line.label) for line in drawn), default=0)
+    room = 28 + widest((f"● {line.label}" for line in drawn), FONT)
     figure.update_layout(
-        title={"text": title, "font": {"size": 15}}, height=height, margin={"l": 8, "r": 28 + 7.2 * longest, "t": 44, "b": 8},
+        title={"text": title, "font": {"size": 15}}, height=height, margin={"l": 8, "r": room, "t": 44, "b": 8},
         showlegend=False, hovermode="closest",
     )  # fmt: skip
     return figure
 
 
 def as_csv(figure: go.Figure) -> str:
-    """The numbers of a chart: a line a point, with the name of its curve."""
+    """The numbers of a chart as CSV: one row a point, with the name of its curve."""
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(("curve", figure.layout.xaxis.title.text or "", figure.layout.yaxis.title.text or ""))
@@ -76,23 +87,8 @@ def as_csv(figure: go.Figure) -> str:
     return out.getvalue()
 
 
-def _apart(heights: Sequence[float], gap: float = 0.075) -> list[float]:
-    """The same heights in their order, at least `gap` apart, within 0 to 1."""
-    order = sorted(range(len(heights)), key=lambda i: heights[i])
-    placed = [0.0] * len(heights)
-    floor = 0.0
-    for i in order:
-        placed[i] = floor = max(heights[i], floor)
-        floor += gap
-    ceiling = 1.0
-    for i in reversed(order):
-        placed[i] = min(placed[i], ceiling)
-        ceiling = placed[i] - gap
-    return placed
-
-
 def _ticks(values: Sequence[float], *, own: bool) -> dict[str, object]:
-    """Of a logarithmic axis: powers of ten where it spans three of them, else some of the values themselves, or with `own` false 1, 2, 5, 10 …"""
+    """Ticks of a logarithmic axis: powers of ten where it spans three of them, else the values themselves or 1, 2, 5, 10 …"""
     if not values or max(values) / min(values) > 1000:
         return {"dtick": 1, "exponentformat": "power"}
     marks = sorted(set(values))
@@ -101,8 +97,4 @@ def _ticks(values: Sequence[float], *, own: bool) -> dict[str, object]:
         marks = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]
     elif len(marks) > 6:
         marks = marks[::-2][::-1]
-    return {
-        "tickvals": marks,
-        "ticktext": [f"{value:,.3g}" if value < 1000 else f"{value:,.0f}" for value in marks],
-        "tickangle": 0,
-    }
+    return {"tickvals": marks, "ticktext": [number(value, 4) for value in marks], "tickangle": 0}

@@ -26,6 +26,18 @@ QUANTITIES: Mapping[str, str] = {
 }
 """Okabe & Ito's colours, and purple: told apart by every eye."""
 
+_SEEDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "fill": {"max": ("#0072b2", "#4a96ff"), "alpha": ("#d55e00", "#f07f2a"), "scores": ("#8073ac", "#9a86e0")},
+    "ink": {
+        "max": ("#0052b4", "#5aa0ff"),
+        "alpha": ("#b83c00", "#ff9a62"),
+        "scores": ("#6a4fa0", "#bba9f5"),
+        "p": ("#007a8c", "#5fd6f0"),
+        "hbm": ("#7a6200", "#f0b429"),
+    },
+}
+"""What a theme's fill or ink is derived from where the hue itself would come too close to another."""
+
 KERNELS: Mapping[str, str] = {
     f"kernel-{hue}": value
     for hue, value in enumerate((
@@ -100,17 +112,17 @@ LINES: Mapping[str, tuple[str, str]] = {
 
 RAMPS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "scores": (
-        ("#4a2383", "#8073ac", "#c3bde0", "#f7f7f5", "#fbcf95", "#e08214", "#8f4306"),
-        ("#d3c6ff", "#9a86e0", "#55468e", "#22262e", "#77480f", "#d07f1e", "#ffd08a"),
+        ("#5c5c12", "#9a9a2e", "#d6d69a", "#f7f7f5", "#c3bde0", "#8073ac", "#4a2383"),
+        ("#e3e38a", "#a8a83e", "#52521c", "#22262e", "#55468e", "#9a86e0", "#d3c6ff"),
     ),
     "output": (
-        ("#2f6b1a", "#7fb84a", "#cfe6b4", "#f7f7f5", "#f3cfe2", "#d67fae", "#93316a"),
-        ("#c9efa6", "#86bf57", "#41602b", "#22262e", "#64354f", "#c273a0", "#ffc4e3"),
+        ("#5c5c12", "#9a9a2e", "#d6d69a", "#f7f7f5", "#f3cfe2", "#d67fae", "#93316a"),
+        ("#e3e38a", "#a8a83e", "#52521c", "#22262e", "#64354f", "#c273a0", "#ffc4e3"),
     ),
     "reads": (("#f1f3f6", "#c6ccd7", "#8f98a9", "#525b6b"), ("#232831", "#474f5d", "#7b8494", "#c0c7d3")),
     "share": (("#f7f7f5", "#a9d8f4", "#56b4e9", "#2484bd"), ("#22262e", "#2b566e", "#3f93c2", "#8fd2f7")),
 }
-"""Ramps that numbers are coloured by: from the most negative to the largest, or from 0 up. In CSS `--ramp-NAME`, spaces between."""
+"""Ramps that numbers are coloured by: from the most negative, olive, to the largest in the quantity's hue, or from 0 up. In CSS `--ramp-NAME`, spaces between."""
 
 
 def contrast(one: str, other: str) -> float:
@@ -122,7 +134,7 @@ def contrast(one: str, other: str) -> float:
 @cache
 def fill(name: str, theme: str = "light") -> str:
     """A hue's fill: itself in the light, lighter in the dark where it would be too dim."""
-    colour, ground = HUES[name], GROUNDS["raised"][1]
+    colour, ground = _seed("fill", name, theme), GROUNDS["raised"][1]
     return colour if theme == "light" else _until(colour, "#ffffff", lambda one: contrast(one, ground) >= 4)
 
 
@@ -132,7 +144,8 @@ def ink(name: str, theme: str = "light") -> str:
     at = THEMES.index(theme)
     grounds = [pair[at] for pair in GROUNDS.values()]
     towards = ("#000000", "#ffffff")[at]
-    return _until(HUES[name], towards, lambda one: all(contrast(one, ground) >= 4.5 for ground in grounds))
+    seed = _seed("ink", name, theme)
+    return _until(seed, towards, lambda one: all(contrast(one, ground) >= 4.5 for ground in grounds))
 
 
 @cache
@@ -176,6 +189,10 @@ def both_themes() -> str:
     """The CSS declarations of both themes, by the element's colour scheme: "--f-max: light-dark(#0072b2, …); …"."""
     pairs = zip(_values("light"), _values("dark"), strict=True)
     return " ".join(f"--{name}: light-dark({light}, {dark});" for (name, light), (_, dark) in pairs)
+
+
+def _seed(use: str, name: str, theme: str) -> str:
+    return _SEEDS[use].get(name, (HUES[name], HUES[name]))[THEMES.index(theme)]
 
 
 def _known(name: str) -> str:

@@ -12,7 +12,7 @@ export function takePicture(root) {
   const { left, top, width, height } = root.getBoundingClientRect();
   const frame = new DOMRect(left - MARGIN, top - MARGIN, width + 2 * MARGIN, height + 2 * MARGIN);
   const taking = new Taking(frame);
-  const ground = getComputedStyle(root).getPropertyValue("--ground").trim() || "#ffffff";
+  const ground = getComputedStyle(root).getPropertyValue("--ground").trim();
   taking.add({ kind: "box", x: 0, y: 0, width: frame.width, height: frame.height, radius: 0, fill: ground }, taking.whole, 1);
   taking.inside(root, taking.whole, 1);
   return { width: frame.width, height: frame.height, marks: taking.marks };

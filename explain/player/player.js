@@ -172,7 +172,7 @@ class Player {
   /** Reads the theme's colours; true if they changed. */
   retheme(force = false) {
     const probe = document.createElement("i");
-    probe.style.color = "var(--st-background-color, #ffffff)";
+    probe.style.color = "var(--st-background-color, white)";
     this.section.append(probe);
     const [r, g, b] = getComputedStyle(probe).color.match(/[\d.]+/g).map(Number);
     probe.remove();

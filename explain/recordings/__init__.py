@@ -1,28 +1,28 @@
-"""Runs recorded beforehand and shipped: the chapters' own traces, and what was measured on a real GPU.
+"""What ships with Tilescope: the chapters' traces and outputs, and measurements of a real GPU.
 
-`python -m explain record` makes the traces anew; a test holds them against the kernels as they are.
+`python -m explain record` makes each of them again: a module here a kind. A test compares the traces with the kernels.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from explain.experiment import Experiment
+from explain.records import results
 
-FOLDER = Path(__file__).parent
+FOLDER = results.RECORDINGS
 
 
 def path_of(experiment: Experiment) -> Path:
-    """Where this experiment's trace is shipped, if it is."""
+    """The path of this experiment's shipped trace, whether or not there is one."""
     return FOLDER / f"{experiment.kernel}-{hashlib.sha256(experiment.key.encode()).hexdigest()[:12]}.tilescope"
 
 
 def output_path_of(experiment: Experiment, reverse_keys: bool) -> Path:
-    """Where this experiment's output beside float64 is shipped, if it is."""
+    """The path of this experiment's shipped output beside float64, whether or not there is one."""
     order = "-reversed" if reverse_keys else ""
     return FOLDER / f"{experiment.kernel}-{hashlib.sha256(experiment.key.encode()).hexdigest()[:12]}{order}.npz"
 
@@ -38,6 +38,5 @@ def traces() -> Iterator[Path]:
 
 
 def measured(name: str) -> dict[str, Any] | None:
-    """What was recorded on a GPU under this name, with its provenance; None when it was not."""
-    path = FOLDER / f"{name}.json"
-    return json.loads(path.read_text()) if path.exists() else None
+    """The result recorded under this name, with its provenance; None if there is none. Raises ResultFileError."""
+    return results.load(FOLDER / f"{name}.json", dict, f"python -m explain record, which writes {name}.json")

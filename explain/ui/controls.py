@@ -1,4 +1,4 @@
-"""Controls bound to the page's address: they choose an Experiment."""
+"""Controls bound to the page's address that choose an Experiment."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ LARGEST_ON_SCREEN = {
     "block_n": 64,
     "head_dim": 128,
 }
-"""What still reads well in the player; the command line takes more."""
+"""The largest sizes that are readable in the player; the command line takes more."""
 MOST_VISITS = 1024
 
 _BITING = tuple(preset.name for preset in PRESETS.values() if not preset.sentence and preset.name != "notebook")
@@ -58,11 +58,12 @@ ATTENTION_PRESETS = ("sentence", "sentence_short", "sentence_ragged", *_BITING)
 def controls(
     default: Experiment, names: Sequence[str], presets: Sequence[str], *, prefix: str = "", a_row: int | None = None
 ) -> Experiment:
-    """Draws a control for each name, bound to the page's address, and returns the experiment chosen.
+    """Draws a control for each name, bound to the page's address, and returns the chosen experiment.
 
-    `prefix` goes before the names in the address, for a page of several experiments. `a_row` is how many controls stand in a
-    row, by default all. What cannot be used (from the address or from controls that do not fit together) is said under its control, which keeps showing
-    it; the last experiment that could be used is returned.
+    `prefix` goes before the names in the address, for pages with several experiments. `a_row` is the number of controls
+    per row, by default all. A value that cannot be used (from the address, or in this combination) stays in its
+    control,
+    with the error below it; the last valid experiment is returned.
     """
     address = _Address(default, prefix)
     state, labels = address.state, ROW_LABELS if "cols" in default.values else LABELS
@@ -95,7 +96,9 @@ def controls(
 
 
 def kernel(label: str, default: str, name: str) -> str:
-    """A choice among all kernels, kept in the page's address under `name`; one that does not exist is said, and `default` shown."""
+    """A choice among all kernels, kept in the page's address under `name`. An unknown one is reported, and `default` is
+    shown.
+    """
     titles = {kernel: entry.title for kernel, entry in TAUGHT.items()}
     return option(label, titles, name, default, label_visibility="collapsed")
 
@@ -107,7 +110,9 @@ def option(
     default: str,
     label_visibility: Literal["visible", "collapsed"] = "visible",
 ) -> str:
-    """A choice among `options` (value -> words), kept in the page's address under `name`; one that does not exist is said, and `default` shown."""
+    """A choice among `options` (value -> words), kept in the page's address under `name`. An unknown one is reported,
+    and `default` is shown.
+    """
     asked = st.query_params.get(name, default)
     st.session_state[name] = asked if asked in options else default
 
@@ -133,7 +138,7 @@ def _choices(experiment: Experiment) -> dict[str, object]:
 
 
 def _changed(current: Experiment, chosen: Mapping[str, object]) -> Experiment:
-    """The experiment of the controls; a new preset brings its own sizes along. Raises ParameterError."""
+    """The experiment of the controls; a new preset brings its own sizes. Raises ParameterError."""
     parameters = {name: value for name, value in chosen.items() if name != "inputs"}
     inputs = str(chosen.get("inputs", current.inputs))
     if inputs != current.inputs:
@@ -147,7 +152,7 @@ _SIZES = ("cols", "seq_len", "kv_len", "head_dim")
 
 @dataclass(frozen=True)
 class _Address:
-    """The place of an experiment of `default`'s kernel in the page's address, and in the session."""
+    """The place of an experiment of `default`'s kernel in the page's address and in the session."""
 
     default: Experiment
     prefix: str = ""
@@ -157,14 +162,16 @@ class _Address:
         return f"{self.prefix}experiment of {self.default.kernel}"
 
     def current(self) -> tuple[Experiment, ParameterError | None]:
-        """The page's experiment and what is wrong with its address: the session's own, unless the address was changed (a link, Back)."""
+        """The page's experiment and the error in its address: the session's experiment, unless the address has changed
+        (a link, Back).
+        """
         found = {name: st.query_params.get(f"{self.prefix}{name}") for name in self.default.to_query()}
         query = {name: value for name, value in found.items() if value is not None}
         given = {name: value for name, value in query.items() if (name, value) != ("kernel", self.default.kernel)}
         state = self.state
         arrived = (
             f"{state}: inputs" not in st.session_state
-        )  # Streamlit drops controls, and the address, with their page
+        )  # Streamlit forgets controls and address when the page changes
         if state in st.session_state and arrived and not given and not returned():
             self.choose(st.session_state[state][0])
         elif state not in st.session_state or given != st.session_state[f"{state}: address"]:
@@ -173,13 +180,15 @@ class _Address:
         return experiment, error
 
     def choose(self, experiment: Experiment) -> None:
-        """The session shows this experiment from here on, and the page's address says so."""
+        """Sets this experiment in the session and in the page's address."""
         _write(self.take(experiment))
 
     def take(self, experiment: Experiment) -> dict[str, str]:
-        """The session shows this experiment from here on; what the page's address is to say of it.
+        """Sets this experiment in the session; returns its part of the page's address.
 
-        What differs from `default` or stands there already; all of it for another preset, which brings defaults of its own.
+        That is each value that differs from `default` or is in the address already; all values for another preset,
+        which
+        has its own defaults.
         """
         own, known = experiment.to_query(), self.default.to_query()
         preset = experiment.inputs != self.default.inputs
@@ -209,7 +218,7 @@ class _Address:
 
 
 def choose(experiments: Mapping[str, Experiment], default: Callable[[str], Experiment]) -> None:
-    """Has the `controls` of each prefix show its experiment, as if they had been set; `default` is theirs, by kernel. For callbacks."""
+    """Sets the `controls` of each prefix to an experiment, as a reader would; `default` is by kernel. For callbacks."""
     chosen: dict[str, str] = {}
     for prefix, experiment in experiments.items():
         chosen |= _Address(default(experiment.kernel), prefix).take(experiment)
@@ -217,7 +226,9 @@ def choose(experiments: Mapping[str, Experiment], default: Callable[[str], Exper
 
 
 def _write(query: Mapping[str, str]) -> None:
-    """Into the page's address, in one go, so that Back undoes it in one. The step in it was one of the run before: the player fills in its own."""
+    """Writes the page's address at once, so Back undoes it at once. The old run's step is cleared: the player sets its
+    own.
+    """
     if any(st.query_params.get(name) != value for name, value in query.items()):
         st.query_params.update({**query, **({"step": ""} if "step" in st.query_params else {})})
 
@@ -230,7 +241,9 @@ def _fits_screen(experiment: Experiment) -> Experiment:
     rows, cols = experiment.entry.score_shape(p)
     visits = tiles(rows, p.get("block_m", 1)) * tiles(cols, p["block_n"])
     if visits > MOST_VISITS:
-        words = f"makes {visits:,} tiles to step through; this page takes {MOST_VISITS:,}, the command line more"
+        words = (
+            f"makes {visits:,} tiles to step through; this page takes at most {MOST_VISITS:,}, the command line more"
+        )
         raise ParameterError("block_n", p["block_n"], words)
     return experiment
 
@@ -258,7 +271,7 @@ def _control(parameter: Parameter, label: str, key: str) -> object:
             sides = [side for side in (1 << bit for bit in range(17)) if parameter.minimum <= side <= most]
             return st.selectbox(label, sides, key=key, help=f"{words} A power of two.")
         case _:
-            # No bounds: the browser would refuse in silence what `controls` refuses in words.
+            # No bounds: the browser would silently refuse what `controls` refuses in words.
             return st.number_input(label, step=1, key=key, help=f"{words} Up to {most} on this page.")
 
 

@@ -1,4 +1,4 @@
-"""The GPU's word on an experiment, and what runs the kernels here."""
+"""An experiment run on the GPU, and what runs the kernels on this machine."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from explain.device.measurement import Measurement
 from explain.device.prefixes import compare_prefixes
 from explain.engine import DeviceStatus, engine, has_triton, scratch
 from explain.experiment import Experiment
+from explain.figures import numbers
+from explain.figures.tables import Column, markdown
 from explain.trace.model import Trace
 from explain.ui.follow import follow
 from explain.ui.stepper import failure
@@ -20,13 +22,15 @@ from explain.workers import WorkerError
 
 
 def on_device(experiment: Experiment, trace: Trace) -> None:
-    """The same experiment compiled, on this machine's GPU: right, how fast, and through the same states; or why not."""
+    """The same experiment compiled, on this machine's GPU: its error, its time and its states after each tile; or why
+    not.
+    """
     status = engine().device_if_known()
     if status is None:
         st.caption("Looking for a GPU…")
         return
     if not status.available:
-        st.markdown(f"None is in use: {status.reason}")
+        st.markdown(f"No GPU available: {status.reason}")
         _recorded_on_device(experiment)
         return
     if not st.button("Run it compiled, on the GPU", icon=":material/memory:"):
@@ -51,38 +55,44 @@ def _recorded_on_device(experiment: Experiment) -> None:
     if record is not None and record["opening"]["experiment"] == experiment.to_json():
         _show(Measurement.from_json(record["opening"]), record["states"], source="recorded")
     else:
-        st.markdown("The experiment that this page opens on was recorded on a GPU; this one was not.")
+        st.markdown("This experiment was not recorded on a GPU. The one that this page opens on was.")
 
 
 def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source: str = "hardware") -> None:
     where, timing = measurement.provenance, measurement.timing
     st.caption(
-        f"{source} · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}, {where.date}"
+        f"{source} · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton "
+        f"{where.triton}, {where.date}"
     )
     verdict = "within its tolerance" if measurement.within_tolerance else "**exceeds** its tolerance"
-    said = [
-        f"Largest error against float64: `{measurement.error:.3g}` of `{measurement.tolerance:.3g}` allowed, {verdict}."
-    ]
+    error, tolerance = numbers.scientific(measurement.error), numbers.scientific(measurement.tolerance)
+    said = [f"Largest error against float64: **{error}**, tolerance {tolerance}: {verdict}."]
     if timing:
+        median, fast, slow, first = (
+            numbers.duration(ms / 1e3) for ms in (timing.median_ms, timing.p20_ms, timing.p80_ms, timing.first_call_ms)
+        )
         said.append(
-            f"Median time: **{1e3 * timing.median_ms:.1f} µs** over {timing.launches} launches ({1e3 * timing.p20_ms:.1f} to "
-            f"{1e3 * timing.p80_ms:.1f} µs from the 20th to the 80th percentile). The first call, compilation included: {timing.first_call_ms:.0f} ms."
+            f"Median time: **{median}** over {numbers.count(timing.launches)} launches; 20th to 80th percentile: "
+            f"{fast} to {slow}. First call, with compilation: {first}."
         )
     if states:
-        said.append(
-            "Launched on its first tiles of keys alone, the compiled kernel must come to the traced run's states:"
+        said.append("Launched on its first tiles of keys only, the compiled kernel must reach the same states:")
+        columns = (
+            Column("tiles"),
+            Column("keys"),
+            Column("largest difference in O", numbers.compact),
+            Column("largest difference in lse", numbers.compact),
         )
-        lines = ["| tiles | keys | largest difference in O | largest difference in lse |", "|---:|---:|---:|---:|"]
-        lines += [
-            f"| {s['tiles']} | {s['keys']} | {s['largest difference in O']:.1e} | {s['largest difference in lse']:.1e} |"
+        rows = [
+            [s[name] for name in ("tiles", "keys", "largest difference in O", "largest difference in lse")]
             for s in states
         ]
-        said.append("\n".join(lines))
+        said.append(markdown(columns, rows))
     st.markdown("\n\n".join(said))
 
 
 def engine_status() -> None:
-    """What runs the kernels on this machine, and what does not and why."""
+    """What runs the kernels on this machine, and why something else does not."""
     if has_triton():
         st.markdown(":green[●] **Triton's CPU interpreter** runs and records the kernels, here on this machine.")
     else:
@@ -93,7 +103,7 @@ def engine_status() -> None:
 
 
 def once_known(show: Callable[[DeviceStatus], None]) -> None:
-    """Calls `show` once it is known whether this machine has a GPU; says that it is being looked for until then."""
+    """Calls `show` as soon as it is known whether this machine has a GPU; until then says that it is looking."""
 
     def draw() -> None:
         if (status := engine().device_if_known()) is None:
@@ -108,4 +118,4 @@ def _gpu_status(status: DeviceStatus) -> None:
     if status.available and status.provenance:
         st.markdown(f":green[●] **{status.provenance['gpu']}** runs them compiled.")
     else:
-        st.markdown(f":gray[●] No GPU in use: {status.reason}")
+        st.markdown(f":gray[●] No GPU available: {status.reason}")

@@ -1,4 +1,4 @@
-"""Choosing the GPU that a chapter speaks of."""
+"""The choice of a GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from explain.gpus import DEFAULT, GPUS, Gpu, known_as
 
 
 def gpu_choice(key: str = "gpu") -> Gpu:
-    """A control that chooses a GPU, at first the one of this machine if it is among them."""
+    """A control that chooses a GPU; it starts with this machine's GPU if that is in the list."""
     here = known_as(name) if (name := _name_of_gpu_here()) else None
     chosen = st.segmented_control(
         "GPU",

@@ -32,9 +32,11 @@ def icon() -> str:
 
 
 def chapter(file: str, goal: str = "") -> None:
-    """Opens the page whose `__file__` this is: its title, its goal in one sentence, the lecturer's notes for a second window.
+    """Opens the page whose `__file__` this is: its title, its goal in one sentence, the lecturer's notes for a second
+    window.
 
-    Until `st.navigation` is first called a Streamlit server that finds a folder `pages/` serves its files by itself, without app.py; so
+    Until `st.navigation` is first called a Streamlit server that finds a folder `pages/` serves its files by itself,
+    without app.py; so
     the first visit to a fresh server, when it is to a chapter's own address, starts over as the app.
     """
     if PagesManager.uses_pages_directory:
@@ -52,7 +54,9 @@ def chapter(file: str, goal: str = "") -> None:
 
 
 def chapter_link(page: str, label: str, query: Mapping[str, str] | None = None) -> None:
-    """A link to another page, with what its address is to say; plain words where a page runs by itself and knows no other."""
+    """A link to another page, with what its address is to say; plain words where a page runs by itself and knows no
+    other.
+    """
     try:
         st.page_link(f"pages/{page}.py", label=label, query_params=dict(query) if query else None)
     except StreamlitPageNotFoundError:
@@ -72,7 +76,9 @@ def cards(pages: Sequence[chapters.Page]) -> None:
 
 
 def prose(text: str) -> None:
-    """Words on a page, as markdown; the first time a term of the glossary occurs its definition is there to hover, focus or tap."""
+    """Words on a page, as markdown; the first time a term of the glossary occurs its definition is there to hover,
+    focus or tap.
+    """
     st.markdown(glossary.marked(text), unsafe_allow_html=True)
 
 

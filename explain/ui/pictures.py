@@ -1,4 +1,4 @@
-"""Pictures that are drawn as SVG, and pictures and tables whose parts can be pressed."""
+"""SVG pictures, and pictures and tables with parts that can be pressed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import streamlit as st
 
 
 def drawing(svg: str) -> None:
-    """An SVG in the page itself, so that its text takes the page's colour and font. `st.html` would take it out."""
+    """Shows an SVG in the page itself, in the page's colours and font. (`st.html` would remove it.)"""
     st.markdown(svg, unsafe_allow_html=True)
 
 
 def pressable(html: str, name: str) -> int:
-    """A picture or table whose parts with `data-press` are buttons; how often one was pressed.
+    """Shows a picture or table in which each part with `data-press` is a button; returns how often one was pressed.
 
-    Pressing one puts its value into the page's address under `name`, where `pressed` finds it. `html` is ours: what a user typed must have been escaped.
+    A press writes the part's value into the page's address under `name`, where `pressed` finds it. User text in `html`
+    must be escaped.
     """
     key, times = f"pressable {name}", f"pressable {name}: times"
 
@@ -29,7 +30,7 @@ def pressable(html: str, name: str) -> int:
 
 
 def pressed(name: str, allowed: Container[str], otherwise: str) -> str:
-    """What the page's address has under `name`, if it is allowed."""
+    """The value of `name` in the page's address if it is allowed, else `otherwise`."""
     asked = st.query_params.get(name, otherwise)
     return asked if asked in allowed else otherwise
 

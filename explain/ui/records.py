@@ -1,4 +1,4 @@
-"""Which GPUs' records a page shows; what can be counted on this machine."""
+"""The GPU records that a page shows, and the counters of this machine."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from explain.workers import WorkerError
 
 SHOWN, YOURS, CHOICE = "records shown", "records of yours", "records choice"
 SAMPLE = Experiment.of("softmax_online", {"rows": 4096, "cols": 8192, "block_n": 4096}, "normal")
-"""What is counted to see whether counters can be read here: 134 MB, beyond any L2"""
+"""Counted to test whether counters can be read here: 134 MB, larger than any L2."""
 
 
 def records_choice() -> list[Shelved]:
-    """A control that chooses whose measurements a page shows: this machine's own, those shipped, a reader's files. At least one, if there is any.
+    """A control for the measurements that a page shows: this machine's, those shipped, a reader's files. At least one,
+    if any exist.
 
-    Files of a reader stay in their session: nothing of them is written to the server's disk.
+    A reader's files stay in their session: nothing is written to the server's disk.
     """
     options = records_there()
     if options and not set(st.session_state.get(CHOICE) or ()) & set(options):
@@ -46,7 +47,9 @@ def records_choice() -> list[Shelved]:
 
 
 def records_there() -> dict[str, Shelved]:
-    """The records there are, by key: this machine's own, those shipped, the reader's. Says which file of this machine is not among them, and why."""
+    """All records by key: this machine's, those shipped, the reader's. Shows a warning for a damaged file of this
+    machine.
+    """
     found, refused = shelf.shelved()
     for name, why in refused.items():
         st.warning(f"`{name}`, measured on this machine, is not shown: {why}", icon=":material/warning:")
@@ -54,7 +57,7 @@ def records_there() -> dict[str, Shelved]:
 
 
 def another_record() -> None:
-    """A button under which a reader brings a file of their own; every page of the session then has it."""
+    """A button to upload a reader's own file; every page of the session then has it."""
     with st.popover("Another GPU's file", icon=":material/upload_file:"):
         _load(_yours())
 
@@ -65,9 +68,9 @@ def _yours() -> dict[str, Shelved]:
 
 
 def _load(yours: dict[str, Shelved]) -> None:
-    """Takes a reader's file, or says why not."""
+    """Takes a reader's file, or says why it is refused."""
     st.markdown(
-        "A file that `python -m explain measure` wrote. It stays in this session and is not kept on the server."
+        "A file written by `python -m explain measure`. It stays in this session and is not kept on the server."
     )
     brought = st.file_uploader("Record", type="json", key="record file", label_visibility="collapsed")
     if brought is None:
@@ -81,7 +84,7 @@ def _load(yours: dict[str, Shelved]) -> None:
         yours[one.key] = one
         st.session_state["record taken"] = brought.file_id
         st.session_state[SHOWN] = [*st.session_state.get(SHOWN, ()), one.key]
-        st.session_state.pop(CHOICE, None)  # chosen anew, with this one
+        st.session_state.pop(CHOICE, None)  # chosen again, with this one
         st.rerun()
     if yours and st.button("Forget my files", icon=":material/delete:"):
         yours.clear()
@@ -89,18 +92,19 @@ def _load(yours: dict[str, Shelved]) -> None:
 
 
 def counters_here() -> None:
-    """Whether this machine's GPU can be counted, and if not why and what to do; on asking, a kernel counted."""
+    """Whether the counters of this machine's GPU can be read; if not, why and what to do. A button counts a kernel."""
     once_known(_counters_here)
 
 
 def _counters_here(status: DeviceStatus) -> None:
     if not status.available:
         st.markdown(
-            f":gray[●] No counters can be read on this machine. {status.reason} What is shown was measured elsewhere, and says where."
+            f":gray[●] This machine has no counters to read. {status.reason} The numbers shown were measured "
+            "elsewhere; each says where."
         )
         return
     gpu = status.provenance["gpu"] if status.provenance else "GPU"
-    st.markdown(f":green[●] **{gpu}** is here. Whether its counters can be read shows when they are.")
+    st.markdown(f":green[●] **{gpu}** is here. Count one kernel to see whether its counters can be read.")
     if st.button("Count one kernel now", icon=":material/speed:"):
         try:
             with st.spinner("Checking the counters with a copy, then counting…", show_time=True):
@@ -109,13 +113,14 @@ def _counters_here(status: DeviceStatus) -> None:
             st.session_state["counters sample"] = failure(error)
     said = st.session_state.get("counters sample")
     if isinstance(said, str):
-        st.error(f"{said} The recorded measurements are shown as before.", icon=":material/error:")
+        st.error(f"{said} The recorded measurements stay on the page.", icon=":material/error:")
     elif said is not None and said.counters is None:
-        st.warning(f"{said.why} The recorded measurements are shown as before.", icon=":material/warning:")
+        st.warning(f"{said.why} The recorded measurements stay on the page.", icon=":material/warning:")
     elif said is not None:
         counters, formula = said.counters, SAMPLE.entry.formula(SAMPLE.values)
         st.markdown(figures.counts_table(counters, formula.read_bytes, formula.written_bytes))
         st.caption(
-            f"hardware · {counters.provenance.gpu}, {counters.method} · `{' '.join(SAMPLE.to_arguments())}` · copy check {figures.copy_words(counters.copy)}"
-            + (f" · not by CUPTI, because: {counters.fallback}" if counters.fallback else "")
+            f"hardware · {counters.provenance.gpu}, {counters.method} · `{' '.join(SAMPLE.to_arguments())}` · copy "
+            f"check {figures.copy_words(counters.copy)}"
+            + (f" · not by CUPTI: {counters.fallback}" if counters.fallback else "")
         )

@@ -29,7 +29,8 @@ def stepper(
     request: int = 0,
     watch: str | None = None,
 ) -> list[Trace]:
-    """Shows the player for one run, or for two side by side, and returns their traces; shows the error if there is none.
+    """Shows the player for one run, or for two side by side, and returns their traces; shows the error if there is
+    none.
 
     `step` is where to start, and where to go when it or `request` changes; or a function of the traces that returns it.
     `titles` replace the kernels' own. `watch` is the variable or term that the player marks on its timeline.

@@ -1,32 +1,32 @@
-"""One app and one browser for all browser tests; a fresh, watched page for each."""
+"""One app and one browser for a worker's browser tests, a tab for each file, a blank, watched page for each test."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, CDPSession, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.e2e.browser import NoBrowserError, find_browser
 from tests.e2e.server import Server, running_app
 
 HERE = Path(__file__).parent
-PATIENCE_MS = (
-    120_000  # what comes in time on an idle machine may come late on a busy one; a test that passes waits no longer
-)
+# What comes in time on an idle machine may come late on a busy one; a test that passes waits no longer.
+PATIENCE_MS = 120_000
 
 expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test in this folder e2e and keep them in one worker, where they share the app."""
+    """Mark each test in this folder e2e, and keep a file's tests in one worker, where they share a tab and an app."""
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.e2e)
-            item.add_marker(pytest.mark.xdist_group("e2e"))
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture(scope="session")
@@ -55,24 +55,45 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def tab(browser: Browser) -> Iterator[tuple[Page, CDPSession]]:
+    """One tab for a file's tests: a page that opens in a used tab costs a third of one that opens in a new one."""
+    context = browser.new_context()
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    yield page, context.new_cdp_session(page)
+    context.close()
+
+
 @pytest.fixture
-def page(browser: Browser, app: Server) -> Iterator[Page]:
-    """A blank page of 1440×900, light.
+def page(tab: tuple[Page, CDPSession], app: Server) -> Iterator[Page]:
+    """A blank page of 1440×900, light, without a history, storage or a pointer over it.
 
     The test fails at its end if the page logged an error or raised one, asked any machine but this one for
     anything, or left a traceback in the server's log.
     """
+    page, devtools = tab
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.emulate_media(color_scheme="light", reduced_motion="no-preference")
+    page.mouse.move(0, 0)
+    devtools.send("Page.resetNavigationHistory")
     faults: list[str] = []
     log_before = len(app.log.read_text(errors="replace"))
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme="light")
-    context.set_default_timeout(PATIENCE_MS)
-    page = context.new_page()
-    page.on("console", lambda message: faults.extend(_console_faults(message)))
-    page.on("pageerror", lambda error: faults.append(f"page: {error}"))
-    page.on("request", lambda r: None if _is_local(r.url, app.url) else faults.append(f"asked for {r.url}"))
-    page.on("websocket", lambda w: None if _is_local(w.url, app.url) else faults.append(f"asked for {w.url}"))
+    listeners: dict[str, Callable[[Any], None]] = {
+        "console": lambda message: faults.extend(_console_faults(message)),
+        "pageerror": lambda error: faults.append(f"page: {error}"),
+        "request": lambda r: None if _is_local(r.url, app.url) else faults.append(f"asked for {r.url}"),
+        "websocket": lambda w: None if _is_local(w.url, app.url) else faults.append(f"asked for {w.url}"),
+    }
+    for event, listener in listeners.items():
+        page.on(event, listener)  # type: ignore[call-overload]  # it wants a literal for each
     yield page
-    context.close()
+    if not page.url.startswith("about:"):
+        page.evaluate("[sessionStorage, localStorage].forEach((storage) => storage.clear())")
+    page.goto("about:blank")
+    for event, listener in listeners.items():
+        page.remove_listener(event, listener)
+    page.context.clear_cookies()
     printed = app.log.read_text(errors="replace")[log_before:]
     if "Traceback (most recent call last)" in printed:
         faults.append(f"server: {printed}")

@@ -221,6 +221,7 @@ def test_back_and_forward_return_to_each_experiment_at_the_step_it_was_left_at(p
     page.wait_for_url("**step=3**")
     page.get_by_test_id("stCheckbox").get_by_text("Causal").click()
     expect(player(page)).not_to_have_attribute("data-steps", steps)
+    page.wait_for_url(f"**step={step_of(page)}**")
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
     page.wait_for_url("**step=1**")

@@ -155,7 +155,9 @@ def test_without_triton_what_was_not_recorded_is_said_in_words(compiler, monkeyp
 
 def test_the_shipped_costs_are_those_of_the_kernels_as_they_are():
     record = recorded()
-    assert record["code"] == {"flash_attention": KERNELS["flash_attention"].code}, "run scripts/record_tile_costs.py"
+    assert record["code"] == {"flash_attention": KERNELS["flash_attention"].code}, (
+        "run python -m explain record tile-costs"
+    )
     compiler = Compiler(replace(COMPILE_WORKER, target="explain.no_such_module:handle"))
     for experiment, capability in recorded_grid():
         answer = compiler.look(experiment, capability)

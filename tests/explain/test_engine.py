@@ -8,6 +8,7 @@ import pytest
 
 from explain import engine, lessons, recordings
 from explain.player import Run, body_of
+from explain.player.view import view
 from explain.trace import file as trace_file
 from explain.workers import WorkerError
 
@@ -58,6 +59,6 @@ def test_a_run_is_decoded_once_from_the_engine_to_the_player(elsewhere, monkeypa
     plain = trace_file.read
     monkeypatch.setattr(trace_file, "read", lambda source: calls.append(source) or plain(source))
     run = elsewhere.trace(lessons.OPENING)
-    shown = body_of([Run(run, lessons.view(lessons.OPENING, run.trace, run.origin))])
+    shown = body_of([Run(run, view(lessons.OPENING, run.trace, run.origin))])
     assert shown.traces == run.data
     assert len(calls) == 1

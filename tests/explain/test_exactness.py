@@ -133,7 +133,7 @@ def test_a_recorded_output_is_preferred(monkeypatch, tmp_path):
 )
 def test_shipped_outputs_are_of_the_kernels_as_they_are(way):
     path = recordings.output_path_of(way.experiment, way.reverse_keys)
-    assert path.exists(), "run: python -m explain record"
+    assert path.exists(), "run: python -m explain record traces"
     shipped, here = Output.read(path), output(way.experiment, way.reverse_keys)
     # Another machine's exp may round otherwise, but not by more than is allowed.
     assert (np.abs(shipped.result - here.result) <= here.allowed).all()

@@ -16,7 +16,6 @@ from explain.chapters.sweeps.model import SPILLED, Reading, Sweep, formula
 from explain.chapters.sweeps.ready import READY
 from explain.experiment import Experiment
 from explain.figures import numbers
-from explain.figures.units import si
 from explain.gpus import GPUS
 from explain.records.model import Roof
 from kernels.catalog import TAUGHT
@@ -55,14 +54,6 @@ def test_labels_with_room_stay_where_their_curves_end():
     assert figures.spread({"a": 0.0, "b": 100.0}, 17) == {"a": 0.0, "b": 0.0}
     assert figures.spread({"a": 0.0, "b": 0.0}, 17) == {"a": -8.5, "b": 8.5}
     assert figures.spread({"a": 0.0, "b": 20.0}, 17, most=10.0) == {"a": -7.0, "b": -10.0}
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [(4.2e12, "4.2 TB/s"), (999.9e9, "1 TB/s"), (3.1e-4, "310 µB/s"), (64, "64 B/s"), (0, "0 nB/s"), (1e15, "1 PB/s")],
-)
-def test_numbers_are_said_with_the_prefix_that_fits(value, words):
-    assert si(value, "B/s") == words
 
 
 def test_no_two_kernels_are_called_alike():

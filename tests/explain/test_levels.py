@@ -80,7 +80,7 @@ def traced_here(experiment: Experiment) -> dict[str, dict[str, int]]:
 @pytest.mark.parametrize("experiment", PLANNED, ids=lambda one: one.key)
 def test_what_was_traced_at_the_measured_sizes_is_the_formula_buffer_by_buffer(experiment):
     traced = recorded_trace(experiment)
-    assert traced is not None, "run: python scripts/record_traced.py"
+    assert traced is not None, "run: python -m explain record bytes"
     assert dict(traced.bytes) == by_term(experiment)
 
 

@@ -70,6 +70,15 @@ def test_nobody_has_a_quantitys_colour():
             assert other == name or difference(quantity, colour) > 12, (name, other)
 
 
+@pytest.mark.parametrize("theme", palette.THEMES)
+@pytest.mark.parametrize("use", [palette.fill, palette.ink])
+def test_quantities_are_told_apart_as_fills_and_as_text(use, theme):
+    for one, other in itertools.combinations(palette.QUANTITIES, 2):
+        assert difference(use(one, theme), use(other, theme)) > 20, (one, other)
+        for sight in ("deutan", "protan"):
+            assert difference(use(one, theme), use(other, theme), sight) > 5, (one, other, sight)
+
+
 def test_a_hue_that_does_not_exist_is_refused():
     with pytest.raises(ValueError, match="kernel hues 0 to"):
         palette.kernel(99)

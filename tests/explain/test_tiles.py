@@ -15,7 +15,7 @@ from explain.chapters.flash_attention import tiles
 from explain.chapters.memory_hierarchy import figures as memory
 from explain.compile.cost import Cost, LaunchCost
 from explain.experiment import Experiment
-from explain.figures import svg
+from explain.figures import numbers
 from explain.gpus import GPUS, known_as
 from explain.run_experiment import run_traced
 from explain.trace.model import Trace
@@ -99,7 +99,7 @@ def test_latencies_rise_from_level_to_level_and_name_their_source():
         ]
         assert cycles == sorted(cycles)
         assert all(latency.source for latency in gpu.latencies.values())
-    assert "scripts/record_latency.py" in GPUS["H200"].latencies["hbm"].source
+    assert "python -m explain record latency" in GPUS["H200"].latencies["hbm"].source
 
 
 def test_a_gpu_is_known_by_its_drivers_name():
@@ -139,7 +139,7 @@ def test_the_compilers_numbers_stand_beside_the_formula():
     calm, spilled = cost(), cost(registers=255, stack_bytes=100, spill_store_bytes=120, spill_load_bytes=140)
     shared, registers = flash.tanks(tiles.tile(64, 64).values, gpu, spilled.launches[0])
     assert "40,960 B" in shared
-    assert f"spills {svg.size(100 * 128)}" in registers
+    assert f"spills {numbers.capacity(100 * 128)}" in registers
     assert "spills" not in shared
     assert "| 128 | nothing | **4 (16 of 64 warps)** | registers |" in flash.cost_table(calm, gpu)
     assert "**120 B** stored, 140 B loaded" in flash.cost_table(spilled, gpu)
@@ -170,19 +170,3 @@ def test_each_quoted_line_is_in_the_kernel():
             assert code in own, code
     assert KERNELS[paper.KERNEL]
     assert [n for n, _, _ in paper.ALGORITHM] == ["1–2", *map(str, range(3, 14)), "14–15"]
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [(227 * 1024, "227 KiB"), (50 * 2**20, "50 MiB"), (141e9, "141 GB"), (16, "16 B"), (1536, "1.5 KiB")],
-)
-def test_bytes_in_words(value, words):
-    assert svg.size(value) == words
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(1.025, "1.0 s"), (7.25, "7.2 s"), (72, "1 min 12 s"), (604.5, "10 min 4 s"), (3840, "1 h 4 min")],
-)
-def test_times_in_words(seconds, words):
-    assert svg.duration(seconds) == words

@@ -22,7 +22,7 @@ pytestmark = [
 
 
 def test_two_groups_and_a_warp_that_fetches_are_recorded_visit_by_visit(tmp_path):
-    command = [sys.executable, "scripts/record_timeline.py", "attention_hopper", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "explain", "record", "timelines", "attention_hopper", "--out", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr
     one = timeline.load(timeline.path_of("attention_hopper-d128", tmp_path))

@@ -1,6 +1,8 @@
-"""Compiles an attention kernel for a GPU that need not be there; run by itself, since one process is compiled or interpreted.
+"""Compiles an attention kernel for a GPU you don't have. A process of its own: one process compiles or interprets.
 
-python compile_for.py flash_attention_exp2_kernel bf16 90        prints how often its PTX has ex2 and log2 e, and the bytes of shared memory that it takes
+python compile_for.py flash_attention_exp2_kernel bf16 90
+
+prints how often its PTX has ex2 and log2 e, and its bytes of shared memory
 """
 
 import sys

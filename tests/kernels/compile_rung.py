@@ -1,6 +1,7 @@
-"""Compiles rungs of the ladder for a GPU that need not be there; run by itself, since one process is compiled or interpreted.
+"""Compiles rungs of the ladder for a GPU you don't have. A process of its own: one process compiles or interprets.
 
-python compile_rung.py 90 bf16 128 1 tma overlapped        capability, dtype, head_dim, causal, rungs; prints a JSON object a rung
+python compile_rung.py 90 bf16 128 1 tma overlapped        capability, dtype, head_dim, causal, rungs; prints a JSON
+object a rung
 """
 
 import json

@@ -1,7 +1,8 @@
-"""Compiles a Gluon attention for a Hopper that need not be there, plain and with its scopes; run by itself, since one process is compiled or interpreted.
+"""Compiles a Gluon attention for a Hopper GPU you don't have, with and without scopes, in a process of its own.
 
-python compile_scopes.py kernels.attention_hopper flash_attention_hopper 128     prints whether the marked copy with no profiler at work has the plain
-kernel's instructions, how many clock readings it has with one at work, the bytes of shared memory then, and its warps
+python compile_scopes.py kernels.attention_hopper flash_attention_hopper 128     prints whether the marked copy with
+no profiler at work has the plain kernel's instructions, how many clock readings it has with one at work, the bytes of
+shared memory then, and its warps
 """
 
 import importlib
@@ -36,7 +37,7 @@ def compile_only(kernel, *arguments, grid, warmup, **options):
 
 
 def instructions(kernel) -> str:
-    """The PTX without what says where in the source a line is from."""
+    """The PTX without references to source lines."""
     text = kernel.asm["ptx"].partition(".section")[0]
     return "\n".join(
         line for line in text.splitlines() if not re.match(r"\s*(\.loc|\.file|//|\$L__(tmp|info|func))", line)

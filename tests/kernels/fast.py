@@ -1,4 +1,4 @@
-"""The fast kernels, each with the catalog's kernel whose answer it must give, so that the same grid and the same tolerance hold for both."""
+"""The fast kernels, each with the taught kernel that it must agree with: same grid, same tolerance."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _HOPPER = (
 
 
 def experiments(name: str, every: int) -> Iterator[Experiment]:
-    """What the kernel must get right; with `every` = n each nth."""
+    """The experiments that the kernel must pass; with `every` = n every nth."""
     if name == "flash_decode":
         cases = product(_DECODE, ("fp32", "fp16", "bf16"), SYNTHETIC)
     elif name in HOPPER:
@@ -90,7 +90,7 @@ def experiments(name: str, every: int) -> Iterator[Experiment]:
 
 
 def verdict(name: str, experiment: Experiment, device: str) -> Verdict:
-    """The kernel's worst element against the tolerance of the kernel that it stands in for."""
+    """The verdict on the kernel's worst element, by the specification of the taught kernel."""
     base, function = {**FAST, **HOPPER}[name]
     entry, p = KERNELS[base], experiment.values
     arrays = entry.make_inputs(experiment.preset, p, experiment.seed)

@@ -1,9 +1,10 @@
 """Runs a Hopper kernel written in Gluon without a GPU: its own functions, as Python, on tensors of the CPU.
 
-What is kept of the machine is what the kernel's barriers are for. Each job of `warp_specialize` runs until it comes to a barrier; who goes on then, or which
-copy that was asked for arrives, is drawn by lot, always the same for a seed. Memory is NaN before a copy arrives, and a product reads its operands when it is
-started or only when it is waited for, and cannot be used before. So a tile that is read or overwritten too soon gives a wrong result for some
-seed, and a barrier that nobody sets ends in `Stuck`. Layouts, registers and speed are not kept.
+It models what the kernel's barriers are for. Each job of `warp_specialize` runs until it reaches a barrier. Then a
+seeded random choice decides which job continues or which copy arrives. Memory is NaN until a copy arrives. A matmul
+reads its operands when it starts or when it is waited for, and its result cannot be used before that. So reading or
+overwriting a tile too early gives a wrong result for some seed, and a barrier that nobody sets raises `Stuck`.
+Layouts, registers and speed are not modelled.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ import torch
 
 
 class Stuck(Exception):
-    """Every job waits for a barrier, and nothing is on its way."""
+    """Every job waits for a barrier, and no copy is in flight."""
 
 
 class _Ended(BaseException):
-    """Thrown into a job that nobody waits for any more."""
+    """Ends a job that is no longer needed."""
 
 
 class Barrier:
-    """An mbarrier: a phase is over when all arrivals and all bytes that it expects have come."""
+    """An mbarrier: a phase ends when all expected arrivals and bytes have come."""
 
     def __init__(self) -> None:
         self.count = self.missing = self.bytes = self.phases = 0
@@ -45,7 +46,7 @@ class Barrier:
 
 
 class Shared:
-    """A place in shared memory."""
+    """A buffer in shared memory."""
 
     def __init__(self, values: torch.Tensor) -> None:
         self.values = values
@@ -64,7 +65,7 @@ class Shared:
 
 
 class Barriers:
-    """An array of barriers; one alone is its own first."""
+    """An array of barriers. A single barrier is an array of one."""
 
     def __init__(self, count: int) -> None:
         self.all = [Barrier() for _ in range(count)]
@@ -84,28 +85,28 @@ class Pointer:
 
 
 class Tile(torch.Tensor):
-    """A tile of numbers. That it has a layout is all that is known of it."""
+    """A tile of numbers with an unknown layout."""
 
     type = SimpleNamespace(layout=None)  # type: ignore[assignment]
 
 
 class Descriptor:
-    """What the copy engine is told of a tensor: it goes by tiles of `shape`, with zeros past the edge."""
+    """A TMA descriptor: the tensor is copied in tiles of `shape`, with zeros past the edge."""
 
     def __init__(self, tensor: torch.Tensor, shape: Sequence[int]) -> None:
         self.tensor, self.shape, self.dtype, self.layout = tensor, shape, tensor.dtype, None
         self.block_type = SimpleNamespace(nbytes=math.prod(shape) * tensor.element_size())
 
     def part(self, corner: Sequence[int]) -> tuple[slice, ...]:
-        """Where the tile lies within the tensor."""
+        """The tile's place in the tensor, cut off at its end."""
         return tuple(
             slice(int(at), min(int(at) + size, end))
             for at, size, end in zip(corner, self.shape, self.tensor.shape, strict=True)
         )
 
 
-class Product:
-    """An asynchronous product: not known before it is waited for."""
+class Matmul:
+    """An asynchronous matmul. Its result is known once it is waited for."""
 
     def __init__(self, a: Any, b: Shared, acc: torch.Tensor) -> None:
         self.operands = (a, b, acc)
@@ -120,7 +121,7 @@ class Product:
 
 
 class Job:
-    """A function that runs in a thread of its own, and only when it is let."""
+    """A function in a thread of its own, which runs only when it is stepped."""
 
     def __init__(self, machine: Machine, function: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         self.machine, self.function, self.arguments = machine, function, arguments
@@ -128,7 +129,7 @@ class Job:
         self.ready: Callable[[], bool] = lambda: True
         self.failure: BaseException | None = None
         self.done = self.ended = False
-        self.products: list[Product] = []
+        self.products: list[Matmul] = []
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
@@ -144,12 +145,12 @@ class Job:
         self.back.release()
 
     def step(self) -> None:
-        """Lets it run until it pauses or is done."""
+        """Runs it until it pauses or ends."""
         self.go.release()
         self.back.acquire()
 
     def pause(self, ready: Callable[[], bool]) -> None:
-        """Called by the job itself: others run until it is let, no sooner than it is ready."""
+        """Called by the job: lets others run, and continues when stepped again, once it is ready."""
         self.ready = ready
         self.back.release()
         self.go.acquire()
@@ -158,7 +159,7 @@ class Job:
 
 
 class Machine:
-    """One SM: the names that a kernel's module takes from Gluon, and what it runs."""
+    """One SM: Gluon's names as a kernel's module uses them, and the jobs that run."""
 
     def __init__(self, seed: int) -> None:
         self.here = threading.local()
@@ -168,30 +169,34 @@ class Machine:
         self.grid: tuple[int, ...] = ()
 
     def names(self) -> dict[str, Any]:
-        """What stands in for the module's imports."""
+        """Replacements for the module's imports."""
         anything: Callable[..., None] = lambda *_, **__: None  # noqa: E731
         dtypes = {name: getattr(torch, name) for name in ("float16", "bfloat16", "float32", "int32", "int64")}
         gl = SimpleNamespace(
-            **dtypes, constexpr=int, static_range=range, SliceLayout=anything, NVMMADistributedLayout=anything, DotOperandLayout=anything,
+            **dtypes, constexpr=int, static_range=range, SliceLayout=anything,
+            NVMMADistributedLayout=anything, DotOperandLayout=anything,
             NVMMASharedLayout=SimpleNamespace(get_default_for=anything),
             program_id=lambda axis: torch.tensor(self.program[axis]), num_programs=lambda axis: self.grid[axis],
             cdiv=lambda a, b: -(-a // b), minimum=_both(min, torch.minimum), maximum=_both(max, torch.maximum),
             arange=lambda start, end, layout: torch.arange(start, end).as_subclass(Tile),
             zeros=lambda shape, dtype, layout: torch.zeros(shape, dtype=dtype).as_subclass(Tile),
             full=lambda shape, value, dtype, layout: torch.full(shape, value, dtype=dtype).as_subclass(Tile),
-            max=lambda x, axis: x.amax(axis), sum=lambda x, axis: x.sum(axis), where=torch.where, exp2=torch.exp2, log2=torch.log2,
-            convert_layout=lambda x, layout: x, load=_load, store=_store, allocate_shared_memory=_allocated, warp_specialize=self.specialize,
+            max=lambda x, axis: x.amax(axis), sum=lambda x, axis: x.sum(axis), where=torch.where, exp2=torch.exp2,
+            log2=torch.log2, convert_layout=lambda x, layout: x, load=_load, store=_store,
+            allocate_shared_memory=_allocated, warp_specialize=self.specialize,
         )  # fmt: skip
         mbarrier = SimpleNamespace(
-            MBarrierLayout=lambda: Barrier, init=lambda b, count: _one(b).init(count), wait=self.wait, arrive=self.arrive,
-            expect=lambda b, size: _one(b).come(1, size),
+            MBarrierLayout=lambda: Barrier, init=lambda b, count: _one(b).init(count), wait=self.wait,
+            arrive=self.arrive, expect=lambda b, size: _one(b).come(1, size),
         )  # fmt: skip
         tma = SimpleNamespace(
             async_copy_global_to_shared=self.fetch, async_copy_shared_to_global=_write, store_wait=anything,
         )  # fmt: skip
         return {
-            "gl": gl, "mbarrier": mbarrier, "tma": tma, "warpgroup_mma": self.multiply, "warpgroup_mma_wait": self.finish,
-            "range": lambda *ends: map(torch.tensor, range(*map(int, ends))), "fence_async_shared": anything, "TensorDescriptor": lambda tensor, shape, strides, tile, layout: Descriptor(tensor, tile),
+            "gl": gl, "mbarrier": mbarrier, "tma": tma, "warpgroup_mma": self.multiply,
+            "warpgroup_mma_wait": self.finish, "fence_async_shared": anything,
+            "range": lambda *ends: map(torch.tensor, range(*map(int, ends))),
+            "TensorDescriptor": lambda tensor, shape, strides, tile, layout: Descriptor(tensor, tile),
             "descriptor": lambda tensor, rows: Descriptor(tensor, [1, 1, rows, tensor.shape[3]]),
             "hopper_refusal": lambda *_: "", "refusal": lambda *_: "", "sms": lambda _: 2,
         }  # fmt: skip
@@ -213,9 +218,9 @@ class Machine:
 
         self.copies.append(arrive)
 
-    def multiply(self, a: Any, b: Shared, acc: torch.Tensor, use_acc: bool = True, is_async: bool = False) -> Product:
+    def multiply(self, a: Any, b: Shared, acc: torch.Tensor, use_acc: bool = True, is_async: bool = False) -> Matmul:
         assert is_async, "a product that waits for itself is not asked for here"
-        product = Product(a, b, acc if use_acc else torch.zeros_like(acc))
+        product = Matmul(a, b, acc if use_acc else torch.zeros_like(acc))
         if self.random.random() < 0.5:
             product.compute()
         self.here.job.products.append(product)
@@ -228,8 +233,8 @@ class Machine:
             product = products.pop(0)
             product.compute()
             product.known = True
-        assert all(one.known for one in deps if isinstance(one, Product)), "used before it is there"
-        known = [one.result if isinstance(one, Product) else one for one in deps]
+        assert all(one.known for one in deps if isinstance(one, Matmul)), "used before it is there"
+        known = [one.result if isinstance(one, Matmul) else one for one in deps]
         return known[0] if len(known) == 1 else known
 
     def specialize(
@@ -262,7 +267,7 @@ class Machine:
 
 
 def on_cpu(module: ModuleType, wrapper: str, seed: int = 0) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
-    """The module's wrapper, which runs its kernel here. Raises Stuck, or AssertionError for what no machine would do."""
+    """The module's wrapper, running its kernel here. Raises Stuck, or AssertionError for invalid operations."""
     machine = Machine(seed)
     names = {**vars(module), **machine.names()}
     for name, value in vars(module).items():

@@ -1,4 +1,4 @@
-"""What is right for attention's gradients: float64's, within the tolerance of `kernels/verify.py`."""
+"""The specification of attention's gradients: float64, within the tolerance of `kernels/verify.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernels.attention_backward import flash_attention_backward
 
 
 def eager(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
-    """Attention as one writes it in PyTorch, in the tensors' own dtype, grouped heads and a row that sees no key included."""
+    """Attention in eager PyTorch in the tensors' dtype, with grouped heads and rows that see no key."""
     group, diagonal = q.shape[1] // k.shape[1], k.shape[2] - q.shape[2]
     k, v = (t.repeat_interleave(group, dim=1) for t in (k, v))
     s = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
@@ -32,7 +32,7 @@ def gradients(inputs: Sequence[torch.Tensor], causal: bool) -> tuple[torch.Tenso
 
 
 def gradient_error(inputs: tuple[torch.Tensor, ...], result: tuple[torch.Tensor, ...], causal: bool) -> float:
-    """The worst |gradient − float64| over its tolerance, of dQ, dK and dV together; inputs are q, k, v, dO."""
+    """The largest |gradient − float64| ÷ tolerance of dQ, dK and dV; inputs are q, k, v, dO."""
     q, k, v, do = wide = [t.double() for t in inputs]
     off = (do * eager(q, k, v, causal)).abs().sum(-1, keepdim=True) * q.shape[-1] ** -0.5
     through_d = (
@@ -50,7 +50,7 @@ def worst_gradient(
     forward: Callable[..., Any], shape: tuple[int, ...], dtype: torch.dtype, causal: bool, device: str,
     backward: Callable[..., Any] = flash_attention_backward, **options: Any,
 ) -> float:  # fmt: skip
-    """A backward kernel after a forward kernel, on random tensors: its worst error over its tolerance."""
+    """A backward kernel after a forward kernel, on random tensors: its largest error ÷ tolerance."""
     batch, heads, kv_heads, seq_len, kv_len, head_dim = shape
     torch.manual_seed(0)
     q, do = (torch.randn(batch, heads, seq_len, head_dim, dtype=dtype, device=device) for _ in range(2))

@@ -1,4 +1,4 @@
-"""Kernels broken on purpose by one edit of their source: the suite must notice each."""
+"""Kernels broken on purpose by one edit each: the grid must find every one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Mutant:
     kernel: str
     old: str
     new: str
-    dtype: str = "fp32"  # in which the grid must notice
+    dtype: str = "fp32"  # in which the grid must find it
 
 
 ALPHA = "alpha = tl.exp(m_i - m_safe)"
@@ -29,61 +29,83 @@ START = 'm_i = tl.full((BLOCK_M,), -float("inf"), tl.float32)'
 MUTANTS = (
     *(
         mutant
-        for name in ("softmax_online", "softmax_tiled", "softmax_topk", "softmax_split", "flash_attention", "flash_attention_v1")
+        for name in (
+            "softmax_online", "softmax_tiled", "softmax_topk", "softmax_split", "flash_attention", "flash_attention_v1",
+        )
         for mutant in (
             Mutant("no alpha", name, ALPHA, "alpha = tl.where(m_i == m_i, 1.0, 0.0)"),
             Mutant("alpha upside down", name, ALPHA, "alpha = tl.exp(m_safe - m_i)"),
         )
     ),
-    Mutant("no running max", "softmax_online", "m_new = tl.maximum(m_i, tl.max(x, axis=0))", "m_new = tl.max(x, axis=0)"),
-    Mutant("no running max", "softmax_tiled", "m_new = tl.maximum(m_i, tl.max(x, axis=1))", "m_new = tl.max(x, axis=1)"),
+    Mutant("no running max", "softmax_online",
+           "m_new = tl.maximum(m_i, tl.max(x, axis=0))", "m_new = tl.max(x, axis=0)"),
+    Mutant("no running max", "softmax_tiled",
+           "m_new = tl.maximum(m_i, tl.max(x, axis=1))", "m_new = tl.max(x, axis=1)"),
     Mutant("no running max", "flash_attention", MAX, "m_new = tl.max(s, axis=1)"),
     Mutant("no running max", "flash_attention_v1", MAX, "m_new = tl.max(s, axis=1)"),
     Mutant("no max at all", "flash_attention", MAX, "m_new = m_i * 0.0"),
     Mutant("wrong mask: the diagonal is hidden", "flash_attention", "cols[None, :] <= rows", "cols[None, :] < rows"),
-    Mutant("wrong mask: one key of the future", "flash_attention", "<= rows[:, None] + diagonal)\n        s =", "<= rows[:, None] + diagonal + 1)\n        s ="),
-    Mutant("wrong mask: keys past the last count", "flash_attention", "visible = (cols < kv_len)[None, :]", "visible = (cols < kv_len + BLOCK_N)[None, :]"),
-    Mutant("wrong mask: top left diagonal", "flash_attention", "cols[None, :] <= rows[:, None] + diagonal", "cols[None, :] <= rows[:, None]"),
-    Mutant("wrong mask", "softmax_online", 'other=-float("inf")).to(tl.float32)\n        # m_new', "other=0.0).to(tl.float32)\n        # m_new"),
+    Mutant("wrong mask: one key of the future", "flash_attention",
+           "<= rows[:, None] + diagonal)\n        s =", "<= rows[:, None] + diagonal + 1)\n        s ="),
+    Mutant("wrong mask: keys past the last count", "flash_attention",
+           "visible = (cols < kv_len)[None, :]", "visible = (cols < kv_len + BLOCK_N)[None, :]"),
+    Mutant("wrong mask: top left diagonal", "flash_attention",
+           "cols[None, :] <= rows[:, None] + diagonal", "cols[None, :] <= rows[:, None]"),
+    Mutant("wrong mask", "softmax_online",
+           'other=-float("inf")).to(tl.float32)\n        # m_new', "other=0.0).to(tl.float32)\n        # m_new"),
     Mutant("finite −inf: mask", "flash_attention", HIDDEN, "s = tl.where(visible, s, -1e4)"),
     Mutant("finite −inf: larger", "flash_attention", HIDDEN, "s = tl.where(visible, s, -5e4)"),
     Mutant("finite −inf: start", "flash_attention", START, START.replace('-float("inf")', "-1e6")),
     Mutant("finite −inf: start", "softmax_tiled", START, START.replace('-float("inf")', "-1e6")),
-    Mutant("finite −inf: start", "softmax_online", 'm_i = -float("inf")\n    l_i = 0.0\n', "m_i = -1e6\n    l_i = 0.0\n"),
+    Mutant("finite −inf: start", "softmax_online",
+           'm_i = -float("inf")\n    l_i = 0.0\n', "m_i = -1e6\n    l_i = 0.0\n"),
     Mutant("−inf − −inf", "flash_attention", "tl.exp(s - m_safe[:, None])", "tl.exp(s - m_new[:, None])"),
     Mutant("−inf − −inf", "softmax_safe", 'm_i = tl.where(m_i == -float("inf"), 0.0, m_i)', "m_i = m_i"),
     Mutant("all zeros", "flash_attention", "o = acc / ", "o = 0.0 * "),
     Mutant("all zeros", "softmax_online", "y = tl.exp(x - m_i) / l_i", "y = tl.exp(x - m_i) * 0.0"),
     Mutant("acc not rescaled", "flash_attention", "acc = acc * alpha[:, None]", "acc = acc * 1.0"),
-    Mutant("not divided by l", "flash_attention", "tl.where(l_i == 0.0, 1.0, l_i)[:, None]", "tl.where(l_i == 0.0, 1.0, 1.0)[:, None]"),
+    Mutant("not divided by l", "flash_attention",
+           "tl.where(l_i == 0.0, 1.0, l_i)[:, None]", "tl.where(l_i == 0.0, 1.0, 1.0)[:, None]"),
     Mutant("wrong head of K", "flash_attention", "head // group * stride_kh", "0 * stride_kh"),
     Mutant("lse in base 2", "flash_attention", "lse = m_i + tl.log(l_i)", "lse = m_i + tl.log2(l_i)"),
-    Mutant("last tile forgotten", "flash_attention", "range(0, end, BLOCK_N)", "range(0, end - end % BLOCK_N, BLOCK_N)"),
+    Mutant("last tile forgotten", "flash_attention",
+           "range(0, end, BLOCK_N)", "range(0, end - end % BLOCK_N, BLOCK_N)"),
     Mutant("sums in 16 bits", "flash_attention", 'acc = acc + tl.dot(p.to(v.dtype), v, input_precision="ieee")',
            'acc = (acc + tl.dot(p.to(v.dtype), v, input_precision="ieee")).to(v.dtype).to(tl.float32)', "bf16"),
     Mutant("sums in 16 bits", "flash_attention_v1", "tl.store(o_hbm_ptrs, o_i, mask=inside_q)",
            "tl.store(o_hbm_ptrs, o_i.to(v.dtype).to(tl.float32), mask=inside_q)", "bf16"),
-    Mutant("log2 e left out of alpha", "flash_attention_exp2", "alpha = tl.exp2(m_i - m_safe)", "alpha = tl.exp(m_i - m_safe)"),
-    Mutant("log2 e left out of p", "flash_attention_exp2", "p = tl.exp2(s - m_safe[:, None])", "p = tl.exp(s - m_safe[:, None])"),
-    Mutant("log2 e folded in twice", "flash_attention_exp2", "s = tl.where(visible, s, -float(\"inf\"))", "s = tl.where(visible, s * 1.44269504, -float(\"inf\"))"),
-    Mutant("lse in base 2", "flash_attention_exp2", "lse = (m_i + tl.log2(l_i)) * LN_2", "lse = (m_i + tl.log2(l_i)) * 1.0"),
+    Mutant("log2 e left out of alpha", "flash_attention_exp2",
+           "alpha = tl.exp2(m_i - m_safe)", "alpha = tl.exp(m_i - m_safe)"),
+    Mutant("log2 e left out of p", "flash_attention_exp2",
+           "p = tl.exp2(s - m_safe[:, None])", "p = tl.exp(s - m_safe[:, None])"),
+    Mutant("log2 e folded in twice", "flash_attention_exp2",
+           "s = tl.where(visible, s, -float(\"inf\"))", "s = tl.where(visible, s * 1.44269504, -float(\"inf\"))"),
+    Mutant("lse in base 2", "flash_attention_exp2",
+           "lse = (m_i + tl.log2(l_i)) * LN_2", "lse = (m_i + tl.log2(l_i)) * 1.0"),
     Mutant("acc not rescaled", "flash_attention_exp2", "acc = acc * alpha[:, None]", "acc = acc * 1.0"),
     Mutant("scores not scaled", "attention_standard", "* sm_scale\n    if CAUSAL", "* 1.0\n    if CAUSAL"),
-    Mutant("no running max", "softmax_topk", "m_new = tl.maximum(m_i, tl.max(x, axis=0))", "m_new = tl.max(x, axis=0)"),
+    Mutant("no running max", "softmax_topk",
+           "m_new = tl.maximum(m_i, tl.max(x, axis=0))", "m_new = tl.max(x, axis=0)"),
     Mutant("the later of equals first", "softmax_topk", "top_x >= best", "top_x > best"),
-    Mutant("a place in the tile, not in the row", "softmax_topk", "places == place, start + at", "places == place, at"),
+    Mutant("a place in the tile, not in the row", "softmax_topk",
+           "places == place, start + at", "places == place, at"),
     Mutant("the list does not move back", "softmax_topk", "tl.gather(top_x, above, axis=0)", "top_x"),
     Mutant("columns do not move along", "softmax_topk", "tl.gather(top_i, above, axis=0)", "top_i"),
-    Mutant("the largest is taken again", "softmax_topk", "tl.where(cols == start + at, -float(\"inf\"), left)", "left"),
+    Mutant("the largest is taken again", "softmax_topk",
+           "tl.where(cols == start + at, -float(\"inf\"), left)", "left"),
     Mutant("one too few from a tile", "softmax_topk", "range(K)", "range(K - 1 if K > 1 else 1)"),
     Mutant("−inf − −inf", "softmax_topk", "p = tl.exp(x - m_safe)", "p = tl.exp(x - m_new)"),
     Mutant("not divided by l", "softmax_topk", "y = tl.exp(top_x - m_i) / l_i", "y = tl.exp(top_x - m_i)"),
-    Mutant("no running max", "softmax_safe_topk", "m_i = tl.maximum(m_i, tl.max(x, axis=0))", "m_i = tl.max(x, axis=0)"),
-    Mutant("the sum of the last tile alone", "softmax_safe_topk", "l_i = l_i + tl.sum(p, axis=0)", "l_i = tl.sum(p, axis=0)"),
+    Mutant("no running max", "softmax_safe_topk",
+           "m_i = tl.maximum(m_i, tl.max(x, axis=0))", "m_i = tl.max(x, axis=0)"),
+    Mutant("the sum of the last tile alone", "softmax_safe_topk",
+           "l_i = l_i + tl.sum(p, axis=0)", "l_i = tl.sum(p, axis=0)"),
     Mutant("the later of equals first", "softmax_safe_topk", "top_x >= best", "top_x > best"),
     Mutant("the list does not move back", "softmax_safe_then_topk", "tl.gather(top_y, above, axis=0)", "top_y"),
-    Mutant("a place in the tile, not in the row", "softmax_safe_then_topk", "places == place, start + at", "places == place, at"),
-    Mutant("the largest is taken again", "softmax_online_then_topk", "tl.where(cols == start + at, -float(\"inf\"), left)", "left"),
+    Mutant("a place in the tile, not in the row", "softmax_safe_then_topk",
+           "places == place, start + at", "places == place, at"),
+    Mutant("the largest is taken again", "softmax_online_then_topk",
+           "tl.where(cols == start + at, -float(\"inf\"), left)", "left"),
     Mutant("no beta", "softmax_split", "beta = tl.exp(m_j - m_safe)", "beta = tl.exp(m_j - m_j)"),
     Mutant("the sums alone", "softmax_split", "l_i = l_i * alpha + l_j * beta", "l_i = l_i + l_j"),
     Mutant("the last pair forgotten", "softmax_split", "range(joins)", "range(joins - 1)"),
@@ -96,7 +118,7 @@ MUTANTS = (
 
 
 def mutated(mutant: Mutant) -> Kernel:
-    """The catalog entry of the broken kernel."""
+    """The entry of the broken kernel."""
     entry = KERNELS[mutant.kernel]
     source = source_of(entry.module)
     for function in kernel_functions(mutant.kernel):
@@ -108,7 +130,7 @@ def mutated(mutant: Mutant) -> Kernel:
 
 
 def kernel_functions(kernel: str) -> tuple[str, ...]:
-    """The jitted functions of a catalog kernel."""
+    """The jitted functions of a taught kernel."""
     if kernel == "attention_standard":
         return "attention_scores_kernel", "attention_values_kernel"
     if kernel == "softmax_split":

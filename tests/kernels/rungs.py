@@ -1,4 +1,4 @@
-"""The ladder's rungs, held to the grid and the tolerance of the catalog's FlashAttention-2, whose answer each must give."""
+"""The ladder's rungs: each must pass the grid of FlashAttention-2 within its tolerance."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def module(rung: str) -> ModuleType:
 
 
 def experiments(rung: str, every: int) -> Iterator[Experiment]:
-    """Each nth of the grid's that the rung takes."""
+    """Every nth experiment of the grid that the rung takes."""
     for experiment in grid(ENTRY, every=every):
         if experiment.values["dtype"] != "fp32" or rung == "naive_fp32":
             yield experiment
 
 
 def verdict(rung: ModuleType, experiment: Experiment, device: str, **tile: int) -> Verdict:
-    """The rung's worst element against the tolerance."""
+    """The verdict on the rung's worst element."""
     p = experiment.values
     arrays = ENTRY.make_inputs(experiment.preset, p, experiment.seed)
     outputs = rung.attention(**tensors(p, arrays, device), causal=p["causal"], **tile)

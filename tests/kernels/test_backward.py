@@ -1,4 +1,4 @@
-"""Attention's gradients against float64, in the interpreter: causal or not, grouped heads, lengths that no tile divides, every way of dQ."""
+"""Attention's gradients against float64, in the interpreter: masks, grouped heads, ragged lengths, every way of dQ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A catalog entry is whole by itself: it may bring its own inputs and its own word on what is right."""
+"""An entry may bring its own inputs and its own specification."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONES = {"x": np.ones((2, 3), np.float32)}
 
 
 def halves(p, arrays, inputs) -> Expectation:
-    """Named by the entry below: what is right is one half, within a hundredth."""
+    """The specification of the entry below: 0.5 ± 0.01."""
     shape = arrays["x"].shape
     return {"y": (np.full(shape, 0.5), np.full(shape, 0.01))}
 

@@ -1,4 +1,4 @@
-"""FlashAttention in base 2 compiles for a GPU that is not there, and spares the multiplications that it says it spares."""
+"""FlashAttention in base 2 compiles without a GPU and saves the multiplications by log2 e."""
 
 from __future__ import annotations
 

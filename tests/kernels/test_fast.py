@@ -1,4 +1,4 @@
-"""The fast kernels that the interpreter can run give what the kernels they stand in for must give."""
+"""The fast kernels that the interpreter can run pass the tests of the kernels they replace."""
 
 from __future__ import annotations
 

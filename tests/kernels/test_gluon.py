@@ -1,4 +1,4 @@
-"""The rungs in Gluon, run as Python, a thread a job: right against float64, and stuck or wrong where a barrier is missing or a line is off."""
+"""The Gluon rungs run as Python threads: right against float64; stuck or wrong if a barrier is missing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHAPES = (
     {"heads": 2, "seq_len": 576, "kv_len": 576, "head_dim": 64, "causal": True},
 )
 TELLING = (SHAPES[0], SHAPES[1], SHAPES[-1])
-"""On which what is broken shows: a mask that cuts two tiles in a row, an edge without a mask, skipped tiles."""
+"""Inputs that show bugs: a mask that cuts two tiles of a row, an edge without a mask, skipped tiles."""
 PRESETS = ("normal", "ascending", "first_tile_masked", "everything_masked")
 KERNELS = {
     **{rung: (f"kernels.rungs.{rung}", "attention") for rung in GLUON},
@@ -45,7 +45,7 @@ def verdict(attention, experiment: Experiment):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_it_gives_what_flash_attention_must_give(name):
-    """The top has run on a GPU: that it passes says that what stands in for the machine is no obstacle."""
+    """The top kernel passes on a GPU, so it must pass on the model of one."""
     path, wrapper = KERNELS[name]
     attention = on_cpu(importlib.import_module(path), wrapper)
     missed = []
@@ -59,7 +59,7 @@ def test_it_gives_what_flash_attention_must_give(name):
 
 
 def told(seeds: int):
-    """Experiments, each with the seeds of so many orders of events."""
+    """Experiments, each with seeds for that many orders of events."""
     for seed, shape in itertools.product(range(seeds), TELLING):
         yield seed, Experiment.of("flash_attention", {**shape, "dtype": "fp16", "block_n": 128}, "normal", 0)
 
@@ -73,13 +73,16 @@ BROKEN = [
     ("specialised", "_compute", V_FULL, "pass"),
     ("specialised", "_fetch", "mbarrier.wait(k_empty.index(place), phase ^ 1)", "pass"),
     ("specialised", "_fetch", "j // STAGES & 1", "j & 1"),
-    ("specialised", "_compute", "whole = gl.minimum(kv_len, row + diagonal + 1)", "whole = gl.minimum(kv_len, row + diagonal + BLOCK_N)"),
+    ("specialised", "_compute", "whole = gl.minimum(kv_len, row + diagonal + 1)",
+     "whole = gl.minimum(kv_len, row + diagonal + BLOCK_N)"),
     ("two_groups", "_compute", "mbarrier.wait(turn.index(C), (j & 1) ^ C)", "mbarrier.wait(turn.index(C), j & 1)"),
-    ("two_groups", "attention_kernel", "mbarrier.init(v_empty.index(i), count=2)", "mbarrier.init(v_empty.index(i), count=1)"),
+    ("two_groups", "attention_kernel", "mbarrier.init(v_empty.index(i), count=2)",
+     "mbarrier.init(v_empty.index(i), count=1)"),
     ("two_groups", "_compute", "row += C * 64", "row += 0"),
     ("overlapped", "_compute", TURN, "s = warp"),
     ("overlapped", "_compute", "s = warpgroup_mma_wait(1, deps=(s,))", "s = warpgroup_mma_wait(2, deps=(s,))"),
-    ("overlapped", "_compute", "mbarrier.arrive(v_empty.index(before), count=1)", "mbarrier.arrive(v_empty.index(place), count=1)"),
+    ("overlapped", "_compute", "mbarrier.arrive(v_empty.index(before), count=1)",
+     "mbarrier.arrive(v_empty.index(place), count=1)"),
     ("the top", "_fetch", "gl.load(starts_ptr + gl.program_id(0) + 1)", "gl.load(starts_ptr + gl.program_id(0)) + 1"),
     ("the top", "_fetch", "mbarrier.wait(q_empty.index(c), (taken & 1) ^ 1)", "pass"),
     ("the top", "_fetch", "_visits(row, GROUPS * 64,", "_visits(row, 64,"),

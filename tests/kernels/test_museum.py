@@ -1,4 +1,4 @@
-"""Each exhibit is one line of a real kernel, passes what one would try first, and breaks on the input that is said to break it."""
+"""Each exhibit changes one line, passes ordinary inputs, and breaks on the input that should show it."""
 
 from __future__ import annotations
 

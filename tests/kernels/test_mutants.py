@@ -1,4 +1,4 @@
-"""Each deliberately broken kernel must fail on the grid that the right one passes."""
+"""Each mutant must fail on the grid that the correct kernel passes."""
 
 from __future__ import annotations
 

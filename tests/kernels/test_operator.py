@@ -1,4 +1,4 @@
-"""Attention as PyTorch's operator, and the dispatcher under it, in the interpreter."""
+"""Attention as a PyTorch operator, and its dispatcher, in the interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The committed inputs of a real model: complete, well formed, and worth looking at."""
+"""The committed inputs of a real model are complete and well formed."""
 
 from __future__ import annotations
 

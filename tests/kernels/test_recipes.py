@@ -1,4 +1,4 @@
-"""Inputs of one's own making: the name says all, and the scores are what it says."""
+"""Recipes: the name has all settings, and the scores follow them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_recipe_and_its_name_are_one():
         ("made:scale=inf", "scale must be a number"),
         ("made:scale=nan", "scale must be a number"),
         ("made:order=up", "order must be one of drawn, rising, falling"),
-        ("made:depth=1", "a recipe's settings are scale, offset, order, hidden, nan"),
+        ("made:depth=1", "scale, offset, order, hidden, nan"),
         ("sunshine", "or a recipe such as made:scale=100,order=falling"),
     ],
 )

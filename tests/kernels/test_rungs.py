@@ -1,4 +1,4 @@
-"""Every plain rung of the ladder in Triton's interpreter, and what each of them promises."""
+"""Every Triton rung of the ladder in the interpreter, and the one idea of each."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_what_a_gluon_rung_does_not_take_is_named(rung):
 
 
 def compiled(capability: int, dtype: str, head_dim: int, causal: bool, *rungs: str) -> dict[str, dict[str, Any]]:
-    """What the compiler makes of each rung for a GPU that is not there: spills, registers, shared memory, and its PTX as one text."""
+    """Each rung compiled for a GPU you don't have: spills, registers, shared memory and PTX."""
     script = str(Path(__file__).with_name("compile_rung.py"))
     command = [sys.executable, script, str(capability), dtype, str(head_dim), "01"[causal], *rungs]
     environment = {**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": str(ROOT)}
@@ -173,7 +173,8 @@ def test_a_rung_as_a_peer_runs_its_own_module(rung):
     ("rung", "old", "new"),
     [
         ("naive_fp32", "acc * alpha[:, None]", "acc"),
-        ("bf16", "acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])", "acc = (acc * alpha[:, None] + tl.dot(p.to(v.dtype), v)).to(v.dtype).to(tl.float32)"),
+        ("bf16", "acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])",
+         "acc = (acc * alpha[:, None] + tl.dot(p.to(v.dtype), v)).to(v.dtype).to(tl.float32)"),
         ("exp2", "alpha = tl.exp2(m_i - m_safe)", "alpha = tl.exp(m_i - m_safe)"),
         ("causal", "tl.maximum(first_row + diagonal + 1, 0)", "tl.maximum(first_row + diagonal + BLOCK_N, 0)"),
         ("causal", "tl.minimum(first_row + BLOCK_M, seq_len) + diagonal", "first_row + diagonal"),

@@ -1,4 +1,4 @@
-"""Which program takes which tiles: each tile once, nobody idle, and all done at nearly the same time."""
+"""The schedule has each tile once, no idle program, and programs that end at nearly the same time."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ WORSE = (
 
 
 def loads(dealt, visits):
-    """How long each program works, in visits."""
+    """Each program's work in visits."""
     return [sum(visits[tile % len(visits)] + START for tile in own) for own in dealt]
 
 
 def excess(module, heads, m_tiles, block_m, kv_len):
-    """How much longer the last program works than the mean, as a share of it."""
+    """How much longer the last program works than the mean, as a share of the mean."""
     visits = tile_visits(m_tiles, block_m, kv_len, 128, 0)
     busy = loads(module.deal(heads, visits, SMS), visits)
     return max(busy) / (sum(busy) / SMS) - 1

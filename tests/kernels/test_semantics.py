@@ -1,4 +1,4 @@
-"""What the kernels promise besides numbers: masked rows, NaN, strides, any tile size, the future out of reach."""
+"""Kernels handle masked rows, NaN, strides and any tile size, and never read the future."""
 
 from __future__ import annotations
 

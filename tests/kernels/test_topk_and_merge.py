@@ -1,4 +1,4 @@
-"""What top-k and merging promise besides numbers: ties, short rows, masks, NaN, strides, any order of the joins."""
+"""Top-k and merging handle ties, short rows, masks, NaN, strides and any order of merges."""
 
 from __future__ import annotations
 
@@ -156,7 +156,8 @@ def test_a_stride_past_2_to_the_31_elements(softmax):
         (lambda: softmax_safe_then_topk(torch.ones(2, 4), k=33), "k=33: must be from 1 to 32"),
         (lambda: softmax_online_then_topk(torch.ones(2, 4), block_n=3), "block_n=3: a tile's side is a power of two"),
         (lambda: softmax_topk(torch.ones(2, 4), block_n=3), "block_n=3: a tile's side is a power of two"),
-        (lambda: softmax_split(torch.ones(2, 4), order="inside out"), "order='inside out': must be one of left to right"),
+        (lambda: softmax_split(torch.ones(2, 4), order="inside out"),
+         "order='inside out': must be one of left to right"),
         (lambda: softmax_split(torch.ones(1, 65536), block_n=1), "block_n=1: makes 65536 tiles a row"),
     ],
 )  # fmt: skip

@@ -92,7 +92,7 @@ def test_each_term_is_what_the_trace_counts_for_its_buffer(kernel):
     [("softmax_naive", 3), ("softmax_safe", 4), ("softmax_online", 3), ("softmax_tiled", 3), ("softmax_row", 2)],
 )
 def test_accesses_per_element_are_the_papers(name, accesses):
-    """Milakov & Gimelshein: naive 3, safe 4, online 3 memory accesses an element; counted on our kernels."""
+    """Milakov & Gimelshein: naive 3, safe 4, online 3 memory accesses per element; counted on our kernels."""
     experiment = Experiment.of(name, {"rows": 2, "cols": 50}, "normal")
     trace, _ = run_traced(experiment, "first", lambda *_: None)
     total = trace.traffic()["read_bytes"] + trace.traffic()["written_bytes"]
@@ -104,7 +104,7 @@ def test_accesses_per_element_are_the_papers(name, accesses):
     [("softmax_safe_then_topk", 5), ("softmax_online_then_topk", 4), ("softmax_safe_topk", 2), ("softmax_topk", 1)],
 )
 def test_accesses_per_element_with_topk_are_the_papers(name, accesses):
-    """Milakov & Gimelshein, section 4, besides the list of K weights and columns that is stored in the end."""
+    """Milakov & Gimelshein, section 4, not counting the stored list of K weights and columns."""
     rows, cols, k = 2, 50, 3
     experiment = Experiment.of(name, {"rows": rows, "cols": cols, "k": k}, "normal")
     trace, _ = run_traced(experiment, "first", lambda *_: None)

@@ -17,7 +17,9 @@ PALE, INK = ["#f6f2de", "#e8c500"], "#17212B"  # Cividis towards its light end: 
 
 
 def errors(flash: Output, standard: Output, block_m: int) -> go.Figure:
-    """|O − float64| of both kernels by element, on one colour scale, and the largest of each row; lines separate query tiles."""
+    """|O − float64| of both kernels by element, on one colour scale, and the largest of each row; lines separate query
+    tiles.
+    """
     figure = make_subplots(
         figure=plot(), rows=1, cols=3, shared_yaxes=True, horizontal_spacing=0.03, column_widths=[0.36, 0.36, 0.28],
         subplot_titles=("Flash", "Standard", "Largest in each row"),

@@ -12,7 +12,7 @@ import numpy as np
 
 from explain.experiment import Experiment
 from explain.output import Floats
-from explain.trace.model import Tile, Trace
+from explain.trace.model import Trace, numbers
 from kernels import reference
 from kernels.parameters import ITEM_BYTES, ORDERS, whole_number
 
@@ -82,7 +82,8 @@ def shipped(experiment: Experiment, merged: Experiment) -> Iterator[Way]:
 
 
 def after_each_tile(trace: Trace, experiment: Experiment) -> Floats:
-    """The largest error of Õ / ℓ after each tile of keys, against float64 on the keys seen so far; NaN for tiles that are never visited.
+    """The largest error of Õ / ℓ after each tile of keys, against float64 on the keys seen so far; NaN for tiles that
+    are never visited.
 
     (query tiles, key tiles) of the first head; `trace` is flash_attention's.
     """
@@ -110,8 +111,7 @@ def _follow(trace: Trace, first: int, steps: int, block_n: int, prefixes: list[F
         changes = trace.changes(step)
         for name in ("rows", "cols", "acc", "l_i"):
             if name in changes:
-                value = changes[name]
-                state[name] = value.numpy().astype(np.float64) if isinstance(value, Tile) else np.asarray(value.numpy())  # type: ignore[union-attr]
+                state[name] = numbers(changes[name]).astype(np.float64)
         if "m_i" in changes and "cols" in state:
             tile, rows = int(state["cols"][0]) // block_n, state["rows"].astype(int)
             expected = prefixes[tile]

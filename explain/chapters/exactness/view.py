@@ -1,4 +1,6 @@
-"""Chapter 6's page, part by part: FlashAttention and standard attention beside float64, and other orders of the same sum."""
+"""Chapter 6's page, part by part: FlashAttention and standard attention beside float64, and other orders of the same
+sum.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ from explain.ui.stepper import failure, lesson
 from explain.workers import WorkerError
 
 WHERE = "interpreter · error: |result − float64| of each element, on the same rounded inputs"
-TOLERANCE = "error ÷ tolerance: the largest of any element; ≤ 1 passes. Tolerance: 2 × the plain formula's error in that dtype, plus a rounding band"
+TOLERANCE = (
+    "error ÷ tolerance: the largest of any element; ≤ 1 passes. Tolerance: 2 × the plain formula's error in that dtype, "
+    "plus a rounding band"
+)
 
 
 def beside_each_other(experiment: Experiment) -> None:
@@ -36,9 +41,10 @@ def beside_each_other(experiment: Experiment) -> None:
         st.error(failure(error), icon=":material/error:")
         return
     layout.prose(
-        f"In **{experiment.values['dtype']}** the largest error, |O − float64|, is **{scientific(flash.largest())}** for FlashAttention-2 and "
-        f"**{scientific(standard.largest())}** for standard attention{_compared(flash.largest(), standard.largest())}. "
-        f"Half of the elements have at most {scientific(flash.quantile(0.5))} and {scientific(standard.quantile(0.5))}."
+        f"In **{experiment.values['dtype']}** the largest error, |O − float64|, is **{scientific(flash.largest())}** "
+        f"for FlashAttention-2 and **{scientific(standard.largest())}** for standard "
+        f"attention{_compared(flash.largest(), standard.largest())}. Half of the elements have at most "
+        f"{scientific(flash.quantile(0.5))} and {scientific(standard.quantile(0.5))}."
     )
     st.plotly_chart(_errors(experiment.key), key="errors by element", config={"displayModeBar": False})
     st.caption(WHERE + (". Shown: head 0 of sequence 0." if flash.error.shape[0] * flash.error.shape[1] > 1 else ""))
@@ -155,9 +161,10 @@ def choose() -> Experiment:
 def rounding() -> None:
     """Where each kernel rounds."""
     layout.prose(
-        "Both kernels read the same Q, K and V and depart from the true answer by rounding alone. Standard attention rounds S and P to the input's "
-        "dtype on their way through HBM. FlashAttention keeps S, ℓ and Õ in float32 on chip and rounds P̃ for the matrix product and O at the end: "
-        "fewer roundings, so in 16 bits its error is as a rule the smaller one."
+        "Both kernels read the same Q, K and V and depart from the true answer by rounding alone. Standard attention "
+        "rounds S and P to the input's dtype on their way through HBM. FlashAttention keeps S, ℓ and Õ in float32 on "
+        "chip and rounds P̃ for the matrix product and O at the end: fewer roundings, so in 16 bits its error is as a "
+        "rule the smaller one."
     )
 
 
@@ -165,13 +172,15 @@ def other_orders(experiment: Experiment) -> None:
     """The same attention and the same softmax in other orders of addition."""
     st.subheader("Other orders: the bits differ, the error does not", anchor=False)
     layout.prose(
-        "Addition of floating-point numbers is not associative. A tile of another size, keys in the opposite order, exp2 for exp: each adds up the "
-        "same terms in another order, or rounds at other places. None of these results is *the* right one; float64 says how far each is from that."
+        "Addition of floating-point numbers is not associative. A tile of another size, keys in the opposite order, "
+        "exp2 for exp: each adds up the same terms in another order, or rounds at other places. None of these results "
+        "is *the* right one; float64 says how far each is from that."
     )
     orders(experiment)
     layout.prose(
-        "A single softmax shows it best. Its tiles run in parallel and each gives its maximum m and its sum ℓ; joining two of these pairs is "
-        "associative and commutative on paper, so any order will do: from the left, from the right, or as the tree of chapter 2."
+        "A single softmax shows it best. Its tiles run in parallel and each gives its maximum m and its sum ℓ; "
+        "joining two of these pairs is associative and commutative on paper, so any order will do: from the left, "
+        "from the right, or as the tree of chapter 2."
     )
     merges(
         controls.controls(lessons.JOINED, ["inputs", "cols", "block_n", "dtype"], controls.ROW_PRESETS, prefix="row.")
@@ -182,8 +191,9 @@ def growth(experiment: Experiment) -> None:
     """The error after each tile of keys."""
     st.subheader("Does the error grow from tile to tile?", anchor=False)
     layout.prose(
-        "Each tile of keys rescales ℓ and Õ by α and adds its own part, so each visit rounds again. But α ≤ 1 shrinks the old error along with the "
-        "old sum, and the sums are in float32: follow a row of this map from left to right."
+        "Each tile of keys rescales ℓ and Õ by α and adds its own part, so each visit rounds again. But α ≤ 1 shrinks "
+        "the old error along with the old sum, and the sums are in float32: follow a row of this map from left to "
+        "right."
     )
     tile_after_tile(experiment)
 
@@ -192,41 +202,51 @@ def base_2() -> None:
     """Why log2 e is folded into the scale."""
     st.subheader("Why 1.44269504?", anchor=False)
     layout.prose(
-        "exp(x) = 2^(x · log2 e), and log2 e = 1.44269504… A GPU's unit for exponentials computes powers of 2, so every `tl.exp` is a multiplication "
-        "by log2 e and an `ex2`. The kernel `flash_attention_exp2` multiplies sm_scale by log2 e once, on the host: its S counts in powers of 2, "
-        "and the multiplication at each exponential is gone. At the end lse = (m + log2 ℓ) · ln 2 is a natural logarithm again."
+        "exp(x) = 2^(x · log2 e), and log2 e = 1.44269504… A GPU's unit for exponentials computes powers of 2, so "
+        "every `tl.exp` is a multiplication by log2 e and an `ex2`. The kernel `flash_attention_exp2` multiplies "
+        "sm_scale by log2 e once, on the host: its S counts in powers of 2, and the multiplication at each "
+        "exponential is gone. At the end lse = (m + log2 ℓ) · ln 2 is a natural logarithm again."
     )
 
 
 def closing() -> None:
     """Things to try, questions, sources."""
     layout.try_this(
-        "Choose bf16: it has 8 bits of precision where fp16 has 11. A typical error grows about eightfold, and which kernel's is smaller does not change.",
-        "Choose fp32: more than two elements in three have other bits in another order, and every error is below a millionth.",
-        "Give the softmax the dtype fp16: m and ℓ are joined in float32 as before, and rounding the weights to 16 bits hides the difference.",
-        "Choose the input *large magnitude*: one key takes all the weight, so nothing is added up, and every way gives the same bits.",
+        "Choose bf16: it has 8 bits of precision where fp16 has 11. A typical error grows about eightfold, and which "
+        "kernel's is smaller does not change.",
+        "Choose fp32: more than two elements in three have other bits in another order, and every error is below a "
+        "millionth.",
+        "Give the softmax the dtype fp16: m and ℓ are joined in float32 as before, and rounding the weights to 16 "
+        "bits hides the difference.",
+        "Choose the input *large magnitude*: one key takes all the weight, so nothing is added up, and every way "
+        "gives the same bits.",
         "Make BLOCK_N as large as the sequence: one tile, no rescale. The error stays where it is.",
     )
     layout.questions(
         (
             "Is FlashAttention an approximation?",
-            "No. It computes softmax(QKᵀ)V with every score in it. Its bits differ from another implementation's as those of two exact "
-            "implementations do that add in different orders. Asked in flash-attention [#145](https://github.com/Dao-AILab/flash-attention/issues/145), "
-            "[#410](https://github.com/Dao-AILab/flash-attention/issues/410) and [#1445](https://github.com/Dao-AILab/flash-attention/issues/1445).",
+            "No. It computes softmax(QKᵀ)V with every score in it. Its bits differ from another implementation's as "
+            "those of two exact implementations do that add in different orders. Asked in flash-attention "
+            "[#145](https://github.com/Dao-AILab/flash-attention/issues/145), "
+            "[#410](https://github.com/Dao-AILab/flash-attention/issues/410) and "
+            "[#1445](https://github.com/Dao-AILab/flash-attention/issues/1445).",
         ),
         (
             "My test compares FlashAttention with PyTorch in fp16 and finds differences. What should it compare?",
-            "Each of the two with float64 on the same rounded inputs. A difference between two rounded results says nothing about which is nearer; "
-            "a fair test allows twice the error that the plain formula has in the same dtype.",
+            "Each of the two with float64 on the same rounded inputs. A difference between two rounded results says "
+            "nothing about which is nearer; a fair test allows twice the error that the plain formula has in the same "
+            "dtype.",
         ),
         (
             "Why does training not repeat to the bit, then?",
-            "Because order is not fixed everywhere: a backward pass that adds with atomics, or a split of the keys over programs that depends on the "
-            "machine, changes the order from run to run. The forward kernels here visit tiles in one order, so they repeat to the bit.",
+            "Because order is not fixed everywhere: a backward pass that adds with atomics, or a split of the keys "
+            "over programs that depends on the machine, changes the order from run to run. The forward kernels here "
+            "visit tiles in one order, so they repeat to the bit.",
         ),
     )
     layout.sources(
         "T. Dao et al., FlashAttention, arXiv 2205.14135, 2022",
         "T. Dao, FlashAttention-2, arXiv 2307.08691, 2023",
-        "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018: ⊕ is associative and commutative",
+        "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018: ⊕ is "
+        "associative and commutative",
     )

@@ -75,7 +75,7 @@ ALGORITHM: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )
 """(the paper's line, what it does, the kernel's lines)"""
 NOT_IN_THE_PAPER = (
-    "The kernel does three things that the algorithm does not mention. `m_safe` replaces a maximum of −∞, of a row that has "
-    "seen no key yet, because −∞ − (−∞) is NaN. Masks cover the parts of a tile outside the tensors, when N or d does not "
-    "fill a whole tile. And under a causal mask, a NaN in V must not reach the rows that cannot see it."
+    "The kernel does three things that the algorithm does not mention. `m_safe` replaces a maximum of −∞, of a row "
+    "that has seen no key yet, because −∞ − (−∞) is NaN. Masks cover the parts of a tile outside the tensors, when N "
+    "or d does not fill a whole tile. And under a causal mask, a NaN in V must not reach the rows that cannot see it."
 )

@@ -1,4 +1,6 @@
-"""Chapter 5's pictures: a tile in its SRAM, by formula and as compiled; bytes of both loop orders; N²d²/M; the paper's algorithm."""
+"""Chapter 5's pictures: a tile in its SRAM, by formula and as compiled; bytes of both loop orders; N²d²/M; the paper's
+algorithm.
+"""
 
 from __future__ import annotations
 
@@ -136,8 +138,9 @@ def verdict(cost: Cost, gpu: Gpu) -> str:
     spilled = ""
     if worst.spill_store_bytes:
         spilled = (
-            f" The registers are too few: each thread spills {worst.stack_bytes:,} bytes to local memory, which lies in "
-            f"{gpu.hbm} behind the caches. It stores and loads them as it runs. The traffic formula does not count these bytes."
+            f" The registers are too few: each thread spills {worst.stack_bytes:,} bytes to local memory, which lies "
+            f"in {gpu.hbm} behind the caches. It stores and loads them as it runs. The traffic formula does not count "
+            "these bytes."
         )
     count = f"{fewest.programs} programs" if fewest.programs != 1 else "one program"
     return f"It can run. An SM holds {count} at a time. The limit: {fewest.limit}.{spilled}"
@@ -175,8 +178,8 @@ def grid(costs: Mapping[tuple[int, int], Cost], gpu: Gpu, here: tuple[int, int])
             )
             spills = bool(launch.spill_store_bytes)
             title = (
-                f"{block_m} × {block_n}: {launch.shared_bytes:,} B shared memory, {launch.registers} registers per thread, "
-                f"limited by {fits.limit}"
+                f"{block_m} × {block_n}: {launch.shared_bytes:,} B shared memory, {launch.registers} registers per "
+                f"thread, limited by {fits.limit}"
             )
             border = "currentColor" if (block_m, block_n) == here else "none"
             ink = css_ink("alarm") if spills else ""
@@ -218,7 +221,8 @@ def reads_table(rows: Sequence[Reads]) -> str:
     """M, and the elements of K and V that are read, for each BLOCK_M, as Markdown."""
     cells = [(str(row.block_m), row.on_chip, row.by_formula, moved(row.bytes)) for row in rows]
     columns = (
-        Column("BLOCK_M"), Column("M = 4 d BLOCK_M, elements"), Column("K and V read = 8 N² d² / M, elements"), Column("bytes"),
+        Column("BLOCK_M"), Column("M = 4 d BLOCK_M, elements"), Column("K and V read = 8 N² d² / M, elements"),
+        Column("bytes"),
     )  # fmt: skip
     return markdown(columns, cells)
 

@@ -22,9 +22,9 @@ def step_through() -> None:
     experiment = controls.controls(lessons.OPENING, CONTROLS, controls.ATTENTION_PRESETS)
     traces = stepper.stepper([experiment], key="flash attention")
     layout.prose(
-        "A program keeps one tile of queries on chip and walks over the tiles of keys. Each tile of S is made, used and dropped. What stays is the "
-        "running maximum m, the running sum ℓ and the unfinished output Õ. Whenever a row's maximum moves, its ℓ and Õ shrink by α: online softmax "
-        "with a matrix product inside."
+        "A program keeps one tile of queries on chip and walks over the tiles of keys. Each tile of S is made, used "
+        "and dropped. What stays is the running maximum m, the running sum ℓ and the unfinished output Õ. Whenever a "
+        "row's maximum moves, its ℓ and Õ shrink by α: online softmax with a matrix product inside."
     )
     if traces:
         st.subheader("Bytes: formula and trace", anchor=False)
@@ -39,7 +39,9 @@ def step_through() -> None:
 
 
 def tile_sizes(gpu: Gpu) -> None:
-    """A tile in the shared memory and registers of a chosen GPU, by formula and as compiled; how often K and V are read."""
+    """A tile in the shared memory and registers of a chosen GPU, by formula and as compiled; how often K and V are
+    read.
+    """
     columns = st.columns([3, 3, 2, 2, 1], gap="medium", vertical_alignment="bottom")
     sides = [16, 32, 64, 128, 256]
     block_m = columns[0].select_slider("BLOCK_M, queries in a tile", sides, value=64, key="tile block_m")
@@ -53,9 +55,11 @@ def tile_sizes(gpu: Gpu) -> None:
     own = {name: str(experiment.values[name]).lower() for name in ("block_m", "block_n", "head_dim", "dtype", "causal")}
     layout.chapter_link("tile_cost", "Read the instructions of this tile →", {**own, "gpu": gpu.name})
     layout.prose(
-        f"The rim is the most that one program may use on the {gpu.name}. **Formula** counts each array once. **Compiler** is the result of Triton and ptxas for this "
-        f"very kernel for {gpu.target}: copies of K and V that are fetched ahead, operands that a matrix product wants in shared memory, addresses and masks in "
-        "registers. It needs no GPU. A thread has 255 registers at most; what does not fit in them is spilled to memory and fetched back."
+        f"The rim is the most that one program may use on the {gpu.name}. **Formula** counts each array once. "
+        f"**Compiler** is the result of Triton and ptxas for this very kernel for {gpu.target}: copies of K and V that "
+        "are fetched ahead, operands that a matrix product wants in shared memory, addresses and masks in registers. "
+        "It needs no GPU. A thread has 255 registers at most; what does not fit in them is spilled to memory and "
+        "fetched back."
     )
     st.subheader(f"Every tile, d = {head_dim}, {dtype}: programs per SM of the {gpu.name}", anchor=False)
     tile_cost_view.tile_grid(experiment, gpu)
@@ -71,9 +75,10 @@ def tile_sizes(gpu: Gpu) -> None:
         )
     with words:
         layout.prose(
-            "A tile of queries reads all of K and V once: 2Nd elements. There are N / BLOCK_M such tiles, so K and V cost 2N²d / BLOCK_M. The larger the "
-            "tile, the less is read, and the chip's memory of M elements is what ends it. Let four tiles of BLOCK_M × d fill it, of Q, K, V and O: "
-            "BLOCK_M = M / 4d. Put that in, and **2N²d / BLOCK_M = 8N²d²/M**: the Θ(N²d²/M) of FlashAttention's theorem 2, with its constant."
+            "A tile of queries reads all of K and V once: 2Nd elements. There are N / BLOCK_M such tiles, so K and V "
+            "cost 2N²d / BLOCK_M. The larger the tile, the less is read, and the chip's memory of M elements is what "
+            "ends it. Let four tiles of BLOCK_M × d fill it, of Q, K, V and O: BLOCK_M = M / 4d. Put that in, and "
+            "**2N²d / BLOCK_M = 8N²d²/M**: the Θ(N²d²/M) of FlashAttention's theorem 2, with its constant."
         )
         st.markdown(figures.reads_table(reads))
 
@@ -84,9 +89,10 @@ def loop_order() -> None:
     runs = [lessons.first_order(experiment), experiment]
     traces = stepper.stepper(runs, key="loop order")
     layout.prose(
-        "**Left, keys and values outside:** one program per head takes a tile of K and V and walks over all queries. Each visit needs that row's "
-        "unfinished O, m and ℓ, so they are read from HBM and written back, once a tile of keys. **Right, queries outside:** a program owns its queries, so "
-        "O, m and ℓ never leave the chip before they are done, and tiles of queries run at once. The price is that K and V are read once a tile of queries."
+        "**Left, keys and values outside:** one program per head takes a tile of K and V and walks over all queries. "
+        "Each visit needs that row's unfinished O, m and ℓ, so they are read from HBM and written back, once a tile "
+        "of keys. **Right, queries outside:** a program owns its queries, so O, m and ℓ never leave the chip before "
+        "they are done, and tiles of queries run at once. The price is that K and V are read once a tile of queries."
     )
     if len(traces) == len(runs):
         pairs = list(zip(runs, traces, strict=True))
@@ -97,7 +103,8 @@ def loop_order() -> None:
 def paper_algorithm() -> None:
     """FlashAttention-2's algorithm 1 beside the kernel."""
     layout.prose(
-        "FlashAttention-2's forward pass, its algorithm 1, told in our words, and the lines of this kernel that do it. Its B_r is `BLOCK_M`, its B_c is `BLOCK_N`."
+        "FlashAttention-2's forward pass, its algorithm 1, told in our words, and the lines of this kernel that do "
+        "it. Its B_r is `BLOCK_M`, its B_c is `BLOCK_N`."
     )
     st.markdown(figures.algorithm_table(paper.ALGORITHM), unsafe_allow_html=True)
     layout.prose(paper.NOT_IN_THE_PAPER)
@@ -106,30 +113,36 @@ def paper_algorithm() -> None:
 def closing() -> None:
     """Things to try, questions, sources."""
     layout.try_this(
-        "In *Step through*, press **Home** and go on to the first line that sets α: it is 0 in every row, since there is nothing yet to keep.",
-        "Switch *Causal* on: tiles right of the diagonal are never loaded, and on the diagonal scores right of it are −∞.",
-        "In *Tile sizes*, make both sides 128 and look at the registers. Then choose the T4, which has about a quarter of an H100's shared memory.",
+        "In *Step through*, press **Home** and go on to the first line that sets α: it is 0 in every row, since there "
+        "is nothing yet to keep.",
+        "Switch *Causal* on: tiles right of the diagonal are never loaded, and on the diagonal scores right of it are "
+        "−∞.",
+        "In *Tile sizes*, make both sides 128 and look at the registers. Then choose the T4, which has about a "
+        "quarter of an H100's shared memory.",
         "In *Loop order*, halve BLOCK_N: the left kernel moves O twice as often, the right one does not care.",
     )
     layout.questions(
         (
             "Which loop is outside, and who owns O?",
-            "In FlashAttention-2's forward pass the queries are outside: a program owns a tile of queries and their rows of O, and writes them once. In the first "
-            "FlashAttention keys and values were outside, so O belonged to nobody and went to HBM and back at every visit. *Loop order* counts both.",
+            "In FlashAttention-2's forward pass the queries are outside: a program owns a tile of queries and their "
+            "rows of O, and writes them once. In the first FlashAttention keys and values were outside, so O belonged "
+            "to nobody and went to HBM and back at every visit. *Loop order* counts both.",
         ),
         (
             "Where does N²d²/M come from?",
-            "K and V are read once for each tile of queries, N / BLOCK_M times 2Nd elements, and BLOCK_M can be no larger than the chip's memory allows: about "
-            "M / 4d. *Tile sizes* works it out for each tile.",
+            "K and V are read once for each tile of queries, N / BLOCK_M times 2Nd elements, and BLOCK_M can be no "
+            "larger than the chip's memory allows: about M / 4d. *Tile sizes* works it out for each tile.",
         ),
         (
             "Why divide by ℓ only at the end?",
-            "The first FlashAttention kept O normalised at every visit, which takes a multiplication and a division more for each element of the tile, to arrive "
-            "at numbers that the next tile rescales anyway. Until the last tile only the ratio of Õ and ℓ matters.",
+            "The first FlashAttention kept O normalised at every visit, which takes a multiplication and a division "
+            "more for each element of the tile, to arrive at numbers that the next tile rescales anyway. Until the "
+            "last tile only the ratio of Õ and ℓ matters.",
         ),
     )
     layout.sources(
         "T. Dao et al., FlashAttention, arXiv 2205.14135, 2022, algorithm 1 and theorem 2",
         "T. Dao, FlashAttention-2, arXiv 2307.08691, 2023, algorithm 1",
-        "NVIDIA CUDA C++ Programming Guide, technical specifications per compute capability, and CUDA Occupancy Calculator",
+        "NVIDIA CUDA C++ Programming Guide, technical specifications per compute capability, and CUDA Occupancy "
+        "Calculator",
     )

@@ -11,12 +11,12 @@ from explain.glossary import Term, find
 
 
 def entries(terms: Iterable[Term]) -> str:
-    """Terms one below the other."""
+    """A list of terms."""
     return f'<dl class="glossary">{"".join(_entry(term) for term in terms)}</dl>'
 
 
 def card(term: Term) -> str:
-    """One term by itself, as its own address shows it."""
+    """One term on a card."""
     return f'<dl class="glossary card">{_entry(term)}</dl>'
 
 
@@ -31,8 +31,9 @@ def _entry(term: Term) -> str:
         related and f"see {related}",
     ]
     return (
-        f"<div><dt{swatch}><s></s><b>{html.escape(term.symbol)}</b> {_link(term)}</dt>"
-        f"<dd>{html.escape(term.definition)} <small>{' · '.join(part for part in more if part)}</small></dd><dd>{code}</dd></div>"
+        f"<div><dt{swatch}><s></s><b>{html.escape(term.symbol)}</b> "
+        f"{_link(term)}</dt><dd>{html.escape(term.definition)} "
+        f"<small>{' · '.join(part for part in more if part)}</small></dd><dd>{code}</dd></div>"
     )
 
 

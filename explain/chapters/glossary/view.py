@@ -10,16 +10,16 @@ from explain.ui import layout
 
 
 def linked_term() -> None:
-    """The term that the address names, on a card."""
+    """The term named in the address, on a card."""
     asked = st.query_params.get("term", "")
     if asked and (term := glossary.find(asked)):
         st.html(figures.card(term))
     elif asked:
-        st.warning(f"`term={asked.replace('`', '')}`: no such term; search below.", icon=":material/search:")
+        st.warning(f"`term={asked.replace('`', '')}`: there is no such term. Search below.", icon=":material/search:")
 
 
 def entries() -> None:
-    """Every entry by group, or those that the search finds."""
+    """All entries by group, or those that the search finds."""
     words = st.text_input(
         "Search",
         placeholder="running max, α, acc, spill …",
@@ -31,7 +31,7 @@ def entries() -> None:
     if found and words:
         st.html(figures.entries(found))
     elif words:
-        st.info(f"Nothing here says “{words}”. Try one word of it, or clear the search to read the whole list.")
+        st.info(f"No term contains “{words}”. Try one word, or clear the search to see all terms.")
     else:
         for group, terms in glossary.GROUPS.items():
             st.subheader(group, anchor=False)
@@ -42,16 +42,19 @@ def closing() -> None:
     """Things to try, questions, sources."""
     layout.try_this(
         "Search for **max** and for **m_i**: words and code lead to the same entry.",
-        "Follow a name to its own address: a link that you can hand to a student.",
+        "Click a name to open its own address: a link that you can send to a student.",
         "Hover, focus or tap a dotted word in any chapter: its definition comes from this list.",
     )
     layout.questions(
         ("Why is the sum called ℓ here and d in the paper on online softmax?",
-         "Milakov and Gimelshein call the normalizer d. FlashAttention calls it ℓ, because d is the head dimension there. One letter, one meaning: here it is ℓ."),
+         "Milakov and Gimelshein call the normalizer d. FlashAttention calls it ℓ, because d is the head dimension "
+         "there. One letter, one meaning: here it is ℓ."),
         ("What is the difference between P̃ and P?",
-         "P̃ = exp(S − m) is not yet divided by the running sum. P = P̃ / ℓ has rows that add up to 1; FlashAttention never makes it."),
+         "P̃ = exp(S − m) is not yet divided by the running sum. P = P̃ / ℓ has rows that add up to 1; FlashAttention "
+         "never makes it."),
         ("What is a tile, and what is a block?",
-         "One thing. The papers say block; CUDA also calls a group of threads a block. Here a piece of a matrix is always a tile, though its sides are named BLOCK_M and BLOCK_N."),
+         "One thing. The papers say block; CUDA also calls a group of threads a block. Here a piece of a matrix is "
+         "always a tile, though its sides are named BLOCK_M and BLOCK_N."),
     )  # fmt: skip
     layout.sources(
         "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 from explain import recordings
-from explain.contents import ROOT
+from explain.records import results
+from explain.records.code import stale_parts, stale_parts_if_known, stale_words
 
-HALL = ROOT / "benchmarks" / "results" / "classroom_load.json"
+HALL = results.BENCHMARKS / "classroom_load.json"
 
 
 def verified() -> str:
@@ -20,15 +19,22 @@ def verified() -> str:
     return (
         f"recorded · {within:,} of {total:,} experiments within their tolerance against float64 · "
         f"{where['gpu']}, torch {where['torch']}, triton {where['triton']}, {where['date']}"
+        + _stale(stale_parts(record.get("code")))
     )
 
 
 def lecture_hall() -> str:
     """How a hall of students fares on one server."""
-    if not HALL.exists():
+    hall = results.load(HALL, dict, "python -m benchmarks.classroom_load")
+    if hall is None:
         return ""
-    hall = json.loads(HALL.read_text())
     return (
-        f"recorded · {hall['students']} students at once, each with a rerun every {hall['period_s']:g} s: answered within "
-        f"{hall['p95_ms']:.0f} ms (95 of 100), {hall['dropped']} dropped · {hall['machine']}, {hall['date'][:10]}"
+        f"recorded · {hall['students']} students at once, each with a rerun every {hall['period_s']:g} s: answered "
+        f"within {hall['p95_ms']:.0f} ms (95 of 100), {hall['dropped']} dropped · {hall['machine']}, "
+        f"{hall['date'][:10]}" + _stale(stale_parts_if_known(hall.get("code")))
     )
+
+
+def _stale(parts: list[str]) -> str:
+    words = stale_words(parts)
+    return f" · stale: {words}" if words else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from explain.counters.model import TOLERANCE, CopyCheck, Counters, total
-from explain.figures.units import si
+from explain.figures.numbers import si
 from explain.records.code import is_stale
 from explain.records.model import Point, Record, settings
 from explain.records.plans import Plan

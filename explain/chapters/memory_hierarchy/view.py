@@ -40,9 +40,9 @@ def capacities(gpu: Gpu, logarithmic: bool) -> None:
     layout.prose(
         f"The {gpu.name} computes in {gpu.sms} SMs. Each SM has its own shared memory and its own registers: "
         f"**{capacity(gpu.shared_bytes_all)}** of shared memory in all, which the papers call **SRAM**, and "
-        f"{capacity(gpu.register_bytes)} of registers. {gpu.hbm} lies outside the chip. A kernel runs as many programs, "
-        f"each on one SM, and a program may use up to **{capacity(gpu.shared_bytes)}** of shared memory. "
-        "So a program takes its matrices piece by piece. One piece, a tile, must fit there."
+        f"{capacity(gpu.register_bytes)} of registers. {gpu.hbm} lies outside the chip. A kernel runs as many "
+        f"programs, each on one SM, and a program may use up to **{capacity(gpu.shared_bytes)}** of shared memory. So "
+        "a program takes its matrices piece by piece. One piece, a tile, must fit there."
     )
 
 
@@ -57,9 +57,10 @@ def load_times(gpu: Gpu, logarithmic: bool) -> None:
             st.info(f"No latency of the {gpu.name} is published. Choose another GPU to see what a load costs.")
     with words:
         layout.prose(
-            f"One thread loads a value, waits for it, and uses it; nothing else is under way. {figures.REGISTER_CYCLES:g} clock cycles count as a second here: "
-            "the time of one operation on registers that needs the result of the one before. A kernel hides much of the wait, since other warps "
-            "go on while one waits. It cannot hide the bytes: each takes its share of the bandwidth, "
+            "One thread loads a value, waits for it, and uses it; nothing else is under way. "
+            f"{figures.REGISTER_CYCLES:g} clock cycles count as a second here: the time of one operation on registers "
+            "that needs the result of the one before. A kernel hides much of the wait, since other warps go on while "
+            "one waits. It cannot hide the bytes: each takes its share of the bandwidth, "
             f"{gpu.hbm_bytes_per_second / 1e12:.3g} TB/s between {gpu.hbm} and the chip."
         )
         if gpu.latencies:
@@ -70,8 +71,9 @@ def standard_attention() -> tuple[Experiment, list[Trace]]:
     """Standard attention in the player, and every trip of its data to HBM."""
     st.subheader("Standard attention: three launches, and S and P through HBM", anchor=False)
     layout.prose(
-        "Attention gives each query a mean of all values, weighted by the softmax of its scores: S = QKᵀ / √d, P = softmax(S), O = PV. Standard attention does one "
-        "after the other, each in a launch of its own. Nothing stays on chip from one launch to the next."
+        "Attention gives each query a mean of all values, weighted by the softmax of its scores: S = QKᵀ / √d, P = "
+        "softmax(S), O = PV. Standard attention does one after the other, each in a launch of its own. Nothing stays "
+        "on chip from one launch to the next."
     )
     experiment = controls.controls(
         lessons.STANDARD,
@@ -81,8 +83,9 @@ def standard_attention() -> tuple[Experiment, list[Trace]]:
     traces = stepper.stepper([experiment], key="standard attention")
     if traces:
         layout.prose(
-            "**Every trip to HBM.** Launch 1 multiplies and writes S. Launch 2 reads S back, takes the softmax of its rows and writes P. Launch 3 reads P "
-            "back and multiplies it by V. S and P have a row for each query and a column for each key. Each is written once, read once and thrown away."
+            "**Every trip to HBM.** Launch 1 multiplies and writes S. Launch 2 reads S back, takes the softmax of its "
+            "rows and writes P. Launch 3 reads P back and multiplies it by V. S and P have a row for each query and a "
+            "column for each key. Each is written once, read once and thrown away."
         )
         st.markdown(figures.trips_table(experiment, traces[0]))
     return experiment, traces
@@ -96,9 +99,10 @@ def tiled_reads(experiment: Experiment, traces: list[Trace]) -> None:
         pictures.drawing(figures.product(experiment.values))
     with table:
         layout.prose(
-            "One program of launch 1 makes one tile of S. It needs a tile of Q and a tile of K, whole along d: it loads both once, keeps them on "
-            "chip, and uses each element many times. A row of Q is loaded again for every tile of keys, a row of K for every tile of "
-            "queries, so **larger tiles read less**. With tiles of 1 × 1 a row of Q would be loaded once for every key, and a row of K once for every query."
+            "One program of launch 1 makes one tile of S. It needs a tile of Q and a tile of K, whole along d: it "
+            "loads both once, keeps them on chip, and uses each element many times. A row of Q is loaded again for "
+            "every tile of keys, a row of K for every tile of queries, so **larger tiles read less**. With tiles of 1 "
+            "× 1 a row of Q would be loaded once for every key, and a row of K once for every query."
         )
         if traces:
             st.markdown(figures.product_reads(experiment, traces[0]))
@@ -118,24 +122,29 @@ def closing(gpu: Gpu) -> None:
     """Things to try, questions, sources."""
     layout.try_this(
         "Switch the scale to *Logarithmic*: it shows every level, and hides how far apart they are.",
-        "Make the query tiles larger and look for *read K* in the table of trips: its bytes fall. Those of S and P do not, whatever the tiles.",
-        "Move the last slider up. Q, K, V and O grow with N, S and P with N². From which N on does one head's S no longer fit in L2?",
+        "Make the query tiles larger and look for *read K* in the table of trips: its bytes fall. Those of S and P do "
+        "not, whatever the tiles.",
+        "Move the last slider up. Q, K, V and O grow with N, S and P with N². From which N on does one head's S no "
+        "longer fit in L2?",
     )
     layout.questions(
         (
             "What is in SRAM while a tile of S is made?",
-            "The tile of Q, the tile of K and the tile of S itself. A program puts operands of a matrix product in shared memory, where all its threads can "
-            "read them, and sums in registers. When it ends, all of it is gone: what is to outlive the program has to be written to HBM.",
+            "The tile of Q, the tile of K and the tile of S itself. A program puts operands of a matrix product in "
+            "shared memory, where all its threads can read them, and sums in registers. When it ends, all of it is "
+            "gone: what is to outlive the program has to be written to HBM.",
         ),
         (
             "L2 can hold S of a short sequence. Is the trip then free?",
-            "It is cheaper: the loads come from L2 and not from HBM, in less than half the time on every GPU here of which both are known. The bytes still pass between L2 and "
-            "the SMs. And attention runs for many heads and sequences at once, whose S and P do not fit in L2 together.",
+            "It is cheaper: the loads come from L2 and not from HBM, in less than half the time on every GPU here of "
+            "which both are known. The bytes still pass between L2 and the SMs. And attention runs for many heads and "
+            "sequences at once, whose S and P do not fit in L2 together.",
         ),
         (
             "Would one launch instead of three be enough to save the trips?",
-            "Only if no program needs a whole row of S. The softmax divides by the sum of the row, so a program that sees one tile of keys at a time has to "
-            "carry the row's maximum and sum along and rescale: online softmax. That is what FlashAttention does.",
+            "Only if no program needs a whole row of S. The softmax divides by the sum of the row, so a program that "
+            "sees one tile of keys at a time has to carry the row's maximum and sum along and rescale: online "
+            "softmax. That is what FlashAttention does.",
         ),
     )
     layout.sources(

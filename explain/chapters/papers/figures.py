@@ -10,15 +10,15 @@ from explain.chapters.papers import flashattention, milakov
 from explain.chapters.papers.milakov import Figure, Said
 from explain.chapters.sweeps.analysis import slope
 from explain.experiment import Experiment
-from explain.figures import palette, svg
+from explain.figures import numbers, palette
 from explain.figures.lines import Line, chart, colour_of
+from explain.figures.numbers import si
 from explain.figures.plot import plot
-from explain.figures.units import si
 from explain.gpus import GPUS, known_as
 from explain.records.model import Record
 from kernels.catalog import KERNELS
 
-PAPER = "#8A96A3"  # what is the paper's is grey, and dashed
+PAPER = palette.mid("slate")  # a paper's values are slate, and dashed
 Pair = tuple[go.Figure, go.Figure]
 """Two charts that stand beside each other."""
 
@@ -122,8 +122,8 @@ def knee_words(record: Record) -> str:
     if known:
         said.append(
             f"A row has its own program, and an SM has threads for {32 * known.warps_sm // milakov.THREADS} of ours. So at most "
-            f"{known.sms * (32 * known.warps_sm // milakov.THREADS):,} rows are in flight, and {svg.size(known.l2_bytes)} of L2 hold them all up to V = {milakov.fits_l2(known):,}; "
-            f"more where registers let fewer programs in. The V100, with {svg.size(milakov.THEIR_L2_BYTES)} of L2 for {milakov.THEIR_SMS} SMs, holds them up to V = {milakov.fitted_theirs():,}."
+            f"{known.sms * (32 * known.warps_sm // milakov.THREADS):,} rows are in flight, and {numbers.capacity(known.l2_bytes)} of L2 hold them all up to V = {milakov.fits_l2(known):,}; "
+            f"more where registers let fewer programs in. The V100, with {numbers.capacity(milakov.THEIR_L2_BYTES)} of L2 for {milakov.THEIR_SMS} SMs, holds them up to V = {milakov.fitted_theirs():,}."
         )
     return " ".join(said)
 
@@ -188,7 +188,7 @@ def table_2(record: Record) -> str:
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in flashattention.FIGURE_2:
-        experiment = flashattention.gpt2(row.peer)
+        experiment = flashattention.gpt2(row.baseline)
         point = record.point(experiment)
         hbm = flashattention.hbm_bytes(point) if point else None
         time = point.timing.median_ms if point and point.timing else None
@@ -206,8 +206,8 @@ def forward_table(record: Record) -> str:
         "| forward | formula | L2 → SM | DRAM | time | memory beyond Q, K, V |",
         "|---|---:|---:|---:|---:|---:|",
     ]
-    peers = (experiment for experiment in flashattention.PEERS if not experiment.entry.gradient)
-    for experiment in (*flashattention.OURS, *peers):
+    baselines = (experiment for experiment in flashattention.BASELINES if not experiment.entry.gradient)
+    for experiment in (*flashattention.OURS, *baselines):
         point = record.point(experiment)
         formula = f"{flashattention.formula_bytes(experiment) / 1e9:.2f} GB"
         at_least = formula if experiment.entry.steppable else f"at least {formula}"
@@ -361,19 +361,21 @@ def tables(record: Record) -> Pair:
         ("Table 21: memory", flashattention.TABLE_21, "MB"),
     ):
         lines = []
-        for peer, papers in table.items():
+        for baseline, papers in table.items():
             theirs = [(n, value) for n, value in zip(flashattention.TABLE_LENGTHS, papers, strict=True) if value]
-            lines.append(Line(theirs, f"{KERNELS[peer].short}, A100", colour_of(peer), dashed=True))
-            lines.append(Line(_ours(record, peer, unit), f"{KERNELS[peer].short}, {short(record)}", colour_of(peer)))
+            lines.append(Line(theirs, f"{KERNELS[baseline].short}, A100", colour_of(baseline), dashed=True))
+            lines.append(
+                Line(_ours(record, baseline, unit), f"{KERNELS[baseline].short}, {short(record)}", colour_of(baseline))
+            )
         charts.append(chart(title, lines, x="N", y=unit, unit=f" {unit}", log=True, height=440))
     time, memory = charts
     return time, memory
 
 
-def _ours(record: Record, peer: str, unit: str) -> list[tuple[float, float]]:
+def _ours(record: Record, baseline: str, unit: str) -> list[tuple[float, float]]:
     found = []
     for seq_len in flashattention.TABLE_LENGTHS:
-        point = record.point(flashattention.of_table(peer, seq_len))
+        point = record.point(flashattention.of_table(baseline, seq_len))
         if point is None:
             continue
         if unit == "ms" and point.timing:
@@ -397,7 +399,12 @@ def hierarchy(record: Record) -> go.Figure:
     ours = {level: record.roofs[level].per_second for level in names if level in record.roofs}
     papers = {level.roof: level for level in flashattention.FIGURE_1}
     for name, colour, values, held in (
-        (short(record), palette.mid("series-1"), ours, {level: svg.size(count) for level, count in sizes.items()}),
+        (
+            short(record),
+            palette.mid("series-1"),
+            ours,
+            {level: numbers.capacity(count) for level, count in sizes.items()},
+        ),
         (
             flashattention.THEIR_GPU,
             PAPER,

@@ -39,7 +39,7 @@ class Row:
     gflops: float
     hbm_gb: float
     ms: float
-    peer: str
+    baseline: str
     products: int
     """Matrix products of 2 N² d FLOPs a head: two forward; four backward, and one more where S is made again."""
 
@@ -80,7 +80,7 @@ OURS = (
     gpt2("flash_attention", block_m=128, block_n=64),
 )
 """Our kernels at figure 2's sizes, forward only"""
-PEERS = tuple(
+BASELINES = tuple(
     gpt2(f"torch:{name}{way}") for name in ("attention", "flash", "cudnn") for way in ("", "_backward")
 )  # fmt: skip
 BLOCKS = (16, 32, 64, 128, 256)
@@ -104,16 +104,16 @@ def by_length(kernel: str, seq_len: int) -> Experiment:
     return Experiment.of(kernel, sizes, "normal")
 
 
-def of_table(peer: str, seq_len: int) -> Experiment:
+def of_table(baseline: str, seq_len: int) -> Experiment:
     """Tables 20 and 21."""
-    return Experiment.of(peer, {**TABLE_SIZES, "seq_len": seq_len}, "normal")
+    return Experiment.of(baseline, {**TABLE_SIZES, "seq_len": seq_len}, "normal")
 
 
 IN_ORDER = ("attention_standard", "flash_attention_v1", "flash_attention")
 COUNTED: tuple[Experiment, ...] = tuple(
     dict.fromkeys(
         (
-            *PEERS,
+            *BASELINES,
             *OURS,
             *(by_block(kernel, block) for kernel in IN_ORDER[1:] for block in BLOCKS),
             *(by_length(kernel, seq_len) for seq_len in LENGTHS for kernel in IN_ORDER),
@@ -122,7 +122,7 @@ COUNTED: tuple[Experiment, ...] = tuple(
 )
 """Whose bytes figure 2 and theorem 2 need."""
 TIMED: tuple[Experiment, ...] = tuple(
-    of_table(peer, seq_len) for peer, last in LAST.items() for seq_len in TABLE_LENGTHS if seq_len <= last
+    of_table(baseline, seq_len) for baseline, last in LAST.items() for seq_len in TABLE_LENGTHS if seq_len <= last
 )
 
 

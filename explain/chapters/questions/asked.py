@@ -6,13 +6,14 @@ import re
 from dataclasses import dataclass
 
 from explain.contents import ROOT, Page, pages
+from explain.figures.tables import markdown
 
 DOCUMENT = ROOT / "docs" / "questions.md"
 
 
 @dataclass(frozen=True)
 class Question:
-    """One row. `question` and `look` are markdown; `address` follows the app's own; `words` stand on that screen."""
+    """One row. `question` and `look` are Markdown; `address` is relative to the app's; `words` stand on that screen."""
 
     question: str
     address: str
@@ -27,7 +28,7 @@ class Question:
 
 
 def questions() -> tuple[Question, ...]:
-    """Every row, in the document's order. Raises ValueError for one that has not its four cells."""
+    """Every row, in the document's order. Raises ValueError for a row without four cells."""
     _, _, *rows = re.findall(r"^\| (.+) \|$|^\|-.*$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
     return tuple(_question(row) for row in rows)
 
@@ -41,11 +42,6 @@ def _question(row: str) -> Question:
 
 
 def table() -> str:
-    """The rows whose screen is there, as markdown with a link to each."""
-    lines = ["| question | screen | what to look at |", "|---|---|---|"]
-    lines += [
-        f"| {one.question} | [{one.page.title}]({one.address}) | {one.look} |"
-        for one in questions()
-        if one.page is not None
-    ]
-    return "\n".join(lines)
+    """The rows as Markdown, with a link to each screen."""
+    rows = [(one.question, f"[{one.page.title}]({one.address})", one.look) for one in questions() if one.page]
+    return markdown(("question", "screen", "what to look at"), rows)

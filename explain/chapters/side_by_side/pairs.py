@@ -1,4 +1,4 @@
-"""Two runs beside each other: what each kernel opens on there, and what tells two runs apart."""
+"""Two runs side by side: the experiment that each kernel opens on, the ready pairs, and the runs' titles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernels.catalog import KERNELS
 
 
 def opening(kernel: str) -> Experiment:
-    """What a kernel opens on: the short sentence, or the notebook's row, so that any two of a family fit together."""
+    """The experiment that a kernel opens on: the short sentence or the notebook's row, so any two of a family fit."""
     like = lessons.ONLINE if KERNELS[kernel].family == "softmax" else lessons.SHORT
     own = {parameter.name for parameter in KERNELS[kernel].parameters}
     given = {name: value for name, value in like.values.items() if name in own}
@@ -22,14 +22,14 @@ def opening(kernel: str) -> Experiment:
 
 
 def controls_of(kernel: str) -> list[str]:
-    """The parameters that the page lets one choose, in order."""
+    """The parameters that the reader can choose, in order."""
     wanted = ("seq_len", "kv_len", "cols", "block_m", "block_n", "dtype", "causal")
     own = {parameter.name for parameter in KERNELS[kernel].parameters}
     return ["inputs", *(name for name in wanted if name in own)]
 
 
 def titles(experiments: Sequence[Experiment]) -> list[str]:
-    """What each run is called: its kernel's title, and where that is the same, the parameters in which they differ."""
+    """Each run's title: its kernel's, plus the parameters that differ if both run the same kernel."""
     left, right = experiments
     names = [experiment.entry.title for experiment in experiments]
     if left.kernel != right.kernel:
@@ -44,7 +44,7 @@ def titles(experiments: Sequence[Experiment]) -> list[str]:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two experiments worth seeing together, and what to look for."""
+    """Two experiments to compare, and what to look for."""
 
     name: str
     left: Experiment

@@ -89,7 +89,7 @@ def loss_table(x: np.ndarray, target: int, dtype: str) -> str:
 
 
 def overflow_table(at: Sequence[float] = (11, 12, 88, 89, 2000)) -> str:
-    """Where exp overflows in each format: exp(x), computed in float64 and rounded to the format, as a Markdown table."""
+    """Where exp overflows in each format: exp(x), rounded from float64, as a Markdown table."""
     columns: Columns = (
         "format",
         Column("largest number"),
@@ -137,7 +137,9 @@ def access_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
 
 
 def bars(row: Row) -> str:
-    """The row as bars, one line per step: logits, exponentials with their sum, weights with their sum. HTML for `app.css`."""
+    """The row as bars, one line per step: logits, exponentials with their sum, weights with their sum. HTML for
+    `app.css`.
+    """
     subtracted = " − m" if row.m else ""
     with np.errstate(invalid="ignore"):
         weights = float(row.y.sum())
@@ -156,8 +158,9 @@ def _line(label: str, quantity: str, values: np.ndarray, said: str, said_of: str
     cells = "".join(_cell(float(value), largest) for value in values)
     spoken = html.escape(f"{label}: {', '.join(number(float(value), 4) for value in values)}. {said}")
     return (
-        f'<div class="line{two_sided}" role="img" aria-label="{spoken}" style="--fill: var(--f-{quantity}); --ink: var(--q-{quantity})">'
-        f'<b>{label}</b><span class="said" style="color: var(--q-{said_of})">{said}</span>{cells}</div>'
+        f'<div class="line{two_sided}" role="img" aria-label="{spoken}" style="--fill: var(--f-{quantity}); --ink: '
+        f'var(--q-{quantity})"><b>{label}</b><span class="said" style="color: '
+        f'var(--q-{said_of})">{said}</span>{cells}</div>'
     )
 
 

@@ -19,7 +19,8 @@ Runs = tuple[Sequence[Experiment], Sequence[Trace]]
 def two_kernels() -> Runs:
     """The naive and the safe kernel on one row, side by side; their experiments and traces."""
     layout.prose(
-        "Softmax gives x the weight exp(x) / ℓ, where ℓ is its row's sum of exp(x). Left: as written. Right: the safe softmax, exp(x − m) with the row's maximum m."
+        "Softmax gives x the weight exp(x) / ℓ, where ℓ is its row's sum of exp(x). Left: as written. Right: the safe "
+        "softmax, exp(x − m) with the row's maximum m."
     )
 
     row = controls.controls(lessons.SAFE, ["inputs", "cols", "block_n", "dtype"], controls.ROW_PRESETS)
@@ -28,8 +29,8 @@ def two_kernels() -> Runs:
     stepper.row_sums(pair, traces)
     if row.inputs == lessons.SAFE.inputs:
         layout.prose(
-            "The row climbs to 89. exp(89) is larger than the largest float32, so on the left it becomes ∞: overflow. The sum is ∞ too, and "
-            "∞ / ∞ is NaN. On the right x − m is never above 0, so no exponential is above 1."
+            "The row climbs to 89. exp(89) is larger than the largest float32, so on the left it becomes ∞: overflow. "
+            "The sum is ∞ too, and ∞ / ∞ is NaN. On the right x − m is never above 0, so no exponential is above 1."
         )
     return pair, traces
 
@@ -39,8 +40,8 @@ def six_logits() -> None:
     """Six logits with sliders; moving one reruns nothing else on the page."""
     st.subheader("Six logits", anchor=False)
     layout.prose(
-        "Move the logits and watch the weights. Then add the same number to all six: the safe softmax stays as it is, and softmax as written "
-        "breaks where its format ends."
+        "Move the logits and watch the weights. Then add the same number to all six: the safe softmax stays as it is, "
+        "and softmax as written breaks where its format ends."
     )
     start = (-1.0, 0.5, 2.0, 3.5, 0.0, 1.0)
     sliders = st.columns(6)
@@ -75,8 +76,9 @@ def six_logits() -> None:
         st.html(figures.bars(figures.safe(x, dtype)))
     st.subheader("Cross entropy", anchor=False)
     layout.prose(
-        "The loss of a classifier is −ln of the right class's weight. Computed in that order it is ∞ as soon as the weight underflows to 0. "
-        "Cross entropy by logsumexp never makes the weight: −ln(exp(x − m) / ℓ) = m + ln ℓ − x."
+        "The loss of a classifier is −ln of the right class's weight. Computed in that order it is ∞ as soon as the "
+        "weight underflows to 0. Cross entropy by logsumexp never makes the weight: −ln(exp(x − m) / ℓ) = m + ln ℓ − "
+        "x."
     )
     st.markdown(figures.loss_table(x, target, dtype))
     st.caption("computed on this page · every operation rounded to the format")
@@ -88,8 +90,9 @@ def overflow(runs: Runs) -> None:
     st.subheader("Where exp overflows in each format", anchor=False)
     st.markdown(figures.overflow_table())
     layout.prose(
-        "fp16 has few bits for the exponent: exp(12) is already too large. bf16 has as many as fp32, and breaks at the same place with "
-        "fewer digits. The kernels here compute in fp32 whatever they store, so in all three the naive one breaks above 88.72. Run on the row above:"
+        "fp16 has few bits for the exponent: exp(12) is already too large. bf16 has as many as fp32, and breaks at "
+        "the same place with fewer digits. The kernels here compute in fp32 whatever they store, so in all three the "
+        "naive one breaks above 88.72. Run on the row above:"
     )
     if traces:
         st.markdown(figures.outcome_table(stepper.traced([*lessons.in_every_dtype(pair[0]), pair[1]])))
@@ -102,8 +105,8 @@ def same_answer() -> None:
         r"\frac{e^{x-m}}{\sum_j e^{x_j-m}} = \frac{e^{-m}\,e^{x}}{e^{-m}\sum_j e^{x_j}} = \frac{e^{x}}{\sum_j e^{x_j}}"
     )
     layout.prose(
-        "The factor exp(−m) stands above and below the line. Any m would do; the maximum is the choice with which no exponential exceeds 1 "
-        "and one of them is exactly 1, so the sum is never 0."
+        "The factor exp(−m) stands above and below the line. Any m would do; the maximum is the choice with which no "
+        "exponential exceeds 1 and one of them is exactly 1, so the sum is never 0."
     )
 
 
@@ -112,8 +115,8 @@ def cost(runs: Runs) -> None:
     pair, traces = runs
     st.subheader("What it costs", anchor=False)
     layout.prose(
-        "Safe softmax reads the row once more. Softmax does so little arithmetic that on a GPU its time is mostly that of its loads and "
-        "stores, so each pass matters. Accesses per element, as the traces counted them:"
+        "Safe softmax reads the row once more. Softmax does so little arithmetic that on a GPU its time is mostly "
+        "that of its loads and stores, so each pass matters. Accesses per element, as the traces counted them:"
     )
     if traces:
         st.markdown(figures.access_table(list(zip(pair, traces, strict=True))))
@@ -123,22 +126,29 @@ def cost(runs: Runs) -> None:
 def closing() -> None:
     """Things to try, questions, sources."""
     layout.try_this(
-        "Choose the **ascending** input above: nothing overflows, both rows add up to 1, and the kernels differ by one pass.",
-        "Choose **everything masked**: a row of nothing but −∞. Both kernels give zeros, because they ask whether ℓ is 0.",
-        "Set *Format* to fp16 and add 5, then 8: one sum fp16 can hold, one it cannot. Now lower x3 until it can again.",
+        "Choose the **ascending** input above: nothing overflows, both rows add up to 1, and the kernels differ by "
+        "one pass.",
+        "Choose **everything masked**: a row of nothing but −∞. Both kernels give zeros, because they ask whether ℓ "
+        "is 0.",
+        "Set *Format* to fp16 and add 5, then 8: one sum fp16 can hold, one it cannot. Now lower x3 until it can "
+        "again.",
         "Add −200 in fp32. Now every exp(x) underflows to 0, and 0/0 is NaN too.",
-        "Add 2000 in bf16 and look at the logits themselves: bf16 has steps of 8 there, so they round to the same number before softmax begins.",
+        "Add 2000 in bf16 and look at the logits themselves: bf16 has steps of 8 there, so they round to the same "
+        "number before softmax begins.",
     )
     layout.questions(
         ("Could one subtract another number than the maximum?",
-         "Any number gives the same weights on paper. One far below the maximum lets exp overflow, one far above it lets every exp underflow to 0. "
-         "The maximum cannot do either."),
+         "Any number gives the same weights on paper. One far below the maximum lets exp overflow, one far above it "
+         "lets every exp underflow to 0. The maximum cannot do either."),
         ("Why not compute in float64 and be done?",
-         "exp overflows there too, above 709.8, and attention scores can be larger. On a GPU float64 is also many times slower."),
+         "exp overflows there too, above 709.8, and attention scores can be larger. On a GPU float64 is also many "
+         "times slower."),
         ("Why does cross entropy not take −ln of the safe softmax?",
-         "A weight below the smallest number of its format is 0, and −ln 0 is ∞. m + ln ℓ − x needs no weight, and is finite for finite logits."),
+         "A weight below the smallest number of its format is 0, and −ln 0 is ∞. m + ln ℓ − x needs no weight, and is "
+         "finite for finite logits."),
     )  # fmt: skip
     layout.sources(
-        "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018 (algorithms 1 and 2, accesses per element)",
+        "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018 (algorithms "
+        "1 and 2, accesses per element)",
         "IEEE 754-2019 (fp16, fp32)",
     )

@@ -25,7 +25,6 @@ class Fast:
     """A fast kernel: the call that the benchmark names, its module, the functions that run on the GPU, and its ideas.
 
     `below` is a readable kernel, (module, function), to compare the source of `shown[0]` with.
-    Triton's interpreter can run it if `interpreted`; it cannot run Gluon.
     """
 
     call: str
@@ -36,7 +35,6 @@ class Fast:
     ideas: tuple[Idea, ...]
     twin: Twin | None = None
     below: tuple[str, str] | None = None
-    interpreted: bool = True
 
     @property
     def file(self) -> str:
@@ -47,6 +45,11 @@ class Fast:
     def source(self) -> str:
         """The functions that run on the GPU, one after the other."""
         return functions.functions_source(self.module, self.shown)
+
+    @property
+    def gluon(self) -> bool:
+        """Whether it is written in Gluon, which Triton's interpreter cannot run."""
+        return "@gluon.jit" in self.source
 
     @property
     def difference(self) -> str:
@@ -158,7 +161,6 @@ KERNELS: tuple[Fast, ...] = (
             "triton_ladder", "Chapter 3 steps through the same three passes, with the row in HBM →",
             {"rung": "Three passes"},
         ),
-        interpreted=False,
     ),
     Fast(
         "softmax_pipelined", "softmax", "Load the next row while this one is computed", "kernels.softmax_fast",

@@ -10,7 +10,7 @@ from math import log10
 
 import plotly.graph_objects as go
 
-from explain.chapters.speed.results import TABLES, Case, Limit, Variant, all_libraries, colours, ratio
+from explain.chapters.speed.results import TABLES, Case, Limit, Variant, all_baselines, colours, ratio
 from explain.chapters.speed.rungs import Rung, Spill, Step, largest, share
 from explain.chapters.speed.timeline import SCOPES, Program, Span, Timeline
 from explain.chapters.speed.tuning import TROUBLES, Grid
@@ -567,7 +567,7 @@ def bars_told(case: Case, limit: Limit | None) -> str:
     if ours is None or ours.per_second is None:
         return "None of our kernels has a time here."
     said = [f"{numbers.percent(ours.per_second / limit.per_second)} of the roof"] if limit else []
-    said += [f"{numbers.ratio(ratio(ours, one))} {one.label}" for one in case.libraries]
+    said += [f"{numbers.ratio(ratio(ours, one))} {one.label}" for one in case.baselines]
     reached = f"**{ours.label}** reaches **{numbers.si(ours.per_second, case.unit)}**"
     return f"{reached}: {', '.join(said)}." if said else f"{reached}."
 
@@ -596,7 +596,7 @@ def curve(cases: Sequence[Case], limits: Sequence[Limit | None]) -> go.Figure:
 
 def shapes_table(cases: Sequence[Case], limits: Sequence[Limit | None]) -> str:
     """Every shape as markdown: our fastest kernel, its share of the roof, its speedup over each library."""
-    libraries = all_libraries(cases)
+    libraries = all_baselines(cases)
     columns = [
         " × ".join(TABLES[cases[0].table].dimensions),
         "our fastest",
@@ -610,7 +610,7 @@ def shapes_table(cases: Sequence[Case], limits: Sequence[Limit | None]) -> str:
         if ours is None or ours.per_second is None:
             rows.append([case.words, "none has a time", *[None] * (len(columns) - 2)])
             continue
-        beside = {one.function: one for one in case.libraries}
+        beside = {one.function: one for one in case.baselines}
         of_roof = ours.per_second / limit.per_second if limit else None
         ratios = [ratio(ours, beside[one.function]) if one.function in beside else None for one in libraries]
         rows.append([case.words, ours.label, f"**{numbers.si(ours.per_second, case.unit)}**", of_roof, *ratios])

@@ -8,7 +8,6 @@ for FLOPs the matmul of the GPU's record. Imports neither streamlit nor torch.
 from __future__ import annotations
 
 import functools
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,11 +18,12 @@ from typing import Any
 
 from explain.device.measurement import Provenance
 from explain.figures import palette
+from explain.records import results
+from explain.records.code import ROOT, stale_parts
 from explain.records.model import Record
-from explain.source.functions import ROOT
 from kernels.catalog import KERNELS
 
-FILE = ROOT / "benchmarks" / "results" / "speed.json"
+FILE = results.BENCHMARKS / "speed.json"
 COMMAND = "python benchmarks/speed.py --out benchmarks/results/speed.json"
 FLOORS = ("copy", "copy of as many bytes", "read")
 """Kernels that only move the bytes, by their names in the file. The fastest of them is the roof of its case."""
@@ -51,10 +51,6 @@ MEASURED_ONLY: Mapping[str, tuple[str, int]] = {
 """Label and hue of the others that have one of their own."""
 RUNG = "rung "
 """What the name of a rung's variant begins with; its module's name in `kernels/rungs` follows."""
-
-
-class SpeedFileError(Exception):
-    """A file that is not a result of `benchmarks/speed.py`; says why."""
 
 
 @dataclass(frozen=True)
@@ -195,8 +191,8 @@ class Case:
         return next((variant for variant in self.best if variant.ours and variant.seconds is not None), None)
 
     @property
-    def libraries(self) -> tuple[Variant, ...]:
-        """The library kernels that have a time, fastest first."""
+    def baselines(self) -> tuple[Variant, ...]:
+        """The baselines: library kernels that have a time, fastest first."""
         return tuple(variant for variant in self.best if not variant.ours and variant.seconds is not None)
 
     @cached_property
@@ -214,6 +210,8 @@ class Result:
     before: Mapping[str, str] = field(default_factory=dict)
     after: Mapping[str, str] = field(default_factory=dict)
     cases: tuple[Case, ...] = ()
+    stale: Sequence[str] = ()
+    """The measured functions that have other code now."""
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -289,29 +287,16 @@ def beside(case: Case, cases: Iterable[Case]) -> list[Case]:
 
 
 def load(path: Path = FILE) -> Result | None:
-    """The result in a file; None if there is no file. Raises SpeedFileError."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return _loaded(path, status.st_mtime_ns, status.st_size)
+    """The result in a file, None if there is none. Raises ResultFileError."""
+    return results.load(path, parse, COMMAND)
 
 
-@functools.lru_cache(maxsize=4)
-def _loaded(path: Path, changed_ns: int, size: int) -> Result:
-    try:
-        return parse(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise SpeedFileError(f"{path.name} cannot be read: {error}") from None
-
-
-def parse(data: Any) -> Result:
-    """The result that `benchmarks/speed.py` wrote as this JSON. Raises SpeedFileError."""
-    try:
-        state = {name: dict(data.get(name) or {}) for name in ("before", "after")}
-        return Result(Provenance(**data["provenance"]), data["method"], **state, cases=tuple(map(_case, data["cases"])))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise SpeedFileError(f"not a result of benchmarks/speed.py: {type(error).__name__} {error}") from None
+def parse(data: Mapping[str, Any]) -> Result:
+    """The result that `benchmarks/speed.py` wrote as this JSON. Raises KeyError, TypeError or ValueError for another."""
+    state = {name: dict(data.get(name) or {}) for name in ("before", "after")}
+    cases = tuple(map(_case, data["cases"]))
+    stale = stale_parts(data.get("code"))
+    return Result(Provenance(**data["provenance"]), data["method"], **state, cases=cases, stale=stale)
 
 
 def _case(data: Mapping[str, Any]) -> Case:
@@ -347,9 +332,9 @@ def ratio(ours: Variant, other: Variant) -> float:
     return (other.seconds or math.nan) / (ours.seconds or math.nan)
 
 
-def all_libraries(cases: Sequence[Case]) -> list[Variant]:
+def all_baselines(cases: Sequence[Case]) -> list[Variant]:
     """The library kernels that have a time in any of the cases, one variant each."""
-    return list({one.function: one for case in cases for one in case.libraries}.values())
+    return list({one.function: one for case in cases for one in case.baselines}.values())
 
 
 def colours(cases: Sequence[Case]) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """What the warps of a kernel did, cycle by cycle: a timeline recorded on a GPU, as values.
 
-A kernel with marked scopes (`kernels/scopes.py`) runs under Triton's profiler, Proton. One warp stands for each
+`python -m explain record timelines` runs kernels with marked scopes (`kernels/scopes.py`) under Proton, Triton's
+profiler. One warp stands for each
 warpgroup: its four warps run together. The clock is read at the start and end of a statement. The assembler may move
 arithmetic across a reading, but no wait and no matmul. Imports neither triton nor torch.
 """
@@ -8,8 +9,6 @@ arithmetic across a reading, but no wait and no matmul. Imports neither triton n
 from __future__ import annotations
 
 import functools
-import json
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,9 +18,11 @@ from typing import Any
 
 from explain import recordings
 from explain.device.measurement import Provenance
+from explain.records import results
+from explain.records.results import ResultFileError
 
 FORMAT, VERSION = "tilescope-timeline", 1
-COMMAND = "python scripts/record_timeline.py"
+COMMAND = "python -m explain record timelines"
 MATMULS, SOFTMAX = ("QK", "PV"), ("softmax", "rescale")
 SCOPES: Mapping[str, str] = {
     "load Q": "asks the TMA for a tile of Q",
@@ -41,10 +42,6 @@ SCOPES: Mapping[str, str] = {
     "store O": "divides Õ by ℓ and hands O to the TMA",
 }
 """Every scope, and what a warp does in it."""
-
-
-class TimelineFileError(ValueError):
-    """A file that is not a timeline; says why."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +187,7 @@ def from_proton(trace: Mapping[str, Any], keep: int) -> tuple[Program, ...]:
     """`keep` programs of the trace that Proton writes for Chrome, evenly spread, the first among them.
 
     Proton names a program "KERNEL Core<sm> CTA<program>" and a warp "warp <n> (line <k>)", and divides cycles by 1000
-    as if they were nanoseconds. Raises TimelineFileError if it is not such a trace, has another scope, or a scope ends
+    as if they were nanoseconds. Raises ResultFileError if it is not such a trace, has another scope, or a scope ends
     before its start.
     """
     found: dict[tuple[int, int], dict[int, list[tuple[str, int, int]]]] = {}
@@ -206,9 +203,9 @@ def from_proton(trace: Mapping[str, Any], keep: int) -> tuple[Program, ...]:
             key = (int(place[2]), int(place[1]))
             found.setdefault(key, {}).setdefault(int(warp[1]), []).append((event["name"], start, start + cycles))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise TimelineFileError(f"not a trace by Proton: {error}") from None
+        raise ResultFileError(f"not a trace by Proton: {error}") from None
     if not found:
-        raise TimelineFileError("Proton recorded no scope")
+        raise ResultFileError("Proton recorded no scope")
     programs = sorted(found)
     chosen = programs[:: -(-len(programs) // keep)]
     return tuple(_program(*key, found[key]) for key in chosen)
@@ -241,17 +238,14 @@ def save(path: Path, timeline: Timeline) -> None:
     for program in content["programs"]:
         for lane in program["lanes"]:
             lane["spans"] = [[span["scope"], span["start"], span["end"]] for span in lane["spans"]]
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(json.dumps(content, allow_nan=False, separators=(",", ":")) + "\n", encoding="utf-8")
-    beside.replace(path)
+    results.write(path, content, indent=None)
 
 
 def load(path: Path) -> Timeline:
-    """The file's timeline. Raises TimelineFileError, or OSError if it cannot be read."""
-    try:
-        return _parsed(json.loads(path.read_text(encoding="utf-8")))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise TimelineFileError(f"{path.name} is not a timeline: {error}. Again: {COMMAND}") from None
+    """The file's timeline. Raises ResultFileError."""
+    if (found := results.load(path, _parsed, COMMAND)) is None:
+        raise ResultFileError(f"there is no {path.name}. Again: {COMMAND}")
+    return found
 
 
 def _parsed(data: dict[str, Any]) -> Timeline:
@@ -280,5 +274,5 @@ def _span(scope: str, start: int, end: int) -> Span:
 
 @functools.cache
 def recorded() -> tuple[Timeline, ...]:
-    """The timelines shipped with Tilescope, by name. Raises TimelineFileError if one is not valid."""
+    """The timelines shipped with Tilescope, by name. Raises ResultFileError if one is not valid."""
     return tuple(load(path) for path in sorted(recordings.FOLDER.glob("timeline-*.json")))

@@ -8,21 +8,24 @@ Imports neither streamlit nor torch.
 from __future__ import annotations
 
 import csv
-import functools
 import io
-import json
+import itertools
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field, fields, replace
+from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from explain import recordings
 from explain.device.measurement import Provenance
-from explain.source.functions import ROOT
+from explain.records import results
+from kernels.catalog import KERNELS
 
-FILE = ROOT / "benchmarks" / "results" / "tuning_grid.json"
-COMPILED = recordings.FOLDER / "tuning-compiled.json"
-"""The same settings compiled but never run: no times."""
+RUNGS = ("pipelined", "tma")
+SETTINGS = ("block_m", "block_n", "warps", "stages")
+VALUES = ((64, 128, 256), (32, 64, 128), (4, 8), (1, 2, 3, 4))
+"""The values of each setting; a grid has all their combinations."""
+FILE = results.BENCHMARKS / "tuning_grid.json"
+COMPILED = results.RECORDINGS / "tuning-compiled.json"
+"""The same settings compiled, never run: shared memory, registers, spills, no times (`python -m explain record tuning`)."""
 COMMAND = "python benchmarks/tuning_grid.py --out benchmarks/results/tuning_grid.json"
 TROUBLES: Mapping[str, tuple[str, str]] = {
     "shared memory": ("too large", "its tiles do not fit shared memory"),
@@ -32,10 +35,6 @@ TROUBLES: Mapping[str, tuple[str, str]] = {
     "silent": ("no answer", "it did not answer in time"),
 }
 """Why a point has no time: in two words, and in a sentence. The point's own `why` has the details."""
-
-
-class TuningFileError(Exception):
-    """A file that is not a result of `benchmarks/tuning_grid.py`; says why."""
 
 
 @dataclass(frozen=True)
@@ -134,31 +133,31 @@ def completed(grid: Grid, compiled: Grid | None) -> Grid:
     return replace(grid, points=tuple(points))
 
 
+def empty(rung: str, shape: tuple[int, ...], causal: bool) -> Grid:
+    """All settings of a rung at a shape (batch, heads, seq_len, head_dim), with nothing measured yet."""
+    batch, heads, seq_len, head_dim = shape
+    work = 4 * batch * heads * seq_len**2 * head_dim / (2 if causal else 1)
+    points = tuple(Point(*values) for values in itertools.product(*VALUES))
+    code = KERNELS[f"rung:{rung}"].code
+    return Grid(rung, code, (batch, heads, seq_len, head_dim), "bf16", causal, work, points)
+
+
 def load(path: Path = FILE) -> Tuning | None:
-    """The result in a file; None if there is no file. Raises TuningFileError."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return _loaded(path, status.st_mtime_ns, status.st_size)
+    """The result in a file, None if there is none. Raises ResultFileError."""
+    return results.load(path, parse, COMMAND)
 
 
-@functools.lru_cache(maxsize=4)
-def _loaded(path: Path, changed_ns: int, size: int) -> Tuning:
-    try:
-        return parse(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise TuningFileError(f"{path.name} cannot be read: {error}") from None
+def save(path: Path, tuning: Tuning) -> None:
+    """Writes the whole file at once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    results.write(path, asdict(tuning))
 
 
-def parse(data: Any) -> Tuning:
-    """The result that `benchmarks/tuning_grid.py` wrote as this JSON. Raises TuningFileError."""
-    try:
-        state = {name: dict(data.get(name) or {}) for name in ("before", "after")}
-        grids = tuple(map(_grid, data["grids"]))
-        return Tuning(Provenance(**data["provenance"]), data["commit"], data["method"], **state, grids=grids)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise TuningFileError(f"not a result of benchmarks/tuning_grid.py: {type(error).__name__} {error}") from None
+def parse(data: Mapping[str, Any]) -> Tuning:
+    """The result in this JSON object. Raises KeyError, TypeError or ValueError for any other object."""
+    state = {name: dict(data.get(name) or {}) for name in ("before", "after")}
+    grids = tuple(map(_grid, data["grids"]))
+    return Tuning(Provenance(**data["provenance"]), data["commit"], data["method"], **state, grids=grids)
 
 
 def _grid(data: Mapping[str, Any]) -> Grid:

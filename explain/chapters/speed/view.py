@@ -29,8 +29,9 @@ from explain.figures import lines, numbers
 from explain.figures.plot import kept
 from explain.gpus import DEFAULT, GPUS, Gpu, known_as
 from explain.records import plans, registry
-from explain.records.code import is_stale
+from explain.records.code import is_stale, stale_words
 from explain.records.model import Point, Record
+from explain.records.results import ResultFileError
 from explain.ui.charts import chart
 from explain.ui.controls import option
 from explain.ui.device import once_known
@@ -140,12 +141,14 @@ def chosen(table: str, prefix: str = "") -> Chosen | None:
     """The benchmark's result and one case of the table, as the reader chose; None, and the page says why, without one."""
     try:
         result = results.load(results.FILE)
-    except results.SpeedFileError as error:
-        st.error(f"{error}. The benchmark writes it again: `{results.COMMAND}`", icon=ERROR)
+    except ResultFileError as error:
+        st.error(str(error), icon=ERROR)
         return None
     if result is None:
         st.info(f"The benchmark has not run here. On a machine with a GPU: `{results.COMMAND}`", icon=INFO)
         return None
+    if words := stale_words(result.stale):
+        st.caption(f":orange-badge[stale] {words}")
     cases = result.of(table)
     if not cases:
         st.info(f"This run of the benchmark has no {TABLES[table].title}: `{results.COMMAND} {table}`", icon=INFO)
@@ -224,10 +227,7 @@ def _rung(step: Step, shown: Chosen | None) -> None:
         st.code(rung.line, language="python", wrap_lines=True)
         st.caption(f"{rung.file}, line {rung.line_number}")
         prose(f"**Accepts:** {rung.takes}")
-        if rung.gluon:
-            prose("Written in Gluon. Triton's interpreter cannot run Gluon, so this kernel is measured, not traced.")
-        else:
-            prose("Plain Triton. Tests run it in the interpreter and compare it with float64.")
+        _interpreted(rung.gluon)
         _twin(rung.twin)
     with code:
         new, whole = st.tabs(["What is new", "The whole kernel"] if lower else ["The whole kernel", "What is new"])
@@ -247,6 +247,13 @@ def _go_to(label: str, icon: str, at: int) -> None:
     name = RUNGS[at].name if 0 <= at < len(RUNGS) else ""
     go = functools.partial(st.query_params.__setitem__, "rung", name)
     st.button(label, icon=icon, type="tertiary", disabled=not name, on_click=go)
+
+
+def _interpreted(gluon: bool) -> None:
+    if gluon:
+        prose("Written in Gluon. Triton's interpreter cannot run Gluon, so this kernel is measured, not traced.")
+    else:
+        prose("Plain Triton. Tests run it in the interpreter and compare it with float64.")
 
 
 def _twin(twin: Twin | None) -> None:
@@ -336,7 +343,7 @@ def warps(name: str = "") -> None:
     ladder = [rung.entry.module for rung in RUNGS]
     try:
         runs = [run for run in timeline.recorded() if name in ("", run.name)]
-    except timeline.TimelineFileError as error:
+    except ResultFileError as error:
         st.error(str(error), icon=ERROR)
         return
     if not runs:
@@ -392,8 +399,8 @@ def tuned() -> None:
     )
     try:
         timed, compiled = tuning.load(tuning.FILE), tuning.load(tuning.COMPILED)
-    except tuning.TuningFileError as error:
-        st.error(f"{error}. The benchmark writes it again: `{tuning.COMMAND}`", icon=ERROR)
+    except ResultFileError as error:
+        st.error(str(error), icon=ERROR)
         return
     shown = timed if timed and any(grid.timed for grid in timed.grids) else compiled
     if shown is None or not shown.grids:
@@ -583,10 +590,7 @@ def _ideas(table: str) -> None:
         with line:
             st.code(idea.line, language="python", wrap_lines=True)
             st.caption(f"{kernel.file}, line {kernel.line_number(idea)}")
-    if kernel.interpreted:
-        prose("Tests run this kernel in the interpreter and compare it with float64.")
-    else:
-        prose("Written in Gluon. Triton's interpreter cannot run Gluon, so this kernel is measured, not traced.")
+    _interpreted(kernel.gluon)
     _twin(kernel.twin)
     with st.expander(f"The code of {kernel.call}"):
         st.code(kernel.source, language="python", height=520)

@@ -25,8 +25,8 @@ from explain.chapters.sweeps.analysis import (
 from explain.chapters.sweeps.model import AXES, LEVELS, SPILLED, Reading, Sweep, formula, once
 from explain.chapters.sweeps.ready import PAIR
 from explain.figures.lines import colour_of
+from explain.figures.numbers import si
 from explain.figures.plot import plot
-from explain.figures.units import si
 from explain.gpus import Gpu
 from explain.records.model import Roof
 from kernels.catalog import KERNELS

@@ -9,17 +9,18 @@ from explain.chapters.three_numbers.byte_accounting import SPILLED, WITHIN, Caus
 from explain.chapters.three_numbers.levels import Level, Levels, Traced, amount, levels, own_bytes
 from explain.counters.model import Counters, Counts
 from explain.experiment import Experiment
-from explain.figures.svg import CHIP, HBM, line, picture, rect, text
+from explain.figures.palette import css
+from explain.figures.svg import line, picture, rect, text
 from explain.gpus import Gpu
 from kernels.traffic import Term, Traffic
 
 COLOURS = {
-    "formula": "#8073AC",
-    "traced": "#0072B2",
-    "l1": "#56B4E9",
-    "l2": "#009E73",
-    "dram": HBM,
-    "shared": "#CC79A7",
+    "formula": css("series-4"),
+    "traced": css("series-1"),
+    "l1": css("series-3"),
+    "l2": css("series-5"),
+    "dram": css("hbm"),
+    "shared": css("series-2"),
 }
 """Each level's, in every picture here."""
 LINKS = {"l1": "Programs ↔ L1", "l2": "L2 ↔ SM", "dram": "DRAM ↔ L2", "shared": "Programs ↔ shared memory"}
@@ -43,7 +44,7 @@ def hierarchy(found: Levels, prediction: Prediction | None, dirty: int | None, c
     tops = [8.0 + n * (box + gap) for n in range(4)]
     own, formula, traced = found.l1, found.formula, found.traced
     parts = [
-        _box(left, tops[0], width - 2 * left, box, "The programs, in the SMs' registers", CHIP),
+        _box(left, tops[0], width - 2 * left, box, "The programs, in the SMs' registers", css("slate")),
         _box(left, tops[1], 340, box, "L1, of each SM", COLOURS["l1"]),
         _box(374, tops[1], width - 374 - left, box, "Shared memory", COLOURS["shared"]),
         _box(left, tops[2], width - 2 * left, box, "L2, of the GPU", COLOURS["l2"]),
@@ -247,9 +248,9 @@ def _step(
             y + 16,
             end - start,
             8,
-            CHIP if more else "none",
+            css("slate") if more else "none",
             opacity=0.85 if more else 1.0,
-            stroke=CHIP,
+            stroke=css("slate"),
             dashed=not more,
             title=f"{words} ({source})",
         ),

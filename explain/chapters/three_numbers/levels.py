@@ -18,6 +18,7 @@ from explain.compile.cost import LaunchCost, occupancy
 from explain.counters.model import Counters, Counts
 from explain.experiment import Experiment
 from explain.gpus import Gpu
+from explain.records.code import stale_parts
 from explain.trace.model import Launch, Trace
 from kernels.traffic import Term, Traffic
 
@@ -193,21 +194,30 @@ def witness(counted: Counters | None, recorded: Counters | None, why: str, origi
 
 @functools.cache
 def _recorded() -> Mapping[str, Traced]:
-    record = recordings.measured(RECORDED) or {"runs": []}
-    return {Experiment.from_json(run["experiment"]).key: _traced(record["provenance"], run) for run in record["runs"]}
+    record = recordings.measured(RECORDED)
+    if record is None:
+        return {}
+    where = f"Triton's interpreter {record['provenance']['triton']}, recorded {record['provenance']['date']}"
+    stale = stale_parts(record.get("code"))
+    return {
+        Experiment.from_json(run["experiment"]).key: _traced(
+            run, where + ", of older code" * ("everything" in stale or run["experiment"]["kernel"] in stale)
+        )
+        for run in record["runs"]
+    }
 
 
-def _traced(provenance: Mapping[str, str], run: Mapping[str, Any]) -> Traced:
+def _traced(run: Mapping[str, Any], source: str) -> Traced:
     sums = {
         (buffer, way == "written"): count * run["times"]
         for way in ("read", "written")
         for buffer, count in run[way].items()
     }
-    return Traced(sums, run["what"], f"Triton's interpreter {provenance['triton']}, recorded {provenance['date']}")
+    return Traced(sums, run["what"], source)
 
 
 def recorded_trace(experiment: Experiment) -> Traced | None:
-    """What was traced beforehand of a run that is too large to trace on a page (scripts/record_traced.py); None of any other."""
+    """What was traced beforehand of a run that is too large to trace on a page (python -m explain record bytes); None of any other."""
     return _recorded().get(experiment.key)
 
 

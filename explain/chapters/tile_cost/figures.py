@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from explain.compile.cost import WARP, LaunchCost, occupancy
-from explain.figures.svg import ALARM, CHIP, picture, rect, text
+from explain.figures.palette import css
+from explain.figures.svg import picture, rect, text
 from explain.gpus import Gpu
 
 LEFT, WIDE, HIGH = 140.0, 330.0, 30.0
@@ -22,10 +23,10 @@ def limits(launch: LaunchCost, gpu: Gpu) -> str:
     for row, (name, count) in enumerate(fits.by_limit.items()):
         y, holds = 6 + row * HIGH, name == fits.limit
         length = WIDE * min(count, gpu.programs_sm) / gpu.programs_sm
-        fill = ALARM if not count else CHIP
+        fill = css("alarm") if not count else css("slate")
         drawn += [
             text(LEFT - 12, y + 16, name, anchor="end", bold=holds),
-            rect(LEFT, y, WIDE, HIGH - 8, CHIP, opacity=0.07),
+            rect(LEFT, y, WIDE, HIGH - 8, css("slate"), opacity=0.07),
             rect(LEFT, y, length, HIGH - 8, fill, opacity=0.85 if holds else 0.3),
             text(LEFT + WIDE + 10, y + 16, f"{count}", bold=holds),
             text(LEFT + WIDE + 50, y + 16, uses[name], faint=not holds),

@@ -42,8 +42,9 @@ def all_rungs(row: Experiment) -> None:
     """Every rung on one input, as a table."""
     st.subheader("All rungs on this input", anchor=False)
     layout.prose(
-        "Every number is from a run: reads and writes per element counted in the trace, the error against float64 from what the kernel stored. "
-        "Milakov & Gimelshein count the same: naive 3, safe 4, online 3. The last rung runs on four rows, the others on one."
+        "Every number is from a run: reads and writes per element counted in the trace, the error against float64 "
+        "from what the kernel stored. Milakov & Gimelshein count the same: naive 3, safe 4, online 3. The last rung "
+        "runs on four rows, the others on one."
     )
     rungs = [(one, one.experiment(row)) for one in ladder.RUNGS]
     found = zip(rungs, stepper.traces_of([own for _, own in rungs]), strict=True)
@@ -64,7 +65,8 @@ def change(at: int) -> None:
 def closing() -> None:
     """Things to try, questions, sources."""
     layout.try_this(
-        "Keep your eye on the running state and climb: set once on the first rung, forgotten at every tile on the second, carried along from the third.",
+        "Keep your eye on the running state and climb: set once on the first rung, forgotten at every tile on the "
+        "second, carried along from the third.",
         "Choose **large magnitude** and read the table: which rungs turn wrong, and which already were?",
         "Choose a tile as long as the row: **Per tile, wrong** turns right. Say why that makes it dangerous.",
         "On **Online**, press Shift → and count the tiles at which α < 1.",
@@ -72,17 +74,19 @@ def closing() -> None:
     layout.questions(
         (
             "The whole-row kernel reads each element once, the online one twice. Why not always the first?",
-            "It holds the row in one program's registers. A tile of 65,536 float32 values fills the whole register file of a GPU's multiprocessor, "
-            "so longer rows cannot be held. While rows fit, it is the best of the ladder.",
+            "It holds the row in one program's registers. A tile of 65,536 float32 values fills the whole register "
+            "file of a GPU's multiprocessor, so longer rows cannot be held. While rows fit, it is the best of the "
+            "ladder.",
         ),
         (
             "Online softmax moves as many bytes as the naive kernel. What was gained?",
-            "Safety. The naive kernel overflows above x = 88.7; the safe one pays a third read to avoid it; the online one avoids it with two.",
+            "Safety. The naive kernel overflows above x = 88.7; the safe one pays a third read to avoid it; the "
+            "online one avoids it with two.",
         ),
         (
             "Rows and columns: why does a column of maxima help?",
-            "One program then updates many rows with the same instructions, which keeps its lanes at work where rows are short, and it is "
-            "the shape of attention: a tile of queries against a tile of keys.",
+            "One program then updates many rows with the same instructions, which keeps its lanes at work where rows "
+            "are short, and it is the shape of attention: a tile of queries against a tile of keys.",
         ),
     )
     layout.sources(

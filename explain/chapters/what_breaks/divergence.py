@@ -1,6 +1,6 @@
-"""Where two runs of nearly the same kernel part: the first step at which each variable differs, and by what.
+"""Where two runs of almost the same kernel diverge: the first step at which each variable differs, with both values.
 
-For kernels that differ in a line, not in their loops: both runs must execute the same lines in the same order.
+Both runs must execute the same lines in the same order, so the kernels may differ in a line but not in their loops.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ def compared(broken: Exhibit) -> tuple[Experiment, Experiment]:
 
 
 @dataclass(frozen=True)
-class Parting:
-    """A variable's first difference: after `step` (from 0), of `line`, its element at `place` is `right` here and `broken` there.
+class Divergence:
+    """A variable's first difference, at `step` (from 0) and `line`: its element at `place` is `right` in one run,
+    `broken` in the other.
 
-    Of all elements that differ in that step it is the first that differs at least half as much as any, NaN before all others.
-    `elements` says how many do.
+    If several elements differ at that step, it is the first whose difference is at least half the largest one; a NaN
+    counts as the largest. `elements` is the number of elements that differ.
     """
 
     step: int
@@ -39,14 +40,14 @@ class Parting:
     elements: int
 
 
-def partings(right: Trace, broken: Trace) -> list[Parting]:
-    """The first difference of every variable that comes to differ, in the order of the steps; none for runs alike to the bit.
+def divergences(right: Trace, broken: Trace) -> list[Divergence]:
+    """The first difference of each variable that differs, in order of steps; empty for runs that are equal to the bit.
 
-    Raises ValueError when the runs did not execute the same lines.
+    Raises ValueError if the runs did not execute the same lines.
     """
     if not np.array_equal(right.columns.line, broken.columns.line):
         raise ValueError("the runs execute different lines, so their steps cannot be compared one by one")
-    found: dict[str, Parting] = {}
+    found: dict[str, Divergence] = {}
     for step in range(right.steps):
         ours, theirs = right.changes(step), broken.changes(step)
         for name in ours.keys() & theirs.keys() - found.keys():
@@ -55,12 +56,12 @@ def partings(right: Trace, broken: Trace) -> list[Parting]:
                 continue
             index, count = _most_different(a, b)
             place = _place(right, step, name, index)
-            found[name] = Parting(step, right.line(step), name, place, float(a[index]), float(b[index]), count)
-    return sorted(found.values(), key=lambda parting: parting.step)
+            found[name] = Divergence(step, right.line(step), name, place, float(a[index]), float(b[index]), count)
+    return sorted(found.values(), key=lambda one: one.step)
 
 
 def _floats(value: Value) -> NDArray[np.float64] | None:
-    """The numbers of a tile or scalar in float64; None for what has none, and for pointers, whose numbers are places."""
+    """The numbers of a tile or scalar in float64; None for pointers and for values without numbers."""
     if isinstance(value, Tile):
         return value.numpy().astype(np.float64)
     try:
@@ -72,14 +73,14 @@ def _floats(value: Value) -> NDArray[np.float64] | None:
 def _most_different(a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[tuple[int, ...], int]:
     with np.errstate(invalid="ignore"):
         a, b = np.broadcast_arrays(a, b)
-        alike = (a == b) | (np.isnan(a) & np.isnan(b))
-        size = np.where(alike, -1.0, np.nan_to_num(np.abs(a - b), nan=np.inf, posinf=np.finfo(np.float64).max))
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        size = np.where(same, -1.0, np.nan_to_num(np.abs(a - b), nan=np.inf, posinf=np.finfo(np.float64).max))
     first = int(np.argmax(size >= size.max() / 2))
-    return tuple(int(i) for i in np.unravel_index(first, size.shape)), int((~alike).sum())
+    return tuple(int(i) for i in np.unravel_index(first, size.shape)), int((~same).sum())
 
 
 def _place(trace: Trace, step: int, name: str, index: tuple[int, ...]) -> str:
-    """An element of a variable in words: "query 3, key 17". Rows, features and keys go by the kernel's own coordinates."""
+    """An element of a variable in words, by the kernel's own coordinates: "query 3, key 17"."""
     if not index:
         return ""
     experiment = Experiment.from_json(trace.experiment)

@@ -1,4 +1,4 @@
-"""What breaks: an exhibit's plaque, its verdicts, where it parts from the truth, and the game of finding an input that shows it."""
+"""Chapter 7's page, part by part: an exhibit's changed line, its verdicts, its first difference, and the game."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from explain.chapters.what_breaks.divergence import Parting, compared, partings
+from explain.chapters.what_breaks.divergence import Divergence, compared, divergences
 from explain.engine import engine, has_triton
 from explain.experiment import Experiment, ParameterError
+from explain.figures.numbers import fixed, number
+from explain.figures.tables import markdown
 from explain.trace.model import Trace
 from explain.ui import layout
 from explain.ui.address import returned
@@ -24,14 +26,14 @@ from kernels.inputs import PRESETS
 from kernels.museum import EXHIBITS, Exhibit
 from kernels.recipes import HIDDEN, NANS, ORDERS, Recipe
 
-OWN = "your own mixture"
+OWN = "your own mix"
 SCALES = (0.01, 0.1, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0, 10000.0)
 OFFSETS = (-1e6, -80000.0, -50000.0, -16000.0, -10000.0, -1000.0, -200.0, -50.0, 0.0, 50.0, 200.0, 1000.0, 16000.0)
 LENGTHS = (1, 4, 8, 16, 24, 32, 48, 64)
 TILES = (4, 8, 16, 32, 64)
 SHOWN_ATTEMPTS = 6
 NO_TRITON = (
-    "Triton runs on Linux only, so no new run can be made here. The recorded runs above are of the same kernels."
+    "Triton runs on Linux only, so this machine cannot make a new run. The recorded runs above use the same kernels."
 )
 
 _CHOSEN, _GO, _PRESSED, _WATCHED = "exhibit chosen", "steps of exhibits", "steps pressed", "inputs of exhibits"
@@ -39,7 +41,7 @@ _LINKED = "exhibit that a link led to"
 
 
 class Trial(NamedTuple):
-    """One run's verdict: its largest error against its tolerance, and what was allowed there."""
+    """One run's verdict: the error with the largest error ÷ tolerance, and the tolerance there."""
 
     error: float
     tolerance: float
@@ -47,14 +49,14 @@ class Trial(NamedTuple):
 
 
 def choose() -> Exhibit:
-    """The picker; the address holds the choice as `exhibit`, by name. What is no exhibit's name is said."""
+    """The exhibit that the reader chose. The address holds its name as `exhibit`; an unknown name is reported."""
     names = list(EXHIBITS)
     chosen = names[0] if returned() else st.session_state.get(_CHOSEN, names[0])
     asked = st.query_params.get("exhibit", chosen)
     if asked in names and asked != st.session_state.get(_CHOSEN):
         st.session_state["exhibit"] = chosen = asked  # a link, or the browser's Back
     st.session_state.setdefault("exhibit", chosen)
-    # Bound to the address by Streamlit itself, it would be there with its number and title.
+    # Streamlit's own binding would put the number and title into the address, not the name.
     name = st.segmented_control(
         "Exhibit",
         names,
@@ -63,7 +65,7 @@ def choose() -> Exhibit:
         key="exhibit",
         on_change=lambda: st.query_params.from_dict(
             {"exhibit": st.session_state["exhibit"]}
-        ),  # the step was another run's
+        ),  # the step belonged to another run
         wrap=True,
     )
     if asked not in names:
@@ -73,7 +75,7 @@ def choose() -> Exhibit:
 
 
 def plaque(exhibit: Exhibit) -> None:
-    """The changed line, in its place, and the story of the bug."""
+    """The changed line in its place, and the story of the bug."""
     module, edit = KERNELS[exhibit.base].module, exhibit.edit
     assert edit is not None
     source = source_of(module)
@@ -91,81 +93,78 @@ def plaque(exhibit: Exhibit) -> None:
         if exhibit.link
         else "a trick question"
         if exhibit.harmless
-        else "from many a first version"
+        else "common in first versions"
     )
     st.caption(f"{module.replace('.', '/')}.py, line {number} · {origin}")
     layout.prose(exhibit.story)
 
 
 def verdicts(exhibit: Exhibit) -> None:
-    """Right and broken kernel against float64, on the input that shows the bug and on plain normal numbers."""
+    """Both kernels against float64, on the input that shows the bug and on normal numbers."""
     if not has_triton():
         st.info(NO_TRITON)
         return
-    lines = ["| input | right kernel | this kernel |", "|---|---|---|"]
+    rows = []
     inputs = dict.fromkeys((exhibit.shown_by, "normal", exhibit.hidden_by))
     try:
         for name in inputs:
             right, broken = _pair(exhibit, name)
-            cells = [_cell(trial(one.key)) for one in (right, broken)]
-            lines.append(f"| {_input(right)} | {cells[0]} | {cells[1]} |")
+            rows.append((_input(right), *(_cell(trial(one.key)) for one in (right, broken))))
     except WorkerError as error:
         st.error(failure(error), icon=":material/error:")
         return
     with st.container(key="numbers of verdicts"):
-        st.markdown("\n".join(lines))
-    st.caption(
-        "interpreter · the largest error against float64, as a multiple of what is allowed there: up to 1 passes"
-    )
+        st.markdown(markdown(("input", "right kernel", "this kernel"), rows))
+    st.caption("interpreter · error against float64 ÷ tolerance, the largest of any element; ≤ 1 passes")
 
 
 def run(exhibit: Exhibit) -> None:
-    """The player, right kernel beside broken, opened where they part; how the difference spreads from there."""
-    found: list[Parting] = []
+    """The player, right kernel beside broken, opened at the first difference; and how the difference spreads."""
+    found: list[Divergence] = []
     own = compared(exhibit)
     pair = st.session_state.get(_WATCHED, {}).get(exhibit.name) or own
     linked = st.session_state.setdefault(_LINKED, exhibit.name if "step" in st.query_params else "")
 
     def opening(traces: Sequence[Trace]) -> int | None:
-        found.extend(partings(*traces))
+        found.extend(divergences(*traces))
         asked: int | None = st.session_state.get(_GO, {}).get(pair[1].key)
-        if asked is None and linked != exhibit.name:  # a link's step is the player's to find
+        if asked is None and linked != exhibit.name:  # the player finds the step of a link
             return found[0].step if found else 0
         return asked
 
     if pair != own:
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(f"On an input of yours: {_input(pair[0])}.")
-            st.button("The exhibit's own input again", on_click=_watch, args=(exhibit, None))
+            st.markdown(f"On your input: {_input(pair[0])}.")
+            st.button("Back to the exhibit's input", on_click=_watch, args=(exhibit, None))
     if stepper(pair, key="what breaks", step=opening, request=st.session_state.get(_PRESSED, 0)):
         _spread(exhibit, pair[1], found)
 
 
-def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Parting]) -> None:
-    """How the difference spreads from variable to variable, a button to go to each."""
+def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -> None:
+    """The first difference of each variable, with a button that goes there."""
     if not found:
-        layout.prose("**They never part**: on this input the two runs are the same to the bit.")
+        layout.prose("**No difference**: on this input the two runs are equal to the bit.")
         return
     first, output = found[0], KERNELS[exhibit.base].roles["output"]
     where = f" at {first.place}" if first.place else ""
     layout.prose(
-        f"**They part at step {first.step + 1}**, line {first.line}: `{first.variable}`{where} is **{_number(first.right)}** in the right "
-        f"kernel and **{_number(first.broken)}** in this one."
-        + ("" if any(parting.variable == output for parting in found) else
-           f" And they **meet again**: `{output}`, which is what is stored, is the same to the bit.")
+        f"**First difference: step {first.step}**, line {first.line}: `{first.variable}`{where} is "
+        f"**{number(first.right, 4)}** in the right kernel and **{number(first.broken, 4)}** in this one."
+        + ("" if any(one.variable == output for one in found) else
+           f" The difference **disappears**: the stored `{output}` is equal to the bit.")
     )  # fmt: skip
     with st.container(horizontal=True):
-        for number, parting in enumerate(found):
+        for order, one in enumerate(found):
             st.button(
-                f"`{parting.variable}` · step {parting.step + 1}",
-                key=f"part {exhibit.name} {parting.variable}",
-                help=f"line {parting.line}, {parting.place or 'one number'}: {_number(parting.right)} in the right kernel, {_number(parting.broken)} in this one; "
-                f"{parting.elements:,} of its elements differ",
+                f"`{one.variable}` · step {one.step}",
+                key=f"divergence {exhibit.name} {one.variable}",
+                help=f"line {one.line}, {one.place or 'one number'}: {number(one.right, 4)} in the right kernel, "
+                f"{number(one.broken, 4)} in this one; elements that differ: {one.elements:,}",
                 on_click=_go,
-                args=(broken, parting.step),
-                type="primary" if number == 0 else "secondary",
+                args=(broken, one.step),
+                type="primary" if order == 0 else "secondary",
             )
-    st.caption("Each variable's first difference, in order: a button goes to its step.")
+    st.caption("The first difference of each variable, in order. Press one to go to its step.")
 
 
 def _go(broken: Experiment, step: int) -> None:
@@ -190,7 +189,7 @@ def _both(exhibit: Exhibit, sizes: Mapping[str, object], inputs: str, seed: int)
 
 @st.cache_data(max_entries=2000, show_spinner=False)
 def trial(key: str) -> Trial:
-    """One experiment's verdict, run in the interpreter; shared by all sessions. Raises WorkerError."""
+    """One experiment's verdict, from a run in the interpreter; shared by all sessions. Raises WorkerError."""
     said = engine().check(Experiment.from_json(json.loads(key)))
     return Trial(float(said["error"]), float(said["tolerance"]), bool(said["within_tolerance"]))
 
@@ -199,11 +198,11 @@ def trial(key: str) -> Trial:
 
 
 def game(exhibit: Exhibit) -> None:
-    """Choose an input and ask whether it breaks the kernel; a real run of both answers. Counts the attempts."""
+    """The reader chooses an input, and a real run of both kernels says whether it breaks this one. Counts attempts."""
     if not has_triton():
         st.info(NO_TRITON)
         return
-    st.fragment(_game)(exhibit)  # an attempt runs nothing else
+    st.fragment(_game)(exhibit)  # an attempt reruns nothing else
 
 
 def _game(exhibit: Exhibit) -> None:
@@ -213,7 +212,7 @@ def _game(exhibit: Exhibit) -> None:
     sizes = _chosen_sizes(softmax)
     with st.container(horizontal=True, vertical_alignment="center"):
         asked = st.button("Does it break?", type="primary", key=f"ask {exhibit.name}")
-        plain = st.button("Try plain normal numbers", key=f"plain {exhibit.name}")
+        plain = st.button("Try normal numbers", key=f"plain {exhibit.name}")
         st.markdown(_score(attempts, asked or plain))
     if asked or plain:
         try:
@@ -222,9 +221,9 @@ def _game(exhibit: Exhibit) -> None:
             st.error(f"{error}", icon=":material/error:")
         except WorkerError as error:
             st.error(failure(error), icon=":material/error:")
-    for number in range(len(attempts), max(0, len(attempts) - SHOWN_ATTEMPTS), -1):
-        _row(exhibit, number, attempts[number - 1])
-    for title, hint in zip(("A hint", "Another hint"), exhibit.hints, strict=True):
+    for at in range(len(attempts), max(0, len(attempts) - SHOWN_ATTEMPTS), -1):
+        _row(exhibit, at, attempts[at - 1])
+    for title, hint in zip(("First hint", "Second hint"), exhibit.hints, strict=True):
         with st.expander(title):
             layout.prose(hint)
 
@@ -238,7 +237,7 @@ class Attempt(NamedTuple):
 
     @property
     def breaks(self) -> bool:
-        """Whether the input tells the two kernels apart."""
+        """Whether the right kernel passes on this input and the broken one fails."""
         return self.right.within_tolerance and not self.broken.within_tolerance
 
 
@@ -249,16 +248,16 @@ def _attempt(exhibit: Exhibit, sizes: Mapping[str, object], inputs: str, seed: i
 
 def _score(attempts: Sequence[Attempt], one_more: bool) -> str:
     count = len(attempts) + one_more
-    return f"Attempts: **{count}**" if count else "The same kernel as above, on an input of yours. No attempt yet."
+    return f"Attempts: **{count}**" if count else "The same kernel as above, on your input. No attempts yet."
 
 
-def _row(exhibit: Exhibit, number: int, attempt: Attempt) -> None:
+def _row(exhibit: Exhibit, at: int, attempt: Attempt) -> None:
     said = (
         ":red[**It breaks.**]"
         if attempt.breaks
-        else ":green[It holds.]"
+        else ":green[It passes.]"
         if attempt.right.within_tolerance
-        else "Both miss."
+        else "Both exceed their tolerance."
     )
     with st.container(horizontal=True, vertical_alignment="center", border=True):
         experiment = attempt.pair[1]
@@ -266,13 +265,16 @@ def _row(exhibit: Exhibit, number: int, attempt: Attempt) -> None:
         size = (
             f"{p['cols']} elements, tiles of {p['block_n']}"
             if "cols" in p
-            else f"{p['seq_len']} × {p['kv_len']}, tiles {p['block_m']} × {p['block_n']}{', causal' if p['causal'] else ''}"
+            else (
+                f"{p['seq_len']} × {p['kv_len']}, tiles {p['block_m']} × "
+                f"{p['block_n']}{', causal' if p['causal'] else ''}"
+            )
         )
         st.markdown(
-            f"{number} · {said} {_input(experiment)}, seed {experiment.seed}, {size}, {p['dtype']}: "
-            f"this kernel {_cell(attempt.broken)}, the right one {_cell(attempt.right)}"
+            f"{at} · {said} {_input(experiment)}, seed {experiment.seed}, {size}, {p['dtype']}: "
+            f"this kernel {_cell(attempt.broken)}, the right kernel {_cell(attempt.right)}"
         )
-        if st.button("Watch it", key=f"watch {exhibit.name} {number}", on_click=_watch, args=(exhibit, attempt.pair)):
+        if st.button("Watch it", key=f"watch {exhibit.name} {at}", on_click=_watch, args=(exhibit, attempt.pair)):
             st.rerun()
 
 
@@ -288,10 +290,10 @@ def _chosen_inputs() -> tuple[str, int]:
         columns = st.columns(5)
         inputs = Recipe(
             columns[0].select_slider("Scale", SCALES, 1.0, key="game scale", format_func=lambda x: f"{x:g}"),
-            columns[1].select_slider("Offset", OFFSETS, 0.0, key="game offset", format_func=lambda x: f"{x:,.0f}".replace("-", "−")),
+            columns[1].select_slider("Offset", OFFSETS, 0.0, key="game offset", format_func=lambda x: fixed(x, 0)),
             columns[2].selectbox("Order", ORDERS, key="game order", help="As drawn, or sorted within each row."),
-            columns[3].selectbox("Hidden keys", HIDDEN, key="game hidden", format_func=lambda x: x.replace("_", " "), help="Their scores are −∞."),
-            columns[4].selectbox("A NaN", NANS, key="game nan", help="Which score is NaN."),
+            columns[3].selectbox("Masked keys", HIDDEN, key="game hidden", format_func=lambda x: x.replace("_", " "), help="Their scores are −∞."),
+            columns[4].selectbox("NaN score", NANS, key="game nan", help="Which score is NaN."),
         ).name  # fmt: skip
     return str(inputs), int(seed)
 
@@ -321,7 +323,7 @@ def _chosen_sizes(softmax: bool) -> dict[str, object]:
 def _input(experiment: Experiment) -> str:
     preset = experiment.preset
     return (
-        "plain normal numbers"
+        "normal numbers"
         if preset.name == "normal"
         else preset.help
         if ":" in preset.name
@@ -331,46 +333,41 @@ def _input(experiment: Experiment) -> str:
 
 def _cell(trial: Trial) -> str:
     if not math.isfinite(trial.error):
-        return f":red[✗ {_number(trial.error)}]"
+        return f":red[✗ {number(trial.error)}]"
     if not trial.tolerance:
-        return ":green[✓ exact]" if not trial.error else f":red[✗ {trial.error:.2g}, where 0 is allowed]"
+        return ":green[✓ exact]" if not trial.error else f":red[✗ {number(trial.error)}, tolerance 0]"
     ratio = trial.error / trial.tolerance
-    return f":green[✓ {ratio:.2f}]" if trial.within_tolerance else f":red[✗ {ratio:,.0f}]"
-
-
-def _number(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    size = abs(value)
-    text = f"{value:,.2f}".rstrip("0").rstrip(".") if 1 <= size < 1e9 else f"{value:.3g}"
-    return text.replace("-", "−")
+    return f":green[✓ {ratio:.2f}]" if trial.within_tolerance else f":red[✗ {number(ratio)}]"
 
 
 def closing() -> None:
     """Things to try, questions, sources."""
     layout.try_this(
-        "In exhibit 1, step on from the parting as far as `alpha`: m has fallen, and α = exp(m_i − m_new) is ∞, since float32 has no number that large.",
-        "In exhibit 4, go to `p` with its button and read row 0: the weight sits on keys that are hidden, right of the diagonal.",
+        "In exhibit 1, step on from the first difference to `alpha`: m has fallen, and α = exp(m_i − m_new) is ∞, "
+        "since float32 has no number that large.",
+        "In exhibit 4, go to `p` with its button and read row 0: the weight sits on keys that are hidden, right of "
+        "the diagonal.",
         "Break exhibit 5 with the smallest input you can find: how many keys does it take?",
         "Find exhibit 7's answer before the hints do. Then read line 5 of algorithm 3 in Milakov & Gimelshein again.",
     )
     layout.questions(
         (
             "Why do plain normal numbers pass nearly every exhibit?",
-            "Their scores lie within a few units of 0, no tile is wholly hidden, and a row's maximum never falls by more than a few. Each of these "
-            "bugs needs one of the things that random numbers do not do: very negative scores, a hidden tile, a long fall, a NaN.",
+            "Their scores lie within a few units of 0, no tile is wholly hidden, and a row's maximum never falls by "
+            "more than a few. Each of these bugs needs one of the things that random numbers do not do: very negative "
+            "scores, a hidden tile, a long fall, a NaN.",
         ),
         (
             "Why not choose a lower number than −10,000 to stand for −∞?",
-            "Any finite number is some input's score, and a row whose scores are all below it takes hidden keys for its maximum. −∞ is below every "
-            "score, and exp(−∞ − m) is exactly 0. Its price is −∞ − −∞ = NaN, which one line, `m_safe`, avoids.",
+            "Any finite number is some input's score, and a row whose scores are all below it takes hidden keys for "
+            "its maximum. −∞ is below every score, and exp(−∞ − m) is exactly 0. Its price is −∞ − −∞ = NaN, which "
+            "one line, `m_safe`, avoids.",
         ),
         (
             "What does a test need that finds all of these?",
-            "A reference in float64, a tolerance for each element, presets that bite (falling, far below zero, a hidden first tile, a NaN), and "
-            "comparisons that count NaN as a difference. The kernels here must pass such a grid, in three dtypes, before they are shown.",
+            "A reference in float64, a tolerance for each element, presets that bite (falling, far below zero, a "
+            "hidden first tile, a NaN), and comparisons that count NaN as a difference. The kernels here must pass "
+            "such a grid, in three dtypes, before they are shown.",
         ),
     )
     layout.sources(

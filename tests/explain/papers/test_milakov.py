@@ -7,7 +7,7 @@ import pytest
 from explain import recordings
 from explain.chapters.papers import figures, milakov
 from explain.figures import lines
-from explain.figures.units import si
+from explain.figures.numbers import si
 from explain.gpus import GPUS
 from explain.records.model import Record
 from explain.records.plans import PLANS

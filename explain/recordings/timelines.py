@@ -1,10 +1,8 @@
-"""Records what the warps of our Gluon attention kernels do, cycle by cycle: writes timeline-*.json. Needs a Hopper GPU.
+"""What the warps of our Gluon attention kernels do, cycle by cycle. Needs a Hopper GPU; about half a minute a kernel.
 
-    python scripts/record_timeline.py            all of them, each in a process of its own; about half a minute each, most of it compiling
-    python scripts/record_timeline.py overlapped attention_hopper --out explain/recordings
-
-A kernel is run as it is, timed, then run once more with its scopes marked (kernels/scopes.py) under Proton, Triton's profiler, whose instrumentation
-reads the SM's clock where a scope begins and ends. The marked run's result must be the plain one's, bit by bit. What fails is said, and the rest goes on.
+A kernel runs as it is and is timed. Then it runs once more with its scopes marked (kernels/scopes.py) under Proton,
+Triton's profiler, which reads the SM's clock where a scope begins and ends. Both results must be equal bit by bit. Each
+kernel has a process of its own; one that fails is reported, and the others continue.
 """
 
 from __future__ import annotations
@@ -20,25 +18,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from explain import recordings  # noqa: E402
-from explain.chapters.speed import timeline  # noqa: E402
+from explain.chapters.speed import timeline
+from explain.experiment import ParameterError
+from explain.records.results import RECORDINGS, ROOT
 
 KEEP = 3
-"""Programs of each launch that are kept, of those that there are."""
+"""How many programs of a launch the file keeps."""
 SECONDS = 150.0
 BUSY = 2_000_000
-"""Cycles that the GPU idles before a launch that is timed: a millisecond, in which Python has prepared it, so that only the kernel is between the events."""
+"""The GPU idles this many cycles, a millisecond, before a timed launch: Python prepares the launch meanwhile."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One launch. `warps` are watched: the first of each group that computes, and the one that fetches.
+    """One launch and the warps to watch: the first of each consumer warpgroup, and the producer warp.
 
-    Triton fills a launch up to a multiple of four warps with idle ones, and numbers larger parts first: behind eight warps that compute come two idle
-    ones, the one that fetches, and another idle one.
+    Triton fills a launch with idle warps up to a multiple of four, and numbers larger parts first: after eight consumer
+    warps come two idle ones, the producer, and another idle one.
     """
 
     name: str
@@ -50,7 +46,7 @@ class Run:
 
 
 LONG = (1, 8, 2048, 128)
-"""About a tile of rows for each of 132 SMs, and 16 tiles of keys: as many scopes as fit the kernel's last shared memory."""
+"""About one row tile for each of 132 SMs, and 16 key tiles: as many scopes as fit the shared memory the kernel leaves."""
 RUNS = (
     Run("specialised", "kernels.rungs.specialised", "attention", LONG, "0,10"),
     Run("two_groups", "kernels.rungs.two_groups", "attention", LONG, "0,4,10"),
@@ -61,42 +57,43 @@ RUNS = (
 )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "names", nargs="*", help=f"of {', '.join(dict.fromkeys(run.name for run in RUNS))}; all unless given"
-    )
-    parser.add_argument(
-        "--out", type=Path, default=recordings.FOLDER, metavar="FOLDER", help="where the files go (explain/recordings)"
-    )
+NAMES = tuple(dict.fromkeys(one.name for one in RUNS))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="KERNEL", help=f"only these, of {', '.join(NAMES)}")
+    parser.add_argument("--out", type=Path, default=RECORDINGS, metavar="DIR", help="where the files go")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
-    parsed = parser.parse_args()
-    if unknown := set(parsed.names) - {run.name for run in RUNS}:
-        parser.error(f"{', '.join(sorted(unknown))}: no such kernel")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Records the timelines and writes timeline-*.json; the exit status."""
+    if unknown := set(parsed.names) - set(NAMES):
+        raise ParameterError("kernel", ", ".join(sorted(unknown)), f"must be one of {', '.join(NAMES)}")
     if parsed.one is not None:
         record(RUNS[parsed.one], parsed.out)
         return 0
     failed = 0
-    for number, run in enumerate(RUNS):
-        if parsed.names and run.name not in parsed.names:
+    for number, one in enumerate(RUNS):
+        if parsed.names and one.name not in parsed.names:
             continue
         start = time.monotonic()
+        command = [sys.executable, "-m", "explain", "record", "timelines", "--one", str(number)]
         try:
-            command = [sys.executable, str(Path(__file__)), "--one", str(number), "--out", str(parsed.out)]
-            code = subprocess.run(command, cwd=ROOT, timeout=SECONDS, check=False).returncode
-            said = f"ended with {code}" if code else "recorded"
+            done = subprocess.run(
+                [*command, "--out", str(parsed.out.resolve())], cwd=ROOT, timeout=SECONDS, check=False
+            )
+            said = f"ended with {done.returncode}" if done.returncode else "recorded"
         except subprocess.TimeoutExpired:
-            code, said = 1, f"did not end in {SECONDS:.0f} s"
-        failed += bool(code)
-        print(
-            f"{run.name} {run.shape}{' causal' if run.causal else ''}: {said}, {time.monotonic() - start:.0f} s",
-            flush=True,
-        )
+            said = f"did not end in {SECONDS:.0f} s"
+        failed += said != "recorded"
+        causal = " causal" if one.causal else ""
+        print(f"{one.name} {one.shape}{causal}: {said}, {time.monotonic() - start:.0f} s", flush=True)
     return 1 if failed else 0
 
 
 def record(run: Run, folder: Path) -> None:
-    """One run's timeline, into its file in the folder. Raises what the kernel, Proton or the check of the result raises."""
+    """Writes the timeline of one run into the folder. Raises what the kernel, Proton or the check raises."""
     import importlib
 
     import torch
@@ -130,10 +127,10 @@ def record(run: Run, folder: Path) -> None:
     timeline.save(timeline.path_of(result.key, folder), result)
     print(f"  wrote {timeline.path_of(result.key, folder)}")
     for program in result.programs:
-        hidden = "" if program.hidden is None else f", {program.hidden:.0%} of the softmax meanwhile"
+        hidden = "" if program.hidden is None else f", {program.hidden:.0%} of the softmax hidden behind them"
         print(
             f"  program {program.program} on SM {program.sm}: {len(program.lanes)} warps, {program.visits()} visits, "
-            f"{program.cycles:,} cycles, products under way at most {program.products:.0%}{hidden}"
+            f"{program.cycles:,} cycles, matmuls in flight at most {program.matmuls:.0%} of them{hidden}"
         )
     print(
         f"  plain {plain_us:.1f} us, marked {result.marked_us:.1f} us, {sm_mhz:.0f} MHz, {len(everything)} programs",
@@ -186,7 +183,7 @@ def clock(launch: Any) -> float:
         f"--id={torch.cuda.current_device()}",
     ]
     asked = None
-    until = time.monotonic() + 0.3  # the clock of a GPU that was idle rises in this time
+    until = time.monotonic() + 0.3  # an idle GPU raises its clock within this time
     while asked is None or asked.poll() is None:
         if asked is None and time.monotonic() > until:
             asked = subprocess.Popen(query, stdout=subprocess.PIPE, text=True)
@@ -194,7 +191,3 @@ def clock(launch: Any) -> float:
             launch()
         torch.cuda.synchronize()
     return float(asked.communicate()[0].split()[0])
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

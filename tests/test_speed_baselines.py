@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from benchmarks.speed_cases import CASES, PEERS, Case, Variant, variants
+from benchmarks.speed_cases import BASELINES, CASES, Case, Variant, variants
 
 SHAPE = (2, 3, 16, 8)
 
@@ -70,12 +70,12 @@ def test_quack_computes_the_softmax(monkeypatch):
     )
 
 
-@pytest.mark.parametrize(("table", "peer"), [("attention", "FlashAttention-4"), ("backward", "FlashAttention-4 backward"), ("softmax", "QuACK")])  # fmt: skip
-def test_every_case_has_them_and_where_they_are_not_installed_the_reason_is_their_name(monkeypatch, table, peer):
+@pytest.mark.parametrize(("table", "baseline"), [("attention", "FlashAttention-4"), ("backward", "FlashAttention-4 backward"), ("softmax", "QuACK")])  # fmt: skip
+def test_every_case_has_them_and_where_they_are_not_installed_the_reason_is_their_name(monkeypatch, table, baseline):
     for case in CASES[table]():
-        assert Variant(peer) in variants(case, tune=False)
+        assert Variant(baseline) in variants(case, tune=False)
     for name in ("flash_attn", "flash_attn.cute", "quack"):
         monkeypatch.setitem(sys.modules, name, None)
     inputs = tensors(6 if table == "backward" else 3) if table != "softmax" else (torch.randn(2, 2),)
     with pytest.raises(ModuleNotFoundError, match=r"flash_attn|quack"):
-        PEERS[peer](next(iter(CASES[table]())), *inputs)
+        BASELINES[baseline](next(iter(CASES[table]())), *inputs)

@@ -1,21 +1,21 @@
-"""How long one load takes from each level of a GPU's memory: writes explain/recordings/latency-<name>.json. Needs a CUDA GPU.
+"""How long one load takes from each level of a GPU's memory, in clock cycles of the SM.
 
-    python scripts/record_latency.py h200
-
-One thread follows a chain: what it loads is the address of its next load, so no two loads overlap. The chain goes in random order through every
-cache line of a region: in shared memory, in L2 (loads that pass L1 by), in a stretch of HBM far larger than L2, in pinned memory
-of the host. For the register it is a chain of FMAs, each on the result of the last.
+One thread follows a chain: each load gives the address of the next one, so no two loads overlap. The chain visits every
+cache line of a region in random order. The region is in shared memory, in L2 (the loads bypass L1), in HBM (far larger
+than L2), or in pinned host memory. For registers it is a chain of FMAs, each on the result of the last.
 """
 
 from __future__ import annotations
 
-import json
-import sys
+import argparse
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+from explain.records import results
+from explain.records.code import measured_code
+
+if TYPE_CHECKING:
+    import torch
 
 SOURCE = r"""
 __device__ long long now() { long long t; asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t)); return t; }
@@ -39,18 +39,17 @@ LEVELS = (  # name, kind of the kernel above, bytes of the chain, loads timed
     ("hbm", 2, 2**31, 2**16),
     ("host", 2, 2**28, 2**13),
 )
-RUNS = 11  # each starts where the last one ended; the median counts
+RUNS = 11  # each continues where the last one ended; their median is recorded
 
 
-def chain(size: int) -> torch.Tensor:
-    """A cycle through every cache line of `size` bytes, in random order: each element used is the index of the next."""
-    order = torch.randperm(size // LINE_BYTES) * (LINE_BYTES // ITEM_BYTES)
-    p = torch.zeros(size // ITEM_BYTES, dtype=torch.int32)
-    p[order] = order.roll(-1).int()
-    return p
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--name", default="h200", help="the GPU's name in the file's name, latency-NAME.json (h200)")
 
 
-def main() -> None:
+def run(parsed: argparse.Namespace) -> int:
+    """Measures every level and writes explain/recordings/latency-NAME.json; the exit status."""
+    import torch
+
     kernel = torch.cuda._compile_kernel(SOURCE, "chain")
     levels: dict[str, Any] = {}
     for name, kind, size, loads in LEVELS:
@@ -67,11 +66,18 @@ def main() -> None:
         "gpu": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "date": datetime.now(UTC).date().isoformat(),
+        **measured_code(["latency"]),
         "levels": levels,
     }
-    folder = Path(__file__).resolve().parents[1] / "explain" / "recordings"
-    (folder / f"latency-{sys.argv[1]}.json").write_text(json.dumps(record, indent=1) + "\n")
+    results.write(results.RECORDINGS / f"latency-{parsed.name}.json", record)
+    return 0
 
 
-if __name__ == "__main__":
-    main()
+def chain(size: int) -> torch.Tensor:
+    """A cycle through every cache line of `size` bytes in random order: each used element is the index of the next."""
+    import torch
+
+    order = torch.randperm(size // LINE_BYTES) * (LINE_BYTES // ITEM_BYTES)
+    p = torch.zeros(size // ITEM_BYTES, dtype=torch.int32)
+    p[order] = order.roll(-1).int()
+    return p

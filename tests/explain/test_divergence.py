@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from explain.chapters.what_breaks.divergence import compared, partings
+from explain.chapters.what_breaks.divergence import compared, divergences
 from explain.experiment import Experiment
 from explain.run_experiment import run_traced
 from explain.trace.model import Trace, Value, numbers
@@ -19,12 +19,12 @@ def traced(experiment: Experiment) -> Trace:
 
 
 @pytest.mark.parametrize("exhibit", EXHIBITS.values(), ids=lambda exhibit: exhibit.name)
-def test_every_exhibit_parts_at_its_changed_line_or_after_it_and_reaches_the_output_unless_harmless(exhibit):
+def test_every_exhibit_diverges_at_its_changed_line_or_after_it_and_reaches_the_output_unless_harmless(exhibit):
     right, broken = (traced(experiment) for experiment in compared(exhibit))
-    found = partings(right, broken)
+    found = divergences(right, broken)
     assert found
-    assert [parting.step for parting in found] == sorted(parting.step for parting in found)
-    reached = KERNELS[exhibit.base].roles["output"] in {parting.variable for parting in found}
+    assert [divergence.step for divergence in found] == sorted(divergence.step for divergence in found)
+    reached = KERNELS[exhibit.base].roles["output"] in {divergence.variable for divergence in found}
     assert reached != exhibit.harmless
     first = found[0]
     for step in range(first.step):
@@ -41,29 +41,29 @@ def _bits(value: Value) -> object:
 
 def test_the_sentence_about_the_falling_maximum():
     right, broken = (traced(experiment) for experiment in compared(EXHIBITS["no_running_max"]))
-    parting, rescale = partings(right, broken)[0], partings(right, broken)[2]
-    assert (parting.variable, parting.elements) == ("m_new", 16)
-    query = int(parting.place.removeprefix("query "))
+    divergence, rescale = divergences(right, broken)[0], divergences(right, broken)[2]
+    assert (divergence.variable, divergence.elements) == ("m_new", 16)
+    query = int(divergence.place.removeprefix("query "))
     assert query == 16  # the first of those that differ about as much, which is the row that the player selects
-    rows = numbers(right.state(parting.step)["rows"])
+    rows = numbers(right.state(divergence.step)["rows"])
     at = rows.tolist().index(query)
-    assert parting.right == numbers(right.changes(parting.step)["m_new"])[at]
-    assert parting.broken == numbers(broken.changes(parting.step)["m_new"])[at]
-    assert parting.right > parting.broken
+    assert divergence.right == numbers(right.changes(divergence.step)["m_new"])[at]
+    assert divergence.broken == numbers(broken.changes(divergence.step)["m_new"])[at]
+    assert divergence.right > divergence.broken
     assert (rescale.variable, rescale.right, rescale.broken) == ("alpha", 1.0, math.inf)
 
 
 def test_a_score_is_placed_by_query_and_key():
     right, broken = (traced(experiment) for experiment in compared(EXHIBITS["finite_mask"]))
-    assert partings(right, broken)[0].place == "query 0, key 1"  # the first that the causal mask hides
+    assert divergences(right, broken)[0].place == "query 0, key 1"  # the first that the causal mask hides
 
 
-def test_runs_alike_never_part():
+def test_equal_runs_never_diverge():
     one = traced(Experiment.of("flash_attention", {"seq_len": 8, "head_dim": 16}, "normal"))
-    assert partings(one, one) == []
+    assert divergences(one, one) == []
 
 
 def test_runs_of_different_lines_are_refused():
     experiment = Experiment.of("flash_attention", {"seq_len": 32, "head_dim": 16}, "normal")
     with pytest.raises(ValueError, match="different lines"):
-        partings(traced(experiment), traced(experiment.with_(block_n=32)))
+        divergences(traced(experiment), traced(experiment.with_(block_n=32)))

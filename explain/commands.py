@@ -1,0 +1,375 @@
+"""What each command of `python -m explain` does: it returns the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from explain import doctor as looking
+from explain.compile.cost import occupancy, too_large
+from explain.compile.service import Compiler
+from explain.engine import Engine, TraceRun
+from explain.experiment import Experiment, ParameterError
+from explain.gpus import GPUS
+from explain.player.view import view_of
+from explain.records import measure as measuring
+from explain.records import registry, results
+from explain.records.code import stale_words
+from explain.records.file import RecordFileError
+from explain.records.plans import PLANS
+from explain.trace.file import TraceFileError
+from explain.workers import WorkerOutOfMemory, WorkerTimeout
+from kernels.catalog import KERNELS, TAUGHT
+from kernels.inputs import PRESETS
+from kernels.museum import EXHIBITS
+from kernels.recipes import EXAMPLE, SETTINGS
+
+EXPORTS = (".html", ".tilescope")
+OVER_TOLERANCE, BAD_ARGUMENTS, FAILED = 1, 2, 3
+TOO_LARGE = 1
+
+
+def list_kernels(parsed: argparse.Namespace) -> int:
+    kernels: list[dict[str, Any]] = [
+        {
+            "name": kernel.name,
+            "title": kernel.title,
+            "idea": kernel.idea,
+            "family": kernel.family,
+            "wrong": kernel.wrong,
+            "inputs": kernel.inputs,
+            "parameters": {
+                parameter.name: {
+                    "default": dict(Experiment.of(kernel.name).parameters)[parameter.name],
+                    "allowed": parameter.allowed,
+                    "help": parameter.help,
+                }
+                for parameter in kernel.parameters
+            },
+        }
+        for kernel in TAUGHT.values()
+    ]
+    if parsed.json:
+        return print_json(
+            {
+                "kernels": kernels,
+                "presets": {preset.name: preset.help for preset in PRESETS.values()},
+                "broken": {e.kernel: e.title for e in EXHIBITS.values()},
+            }
+        )
+    for kernel in kernels:
+        wrong = f"  WRONG ON PURPOSE: {kernel['wrong']}." if kernel["wrong"] else ""
+        print(f"{kernel['name']:<24}{kernel['idea']}{wrong}")
+        defaults = " ".join(f"{name}={spec['default']}" for name, spec in kernel["parameters"].items())
+        print(f"{'':<24}{defaults}\n")
+    print("Broken on purpose, by one line (chapter 7)")
+    for exhibit in EXHIBITS.values():
+        causal = " --set causal=true" if exhibit.sizes.get("causal") else ""
+        shown = "no input shows it" if exhibit.harmless else f"shown by --inputs {exhibit.shown_by}{causal}"
+        print(f"  {exhibit.kernel:<38}{exhibit.title}; {shown}")
+    print("\nInput presets")
+    for preset in PRESETS.values():
+        print(f"  {preset.name:<22}{preset.help}")
+    print(f"  {EXAMPLE}  a recipe of your own; its settings: {', '.join(SETTINGS)}")
+    return 0
+
+
+def run(parsed: argparse.Namespace) -> int:
+    experiment = Experiment.from_parsed(parsed.kernel, parsed)
+    engine = Engine()
+    try:
+        with progress_line() as progress:
+            backend = parsed.backend
+            if backend != "interpreter":
+                status = engine.device()
+                if backend == "cuda" and not status.available:
+                    return complain(f"--backend=cuda: {status.reason}", BAD_ARGUMENTS)
+                backend = "cuda" if status.available else "interpreter"
+            limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes, "progress": progress}
+            if backend == "cuda":
+                result = engine.measure(experiment, **limits).to_json()
+                traced = _counted(engine, experiment, limits)
+            else:
+                result = traced = engine.check(experiment, **limits)
+    finally:
+        engine.close()
+    formula = experiment.entry.formula(experiment.values)
+    answer = {
+        "experiment": experiment.to_json(),
+        "backend": backend,
+        "error": _number(float(result["error"])),
+        "tolerance": _number(float(result["tolerance"])),
+        "within_tolerance": result["within_tolerance"],
+        "output": result["output"],
+        "traffic": {"formula": formula.totals(), "traced": traced and traced["traffic"]},
+    }
+    if backend == "cuda":
+        answer |= {"timing": result["timing"], "provenance": result["provenance"]}
+    if parsed.json:
+        print_json(answer)
+    else:
+        _print_run(experiment, answer)
+    return 0 if answer["within_tolerance"] else OVER_TOLERANCE
+
+
+def _counted(engine: Engine, experiment: Experiment, limits: dict[str, Any]) -> dict[str, Any] | None:
+    """The trace's counters beside a run on the GPU, or None for what is too large to interpret within the limits."""
+    try:
+        return engine.check(experiment, **limits)
+    except (WorkerTimeout, WorkerOutOfMemory) as error:
+        print(f"explain: traffic is not traced: {error}", file=sys.stderr)
+        return None
+
+
+def _print_run(experiment: Experiment, answer: dict[str, Any]) -> None:
+    where = "Triton's CPU interpreter" if answer["backend"] == "interpreter" else answer["provenance"]["gpu"]
+    verdict = "within its tolerance" if answer["within_tolerance"] else "EXCEEDS its tolerance"
+    print(" ".join(experiment.to_arguments()))
+    print(f"on {where}: error {answer['error']} of {answer['tolerance']} allowed, in {answer['output']}: {verdict}")
+    if experiment.entry.wrong and not answer["within_tolerance"]:
+        print(f"This kernel is wrong on purpose: {experiment.entry.wrong}.")
+    if timing := answer.get("timing"):
+        print(f"median {timing['median_ms']:.4f} ms over {timing['launches']} launches ({timing['method']})")
+    print(f"{'':<10}{'bytes read':>16}{'bytes written':>16}{'FLOPs':>18}")
+    for witness, counts in answer["traffic"].items():
+        if counts is not None:
+            print(f"{witness:<10}{counts['read_bytes']:>16,}{counts['written_bytes']:>16,}{counts['flops']:>18,}")
+
+
+def trace(parsed: argparse.Namespace) -> int:
+    programs = parse_programs(parsed.programs)
+    limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes}
+    path, colon, function = parsed.target.rpartition(":")
+    foreign = parsed.target not in KERNELS and (bool(colon) or parsed.target.endswith(".py"))
+    if foreign and not colon:
+        raise ParameterError("target", parsed.target, "must name a function too: path/to/file.py:function")
+    if foreign and (parsed.set or parsed.inputs or parsed.seed != "0"):
+        raise ParameterError(
+            "target", parsed.target, "takes no --set, --inputs or --seed: the function makes its own inputs"
+        )
+    if not parsed.out.parent.is_dir():
+        raise ParameterError("--out", parsed.out, "must be in a folder that exists")
+    experiment = None if foreign else Experiment.from_parsed(parsed.target, parsed)
+    engine = Engine()
+    try:
+        with progress_line() as progress:
+            if experiment is None:
+                said = engine.trace_file(Path(path), function, parsed.out, programs, progress=progress, **limits)
+            else:
+                said = engine.trace_to(experiment, parsed.out, programs, progress=progress, **limits)
+    finally:
+        engine.close()
+    answer: dict[str, Any] = {name: said[name] for name in ("steps", "trace_seconds", "file_bytes", "launches")}
+    answer["traffic"] = {"traced": said["traffic"]}
+    if experiment is not None:
+        answer |= {"experiment": experiment.to_json()}
+        answer["traffic"]["formula"] = experiment.entry.formula(experiment.values).totals()
+    if parsed.json:
+        return print_json(answer)
+    print(
+        f"{parsed.out}: {said['steps']:,} steps, {said['file_bytes']:,} bytes, traced in {said['trace_seconds']:.2f} s"
+    )
+    for launch in said["launches"]:
+        counts = launch["traffic"]
+        print(
+            f"  {launch['kernel']} on grid {tuple(launch['grid'])}: "
+            f"{counts['read_bytes']:,} bytes read, {counts['written_bytes']:,} written, {counts['flops']:,} FLOPs"
+        )
+    return 0
+
+
+def export(parsed: argparse.Namespace) -> int:
+    from explain.player import Run
+    from explain.player.export import standalone_html  # brings Streamlit, which the other commands do without
+
+    if parsed.out.suffix not in EXPORTS:
+        made_in_browser = ".png, .svg and .webm are made by the Export menu of the player, there and in the page"
+        raise ParameterError("--out", parsed.out, f"must end in {' or '.join(EXPORTS)}; {made_in_browser}")
+    if not parsed.out.parent.is_dir():
+        raise ParameterError("--out", parsed.out, "must be in a folder that exists")
+    run = _recorded_run(parsed)
+    try:
+        trace = run.trace
+    except TraceFileError as error:
+        raise ParameterError("target", parsed.target, f"cannot be read: {error}") from None
+    step = int(parsed.step) if parsed.step.isascii() and parsed.step.isdecimal() else -1
+    if not 0 <= step < trace.steps:
+        raise ParameterError(
+            "--step", parsed.step, f"must be a whole number from 0 to {trace.steps - 1}, this run's last"
+        )
+    if parsed.out.suffix == ".html":
+        parsed.out.write_text(standalone_html([Run(run, view_of(trace, run.origin))], step), encoding="utf-8")
+    else:
+        parsed.out.write_bytes(run.data)
+    answer = {"file": str(parsed.out), "file_bytes": parsed.out.stat().st_size, "steps": trace.steps, "step": step}
+    if parsed.json:
+        return print_json(answer | {"experiment": trace.experiment})
+    print(f"{parsed.out}: {answer['file_bytes']:,} bytes, {trace.steps:,} steps")
+    return 0
+
+
+def _recorded_run(parsed: argparse.Namespace) -> TraceRun:
+    """The run that `export` is asked for: of a trace file, or of a kernel, made now unless it was recorded."""
+    if parsed.target in TAUGHT:
+        engine = Engine()
+        try:
+            with progress_line() as progress:
+                return engine.trace(Experiment.from_parsed(parsed.target, parsed), progress)
+        finally:
+            engine.close()
+    path = Path(parsed.target)
+    if not path.is_file():
+        raise ParameterError("target", parsed.target, f"must be a trace file, or one of {', '.join(TAUGHT)}")
+    if parsed.set or parsed.inputs or parsed.seed != "0":
+        raise ParameterError("target", parsed.target, "takes no --set, --inputs or --seed: the file holds its run")
+    return TraceRun(path.read_bytes(), "recorded")
+
+
+def parse_programs(text: str) -> str | list[list[int]]:
+    """ "all", "first", or the ids in text such as "0,0,0 1,0,0". Raises ParameterError."""
+    if text in ("all", "first"):
+        return text
+    try:
+        ids = [[int(number) for number in word.split(",")] for word in text.split()]
+    except ValueError:
+        ids = []
+    if not ids or any(len(one) > 3 or min(one) < 0 for one in ids):
+        raise ParameterError("--programs", text, 'must be all, first, or ids such as "0,0,0 1,0,0"')
+    return [[*one, *[0] * (3 - len(one))] for one in ids]
+
+
+def compile(parsed: argparse.Namespace) -> int:
+    experiment, gpu = Experiment.from_parsed(parsed.kernel, parsed), GPUS[parsed.gpu]
+    compiler = Compiler()
+    try:
+        with progress_line() as progress:
+            limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes, "progress": progress}
+            cost = compiler.compile(experiment, gpu.compute_capability, **limits)
+    finally:
+        compiler.close()
+    refused = [words for launch in cost.launches if (words := too_large(launch, gpu))]
+    held = [occupancy(launch, gpu) for launch in cost.launches]
+    if parsed.json:
+        fits = [{"programs_on_an_sm": one.programs, "limited_by": one.limit} for one in held]
+        print_json(
+            {
+                "experiment": experiment.to_json(),
+                "gpu": gpu.name,
+                "cost": cost.to_json(),
+                "occupancy": fits,
+                "too_large": refused,
+            }
+        )
+    else:
+        print(
+            f"compiled for the {gpu.name} ({gpu.target}) by triton {cost.triton}, ptxas {cost.ptxas}; nothing was run"
+        )
+        for launch, one in zip(cost.launches, held, strict=True):
+            print(
+                f"  {launch.kernel}: {launch.shared_bytes:,} bytes of shared memory, {launch.registers} registers a thread, "
+                f"{launch.spill_store_bytes:,} bytes spilled, {launch.num_warps} warps; {one.programs} on an SM, limited by {one.limit}; "
+                f"compiled in {launch.seconds:.1f} s"
+            )
+        for words in refused:
+            print(words.replace("`", ""))
+    return TOO_LARGE if refused else 0
+
+
+def measure(parsed: argparse.Namespace) -> int:
+    plans = [plan for plan in PLANS.values() if plan.name in (parsed.plan or PLANS)]
+    planned = {experiment.kernel for plan in plans for experiment in plan.experiments}
+    for kernel in parsed.kernels:
+        if kernel not in planned:
+            raise ParameterError("kernel", kernel, f"must be one of {', '.join(sorted(planned))}")
+    folder = parsed.out or registry.own_folder()
+    engine = Engine()
+    try:
+        limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes}
+        say = (lambda _: None) if parsed.json else functools.partial(print, flush=True)
+        outcome = measuring.measure(engine, plans, folder, say, kernels=parsed.kernels, **limits)
+    except RecordFileError as error:
+        return complain(f"{folder}: the file that is there cannot be gone on with: {error}. Move it away", FAILED)
+    finally:
+        engine.close()
+    if parsed.json:
+        counts = {"measured": outcome.measured, "kept": outcome.kept}
+        missed = [{"what": what, "why": why} for what, why in outcome.missed]
+        print_json({"file": str(outcome.path), **counts, "missed": missed})
+    else:
+        for what, why in outcome.missed:
+            print(f"missed: {what}: {why}")
+        print(
+            f"{outcome.path}: {outcome.measured} measured, {outcome.kept} kept, {len(outcome.missed)} with something missed"
+        )
+    return FAILED if outcome.missed else 0
+
+
+def doctor(parsed: argparse.Namespace) -> int:
+    findings = looking.examine()
+    if parsed.json:
+        print_json({"findings": [finding.__dict__ for finding in findings]})
+    else:
+        for finding in findings:
+            print(f"{'✓' if finding.ok else '✗'} {finding.what:<22}{finding.found}")
+            if finding.remedy:
+                print(f"  {'':<22}→ {finding.remedy}")
+    return 0 if all(finding.ok or not finding.needed for finding in findings) else 1
+
+
+def committed_results(parsed: argparse.Namespace) -> int:
+    """Lists the committed results: fresh, or stale because the code they measured has changed."""
+    rows = []
+    for one in results.committed():
+        try:
+            words = stale_words(one.stale)
+        except results.ResultFileError as error:
+            words = str(error)
+        if words or not parsed.stale:
+            file = one.path.relative_to(results.ROOT).as_posix()
+            rows.append({"file": file, "stale": words, "command": one.command, "needs_gpu": one.needs_gpu})
+    if parsed.json:
+        return print_json({"results": rows})
+    for row in rows:
+        print(f"{'stale' if row['stale'] else 'fresh'}  {row['file']}{': ' if row['stale'] else ''}{row['stale']}")
+        if row["stale"]:
+            print(f"       again{' on a GPU' if row['needs_gpu'] else ''}: {row['command']}")
+    return 0
+
+
+@contextmanager
+def progress_line() -> Iterator[Callable[[str, float], None]]:
+    """Shows the progress of long work on one line of a terminal; prints nothing if the output is piped."""
+    terminal = sys.stderr.isatty()
+
+    def show(text: str, fraction: float) -> None:
+        if terminal:
+            sys.stderr.write(f"\r\x1b[K{100 * fraction:3.0f}%  {text}")
+            sys.stderr.flush()
+
+    yield show
+    if terminal:
+        sys.stderr.write("\r\x1b[K")
+
+
+def _number(value: float) -> float | str:
+    """The number, or its name if JSON has no such number."""
+    return value if math.isfinite(value) else str(value)
+
+
+def print_json(value: object) -> int:
+    """Prints one JSON object; the exit status of success."""
+    print(json.dumps(value, allow_nan=False))
+    return 0
+
+
+def complain(message: str, status: int) -> int:
+    """Prints an error; the exit status."""
+    print(f"explain: {message}", file=sys.stderr)
+    return status

@@ -1,0 +1,34 @@
+"""The traces and outputs that the chapters open on. Needs no GPU; takes about a minute."""
+
+from __future__ import annotations
+
+import argparse
+
+from explain import lessons, recordings
+from explain.chapters.exactness import orders
+from explain.engine import Engine
+from explain.recordings.shipped import shipped
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """No options."""
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Makes every shipped trace and output again and removes the others; the exit status."""
+    engine = Engine()
+    made = []
+    try:
+        for experiment in shipped():
+            made.append(recordings.path_of(experiment))
+            engine.trace_to(experiment, made[-1])
+            print(f"{made[-1].name}: {made[-1].stat().st_size:,} bytes", flush=True)
+        for way in orders.shipped(lessons.EXACT, lessons.JOINED):
+            made.append(recordings.output_path_of(way.experiment, way.reverse_keys))
+            engine.output_to(way.experiment, made[-1], reverse_keys=way.reverse_keys)
+            print(f"{made[-1].name}: {made[-1].stat().st_size:,} bytes", flush=True)
+    finally:
+        engine.close()
+    for path in {*recordings.traces(), *recordings.outputs()} - set(made):
+        path.unlink()
+    return 0

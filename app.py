@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from explain import contents as chapters
+from explain import contents
 from explain.engine import engine
 from explain.ui import layout
 
@@ -10,18 +10,13 @@ st.set_page_config(page_title="Tilescope", page_icon=layout.icon(), layout="wide
 st.html(layout.STYLE)
 engine().warm()
 
-SECTIONS = {"lab": "The lab", "tool": "Tools"}  # the others stand in the bar themselves
-sections: dict[str, list[st.Page]] = {}
-for page in chapters.pages():
-    sections.setdefault(SECTIONS.get(page.kind, ""), []).append(
-        st.Page(
-            page.path,
-            title=page.title,
-            icon=page.icon,
-            default=page.kind == "home",
-            visibility="hidden" if page.kind == "hidden" else "visible",
-        )
-    )
-here = st.navigation(sections, position="top")
-here.run()
-layout.footer(here, [*sections[""], *sections.get(SECTIONS["lab"], [])])
+pages = {
+    page.stem: st.Page(page.path, title=page.title, icon=page.icon, default=page.kind == "home")
+    for page in contents.pages()
+}
+chosen = st.navigation([*pages.values()], position="hidden")
+here = next(page for page in contents.pages() if pages[page.stem] == chosen)
+if wanted := layout.bar(here):
+    st.switch_page(pages[wanted])
+chosen.run()
+layout.footer(here)

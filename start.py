@@ -78,22 +78,31 @@ def open_app(options: list[str]) -> int:
 
 
 def run_tests(options: list[str]) -> int:
-    """Run every check even when one fails; return 0 only if all passed."""
+    """Run every check even when one fails, mypy beside the first tests; return 0 only if all passed."""
     _need_browser()
     # A file of browser tests keeps to one of the workers (loadgroup); what times or counts on a GPU runs alone.
-    parallel = ["-n", "auto", "--maxprocesses", "8", "--dist", "loadgroup"]
-    checks = {"ruff check": ["ruff", "check"], "ruff format": ["ruff", "format", "--check"], "mypy": ["mypy"]}
-    if "--gpu" in options:
-        checks["pytest, together"] = ["pytest", *parallel, "-m", "not alone", *options]
+    parallel = ["-n", "logical", "--maxprocesses", "8", "--dist", "loadgroup"]
+    gpu = "--gpu" in options
+    checks = {
+        "ruff check": ["ruff", "check"],
+        "ruff format": ["ruff", "format", "--check"],
+        "pytest": ["pytest", *parallel, *(["-m", "not alone"] if gpu else []), *options],
+        "mypy": ["mypy"],
+    }
+    if gpu:
         checks["pytest, alone"] = ["pytest", "-m", "alone", *options]
-    else:
-        checks["pytest"] = ["pytest", *parallel, *options]
     failed = []
+    beside = subprocess.Popen([str(PYTHON), "-m", *checks["mypy"]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     for name, command in checks.items():
         _say(name)
-        if subprocess.call([str(PYTHON), "-m", *command]) != 0:
+        if name == "mypy":
+            print(beside.communicate()[0].decode(errors="replace"), end="")
+            status = beside.returncode
+        else:
+            status = subprocess.call([str(PYTHON), "-m", *command])
+        if status != 0:
             failed.append(name)
-    if "--gpu" not in options:
+    if not gpu:
         _say("committed results of older code")
         subprocess.call([str(PYTHON), "-m", "explain", "results", "--stale"])
     _say(f"failed: {', '.join(failed)}" if failed else "all passed")

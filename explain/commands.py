@@ -66,9 +66,9 @@ def list_kernels(parsed: argparse.Namespace) -> int:
         )
     for kernel in kernels:
         wrong = f"  WRONG ON PURPOSE: {kernel['wrong']}." if kernel["wrong"] else ""
-        print(f"{kernel['name']:<24}{kernel['idea']}{wrong}")
+        print(f"{kernel['name']:<26}{kernel['idea']}{wrong}")
         defaults = " ".join(f"{name}={spec['default']}" for name, spec in kernel["parameters"].items())
-        print(f"{'':<24}{defaults}\n")
+        print(f"{'':<26}{defaults}\n")
     print("Broken on purpose, by one line (chapter 7)")
     for exhibit in EXHIBITS.values():
         causal = " --set causal=true" if exhibit.sizes.get("causal") else ""

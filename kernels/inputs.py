@@ -1,6 +1,6 @@
 """Input presets: what goes into a kernel. Ordinary values, values that expose bugs, and real sentences.
 
-Each preset makes float32 arrays whose values the experiment's dtype represents exactly, so that a comparison with the
+Each preset makes float32 arrays of values that the experiment's dtype represents exactly: a comparison with the
 float64 reference measures arithmetic alone. An attention preset defines the scores: feature 0 of every
 query is √d, which cancels the scale 1/√d, so feature 0 of key j is (nearly) the score of key j.
 """

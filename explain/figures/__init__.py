@@ -1,1 +1,1 @@
-"""The chapters' pictures and tables: pure functions from numbers and traces to HTML, SVG, markdown or Plotly figures."""
+"""What all figures share: colours, number formats, tables, labels, and pieces of SVG and Plotly."""

@@ -1,6 +1,7 @@
 """How much room words take, how they wrap, and where labels go that would overlap.
 
-Widths are measured from the app's font (`scripts/write_widths.py`). Kerning is left out: it makes words narrower by about 1%.
+Widths are measured from the app's font (`scripts/write_widths.py`). Kerning is left out: it makes words narrower by
+about 1%.
 """
 
 from __future__ import annotations

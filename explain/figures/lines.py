@@ -88,7 +88,7 @@ def as_csv(figure: go.Figure) -> str:
 
 
 def _ticks(values: Sequence[float], *, own: bool) -> dict[str, object]:
-    """Ticks of a logarithmic axis: powers of ten where it spans three of them, else the values themselves or 1, 2, 5, 10 …"""
+    """Ticks of a logarithmic axis: powers of ten over three of them, else the values themselves or 1, 2, 5 a decade."""
     if not values or max(values) / min(values) > 1000:
         return {"dtick": 1, "exponentformat": "power"}
     marks = sorted(set(values))

@@ -1,8 +1,8 @@
 """Numbers as the reader sees them: the one place where a number becomes text.
 
-Three significant digits unless asked otherwise, a thousands separator, the real minus sign, a space before the unit, and
-NaN, ∞ and −∞ by name. Bytes that move are decimal (kB, MB, GB), like bandwidth and like a GPU's HBM; on-chip memory is
-binary (KiB, MiB), as its hardware is. A sentence or a table uses one of the two.
+Three significant digits unless asked otherwise, a thousands separator, the real minus sign, a space before the unit.
+NaN, ∞ and −∞ by name. Bytes that move are decimal (kB, MB, GB), like bandwidth and like a GPU's HBM. On-chip memory is
+binary (KiB, MiB), like its hardware. A sentence or a table uses one of the two.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """The palette: every colour of the app, the player, the figures and the exports.
 
-A quantity's colour is nobody else's; a kernel or library has the same hue on every page; states, code and each figure's own
-categories have theirs. A hue is one value. What a theme needs of it is derived, with its contrast: a fill, an ink (text in
-that hue, 4.5:1 or more on every ground of the theme) and a mid-tone (3:1 or more on both themes' grounds, for Plotly, where a
-figure has one colour for both).
+A quantity's colour is nobody else's. A kernel or library has the same hue on every page. States, code and each figure's
+own categories have theirs. A hue is one value; what a theme needs of it is derived, with its contrast: a fill, an ink
+(text in that hue, 4.5:1 or more on every ground of the theme) and a mid-tone (3:1 or more on both themes' grounds, for
+Plotly, where a figure has one colour for both themes).
 
-Pages and the player use CSS variables: `--f-NAME` fills, `--q-NAME` inks, and the plain names of GROUNDS, TEXTS and LINES.
+Pages and the player use CSS variables: `--f-NAME` fills, `--q-NAME` inks, and the plain names of GROUNDS, TEXTS and
+LINES.
 """
 
 from __future__ import annotations
@@ -64,7 +65,10 @@ SERIES: Mapping[str, str] = {
         ("#1a9ee5", "#ca8069", "#82d8a1", "#8f91bb", "#a78e3c", "#29d9fd", "#6b9892", "#e1bfce", "#bdce77"), 1
     )
 }
-"""A figure's own categories, in order: paler than kernels, so that they are not taken for them. Dark letters can be read on all."""
+"""A figure's own categories, in order: paler than kernels, so that they are not taken for them.
+
+Dark letters can be read on all.
+"""
 
 STATES: Mapping[str, str] = {
     "alarm": "#d0107c",  # wrong, exceeds its tolerance, does not fit
@@ -122,7 +126,10 @@ RAMPS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "reads": (("#f1f3f6", "#c6ccd7", "#8f98a9", "#525b6b"), ("#232831", "#474f5d", "#7b8494", "#c0c7d3")),
     "share": (("#f7f7f5", "#a9d8f4", "#56b4e9", "#2484bd"), ("#22262e", "#2b566e", "#3f93c2", "#8fd2f7")),
 }
-"""Ramps that numbers are coloured by: from the most negative, olive, to the largest in the quantity's hue, or from 0 up. In CSS `--ramp-NAME`, spaces between."""
+"""Colour ramps of numbers: from the most negative, olive, to the largest in the quantity's hue, or from 0 up.
+
+In CSS: `--ramp-NAME`, spaces between.
+"""
 
 
 def contrast(one: str, other: str) -> float:
@@ -163,7 +170,10 @@ def letters(colour: str) -> str:
 
 
 def kernel(hue: int) -> str:
-    """The name of a kernel's hue: `fill(kernel(entry.hue))`, `mid(…)`, `css(…)`. Raises ValueError for one that does not exist."""
+    """The name of a kernel's hue: `fill(kernel(entry.hue))`, `mid(…)`, `css(…)`.
+
+    Raises ValueError for one that does not exist.
+    """
     name = f"kernel-{hue}"
     if name not in KERNELS:
         raise ValueError(f"hue={hue}: the palette has kernel hues 0 to {len(KERNELS) - 1}")
@@ -171,7 +181,10 @@ def kernel(hue: int) -> str:
 
 
 def css(name: str) -> str:
-    """A hue's fill in a picture on a page, right in both themes: "var(--f-hbm)". Raises ValueError for an unknown name."""
+    """A hue's fill in a picture on a page, right in both themes: "var(--f-hbm)".
+
+    Raises ValueError for an unknown name.
+    """
     return f"var(--f-{_known(name)})"
 
 

@@ -12,7 +12,10 @@ FONT = 12
 
 
 def plot() -> go.Figure:
-    """A figure. Safe beside other threads: pandas, which Streamlit imports with the first table, is complete by then."""
+    """A figure.
+
+    Safe beside other threads: pandas, which Streamlit imports with the first table, is complete by then.
+    """
     import_module("pandas")  # here and not above: a page without a plot need not wait for it
     return go.Figure()
 

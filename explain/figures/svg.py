@@ -1,4 +1,7 @@
-"""Small pieces of SVG for pictures drawn to scale. Text has the page's own colour, light or dark; hues are the palette's."""
+"""Small pieces of SVG for pictures drawn to scale.
+
+Text has the page's own colour, light or dark; hues are the palette's.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ def picture(width: float, height: float, label: str, parts: Iterable[str], most:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img" '
         f'aria-label="{html.escape(label)}" style="display:block;width:100%;min-width:{LEGIBLE * width:.0f}px;'
-        f'max-width:{most};height:auto;font-variant-numeric:tabular-nums" fill="currentColor" font-size="14">{body}</svg>'
+        f'max-width:{most};height:auto;font-variant-numeric:tabular-nums" fill="currentColor" font-size="14">'
+        f"{body}</svg>"
     )
 
 
@@ -37,7 +41,10 @@ def rect(
     dashed: bool = False,
     title: str = "",
 ) -> str:
-    """A rectangle; `title` is its hover text. No side is drawn below a quarter of a pixel, where it would be invisible."""
+    """A rectangle; `title` is its hover text.
+
+    No side is drawn below a quarter of a pixel, where it would be invisible.
+    """
     dash = ' stroke-dasharray="5 4"' if dashed else ""
     return (
         f'<rect x="{x:.2f}" y="{y:.2f}" width="{max(width, 0.25):.2f}" height="{max(height, 0.25):.2f}" fill="{fill}" '
@@ -80,7 +87,8 @@ def paragraph(
 
 def line(x1: float, y1: float, x2: float, y2: float, *, stroke: str = "currentColor", opacity: float = 0.5) -> str:
     """A thin line."""
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{stroke}" stroke-opacity="{opacity:g}"/>'
+    ends = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
+    return f'<line {ends} stroke="{stroke}" stroke-opacity="{opacity:g}"/>'
 
 
 def circle(x: float, y: float, radius: float, fill: str, *, title: str = "") -> str:

@@ -16,7 +16,8 @@ _PLAIN = {ord(mark): f"&#{ord(mark)};" for mark in "&\\`*_[]<>|~$#:"}
 
 @dataclass(frozen=True)
 class Column:
-    """A column of numbers, right-aligned. `format` turns a value into text; without it an int is counted, a float has three digits.
+    """A column of numbers, right-aligned. `format` turns a value into text; without it an int is counted, a float has
+    three digits.
 
     A text in a cell is Markdown and stays as it is; None shows as "–".
     """
@@ -43,7 +44,8 @@ def markdown(columns: Columns, rows: Iterable[Sequence[Any]]) -> str:
 
 
 def html(columns: Columns, rows: Iterable[Sequence[Any]], keys: Sequence[str], chosen: str | None = None) -> str:
-    """The table as HTML with a button in the first cell of each row: `data-press` is the row's key, `aria-pressed` says the chosen one.
+    """The table as HTML with a button in the first cell of each row: `data-press` is the row's key, `aria-pressed`
+    says the chosen one.
 
     Cells are plain text. Raises ValueError where keys, rows or cells do not match in number.
     """

@@ -1,6 +1,7 @@
 // Taking it home: this step as a picture, a run of steps as a film, the whole lecture as one HTML file, the trace. All made in the
 // browser and handed over as downloads; nothing is asked of a server.
 
+import { embeddedFonts } from "./fonts.js";
 import { drawingOf, paintPicture, takePicture } from "./picture.js";
 import { grouped } from "./words.js";
 
@@ -113,7 +114,7 @@ const SAVE = {
     return [{ name: menu.named("png"), blob }];
   },
   async svg(menu) {
-    return [{ name: menu.named("svg"), blob: new Blob([drawingOf(takePicture(menu.player.section))], { type: "image/svg+xml" }) }];
+    return [{ name: menu.named("svg"), blob: new Blob([drawingOf(takePicture(menu.player.section), await embeddedFonts(true))], { type: "image/svg+xml" }) }];
   },
   async webm(menu) {
     const cut = menu.cut();
@@ -121,7 +122,7 @@ const SAVE = {
     return [{ name: `${menu.kernels.join("-and-")}-steps-${cut.from + 1}-to-${cut.to + 1}.webm`, blob }];
   },
   async html(menu) {
-    return [{ name: menu.named("html"), blob: new Blob([standalone(menu.player.packet, menu.player.step)], { type: "text/html" }) }];
+    return [{ name: menu.named("html"), blob: new Blob([standalone(menu.player.packet, menu.player.step, await embeddedFonts())], { type: "text/html" }) }];
   },
   async trace(menu) {
     return menu.player.packet.runs.map(({ trace }, i) => ({ name: `${menu.kernels[i]}.tilescope`, blob: new Blob([trace]) }));
@@ -181,9 +182,10 @@ function blankFor({ width, height }, scale, multiple = 1) {
 }
 
 /** The lecture as one HTML file that opens on `step`; explain/player/export.py makes the same. */
-function standalone(packet, step) {
+function standalone(packet, step, fonts) {
   const title = `${packet.runs.map(({ view }) => view.title).join(" · ")} · Tilescope`;
   const filling = {
+    fonts,
     title: title.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;"),
     packet: base64(packetBytes(packet, step)),
     parts: JSON.stringify(PARTS).replaceAll("<", "\\u003c"),

@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from explain.figures import palette
+from explain.player import fonts
 
 _HERE = Path(__file__).parent
 _PICTURES = ("map", "array", "strip", "rows", "bars", "timeline")
@@ -29,7 +30,7 @@ _MODULES = (
     *(f"panels/{name}.js" for name in _PANELS),
     *("sentences.js", "lane.js"),
     *(f"{name}.js" for name in _INTERACTION),
-    *("picture.js", "export.js", "player.js"),
+    *("picture.js", "fonts.js", "export.js", "player.js"),
 )
 
 
@@ -40,7 +41,7 @@ def text(name: str) -> str:
 
 def modules() -> str:
     """All of them in one scope; `mount` is the component."""
-    return "".join(_joinable(text(name)) for name in _MODULES)
+    return "".join(map(module, _MODULES))
 
 
 @lru_cache(maxsize=1)
@@ -52,6 +53,7 @@ def script() -> str:
 def page(packet: bytes, title: str) -> str:
     """A packet's page: one HTML file that opens from disk and asks for nothing. export.js makes the same in the browser."""
     filling = {
+        "fonts": fonts.embedded(),
         "title": html.escape(f"{title} · Tilescope", quote=False),
         "packet": base64.b64encode(packet).decode(),
         "parts": _parts(),
@@ -80,6 +82,11 @@ def _parts() -> str:
     colours = f'.player {light}\n.player[data-theme="dark"] {dark}\n'
     parts = {"css": colours + text("player.css"), "html": text("player.html"), "page": _standalone()}
     return json.dumps(parts, separators=(",", ":"), ensure_ascii=False).replace("<", r"\u003c")
+
+
+def module(name: str) -> str:
+    """One of them as it stands in a scope that it shares."""
+    return _joinable(text(name))
 
 
 def _standalone() -> str:

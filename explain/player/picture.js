@@ -229,7 +229,7 @@ const PAINT = {
 };
 
 /** A picture as the text of an SVG file; what is drawn on canvases is in it as PNG, all else as shapes and text. */
-export function drawingOf({ width, height, marks }) {
+export function drawingOf({ width, height, marks }, fonts) {
   const make = (tag, attributes, ...children) => {
     const out = document.createElementNS(DRAWING, tag);
     for (const [name, value] of Object.entries(attributes)) if (value !== undefined) out.setAttribute(name, typeof value === "number" ? String(Math.round(value * 100) / 100) : value);
@@ -260,7 +260,7 @@ export function drawingOf({ width, height, marks }) {
     path: ({ d, x, y, scale, fill, stroke }) => make("path", { d, fill, stroke, transform: `translate(${x} ${y}) scale(${scale})` }),
     canvas: ({ canvas, x, y, width: w, height: h }) => make("image", { href: canvas.toDataURL("image/png"), x, y, width: w, height: h, preserveAspectRatio: "none" }),
   };
-  const svg = make("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, defs);
+  const svg = make("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, make("style", {}, fonts), defs);
   for (const mark of marks) {
     const made = write[mark.kind](mark);
     const clip = clipOf(mark.clip);

@@ -374,6 +374,7 @@ class Player {
     for (const type of ["pointermove", "pointerdown"]) this.on(this.section, type, (event) => this.point(event));
     this.on(this.section, "pointerleave", () => (this.$(".tip").hidden = true));
     this.on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.ready && this.retheme() && this.render());
+    this.on(document.fonts, "loadingdone", () => this.ready && this.retheme(true) && this.render()); // drawn words have another width now
   }
 
   /** So that the keys work at once, also after a control was used with the pointer; who is at the keyboard keeps the focus. */

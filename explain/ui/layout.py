@@ -11,12 +11,11 @@ from pathlib import Path
 
 import streamlit as st
 from streamlit.errors import StreamlitPageNotFoundError
-from streamlit.navigation.page import Page
 from streamlit.runtime.pages_manager import PagesManager
 
-from explain import contents as chapters
-from explain import glossary
+from explain import contents, glossary
 from explain.figures import palette
+from explain.player import files
 
 LOOK = Path(__file__).parent.parent / "look"
 STYLE = f"<style>.stApp {{ {palette.both_themes()} }}\n{(LOOK / 'app.css').read_text(encoding='utf-8')}</style>"
@@ -42,7 +41,7 @@ def chapter(file: str, goal: str = "") -> None:
     if PagesManager.uses_pages_directory:
         PagesManager.uses_pages_directory = False
         st.rerun()
-    page = chapters.page_of(file)
+    page = contents.page_of(file)
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.title(page.title, anchor=False, width="content")
         if page.notes.exists():
@@ -63,7 +62,7 @@ def chapter_link(page: str, label: str, query: Mapping[str, str] | None = None) 
         st.markdown(label)
 
 
-def cards(pages: Sequence[chapters.Page]) -> None:
+def cards(pages: Sequence[contents.Page]) -> None:
     """A card for each page, four in a row: where it leads, what it is about, how long a lecture spends there."""
     for start in range(0, len(pages), 4):
         for page, column in zip(pages[start : start + 4], st.columns(4), strict=False):
@@ -105,15 +104,64 @@ def sources(*works: str) -> None:
     st.caption("Sources: " + " · ".join(linked))
 
 
-def footer(here: Page, pages: Sequence[Page]) -> None:
-    """The way on: the pages before and after `here` in `pages`, which end where hidden ones begin."""
-    order = [page for page in pages if page.visibility == "visible"]
-    if here not in order:
+_BAR = st.components.v2.component(
+    "tilescope_bar",
+    html='<nav aria-label="Pages"></nav>',
+    css=(LOOK / "frame.css").read_text(encoding="utf-8"),
+    js=files.module("fonts.js") + (LOOK / "frame.js").read_text(encoding="utf-8"),
+)
+_LISTS = {"": ("home", "chapter"), "The lab": ("lab",), "Tools": ("tool",)}
+
+
+def bar(here: contents.Page) -> str | None:
+    """The bar above every page: all pages, `here` marked, the pages before and after it. Returns the stem of a page just chosen."""
+    chosen = _BAR(key="bar", data={"html": _bar_html(here)}, on_page_change=lambda: None).page
+    return str(chosen) if chosen else None
+
+
+@lru_cache
+def _bar_html(here: contents.Page) -> str:
+    def link(page: contents.Page, attributes: str, label: str) -> str:
+        address = "./" if page.kind == "home" else f"./{page.stem}"
+        return f'<a href="{address}" data-page="{page.stem}" {attributes}>{label}</a>'
+
+    def listed(page: contents.Page) -> str:
+        number = f"<b>{page.number}</b> " if page.kind == "chapter" else ""
+        return f"<li>{link(page, 'aria-current=page' if page == here else '', number + escape(page.title))}</li>"
+
+    lists = ""
+    for name, kinds in _LISTS.items():
+        heading = f"<li><span>{name}</span></li>" if name else ""
+        lists += f"<ul>{heading}{''.join(listed(page) for kind in kinds for page in contents.of_kind(kind))}</ul>"
+    before, after = beside(here)
+    steps = ""
+    if before:
+        title = escape(before.title)
+        steps += link(before, f'rel=prev aria-label="Previous page: {title}"', f"←<span> {title}</span>")
+    if after:
+        title = escape(after.title)
+        steps += link(after, f'rel=next aria-label="Next page: {title}"', f"<span>{title} </span>→")
+    return (
+        f'<button aria-expanded="false" aria-label="{escape(here.title)}: all pages">{escape(here.title)} ▾</button>'
+        f'<div class="all">{lists}</div><div class="steps">{steps}</div>'
+    )
+
+
+def beside(here: contents.Page) -> tuple[contents.Page | None, contents.Page | None]:
+    """The pages before and after `here`; a hidden page has neither."""
+    order = [None, *(page for page in contents.pages() if page.kind != "hidden"), None]
+    at = order.index(here) if here in order else 0
+    return (order[at - 1], order[at + 1]) if at else (None, None)
+
+
+def footer(here: contents.Page) -> None:
+    """The way on: links to the pages before and after `here`."""
+    before, after = beside(here)
+    if not (before or after):
         return
-    at = order.index(here)
     st.divider()
     with st.container(horizontal=True, horizontal_alignment="distribute"):
-        if at > 0:
-            st.page_link(order[at - 1], label=f"← {order[at - 1].title}")
-        if at + 1 < len(order):
-            st.page_link(order[at + 1], label=f"{order[at + 1].title} →")
+        if before:
+            chapter_link(before.stem, f"← {before.title}")
+        if after:
+            chapter_link(after.stem, f"{after.title} →")

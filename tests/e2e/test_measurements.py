@@ -28,6 +28,5 @@ def test_a_file_is_refused_or_compared_and_goes_along_to_other_pages(page: Page,
     expect(page.get_by_text("recorded · NVIDIA H200")).to_be_visible()
     page.mouse.click(5, 500)  # beside the popover, which closes it
     expect(page.locator("input[type=file]")).to_have_count(0)
-    page.get_by_text("The lab").click()
-    page.locator("a[href$='/three_numbers']").click()
+    page.get_by_role("link", name="Three numbers", exact=True).first.click()
     expect(page.get_by_text("Other 9 · your file").first).to_be_visible()

@@ -59,11 +59,3 @@ def test_bars_show_what_is_no_number_as_such_and_are_heard():
     assert 'class="cell odd"><i>NaN</i>' in shown
     assert 'aria-label="exp(x) / ℓ: NaN, NaN' in shown
     assert "--share: 1.0000" in figures.bars(figures.safe(ROW, "fp32"))
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(math.nan, "NaN"), (-math.inf, "−∞"), (0.0, "0"), (65504.0, "65,504"), (3.4e38, "3.40·10³⁸"), (-0.5, "−0.5"), (2e-7, "2.00·10⁻⁷")],
-)  # fmt: skip
-def test_numbers_are_readable(value, text):
-    assert figures.number(value) == text

@@ -24,9 +24,12 @@ WORDS = "FlashAttention-2 for Hopper: 1,234 TFLOP/s · α = 0.731, Õ ← Õ·α
 @pytest.fixture(scope="module")
 def font() -> Path:
     spec = importlib.util.spec_from_file_location("write_widths", ROOT / "scripts/write_widths.py")
+    assert spec
+    assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.font_file()
+    found: Path = module.font_file()
+    return found
 
 
 def test_the_widths_are_of_the_font_that_ships(font):

@@ -55,8 +55,13 @@ def test_a_rate_may_be_given_its_prefix():
 
 @pytest.mark.parametrize(
     ("value", "decimal", "binary"),
-    [(512, "512 B", "512 B"), (227 * 1024, "232 kB", "227 KiB"), (50 * 2**20, "52.4 MB", "50 MiB"), (141e9, "141 GB", "141 GB")],
-)  # fmt: skip
+    [
+        (512, "512 B", "512 B"),
+        (227 * 1024, "232 kB", "227 KiB"),
+        (50 * 2**20, "52.4 MB", "50 MiB"),
+        (141e9, "141 GB", "141 GB"),
+    ],
+)
 def test_moved_bytes_are_decimal_and_chips_binary(value, decimal, binary):
     assert numbers.moved(value) == decimal
     assert numbers.capacity(value) == binary
@@ -64,8 +69,16 @@ def test_moved_bytes_are_decimal_and_chips_binary(value, decimal, binary):
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0 s"), (1.27e-5, "12.7 µs"), (1.39, "1.39 s"), (59.96, "1 min"), (604.5, "10 min 4 s"), (3840, "1 h 4 min"), (math.inf, "∞ s")],
-)  # fmt: skip
+    [
+        (0, "0 s"),
+        (1.27e-5, "12.7 µs"),
+        (1.39, "1.39 s"),
+        (59.96, "1 min"),
+        (604.5, "10 min 4 s"),
+        (3840, "1 h 4 min"),
+        (math.inf, "∞ s"),
+    ],
+)
 def test_durations(seconds, text):
     assert numbers.duration(seconds) == text
 

@@ -1,4 +1,4 @@
-"""The palette: what is read can be read, what is told apart by colour can be told apart, and config.toml has its colours."""
+"""The palette: text has contrast, hues differ for every eye, and config.toml has the same colours."""
 
 from __future__ import annotations
 

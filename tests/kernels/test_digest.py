@@ -8,7 +8,7 @@ import pytest
 
 from kernels.catalog import KERNELS
 from kernels.digest import _module, digest_of
-from kernels.edits import Edit
+from kernels.edits import Edit, source_of
 
 MAIN = '''"""What it is."""
 from __future__ import annotations
@@ -99,11 +99,8 @@ def test_each_broken_kernel_differs_from_the_right_one():
 
 
 def test_a_kernel_depends_on_the_schedule_that_it_uses(monkeypatch):
-    from kernels import digest as module
-
     before = KERNELS["fast:flash_attention_hopper"].code
-    source_of = module.source_of
-    monkeypatch.setattr(module, "source_of", lambda name: source_of(name).replace("START = 1", "START = 2"))
+    monkeypatch.setattr("kernels.digest.source_of", lambda name: source_of(name).replace("START = 1", "START = 2"))
     digest_of.cache_clear()
     _module.cache_clear()
     try:

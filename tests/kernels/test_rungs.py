@@ -153,7 +153,7 @@ def test_the_formulas_of_the_lower_rungs_count_the_keys_that_they_visit_under_a_
     assert flops == [4 * 2 * 1024**2 * 64] * 3 + [2 * 2 * 1024**2 * 64] * (len(ORDER) - 3)
 
 
-def test_the_plan_measures_every_rung_its_top_and_the_peers_alike():
+def test_the_plan_measures_every_rung_and_the_baselines_alike():
     experiments = PLANS["rungs"].experiments
     names = [f"rung:{rung}" for rung in ORDER] + ["fast:flash_attention_hopper", "torch:flash", "torch:cudnn"]
     settings = {(e.values["head_dim"], e.values["causal"]) for e in experiments}
@@ -162,7 +162,7 @@ def test_the_plan_measures_every_rung_its_top_and_the_peers_alike():
 
 
 @pytest.mark.parametrize("rung", PLAIN)
-def test_a_rung_as_a_peer_runs_its_own_module(rung):
+def test_a_rung_runs_its_own_module(rung):
     e = Experiment.of(f"rung:{rung}", {"seq_len": 70, "head_dim": 32, "dtype": "fp16", "causal": True}, "ascending")
     arrays = e.entry.make_inputs(e.preset, e.values, 0)
     verdict = verify(e.entry, e.values, arrays, launcher(e.entry, e.values, tensors(e.values, arrays, "cpu"))())

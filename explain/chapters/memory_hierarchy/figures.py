@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explain.experiment import Experiment
+from explain.figures.labels import text_width, widest
 from explain.figures.numbers import capacity, duration, moved, ratio
 from explain.figures.palette import css
 from explain.figures.svg import line, picture, rect, text
@@ -91,7 +92,7 @@ def sizes_log(gpu: Gpu, host_bytes: int) -> str:
     """The levels' bytes as bars on a logarithmic scale."""
     rows = levels(gpu, host_bytes)
     low, high = 14, math.ceil(math.log2(max(level.bytes for level in rows)))
-    left, width = 130.0, 330.0
+    left, width = widest((level.name for level in rows), bold=True) + 24, 330.0
     parts = []
     for power in range(20, high + 1, 5):
         x = left + width * (power - low) / (high - low)
@@ -113,7 +114,7 @@ def sizes_log(gpu: Gpu, host_bytes: int) -> str:
             rect(left, y, length, 32, HBM if level.key == "hbm" else CHIP, opacity=0.8),
             text(left + length + 8, y + 21, capacity(level.bytes)),
         ]
-    return picture(550, 52 * len(rows) + 36, f"Memory of the {gpu.name}, logarithmic", parts, "50rem")
+    return picture(left + width + 90, 52 * len(rows) + 36, f"Memory of the {gpu.name}, logarithmic", parts, "50rem")
 
 
 def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False) -> str:
@@ -121,7 +122,7 @@ def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False) -> str:
     rows = levels(gpu, host_bytes)
     cycles = {level.key: gpu.latencies[level.key].cycles for level in rows if level.key in gpu.latencies}
     longest = max(cycles.values(), default=1.0)
-    left, width = 130.0, 300.0
+    left, width = widest((level.name for level in rows), bold=True) + 24, 300.0
     parts = []
     for i, level in enumerate(rows):
         y = 52 * i + 8
@@ -150,7 +151,7 @@ def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False) -> str:
             text(left + length + 8, y + 15, duration(own / REGISTER_CYCLES), bold=True),
             text(left + length + 8, y + 31, f"{own:,.0f} cycles", faint=True, size=12),
         ]
-    return picture(530, 52 * len(rows) + 4, f"Time of one load on the {gpu.name}", parts, "46rem")
+    return picture(left + width + 100, 52 * len(rows) + 4, f"Time of one load on the {gpu.name}", parts, "46rem")
 
 
 def latency_sources(gpu: Gpu) -> str:
@@ -187,7 +188,9 @@ def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu) -> str:
         ]
         x += side + 24
     y = top + side + 56
-    for name, count in (("L2", gpu.l2_bytes), ("shared memory, one program", gpu.shared_bytes)):
+    own = {"L2": gpu.l2_bytes, "shared memory, one program": gpu.shared_bytes}
+    indent = widest((f"{gpu.name}, {name}" for name in own), bold=True) + 16
+    for name, count in own.items():
         held = unit * math.sqrt(count / item)
         if held <= side:
             filled = name != "L2"
@@ -197,10 +200,9 @@ def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu) -> str:
             words = "the filled square on S" if filled else "the dashed square on S"
         else:
             words = f"holds {ratio((held / side) ** 2)} S"
-        parts += [
-            text(left, y, f"{gpu.name}, {name}", bold=True),
-            text(left + 290, y, f"{capacity(count)}: {words}", faint=True),
-        ]
+        words = f"{capacity(count)}: {words}"
+        parts += [text(left, y, f"{gpu.name}, {name}", bold=True), text(left + indent, y, words, faint=True)]
+        x = max(x, left + indent + text_width(words) + 8)
         y += 24
     return picture(x, y, f"Q, K, V, O, S and P of one head to scale for N = {seq_len}", parts, "48rem")
 

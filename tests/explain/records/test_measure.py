@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from explain import cli, doctor
+from explain import cli, commands, doctor
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment, ParameterError
 from explain.records import file, measure
@@ -225,19 +225,19 @@ def test_without_a_folder_it_is_where_the_pages_look(command, tmp_path, monkeypa
 
 def test_what_missed_ends_the_command_with_failed(command, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(cli, "PLANS", {"both": replace(BOTH, experiments=(ONLINE.with_(seed=7), FLASH))})
-    assert cli.main(["measure", "--out", str(tmp_path)]) == cli.FAILED
+    assert cli.main(["measure", "--out", str(tmp_path)]) == commands.FAILED
     said = capsys.readouterr().out
     assert "missed: softmax_online: This user may not read" in said
     assert "1 with something missed" in said
 
 
 def test_without_a_gpu_or_of_no_kernel_or_onto_a_damaged_file_it_says_so(command, tmp_path, monkeypatch, capsys):
-    assert cli.main(["measure", "nonsense", "--out", str(tmp_path)]) == cli.BAD_ARGUMENTS
+    assert cli.main(["measure", "nonsense", "--out", str(tmp_path)]) == commands.BAD_ARGUMENTS
     assert "must be one of flash_attention, softmax_online" in capsys.readouterr().err
     (tmp_path / "test-gpu.json").write_text("{}")
-    assert cli.main(["measure", "--out", str(tmp_path)]) == cli.FAILED
+    assert cli.main(["measure", "--out", str(tmp_path)]) == commands.FAILED
     assert "Move it away" in capsys.readouterr().err
     monkeypatch.setattr(Engine, "device", lambda self: DeviceStatus(False, "No NVIDIA driver on this machine."))
-    assert cli.main(["measure", "--out", str(tmp_path / "none")]) == cli.FAILED
+    assert cli.main(["measure", "--out", str(tmp_path / "none")]) == commands.FAILED
     assert "No NVIDIA driver" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()

@@ -1,0 +1,78 @@
+// What is around every page: the bar with all pages, the keys that scroll, and the camera of the plots.
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const bar = parentElement.querySelector("nav");
+  if (bar.dataset.shown !== data.html) {
+    bar.innerHTML = data.html;
+    bar.dataset.shown = data.html;
+  }
+  const button = bar.querySelector("button");
+  const open = (now) => button.setAttribute("aria-expanded", String(bar.classList.toggle("open", now)));
+  bar.onclick = (event) => {
+    const link = event.target.closest("a");
+    if (!link) return event.target.closest("button") && open();
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;           // a tab or a window of its own
+    event.preventDefault();
+    open(false);
+    setTriggerValue("page", link.dataset.page);
+  };
+  bar.onkeydown = (event) => {
+    if (event.key !== "Escape" || !bar.classList.contains("open")) return;
+    open(false);
+    button.focus();
+  };
+  const leave = new AbortController();
+  const outside = (event) => event.composedPath().includes(bar) || open(false);
+  for (const type of ["pointerdown", "focusin"]) document.addEventListener(type, outside, { signal: leave.signal });
+  letTheKeysScroll();
+  document.addEventListener("click", photograph, { capture: true, signal: leave.signal });
+  return () => leave.abort();
+}
+
+/** Streamlit scrolls a box inside the page. PageDown, End and Space are that box's only while it has the focus. */
+function letTheKeysScroll() {
+  const main = document.querySelector("[data-testid=stMain]");
+  if (!main) return;
+  main.tabIndex = -1;
+  if (document.activeElement === document.body) main.focus({ preventScroll: true });
+}
+
+/** The camera of a plot: the plot as it stands, with its fonts; Plotly's own picture would be set in the machine's. */
+async function photograph(event) {
+  const plot = event.target.closest?.("[data-title^='Download plot']")?.closest(".js-plotly-plot");
+  if (!plot) return;
+  event.stopPropagation();
+  const { format, filename, scale } = plot._context.toImageButtonOptions;
+  const drawing = await drawingOfPlot(plot);
+  save(format === "svg" ? drawing : await photographOf(drawing, plot, scale), `${filename}.${format}`);
+}
+
+async function drawingOfPlot(plot) {
+  const { width, height } = plot.getBoundingClientRect();
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  for (const [name, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) svg.setAttribute(name, value);
+  svg.style.background = getComputedStyle(plot.closest(".stApp")).backgroundColor;
+  const style = document.createElementNS(svg.namespaceURI, "style");
+  style.textContent = await embeddedFonts(true);
+  svg.append(style, ...[...plot.querySelectorAll(".svg-container > .main-svg, .svg-container > div > .main-svg")].map((layer) => layer.cloneNode(true)));
+  return new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" });
+}
+
+async function photographOf(drawing, plot, scale) {
+  const reader = new FileReader();
+  const read = new Promise((resolve) => (reader.onload = resolve));
+  reader.readAsDataURL(drawing);
+  await read;
+  const image = new Image();
+  image.src = reader.result;
+  await image.decode();
+  const canvas = Object.assign(document.createElement("canvas"), { width: image.width * scale, height: image.height * scale });
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+}
+
+function save(blob, name) {
+  const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}

@@ -223,6 +223,8 @@ def test_without_a_result_the_rungs_can_be_read_all_the_same(monkeypatch, tmp_pa
 
 def test_a_broken_file_is_said(file):
     file.write_text("[]")
+    assert file.name in page("speed").error[0].value
+    file.write_text("{}")
     assert speed.COMMAND in page("speed").error[0].value
 
 

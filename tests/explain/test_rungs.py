@@ -11,7 +11,7 @@ import pytest
 from explain.chapters.speed import figures, rungs
 from explain.chapters.speed import results as speed
 from explain.chapters.speed.results import Case, Limit, Variant
-from explain.chapters.speed.rungs import BY_NAME, CLIMB, RUNGS, TOP
+from explain.chapters.speed.rungs import BY_NAME, RUNGS, TOP
 from explain.experiment import Experiment
 from explain.recordings.shipped import shipped
 from explain.records import plans
@@ -55,10 +55,11 @@ def test_each_rung_has_its_code_its_line_and_what_is_new_in_it(rung):
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_each_rungs_twins_are_shipped_traces_and_the_link_leads_to_them(rung):
-    pair = CLIMB[rung.twin.pair]
-    for side, run in zip(("a.", "b."), pair, strict=True):
+    pair = []
+    for side in ("a.", "b."):
         query = {name.removeprefix(side): value for name, value in rung.twin.query.items() if name.startswith(side)}
-        assert Experiment.from_query(query) == run
+        run = Experiment.from_query(query)
+        pair.append(run)
         assert run.kernel in TAUGHT
         assert run in list(shipped())
     assert pair[0] != pair[1]

@@ -66,9 +66,9 @@ def test_alone_a_group_hides_two_thirds_of_its_softmax_and_a_second_group_the_re
     [
         ({"name": "nap"}, "scope nap"),
         ({"dur": -0.001}, "-1 cycles"),
-        ({"pid": "somewhere"}, "no program"),
-        ({"tid": "thread"}, "no program"),
-        ({"ts": None}, "no trace by Proton"),
+        ({"pid": "somewhere"}, "somewhere"),
+        ({"tid": "thread"}, "thread"),
+        ({"ts": None}, "NoneType"),
     ],
 )
 def test_a_trace_that_proton_did_not_write_so_is_refused(change, words):

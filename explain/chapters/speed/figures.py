@@ -156,8 +156,10 @@ def _lines(
     return parts, 32 + labels.widest(names, 13)
 
 
-def climb_told(steps: Sequence[Step], libraries: Sequence[Variant], peak: Limit | None) -> str:
-    """The result of the climb in sentences; markdown."""
+def climb_told(
+    steps: Sequence[Step], libraries: Sequence[Variant], peak: Limit | None, spill: Spill | None = None
+) -> str:  # fmt: skip
+    """The result of the climb in sentences; markdown. `spill`: what the kernel before the largest speedup spills."""
     timed = [step for step in steps if step.per_second]
     if not timed:
         return "None of the kernels is timed yet. Their code and ideas are below."
@@ -171,7 +173,8 @@ def climb_told(steps: Sequence[Step], libraries: Sequence[Variant], peak: Limit 
         first = timed[0]
         said.append(f"That is {numbers.ratio(speed / (first.per_second or 1.0))} {first.rung.label}.")
     if len(timed) > 2 and (most := largest(steps)) and most.gain:
-        said.append(f"The largest speedup is **{most.rung.label}**, {numbers.ratio(most.gain)}.")
+        also = f": {spill.rung.label} also spills {numbers.moved(spill.size)} of registers" if spill else ""
+        said.append(f"The largest speedup is **{most.rung.label}**, {numbers.ratio(most.gain)}{also}.")
     if slow := [f"**{step.rung.label}**" for step in steps if step.slower]:
         said.append(f"Slower than the kernel before, on this shape: {', '.join(slow)}.")
     if missing := sum(step.variant is None for step in steps):
@@ -194,17 +197,20 @@ def number(step: Step, peak: Limit | None, lower: Rung | None, spill: Spill | No
     if step.slower:
         said.append("On this shape it is slower than the kernel before.")
     if step.gain and spill:
-        said.append(f"The factor has a second cause: {_spilled(spill)}")
+        said.append(f"The speedup has two causes. {_causes(spill)}")
     return " ".join(said)
 
 
-def _spilled(spill: Spill) -> str:
-    """What the spills of the kernel before are, and the least that they cost."""
-    said = f"{spill.rung.label} spills registers: {numbers.moved(spill.size)} of loads and stores (counted)."
+def _causes(spill: Spill) -> str:
+    """The two causes of a speedup over a kernel that spills, from the counters: busier tensor cores, and no spills."""
+    said, (before, now) = "", spill.tensor
+    if before is not None and now is not None:
+        said += f"Tensor cores: busy {before:.0f}% of their peak in {spill.rung.label}, {now:.0f}% here. "
+    said += f"Spills: {spill.rung.label} moves {numbers.moved(spill.size)} of spilled registers, this kernel none."
     if spill.seconds and spill.of and spill.bandwidth:
         cost, whole = numbers.duration(spill.seconds), numbers.duration(spill.of)
         said += (
-            f" At the measured L2 bandwidth of {numbers.si(spill.bandwidth, 'B/s')} they take {cost} of its {whole}."
+            f" At the measured L2 bandwidth of {numbers.si(spill.bandwidth, 'B/s')} that takes {cost} of its {whole}."
         )
     return said
 

@@ -36,13 +36,13 @@ IN_CATALOG: Mapping[str, str] = {
     "torch.sdpa cudnn": "torch:cudnn",
     "torch.sdpa flash backward": "torch:flash_backward",
     "torch.sdpa cudnn backward": "torch:cudnn_backward",
-    "flash_attention_exp2": "flash_attention_exp2",
     "flash_attention_hopper": "fast:flash_attention_hopper",
     "softmax_topk_lanes": "fast:softmax_topk_lanes",
 }
 """The file's names of kernels that the catalog has too."""
 MEASURED_ONLY: Mapping[str, tuple[str, int]] = {
     **dict.fromkeys(DISPATCHERS, ("our dispatcher", 0)),
+    "flash_attention_exp2": ("our FlashAttention-2, exp2", KERNELS["flash_attention_exp2"].hue),
     "FlashAttention-3": ("FlashAttention-3", 11),
     "FlashAttention-4": ("FlashAttention-4", 12),
     "FlashAttention-4 backward": ("FlashAttention-4", 12),

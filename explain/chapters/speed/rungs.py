@@ -284,9 +284,10 @@ def _asked(head_dim: int, causal: bool) -> dict[str, Experiment]:
 
 @dataclass(frozen=True)
 class Spill:
-    """The bytes that the rung below spills, and the time that they take at the measured L2 bandwidth.
+    """The registers that the rung below spills and a rung does not: bytes, and their time at the measured L2 bandwidth.
 
-    `seconds` is that time, `of` the whole time of the rung below; `bandwidth` is in bytes per second.
+    `seconds` is that time, `of` the whole time of the rung below; `bandwidth` is in bytes per second. `tensor` is how busy
+    the tensor cores are in the rung below and in the rung, in percent of their peak.
     """
 
     rung: Rung
@@ -294,6 +295,7 @@ class Spill:
     seconds: float | None
     of: float | None
     bandwidth: float | None
+    tensor: tuple[float | None, float | None]
 
 
 def spilled(points: Mapping[str, Point], rung: Rung, roofs: Mapping[str, Roof]) -> Spill | None:
@@ -310,7 +312,8 @@ def spilled(points: Mapping[str, Point], rung: Rung, roofs: Mapping[str, Roof]) 
     passed = (before.sm_bytes or 0) - (now.sm_bytes or 0)
     seconds = passed / bandwidth if bandwidth and passed > 0 else None
     whole = under.timing.median_ms / 1e3 if under.timing else None
-    return Spill(lower, before.spilled_bytes or 0, seconds, whole, bandwidth)
+    tensor = before.tensor_active_percent, now.tensor_active_percent
+    return Spill(lower, before.spilled_bytes or 0, seconds, whole, bandwidth, tensor)
 
 
 def experiment(rung: Rung, case: Case) -> Experiment:

@@ -13,7 +13,7 @@ import streamlit as st
 from explain.chapters.flash_attention.tiles import tile
 from explain.chapters.speed import fast_kernels, figures, lengths, results, rungs, timeline, tuning
 from explain.chapters.speed.results import TABLES, Case, Limit, Result
-from explain.chapters.speed.rungs import BY_NAME, RUNGS, Step, Twin
+from explain.chapters.speed.rungs import BY_NAME, RUNGS, Rung, Spill, Step, Twin
 from explain.chapters.speed.timeline import Timeline
 from explain.chapters.sweeps.figures import roofline
 from explain.chapters.sweeps.model import Sweep
@@ -73,6 +73,10 @@ class Chosen:
     def counted(self) -> dict[str, Point]:
         """What the record has counted of each rung, by its name."""
         return rungs.counted(self.record, self.case)
+
+    def spilled(self, rung: Rung) -> Spill | None:
+        """The registers that the rung below spills and this one does not."""
+        return rungs.spilled(self.counted, rung, self.record.roofs) if self.record else None
 
     @cached_property
     def stalls(self) -> list[tuple[str, Stalls]]:
@@ -188,7 +192,11 @@ def climb(shown: Chosen | None) -> None:
     name = pressed("rung", BY_NAME, OPENING)
     if (asked := st.query_params.get("rung", name)) != name:
         st.markdown(f":small[:red[**rung={asked}: must be one of {', '.join(BY_NAME)}**]]")
-    prose(figures.climb_told(steps, libraries, peak))
+    prose(
+        figures.climb_told(
+            steps, libraries, peak, shown.spilled(most.rung) if shown and (most := rungs.largest(steps)) else None
+        )
+    )
     pressable(figures.climb(steps, libraries, peak, case.words if case else "no shape", name), "rung")
     if shown and case:
         st.caption(" · ".join(filter(None, (case.words, shown.result.source, shown.result.state))))
@@ -217,10 +225,8 @@ def _rung(step: Step, shown: Chosen | None) -> None:
     words, code = st.columns([2, 3], gap="large")
     with words:
         prose(f"**Idea.** {rung.idea}")
-        spill = None
-        if shown and shown.record:
-            spill = rungs.spilled(shown.counted, rung, shown.record.roofs)
-        prose(f"**Throughput.** {figures.number(step, shown.limit if shown else None, lower, spill)}")
+        limit, spill = (shown.limit, shown.spilled(rung)) if shown else (None, None)
+        prose(f"**Throughput.** {figures.number(step, limit, lower, spill)}")
         if shown:
             _timed_here(rungs.experiment(rung, shown.case), shown.case)
         prose(f"**Why it helps.** {rung.why}")

@@ -41,7 +41,7 @@ def test_the_reasons_to_wait_are_told_greatest_first_and_working_is_none_of_them
 
 
 def test_every_state_has_a_metric_a_kind_and_a_sentence():
-    assert {reason.kind for reason in REASONS.values()} == set(KINDS) == set(figures.COLOURS)
+    assert {reason.kind for reason in REASONS.values()} == set(KINDS) == set(figures.KIND_COLOURS)
     for key, reason in REASONS.items():
         assert METRICS[key] == (f"smsp__warps_issue_stalled_{key}.sum",)
         assert reason.words.endswith(".")

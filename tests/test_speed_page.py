@@ -142,7 +142,7 @@ def test_settings_are_shown_as_timed_or_as_compiled(file, monkeypatch, tmp_path)
     compiled = tuning.load(tuning.COMPILED)
     assert compiled is not None
     for grid in compiled.grids:
-        said = texts(page("speed", view="Tuning", tuned=grid.rung))
+        said = texts(page("speed", view="Tuning", tuned=rungs.BY_NAME[grid.rung].label))
         too_large = sum(point.trouble == "shared memory" for point in grid.points)
         assert f"{too_large} of {len(grid.points)} " in said
         assert figures.grid(grid, KERNELS[f"rung:{grid.rung}"].hue) in said
@@ -200,7 +200,7 @@ def test_the_other_kernels_stay_beside_theirs(file):
 
 def test_a_table_that_was_left_out_is_said(file):
     test = page("speed", view=OTHERS, work="Attention, backward")
-    assert "speed.json backward` measures it" in test.info[0].value
+    assert f"{speed.COMMAND} backward" in test.info[0].value
     assert "P from lse" in texts(test)
 
 
@@ -311,7 +311,7 @@ def test_the_curve_over_n_has_no_rungs_and_a_colour_for_each_line(monkeypatch, t
     (tmp_path / "speed.json").write_text(json.dumps(data))
     monkeypatch.setattr(speed, "FILE", tmp_path / "speed.json")
     lines = json.loads(page("speed").get("plotly_chart")[-1].proto.spec)["data"]
-    assert "flash_attention_exp2" in [line["name"] for line in lines]
+    assert speed.Variant("flash_attention_exp2").label in [line["name"] for line in lines]
     assert not [line["name"] for line in lines if line["name"].startswith(speed.RUNG)]
     colours = [line["line"]["color"] for line in lines]
     assert len(set(colours)) == len(colours)

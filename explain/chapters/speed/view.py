@@ -192,11 +192,8 @@ def climb(shown: Chosen | None) -> None:
     name = pressed("rung", BY_NAME, OPENING)
     if (asked := st.query_params.get("rung", name)) != name:
         st.markdown(f":small[:red[**rung={asked}: must be one of {', '.join(BY_NAME)}**]]")
-    prose(
-        figures.climb_told(
-            steps, libraries, peak, shown.spilled(most.rung) if shown and (most := rungs.largest(steps)) else None
-        )
-    )
+    most = rungs.largest(steps)
+    prose(figures.climb_told(steps, libraries, peak, shown.spilled(most.rung) if shown and most else None))
     pressable(figures.climb(steps, libraries, peak, case.words if case else "no shape", name), "rung")
     if shown and case:
         st.caption(" · ".join(filter(None, (case.words, shown.result.source, shown.result.state))))
@@ -412,23 +409,15 @@ def tuned() -> None:
     if shown is None or not shown.grids:
         st.info(f"No setting has been measured here. On a machine with a GPU: `{tuning.COMMAND}`", icon=INFO)
         return
-    name = shown.grids[0].rung
-    if len(shown.grids) > 1:
-        names = {grid.rung: BY_NAME[grid.rung].label if grid.rung in BY_NAME else grid.rung for grid in shown.grids}
+    grids = {KERNELS[f"rung:{grid.rung}"].short: grid for grid in shown.grids}
+    name = next(iter(grids))
+    if len(grids) > 1:
         name = str(
-            st.segmented_control(
-                "Kernel",
-                list(names),
-                default=name,
-                required=True,
-                key="tuned",
-                bind="query-params",
-                format_func=names.get,
-            )
+            st.segmented_control("Kernel", list(grids), default=name, required=True, key="tuned", bind="query-params")
         )
-    own = next(grid for grid in shown.grids if grid.rung == name)
-    grid = tuning.completed(own, compiled.of(name) if compiled else None)
-    entry, gpu, where = KERNELS[f"rung:{name}"], known_as(shown.provenance.gpu), shown.provenance
+    own = grids[name]
+    grid = tuning.completed(own, compiled.of(own.rung) if compiled else None)
+    entry, gpu, where = KERNELS[f"rung:{own.rung}"], known_as(shown.provenance.gpu), shown.provenance
     prose(figures.grid_told(grid, GPUS[gpu] if gpu else None))
     drawing(figures.grid(grid, entry.hue))
     if grid.timed:

@@ -116,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--step", default="0", metavar="N", help="the step the page opens on, counted from 0")
     Experiment.add_arguments(export)
 
+    plans = "; ".join(f"{plan.name}: {plan.about}" for plan in PLANS.values())
     measure = command(
         "measure",
         do.measure,
@@ -126,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
         "--plan",
         action="append",
         choices=PLANS,
-        help=f"a plan to measure, may be repeated; default: all. {'; '.join(f'{plan.name}: {plan.about}' for plan in PLANS.values())}",
+        help=f"a plan to measure, may be repeated; default: all. {plans}",
     )
     measure.add_argument(
         "--out", type=Path, metavar="DIR", help=f"the folder of the GPU's file ({registry.own_folder()})"

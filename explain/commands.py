@@ -120,7 +120,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _counted(engine: Engine, experiment: Experiment, limits: dict[str, Any]) -> dict[str, Any] | None:
-    """The trace's counters beside a run on the GPU, or None for what is too large to interpret within the limits."""
+    """The trace's counts for a run on the GPU; None if the run is too large to interpret within the limits."""
     try:
         return engine.check(experiment, **limits)
     except (WorkerTimeout, WorkerOutOfMemory) as error:
@@ -216,7 +216,7 @@ def export(parsed: argparse.Namespace) -> int:
 
 
 def _recorded_run(parsed: argparse.Namespace) -> TraceRun:
-    """The run that `export` is asked for: of a trace file, or of a kernel, made now unless it was recorded."""
+    """The run to export: of a trace file, or of a kernel, recorded or made now."""
     if parsed.target in TAUGHT:
         engine = Engine()
         try:
@@ -273,8 +273,9 @@ def compile(parsed: argparse.Namespace) -> int:
         )
         for launch, one in zip(cost.launches, held, strict=True):
             print(
-                f"  {launch.kernel}: {launch.shared_bytes:,} bytes of shared memory, {launch.registers} registers a thread, "
-                f"{launch.spill_store_bytes:,} bytes spilled, {launch.num_warps} warps; {one.programs} on an SM, limited by {one.limit}; "
+                f"  {launch.kernel}: {launch.shared_bytes:,} bytes of shared memory, "
+                f"{launch.registers} registers per thread, {launch.spill_store_bytes:,} bytes spilled, "
+                f"{launch.num_warps} warps; {one.programs} programs per SM, limited by {one.limit}; "
                 f"compiled in {launch.seconds:.1f} s"
             )
         for words in refused:
@@ -295,7 +296,7 @@ def measure(parsed: argparse.Namespace) -> int:
         say = (lambda _: None) if parsed.json else functools.partial(print, flush=True)
         outcome = measuring.measure(engine, plans, folder, say, kernels=parsed.kernels, **limits)
     except RecordFileError as error:
-        return complain(f"{folder}: the file that is there cannot be gone on with: {error}. Move it away", FAILED)
+        return complain(f"{folder}: the file there cannot be continued: {error}. Move it away", FAILED)
     finally:
         engine.close()
     if parsed.json:
@@ -305,9 +306,7 @@ def measure(parsed: argparse.Namespace) -> int:
     else:
         for what, why in outcome.missed:
             print(f"missed: {what}: {why}")
-        print(
-            f"{outcome.path}: {outcome.measured} measured, {outcome.kept} kept, {len(outcome.missed)} with something missed"
-        )
+        print(f"{outcome.path}: {outcome.measured} measured, {outcome.kept} kept, {len(outcome.missed)} incomplete")
     return FAILED if outcome.missed else 0
 
 

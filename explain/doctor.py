@@ -1,4 +1,4 @@
-"""What is on this machine, what is missing, and what to do about it."""
+"""Checks this machine: what works, what is missing, and how to fix it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COUNTED = Experiment.of("softmax_online")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. `needed`: the app cannot do without; `remedy` is empty where all is well."""
+    """One check. `needed`: the app does not run without it. `remedy` is empty if all is well."""
 
     what: str
     found: str
@@ -33,7 +33,7 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Looks at Python, the packages, the interpreter, the GPU, the recordings and the cache; takes some seconds."""
+    """Checks Python, the packages, the interpreter, the GPU, the recordings and the cache; takes some seconds."""
     return list(_examine())
 
 
@@ -56,9 +56,9 @@ def _examine() -> Iterator[Finding]:
         else:
             yield Finding(
                 "GPU",
-                f"none in use. {status.reason}",
+                f"not available. {status.reason}",
                 False,
-                "Nothing to do on a laptop: kernels run in Triton's interpreter.",
+                "Nothing to fix on a laptop: kernels run in Triton's interpreter.",
             )
     finally:
         engine.close()
@@ -95,8 +95,10 @@ def _package(name: str, wanted: str) -> Finding:
 
 def _interpreter(engine: Engine) -> Finding:
     if not has_triton():
-        remedy = "Nothing to do on macOS and Windows, where Triton does not run: the chapters open on recorded traces."
-        return Finding("Triton's interpreter", "not here", False, remedy)
+        remedy = (
+            "Nothing to fix on macOS and Windows: Triton does not run there, and the chapters show recorded traces."
+        )
+        return Finding("Triton's interpreter", "not installed", False, remedy)
     start = time.perf_counter()
     try:
         said = engine.check(Experiment.of("softmax_online", {}, "notebook"))
@@ -104,19 +106,19 @@ def _interpreter(engine: Engine) -> Finding:
         return Finding("Triton's interpreter", str(error), False, "Run: pip install -r requirements.txt")
     seconds = time.perf_counter() - start
     right = bool(said["within_tolerance"])
-    found = f"ran softmax_online, {'right' if right else 'WRONG'}, {seconds:.1f} s with its start"
+    found = f"ran softmax_online, result {'correct' if right else 'WRONG'}, {seconds:.1f} s including start-up"
     return Finding("Triton's interpreter", found, right, "" if right else "Run: pip install -r requirements.txt")
 
 
 def _counters(engine: Engine) -> Finding:
-    """Whether the GPU's own counters can be read, after a copy that they must count rightly."""
+    """Whether the GPU's counters can be read, and count a copy of known size correctly."""
     try:
         point = engine.point(COUNTED, timing=False)
     except WorkerError as error:
         return Finding("hardware counters", "not read", False, str(error))
     if point.counters is None:
         return Finding("hardware counters", "cannot be read", False, point.why)
-    found = f"{point.counters.method}, {point.counters.chip}; a copy of 1 GiB is counted rightly"
+    found = f"{point.counters.method}, {point.counters.chip}; a 1 GiB copy is counted correctly"
     return Finding("hardware counters", found, remedy=point.counters.fallback)
 
 
@@ -127,5 +129,7 @@ def _cache() -> Finding:
         (folder / ".writable").touch()
         (folder / ".writable").unlink()
     except OSError as error:
-        return Finding("cache", f"cannot be written: {error}", False, "Set TILESCOPE_CACHE to a folder that can.")
+        return Finding(
+            "cache", f"cannot be written: {error}", False, "Set TILESCOPE_CACHE to a folder that can be written."
+        )
     return Finding("cache", str(folder))

@@ -1,4 +1,4 @@
-"""The engine behind pages and command line: asks workers, recordings and the cache for what an Experiment needs.
+"""The engine behind the pages and the command line: gets what an Experiment needs from recordings, cache or workers.
 
 Imports neither torch nor triton. Safe to use from any thread.
 """
@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TRACE_WORKER = WorkerSpec(
     "trace",
     "explain.trace_worker:handle",
-    # One thread: a worker serves one lecture room's small tiles, and its neighbours need the other cores.
+    # One thread: the tiles are small, and other processes need the other cores.
     env=(("TRITON_INTERPRET", "1"), ("OMP_NUM_THREADS", "1"), ("CUDA_VISIBLE_DEVICES", "")),
     default_seconds=60,
     default_megabytes=4000,
@@ -54,8 +54,8 @@ DEVICE_WORKER = WorkerSpec(
 CACHED_FILES = 200
 HEAD_START_S = 10.0
 NOT_RECORDED = (
-    "This experiment was not recorded beforehand, and Triton runs on Linux only, so it cannot be run here. "
-    "Those that the chapters open on are recorded."
+    "This experiment is not among the recorded ones, and Triton runs on Linux only, so it cannot run here. "
+    "The experiments that the chapters open on are recorded."
 )
 
 
@@ -68,7 +68,7 @@ class TraceRun(TraceFile):
 
 @dataclass(frozen=True)
 class DeviceStatus:
-    """Whether compiled kernels can run here; if not, why, in words."""
+    """Whether compiled kernels can run here, and if not, why."""
 
     available: bool
     reason: str
@@ -76,19 +76,21 @@ class DeviceStatus:
 
 
 class Engine:
-    """Warm trace workers, and a device worker where there is an NVIDIA GPU."""
+    """Warm trace workers, and a device worker if there is an NVIDIA GPU."""
 
     def __init__(self, trace: WorkerSpec = TRACE_WORKER, device: WorkerSpec = DEVICE_WORKER) -> None:
-        self._traces = WorkerPool(trace, size=2)  # one student's long run leaves a worker to the others
+        self._traces = WorkerPool(trace, size=2)  # one student's long run leaves the other worker free
         self._device = WorkerPool(device)
         self._probing: Job[DeviceStatus] | None = None
         self._probing_lock = threading.Lock()
-        self._asked_to_warm = threading.Lock()  # taken by the first, for good
+        self._asked_to_warm = threading.Lock()  # the first caller takes it and keeps it
         self._making = [threading.Lock() for _ in range(64)]
 
     def warm(self) -> None:
-        """Starts the trace workers in the background, so that the first trace waits for no import; a little later, so that the first page
-        does not wait for theirs. Only the first call counts."""
+        """Starts the trace workers in the background: the first trace then waits for no import.
+
+        They start HEAD_START_S later, because the first page needs the cores. Only the first call counts.
+        """
         if has_triton() and self._asked_to_warm.acquire(blocking=False):
             later = threading.Timer(HEAD_START_S, self._traces.warm)
             later.daemon = True
@@ -97,20 +99,22 @@ class Engine:
     def trace(
         self, experiment: Experiment, progress: Progress | None = None, cancel: threading.Event | None = None
     ) -> TraceRun:
-        """The recorded run of an experiment: shipped, cached or made now. Raises WorkerError."""
+        """The trace of an experiment: shipped, cached or made now. Raises WorkerError."""
         must_be_a_kernel(experiment)
         if run := _existing(recordings.path_of(experiment), experiment, "recorded"):
             return run
         if not has_triton():
             raise WorkerError(NOT_RECORDED)
         cached = cache_folder() / f"{_digest(experiment.key, code_version())}.tilescope"
-        with self._making[zlib.crc32(experiment.key.encode()) % len(self._making)]:  # a hall asks for one run at once
+        with self._making[
+            zlib.crc32(experiment.key.encode()) % len(self._making)
+        ]:  # a whole class asks for one run at the same time
             if run := _existing(cached, experiment, "interpreter"):
                 return run
             try:
                 cached.parent.mkdir(parents=True, exist_ok=True)
                 _forget_oldest(cached.parent)
-            except OSError:  # no place to keep it: made again next time
+            except OSError:  # it cannot be kept, and is made again next time
                 return self._trace_uncached(experiment, progress, cancel)
             self.trace_to(experiment, cached, progress=progress, cancel=cancel)
             return TraceRun(cached.read_bytes(), "interpreter")
@@ -124,7 +128,7 @@ class Engine:
             return TraceRun(path.read_bytes(), "interpreter")
 
     def trace_to(self, experiment: Experiment, out: Path, programs: object = "all", **call: Any) -> dict[str, Any]:
-        """Runs, records and writes a trace file; what the trace worker says of it. Raises WorkerError."""
+        """Runs, records and writes a trace file; the trace worker's answer. Raises WorkerError."""
         must_be_a_kernel(experiment)
         out = out.resolve()
         return self._ask(
@@ -132,12 +136,15 @@ class Engine:
         )
 
     def check(self, experiment: Experiment, **call: Any) -> dict[str, Any]:
-        """Runs in the interpreter with counters alone: {"error", "tolerance", "within_tolerance", "traffic", …}. Raises WorkerError."""
+        """Runs in the interpreter and records only counts: {"error", "tolerance", "within_tolerance", "traffic", …}.
+
+        Raises WorkerError.
+        """
         must_be_a_kernel(experiment)
         return self._ask({"kind": "experiment", "experiment": experiment.to_json(), "programs": [], "out": None}, call)
 
     def output(self, experiment: Experiment, *, reverse_keys: bool = False, **call: Any) -> Output:
-        """Runs in the interpreter: the first output beside float64, shipped or made now. Raises WorkerError."""
+        """The first output beside float64, shipped or made now in the interpreter. Raises WorkerError."""
         recorded = recordings.output_path_of(experiment, reverse_keys)
         if recorded.exists():
             return Output.read(recorded)
@@ -213,10 +220,10 @@ class Engine:
         stalls: bool = False,
         **call: Any,
     ) -> Point:
-        """Runs the compiled kernel on the GPU: its hardware counters, its time, its memory, and with `stalls` why its warps waited, which takes some runs
-        more. Where counters cannot be read the point says why.
+        """Runs the compiled kernel on the GPU: its hardware counters, its time and its memory.
 
-        Raises WorkerError with the cause in words where it cannot run at all.
+        `stalls` also counts why its warps waited, which takes more runs. If counters cannot be read, the point says
+        why. Raises WorkerError with the cause in words if the kernel cannot run.
         """
         request = {
             "kind": "point",
@@ -228,7 +235,7 @@ class Engine:
         return Point.from_json(self._device.call(request, progress=progress, **call))
 
     def roofs(self, progress: Progress | None = None, **call: Any) -> dict[str, Roof]:
-        """What this GPU's memories and arithmetic units give at best, by level. Raises WorkerError."""
+        """The highest rates of this GPU's memories and arithmetic units, by level. Raises WorkerError."""
         answer = self._device.call({"kind": "roofs"}, progress=progress, **call)
         return {level: Roof(**roof) for level, roof in answer.items()}
 
@@ -246,13 +253,13 @@ def must_be_a_kernel(experiment: Experiment) -> None:
 
 @functools.cache
 def engine() -> Engine:
-    """This process's engine; made at the first call and shared by every session."""
+    """The engine of this process, shared by every session."""
     return Engine()
 
 
 @functools.cache
 def has_triton() -> bool:
-    """Whether kernels can run here at all, compiled or interpreted. Looks for the package, without importing it."""
+    """Whether kernels can run here, compiled or interpreted: whether the packages are installed. Imports neither."""
     return importlib.util.find_spec("triton") is not None and importlib.util.find_spec("torch") is not None
 
 
@@ -262,7 +269,7 @@ def nvidia_driver() -> bool:
 
 
 def cache_folder() -> Path:
-    """Where traces made on this machine are kept; TILESCOPE_CACHE names another place."""
+    """The folder of the traces made on this machine; the variable TILESCOPE_CACHE names another place."""
     return (
         Path(os.environ.get("TILESCOPE_CACHE") or platformdirs.user_cache_dir("tilescope", appauthor=False)) / "traces"
     )
@@ -270,7 +277,7 @@ def cache_folder() -> Path:
 
 @functools.cache
 def code_version() -> str:
-    """A digest of what a trace depends on besides its experiment: the kernels and the recorder."""
+    """A digest of the code that a trace depends on: the kernels and the recorder."""
     files = sorted(
         [*(ROOT / "kernels").rglob("*.py"), *(ROOT / "kernels").rglob("*.npz"), *(ROOT / "explain/trace").rglob("*.py")]
     )

@@ -1,7 +1,7 @@
-"""GPUs to choose from: how much each keeps where, how long a load takes, and who says so. Standard library only.
+"""GPUs to choose from: the sizes of their memories, their latencies, and the source of each number.
 
-Sizes in bytes, bandwidths in bytes a second, latencies in clock cycles of the SM. What nobody published, or nobody that could be checked,
-is None and shown as such.
+Sizes are in bytes, bandwidths in bytes per second, latencies in clock cycles of the SM. A number without a published
+source that can be checked is None, and pages say so.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ KIB, MIB, GB = 2**10, 2**20, 10**9
 
 @dataclass(frozen=True)
 class Latency:
-    """Clock cycles from a load to the use of its value, with nothing else under way; `source` says who measured it."""
+    """Clock cycles from a load to the use of its value on an idle GPU; `source` says who measured it."""
 
     cycles: float
     source: str
@@ -24,10 +24,11 @@ class Latency:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU. `compute_capability` 90 means sm_90; `shared_bytes` is the most one program may have, `shared_bytes_sm` what an SM has.
+    """One GPU. `compute_capability` 90 means sm_90.
 
-    An SM holds at most `warps_sm` warps of 32 threads, of at most `programs_sm` programs. `latencies` are by level: register,
-    shared, l2, hbm, host.
+    An SM has `shared_bytes_sm` of shared memory, of which a program may have at most `shared_bytes`. It holds at most
+    `warps_sm` warps of 32 threads, from at most `programs_sm` programs. `latencies` are by level: register, shared, l2,
+    hbm, host.
     """
 
     name: str
@@ -50,22 +51,22 @@ class Gpu:
 
     @property
     def target(self) -> str:
-        """As the compiler names it: "sm_90"."""
+        """The compiler's name for it: "sm_90"."""
         return f"sm_{self.compute_capability}"
 
     @property
     def register_bytes(self) -> int:
-        """Of all SMs together."""
+        """The register bytes of all SMs together."""
         return self.sms * self.register_bytes_sm
 
     @property
     def shared_bytes_all(self) -> int:
-        """Of all SMs together."""
+        """The shared memory of all SMs together, in bytes."""
         return self.sms * self.shared_bytes_sm
 
 
 LIMITS = "NVIDIA CUDA C++ Programming Guide, technical specifications per compute capability"
-"""Where the limits of an SM come from: its shared memory, its warps and its programs."""
+"""The source of an SM's limits: its shared memory, its warps and its programs."""
 
 _MT4G = "MT4G, its sample results for the {} (github.com/caps-tum/mt4g)"
 _AMPERE = "Abdelkhalik et al., Demystifying the Nvidia Ampere architecture, arXiv 2208.11174, 2022: a dependent add"
@@ -91,16 +92,19 @@ GPUS: Mapping[str, Gpu] = {
     for gpu in (
         Gpu("A100", 80, 108, 256 * KIB, 164 * KIB, 163 * KIB, 40 * MIB, 80 * GB, 2.039e12,
             "NVIDIA A100 Tensor Core GPU architecture whitepaper and A100 80GB SXM datasheet",
-            latencies=_published(_AMPERE, register=4) | _published(_MT4G.format("A100-PCIE-40GB"), l2=220.953, hbm=640.112)),
+            latencies=_published(_AMPERE, register=4)
+            | _published(_MT4G.format("A100-PCIE-40GB"), l2=220.953, hbm=640.112)),
         Gpu("H100", 90, 132, 256 * KIB, 228 * KIB, 227 * KIB, 50 * MIB, 80 * GB, 3.35e12,
             "NVIDIA H100 Tensor Core GPU architecture whitepaper, SXM5",
             latencies=_published(_MT4G.format("H100 80GB HBM3"), shared=29.8824, l2=219.345, hbm=834.476)),
-        Gpu("H200", 90, 132, 256 * KIB, 228 * KIB, 227 * KIB, 60 * MIB, 141 * GB, 4.8e12, "NVIDIA H200 datasheet, SXM; its L2 as its driver reports it",
+        Gpu("H200", 90, 132, 256 * KIB, 228 * KIB, 227 * KIB, 60 * MIB, 141 * GB, 4.8e12,
+            "NVIDIA H200 datasheet, SXM; L2 as the driver reports it",
             latencies=_measured("h200")),
         Gpu("RTX 4090", 89, 128, 256 * KIB, 100 * KIB, 99 * KIB, 72 * MIB, 24 * GB, 1.008e12,
             "NVIDIA Ada GPU architecture whitepaper", "GDDR6X", warps_sm=48, programs_sm=24,
             latencies=_published(_ADA, l2=296, hbm=636)),
-        Gpu("T4", 75, 40, 256 * KIB, 64 * KIB, 64 * KIB, 4 * MIB, 16 * GB, 0.32e12, "NVIDIA Turing architecture whitepaper and T4 datasheet",
+        Gpu("T4", 75, 40, 256 * KIB, 64 * KIB, 64 * KIB, 4 * MIB, 16 * GB, 0.32e12,
+            "NVIDIA Turing architecture whitepaper and T4 datasheet",
             "GDDR6", warps_sm=32, programs_sm=16),
     )
 }  # fmt: skip
@@ -108,6 +112,6 @@ DEFAULT = "H200"
 
 
 def known_as(name: str) -> str | None:
-    """The name here of a GPU that its driver calls `name` ("NVIDIA H200"); None for one that is not in the list."""
+    """The GPU in GPUS that a driver calls `name` ("NVIDIA H200"); None if it is not among them."""
     found = [known for known in GPUS if known in name]
     return max(found, key=len) if found else None

@@ -45,9 +45,9 @@ class Job(Generic[T]):
         """Takes a worker's progress: what it is doing."""
         self.doing = text
 
-    def wait(self) -> Job[T]:
-        """This job, when it has ended."""
-        self._thread.join()
+    def wait(self, seconds: float | None = None) -> Job[T]:
+        """This job, when it has ended, or after so many seconds."""
+        self._thread.join(seconds)
         return self
 
     def _run(self) -> None:

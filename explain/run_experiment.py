@@ -1,4 +1,4 @@
-"""What a trace worker does for an Experiment: makes the inputs, runs and records the kernel, checks the result. Imports torch."""
+"""Runs an Experiment in the interpreter: makes the inputs, records the kernel, checks the result. Imports torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernels.verify import Verdict, expectations_of, verify
 def run_traced(
     experiment: Experiment, programs: Programs, progress: Callable[[str, float], None]
 ) -> tuple[Trace, Verdict]:
-    """Runs the experiment's kernel in the interpreter, recording `programs`; the trace and the verdict against float64."""
+    """Runs the experiment's kernel and records `programs`; the trace, and the verdict against float64."""
     entry, p = experiment.entry, experiment.values
     arrays = entry.make_inputs(experiment.preset, p, experiment.seed)
     launch = launcher(entry, p, tensors(p, arrays, "cpu"))
@@ -29,10 +29,11 @@ def run_traced(
 
 
 def run_output(experiment: Experiment, reverse_keys: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Runs the experiment's kernel in the interpreter: its first output, the float64 reference and the error allowed at each element.
+    """Runs the experiment's kernel: its first output, the float64 reference and the tolerance of each element.
 
-    Equal shapes: float32, which holds every dtype's numbers; float64; float32. `reverse_keys` hands attention its keys and values in the opposite order, which
-    changes nothing but the order of the additions; raises ValueError where that is not so.
+    The shapes are equal; the dtypes are float32 (which holds the numbers of every dtype), float64 and float32.
+    `reverse_keys` gives attention its keys and values in the opposite order, which changes only the order of additions.
+    Raises ValueError for a kernel or a mask where it changes more.
     """
     entry, p = experiment.entry, experiment.values
     arrays = entry.make_inputs(experiment.preset, p, experiment.seed)

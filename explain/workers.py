@@ -1,19 +1,15 @@
 """Warm worker processes, each request held to a time limit and a memory limit.
 
-A kernel may loop for ever, eat the machine's memory or crash its interpreter: in a worker that costs its own
-run and no more. A worker imports one function (the slow part: torch, triton) before it is needed, then answers
-one request at a time. The two sides exchange length-prefixed JSON over a socket pair of their own, because
-kernels may print; results beyond a few megabytes travel in files that the request names.
+A kernel may loop for ever, use up the machine's memory or crash its interpreter. In a worker, that ends only its own
+run. A worker imports one function (torch and triton are slow to import) before it is needed, and then answers one
+request at a time (`explain.worker_process`). The two sides exchange JSON over sockets of their own, because kernels may
+print. Results of more than a few megabytes go to files that the request names.
 
-Workers need Linux. Anywhere else this module still imports, and a call raises `WorkerUnavailable`.
+Workers need Linux. Elsewhere this module can be imported, and a call raises `WorkerUnavailable`.
 """
 
 from __future__ import annotations
 
-import errno
-import faulthandler
-import gc
-import io
 import itertools
 import json
 import math
@@ -23,40 +19,37 @@ import signal
 import socket
 import subprocess
 import sys
-import sysconfig
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from explain.worker_process import PREFIX_BYTES, encode
+
 Progress = Callable[[str, float], None]
-"""Called with what is being done, in words, and the fraction done, 0 to 1."""
+"""Called with what is being done, in words, and the fraction that is done, 0 to 1."""
 
 WARM_UP_SECONDS = 120  # importing torch and triton takes 4 s, and half a minute from a cold disk
-WATCH_SECONDS = 0.05  # how often limits and cancellation are looked at
-OUTPUT_BYTES = 64 * 1024  # how much of what a worker prints is kept: the end, where the reason is
-REPLY_BYTES = 16 * 1024 * 1024
-PREFIX_BYTES = 4
+WATCH_SECONDS = 0.05  # how often limits and cancellation are checked
+OUTPUT_BYTES = 64 * 1024  # of what a worker prints, the last part is kept: the reason is there
 ROOT = Path(__file__).resolve().parent.parent
 
 DEATHS = {  # by name: Windows lacks some of these signals
-    "SIGSEGV": "a segmentation fault: it touched memory that is not its own",
-    "SIGBUS": "a bus error: it touched memory that is not there",
-    "SIGABRT": "an abort: a library found its own state broken",
+    "SIGSEGV": "a segmentation fault: it used memory that is not its own",
+    "SIGBUS": "a bus error: it used memory that does not exist",
+    "SIGABRT": "an abort: a library found an internal error",
     "SIGFPE": "an arithmetic fault, such as an integer division by zero",
     "SIGILL": "an instruction that this processor does not have",
-    "SIGKILL": "a kill from outside, most often because the machine ran out of memory",
+    "SIGKILL": "a kill from outside, usually because the machine ran out of memory",
 }
 
-_numbers = itertools.count()  # of requests: a reply names the one it answers
+_numbers = itertools.count()  # of requests: each answer names its request
 
 
 class WorkerError(Exception):
@@ -129,10 +122,10 @@ class WorkerSpec:
     """What a worker is.
 
     `target` is "package.module:function"; the worker imports it and calls it as `function(request, progress)`
-    with a JSON object, and it returns one. An exception whose type has `retire_worker = True` also has the
-    worker replaced, for what nothing repairs, such as a CUDA context after an illegal access.
-    `address_space_limit=False` is for CUDA, which reserves far more addresses than it uses: memory is then only
-    watched, where otherwise an allocation beyond the limit fails at once. With `nice` above 0 the pages go before it where both want a core.
+    with a JSON object, and it returns one. An exception type with `retire_worker = True` replaces the worker:
+    nothing repairs, for example, a CUDA context after an illegal access. An allocation beyond the memory limit fails
+    at once; with `address_space_limit=False` the memory is only watched, because CUDA reserves far more addresses
+    than it uses. With `nice` above 0, the pages get a core first.
     """
 
     name: str
@@ -151,14 +144,14 @@ class WorkerPool:
         if size < 1:
             raise ValueError(f"size is {size!r}; a pool needs at least 1 worker")
         self.spec = spec
-        self._free: list[_Worker | None] = [None] * size  # None: a place whose worker is not started
+        self._free: list[_Worker | None] = [None] * size  # None: this worker is not started
         self._busy = 0
         self._waiting: deque[object] = deque()
         self._changed = threading.Condition()
         self._closed = False
 
     def warm(self) -> None:
-        """Starts every worker and waits for none. What keeps one from starting is told by `call`."""
+        """Starts every worker without waiting. If one cannot start, `call` says why."""
         with self._changed, suppress(WorkerUnavailable):
             if not self._closed:
                 self._free = [worker or _Worker(self.spec) for worker in self._free]
@@ -174,7 +167,7 @@ class WorkerPool:
     ) -> dict[str, Any]:
         """The handler's answer to `request`. Waiting for a free, warm worker does not count against `seconds`.
 
-        `progress` is called in this thread, and what it raises ends the run. Limits not given are the spec's.
+        `progress` is called in this thread; an exception it raises ends the run. The spec has the default limits.
         Raises a `WorkerError`; ValueError for a limit that is not finite and above 0; TypeError for a request
         that JSON cannot hold.
         """
@@ -185,7 +178,7 @@ class WorkerPool:
                 raise ValueError(f"{name} is {limit!r}; a limit is a finite number above 0")
         address_space = megabytes if self.spec.address_space_limit else None
         number = next(_numbers)
-        message = _encode({"number": number, "request": request, "megabytes": address_space})
+        message = encode({"number": number, "request": request, "megabytes": address_space})
 
         def check() -> None:
             if cancel is not None and cancel.is_set():
@@ -205,7 +198,7 @@ class WorkerPool:
             self._give_back(worker)
 
     def close(self) -> None:
-        """Ends every worker, busy ones too: their calls, and later ones, raise `WorkerUnavailable`."""
+        """Ends every worker, even a busy one: its call, and all later calls, raise `WorkerUnavailable`."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -240,7 +233,7 @@ class WorkerPool:
     def _give_back(self, worker: _Worker | None) -> None:
         if worker is not None and (self._closed or not worker.sound):
             worker.end()
-            failed_to_warm = not worker.warm  # and another would only fail again
+            failed_to_warm = not worker.warm  # another would fail too
             worker = None
             if not (self._closed or failed_to_warm):
                 with suppress(WorkerUnavailable):
@@ -252,9 +245,9 @@ class WorkerPool:
 
 
 class _Worker:
-    """One process, seen from the parent. Used by one thread at a time: the pool sees to that.
+    """One process, seen from the parent. The pool lets one thread use it at a time.
 
-    `sound` is false from a request until its reply: whatever comes between leaves it so, and the pool ends it.
+    `sound` is False from a request until its answer. The pool ends a worker that is left so.
     """
 
     def __init__(self, spec: WorkerSpec) -> None:
@@ -265,13 +258,13 @@ class _Worker:
         env = {**os.environ, **dict(spec.env)}
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), env.get("PYTHONPATH")]))
         self._socket, socket_there = socket.socketpair()
-        self._lifeline, lifeline_there = socket.socketpair()  # never written to; see _prepare
+        self._lifeline, lifeline_there = socket.socketpair()  # nothing is written to it; see worker_process
         with socket_there, lifeline_there:
             fds = (socket_there.fileno(), lifeline_there.fileno())
             try:
                 self._popen = subprocess.Popen(
-                    # -P: a random.py in the current folder must not stand in for the standard library's
-                    [sys.executable, "-P", "-m", "explain.workers", spec.target, *map(str, fds)],
+                    # -P: a random.py in the current folder must not replace the standard library's
+                    [sys.executable, "-P", "-m", "explain.worker_process", spec.target, *map(str, fds)],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
@@ -320,7 +313,7 @@ class _Worker:
         progress: Progress | None,
         check: Callable[[], None],
     ) -> dict[str, Any]:
-        """Sends request `number`, a `message`, and waits for its reply; `check` raises to end the run."""
+        """Sends `message`, request `number`, and waits for the answer. `check` raises to end the run."""
         self.sound = False
         self._drain()
         self._printed = b""
@@ -336,7 +329,7 @@ class _Worker:
             raise self._death() from None
         while True:
             for answer in self._receive():
-                if answer.get("number") != number:  # an earlier run's thread, still talking
+                if answer.get("number") != number:  # from a thread of an earlier run
                     continue
                 if "progress" not in answer:
                     return self._conclude(answer, megabytes)
@@ -348,15 +341,15 @@ class _Worker:
                 raise WorkerTimeout(seconds)
             if now - looked >= WATCH_SECONDS:
                 looked = now
-                if self.dead():  # unseen by _receive where a child of it keeps the socket open
+                if self.dead():  # _receive does not notice if a child keeps the socket open
                     raise self._death()
-                # Once may be chance: from vfork to exec a child looks as large as its parent.
+                # Once may be chance: between vfork and exec, a child looks as large as its parent.
                 times_over = times_over + 1 if self._over(ceiling) else 0
                 if times_over == 2:
                     raise WorkerOutOfMemory(megabytes)
 
     def dead(self) -> bool:
-        """Looks without reaping: until `_kill`, the number of the process must not be given to another."""
+        """Whether it has ended. It is not reaped here: until `_kill`, no other process may get its number."""
         try:
             return bool(self._process.status() == psutil.STATUS_ZOMBIE)
         except psutil.NoSuchProcess:
@@ -368,7 +361,7 @@ class _Worker:
             end.close()
 
     def _receive(self) -> Iterator[dict[str, Any]]:
-        """The messages that come within `WATCH_SECONDS`, taking in what is printed meanwhile."""
+        """The messages that arrive within `WATCH_SECONDS`. What the worker prints meanwhile is kept."""
         ready = {fd for fd, _ in self._poll.poll(WATCH_SECONDS * 1000)}
         if self._output.fileno() in ready:
             self._read_output()
@@ -390,11 +383,11 @@ class _Worker:
     def _read_output(self) -> None:
         chunk = os.read(self._output.fileno(), OUTPUT_BYTES)
         self._printed = (self._printed + chunk)[-OUTPUT_BYTES:]
-        if not chunk:  # closed by the worker, which a poll would report for ever
+        if not chunk:  # the worker closed it, and a poll would report that for ever
             self._poll.unregister(self._output)
 
     def _drain(self) -> None:
-        """Takes in what is left to read; bounded, since a process out of reach may print for ever."""
+        """Reads what is left of the output, up to a limit: a process may print for ever."""
         for _ in range(16):
             if self._output.fileno() not in {fd for fd, _ in self._poll.poll(0)}:
                 break
@@ -411,7 +404,7 @@ class _Worker:
         raise WorkerFailed(**reply["error"], output=self._printed.decode(errors="replace"))
 
     def _death(self) -> WorkerDied:
-        """What ended the process. One that only hung up is ended here."""
+        """Why the process ended. If it only closed the socket, it is killed here."""
         self._kill()
         self._drain()
         code = self._popen.returncode
@@ -431,18 +424,18 @@ class _Worker:
             self._popen.wait(timeout=1)
 
     def _find_children(self) -> None:
-        with suppress(psutil.Error):  # those last seen stay known: a dead parent's can no longer be found
+        with suppress(psutil.Error):  # the children of a dead process cannot be found, so the last ones are kept
             self._children = self._process.children(recursive=True) or self._children
 
     def _over(self, ceiling: float) -> bool:
-        """Whether the process and its descendants hold more than `ceiling` bytes; what a fork shares counts once."""
+        """Whether the process and its descendants use more than `ceiling` bytes; what forks share counts once."""
         self._find_children()
         family = [self._process, *self._children]
         return _memory(family) > ceiling and (not self._children or _memory(family, shared=True) > ceiling)
 
 
 def _step_back(pid: int, nice: int) -> None:
-    """Lowers the priority of a process that leads its session. Where the kernel shares cores by session, it is the session's that counts."""
+    """Lowers the priority of a process and of the session it leads: Linux may divide the cores by session."""
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, pid, nice)
     with suppress(OSError):
@@ -456,152 +449,3 @@ def _memory(processes: list[psutil.Process], shared: bool = False) -> int:
         with suppress(psutil.Error):
             total += process.memory_full_info().pss if shared else process.memory_info().rss
     return total
-
-
-def _encode(message: dict[str, Any]) -> bytes:
-    body = json.dumps(message).encode()
-    return len(body).to_bytes(PREFIX_BYTES) + body
-
-
-# The worker's own side.
-
-
-def _serve(target: str, socket_fd: int, lifeline_fd: int) -> None:
-    """Imports `target`, then answers requests until the parent hangs up."""
-    _prepare(socket_fd, lifeline_fd)
-    channel = socket.socket(fileno=socket_fd)
-    requests = channel.makefile("rb")
-    sending = threading.Lock()  # a handler's threads may report progress too
-
-    pid = os.getpid()
-
-    def send(data: bytes) -> None:
-        if os.getpid() != pid:  # a run forked, and this copy came back as if it were the worker
-            os._exit(0)
-        with sending:
-            channel.sendall(data)
-
-    try:
-        module, _, name = target.partition(":")
-        handler = getattr(import_module(module), name)
-    except BaseException as error:
-        traceback.print_exc()
-        send(_encode({"unavailable": f"{type(error).__name__}: {error}"}))
-        return
-    gc.freeze()
-    send(_encode({"warm": True}))
-    while prefix := requests.read(PREFIX_BYTES):
-        message = json.loads(requests.read(int.from_bytes(prefix)))
-        send(_answer(handler, message, send))
-        gc.collect()  # or the cycles of this run would count as the memory that the next one starts with
-
-
-def _prepare(socket_fd: int, lifeline_fd: int) -> None:
-    import ctypes
-    import fcntl
-    import resource
-
-    for fd in (socket_fd, lifeline_fd):
-        os.set_inheritable(fd, False)
-    # Only the parent holds the lifeline's other end: when it is gone the kernel kills this whole group, even
-    # while a C loop holds the interpreter. PR_SET_PDEATHSIG would not do: it follows the thread that started
-    # the worker, and Streamlit's threads come and go.
-    fcntl.fcntl(lifeline_fd, fcntl.F_SETOWN, -os.getpgrp())
-    fcntl.fcntl(lifeline_fd, fcntl.F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(lifeline_fd, fcntl.F_SETFL, os.O_ASYNC)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    pr_set_child_subreaper = 36  # orphans become the worker's children, so they can be found and ended
-    ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
-    with suppress(OSError):  # when the machine runs out, the kernel takes a worker, not the server
-        Path("/proc/self/oom_score_adj").write_text("1000")
-    faulthandler.enable()
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # a crash would lose what is still buffered
-
-
-def _answer(handler: Callable[..., Any], message: dict[str, Any], send: Callable[[bytes], None]) -> bytes:
-    """The encoded reply to one request; the processes that the request started end with it."""
-    number, threads, streams = message["number"], threading.active_count(), (sys.stdout, sys.stderr)
-
-    def progress(text: str, fraction: float) -> None:
-        send(_encode({"number": number, "progress": [text, fraction]}))
-
-    try:
-        try:
-            with _address_space(message["megabytes"]):
-                value = handler(message["request"], progress)
-        finally:
-            sys.stdout, sys.stderr = streams  # a run may have put others there
-            _end_children()
-        left = threading.active_count() > threads  # it would meddle with the next run, and cannot be ended
-        reply = _encode({"number": number, "ok": True, "value": value, "retire": left})
-        if len(reply) > REPLY_BYTES:
-            raise ValueError(f"the answer has {len(reply)} bytes; {REPLY_BYTES} fit, and a file holds more")
-    except BaseException as error:  # SystemExit too: a worker outlives what it runs
-        with suppress(OSError, ValueError):  # a run may have closed the streams
-            traceback.print_exc()
-        chain = [error]
-        while (cause := chain[-1].__cause__) is not None:
-            chain.append(cause)
-        no_memory = os.strerror(errno.ENOMEM)  # torch says it in a RuntimeError, numpy with a MemoryError
-        reply = _encode(
-            {
-                "number": number,
-                "ok": False,
-                "error": {"type": type(error).__name__, "message": str(error), "where": _where(chain)},
-                "memory": any(
-                    isinstance(e, MemoryError) or no_memory in str(e) or (message["megabytes"] and _unsaid(e))
-                    for e in chain
-                ),
-                "retire": threading.active_count() > threads or any(getattr(e, "retire_worker", False) for e in chain),
-            }
-        )
-    with suppress(OSError, ValueError):
-        sys.stdout.flush()
-        sys.stderr.flush()
-    return reply
-
-
-def _unsaid(error: BaseException) -> bool:
-    """Whether Python found that a library failed without a word, as some do that are refused memory."""
-    return isinstance(error, SystemError) and "without" in str(error) and "exception" in str(error)
-
-
-def _where(chain: list[BaseException]) -> str:
-    """The innermost line, of the error or of what caused it, that is not an installed library's."""
-    libraries = ("<frozen", *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
-    frames = [frame for error in chain for frame in traceback.extract_tb(error.__traceback__)]
-    frame = [frame for frame in frames if not frame.filename.startswith(libraries)][-1]
-    return f"{frame.filename}:{frame.lineno} in {frame.name}"
-
-
-@contextmanager
-def _address_space(megabytes: float | None) -> Iterator[None]:
-    """Lets this process map that much more than it has: an array too large is a MemoryError at once."""
-    import resource
-
-    if megabytes is None:
-        yield
-        return
-    before, hard = resource.getrlimit(resource.RLIMIT_AS)
-    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    limits = {mapped + int(megabytes * 1e6), before, hard} - {resource.RLIM_INFINITY}
-    resource.setrlimit(resource.RLIMIT_AS, (min(limits), hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (before, hard))
-
-
-def _end_children() -> None:
-    with suppress(ChildProcessError):  # raised when there are none, as is usual
-        while True:
-            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            for process in psutil.Process().children(recursive=True):
-                with suppress(psutil.Error):
-                    process.kill()
-            os.waitpid(-1, 0)
-
-
-if __name__ == "__main__":
-    _serve(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -1,6 +1,4 @@
-"""Lab 5: Measurements. What GPUs measured, whose they are, what is missing and why; bring your own GPU's file and
-compare.
-"""
+"""Lab 5: Measurements. Where every measured number comes from, what is missing and why, and your own GPU beside it."""
 
 import streamlit as st
 

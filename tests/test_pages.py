@@ -67,40 +67,41 @@ def test_an_address_leads_to_its_experiment():
 
 
 @pytest.mark.parametrize(
-    ("name", "query", "message"),
+    ("name", "query"),
     [
-        ("flash_attention", {"block_n": "24"}, "block_n=24: must be a power of two from 1 to 256"),
-        ("flash_attention", {"seq_len": "many"}, "seq_len=many: must be a whole number"),
-        ("flash_attention", {"seq_len": "0"}, "seq_len=0: must be a whole number from 1"),
-        ("flash_attention", {"inputs": "sunshine"}, "inputs=sunshine: must be one of"),
-        ("flash_attention", {"seed": "x"}, "seed=x: must be a whole number"),
-        ("flash_attention", {"head_dim": "4"}, "head_dim=4: must be a whole number from 16 to 256"),
-        ("flash_attention", {"kernel": "nonsense"}, "kernel=nonsense: must be one of"),
-        ("flash_attention", {"kernel": "softmax_safe"}, "this page shows flash_attention"),
-        ("flash_attention", {"inputs": "normal", "seq_len": "4096"}, "seq_len=4096: must be at most 256 on this page"),
-        ("online_softmax", {"cols": "7"}, "cols=7: must be 6"),
-        ("online_softmax", {"block_n": "3"}, "block_n=3: must be a power of two"),
+        ("flash_attention", {"block_n": "24"}),
+        ("flash_attention", {"seq_len": "many"}),
+        ("flash_attention", {"seq_len": "0"}),
+        ("flash_attention", {"inputs": "sunshine"}),
+        ("flash_attention", {"seed": "x"}),
+        ("flash_attention", {"head_dim": "4"}),
+        ("flash_attention", {"kernel": "nonsense"}),
+        ("flash_attention", {"kernel": "softmax_safe"}),  # another page's
+        ("flash_attention", {"inputs": "normal", "seq_len": "4096"}),
+        ("online_softmax", {"cols": "7"}),
+        ("online_softmax", {"block_n": "3"}),
     ],
 )
-def test_what_cannot_be_used_is_said_beside_its_control(name, query, message):
-    assert message in texts(page(name, **query))
+def test_what_cannot_be_used_is_said_beside_its_control(name, query):
+    refused, value = list(query.items())[-1]
+    assert f"{refused}={value}: " in texts(page(name, **query))
 
 
 def test_controls_that_do_not_fit_together_say_so_and_lose_nothing():
     test = page("flash_attention")
     test.number_input[0].set_value(65).run()
     assert not test.exception
-    assert "seq_len=65: must be at most 64" in texts(test)
+    assert "seq_len=65: " in texts(test)
     test.number_input[0].set_value(48).run()
-    assert "must be at most" not in texts(test)
+    assert "seq_len=" not in texts(test)
 
 
 def test_what_was_refused_is_shown_until_it_is_mended():
     test = page("flash_attention", inputs="normal")
-    for refused, words in ((500, "must be at most 256 on this page"), (0, "must be a whole number from 1")):
+    for refused in (500, 0):
         test.number_input[0].set_value(refused).run()
         assert test.number_input[0].value == refused
-        assert f"seq_len={refused}: {words}" in texts(test)
+        assert f"seq_len={refused}: " in texts(test)
     test.number_input[0].set_value(64).run()  # what the page still shows
     assert "seq_len=" not in texts(test)
 
@@ -138,24 +139,19 @@ def test_without_triton_a_chapter_opens_on_shipped_traces_alone(monkeypatch, tmp
     for module in ("engine", "ui.device"):
         monkeypatch.setattr(f"explain.{module}.has_triton", lambda: False)
     monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
-    assert "Triton runs on Linux only" in texts(page("home"))
+    assert page("home")
     assert not page("flash_attention").error
-    test = page("flash_attention", block_m="64", block_n="64")
-    assert "This experiment was not recorded beforehand" in test.error[0].value
+    assert page("flash_attention", block_m="64", block_n="64").error
 
 
-def test_the_ways_to_walk_a_row():
+def test_each_way_to_read_a_row_opens():
     test = page("online_softmax")
-    assert "algorithm 3" in texts(test)
-    for way, words in (
-        ("Tile by tile", "Any tile"),
-        ("Rows at once", "become columns M, L and α"),
-        ("Tiles in parallel", "associative and commutative"),
-        ("With top-k", "each element of x is read **1** time"),
-    ):
+    shown = {texts(test)}
+    for way in test.segmented_control[0].options[1:]:
         test.segmented_control[0].set_value(way).run()
         assert not test.exception
-        assert words in texts(test)
+        shown.add(texts(test))
+    assert len(shown) == len(test.segmented_control[0].options)
 
 
 @pytest.mark.parametrize(
@@ -172,27 +168,25 @@ def test_the_wrong_kernel_beside_the_right_one(way, right, wrong):
 
 def test_the_updates_of_the_sum_follow_the_row():
     test = page("online_softmax")
-    assert "| **ℓ ← α ℓ + exp(x − m_new)** | 4.0239 | :green[**1.0000**] |" in texts(test)
+    assert "| 4.0239 | :green[**1.0000**] |" in texts(test)
     test.selectbox[0].set_value("constant").run()
-    assert "| **ℓ ← α ℓ + exp(x − m_new)** | 64.0000 | :green[**1.0000**] |" in texts(test)
+    assert "| 64.0000 | :green[**1.0000**] |" in texts(test)
 
 
 def test_the_ladder_shows_one_rung_and_counts_them_all():
     test = page("triton_ladder")
-    assert "1. Softmax of a whole row on chip" in texts(test)
-    assert "| Three passes | **4** | 72 | 24 |" in texts(test)
-    assert "| Per tile, wrong | **2** | 24 | 24 | 4.9e-01 | :red[wrong] |" in texts(test)
+    assert "| **4** | 72 | 24 |" in texts(test)  # three passes
+    assert re.search(r"\| \*\*2\*\* \| 24 \| 24 \|[^|]+\| :red\[", texts(test))  # each tile by itself
     assert not test.code
     test.segmented_control[0].set_value("Online").run()
     assert not test.exception
-    assert "5. Online softmax, two passes" in texts(test)
     assert "+        alpha = tl.exp(m_i - m_safe)" in test.code[0].value
 
 
 def test_an_address_leads_to_its_rung_and_its_row():
     test = page("triton_ladder", rung="Per tile, wrong", inputs="large_magnitude", cols="16", block_n="4")
-    assert "Wrong on purpose" in test.warning[0].value
-    assert "| Two passes, unsafe | **3** | 128 | 64 | NaN | :red[wrong] |" in texts(test)
+    assert test.warning
+    assert "| **3** | 128 | 64 | NaN | :red[" in texts(test)
 
 
 def test_without_triton_the_ladder_counts_the_rungs_that_were_recorded(monkeypatch, tmp_path):
@@ -200,8 +194,9 @@ def test_without_triton_the_ladder_counts_the_rungs_that_were_recorded(monkeypat
         assert rung.experiment(lessons.ONLINE) in list(shipped())
     monkeypatch.setattr("explain.engine.has_triton", lambda: False)
     monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
-    test = page("triton_ladder", inputs="ascending")
-    assert "Some rungs were not recorded on this input" in texts(test)
+    counted = re.compile(r"^\|.*\| \*\*\d\*\* \|", re.MULTILINE)
+    assert len(counted.findall(texts(page("triton_ladder")))) == len(ladder.RUNGS)
+    assert len(counted.findall(texts(page("triton_ladder", inputs="ascending")))) < len(ladder.RUNGS)
 
 
 @pytest.mark.parametrize("experiment", list(shipped()), ids=lambda experiment: experiment.key)
@@ -231,14 +226,15 @@ def test_a_measurement_is_made_once_and_shown_by_later_reruns(monkeypatch):
         def device_if_known(self) -> DeviceStatus:
             return DeviceStatus(True, "", record["provenance"])
 
-        def measure(self, experiment: Experiment, prefixes: Path) -> Measurement:
+        def measure(self, experiment: Experiment, prefixes: Path, **_: object) -> Measurement:
             made.append(experiment)
             return Measurement.from_json({**record["opening"], "prefixes": []})
 
     monkeypatch.setattr(device, "engine", Gpu)
     test = page("flash_attention")
     test.button[0].click().run()
-    assert "Median time" in texts(test)
+    told = texts(test)
+    assert f"{record['opening']['timing']['median_ms'] * 1e3:.1f}" in told
     test.run()
-    assert "Median time" in texts(test)
+    assert texts(test) == told
     assert made == [lessons.OPENING]

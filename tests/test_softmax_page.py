@@ -16,8 +16,8 @@ def bars(test: AppTest) -> list[str]:
 
 def test_it_opens_on_the_row_that_overflows():
     said = texts(page("softmax"))
-    assert "the row adds up to :red[**NaN**]" in said
-    assert "the row adds up to :green[**1.0000**]" in said
+    assert ":red[**NaN**]" in said
+    assert ":green[**1.0000**]" in said
     assert "| `softmax_naive` | 2 | 1 | **3** |" in said
     assert "| `softmax_safe` | 3 | 1 | **4** |" in said
     assert len(re.findall(r"`softmax_naive` \| (?:fp32|fp16|bf16) \| ∞ \| 1 of 6", said)) == 3

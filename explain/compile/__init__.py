@@ -1,1 +1,1 @@
-"""What a tile costs on a GPU that need not be there: the kernel compiled, its shared memory, registers and spills read."""
+"""What a tile costs on a GPU you need not have: shared memory, registers and spills of the compiled kernel."""

@@ -10,7 +10,7 @@ from explain.gpus import Gpu
 
 WARP = 32
 REGISTER_BYTES = 4
-# How registers and shared memory are handed out: CUDA Occupancy Calculator, compute capabilities 7.5 to 9.0.
+# How registers and shared memory are allocated: CUDA Occupancy Calculator, compute capabilities 7.5 to 9.0.
 REGISTER_UNIT = 256  # registers, to a warp
 WARP_UNIT = 4  # warps that registers are counted for at a time
 SHARED_UNIT = 128  # bytes, to a program
@@ -21,8 +21,8 @@ RESERVED_SHARED = 1024  # bytes of each program that CUDA keeps to itself, from 
 class LaunchCost:
     """One kernel that an experiment launches, compiled. Bytes are of one program, registers and spills of one thread.
 
-    What registers cannot hold is spilled to local memory, which lies in HBM behind the caches: `stack_bytes` is the room it takes, the spill bytes
-    are those of the instructions that store and load it. `seconds` is what compiling took.
+    Registers that do not fit are spilled to local memory, which is in HBM behind the caches. `stack_bytes` is the space
+    they take; the spill bytes are those of the instructions that store and load them. `seconds` is the compile time.
     """
 
     kernel: str
@@ -59,13 +59,13 @@ class Cost:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Cost:
-        """The cost of `to_json`'s object. Raises KeyError or TypeError for what is no such object."""
+        """The cost in an object that `to_json` made. Raises KeyError or TypeError for any other."""
         return cls(**{**data, "launches": tuple(LaunchCost(**launch) for launch in data["launches"])})
 
 
 @dataclass(frozen=True)
 class Occupancy:
-    """How many programs of a launch an SM holds at once, and what allows no more: "shared memory", "registers", "warps" or "programs"."""
+    """How many programs an SM holds at once, and the limit: "shared memory", "registers", "warps" or "programs"."""
 
     programs: int
     limit: str
@@ -73,7 +73,7 @@ class Occupancy:
 
 
 def occupancy(cost: LaunchCost, gpu: Gpu) -> Occupancy:
-    """The occupancy of a launch on an SM of `gpu`; 0 programs where its shared memory is more than a program may have."""
+    """The occupancy of a launch on an SM of `gpu`; 0 programs if one needs more shared memory than it may have."""
     warp_registers = _up(cost.registers * WARP, REGISTER_UNIT)
     warps = gpu.register_bytes_sm // REGISTER_BYTES // warp_registers // WARP_UNIT * WARP_UNIT
     reserved = RESERVED_SHARED if gpu.compute_capability >= 80 else 0
@@ -91,12 +91,12 @@ def occupancy(cost: LaunchCost, gpu: Gpu) -> Occupancy:
 
 
 def too_large(cost: LaunchCost, gpu: Gpu) -> str:
-    """Why the launch cannot run on `gpu`, in words; empty where it can."""
+    """Why the launch cannot run on `gpu`; "" if it can."""
     if cost.shared_bytes <= gpu.shared_bytes:
         return ""
     return (
-        f"`{cost.kernel}` needs {cost.shared_bytes:,} of the {gpu.shared_bytes:,} bytes of shared memory that one program may have "
-        f"on the {gpu.name}: the tile is too large. Choose a smaller BLOCK_M or BLOCK_N."
+        f"`{cost.kernel}` needs {cost.shared_bytes:,} of the {gpu.shared_bytes:,} bytes of shared memory that one program "
+        f"may have on the {gpu.name}: the tile is too large. Choose a smaller BLOCK_M or BLOCK_N."
     )
 
 

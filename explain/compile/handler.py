@@ -1,6 +1,7 @@
-"""The compile worker's side: runs a kernel's wrapper, compiles each launch for a GPU instead of launching it. Imports torch and triton.
+"""The compile worker: runs a kernel's wrapper and compiles each launch for a GPU instead of launching it.
 
-The wrapper runs as it would on the GPU, so the signature, the specialisation of each argument, num_warps and num_stages are the launch's own.
+The wrapper runs as it does on the GPU. The signature, the specialisation of each argument, num_warps and num_stages are
+therefore those of the real launch. Imports torch and triton.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class _Target:
 
 
 def handle(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Answers {"experiment": an Experiment's JSON, "capability": 90, "listing": path} with a Cost's JSON, the listings of its launches in the file.
+    """Answers {"experiment": …, "capability": 90, "listing": path} with a Cost's JSON; the listings go to the file.
 
     Raises CompileError.
     """
@@ -65,7 +66,7 @@ def handle(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 
 def compiled(experiment: Experiment, capability: int, progress: Progress) -> tuple[Cost, list[Listing]]:
-    """Compiles every launch of the experiment for a compute capability, and takes its instructions apart. Raises CompileError."""
+    """Compiles every launch of the experiment for a compute capability: cost and listings. Raises CompileError."""
     p = experiment.values
     inputs = tensors(p, experiment.entry.make_inputs(experiment.preset, p, experiment.seed), "cpu")
     launches = compiled_launches(launcher(experiment.entry, p, inputs), capability, progress)
@@ -85,7 +86,7 @@ def compiled(experiment: Experiment, capability: int, progress: Progress) -> tup
 def compiled_launches(
     call: Callable[[], Any], capability: int, progress: Progress
 ) -> list[tuple[LaunchCost, Any, Any]]:
-    """What `call` would launch, compiled for a compute capability instead: (its cost, its kernel, its assembly) for each launch that differs.
+    """Compiles what `call` would launch for a compute capability: (cost, kernel, assembly) of each different launch.
 
     `call` gets CPU tensors. Raises CompileError.
     """
@@ -184,7 +185,7 @@ def _explained(error: Exception, capability: int) -> str:
     texts = [str(e).strip() for e in chain]
     for text in texts:
         if "K >= 16" in text or "K >= 32" in text:
-            return "On a GPU a matrix product sums over 16 elements or more, and a side of this tile is smaller. Make it 16 or more."
+            return "On a GPU a matmul sums over 16 elements or more, and a side of this tile is smaller. Make it 16 or more."
     if type(error).__name__ == "PTXASError":
         return f"ptxas, the GPU's assembler, refused the kernel for sm_{capability}: {_last_line(_ptxas(texts[0]))}"
     return f"Triton could not compile this kernel for sm_{capability}: {_last_line(texts[-1]) or type(error).__name__}"

@@ -1,7 +1,8 @@
-"""A launch's instructions, each with the line of the kernel that it comes from: PTX, Triton's output, and SASS, what the GPU runs. Standard library only.
+"""A launch's instructions and their lines in the kernel: PTX, Triton's output, and SASS, which the GPU runs.
 
-PTX names its lines in `.loc`, with the calls in between in a comment. SASS's line table names the innermost line alone: where that is in a function
-that the kernel calls, what PTX says of that line tells the kernel's own, and where it is called from several, all of them are given.
+PTX names its lines in `.loc`, and the calls between them in a comment. SASS's line table names only the innermost line. If
+that line is in a function the kernel calls, PTX gives the kernel's line; all of them, if it is called from several.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ KINDS = (
     "shared load",
     "shared store",
     "spill",
-    "matrix product",
+    "matmul",
     "exponential",
     "float arithmetic",
     "between threads",
@@ -37,7 +38,7 @@ LABEL = "label"
 # The first that fits. PTX: by the whole mnemonic; SASS: by its first letters.
 _PTX_KINDS = (
     (r"cp\.async\.(ca|cg)|cp\.async\.bulk.*shared", "copy HBM → shared"),
-    (r"wgmma\.mma|mma\.|tcgen05\.mma", "matrix product"),
+    (r"wgmma\.mma|mma\.|tcgen05\.mma", "matmul"),
     (r"wgmma|tcgen05\.(wait|commit|fence)|bar|mbarrier|fence|membar|cp\.async|griddepcontrol", "wait"),
     (r"(ld|ldu)\.(volatile\.|relaxed\.\w+\.|acquire\.\w+\.)?global", "HBM load"),
     (r"(st|atom|red)\.(volatile\.|relaxed\.\w+\.|release\.\w+\.)?(async\.)?global|atom|red\.", "HBM store"),
@@ -51,7 +52,7 @@ _PTX_KINDS = (
 )  # fmt: skip
 _SASS_KINDS = (
     (r"LDGSTS|UTMALDG|UBLKCP", "copy HBM → shared"),
-    (r"[HIDBQ]G?MMA|UTC\w*MMA", "matrix product"),
+    (r"[HIDBQ]G?MMA|UTC\w*MMA", "matmul"),
     (r"BAR|B2R|DEPBAR|LDGDEPBAR|SYNCS|WARPGROUP|WARPSYNC|MEMBAR|FENCE|ERRBAR|UTMACMDFLUSH|ARRIVES|ACQBULK", "wait"),
     (r"LDG|LD\b|LD\.", "HBM load"),
     (r"STG|ST\b|ST\.|ATOMG?\b|RED\b|REDG|UTMASTG", "HBM store"),
@@ -73,7 +74,7 @@ _SASS_CODE = re.compile(r"/\*[0-9a-f]+\*/\s+(.+?)\s*;")
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction, its kind, and the lines of the kernel it may come from: one mostly, none where the compiler does not say."""
+    """One instruction, its kind, and the kernel's lines it may come from: usually one, none if the compiler gives none."""
 
     text: str
     kind: str
@@ -82,7 +83,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Listing:
-    """One launch's kernel: its source, from `first_line` of its file on, its PTX and its SASS; `trouble` is why there is no SASS."""
+    """One kernel: its source from `first_line` of its file, its PTX and SASS; `trouble` says why there is no SASS."""
 
     kernel: str
     first_line: int
@@ -115,7 +116,7 @@ def packed(listings: Sequence[Listing]) -> bytes:
 
 @functools.lru_cache(maxsize=16)
 def unpacked(data: bytes) -> tuple[Listing, ...]:
-    """The listings of a file's bytes. Raises OSError, EOFError, ValueError, KeyError or TypeError for what is no such file."""
+    """The listings in a file's bytes. Raises OSError, EOFError, ValueError, KeyError or TypeError for any other bytes."""
     return tuple(
         Listing(**{**one, "ptx": _instructions(one["ptx"]), "sass": _instructions(one["sass"])})
         for one in json.loads(gzip.decompress(data))

@@ -1,7 +1,8 @@
-"""Asks for what a tile costs: recorded beforehand, compiled here before, or compiled now in the background.
+"""What a tile costs: recorded, compiled on this machine before, or compiled now in the background.
 
-A compilation takes from a third of a second to half a minute, and no page waits for it: `start` begins it, `look` answers at once with what there
-is, and a page looks again. Any number of sessions share one compilation. Imports neither torch nor triton; safe to use from any thread.
+A compilation takes between a third of a second and half a minute. No page waits for it: `start` begins it, and `look`
+answers at once with what is known. Any number of sessions share one compilation. Imports neither torch nor triton;
+thread-safe.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ COMPILE_WORKER = WorkerSpec(
     nice=10,
 )
 RECORDED = "tile-costs"
-NEVER_COMPILED = "This tile was not compiled beforehand, and Triton runs on Linux only, so it cannot be compiled here. Those of the opening view were."
+NEVER_COMPILED = (
+    "This tile is not among the recorded ones, and Triton runs on Linux only, so it cannot be compiled here. "
+    "The tiles of the opening view are recorded."
+)
 MOST_ANSWERS = 512
 MOST_WAITING = 32
 MOST_LISTINGS = 16
@@ -42,8 +46,8 @@ MOST_LISTINGS = 16
 
 @dataclass(frozen=True)
 class Answer:
-    """What is known so far. Either a `cost` and its `origin` ("recorded", or "compiled" on this machine), or an `error` in
-    words, or what the compiler is `working` on, and for how many `seconds`."""
+    """What is known so far: a `cost` and its `origin` ("recorded", or "compiled" on this machine), or an `error`, or
+    what the compiler is `working` on, and for how many `seconds`."""
 
     cost: Cost | None = None
     origin: str = ""
@@ -91,7 +95,7 @@ class Compiler:
             return None
 
     def listings(self, experiment: Experiment, capability: int) -> tuple[Listing, ...]:
-        """The instructions of each launch, recorded or compiled here before; none where nobody has compiled this tile here."""
+        """The instructions of each launch, recorded or compiled here; none if this tile was never compiled here."""
         key = key_of(experiment, capability)
         with self._lock:
             kept = self._listings.get(key)
@@ -109,7 +113,7 @@ class Compiler:
         self._jobs.cancel(key_of(experiment, capability))
 
     def compile(self, experiment: Experiment, capability: int, **call: Any) -> Cost:
-        """Compiles now, in this thread, and keeps the answer on disk. Raises WorkerError, whose message says what is wrong."""
+        """Compiles in this thread and keeps the answer on disk. Raises WorkerError with the reason."""
         must_be_a_kernel(experiment)
         path = _cached(experiment, capability)
         with scratch() as folder:
@@ -127,7 +131,7 @@ class Compiler:
                 part = kept.with_suffix(f".{threading.get_ident()}.part")
                 part.write_bytes(data)
                 part.replace(kept)
-        except OSError:  # no place to keep it: compiled again next time
+        except OSError:  # it cannot be kept, and is compiled again next time
             pass
         return cost
 
@@ -138,7 +142,7 @@ class Compiler:
 
 @functools.cache
 def compiler() -> Compiler:
-    """This process's compiler; shared by every session."""
+    """The compiler of this process, shared by every session."""
     return Compiler()
 
 
@@ -148,7 +152,7 @@ def key_of(experiment: Experiment, capability: int) -> str:
 
 
 def provenance(cost: Cost, origin: str) -> str:
-    """Where the numbers of a cost come from, for a caption."""
+    """The source of a cost's numbers, for a caption."""
     where = {"recorded": "recorded", "compiled": "compiled on this machine"}[origin]
     return f"{where} · triton {cost.triton}, ptxas {cost.ptxas}, {cost.date}, no GPU"
 
@@ -174,13 +178,13 @@ def _cached(experiment: Experiment, capability: int) -> Path:
 
 
 def _recorded_listing(experiment: Experiment, capability: int) -> Path:
-    """Where the instructions of a recorded cost are shipped, if they are; nowhere, if it was compiled from other code."""
+    """The path of a recorded cost's instructions; one that does not exist if the cost is of other code."""
     shipped = listing_path(experiment, capability)
     return shipped if _recorded(experiment, capability) else shipped.with_suffix(".other")
 
 
 def listing_path(experiment: Experiment, capability: int) -> Path:
-    """Where the instructions of a tile are shipped, if they are."""
+    """The path of a tile's shipped instructions, whether or not there are any."""
     digest = hashlib.sha256(key_of(experiment, capability).encode()).hexdigest()[:12]
     return recordings.FOLDER / f"{experiment.kernel}-sm{capability}-{digest}.listing.gz"
 
@@ -191,7 +195,7 @@ def _listing_beside(cost: Path) -> Path:
 
 @functools.cache
 def _version() -> str:
-    """Of what compiles and of what is compiled."""
+    """A digest of the compiler and of the code it compiles."""
     files = [*sorted((ROOT / "kernels").rglob("*.py")), *sorted((ROOT / "explain" / "compile").glob("*.py"))]
     texts = [path.read_bytes() for path in files]
     triton = metadata.version("triton") if has_triton() else "none"

@@ -1,4 +1,4 @@
-"""The device worker's side: counts one Experiment, L2 cold and warm, after a copy has shown that the counters tell the truth. Imports torch."""
+"""Counts one Experiment in the device worker, L2 cold and warm, after a copy that checks the counters. Imports torch."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from explain.counters.stalls import Stalls
 from explain.device.measurement import Provenance
 from explain.experiment import Experiment
 
-TIMES_L2 = 4  # as much is read to push everything else out of L2
+TIMES_L2 = 4  # so many times its size is read to evict everything else from L2
 Progress = Callable[[str, float], None]
 Work = Callable[[], object]
 
 
 @dataclass(frozen=True)
 class Round:
-    """`run` is counted after `prepare`; `after`, counted apart, then pushes out of L2 what the run left dirty there."""
+    """`prepare` runs, then `run` is counted. `after` is counted separately: it evicts the lines `run` left dirty in L2."""
 
     prepare: Work
     run: Work
@@ -33,7 +33,7 @@ class Round:
 def count(
     experiment: Experiment, launch: Work, provenance: Provenance, progress: Progress, stalls: bool = False
 ) -> Counters:
-    """Counts the experiment's launches by CUPTI, in this process, and why its warps waited if asked: that takes several runs more.
+    """Counts the experiment's launches with CUPTI, in this process; `stalls` also counts why warps waited, in more runs.
 
     Raises CountersUnavailable; `ncu.count` may still count them.
     """
@@ -57,7 +57,7 @@ def count(
 
 
 def count_stalls(launch: Work) -> Stalls | None:
-    """Why the warps of these launches waited, L2 cold before each of the runs. Raises CountersUnavailable."""
+    """Why the warps of these launches waited, with L2 cold before each run. Raises CountersUnavailable."""
     profiler, cold = stall_profiler(), rounds(launch)[0]
     (values,) = profiler.count(cold.prepare, cold.run)
     return Stalls.of(values, profiler.passes)
@@ -65,14 +65,12 @@ def count_stalls(launch: Work) -> Stalls | None:
 
 @functools.cache
 def checked_profiler() -> tuple[RangeProfiler, CopyCheck]:
-    """This process's profiler, with the copy that it counted rightly. Raises CountersUnavailable, and tries again when asked again."""
+    """This process's profiler, and the copy it counted correctly. Raises CountersUnavailable; a later call tries again."""
     context = current_context()
     wanted = {what: names for what, (names, _) in METRICS.items()}
     profiler = RangeProfiler(Cupti.load(), wanted, context, torch.cuda.synchronize)
     copy = copy_round()
-    profiler.count(
-        copy.prepare, copy.run, copy.after
-    )  # what the profiler writes as it starts, some MB, goes with this one
+    profiler.count(copy.prepare, copy.run, copy.after)  # includes the megabytes that the profiler writes when it starts
     check = CopyCheck.of(COPIED_BYTES, Counts.of(*profiler.count(copy.prepare, copy.run, copy.after)))
     require(check)
     torch.cuda.empty_cache()
@@ -81,7 +79,7 @@ def checked_profiler() -> tuple[RangeProfiler, CopyCheck]:
 
 @functools.cache
 def stall_profiler() -> RangeProfiler:
-    """This process's profiler of stalls, apart from the one of bytes: a GPU counts these in several runs, and only who asks shall wait for them."""
+    """This process's profiler of stalls. It is a second one, because a GPU needs several runs to count them."""
     checked, _ = checked_profiler()
     return RangeProfiler(
         Cupti.load(), why_warps_wait.METRICS, current_context(), torch.cuda.synchronize, chip=checked.chip
@@ -89,7 +87,7 @@ def stall_profiler() -> RangeProfiler:
 
 
 def require(check: CopyCheck) -> None:
-    """Raises CountersUnavailable unless the copy was counted rightly."""
+    """Raises CountersUnavailable unless the copy was counted correctly."""
     if check.read_bytes is None:
         raise trouble.not_trusted("this chip counts no DRAM bytes, so that they cannot be checked")
     if not check.passed:
@@ -100,7 +98,7 @@ def require(check: CopyCheck) -> None:
 
 
 def copy_round() -> Round:
-    """1 GiB read and 1 GiB written, by a kernel that negates: a plain copy is no kernel, and ncu would not see it."""
+    """Reads 1 GiB and writes 1 GiB with a kernel that negates: ncu does not see a plain copy, which is not a kernel."""
     x = torch.ones(COPIED_BYTES // 4, device="cuda")
     y = torch.empty_like(x)
     evict = evicting()
@@ -108,7 +106,7 @@ def copy_round() -> Round:
 
 
 def rounds(launch: Work) -> tuple[Round, Round]:
-    """Cold, then warm. Lines are pushed out by reading others, since written ones would be counted as the run's when they leave."""
+    """The cold round, then the warm one. Reading evicts lines: written lines would count as the run's when they leave."""
     evict = evicting()
     return Round(evict, launch, evict), Round(launch, launch, evict)
 

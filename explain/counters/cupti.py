@@ -1,7 +1,8 @@
-"""CUPTI's Range Profiler (CUDA 12.6 and newer), as thin as it goes: a launch in, the values of metrics out.
+"""A thin binding of CUPTI's Range Profiler (CUDA 12.6 and newer): it runs a launch and returns the values of metrics.
 
-NVIDIA, CUPTI documentation, "Range Profiling API". The library comes with torch, as the package nvidia-cuda-cupti. A process may load one
-libcupti only, so the one that torch loads is looked for first. Imports no torch: the caller synchronises.
+Source: NVIDIA, CUPTI documentation, "Range Profiling API". The library comes with torch, as the package
+nvidia-cuda-cupti. A process may load only one libcupti, so torch's own is tried first. Imports no torch: the caller
+synchronises.
 """
 
 from __future__ import annotations
@@ -97,11 +98,11 @@ SIGNATURES: Mapping[str, _Fields] = {
     "cuptiRangeProfilerPopRange": (_object,),
     "cuptiRangeProfilerDecodeData": (_object, ("numOfRangeDropped", c_size_t)),
 }
-"""The fields of each function's one structure, after the two that all have: its size, and a pointer that stays null."""
+"""The fields of each function's structure, after the two that all have: its size, and a pointer that stays null."""
 
 
 class Cupti:
-    """One libcupti. `functions` answers to CUPTI's names, as `ctypes.CDLL` does."""
+    """One libcupti. `functions` has CUPTI's functions as attributes, like `ctypes.CDLL`."""
 
     def __init__(self, functions: Any, path: str = "") -> None:
         self._functions, self.path = functions, path
@@ -111,7 +112,7 @@ class Cupti:
         """The libcupti that torch uses, or the CUDA toolkit's. Raises CountersUnavailable."""
         for path in libraries():
             try:
-                for beside in ("libnvperf_host.so", "libnvperf_target.so"):  # CUPTI asks for them by name alone
+                for beside in ("libnvperf_host.so", "libnvperf_target.so"):  # CUPTI loads them by name alone
                     ctypes.CDLL(str(path.parent / beside), mode=ctypes.RTLD_GLOBAL)
                 return cls(ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL), str(path))
             except OSError:
@@ -119,7 +120,7 @@ class Cupti:
         raise trouble.no_library()
 
     def ask(self, function: str, **fields: Any) -> Any:
-        """Calls a function; its structure, with what CUPTI wrote into it. Raises CountersUnavailable."""
+        """Calls a function; returns its structure with what CUPTI wrote into it. Raises CountersUnavailable."""
         code, answer = self.try_(function, **fields)
         if code:
             raise trouble.of_code(code, function, self._name(code))
@@ -134,9 +135,7 @@ class Cupti:
         all_fields = [("structSize", c_size_t), ("pPriv", c_void_p), *SIGNATURES[function]]
         structure = type(function, (ctypes.Structure,), {"_fields_": all_fields})
         last = getattr(structure, all_fields[-1][0])
-        parameters = structure(
-            structSize=last.offset + last.size, **fields
-        )  # without padding at the end, as CUPTI has it
+        parameters = structure(structSize=last.offset + last.size, **fields)  # CUPTI's size has no padding at the end
         return int(call(ctypes.byref(parameters))), parameters
 
     def _name(self, code: int) -> str:
@@ -146,7 +145,7 @@ class Cupti:
 
 
 def libraries() -> list[Path]:
-    """Every libcupti there is with libnvperf_host beside it, the one of torch's own packages first."""
+    """The paths of every libcupti that has libnvperf_host beside it, torch's own first."""
     spec = importlib.util.find_spec("nvidia")
     folders = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
     found = [path for folder in folders for path in sorted(folder.glob("*/lib/libcupti.so.*"), reverse=True)]
@@ -156,7 +155,7 @@ def libraries() -> list[Path]:
 
 
 def current_context() -> int:
-    """The CUDA context of this thread. Raises CountersUnavailable where there is none."""
+    """The CUDA context of this thread. Raises CountersUnavailable if there is none."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -168,7 +167,7 @@ def current_context() -> int:
 
 
 class RangeProfiler:
-    """Counts metrics over ranges of GPU work. `metrics` are those of the wanted that this chip has, by what they count."""
+    """Counts metrics over ranges of GPU work. `metrics` are the wanted ones that this chip has, by what they count."""
 
     method = "CUPTI Range Profiler, in this process"
 
@@ -180,7 +179,7 @@ class RangeProfiler:
         synchronize: Callable[[], object],
         chip: str = "",
     ) -> None:
-        """`wanted`: what to count -> names of its metric, the first that the chip has is used. `chip` is asked of the GPU unless given."""
+        """`wanted`: what to count -> names of its metric; the first one the chip has is used. `chip`: default, this GPU."""
         self._cupti, self._context, self._synchronize = cupti, context, synchronize
         if not chip:
             cupti.ask("cuptiProfilerInitialize")
@@ -215,9 +214,10 @@ class RangeProfiler:
         return code == 0
 
     def count(self, prepare: Callable[[], object], *ranges: Callable[[], object]) -> list[dict[str, float]]:
-        """What each range counted, by name; NaN where the GPU gave no value. All are run once a pass, after `prepare`, which is not counted.
+        """What each range counted, by name; NaN if the GPU gave no value.
 
-        Raises CountersUnavailable, and what a range raises; the GPU's counters are given back in any case.
+        In each pass `prepare` runs uncounted, then every range runs once. The GPU's counters are released in any case.
+        Raises CountersUnavailable, and whatever a range raises.
         """
         ask = self._cupti.ask
         self._synchronize()
@@ -251,7 +251,7 @@ class RangeProfiler:
             )
             for _ in range(MOST_PASSES):
                 ask("cuptiRangeProfilerStart", **mine)
-                prepare()  # only now: starting writes some MB of the profiler's own, which must not leave L2 in a range
+                prepare()  # after the start, which writes megabytes that must not leave L2 within a range
                 self._synchronize()
                 for number, work in enumerate(ranges):
                     ask("cuptiRangeProfilerPushRange", **mine, pRangeName=str(number).encode())

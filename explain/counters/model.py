@@ -1,4 +1,4 @@
-"""Counters: what the GPU counted while one Experiment ran, with where and how. Standard library only."""
+"""Counters: what the GPU counted while one Experiment ran, where and how. Standard library only."""
 
 from __future__ import annotations
 
@@ -24,21 +24,23 @@ METRICS: Mapping[str, tuple[tuple[str, ...], int]] = {
     "spill_written_bytes": (("l1tex__t_bytes_pipe_lsu_mem_local_op_st.sum",), 1),
     "shared_wavefronts": (("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",), 1),
     "shared_bytes": (("smsp__sass_data_bytes_mem_shared.sum",), 1),
-    # Of the cycles in which an SM had work: before a launch the counted stretch holds the time in which Python makes it.
+    # In the cycles in which an SM had work: the counted time also includes Python preparing the launch.
     "tensor_active_percent": (("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",), 1),
     "time_ns": (("gpu__time_duration.sum",), 1),
 }
-"""What is counted: (its metric's names, the first that a chip has is used; what one unit of it stands for)."""
+"""What is counted: (the names of its metric, the first one a chip has is used; what one unit stands for)."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """One run, counted. None is what this chip cannot count.
+    """The counts of one run. A count is None if this chip has no such counter.
 
-    Bytes: `dram_*` between DRAM and L2, `l2_*` between L2 and the SMs in sectors of 32 B, `l1_bytes` what loads and stores asked of L1, both
-    together, of which `spill_*` are registers that did not fit and went to local memory. `dirty_bytes` had been written to L2 but not yet to DRAM when the run ended; they are no part of `dram_written_bytes`.
-    `shared_bytes` are what instructions asked of shared memory (`Counters.shared_bytes` says whether to believe it); `shared_wavefronts` cycles of
-    its data pipe, each of at most 128 B. `tensor_active_percent` is of the tensor cores' peak while their SM had work. `time_ns` was taken while counting: it is no timing.
+    Bytes: `dram_*` between DRAM and L2; `l2_*` between L2 and the SMs, in sectors of 32 B; `l1_bytes` requested from L1
+    by loads and stores, including `spill_*`, registers spilled to local memory. `dirty_bytes` were written to L2 but not
+    yet to DRAM when the run ended, and are not in `dram_written_bytes`. `shared_bytes` were requested from shared memory
+    (`Counters.shared_bytes` checks them). `shared_wavefronts` are cycles of its data pipe, at most 128 B each.
+    `tensor_active_percent` is of the tensor cores' peak while their SM had work. `time_ns` includes counting, so it is
+    not a timing.
     """
 
     dram_read_bytes: int | None
@@ -58,44 +60,44 @@ class Counts:
 
     @classmethod
     def of(cls, run: Mapping[str, float], after: Mapping[str, float]) -> Counts:
-        """From the values of METRICS over the run, and over the reads that then pushed its dirty lines out of L2."""
+        """From the values of METRICS over the run, and over the reads that then evicted its dirty lines from L2."""
         counted = {name: _count(name, run.get(name, math.nan)) for name in METRICS}
         return cls(**counted, dirty_bytes=_count("dram_written_bytes", after.get("dram_written_bytes", math.nan)))
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Counts:
-        """The counts of `dataclasses.asdict`'s object, older ones too. Raises TypeError for what is no such object."""
+        """The counts in an object that `dataclasses.asdict` made, also an older one. Raises TypeError for any other."""
         return cls(**current(data))
 
     @property
     def hbm_bytes(self) -> int | None:
-        """Both ways between DRAM and L2, with what the run left dirty in L2, which is its own too."""
+        """Bytes between DRAM and L2, both ways, including what the run left dirty in L2."""
         return total(self.dram_read_bytes, self.dram_written_bytes, self.dirty_bytes)
 
     @property
     def sm_bytes(self) -> int | None:
-        """Both ways between L2 and the SMs."""
+        """Bytes between L2 and the SMs, both ways."""
         return total(self.l2_read_bytes, self.l2_written_bytes)
 
     @property
     def spilled_bytes(self) -> int | None:
-        """Of registers that did not fit, both ways."""
+        """Bytes of spilled registers, both ways."""
         return total(self.spill_read_bytes, self.spill_written_bytes)
 
 
 def current(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Counts by name, without what older files have and nothing reads: `tensor_percent`, a share of a stretch in which Python was still launching."""
+    """Counts by name, without `tensor_percent`, which older files have and nothing reads."""
     return {name: value for name, value in data.items() if name != "tensor_percent"}
 
 
 def total(*counts: int | None) -> int | None:
-    """Their sum; None where one of them is not known."""
+    """The sum; None if one of them is not known."""
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
 
 
 def _count(name: str, value: float) -> Any:
-    """The count that a metric's value stands for: whole, but for a share; None where the GPU gave none."""
+    """A metric's value as a count, a whole number unless it is a percentage; None if the GPU gave none."""
     if not math.isfinite(value):
         return None
     return value if name == "tensor_active_percent" else round(value) * METRICS[name][1]
@@ -103,7 +105,7 @@ def _count(name: str, value: float) -> Any:
 
 @dataclass(frozen=True)
 class CopyCheck:
-    """A copy whose bytes are known, counted before any counter is believed."""
+    """The counts of a copy of known size, which checks the counters."""
 
     copied_bytes: int
     read_bytes: int | None
@@ -111,14 +113,14 @@ class CopyCheck:
 
     @classmethod
     def of(cls, copied_bytes: int, counted: Counts) -> CopyCheck:
-        """From the counts of the copy; what it left dirty in L2 was written by it too."""
+        """From the counts of the copy. What it left dirty in L2 counts as written."""
         parts = (counted.dram_written_bytes, counted.dirty_bytes)
         written = None if None in parts else sum(part for part in parts if part is not None)
         return cls(copied_bytes, counted.dram_read_bytes, written)
 
     @property
     def passed(self) -> bool:
-        """Whether DRAM read and wrote the copy's bytes, within TOLERANCE. What is not counted does not fail, but for the reads."""
+        """Whether the bytes at DRAM are the copy's, within TOLERANCE. The reads must be counted, the writes need not be."""
         known = [counted for counted in (self.read_bytes, self.written_bytes) if counted is not None]
         exact = all(abs(counted - self.copied_bytes) <= TOLERANCE * self.copied_bytes for counted in known)
         return self.read_bytes is not None and exact
@@ -126,10 +128,10 @@ class CopyCheck:
 
 @dataclass(frozen=True)
 class Counters:
-    """One Experiment on the GPU, counted twice: `cold`, L2 holding none of its inputs, and `warm`, straight after a run of the same.
+    """The counts of one Experiment: `cold`, with none of its inputs in L2, and `warm`, directly after the same run.
 
-    `method` says what read the counters, `fallback` why not CUPTI (empty where it was), `lacking` which of Counts this chip has no metric
-    for, `passes` how many runs each count took. `stalls` are counted where they were asked for.
+    `method` is what read the counters, and `fallback` says why it was not CUPTI ("" if it was). `lacking` are the Counts
+    this chip has no metric for. `passes` is how many runs each count took. `stalls` are counted only if asked for.
     """
 
     experiment: dict[str, Any]
@@ -146,8 +148,10 @@ class Counters:
 
     @property
     def shared_bytes(self) -> int | None:
-        """What was asked of shared memory; None where cold and warm differ, as they do on Hopper for kernels that copy asynchronously: the same
-        instructions ask for the same bytes."""
+        """Bytes requested from shared memory; None if cold and warm differ, as for asynchronous copies on Hopper.
+
+        The same instructions request the same bytes, so two different counts cannot both be right.
+        """
         return self.cold.shared_bytes if self.cold.shared_bytes == self.warm.shared_bytes else None
 
     def to_json(self) -> dict[str, Any]:
@@ -156,7 +160,7 @@ class Counters:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Counters:
-        """The counters of `to_json`'s object. Raises KeyError or TypeError for what is no such object."""
+        """The counters in an object that `to_json` made. Raises KeyError or TypeError for any other."""
         return cls(
             **{
                 **data,

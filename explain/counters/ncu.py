@@ -1,6 +1,7 @@
 """The fallback: Nsight Compute's command line counts the same ranges in a process of its own. Imports no torch.
 
-Between ranges ncu empties L2 unseen, so what a run left dirty there is not known: `dirty_bytes` is None, and the copy is checked by its reads.
+ncu empties L2 between ranges, uncounted. What a run left dirty there is therefore unknown: `dirty_bytes` is None, and the
+copy is checked by its reads alone.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from explain.device.measurement import Provenance
 from explain.experiment import Experiment
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 150  # its own start, ours twice (a pass each), and the inputs
+SECONDS = 150  # for its own start, two starts of ours (one per pass), and the inputs
 RANGES = 3  # the copy, cold, warm
 
 
 def count(experiment: Experiment, provenance: Provenance, why: trouble.CountersUnavailable) -> Counters:
-    """Counts with ncu; `why` says why not with CUPTI, and is raised, with ncu's own reason, where ncu cannot either."""
+    """Counts with ncu. `why` says why CUPTI cannot; it is raised, with ncu's reason, if ncu cannot either."""
     ncu = shutil.which("ncu")
     if ncu is None:
         raise why
@@ -64,7 +65,7 @@ def count(experiment: Experiment, provenance: Provenance, why: trouble.CountersU
 
 
 def command(ncu: str, experiment: Experiment) -> Sequence[str]:
-    """Counts what `explain.counters.under_ncu` runs between cudaProfilerStart and Stop; our own preparation makes L2 cold or warm."""
+    """Counts what `under_ncu` runs between cudaProfilerStart and Stop. Our own code makes L2 cold or warm."""
     metrics = ",".join(name for names, _ in METRICS.values() for name in names)
     options = [
         "--csv",
@@ -82,7 +83,7 @@ def command(ncu: str, experiment: Experiment) -> Sequence[str]:
 
 
 def read(text: str) -> list[dict[str, float]]:
-    """What each range counted, by name, from ncu's table. Raises ValueError for what is no such table."""
+    """What each range counted, by name, from ncu's table. Raises ValueError for any other text."""
     lines = text.splitlines()
     start = next((number for number, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:

@@ -1,4 +1,4 @@
-"""What ncu runs: the copy and one Experiment, cold and warm, each run between cudaProfilerStart and cudaProfilerStop."""
+"""What ncu runs: the copy and one Experiment, cold and warm, each between cudaProfilerStart and Stop."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The device worker's side: runs compiled kernels on the GPU. Imports torch and triton; owns the CUDA context.
 
-An out-of-memory, a tile that does not fit or a failed compilation leaves the context whole: the worker answers and goes on. An
-illegal access poisons the context for good: the worker answers, and must then be replaced (`DeviceLost`).
+An out-of-memory error, a tile that does not fit or a failed compilation leaves the context intact: the worker answers and
+continues. An illegal access destroys the context: the worker answers, and must then be replaced (`DeviceLost`).
 """
 
 from __future__ import annotations
@@ -46,8 +46,10 @@ class DeviceLost(RuntimeError):
 
 
 def handle(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Answers {"kind": "probe"}, {"kind": "roofs"}, {"kind": "run", "experiment", "time": bool, "prefixes": path or None}, or
-    {"kind": "point", "experiment", "counters": bool, "timing": bool, "stalls": bool}.
+    """Answers one request. Requests:
+
+    {"kind": "probe"}, {"kind": "roofs"}, {"kind": "run", "experiment", "time": bool, "prefixes": path or None},
+    {"kind": "point", "experiment", "counters": bool, "timing": bool, "stalls": bool}
     """
     if request["kind"] == "probe":
         return probe()
@@ -73,18 +75,21 @@ def probe() -> dict[str, Any]:
     if torch.cuda.is_available():
         return {"available": True, "reason": "", "provenance": provenance().__dict__}
     if torch.version.cuda is None:
-        reason = "This PyTorch was built without CUDA. Install the CUDA build: pip install torch==2.13.0 on a machine with an NVIDIA GPU."
+        reason = (
+            "This PyTorch was built without CUDA. "
+            "Install the CUDA build: pip install torch==2.13.0 on a machine with an NVIDIA GPU."
+        )
     else:
         try:
             torch.cuda.init()  # type: ignore[no-untyped-call]
             reason = "PyTorch sees no CUDA GPU."
         except RuntimeError as error:
-            reason = _driver_trouble(str(error))
+            reason = _driver_error(str(error))
     return {"available": False, "reason": reason, "provenance": None}
 
 
 def run(experiment: Experiment, timed: bool, prefixes: str | None, progress: Progress) -> Measurement:
-    """Runs, checks against float64, times if asked, and runs on every prefix of the keys, whose states go to `prefixes`.
+    """Runs the kernel, checks it against float64, times it if asked, and runs it on every prefix of the keys.
 
     `prefixes` is the path of an .npz to write: for each j, `o_j` and `lse_j` after j tiles of K and V.
     """
@@ -159,29 +164,31 @@ def provenance() -> Provenance:
 
 
 def explained(error: Exception) -> Exception:
-    """What went wrong on the GPU, in words a student understands."""
+    """The error on the GPU in words that a student understands."""
     text = str(error)
     if type(error).__name__ == "OutOfResources":
         return DeviceError(
-            f"The tile is too large: one program needs {_resource(error)} than this GPU has. Choose a smaller block_m or block_n."
+            f"The tile is too large: one program needs {_resource(error)} than this GPU has. "
+            "Choose a smaller block_m or block_n."
         )
     if isinstance(error, torch.cuda.OutOfMemoryError) or "out of memory" in text:
         return DeviceError(f"The GPU's memory is full: {text.split('. ', maxsplit=1)[0]}. Choose smaller sizes.")
     if any(words in text for words in ILLEGAL):
         return DeviceLost(
-            "The kernel touched memory that is not its own (an illegal access). Its GPU process was ended and a fresh one takes over."
+            "The kernel used memory that is not its own (an illegal access). "
+            "Its GPU process was ended, and a new one takes over."
         )
     if _context_is_lost():
-        return DeviceLost(f"The GPU gave up this process: {text.splitlines()[0]}. A fresh one takes over.")
+        return DeviceLost(f"The GPU process failed: {text.splitlines()[0]}. A new one takes over.")
     if "NVIDIA driver" in text:
-        return DeviceError(_driver_trouble(text))
+        return DeviceError(_driver_error(text))
     if type(error).__name__ in ("CompilationError", "PTXASError", "CompileTimeAssertionFailure"):
         return DeviceError(f"Triton could not compile this kernel for the GPU: {text.strip().splitlines()[-1]}")
     return error
 
 
 def _context_is_lost() -> bool:
-    """Some CUDA errors stay: then every later call fails too."""
+    """Whether every later CUDA call fails too, as after some errors."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return False
     try:
@@ -200,9 +207,10 @@ def _resource(error: Exception) -> str:
     )
 
 
-def _driver_trouble(text: str) -> str:
+def _driver_error(text: str) -> str:
     if "too old" in text:
-        return f"The NVIDIA driver is too old for this PyTorch: {text.split('. ', maxsplit=1)[0]}. Update the driver, or install an older PyTorch."
+        why = text.split(". ", maxsplit=1)[0]
+        return f"The NVIDIA driver is too old for this PyTorch: {why}. Update the driver, or install an older PyTorch."
     if "no NVIDIA driver" in text:
-        return "No NVIDIA driver was found. Install it, or go on without a GPU: kernels run in Triton's interpreter."
+        return "No NVIDIA driver was found. Install it, or continue without a GPU: kernels run in Triton's interpreter."
     return f"CUDA could not start: {text.splitlines()[0]}"

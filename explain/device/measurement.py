@@ -36,7 +36,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class PrefixState:
-    """The compiled kernel run on the first `tiles` tiles of K and V, against float64 on those keys: error and tolerance."""
+    """The compiled kernel on the first `tiles` tiles of K and V, compared with float64: error and tolerance."""
 
     tiles: int
     keys: int

@@ -1,4 +1,4 @@
-"""The device worker's side of a Point: one experiment timed, its memory looked at, its bytes counted. Imports torch and triton."""
+"""Measures a Point in the device worker: an experiment's time, memory and bytes. Imports torch and triton."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ WARM_UP_MS, REPEAT_MS = 25, 100
 METHOD = f"triton.testing.do_bench, {WARM_UP_MS} ms warm-up, L2 cleared before each launch"
 HOST_MATTERS_MS = 0.5
 _forbidden: dict[str, str] = {}
-"""What ncu said where this user may read no counters, by CUPTI's reason."""
+"""ncu's answer if this user may not read counters, by CUPTI's reason."""
 
 
 def measure(
     experiment: Experiment, counted: bool, timed: bool, where: Provenance, progress: Progress, stalls: bool = False
 ) -> Point:
-    """Times the experiment if asked, takes its memory, and counts it if asked, with why its warps waited, in runs of their own.
+    """Measures the experiment's memory and, if asked, its time, its counters and its stalls, in separate runs.
 
-    Where counters cannot be read the rest is given, and the point says why.
+    If counters cannot be read, the point has the rest and says why.
     """
     progress("compiling", 0.0)
     launch, first_call_ms = launch_of(experiment)
@@ -69,7 +69,7 @@ def _by_ncu(
 
 
 def launch_of(experiment: Experiment) -> tuple[Launch, float]:
-    """The experiment's launches, compiled and run once, so that a later call only runs; and how long that first call took, in milliseconds."""
+    """The experiment's launches, compiled and run once, and the time of that first call in milliseconds."""
     entry, p = experiment.entry, experiment.values
     launch = launcher(entry, p, tensors_on("cuda", entry, experiment.preset, p, experiment.seed))
     torch.cuda.synchronize()
@@ -80,7 +80,7 @@ def launch_of(experiment: Experiment) -> tuple[Launch, float]:
 
 
 def measure_time(launch: Launch, first_call_ms: float, progress: Progress) -> Timing:
-    """Median and quantiles over launches timed by device events, the L2 cache cleared before each; short ones replayed as a CUDA graph."""
+    """Times launches by device events, with L2 cleared before each. Short launches are replayed as a CUDA graph."""
     progress("timing", 0.5)
     times, method = _times(launch), METHOD
     if np.median(times) < HOST_MATTERS_MS and (replay := _as_graph(launch)) is not None:
@@ -95,7 +95,10 @@ def _times(launch: Launch) -> list[float]:
 
 
 def _as_graph(launch: Launch) -> Launch | None:
-    """The same launches by one call: Python may take longer to launch a short kernel than the GPU to run it. None for what cannot be captured."""
+    """The launches as a CUDA graph; None if they cannot be captured.
+
+    Python may take longer to launch a short kernel than the GPU takes to run it.
+    """
     graph = torch.cuda.CUDAGraph()
     try:
         with torch.cuda.graph(graph):
@@ -107,7 +110,7 @@ def _as_graph(launch: Launch) -> Launch | None:
 
 
 def peak_bytes(launch: Launch) -> int:
-    """The most bytes that torch's allocator held during a run, beyond what it held before: outputs, and what lies in HBM between launches."""
+    """The peak bytes of torch's allocator during a run, beyond those before it: outputs and intermediate results."""
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()

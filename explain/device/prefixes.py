@@ -1,7 +1,7 @@
-"""Do the compiled kernel and the trace go through the same states? Compared after each tile of keys.
+"""Compares the states of the compiled kernel and of the trace after each tile of keys.
 
-A launch on the first j tiles returns O = acc / l and lse = m + ln l of exactly the state that the traced program holds after its
-j-th tile. Numpy only.
+A launch on the first j tiles returns O = acc / l and lse = m + ln l. That is the state of the traced program after its
+j-th tile. NumPy only.
 """
 
 from __future__ import annotations

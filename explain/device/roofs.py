@@ -1,7 +1,7 @@
-"""What each level of a GPU's memory, and each of its units, gives at best: micro-benchmarks on the GPU at hand.
+"""The highest bandwidth of each level of a GPU's memory and throughput of each unit: micro-benchmarks on this GPU.
 
-Imports torch and triton; runs in the device worker. A kernel can come near these roofs and not above: they are what a kernel that does nothing else
-gets here, where a datasheet says what the wires could carry.
+Imports torch and triton; runs in the device worker. A kernel can come close to these roofs but not above them: a kernel
+that does nothing else reaches them. A datasheet gives theoretical peaks instead.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from kernels import bandwidth
 
 Progress = Callable[[str, float], None]
 Launch = Callable[[], object]
-WARM_UP_SECONDS = 0.1  # the clocks of a GPU that was idle rise in this time
+WARM_UP_SECONDS = 0.1  # an idle GPU raises its clocks within this time
 LAUNCHES = 15
 GIB, MIB = 2**30, 2**20
 HBM_BYTES = 2 * GIB
-L1_BYTES = 32 * 1024  # fits the smallest L1 there is beside shared memory
+L1_BYTES = 32 * 1024  # fits the smallest L1 beside shared memory
 HOST_BYTES = GIB // 4
 PROGRAMS_SM = (2, 4, 5, 16, 64)
-"""How many programs an SM is given of a kernel that reads: how many are best differs from level to level and from GPU to GPU."""
+"""Programs per SM of a reading kernel, to choose the best from: it differs by level and by GPU."""
 SHARED_PROGRAMS_SM = (1, 2, 3)
-"""Of one that reads shared memory, of which each has 64 KiB."""
+"""Programs per SM of a kernel that reads shared memory, 64 KiB each."""
 SIDE = 8192
 
 
 @dataclass(frozen=True)
 class _Benchmark:
-    """`prepare` gives launches to choose the fastest of, each with how much it moves or computes, in `unit`s without the second."""
+    """`prepare` returns launches to choose the fastest of, each with its bytes or FLOPs."""
 
     level: str
     unit: str

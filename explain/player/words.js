@@ -115,7 +115,7 @@ export function reduced(value, how, axis, { row, col }) {
   return out;
 }
 
-/** Element (row, column) of the matrix product of two tiles, the second one maybe transposed. */
+/** Element (row, column) of the matmul of two tiles, the second one maybe transposed. */
 export function dotted(a, b, transposed, row, col) {
   if (a?.shape?.length !== 2 || b?.shape?.length !== 2) return null;
   const inner = a.shape[1];

@@ -1,4 +1,4 @@
-"""What the compiler says of the tuning grid's rungs, compiled for an H200 at all settings: shared memory, registers, spills.
+"""The tuning grid's rungs compiled for an H200 at all settings: shared memory, registers, spills.
 
 Needs no GPU; takes about two minutes a rung, and nothing for a rung whose code has not changed.
 """

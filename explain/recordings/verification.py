@@ -51,7 +51,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def verdicts(name: str) -> list[dict[str, Any]]:
-    """Every experiment of one kernel's grid, run on the GPU: its JSON, its error, its tolerance, whether that is expected."""
+    """Every experiment of one kernel's grid, run on the GPU: JSON, error, tolerance, whether that is expected."""
     return list(_verdicts(name))
 
 

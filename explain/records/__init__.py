@@ -1,1 +1,1 @@
-"""What GPUs measured: a point for each experiment, the file that holds a GPU's points, the plan of the whole set, the shelf of files."""
+"""What was measured: a GPU's points and their file, the plans, the registry of files, and the committed results."""

@@ -1,7 +1,7 @@
 """Which code a number was measured on: the commit, and the digest of the code that ran. Other code makes it stale.
 
-What was measured has a name: a kernel ("flash_attention", "rung:tma"), a function ("kernels.topk_fast:softmax_topk_lanes")
-or a group of files ("app", see GROUPS).
+What was measured has a name: a kernel ("flash_attention", "rung:tma"), a function ("kernels.decode:decode") or a group of
+files ("app", see GROUPS).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def stale_parts(code: Mapping[str, str] | None) -> list[str]:
 
 
 def stale_parts_if_known(code: Mapping[str, str] | None) -> list[str]:
-    """`stale_parts` without waiting for it: [] until a background job has worked it out, for the files of the whole app."""
+    """`stale_parts` without waiting: for a group of files it is [] until a background job has found it."""
     if not code or all(name not in GROUPS for name in code):
         return stale_parts(code)
     return _working_out(tuple(code.items())).result or []

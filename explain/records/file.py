@@ -1,8 +1,8 @@
-"""A record's file: JSON, a point a line, with a digest of its own; refused with the reason when damaged, altered or newer than this program.
+"""A record's file: JSON with a digest. A damaged, altered or newer file is refused with the reason.
 
-What many points share stands once: `origins`, `counting` (what read the counters, and the copy they were checked with) and `timing` (the method)
-are lists, and a point names its own by number. `counts` names the columns of a point's `cold` and `warm`. A point that was asked why its warps waited
-has `stalls`; programs older than these read it without.
+Each point is a line. What many points share is stored once, in lists that a point refers to by number: `origins`,
+`counting` (what read the counters, and the copy that checked them) and `timing` (the method). `counts` names the columns
+of a point's `cold` and `warm`. A point may have `stalls`, which older programs ignore.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _TIMES = [field.name for field in fields(Timing) if field.name != "method"]
 
 
 class RecordFileError(ValueError):
-    """A file that cannot be believed; says why."""
+    """A file that is not a valid record; says why."""
 
 
 def save(path: Path, record: Record) -> None:
-    """Writes the file whole: a run that is killed leaves the one before it."""
+    """Writes the whole file at once: a run that is killed leaves the old file."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     beside.write_bytes(written(record))
     beside.replace(path)
 
 
 def load(path: Path) -> Record:
-    """The file's record. Raises RecordFileError, or OSError where it cannot be read."""
+    """The record in a file. Raises RecordFileError, or OSError if it cannot be read."""
     return parse(path.read_bytes())
 
 
@@ -68,20 +68,20 @@ def written(record: Record) -> bytes:
 def parse(data: bytes) -> Record:
     """The record in a file's bytes. Raises RecordFileError."""
     if len(data) > MOST_BYTES:
-        raise RecordFileError(f"it is larger than {MOST_BYTES // 2**20} MB, which no record is")
+        raise RecordFileError(f"it is larger than {MOST_BYTES // 2**20} MB, the largest record")
     try:
         content = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise RecordFileError(f"damaged: it is no JSON ({error})") from None
+        raise RecordFileError(f"damaged: it is not JSON ({error})") from None
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
-        raise RecordFileError("it is no record of a GPU: python -m explain measure makes one")
+        raise RecordFileError("it is not a GPU's record: python -m explain measure makes one")
     version, digest = content.pop("version", None), content.pop("digest", None)
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise RecordFileError(f"damaged: its version is {version!r}")
     if version > VERSION:
         raise RecordFileError(f"it is of format {version}, and this Tilescope reads up to {VERSION}: update Tilescope")
     if digest != _digest(content):
-        raise RecordFileError("damaged or altered: its numbers are not those that were measured (the digest differs)")
+        raise RecordFileError("damaged or altered: the digest does not match its numbers")
     try:
         points = [_point(one, content) for one in content["points"]]
         roofs = [_made(Roof, roof) for roof in content["roofs"]]
@@ -96,19 +96,19 @@ def parse(data: bytes) -> Record:
         IndexError,
         TypeError,
         ValueError,
-    ) as error:  # whole, but of no Tilescope that this one knows
-        raise RecordFileError(f"it holds what this Tilescope does not know: {error}") from None
+    ) as error:  # undamaged, but with fields this version does not know
+        raise RecordFileError(f"this Tilescope does not know its fields: {error}") from None
 
 
 class _Shared:
-    """The lists of what stands once."""
+    """The lists of what many points share."""
 
     def __init__(self) -> None:
         self.lists: dict[str, list[Any]] = {"origins": [], "counting": [], "timing": []}
         self._numbers: dict[str, int] = {}
 
     def number(self, name: str, value: Any) -> int:
-        """Where the value stands in the list of this name; it is added if it is new."""
+        """The index of the value in the list of this name; a new value is added."""
         key = json.dumps([name, value], sort_keys=True)
         if key not in self._numbers:
             self._numbers[key] = len(self.lists[name])
@@ -165,12 +165,12 @@ def _point(entry: Mapping[str, Any], content: Mapping[str, Any]) -> Point:
 
 
 def _counts(columns: list[str], values: list[Any]) -> Counts:
-    """A count that the file's Tilescope did not know is None."""
+    """The counts; None for those that an older file does not have."""
     return _made(Counts, {**dict.fromkeys(_COUNTS), **current(dict(zip(columns, values, strict=True)))})
 
 
 def _made(kind: Callable[..., _Value], data: Mapping[str, Any], **known: Any) -> _Value:
-    """A value of plain fields, each of its own type, and of fields that are `known`. Raises TypeError naming one that is not."""
+    """A value made of plain fields, checked by type, and of `known` fields. Raises TypeError naming a wrong one."""
     for field in fields(kind):  # type: ignore[arg-type]
         if field.name in data:
             value, types = data[field.name], [one for name in str(field.type).split(" | ") for one in _TYPES[name]]

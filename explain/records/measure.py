@@ -1,4 +1,4 @@
-"""Measures plans on the GPU at hand and keeps every point as it comes: a run that is killed loses the one under way, and the next goes on."""
+"""Measures plans on this GPU and saves every point at once: a killed run loses one point, and the next one continues."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Task:
-    """One point to measure: an experiment and what is asked of it."""
+    """One point to measure: an experiment, and what to measure of it."""
 
     experiment: Experiment
     counters: bool
@@ -33,7 +33,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run came to: the file, its record, the points measured now, those that were there, and (what, why) of each that misses something."""
+    """The outcome of a run: the file, its record, how many points were measured or kept, and (what, why) was missed."""
 
     path: Path
     record: Record
@@ -43,7 +43,7 @@ class Outcome:
 
 
 def tasks(plans: Iterable[Plan], kernels: Sequence[str] = ()) -> list[Task]:
-    """Each experiment of the plans once, in their order, asked all that any plan asks of it; of `kernels` alone, where some are named."""
+    """Each experiment of the plans once, with everything that any plan measures of it; only `kernels`, if any are named."""
     found: dict[str, Task] = {}
     for plan in plans:
         for experiment in plan.experiments:
@@ -68,9 +68,9 @@ def measure(
     seconds: float | None = None,
     megabytes: float | None = None,
 ) -> Outcome:
-    """Measures what the folder's file of this GPU has not, of the code and the versions that are here.
+    """Measures what this GPU's file in the folder lacks, for this code and these versions.
 
-    `say` is given a line for each point. Raises WorkerError where there is no GPU, RecordFileError where the file that is there cannot be believed.
+    `say` gets a line for each point. Raises WorkerError if there is no GPU, RecordFileError if the file is not valid.
     """
     status = engine.device()
     if not status.available or status.provenance is None:
@@ -108,14 +108,15 @@ def measure(
         spent = time.monotonic() - start
         remaining = spent / (number + 1) * (len(left) - number - 1)
         say(
-            f"[{number + 1}/{len(left)}] {_label(task.experiment)}: {said(point)}, took {took:.2f} s · {spent:.0f} s, about {remaining:.0f} s left"
+            f"[{number + 1}/{len(left)}] {_label(task.experiment)}: {said(point)}, took {took:.2f} s · "
+            f"{spent:.0f} s, about {remaining:.0f} s left"
         )
     file.save(path, record)
     return Outcome(path, record, len(left), len(wanted) - len(left), tuple(missed))
 
 
 def _point(engine: Engine, task: Task, record: Record, where: Provenance, limits: dict[str, Any]) -> Point:
-    """The point measured, asked also what the record's one has; or the point that says why not."""
+    """The measured point, with everything the record's point has; or a point that says why there is none."""
     before = record.point(task.experiment)
     counters = task.counters or bool(before and before.counters)
     timing = task.timing or bool(before and before.timing)
@@ -131,7 +132,7 @@ def _origin(experiment: Experiment, where: Provenance) -> Origin:
 
 
 def _has(record: Record, task: Task, where: Provenance) -> bool:
-    """Whether the record has the point, measured of the kernel as it is now, with the versions that are here."""
+    """Whether the record has the point, measured on the current code with the versions here."""
     point = record.point(task.experiment)
     if point is None or point.origin is None or not point.holds(task.counters, task.timing, task.stalls):
         return False
@@ -147,7 +148,7 @@ def _label(experiment: Experiment) -> str:
 
 
 def said(point: Point) -> str:
-    """What a point says, in a few words."""
+    """A point in a few words."""
     words = []
     if point.timing:
         words.append(f"{point.timing.median_ms:.4g} ms")
@@ -160,4 +161,4 @@ def said(point: Point) -> str:
         words.append(f"counted by {point.counters.method}")
     if point.why:
         words.append(f"missed: {point.why}")
-    return ", ".join(words) or "nothing was asked"
+    return ", ".join(words) or "nothing to measure"

@@ -1,4 +1,4 @@
-"""Point, Roof, Record: what a GPU said of one experiment, of its own limits, of everything that it was asked. No torch, no triton."""
+"""Point, Roof, Record: the measurements of one experiment, of a GPU's limits, of a whole GPU. No torch, no triton."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from explain.experiment import Experiment
 
 @dataclass(frozen=True)
 class Origin:
-    """Where and when something was measured, at which commit of Tilescope ("+": changed since), and the digest of the kernel's code."""
+    """Where and when something was measured, the commit ("+": changed since), and the digest of the kernel's code."""
 
     provenance: Provenance
     commit: str = ""
@@ -22,10 +22,10 @@ class Origin:
 
 @dataclass(frozen=True)
 class Point:
-    """One Experiment on one GPU: what its counters said, how long it took, what memory it held.
+    """One Experiment on one GPU: its counters, its time and its memory.
 
-    None is what was not asked or could not be had; `why` says in words what could not and why, and is empty otherwise. `peak_bytes` is the most
-    that torch's allocator held during a run, beyond the inputs. The counters are of runs of their own, never of the timed ones.
+    A part is None if it was not asked for or could not be measured; `why` says what failed and why ("" if nothing).
+    `peak_bytes` is the peak of torch's allocator during a run, beyond the inputs. Counted runs are never the timed ones.
     """
 
     experiment: Experiment
@@ -41,7 +41,7 @@ class Point:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Point:
-        """The point of `to_json`'s object. Raises KeyError, TypeError or ParameterError for what is no such object."""
+        """The point in an object that `to_json` made. Raises KeyError, TypeError or ParameterError for any other."""
         origin = data["origin"]
         return cls(
             Experiment.from_json(data["experiment"]),
@@ -53,16 +53,17 @@ class Point:
         )
 
     def holds(self, counters: bool, timing: bool, stalls: bool = False) -> bool:
-        """Whether this point has what is asked."""
+        """Whether this point has what is asked for."""
         counted = self.counters is not None and (self.counters.stalls is not None or not stalls)
         return (counted or not (counters or stalls)) and (self.timing is not None or not timing)
 
 
 @dataclass(frozen=True)
 class Roof:
-    """What one level of the memory hierarchy, or one unit, gave at best, measured by a micro-benchmark.
+    """The highest measured rate of one level of the memory hierarchy, or of one unit.
 
-    `level` is "shared", "l2", "hbm", "host", "matmul bf16", "matmul fp16", "fp32 fma", "exp" and the like; `unit` is "B/s" or "FLOP/s".
+    `level` is "shared", "l2", "hbm", "host", "matmul bf16", "matmul fp16", "fp32 fma", "exp" or similar; `unit` is "B/s"
+    or "FLOP/s".
     """
 
     level: str
@@ -73,9 +74,9 @@ class Roof:
 
 @dataclass(frozen=True)
 class Record:
-    """All that one GPU measured, in one file: `points` by Experiment.key, `roofs` by level. `commit` and `provenance` are the latest run's.
+    """All measurements of one GPU, in one file: `points` by Experiment.key, `roofs` by level.
 
-    It has a hash, so that what is made of a record can be kept with it.
+    `commit` and `provenance` are those of the latest run. It can be hashed, so results made from it can be cached.
     """
 
     commit: str
@@ -87,16 +88,16 @@ class Record:
         return hash((self.commit, self.provenance, len(self.points)))
 
     def point(self, experiment: Experiment) -> Point | None:
-        """What was measured of this experiment, if it was asked."""
+        """The measurements of this experiment, if there are any."""
         return self.points.get(experiment.key)
 
     @property
     def gpu(self) -> str:
-        """The GPU's name, as its driver says it."""
+        """The driver's name for the GPU."""
         return self.provenance.gpu
 
     def with_(self, point: Point) -> Record:
-        """This record with one more point, or another for the same experiment."""
+        """This record with the point added or replaced."""
         return replace(self, points={**self.points, point.experiment.key: point})
 
 

@@ -1,4 +1,4 @@
-"""What `python -m explain measure` measures: named plans, each a list of experiments and what is asked of them."""
+"""What `python -m explain measure` measures: named plans, each a list of experiments and what to measure of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernels.parameters import WHOLE_ROW_TILE, ParameterError
 
 @dataclass(frozen=True)
 class Plan:
-    """Experiments to measure on the GPU at hand: their counters, with `stalls` why their warps wait too, their times; and, with `roofs`, what the GPU gives at best."""
+    """Experiments to measure on this GPU, and what: counters, times, `stalls` (why warps wait), `roofs` (the GPU's limits)."""
 
     name: str
     about: str
@@ -70,7 +70,7 @@ _RUNGS_AT = {"batch": 2, "heads": 16, "seq_len": 8192, "dtype": "bf16"}
 
 
 def rungs() -> tuple[Experiment, ...]:
-    """The ladder from the bottom up, its top, and the two fused kernels of PyTorch, at head_dim 128 and 64, causal or not."""
+    """The ladder's rungs, its top, and PyTorch's two fused kernels, at head_dim 128 and 64, causal or not."""
     return tuple(
         Experiment.of(name, {**_RUNGS_AT, "head_dim": head_dim, "causal": causal}, "normal")
         for head_dim in (128, 64)

@@ -1,4 +1,4 @@
-"""The records there are: the one shipped with Tilescope, and those that were measured on this machine."""
+"""The available records: the one shipped with Tilescope, and those measured on this machine."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ RECORDED, HERE, YOURS = "recorded", "measured on this machine", "your file"
 
 @functools.cache
 def recorded() -> Record | None:
-    """The record shipped with Tilescope, of an H200; None in a checkout that has none."""
+    """The shipped record of an H200; None if there is none."""
     return file.load(SHIPPED) if SHIPPED.exists() else None
 
 
 def own_folder() -> Path:
-    """Where `python -m explain measure` writes, and the pages look, unless it is told another place."""
+    """The folder where `python -m explain measure` writes by default, and the pages look."""
     return cache_folder().parent / "records"
 
 
@@ -36,7 +36,7 @@ def file_name(gpu: str) -> str:
 
 @dataclass(frozen=True)
 class Shelved:
-    """A record, and whose it is: RECORDED, HERE or YOURS."""
+    """A record and its origin: RECORDED, HERE or YOURS."""
 
     key: str
     record: Record
@@ -44,18 +44,19 @@ class Shelved:
 
     @property
     def label(self) -> str:
-        """What a control calls it."""
+        """Its name in a control."""
         return f"{self.record.gpu.removeprefix('NVIDIA ')} · {self.origin}"
 
     @property
     def source(self) -> str:
-        """Where its numbers come from, for a caption."""
+        """The source of its numbers, for a caption."""
         where = self.record.provenance
-        return f"{self.origin} · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}, {where.date}"
+        versions = f"driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}"
+        return f"{self.origin} · {where.gpu}, {versions}, {where.date}"
 
 
 def shelved() -> tuple[list[Shelved], dict[str, str]]:
-    """The records there are, this machine's own first; and, by name, why a file of this machine cannot be believed."""
+    """The available records, this machine's own first; and, by file name, why a file of this machine is not valid."""
     found: list[Shelved] = []
     refused: dict[str, str] = {}
     for path in sorted(own_folder().glob("*.json")):

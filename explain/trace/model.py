@@ -153,7 +153,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Flops:
-    """Floating-point operations (docs/trace-format.md says which): in matrix products, exponentials, all others."""
+    """Floating-point operations (docs/trace-format.md says which): in matmuls, exponentials, all others."""
 
     matmul: int = 0
     exp: int = 0

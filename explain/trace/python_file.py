@@ -1,4 +1,4 @@
-"""Records the Triton kernels that a function of any Python file launches; every failure of that code in words. Imports torch."""
+"""Records the Triton kernels that a function of any Python file launches, and explains its failures. Imports torch."""
 
 from __future__ import annotations
 

@@ -15,10 +15,9 @@ from explain.engine import DeviceStatus, engine, has_triton, scratch
 from explain.experiment import Experiment
 from explain.figures import numbers
 from explain.figures.tables import Column, markdown
+from explain.jobs import Job
 from explain.trace.model import Trace
-from explain.ui.follow import follow
-from explain.ui.stepper import failure
-from explain.workers import WorkerError
+from explain.ui.follow import follow, on_request
 
 
 def on_device(experiment: Experiment, trace: Trace) -> None:
@@ -33,21 +32,17 @@ def on_device(experiment: Experiment, trace: Trace) -> None:
         st.markdown(f"No GPU available: {status.reason}")
         _recorded_on_device(experiment)
         return
-    if not st.button("Run it compiled, on the GPU", icon=":material/memory:"):
-        key, *measured = st.session_state.get("measured", ("",))
-        if key == experiment.key:  # shown again by a rerun, not run again
-            _show(*measured)
-        return
-    try:
-        with st.spinner("Compiling and running…", show_time=True), scratch() as folder:
+
+    def measure(job: Job[tuple[Measurement, list[dict[str, Any]]]]) -> tuple[Measurement, list[dict[str, Any]]]:
+        with scratch() as folder:
             prefixes = Path(folder) / "prefixes.npz"
-            measurement = engine().measure(experiment, prefixes=prefixes)
-            states = compare_prefixes(trace, experiment, prefixes) if measurement.prefixes else []
-    except WorkerError as error:
-        st.error(failure(error), icon=":material/error:")
-        return
-    st.session_state["measured"] = (experiment.key, measurement, states)
-    _show(measurement, states)
+            measurement = engine().measure(experiment, prefixes=prefixes, cancel=job.cancel)
+            return measurement, compare_prefixes(trace, experiment, prefixes) if measurement.prefixes else []
+
+    label, doing = "Run it compiled, on the GPU", "compiling and running"
+    job = on_request(label, f"measured {experiment.key}", doing, measure, ":material/memory:")
+    if job and job.result:
+        _show(*job.result)
 
 
 def _recorded_on_device(experiment: Experiment) -> None:

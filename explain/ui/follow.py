@@ -1,10 +1,16 @@
-"""Shows a background job on a page as it goes on."""
+"""Background jobs on a page: a button that starts one, and what shows its progress."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import streamlit as st
+
+from explain.jobs import Job
+
+T = TypeVar("T")
+AT_ONCE_S = 0.3  # a job that ends within this time is shown without a second run of the page
 
 
 def follow(
@@ -25,3 +31,29 @@ def _draw(draw: Callable[[], object], before: tuple[bool, object], now: Callable
     if before[0] and now() != before:
         st.rerun()
     draw()
+
+
+def on_request(label: str, key: str, doing: str, work: Callable[[Job[T]], T], icon: str) -> Job[T] | None:
+    """A button that starts a job; the job once it has ended, until the button starts another. Failures are shown.
+
+    The session keeps the job under `key`. The page stays usable while it runs, and can cancel it.
+    """
+    job: Job[T] | None = st.session_state.get(key)
+    if (job is None or not job.running) and st.button(label, icon=icon, key=f"start {key}"):
+        job = st.session_state[key] = Job(work, doing)
+        job.wait(AT_ONCE_S)
+    if job is None:
+        return None
+    if job.running:
+        follow(lambda: _running(job, key), lambda: job.running)
+        return None
+    if job.error:
+        st.error(job.error, icon=":material/error:")
+    return job
+
+
+def _running(job: Job[T], key: str) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f":material/hourglass_top: {job.doing}, {job.seconds:.0f} s")
+        if st.button("Cancel", icon=":material/stop:", key=f"cancel {key}"):
+            job.cancel.set()

@@ -11,8 +11,7 @@ from explain.records import file
 from explain.records import registry as shelf
 from explain.records.registry import Shelved
 from explain.ui.device import once_known
-from explain.ui.stepper import failure
-from explain.workers import WorkerError
+from explain.ui.follow import on_request
 
 SHOWN, YOURS, CHOICE = "records shown", "records of yours", "records choice"
 SAMPLE = Experiment.of("softmax_online", {"rows": 4096, "cols": 8192, "block_n": 4096}, "normal")
@@ -105,16 +104,15 @@ def _counters_here(status: DeviceStatus) -> None:
         return
     gpu = status.provenance["gpu"] if status.provenance else "GPU"
     st.markdown(f":green[●] **{gpu}** is here. Count one kernel to see whether its counters can be read.")
-    if st.button("Count one kernel now", icon=":material/speed:"):
-        try:
-            with st.spinner("Checking the counters with a copy, then counting…", show_time=True):
-                st.session_state["counters sample"] = engine().point(SAMPLE, timing=False)
-        except WorkerError as error:
-            st.session_state["counters sample"] = failure(error)
-    said = st.session_state.get("counters sample")
-    if isinstance(said, str):
-        st.error(f"{said} The recorded measurements stay on the page.", icon=":material/error:")
-    elif said is not None and said.counters is None:
+    job = on_request(
+        "Count one kernel now",
+        "counters sample",
+        "checking the counters with a copy, then counting",
+        lambda job: engine().point(SAMPLE, timing=False, cancel=job.cancel),
+        ":material/speed:",
+    )
+    said = job.result if job else None
+    if said is not None and said.counters is None:
         st.warning(f"{said.why} The recorded measurements stay on the page.", icon=":material/warning:")
     elif said is not None:
         counters, formula = said.counters, SAMPLE.entry.formula(SAMPLE.values)

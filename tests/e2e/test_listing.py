@@ -18,7 +18,7 @@ def test_a_line_and_its_instructions_find_each_other(page: Page, app_url: str):
     assert chosen.first.evaluate(
         "row => row.getBoundingClientRect().top >= row.parentElement.getBoundingClientRect().top"
     )
-    page.get_by_role("button", name="matrix product").click()
+    page.get_by_role("button", name="matmul").click()
     product = page.locator(".code .row:not(.faded)", has_text="GMMA").first
     product.click()
     expect(page.locator(".lines .row.chosen")).to_contain_text("tl.dot")

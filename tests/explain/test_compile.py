@@ -134,8 +134,8 @@ def test_a_long_compilation_keeps_nobody_else_waiting(compiler):
     assert answer_of(compiler, long, 75, 20).error == "The compilation was stopped."
 
 
-def test_a_hall_that_compiles_everything_is_told_to_wait(compiler, monkeypatch):
-    monkeypatch.setattr(service, "MOST_WAITING", 0)
+def test_a_hall_that_compiles_everything_is_told_to_wait(compiler):
+    compiler._jobs.most_running = 0
     compiler.start(SMALL.with_(causal=True), 90)
     answer = answer_of(compiler, SMALL.with_(causal=True), 90)
     assert "0 others are running" in answer.error

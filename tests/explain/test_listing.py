@@ -86,7 +86,7 @@ def test_sass_has_only_the_innermost_line_so_ptx_says_whose_it_is_and_where_seve
     [
         ("cp.async.cg.shared.global [ %r1 + 0 ], [ %rd2 + 0 ], 0x10, %r3", "copy HBM → shared"),
         ("cp.async.wait_group 0", "wait"),
-        ("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%r1}, %rd1, %rd2, 0, 1, 1, 0, 0", "matrix product"),
+        ("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%r1}, %rd1, %rd2, 0, 1, 1, 0, 0", "matmul"),
         ("wgmma.wait_group.sync.aligned 0", "wait"),
         ("@%p1 st.global.b32 [ %rd1 + 0 ], { %r1 }", "HBM store"),
         ("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1}, [%r2]", "shared load"),
@@ -107,8 +107,8 @@ def test_a_ptx_instructions_kind(text, kind):
     [
         ("LDGSTS.E.BYPASS.128 [R1], [R2.64]", "copy HBM → shared"),
         ("UTMALDG.4D [UR8], [UR4]", "copy HBM → shared"),
-        ("HGMMA.64x64x16.F32.BF16 R24, gdesc[UR4], RZ, !UPT", "matrix product"),
-        ("HMMA.16816.F32 R4, R8, R12, R4", "matrix product"),
+        ("HGMMA.64x64x16.F32.BF16 R24, gdesc[UR4], RZ, !UPT", "matmul"),
+        ("HMMA.16816.F32 R4, R8, R12, R4", "matmul"),
         ("LDGDEPBAR", "wait"),
         ("WARPGROUP.DEPBAR.LE gsb0, 0x0", "wait"),
         ("LDSM.16.M88.4 R4, [R1]", "shared load"),
@@ -191,7 +191,7 @@ def test_what_the_page_opens_on_is_shipped_and_its_counts_are_the_tiles(capabili
     assert (experiment, capability) in list(tiles.listed())
     (one,) = unpacked(listing_path(experiment, capability).read_bytes())
     p, ptx, sass = experiment.values, counts(one.ptx), counts(one.sass)
-    for kind in ("HBM load", "HBM store", "copy HBM → shared", "matrix product", "exponential"):
+    for kind in ("HBM load", "HBM store", "copy HBM → shared", "matmul", "exponential"):
         assert ptx.get(kind, 0) == sass.get(kind, 0), kind
     assert set(sass) <= set(KINDS)
     (line,) = (

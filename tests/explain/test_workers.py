@@ -186,7 +186,7 @@ def test_output_is_this_runs_alone(pool: WorkerPool) -> None:
     assert "before the end" not in caught.value.output
 
 
-@pytest.mark.parametrize(("do", "words"), [("unsendable", "JSON serializable"), ("too_long", "16777216 fit")])
+@pytest.mark.parametrize(("do", "words"), [("unsendable", "JSON serializable"), ("too_long", "at most 16777216")])
 def test_an_answer_that_cannot_travel_is_an_error(pool: WorkerPool, do: str, words: str) -> None:
     before = pid_of(pool)
     with pytest.raises(WorkerFailed, match=words):

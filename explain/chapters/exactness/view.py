@@ -163,7 +163,7 @@ def rounding() -> None:
     layout.prose(
         "Both kernels read the same Q, K and V and depart from the true answer by rounding alone. Standard attention "
         "rounds S and P to the input's dtype on their way through HBM. FlashAttention keeps S, ℓ and Õ in float32 on "
-        "chip and rounds P̃ for the matrix product and O at the end: fewer roundings, so in 16 bits its error is as a "
+        "chip and rounds P̃ for the matmul and O at the end: fewer roundings, so in 16 bits its error is as a "
         "rule the smaller one."
     )
 

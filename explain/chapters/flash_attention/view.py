@@ -24,7 +24,7 @@ def step_through() -> None:
     layout.prose(
         "A program keeps one tile of queries on chip and walks over the tiles of keys. Each tile of S is made, used "
         "and dropped. What stays is the running maximum m, the running sum ℓ and the unfinished output Õ. Whenever a "
-        "row's maximum moves, its ℓ and Õ shrink by α: online softmax with a matrix product inside."
+        "row's maximum moves, its ℓ and Õ shrink by α: online softmax with a matmul inside."
     )
     if traces:
         st.subheader("Bytes: formula and trace", anchor=False)
@@ -57,7 +57,7 @@ def tile_sizes(gpu: Gpu) -> None:
     layout.prose(
         f"The rim is the most that one program may use on the {gpu.name}. **Formula** counts each array once. "
         f"**Compiler** is the result of Triton and ptxas for this very kernel for {gpu.target}: copies of K and V that "
-        "are fetched ahead, operands that a matrix product wants in shared memory, addresses and masks in registers. "
+        "are fetched ahead, operands that a matmul wants in shared memory, addresses and masks in registers. "
         "It needs no GPU. A thread has 255 registers at most; what does not fit in them is spilled to memory and "
         "fetched back."
     )

@@ -1,4 +1,4 @@
-"""The lab's page of measurements, part by part."""
+"""The page Measurements, part by part."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from explain.ui import layout
 
 def sources(shown: Sequence[Shelved]) -> None:
     """Which GPUs measured the records that are shown, how, and what is missing."""
-    st.subheader("Whose numbers these are", anchor=False)
+    st.subheader("Where these numbers come from", anchor=False)
     facts, words = st.columns([3, 2], gap="large")
     with facts, st.container(key="numbers of records"):
         st.markdown(figures.about(shown), unsafe_allow_html=True)
     with words:
         layout.prose(
-            "Every experiment runs several times, in separate runs: some are timed, others are counted by the GPU's own counters. **A run that is counted is never timed.**\n\n"
-            "**L2 cold**: nothing of the inputs is in the cache when the run begins. **L2 warm**: the same kernel has just run.\n\n"
-            "**Copy check**: before any counter is believed, a copy of 1 GiB is counted. How many bytes that moves is known beforehand. If what is counted is off by more than "
-            "a thousandth, the counters are not trusted, and nothing is counted."
+            "Every experiment runs several times, in separate runs: some are timed, others are counted by the GPU's "
+            "own counters. **A run that is counted is never timed.**\n\n**L2 cold**: nothing of the inputs is in the "
+            "cache when the run begins. **L2 warm**: the same kernel has just run.\n\n**Copy check**: before any "
+            "counter is believed, a copy of 1 GiB is counted. How many bytes that moves is known beforehand. If what "
+            "is counted is off by more than a thousandth, the counters are not trusted, and nothing is counted."
         )
     if missed := figures.missed_table(shown):
-        with st.expander("What could not be measured, and why"):
+        with st.expander("Failed measurements, and why"):
             st.markdown(missed, unsafe_allow_html=True)
 
 
@@ -60,7 +61,7 @@ def numbers(shown: Sequence[Shelved]) -> None:
 def roofs(shown: Sequence[Shelved]) -> None:
     """The measured limits of each GPU."""
     if table := figures.roofs_table(shown):
-        st.subheader("What each GPU gives at best", anchor=False)
+        st.subheader("Measured limits of each GPU", anchor=False)
         st.markdown(table, unsafe_allow_html=True)
 
 
@@ -68,8 +69,9 @@ def own_gpu(shown: Sequence[Shelved]) -> None:
     """How to measure another GPU, and every record to download."""
     st.subheader("Your own GPU", anchor=False)
     layout.prose(
-        "On a machine with an NVIDIA GPU this measures everything that is shown here. It keeps each point as it comes: when it is interrupted, call it again and it goes on. "
-        "The pages find its file by themselves; to show it elsewhere, load it there with the button at the top of this page."
+        "On a machine with an NVIDIA GPU this measures everything that is shown here. It keeps each point as it "
+        "comes: when it is interrupted, call it again and it goes on. The pages find its file by themselves; to show "
+        "it elsewhere, load it there with the button at the top of this page."
     )
     st.code("python -m explain measure", language="bash")
     with st.container(horizontal=True):

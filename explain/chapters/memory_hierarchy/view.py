@@ -130,7 +130,7 @@ def closing(gpu: Gpu) -> None:
     layout.questions(
         (
             "What is in SRAM while a tile of S is made?",
-            "The tile of Q, the tile of K and the tile of S itself. A program puts operands of a matrix product in "
+            "The tile of Q, the tile of K and the tile of S itself. A program puts operands of a matmul in "
             "shared memory, where all its threads can read them, and sums in registers. When it ends, all of it is "
             "gone: what is to outlive the program has to be written to HBM.",
         ),

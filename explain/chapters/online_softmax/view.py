@@ -88,7 +88,7 @@ def run(way: str, beside: bool) -> tuple[list[Experiment], list[Trace]]:
             layout.prose(
                 "A tile of several rows: m, ℓ and α become columns M, L and α with one number a row, and the maximum "
                 "of a tile becomes the maximum of each of its rows. The update is the same line of code. Click a row "
-                "to follow it: rows rescale at different tiles. FlashAttention is this loop with a matrix product "
+                "to follow it: rows rescale at different tiles. FlashAttention is this loop with a matmul "
                 "inside."
             )
         case "Tiles in parallel":

@@ -184,7 +184,7 @@ def accesses(counted: Mapping[str, float | None]) -> str:
 def table_2(record: Record) -> str:
     """Figure 2's table beside ours, forward and backward, as markdown."""
     lines = [
-        f"| | GFLOPs, {flashattention.THEIR_GPU} paper | matrix products, counted | HBM, paper | HBM, least | DRAM, {record.gpu} | time, paper | time, {record.gpu} |",
+        f"| | GFLOPs, {flashattention.THEIR_GPU} paper | matmuls, counted | HBM, paper | HBM, least | DRAM, {record.gpu} | time, paper | time, {record.gpu} |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in flashattention.FIGURE_2:

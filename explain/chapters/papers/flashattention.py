@@ -148,7 +148,7 @@ def formula_bytes(experiment: Experiment) -> int:
 
 
 def matmul_flops(row: Row) -> int:
-    """The FLOPs of the matrix products of figure 2, counted."""
+    """The FLOPs of the matmuls of figure 2, counted."""
     batch, heads, seq_len, head_dim = (
         int(str(GPT2_MEDIUM[name])) for name in ("batch", "heads", "seq_len", "head_dim")
     )

@@ -234,7 +234,7 @@ def figure_2(chosen: Sequence[Shelved]) -> None:
     )
     paper_figure_2(chosen)
     layout.prose(
-        "**What differs.** *FLOPs*: count 2 N² d for each matrix product and head, and there are 6 of them in standard attention and 7 in FlashAttention, which makes S again on the way back. "
+        "**What differs.** *FLOPs*: count 2 N² d for each matmul and head, and there are 6 of them in standard attention and 7 in FlashAttention, which makes S again on the way back. "
         "The paper's column is about 12 times lower for both; its author said that it may be off by a factor (github.com/Dao-AILab/flash-attention, issue 741). The ratio of the two, 7 to 6, "
         "is close to the paper's. *Bytes*: **least** is each step's operands read once and results written once; the paper's 40.3 GB has masking and dropout too, which write more matrices of N². On the way back "
         "PyTorch's FlashAttention adds up dQ in float32, which is more than the least. *FlashAttention-1 at B = 64* moves about as much as standard attention: its O goes out and in, in float32, at every tile of keys. Larger tiles pay, "

@@ -15,9 +15,9 @@ from explain.chapters.speed import fast_kernels, figures, lengths, results, rung
 from explain.chapters.speed.results import TABLES, Case, Limit, Result
 from explain.chapters.speed.rungs import BY_NAME, RUNGS, Rung, Spill, Step, Twin
 from explain.chapters.speed.timeline import Timeline
-from explain.chapters.sweeps.figures import roofline
 from explain.chapters.sweeps.model import Sweep
 from explain.chapters.sweeps.ready import HEAD, PAIR
+from explain.chapters.sweeps.roofline import roofline
 from explain.chapters.sweeps.view import sweep_growth, sweep_readings
 from explain.chapters.tile_cost.view import compiling
 from explain.compile.service import compiler, provenance
@@ -35,17 +35,16 @@ from explain.records.results import ResultFileError
 from explain.ui.charts import chart
 from explain.ui.controls import option
 from explain.ui.device import once_known
+from explain.ui.follow import on_request
 from explain.ui.layout import chapter_link, prose, questions, sources, try_this
 from explain.ui.pictures import drawing, pressable, pressed
-from explain.ui.stepper import failure
-from explain.workers import WorkerError
 from kernels.catalog import KERNELS
 from kernels.digest import digest_of
 
 OPENING = "bf16"
 """The rung that the page opens on: the first with one below to compare with."""
 COUNTED_BY = "python -m explain measure --plan rungs"
-ERROR, INFO, TIMER = ":material/error:", ":material/info:", ":material/timer:"
+ERROR, INFO = ":material/error:", ":material/info:"
 OTHERS = "work."
 """Prefix of the other kernels' choices in the page's address."""
 SHAPE_LABELS = {"N": "N", "V": "V, elements in a row", "d": "d", "dtype": "dtype", "causal": "Causal"}
@@ -278,18 +277,14 @@ def _on_request(label: str, experiment: Experiment) -> tuple[Timing | None, str]
     if not (status and status.available and status.provenance):
         return None, ""
     gpu = status.provenance["gpu"]
-    kept: dict[str, Timing | str] = st.session_state.setdefault("timed here", {})
-    if st.button(f"{label} {gpu}", icon=TIMER):
-        try:
-            with st.spinner("Compiling and running…", show_time=True):
-                point = engine().point(experiment, counters=False)
-            kept[experiment.key] = point.timing or point.why
-        except WorkerError as error:
-            kept[experiment.key] = failure(error)
-    found = kept.get(experiment.key)
-    if isinstance(found, str):
-        st.error(found, icon=ERROR)
-    return (found if isinstance(found, Timing) else None), gpu
+    job = on_request(
+        f"{label} {gpu}", f"timed {experiment.key}", "compiling and running",
+        lambda job: engine().point(experiment, counters=False, cancel=job.cancel), ":material/timer:",
+    )  # fmt: skip
+    point = job.result if job else None
+    if point and not point.timing:
+        st.error(point.why, icon=ERROR)
+    return (point.timing if point else None), gpu
 
 
 @st.fragment

@@ -1,4 +1,4 @@
-"""What a sweep's readings come to: slopes, where two kernels cross, and the roofline. Pure functions of numbers."""
+"""The results of a sweep: slopes, crossings of two kernels, and the roofline. Pure functions of numbers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from explain.records.model import Roof
 from kernels.parameters import Value
 
 FITTED = 4
-"""Points at the far end that a slope is fitted to: a power shows itself once what does not grow has stopped to matter."""
+"""Points at the far end that a slope is fitted to; there, terms that do not grow no longer matter."""
 
 
 def slope(points: Mapping[float, float], fitted: int = FITTED) -> float | None:
-    """The power of x that y grows with: least squares on the logarithms, over the last `fitted` points; None for fewer than two x above 0."""
+    """The power of x with which y grows: least squares on the logarithms of the last `fitted` points; None for fewer
+    than two.
+    """
     last = sorted((x, y) for x, y in points.items() if x > 0 and y > 0)[-fitted:]
     if len(last) < 2:
         return None
@@ -75,7 +77,7 @@ def crossing(above: Mapping[float, float], below: Mapping[float, float]) -> Cros
 
 
 def curve(sweep: Sweep, readings: Iterable[Reading], kernel: str, what: str) -> dict[Value, float]:
-    """{value of the axis: y} of one kernel. `what` is "seconds", or a level of bytes; without the points that have none."""
+    """{value of the axis: y} of one kernel, without missing points. `what` is "seconds", or a level of bytes."""
     found: dict[Value, float] = {}
     for reading in readings:
         if reading.experiment.kernel == kernel:
@@ -86,13 +88,15 @@ def curve(sweep: Sweep, readings: Iterable[Reading], kernel: str, what: str) -> 
 
 
 def numbers(curve: Mapping[Value, float]) -> dict[float, float]:
-    """The curve with its values as numbers, for an axis of numbers."""
+    """The curve with numbers as keys, for a numeric axis."""
     return {float(x): y for x, y in curve.items()}
 
 
 @dataclass(frozen=True)
 class RooflinePoint:
-    """One kernel at one level: FLOPs for each byte that passes there, and FLOPs a second. `memory` and `compute` are its roofs in FLOP/s, where measured."""
+    """One kernel at one level: FLOPs per byte there, and FLOP/s. `memory` and `compute` are its roofs in FLOP/s, if
+    measured.
+    """
 
     reading: Reading
     level: str
@@ -103,7 +107,7 @@ class RooflinePoint:
 
     @property
     def roof(self) -> float | None:
-        """The lower of the two roofs above it: no kernel of this intensity can be faster."""
+        """The lower of the two roofs above it: the limit at this intensity."""
         known = [roof for roof in (self.memory, self.compute) if roof is not None]
         return min(known) if known else None
 
@@ -113,26 +117,27 @@ MEMORY_ROOFS: Mapping[str, tuple[str, ...]] = {
     "l2": ("l2",),
     "hbm": ("hbm", "hbm copy", "hbm write"),
 }
-"""The roofs measured of a level; the highest of them counts."""
+"""The measured roofs of each level; the highest counts."""
 
 
 def memory_roof(level: str, roofs: Mapping[str, Roof]) -> float | None:
-    """Bytes a second that this level gives at best."""
+    """The level's highest measured bandwidth, bytes per second."""
     known = [roofs[name].per_second for name in MEMORY_ROOFS.get(level, ()) if name in roofs]
     return max(known, default=None)
 
 
 def compute_roof_name(reading: Reading) -> str:
-    """The unit that does most of this kernel's FLOPs: matrix products of its dtype, or float32 outside the tensor cores.
+    """The unit that does most of this kernel's FLOPs: matmuls of its dtype, or float32 outside the tensor cores.
 
-    The kernels multiply float32 exactly, so not in tf32; a softmax has no products, and its sums and maxima are float32 whatever its dtype.
+    The kernels multiply float32 exactly, so not in tf32; a softmax has no products, and its sums and maxima are float32
+    whatever its dtype.
     """
     entry, p = reading.experiment.entry, reading.experiment.values
     return f"matmul {p['dtype']}" if entry.family == "attention" else "matmul fp32"
 
 
-def roofline(readings: Iterable[Reading], roofs: Mapping[str, Roof]) -> list[RooflinePoint]:
-    """A point for each reading with a time, at each level whose bytes are known and more than none."""
+def roofline_points(readings: Iterable[Reading], roofs: Mapping[str, Roof]) -> list[RooflinePoint]:
+    """A point for each timed reading, at each level with a known number of bytes above 0."""
     found = []
     for reading in readings:
         compute = roofs.get(compute_roof_name(reading))

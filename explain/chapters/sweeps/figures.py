@@ -1,4 +1,4 @@
-"""A sweep's pictures: how bytes and time grow, the roofline, and what they say in words and in tables. Numbers in; Plotly figures and markdown out."""
+"""A sweep's pictures: growth of bytes and time, the roofline, and their results in sentences and tables."""
 
 from __future__ import annotations
 
@@ -7,28 +7,25 @@ import io
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import plotly.graph_objects as go
 
 from explain.chapters.sweeps.analysis import (
     FITTED,
-    MEMORY_ROOFS,
-    RooflinePoint,
-    compute_roof_name,
     crossing,
     curve,
-    memory_roof,
     numbers,
     slope,
 )
 from explain.chapters.sweeps.model import AXES, LEVELS, SPILLED, Reading, Sweep, formula, once
 from explain.chapters.sweeps.ready import PAIR
+from explain.figures.labels import widest
 from explain.figures.lines import colour_of
-from explain.figures.numbers import si
+from explain.figures.numbers import duration, si
 from explain.figures.plot import plot
-from explain.gpus import Gpu
-from explain.records.model import Roof
+from explain.figures.tables import Column, markdown
 from kernels.catalog import KERNELS
 from kernels.parameters import Value
 
@@ -42,14 +39,11 @@ SYMBOLS = {
     "cross": "✚",
     "triangle-down": "▼",
 }
-"""Plotly's names of markers, and how they look in a line of text."""
+"""Plotly's names of markers, and the characters for them in text."""
 LEVEL_SYMBOLS: Mapping[str, str] = {"hbm": "circle", "l2": "square", "shared": "diamond"}
-LEVEL_NAMES: Mapping[str, str] = {"hbm": "HBM", "l2": "L2", "shared": "shared memory"}
 SLATE = "#63788E"
 TILES = ("block_m", "block_n")
-ROOFLINE_HEIGHT = 560
 HEIGHT, TOP, BOTTOM = 430, 40, 56
-LETTER = 6.4
 LABEL_PIXELS = 17  # between the words at two curves' ends
 WHAT: Mapping[str, tuple[str, str]] = {"seconds": ("time of one launch", "s"), **{k: (f"bytes {v}", "B") for k, v in LEVELS.items()}}  # fmt: skip
 
@@ -60,7 +54,7 @@ def name_of(kernel: str) -> str:
 
 
 def said(value: Value) -> str:
-    """A value of an axis, in words."""
+    """A value of an axis as text."""
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value).lower()
 
 
@@ -73,16 +67,19 @@ def axis_title(axis: str) -> str:
 
 
 def growth(sweep: Sweep, readings: Sequence[Reading], what: str) -> go.Figure:
-    """One curve a kernel: `what` ("seconds", or a level of bytes) over the axis, both logarithmic, with the theory's as dashes. Bars where the axis has no numbers."""
+    """One curve per kernel: `what` ("seconds", or a level of bytes) over the axis, log-log, theory dashed. Bars if the
+    axis is not numeric.
+    """
     curves = {kernel: curve(sweep, readings, kernel, what) for kernel in sweep.kernels}
     curves = {kernel: points for kernel, points in curves.items() if points}
     return _lines(sweep, curves, what) if sweep.numeric else _bars(sweep, curves, what)
 
 
 def theory(sweep: Sweep, readings: Sequence[Reading], kernel: str, what: str) -> dict[Value, float]:
-    """What theory says of a kernel's curve, at the values it was measured at.
+    """The theoretical curve of a kernel, at the measured values.
 
-    Of bytes: the formula; at HBM every element once, as if L2 held all that is used again. Of time: the FLOPs by formula, scaled to meet the last point, since
+    Of bytes: the formula; at HBM every element once, as if L2 held all that is used again. Of time: the FLOPs by
+    formula, scaled to meet the last point, since
     theory has their power and not their price.
     """
     measured = curve(sweep, readings, kernel, what)
@@ -120,7 +117,7 @@ def _lines(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str)
     labels = {k: name_of(k) + (f", {_raised(x, power)}" if power is not None else "") for k, power in powers.items()}
     for kernel, shift in spread({kernel: math.log10(y) * pixels for kernel, y in ends.items()}).items():
         colour, symbol = _look(sweep, kernel)
-        _note(figure, right, ends[kernel], f"{_coloured(SYMBOLS[symbol], colour)} {labels[kernel]}", shift=(9, shift))
+        note(figure, right, ends[kernel], f"{coloured(SYMBOLS[symbol], colour)} {labels[kernel]}", shift=(9, shift))
     xs = [math.log10(float(value)) for value in sweep.values if float(value) > 0]
     margin = 0.03 * max(max(xs) - min(xs), 0.1)
     every = 1 + len(xs) // 7  # as many words as there is room for
@@ -128,9 +125,9 @@ def _lines(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str)
     figure.update_xaxes(
         type="log", title=axis_title(sweep.axis), range=[min(xs) - margin, max(xs) + margin], tickvals=list(sweep.values), ticktext=words, tickangle=0,
     )  # fmt: skip
-    ticks = _ticks(low, high)
+    marks = ticks(low, high)
     figure.update_yaxes(
-        type="log", title=WHAT[what][0], range=[low, high], tickvals=ticks, ticktext=[si(tick, unit) for tick in ticks]
+        type="log", title=WHAT[what][0], range=[low, high], tickvals=marks, ticktext=[si(mark, unit) for mark in marks]
     )
     figure.update_layout(
         height=HEIGHT, margin={"l": 8, "r": _room(labels.values()), "t": TOP, "b": BOTTOM}, hovermode="closest"
@@ -155,7 +152,7 @@ def _bars(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str) 
 
 
 def _as_readings(sweep: Sweep, kernel: str, points: Mapping[Value, float], what: str) -> list[Reading]:
-    """Readings that hold one curve and nothing else."""
+    """Readings that hold only one curve."""
     timed = what == "seconds"
     return [
         Reading(sweep.at(kernel, x), "", {} if timed else {what: int(y)}, 0, y if timed else None, "", "")
@@ -164,7 +161,9 @@ def _as_readings(sweep: Sweep, kernel: str, points: Mapping[Value, float], what:
 
 
 def spread(ends: Mapping[str, float], gap: float = LABEL_PIXELS, most: float = math.inf) -> dict[str, float]:
-    """How far each label moves up from its end, both in pixels, so that any two are `gap` apart and none is above `most`; those that crowd share their middle."""
+    """How far each label moves up from its line end, in pixels, so that any two are `gap` apart and none is above
+    `most`.
+    """
     groups: list[list[str]] = []
 
     def places(group: list[str]) -> list[float]:
@@ -180,8 +179,8 @@ def spread(ends: Mapping[str, float], gap: float = LABEL_PIXELS, most: float = m
 
 
 def _room(labels: Iterable[str]) -> float:
-    """Pixels that the longest label takes; what stands in tags is not seen."""
-    return 32 + LETTER * max((len(re.sub(r"<.*?>", "", label)) for label in labels), default=0)
+    """The width of the longest label in pixels, without its tags."""
+    return 32 + widest((re.sub(r"<.*?>", "", label) for label in labels), size=13)
 
 
 def _look(sweep: Sweep, kernel: str) -> tuple[str, str]:
@@ -189,22 +188,22 @@ def _look(sweep: Sweep, kernel: str) -> tuple[str, str]:
 
 
 def _decades(ys: Iterable[float]) -> tuple[float, float]:
-    """The axis's ends, as powers of ten: a whole decade at least, with a margin."""
+    """The axis range as powers of ten: at least one decade, with a margin."""
     logs = [math.log10(y) for y in ys if y > 0] or [0.0]
     low, high = min(logs), max(logs)
     short = max(1 - (high - low), 0) / 2
     return low - short - 0.12, high + short + 0.12
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """The powers of ten between two; with their doubles and halves where there are few."""
+def ticks(low: float, high: float) -> list[float]:
+    """The powers of ten in a range; with 2 and 5 times each if there are few."""
     steps = (1, 2, 5) if high - low < 2.5 else (1,)
     ticks = [step * 10.0**decade for decade in range(math.floor(low), math.ceil(high) + 1) for step in steps]
     return [tick for tick in ticks if low <= math.log10(tick) <= high]
 
 
-def _coloured(text: str, colour: str) -> str:
-    """Text in a colour, as Plotly has it; words beside it keep the page's own."""
+def coloured(text: str, colour: str) -> str:
+    """Text in a colour, in Plotly's markup."""
     return f'<span style="color:{colour}">{text}</span>'
 
 
@@ -217,28 +216,25 @@ def _raised(x: str, power: float) -> str:
 
 
 def slopes(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
-    """A markdown table: the power that each kernel's curve grows with, by theory and as found."""
-    lines = [f"| {WHAT[what][0]} | by theory | found |", "|---|---:|---:|"]
-    x = AXES[sweep.axis][0]
+    """The power with which each kernel's curve grows, by theory and as measured, as Markdown."""
+    x, rows = AXES[sweep.axis][0], []
     for kernel in sweep.kernels:
         found = slope(numbers(curve(sweep, readings, kernel, what)))
         known = slope(numbers(theory(sweep, readings, kernel, what)))
         if found is not None:
-            lines.append(
-                f"| {name_of(kernel)} | {'–' if known is None else _raised(x, known)} | **{_raised(x, found)}** |"
-            )
-    return "\n".join(lines) if len(lines) > 2 else ""
+            rows.append((name_of(kernel), None if known is None else _raised(x, known), f"**{_raised(x, found)}**"))
+    return markdown((WHAT[what][0], Column("theory"), Column("measured")), rows)
 
 
 def slope_note(sweep: Sweep, what: str) -> str:
-    """What the dashes are and how a slope was fitted."""
+    """The meaning of the dashed lines, and how slopes were fitted."""
     dashes = {
-        "seconds": "the FLOPs by formula, scaled to the last point",
-        "hbm": "every element once: the least there can be where L2 holds nothing from one launch to the next",
+        "seconds": "FLOPs by formula, scaled to the last point",
+        "hbm": "every element once, the minimum if L2 keeps nothing between launches",
         "shared": "",
     }.get(what, "the formula")
     fitted = f"slopes by least squares over the last {min(FITTED, len(sweep.values))} points"
-    return f"dots: {dashes}; {fitted}" if dashes else fitted
+    return f"dotted: {dashes}; {fitted}" if dashes else fitted
 
 
 def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -> list[str]:
@@ -259,7 +255,7 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
 
 
 def spills(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
-    """A sentence for each kernel whose registers spill somewhere: where, and most bytes."""
+    """A sentence for each kernel with register spills: where, and how many bytes."""
     sentences = []
     for kernel in sweep.kernels:
         found = {value: count for value, count in curve(sweep, readings, kernel, SPILLED).items() if count}
@@ -268,32 +264,36 @@ def spills(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
             where = " and ".join(filter(None, [", ".join(map(said, list(found)[:-1])), said(list(found)[-1])]))
             most = f"{'up to ' if len(found) > 1 else ''}{si(found[worst], 'B')}"
             sentences.append(
-                f"At {AXES[sweep.axis][0]} = {where} the registers of **{name_of(kernel)}** do not suffice: they spill to local memory, which lies in HBM behind the "
-                f"caches, {most}."
+                f"At {AXES[sweep.axis][0]} = {where}, **{name_of(kernel)}** spills registers to local memory, which "
+                f"lies in HBM behind the caches: {most}."
             )
     return sentences
 
 
 def points_table(sweep: Sweep, readings: Sequence[Reading]) -> str:
-    """Every point, as markdown."""
+    """Every point, as Markdown."""
     levels = [level for level in LEVELS if any(level in reading.bytes for reading in readings)]
     timed = any(reading.seconds for reading in readings)
-    heads = [AXES[sweep.axis][0], "kernel", *(f"bytes {LEVELS[level]}" for level in levels), "FLOPs"]
-    heads += ["time", "FLOP/s"] if timed else []
-    lines = ["| " + " | ".join(heads) + " |", "|---:|---|" + "---:|" * (len(heads) - 2)]
+    columns: list[str | Column] = [Column(AXES[sweep.axis][0]), "kernel"]
+    columns += [*(Column(f"bytes {LEVELS[level]}") for level in levels), Column("FLOPs")]
+    columns += [Column("time", duration), Column("FLOP/s", partial(si, unit="FLOP/s"))] if timed else []
+    rows = []
     for reading in readings:
-        cells = [said(reading.experiment.values[sweep.axis]), name_of(reading.experiment.kernel)]
-        cells += [f"{reading.bytes[level]:,}" if level in reading.bytes else "–" for level in levels]
-        cells.append(f"{reading.flops:,}")
-        if timed:
-            known = reading.seconds
-            cells += [si(known, "s"), si(reading.flops / known, "FLOP/s")] if known else ["–", "–"]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        speed = reading.flops / reading.seconds if reading.seconds else None
+        rows.append(
+            (
+                said(reading.experiment.values[sweep.axis]),
+                name_of(reading.experiment.kernel),
+                *(reading.bytes.get(level) for level in levels),
+                reading.flops,
+                *((reading.seconds, speed) if timed else ()),
+            )
+        )
+    return markdown(columns, rows)
 
 
 def as_csv(sweep: Sweep, readings: Sequence[Reading]) -> str:
-    """Every point with its parameters, a line each; a number that is not known is empty."""
+    """Every point with its parameters, one line each; an unknown number is empty."""
     names = list(dict.fromkeys(name for reading in readings for name in reading.experiment.values))
     names = [sweep.axis, *(name for name in names if name != sweep.axis)]
     out = io.StringIO()
@@ -316,169 +316,14 @@ def as_csv(sweep: Sweep, readings: Sequence[Reading]) -> str:
     return out.getvalue()
 
 
-# The roofline
-
-
-def roofline(
-    points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], gpu: Gpu | None, room: float = 4.0
-) -> go.Figure:
-    """FLOP/s over FLOPs a byte, both logarithmic: each kernel once for each level its bytes pass, under the roofs that were measured; `gpu`'s datasheet as dashes.
-
-    The axis ends at `room` times the greatest intensity.
-    """
-    figure = plot()
-    speeds = [point.flops_per_second for point in points]
-    intensities = [point.intensity for point in points]
-    peaks = {name: roofs[name].per_second for name in _compute_roofs(points) if name in roofs}
-    top = max([*peaks.values(), *([] if peaks else speeds)])
-    bandwidths = {level: speed for level in MEMORY_ROOFS if (speed := memory_roof(level, roofs))}
-    left = min(
-        [min(intensities) / 3, *(top / speed / 4 for speed in bandwidths.values())]
-    )  # where each roof bends is in sight
-    right = max([room * max(intensities), *(2 * top / speed for speed in bandwidths.values())])
-    low, high = math.log10(min(speeds)) - 0.5, math.log10(top) + 0.75
-    for level, speed in bandwidths.items():
-        _line(figure, left, top / speed, speed, "solid", LEVEL_NAMES[level])
-        words = f"{LEVEL_NAMES[level]} {si(speed, 'B/s')}"
-        _note(figure, top / speed, top, words, shift=(4, 4), yanchor="bottom", textangle=-32)
-    if gpu is not None and "hbm" in bandwidths:
-        _line(
-            figure,
-            left,
-            top / gpu.hbm_bytes_per_second,
-            gpu.hbm_bytes_per_second,
-            "dash",
-            "HBM by the datasheet",
-            legend=True,
-        )
-    for name, peak in peaks.items():
-        start = min([peak / speed for speed in bandwidths.values()] or [left])
-        figure.add_scatter(
-            x=[start, right], y=[peak, peak], mode="lines", line={"color": SLATE, "width": 2}, showlegend=False, hoverinfo="skip"
-        )  # fmt: skip
-        _note(figure, right, peak, f"{_unit_name(name)} {si(peak, 'FLOP/s')}", xanchor="right", yanchor="top")
-    ends: dict[str, RooflinePoint] = {}
-    for kernel, own in _by_kernel(points).items():
-        colour = colour_of(kernel)
-        line = sorted(own, key=lambda point: point.intensity)
-        figure.add_scatter(
-            x=[point.intensity for point in line], y=[point.flops_per_second for point in line], mode="lines+markers", showlegend=False,
-            line={"color": colour, "width": 1.5}, marker={"color": colour, "size": 11, "symbol": [LEVEL_SYMBOLS[point.level] for point in line]},
-            customdata=[[LEVEL_NAMES[p.level], si(p.intensity, "FLOP/B"), si(p.flops_per_second, "FLOP/s"), _share(p)] for p in line],
-            hovertemplate="%{customdata[0]}: %{customdata[1]}, %{customdata[2]}%{customdata[3]}<extra>" + name_of(kernel) + "</extra>",
-        )  # fmt: skip
-        ends[kernel] = line[-1]
-    pixels = (ROOFLINE_HEIGHT - TOP - BOTTOM) / (high - low)
-    roof = math.log10(max(peaks.values(), default=math.inf)) * pixels
-    heights = {kernel: math.log10(end.flops_per_second) * pixels for kernel, end in ends.items()}
-    moved = spread(heights, most=roof - LABEL_PIXELS)
-    for kernel, end in ends.items():
-        label = f"{_coloured('━', colour_of(kernel))} {name_of(kernel)}"
-        _note(figure, end.intensity, end.flops_per_second, label, shift=(10, moved[kernel]), leader=True)
-    for level in [level for level in MEMORY_ROOFS if any(point.level == level for point in points)]:
-        figure.add_scatter(
-            x=[None], y=[None], mode="markers", name=f"bytes {LEVELS[level]}", marker={"symbol": LEVEL_SYMBOLS[level], "size": 11, "color": SLATE}
-        )  # fmt: skip
-    ticks = _ticks(low, high)
-    figure.update_xaxes(
-        type="log", title="arithmetic intensity, FLOPs a byte", range=[math.log10(left), math.log10(right)], tickformat=",~g", dtick=1
-    )  # fmt: skip
-    figure.update_yaxes(
-        type="log", title="FLOP/s", range=[low, high], tickvals=ticks, ticktext=[si(tick, "") for tick in ticks]
-    )  # fmt: skip
-    figure.update_layout(
-        height=ROOFLINE_HEIGHT, margin={"l": 8, "r": 24, "t": TOP, "b": BOTTOM}, legend={"orientation": "h", "y": 1.09}, hovermode="closest"
-    )  # fmt: skip
-    return figure
-
-
-def roofline_table(points: Sequence[RooflinePoint]) -> str:
-    """How near each kernel comes to the roofs above it, as markdown."""
-    lines = ["| kernel | FLOP/s | of its unit's roof | level | FLOPs a byte | bytes a second | of that level's roof |", "|---|---:|---:|---|---:|---:|---:|"]  # fmt: skip
-    for kernel, own in _by_kernel(points).items():
-        for i, point in enumerate(own):
-            compute = f"{point.flops_per_second / point.compute:.0%}" if point.compute else "–"
-            memory = f"{point.flops_per_second / point.memory:.0%}" if point.memory else "–"
-            first = [name_of(kernel), si(point.flops_per_second, "FLOP/s"), compute] if i == 0 else ["", "", ""]
-            rest = [LEVEL_NAMES[point.level], _plain(point.intensity), si(point.flops_per_second / point.intensity, "B/s"), memory]  # fmt: skip
-            lines.append("| " + " | ".join([*first, *rest]) + " |")
-    return "\n".join(lines)
-
-
-def nearest(points: Sequence[RooflinePoint]) -> list[str]:
-    """For each kernel a sentence: which roof it comes nearest to, and how near."""
-    sentences = []
-    for kernel, own in _by_kernel(points).items():
-        shares = {LEVEL_NAMES[p.level]: p.flops_per_second / p.memory for p in own if p.memory}
-        if own[0].compute:
-            shares[_unit_name(compute_roof_name(own[0].reading))] = own[0].flops_per_second / own[0].compute
-        if shares:
-            roof, share = max(shares.items(), key=lambda pair: pair[1])
-            what = "the roof of " + roof if roof in LEVEL_NAMES.values() else roof
-            sentences.append(f"**{name_of(kernel)}** comes nearest to {what}: {share:.0%} of it.")
-    return sentences
-
-
-def roofs_table(roofs: Mapping[str, Roof]) -> str:
-    """The measured roofs and how each was measured, as markdown."""
-    lines = ["| roof | at best | how |", "|---|---:|---|"]
-    lines += [f"| {roof.level} | **{si(roof.per_second, roof.unit)}** | {roof.method} |" for roof in roofs.values()]
-    return "\n".join(lines)
-
-
-def _plain(number: float) -> str:
-    """ "27.3", "3,480"."""
-    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
-
-
-def _compute_roofs(points: Sequence[RooflinePoint]) -> list[str]:
-    names = dict.fromkeys(compute_roof_name(point.reading) for point in points)
-    softmax = any(point.reading.experiment.entry.family == "softmax" for point in points)
-    return [*names, *(["exp"] if softmax else [])]
-
-
-def _unit_name(roof: str) -> str:
-    """ "matmul fp16" is "matrix products in fp16"."""
-    if roof == "matmul fp32":
-        return "fp32 outside the tensor cores"
-    return f"matrix products in {roof.removeprefix('matmul ')}" if roof.startswith("matmul") else "exponentials"
-
-
-def _share(point: RooflinePoint) -> str:
-    return f", {point.flops_per_second / point.roof:.0%} of its roof" if point.roof else ""
-
-
-def _by_kernel(points: Sequence[RooflinePoint]) -> dict[str, list[RooflinePoint]]:
-    found: dict[str, list[RooflinePoint]] = {}
-    for point in points:
-        found.setdefault(point.reading.experiment.kernel, []).append(point)
-    return found
-
-
-def _line(
-    figure: go.Figure, left: float, knee: float, bandwidth: float, dash: str, name: str, legend: bool = False
-) -> None:
-    """A slanted roof, from the left edge to the knee."""
-    figure.add_scatter(
-        x=[left, knee], y=[left * bandwidth, knee * bandwidth], mode="lines", line={"color": SLATE, "width": 1 if legend else 2, "dash": dash},
-        showlegend=legend, name=name, hoverinfo="skip",
-    )  # fmt: skip
-
-
-def _note(
+def note(
     figure: go.Figure, x: float, y: float, words: str, *, shift: tuple[float, float] = (0, 0), leader: bool = False,
     **more: Any,
 ) -> None:  # fmt: skip
-    """Words at a point of two logarithmic axes: to its right, unless told otherwise. `leader`: a thin line joins them if they are apart."""
+    """Words at a point of two logarithmic axes, by default on its right. `leader`: a line joins them if they are apart."""
     if leader and abs(shift[1]) > LABEL_PIXELS / 2:
-        more |= {
-            "showarrow": True,
-            "ax": 4 * shift[0],
-            "ay": -shift[1],
-            "arrowhead": 0,
-            "arrowwidth": 1,
-            "arrowcolor": SLATE,
-        }
+        line = {"arrowhead": 0, "arrowwidth": 1, "arrowcolor": SLATE}
+        more |= {"showarrow": True, "ax": 4 * shift[0], "ay": -shift[1], **line}
         shift = (0, 0)
     place = {"x": math.log10(x), "y": math.log10(y), "xanchor": "left", "yanchor": "middle", "showarrow": False}
     figure.add_annotation(

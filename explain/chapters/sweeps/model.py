@@ -1,4 +1,6 @@
-"""Sweep: kernels over one parameter, all else fixed. Reading: what one witness says of one of its points. Imports neither torch nor triton."""
+"""Sweep: kernels over one parameter, all others fixed. Reading: one source's numbers for one point. No torch, no
+triton.
+"""
 
 from __future__ import annotations
 
@@ -27,22 +29,24 @@ AXES: Mapping[str, tuple[str, str]] = {
     "dtype": ("dtype", "of inputs and outputs"),
     "causal": ("causal", "whether a query sees no later key"),
 }
-"""What may vary: as a formula has it, and in words."""
+"""The parameters that can vary: symbol, and meaning."""
 LEVELS: Mapping[str, str] = {
-    "asked": "asked by loads and stores",
+    "asked": "requested by loads and stores",
     "l2": "between L2 and the SMs",
     "hbm": "at HBM",
     "shared": "in shared memory",
 }
-"""Where bytes are counted. What kernels ask is what formula and trace say, and what L1 counts on a GPU."""
+"""Where bytes are counted. Requested bytes come from formula and trace, and on a GPU from L1."""
 SPILLED = "spilled"
-"""Beside the levels: of the bytes asked, those of registers that did not fit."""
+"""Beside the levels: the bytes of spilled registers among those requested."""
 WAVEFRONT_BYTES = 128  # 32 banks of 4 bytes, in one cycle
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """`kernels` at each of `values` of the parameter `axis`, the parameters in `fixed` held, the others the kernel's own. Build one with `of`."""
+    """`kernels` at each of `values` of the parameter `axis`, with `fixed` parameters; others at their defaults. Build
+    with `of`.
+    """
 
     kernels: tuple[str, ...]
     axis: str
@@ -57,9 +61,10 @@ class Sweep:
         values: Sequence[object],
         fixed: Mapping[str, object] | None = None,
     ) -> Sweep:
-        """The sweep over these values, or their text, in their order and each once.
+        """The sweep over these values (or their text), in order, each once.
 
-        A value that one kernel cannot take is left out for that kernel (`left_out`). Raises ParameterError, which names the parameter, its value and
+        A value that one kernel cannot take is left out for that kernel (`left_out`). Raises ParameterError, which names
+        the parameter, its value and
         what is allowed, for what no kernel takes, and for a kernel that can take none of the values.
         """
         if not kernels or len(kernels) > MOST_KERNELS or len(set(kernels)) < len(kernels):
@@ -72,16 +77,16 @@ class Sweep:
         for kernel, known in zip(kernels, takes, strict=True):
             if axis not in known or axis not in AXES:
                 common = [name for name in AXES if all(name in other for other in takes)]
-                raise ParameterError("axis", axis, f"{kernel} has none such to vary; choose one of {', '.join(common)}")
+                raise ParameterError("axis", axis, f"{kernel} has no such parameter; choose one of {', '.join(common)}")
         if not 1 <= len(values) <= MOST_VALUES:
             raise ParameterError(axis, f"{len(values)} values", f"must be 1 to {MOST_VALUES} values")
         parsed = tuple(dict.fromkeys(together[axis].parse(value) for value in values))
         held: dict[str, Value] = {}
         for name, value in (fixed or {}).items():
             if name == axis:
-                raise ParameterError(name, value, "is what the sweep varies, and cannot be fixed too")
+                raise ParameterError(name, value, "is the swept parameter and cannot be fixed too")
             if name not in together:
-                raise ParameterError(name, value, f"no such parameter; there are {', '.join(together)}")
+                raise ParameterError(name, value, f"is no parameter; choose among {', '.join(together)}")
             held[name] = together[name].parse(value)
         sweep = cls(tuple(kernels), axis, parsed, tuple(held.items()))
         for kernel in kernels:
@@ -90,7 +95,7 @@ class Sweep:
         return sweep
 
     def at(self, kernel: str, value: Value) -> Experiment:
-        """One kernel at one value. Raises ParameterError where it cannot take it."""
+        """One kernel at one value. Raises ParameterError if it does not take it."""
         own = {parameter.name for parameter in Experiment.of(kernel).entry.parameters}
         held = {name: held for name, held in self.fixed if name in own}
         return Experiment.of(kernel, {**held, self.axis: value}, "normal")
@@ -113,12 +118,12 @@ class Sweep:
 
     @property
     def left_out(self) -> tuple[tuple[str, Value, str], ...]:
-        """(kernel, value, why) of each point that there cannot be."""
+        """(kernel, value, why) of each impossible point."""
         return self._cells[1]
 
     @property
     def numeric(self) -> bool:
-        """Whether the values are numbers, which have a distance."""
+        """Whether the values are numbers."""
         return all(isinstance(value, int) and not isinstance(value, bool) for value in self.values)
 
     def to_json(self) -> dict[str, Any]:
@@ -127,7 +132,7 @@ class Sweep:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Sweep:
-        """The sweep of `to_json`'s object. Raises ParameterError, KeyError or TypeError for what is no such object."""
+        """The sweep of `to_json`'s object. Raises ParameterError, KeyError or TypeError for another object."""
         return cls.of(data["kernels"], data["axis"], data["values"], data["fixed"])
 
     @property
@@ -151,17 +156,19 @@ class Sweep:
         for setting in _words(query.get("fixed", "")):
             name, equals, value = setting.partition("=")
             if not equals:
-                raise ParameterError("fixed", setting, "must be written name=value, with commas between")
+                raise ParameterError("fixed", setting, "must be name=value, separated by commas")
             held[name.strip()] = value.strip()
         return cls.of(_words(query.get("kernels", "")), query.get("over", ""), _words(query.get("values", "")), held)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What one witness says of one experiment.
+    """One source's numbers for one experiment.
 
-    `bytes` by level of LEVELS, and SPILLED, read and written together, without those that this witness cannot see; `flops` as docs/trace-format.md counts them;
-    `seconds` of one launch, from hardware alone. `why` says what could not be had, in words. `source` says whose word it is.
+    `bytes` by level of LEVELS, and SPILLED, read and written together, without those that this witness cannot see;
+    `flops` as docs/trace-format.md counts them;
+    `seconds` of one launch, from hardware alone. `why` says what could not be had, in words. `source` says whose word
+    it is.
     """
 
     experiment: Experiment
@@ -183,21 +190,21 @@ class Reading:
 
 
 def formula(experiment: Experiment) -> Reading:
-    """The closed form's word."""
+    """The reading of the formula."""
     traffic = experiment.entry.formula(experiment.values)
     asked = traffic.read_bytes + traffic.written_bytes
     return Reading(experiment, "formula", {"asked": asked}, traffic.flops, None, "", "formula")
 
 
 def once(experiment: Experiment) -> int:
-    """Bytes if every element is read once from each array that is read, and written once to each that is written: the least there can be at HBM
+    """Bytes if every element of each array is read or written once: the minimum at HBM
     of a kernel whose arrays are far larger than L2.
     """
     return sum(term.elements * term.item_bytes for term in experiment.entry.formula(experiment.values).terms)
 
 
 def of_point(point: Point) -> Reading:
-    """What a GPU said, L2 cold: its counters by level, its median time; FLOPs by formula."""
+    """A GPU's reading, L2 cold: counters by level, median time; FLOPs by formula."""
     counts = point.counters.cold if point.counters else None
     where = point.origin.provenance if point.origin else None
     source = f"{where.gpu}, {where.date}" if where else "hardware"
@@ -208,13 +215,13 @@ def of_point(point: Point) -> Reading:
 
 @functools.lru_cache(maxsize=256)
 def recorded(sweep: Sweep, record: Record) -> tuple[Reading, ...]:
-    """What a record has of the sweep's points."""
+    """The sweep's points in a record."""
     found = (record.point(experiment) for experiment in sweep.experiments)
     return tuple(of_point(point) for point in found if point is not None)
 
 
 def _levels(counts: Counts | None) -> dict[str, int]:
-    """Bytes by level; a level one of whose counters this chip lacks is not there."""
+    """Bytes by level, without levels for which this chip lacks a counter."""
     if counts is None:
         return {}
     wavefronts = counts.shared_wavefronts

@@ -1,4 +1,4 @@
-"""The sweeps to begin with, which are also those recorded on a GPU."""
+"""The ready-made sweeps, which are also those recorded on a GPU."""
 
 from __future__ import annotations
 
@@ -42,4 +42,4 @@ READY: Mapping[str, Sweep] = {
 RECORDED: tuple[Experiment, ...] = tuple(
     dict.fromkeys(experiment for sweep in READY.values() for experiment in sweep.experiments)
 )
-"""Every point of theirs, once."""
+"""Every point of these sweeps, once."""

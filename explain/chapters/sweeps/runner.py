@@ -1,7 +1,8 @@
 """Runs sweeps in the background and saves every reading as it comes. Imports neither torch nor triton; thread-safe.
 
 A sweep belongs to no session: everybody who asks for the same sweep sees the same run. Its readings are the lines of a
-file, named by the sweep, the source of its numbers and the digest of the code. A run that is killed loses only the point
+file, named by the sweep, the source of its numbers and the digest of the code. A run that is killed loses only the
+point
 it was at, and the next run, in any process, continues there.
 """
 
@@ -36,7 +37,9 @@ Ask = Callable[[Experiment, threading.Event], Reading]
 
 @dataclass(frozen=True)
 class State:
-    """How far a sweep is: its readings so far, `working` says what is being done ("" if nothing), `error` what stopped it."""
+    """How far a sweep is: its readings so far, `working` says what is being done ("" if nothing), `error` what stopped
+    it.
+    """
 
     readings: tuple[Reading, ...]
     total: int

@@ -1,4 +1,4 @@
-"""Sweeps on a page: chosen, run with a bar that shows how far it is, drawn as they come."""
+"""The page Sweeps and roofline, part by part."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import plotly.graph_objects as go
 import streamlit as st
 
-from explain.chapters.sweeps import figures
-from explain.chapters.sweeps.analysis import roofline
+from explain.chapters.sweeps import figures, roofline
+from explain.chapters.sweeps.analysis import roofline_points
 from explain.chapters.sweeps.model import AXES, LEVELS, Reading, Sweep, recorded
 from explain.chapters.sweeps.ready import READY
 from explain.chapters.sweeps.runner import State, runner
@@ -20,11 +20,9 @@ from explain.experiment import ParameterError
 from explain.gpus import GPUS, known_as
 from explain.records.model import Roof
 from explain.ui.charts import chart, image_format
-from explain.ui.follow import follow
+from explain.ui.follow import follow, on_request
 from explain.ui.layout import prose
 from explain.ui.records import another_record, records_there
-from explain.ui.stepper import failure
-from explain.workers import WorkerError
 from kernels.catalog import KERNELS, TAUGHT
 
 OWN = "Your own"
@@ -32,12 +30,12 @@ FAMILIES: Mapping[str, tuple[tuple[str, ...], str, str]] = {
     "attention": (("attention_standard", "flash_attention"), "32, 64, 128, 256", "head_dim=32, block_m=16, block_n=16"),
     "softmax": (("softmax_safe", "softmax_online"), "64, 128, 256, 512", "rows=4"),
 }
-"""What a sweep of one's own starts with: kernels, values and what is held, small enough for the interpreter."""
+"""Defaults of the reader's own sweep: kernels, values and fixed parameters, small enough for the interpreter."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a page shows of a sweep: the readings there are of `total` points and whose word they are, with that GPU's name and roofs.
+    """What a page shows of a sweep: the readings so far of `total` points, their source, and that GPU's name and roofs.
 
     `runs` is the witness that can be run here for more of them, empty for what was recorded.
     """
@@ -52,17 +50,17 @@ class Shown:
 
     @functools.cached_property
     def csv(self) -> str:
-        """The readings, a line each."""
+        """The readings, one line each."""
         return figures.as_csv(self.sweep, self.readings)
 
     @functools.cached_property
     def packed(self) -> str:
-        """The readings as JSON, which a drawing is kept by."""
+        """The readings as JSON, the key of a cached drawing."""
         return _packed(self.readings)
 
 
 def sweep_choice() -> Sweep | None:
-    """A ready-made sweep, or one put together here, both kept in the page's address; None with what is wrong said."""
+    """A ready-made sweep, or the reader's own, kept in the page's address; shows the error and returns None if invalid."""
     chosen = st.pills(
         "Sweep", [*READY, OWN], default=next(iter(READY)), required=True, key="sweep", bind="query-params"
     )
@@ -89,10 +87,10 @@ def sweep_choice() -> Sweep | None:
     with over:
         axis = st.selectbox("Over", axes, key=f"{family} over", bind="query-params", format_func=figures.axis_title)
     with values:
-        listed = st.text_input("Values, with commas between", some_values, key=f"{family} values", bind="query-params")
+        listed = st.text_input("Values, separated by commas", some_values, key=f"{family} values", bind="query-params")
     with held:
         fixed = st.text_input(
-            "Held, as name=value",
+            "Fixed parameters, as name=value",
             some_held,
             key=f"{family} held",
             bind="query-params",
@@ -108,9 +106,9 @@ def sweep_choice() -> Sweep | None:
 
 
 def sweep_readings(sweep: Sweep, without: Container[str] = ()) -> Shown:
-    """Whose word on the sweep to take, and what it says by now; what is not there yet is run from here, followed and cancelled.
+    """The reader chooses a source; returns its readings so far. Missing points can be run, followed and cancelled here.
 
-    `without` are witnesses that have nothing to say of what is asked: there are "hardware", "formula" and "trace", and each record.
+    `without` are sources to leave out. Sources are "hardware", "formula", "trace", and each record by its key.
     """
     there = records_there()
     records = {key: one for key, one in there.items() if recorded(sweep, one.record)}
@@ -118,20 +116,20 @@ def sweep_readings(sweep: Sweep, without: Container[str] = ()) -> Shown:
     here = status.provenance["gpu"] if status and status.available and status.provenance else ""
     names = {
         **{key: one.label for key, one in records.items()},
-        **({"hardware": f"{here}, here and now"} if here else {}),
+        **({"hardware": f"{here}, this machine"} if here else {}),
         "formula": "Formula",
-        "trace": "Trace, in the interpreter here",
+        "trace": "Trace, in this machine's interpreter",
     }
     names = {witness: words for witness, words in names.items() if witness not in without}
     if not names:
-        st.info("Nobody has measured this, and no GPU is in use here.", icon=":material/info:")
+        st.info("No record has data for this, and no GPU is available.", icon=":material/info:")
         return Shown(sweep, (), len(sweep.experiments), "")
     if st.session_state.get("witness") not in names:
         st.session_state["witness"] = asked if (asked := st.query_params.get("witness")) in names else next(iter(names))
     whose, pictures = st.columns([3, 1])
     with whose, st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.segmented_control(
-            "Whose word",
+            "Source",
             list(names),
             required=True,
             key="witness",
@@ -146,7 +144,7 @@ def sweep_readings(sweep: Sweep, without: Container[str] = ()) -> Shown:
     with pictures:
         image_format()
     if silent := ", ".join(one.label for key, one in there.items() if key not in records):
-        st.caption(f"Without a point of this sweep: {silent}.")
+        st.caption(f"{silent}: no data for this sweep.")
     if witness in records:
         record = records[witness].record
         found, total = recorded(sweep, record), len(sweep.experiments)
@@ -165,7 +163,7 @@ def sweep_readings(sweep: Sweep, without: Container[str] = ()) -> Shown:
 
 
 def _progress(sweep: Sweep, witness: str) -> None:
-    """How far a run is, and the buttons that start and stop it."""
+    """The progress of a run, and the buttons that start and stop it."""
     state = runner().look(sweep, witness)
     have = f"{len(state.readings)} of {state.total} points"
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -186,7 +184,7 @@ def _offer(sweep: Sweep, witness: str, state: State, have: str) -> None:
             runner().start(sweep, witness)
             st.rerun()
     if state.readings:
-        st.markdown(f"{have}, kept on this machine.")
+        st.markdown(f"{have}, saved on this machine.")
         if st.button("Start over", icon=":material/replay:", type="tertiary", key="forget sweep"):
             runner().forget(sweep, witness)
             runner().start(sweep, witness)
@@ -195,7 +193,7 @@ def _offer(sweep: Sweep, witness: str, state: State, have: str) -> None:
 
 @st.fragment  # another level redraws this and nothing else
 def sweep_growth(shown: Shown, times_only: bool = False) -> None:
-    """Bytes and time over the axis, where two kernels cross, and the powers they grow with."""
+    """Bytes and time over the axis, the crossings of two kernels, and the powers of growth."""
     sweep, readings = shown.sweep, shown.readings
     levels = [level for level in LEVELS if not times_only and any(level in reading.bytes for reading in readings)]
     timed = any(reading.seconds for reading in readings)
@@ -212,7 +210,7 @@ def sweep_growth(shown: Shown, times_only: bool = False) -> None:
         with column:
             name = "time" if what == "seconds" else f"bytes {LEVELS[what]}"
             figure, table = _growth(sweep.key, shown.packed, what)
-            chart(figure, f"{name} over {sweep.axis}", shown.csv, alt=f"{name} over {figures.axis_title(sweep.axis)}")  # fmt: skip
+            chart(figure, f"{name} over {sweep.axis}", shown.csv, alt=f"{name} over {figures.axis_title(sweep.axis)}")
             if table:
                 st.markdown(table, unsafe_allow_html=True)
                 st.caption(figures.slope_note(sweep, what))
@@ -221,7 +219,7 @@ def sweep_growth(shown: Shown, times_only: bool = False) -> None:
 
 
 def _level(levels: Sequence[str]) -> str:
-    """Where bytes are looked at: chosen, where there is a choice."""
+    """The level at which bytes are shown; a control if there are several."""
     if len(levels) == 1:
         return levels[0]
     return str(
@@ -239,11 +237,12 @@ def _level(levels: Sequence[str]) -> str:
 
 @st.fragment
 def sweep_roofline(shown: Shown) -> None:
-    """What holds each kernel back at one value of the axis: memory, at which level, or arithmetic."""
+    """The limit of each kernel at one value of the axis: a memory level, or arithmetic."""
     values = list(dict.fromkeys(reading.experiment.values[shown.sweep.axis] for reading in shown.readings if reading.seconds))  # fmt: skip
     if not values:
         prose(
-            "A roofline needs times and counters, and these come from a GPU: choose a recorded one, or run the sweep where there is one."
+            "A roofline needs times and counters from a GPU. Choose a recorded GPU, or run the sweep on a machine "
+            "with one."
         )
         return
     if shown.runs == "hardware" and not shown.roofs:
@@ -257,20 +256,20 @@ def sweep_roofline(shown: Shown) -> None:
             key=f"roofline of {shown.sweep.key}",
             format_func=figures.said,
         )
-    points = roofline([r for r in shown.readings if r.experiment.values[shown.sweep.axis] == value], shown.roofs)
+    points = roofline_points([r for r in shown.readings if r.experiment.values[shown.sweep.axis] == value], shown.roofs)
     if not points:
-        st.info("No bytes were counted here, so the intensity is not known.")
+        st.info("No bytes were counted here, so the arithmetic intensity is unknown.")
         return
-    for sentence in figures.nearest(points):
+    for sentence in roofline.nearest(points):
         prose(f"- {sentence}")
     packed = _packed([point.reading for point in points])
     chart(_roofline(packed, json.dumps([roof.__dict__ for roof in shown.roofs.values()]), shown.gpu), "roofline", shown.csv)  # fmt: skip
-    with st.expander("How near each comes to each roof"), st.container(key="numbers of the roofline"):
-        st.markdown(figures.roofline_table(points))
-    st.caption(_source(shown) + " · FLOPs by formula; bytes counted with L2 cold; roofs measured by micro-benchmarks")
+    with st.expander("Each kernel's share of each roof"), st.container(key="numbers of the roofline"):
+        st.markdown(roofline.roofline_table(points))
+    st.caption(_source(shown) + " · FLOPs by formula; bytes counted with a cold L2; roofs measured by micro-benchmarks")
     if shown.roofs:
         with st.expander("How the roofs were measured"):
-            st.markdown(figures.roofs_table(shown.roofs))
+            st.markdown(roofline.roofs_table(shown.roofs))
 
 
 def sweep_points(shown: Shown) -> None:
@@ -289,7 +288,7 @@ def sweep_points(shown: Shown) -> None:
 
 
 def _misses(shown: Shown) -> None:
-    """What is not there, and why."""
+    """The missing points, and why they are missing."""
     lines = [
         f"{figures.name_of(kernel)} at {figures.said(value)}: {why}" for kernel, value, why in shown.sweep.left_out
     ]
@@ -298,14 +297,12 @@ def _misses(shown: Shown) -> None:
             at = figures.said(reading.experiment.values[shown.sweep.axis])
             lines.append(f"{figures.name_of(reading.experiment.kernel)} at {at}: {reading.why}")
     if lines:
-        with st.expander(
-            "1 point is missing" if len(lines) == 1 else f"{len(lines)} points are missing, or miss something"
-        ):
+        with st.expander("1 point is missing" if len(lines) == 1 else f"{len(lines)} points are missing or incomplete"):
             st.markdown("\n".join(f"- {line}" for line in lines))
 
 
 def _source(shown: Shown) -> str:
-    """Whose word the numbers are, and of what."""
+    """The source of the numbers, and the fixed parameters."""
     held = ", ".join(f"{name} = {figures.said(value)}" for name, value in shown.sweep.fixed)
     some = f" · {len(shown.readings)} of {shown.total} points" if len(shown.readings) < shown.total else ""
     return f"{shown.source}{some} · {held}"
@@ -321,7 +318,7 @@ def _unpacked(packed: str) -> list[Reading]:
 
 @st.cache_resource(max_entries=128, show_spinner=False)  # a figure that is only drawn need not be copied
 def _growth(sweep: str, readings: str, what: str) -> tuple[go.Figure, str]:
-    """The curves, and the table of their slopes where the axis has numbers."""
+    """The curves, and the table of their slopes if the axis is numeric."""
     of, known = Sweep.from_json(json.loads(sweep)), _unpacked(readings)
     return figures.growth(of, known, what), figures.slopes(of, known, what) if of.numeric else ""
 
@@ -330,21 +327,23 @@ def _growth(sweep: str, readings: str, what: str) -> tuple[go.Figure, str]:
 def _roofline(readings: str, roofs: str, gpu: str) -> go.Figure:
     known = {roof["level"]: Roof(**roof) for roof in json.loads(roofs)}
     name = known_as(gpu)
-    return figures.roofline(roofline(_unpacked(readings), known), known, GPUS[name] if name else None)
+    return roofline.roofline(roofline_points(_unpacked(readings), known), known, GPUS[name] if name else None)
 
 
 def _measure_roofs() -> None:
-    if st.button("Measure this GPU's roofs", icon=":material/roofing:", key="measure roofs", help="Some 10 seconds"):
-        try:
-            with st.spinner("Measuring…", show_time=True):
-                _roofs_kept().update(engine().roofs())
-        except WorkerError as error:
-            st.error(failure(error), icon=":material/error:")
-        else:
-            st.rerun()
+    job = on_request(
+        "Measure this GPU's roofs",
+        "measure roofs",
+        "measuring, about 10 seconds",
+        lambda job: engine().roofs(cancel=job.cancel),
+        ":material/roofing:",
+    )
+    if job and job.result and not _roofs_kept():
+        _roofs_kept().update(job.result)
+        st.rerun()
 
 
 @st.cache_resource(show_spinner=False)
 def _roofs_kept() -> dict[str, Roof]:
-    """This machine's roofs, once they were measured."""
+    """This machine's roofs, if they were measured."""
     return {}

@@ -1,8 +1,8 @@
-"""Why the bytes of two neighbouring levels differ: every cause by name, in bytes, and what is left over as "not explained".
+"""Why the bytes of two neighbouring levels differ: each cause by name, in bytes, and the rest as "not explained".
 
-Causes come from the formula (whole sectors, launches besides the kernel's own, registers' layout) or from the GPU's counters (spilled registers,
-dirty lines). What a cache served is the difference of two counters, and no more than was there to be asked for again. `predicted` says what
-DRAM reads should be; `check` holds the GPU to it. Standard library only.
+Causes come from the formula (whole sectors, other launches of the call, register layout) or from the GPU's counters
+(spilled registers, dirty lines). A cache hit is the difference of two counters, limited by the bytes that were
+requested again. `predicted` gives the expected DRAM reads; `check` compares them with the count. Standard library only.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from kernels.parameters import ITEM_BYTES
 from kernels.traffic import Term, rows_at_once
 
 WARPS, LANES = 4, 32
-"""Of a program of any kernel here, and of a warp."""
+"""Warps per program of every kernel here, and lanes per warp."""
 WITHIN = 0.01
-"""A prediction of DRAM reads is met within 1%."""
+"""A prediction of DRAM reads is met if it is within 1%."""
 SPILLED = "Spilled registers"
 
 
 @dataclass(frozen=True)
 class Cause:
-    """What makes a level's bytes more (or, below zero, less) than those of the level above. `source` is "formula" or "hardware"."""
+    """A reason why a level has more bytes (or fewer, if negative) than the level above. `source` is "formula" or
+    "hardware".
+    """
 
     name: str
     bytes: int
@@ -37,7 +39,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Gap:
-    """From one level to the next one that is known, of what is read or of what is written."""
+    """The difference between one level and the next known one, of bytes read or of bytes written."""
 
     above: str
     below: str
@@ -51,7 +53,7 @@ class Gap:
 
 
 def gaps(experiment: Experiment, levels: Levels, counts: Counts | None, *, warm: bool) -> list[Gap]:
-    """Every gap between neighbouring levels that are both known, from the formula down."""
+    """Every gap between neighbouring known levels, from the formula down."""
     found = []
     for written in (False, True):
         order = list(levels)
@@ -73,7 +75,7 @@ def gaps(experiment: Experiment, levels: Levels, counts: Counts | None, *, warm:
 def _causes(
     below: str, experiment: Experiment, counts: Counts | None, left: int, *, written: bool, warm: bool
 ) -> list[Cause]:
-    """What leads down to a level. `left` is the gap as far as nothing has explained it yet."""
+    """The causes that lead down to a level. `left` is the part of the gap without a cause so far."""
     if counts is None or below in ("formula", "traced"):
         return []
     if below == "l1":
@@ -91,17 +93,18 @@ def _loaded(experiment: Experiment, counts: Counts) -> Iterator[Cause]:
     yield _whole_sectors(experiment, terms)
     asked_again = {term.buffer: (_askers(experiment, term) - 1) * sector_bytes(experiment, term) for term in terms}
     yield Cause(
-        "Every warp asks",
+        "Every warp loads",
         sum(asked_again.values()),
         "formula",
-        f"{WARPS} warps make a program. A value that all of them need, or a tile with fewer elements than threads, is loaded by each warp: "
-        f"{_names(name for name, more in asked_again.items() if more)}.",
+        f"A program has {WARPS} warps. Each warp loads a value that all of them need, or a tile with fewer elements "
+        f"than threads: {_names(name for name, more in asked_again.items() if more)}.",
     )
     yield Cause(
-        "Sectors asked for in halves",
+        "Sectors requested in halves",
         sum(term.bytes for term in terms if _in_halves(experiment, term)),
         "formula",
-        "O is float32 and is loaded in the layout of Q, 8 elements a thread: 32 B, in two loads of 16 B. Each of the two asks for every sector.",
+        "O is float32 and is loaded in the layout of Q, 8 elements per thread: 32 B in two loads of 16 B. Each load "
+        "requests every sector.",
     )
     yield _spilled(counts.spill_read_bytes, "read back")
 
@@ -113,7 +116,7 @@ def _stored(experiment: Experiment, counts: Counts) -> Iterator[Cause]:
         "Launches before the kernel",
         filled,
         "formula",
-        "PyTorch fills O and ℓ with 0 and m with −∞ before the first visit; the GPU counts every launch of the call.",
+        "Before the first visit PyTorch fills O and ℓ with 0 and m with −∞. The GPU counts every launch of the call.",
     )
     yield _whole_sectors(experiment, [term for term in terms if term.written])
     yield _spilled(counts.spill_written_bytes, "written")
@@ -125,8 +128,8 @@ def _whole_sectors(experiment: Experiment, terms: list[Term]) -> Cause:
         "Whole sectors",
         sum(more.values()),
         "formula",
-        f"The GPU moves sectors of {SECTOR} B. Pieces that are shorter, start inside a sector, or are cut off in one by a mask, move the rest of it along: "
-        f"{_names(name for name, extra in more.items() if extra)}.",
+        f"The GPU moves whole sectors of {SECTOR} B. A piece that is shorter, starts inside a sector, or ends in one "
+        f"at a mask moves the rest of the sector too: {_names(name for name, extra in more.items() if extra)}.",
     )
 
 
@@ -135,14 +138,15 @@ def _spilled(count: int | None, way: str) -> Cause:
         SPILLED,
         count or 0,
         "hardware",
-        f"The tile needs more registers than a thread may have; what does not fit is {way} through L1, as local memory.",
+        f"The tile needs more registers than a thread can have. The rest is local memory, {way} through L1.",
     )
 
 
 def _askers(experiment: Experiment, term: Term) -> int:
-    """How many warps load the same elements of a term: one, unless its tile has fewer elements than the program has threads.
+    """How many warps load the same elements of a term: one, unless its tile has fewer elements than the program has
+    threads.
 
-    Attention's tiles are spread over the warps as its matrix products want them, each element once.
+    Attention's tiles are spread over the warps for the matmuls, each element once.
     """
     if experiment.entry.family == "attention":
         return 1
@@ -150,13 +154,13 @@ def _askers(experiment: Experiment, term: Term) -> int:
 
 
 def _in_halves(experiment: Experiment, term: Term) -> bool:
-    """Whether it is FlashAttention-1's O, four bytes an element, in a layout made for inputs of two."""
+    """Whether this is FlashAttention-1's O: 4 bytes per element, in a layout for 2-byte inputs."""
     return term.buffer == "o_hbm" and not term.written and ITEM_BYTES[experiment.values["dtype"]] == 2
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """How a buffer lies in memory and is cut by one access: `rows` of `row` bytes, each in pieces of `piece` bytes; `tile` elements an access."""
+    """A buffer in memory: `rows` of `row` bytes, accessed in pieces of `piece` bytes; `tile` elements per access."""
 
     rows: int
     row: int
@@ -169,9 +173,9 @@ def _layout(experiment: Experiment, term: Term) -> _Layout:
     if experiment.entry.family == "softmax":
         if term.elements == p["rows"] * p["cols"]:
             return _Layout(p["rows"], p["cols"] * item, p["block_n"] * item, p["block_n"] * p.get("block_m", 1))
-        if term.buffer in ("y", "top", "index"):  # a short list for each row
+        if term.buffer in ("y", "top", "index"):  # a short list per row
             return _Layout(p["rows"], p["k"] * item, p["k"] * item, WARPS * LANES)
-        return _Layout(1, item, item, 1)  # a tile's maximum, or its sum, alone
+        return _Layout(1, item, item, 1)  # one maximum or sum of a tile
     heads = p["batch"] * p["heads"]
     keys, queries = p["kv_len"], p["seq_len"]
     if term.buffer in ("s", "p"):
@@ -189,7 +193,7 @@ def sector_bytes(experiment: Experiment, term: Term) -> int:
     layout = _layout(experiment, term)
     period = min(
         layout.rows, SECTOR // gcd(layout.row, SECTOR)
-    )  # after so many rows a row starts in its sector as the first one does
+    )  # after this many rows a row starts at the same place in its sector as the first
     touched = 0
     for row in range(period):
         for start in range(row * layout.row, (row + 1) * layout.row, layout.piece):
@@ -202,14 +206,14 @@ def sector_bytes(experiment: Experiment, term: Term) -> int:
 
 
 def _held_by_l1(experiment: Experiment, counts: Counts, left: int) -> Iterator[Cause]:
-    """What L1 served: no more than was asked of it a second time."""
+    """Bytes that L1 served: at most those that were requested a second time."""
     terms = [term for term in experiment.entry.formula(experiment.values).terms if not term.written]
     at_once = min(-left, sum(_at_once(experiment, term) for term in terms))
     yield Cause(
-        "Asked for twice at once",
+        "Requested twice at once",
         -max(at_once, 0),
         "formula",
-        "What every warp asks for, or asks for in halves, L1 fetches once.",
+        "L1 fetches once what every warp requests, or requests in halves.",
     )
     again = {term.buffer: sector_bytes(experiment, term) - term.once for term in terms}
     spilled = counts.spill_read_bytes or 0
@@ -219,15 +223,15 @@ def _held_by_l1(experiment: Experiment, counts: Counts, left: int) -> Iterator[C
     held = min(-left - at_once, sum(again.values()) + spilled)
     if held > 0:
         yield Cause(
-            "L1 still held it",
+            "Hit in L1",
             -held,
             "hardware",
-            f"Asked for again while the SM's own cache still had it: {names}. The GPU does not say how much of each.",
+            f"Requested again while the SM's own cache still had it: {names}. The GPU does not count these by buffer.",
         )
 
 
 def _at_once(experiment: Experiment, term: Term) -> int:
-    """What is asked of L1 a second time in one go: by the program's other warps, or for the other half of a sector."""
+    """Bytes requested from L1 twice at once: by the program's other warps, or for the other half of a sector."""
     others = (_askers(experiment, term) - 1) * sector_bytes(experiment, term)
     return others + (term.bytes if _in_halves(experiment, term) else 0)
 
@@ -237,7 +241,7 @@ def _at_once(experiment: Experiment, term: Term) -> int:
 
 @dataclass(frozen=True)
 class Part:
-    """How much of a term DRAM should serve, and why."""
+    """The bytes of a term that DRAM should serve, and why."""
 
     term: Term
     bytes: int
@@ -246,7 +250,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What DRAM reads should be, term by term."""
+    """The predicted DRAM reads, term by term."""
 
     parts: tuple[Part, ...]
 
@@ -256,7 +260,7 @@ class Prediction:
 
 
 def predicted(experiment: Experiment, gpu: Gpu) -> Prediction:
-    """DRAM reads, L2 cold: every input once, and again each time, unless L2 can hold all that passes in between."""
+    """DRAM reads, L2 cold: every input once, and again each time if more passes in between than L2 holds."""
     terms = experiment.entry.formula(experiment.values).terms
     return Prediction(tuple(_part(experiment, term, gpu) for term in terms if not term.written))
 
@@ -267,28 +271,28 @@ def _part(experiment: Experiment, term: Term, gpu: Gpu) -> Part:
     entry, p, programs = experiment.entry, experiment.values, gpu.sms * programs_at_most(gpu)
     between = entry.between(p, entry.formula(p), term, programs)
     if between == 0:
-        why = "programs that run at the same time share it in L2" if term.times > 1 else "each element, once"
+        why = "programs that run at the same time share it in L2" if term.times > 1 else "each element once"
         return Part(term, once, why)
     if between <= gpu.l2_bytes:
-        why = "written a moment before, and still in L2" if made_here else "the second time it is still in L2"
-        return Part(term, once, f"{why}: {amount(between)} pass between, {amount(gpu.l2_bytes)} fit")
+        why = "just written, still in L2" if made_here else "the second time it is still in L2"
+        return Part(term, once, f"{why}: {amount(between)} pass in between, {amount(gpu.l2_bytes)} fit")
     return Part(
         term, term.bytes, f"each time: {amount(between)} pass in between, more than L2's {amount(gpu.l2_bytes)}"
     )
 
 
 def _made_here(experiment: Experiment, term: Term) -> bool:
-    """Whether the call itself writes the buffer, before it reads it."""
+    """Whether the call itself writes the buffer before it reads it."""
     return term.buffer not in ("x", "q", "k", "v")
 
 
 def programs_at_most(gpu: Gpu) -> int:
-    """How many programs an SM can hold, if registers and shared memory allow."""
+    """How many programs an SM can hold if registers and shared memory suffice."""
     return min(gpu.programs_sm, gpu.warps_sm // WARPS)
 
 
 def _held_by_l2(experiment: Experiment, counts: Counts, left: int) -> Iterator[Cause]:
-    """What L2 served: no more than it was asked for a second time, or had been given by the call itself."""
+    """Bytes that L2 served: at most those requested a second time, or written by the call itself."""
     terms = [term for term in experiment.entry.formula(experiment.values).terms if not term.written]
     again = {term.buffer: term.bytes - (0 if _made_here(experiment, term) else term.once) for term in terms}
     spilled = counts.spill_read_bytes or 0
@@ -298,10 +302,10 @@ def _held_by_l2(experiment: Experiment, counts: Counts, left: int) -> Iterator[C
     held = min(-left, sum(again.values()) + spilled)
     if held > 0:
         yield Cause(
-            "L2 still held it",
+            "Hit in L2",
             -held,
             "hardware",
-            f"Read before, or just written, and not yet pushed out: {names}. The papers' IO model has no such cache: "
+            f"Read before or just written, and still in L2: {names}. The papers' IO model has no such cache: "
             "its HBM accesses appear between L2 and the SMs.",
         )
 
@@ -313,13 +317,14 @@ def _not_yet_in_dram(experiment: Experiment, counts: Counts, left: int, warm: bo
             "Left in L2 by the run before",
             dirty,
             "hardware",
-            "Dirty lines of the run before leave during this one; taken to be as many as this one leaves, since both are the same.",
+            "Dirty lines of the run before leave during this one. Both runs are the same, so this counts as many as "
+            "this run leaves.",
         )
     yield Cause(
         "Dirty lines left in L2",
         -dirty,
         "hardware",
-        "Written to L2, and not yet to DRAM when the run ended; counted apart, by pushing them out.",
+        "Written to L2 but not yet to DRAM at the end of the run; counted separately, by flushing them.",
     )
     left += 0 if warm else dirty
     terms = experiment.entry.formula(experiment.values).terms
@@ -333,17 +338,17 @@ def _not_yet_in_dram(experiment: Experiment, counts: Counts, left: int, warm: bo
             "Written again before it left L2",
             -again,
             "hardware",
-            "The same line was written once more while L2 still had it, so that DRAM saw one write of several"
+            "The same line was written again while L2 still had it, so DRAM saw one write for several"
             + (": spilled registers, mostly." if spilled else "."),
         )
 
 
-# The prediction, held to the GPU's word
+# The prediction against the count
 
 
 @dataclass(frozen=True)
 class Check:
-    """DRAM reads, predicted and measured, L2 cold. `causes` say why where it is missed by more than WITHIN."""
+    """DRAM reads, predicted and measured, L2 cold. `causes` explain a miss of more than WITHIN."""
 
     prediction: Prediction
     measured: int
@@ -351,7 +356,7 @@ class Check:
 
     @property
     def off(self) -> float:
-        """Measured over predicted, less 1."""
+        """Measured ÷ predicted − 1."""
         return self.measured / self.prediction.read - 1 if self.prediction.read else 0.0
 
     @property
@@ -364,7 +369,7 @@ class Check:
 
 
 def check(experiment: Experiment, counts: Counts, gpu: Gpu) -> Check | None:
-    """The prediction beside what was counted; None where DRAM reads were not counted."""
+    """The prediction beside the count; None if DRAM reads were not counted."""
     if counts.dram_read_bytes is None:
         return None
     prediction = predicted(experiment, gpu)
@@ -384,7 +389,8 @@ def _why_missed(experiment: Experiment, counts: Counts, gpu: Gpu, missed: Check)
             SPILLED,
             min(over, spilled),
             "hardware",
-            f"{amount(spilled)} of registers that did not fit were read back through the caches; what those could not hold came from DRAM.",
+            f"{amount(spilled)} of spilled registers were read back through the caches, and from DRAM where the caches "
+            "could not hold them.",
         )
     again = [part for part in missed.prediction.parts if part.bytes > part.term.once]
     if over < 0 and again and counts.l2_read_bytes is not None:
@@ -392,10 +398,10 @@ def _why_missed(experiment: Experiment, counts: Counts, gpu: Gpu, missed: Check)
         beside = room(experiment, gpu) if experiment.entry.family == "softmax" else f"{amount(gpu.l2_bytes)} of L2"
         in_l1 = min(max(asked - counts.l2_read_bytes, 0), -over)
         yield Cause(
-            "L1 still held it", -in_l1, "hardware", "Read again by the same program, and still in its SM's own cache."
+            "Hit in L1", -in_l1, "hardware", "Read again by the same program, while its SM's own cache still had it."
         )
         yield Cause(
-            "L2 still held it",
+            "Hit in L2",
             over + in_l1,
             "hardware",
             f"Read again while L2 still had it: {beside}.",
@@ -403,12 +409,12 @@ def _why_missed(experiment: Experiment, counts: Counts, gpu: Gpu, missed: Check)
 
 
 def room(experiment: Experiment, gpu: Gpu) -> str:
-    """The rows under way and the L2 they share, in words."""
+    """The rows in progress and the L2 they share, in words."""
     known = programs_resident(experiment, gpu)
     p = experiment.values
     rows = rows_at_once(p, gpu.sms * (known or programs_at_most(gpu)))
-    held = f"the registers allow {known} programs an SM, so " if known else "at most "
-    return f"{held}{rows:,} rows are under way at once, {amount(rows * p['cols'] * ITEM_BYTES[p['dtype']])} beside {amount(gpu.l2_bytes)} of L2"
+    held = f"the registers allow {known} programs per SM, so " if known else "at most "
+    return f"{held}{rows:,} rows are in progress at once, {amount(rows * p['cols'] * ITEM_BYTES[p['dtype']])} beside {amount(gpu.l2_bytes)} of L2"
 
 
 def _names(buffers: Iterator[str] | tuple[str, ...]) -> str:

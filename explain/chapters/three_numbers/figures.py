@@ -1,16 +1,21 @@
-"""The lab's pictures of bytes at every level: the memory hierarchy with what crossed each link, the levels as bars, their gaps, the table of all kernels."""
+"""Bytes at every memory level: the hierarchy with the bytes of each link, the levels as bars, their gaps, and all
+kernels as tables.
+"""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from explain.chapters.three_numbers.byte_accounting import SPILLED, WITHIN, Cause, Check, Gap, Prediction, check, gaps
 from explain.chapters.three_numbers.levels import Level, Levels, Traced, amount, levels, own_bytes
 from explain.counters.model import Counters, Counts
 from explain.experiment import Experiment
+from explain.figures.labels import text_width
+from explain.figures.numbers import percent
 from explain.figures.palette import css
 from explain.figures.svg import line, picture, rect, text
+from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
 from kernels.traffic import Term, Traffic
 
@@ -22,22 +27,21 @@ COLOURS = {
     "dram": css("hbm"),
     "shared": css("series-2"),
 }
-"""Each level's, in every picture here."""
+"""The colour of each level in every picture here."""
 LINKS = {"l1": "Programs ↔ L1", "l2": "L2 ↔ SM", "dram": "DRAM ↔ L2", "shared": "Programs ↔ shared memory"}
 """The links that can be chosen, by level."""
-LETTER = 6.6
-"""Units that a letter of a label takes, about."""
 NEGLIGIBLE = 1e-3
-"""Of a level's bytes: what is left unexplained below this is not drawn."""
+"""An unexplained share of a level's bytes below this is not drawn."""
 
 
 # The memory hierarchy
 
 
 def hierarchy(found: Levels, prediction: Prediction | None, dirty: int | None, chosen: str) -> str:
-    """From the programs' registers down to DRAM: at each link what was read (up) and written (down), as wide as its bytes; `chosen` is outlined.
+    """From registers down to DRAM: arrows as wide as their bytes, up for reads and down for writes; `chosen` is
+    outlined.
 
-    A link is a button (`data-press` is its level). One that was not measured is grey and says why.
+    A link is a button (`data-press` is its level). A link that was not measured is grey and says why.
     """
     width, box, gap, left = 600.0, 44.0, 114.0, 10.0
     most = max((count for level in (*found, found.shared) for count in (level.read, level.written) if count), default=1)
@@ -58,7 +62,7 @@ def hierarchy(found: Levels, prediction: Prediction | None, dirty: int | None, c
         _link(
             "dram", found.dram, left + 12, tops[2] + box, gap, width - 2 * left - 12, most, chosen,
             (*((("predicted", _predicted(prediction)),) if prediction else ()), ("measured", found.dram)),
-            f"{amount(dirty)} more still lay in L2 when the run ended" if dirty else "",
+            f"{amount(dirty)} more were still in L2 at the end of the run" if dirty else "",
         ),
     ]  # fmt: skip
     return picture(width, tops[3] + box + 8, "Bytes between the levels of the GPU's memory", parts, "48rem")
@@ -86,7 +90,7 @@ def _link(
     rows: Sequence[tuple[str, Level]],
     more: str = "",
 ) -> str:
-    """Two arrows, up for what is read and down for what is written, and the numbers of each witness beside them."""
+    """Two arrows, up for reads and down for writes, beside the numbers of each source."""
     parts = [
         _arrow(x + 20, y, height, level.read, most, key, up=True),
         _arrow(x + 70, y, height, level.written, most, key, up=False),
@@ -115,7 +119,7 @@ def _shared(level: Level, x: float, y: float, height: float, width: float, most:
     middle = y + height / 2
     parts = [
         _arrow(x + 34, y, height, level.read, most, "shared", up=True),
-        text(x + 66, middle - 14, "asked for", faint=True, size=12),
+        text(x + 66, middle - 14, "requested", faint=True, size=12),
         text(
             x + 66,
             middle + 8,
@@ -156,7 +160,7 @@ def _button(
 
 
 def _arrow(x: float, y: float, height: float, count: int | None, most: int, key: str, *, up: bool) -> str:
-    """A shaft as wide as its bytes, 36 at most, with a head that shows where they go; dashed where they were not measured."""
+    """An arrow as wide as its bytes, at most 36 units; a dashed line if they were not measured."""
     colour = COLOURS[key]
     if count is None:
         return f'<line x1="{x:.1f}" y1="{y + 6:.1f}" x2="{x:.1f}" y2="{y + height - 6:.1f}" stroke="currentColor" stroke-opacity="0.4" stroke-dasharray="4 4"/>'
@@ -184,7 +188,7 @@ def _arrow(x: float, y: float, height: float, count: int | None, most: int, key:
 
 
 def bars(found: Levels, between: Sequence[Gap], *, written: bool) -> str:
-    """A bar a level, read or written; between two, each cause of their difference as a step from one length to the next."""
+    """One bar per level, read or written; between two bars, each cause of their difference as a step."""
     width, left, right = 560.0, 78.0, 84.0
     known = [level.of(written) or 0 for level in found]
     scale = (width - left - right) / max(*known, 1)
@@ -229,17 +233,19 @@ def _steps(gap: Gap, above: int) -> Iterator[tuple[str, int, str, str]]:
     for cause in gap.causes:
         yield cause.name, cause.bytes, cause.words, cause.source
     if gap.unexplained and abs(gap.unexplained) > NEGLIGIBLE * max(above, 1):
-        yield "Not explained", gap.unexplained, "No cause here accounts for these bytes.", "hardware"
+        yield "Not explained", gap.unexplained, "No known cause accounts for these bytes.", "hardware"
 
 
 def _step(
     left: float, y: float, scale: float, above: float, count: int, name: str, words: str, source: str, width: float
 ) -> list[str]:
-    """From the length above to the one below: its label, and under it a bar, filled where bytes are added, an outline where they fall away."""
+    """One step: its label, and a bar from the length above to the one below: filled if bytes are added, outlined if
+    fewer.
+    """
     start, end = left + scale * min(above, above + count), left + scale * max(above, above + count)
     more = count > 0
     label = f"{name}  {'+' if more else ''}{amount(count)}"
-    ahead = start + LETTER * len(label) < width
+    ahead = start + text_width(label, 12) < width
     at, anchor = (start, "start") if ahead else (end, "end")
     return [
         text(at, y + 11, label, size=12, anchor=anchor, faint=name == "Not explained"),
@@ -261,38 +267,44 @@ def _step(
 
 
 def gap_table(found: Levels, between: Sequence[Gap]) -> str:
-    """Every difference between neighbouring levels, its causes and what is left, as markdown."""
+    """Every difference between neighbouring levels, its causes and the unexplained rest, as Markdown."""
     names = {level.key: level.name for level in found}
-    lines = ["| from, to | | difference | cause | bytes | source |", "|---|---|---:|---|---:|---|"]
+    rows: list[tuple[str, ...]] = []
     for gap in between:
-        head = f"{names[gap.above]} → {names[gap.below]} | {_way(gap)} | {_signed(gap.bytes)}"
+        head = (f"{names[gap.above]} → {names[gap.below]}", _way(gap), _signed(gap.bytes))
         for cause in gap.causes if gap.bytes else ():
-            lines.append(f"| {head} | **{cause.name}** | {_signed(cause.bytes)} | {cause.source} |")
-            head = "| | "
+            rows.append((*head, f"**{cause.name}**", _signed(cause.bytes), cause.source))
+            head = ("", "", "")
         if gap.unexplained:
-            lines.append(f"| {head} | *not explained* | {_signed(gap.unexplained)} | |")
-    return "\n".join(lines) if len(lines) > 2 else ""
+            rows.append((*head, "*not explained*", _signed(gap.unexplained), ""))
+    return markdown(("from, to", "", Column("difference"), "cause", Column("bytes"), "source"), rows)
 
 
 def cause_words(between: Sequence[Gap]) -> str:
-    """What each cause is, once, as a markdown list."""
+    """The explanation of each cause, once, as a Markdown list."""
     said = {(cause.name, cause.words): None for gap in between for cause in gap.causes if gap.bytes}
     return "\n".join(f"- **{name}**: {words}" for name, words in said)
 
 
 def equal_words(found: Levels, between: Sequence[Gap]) -> str:
-    """Which neighbours agree to the byte, in a sentence; empty where none do."""
+    """The neighbours that agree to the byte, in a sentence; empty if none do."""
     names = {level.key: level.name for level in found}
     equal = [f"{names[gap.above]} = {names[gap.below]} ({_way(gap)})" for gap in between if not gap.bytes]
     return f"Equal to the byte: {', '.join(equal)}." if equal else ""
 
 
 def _way(gap: Gap) -> str:
-    return "written" if gap.written else "read"
+    return _written(gap.written)
+
+
+def _written(written: bool) -> str:
+    return "written" if written else "read"
 
 
 def terms_table(traffic: Traffic, traced: Traced | None, chosen: str) -> str:
-    """The formula's terms as a table of HTML whose rows are buttons (`data-press` is the term's key): the player shows their loads and stores."""
+    """The formula's terms as an HTML table of buttons (`data-press` is the term's key); the player shows their loads
+    and stores.
+    """
     rows = []
     seen = {key: _traced_of(traced, term) for key, term in terms_by_key(traffic).items()}
     for key, term in terms_by_key(traffic).items():
@@ -300,9 +312,12 @@ def terms_table(traffic: Traffic, traced: Traced | None, chosen: str) -> str:
         times = f" × {term.times:,}" if term.times > 1 else ""
         counted = f"{seen[key]:,}" if seen[key] is not None else "–"
         rows.append(
-            f'<tr data-press="{key}"{" class=on" if key == chosen else ""}><th><button data-press="{key}" aria-pressed="{str(key == chosen).lower()}" '
-            f'aria-label="{"Stores" if term.written else "Loads"} of {term.buffer}">{html.escape(term.buffer)}</button></th><td>{way}</td>'
-            f"<td class=n>{term.elements:,}{times} × {term.item_bytes} B</td><td class=n>{term.bytes:,}</td><td class=n>{counted}</td>"
+            f'<tr data-press="{key}"{" class=on" if key == chosen else ""}><th><button data-press="{key}" '
+            f'aria-pressed="{str(key == chosen).lower()}" '
+            f'aria-label="{"Stores" if term.written else "Loads"} of '
+            f'{term.buffer}">{html.escape(term.buffer)}</button></th><td>{way}</td>'
+            f"<td class=n>{term.elements:,}{times} × {term.item_bytes} B</td><td class=n>{term.bytes:,}</td><td "
+            f"class=n>{counted}</td>"
             f"<td>{html.escape(term.why)}</td></tr>"
         )
     head = "<tr><th>buffer</th><th></th><th class=n>elements × times × size</th><th class=n>formula, bytes</th><th class=n>trace, bytes</th><th>why</th></tr>"
@@ -310,7 +325,7 @@ def terms_table(traffic: Traffic, traced: Traced | None, chosen: str) -> str:
 
 
 def terms_by_key(traffic: Traffic) -> dict[str, Term]:
-    """The terms by "read-k" or "written-o", as an address names them."""
+    """The terms by their names in an address: "read-k", "written-o"."""
     return {f"{'written' if term.written else 'read'}-{term.buffer}": term for term in traffic.terms}
 
 
@@ -319,33 +334,28 @@ def _traced_of(traced: Traced | None, term: Term) -> int | None:
 
 
 def buffers_table(key: str, traffic: Traffic, traced: Traced | None, prediction: Prediction | None) -> str:
-    """A link's bytes by buffer, as far as anybody can tell, as markdown: the GPU counts sectors and does not know of buffers."""
+    """A link's bytes by buffer, from formula and trace, as Markdown; the GPU counts sectors, not buffers."""
     if key == "shared":
-        return ""  # no formula here knows of it: the compiler puts there what the threads of a program share
-    parts = {part.term.buffer: part for part in prediction.parts} if prediction and key == "dram" else {}
-    if parts:
-        lines = ["| buffer | predicted reads | why |", "|---|---:|---|"]
-        lines += [f"| `{name}` | {amount(part.bytes)} | {part.words} |" for name, part in parts.items()]
-        return "\n".join(lines)
-    lines = ["| buffer | | formula | trace |", "|---|---|---:|---:|"]
-    for term in traffic.terms:
-        seen = _traced_of(traced, term)
-        lines.append(
-            f"| `{term.buffer}` | {'written' if term.written else 'read'} | {amount(term.bytes)} | {amount(seen) if seen is not None else '–'} |"
-        )
-    return "\n".join(lines)
+        return ""  # the compiler decides what goes there, so there is no formula
+    if prediction and prediction.parts and key == "dram":
+        rows = [(f"`{part.term.buffer}`", amount(part.bytes), part.words) for part in prediction.parts]
+        return markdown(("buffer", Column("predicted reads"), "why"), rows)
+    columns = ("buffer", "", Column("formula", amount), Column("trace", amount))
+    return markdown(
+        columns, [(f"`{t.buffer}`", _written(t.written), t.bytes, _traced_of(traced, t)) for t in traffic.terms]
+    )
 
 
 def link_words(key: str, found: Levels) -> str:
-    """What a link's number is, or why there is none."""
+    """The meaning of a link's number, or the reason why there is none."""
     level: Level = getattr(found, key)
     if not level.known:
         return f"not measured. {level.why}"
     says = f"{level.note[0].upper()}{level.note[1:]}."
     if key == "shared":
         return says
-    only = "what is predicted" if key == "dram" else "what was asked for"
-    return f"{says} The GPU counts sectors and does not know which buffer they are of; by buffer there is only {only}:"
+    only = "the prediction" if key == "dram" else "what was requested"
+    return f"{says} The GPU counts sectors, not buffers, so the table by buffer shows {only}:"
 
 
 def _signed(count: int) -> str:
@@ -353,48 +363,46 @@ def _signed(count: int) -> str:
 
 
 def prediction_words(check: Check) -> str:
-    """What DRAM reads should be and are, in a sentence; a miss says why."""
-    words = f"Predicted DRAM reads, L2 cold: **{amount(check.prediction.read)}**. Counted: **{amount(check.measured)}**, {_percent(check.off)}"
+    """Predicted and counted DRAM reads in a sentence, with the reason for a miss."""
+    words = f"Predicted DRAM reads, L2 cold: **{amount(check.prediction.read)}**. Counted: **{amount(check.measured)}**, {_percent(check.off)} off"
     if check.met:
         return f"{words}, within 1%."
     return f"{words}. " + " ".join(f"{cause.name}: {_signed(cause.bytes)}. {cause.words}" for cause in check.causes)
 
 
 def gpus_table(counted: Sequence[tuple[str, Counts]]) -> str:
-    """The same run on several GPUs, by what each is called, as markdown."""
-    lines = [
-        "| measured on | L1 | L2 → SM | DRAM read | DRAM written | still dirty in L2 |",
-        "|---|---:|---:|---:|---:|---:|",
+    """The same run on several GPUs, by the label of each record, as Markdown."""
+    headings = ("L1", "L2 → SM", "DRAM read", "DRAM written", "still dirty in L2")
+    rows = [
+        (name, c.l1_bytes, c.l2_read_bytes, c.dram_read_bytes, c.dram_written_bytes, c.dirty_bytes)
+        for name, c in counted
     ]
-    for name, c in counted:
-        cells = (c.l1_bytes, c.l2_read_bytes, c.dram_read_bytes, c.dram_written_bytes, c.dirty_bytes)
-        lines.append(f"| {name} | {' | '.join('–' if cell is None else amount(cell) for cell in cells)} |")
-    return "\n".join(lines)
+    return markdown(("measured on", *(Column(heading, amount) for heading in headings)), rows)
 
 
 def heat_words(counters: Counters) -> str:
-    """What a warm L2 changes of DRAM's reads, in a sentence; empty where they were not counted."""
+    """The effect of a warm L2 on DRAM reads, in a sentence; empty if they were not counted."""
     cold, warm = counters.cold.dram_read_bytes, counters.warm.dram_read_bytes
     if cold is None or warm is None:
         return ""
     if abs(warm - cold) <= WITHIN * cold:
-        why = "as good as nothing of the inputs stayed in L2 from the run before"
+        why = "almost nothing of the inputs stayed in L2 after the run before"
     elif warm < cold:
-        why = "so much of the inputs stayed in L2 from the run before"
+        why = "that much of the inputs stayed in L2 after the run before"
     else:
-        why = "more and not fewer, since L2 begins full of what the run before wrote"
+        why = "more, because L2 starts full of data that the run before wrote"
     return f"L2 warm instead of cold changes DRAM reads by {_signed(warm - cold)}: {why}."
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:+.2f}%".replace("-", "−")
+    return percent(share, 2, signed=True)
 
 
 # Every kernel
 
 
 def sizes_words(experiment: Experiment) -> str:
-    """An experiment's sizes, short: "4096 × 8192 fp32", "4 · 16 heads, N 4096, d 64, bf16"."""
+    """An experiment's sizes in short: "4,096 × 8,192, fp32", "4 × 16 heads, N = 4,096, d = 64, bf16"."""
     p = experiment.values
     if experiment.entry.family == "softmax":
         return f"{p['rows']:,} × {p['cols']:,}, {p['dtype']}"
@@ -402,11 +410,11 @@ def sizes_words(experiment: Experiment) -> str:
 
 
 Run = tuple[Experiment, Traced | None, Counts]
-"""A run: what was traced of it, and what was counted, L2 cold."""
+"""A run, its trace, and its counts with a cold L2."""
 
 
 def traced_table(runs: Iterable[Run]) -> str:
-    """Formula, trace and L1 of each run, read and written together, and what makes L1's more, as markdown."""
+    """Formula, trace and L1 of each run, read and written together, and the causes of L1's difference, as Markdown."""
     rows = []
     for experiment, traced, counts in runs:
         traffic = experiment.entry.formula(experiment.values)
@@ -416,42 +424,46 @@ def traced_table(runs: Iterable[Run]) -> str:
         causes = _together(cause for gap in down for cause in gap.causes if cause.name != SPILLED)
         total = traced.of(False) + traced.of(True) if traced else None
         rows.append(
-            {
-                "kernel": f"`{experiment.kernel}`",
-                "sizes": sizes_words(experiment),
-                "formula": amount(traffic.read_bytes + traffic.written_bytes),
-                "traced": amount(total) if total is not None else "–",
-                "L1": amount(asked) if asked is not None else "–",
-                "L1 over traced": _percent(asked / total - 1) if asked is not None and total else "–",
-                "what makes the difference": "; ".join(f"{name} {_signed(count)}" for name, count in causes.items())
-                or "–",
-                "not explained": f"{sum(gap.unexplained for gap in down):,} B" if down else "–",
-                "spilled besides": amount(counts.spilled_bytes) if counts.spilled_bytes else "–",
-            }
+            (
+                f"`{experiment.kernel}`",
+                sizes_words(experiment),
+                traffic.read_bytes + traffic.written_bytes,
+                total,
+                asked,
+                asked / total - 1 if asked is not None and total else None,
+                _listed(causes.items()),
+                f"{sum(gap.unexplained for gap in down):,} B" if down else None,
+                counts.spilled_bytes or None,
+            )
         )
-    return _table(rows)
+    columns = (
+        "kernel", "sizes", Column("formula", amount), Column("traced", amount), Column("L1", amount),
+        Column("L1 ÷ traced − 1", _percent), "causes of the difference", Column("not explained"),
+        Column("spilled registers, besides", amount),
+    )  # fmt: skip
+    return markdown(columns, rows)
 
 
 def dram_table(runs: Iterable[Run], gpu: Gpu) -> str:
-    """What DRAM reads should be and were in each run, L2 cold, and why where the prediction is missed by more than 1%, as markdown."""
+    """Predicted and counted DRAM reads of each run, L2 cold, with the causes of a miss of more than 1%, as Markdown."""
     rows = []
     for experiment, _, counts in runs:
         done = check(experiment, counts, gpu)
         if done is None:
             continue
-        causes = "; ".join(f"{cause.name} {_signed(cause.bytes)}" for cause in done.causes)
-        rows.append(
-            {
-                "kernel": f"`{experiment.kernel}`",
-                "sizes": sizes_words(experiment),
-                "L2 → SM": amount(counts.l2_read_bytes) if counts.l2_read_bytes is not None else "–",
-                "DRAM read, predicted": amount(done.prediction.read),
-                "DRAM read": amount(done.measured),
-                "off by": _percent(done.off) if done.met else f"**{_percent(done.off)}**",
-                "why": causes or "–",
-            }
-        )
-    return _table(rows)
+        off = _percent(done.off) if done.met else f"**{_percent(done.off)}**"
+        causes = _listed((cause.name, cause.bytes) for cause in done.causes)
+        own = (f"`{experiment.kernel}`", sizes_words(experiment), counts.l2_read_bytes)
+        rows.append((*own, done.prediction.read, done.measured, off, causes))
+    columns = (
+        "kernel", "sizes", Column("L2 → SM", amount), Column("DRAM read, predicted", amount), Column("DRAM read", amount),
+        Column("off by"), "causes",
+    )  # fmt: skip
+    return markdown(columns, rows)
+
+
+def _listed(causes: Iterable[tuple[str, int]]) -> str | None:
+    return "; ".join(f"{name} {_signed(count)}" for name, count in causes) or None
 
 
 def _together(causes: Iterable[Cause]) -> dict[str, int]:
@@ -459,13 +471,3 @@ def _together(causes: Iterable[Cause]) -> dict[str, int]:
     for cause in causes:
         sums[cause.name] = sums.get(cause.name, 0) + cause.bytes
     return sums
-
-
-def _table(rows: Sequence[Mapping[str, str]]) -> str:
-    """Rows of equal keys as markdown; numbers to the right."""
-    if not rows:
-        return ""
-    words = ("kernel", "sizes", "what makes the difference", "why")
-    lines = [f"| {' | '.join(rows[0])} |", f"|{'|'.join('---' if name in words else '---:' for name in rows[0])}|"]
-    lines += [f"| {' | '.join(row.values())} |" for row in rows]
-    return "\n".join(lines)

@@ -1,9 +1,9 @@
-"""One Experiment's bytes at every level, from the formula down to DRAM: who counted them, and what each level's number is.
+"""One Experiment's bytes at every level, from the formula down to DRAM, with the source and meaning of each number.
 
     formula → traced → L1 → L2 → DRAM, and shared memory beside them
 
-The formula and the trace speak of elements that the kernel names. L1, L2 and DRAM are the GPU's own counters, of sectors of 32 B that crossed a
-link. `explain.chapters.three_numbers.byte_accounting` explains the step from each level to the next. Standard library only.
+Formula and trace count elements that the kernel loads and stores. L1, L2 and DRAM are GPU counters, in sectors of 32 B
+that crossed a link. `byte_accounting` explains the difference from each level to the next. Standard library only.
 """
 
 from __future__ import annotations
@@ -23,30 +23,32 @@ from explain.trace.model import Launch, Trace
 from kernels.traffic import Term, Traffic
 
 Bytes = Mapping[tuple[str, bool], int]
-"""By buffer and whether written, as a formula's terms name them."""
+"""By (buffer, is written); buffers are named as in the formula."""
 ROWS = 8
-"""Of a matrix, are traced where all are too many: every row's program asks for the same."""
+"""Rows of a matrix that are traced if all are too many: the programs of all rows move equally many bytes."""
 WAVEFRONT = 128
-"""Bytes that shared memory's data pipe moves in a cycle, at most: 32 banks of 4 B."""
+"""The most bytes that shared memory's data pipe moves in a cycle: 32 banks of 4 B."""
 RECORDED = "traced"
 
 
 @dataclass(frozen=True)
 class Traced:
-    """What a kernel's programs asked for, counted in Triton's interpreter. `what` was run, in words; `where` and when."""
+    """Bytes that a kernel's programs load and store, counted in Triton's interpreter; `what` was run, `where` and when."""
 
     bytes: Bytes
     what: str
     where: str
 
     def of(self, written: bool) -> int:
-        """All bytes read, or all written."""
+        """The bytes read, or the bytes written."""
         return sum(count for (_, way), count in self.bytes.items() if way is written)
 
 
 @dataclass(frozen=True)
 class Level:
-    """What was read and written at one level. None is not known: `why` says why not. `source` is who says so, `note` what exactly was counted."""
+    """Bytes read and written at one level; None if unknown, and then `why` gives the reason. `note` says exactly what
+    was counted.
+    """
 
     key: str
     name: str
@@ -66,7 +68,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Levels:
-    """The levels from the formula to DRAM, and `shared` memory, whose `read` is all that was asked of it, loads and stores together."""
+    """The levels from the formula to DRAM, and `shared` memory: its `read` counts loads and stores together."""
 
     formula: Level
     traced: Level
@@ -88,8 +90,10 @@ def levels(
     why: str,
     shared_bytes: int | None = None,
 ) -> Levels:
-    """The levels of a run. `source` says whose `counts` these are; `why` there are none, where there are none. Without `shared_bytes` that can be
-    believed (`Counters.shared_bytes`) its wavefronts give an upper bound."""
+    """The levels of a run. `source` names the origin of `counts`; `why` says why there are none.
+
+    Without a reliable `shared_bytes` (`Counters.shared_bytes`), the wavefronts give an upper bound.
+    """
     read, written = traffic.read_bytes, traffic.written_bytes
     c = counts
     l1_read = None if c is None or c.l1_bytes is None or c.l2_written_bytes is None else c.l1_bytes - c.l2_written_bytes
@@ -101,72 +105,76 @@ def levels(
         return Level(key, name, read, written, source if known else "", note, "" if known else missing)
 
     return Levels(
-        Level("formula", "Formula", read, written, "formula", "what the algorithm must move, term by term"),
+        Level("formula", "Formula", read, written, "formula", "the bytes that the algorithm must move, term by term"),
         Level(
             "traced",
             "Traced",
             traced.of(False) if traced else None,
             traced.of(True) if traced else None,
             f"trace · {traced.where}" if traced else "",
-            f"what the kernel's loads and stores ask for: {traced.what}" if traced else "",
-            "" if traced else "These sizes were not traced beforehand, and are too large to trace now.",
+            f"the bytes of the kernel's loads and stores: {traced.what}" if traced else "",
+            "" if traced else "These sizes were not traced beforehand, and they are too large to trace now.",
         ),
         hardware(
             "l1",
             "L1",
             l1_read,
             None if c is None else c.l2_written_bytes,
-            "what loads and stores asked of L1, in sectors of 32 B, spilled registers too. L1 writes every store through, so what was stored is what L2 was sent",
+            "loads and stores at L1, in sectors of 32 B, with spilled registers. L1 writes every store through, so "
+            "its stores are L2's",
         ),
         hardware(
             "l2",
             "L2",
             None if c is None else c.l2_read_bytes,
             None if c is None else c.l2_written_bytes,
-            "what went between L2 and the SMs, in sectors of 32 B",
+            "bytes between L2 and the SMs, in sectors of 32 B",
         ),
         hardware(
             "dram",
             "DRAM",
             None if c is None else c.dram_read_bytes,
             None if c is None else c.dram_written_bytes,
-            "what went between DRAM and L2 while the kernel ran",
+            "bytes between DRAM and L2 while the kernel ran",
         ),
         hardware(
             "shared",
             "Shared memory",
             bound if shared_bytes is None else shared_bytes,
             None,
-            f"at most: {WAVEFRONT} B for each cycle of its data pipe, which moves that or less; loads and stores together"
+            f"at most: {WAVEFRONT} B per cycle of its data pipe; loads and stores together"
             if shared_bytes is None
-            else "what instructions asked of it, loads and stores together; what all threads of a warp read alike counts once",
+            else (
+                "bytes that instructions requested, loads and stores together; a value read by all threads of a warp "
+                "counts once"
+            ),
         ),
     )
 
 
 def own_bytes(counts: Counts) -> int | None:
-    """What the kernel's own loads and stores asked of L1: without the registers that were spilled. None where a count is missing."""
+    """Bytes of the kernel's own loads and stores at L1, without spilled registers; None if a count is missing."""
     asked, spilled = counts.l1_bytes, counts.spilled_bytes
     return None if asked is None or spilled is None else asked - spilled
 
 
 def amount(count: float) -> str:
-    """Bytes in words, in powers of ten, as traffic is told: "536.9 MB", "−25.5 MB", "6.64 GB"."""
+    """Bytes in decimal units, with one digit more than elsewhere so that gaps can be checked: "536.9 MB", "−25.5 MB"."""
     for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if abs(count) >= unit:
             return f"{count / unit:,.{2 if unit == 1e9 else 1}f} {name}".replace("-", "−")
     return f"{count:,.0f} B".replace("-", "−")
 
 
-# Whose counters
+# The source of the counters
 
 WAYS = ("CUPTI", "ncu", "recorded", "formula only")
-"""Where a run's bytes can come from, the first that there is."""
+"""Where a run's bytes can come from, in order of preference."""
 
 
 @dataclass(frozen=True)
 class Witness:
-    """The counters to show, `way` one of WAYS, `why` not an earlier one of them, and `origin`, whose word it is."""
+    """The counters to show; `way` is one of WAYS, `why` says why no earlier one, `origin` names the record."""
 
     counters: Counters | None
     way: str
@@ -175,7 +183,7 @@ class Witness:
 
     @property
     def source(self) -> str:
-        """For every number that these counters give: whose they are, and when."""
+        """The GPU, date and method of these counters."""
         if self.counters is None:
             return ""
         where = self.counters.provenance
@@ -183,7 +191,9 @@ class Witness:
 
 
 def witness(counted: Counters | None, recorded: Counters | None, why: str, origin: str = "recorded") -> Witness:
-    """`counted` here and now, or else `recorded`, or else nobody. `why` says why it was not counted here, `origin` whose record it is."""
+    """`counted` here, else `recorded`, else formula only. `why` says why it was not counted here, `origin` names the
+    record.
+    """
     if counted is not None:
         return Witness(counted, "ncu" if counted.fallback else "CUPTI", counted.fallback)
     return Witness(recorded, "recorded", why, origin) if recorded else Witness(None, "formula only", why)
@@ -217,7 +227,7 @@ def _traced(run: Mapping[str, Any], source: str) -> Traced:
 
 
 def recorded_trace(experiment: Experiment) -> Traced | None:
-    """What was traced beforehand of a run that is too large to trace on a page (python -m explain record bytes); None of any other."""
+    """The recorded trace of a run that is too large to trace on a page (`python -m explain record bytes`), else None."""
     return _recorded().get(experiment.key)
 
 
@@ -232,13 +242,13 @@ def _launches() -> Mapping[str, tuple[int, LaunchCost]]:
 
 
 def programs_resident(experiment: Experiment, gpu: Gpu) -> int | None:
-    """How many programs of a run's first launch an SM holds at once; None where it was not compiled beforehand for this GPU."""
+    """How many programs of a run's first launch an SM holds at once; None if it was not compiled for this GPU."""
     capability, launch = _launches().get(experiment.key, (0, None))
     return occupancy(launch, gpu).programs if launch and capability == gpu.compute_capability else None
 
 
 def whole_trace(experiment: Experiment, trace: Trace) -> Traced:
-    """Of a run every program of which was counted."""
+    """The bytes of a run in which every program was counted."""
     sums: dict[tuple[str, bool], int] = {}
     for way, counts in by_buffer(experiment, trace.launches).items():
         sums |= {(buffer, way == "written"): count for buffer, count in counts.items() if count}
@@ -249,7 +259,7 @@ def whole_trace(experiment: Experiment, trace: Trace) -> Traced:
 
 
 def by_buffer(experiment: Experiment, launches: tuple[Launch, ...]) -> dict[str, dict[str, int]]:
-    """{"read", "written"}: bytes of every buffer, by the formula's names, over all launches."""
+    """{"read", "written"}: bytes of each buffer, by the formula's names, over all launches."""
     sums: dict[str, dict[str, int]] = {"read": {}, "written": {}}
     for launch in launches:
         for way, counted in (("read", launch.read_bytes), ("written", launch.written_bytes)):
@@ -260,15 +270,15 @@ def by_buffer(experiment: Experiment, launches: tuple[Launch, ...]) -> dict[str,
 
 
 def formula_name(experiment: Experiment, launch: Launch, pointer: str) -> str:
-    """What the formula calls the buffer that a launch knows as `pointer`."""
+    """The formula's name for the buffer that a launch calls `pointer`."""
     name = pointer.removesuffix("_ptr")
     return experiment.entry.buffers.get(launch.kernel, {}).get(name, name)
 
 
 def slice_of(experiment: Experiment) -> tuple[Experiment, int, str]:
-    """The least part of a run that stands for all of it, how many such parts it has, and that in words.
+    """The smallest part of a run that represents all of it, the number of such parts, and that in words.
 
-    Programs of different heads, or of different rows, do not know of each other, and which elements they touch does not depend on the numbers in them.
+    Programs of different heads or rows are independent, and the elements they touch do not depend on the data.
     """
     p = experiment.values
     if experiment.entry.family == "attention":
@@ -282,7 +292,7 @@ def slice_of(experiment: Experiment) -> tuple[Experiment, int, str]:
 
 
 def first_access(experiment: Experiment, trace: Trace, term: Term) -> int | None:
-    """The first step that loads, or stores, the buffer of a term; None where the recorded programs never do."""
+    """The first step that loads (or stores) the buffer of a term; None if the recorded programs never do."""
     other = "load" if term.written else "store"
     for step in range(trace.steps):
         launch = trace.launch(step)

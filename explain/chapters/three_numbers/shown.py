@@ -1,4 +1,4 @@
-"""What the lab's first page shows: at which sizes, beside which GPU, and the kernel's small run that a term of its formula leads to."""
+"""The values of the page Three numbers: the sizes, the bytes at every level, and the small run for the player."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from kernels.traffic import Traffic
 
 
 def experiments(kernel: str) -> Mapping[str, Experiment]:
-    """The sizes to choose from: three that were counted beyond L2, and the one that the player shows."""
+    """The sizes to choose from: three larger than L2, and the size in the player."""
     return {**{str(n): one for n, one in enumerate(sizes(kernel), start=1)}, "small": opening(kernel)}
 
 
 @dataclass(frozen=True)
 class Shown:
-    """All that the page says of one run: its levels, what lies between them, what DRAM reads should be."""
+    """Everything the page shows of one run: its levels, the gaps between them, the predicted DRAM reads."""
 
     traffic: Traffic
     traced: Traced | None
@@ -39,7 +39,7 @@ class Shown:
 
 
 def shown(experiment: Experiment, traced: Traced | None, witness: Witness, *, warm: bool) -> Shown:
-    """One run as its witnesses have it; the prediction is of a cold L2, and is held to the cold counts."""
+    """One run by formula, trace and counters. The prediction is for a cold L2 and is compared with the cold counts."""
     counters, gpu = witness.counters, gpu_of(witness)
     counts = None if counters is None else counters.warm if warm else counters.cold
     traffic = experiment.entry.formula(experiment.values)
@@ -51,24 +51,24 @@ def shown(experiment: Experiment, traced: Traced | None, witness: Witness, *, wa
 
 
 def on_each(experiment: Experiment, records: Sequence[Shelved], *, warm: bool) -> list[tuple[str, Counts]]:
-    """The run's counts on every GPU whose record has them, by what the record is called."""
+    """The run's counts on every GPU that has them, with the label of each record."""
     points = [(one.label, one.record.point(experiment)) for one in records]
     counted = [(label, point.counters) for label, point in points if point and point.counters]
     return [(label, counters.warm if warm else counters.cold) for label, counters in counted]
 
 
 def gpu_of(witness: Witness) -> Gpu:
-    """The GPU that counted, for the size of its L2; the default one where nobody did, or where it is not known here."""
+    """The GPU that counted, for the size of its L2; the default GPU if it is unknown."""
     return gpu_named(witness.counters.provenance.gpu if witness.counters else DEFAULT)
 
 
 def gpu_named(name: str) -> Gpu:
-    """The GPU that its driver calls by this name; the default one where it is not known here."""
+    """The GPU with this driver name; the default GPU if it is unknown."""
     return GPUS[known_as(name) or DEFAULT]
 
 
 def runs(record: Record) -> list[Run]:
-    """Every kernel at its three sizes, as far as the record has counted them."""
+    """Every kernel at its three sizes, if the record has counts of them."""
     points = [(one, record.point(one)) for one in PLANS["levels"].experiments]
     return [
         (experiment, recorded_trace(experiment), point.counters.cold)
@@ -79,24 +79,24 @@ def runs(record: Record) -> list[Run]:
 
 @functools.lru_cache(maxsize=16)
 def tables(record: Record) -> tuple[str, str]:
-    """Of every kernel at its three sizes: what it asks for, and what DRAM reads, as markdown. Made once a record."""
+    """Every kernel at three sizes: bytes requested, and DRAM reads, as Markdown. Computed once per record."""
     counted = runs(record)
     return traced_table(counted), dram_table(counted, gpu_named(record.gpu))
 
 
 def not_counted(record: Record) -> list[Experiment]:
-    """Those of the three sizes of every kernel that the record has no counters of."""
+    """The experiments of the three sizes that the record has no counts of."""
     counted = {experiment.key for experiment, _, _ in runs(record)}
     return [experiment for experiment in PLANS["levels"].experiments if experiment.key not in counted]
 
 
 def step_of(experiment: Experiment, term: str) -> Callable[[Sequence[Trace]], int | None]:
-    """For the player: where a run first loads, or stores, the buffer of a term ("read-k"); nowhere for no term."""
+    """For the player: the step that first loads or stores the buffer of a term ("read-k"); None without a term."""
     terms = terms_by_key(experiment.entry.formula(experiment.values))
     return lambda traces: first_access(experiment, traces[0], terms[term]) if term in terms else None
 
 
 def watched(experiment: Experiment, term: str) -> str | None:
-    """What the player is to mark on its timeline: "loads of k"."""
+    """What the player marks on its timeline, as in "loads of k"."""
     terms = terms_by_key(experiment.entry.formula(experiment.values))
     return f"{'stores' if terms[term].written else 'loads'} of {terms[term].buffer}" if term in terms else None

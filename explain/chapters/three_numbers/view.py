@@ -1,4 +1,4 @@
-"""Whose bytes a page of the lab shows: counted on this machine's GPU, recorded on another, or by formula alone; and why."""
+"""The page Three numbers, part by part."""
 
 from __future__ import annotations
 
@@ -16,80 +16,80 @@ from explain.engine import engine
 from explain.experiment import Experiment
 from explain.records.registry import Shelved
 from explain.ui import controls, layout, pictures, stepper
-from explain.ui.follow import follow
+from explain.ui.follow import follow, on_request
 from explain.ui.records import records_choice
-from explain.ui.stepper import failure, traces_of
-from explain.workers import WorkerError
+from explain.ui.stepper import traces_of
 
 _WHAT = {
-    "CUPTI": "NVIDIA's library, in the process that runs the kernel, on the GPU at hand",
-    "ncu": "Nsight Compute's command line, in a process of its own, where CUPTI cannot",
-    "recorded": "counted beforehand, on a GPU that is named, and shown wherever nothing can be counted",
-    "formula only": "for sizes that nobody counted: formula and trace",
+    "CUPTI": "NVIDIA's library, in the process that runs the kernel, on this machine's GPU",
+    "ncu": "Nsight Compute's command line, in a separate process, if CUPTI is not available",
+    "recorded": "counted beforehand on a named GPU, shown if this machine cannot count",
+    "formula only": "formula and trace, for sizes without counts",
 }
 
 
 def counted_here(experiment: Experiment, shown: Sequence[Shelved]) -> Witness:
-    """The run's counters: of this machine's GPU, which a button counts it on, or else of the first of the records that has them; and why."""
-    kept: dict[str, Counters | str] = st.session_state.setdefault("counted here", {})
+    """The run's counters: from this machine's GPU (a button counts them), else from the first record that has them; and
+    why.
+    """
+    here: Counters | None = None
     status = engine().device_if_known()
     if status is None:
         follow(
             lambda: None if engine().device_if_known() else st.caption("Looking for a GPU…"),
             lambda: engine().device_if_known() is None,
         )
-        why = "Whether there is a GPU here is not known yet."
+        why = "Still looking for a GPU on this machine."
     elif status.available:
-        if st.button("Count on this GPU", icon=":material/memory:"):
-            kept[experiment.key] = _count(experiment)
+        job = on_request(
+            "Count on this GPU",
+            f"counted {experiment.key}",
+            "compiling, checking the counters with a copy, counting",
+            lambda job: engine().point(experiment, timing=False, cancel=job.cancel),
+            ":material/memory:",
+        )
         why = "Not counted on this machine's GPU yet."
+        if job and job.result:
+            here, why = job.result.counters, job.result.why
+            if why:
+                st.warning(why, icon=":material/warning:")
     else:
-        why = f"Nothing is counted here: {status.reason}"
-    here = kept.get(experiment.key)
-    if isinstance(here, str):
-        st.warning(here, icon=":material/warning:")
-        why = here
+        why = f"This machine cannot count: {status.reason}"
     points = ((one, one.record.point(experiment)) for one in shown)
     found = next(((one, point.counters) for one, point in points if point and point.counters), None)
-    if isinstance(here, Counters):
+    if here is not None:
         return witness(here, None, "")
     return witness(None, found[1], why, found[0].origin) if found else witness(None, None, why)
 
 
-def _count(experiment: Experiment) -> Counters | str:
-    """The counters, or why there are none, in words."""
-    try:
-        with st.spinner("Compiling, checking the counters with a copy, counting…", show_time=True):
-            point = engine().point(experiment, timing=False)
-    except WorkerError as error:
-        return failure(error)
-    return point.counters or point.why
-
-
 def ways(chosen: Witness) -> None:
-    """Whose counters these are, and the other ways in their order."""
+    """The source of the counters, and the other possible sources in order."""
     if chosen.counters is not None:
         st.caption(f"{chosen.source}. {chosen.why}")
     else:
         st.caption(f"formula only. {chosen.why}")
     with st.expander("Where the numbers can come from"):
         st.markdown(
-            "The first of these that there is:\n\n"
+            "The page shows the first of these that is available:\n\n"
             + "\n".join(f"1. {f'**{way}** (shown now)' if way == chosen.way else way}: {_WHAT[way]}." for way in WAYS)
         )
         if chosen.counters is not None:
             copy = chosen.counters.copy
             st.markdown(
-                f"Before any counter was believed, a copy of {copy.copied_bytes:,} bytes was counted: {copy.read_bytes:,} read"
+                f"To check the counters, a copy of {copy.copied_bytes:,} bytes was counted first: {copy.read_bytes:,} "
+                "read"
                 + (f" and {copy.written_bytes:,} written" if copy.written_bytes is not None else "")
-                + f" at DRAM. Each count took {chosen.counters.passes or 'several'} passes. A run that is counted is never timed."
+                + (
+                    f" at DRAM. Each count took {chosen.counters.passes or 'several'} passes. A counted run is never "
+                    "timed."
+                )
             )
             if chosen.counters.lacking:
                 st.markdown(f"This GPU has no counter for: {', '.join(chosen.counters.lacking)}.")
 
 
 def traced_bytes(experiment: Experiment, small: bool) -> Traced | None:
-    """What the kernel asked for: recorded beforehand, or, of a `small` run, traced here and now; None where neither is there."""
+    """The kernel's loads and stores: recorded, or traced now for a `small` run; None if there is neither."""
     if not small:
         return recorded_trace(experiment)
     (trace,) = traces_of([experiment])
@@ -98,7 +98,9 @@ def traced_bytes(experiment: Experiment, small: bool) -> Traced | None:
 
 @dataclass(frozen=True)
 class Choice:
-    """A run to count: the same kernel at the player's size, at the chosen size (perhaps the same), and whether L2 is warm."""
+    """A run to count: the same kernel at the player's size, at the chosen size (perhaps the same), and whether L2 is
+    warm.
+    """
 
     small: Experiment
     experiment: Experiment
@@ -170,8 +172,8 @@ def terms(choice: Choice, shown: Shown) -> None:
     """The formula term by term; a pressed term is shown in the player."""
     st.subheader("The formula, term by term", anchor=False)
     layout.prose(
-        "Each term is a buffer, read or written. Press one: the player below goes to its first load or store and marks all of them on the "
-        "timeline. It runs the same kernel at a size that reads well."
+        "Each term is a buffer, read or written. Press one: the player below goes to its first load or store and "
+        "marks all of them on the timeline. It runs the same kernel at a size that reads well."
     )
     small = choice.small
     term = pictures.pressed("term", figures.terms_by_key(shown.traffic), "")
@@ -193,8 +195,10 @@ def every_kernel(records: Sequence[Shelved]) -> None:
 def closing() -> None:
     """Things to try, questions, sources."""
     layout.try_this(
-        "Choose *Softmax of a whole row on chip* with rows of 32,768: registers spill. Where do those bytes appear, and where do they go?",
-        "Choose *FlashAttention-2* and look from L1 down to DRAM: at which level are the papers' “HBM accesses”, and why are DRAM's reads so few?",
+        "Choose *Softmax of a whole row on chip* with rows of 32,768: registers spill. Where do those bytes appear, "
+        "and where do they go?",
+        "Choose *FlashAttention-2* and look from L1 down to DRAM: at which level are the papers' “HBM accesses”, and "
+        "why are DRAM's reads so few?",
         "Compare *FlashAttention-1* at the same sizes: which buffers does L2 no longer hold?",
         "Switch L2 to warm: what changes for a matrix that is larger than L2, and what for one that fits?",
     )

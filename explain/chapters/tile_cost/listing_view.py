@@ -1,4 +1,4 @@
-"""A launch's instructions on a page, beside the kernel's lines that they come from."""
+"""A launch's instructions beside the kernel's lines that they come from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FILLS: Mapping[str, str] = {
     "shared load": "var(--f-series-2)",
     "shared store": "color-mix(in srgb, var(--f-series-2) 60%, black)",
     "spill": "var(--alarm)",
-    "matrix product": "var(--f-series-1)",
+    "matmul": "var(--f-series-1)",
     "exponential": "var(--f-series-6)",
     "float arithmetic": "var(--muted)",
     "between threads": "var(--f-series-5)",
@@ -29,8 +29,11 @@ _FILLS: Mapping[str, str] = {
     "label": "transparent",
 }
 _ABOUT: Mapping[str, str] = {
-    "SASS": "SASS: what the GPU runs, as ptxas made it. How often each runs is not told: the ones of a loop run at every turn.",
-    "PTX": "PTX: what Triton hands to ptxas, for a machine with as many registers as it likes.",
+    "SASS": (
+        "SASS: the instructions that the GPU runs, written by ptxas. Each is listed once; those of a loop run in "
+        "every iteration."
+    ),
+    "PTX": "PTX: Triton's output for ptxas, with an unlimited number of registers.",
 }
 
 _COMPONENT = st.components.v2.component(

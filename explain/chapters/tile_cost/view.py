@@ -1,4 +1,4 @@
-"""A tile on a page: its bytes by formula, and what the compiler makes of it for a GPU that need not be there."""
+"""A tile's bytes by formula, and its compiled cost for a GPU you don't have."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from explain.chapters.tile_cost.listing_view import listing
 from explain.compile.service import Answer, compiler, provenance
 from explain.experiment import Experiment, ParameterError
 from explain.gpus import Gpu
+from explain.ui import layout
 from explain.ui.controls import LABELS, ROW_LABELS
 from explain.ui.follow import follow
 from explain.ui.pictures import drawing
@@ -24,7 +25,7 @@ OPENING = "flash_attention"
 
 
 def tile_cost(experiment: Experiment, gpu: Gpu) -> None:
-    """The tank of a tile of flash_attention with the compiler's own numbers beside it; while it compiles, how far it is."""
+    """A tile of flash_attention in its SRAM beside the compiler's numbers; or the progress of its compilation."""
     follow(lambda: _tile_cost(experiment, gpu), lambda: _working(experiment, gpu))
 
 
@@ -49,7 +50,7 @@ def _tile_cost(experiment: Experiment, gpu: Gpu) -> None:
 
 
 def compiling(experiment: Experiment, gpu: Gpu) -> None:
-    """What asks the compiler for a tile, and follows it; nothing where it has answered."""
+    """A button that compiles a tile, and the progress; nothing if it is compiled already."""
     answer = compiler().look(experiment, gpu.compute_capability)
     if answer is None or answer.cost is None:
         follow(
@@ -59,11 +60,11 @@ def compiling(experiment: Experiment, gpu: Gpu) -> None:
 
 
 def _ask(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
-    """How far the compilation is, with a way to stop it; or what went wrong, and a way to begin."""
+    """The progress of a compilation with a button to stop it; or its error, and a button to start it."""
     if answer is not None and answer.working:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(
-                f":material/hourglass_top: {answer.working}, since {answer.seconds:.0f} s. The page stays usable."
+                f":material/hourglass_top: {answer.working}, {answer.seconds:.0f} s so far. The page stays usable."
             )
             if st.button("Stop", icon=":material/stop:", key="stop compiling"):
                 compiler().cancel(experiment, gpu.compute_capability)
@@ -76,7 +77,9 @@ def _ask(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
 
 
 def tile_choice() -> Experiment:
-    """Controls for a kernel and what its compilation depends on, kept in the page's address; what is not allowed there is said."""
+    """Controls for a kernel and its compile-time parameters, kept in the page's address; a wrong value there is
+    reported.
+    """
     kernels = [name for name, entry in KERNELS.items() if entry.steppable]
     query = st.query_params
     kernel = query.get("kernel", OPENING)
@@ -114,7 +117,7 @@ def _choice(
     words: Callable[[Any], str],
     forget: Sequence[str] = (),
 ) -> None:
-    """A control for what the address has under `name`; choosing anew takes out of it what is to be forgotten."""
+    """A control for the address's value of `name`; a new choice removes the names in `forget` from the address."""
     key = f"tile: {name}"
     st.session_state[key] = value
 
@@ -136,7 +139,9 @@ def _plain(value: Value) -> str:
 
 
 def tile_report(experiment: Experiment, gpu: Gpu) -> None:
-    """What the compiler says of every launch of a tile, what an SM holds of it, and its instructions; while it compiles, how far it is."""
+    """The compiled cost of every launch of a tile, its occupancy and its instructions; or the progress of its
+    compilation.
+    """
     follow(lambda: _tile_report(experiment, gpu), lambda: _working(experiment, gpu))
 
 
@@ -156,21 +161,21 @@ def _tile_report(experiment: Experiment, gpu: Gpu) -> None:
             "Launch", names, default=names[0], required=True, key=f"launch of {experiment.kernel}"
         )
         at = names.index(str(chosen))
-    st.subheader(f"What allows no more programs on an SM of the {gpu.name}", anchor=False)
+    st.subheader(f"What limits the programs per SM of the {gpu.name}", anchor=False)
     drawing(limits(answer.cost.launches[at], gpu))
-    st.subheader("Its instructions, and the lines they come from", anchor=False)
+    st.subheader("Instructions, and the lines they come from", anchor=False)
     listings = compiler().listings(experiment, gpu.compute_capability)
     if at < len(listings):
         listing(listings[at], key=f"listing {experiment.key} {gpu.target} {at}")
         if listings[at].trouble:
             st.caption(listings[at].trouble)
         return
-    st.markdown("The numbers above were compiled beforehand; the instructions of this tile were not kept.")
+    st.markdown("The numbers above were compiled beforehand, without the instructions of this tile.")
     _ask(experiment, gpu, None)
 
 
 def tile_grid(experiment: Experiment, gpu: Gpu) -> None:
-    """What the compiler said of each tile of the same dtype, head_dim and mask, for as many as it was asked of."""
+    """Programs per SM and spills of every compiled tile with the same dtype, head_dim and mask."""
     answers = {
         (m, n): compiler().look(experiment.with_(block_m=m, block_n=n), gpu.compute_capability)
         for m in SIDES
@@ -179,3 +184,37 @@ def tile_grid(experiment: Experiment, gpu: Gpu) -> None:
     costs = {side: answer.cost for side, answer in answers.items() if answer and answer.cost}
     p = experiment.values
     drawing(figures.grid(costs, gpu, (p["block_m"], p["block_n"])))
+
+
+def reading() -> None:
+    """How to read the report, in an expander."""
+    with st.expander("How to read this"):
+        layout.prose(
+            "**Registers** belong to a thread, **shared memory** to a program. An SM hands both out until one of them "
+            "is used up; the shortest bar, drawn strongest, is the one that ends it. What does not fit in 255 "
+            "registers is **spilled**: stored to memory that lies in HBM behind the caches, and loaded "
+            "again.\n\n**PTX** is what Triton writes, **SASS** what ptxas makes of it and the GPU runs. Each "
+            "instruction is marked with the line of the kernel that it comes from. A line that calls a function, such "
+            "as `tl.max`, has the instructions of that function too. The compiler moves instructions, so neighbours "
+            "may come from lines far apart. The counts are of the program text: an instruction in a loop is counted "
+            "once, and runs once for each turn."
+        )
+
+
+def closing() -> None:
+    """Things to try, a link to chapter 5, sources."""
+    layout.try_this(
+        "Choose the line with `tl.exp`: count the exponentials, and compare with BLOCK_M × BLOCK_N elements over the "
+        "program's 128 threads.",
+        "Choose the line that loads K. On the H200 no thread waits for it: *copy HBM → shared* goes on while the "
+        "thread computes. On the T4 it is a plain load.",
+        "Set the dtype to fp32 and look for the matmuls: there are none. Tensor cores would round fp32 to tf32, "
+        "which these kernels do not allow, so the products become float arithmetic.",
+        "Make both sides of the tile 128 and look for *spill* among the kinds.",
+    )
+    layout.chapter_link("flash_attention", "Chapter 5 pours this tile into its SRAM →", {"view": "Tile sizes"})
+    layout.sources(
+        "NVIDIA CUDA Binary Utilities (nvdisasm; instruction set reference) and PTX ISA",
+        "NVIDIA CUDA C++ Programming Guide, technical specifications per compute capability, and CUDA Occupancy "
+        "Calculator",
+    )

@@ -58,12 +58,12 @@ def test_a_copy_must_be_counted_within_a_thousandth(off, passes):
         if passes:
             count.require(check)
         else:
-            with pytest.raises(trouble.CountersUnavailable, match="Counters not trusted"):
+            with pytest.raises(trouble.CountersUnavailable, match="1,073,741,824 bytes"):
                 count.require(check)
 
 
 def test_without_dram_counters_nothing_is_trusted():
-    with pytest.raises(trouble.CountersUnavailable, match=r"not trusted.*no DRAM bytes"):
+    with pytest.raises(trouble.CountersUnavailable, match="no DRAM bytes"):
         count.require(CopyCheck(COPIED_BYTES, None, None))
 
 
@@ -109,7 +109,7 @@ def test_where_neither_counts_the_time_is_still_there_and_the_point_says_why(tmp
     monkeypatch.setenv("PATH", str(tmp_path))
     got = _point_without_cupti(monkeypatch, trouble.not_trusted("a copy was counted as half of it"))
     assert (got.counters, got.timing, got.peak_bytes) == (None, TIMING, 4096)
-    assert "Counters not trusted: a copy was counted as half of it" in got.why
+    assert "a copy was counted as half of it" in got.why
     assert got.holds(counters=False, timing=True)
     assert not got.holds(counters=True, timing=True)
 

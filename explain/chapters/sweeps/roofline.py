@@ -1,0 +1,183 @@
+"""The roofline: kernels under the measured roofs, as a picture, a table and sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import plotly.graph_objects as go
+
+from explain.chapters.sweeps.analysis import MEMORY_ROOFS, RooflinePoint, compute_roof_name, memory_roof
+from explain.chapters.sweeps.figures import (
+    BOTTOM,
+    LABEL_PIXELS,
+    LEVEL_SYMBOLS,
+    SLATE,
+    TOP,
+    coloured,
+    name_of,
+    note,
+    spread,
+    ticks,
+)
+from explain.chapters.sweeps.model import LEVELS
+from explain.figures.lines import colour_of
+from explain.figures.numbers import percent, si
+from explain.figures.plot import plot
+from explain.figures.tables import Column, markdown
+from explain.gpus import Gpu
+from explain.records.model import Roof
+
+LEVEL_NAMES: Mapping[str, str] = {"hbm": "HBM", "l2": "L2", "shared": "shared memory"}
+HEIGHT = 560
+
+
+def roofline(
+    points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], gpu: Gpu | None, room: float = 4.0
+) -> go.Figure:
+    """FLOP/s over FLOPs per byte, log-log: each kernel once per memory level, under the measured roofs; `gpu`'s
+    datasheet dashed.
+
+    The axis ends at `room` times the greatest intensity.
+    """
+    figure = plot()
+    speeds = [point.flops_per_second for point in points]
+    intensities = [point.intensity for point in points]
+    peaks = {name: roofs[name].per_second for name in _compute_roofs(points) if name in roofs}
+    top = max([*peaks.values(), *([] if peaks else speeds)])
+    bandwidths = {level: speed for level in MEMORY_ROOFS if (speed := memory_roof(level, roofs))}
+    left = min(
+        [min(intensities) / 3, *(top / speed / 4 for speed in bandwidths.values())]
+    )  # where each roof bends is in sight
+    right = max([room * max(intensities), *(2 * top / speed for speed in bandwidths.values())])
+    low, high = math.log10(min(speeds)) - 0.5, math.log10(top) + 0.75
+    for level, speed in bandwidths.items():
+        _line(figure, left, top / speed, speed, "solid", LEVEL_NAMES[level])
+        words = f"{LEVEL_NAMES[level]} {si(speed, 'B/s')}"
+        note(figure, top / speed, top, words, shift=(4, 4), yanchor="bottom", textangle=-32)
+    if gpu is not None and "hbm" in bandwidths:
+        _line(
+            figure,
+            left,
+            top / gpu.hbm_bytes_per_second,
+            gpu.hbm_bytes_per_second,
+            "dash",
+            "HBM by the datasheet",
+            legend=True,
+        )
+    for name, peak in peaks.items():
+        start = min([peak / speed for speed in bandwidths.values()] or [left])
+        figure.add_scatter(
+            x=[start, right], y=[peak, peak], mode="lines", line={"color": SLATE, "width": 2}, showlegend=False, hoverinfo="skip"
+        )  # fmt: skip
+        note(figure, right, peak, f"{_unit_name(name)} {si(peak, 'FLOP/s')}", xanchor="right", yanchor="top")
+    ends: dict[str, RooflinePoint] = {}
+    for kernel, own in _by_kernel(points).items():
+        colour = colour_of(kernel)
+        line = sorted(own, key=lambda point: point.intensity)
+        figure.add_scatter(
+            x=[point.intensity for point in line], y=[point.flops_per_second for point in line], mode="lines+markers", showlegend=False,
+            line={"color": colour, "width": 1.5}, marker={"color": colour, "size": 11, "symbol": [LEVEL_SYMBOLS[point.level] for point in line]},
+            customdata=[[LEVEL_NAMES[p.level], si(p.intensity, "FLOP/B"), si(p.flops_per_second, "FLOP/s"), _share(p)] for p in line],
+            hovertemplate="%{customdata[0]}: %{customdata[1]}, %{customdata[2]}%{customdata[3]}<extra>" + name_of(kernel) + "</extra>",
+        )  # fmt: skip
+        ends[kernel] = line[-1]
+    pixels = (HEIGHT - TOP - BOTTOM) / (high - low)
+    roof = math.log10(max(peaks.values(), default=math.inf)) * pixels
+    heights = {kernel: math.log10(end.flops_per_second) * pixels for kernel, end in ends.items()}
+    moved = spread(heights, most=roof - LABEL_PIXELS)
+    for kernel, end in ends.items():
+        label = f"{coloured('━', colour_of(kernel))} {name_of(kernel)}"
+        note(figure, end.intensity, end.flops_per_second, label, shift=(10, moved[kernel]), leader=True)
+    for level in [level for level in MEMORY_ROOFS if any(point.level == level for point in points)]:
+        figure.add_scatter(
+            x=[None], y=[None], mode="markers", name=f"bytes {LEVELS[level]}", marker={"symbol": LEVEL_SYMBOLS[level], "size": 11, "color": SLATE}
+        )  # fmt: skip
+    marks = ticks(low, high)
+    figure.update_xaxes(
+        type="log", title="arithmetic intensity, FLOPs per byte", range=[math.log10(left), math.log10(right)], tickformat=",~g", dtick=1
+    )  # fmt: skip
+    figure.update_yaxes(
+        type="log", title="FLOP/s", range=[low, high], tickvals=marks, ticktext=[si(mark, "") for mark in marks]
+    )  # fmt: skip
+    figure.update_layout(
+        height=HEIGHT, margin={"l": 8, "r": 24, "t": TOP, "b": BOTTOM}, legend={"orientation": "h", "y": 1.09}, hovermode="closest"
+    )  # fmt: skip
+    return figure
+
+
+def roofline_table(points: Sequence[RooflinePoint]) -> str:
+    """Each kernel's share of the roofs above it, as Markdown."""
+    speed = partial(si, unit="FLOP/s")
+    columns = (
+        "kernel", Column("FLOP/s", speed), Column("share of its unit's roof", percent), "level", Column("FLOPs per byte"),
+        Column("bytes per second", partial(si, unit="B/s")), Column("share of that level's roof", percent),
+    )  # fmt: skip
+    rows = []
+    for kernel, own in _by_kernel(points).items():
+        head: tuple[object, ...] = (name_of(kernel), own[0].flops_per_second, _share_of(own[0], own[0].compute))
+        for point in own:
+            bandwidth = point.flops_per_second / point.intensity
+            share = _share_of(point, point.memory)
+            rows.append((*head, LEVEL_NAMES[point.level], point.intensity, bandwidth, share))
+            head = ("", "", "")
+    return markdown(columns, rows)
+
+
+def _share_of(point: RooflinePoint, roof: float | None) -> float | None:
+    return point.flops_per_second / roof if roof else None
+
+
+def nearest(points: Sequence[RooflinePoint]) -> list[str]:
+    """A sentence for each kernel: its nearest roof, and its share of it."""
+    sentences = []
+    for kernel, own in _by_kernel(points).items():
+        shares = {LEVEL_NAMES[p.level]: p.flops_per_second / p.memory for p in own if p.memory}
+        if own[0].compute:
+            shares[_unit_name(compute_roof_name(own[0].reading))] = own[0].flops_per_second / own[0].compute
+        if shares:
+            roof, share = max(shares.items(), key=lambda pair: pair[1])
+            what = "the roof of " + roof if roof in LEVEL_NAMES.values() else roof
+            sentences.append(f"**{name_of(kernel)}** is closest to {what}: it reaches {percent(share)} of it.")
+    return sentences
+
+
+def roofs_table(roofs: Mapping[str, Roof]) -> str:
+    """The measured roofs, and how each was measured, as Markdown."""
+    rows = [(roof.level, f"**{si(roof.per_second, roof.unit)}**", roof.method) for roof in roofs.values()]
+    return markdown(("roof", Column("best measured"), "method"), rows)
+
+
+def _compute_roofs(points: Sequence[RooflinePoint]) -> list[str]:
+    names = dict.fromkeys(compute_roof_name(point.reading) for point in points)
+    softmax = any(point.reading.experiment.entry.family == "softmax" for point in points)
+    return [*names, *(["exp"] if softmax else [])]
+
+
+def _unit_name(roof: str) -> str:
+    """ "matmul fp16" is "matmuls in fp16"."""
+    if roof == "matmul fp32":
+        return "fp32 outside the tensor cores"
+    return f"matmuls in {roof.removeprefix('matmul ')}" if roof.startswith("matmul") else "exponentials"
+
+
+def _share(point: RooflinePoint) -> str:
+    return f", {percent(point.flops_per_second / point.roof)} of its roof" if point.roof else ""
+
+
+def _by_kernel(points: Sequence[RooflinePoint]) -> dict[str, list[RooflinePoint]]:
+    found: dict[str, list[RooflinePoint]] = {}
+    for point in points:
+        found.setdefault(point.reading.experiment.kernel, []).append(point)
+    return found
+
+
+def _line(
+    figure: go.Figure, left: float, knee: float, bandwidth: float, dash: str, name: str, legend: bool = False
+) -> None:
+    """A slanted roof, from the left edge to the knee."""
+    figure.add_scatter(
+        x=[left, knee], y=[left * bandwidth, knee * bandwidth], mode="lines", line={"color": SLATE, "width": 1 if legend else 2, "dash": dash},
+        showlegend=legend, name=name, hoverinfo="skip",
+    )  # fmt: skip

@@ -15,7 +15,7 @@ layout.chapter(
 experiment = view.choose()
 view.beside_each_other(experiment)
 view.rounding()
-st.subheader("In each dtype", anchor=False)
+st.header("In each dtype", anchor=False)
 view.by_dtype(experiment)
 view.other_orders(experiment)
 view.growth(experiment)

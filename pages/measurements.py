@@ -14,7 +14,7 @@ if shown := records_choice():
     view.sources(shown)
     view.numbers(shown)
     view.roofs(shown)
-    st.subheader("Counters on this machine", anchor=False)
+    st.header("Counters on this machine", anchor=False)
     counters_here()
     view.own_gpu(shown)
     layout.sources(

@@ -16,7 +16,7 @@ match controls.view("The climb", "Tuning", "From which N?", "Other kernels"):
         if shown:
             view.climb_roofline(shown)
             view.climb_counters(shown)
-            st.subheader("What the warps do, cycle by cycle", anchor=False)
+            st.header("What the warps do, cycle by cycle", anchor=False)
             view.warps()
             view.curve(shown)
             view.shapes(shown)

@@ -13,10 +13,10 @@ sweep = sweeps_view.sweep_choice()
 if sweep is not None:
     shown = sweeps_view.sweep_readings(sweep)
 if sweep is not None and shown.readings:
-    st.subheader("How it grows", anchor=False)
+    st.header("How it grows", anchor=False)
     sweeps_view.sweep_growth(shown)
 
-    st.subheader("Roofline", anchor=False)
+    st.header("Roofline", anchor=False)
     layout.prose(
         "A kernel can be no faster than its arithmetic units, the flat roof, and no faster than its bytes arrive, a "
         "slanted roof for each level of memory: bandwidth times **arithmetic intensity**, the FLOPs it does for each "

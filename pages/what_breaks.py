@@ -16,6 +16,6 @@ with story:
 with verdicts:
     view.verdicts(exhibit)
 view.run(exhibit)
-st.subheader("The game: find an input that breaks it", anchor=False)
+st.header("The game: find an input that breaks it", anchor=False)
 view.game(exhibit)
 view.closing()

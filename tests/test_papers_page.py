@@ -30,7 +30,7 @@ def shelve(monkeypatch, *found: Record) -> None:
 def test_each_panel_shows_the_paper_beside_a_gpu(panel, monkeypatch):
     shelve(monkeypatch, made.record())
     test = page("papers", panel=panel)
-    said = texts(test) + "\n".join(element.value for element in test.subheader)
+    said = texts(test) + "\n".join(element.value for element in test.header)
     for words in PANELS[panel]:
         assert words in said
     assert len(test.get("plotly_chart")) >= 1

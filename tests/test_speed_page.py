@@ -77,7 +77,7 @@ def test_one_goes_from_rung_to_rung(file):
     upper.click().run()
     assert not test.exception
     assert test.query_params["rung"] in (RUNGS[1].name, [RUNGS[1].name])
-    assert RUNGS[1].title in "".join(heading.value for heading in test.subheader)
+    assert RUNGS[1].title in "".join(heading.value for heading in test.header)
 
 
 def test_the_shape_is_chosen_and_the_address_keeps_it(file):

@@ -126,7 +126,7 @@ def test_a_readers_own_file_has_a_say_where_it_has_points_of_the_sweep(here):
     elsewhere = file.written(made.record(made.point(Experiment.of("softmax_online"))))
     other.file_uploader[0].set_value(("gpu.json", elsewhere, "application/json"))
     other.run()
-    assert "Without a point of this sweep: Test 1 · your file." in texts(other)
+    assert "Test 1 · your file: " in texts(other)
 
 
 def test_another_level_changes_the_bytes(here):

@@ -159,4 +159,4 @@ def test_the_papers_algorithm_stands_beside_the_kernels_lines():
 
 def test_every_gpu_of_the_list_can_be_chosen():
     for name in GPUS:
-        assert name in "\n".join(s.value for s in page("flash_attention", view="Tile sizes", gpu=name).subheader)
+        assert name in "\n".join(s.value for s in page("flash_attention", view="Tile sizes", gpu=name).header)

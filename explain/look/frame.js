@@ -54,7 +54,10 @@ async function drawingOfPlot(plot) {
   svg.style.background = getComputedStyle(plot.closest(".stApp")).backgroundColor;
   const style = document.createElementNS(svg.namespaceURI, "style");
   style.textContent = await embeddedFonts(true);
-  svg.append(style, ...[...plot.querySelectorAll(".svg-container > .main-svg, .svg-container > div > .main-svg")].map((layer) => layer.cloneNode(true)));
+  const layers = [...plot.querySelectorAll(".svg-container > .main-svg, .svg-container > div > .main-svg")];
+  svg.append(style, ...layers.map((layer) => layer.cloneNode(true)));
+  const words = layers.flatMap((layer) => [...layer.querySelectorAll("text")]);
+  svg.querySelectorAll("text").forEach((copy, i) => copy.style.setProperty("fill", getComputedStyle(words[i]).fill));
   return new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" });
 }
 

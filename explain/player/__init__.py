@@ -1,19 +1,22 @@
 """The player: a Streamlit component that steps through recorded runs in the browser, line by line.
 
-Python hands it whole traces once; every step after that is drawn by the page itself, and Python never hears of it. A packet of bytes:
+Python sends the whole traces once; the browser draws every step, and Python never hears of one. A packet of bytes:
 
     u32, the header's length, little-endian · the header, UTF-8 JSON · the trace files, one after the other
 
-    {"id": …, "place": …, "step": first step, "query": …, "height": …, "watch": "loads of k", if asked, "glossary": {name: what it means},
+    {"id": …, "place": …, "step": first step, "query": …, "height": …, "watch": "loads of k" (optional),
+     "glossary": {name: its meaning},
      "runs": [{"view": …, "offset": …, "bytes": …, "error": … | null,
                "sources": [{"first_line": 41, "lines": [[token, …], …], "equations": {"57": {variable, plain, numbers}},
                             "alive": {"57": [name, …]}}]}]}
 
-`offset` counts from the end of the header. `place` names a start: where the reader has got to from there the page itself remembers, so
-away and back the player goes on where it was left; another place is gone to at once. A token is a text, or [class, text] with class k(eyword), s(tring), n(umber),
-c(omment), f(unction's name) or v(ariable). Equations are those of `explain.source.equations`; `alive` are the variables that a
-later line still reads (`explain.source.liveness`); `glossary` explains the variables of the catalog's kernels. The same packet and
-the same files make a page that opens without a server (`explain.player.export`).
+`offset` counts from the end of the header. Steps count from 0, here, in the address and on screen. `place` names a
+start: the browser remembers the step reached from it and goes on there when the reader returns; a new place is shown
+at once. Without a step, the player goes to the tile and line that it showed last, if it showed the same kernels. A
+token is a text, or [class, text] with class k(eyword), s(tring), n(umber), c(omment), f(unction's name) or
+v(ariable). Equations are those of `explain.source.equations`; `alive` has the variables that a later line still reads
+(`explain.source.liveness`); `glossary` explains the variables of the catalog's kernels. `explain.player.export` makes
+a page without a server from the same packet and files.
 """
 
 from __future__ import annotations
@@ -70,13 +73,14 @@ class Run:
     """One recorded run and how to look at it.
 
     trace: a trace file (docs/trace-format.md).
-    view: what the trace cannot know, as JSON. `title` and `badge` (where the run comes from; always shown) are required.
-        Optional: `kernel`, its name in the catalog; `roles`, the kernel's variables that are its scores, probabilities,
-        output, running_max, new_max, running_sum, new_sum, rescale, accumulator, rows and cols; `score_shape`, the rows and columns
-        of the map that rows and cols are coordinates in; `axes`, what these are ("queries", "keys"); `row_labels` and `col_labels`, its tokens; `pick_program`, what
-        one program owns ("query tile"); `program_names`, by program as "x,y,z"; `invariant`, whether
-        the running maximum and sum are checked at every step against those of the elements seen; `chip`, the GPU that the tiles are
-        measured against: its name, the shared_bytes a program may have and the register_bytes of an SM.
+    view: what the trace does not contain, as JSON. Required: `title`, and `badge`, the source of the run. Optional:
+        `kernel`, its name in the catalog; `roles`, the variables that are its scores, probabilities, output,
+        running_max, new_max, running_sum, new_sum, rescale, accumulator, rows and cols; `score_shape`, the rows and
+        columns of the map that has rows and cols as coordinates; `axes`, the names of these ("queries", "keys");
+        `row_labels` and `col_labels`, its tokens; `pick_program`, what one program owns ("query tile");
+        `program_names`, by program as "x,y,z"; `invariant`, whether m and ℓ are checked at every step against the
+        elements seen; `chip`, the GPU to compare the tiles with: its name, the shared_bytes of a program and the
+        register_bytes of an SM.
     """
 
     trace: TraceFile
@@ -96,14 +100,15 @@ def player(
 ) -> None:
     """Show one run, or two side by side and stepped together.
 
-    `step` is where to start, and where to go when it or `request` changes: count the requests, and the same step can be asked for again. Without it the player starts where
-    the address says: `query` names that parameter, None for none. Where it says nothing, at step 0, or, `worked`, where there is
-    something to see: in one run the first rescale, in two their first difference. After Back or Forward the address goes
-    before all of these. `watch` is what to mark on the timeline, a variable ("m_i") or a buffer's accesses ("loads of k"). `height` in CSS pixels; by default it
-    follows the window.
+    The player starts at `step`, counted from 0, and goes there again when `step` or `request` (a count) changes.
+    Without `step` it starts at the address's step; `query` names that parameter, None for none. Without either it
+    starts at step 0 or, `worked`, at a step that shows something: the first rescale of one run, the first
+    difference of two; after a change of the runs' parameters, at the tile and line shown before. After Back or
+    Forward the address comes first. `watch` is marked on the timeline: a variable ("m_i") or a buffer's accesses
+    ("loads of k"). `height` is in CSS pixels; by default it follows the window.
 
     Raises:
-        ValueError: no run or more than two, or a view with a part that is missing, unknown or not as it must be.
+        ValueError: no run or more than two, or a view with a missing, unknown or invalid part.
     """
     body = body_of(runs)
     first, count = _start(key, (body.id, step, request), query, None if worked else 0)
@@ -112,7 +117,7 @@ def player(
 
 
 def body_of(runs: Sequence[Run]) -> Body:
-    """What is shown of the runs, checked; the player and its export add where to start. Raises ValueError."""
+    """The runs as the player and its export show them, checked. Raises ValueError."""
     if not 1 <= len(runs) <= 2:
         raise ValueError(f"runs: the player shows one run or two, not {len(runs)}")
     for run in runs:
@@ -198,7 +203,7 @@ def token_lines(text: str) -> Iterator[list[str | tuple[str, str]]]:
 def _start(
     key: str, wanted: tuple[str, int | None, int], query: str | None, otherwise: int | None
 ) -> tuple[int | None, int]:
-    """Where the player starts, and the number of this start in the session: both kept until something else is wanted."""
+    """The first step and the number of this start in the session; both are kept until something else is wanted."""
     kept: tuple[tuple[str, int | None, int], int | None, int] | None = st.session_state.get(f"{key}:start")
     returned = _address_step(query) if address.returned() else None
     if kept and kept[0] == wanted and returned is None:
@@ -210,7 +215,7 @@ def _start(
 
 
 def _asked(query: str | None, otherwise: int | None) -> int | None:
-    """The step the address asks for. It is a link's, so it counts once: not for the runs that are chosen after it."""
+    """The address's step. It counts once, for the link that was opened, not for runs chosen later."""
     if query is None or f"?{query}" in st.session_state:
         return otherwise
     asked = _address_step(query)

@@ -1,16 +1,18 @@
-// The clocks: how far one press of an arrow goes. From stories and the timeline they are woven into; no elements.
+// The clocks: how far one press of an arrow goes, from line by line to pass by pass.
 
 const LINE_CLOCK = { name: "line", says: "step", stops: null };
 
-/** Where a loop over tiles starts anew: another program, another loop, or the same loop from its beginning. */
+/** The first visit of each pass over the tiles: of another program, another loop, or the same loop from its
+ * beginning. */
 function passes(story) {
   let before = null;
   return story.visits.filter((visit) => {
     const { rows, cols } = story.tile(visit.begin) ?? { rows: [0], cols: [0] };
     const now = { program: visit.program, line: story.trace.line[visit.begin], row: rows[0], col: cols[0] };
-    const anew = !before || now.program !== before.program || now.line !== before.line || now.row < before.row || now.col < before.col;
+    const again = before && now.program === before.program && now.line === before.line;
+    const goesOn = again && now.row >= before.row && now.col >= before.col;
     before = now;
-    return anew;
+    return !goesOn;
   });
 }
 
@@ -27,11 +29,11 @@ export function clocksOf([story], positionOf) {
   });
   const tile = { name: single ? "element" : "tile", says: single ? "element" : "tile", stops: visits };
   const begins = passes(story).map(({ begin }) => at(begin));
-  const pass = { name: "pass", says: "pass over the tiles", stops: begins.length ? begins : story.programs.map(({ first }) => at(first)) };
-  return [LINE_CLOCK, tile, pass];
+  const stops = begins.length ? begins : story.programs.map(({ first }) => at(first));
+  return [LINE_CLOCK, tile, { name: "pass", says: "pass over the tiles", stops }];
 }
 
-/** Where a clock goes from step t, forward or back, on a timeline of `length` steps. */
+/** The step that a clock goes to from step t, forward or back, on a timeline of `length` steps. */
 export function tick({ stops }, t, direction, length) {
   if (!stops) return t + direction;
   return direction > 0 ? stops.find((at) => at > t) ?? length - 1 : stops.findLast((at) => at < t) ?? 0;

@@ -1,20 +1,26 @@
-// Two runs held against each other: where they first part, and what differs between them at the step shown.
-// Values are matched by their place in S (row, column) or in O (row, dimension), and only where both runs have put the same
-// columns into them: a sum over half a row and one over the whole row differ, and it means nothing.
+// Two runs compared: their first difference, and what differs at the step shown. Values are matched by their place in S
+// (row, column) or in O (row, dimension), and only where both runs have seen the same columns: a sum over half a row
+// always differs from one over the whole row.
 
 import { STORE } from "./counters.js";
+import { counted, number, range } from "./numbers.js";
 import { stretches, stretchOrder } from "./story.js";
 import { isFloat } from "./trace.js";
-import { element, short } from "./words.js";
+import { element } from "./words.js";
 
 const BY_ROW = ["running_max", "new_max", "rescale", "running_sum", "new_sum"];
 const BY_CELL = ["scores", "probabilities"];
 const BY_FEATURE = ["accumulator", "output"];
-/** What is compared, and the roles that may hold it: an updated maximum is m_new in one kernel and m_i in another. */
-const COMPARED = [["scores"], ["new_max", "running_max"], ["rescale"], ["new_sum", "running_sum"], ["probabilities"], ["accumulator"], ["output"]];
-const ROUNDING = { bf16: 2 ** -6, f16: 2 ** -8 };          // a few roundings of the type; other floats carry float32's
+/** The quantities compared, each with the roles that may hold it: the updated maximum is m_new in one kernel, m_i in
+ * another. */
+const COMPARED = [
+  ["scores"], ["new_max", "running_max"], ["rescale"], ["new_sum", "running_sum"],
+  ["probabilities"], ["accumulator"], ["output"],
+];
+const ROUNDING = { bf16: 2 ** -6, f16: 2 ** -8 };          // a few roundings of the dtype; other floats have float32's
 const SINGLE = 2 ** -16;
-const OF_LARGEST = 0.1;                                    // sums of numbers this large leave such errors in the small ones
+// Added to the tolerance: sums of large numbers leave such errors in small ones.
+const OF_LARGEST = 0.1;
 
 /** The elements of a role's value at step k that lie on the matrix: {value, rows, across, width}, or null. */
 function placed(story, role, k) {
@@ -26,7 +32,8 @@ function placed(story, role, k) {
   const width = value.data.length / rows.length;
   if (BY_ROW.includes(role)) return width === 1 ? { value, rows, across: null, width } : null;
   if (byCell) return width === tile.cols.length ? { value, rows, across: tile.cols, width } : null;
-  return Number.isInteger(width) && value.shape.length === 2 ? { value, rows, across: Array.from({ length: width }, (_, d) => d), width } : null;
+  if (!Number.isInteger(width) || value.shape.length !== 2) return null;
+  return { value, rows, across: Array.from({ length: width }, (_, d) => d), width };
 }
 
 function largestFinite(data) {
@@ -35,20 +42,22 @@ function largestFinite(data) {
   return largest;
 }
 
-/** Whether two numbers differ by more than rounding; `floor` is added to the larger one's size. */
+/** Whether two numbers differ by more than a relative tolerance; `floor` is added to the larger one's size. */
 function farApart(left, right, tolerance, floor = 0) {
   if (left === right || (left !== left && right !== right)) return false;
-  return !Number.isFinite(left - right) || Math.abs(left - right) > tolerance * (Math.max(Math.abs(left), Math.abs(right)) + floor);
+  const size = Math.max(Math.abs(left), Math.abs(right)) + floor;
+  return !Number.isFinite(left - right) || Math.abs(left - right) > tolerance * size;
 }
 
-/** What tells numbers of two values apart by more than rounding. */
+/** The test whether two numbers of two values differ by more than rounding. */
 function apartIn(a, b) {
   const tolerance = Math.max(ROUNDING[a.dtype] ?? SINGLE, ROUNDING[b.dtype] ?? SINGLE);
   const floor = OF_LARGEST * Math.max(largestFinite(a.data), largestFinite(b.data));
   return (left, right) => farApart(left, right, tolerance, floor);
 }
 
-/** The elements of two placed values that differ by more than rounding: [{row, across, left, right}]; `most` ends the search. */
+/** The elements of two placed values that differ by more than rounding: [{row, across, left, right}]; `most` ends
+ * the search. */
 function differing(a, b, [height, width], most = Infinity) {
   const out = [];
   const apart = apartIn(a.value, b.value);
@@ -87,16 +96,20 @@ function coverage(story, role) {
 }
 
 const isVisit = (key) => !/:-1|\+/.test(key);
-const SAME = "Up to rounding, the two runs hold the same values";
-const place = (story, step) => `${story.visit(step) ? `tile visit ${story.visit(step).ordinal + 1}, ` : ""}line ${story.trace.line[step]}`;
-const extent = (list) => (list.length > 1 ? `${list[0]}–${list[list.length - 1]}` : `${list[0]}`);
+const place = (story, step) => {
+  const visit = story.visit(step);
+  return `${visit ? `tile ${visit.ordinal + 1}, ` : ""}line ${story.trace.line[step]}`;
+};
+const extent = (list) => range(list[0], list[list.length - 1]);
+const earliest = (found) => found.filter(Boolean).sort((a, b) => a.t - b.t)[0] ?? null;
 
 /** Whether two runs execute the same lines of the same kernel: then their steps are compared one by one. */
 function sameLines([one, other]) {
-  return one.view.kernel === other.view.kernel && one.steps === other.steps && one.trace.line.every((line, k) => line === other.trace.line[k]);
+  const alike = one.view.kernel === other.view.kernel && one.steps === other.steps;
+  return alike && one.trace.line.every((line, k) => line === other.trace.line[k]);
 }
 
-/** Where a run first stores to each of its buffers: Map(name → step). */
+/** The step of a run's first store to each buffer: Map(name → step). */
 function firstStores(story) {
   const out = new Map();
   for (let step = 0; step < story.steps; step++) {
@@ -111,7 +124,7 @@ function firstStores(story) {
 export class Comparison {
   constructor(player) {
     this.player = player;
-    player.on(player.$(".parting button"), "click", () => player.act("difference"));
+    player.on(player.$(".difference button"), "click", () => player.act("difference"));
   }
 
   load() {
@@ -119,9 +132,11 @@ export class Comparison {
     const two = stories.length === 2;
     this.first = null;
     this.said = "";
-    this.player.$(".parting").hidden = !two;
+    const box = this.player.$(".difference");
+    box.hidden = !two;
     if (!two) return;
-    this.quantities = COMPARED.map((roles) => stories.map((story) => roles.find((role) => story.roles[role]))).filter((held) => held.every(Boolean));
+    const holders = (roles) => stories.map((story) => roles.find((role) => story.roles[role]));
+    this.quantities = COMPARED.map(holders).filter((held) => held.every(Boolean));
     this.parts = stories.map(stretches);
     this.stretchOf = this.parts.map((part, i) => {
       const out = new Array(stories[i].steps);
@@ -132,26 +147,42 @@ export class Comparison {
     this.shapes = stories.map(({ view }) => view.score_shape ?? [Infinity, Infinity]);
     this.joined = this.joinsApart();
     const inStep = sameLines(stories);
-    const found = inStep ? [this.firstByStep()] : [this.firstByVisit() ?? this.firstByTile(), this.firstByJoin(), this.firstByBuffer()];
-    this.first = found.filter(Boolean).sort((a, b) => a.t - b.t)[0] ?? null;
-    const button = this.player.$(".parting button");
-    button.disabled = !this.first;
-    this.player.$(".parting .says").textContent = this.first?.said() ?? (inStep ? SAME : `${SAME} wherever both have seen the same columns`) + ".";
+    const byTile = () => [this.firstByVisit() ?? this.firstByTile(), this.firstByJoin(), this.firstByBuffer()];
+    this.first = earliest(inStep ? [this.firstByStep()] : byTile());
+    box.querySelector("button").disabled = !this.first;
+    const { name = "", index = [], left = "", right = "" } = this.first ?? {};
+    Object.assign(box.dataset, { name, index: index.join(), left, right });
+    const equal = `No difference up to rounding${inStep ? "" : ", wherever both runs have seen the same columns"}.`;
+    box.querySelector(".says").textContent = this.first ? this.told() : equal;
   }
 
-  /** The part of the matrix that both runs have; features are as many as both have. */
+  /** The first difference in words. */
+  told() {
+    const { name, index, left, right, steps, note = "" } = this.first;
+    const [here, there] = steps.map((step, i) => step !== undefined && place(this.player.stories[i], step));
+    const word = this.player.stories[0].view.row_labels?.[index[0]];
+    const element = index.length ? `[${index.join(",")}]` : "";
+    const [a, b] = [left, right].map((x) => (typeof x === "string" ? x : number(x)));
+    const subject = `${name}${element}${typeof left === "string" ? "" : " ="}`;
+    const where = !there || here === there ? here || there : `left ${here}, right ${there}`;
+    const named = word === undefined ? "" : `, row “${word}”`;
+    return `First difference: ${subject} ${a} on the left, ${b} on the right (${where}${named}).${note}`;
+  }
+
+  /** The part of the matrix that both runs have. */
   bounds(role) {
     const [height, width] = this.shapes.reduce(([h, w], [height, width]) => [Math.min(h, height), Math.min(w, width)]);
     return [height, BY_FEATURE.includes(role) && !this.player.stories[0].outputMap ? Infinity : width];
   }
 
-  /** Whether what a quantity holds since these steps is made of the same columns in both runs. */
+  /** Whether a quantity set at these steps is made of the same columns in both runs. */
   alike(held, set) {
     const [left, right] = set.map((step, i) => this.covered[i].get(held[i]).get(step));
     return left === right;
   }
 
-  /** The two runs' values of a quantity at their own steps, if both have set it in this stretch, from the same columns; else null. */
+  /** The two runs' values of a quantity at their own steps, if both have set it in this stretch, from the same
+   * columns; else null. */
   pair(held, steps, key) {
     const { stories } = this.player;
     const since = this.parts.map((part) => part.get(key)?.[0]);
@@ -175,35 +206,35 @@ export class Comparison {
         const at = value.data.findIndex((x, i) => apart(x, twin.data[i]));
         if (at < 0) continue;
         const rows = one.tile(k)?.rows.length ?? 1;
-        return { t: this.player.positionOf[0].get(k), row: Math.floor((at * rows) / value.data.length), said: () => this.sentenceOf(label, k, value, at, twin.data[at]) };
+        const t = this.player.positionOf[0].get(k), row = Math.floor((at * rows) / value.data.length);
+        const found = { name: label, index: this.indexOf(label, k, value, at), left: value.data[at],
+          right: twin.data[at] };
+        return { ...found, t, row, steps: [k, k] };
       }
     }
     return null;
   }
 
-  /** An element of a role's value, in the matrix's own rows and columns. */
-  spot(role, k, [r, c]) {
+  /** The index of element `at` of a variable: a role's in the matrix's own rows and columns. */
+  indexOf(label, k, { shape }, at) {
     const [story] = this.player.stories;
+    const index = shape.map((side, axis) => Math.floor(at / shape.slice(axis + 1).reduce((a, b) => a * b, 1)) % side);
+    const [role] = Object.entries(story.view.roles ?? {}).find(([, name]) => name === label) ?? [];
+    if (!role || !index.length) return index;
     const byCell = BY_CELL.includes(role) || (role === "output" && story.outputMap);
     const { rows, cols } = story.tile(k) ?? {};
-    const row = rows?.length > r ? rows[r] : r;
-    if (BY_ROW.includes(role)) return `row ${row}`;
-    if (c === undefined) return `row ${rows?.[0] ?? 0}, column ${cols?.[r] ?? r}`;
-    return `row ${row}, ${byCell ? `column ${cols?.[c] ?? c}` : `dimension ${c}`}`;
-  }
-
-  sentenceOf(label, k, value, at, there) {
-    const [story] = this.player.stories;
-    const index = value.shape.map((side, axis) => Math.floor(at / value.shape.slice(axis + 1).reduce((a, b) => a * b, 1)) % side);
-    const [role] = Object.entries(story.view.roles ?? {}).find(([, name]) => name === label) ?? [];
-    const where = !index.length ? "" : ` of ${role ? this.spot(role, k, index) : `element ${index.join(", ")}`}`;
-    return `They first part in ${label}:${where} it is ${short(value.data[at])} on the left and ${short(there)} on the right (${place(story, k)}).`;
+    const [r, c] = index;
+    const row = Number(rows?.length > r ? rows[r] : r);
+    if (BY_ROW.includes(role)) return [row];
+    if (c === undefined) return [Number(rows?.[0] ?? 0), Number(cols?.[r] ?? r)];
+    return [row, Number((byCell ? cols?.[c] : undefined) ?? c)];
   }
 
   /** The first difference within a tile visit that both make: {t, row, said}; null where there is none. */
   firstByVisit() {
     const { positionOf } = this.player;
-    const keys = [...this.parts[0].keys()].filter((key) => isVisit(key) && this.parts[1].has(key)).sort((a, b) => stretchOrder(a) - stretchOrder(b));
+    const shared = [...this.parts[0].keys()].filter((key) => isVisit(key) && this.parts[1].has(key));
+    const keys = shared.sort((a, b) => stretchOrder(a) - stretchOrder(b));
     for (const key of keys) {
       const ends = this.parts.map((part) => part.get(key).at(-1));
       let found = null;
@@ -212,14 +243,15 @@ export class Comparison {
         const [element] = both ? differing(...both.values, this.bounds(held[0]), 1) : [];
         if (!element) continue;
         const t = Math.max(...both.set.map((step, i) => positionOf[i].get(step)));
-        if (!found || t < found.t) found = { t, row: element.r, said: () => this.sentence(held, both.set, element) };
+        if (!found || t < found.t) found = { t, ...this.found(held, both.set, element) };
       }
       if (found) return found;
     }
     return null;
   }
 
-  /** The first difference between what the runs made of the same columns, each in its own time: one may take more passes, or another order. */
+  /** The first difference between finished tiles of the same columns, whatever the order or number of passes in each
+   * run. */
   firstByTile() {
     const { stories, positionOf } = this.player;
     let first = null;
@@ -231,18 +263,18 @@ export class Comparison {
         const t = Math.max(positionOf[0].get(one.step), positionOf[1].get(other.step));
         if (first && t >= first.t) continue;
         const [element] = differing(one.here, other.here, this.bounds(held[0]), 1);
-        if (element) first = { t, row: element.r, said: () => this.sentence(held, [one.step, other.step], element) };
+        if (element) first = { t, ...this.found(held, [one.step, other.step], element) };
       }
     }
     return first;
   }
 
-  /** What a role holds when a tile is done with: Map(the tile's rows, the columns it stands for, which time → {step, here}). */
+  /** A role's value at the end of each tile: Map(first row, columns covered, which time → {step, here}). */
   finished(story, role, covered) {
-    const last = new Map();                                // of each visit; a kernel without visits is one to its program
+    const last = new Map();                                // of each visit; a program without visits counts as one
     for (const { step } of story.eventsOf(role)) {
       const program = story.programAt[step], visit = story.visitAt[step];
-      if (visit < 0 && story.programs[program].visits) continue;                                                   // a start value, not a tile's
+      if (visit < 0 && story.programs[program].visits) continue; // a start value, not a tile's
       last.set(`${program} ${visit}`, step);
     }
     const times = new Map(), out = new Map();
@@ -256,59 +288,66 @@ export class Comparison {
     return out;
   }
 
-  /** The pairs that both runs join of the same columns and that differ: [{row, name, cols, set: each run's step, left, right}], of all rows. */
+  /** Merged pairs of the same columns that differ: [{row, name, cols, set: each run's step, left, right}], of all
+   * rows. */
   joinsApart() {
     const { stories } = this.player;
     if (!stories.every((story) => story.joins)) return [];
     const rows = Math.min(...this.shapes.map(([height]) => height));
     const out = [];
     for (let row = 0; row < rows; row++) {
-      const [left, right] = stories.map((story) => new Map(story.pairs(row).filter(({ children }) => children.length).map((pair) => [pair.cols.join(), pair])));
+      const merged = (story) => story.pairs(row).filter(({ children }) => children.length);
+      const [left, right] = stories.map((story) => new Map(merged(story).map((pair) => [pair.cols.join(), pair])));
       for (const [columns, one] of left) {
         const other = right.get(columns);
         for (const [part, role] of other ? [["m", "running_max"], ["l", "running_sum"]] : []) {
           if (!farApart(one[part], other[part], SINGLE)) continue;
           const set = [one, other].map(({ begin, step }, i) => stories[i].changedAt(role, begin, step));
-          out.push({ row, name: stories[0].view.roles[role], cols: one.cols, set, left: one[part], right: other[part] });
+          out.push({ row, name: stories[0].view.roles[role], cols: one.cols, set, left: one[part],
+            right: other[part] });
         }
       }
     }
     return out;
   }
 
-  /** The first join after which the pairs of the same columns differ: {t, row, said}; null where there is none. */
+  /** The first merge with a difference: {t, row, …}; null where there is none. */
   firstByJoin() {
-    const { stories, positionOf } = this.player;
-    const [found] = this.joined.map((join) => ({ ...join, t: Math.max(...join.set.map((step, i) => positionOf[i].get(step))) })).sort((a, b) => a.t - b.t);
+    const { positionOf } = this.player;
+    const timed = this.joined.map((join) => ({ ...join,
+      t: Math.max(...join.set.map((step, i) => positionOf[i].get(step))) }));
+    const found = earliest(timed);
     if (!found) return null;
     const { t, row, name, cols, set, left, right } = found;
-    const places = set.map((step, i) => place(stories[i], step));
-    const said = () => `They first part in ${name}: of row ${row}, where the tiles of columns ${extent(cols)} are joined, it is ${short(left)} on the left (${places[0]}) and ${short(right)} on the right (${places[1]}).`;
-    return { t, row: 0, said };
+    return { t, row: 0, name, index: [row], left, right, steps: set,
+      note: ` Columns ${extent(cols)} are merged there.` };
   }
 
-  /** The first store to a buffer in HBM that the other run has none of: {t, row, said}; null where there is none. */
+  /** The first store to a buffer in HBM that the other run never stores to: {t, row, …}; null where there is none. */
   firstByBuffer() {
     const { stories, positionOf } = this.player;
     const stored = stories.map(firstStores);
-    const own = stored.flatMap((stores, i) => [...stores].filter(([name]) => !stored[1 - i].has(name)).map(([name, step]) => ({ i, name, step, t: positionOf[i].get(step) })));
-    const [found] = own.sort((a, b) => a.t - b.t);
+    const own = stored.flatMap((stores, i) => {
+      const alone = [...stores].filter(([name]) => !stored[1 - i].has(name));
+      return alone.map(([name, step]) => ({ i, name, step, t: positionOf[i].get(step) }));
+    });
+    const found = earliest(own);
     if (!found) return null;
     const { i, name, step, t } = found;
-    const [here, there] = i === 0 ? ["left", "right"] : ["right", "left"];
-    const said = () => `They first part in memory: the ${here} writes ${name} to HBM (${place(stories[i], step)}); the ${there} has no ${name} there.`;
-    return { t, row: 0, said };
+    const sides = ["is not stored", "is stored to HBM"];
+    const steps = [0, 1].map((side) => (side === i ? step : undefined));
+    return { t, row: 0, name, index: [], left: sides[1 - i], right: sides[i], steps };
   }
 
-  sentence(held, steps, { row, across, left, right }) {
+  /** A difference in an element of a quantity: {row (of the tile), name, index, left, right, steps, note}. */
+  found(held, steps, { row, r, across, left, right }) {
     const { stories } = this.player;
-    const [one, other] = stories.map((story, i) => ({ name: story.view.roles[held[i]], place: place(story, steps[i]), tile: story.tile(steps[i]) }));
-    const word = stories[0].view.row_labels?.[row];
-    const where = `row ${row}${word === undefined ? "" : ` “${word}”`}${across === null ? "" : `, ${BY_CELL.includes(held[0]) || stories[0].outputMap ? "column" : "dimension"} ${across}`}`;
-    const names = one.name === other.name ? one.name : `${one.name} and ${other.name}`;
-    const said = `They first part in ${names}: of ${where} it is ${short(left)} on the left (${one.place}) and ${short(right)} on the right (${other.place}).`;
-    const tiles = [one, other].map(({ tile }) => tile && extent(tile.cols));
-    return tiles[0] === tiles[1] || tiles.includes(null) ? said : `${said} The left is at columns ${tiles[0]}, the right at ${tiles[1]}.`;
+    const names = new Set(stories.map((story, i) => story.view.roles[held[i]]));
+    const tiles = stories.map((story, i) => story.tile(steps[i])).map((tile) => tile && extent(tile.cols));
+    const same = tiles[0] === tiles[1] || tiles.includes(null);
+    const note = same ? "" : ` The left is at columns ${tiles[0]}, the right at ${tiles[1]}.`;
+    const index = [row, across].filter((at) => at !== null).map(Number);
+    return { row: r, name: [...names].join(" / "), index, left, right, steps, note };
   }
 
   goToFirst() {
@@ -319,7 +358,7 @@ export class Comparison {
     return player.picked(0, { row: first.row, col: 0 });
   }
 
-  /** Before the lanes are drawn: the rows and cells of each that differ from the other's at this step. */
+  /** Before the lanes are drawn: the rows and cells that differ at this step. */
   render(t) {
     const { lanes, stories, woven } = this.player;
     if (stories.length < 2) return;
@@ -334,7 +373,8 @@ export class Comparison {
         if (!found.length) continue;
         if (BY_ROW.includes(role)) for (const { row } of found) marks.rows.add(row);
         if (role === "scores") for (const { row, across } of found) marks.cells.add(`${row},${across}`);
-        marks.said.push(`${stories[0].view.roles[role]} in ${found.length} ${BY_ROW.includes(role) ? "row" : "element"}${found.length === 1 ? "" : "s"}`);
+        const unit = BY_ROW.includes(role) ? "row" : "element";
+        marks.said.push(`${stories[0].view.roles[role]} in ${counted(found.length, unit)}`);
       }
     }
     for (const { row, name, set } of this.joined) {
@@ -346,15 +386,15 @@ export class Comparison {
     this.said = marks.said.length ? `≠ ${marks.said.join(", ")}` : "";
   }
 
-  /** Whether at step k a program still holds the pair that it joined at step `set`. */
+  /** Whether a program still holds at step k the pair that it merged at step `set`. */
   holds(story, set, k) {
     return k >= set && story.programAt[k] === story.programAt[set] && story.changedAt("other_at", set, k) < 0;
   }
 
-  /** After they are drawn: how many differ. */
+  /** After they are drawn: what differs at this step. */
   write() {
     const { said, player } = this;
-    const box = player.$(".parting .now");
+    const box = player.$(".difference .now");
     if (box.textContent !== said) box.replaceChildren(said ? element("span", "", said) : "");
   }
 }

@@ -1,11 +1,12 @@
-// The counters under the panels, and the loads or stores that made each of them up.
+// The counters under the panels, and the list of loads or stores behind each.
 
 import { buttonOf, openDialog } from "./dialog.js";
-import { bytes, element, grouped } from "./words.js";
+import { bytes, counted, grouped } from "./numbers.js";
+import { element } from "./words.js";
 
 const FLOP_KINDS = ["matmul", "exp", "other"];
 export const LOAD = 0, STORE = 1;                               // kinds of access, in the trace
-const ENTRIES_BEYOND = 6;                                  // drawn above and below what is in sight
+const ENTRIES_BEYOND = 6;                                  // drawn above and below the visible ones
 
 export class Counters {
   constructor(player) {
@@ -23,7 +24,8 @@ export class Counters {
     this.player.$(".counters").replaceChildren(...this.counted.map(({ box }) => box));
   }
 
-  /** The tables of a launch: bytes by buffer, read and written, and FLOPs; in each cell this program so far / all programs. */
+  /** The tables of a launch: bytes read and written by buffer, and FLOPs; each cell: this program so far / all
+   * programs. */
   tabulate(entry, k) {
     const { story, tables } = entry;
     const { launch } = story.programs[story.programAt[k]];
@@ -32,7 +34,7 @@ export class Counters {
     const { buffers, totals, programs } = story.launchAt(k);
     const sum = (list) => list.reduce((a, b) => a + b, 0);
     const all = programs === 1 ? [] : [element("span", "", ` / all ${grouped(programs)} programs`)];
-    entry.scope.replaceChildren("this program so far", ...all, " · trace");
+    entry.scope.replaceChildren("this program so far", ...all, " · source: trace");
     const fill = (table, title, heads, rows, explain) => {
       table.replaceChildren();
       const head = table.insertRow();
@@ -43,8 +45,8 @@ export class Counters {
         return numbers.map((total, column) => {
           const now = element("b");
           const commas = grouped(total).length - String(total).length;
-          now.style.minWidth = `${String(total).length + 0.5 * commas}ch`; // so that nothing moves while it counts
-          const parts = [now, ...(programs === 1 ? [] : [element("span", "", ` / ${grouped(total)}`)])];
+          now.style.minWidth = `${String(total).length + 0.5 * commas}ch`; // nothing moves while it counts
+          const parts = [now, ...(programs === 1 ? [] : [element("span", "of", ` / ${grouped(total)}`)])];
           row.insertCell().append(...(explain ? [explain(name, column, parts)] : parts));
           return now;
         });
@@ -52,7 +54,8 @@ export class Counters {
     };
     const names = buffers.map(({ name }) => name.replace(/_ptr$/, ""));
     const opener = (way, column, parts) => {
-      const button = buttonOf("counter", undefined, `${way === "read" ? "Loads" : "Stores"} of ${names[column] ?? "all buffers"}, listed`, () => this.list(entry, way, column));
+      const label = `List the ${way === "read" ? "loads" : "stores"} of ${names[column] ?? "all buffers"}`;
+      const button = buttonOf("counter", undefined, label, () => this.list(entry, way, column));
       button.append(...parts);
       return button;
     };
@@ -79,7 +82,8 @@ export class Counters {
           putText(cell, grouped(counts[at + b]));
           const { classList } = cell.closest("td");
           classList.toggle("lit", accesses.some(({ kind, buffer }) => buffer === b && kind !== still));
-          classList.toggle("followed", this.player.watch.name === `${still === STORE ? "loads" : "stores"} of ${entry.names[b]}`);
+          const way = still === STORE ? "loads" : "stores";
+          classList.toggle("followed", this.player.watch.name === `${way} of ${entry.names[b]}`);
         });
         putText(cells.at(-1), grouped(total));
       };
@@ -90,7 +94,7 @@ export class Counters {
     if (this.counted.length === 2) this.compare();
   }
 
-  /** Marks the numbers of two runs that differ: by buffer where both have it, and the totals. */
+  /** Marks the numbers that differ between two runs: by buffer where both have it, and the totals. */
   compare() {
     const [left, right] = this.counted;
     const mark = (a, b) => {
@@ -107,9 +111,10 @@ export class Counters {
     FLOP_KINDS.forEach((_, f) => mark(left.cells.flops[f], right.cells.flops[f]));
   }
 
-  // --- what made a number up ---
+  // --- the accesses behind a number ---
 
-  /** The accesses of a launch's buffer (of all past the last one), up to step k of its own program or of every recorded one. */
+  /** The accesses of a launch's buffer (a column past the last: of all buffers); `own`: of step k's program, up to
+   * k. */
   accessesOf({ story, launch }, way, column, k) {
     const still = way === "read" ? STORE : LOAD;
     const own = story.programAt[k];
@@ -118,8 +123,9 @@ export class Counters {
       if (program.launch !== launch) return;
       for (let at = program.first; at < program.end; at++) {
         for (const access of story.accesses(at)) {
-          const counts = access.kind !== still && (column >= story.launchAt(at).buffers.length || access.buffer === column);
-          if (counts) out.push({ ...access, step: at, program: p, own: p === own && at <= k });
+          const every = column >= story.launchAt(at).buffers.length;
+          if (access.kind === still || !(every || access.buffer === column)) continue;
+          out.push({ ...access, step: at, program: p, own: p === own && at <= k });
         }
       }
     });
@@ -142,13 +148,14 @@ export class Counters {
     });
     const show = (accesses, scope) => {
       const total = accesses.reduce((n, access) => n + access.bytes, 0);
-      sum.textContent = `${grouped(accesses.length)} ${word}${accesses.length === 1 ? "" : "s"}, ${bytes(total)}: ${scope}`;
+      sum.textContent = `${counted(accesses.length, word)}, ${bytes(total)}: ${scope}`;
+      Object.assign(sum.dataset, { count: accesses.length, bytes: total, all: all.checked });
       entries.show(accesses, accesses.findLastIndex((access) => access.own));
     };
     const all = element("input");
     all.type = "checkbox";
     const label = element("label", "all");
-    label.append(all, "all recorded programs, from first to last step");
+    label.append(all, "all recorded programs, all steps");
     const refresh = () => (all.checked ? show(every, "all recorded programs") : show(own, "this program so far"));
     all.addEventListener("change", refresh);
     const heads = element("div", "entry heads");
@@ -163,11 +170,13 @@ export class Counters {
     const { id } = story.programs[program];
     const axes = id.filter((_, axis) => this.player.stories[i].trace.header.launches[launch].grid[axis] > 1);
     const place = axes.length ? axes.join(", ") : "0";
-    return [grouped(this.player.positionOf[i].get(step) + 1), place, String(story.trace.line[step]), visit ? String(visit.ordinal + 1) : "–", names[buffer] ?? "", grouped(n)];
+    const tile = visit ? String(visit.ordinal + 1) : "–";
+    const at = grouped(this.player.positionOf[i].get(step));
+    return [at, place, String(story.trace.line[step]), tile, names[buffer] ?? "", grouped(n)];
   }
 }
 
-/** A long list of which only what is in sight is on the page. */
+/** A long list; only its visible entries are on the page. */
 class Entries {
   constructor(columnsOf, choose) {
     this.columnsOf = columnsOf;
@@ -176,7 +185,7 @@ class Entries {
     this.root = element("div", "entries");
     this.root.tabIndex = 0;
     this.root.setAttribute("role", "group");
-    this.root.setAttribute("aria-label", "In the order they happened");
+    this.root.setAttribute("aria-label", "Accesses in order");
     this.sheet = element("div", "sheet");
     this.root.append(this.sheet);
     this.root.addEventListener("scroll", () => this.draw());
@@ -199,7 +208,8 @@ class Entries {
     this.sheet.replaceChildren(...this.items.slice(first, last).map((item, i) => {
       const columns = this.columnsOf(item);
       const [step, program, line, tile, buffer, size] = columns;
-      const button = buttonOf("entry", undefined, `Go to step ${step}: program ${program}, line ${line}, tile ${tile}, ${buffer}, ${size} bytes`, () => this.choose(item));
+      const label = `Go to step ${step}: program ${program}, line ${line}, tile ${tile}, ${buffer}, ${size} bytes`;
+      const button = buttonOf("entry", undefined, label, () => this.choose(item));
       button.append(...columns.map((text) => element("span", "", text)));
       button.style.top = `${(first + i) * this.height}px`;
       button.style.height = `${this.height}px`;
@@ -209,7 +219,7 @@ class Entries {
   }
 }
 
-/** Writes a text only where it changes. */
+/** Writes a text only if it changes. */
 export function putText(cell, text) {
   if (cell.textContent !== text) cell.textContent = text;
 }

@@ -1,8 +1,8 @@
-// Dialogs: modal, closed by Esc, by × or by a press outside; the focus goes back to where it was.
+// Modal dialogs: closed by Esc, by × or by a click outside; the focus returns to where it was.
 
 import { element } from "./words.js";
 
-/** A button with a name for those who cannot see it. */
+/** A button with an accessible name. */
 export function buttonOf(className, text, label, press) {
   const button = element("button", className, text);
   button.type = "button";
@@ -11,7 +11,7 @@ export function buttonOf(className, text, label, press) {
   return button;
 }
 
-/** Past the last control comes the first: Tab does not leave. */
+/** Keeps Tab within the dialog. */
 function turnAround(event, dialog) {
   const stops = [...dialog.querySelectorAll("button, input, [tabindex='0']")];
   const [first, last] = [stops[0], stops.at(-1)];
@@ -21,7 +21,7 @@ function turnAround(event, dialog) {
   (event.shiftKey ? last : first).focus();
 }
 
-/** Opens a dialog in the player; answers the function that closes it, and gives the focus to the element it is called with. */
+/** Opens a dialog in the player. Returns the function that closes it; its argument gets the focus. */
 export function openDialog(section, title, content, className = "") {
   let back = section.getRootNode().activeElement ?? section;
   const dialog = element("dialog", className);
@@ -31,10 +31,10 @@ export function openDialog(section, title, content, className = "") {
     dialog.close();
   };
   const bar = element("div", "bar");
-  bar.append(element("h3", "", title), buttonOf("close", "×", "Close", () => close()));
+  bar.append(element("h2", "", title), buttonOf("close", "×", "Close", () => close()));
   dialog.append(bar, ...[content].flat());
   dialog.addEventListener("keydown", (event) => {
-    event.stopPropagation();                               // what is typed here is no command
+    event.stopPropagation();                               // its keys are not the player's
     if (event.key === "Tab") turnAround(event, dialog);
   });
   dialog.addEventListener("click", (event) => event.target === dialog && close());

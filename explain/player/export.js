@@ -1,15 +1,16 @@
-// Taking it home: this step as a picture, a run of steps as a film, the whole lecture as one HTML file, the trace. All made in the
-// browser and handed over as downloads; nothing is asked of a server.
+// The export menu: this step as a picture, steps as a film, the whole run as one HTML file, the trace file. The
+// browser makes and downloads them; the server does nothing.
 
 import { embeddedFonts } from "./fonts.js";
+import { bytes, grouped } from "./numbers.js";
 import { drawingOf, paintPicture, takePicture } from "./picture.js";
-import { grouped } from "./words.js";
 
-const SHARPNESS = 2;                                       // pixels a CSS pixel, at least
+const SHARPNESS = 2;                                       // the least pixels per CSS pixel
 const FILM_TYPES = ["video/webm;codecs=vp9", "video/webm;codecs=vp8", "video/webm"];
 const FILM_BITS_PER_SECOND = 8e6;
-const ENCODING_MS = 400;                                   // for the recorder to take in the last frame
-const EMPTY_FILM_BYTES = 1000;                             // a WebM header without a frame is shorter
+const ENCODING_MS = 400;                                   // for the recorder to encode the last frame
+const EMPTY_FILM_BYTES = 1000;                             // a WebM file without frames is smaller
+const FILM_STEPS = 40;                                    // of the film that the menu proposes
 const KEEP_MS = 60_000;                                    // a download has begun by then
 
 export class ExportMenu {
@@ -39,7 +40,10 @@ export class ExportMenu {
 
   opened() {
     const { length, step } = this.player;
-    for (const [name, value] of [["from", step + 1], ["to", Math.min(length, step + 40)]]) Object.assign(this.$(`[name=${name}]`), { max: length, value });
+    const last = length - 1;
+    for (const [name, value] of [["from", step], ["to", Math.min(last, step + FILM_STEPS)]]) {
+      Object.assign(this.$(`[name=${name}]`), { max: last, value });
+    }
     this.say("");
   }
 
@@ -52,12 +56,12 @@ export class ExportMenu {
     if (!what) return;
     if (what === "cancel") return void this.filming?.abort();
     try {
-      this.say("Making it…");
+      this.say("Exporting…");
       const files = await SAVE[what](this);
       for (const { name, blob } of files) offer(name, blob);
-      this.say(`Saved ${files.map(({ name, blob }) => `${name}, ${grouped(blob.size)} bytes`).join("; ")}.`);
+      this.say(`Saved ${files.map(({ name, blob }) => `${name}, ${bytes(blob.size)}`).join("; ")}.`);
     } catch (error) {
-      this.say(error.name === "AbortError" ? "Cancelled." : `It could not be made: ${error.message}`);
+      this.say(error.name === "AbortError" ? "Cancelled." : `Not exported: ${error.message}.`);
     }
   }
 
@@ -67,17 +71,19 @@ export class ExportMenu {
   }
 
   named(suffix) {
-    return `${this.kernels.join("-and-")}-step-${this.player.step + 1}.${suffix}`;
+    return `${this.kernels.join("-and-")}-step-${this.player.step}.${suffix}`;
   }
 
-  /** The film's first and last step, from 0, and how many go by in a second. Throws in words. */
+  /** The film's first and last step, and its steps per second. Throws an Error for the reader. */
   cut() {
     const { length } = this.player;
     const read = (name) => Number(this.$(`[name=${name}]`).value);
     const from = read("from"), to = read("to");
-    if (![from, to].every((step) => Number.isInteger(step) && step >= 1 && step <= length)) throw new Error(`steps go from 1 to ${grouped(length)}`);
-    if (from > to) throw new Error("the first step comes after the last");
-    return { from: from - 1, to: to - 1, perSecond: read("pace") };
+    const inside = (step) => Number.isInteger(step) && step >= 0 && step < length;
+    const last = grouped(length - 1);
+    if (![from, to].every(inside)) throw new Error(`steps ${from} to ${to}: must be whole numbers from 0 to ${last}`);
+    if (from > to) throw new Error(`steps ${from} to ${to}: the first is after the last`);
+    return { from, to, perSecond: read("pace") };
   }
 
   async film({ from, to, perSecond }) {
@@ -110,29 +116,32 @@ const SAVE = {
     const canvas = blankFor(picture, Math.max(SHARPNESS, devicePixelRatio));
     paintPicture(picture, canvas.getContext("2d"));
     const blob = await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
-    if (!blob) throw new Error("the browser has no room for a picture of this size");
+    if (!blob) throw new Error("the picture is too large for this browser");
     return [{ name: menu.named("png"), blob }];
   },
   async svg(menu) {
-    return [{ name: menu.named("svg"), blob: new Blob([drawingOf(takePicture(menu.player.section), await embeddedFonts(true))], { type: "image/svg+xml" }) }];
+    const drawing = drawingOf(takePicture(menu.player.section), await embeddedFonts(true));
+    return [{ name: menu.named("svg"), blob: new Blob([drawing], { type: "image/svg+xml" }) }];
   },
   async webm(menu) {
     const cut = menu.cut();
     const blob = await menu.film(cut);
-    return [{ name: `${menu.kernels.join("-and-")}-steps-${cut.from + 1}-to-${cut.to + 1}.webm`, blob }];
+    return [{ name: `${menu.kernels.join("-and-")}-steps-${cut.from}-to-${cut.to}.webm`, blob }];
   },
   async html(menu) {
-    return [{ name: menu.named("html"), blob: new Blob([standalone(menu.player.packet, menu.player.step, await embeddedFonts())], { type: "text/html" }) }];
+    const page = standalone(menu.player.packet, menu.player.step, await embeddedFonts());
+    return [{ name: menu.named("html"), blob: new Blob([page], { type: "text/html" }) }];
   },
   async trace(menu) {
-    return menu.player.packet.runs.map(({ trace }, i) => ({ name: `${menu.kernels[i]}.tilescope`, blob: new Blob([trace]) }));
+    const fileOf = ({ trace }, i) => ({ name: `${menu.kernels[i]}.tilescope`, blob: new Blob([trace]) });
+    return menu.player.packet.runs.map(fileOf);
   },
 };
 
-/** A film of steps from … to, as a Blob; recorded as it plays, so it takes as long as it lasts. */
+/** A film of steps from … to, as a Blob; recording takes as long as the film lasts. */
 async function filmed(player, { from, to, perSecond, type, signal, progress }) {
   const first = takePicture(player.section);
-  const canvas = blankFor(first, 1, 2);                    // codecs want even sides
+  const canvas = blankFor(first, 1, 2);                    // codecs need even sides
   const ctx = canvas.getContext("2d");
   const stream = canvas.captureStream(0);
   const [track] = stream.getVideoTracks();
@@ -159,14 +168,14 @@ async function filmed(player, { from, to, perSecond, type, signal, progress }) {
       progress(step - from + 1);
       await later(1000 / perSecond);
     }
-    shoot();                                               // so that the last step is seen as long as the others
+    shoot();                                               // the last step lasts as long as the others
     await later(ENCODING_MS);
   } finally {
     if (recorder.state !== "inactive") recorder.stop();
   }
   await ended;
   const film = new Blob(parts, { type: "video/webm" });
-  if (film.size < EMPTY_FILM_BYTES) throw new Error("the browser's recorder gave no frames");
+  if (film.size < EMPTY_FILM_BYTES) throw new Error("the browser recorded no frames");
   return film;
 }
 
@@ -181,7 +190,7 @@ function blankFor({ width, height }, scale, multiple = 1) {
   return canvas;
 }
 
-/** The lecture as one HTML file that opens on `step`; explain/player/export.py makes the same. */
+/** The run as one HTML file that opens on `step`; explain/player/export.py makes the same. */
 function standalone(packet, step, fonts) {
   const title = `${packet.runs.map(({ view }) => view.title).join(" · ")} · Tilescope`;
   const filling = {
@@ -194,10 +203,11 @@ function standalone(packet, step, fonts) {
   return PARTS.page.replace(/\{\{(\w+)\}\}/g, (_, name) => filling[name]);
 }
 
-/** A packet's bytes again, for a page of its own. */
+/** The packet's bytes for an exported page. */
 function packetBytes({ runs, ...head }, step) {
-  const described = runs.map(({ trace, glossary, ...run }) => run); // which the player has added to each
-  const text = new TextEncoder().encode(JSON.stringify({ ...head, place: null, step, query: null, height: null, runs: described }));
+  const described = runs.map(({ trace, glossary, ...run }) => run); // the player adds the glossary to each run
+  const alone = { ...head, place: null, step, query: null, height: null, runs: described };
+  const text = new TextEncoder().encode(JSON.stringify(alone));
   const length = new DataView(new ArrayBuffer(4));
   length.setUint32(0, text.length, true);
   const parts = [new Uint8Array(length.buffer), text, ...runs.map(({ trace }) => trace)];
@@ -206,9 +216,9 @@ function packetBytes({ runs, ...head }, step) {
   return out;
 }
 
-function base64(bytes) {
+function base64(data) {
   const parts = [];
-  for (let at = 0; at < bytes.length; at += 0x8000) parts.push(String.fromCharCode(...bytes.subarray(at, at + 0x8000)));
+  for (let at = 0; at < data.length; at += 0x8000) parts.push(String.fromCharCode(...data.subarray(at, at + 0x8000)));
   return btoa(parts.join(""));
 }
 

@@ -1,8 +1,7 @@
-"""The player's files put together: the one script that Streamlit loads, and a page that opens without a server.
+"""The player's files joined: the one script that Streamlit loads, and a page that opens without a server.
 
-The modules become one function, `tilescope(PARTS)`, which returns the component. PARTS are the texts that it is furnished with and
-that its export needs again: css, html and page. So an exported page is the function's own source with the same PARTS, and nothing is
-sent twice.
+The modules become one function, `tilescope(PARTS)`, which returns the component. PARTS are the texts it needs: css,
+html and page. An exported page is the function's own source with the same PARTS.
 """
 
 from __future__ import annotations
@@ -18,13 +17,14 @@ from explain.figures import palette
 from explain.player import fonts
 
 _HERE = Path(__file__).parent
-_PICTURES = ("map", "array", "strip", "rows", "bars", "timeline")
+_PICTURES = ("array", "map", "strip", "rows", "bars", "timeline")
 _PANELS = (
-    "panel", "source", "equation", "map", "zoom", "strip", "rows", "invariant", "kept", "pairs", "output", "variables", "hbm", "sram",
+    "panel", "source", "equation", "map", "zoom", "strip", "rows", "invariant", "kept", "pairs", "output", "variables",
+    "hbm", "sram",
 )  # fmt: skip
 _INTERACTION = ("dialog", "clocks", "transport", "counters", "watch", "compare", "presenter", "keys")
 _MODULES = (
-    *("trace.js", "words.js", "story.js", "palette.js", "surface.js"),
+    *("trace.js", "numbers.js", "words.js", "story.js", "palette.js", "surface.js"),
     *(f"pictures/{name}.js" for name in _PICTURES),
     "tip.js",
     *(f"panels/{name}.js" for name in _PANELS),
@@ -51,7 +51,7 @@ def script() -> str:
 
 
 def page(packet: bytes, title: str) -> str:
-    """A packet's page: one HTML file that opens from disk and asks for nothing. export.js makes the same in the browser."""
+    """A packet's page: one HTML file that opens from disk, without a network. export.js makes the same one."""
     filling = {
         "fonts": fonts.embedded(),
         "title": html.escape(f"{title} · Tilescope", quote=False),

@@ -1,9 +1,9 @@
-// The colours of the theme in force, and the ramps that numbers are coloured by.
+// The colours of the current theme, and the colour ramps of numbers.
 
 const LEVELS = 255;
 
 const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
-const packed = ([r, g, b]) => (255 << 24) | (b << 16) | (g << 8) | r;         // as ImageData keeps it on little-endian machines
+const packed = ([r, g, b]) => (255 << 24) | (b << 16) | (g << 8) | r;      // ImageData on little-endian machines
 const unpacked = (pixel) => [pixel & 255, (pixel >> 8) & 255, (pixel >> 16) & 255];
 const isLight = ([r, g, b]) => 0.299 * r + 0.587 * g + 0.114 * b > 140;
 
@@ -33,7 +33,7 @@ export class Palette {
     this.letters = { dark: get("dark-letters"), light: get("light-letters") };
   }
 
-  /** The colour of x on a ramp whose ends are ±largest (diverging) or 0 … largest. */
+  /** The colour of x on a ramp from −largest to largest (diverging) or from 0 to largest. */
   pixel(x, ramp, largest, diverging = true) {
     if (x !== x) return this.nan;
     if (x === -Infinity) return this.masked;

@@ -1,26 +1,29 @@
-// What the page shows of an element, as marks in its own coordinates: boxes, text, paths, canvases. Written out as an SVG whose text is
-// text, or painted on a canvas; neither needs a foreign object, so nothing taints the canvas and every program can read the drawing.
+// A picture of an element: boxes, text, paths and canvases in its own coordinates, written as an SVG with text as text,
+// or painted on a canvas. Without foreign objects the canvas stays readable and every program can open the drawing.
 
 const DRAWING = "http://www.w3.org/2000/svg";
 const CLEAR = /^(transparent|rgba\(0, 0, 0, 0\))$/;
 const MARGIN = 14;                                         // round the picture, in CSS pixels
 const HATCH = 4;                                           // from line to line
-const WITH_PSEUDO = ".now, [data-hint]";                   // whose ::before or ::after is part of the picture
+const WITH_PSEUDO = ".now, [data-hint]";                   // their ::before and ::after are in the picture too
 
-/** {width, height, marks} of an element as it stands on the page. What has data-unpictured, and what is hidden, is left out. */
+/** {width, height, marks} of an element as it stands on the page. What has data-unpictured, and what is hidden, is
+ * left out. */
 export function takePicture(root) {
   const { left, top, width, height } = root.getBoundingClientRect();
   const frame = new DOMRect(left - MARGIN, top - MARGIN, width + 2 * MARGIN, height + 2 * MARGIN);
   const taking = new Taking(frame);
   const ground = getComputedStyle(root).getPropertyValue("--ground").trim();
-  taking.add({ kind: "box", x: 0, y: 0, width: frame.width, height: frame.height, radius: 0, fill: ground }, taking.whole, 1);
+  taking.add({ kind: "box", x: 0, y: 0, width: frame.width, height: frame.height, radius: 0, fill: ground },
+    taking.whole, 1);
   taking.inside(root, taking.whole, 1);
   return { width: frame.width, height: frame.height, marks: taking.marks };
 }
 
 const meet = (a, b) => {
   const x = Math.max(a.x, b.x), y = Math.max(a.y, b.y);
-  return { x, y, width: Math.max(0, Math.min(a.x + a.width, b.x + b.width) - x), height: Math.max(0, Math.min(a.y + a.height, b.y + b.height) - y) };
+  return { x, y, width: Math.max(0, Math.min(a.x + a.width, b.x + b.width) - x),
+    height: Math.max(0, Math.min(a.y + a.height, b.y + b.height) - y) };
 };
 const isWithin = ({ width, height }) => width > 0 && height > 0;
 
@@ -51,16 +54,20 @@ class Taking {
   element(node, clip, opacity) {
     if (node.localName === "template" || node.dataset?.unpictured !== undefined) return;
     const style = getComputedStyle(node);
-    if (style.display === "none" || style.visibility === "hidden" || style.opacity === "0" || style.clipPath !== "none") return;
+    if (style.display === "none" || style.visibility === "hidden" || style.opacity === "0"
+      || style.clipPath !== "none") return;
     const box = this.place(node.getBoundingClientRect());
     const clips = style.overflowX !== "visible" || style.overflowY !== "visible";
     const visible = clips ? meet(clip, box) : clip;
     if (clips && !isWithin(visible)) return;
-    if (style.position === "relative" && !isWithin(meet(clip, box))) return; // a line of the source that is scrolled away
+    // A line of the source that is scrolled away.
+    if (style.position === "relative" && !isWithin(meet(clip, box))) return;
     const seen = opacity * Number(style.opacity);
     this.surface(box, style, clip, seen);
-    if (node.matches(WITH_PSEUDO)) for (const which of ["::before", "::after"]) this.pseudo(node, which, box, clip, seen);
-    if (node.localName === "canvas") return void (node.width && node.height && this.add({ kind: "canvas", ...box, canvas: node }, clip, seen));
+    if (node.matches(WITH_PSEUDO)) for (const which of ["::before", "::after"]) this.pseudo(node, which, box, clip,
+      seen);
+    if (node.localName === "canvas")
+      return void (node.width && node.height && this.add({ kind: "canvas", ...box, canvas: node }, clip, seen));
     if (node.localName === "svg") return this.icon(node, box, clip, seen);
     if (node.localName === "select") return this.chosen(node, box, style, clip, seen);
     if (node.localName === "mfrac") this.fraction(node, style, clip, seen);
@@ -74,10 +81,12 @@ class Taking {
     if (style.borderTopLeftRadius.endsWith("%")) shape.radius = box.height / 2;
     if (!CLEAR.test(style.backgroundColor)) this.add({ ...shape, fill: style.backgroundColor }, clip, opacity);
     if (style.backgroundImage.startsWith("repeating-linear-gradient")) this.hatch(box, style, clip, opacity);
-    const colours = style.backgroundImage.startsWith("linear-gradient") ? style.backgroundImage.match(/rgba?\([^)]*\)/g) : null;
+    const colours = style.backgroundImage.startsWith("linear-gradient") ? style.backgroundImage.match(/rgba?\([^)]*\)/g)
+      : null;
     if (colours?.length > 1) this.add({ ...shape, fill: "none", colours }, clip, opacity);
     const line = parseFloat(style.borderTopWidth);
-    if (line && style.borderBottomWidth === style.borderTopWidth && style.borderTopStyle === "solid" && !CLEAR.test(style.borderTopColor)) {
+    if (line && style.borderBottomWidth === style.borderTopWidth && style.borderTopStyle === "solid"
+      && !CLEAR.test(style.borderTopColor)) {
       this.add({ ...shape, fill: "none", stroke: style.borderTopColor, line }, clip, opacity);
     }
     const [, colour, spread] = /^(rgba?\([^)]*\)) 0px 0px 0px ([\d.]+)px(?: inset)?$/.exec(style.boxShadow) ?? [];
@@ -89,23 +98,27 @@ class Taking {
     const stroke = backgroundImage.match(/rgba?\([^)]*\)/g)?.findLast((colour) => !CLEAR.test(colour));
     const from = Array.from({ length: Math.ceil((box.width + box.height) / HATCH) }, (_, i) => i * HATCH - box.height);
     const d = from.map((x) => `M${x} 0l${box.height} ${box.height}`).join("");
-    if (stroke) this.add({ kind: "path", d, x: box.x, y: box.y, scale: 1, fill: "none", stroke }, meet(clip, box), opacity);
+    if (stroke) this.add({ kind: "path", d, x: box.x, y: box.y, scale: 1, fill: "none", stroke }, meet(clip, box),
+      opacity);
   }
 
   pseudo(node, which, box, clip, opacity) {
     const style = getComputedStyle(node, which);
     if (style.content === "none" || style.content === "normal" || style.display === "none") return;
     const x = box.x + (parseFloat(style.left) || 0), y = box.y + (parseFloat(style.top) || 0);
-    this.surface({ x, y, width: parseFloat(style.width) || 0, height: parseFloat(style.height) || 0 }, style, clip, opacity);
+    this.surface({ x, y, width: parseFloat(style.width) || 0, height: parseFloat(style.height) || 0 }, style, clip,
+      opacity);
     const words = style.content.replace(/^"|"$/g, "");
-    if (words) this.write(words, { x, y, width: 0, height: parseFloat(style.lineHeight) || parseFloat(style.fontSize) * 1.4 }, style, false, clip, opacity);
+    if (words) this.write(words, { x, y, width: 0, height: parseFloat(style.lineHeight)
+      || parseFloat(style.fontSize) * 1.4 }, style, false, clip, opacity);
   }
 
   icon(node, box, clip, opacity) {
     const { width } = node.viewBox.baseVal;
     for (const path of node.querySelectorAll("path")) {
       const style = getComputedStyle(path);
-      if (style.display !== "none") this.add({ kind: "path", d: path.getAttribute("d"), x: box.x, y: box.y, scale: box.width / (width || 20), fill: style.fill }, clip, opacity);
+      if (style.display !== "none") this.add({ kind: "path", d: path.getAttribute("d"), x: box.x, y: box.y,
+        scale: box.width / (width || 20), fill: style.fill }, clip, opacity);
     }
   }
 
@@ -118,14 +131,16 @@ class Taking {
   fraction(node, style, clip, opacity) {
     const [above, below] = [...node.children].map((child) => this.place(child.getBoundingClientRect()));
     const box = this.place(node.getBoundingClientRect());
-    if (above && below) this.add({ kind: "box", x: box.x, y: (above.y + above.height + below.y) / 2, width: box.width, height: 1, radius: 0, fill: style.color }, clip, opacity);
+    if (above && below) this.add({ kind: "box", x: box.x, y: (above.y + above.height + below.y) / 2, width: box.width,
+      height: 1, radius: 0, fill: style.color }, clip, opacity);
   }
 
   text(node, parent, clip, opacity) {
     if (!/\S/.test(node.data)) return;
     const style = getComputedStyle(parent);
     const italic = parent.localName === "mi" && /^\p{L}$/u.test(node.data.trim()); // as MathML draws a single letter
-    for (const { text, box } of this.lines(node)) if (isWithin(meet(clip, box))) this.write(text, box, style, italic, clip, opacity);
+    for (const { text, box } of this.lines(node)) if (isWithin(meet(clip, box))) this.write(text, box, style, italic,
+      clip, opacity);
   }
 
   /** A text's lines as the page breaks them, without the space around them: [{text, box}]. */
@@ -143,7 +158,8 @@ class Taking {
       const text = part.trim();
       const start = from + part.length - part.trimStart().length;
       const [box] = text ? boxOf(start, start + text.length) : [];
-      if (box) out.push({ text: text.replace(/\s+/g, (gap) => (gap.includes("\n") ? " " : gap)), box: this.place(box) });
+      if (box) out.push({ text: text.replace(/\s+/g, (gap) => (gap.includes("\n") ? " " : gap)),
+        box: this.place(box) });
     };
     if (boxOf(0, data.length).length < 2) {
       line(0, data.length);
@@ -171,7 +187,8 @@ class Taking {
       this.metrics.set(font, { up, down });
     }
     const { up, down } = this.metrics.get(font);
-    this.add({ kind: "text", text, x: box.x, y: box.y + (box.height - up - down) / 2 + up, width: box.width, font, fill: style.color, style }, clip, opacity);
+    this.add({ kind: "text", text, x: box.x, y: box.y + (box.height - up - down) / 2 + up, width: box.width, font,
+      fill: style.color, style }, clip, opacity);
   }
 }
 
@@ -232,7 +249,8 @@ const PAINT = {
 export function drawingOf({ width, height, marks }, fonts) {
   const make = (tag, attributes, ...children) => {
     const out = document.createElementNS(DRAWING, tag);
-    for (const [name, value] of Object.entries(attributes)) if (value !== undefined) out.setAttribute(name, typeof value === "number" ? String(Math.round(value * 100) / 100) : value);
+    for (const [name, value] of Object.entries(attributes)) if (value !== undefined) out.setAttribute(name,
+      typeof value === "number" ? String(Math.round(value * 100) / 100) : value);
     out.append(...children);
     return out;
   };
@@ -249,16 +267,22 @@ export function drawingOf({ width, height, marks }, fonts) {
   };
   const ramp = (colours) => {
     const id = `ramp${defs.childElementCount}`;
-    defs.append(make("linearGradient", { id }, ...colours.map((colour, i) => make("stop", { offset: i / (colours.length - 1), "stop-color": colour }))));
+    defs.append(make("linearGradient", { id },
+      ...colours.map((colour, i) => make("stop", { offset: i / (colours.length - 1), "stop-color": colour }))));
     return `url(#${id})`;
   };
   const write = {
-    box: ({ x, y, width: w, height: h, radius, fill, stroke, line, colours }) => make("rect", { x, y, width: w, height: h, rx: radius || undefined, fill: colours ? ramp(colours) : fill, stroke, "stroke-width": line }),
+    box: ({ x, y, width: w, height: h, radius, fill, stroke, line, colours }) =>
+      make("rect", { x, y, width: w, height: h, rx: radius || undefined, fill: colours ? ramp(colours)
+      : fill, stroke, "stroke-width": line }),
     text: ({ text, x, y, width: w, fill, font, style }) => make("text", {
-      x, y, fill, textLength: w && text.length > 1 ? w : undefined, style: `font:${font};font-variant-numeric:${style.fontVariantNumeric};white-space:pre`,
+      x, y, fill, textLength: w && text.length > 1 ? w
+        : undefined, style: `font:${font};font-variant-numeric:${style.fontVariantNumeric};white-space:pre`,
     }, text),
-    path: ({ d, x, y, scale, fill, stroke }) => make("path", { d, fill, stroke, transform: `translate(${x} ${y}) scale(${scale})` }),
-    canvas: ({ canvas, x, y, width: w, height: h }) => make("image", { href: canvas.toDataURL("image/png"), x, y, width: w, height: h, preserveAspectRatio: "none" }),
+    path: ({ d, x, y, scale, fill, stroke }) =>
+      make("path", { d, fill, stroke, transform: `translate(${x} ${y}) scale(${scale})` }),
+    canvas: ({ canvas, x, y, width: w, height: h }) =>
+      make("image", { href: canvas.toDataURL("image/png"), x, y, width: w, height: h, preserveAspectRatio: "none" }),
   };
   const svg = make("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, make("style", {}, fonts), defs);
   for (const mark of marks) {

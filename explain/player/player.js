@@ -18,20 +18,27 @@ const SETTLED_MS = 400;
 const SAID_MS = 300;
 const FAR_DOWN = 0.42;                                     // of the window's height
 const PAGE_HEAD_PX = 72;
-const TILE = 1;                                            // the clock by which clickers go
-const LEFT = (globalThis.tilescopeLeft ??= new Map());      // place → the step it was left at; a reload forgets it, and has the address
-const INSTANCES = new WeakMap();                           // one player per mount; Streamlit calls again when data or theme change
+const TILE = 1;                                            // the clock of a clicker's keys
+// Place → the step it was left at, until the page is reloaded.
+const LEFT = (globalThis.tilescopeLeft ??= new Map());
+// Player → the spot it showed last, to find again in a changed run.
+const SPOTS = (globalThis.tilescopeSpots ??= new Map());
+// One player per mount; Streamlit calls again with new data or theme.
+const INSTANCES = new WeakMap();
 
-/** The wrapper's packet: u32 length, JSON, and the trace files it gives the places of. */
+const KEYS_IN_SHORT = "Left and right arrows step, with Shift by tile. Up and down choose the row. ? lists all keys.";
+
+/** Reads the wrapper's packet: u32 length, JSON, and the trace files at the places that it gives. */
 function unpack(packet) {
   const view = new DataView(packet.buffer, packet.byteOffset, packet.byteLength);
   const length = view.getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(packet.subarray(4, 4 + length)));
   const files = packet.subarray(4 + length);
-  return { ...head, runs: head.runs.map((run) => ({ glossary: head.glossary, ...run, trace: files.subarray(run.offset, run.offset + run.bytes) })) };
+  const fileOf = ({ offset, bytes: size }) => files.subarray(offset, offset + size);
+  return { ...head, runs: head.runs.map((run) => ({ glossary: head.glossary, ...run, trace: fileOf(run) })) };
 }
 
-/** Where the runs come from: what two have in common once, then what each has of its own. */
+/** Where the runs come from: what two have in common once, then what each has alone. */
 function badgeOf(badges) {
   const [left, right] = badges.map((badge) => badge.split(" · "));
   if (!right || badges[0] === badges[1]) return badges[0];
@@ -90,10 +97,11 @@ class Player {
     this.pause();
     if (packet.height) this.section.style.setProperty("--height", `${packet.height}px`);
     try {
-      const traces = await Promise.all(packet.runs.map(({ trace, error }) => (error ? Promise.reject(new Error(error)) : decodeTrace(trace))));
+      const decoded = ({ trace, error }) => (error ? Promise.reject(new Error(error)) : decodeTrace(trace));
+      const traces = await Promise.all(packet.runs.map(decoded));
       if (packet.id !== this.id || this.abort.signal.aborted) return;
       const stories = traces.map((trace, i) => new Story(trace, packet.runs[i].view));
-      if (stories.some(({ steps }) => steps === 0)) throw new Error("the trace holds no steps: no program was recorded");
+      if (stories.some(({ steps }) => steps === 0)) throw new Error("the trace has no steps: no program was recorded");
       this.build(packet, stories);
     } catch (error) {
       this.fail(error);
@@ -118,7 +126,8 @@ class Player {
     this.stories = stories;
     this.woven = weave(stories);
     this.length = this.woven[0].length;
-    this.positionOf = this.woven.map((steps) => {          // for each run: its step → the first step of the timeline that shows it
+    // Of each run: its step → the first step of the timeline with it.
+    this.positionOf = this.woven.map((steps) => {
       const at = new Map();
       steps.forEach((step, t) => at.has(step) || at.set(step, t));
       return at;
@@ -130,24 +139,24 @@ class Player {
     this.lanes = roots.map((root, i) => new Lane(root, stories[i], packet.runs[i], (picked) => this.picked(i, picked)));
     this.lanes.forEach((lane, i) => (lane.timeOf = (k) => this.positionOf[i].get(k) ?? k));
     const [{ view }] = packet.runs;
-    this.$(".title").textContent = packet.runs.map((run) => run.view.title).join("  ·  ");
-    this.section.setAttribute("aria-label", `${packet.runs.map((run) => run.view.title).join(" beside ")}: a recorded run. Arrow keys step, Shift and arrows go tile by tile, Space plays, up and down choose the row, question mark lists all keys.`);
+    const titles = packet.runs.map((run) => run.view.title);
+    this.section.setAttribute("aria-label", `${titles.join(" and ")}: recorded run. ${KEYS_IN_SHORT}`);
     this.$(".badge").textContent = badgeOf(packet.runs.map((run) => run.view.badge));
     this.section.dataset.steps = this.length;
+    this.$(".title").textContent = titles.join("  ·  ");
     this.buildPicker(view);
     for (const part of [this.counters, this.transport, this.watch, this.comparison, this.presenter]) part.load();
-    const start = LEFT.get(this.place) ?? packet.step;
+    const start = LEFT.get(this.place) ?? packet.step ?? this.sameSpot();
     this.step = start === null ? this.worked() : this.clamp(start);
     this.ready = true;
     this.fit();
     this.retheme(true);
     for (const canvas of this.root.querySelectorAll("canvas")) this.observer.observe(canvas);
     if (!this.resized()) this.render();
-    if (this.shown) this.settle();                         // another run than the address knows
-    const again = this.shown;
+    this.remember();
+    if (this.shown) this.settle();                         // a run that the address does not have yet
     this.shown = true;
-    this.section.dataset.testid = "player";                // from here on it can be stepped, and its data tell where it is
-    requestAnimationFrame(() => setTimeout(() => this.takeFocus(again))); // once it is painted: the focus makes the browser lay out the page
+    this.section.dataset.testid = "player";                // ready to be stepped
   }
 
   buildPicker(view) {
@@ -187,22 +196,22 @@ class Player {
     return true;
   }
 
-  /** Lets the player be as high as the window has room for, under what stands above it or, far down a page, on a screen of its own. */
+  /** Makes the player as high as the window allows: below what is above it or, far down a page, a screen of its own. */
   fit() {
-    if (this.presenter.presenting) return;                 // then it is the window
+    if (this.presenter.presenting) return;                 // it fills the window
     let above = this.section.getBoundingClientRect().top;
     for (let box = this.root.host ?? this.root; box; box = box.parentElement) above += box.scrollTop;
     this.section.style.setProperty("--above", `${Math.round(above < innerHeight * FAR_DOWN ? above : PAGE_HEAD_PX)}px`);
   }
 
-  /** Takes the sizes that the layout gives; true if that drew the step anew. */
+  /** Takes the sizes that the layout gives; true if the step was drawn again. */
   resized() {
-    if (!this.palette || !this.section.isConnected) return false; // taken off the page, it has no size and no colours
-    const rethemed = this.retheme();                       // the type's size follows the width
+    if (!this.palette || !this.section.isConnected) return false;
+    const rethemed = this.retheme();                       // the font's size follows the width
     const changed = [this.transport.measure(), ...this.lanes.map((lane) => lane.measure())].some(Boolean);
     if (changed) {
       this.stamp++;
-      for (const lane of this.lanes) lane.step = -1;       // as if just come here: the line is brought into sight again
+      for (const lane of this.lanes) lane.step = -1;       // the current line is scrolled into view again
     }
     if (changed || rethemed) this.render();
     return changed || rethemed;
@@ -227,11 +236,13 @@ class Player {
     dataset.line = story.trace.line[k];
     dataset.visit = story.visitAt[k];
     this.$(".picker select").value = story.programAt[k];
-    this.say(() => `${this.watch.said()}${this.where(t)} ${this.lanes.map((lane) => lane.sentence()).join(" Beside it: ")}`);
+    const told = () => this.lanes.map((lane) => lane.sentence()).join(" Right: ");
+    this.say(() => `${this.watch.said()}${this.where(t)} ${told()}`);
     this.section.drawMs = performance.now() - started;     // benchmarks/player.py reads it
   }
 
-  /** A step with something to see, to open on: where two runs first part; in one, the sum of a row after its first rescale, else what its second tile makes. */
+  /** The step to open on: the first difference of two runs; in one the sum after the first rescale, or its second
+   * tile. */
   worked() {
     const [story] = this.stories;
     const { first } = this.comparison;
@@ -246,22 +257,37 @@ class Player {
       return visit ? at(story.madeIn(visit)) : 0;
     }
     const alpha = story.role("rescale", rescale).data;
-    const row = Math.max(0, alpha.indexOf(alpha.reduce((least, a) => (a > 0 && a < least ? a : least), 1)));  // all may be 0
+    const least = alpha.reduce((smallest, a) => (a > 0 && a < smallest ? a : smallest), 1);
+    const row = Math.max(0, alpha.indexOf(least));         // all may be 0
     for (const { selection } of this.lanes) selection.row = row;
     const sum = ["new_sum", "running_sum"].find((role) => story.roles[role]);
     return at(sum ? story.firstChange(sum, rescale) : rescale);
   }
 
-  /** Where a step is, in words. */
-  where(t) {
-    const visit = this.stories[0].visit(this.woven[0][t]);
-    return `Step ${t + 1} of ${this.length}, line ${this.section.dataset.line}${visit ? `, tile ${visit.ordinal + 1}` : ""}.`;
+  /** The spot shown last, in a run of the same kernels with other parameters; null where there is none. */
+  sameSpot() {
+    const spot = SPOTS.get(this.player);
+    if (!spot || spot.kernels !== this.kernels) return null;
+    for (const { selection } of this.lanes) selection.row = spot.row;
+    return this.positionOf[0].get(this.stories[0].stepAt(spot)) ?? null;
   }
 
-  /** For those who listen: once the step rests, so that a run played through is not read out line by line. */
+  get kernels() {
+    return this.stories.map((story) => story.view.kernel ?? story.sources[0].function).join();
+  }
+
+  /** A step's place, in words. */
+  where(t) {
+    const visit = this.stories[0].visit(this.woven[0][t]);
+    const tile = visit ? `, tile ${visit.ordinal + 1}` : "";
+    return `Step ${t} of ${this.length - 1}, line ${this.section.dataset.line}${tile}.`;
+  }
+
+  /** For screen readers: says the step once it rests. */
   say(words) {
     clearTimeout(this.saying);
-    this.saying = setTimeout(() => (this.$(".live").textContent = typeof words === "string" ? words : words()), SAID_MS);
+    this.saying = setTimeout(() => (this.$(".live").textContent = typeof words === "string" ? words : words()),
+      SAID_MS);
   }
 
   // --- moving ---
@@ -270,16 +296,16 @@ class Player {
     return Math.max(0, Math.min(this.length - 1, Math.trunc(step) || 0));
   }
 
-  /** `motion`: a rescale there is shown as a movement, since the step was made and not jumped to; `anew`: also where it is shown already. */
-  go(step, motion = false, anew = false) {
+  /** Goes to a step. `motion`: a rescale is animated; `again`: draws also a step that is shown already. */
+  go(step, motion = false, again = false) {
     const next = this.clamp(step);
-    if (!this.length || (next === this.step && !anew)) return;
+    if (!this.length || (next === this.step && !again)) return;
     this.step = next;
     this.render(motion);
     this.settle();
   }
 
-  /** Forward as far as `step`, or to the question that comes before it; from an open question, to its answer. */
+  /** Goes forward to `step`, or to the question before it; from an open question to its answer. */
   advance(step) {
     const set = this.watch.stopWithin(this.step, this.clamp(step));
     if (!set) return this.go(step, step === this.step + 1);
@@ -293,9 +319,15 @@ class Player {
     return `${this.packet.place} ${this.id}`;
   }
 
-  /** Once the step rests, it is in the address. */
+  /** The player on the page, whatever its run. */
+  get player() {
+    return this.packet.place?.replace(/ \d+$/, "");
+  }
+
+  /** Remembers the step; once it rests, it is in the address. */
   settle() {
     LEFT.set(this.place, this.step);
+    this.remember();
     clearTimeout(this.settling);
     if (!this.query || location.protocol === "file:") return;
     this.settling = setTimeout(() => {
@@ -305,11 +337,16 @@ class Player {
     }, SETTLED_MS);
   }
 
+  remember() {
+    const spot = this.stories[0].spot(this.woven[0][this.step]);
+    SPOTS.set(this.player, { ...spot, kernels: this.kernels, row: this.lanes[0].selection.row });
+  }
+
   pause() {
     this.transport.pause();
   }
 
-  /** What keys, buttons and swipes ask for. False where it meant nothing. */
+  /** Does what a key, button or swipe stands for. False where there is nothing to do. */
   act(what) {
     const { transport, watch, presenter } = this;
     const row = (by) => this.picked(0, { ...this.lanes[0].at, row: this.lanes[0].at.row + by });
@@ -340,7 +377,7 @@ class Player {
     return actions[what]();
   }
 
-  /** Lets no name glow any longer; true if one did. */
+  /** Ends the highlight of a pinned name; true if there was one. */
   unpin() {
     const pinned = this.lanes.some((lane) => lane.pinned);
     for (const lane of this.lanes) lane.pin(null);
@@ -352,6 +389,7 @@ class Player {
     if (step !== undefined) return this.go(this.positionOf[i].get(step) ?? this.step);
     const most = Math.max(...this.lanes.map((lane) => lane.rowCount)) - 1;
     for (const lane of this.lanes) lane.selection = { row: Math.max(0, Math.min(most, row)), col: Math.max(0, col) };
+    this.remember();
     return this.render();
   }
 
@@ -359,29 +397,22 @@ class Player {
 
   listen() {
     listenToKeys(this);
-    for (const type of ["pointerdown", "keydown"]) this.on(document, type, () => (this.pointing = type === "pointerdown"), { capture: true });
     this.on(this.$(".picker select"), "change", (event) => {
       this.pause();
       this.go(this.transport.score.programs[Number(event.target.value)]);
-      this.section.focus({ preventScroll: true });         // back to the keys that step
+      this.section.focus({ preventScroll: true });         // for the keys that step
     });
     this.on(this.$(".tools"), "click", (event) => {
       const button = event.target.closest("button[data-do]");
       if (button && !button.closest(".watch")) this.act(button.dataset.do);
     });
     this.on(window, "resize", () => this.length && this.fit());
-    this.on(window, "popstate", () => clearTimeout(this.settling));       // the address is now of what comes, not of what rested
+    this.on(window, "popstate", () => clearTimeout(this.settling)); // the address is of the next page now
     for (const type of ["pointermove", "pointerdown"]) this.on(this.section, type, (event) => this.point(event));
     this.on(this.section, "pointerleave", () => (this.$(".tip").hidden = true));
     this.on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.ready && this.retheme() && this.render());
-    this.on(document.fonts, "loadingdone", () => this.ready && this.retheme(true) && this.render()); // drawn words have another width now
-  }
-
-  /** So that the keys work at once, also after a control was used with the pointer; who is at the keyboard keeps the focus. */
-  takeFocus(again) {
-    const { activeElement } = document;
-    const free = !activeElement || activeElement === document.body;
-    if (free || (again && this.pointing)) this.section.focus({ preventScroll: true });
+    // Drawn words have another width now.
+    this.on(document.fonts, "loadingdone", () => this.ready && this.retheme(true) && this.render());
   }
 
   point(event) {

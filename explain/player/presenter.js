@@ -1,24 +1,24 @@
-// Which panels are shown, the presenter's view of one of them at full screen, and the black screen of a clicker's key.
+// Which panels are shown, the full-screen view of one or all of them, and its black screen.
 
 import { buttonOf, openDialog } from "./dialog.js";
 import { element } from "./words.js";
 
 const HIDDEN_KEY = "tilescope: hidden panels";
-const HIDDEN_OF_TWO = { flat: ["strip"], tiled: ["zoom", "strip", "output"] }; // there is no room for all, until asked
+const HIDDEN_OF_TWO = { flat: ["strip"], tiled: ["zoom", "strip", "output"] }; // two runs: no room for all panels
 const PANEL_NAMES = {
-  source: "Kernel source", equation: "What this line does", invariant: "Loop invariant", map: "Scores", zoom: "This tile", strip: "One row of the tile",
-  rows: "Running state", kept: "Top-k list", pairs: "Merged pairs", output: "Output", variables: "Variables", hbm: "HBM", sram: "SRAM", counters: "Counters",
+  source: "Kernel source", equation: "Current line", invariant: "Loop invariant", map: "Scores", zoom: "This tile",
+  strip: "One row of the tile", rows: "Running state", kept: "Top-k list", pairs: "Merged tiles", output: "Output",
+  variables: "Variables", hbm: "HBM", sram: "SRAM", counters: "Counters",
 };
 
-const KEYED = 9;                                           // panels that have a key of their own
+const KEYED = 9;                                           // panels with a key of their own
 
 const panelKey = (panel) => (panel.classList.contains("panel") ? panel.classList[1] : "counters");
-const panelName = (key) => PANEL_NAMES[key] ?? `${key[0].toUpperCase()}${key.slice(1)}`;
 
 function hiddenPanels(key, otherwise) {
   try {
     return new Set(JSON.parse(sessionStorage.getItem(key)) ?? otherwise);
-  } catch {                                                // a browser that keeps nothing, or something else under this key
+  } catch {                                                // nothing can be stored, or it is damaged
     return new Set(otherwise);
   }
 }
@@ -37,26 +37,33 @@ export class Presenter {
       this.choose(event.target.value || null);
       player.section.focus({ preventScroll: true });
     });
-    player.on(player.$(".stage"), "click", (event) => event.target.closest("button") && player.act(event.target.closest("button").dataset.do));
+    player.on(player.$(".stage"), "click", (event) => {
+      const button = event.target.closest("button");
+      if (button) player.act(button.dataset.do);
+    });
   }
 
   load() {
     const { section, stories } = this.player;
-    const kind = stories.length === 1 ? null : section.querySelector(".lane.flat > .invariant:not([hidden])") ? "flat" : section.querySelector(".lane.flat") ? null : "tiled";
+    const flat = section.querySelector(".lane.flat"),
+      checked = section.querySelector(".lane.flat > .invariant:not([hidden])");
+    const kind = stories.length === 1 || (flat && !checked) ? null : flat ? "flat" : "tiled";
     this.key = kind ? `${HIDDEN_KEY}, two ${kind}` : HIDDEN_KEY;
     this.hidden = hiddenPanels(this.key, HIDDEN_OF_TWO[kind] ?? []);
     this.show();
   }
 
-  /** The panels that have something to show for these runs, by name, in their order on screen. */
+  /** The panels that these runs have, in their order on screen: [{key, name, elements}]. */
   panels() {
     const { section } = this.player;
-    const present = [...section.querySelectorAll(".panel"), section.querySelector(".counters")].filter((panel) => !panel.hidden && !panel.parentElement.hidden);
+    const all = [...section.querySelectorAll(".panel"), section.querySelector(".counters")];
+    const present = all.filter((panel) => !panel.hidden && !panel.parentElement.hidden);
     const keys = [...new Set(present.map(panelKey))];
-    return keys.map((key) => ({ key, name: panelName(key), elements: present.filter((panel) => panelKey(panel) === key) }));
+    return keys.map((key) => ({ key, name: PANEL_NAMES[key],
+      elements: present.filter((panel) => panelKey(panel) === key) }));
   }
 
-  /** Puts hidden and alone on the panels, and what can be chosen into the list. */
+  /** Marks the panels that are hidden or alone, and fills the list of panels. */
   show() {
     const { section, $ } = this.player;
     const panels = this.panels();
@@ -72,21 +79,24 @@ export class Presenter {
     section.classList.toggle("alone", Boolean(this.alone));
     const option = (value, text) => Object.assign(element("option", "", text), { value });
     const list = $(".stage select");
-    list.replaceChildren(option("", "all panels"), ...panels.map(({ key, name }, i) => option(key, i < KEYED ? `${i + 1} · ${name}` : name)));
+    const named = panels.map(({ key, name }, i) => option(key, i < KEYED ? `${i + 1} · ${name}` : name));
+    list.replaceChildren(option("", "0 · All panels"), ...named);
     list.value = this.alone ?? "";
     if (this.player.ready) this.player.resized();
   }
 
-  /** Columns with nothing left in them give their room to the others. */
+  /** Gives the room of columns without panels to the others. */
   spread(lane) {
     const column = (name) => lane.querySelector(`.${name}`);
-    const gone = (name) => column(name).hidden || [...column(name).children].every((panel) => panel.hidden || panel.hasAttribute("data-away"));
+    const away = (panel) => panel.hidden || panel.hasAttribute("data-away");
+    const gone = (name) => column(name).hidden || [...column(name).children].every(away);
     const columns = ["left", "middle", "side", "memory"];
     for (const name of columns) column(name).toggleAttribute("data-away", gone(name));
     lane.toggleAttribute("data-away", !lane.querySelector(".panel:not([hidden], [data-away])"));
     const beside = ["side", "memory"].filter((name) => !gone(name));
     lane.querySelector(".tabs").toggleAttribute("data-away", this.alone !== null || beside.length < 2);
-    if (lane.dataset.side && beside.length === 1) lane.dataset.side = beside[0] === "side" ? "state" : "memory";
+    const tab = lane.querySelector(".tabs [aria-pressed=true]")?.dataset.side;
+    if (tab) lane.dataset.side = beside.length === 1 ? { side: "state", memory: "memory" }[beside[0]] : tab;
     lane.classList.toggle("no-left", gone("left"));
     lane.classList.toggle("no-middle", !column("middle").hidden && gone("middle"));
     lane.classList.toggle("no-side", !column("side").hidden && !beside.length);
@@ -94,7 +104,7 @@ export class Presenter {
 
   // --- which panels ---
 
-  /** Opens the list of panels: which to show, and one to present. */
+  /** Opens the list of panels: checkboxes to show them, buttons to present one. */
   list() {
     const { player } = this;
     player.pause();
@@ -105,13 +115,15 @@ export class Presenter {
       Object.assign(box, { type: "checkbox", checked: !this.hidden.has(key) });
       box.addEventListener("change", () => this.keep(key, box.checked));
       label.append(box, name);
-      row.append(label, buttonOf("", i < KEYED ? `Present · ${i + 1}` : "Present", `Present ${name} at full screen`, () => {
+      const present = () => {
         close(player.section);
         this.enter(key);
-      }));
+      };
+      row.append(label, buttonOf("", "Full screen", `Show ${name} at full screen`, present));
       return row;
     });
-    const close = openDialog(player.section, "Panels", [element("p", "sum", "Shown, in this window:"), ...rows], "small");
+    const note = element("p", "sum", "Shown in this window:");
+    const close = openDialog(player.section, "Panels", [note, ...rows], "small");
   }
 
   keep(key, shown) {
@@ -119,7 +131,7 @@ export class Presenter {
     else this.hidden.add(key);
     try {
       sessionStorage.setItem(this.key, JSON.stringify([...this.hidden]));
-    } catch { /* then it lasts as long as the page */ }
+    } catch { /* not stored: kept until the page is left */ }
     this.show();
   }
 
@@ -138,15 +150,15 @@ export class Presenter {
     try {
       await document.documentElement.requestFullscreen();
       this.full = true;
-    } catch { /* not allowed here: the player fills the window instead */ }
+    } catch { /* not allowed: the player fills the window instead */ }
     if (!this.presenting) return;
-    section.setAttribute("popover", "manual");             // over everything, whatever the page around is made of
+    section.setAttribute("popover", "manual");             // above everything else on the page
     section.showPopover?.();
     this.show();
     section.focus({ preventScroll: true });
   }
 
-  /** Back to the page; false if it is there. */
+  /** Back to the page; false if it is there already. */
   leave() {
     const { section } = this.player;
     if (!this.presenting) return false;
@@ -168,14 +180,14 @@ export class Presenter {
     this.show();
   }
 
-  /** Key 1 to 9: that panel alone; 0: all of them. Only in this view. */
+  /** Keys 1 to 9: one panel; 0: all. Only in the full-screen view. */
   press(digit) {
     if (!this.presenting) return;
     const panel = this.panels()[digit - 1];
     if (digit === 0 || panel) this.choose(panel?.key ?? null);
   }
 
-  /** The black screen: `on`, or the other way round. */
+  /** Sets the black screen to `on`, by default to its opposite. */
   blank(on = this.presenting && this.player.$(".blank").hidden) {
     this.player.$(".blank").hidden = !on;
   }

@@ -1,8 +1,8 @@
-// What a step does, in one plain sentence made from its numbers. Where a kernel's variables play known roles the words are the
-// algorithm's, for the selected row; any other variable, and any other kernel, is told as what it holds.
+// What a step does, in one short sentence made from its numbers. Roles of the catalog's kernels are told for the
+// selected row, in the algorithm's symbols; every other variable is told by what it holds.
 
-import { grouped, short, times } from "./words.js";
-import { countNaN } from "./story.js";
+import { counted, grouped, number, range, times } from "./numbers.js";
+import { countNaN, isNormalised } from "./story.js";
 import { isFloat } from "./trace.js";
 
 const LONGEST_NAME = 24, LONGEST_FUNCTION = 32, LONGEST_OWNED = 48;
@@ -11,10 +11,8 @@ const LONGEST_CONDITION = 48;
 const MATRICES = new Set(["q", "k", "v", "o", "s", "p"]);  // written as capitals in the catalog's kernels
 const NEARLY = 1e-5;                                        // relative; sums here are float64, the kernel's float32
 
-/** A number as it is said: "2.04", not "2.040". */
-const spoken = (x, whole = false) => short(x, whole).replace(/(\.\d*?)0+(?=$|·)/, "$1").replace(/\.(?=$|·)/, "");
 const clipped = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
-const stretchOf = (one, many, from, to) => (from === to ? `${one} ${from}` : `${many} ${from} to ${to}`);
+const named = (one, many, from, to) => `${from === to ? one : many} ${range(from, to)}`;
 const nearlyEqual = (a, b) => Math.abs(a - b) <= NEARLY * Math.max(1, Math.abs(a), Math.abs(b));
 const summed = (list) => list.reduce((sum, x) => sum + x, 0);
 const topmost = (list) => list.reduce((top, x) => (x > top ? x : top), -Infinity);
@@ -42,7 +40,7 @@ class Telling {
     if (moved) return moved;
     const changes = story.changes(k);
     if (!changes.length) return this.still();
-    if (/^for\b/.test(line)) return `A round of the loop begins: ${changes.map((change) => this.isNow(change)).join(", ")}.`;
+    if (/^for\b/.test(line)) return this.next(changes);
     for (const change of changes) {
       const role = Object.keys(story.roles).find((one) => story.nameOf(one, k) === change.name);
       const told = role && this[TOLD_BY[role]]?.(change.value, role);
@@ -51,7 +49,7 @@ class Telling {
     return this.plainly(changes);
   }
 
-  /** "Row 3 “cat”: …"; a kernel of one row needs no name for it. */
+  /** “Row 3 “cat”: …”; a kernel of one row needs no name for it. */
   say(text) {
     const { story, row } = this;
     const at = story.tile(this.k)?.rows[row] ?? row;
@@ -77,7 +75,8 @@ class Telling {
   along(value) {
     if (!value?.data || !value.shape.length) return null;
     const { shape, data } = value;
-    if (shape.length === 2 && shape[0] === this.rows) return Array.from(data.slice(this.row * shape[1], (this.row + 1) * shape[1]));
+    if (shape.length === 2 && shape[0] === this.rows)
+      return Array.from(data.slice(this.row * shape[1], (this.row + 1) * shape[1]));
     return shape.length === 1 && this.rows === 1 ? Array.from(data) : null;
   }
 
@@ -95,13 +94,33 @@ class Telling {
   opening() {
     const { story, k, program } = this;
     const { launches, sources } = story.trace.header;
-    if (story.trace.depth[k] > 0) return `The helper ${clipped(sources[story.trace.source[k]].function, LONGEST_FUNCTION)} begins.`;
+    const running = clipped(sources[story.trace.source[k]].function, LONGEST_FUNCTION);
+    if (story.trace.depth[k] > 0) return `Helper ${running} starts.`;
     const launch = launches[program.launch];
-    const of = launches.length > 1 ? `Launch ${program.launch + 1} of ${launches.length}, ${clipped(sources[launch.source].function, LONGEST_FUNCTION)}: program` : "Program";
+    const kernel = clipped(sources[launch.source].function, LONGEST_FUNCTION);
+    const of = launches.length > 1 ? `Launch ${program.launch + 1} of ${launches.length}, ${kernel}: program`
+      : "Program";
     const name = story.view.program_names?.[program.id.join(",")];
-    const owns = name ? `: ${(story.view.pick_program ?? "").toLowerCase()} ${name}`.replace(":  ", ": ") : "";
+    const owns = name ? `: ${`${story.view.pick_program?.toLowerCase() ?? ""} ${name}`.trim()}` : "";
     const axes = program.id.filter((_, axis) => launch.grid[axis] > 1);
-    return `${of} ${axes.length > 1 ? `(${axes.join(", ")})` : axes[0] ?? 0} of ${grouped(launch.programs)} begins${clipped(owns, LONGEST_OWNED)}.`;
+    const id = axes.length > 1 ? `(${axes.join(", ")})` : axes[0] ?? 0;
+    return `${of} ${id} of ${grouped(launch.programs)} starts${clipped(owns, LONGEST_OWNED)}.`;
+  }
+
+  /** A loop's header: the part of the tile that its variable chooses, where it chooses one. */
+  next(changes) {
+    const { story, k, program } = this;
+    const again = story.nextAt(k);
+    for (const which of [1, 0]) {
+      const role = ["rows", "cols"][which];
+      const name = story.nameOf(role, k);
+      const change = name === undefined ? undefined : story.firstChange(role, k);
+      if (!(change < Math.min(again, program.end))) continue;
+      const words = story.text(change).split(/\W+/);
+      const { data } = story.at(name, change) ?? {};
+      if (data?.length && changes.some(({ label }) => words.includes(label))) return `Next: ${this.part(data, which)}.`;
+    }
+    return `Next: ${changes.map(({ label, value }) => `${label} = ${this.value(value)}`).join(", ")}.`;
   }
 
   /** What the step loads, stores or updates; "" for nothing. */
@@ -113,19 +132,21 @@ class Telling {
     if (accesses.length > 1) {
       const parts = accesses.slice(0, 3).map(({ verb, bytes, name }) => `${verb} ${grouped(bytes)} bytes of ${name}`);
       const rest = accesses.length - parts.length;
-      return `${this.capital(parts.join(", "))}${rest ? `, and ${rest} more` : ""}, in HBM.`;
+      return `${this.capital(parts.join(", "))}${rest ? ` and ${rest} more` : ""} (HBM).`;
     }
     const [{ verb, way, where, name, lanes, shape, bytes }] = accesses;
-    if (!lanes) return `${this.capital(verb)} nothing of ${name}: the mask switches every lane off.`;
-    const many = shape.length > 1 && shape.reduce((n, side) => n * side, 1) === lanes ? times(shape).replaceAll("×", " × ") : grouped(lanes);
+    if (!lanes) return `${this.capital(verb)} nothing of ${name}: all lanes are masked off.`;
+    const tiled = shape.length > 1 && shape.reduce((n, side) => n * side, 1) === lanes;
+    const many = tiled ? `${times(shape)} values` : counted(lanes, "value");
     const scores = this.rows === 1 && /load/i.test(verb) && this.fresh("scores");
-    const top = scores && this.changes("scores") ? `; the largest is ${spoken(topmost(scores))}` : "";
-    return `${this.capital(verb)} ${where ? `${where} of ` : ""}${name} ${way} HBM: ${many} value${lanes === 1 ? "" : "s"}, ${grouped(bytes)} byte${bytes === 1 ? "" : "s"}${top}.`;
+    const top = scores && this.changes("scores") ? `; the largest is ${number(topmost(scores))}` : "";
+    const what = `${where ? `${where} of ` : ""}${name}`;
+    return `${this.capital(verb)} ${what} ${way} HBM: ${many}, ${counted(bytes, "byte")}${top}.`;
   }
 
-  /** A sentence's beginning; ℓ and α stay what they are. */
+  /** The text with a capital first letter; a symbol stays as it is. */
   capital(text) {
-    return /^[ℓα] /.test(text) ? text : text[0].toUpperCase() + text.slice(1);
+    return /^([mℓαβ]|P\u0303?|exp)[ ,]/.test(text) ? text : text[0].toUpperCase() + text.slice(1);
   }
 
   changes(role) {
@@ -170,62 +191,54 @@ class Telling {
     const touched = sides.map((side, axis) => [side, axis]).filter(([side]) => side !== 1);
     if (sides.some((side) => side < 1) || sides.reduce((n, side) => n * side, 1) !== lanes) return nowhere;
     const rank = shape.length, row = rank - 2, col = rank - 1;
-    const part = (one, many, axis) => stretchOf(one, many, from[axis], to[axis]);
+    const part = (one, many, axis) => named(one, many, from[axis], to[axis]);
     if (touched.some(([, axis]) => axis < row)) return { where: "", shape: touched.map(([side]) => side) };
-    if (rank !== 2 && tile.length < 2) return { where: part("entry", "entries", touched.at(-1)?.[1] ?? col), shape: [lanes] };
+    if (rank !== 2 && tile.length < 2)
+      return { where: part("entry", "entries", touched.at(-1)?.[1] ?? col), shape: [lanes] };
     const rows = part("row", "rows", row), cols = part("column", "columns", col);
     const whole = sides[col] === shape[col];
-    if (tile.length < 2) return { where: sides[row] === 1 ? cols : whole || sides[col] === 1 ? rows : "", shape: [lanes] };
+    if (tile.length < 2) return { where: sides[row] === 1 ? cols : whole || sides[col] === 1 ? rows
+      : "", shape: [lanes] };
     return { where: whole ? rows : `${rows}, ${cols}`, shape: [sides[row], sides[col]] };
   }
 
   /** A step that changes no variable. */
   still() {
     const { story, k, line } = this;
-    const went = story.branch(k);
-    if (went) {
+    const holds = story.branch(k);
+    if (holds !== null) {
       const test = /^(?:el)?(?:if|while)\s+(.*?):\s*(?:#.*)?$/.exec(line)?.[1] ?? "";
       const condition = test && test.length <= LONGEST_CONDITION ? test : "The condition";
-      const holds = went === "the condition holds";
-      if (/^while\b/.test(line)) return `${condition} ${holds ? "holds: another round of the loop" : "does not hold: the loop ends"}.`;
-      return `${condition} ${holds ? "holds: the lines inside run" : "does not hold: the lines inside are skipped"}.`;
+      const loop = /^while\b/.test(line);
+      if (holds) return `${condition} is true: ${loop ? "the loop runs again" : "the lines inside run"}.`;
+      return `${condition} is false: ${loop ? "the loop ends" : "the lines inside are skipped"}.`;
     }
-    if (/^(el)?if\b|^while\b/.test(line)) return "A condition is tested.";
-    if (/barrier/.test(line)) return "Every thread waits here for all the others.";
-    if (/^return\b/.test(line)) return story.trace.depth[k] ? "The helper hands its result back." : "The program ends here.";
-    if (/^break\b/.test(line)) return "The loop is left here.";
-    if (/^continue\b/.test(line)) return "The loop goes on with its next round.";
-    return "No variable changes here.";
+    if (/^(el)?if\b|^while\b/.test(line)) return "Tests a condition.";
+    if (/barrier/.test(line)) return "All threads wait here for each other.";
+    if (/^return\b/.test(line)) return story.trace.depth[k] ? "The helper returns its result." : "The program ends.";
+    if (/^break\b/.test(line)) return "Leaves the loop.";
+    if (/^continue\b/.test(line)) return "Goes on to the next iteration.";
+    return "No variable changes.";
   }
 
   // --- the roles ---
 
   rowsTaken(value) {
-    if (!isCoordinates(value)) return "";
-    const { data } = value;
-    const [one, many] = this.axis(0);
-    const words = stretchOf(one, many, data[0], data[data.length - 1]);
-    return `${data.length === 1 ? "This program takes" : "Takes"} ${words}${this.beyond(data, 0)}.`;
+    return isCoordinates(value) ? `${this.rows === 1 ? "This program" : "This tile"}: ${this.part(value.data, 0)}.`
+      : "";
   }
 
   colsTaken(value) {
-    if (!isCoordinates(value)) return "";
-    const { data } = value;
-    const [one, many] = this.axis(1);
-    return `Turns to ${stretchOf(one, many, data[0], data[data.length - 1])}${this.beyond(data, 1)}.`;
+    return isCoordinates(value) ? `This tile: ${this.part(value.data, 1)}.` : "";
   }
 
-  axis(which) {
-    const word = this.story.view.axes?.[which];
-    if (!word) return which ? ["column", "columns"] : ["row", "rows"];
-    return [({ queries: "query", keys: "key" })[word] ?? word, word];
-  }
-
-  beyond(data, which) {
-    const side = this.story.view.score_shape?.[which];
-    const last = data[data.length - 1];
-    if (!side || last < side) return "";
-    return data[0] >= side ? ", past the end" : `; there is none past ${side - 1}`;
+  /** “keys 16–31”: a tile's rows (which 0) or columns (1), and where the matrix ends within them. */
+  part(data, which) {
+    const word = this.story.view.axes?.[which] ?? ["rows", "columns"][which];
+    const one = { queries: "query", keys: "key", rows: "row", columns: "column" }[word] ?? word;
+    const last = data[data.length - 1], end = this.story.view.score_shape?.[which] - 1;
+    const beyond = last > end ? ` (the last ${one} is ${end})` : "";
+    return `${named(one, word, data[0], last)}${beyond}`;
   }
 
   scoresMade(value) {
@@ -243,17 +256,18 @@ class Telling {
       else left++, (other ||= now[i] !== old[i] && now[i] === now[i]);
     }
     if (other) return "";
-    if (!hidden) return "The mask hides nothing of this tile: its scores stay.";
-    if (!left) return "The tile is hidden by the mask: its scores become −∞.";
+    if (!hidden) return "The mask hides 0 scores of this tile.";
+    if (!left) return "The mask hides the whole tile: all its scores become −∞.";
     return `The mask hides ${grouped(hidden)} of this tile's ${grouped(now.length)} scores: they become −∞.`;
   }
 
   rowOfScores(now) {
     const nans = now.filter((x) => x !== x).length;
-    if (nans) return this.say(`${nans} of its ${now.length} scores ${nans === 1 ? "is" : "are"} NaN`);
+    if (nans) return this.say(`${nans} of ${now.length} scores ${nans === 1 ? "is" : "are"} NaN`);
     const top = topmost(now);
-    if (now.length === 1) return this.say(`the score is ${spoken(top)}`);
-    return this.say(top === -Infinity ? `all ${now.length} scores are −∞` : `${now.length} scores, the largest is ${spoken(top)}`);
+    if (now.length === 1) return this.say(`score = ${number(top)}`);
+    return this.say(top === -Infinity ? `all ${now.length} scores are −∞`
+      : `${now.length} scores, the largest is ${number(top)}`);
   }
 
   maximumMade(value, role) {
@@ -262,103 +276,129 @@ class Telling {
     const before = this.number("running_max", this.k - 1);
     const fixed = /\bwhere\b/.test(this.line);
     if (role === "running_max" && this.setHere("new_max", this.k - 1) && this.mentions("new_max")) {
-      return this.say(`the maximum so far, ${spoken(now)}, is kept${this.story.visit(this.k) ? " for the next tile" : ""}`);
+      return this.say(`m = ${number(now)}${this.story.visit(this.k) ? " is kept for the next tile" : ""}`);
     }
-    if (now !== now) return this.say("the maximum is NaN");
-    if (before === undefined && now === -Infinity) return this.everyRow("the maximum starts at −∞: no score is seen yet");
-    if (fixed && before === -Infinity && now === 0) return this.say("no score was seen, so 0 stands in for the maximum −∞");
-    if (fixed && now === before) return this.say(`the maximum stays ${spoken(now)}`);
-    if (this.joins()) return this.say(`the larger of the two maxima, ${spoken(before)} and ${spoken(this.number("other_max"))}, is ${spoken(now)}`);
-    const passed = this.fresh("scores")?.some((x) => x !== x) ? "; max passes over NaN" : "";
-    if (now === -Infinity) return this.say(`every score so far is −∞, and so is the maximum${passed}`);
+    if (now !== now) return this.say("m is NaN");
+    if (before === undefined && now === -Infinity) return this.everyRow("m starts at −∞: no scores yet");
+    if (fixed && before === -Infinity && now === 0) return this.say("no scores yet: 0 replaces m = −∞");
+    if (fixed && now === before) return this.say(`m stays ${number(now)}`);
+    const [from, to] = [number(before ?? -Infinity), number(now)];
+    if (this.joins()) return this.say(`m = max(${from}, ${number(this.number("other_max"))}) = ${to}`);
+    const ignored = this.fresh("scores")?.some((x) => x !== x) ? " (max ignores NaN)" : "";
+    if (now === -Infinity) return this.say(`m = −∞: all scores so far are −∞${ignored}`);
     const alone = !this.mentions("running_max", this.line.replace(/^[^=]*=/, ""));
-    if (alone) return this.say(before === undefined ? `the maximum is ${spoken(now)}${passed}` : `the maximum of this tile alone is ${spoken(now)}; the ${spoken(before)} before is forgotten`);
-    if (before === undefined || before === -Infinity) return this.say(`the first maximum is ${spoken(now)}${passed}`);
-    if (now > before) return this.say(`a larger score arrives, the maximum rises from ${spoken(before)} to ${spoken(now)}${passed}`);
-    return this.say(now === before ? `no score above ${spoken(before)}, so the maximum stays${passed}` : `the maximum falls from ${spoken(before)} to ${spoken(now)}`);
+    if (alone && before !== undefined)
+      return this.say(`m = ${number(now)}, of this tile only: the earlier ${number(before)} is lost`);
+    if (alone) return this.say(`m = ${number(now)}${ignored}`);
+    if (before === undefined || before === -Infinity)
+      return this.say(`m = ${number(now)}, the first maximum${ignored}`);
+    if (now > before) return this.say(`m rises from ${from} to ${to}: this tile has a larger score${ignored}`);
+    return this.say(`m ${now === before ? `stays ${to}: no larger score` : `falls from ${from} to ${to}`}${ignored}`);
   }
 
-  /** Whether the step joins two pairs (m, ℓ) of which the second is known. */
+  /** Whether the step joins the (m, ℓ) of two tiles. */
   joins() {
     return this.story.role("other_max", this.k) !== null;
   }
 
   everyRow(text) {
-    return this.rows > 1 ? `In every row ${text}.` : `${this.capital(text)}.`;
+    return this.rows > 1 ? `All rows: ${text}.` : `${this.capital(text)}.`;
   }
 
   rescaleMade(value) {
     const alpha = this.pick(value);
     if (alpha === undefined) return "";
     const before = this.number("running_max", this.k - 1), now = this.number("new_max");
-    if (alpha !== alpha) return this.say("α is NaN, and with it all that follows in this row");
-    if (this.joins()) return this.say(this.shrunk("the first sum", "α", alpha));
-    if (alpha === 0 && before === -Infinity) return this.say("no score came before, so α = 0: there is nothing to keep");
-    if (alpha === 0) return this.say("the new maximum is so far above the old that α = 0: all before it vanishes");
-    if (alpha === 1) return this.say(before === undefined ? "α = 1, so nothing is rescaled" : `no score above ${spoken(before)}, so nothing is rescaled`);
-    const arrived = now > before ? `a larger score, ${spoken(now)}, arrived. Everything` : "everything";
-    return this.say(`${arrived} so far ${alpha < 1 ? "shrinks" : "grows"} by α = ${spoken(alpha)}`);
+    if (alpha !== alpha) return this.say("α is NaN, so the rest of this row is NaN");
+    if (this.joins()) return this.say(this.factor("α", alpha, before, now, "first"));
+    if (alpha === 0 && before === -Infinity) return this.say("α = 0: there is nothing to keep yet");
+    if (alpha === 0) return this.say("α = 0: the new m is so much larger that nothing before it counts");
+    if (alpha === 1) return this.say("α = 1: m did not rise, so nothing is rescaled");
+    const written = this.exponential("α", alpha, before, now);
+    return this.say(`${written}: everything so far ${alpha < 1 ? "shrinks" : "grows"}`);
   }
 
   otherRescaleMade(value) {
     const beta = this.pick(value);
-    return beta === undefined ? "" : this.say(this.shrunk("the second sum", "β", beta));
+    return beta === undefined ? "" : this.say(this.factor("β", beta, this.number("other_max"), this.number("new_max"),
+      "second"));
   }
 
-  shrunk(what, letter, factor) {
-    return factor === 1 ? `${what} was measured against the joined maximum: ${letter} = 1` : `${what} was measured against a smaller maximum, so it shrinks by ${letter} = ${spoken(factor)}`;
+  /** What a factor of a join does to its sum. */
+  factor(letter, value, from, to, which) {
+    if (value === 1) return `${letter} = 1: the ${which} tile already has the larger m`;
+    return `${this.exponential(letter, value, from, to)} rescales the ${which} sum`;
+  }
+
+  /** “α = exp(0.2 − 0.7) = 0.6065”, or without the formula where the kernel's own is another. */
+  exponential(letter, value, from, to) {
+    const written = `${number(from)} − ${to < 0 ? `(${number(to)})` : number(to)}`;
+    if (nearlyEqual(Math.exp(from - to), value)) return `${letter} = exp(${written}) = ${number(value)}`;
+    if (nearlyEqual(2 ** (from - to), value)) return `${letter} = 2^(${written}) = ${number(value)}`;
+    return `${letter} = ${number(value)}`;
   }
 
   weightsMade(value) {
     const now = this.along(value);
     if (!now) return "";
     const sum = summed(now), top = topmost(now);
-    if (sum !== sum) return this.say("the weights hold NaN");
-    if (top === Infinity) return this.say("a score is too large for exp: its weight overflows to ∞");
-    if (sum === 0) return this.say(this.fresh("scores")?.every((x) => x === -Infinity) ? "every score of this tile is −∞, so every weight is 0" : "every weight of this tile is 0");
-    if (now.length === 1) return this.say(`the score becomes the weight ${spoken(top)}`);
-    return this.say(`the scores become weights; the largest is ${spoken(top)}, together they make ${spoken(sum)}`);
+    const name = isNormalised(this.story, this.k) ? "P" : "P̃";
+    if (sum !== sum) return this.say(`${name} contains NaN`);
+    if (top === Infinity) return this.say("exp overflows to ∞: the score is too large");
+    const masked = this.fresh("scores")?.every((x) => x === -Infinity);
+    if (sum === 0) return this.say(`${name} = 0${masked ? ": all scores of this tile are −∞" : " in this tile"}`);
+    if (now.length === 1) return this.say(`${name} = ${number(top)}`);
+    const state = name === "P" ? "" : ", not yet divided by ℓ";
+    return this.say(`${name}${state}: the largest is ${number(top)}, the sum ${number(sum)}`);
   }
 
   sumMade(value) {
     const now = this.pick(value);
     if (now === undefined) return "";
     const old = this.number("running_sum", this.k - 1);
-    if (now !== now) return this.say(old !== old ? "ℓ stays NaN" : "ℓ turns NaN");
-    if (old !== old) return this.say(`ℓ was NaN and becomes ${spoken(now)}: the NaN is lost`);
+    if (now !== now) return this.say(old !== old ? "ℓ stays NaN" : "ℓ becomes NaN");
+    if (old !== old) return this.say(`ℓ was NaN and becomes ${number(now)}: the NaN is lost`);
     if (now === Infinity) return this.say("ℓ overflows to ∞");
     if (/\bwhere\b/.test(this.line)) {
-      if (old === 0 && now === 1) return this.say("ℓ was 0 and becomes 1, so that nothing is divided by 0");
-      if (old === now) return this.say(`ℓ stays ${spoken(now)}`);
+      if (old === 0 && now === 1) return this.say("ℓ = 0 becomes 1, to avoid a division by 0");
+      if (old === now) return this.say(`ℓ stays ${number(now)}`);
     }
     const other = this.number("other_sum");
     if (old !== undefined && other !== undefined && !/\bload\b/.test(this.line)) return this.joined(old, other, now);
-    const weights = this.fresh("probabilities");
-    if (!weights) return old === undefined && now === 0 ? this.everyRow("ℓ starts at 0: nothing is added up yet") : "";
-    const added = summed(weights);
+    const terms = this.fresh("probabilities");
+    if (!terms) return old === undefined && now === 0 ? this.everyRow("ℓ starts at 0") : "";
+    const added = summed(terms);
     const alpha = this.setHere("rescale") ? this.number("rescale") : 1;
-    if (!old) return this.say(now === 0 ? "ℓ stays 0: this tile adds nothing" : `ℓ starts with this tile's weights, ${spoken(now)}`);
-    if (nearlyEqual(now, added) && !nearlyEqual(now, old * alpha + added)) return this.say(`ℓ is ${spoken(now)}, this tile's weights alone; the ${spoken(old)} before is dropped`);
-    if (alpha < 1) return this.say(`ℓ was ${spoken(old)}; shrunk by α = ${spoken(alpha)} and with this tile's ${spoken(added)} it is ${spoken(now)}`);
-    return this.say(now === old ? `ℓ stays ${spoken(now)}: this tile adds nothing` : `ℓ grows from ${spoken(old)} to ${spoken(now)}`);
+    const [from, to] = [number(old ?? 0), number(now)];
+    if (!old) return this.say(now === 0 ? "ℓ stays 0: this tile adds 0" : `ℓ = ${to} (this tile)`);
+    if (nearlyEqual(now, old * alpha + added)) {
+      const kept = alpha === 1 ? from : `${from} × ${number(alpha)}`;
+      return this.say(`ℓ = ${kept} + ${number(added)} (this tile) = ${to}`);
+    }
+    if (nearlyEqual(now, added)) return this.say(`ℓ = ${to}, of this tile only: the earlier ${from} is lost`);
+    return this.say(now === old ? `ℓ stays ${to}` : `ℓ changes from ${from} to ${to}`);
   }
 
-  /** Two sums become one: each measured anew, or, wrongly, as they are. */
+  /** Two sums become one: each rescaled, or, wrongly, as they are. */
   joined(old, other, now) {
     const alpha = this.number("rescale"), beta = this.number("other_rescale");
-    if (nearlyEqual(now, old * alpha + other * beta)) return this.say(`the sums are joined: ${spoken(old)} · ${spoken(alpha)} + ${spoken(other)} · ${spoken(beta)} = ${spoken(now)}`);
+    if (nearlyEqual(now, old * alpha + other * beta)) {
+      return this.say(`ℓ = ${number(old)} × ${number(alpha)} + ${number(other)} × ${number(beta)} = ${number(now)}`);
+    }
     const apart = this.number("running_max") !== this.number("other_max");
-    return this.say(`the sums are added as they are: ${spoken(old)} + ${spoken(other)} = ${spoken(now)}${apart ? ", though measured against different maxima" : ""}`);
+    const note = apart ? ", not rescaled though the two tiles have different m" : "";
+    return this.say(`ℓ = ${number(old)} + ${number(other)} = ${number(now)}${note}`);
   }
 
   keptMade({ shape, data }) {
     if (shape?.length !== 1 || !data.length) return "";
     const kept = Array.from(data).filter((x) => x > -Infinity);
-    return kept.length ? `Kept so far, the largest first: ${listed(kept)}.` : `Nothing is kept yet: ${data.length} place${data.length === 1 ? "" : "s"} for the largest scores.`;
+    return kept.length ? `Top ${kept.length} so far: ${listed(kept)}.`
+      : `Nothing is kept yet: ${counted(data.length, "place")}.`;
   }
 
   keptWeightsMade({ shape, data }) {
-    return shape?.length === 1 && data.length ? `The kept scores become probabilities: ${listed(Array.from(data))}.` : "";
+    return shape?.length === 1 && data.length ? `The kept scores, as probabilities: ${listed(Array.from(data))}.` : "";
   }
 
   accumulatorMade(value) {
@@ -367,19 +407,26 @@ class Telling {
     const { story, k, line } = this;
     const before = story.role("accumulator", k - 1);
     const old = this.along(before);
-    if (!old) return countNaN(value) || value.data.some((x) => x) ? "" : `The output starts at 0: ${times(value.shape).replace("×", " × ")} values, kept on chip.`;
+    if (!old) return countNaN(value) || value.data.some((x) => x) ? ""
+      : `The accumulator starts at 0: ${times(value.shape)} values on chip.`;
     const alpha = this.setHere("rescale") ? this.number("rescale") : undefined;
     const turned = now.some((x) => x !== x) && !old.some((x) => x !== x);
     if (/\bdot\b/.test(line)) {
-      if (turned) return this.say("the output turns NaN");
-      if (this.fresh("probabilities")?.every((x) => x === 0)) return this.say("this tile adds nothing to the output: its weights are all 0");
-      return this.say(`this tile's part, its weights times V, is added to the output${/\/\s*\w/.test(line) ? ", and divided by ℓ" : ""}`);
+      if (turned) return this.say("the output becomes NaN");
+      const name = isNormalised(story, k) ? "P" : "P̃";
+      if (this.fresh("probabilities")?.every((x) => x === 0))
+        return this.say(`${name} V of this tile is 0: the output stays`);
+      const divided = /\/\s*\w/.test(line) ? ", then divided by ℓ" : "";
+      return this.say(`${name} V of this tile is added to the output${divided}`);
     }
-    if (/\bwhere\b/.test(line)) return this.say(turned ? "a NaN of V reaches its output" : "no NaN of V reaches it: the output stays");
+    if (/\bwhere\b/.test(line)) return this.say(turned ? "a NaN in V reaches this row's output"
+      : "no NaN of V reaches this row's output");
     if (alpha === undefined) return "";
-    if (alpha === 0) return this.say("α = 0, and there was no output to keep");
-    if (this.mentions("running_sum")) return this.say(`times ℓ · α = ${spoken(this.number("running_sum") * alpha)}: the output's last division is undone, and it is rescaled`);
-    return this.say(alpha === 1 ? "α = 1, so the output so far stays as it is" : `the output so far shrinks by α = ${spoken(alpha)}`);
+    if (this.mentions("running_sum")) {
+      const factor = number(this.number("running_sum") * alpha);
+      return this.say(`output so far × ${factor} (ℓ × α): undo the division by ℓ, then rescale`);
+    }    const effect = { 0: ": nothing to keep yet", 1: ": it stays" }[alpha] ?? "";
+    return this.say(`output so far × ${number(alpha)} (α)${effect}`);
   }
 
   mentions(role, text = this.line) {
@@ -391,9 +438,11 @@ class Telling {
     const now = this.along(value);
     if (!now || !this.line.includes("/")) return "";
     const sum = this.number("running_sum");
-    if (now.some((x) => x !== x)) return this.say(sum === Infinity ? "∞ divided by ∞: the output is NaN" : "the output holds NaN");
-    if (this.story.roles.accumulator) return this.say(sum === 0 ? "no key was seen: the output is 0" : `the output is divided by ℓ = ${spoken(sum)}, once, at the end`);
-    return this.say(`divided by ℓ = ${spoken(sum)}, the weights become outputs; together they make ${spoken(summed(now))}`);
+    if (now.some((x) => x !== x)) return this.say(sum === Infinity ? "∞ ÷ ∞ = NaN" : "the output contains NaN");
+    if (this.story.roles.accumulator)
+      return this.say(sum === 0 ? "output = 0: no key was seen"
+      : `the output is divided by ℓ = ${number(sum)}, once, at the end`);
+    return this.say(`P̃ ÷ ℓ, with ℓ = ${number(sum)}: these outputs sum to ${number(summed(now))}`);
   }
 
   // --- any variable ---
@@ -402,7 +451,7 @@ class Telling {
     const [first] = changes;
     if (changes.length === 1) {
       const stays = first.value.shape?.length && this.story.at(first.name, this.k - 1) === first.value;
-      if (stays) return `${clipped(first.label, LONGEST_NAME)} stays as it is.`;
+      if (stays) return `${clipped(first.label, LONGEST_NAME)} does not change.`;
       const value = this.pick(first.value);
       const own = value !== undefined && this.rows > 1 && first.value.data.length > 1;
       return own ? this.say(this.isNow(first)) : `${this.isNow(first)}.`;
@@ -412,27 +461,36 @@ class Telling {
     return `${told}${rest > 0 ? `, and ${rest} more` : ""}.`;
   }
 
-  /** "m_safe is 2.04", "x_ptrs points at 16 × 32 places of x". */
+  /** A number that a variable holds for the row, as text; undefined where it holds none. */
+  value(value) {
+    const own = this.pick(value);
+    if (own === undefined) return undefined;
+    const logical = value.dtype === "i1" || value.text === "True" || value.text === "False";
+    return logical ? (own ? "true" : "false") : number(own, !isFloat(value.dtype));
+  }
+
+  /** “m_safe = 2.04”, “x_ptrs points to 16 × 32 elements of x”. */
   isNow({ label, value }) {
     const name = clipped(label, LONGEST_NAME);
-    if (value.items) return `${name} holds ${value.items.length} values`;
+    if (value.items) return `${name} has ${counted(value.items.length, "value")}`;
     if (value.kind === "p" || value.kind === "b") return this.pointsAt(name, value);
-    if (!value.data) return `${name} is ${clipped(value.text ?? "set", LONGEST_CONDITION)}`;
+    if (!value.data) return `${name} = ${clipped(value.text ?? "set", LONGEST_CONDITION)}`;
     const { shape, data, dtype } = value;
-    const own = this.pick(value);
     if (dtype === "i1" && data.length > 1) {
       const on = data.reduce((count, x) => count + (x ? 1 : 0), 0);
-      return `${name} is true for ${on === data.length ? "all" : on ? `${grouped(on)} of` : "none of"} ${grouped(data.length)} places`;
+      return `${name} is true for ${grouped(on)} of ${grouped(data.length)} elements`;
     }
-    if (own !== undefined) return `${name} is ${dtype === "i1" || value.text === "True" || value.text === "False" ? (own ? "true" : "false") : spoken(own, !isFloat(dtype))}`;
+    const own = this.value(value);
+    if (own !== undefined) return `${name} = ${own}`;
     if (!data.length) return `${name} is empty`;
     const nans = countNaN(value);
-    const sides = times(shape).replaceAll("×", " × ");
-    if (nans) return `${name} holds ${sides} values, ${nans === data.length ? "all" : grouped(nans)} of them NaN`;
+    const held = `${name} has ${times(shape)} values`;
+    if (nans) return `${held}, ${nans === data.length ? "all" : grouped(nans)} of them NaN`;
     let low = Infinity, high = -Infinity;
     for (const x of data) (low = Math.min(low, x)), (high = Math.max(high, x));
-    if (low === high) return `${name} holds ${sides} values, all ${spoken(low, !isFloat(dtype))}`;
-    return `${name} holds ${sides} values from ${spoken(low, !isFloat(dtype))} to ${spoken(high, !isFloat(dtype))}`;
+    const whole = !isFloat(dtype);
+    return low === high ? `${held}, all ${number(low, whole)}`
+      : `${held} from ${number(low, whole)} to ${number(high, whole)}`;
   }
 
   pointsAt(name, value) {
@@ -440,16 +498,21 @@ class Telling {
     const buffer = this.story.launchAt(this.k).buffers[value.buffer]?.name.replace(/_ptr$/, "") ?? "memory";
     const index = value.tile === undefined ? null : trace.value(value.tile);
     if (!index?.data) return `${name} points into ${clipped(buffer, LONGEST_NAME)}`;
-    if (index.data.length === 1) return `${name} points at element ${grouped(index.data[0])} of ${clipped(buffer, LONGEST_NAME)}`;
-    return `${name} points at ${times(index.shape).replaceAll("×", " × ")} places of ${clipped(buffer, LONGEST_NAME)}`;
+    const one = index.data.length === 1 && `element ${grouped(index.data[0])}`;
+    return `${name} points to ${one || `${times(index.shape)} elements`} of ${clipped(buffer, LONGEST_NAME)}`;
   }
 }
 
-const listed = (list) => `${list.slice(0, LONGEST_LIST).map((x) => spoken(x)).join(", ")}${list.length > LONGEST_LIST ? " …" : ""}`;
+const listed = (list) => {
+  const shown = list.slice(0, LONGEST_LIST).map((x) => number(x));
+  return `${shown.join(", ")}${list.length > LONGEST_LIST ? " …" : ""}`;
+};
 
 const TOLD_BY = {
-  rows: "rowsTaken", cols: "colsTaken", scores: "scoresMade", running_max: "maximumMade", new_max: "maximumMade", rescale: "rescaleMade",
-  probabilities: "weightsMade", running_sum: "sumMade", new_sum: "sumMade", accumulator: "accumulatorMade", output: "outputMade",
+  rows: "rowsTaken", cols: "colsTaken", scores: "scoresMade", running_max: "maximumMade", new_max: "maximumMade",
+    rescale: "rescaleMade",
+  probabilities: "weightsMade", running_sum: "sumMade", new_sum: "sumMade", accumulator: "accumulatorMade",
+    output: "outputMade",
   other_rescale: "otherRescaleMade", kept: "keptMade", kept_weight: "keptWeightsMade",
 };
 

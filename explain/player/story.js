@@ -1,4 +1,5 @@
-// What a trace tells: programs, tile visits, the state at a step, the map of scores, the counters. All worked out once, on load.
+// What a trace contains: programs, tile visits, the state at a step, the map of scores, the counters. Computed once,
+// on load.
 
 import { isFloat } from "./trace.js";
 
@@ -48,7 +49,7 @@ export class Story {
     this.byName = new Map(header.names.map(([source, name], i) => [`${source} ${name}`, i]));
   }
 
-  /** For each role the variables that play it, by function: {role: Map(source → index of the variable)}. */
+  /** The variables of each role, by function: {role: Map(source → index of the variable)}. */
   indexRoles(roles) {
     this.roles = {};
     this.kernelSources = new Set(this.trace.header.launches.map((launch) => launch.source));
@@ -59,7 +60,7 @@ export class Story {
     }
   }
 
-  /** The variable that plays a role at step k: the running kernel's own, else a helper's; undefined if none does. */
+  /** The variable that has a role at step k: the running kernel's own, else a helper's; undefined if none has. */
   nameOf(role, k) {
     const held = this.roles[role];
     if (!held) return undefined;
@@ -78,7 +79,8 @@ export class Story {
     return out.sort((a, b) => a.step - b.step);
   }
 
-  /** Position in `name`'s history of its last change at or before step k, not before step `from`; −1 if there is none. */
+  /** Position in `name`'s history of its last change at or before step k, not before step `from`; −1 if there is
+   * none. */
   lastChange(name, k, from) {
     let low = this.historyStart[name], high = this.historyStart[name + 1];
     const first = low;
@@ -111,17 +113,18 @@ export class Story {
     return change < 0 ? -1 : this.historyStep[change];
   }
 
-  /** The step of a role's first change at or after step `from`, in that step's program. */
+  /** The step of a role's first change at or after step `from`; undefined if there is none. */
   firstChange(role, from) {
     const name = this.nameOf(role, from);
     let at = this.historyStart[name];
-    while (this.historyStep[at] < from) at++;
-    return this.historyStep[at];
+    while (at < this.historyStart[name + 1] && this.historyStep[at] < from) at++;
+    return at < this.historyStart[name + 1] ? this.historyStep[at] : undefined;
   }
 
-  /** The step at which a visit makes what it is for: its sum; in a pass that adds nothing up, what it has. */
+  /** The step at which a visit sets its sum; in a pass without a sum, its output, maximum or scores. */
   madeIn({ begin, end }) {
-    const made = ["new_sum", "running_sum", "output", "running_max", "probabilities", "scores"].find((role) => this.changedAt(role, begin, end - 1) >= 0);
+    const roles = ["new_sum", "running_sum", "output", "running_max", "probabilities", "scores"];
+    const made = roles.find((role) => this.changedAt(role, begin, end - 1) >= 0);
     return made ? this.firstChange(made, begin) : begin;
   }
 
@@ -129,7 +132,8 @@ export class Story {
     const { change_at, change_name, change_value } = this.trace;
     const out = [];
     for (let c = change_at[k]; c < change_at[k + 1]; c++) {
-      out.push({ name: change_name[c], label: this.trace.header.names[change_name[c]][1], value: this.trace.value(change_value[c]) });
+      const name = change_name[c];
+      out.push({ name, label: this.trace.header.names[name][1], value: this.trace.value(change_value[c]) });
     }
     return out;
   }
@@ -160,7 +164,7 @@ export class Story {
     return this.trace.header.launches[this.programs[this.programAt[k]].launch];
   }
 
-  /** The first step of the call each step belongs to: a helper's variables start anew with each call. */
+  /** The first step of each step's call: a helper's variables are new in each call. */
   indexFrames() {
     const { depth, source, line } = this.trace;
     this.frameStart = new Uint32Array(this.steps);
@@ -178,21 +182,70 @@ export class Story {
     return source.lines[this.trace.line[k] - source.first_line] ?? "";
   }
 
-  /** What the test of an `if` or `while` at step k came to, by where the program went next; null for other lines. */
+  /** Whether the condition of an `if` or `while` at step k is true, by where the program goes next; null for other
+   * lines. */
   branch(k) {
     const program = this.programs[this.programAt[k]];
     if (!/^\s*(if|elif|while)\b/.test(this.text(k))) return null;
     const { depth, line } = this.trace;
     let next = k + 1;
-    while (next < program.end && depth[next] > depth[k]) next++;   // past a helper that the line inside calls
+    while (next < program.end && depth[next] > depth[k]) next++;   // past a helper that the condition calls
     if (next >= program.end) return null;
-    const inside = line[next] > line[k] && indentation(this.text(next)) > indentation(this.text(k));
-    return inside ? "the condition holds" : "the condition does not hold";
+    return line[next] > line[k] && indentation(this.text(next)) > indentation(this.text(k));
+  }
+
+  /** The next step after k that runs k's line again, in its program; Infinity if none does. */
+  nextAt(k) {
+    const { line, source } = this.trace;
+    const { end } = this.programs[this.programAt[k]];
+    for (let at = k + 1; at < end; at++) if (line[at] === line[k] && source[at] === source[k]) return at;
+    return Infinity;
+  }
+
+  // --- the same place in two runs of a kernel ---
+
+  /** Step k's spot: its program and tile in the matrix, its line, and which time the line runs there. */
+  spot(k) {
+    const { line, source } = this.trace;
+    const { launch, id, first } = this.programs[this.programAt[k]];
+    const visit = this.visit(k), tile = visit && this.tile(visit.begin);
+    const begin = visit?.begin ?? first;
+    const corner = tile ? [tile.rows[0], tile.cols[0]] : null;
+    return { launch, id, corner, line: line[k], source: source[k], nth: this.runs(line[k], source[k], begin, k),
+      step: k };
+  }
+
+  /** How often a line runs in steps from … k. */
+  runs(line, source, from, k) {
+    let count = 0;
+    for (let at = from; at <= k; at++) if (this.trace.line[at] === line && this.trace.source[at] === source) count++;
+    return count;
+  }
+
+  /** This run's step at a spot of another: the same line of the tile there, else the last tile before it in its
+   * program. */
+  stepAt({ launch, id, corner, line, source, nth, step }) {
+    const program = this.programs.find((one) => one.launch === launch && one.id.join() === id.join());
+    if (!program) return Math.min(step, this.steps - 1);
+    const holds = (list, at) => list[0] <= at && at <= list[list.length - 1];
+    const own = this.visits.filter(({ begin }) => begin >= program.first && begin < program.end);
+    const there = corner && own.find(({ begin }) => {
+      const { rows, cols } = this.tile(begin);
+      return holds(rows, corner[0]) && holds(cols, corner[1]);
+    });
+    const visit = corner && (there ?? own.at(-1));
+    const { first, end } = visit ? { first: visit.begin, end: visit.end } : program;
+    let found = first;
+    for (let k = first, left = nth; k < end && left > 0; k++) {
+      if (this.trace.line[k] === line && this.trace.source[k] === source) (found = k), left--;
+    }
+    return found;
   }
 
   // --- tile visits ---
 
-  /** A visit begins where a tile's coordinates are set, if scores or probabilities follow; it ends where its loop's body is left. */
+  /** A visit begins where a tile's coordinates are set, if scores or probabilities follow; it ends where its loop's
+   * body is left. */
   indexVisits() {
     this.visits = [];
     this.visitAt = new Int32Array(this.steps).fill(-1);
@@ -229,27 +282,28 @@ export class Story {
     return this.visits[this.visitAt[k]] ?? null;
   }
 
-  /** The coordinates, in the map, of the tile of step k: {rows, cols}, or null. */
+  /** The coordinates in the matrix of step k's tile: {rows, cols}, or null. */
   tile(k) {
     const scores = this.role("scores", k) ?? this.role("probabilities", k);
     const rows = this.role("rows", k)?.data ?? [this.programs[this.programAt[k]].id[0]];
-    const cols = this.role("cols", k)?.data ?? (scores?.data ? Array.from(scores.data.keys()).slice(0, scores.data.length / rows.length) : null);
+    const all = () => scores?.data && Array.from({ length: scores.data.length / rows.length }, (_, col) => col);
+    const cols = this.role("cols", k)?.data ?? all();
     return cols ? { rows, cols } : null;
   }
 
-  /** How many rows of state (m, l, alpha) a step has. */
+  /** How many rows of state (m, ℓ, α) a step has. */
   rowCount(k) {
-    const state = ["running_max", "new_max", "running_sum", "rescale", "rows"].map((role) => this.role(role, k)).find((v) => v?.data);
-    return state ? state.data.length : 1;
+    const roles = ["running_max", "new_max", "running_sum", "rescale", "rows"];
+    return roles.map((role) => this.role(role, k)).find((value) => value?.data)?.data.length ?? 1;
   }
 
-  // --- pairs (m, l) of tiles, and their joins ---
+  // --- pairs (m, ℓ) of tiles, and their joins ---
 
   get joins() {
     return Boolean(this.roles.tile_at && this.roles.other_at);
   }
 
-  /** A join is at work from where its other tile is named to where its sum is set. */
+  /** A join lasts from the step that names its other tile to the step that sets its sum. */
   indexJoins() {
     this.joinAt = new Int32Array(this.steps).fill(-1);
     const counts = new Map();
@@ -260,12 +314,12 @@ export class Story {
     }
   }
 
-  /** Which tile visit of its program step k belongs to, or which join; −1 for none. */
+  /** The ordinal of step k's tile visit in its program, or of its join; −1 for none. */
   part(k) {
     return this.visit(k)?.ordinal ?? this.joinAt[k];
   }
 
-  /** All pairs of one row, those of its tiles and those joined of two, in the order they are made: {at, level, children, begin, step, m, l, factors, cols}. */
+  /** All pairs of a row, of tiles and of joins, in order: {at, level, children, begin, step, m, l, factors, cols}. */
   pairs(row) {
     this.pairsOf ??= new Map();
     if (!this.pairsOf.has(row)) this.pairsOf.set(row, this.findPairs(row));
@@ -276,9 +330,10 @@ export class Story {
     const [, width] = this.view.score_shape ?? [0, Infinity];
     const number = (role, k) => this.role(role, k)?.data?.[0];
     const pair = (begin, step) => ({ begin, step, m: number("running_max", step), l: number("running_sum", step) });
-    const steps = (role, from, end) => this.eventsOf(role).filter(({ step }) => step >= from && step < end).map(({ step }) => step);
+    const within = (role, from, end) => this.eventsOf(role).filter(({ step }) => step >= from && step < end);
+    const steps = (role, from, end) => within(role, from, end).map(({ step }) => step);
     const out = [];
-    const latest = new Map();                              // by tile: the pair in its place now
+    const latest = new Map();                              // tile → its latest pair
     for (const { first, end, id, launch } of this.programs.filter((program) => program.id[0] === row)) {
       const begins = steps("other_at", first, end);
       if (launch === 0) {
@@ -293,7 +348,9 @@ export class Story {
         const [a, b] = children.map((child) => out[child]);
         const factors = this.roles.rescale ? [number("rescale", step), number("other_rescale", step)] : [];
         latest.set(number("tile_at", begin), out.length);
-        out.push({ ...pair(begin, step), children, at: (a.at + b.at) / 2, level: Math.max(a.level, b.level) + 1, factors, cols: [...a.cols, ...b.cols].sort((x, y) => x - y) });
+        const place = { at: (a.at + b.at) / 2, level: Math.max(a.level, b.level) + 1 };
+        const cols = [...a.cols, ...b.cols].sort((x, y) => x - y);
+        out.push({ ...pair(begin, step), ...place, children, factors, cols });
       });
     }
     return out;
@@ -310,13 +367,14 @@ export class Story {
     };
     const signatures = this.programs.map((_, p) => signature(p));
     this.programs.forEach((program, p) => {
-      const moves = (axis) => this.programs.some((other, o) => other.launch === program.launch && signatures[o] !== signatures[p]
-        && other.id.every((at, a) => (at === program.id[a]) === (a !== axis)));
+      const along = (other, axis) => other.id.every((at, a) => (at === program.id[a]) === (a !== axis));
+      const apart = (other, o) => other.launch === program.launch && signatures[o] !== signatures[p];
+      const moves = (axis) => this.programs.some((other, o) => apart(other, o) && along(other, axis));
       program.kin = `${program.launch}:${program.id.map((at, axis) => (moves(axis) ? "*" : at))}`;
     });
   }
 
-  /** All that a role's tiles put on the score_shape map: {height, width, groups, largest, smallest}; null if they do not lie on it. */
+  /** A role's tiles on the score_shape map: {height, width, groups, byKin, largest}; null if they do not lie on it. */
   mapOf(role) {
     const [height, width] = this.view.score_shape ?? [0, 0];
     if (!(height * width > 0) || height * width > LARGEST_MAP) return null;
@@ -331,12 +389,14 @@ export class Story {
       groups.get(kin).push({ step, ...tile, data: value.data, dtype: value.dtype, program: this.programAt[step] });
       for (const x of value.data) if (Math.abs(x) > largest && Number.isFinite(x)) largest = Math.abs(x);
     }
-    return groups.size ? { height, width, groups: [...groups.values()], byKin: groups, largest: largest || 1 } : null;
+    if (!groups.size) return null;
+    return { height, width, groups: [...groups.values()], byKin: groups, largest: largest || 1 };
   }
 
-  /** The tiles that share step k's map: its own head's, else the latest there were. */
+  /** The tiles on step k's map: of its own head, else the latest. */
   mapGroup(map, k) {
-    return map.byKin.get(this.programs[this.programAt[k]].kin) ?? map.groups.findLast((group) => group[0].step <= k) ?? map.groups[0];
+    const own = map.byKin.get(this.programs[this.programAt[k]].kin);
+    return own ?? map.groups.findLast((group) => group[0].step <= k) ?? map.groups[0];
   }
 
   // --- counters ---
@@ -347,7 +407,8 @@ export class Story {
     this.bufferCount = widest;
     this.read = new Float64Array(this.steps * widest);
     this.written = new Float64Array(this.steps * widest);
-    this.flops = { matmul: new Float64Array(this.steps), exp: new Float64Array(this.steps), other: new Float64Array(this.steps) };
+    const kinds = ["matmul", "exp", "other"];
+    this.flops = Object.fromEntries(kinds.map((kind) => [kind, new Float64Array(this.steps)]));
     for (const { first, end } of this.programs) {
       for (let k = first; k < end; k++) {
         const here = k * widest;
@@ -359,7 +420,7 @@ export class Story {
           if (t.access_kind[a] !== 1) this.read[here + t.access_buffer[a]] += t.access_bytes[a];
           if (t.access_kind[a] !== 0) this.written[here + t.access_buffer[a]] += t.access_bytes[a];
         }
-        for (const kind of ["matmul", "exp", "other"]) {
+        for (const kind of kinds) {
           this.flops[kind][k] = t[`flops_${kind}`][k] + (k > first ? this.flops[kind][k - 1] : 0);
         }
       }
@@ -368,7 +429,7 @@ export class Story {
 
   // --- events worth a mark ---
 
-  /** Steps at which a rescale really took something away: the share of rows with alpha < 1 that had a sum to lose. */
+  /** The steps of rescales that shrink something: how many rows have α < 1 and ℓ > 0 before. */
   indexRescales() {
     this.rescales = [];
     for (const { step, value } of this.eventsOf("rescale")) {
@@ -381,7 +442,7 @@ export class Story {
     }
   }
 
-  /** Where a variable first holds NaN: {step, name}, or null. */
+  /** The first NaN in a variable: {step, name}, or null. */
   findNaN() {
     const { change_at, change_name, change_value, header } = this.trace;
     const holds = header.values.map((value) => (value.k === "t" && isFloat(value.d) ? undefined : false));
@@ -396,13 +457,19 @@ export class Story {
   }
 }
 
+/** Whether the probabilities at step k are divided by ℓ already: loaded as such, or set by a line that divides. */
+export function isNormalised(story, k) {
+  const set = story.changedAt("probabilities", story.programs[story.programAt[k]].first, k);
+  return set >= 0 && /\bload\b|\//.test(story.text(set));
+}
+
 export function countNaN(value) {
   let count = 0;
   if (value?.data) for (const x of value.data) if (x !== x) count++;
   return count;
 }
 
-/** The stretches of a run that two runs are aligned by: each program's steps before, in and after each visit, or each join. */
+/** The stretches by which two runs are aligned: each program's steps before, in and after each visit or join. */
 export function stretches(story) {
   const out = new Map();
   story.programs.forEach((program, p) => {
@@ -430,7 +497,8 @@ export const stretchOrder = (key) => {
 export function weave(stories) {
   if (stories.length === 1) return [Uint32Array.from({ length: stories[0].steps }, (_, k) => k)];
   const parts = stories.map(stretches);
-  const keys = [...new Set(parts.flatMap((part) => [...part.keys()]))].sort((a, b) => stretchOrder(a) - stretchOrder(b));
+  const all = new Set(parts.flatMap((part) => [...part.keys()]));
+  const keys = [...all].sort((a, b) => stretchOrder(a) - stretchOrder(b));
   const out = stories.map(() => []);
   for (const key of keys) {
     const length = Math.max(...parts.map((part) => part.get(key)?.length ?? 0));

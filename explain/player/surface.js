@@ -1,11 +1,13 @@
-// A canvas to draw on, and what every picture draws with: words, lines, dots, hatching.
+// A canvas to draw on, and what every picture draws with: text, lines, dots, hatching.
 
-export const NOWHERE = () => null;                                // where the pointer is when nothing is drawn
+import { patterns } from "./numbers.js";
 
-/** A canvas kept at the screen's resolution; `layers` keeps what need not be drawn anew at each step. */
+export const NOWHERE = () => null;                         // what is under the pointer when nothing is drawn
+
+/** A canvas kept at the screen's resolution; `layers` keeps what does not change at each step. */
 export class Surface {
   constructor(canvas) {
-    this.inputs = this.answer = null;                      // of what is drawn
+    this.inputs = this.answer = null;                      // of the picture that is drawn
     this.canvas = canvas;
     this.ctx = canvas.getContext("2d");
     this.layers = new Map();
@@ -30,7 +32,7 @@ export class Surface {
     return true;
   }
 
-  /** What `make` answers, kept under `key` until `stamp` changes. */
+  /** The result of `make`, kept under `key` until `stamp` changes. */
   remember(key, stamp, make) {
     const kept = this.layers.get(key);
     if (kept?.stamp === stamp) return kept.made;
@@ -39,9 +41,10 @@ export class Surface {
     return made;
   }
 
-  /** What `paint` answers; it draws only where one of `inputs` is another than for the picture that is there. */
+  /** The result of `paint`, which runs only where one of `inputs` has changed since the last time. */
   draw(inputs, paint) {
-    if (this.inputs?.length === inputs.length && inputs.every((input, i) => input === this.inputs[i])) return this.answer;
+    if (this.inputs?.length === inputs.length && inputs.every((input, i) => input === this.inputs[i]))
+      return this.answer;
     this.answer = paint();
     this.inputs = inputs;
     return this.answer;
@@ -70,7 +73,7 @@ export class Surface {
   }
 }
 
-/** Parsing a font costs more than drawing a word, so it is set only when it changes. */
+/** Sets the font only when it changes: parsing one costs more than drawing a word. */
 export function setFont(ctx, font) {
   if (ctx.fontInForce !== font) ctx.font = ctx.fontInForce = font;
 }
@@ -88,7 +91,8 @@ export function write(ctx, text, x, y, { colour, size, weight = 400, align = "le
   ctx.fillText(shown, x, y);
 }
 
-/** Words of one size, each {text, x, y, colour}: a colour at a time, for to change it at each word costs as much as the word. */
+/** Texts of one size, each {text, x, y, colour}, colour by colour: to change the colour costs as much as to draw a
+ * word. */
 export function writeAll(ctx, words, { size, weight = 400, align = "left", font }) {
   setFont(ctx, `${weight} ${size}px ${font}`);
   ctx.textAlign = align;
@@ -99,7 +103,7 @@ export function writeAll(ctx, words, { size, weight = 400, align = "left", font 
   }
 }
 
-/** Draws pixels (ABGR, row by row) as cells from (x, y) to (x + width, y + height), by way of a canvas that is kept for it. */
+/** Draws pixels (ABGR, row by row) as cells that fill width × height from (x, y), by way of a canvas kept for it. */
 export function drawCells(ctx, canvas, pixels, columns, x, y, width, height) {
   const rows = pixels.length / columns;
   if (canvas.width !== columns || canvas.height !== rows) Object.assign(canvas, { width: columns, height: rows });
@@ -108,16 +112,22 @@ export function drawCells(ctx, canvas, pixels, columns, x, y, width, height) {
   ctx.drawImage(canvas, x, y, width, height);
 }
 
-export function widest(ctx, labels, size, font, most) {
+/** The width of the widest label at a font size, at most `most`. */
+export function widest(ctx, labels, size, font, most = Infinity) {
   setFont(ctx, `400 ${size}px ${font}`);
   let width = 0;
   for (const label of labels) width = Math.max(width, ctx.measureText(label).width);
   return Math.min(width, most);
 }
 
+/** The width of the widest of these numbers, in ems of the font. */
+export function figureEms(ctx, texts, font) {
+  return widest(ctx, patterns(texts), 100, font) / 100;
+}
+
 const HATCHES = new Map();
 
-/** Diagonal lines of a colour, to fill with. */
+/** A fill of diagonal lines. */
 export function hatching(ctx, colour, scale) {
   const key = `${colour} ${scale}`;
   if (!HATCHES.has(key)) HATCHES.set(key, hatch(ctx, colour, scale));

@@ -1,4 +1,4 @@
-// The trace file, format 1 (docs/trace-format.md): bytes in, typed arrays out. Knows nothing of kernels or pictures.
+// Reads the trace file, format 1 (docs/trace-format.md): bytes in, typed arrays out.
 
 const MAGIC = "TILESCOP";
 const FORMAT = 1;
@@ -12,10 +12,10 @@ const PLAIN = {
 
 export const isFloat = (dtype) => dtype[0] === "f" || dtype === "bf16";
 
-/** What an element of a dtype takes in memory. */
+/** The bytes of an element of a dtype. */
 export const itemBytes = (dtype) => PLAIN[dtype]?.[1] ?? { bf16: 2, f16: 2, i64: 8, u64: 8 }[dtype] ?? 1;
 
-/** A small float from its bits: IEEE's, or one of the 8-bit kinds that spend the infinities' codes on numbers. */
+/** A small float from its bits: IEEE, or an 8-bit kind that uses the codes of the infinities for numbers. */
 function smallFloat(bits, exponentBits, mantissaBits, bias, kind) {
   const negative = bits >> (exponentBits + mantissaBits);
   const top = (1 << exponentBits) - 1, full = (1 << mantissaBits) - 1;
@@ -44,13 +44,15 @@ function read(buffer, at, dtype, count) {
   if (dtype === "f16") {
     return Float32Array.from(new Uint16Array(buffer, at, count), (bits) => smallFloat(bits, 5, 10, 15, "ieee"));
   }
-  const eight = /^f8:fp8e([45])(?:b(\d+))?/.exec(dtype);    // Triton's names: fp8e4nv, fp8e5, fp8e4b8, fp8e4b15, fp8e5b16
+  // Triton's names: fp8e4nv, fp8e5, fp8e4b8, fp8e4b15, fp8e5b16.
+  const eight = /^f8:fp8e([45])(?:b(\d+))?/.exec(dtype);
   if (eight) {
     const exponent = Number(eight[1]), bias = Number(eight[2] ?? (exponent === 5 ? 15 : 7));
     const kind = eight[2] ? "unsigned zero" : exponent === 5 ? "ieee" : "finite";
-    return Float32Array.from(new Uint8Array(buffer, at, count), (bits) => smallFloat(bits, exponent, 7 - exponent, bias, kind));
+    return Float32Array.from(new Uint8Array(buffer, at, count),
+      (bits) => smallFloat(bits, exponent, 7 - exponent, bias, kind));
   }
-  throw new Error(`the trace has values of a type this player does not know, ${dtype}`);
+  throw new Error(`the trace has values of an unknown dtype, ${dtype}`);
 }
 
 async function inflate(bytes) {
@@ -58,7 +60,7 @@ async function inflate(bytes) {
   try {
     return await new Response(stream).arrayBuffer();
   } catch {
-    throw new Error("the trace is damaged, its contents cannot be unpacked");
+    throw new Error("the trace file is damaged: its contents cannot be unpacked");
   }
 }
 
@@ -94,8 +96,8 @@ class Trace {
   }
 
   /**
-   * Value `index`, decoded once: {kind, dtype, shape, data}, shape and data null where it is no array of numbers;
-   * `text` for what is shown as text, `buffer` for pointers, `items` for tuples.
+   * Value `index`, decoded once: {kind, dtype, shape, data}; shape and data are null where it has no numbers. `text`
+   * is a value shown as text, `buffer` a pointer's buffer, `items` a tuple's items.
    */
   value(index) {
     return (this.cache[index] ??= this.decode(this.header.values[index]));
@@ -124,21 +126,21 @@ class Trace {
   }
 }
 
-/** Reads a trace file. Throws an Error whose message is fit to be shown. */
+/** Reads a trace file. Throws an Error with a message for the reader. */
 export async function decodeTrace(bytes) {
   if (bytes.byteLength < ENVELOPE_BYTES || String.fromCharCode(...bytes.subarray(0, 8)) !== MAGIC) {
     throw new Error("this is not a trace file");
   }
   const envelope = new DataView(bytes.buffer, bytes.byteOffset, ENVELOPE_BYTES);
   const format = envelope.getUint32(8, true);
-  if (format > FORMAT) throw new Error(`the trace is of format ${format}; this player reads up to ${FORMAT}`);
+  if (format > FORMAT) throw new Error(`the trace file has format ${format}; this player reads up to ${FORMAT}`);
   const payload = bytes.subarray(ENVELOPE_BYTES);
   if (envelope.getBigUint64(16, true) !== BigInt(payload.byteLength)) {
-    throw new Error("the trace is cut short or has grown: its length is not the one it states");
+    throw new Error("the trace file is damaged: its length is not the stated one");
   }
-  if (globalThis.crypto?.subtle) {                       // absent on plain http; zlib's own checksum still holds there
+  if (globalThis.crypto?.subtle) {                       // absent on plain http, where zlib's checksum still applies
     const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", payload));
-    if (digest.some((byte, i) => byte !== bytes[24 + i])) throw new Error("the trace was altered: its digest does not match");
+    if (digest.some((byte, i) => byte !== bytes[24 + i])) throw new Error("the trace file is damaged: wrong digest");
   }
   const buffer = await inflate(payload);
   const headerBytes = new DataView(buffer).getUint32(0, true);

@@ -1,14 +1,16 @@
-// The transport: clock, play and its speed, the timeline with its scrub bar, and where in the run we are.
+// The transport: clock, play and its speed, the timeline with its scrub bar, and the place in the run.
 
 import { clocksOf, tick } from "./clocks.js";
 import { buttonOf, openDialog } from "./dialog.js";
+import { grouped } from "./numbers.js";
 import { TIMELINE_INSET, paintTimeline } from "./pictures/timeline.js";
 import { Surface } from "./surface.js";
-import { element, grouped } from "./words.js";
+import { element } from "./words.js";
 
 const PLAY_MS = 550;                                       // a step, at speed 1
 const NEAR_PX = 3;                                         // from a mark on the timeline
-const PASS = 2;                                            // the coarsest clock: only a coarser step, never chosen
+// The coarsest clock: only for Shift and arrows, never chosen.
+const PASS = 2;
 
 export class Transport {
   constructor(player) {
@@ -49,16 +51,18 @@ export class Transport {
     const at = (step) => positionOf[0].get(step);
     this.clocks = clocksOf(stories, positionOf);
     const nan = Math.min(...stories.map((s, i) => (s.firstNaN ? positionOf[i].get(s.firstNaN.step) : Infinity)));
+    const marks = (s, i) => s.rescales.map(({ step, rows, of }) => ({ at: positionOf[i].get(step), share: rows / of,
+      rows, of }));
     this.score = {
       length,
       programs: story.programs.map((program) => at(program.first)),
       visits: story.visits.map((visit) => at(visit.begin)),
-      rescales: stories.flatMap((s, i) => s.rescales.map(({ step, rows, of }) => ({ at: positionOf[i].get(step), share: rows / of, rows, of }))),
+      rescales: stories.flatMap(marks),
       nan: nan === Infinity ? null : nan,
     };
     this.range.max = length - 1;
     const found = stories.map(({ firstNaN }) => firstNaN).find(Boolean);
-    this.nanWords = found ? `NaN, first in ${found.name} at step ${this.score.nan + 1}` : "";
+    this.nanWords = found ? `NaN, first in ${found.name} at step ${grouped(this.score.nan)}` : "";
     this.player.$(".nan").textContent = this.nanWords;
     this.player.$(".nan").setAttribute("aria-label", this.nanWords);
     this.showClock();
@@ -101,7 +105,7 @@ export class Transport {
     name("previousCoarse", `Previous ${coarser.says}`, "Shift ←");
   }
 
-  /** One on, or back, by the clock (`coarser` 0), the next coarser one (1), or by tiles whatever the clock (level 1). */
+  /** One on or back by the clock (`coarser` 0), by the next coarser one (1), or by the clock `level`. */
   step(direction, coarser = 0, level = this.level + coarser) {
     const { player } = this;
     player.advance(tick(this.clocks[level], player.step, direction, player.length));
@@ -113,7 +117,8 @@ export class Transport {
     const { player } = this;
     clearInterval(this.playing);
     if (player.step >= player.length - 1) player.go(0);
-    this.playing = setInterval(() => (player.step < player.length - 1 ? this.step(1) : this.pause()), PLAY_MS / this.speed);
+    this.playing = setInterval(() => (player.step < player.length - 1 ? this.step(1) : this.pause()),
+      PLAY_MS / this.speed);
     this.showPlaying();
   }
 
@@ -130,7 +135,7 @@ export class Transport {
     button.setAttribute("aria-label", this.playing ? "Pause" : "Play");
   }
 
-  // --- where we are ---
+  // --- the place in the run ---
 
   render(t) {
     const { player } = this;
@@ -138,17 +143,20 @@ export class Transport {
     const k = player.woven[0][t];
     const visit = story.visit(k);
     const program = story.programs[story.programAt[k]];
-    const veiled = player.watch.asks;                      // what is ahead is asked for
-    this.xOf = paintTimeline(this.surface, player.palette, { ...this.score, watched: player.watch.moves }, t, player.stamp, veiled);
+    const veiled = player.watch.asks;                      // the future is to be predicted
+    const score = { ...this.score, watched: player.watch.moves };
+    this.xOf = paintTimeline(this.surface, player.palette, score, t, player.stamp, veiled);
     this.range.value = t;
-    this.range.setAttribute("aria-valuetext", `step ${t + 1} of ${player.length}`);
-    player.$(".count").textContent = `step ${grouped(t + 1)} of ${grouped(player.length)}`;
+    const step = `step ${grouped(t)} of ${grouped(player.length - 1)}`;
+    this.range.setAttribute("aria-valuetext", step);
+    player.$(".count").textContent = step;
     const { name } = this.clocks[1];
-    player.$(".tile").textContent = visit ? `${name === "tile" ? "tile visit" : name} ${visit.ordinal + 1} of ${program.visits}` : story.visits.length ? `between ${name}s` : "";
+    const between = story.visits.length ? `between ${name}s` : "";
+    player.$(".tile").textContent = visit ? `${name} ${visit.ordinal + 1} of ${program.visits}` : between;
     player.$(".nan").hidden = !this.nanWords || (veiled && this.score.nan > t);
   }
 
-  /** What a tooltip says at x of the timeline. */
+  /** The tooltip at x of the timeline. */
   tip(x) {
     const { player } = this;
     const inner = this.surface.width - 2 * TIMELINE_INSET;
@@ -156,41 +164,44 @@ export class Transport {
     const k = player.woven[0][t];
     const [story] = player.stories;
     const visit = story.visit(k);
-    const words = [`step ${t + 1}${visit ? `, ${this.clocks[1].name} ${visit.ordinal + 1}` : ""}, line ${story.trace.line[k]}`];
+    const tile = visit ? `, ${this.clocks[1].name} ${visit.ordinal + 1}` : "";
+    const words = [`step ${grouped(t)}${tile}, line ${story.trace.line[k]}`];
     if (player.watch.asks && t > player.step) return words[0];
     const near = (at) => Math.abs(this.xOf(at) - x) < NEAR_PX;
     const rescale = this.score.rescales.find(({ at }) => near(at));
     if (rescale) words.push(`rescale: α < 1 in ${rescale.rows} of ${rescale.of} rows`);
-    if (player.watch.moves.some(near)) words.push(player.watch.accesses.has(player.watch.name) ? player.watch.name : `${player.watch.name} moves`);
+    const { name, accesses, moves } = player.watch;
+    if (moves.some(near)) words.push(accesses.has(name) ? name : `${name} changes`);
     return words.join("\n");
   }
 
-  /** Asks for a step's number and goes there. */
+  /** Asks for a step's number, as the counter and the address have it, and goes there. */
   askStep() {
     const { player } = this;
     player.pause();
     const input = element("input");
-    Object.assign(input, { type: "text", inputMode: "numeric", value: String(player.step + 1), autocomplete: "off" });
+    Object.assign(input, { type: "text", inputMode: "numeric", value: String(player.step), autocomplete: "off" });
     input.setAttribute("aria-label", "Step number");
     const refusal = element("p", "refusal");
     refusal.setAttribute("role", "alert");
     const form = element("form", "go-to");
     const label = element("label");
-    label.append("Step ", input, ` of ${grouped(player.length)}`);
+    label.append("Step ", input, ` of ${grouped(player.length - 1)}`);
     const submit = element("button", "strong", "Go");
     submit.setAttribute("aria-label", "Go to this step");
     form.append(label, submit, refusal);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const text = input.value.trim().replaceAll(",", "");
-      const step = /^\d{1,9}$/.test(text) ? Number(text) : 0;
-      if (step < 1 || step > player.length) {
-        refusal.textContent = `Step ${input.value.trim() || "(empty)"}: must be a whole number from 1 to ${grouped(player.length)}.`;
+      const step = /^\d{1,9}$/.test(text) ? Number(text) : -1;
+      if (step < 0 || step >= player.length) {
+        const last = grouped(player.length - 1);
+        refusal.textContent = `Step ${input.value.trim() || "(empty)"}: must be a whole number from 0 to ${last}.`;
         input.select();
         return;
       }
       close(player.section);
-      player.go(step - 1);
+      player.go(step);
     });
     const close = openDialog(player.section, "Go to step", form, "small");
     input.focus();

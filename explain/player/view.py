@@ -16,7 +16,7 @@ ORIGINS = {"recorded": "recorded", "interpreter": "run on this machine"}
 
 
 def view_of(trace: Trace, origin: str) -> dict[str, Any]:
-    """How the player shows any trace: as its experiment's, or, of a kernel that is not of the catalog, by its name alone."""
+    """How the player shows any trace: by its experiment, or by its name if its kernel is not in the catalog."""
     if trace.experiment is not None:
         return view(Experiment.from_json(trace.experiment), trace, origin)
     kernels = dict.fromkeys(trace.sources[launch.source].function for launch in trace.launches)
@@ -24,7 +24,7 @@ def view_of(trace: Trace, origin: str) -> dict[str, Any]:
 
 
 def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
-    """How the player shows this experiment's trace: the parts its variables play, the names on the axes, the provenance."""
+    """How the player shows this experiment's trace: the roles of its variables, the axes' names, its source."""
     entry, p = experiment.entry, experiment.values
     row_labels, col_labels = labels(experiment.preset, p) or (None, None)
     return {

@@ -1,12 +1,18 @@
-// The watched variable: where it moves, jumps from move to move, and the question before it is set. A buffer's loads or stores can be watched too.
+// The watched variable: the steps that change it, jumps between them, and the question before it is set. A buffer's
+// loads or stores can be watched too.
 
 import { LOAD, STORE } from "./counters.js";
-import { element, elementOf, short } from "./words.js";
+import { number } from "./numbers.js";
+import { element, elementOf } from "./words.js";
 import { isFloat } from "./trace.js";
 
-const WATCHED_FIRST = ["running_max", "new_max", "running_sum", "new_sum", "rescale", "scores", "probabilities", "accumulator", "output"];
-const DECIDED_BY = { running_max: "new_max", running_sum: "new_sum" };         // the copy tells nothing: ask where the value is made
-const COARSE = 0.05;                                       // an answer this far off, relative, is right only to its few digits
+const WATCHED_FIRST = [
+  "running_max", "new_max", "running_sum", "new_sum", "rescale", "scores", "probabilities", "accumulator", "output",
+];
+// M_i copies m_new: the question is asked where m_new is set.
+const DECIDED_BY = { running_max: "new_max", running_sum: "new_sum" };
+// The most relative error of an answer that is right to its digits.
+const COARSE = 0.05;
 
 const sameNumber = (x, y) => x === y || (x !== x && y !== y);
 
@@ -18,26 +24,27 @@ export function sameNumbers(a, b) {
   return true;
 }
 
-/** A number as people type it; null where it is none. */
+/** A typed number, and half a unit of its last digit; null where it is none. */
 function typedNumber(text) {
   const plain = text.trim().replaceAll("−", "-").replace(",", ".").toLowerCase();
   const infinite = /^([+-]?)(∞|inf(inity)?)$/.exec(plain);
   if (infinite) return { value: infinite[1] === "-" ? -Infinity : Infinity, half: 0 };
   if (plain === "nan") return { value: NaN, half: 0 };
-  const number = /^[+-]?(\d+\.?(\d*)|\.(\d+))(?:e([+-]?\d{1,3}))?$/.exec(plain);
-  if (!number) return null;
-  const decimals = (number[2] ?? number[3] ?? "").length - Number(number[4] ?? 0);
+  const parsed = /^[+-]?(\d+\.?(\d*)|\.(\d+))(?:e([+-]?\d{1,3}))?$/.exec(plain);
+  if (!parsed) return null;
+  const decimals = (parsed[2] ?? parsed[3] ?? "").length - Number(parsed[4] ?? 0);
   return { value: Number(plain), half: 0.5000001 * 10 ** -decimals };
 }
 
-/** What to say of an answer: right within the rounding of its own digits, or not. */
+/** The verdict on an answer, which may be rounded: [right, rough, wrong or invalid; the same in words]. */
 export function judge(text, truth, name) {
   const answer = typedNumber(text);
-  if (!answer) return `“${text.trim()}” is no number: type one such as 1.25, −inf or nan.`;
+  if (!answer) return ["invalid", `“${text.trim()}” is not a number. Type one such as 1.25, −inf or nan.`];
   const off = Math.abs(answer.value - truth);
-  if (sameNumber(answer.value, truth)) return "Right.";
-  if (!(off <= answer.half)) return `Not quite: ${name} is ${short(truth)}.`;
-  return off <= COARSE * Math.abs(truth) ? "Right, to the digits you gave." : "Right as far as it goes; one more digit would tell.";
+  if (sameNumber(answer.value, truth)) return ["right", "Right."];
+  if (!(off <= answer.half)) return ["wrong", `Not quite: ${name} = ${number(truth)}.`];
+  return off <= COARSE * Math.abs(truth) ? ["right", "Right, to your digits."]
+    : ["rough", "Right, but give one more digit."];
 }
 
 export class Watch {
@@ -60,9 +67,8 @@ export class Watch {
       event.preventDefault();
       this.answer();
     });
-    const named = (event) => event.composedPath().find((node) => node.dataset?.name);
     const chosen = (event) => {
-      const name = named(event)?.dataset.name;
+      const name = event.composedPath().find((node) => node.dataset?.name)?.dataset.name;
       if (!name || !this.names.includes(name)) return;
       event.preventDefault();
       this.follow(name);
@@ -83,15 +89,18 @@ export class Watch {
     this.follow([this.player.packet.watch, this.name].find((name) => names.includes(name)) ?? names[0]);
   }
 
-  /** What is done to each buffer of a launch: "loads of k" → [{run, launch, buffer, the kind of access that is none}]. */
+  /** The accesses of each buffer: “loads of k” → [{i (the run), launch, buffer, still (the kind of access that is
+   * none)}]. */
   listAccesses() {
     const out = new Map();
-    this.player.stories.forEach(({ trace }, i) => trace.header.launches.forEach(({ buffers, totals }, launch) => buffers.forEach(({ name }, buffer) => {
-      for (const [way, bytes, still] of [["loads", totals.read_bytes, STORE], ["stores", totals.written_bytes, LOAD]]) {
-        const key = `${way} of ${name.replace(/_ptr$/, "")}`;
-        if (bytes[buffer]) out.set(key, [...(out.get(key) ?? []), { i, launch, buffer, still }]);
-      }
-    })));
+    const add = (way, still, moved, i, launch, buffers) => buffers.forEach(({ name }, buffer) => {
+      const key = `${way} of ${name.replace(/_ptr$/, "")}`;
+      if (moved[buffer]) out.set(key, [...(out.get(key) ?? []), { i, launch, buffer, still }]);
+    });
+    this.player.stories.forEach(({ trace }, i) => trace.header.launches.forEach(({ buffers, totals }, launch) => {
+      add("loads", STORE, totals.read_bytes, i, launch, buffers);
+      add("stores", LOAD, totals.written_bytes, i, launch, buffers);
+    }));
     return out;
   }
 
@@ -113,13 +122,14 @@ export class Watch {
     return [...out].sort((a, b) => a - b);
   }
 
-  /** The variables that hold numbers: those with a part to play first, the others as they appear. */
+  /** The variables that hold numbers: those with a role first, the others in order of appearance. */
   listNames() {
     const { stories } = this.player;
     const parts = stories.flatMap(({ view }) => WATCHED_FIRST.map((role) => view.roles?.[role]).filter(Boolean));
     const numeric = stories.flatMap((story) => story.trace.header.names.flatMap(([, label], name) => {
       const first = story.historyStart[name];
-      return first < story.historyStart[name + 1] && story.trace.value(story.historyValue[first]).data ? [{ label, step: story.historyStep[first] }] : [];
+      if (first >= story.historyStart[name + 1] || !story.trace.value(story.historyValue[first]).data) return [];
+      return [{ label, step: story.historyStep[first] }];
     }));
     const known = new Set(numeric.map(({ label }) => label));
     const others = numeric.sort((a, b) => a.step - b.step).map(({ label }) => label);
@@ -132,7 +142,8 @@ export class Watch {
     this.select.value = name ?? "";
     const accesses = this.accesses.get(name);
     const settings = name === undefined || accesses ? [] : this.settings(name);
-    this.moves = accesses ? this.stepsOf(accesses) : [...new Set(settings.filter(({ moves }) => moves).map(({ at }) => at))];
+    const changes = settings.filter(({ moves }) => moves).map(({ at }) => at);
+    this.moves = accesses ? this.stepsOf(accesses) : [...new Set(changes)];
     this.asked = this.decidedBy(name);
     this.sets = this.asked === name ? settings : this.settings(this.asked);
     this.question = null;
@@ -140,7 +151,7 @@ export class Watch {
     if (player.ready) player.render();
   }
 
-  /** The variable whose setting decides the value of this one: m_i is a copy of m_new. */
+  /** The variable that decides this one's value: m_i is a copy of m_new. */
   decidedBy(name) {
     const { roles = {} } = this.player.stories[0].view;
     const role = Object.keys(DECIDED_BY).find((part) => roles[part] === name);
@@ -160,19 +171,21 @@ export class Watch {
           if (step === story.frameStart[step]) continue;   // an argument, handed in
           const before = story.at(name, step - 1);
           const here = story.programAt[step] === story.programAt[step - 1] ? before : null;
-          out.push({ at: positionOf[i].get(step), i, name, moves: !here || !sameNumbers(here, story.trace.value(story.historyValue[at])) });
+          const moves = !here || !sameNumbers(here, story.trace.value(story.historyValue[at]));
+          out.push({ at: positionOf[i].get(step), i, name, moves });
         }
       });
     });
     return out.sort((a, b) => a.at - b.at);
   }
 
-  /** To the next or the previous step at which the variable's value differs from the one before. */
+  /** Goes to the next or the previous step that changes the variable. */
   jump(direction) {
     const { player } = this;
     const t = player.step;
     const to = direction > 0 ? this.moves.find((at) => at > t) : this.moves.findLast((at) => at < t);
-    if (to === undefined) return this.player.say(`${this.accesses.has(this.name) ? `no ${this.name}` : `${this.name} does not move`} ${direction > 0 ? "after" : "before"} this step`);
+    const none = this.accesses.has(this.name) ? `No ${this.name}` : `${this.name} does not change`;
+    if (to === undefined) return this.player.say(`${none} ${direction > 0 ? "after" : "before"} this step.`);
     return direction > 0 ? player.advance(to) : player.go(to);
   }
 
@@ -187,12 +200,12 @@ export class Watch {
     player.render();
   }
 
-  /** The first setting after step `from` up to `to` that is to be asked for, or undefined. */
+  /** The first setting after step `from` up to `to` that has a question, or undefined. */
   stopWithin(from, to) {
     return this.asks ? this.sets.find(({ at }) => at > from && at <= to && at > 0) : undefined;
   }
 
-  /** Whether this setting is being asked for now. */
+  /** Whether this setting's question is open. */
   isAsked(set) {
     return this.question?.set === set && this.player.step === set.at - 1;
   }
@@ -203,7 +216,7 @@ export class Watch {
     this.player.go(set.at - 1, false, true);
   }
 
-  /** Takes back the question; true if there was one. */
+  /** Closes the question; true if there was one. */
   dismiss() {
     const open = Boolean(this.question);
     this.question = null;
@@ -232,24 +245,30 @@ export class Watch {
     this.box.querySelector("form").hidden = revealed;
     const { words, old, now } = this.element(question.set);
     const line = player.stories[question.set.i].trace.line[player.woven[question.set.i][at]];
-    this.box.querySelector(".question").textContent = revealed ? `Line ${line}${words}` : `Line ${line} is next. What will ${this.asked} be${words}?`;
-    this.box.querySelector(".verdict").textContent = revealed && question.given.trim() ? judge(question.given, now, this.asked) : "";
+    const asks = revealed ? `Line ${line}${words}` : `Next is line ${line}. What will ${this.asked} be${words}?`;
+    this.box.querySelector(".question").textContent = asks;
+    const [verdict, judged] = revealed && question.given.trim() ? judge(question.given, now, this.asked) : ["", ""];
+    this.box.dataset.verdict = verdict;
+    this.box.dataset.line = line;
+    this.box.dataset.asked = this.asked;
+    this.box.querySelector(".verdict").textContent = judged;
     const change = this.box.querySelector(".change");
     change.hidden = !revealed;
     if (!revealed) return;
     const name = element("b", "", this.asked);
     const quantity = player.lanes[question.set.i].quantityOf?.get(this.asked);
     if (quantity) name.dataset.q = quantity;
-    change.replaceChildren(name, ` ${old === null ? "" : `${old} → `}${this.written}${old === this.written ? ", unchanged" : ""}`);
+    change.replaceChildren(name, ` ${old === null ? "" : `${old} → `}${this.written}`);
   }
 
-  /** The question or its answer, for those who listen. */
+  /** The question or its answer, for screen readers. */
   said() {
     if (!this.question) return "";
-    return `${["question", "change", "verdict"].map((part) => this.box.querySelector(`.${part}`)).filter((p) => !p.hidden && p.textContent).map((p) => p.textContent).join(": ")} `;
+    const parts = ["question", "change", "verdict"].map((part) => this.box.querySelector(`.${part}`));
+    return `${parts.filter((p) => !p.hidden && p.textContent).map((p) => p.textContent).join(": ")} `;
   }
 
-  /** The asked element, in words, as it was and as it is: that of the selected row, and the selected column of a tile. */
+  /** The asked element at the selected row and column: its place in words, its old and new value. */
   element({ i, name, at }) {
     const { player } = this;
     const lane = player.lanes[i];
@@ -260,11 +279,14 @@ export class Watch {
     const index = Math.max(0, elementOf(value, undefined, place));
     const whole = !isFloat(value.dtype);
     const rows = value.shape.length > 0 && lane.at.rows > 1 && value.shape[0] === lane.at.rows;
-    const words = [player.stories.length > 1 ? (i ? "on the right" : "on the left") : "", rows ? lane.label("row", lane.at.row) : ""];
-    if (value.shape.length === 2) words.push(place.isOutput ? `dimension ${index % value.shape[1]}` : lane.label("column", lane.at.col));
+    const words = [player.stories.length > 1 ? (i ? "on the right" : "on the left") : "", rows
+      ? lane.label("row", lane.at.row) : ""];
+    const column = () => (place.isOutput ? `dimension ${index % value.shape[1]}` : lane.label("column", lane.at.col));
+    if (value.shape.length === 2) words.push(column());
     const said = words.filter(Boolean).join(", ");
-    const old = before?.data?.length === value.data.length ? short(before.data[index], whole) : null;
-    this.written = short(value.data[index], whole);
-    return { words: said ? `, ${i || player.stories.length > 1 ? "" : "in "}${said}` : "", old, now: value.data[index] };
+    const old = before?.data?.length === value.data.length ? number(before.data[index], whole) : null;
+    this.written = number(value.data[index], whole);
+    return { words: said ? `, ${i || player.stories.length > 1 ? "" : "in "}${said}`
+      : "", old, now: value.data[index] };
   }
 }

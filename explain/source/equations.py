@@ -1,12 +1,16 @@
 """A kernel's statements as equations: `alpha = tl.exp(m_i - m_safe)` reads α = exp(m_i − m_safe).
 
-An equation is made from the very line that runs, so it says what the kernel does and nothing else: a kernel that is wrong on
+An equation is made from the very line that runs, so it says what the kernel does and nothing else: a kernel that is
+wrong on
 purpose gets its own wrong equation. `SYMBOLS` is the one list of how quantities are written.
 
 A tree is JSON: a text, or `[tag, attributes?, child, …]` with MathML's tags. The attribute `q` names the variable it
-stands for, which gives its colour. A text in braces is a place for a number, which the player fills in for the selected row:
-`{m_i}`, `{m_i:old}` (before the step), `{cols::c}` (along the tile's columns; `r`: along its rows), `{max|s|1}` and `{sum|p|1}`
-(over an axis), `{dot|p|v|}` and `{dot|q|k|T}` (an element of a product, the second factor transposed), `{pid|0}` (the program).
+stands for, which gives its colour. A text in braces is a place for a number, which the player fills in for the selected
+row:
+`{m_i}`, `{m_i:old}` (before the step), `{cols::c}` (along the tile's columns; `r`: along its rows), `{max|s|1}` and
+`{sum|p|1}`
+(over an axis), `{dot|p|v|}` and `{dot|q|k|T}` (an element of a product, the second factor transposed), `{pid|0}` (the
+program).
 Where it cannot be filled, the attribute `or` is shown.
 """
 
@@ -71,7 +75,9 @@ _ATOM = 9
 
 @dataclass(frozen=True)
 class Equation:
-    """What a statement does to `variable`. `plain`: variable = formula; `numbers`: the same for one element, None if it adds nothing."""
+    """What a statement does to `variable`. `plain`: variable = formula; `numbers`: the same for one element, None if it
+    adds nothing.
+    """
 
     variable: str
     plain: Tree

@@ -1,7 +1,9 @@
 """Which of a function's variables will still be read: liveness, from the source alone.
 
-A variable is alive after a line when, on some way on from there, it is read before it is overwritten (Aho, Lam, Sethi, Ullman,
-"Compilers", 2nd ed., 9.2.5). Loops are followed until nothing changes; of an `if`, both ways count. This is what the source
+A variable is alive after a line when, on some way on from there, it is read before it is overwritten (Aho, Lam, Sethi,
+Ullman,
+"Compilers", 2nd ed., 9.2.5). Loops are followed until nothing changes; of an `if`, both ways count. This is what the
+source
 needs kept, not what the compiler allocates: that moves, splits and recomputes values.
 """
 
@@ -19,7 +21,8 @@ _NONE: Names = frozenset()
 def alive(text: str, first_line: int = 1) -> dict[int, list[str]]:
     """The function's own variables that are alive after each line, in the order in which they are first set.
 
-    Lines are those statements start on, counted from `first_line`, the line of the `def`. After the header of a loop means with
+    Lines are those statements start on, counted from `first_line`, the line of the `def`. After the header of a loop
+    means with
     its body entered; after that of an `if` or `while`, whichever way it goes. {} for a source that is no function.
     """
     try:
@@ -45,7 +48,9 @@ def _own_names(function: ast.FunctionDef) -> Mapping[str, int]:
 
 @dataclass
 class _Flow:
-    """Walks backwards: from what is alive after a statement to what is alive before it; `after` keeps what it met, by line."""
+    """Walks backwards: from what is alive after a statement to what is alive before it; `after` keeps what it met, by
+    line.
+    """
 
     own: Names
     after: dict[int, Names] = field(default_factory=dict)
@@ -87,7 +92,9 @@ class _Flow:
         return (alive - self.stored([statement])) | self.read([statement])
 
     def loop(self, body: Sequence[ast.stmt], leaving: Names, after: Names, set_by_header: Names = _NONE) -> Names:
-        """What is alive on entering the body; `leaving` is what is when the header ends the loop, `after` when a break does."""
+        """What is alive on entering the body; `leaving` is what is when the header ends the loop, `after` when a break
+        does.
+        """
         outer = self.at_break, self.at_continue
         at_header, inside = leaving, _NONE
         while True:

@@ -90,7 +90,7 @@ def questions(*pairs: tuple[str, str]) -> None:
     """Three questions, each with its answer folded away. Raises ValueError for another number of them."""
     if len(pairs) != 3:
         raise ValueError(f"a chapter asks three questions, not {len(pairs)}")
-    st.subheader("Three questions", anchor=False)
+    st.header("Three questions", anchor=False)
     # One element, where three st.expander and their words would be six: each costs a page some milliseconds to open.
     folded = (
         f"<details><summary>{escape(asked)}</summary>\n\n{glossary.marked(told)}\n\n</details>" for asked, told in pairs
@@ -114,7 +114,9 @@ _LISTS = {"": ("home", "chapter"), "The lab": ("lab",), "Tools": ("tool",)}
 
 
 def bar(here: contents.Page) -> str | None:
-    """The bar above every page: all pages, `here` marked, the pages before and after it. Returns the stem of a page just chosen."""
+    """The bar above every page: all pages, `here` marked, the pages before and after it. Returns the stem of a page
+    just chosen.
+    """
     chosen = _BAR(key="bar", data={"html": _bar_html(here)}, on_page_change=lambda: None).page
     return str(chosen) if chosen else None
 

@@ -46,9 +46,11 @@ _PRESSABLE = st.components.v2.component(
 [aria-pressed=true] .frame { stroke: var(--st-primary-color) }
 [data-press]:focus-visible .frame { stroke: var(--st-primary-color); stroke-width: 2.5 }
 table { border-collapse: collapse; width: 100%; font-size: .875rem; font-variant-numeric: tabular-nums }
-th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid color-mix(in srgb, currentColor 18%, transparent); vertical-align: top }
+th, td { text-align: left; padding: .3rem .6rem; vertical-align: top;
+  border-bottom: 1px solid color-mix(in srgb, currentColor 18%, transparent) }
 thead th { font-weight: 400; opacity: .72 }
-th button { font: 600 .875rem var(--st-code-font); color: inherit; background: none; border: 0; padding: 0; border-radius: 2px; text-decoration: underline dotted 1px; text-underline-offset: .25em }
+th button { font: 600 .875rem var(--st-code-font); color: inherit; background: none; border: 0; padding: 0;
+  border-radius: 2px; text-decoration: underline dotted 1px; text-underline-offset: .25em }
 th button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offset: 2px }
 .n { text-align: right; white-space: nowrap }
 tr[data-press]:hover { background: color-mix(in srgb, currentColor 6%, transparent) }

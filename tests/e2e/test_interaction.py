@@ -1,4 +1,4 @@
-"""The player under keys, pointer and touch: clocks, jumps, lists behind the counters, questions, the presenter's view."""
+"""The player under keys, pointer and touch: clocks, jumps, the lists behind the counters, questions, the full-screen view."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ def opened(page: Page, app_url: str):
     def opened(address: str = FLASH, step: int = 0) -> Page:
         page.goto(f"{app_url}/{address}{'&' if '?' in address else '?'}step={step}")
         expect(player(page)).to_have_attribute("data-step", str(step))
+        player(page).focus()
         return page
 
     return opened
@@ -96,7 +97,7 @@ def test_tiles_of_one_element_are_called_elements(opened):
     for step in settings(row, "cols")[:4]:
         page.keyboard.press("ArrowRight")
         at(page, step)
-    expect(player(page)).to_contain_text("element 4 of")
+    expect(page.locator(".where .tile")).to_have_text(re.compile("^element 4 of"))
 
 
 def test_play_goes_at_the_speed_that_was_chosen(opened):
@@ -132,7 +133,7 @@ def test_n_goes_to_the_next_move_of_the_watched_variable(opened, trace):
     page.get_by_label("Watched variable").last.select_option("l_i")
     page.keyboard.press("n")
     at(page, next(step for step in moves(trace, "l_i") if step > expected[4]))
-    page.get_by_role("button", name="Previous move").click()
+    page.get_by_role("button", name="Previous change").click()
     at(page, max(step for step in moves(trace, "l_i") if step < step_of(page) or step <= expected[4]))
 
 
@@ -153,11 +154,12 @@ def test_g_goes_to_a_step_and_says_what_it_cannot_use(opened, trace):
     page.keyboard.press("g")
     box = page.get_by_role("textbox", name="Step number")
     expect(box).to_be_focused()
-    for wrong in ("0", str(trace.steps + 1), "many", ""):
+    for wrong in ("-1", str(trace.steps), "many", ""):
         box.fill(wrong)
         box.press("Enter")
-        expect(page.get_by_role("alert").last).to_contain_text(f"must be a whole number from 1 to {trace.steps}")
-    box.fill("41")
+        expect(page.get_by_role("alert").last).to_contain_text(f"from 0 to {trace.steps - 1}")
+        at(page, 0)
+    box.fill("40")
     box.press("Enter")
     at(page, 40)
     expect(player(page)).to_be_focused()
@@ -173,11 +175,13 @@ def test_g_goes_to_a_step_and_says_what_it_cannot_use(opened, trace):
 def test_a_counter_lists_what_made_it_and_each_entry_leads_to_its_step(opened, trace):
     tiles = settings(trace, "cols")
     page = opened(step=tiles[2])
-    counter = page.get_by_role("button", name="Loads of k, listed")
+    counter = page.get_by_role("button", name="List the loads of k")
     bytes_so_far = counter.locator("b").inner_text()
     counter.click()
     dialog = page.get_by_role("dialog", name="Loads of k")
-    expect(dialog).to_contain_text(f"2 loads, {bytes_so_far} B: this program so far")
+    total = dialog.locator(".sum")
+    expect(total).to_have_attribute("data-count", "2")
+    expect(total).to_have_attribute("data-bytes", bytes_so_far.replace(",", ""))
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     expect(counter).to_be_focused()
@@ -195,13 +199,13 @@ def test_a_counter_lists_what_made_it_and_each_entry_leads_to_its_step(opened, t
 def test_a_long_list_is_counted_whole_and_drawn_in_part(opened, trace):
     page = opened("flash_attention?block_m=4&block_n=4", 0)
     page.keyboard.press("End")
-    page.get_by_role("button", name="Loads of all buffers, listed").click()
+    page.get_by_role("button", name="List the loads of all buffers").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("checkbox").check()
-    said = dialog.locator(".sum").inner_text()
-    count = int(re.sub(r"\D", "", said.split(" loads")[0]))
-    assert count == 16 * (1 + 2 * 16)  # Q once, K and V sixteen times, for each of 16 tiles of queries
-    assert "this program" not in said
+    total = dialog.locator(".sum")
+    expect(total).to_have_attribute("data-all", "true")
+    # Q once, K and V sixteen times, for each of 16 tiles of queries
+    expect(total).to_have_attribute("data-count", str(16 * (1 + 2 * 16)))
     assert dialog.locator("button.entry").count() < 60
     page.keyboard.press("Escape")
 
@@ -213,7 +217,9 @@ def test_the_keys_are_listed_in_a_dialog_that_keeps_the_focus(opened):
     page = opened()
     page.keyboard.press("?")
     dialog = page.get_by_role("dialog", name="Keys")
-    expect(dialog).to_contain_text("Next step at which the watched variable moves")
+    listed = " ".join(dialog.locator("dt").all_text_contents())
+    for key in ("→", "Shift ←", "Page ↓", "Home", "Space", "N", "G", "A", "D", "P or F", "Esc"):
+        assert key in listed
     for _ in range(4):
         page.keyboard.press("Tab")
         page.keyboard.press("ArrowRight")
@@ -240,7 +246,24 @@ def test_streamlits_own_letters_are_left_alone(opened):
     at(page, 3)
 
 
-# --- the presenter's view ---
+def test_a_changed_run_keeps_its_tile_and_line(opened, trace):
+    step = settings(trace, "l_i")[-1] - 1  # in the last tile of the last program
+    page = opened(step=step)
+    line = player(page).get_attribute("data-line") or ""
+    program = page.locator(".picker select").input_value()
+    causal = page.get_by_test_id("stCheckbox").get_by_text("Causal")
+    causal.click()
+    expect(player(page)).not_to_have_attribute("data-steps", str(trace.steps))
+    expect(player(page)).to_have_attribute("data-line", line)
+    expect(page.locator(".picker select")).to_have_value(program)
+    assert step_of(page) != step  # fewer tiles came before it
+    causal.click()
+    at(page, step)
+    page.keyboard.press("ArrowRight")  # a checkbox leaves the arrows to the player
+    at(page, step + 1)
+
+
+# --- the full-screen view ---
 
 
 def test_the_presenters_view_shows_one_panel_over_the_whole_window(opened, trace):
@@ -291,17 +314,17 @@ def test_a_clickers_key_blanks_the_screen_and_any_key_brings_it_back(opened, key
 
 def test_a_panel_that_was_hidden_stays_hidden_in_this_window(opened):
     page = opened()
-    page.get_by_role("button", name="Choose panels").click()
+    page.get_by_role("button", name="Panels").click()
     page.get_by_role("dialog").get_by_role("checkbox", name="Scores").uncheck()
     page.keyboard.press("Escape")
     expect(page.locator(".panel.map")).to_be_hidden()
     page.reload()
     at(page, 0)
     expect(page.locator(".panel.map")).to_be_hidden()
-    page.get_by_role("button", name="Choose panels").click()
+    page.get_by_role("button", name="Panels").click()
     page.get_by_role("dialog").get_by_role("checkbox", name="Scores").check()
     expect(page.locator(".panel.map")).to_be_visible()
-    page.get_by_role("dialog").get_by_role("button", name="Present Running state at full screen").click()
+    page.get_by_role("dialog").get_by_role("button", name="Show Running state at full screen").click()
     expect(page.locator(".panel.rows")).to_be_visible()
     expect(page.locator(".panel.map")).to_be_hidden()
 
@@ -323,12 +346,13 @@ def test_the_player_asks_before_it_shows(opened, trace):
     page.keyboard.press("PageDown")  # stops on the way
     at(page, alphas[1] - 1)
     box = page.get_by_role("region", name="Prediction")
-    expect(box).to_contain_text(f"Line {trace.line(alphas[1])} is next. What will alpha be, in row 0")
+    expect(box).to_have_attribute("data-asked", "alpha")
+    expect(box).to_have_attribute("data-line", str(trace.line(alphas[1])))
     expect(box.locator(".change")).to_be_hidden()
     old, new = value_in_row(trace, alphas[0], "alpha"), value_in_row(trace, alphas[1], "alpha")
     page.keyboard.press("ArrowRight")
     at(page, alphas[1])
-    expect(box).to_contain_text(f"alpha {old:.0f} → {new:.3f}")
+    expect(box).to_contain_text(f"alpha {old:.0f} → {new:.4g}")
     page.keyboard.press("ArrowRight")
     at(page, alphas[1] + 1)
     expect(box).to_be_hidden()
@@ -336,20 +360,20 @@ def test_the_player_asks_before_it_shows(opened, trace):
 
 @pytest.mark.parametrize(
     ("answer", "verdict"),
-    [("{:.3f}", "Right"), ("{:.1f}", "Right"), ("17", "Not quite"), ("a lot", "is no number")],
+    [("{:.3f}", "right"), ("{:.1f}", "right"), ("17", "wrong"), ("a lot", "invalid")],
 )
 def test_an_answer_is_judged_within_its_rounding(opened, trace, answer, verdict):
     sums = settings(trace, "l_i")
     page = opened(step=settings(trace, "cols")[0])
     page.get_by_label("Watched variable").last.select_option("l_i")
-    page.get_by_role("button", name="Ask before it is set").click()
+    page.get_by_role("button", name="Ask first").click()
     page.keyboard.press("n")
     at(page, sums[1] - 1)
     answered = page.get_by_role("textbox", name="Your answer")
     answered.fill(answer.format(value_in_row(trace, sums[1], "l_i")))
     answered.press("Enter")
     at(page, sums[1])
-    expect(page.get_by_role("region", name="Prediction").locator(".verdict")).to_contain_text(verdict)
+    expect(page.get_by_role("region", name="Prediction")).to_have_attribute("data-verdict", verdict)
 
 
 def test_the_maximum_is_asked_for_where_it_is_made_and_play_waits(opened, trace):
@@ -358,7 +382,7 @@ def test_the_maximum_is_asked_for_where_it_is_made_and_play_waits(opened, trace)
     page.get_by_label("Speed of play").select_option("8")
     page.keyboard.press("Space")
     at(page, settings(trace, "m_new")[0] - 1)
-    expect(page.get_by_role("region", name="Prediction")).to_contain_text("What will m_new be")
+    expect(page.get_by_role("region", name="Prediction")).to_have_attribute("data-asked", "m_new")
     page.wait_for_timeout(600)
     at(page, settings(trace, "m_new")[0] - 1)
     page.keyboard.press("Escape")

@@ -1,50 +1,105 @@
-"""Nothing lies under anything else: the panels of a row's run have room, also on a laptop's screen."""
+"""Every page and view at the widths of a phone, two laptops and a projector, in both themes and under two sets of system fonts.
+
+What is checked stands in layout.js: no text is cut, two texts never share a place, nothing leaves its picture, contrast is
+enough, headings are in order, canvases have names. And no text is drawn with a font of the machine's.
+"""
 
 from __future__ import annotations
 
-import pytest
-from playwright.sync_api import Page, expect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
 
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
+
+from explain import contents
+from tests.e2e.browser import find_browser
+from tests.e2e.fonts import NoFontsError, only
 from tests.e2e.server import Server
 
-OVERLAPS = """(player) => {
-  const shown = [...player.querySelectorAll(".panel, .counters, header")].map((part) => [part, part.getBoundingClientRect()]).filter(([, box]) => box.height);
-  const name = (part) => part.classList[1] ?? part.className ?? part.localName;
-  return shown.flatMap(([part, a], i) => shown.slice(i + 1).flatMap(([other, b]) => {
-    const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left), high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
-    return wide > 2 && high > 2 ? [`${name(part)} and ${name(other)}`] : [];
-  }));
-}"""
-CLIPPED = """(player) => [...player.querySelectorAll(".words, .formula, .column")]
-  .filter((part) => part.scrollHeight > part.clientHeight + 2 || part.scrollWidth > part.clientWidth + 2).map((part) => part.className)"""
-RUNS = [
-    "softmax",
-    "online_softmax",
-    "online_softmax?walk=Tile+by+tile&beside=true",
-    "online_softmax?walk=Rows+at+once",
-    "online_softmax?walk=Tiles+in+parallel",
-    "online_softmax?walk=Tiles+in+parallel&beside=true",
-    "online_softmax?walk=With+top-k",
-    "triton_ladder",
-    "triton_ladder?rung=Rows+and+columns",
-]
+CHECKER = Path(__file__).with_name("layout.js")
+Look = tuple[int, Literal["light", "dark"]]
+WHOLE: tuple[Look, ...] = (
+    (1440, "light"),
+    (1920, "light"),
+    (1280, "light"),
+    (420, "light"),
+    (420, "dark"),
+    (1440, "dark"),
+)
+"""The theme moves nothing, so that two widths are enough in the dark."""
+SHORT: tuple[Look, ...] = ((1440, "light"), (420, "light"))
+CHOOSES = ("view", "panel", "walk", "rung", "exhibit")
+"""The keys of what chooses among a page's views."""
+STEMS = [page.stem for page in contents.pages()]
+
+Fault = dict[str, str]
 
 
-@pytest.mark.parametrize("size", [(1440, 900), (1920, 1080), (420, 900)], ids=lambda size: f"{size[0]} wide")
-@pytest.mark.parametrize("run", RUNS)
-def test_no_panel_overlaps_another_and_no_words_are_cut(
-    page: Page, app: Server, run: str, size: tuple[int, int]
-) -> None:
-    page.set_viewport_size({"width": size[0], "height": size[1]})
-    page.goto(f"{app.url}/{run}")
+@pytest.fixture(scope="session", params=["DejaVu", "Liberation"])
+def dressed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Browser]]:
+    """A browser on a machine that has one family of fonts, and its name."""
+    if sys.platform != "linux":
+        pytest.skip("fonts are chosen by fontconfig on Linux only")
+    try:
+        environment = only(request.param, tmp_path_factory.mktemp(request.param))
+    except NoFontsError as error:
+        pytest.fail(str(error), pytrace=False)
+    driver: Playwright
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=find_browser(), env=dict(environment))
+        yield request.param, browser
+        browser.close()
+
+
+@pytest.fixture
+def context(dressed: tuple[str, Browser]) -> Iterator[BrowserContext]:
+    context = dressed[1].new_context(viewport={"width": 1440, "height": 900}, color_scheme="light")
+    context.set_default_timeout(60_000)
+    context.add_init_script(path=CHECKER)
+    yield context
+    context.close()
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_layout(context: BrowserContext, dressed: tuple[str, Browser], app: Server, stem: str) -> None:
+    page = context.new_page()
+    whole = dressed[0] == "DejaVu"
+    page.goto(f"{app.url}/{'' if stem == 'home' else stem}")
+    expect(page.get_by_role("heading", level=1).first).to_be_visible()
+    settled(page)
+    found: list[str] = []
+    for view in views(page) if whole else [""]:
+        for width, theme in WHOLE if whole else SHORT:
+            page.set_viewport_size({"width": width, "height": 1080 if width == 1920 else 900})
+            page.emulate_media(color_scheme=theme)
+            settled(page)
+            where = " / ".join(filter(None, (stem, view, str(width), theme)))
+            found += [f"{where}: {named(fault)}" for fault in faults(page)]
+            found += [f"{where}: the system's font {font} for “{text}”" for font, text in foreign_fonts(page)]
+        page.set_viewport_size({"width": 1440, "height": 900})
+        page.emulate_media(color_scheme="light")
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("mode", ["Memory", "presenter"])
+def test_the_players_other_faces(context: BrowserContext, app: Server, mode: str) -> None:
+    page = context.new_page()
+    page.goto(f"{app.url}/flash_attention")
     player = page.get_by_test_id("player")
     expect(player).to_be_visible()
-    for tab in ("State", "Memory"):
-        for button in player.get_by_role("button", name=tab, exact=True).all():
-            if button.is_visible():
-                button.click()
-        assert player.evaluate(OVERLAPS) == [], tab
-        assert player.evaluate(CLIPPED) == [], tab
+    if mode == "Memory":
+        player.get_by_role("button", name="Memory", exact=True).click()
+    else:
+        player.locator("[data-do=present]").click()
+    found: list[str] = []
+    for width in (1440, 1920):
+        page.set_viewport_size({"width": width, "height": 1080 if width == 1920 else 900})
+        settled(page)
+        found += [f"{mode} / {width}: {named(fault)}" for fault in faults(page)]
+    assert not found, "\n".join(found)
 
 
 def test_the_keys_of_play_stay_in_sight_where_the_player_is_higher_than_the_window(page: Page, app: Server) -> None:
@@ -54,3 +109,56 @@ def test_the_keys_of_play_stay_in_sight_where_the_player_is_higher_than_the_wind
     expect(player).to_be_visible()
     assert player.evaluate("(player) => player.getBoundingClientRect().bottom > innerHeight")
     expect(player.get_by_role("button", name="Next step")).to_be_in_viewport(ratio=1)
+
+
+def views(page: Page) -> Iterator[str]:
+    """Shows each view that the page has, one after the other, and yields its name; "" for a page of one view."""
+    group = page.locator(", ".join(f".st-key-{key}" for key in CHOOSES)).first
+    if not group.count():
+        yield ""
+        return
+    for option in group.get_by_role("radio").or_(group.get_by_role("button")).all():
+        name = option.inner_text().strip()
+        option.click()
+        settled(page)
+        yield name
+
+
+def settled(page: Page) -> None:
+    assert page.evaluate("window.layoutSettled()"), f"{page.url} does not come to rest"
+
+
+def faults(page: Page) -> list[Fault]:
+    found: list[Fault] = page.evaluate("window.layoutFaults()")
+    return found
+
+
+def named(fault: Fault) -> str:
+    return f"{fault['kind']} “{fault['text']}” ({fault['where']}) {fault['detail']}"
+
+
+def foreign_fonts(page: Page) -> list[tuple[str, str]]:
+    """The fonts that are not the app's, each with a text that is drawn with it."""
+    client = page.context.new_cdp_session(page)
+    client.send("DOM.enable")
+    client.send("CSS.enable")
+    root = client.send("DOM.getDocument", {"depth": -1, "pierce": True})["root"]
+    found: dict[str, str] = {}
+    for node, text in text_nodes(root):
+        for font in client.send("CSS.getPlatformFontsForNode", {"nodeId": node})["fonts"]:
+            if not font["isCustomFont"] and "Emoji" not in font["familyName"]:
+                found.setdefault(font["familyName"], text[:60])
+    client.detach()
+    return list(found.items())
+
+
+def text_nodes(node: dict[str, Any]) -> Iterator[tuple[int, str]]:
+    """The elements with text of their own, shadow trees included, and that text."""
+    if node["nodeName"] in {"SCRIPT", "STYLE", "TITLE", "HEAD"}:
+        return
+    children = [*node.get("children", ()), *node.get("shadowRoots", ())]
+    words = " ".join(child["nodeValue"].strip() for child in children if child["nodeType"] == 3)
+    if words.strip():
+        yield node["nodeId"], words.strip()
+    for child in children:
+        yield from text_nodes(child)

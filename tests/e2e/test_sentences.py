@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 
 import pytest
@@ -56,15 +57,37 @@ def small(kernel, inputs=None, **changes):
 def told(said, experiment, row=0):
     """[(the source line's text, its sentence)] of each step."""
     trace, _ = run_traced(experiment, "all", lambda *_: None)
-    sentences = said(trace, view(experiment, trace, "interpreter"), row)
+    return beside(trace, said(trace, view(experiment, trace, "interpreter"), row))
+
+
+def beside(trace, sentences):
+    """Each sentence beside the text of its source line."""
     sources = [trace.source(step) for step in range(trace.steps)]
     lines = [s.text.splitlines()[trace.line(step) - s.first_line].strip() for step, s in enumerate(sources)]
     return list(zip(lines, sentences, strict=True))
 
 
+FIGURE = re.compile(r"NaN|−?(?:∞|\d[\d,]*(?:\.\d+)?(?: × 10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?)")
+PLAIN = str.maketrans({"−": "-", "∞": "inf", ",": None, **dict(zip("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789", strict=True))})
+
+
+def figures(sentence):
+    """The numbers of a sentence, in order."""
+    return [float(text.translate(PLAIN).replace(" × 10", "e")) for text in FIGURE.findall(sentence)]
+
+
+def close(*numbers):
+    """Equal to these numbers as they are printed."""
+    return pytest.approx(list(numbers), rel=1e-3, nan_ok=True)
+
+
+def near(number):
+    return pytest.approx(number, rel=1e-3)
+
+
 def of(steps, beginning):
-    """The sentences of the lines that begin like this, in the order in which they run."""
-    found = [sentence for line, sentence in steps if line.startswith(beginning)]
+    """The numbers in the sentences of the lines that begin like this, in the order in which they run."""
+    found = [figures(sentence) for line, sentence in steps if line.startswith(beginning)]
     assert found, beginning
     return found
 
@@ -84,113 +107,123 @@ def test_every_step_of_every_kernel_has_a_sentence(said, kernel, inputs):
         for row in (0, 3):
             sentences = [sentence for _, sentence in told(said, experiment, row)]
             check(sentences)
-            nan_free = not KERNELS[kernel].wrong and inputs == "normal"
-            assert not (nan_free and any(re.search(r"is NaN|hold NaN|are NaN", one) for one in sentences))
+            if not KERNELS[kernel].wrong and inputs == "normal":
+                assert not [one for one in sentences if re.search(r"(?<!no )NaN", one)]
 
 
 def test_the_sentences_of_an_online_softmax(said):
     steps = told(said, Experiment.of("softmax_online", {"rows": 1, "block_n": 2}, "notebook"))
-    assert steps[0][1] == "Program 0 of 1 begins."
-    assert of(steps, "m_i = -float")[0] == "The maximum starts at −∞: no score is seen yet."
-    assert of(steps, "l_i = 0.0")[0] == "ℓ starts at 0: nothing is added up yet."
-    assert of(steps, "for start")[1] == "A round of the loop begins: start is 2."
-    assert of(steps, "cols =")[1] == "Turns to columns 2 to 3."
-    assert of(steps, "x = tl.load")[1] == "Loads columns 2 to 3 of x from HBM: 2 values, 8 bytes; the largest is 0.7."
-    assert of(steps, "m_new =")[1] == "A larger score arrives, the maximum rises from 0.2 to 0.7."
-    assert of(steps, "alpha =") == [
-        "No score came before, so α = 0: there is nothing to keep.",
-        "A larger score, 0.7, arrived. Everything so far shrinks by α = 0.607.",
-        "A larger score, 0.8, arrived. Everything so far shrinks by α = 0.905.",
-    ]
-    assert of(steps, "p =")[2] == "The scores become weights; the largest is 1, together they make 1.497."
-    assert (
-        of(steps, "l_i = l_i * alpha")[1] == "ℓ was 1.607; shrunk by α = 0.607 and with this tile's 1.819 it is 2.793."
-    )
-    assert of(steps, "m_i = m_new")[0] == "The maximum so far, 0.2, is kept for the next tile."
-    assert of(steps, "y =")[0] == "Divided by ℓ = 4.024, the weights become outputs; together they make 0.219."
-    assert of(steps, "tl.store")[0] == "Writes columns 0 to 1 of y to HBM: 2 values, 8 bytes."
+    assert figures(steps[0][1]) == [0, 1]  # program 0 of 1
+    assert of(steps, "m_i = -float")[0] == [-math.inf]
+    assert of(steps, "l_i = 0.0")[0] == [0]
+    assert of(steps, "for start")[:3] == [[0, 1], [2, 3], [4, 5]]  # the columns that come next
+    assert of(steps, "cols =")[:3] == [[0, 1], [2, 3], [4, 5]]
+    assert of(steps, "x = tl.load")[1] == close(2, 3, 2, 8, 0.7)  # columns, values, bytes, the largest
+    assert of(steps, "m_new =")[1] == close(0.2, 0.7)
+    alphas = of(steps, "alpha =")
+    assert alphas[0] == [0]
+    assert alphas[1:] == [close(0.2, 0.7, math.exp(-0.5)), close(0.7, 0.8, math.exp(-0.1))]
+    assert of(steps, "p =")[2] == close(1, 1 + math.exp(-0.7))  # the largest and the sum
+    old, alpha, added, new = of(steps, "l_i = l_i * alpha")[1]
+    assert [alpha, added] == close(math.exp(-0.5), 1 + math.exp(-0.2))
+    assert old * alpha + added == near(new)
+    assert of(steps, "m_i = m_new")[0] == close(0.2)
+    total = sum(math.exp(x - 0.8) for x in (-0.3, 0.2, 0.5, 0.7, 0.1, 0.8))
+    assert of(steps, "y =")[0] == close(total, (math.exp(-1.1) + math.exp(-0.6)) / total)
+    assert of(steps, "tl.store")[0] == [0, 1, 2, 8]
 
 
 def test_the_sentences_of_flash_attention(said):
-    steps = told(
-        said, Experiment.of("flash_attention", {"block_m": 16, "block_n": 16, "causal": True}, "sentence"), row=3
-    )
-    assert steps[0][1] == "Program 0 of 4 begins: query tile 0 · tokens 0–15."
-    assert of(steps, "q = tl.load")[0] == "Loads rows 0 to 15 of Q from HBM: 16 × 32 values, 2,048 bytes."
-    assert of(steps, "k = tl.load")[2] == "Loads rows 16 to 31 of K from HBM: 16 × 32 values, 2,048 bytes."
-    assert of(steps, "if CAUSAL")[0] == "CAUSAL holds: the lines inside run."
+    experiment = Experiment.of("flash_attention", {"block_m": 16, "block_n": 16, "causal": True}, "sentence")
+    steps = told(said, experiment, row=3)
+    assert figures(steps[0][1]) == [0, 4, 0, 0, 15]  # program 0 of 4 owns query tile 0, tokens 0 to 15
+    tile = [16, 32, 2048]
+    assert of(steps, "q = tl.load")[0] == [0, 15, *tile]
+    assert of(steps, "k = tl.load")[2] == [16, 31, *tile]
     assert of(steps, "s = tl.where")[:2] == [
-        "The mask hides 120 of this tile's 256 scores: they become −∞.",
-        "The mask hides nothing of this tile: its scores stay.",
-    ]
-    assert (
-        of(steps, "alpha =")[2] == "Row 19 “a”: a larger score, 2.654, arrived. Everything so far shrinks by α = 0.762."
-    )
-    assert of(steps, "acc = acc * alpha")[2] == "Row 19 “a”: the output so far shrinks by α = 0.762."
-    assert of(steps, "o = acc")[1] == "Row 19 “a”: the output is divided by ℓ = 5.771, once, at the end."
-    assert of(steps, "tl.store(o_ptr")[0] == "Writes rows 0 to 15 of O to HBM: 16 × 32 values, 2,048 bytes."
+        [120, 256, -math.inf],
+        [0],
+    ]  # of the tile on the diagonal, of one left of it
+    row, before, now, alpha = of(steps, "alpha =")[2]
+    assert (row, alpha) == (19, near(math.exp(before - now)))
+    assert now > before
+    assert of(steps, "acc = acc * alpha")[2] == [19, alpha]
+    row, old, factor, added, new = of(steps, "l_i = l_i * alpha")[2]
+    assert (row, factor, old * factor + added) == (19, alpha, near(new))
+    assert of(steps, "o = acc")[1] == [19, new]  # its last tile: divided by this sum
+    assert of(steps, "tl.store(o_ptr")[0] == [0, 15, *tile]
+    assert all(" true" in sentence for line, sentence in steps if line.startswith("if CAUSAL"))
+
+
+def test_the_outer_loop_of_the_first_flash_attention_chooses_keys_and_the_inner_one_queries(said):
+    experiment = Experiment.of("flash_attention_v1", {"block_m": 32, "block_n": 16}, "sentence")
+    steps = told(said, experiment)
+    loops = [(line, figures(sentence)) for line, sentence in steps if line.startswith("for ")]
+    (outer, first), (inner, second), *_ = loops
+    assert outer != inner
+    assert (first, second) == ([0, 15], [0, 31])
+    assert [numbers for line, numbers in loops if line == outer] == [[0, 15], [16, 31], [32, 47], [48, 63]]
 
 
 def test_a_maximum_that_stays_rescales_nothing(said):
     steps = told(said, small("flash_attention", "descending"))
-    assert re.fullmatch(r"Row 0: no score above [−\d.]+, so the maximum stays\.", of(steps, "m_new =")[1])
-    assert re.fullmatch(r"Row 0: no score above [−\d.]+, so nothing is rescaled\.", of(steps, "alpha =")[1])
-    assert re.fullmatch(r"Row 0: ℓ grows from [\d.]+ to [\d.]+\.", of(steps, "l_i = l_i * alpha")[1])
-    assert of(steps, "acc = acc * alpha")[1] == "Row 0: α = 1, so the output so far stays as it is."
+    assert of(steps, "m_new =")[1] == of(steps, "m_new =")[0]
+    assert of(steps, "alpha =")[1] == [0, 1]
+    row, old, added, new = of(steps, "l_i = l_i * alpha")[1]
+    assert (row, old + added) == (0, near(new))
+    assert of(steps, "acc = acc * alpha")[1] == [0, 1]
 
 
 def test_a_row_of_nothing_but_minus_infinity_is_told(said):
     steps = told(said, small("softmax_tiled", "everything_masked"), row=2)
-    assert of(steps, "m_new =")[0] == "Row 2: every score so far is −∞, and so is the maximum."
-    assert of(steps, "alpha =")[1] == "Row 2: no score came before, so α = 0: there is nothing to keep."
-    assert of(steps, "p =")[0] == "Row 2: every score of this tile is −∞, so every weight is 0."
-    assert of(steps, "l_i = tl.where")[0] == "Row 2: ℓ was 0 and becomes 1, so that nothing is divided by 0."
+    assert set(of(steps, "m_new =")[0]) == {2, -math.inf}
+    assert of(steps, "alpha =")[1] == [2, 0]
+    assert of(steps, "p =")[0] == [2, 0, -math.inf]
+    assert of(steps, "l_i = tl.where")[0][:3] == [2, 0, 1]
 
 
 def test_a_tile_the_mask_hides_whole_is_told(said):
     # Standard attention computes every tile, those above the diagonal too.
     steps = told(said, small("attention_standard", causal=True, seq_len=8, kv_len=8))
-    assert "The tile is hidden by the mask: its scores become −∞." in of(steps, "s = tl.where")
+    assert [-math.inf] in of(steps, "s = tl.where")
 
 
 def test_overflow_and_nan_are_told(said):
     steps = told(said, Experiment.of("softmax_naive", {"rows": 1, "cols": 6, "block_n": 4}, "large_magnitude"))
-    assert of(steps, "p =")[0] == "A score is too large for exp: its weight overflows to ∞."
-    assert of(steps, "l_i = l_i + ")[0] == "ℓ overflows to ∞."
-    assert of(steps, "y =")[0] == "∞ divided by ∞: the output is NaN."
+    assert of(steps, "p =")[0] == [math.inf]
+    assert of(steps, "l_i = l_i + ")[0] == [math.inf]
+    assert of(steps, "y =")[0] == close(math.inf, math.inf, math.nan)
 
 
 def test_a_nan_that_is_taken_for_a_number_is_told(said):
     _, broken = compared(EXHIBITS["nan_swallowed"])
-    lines = dict(told(said, broken))
-    assert lines["l_i = tl.maximum(l_i, 1.0)"] == "ℓ was NaN and becomes 1: the NaN is lost."
+    assert close(math.nan, 1, math.nan) in of(told(said, broken), "l_i = tl.maximum(l_i, 1.0)")
 
 
 def test_a_tile_normalised_by_itself_is_told_apart(said):
     steps = told(said, Experiment.of("softmax_blocked_wrong", {"rows": 1, "block_n": 2}, "notebook"))
-    assert of(steps, "m_i = tl.max")[1] == "The maximum of this tile alone is 0.7; the 0.2 before is forgotten."
-    assert of(steps, "l_i = tl.sum")[1] == "ℓ is 1.819, this tile's weights alone; the 1.607 before is dropped."
+    assert of(steps, "m_i = tl.max")[1] == close(0.7, 0.2)  # this tile's, and the one that is lost
+    assert of(steps, "l_i = tl.sum")[1] == close(1 + math.exp(-0.2), 1 + math.exp(-0.5))
 
 
 def test_pairs_that_are_joined_are_told_and_so_is_the_missing_factor(said):
     changes = {"rows": 1, "cols": 6, "block_n": 2, "order": "tree"}
     right = told(said, Experiment.of("softmax_split", changes, "notebook"))
-    assert of(right, "m_new =")[0] == "The larger of the two maxima, 0.2 and 0.7, is 0.7."
-    assert (
-        of(right, "alpha =")[0] == "The first sum was measured against a smaller maximum, so it shrinks by α = 0.607."
-    )
-    assert of(right, "beta =")[0] == "The second sum was measured against the joined maximum: β = 1."
-    assert of(right, "l_i = l_i * alpha")[0] == "The sums are joined: 1.607 · 0.607 + 1.819 · 1 = 2.793."
+    first, second, alpha = 1 + math.exp(-0.5), 1 + math.exp(-0.2), math.exp(-0.5)
+    assert of(right, "m_new =")[0] == close(0.2, 0.7, 0.7)
+    assert of(right, "alpha =")[0] == close(0.2, 0.7, alpha)
+    assert of(right, "beta =")[0] == [1]
+    assert of(right, "l_i = l_i * alpha")[0] == close(first, alpha, second, 1, first * alpha + second)
     wrong = told(said, Experiment.of("softmax_split_wrong", changes, "notebook"))
-    words = "The sums are added as they are: 1.607 + 1.819 = 3.425, though measured against different maxima."
-    assert of(wrong, "l_i = l_i + ")[0] == words
+    assert of(wrong, "l_i = l_i + ")[0] == close(first, second, first + second)
 
 
 def test_what_a_top_k_keeps_is_told(said):
     steps = told(said, Experiment.of("softmax_topk", {"rows": 1, "cols": 6, "block_n": 2, "k": 2}, "notebook"))
-    assert of(steps, "top_x =")[0] == "Nothing is kept yet: 2 places for the largest scores."
-    assert of(steps, "top_x =")[-1] == "Kept so far, the largest first: 0.8, 0.7."
-    assert of(steps, "y =")[-1] == "The kept scores become probabilities: 0.249, 0.225."
+    assert of(steps, "top_x =")[0] == [2]  # places
+    assert of(steps, "top_x =")[-1] == close(2, 0.8, 0.7)
+    total = sum(math.exp(x) for x in (-0.3, 0.2, 0.5, 0.7, 0.1, 0.8))
+    assert of(steps, "y =")[-1] == close(math.exp(0.8) / total, math.exp(0.7) / total)
 
 
 @triton.jit
@@ -218,18 +251,18 @@ def test_a_kernel_of_theirs_is_told_variable_by_variable(said):
     trace = record_call(lambda: _foreign_kernel[(3,)](x, out, count, 6, BLOCK=4))
     sentences = said(trace, {"title": "theirs", "badge": "trace"})
     check(sentences)
-    for words in (
-        "Program 1 of 3 begins.",
-        "at holds 4 values from 0 to 3.",
-        "Loads entries 0 to 3 of x from HBM: 4 values, 16 bytes.",
-        "Loads nothing of x: the mask switches every lane off.",  # the third program lies past the end
-        "i < 2 holds: another round of the loop.",
-        "i < 2 does not hold: the loop ends.",
-        "The helper _scaled begins.",
-        "y holds 4 values from −8 to 16.",
-        "ok is true for 3 of 4 places.",
-        "Updates entry 0 of count in HBM: 1 value, 4 bytes.",
-        "Writes entries 0 to 3 of out to HBM: 4 values, 16 bytes.",
-    ):
-        assert words in sentences, words
-    assert any("1 of them NaN" in sentence for sentence in sentences)
+    steps = beside(trace, sentences)
+    programs = [sentences[program.first_step] for program in trace.launches[0].recorded]
+    assert [figures(one) for one in programs] == [[0, 3], [1, 3], [2, 3]]
+    assert of(steps, "at =")[0] == [4, 0, 3]
+    loads = of(steps, "x = tl.load")
+    assert loads[0] == [0, 3, 4, 16]
+    assert loads[2] == []  # the third program lies past the end
+    conditions = [sentence for line, sentence in steps if line.startswith("while")]
+    assert [" true" in one for one in conditions] == [True, True, False] * 3
+    assert of(steps, "y =")[1] == [4, -8, 16]
+    assert of(steps, "ok =")[0] == [3, 4]
+    assert of(steps, "tl.atomic_add")[0] == [0, 1, 4]
+    assert of(steps, "tl.store")[0] == [0, 3, 4, 16]
+    assert any(math.isnan(x) for numbers in of(steps, "x = ") for x in numbers)
+    assert any("_scaled" in sentence for sentence in sentences)

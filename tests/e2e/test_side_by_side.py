@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 KERNELS = "&a.kernel=softmax_split_wrong&b.kernel=softmax_split"
-EQUAL = "Up to rounding, the two runs hold the same values wherever both have seen the same columns."
 
 
 def player(page: Page) -> Locator:
@@ -27,8 +27,19 @@ def opened(page: Page, app_url: str):
     return opened
 
 
-def says(page: Page) -> Locator:
-    return page.locator(".parting .says")
+def difference(page: Page, name: str | None = None) -> Locator:
+    """The line that tells the first difference; its data attributes have name, index and both values."""
+    box = page.locator(".difference")
+    if name is not None:
+        expect(box).to_have_attribute("data-name", name)
+    return box
+
+
+def values(page: Page) -> tuple[str, float, float]:
+    """The first difference: its index, and its value on the left and on the right."""
+    index, *sides = (difference(page).get_attribute(f"data-{part}") or "" for part in ("index", "left", "right"))
+    left, right = (float(side.replace("Infinity", "inf")) for side in sides)
+    return index, left, right
 
 
 def press_pair(page: Page, name: str) -> None:
@@ -38,18 +49,19 @@ def press_pair(page: Page, name: str) -> None:
 def test_wrong_beside_right_part_in_the_sum_of_the_second_tile(opened):
     page = opened()
     press_pair(page, "Wrong and right")
-    expect(says(page)).to_contain_text(re.compile(r"They first part in l_i: of row 0 it is 1\.819 .* and 2\.793"))
+    difference(page, "l_i")
+    assert values(page) == ("0", pytest.approx(1.8187, abs=1e-4), pytest.approx(2.7935, abs=1e-4))
     expect(page).to_have_url(re.compile(r"a\.kernel=softmax_blocked_wrong&b\.kernel=softmax_online"))
     first = page.get_by_role("button", name="Go to the first difference")
     first.click()
     expect(player(page)).to_have_attribute("data-visit", "1")
-    expect(page.locator(".parting .now")).to_contain_text("≠ l_i in 1 row")
+    expect(page.locator(".difference .now")).to_contain_text("≠ l_i in 1 row")
     exponentials = page.locator(".counters td.differs")
     expect(exponentials.first).to_be_visible()
     mark = exponentials.first.evaluate("cell => getComputedStyle(cell, '::after').content")
     assert "≠" in mark  # not by colour alone
     page.keyboard.press("Home")
-    expect(page.locator(".parting .now")).to_have_text("")
+    expect(page.locator(".difference .now")).to_have_text("")
     page.keyboard.press("d")
     expect(player(page)).to_have_attribute("data-visit", "1")
 
@@ -59,7 +71,7 @@ def test_different_tile_sizes_step_together_by_tile_visit(opened):
     press_pair(page, "Two tile sizes")
     expect(page.locator(".lane-title").first).to_contain_text("block_n 4")
     expect(page.locator(".lane-title").last).to_contain_text("block_n 8")
-    expect(says(page)).to_have_text(EQUAL)
+    difference(page, "")
     page.locator(".player").focus()
     page.keyboard.press("Home")
     for _ in range(2):
@@ -71,32 +83,33 @@ def test_different_tile_sizes_step_together_by_tile_visit(opened):
 def test_an_overflow_counts_as_a_difference_and_passes_are_matched_by_tile(opened):
     page = opened()
     press_pair(page, "Naive and safe")
-    expect(says(page)).to_contain_text(re.compile(r"They first part in p: of row 0, column 0 it is ∞ on the left"))
+    difference(page, "p")
+    index, left, right = values(page)
+    assert (index, left) == ("0,0", math.inf)
+    assert math.isfinite(right)
     press_pair(page, "Keys or queries outside")
-    expect(says(page)).to_contain_text("They first part in o_i and acc")
+    difference(page, "o_i / acc")
 
 
 def test_a_part_of_a_row_is_not_held_against_the_whole_and_standard_attention_parts_in_memory(opened):
     page = opened()
-    expect(says(page)).to_have_text(
-        re.compile(
-            r"They first part in memory: the left writes s to HBM \(tile visit 1, line \d+\); the right has no s there\."
-        )
-    )
+    difference(page, "s")
+    assert not difference(page).get_attribute("data-index")  # the whole buffer: the right never stores it
     page.get_by_role("button", name="Go to the first difference").click()
     expect(page.locator(".line.now .text").first).to_contain_text("tl.store(s_ptr")
-    expect(page.locator(".parting .now")).to_have_text("")  # their scores are the same
+    expect(page.locator(".difference .now")).to_have_text("")  # their scores are the same
 
 
 def test_tiles_of_two_sizes_are_compared_where_both_have_seen_as_many_keys(opened):
     page = opened("a.kernel=softmax_blocked_wrong&b.kernel=softmax_online&b.block_n=4")
-    expect(says(page)).to_contain_text("They first part in l_i: of row 0 it is 1.819 on the left")
-    expect(says(page)).to_contain_text("The left is at columns 2–3, the right at 0–3.")
+    difference(page, "l_i")
+    assert values(page)[:2] == ("0", pytest.approx(1.8187, abs=1e-4))
+    expect(difference(page)).to_contain_text(re.compile("2–3.*0–3"))  # the columns of the two tiles
 
 
 def test_equal_runs_are_said_to_be_equal(opened):
     page = opened("a.kernel=softmax_online&b.kernel=softmax_online")
-    expect(says(page)).to_have_text("Up to rounding, the two runs hold the same values.")
+    difference(page, "")
     expect(page.get_by_role("button", name="Go to the first difference")).to_be_disabled()
     page.keyboard.press("End")
     expect(page.locator(".counters td.differs")).to_have_count(0)
@@ -139,21 +152,22 @@ def test_sums_added_as_they_are_part_at_the_first_join_of_two_maxima_and_both_st
     sizes = f"inputs=sentence_short&rows=1&cols=15&block_n=4&order={order.replace(' ', '+')}"
     page = opened("&".join(f"{side}.{part}" for side in "ab" for part in sizes.split("&")) + KERNELS)
     columns = "8–14" if order == "right to left" else "0–7"
-    expect(says(page)).to_contain_text(
-        f"They first part in l_i: of row 0, where the tiles of columns {columns} are joined"
-    )
+    difference(page, "l_i")
+    assert values(page)[0] == "0"
+    expect(difference(page)).to_contain_text(columns)
     first = page.get_by_role("button", name="Go to the first difference")
     first.click()
     lines = page.locator(".line.now .text")
     expect(lines.first).to_contain_text("l_i = l_i + l_j")
     expect(lines.last).to_contain_text("l_i = l_i * alpha + l_j * beta")
-    expect(page.locator(".parting .now")).to_have_text("≠ l_i in 1 row")
+    expect(page.locator(".difference .now")).to_have_text("≠ l_i in 1 row")
     page.keyboard.press("ArrowLeft")
-    expect(page.locator(".parting .now")).to_have_text("")
+    expect(page.locator(".difference .now")).to_have_text("")
 
 
 def test_pairs_joined_in_two_orders_are_the_same_wherever_they_hold_the_same_columns(opened):
     sizes = "inputs=sentence_short&rows=1&cols=15&block_n=4"
     both = "&".join(f"{side}.{part}" for side in "ab" for part in ["kernel=softmax_split", *sizes.split("&")])
     page = opened(f"{both}&a.order=tree&b.order=right+to+left")
-    expect(says(page)).to_have_text(EQUAL)
+    difference(page, "")
+    expect(page.get_by_role("button", name="Go to the first difference")).to_be_disabled()

@@ -50,7 +50,7 @@ def test_a_loss_through_the_weights_is_lost_where_logsumexp_is_exact():
     found = figures.losses(50 * ROW, 0, "fp32")
     assert found.pop("float64") == found.pop("m + ln ℓ − x") == 225.0
     assert set(found.values()) == {math.inf}
-    assert math.isnan(figures.losses(ROW + 100, 0, "fp32")["−ln of the softmax as written"])
+    assert math.isnan(figures.losses(ROW + 100, 0, "fp32")["−ln of the naive softmax"])
 
 
 def test_bars_show_what_is_no_number_as_such_and_are_heard():

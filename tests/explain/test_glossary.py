@@ -54,7 +54,7 @@ def test_a_term_is_whole(term: Term):
 
 
 def test_it_needs_neither_streamlit_nor_torch():
-    code = "import sys, explain.words.glossary; assert not {'streamlit', 'torch', 'triton', 'numpy'} & set(sys.modules)"
+    code = "import sys, explain.glossary; assert not {'streamlit', 'torch', 'triton', 'numpy'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -220,7 +220,7 @@ def test_how_many_rows_are_under_way_is_what_the_registers_allow():
     programs = programs_resident(experiment, H200)
     assert programs is not None
     assert 0 < programs < programs_at_most(H200)
-    assert f"{programs} programs an SM" in room(experiment, H200)
+    assert f"{programs} programs per SM" in room(experiment, H200)
     assert f"{H200.sms * programs:,} rows" in room(experiment, H200)
     assert "at most 1,728 rows" in room(experiment, GPUS["A100"])  # compiled for another GPU
 

@@ -170,7 +170,7 @@ def rounding() -> None:
 
 def other_orders(experiment: Experiment) -> None:
     """The same attention and the same softmax in other orders of addition."""
-    st.subheader("Other orders: the bits differ, the error does not", anchor=False)
+    st.header("Other orders: the bits differ, the error does not", anchor=False)
     layout.prose(
         "Addition of floating-point numbers is not associative. A tile of another size, keys in the opposite order, "
         "exp2 for exp: each adds up the same terms in another order, or rounds at other places. None of these results "
@@ -189,7 +189,7 @@ def other_orders(experiment: Experiment) -> None:
 
 def growth(experiment: Experiment) -> None:
     """The error after each tile of keys."""
-    st.subheader("Does the error grow from tile to tile?", anchor=False)
+    st.header("Does the error grow from tile to tile?", anchor=False)
     layout.prose(
         "Each tile of keys rescales ℓ and Õ by α and adds its own part, so each visit rounds again. But α ≤ 1 shrinks "
         "the old error along with the old sum, and the sums are in float32: follow a row of this map from left to "
@@ -200,7 +200,7 @@ def growth(experiment: Experiment) -> None:
 
 def base_2() -> None:
     """Why log2 e is folded into the scale."""
-    st.subheader("Why 1.44269504?", anchor=False)
+    st.header("Why 1.44269504?", anchor=False)
     layout.prose(
         "exp(x) = 2^(x · log2 e), and log2 e = 1.44269504… A GPU's unit for exponentials computes powers of 2, so "
         "every `tl.exp` is a multiplication by log2 e and an `ex2`. The kernel `flash_attention_exp2` multiplies "

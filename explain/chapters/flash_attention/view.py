@@ -27,12 +27,12 @@ def step_through() -> None:
         "row's maximum moves, its ℓ and Õ shrink by α: online softmax with a matmul inside."
     )
     if traces:
-        st.subheader("Bytes: formula and trace", anchor=False)
+        st.header("Bytes: formula and trace", anchor=False)
         stepper.traffic_table(experiment, traces[0])
-        st.subheader("On the GPU", anchor=False)
+        st.header("On the GPU", anchor=False)
         device.on_device(experiment, traces[0])
     if (measured := lengths.of(registry.recorded())) is not None:
-        st.subheader("From which N is it faster?", anchor=False)
+        st.header("From which N is it faster?", anchor=False)
         layout.prose(f"{lengths.answer(measured)}\n\n{lengths.table(measured)}")
         st.caption(measured.source)
         layout.chapter_link("speed", "Chapter 8 answers it live where there is a GPU →", {"view": "From which N?"})
@@ -61,10 +61,10 @@ def tile_sizes(gpu: Gpu) -> None:
         "It needs no GPU. A thread has 255 registers at most; what does not fit in them is spilled to memory and "
         "fetched back."
     )
-    st.subheader(f"Every tile, d = {head_dim}, {dtype}: programs per SM of the {gpu.name}", anchor=False)
+    st.header(f"Every tile, d = {head_dim}, {dtype}: programs per SM of the {gpu.name}", anchor=False)
     tile_cost_view.tile_grid(experiment, gpu)
 
-    st.subheader("Where N²d²/M comes from", anchor=False)
+    st.header("Where N²d²/M comes from", anchor=False)
     reads = tiles.reads(4096, int(head_dim), str(dtype))
     chart, words = st.columns(2, gap="large")
     with chart:

@@ -34,7 +34,7 @@ def entries() -> None:
         st.info(f"No term contains “{words}”. Try one word, or clear the search to see all terms.")
     else:
         for group, terms in glossary.GROUPS.items():
-            st.subheader(group, anchor=False)
+            st.header(group, anchor=False)
             st.html(figures.entries(terms))
 
 

@@ -11,7 +11,7 @@ from explain.ui import device, layout
 
 def where_to_start() -> None:
     """A card for each chapter, for each page of the lab, and for the tools."""
-    st.subheader("Where to start", anchor=False)
+    st.header("Where to start", anchor=False)
     minutes = sum(page.minutes or 0 for page in contents.chapters())
     layout.prose(
         f"New to softmax? Begin at 1 and go on in order: about {minutes} minutes in all. If you know attention and its "
@@ -19,9 +19,9 @@ def where_to_start() -> None:
     )
     layout.cards(contents.chapters())
     if lab := contents.of_kind("lab"):
-        st.subheader("The lab", anchor=False)
+        st.header("The lab", anchor=False)
         layout.cards(lab)
-    st.subheader("Tools", anchor=False)
+    st.header("Tools", anchor=False)
     layout.cards([*contents.of_kind("tool"), contents.page_of("questions.py")])
 
 
@@ -29,7 +29,7 @@ def what_you_see() -> None:
     """Where the numbers come from, and what runs the kernels on this machine."""
     what, live = st.columns(2, gap="large")
     with what:
-        st.subheader("What you see", anchor=False)
+        st.header("What you see", anchor=False)
         layout.prose(
             "A GPU runs this very source, compiled. For the player, Triton's interpreter executed it line by line on "
             "the CPU, and recorded each line's variables, loads and stores: every number in the player is from that "
@@ -37,7 +37,7 @@ def what_you_see() -> None:
             "kernel on a GPU. Where they differ, you are told."
         )
     with live:
-        st.subheader("What runs it here", anchor=False)
+        st.header("What runs it here", anchor=False)
         device.engine_status()
         for sentence in filter(None, (figures.verified(), figures.lecture_hall())):
             st.caption(sentence)

@@ -131,7 +131,8 @@ def missed_table(shown: Sequence[Shelved]) -> str:
 
 
 _ROOFS = {
-    "shared": "shared memory", "l1": "L1", "l2": "L2", "hbm": "HBM, read", "hbm write": "HBM, written", "hbm copy": "HBM, copied",
+    "shared": "shared memory", "l1": "L1", "l2": "L2", "hbm": "HBM, read", "hbm write": "HBM, written",
+    "hbm copy": "HBM, copied",
     "host": "host to GPU", "host write": "GPU to host",
 }  # fmt: skip
 

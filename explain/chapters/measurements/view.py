@@ -16,7 +16,7 @@ from explain.ui import layout
 
 def sources(shown: Sequence[Shelved]) -> None:
     """Which GPUs measured the records that are shown, how, and what is missing."""
-    st.subheader("Where these numbers come from", anchor=False)
+    st.header("Where these numbers come from", anchor=False)
     facts, words = st.columns([3, 2], gap="large")
     with facts, st.container(key="numbers of records"):
         st.markdown(figures.about(shown), unsafe_allow_html=True)
@@ -35,7 +35,7 @@ def sources(shown: Sequence[Shelved]) -> None:
 
 def numbers(shown: Sequence[Shelved]) -> None:
     """Every point of a plan, GPUs side by side."""
-    st.subheader("The numbers", anchor=False)
+    st.header("The numbers", anchor=False)
     plans = {name: plan for name, plan in PLANS.items() if figures.has_some(plan, shown)}
     opening = list(plans).index("levels") if "levels" in plans else 0
     which, what = st.columns([3, 2], vertical_alignment="bottom")
@@ -61,13 +61,13 @@ def numbers(shown: Sequence[Shelved]) -> None:
 def roofs(shown: Sequence[Shelved]) -> None:
     """The measured limits of each GPU."""
     if table := figures.roofs_table(shown):
-        st.subheader("Measured limits of each GPU", anchor=False)
+        st.header("Measured limits of each GPU", anchor=False)
         st.markdown(table, unsafe_allow_html=True)
 
 
 def own_gpu(shown: Sequence[Shelved]) -> None:
     """How to measure another GPU, and every record to download."""
-    st.subheader("Your own GPU", anchor=False)
+    st.header("Your own GPU", anchor=False)
     layout.prose(
         "On a machine with an NVIDIA GPU this measures everything that is shown here. It keeps each point as it "
         "comes: when it is interrupted, call it again and it goes on. The pages find its file by themselves; to show "

@@ -30,7 +30,7 @@ def choose() -> tuple[Gpu, bool]:
 
 def capacities(gpu: Gpu, logarithmic: bool) -> None:
     """How many bytes fit at each level."""
-    st.subheader("How much fits where", anchor=False)
+    st.header("How much fits where", anchor=False)
     if logarithmic:
         pictures.drawing(figures.sizes_log(gpu, host_bytes()))
     else:
@@ -48,7 +48,7 @@ def capacities(gpu: Gpu, logarithmic: bool) -> None:
 
 def load_times(gpu: Gpu, logarithmic: bool) -> None:
     """How long a load from each level takes."""
-    st.subheader("How long a load takes, if one register operation took a second", anchor=False)
+    st.header("How long a load takes, if one register operation took a second", anchor=False)
     times, words = st.columns([3, 2], gap="large")
     with times:
         if gpu.latencies:
@@ -69,7 +69,7 @@ def load_times(gpu: Gpu, logarithmic: bool) -> None:
 
 def standard_attention() -> tuple[Experiment, list[Trace]]:
     """Standard attention in the player, and every trip of its data to HBM."""
-    st.subheader("Standard attention: three launches, and S and P through HBM", anchor=False)
+    st.header("Standard attention: three launches, and S and P through HBM", anchor=False)
     layout.prose(
         "Attention gives each query a mean of all values, weighted by the softmax of its scores: S = QKᵀ / √d, P = "
         "softmax(S), O = PV. Standard attention does one after the other, each in a launch of its own. Nothing stays "
@@ -93,7 +93,7 @@ def standard_attention() -> tuple[Experiment, list[Trace]]:
 
 def tiled_reads(experiment: Experiment, traces: list[Trace]) -> None:
     """How often a tiled matmul reads each element."""
-    st.subheader("Tiles: how often is each element read?", anchor=False)
+    st.header("Tiles: how often is each element read?", anchor=False)
     tiled, table = st.columns([2, 3], gap="large")
     with tiled:
         pictures.drawing(figures.product(experiment.values))
@@ -111,7 +111,7 @@ def tiled_reads(experiment: Experiment, traces: list[Trace]) -> None:
 @st.fragment
 def scores(gpu: Gpu) -> None:
     """How S and P outgrow everything else as N grows."""
-    st.subheader("S and P beside Q, K, V and O", anchor=False)
+    st.header("S and P beside Q, K, V and O", anchor=False)
     seq_len = st.select_slider("N, queries and keys", [2**k for k in range(7, 15)], value=4096, key="scores of")
     pictures.drawing(figures.scores(seq_len, 64, "fp16", gpu))
     st.markdown(figures.scores_table(seq_len, 64, "fp16", 16, gpu))

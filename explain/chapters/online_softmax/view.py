@@ -121,7 +121,7 @@ def accesses(way: str, experiments: Sequence[Experiment], traces: Sequence[Trace
     """Loads and stores per element, by formula and by trace."""
     if traces:
         right, trace = experiments[-1], traces[-1]
-        st.subheader("Accesses: formula and trace", anchor=False)
+        st.header("Accesses: formula and trace", anchor=False)
         if way == TOPK:
             long = right.with_(inputs="normal", cols=25_000, block_n=1024)
             by_formula = ladder.accesses(long, long.entry.formula(long.values).totals())
@@ -142,7 +142,7 @@ def accesses(way: str, experiments: Sequence[Experiment], traces: Sequence[Trace
 
 def other_updates(row: Experiment) -> None:
     """Tempting updates of the running sum, and what becomes of them on this row."""
-    st.subheader("Why ℓ ← ℓ + x does not work", anchor=False)
+    st.header("Why ℓ ← ℓ + x does not work", anchor=False)
     layout.prose(
         "Softmax does not change when the same number is added to the whole row, so a right update gives the same "
         "weights for this row and for this row + 100. Each update below was run on both in float32, element by "

@@ -190,13 +190,13 @@ _FIGURES = {f"{figure.number}: {figure.title}": figure for figure in milakov.FIG
 
 def softmax_and_top_k(chosen: Sequence[Shelved]) -> None:
     """Milakov & Gimelshein: accesses per element, and figures 1 to 4."""
-    st.subheader("Accesses to memory for each element", anchor=False)
+    st.header("Accesses to memory for each element", anchor=False)
     layout.prose(
         "Milakov & Gimelshein argue with one number a kernel: how often it goes to memory for each element. A formula gives it, and the trace counts it, "
         "load by load, while the kernel runs."
     )
     paper_accesses()
-    st.subheader("Figures 1 to 4: what fewer accesses are worth", anchor=False)
+    st.header("Figures 1 to 4: what fewer accesses are worth", anchor=False)
     figure = st.segmented_control(
         "Figure",
         list(_FIGURES),
@@ -227,7 +227,7 @@ def softmax_and_top_k(chosen: Sequence[Shelved]) -> None:
 
 def figure_2(chosen: Sequence[Shelved]) -> None:
     """FlashAttention's figure 2: FLOPs, bytes and time of GPT-2 medium."""
-    st.subheader("GPT-2 medium, forward and backward", anchor=False)
+    st.header("GPT-2 medium, forward and backward", anchor=False)
     layout.prose(
         f"Figure 2 of FlashAttention makes the paper's point: more FLOPs, fewer bytes, less time. It measured on an {flashattention.THEIR_GPU}; here, the same sizes through PyTorch's own "
         "calls: matmul, softmax, matmul with their gradients, and its FlashAttention-2."
@@ -249,7 +249,7 @@ def figure_2(chosen: Sequence[Shelved]) -> None:
 
 def theorem_2(chosen: Sequence[Shelved]) -> None:
     """FlashAttention's theorem 2, as slopes of bytes."""
-    st.subheader("Theorem 2 as slopes", anchor=False)
+    st.header("Theorem 2 as slopes", anchor=False)
     layout.prose(
         "Theorem 2: with an on-chip memory of M elements, standard attention needs Θ(Nd + N²) accesses to HBM and FlashAttention Θ(N² d² / M). On logarithmic axes a power is a slope: "
         "−1 against M at a fixed N, and 2 against N at a fixed M. The proof takes tiles of B = M / 4d rows, so B stands for M."
@@ -270,7 +270,7 @@ def theorem_2(chosen: Sequence[Shelved]) -> None:
 
 def time_and_memory(chosen: Sequence[Shelved]) -> None:
     """FlashAttention's tables 20 and 21."""
-    st.subheader("Tables 20 and 21: time and memory as N grows", anchor=False)
+    st.header("Tables 20 and 21: time and memory as N grows", anchor=False)
     layout.prose(
         f"Forward and backward pass, 16 sequences of 8 heads, d = 64, on an {flashattention.THEIR_GPU}. Standard attention keeps matrices of N² for the way back, so its memory has the slope 2; "
         "FlashAttention keeps O and the logsumexp of each row: slope 1."
@@ -290,7 +290,7 @@ def time_and_memory(chosen: Sequence[Shelved]) -> None:
 
 def memory_hierarchy(chosen: Sequence[Shelved]) -> None:
     """FlashAttention's figure 1: sizes and bandwidths."""
-    st.subheader("Figure 1: the memory hierarchy", anchor=False)
+    st.header("Figure 1: the memory hierarchy", anchor=False)
     layout.prose(
         "The pyramid on FlashAttention's first page: 20 MB of SRAM at 19 TB/s, 40 GB of HBM at 1.5 TB/s, the host's memory at 12.8 GB/s. The paper's figures are what an A100 should give; ours are measured, "
         "by kernels that do nothing else than move bytes. Each mark of the axis is ten times the one before."

@@ -38,7 +38,7 @@ def two_kernels() -> Runs:
 @st.fragment
 def six_logits() -> None:
     """Six logits with sliders; moving one reruns nothing else on the page."""
-    st.subheader("Six logits", anchor=False)
+    st.header("Six logits", anchor=False)
     layout.prose(
         "Move the logits and watch the weights. Then add the same number to all six: the safe softmax stays as it is, "
         "and softmax as written breaks where its format ends."
@@ -74,7 +74,7 @@ def six_logits() -> None:
     with safe:
         layout.prose("**Safe**")
         st.html(figures.bars(figures.safe(x, dtype)))
-    st.subheader("Cross entropy", anchor=False)
+    st.header("Cross entropy", anchor=False)
     layout.prose(
         "The loss of a classifier is −ln of the right class's weight. Computed in that order it is ∞ as soon as the "
         "weight underflows to 0. Cross entropy by logsumexp never makes the weight: −ln(exp(x − m) / ℓ) = m + ln ℓ − "
@@ -87,7 +87,7 @@ def six_logits() -> None:
 def overflow(runs: Runs) -> None:
     """Where exp overflows in each format, and what the kernels make of the row there."""
     pair, traces = runs
-    st.subheader("Where exp overflows in each format", anchor=False)
+    st.header("Where exp overflows in each format", anchor=False)
     st.markdown(figures.overflow_table())
     layout.prose(
         "fp16 has few bits for the exponent: exp(12) is already too large. bf16 has as many as fp32, and breaks at "
@@ -100,7 +100,7 @@ def overflow(runs: Runs) -> None:
 
 def same_answer() -> None:
     """Why subtracting the maximum changes no weight."""
-    st.subheader("Why the answer is the same", anchor=False)
+    st.header("Why the answer is the same", anchor=False)
     st.latex(
         r"\frac{e^{x-m}}{\sum_j e^{x_j-m}} = \frac{e^{-m}\,e^{x}}{e^{-m}\sum_j e^{x_j}} = \frac{e^{x}}{\sum_j e^{x_j}}"
     )
@@ -113,7 +113,7 @@ def same_answer() -> None:
 def cost(runs: Runs) -> None:
     """Loads and stores per element, as the traces counted them."""
     pair, traces = runs
-    st.subheader("What it costs", anchor=False)
+    st.header("What it costs", anchor=False)
     layout.prose(
         "Safe softmax reads the row once more. Softmax does so little arithmetic that on a GPU its time is mostly "
         "that of its loads and stores, so each pass matters. Accesses per element, as the traces counted them:"

@@ -214,7 +214,7 @@ def _rung(step: Step, shown: Chosen | None) -> None:
     rung, lower = step.rung, rungs.below(step.rung)
     at = RUNGS.index(rung)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.subheader(f"{at + 1}. {rung.title}", anchor=False, width="content")
+        st.header(f"{at + 1}. {rung.title}", anchor=False, width="content")
         with st.container(horizontal=True, width="content"):
             _go_to("Previous kernel", ":material/arrow_back:", at - 1)
             _go_to("Next kernel", ":material/arrow_forward:", at + 1)
@@ -293,7 +293,7 @@ def climb_roofline(shown: Chosen) -> None:
     if shown.roofline is None or shown.record is None:
         return
     picture, intensity = shown.roofline
-    st.subheader("Under the roofline", anchor=False)
+    st.header("Under the roofline", anchor=False)
     prose(
         f"Every kernel has the same **arithmetic intensity**: {intensity:,.0f} FLOPs per byte. It must read Q, K and V "
         "and write O, and HBM is far from being the limit. The climb goes straight up, towards the roof of the tensor "
@@ -306,7 +306,7 @@ def climb_roofline(shown: Chosen) -> None:
 
 def climb_counters(shown: Chosen) -> None:
     """What the GPU counted of the rungs: tensor-core use, bytes, and why warps wait; or how to count it."""
-    st.subheader("What the hardware did", anchor=False)
+    st.header("What the hardware did", anchor=False)
     found = shown.counted
     if not found:
         prose("No GPU has counted these kernels yet.")
@@ -388,7 +388,7 @@ def _lanes_figure(run: Timeline, number: int) -> go.Figure:
 
 def tuned() -> None:
     """One rung at every setting of tile, warps and stages: timed, or else compiled."""
-    st.subheader("One kernel, many settings", anchor=False)
+    st.header("One kernel, many settings", anchor=False)
     prose(
         "The same source, compiled with other tile sizes, warps and stages, is another kernel. A **large tile** reads "
         "K and V less often and needs more registers. **More warps** spread a tile over more threads. **More stages** "
@@ -441,7 +441,7 @@ FIRST = plans.lengths("flash_attention")[0]
 
 def faster_from() -> None:
     """From which N on FlashAttention is faster than standard attention: of a GPU's record, or measured here."""
-    st.subheader("From which N is FlashAttention faster?", anchor=False)
+    st.header("From which N is FlashAttention faster?", anchor=False)
     prose(
         "Both kernels are plain Triton, written to be read. Standard attention has three launches, which write S and "
         "P to HBM and read them back; FlashAttention has one. On short sequences that saves launches, on long ones "
@@ -452,7 +452,7 @@ def faster_from() -> None:
 
 def first_call() -> None:
     """What a kernel's first call costs: in a GPU's record, with this machine's compiler, and on its GPU."""
-    st.subheader("Is the first call warm-up?", anchor=False)
+    st.header("Is the first call warm-up?", anchor=False)
     here = _here()
     if measured := lengths.of(registry.recorded()):
         timing = measured.by_kernel["flash_attention"][measured.lengths[0]]
@@ -513,7 +513,7 @@ def others() -> None:
         _bars(shown)
         curve(shown)
         shapes(shown)
-    st.subheader("Why it is fast", anchor=False)
+    st.header("Why it is fast", anchor=False)
     _ideas(table)
 
 
@@ -543,7 +543,7 @@ def curve(shown: Chosen) -> None:
     if shown.curve is None:
         return
     case, along = shown.case, TABLES[shown.case.table].along
-    st.subheader(f"Over {along}", anchor=False)
+    st.header(f"Over {along}", anchor=False)
     name = f"speed of {case.table}, {case.dtype}{', causal' if case.causal else ''}"
     chart(shown.curve, name, lines.as_csv(shown.curve), alt=f"Throughput of each kernel over {along}")
     st.caption(shown.result.source)

@@ -45,7 +45,8 @@ SLATE = "#63788E"
 TILES = ("block_m", "block_n")
 HEIGHT, TOP, BOTTOM = 430, 40, 56
 LABEL_PIXELS = 17  # between the words at two curves' ends
-WHAT: Mapping[str, tuple[str, str]] = {"seconds": ("time of one launch", "s"), **{k: (f"bytes {v}", "B") for k, v in LEVELS.items()}}  # fmt: skip
+WHAT: Mapping[str, tuple[str, str]] = {"seconds": ("time of one launch", "s"),
+    **{k: (f"bytes {v}", "B") for k, v in LEVELS.items()}}  # fmt: skip
 
 
 def name_of(kernel: str) -> str:
@@ -123,7 +124,8 @@ def _lines(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str)
     every = 1 + len(xs) // 7  # as many words as there is room for
     words = [said(x) if i % every == (len(xs) - 1) % every else "" for i, x in enumerate(sweep.values)]
     figure.update_xaxes(
-        type="log", title=axis_title(sweep.axis), range=[min(xs) - margin, max(xs) + margin], tickvals=list(sweep.values), ticktext=words, tickangle=0,
+        type="log", title=axis_title(sweep.axis), range=[min(xs) - margin, max(xs) + margin],
+        tickvals=list(sweep.values), ticktext=words, tickangle=0,
     )  # fmt: skip
     marks = ticks(low, high)
     figure.update_yaxes(
@@ -139,14 +141,16 @@ def _bars(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str) 
     figure, unit = plot(), WHAT[what][1]
     for kernel, points in curves.items():
         figure.add_bar(
-            x=[said(value) for value in points], y=list(points.values()), name=name_of(kernel), marker={"color": _look(sweep, kernel)[0]},
+            x=[said(value) for value in points], y=list(points.values()), name=name_of(kernel),
+            marker={"color": _look(sweep, kernel)[0]},
             text=[si(y, unit) for y in points.values()], textposition="outside", cliponaxis=False,
             hovertemplate=f"{AXES[sweep.axis][0]} = %{{x}}: %{{text}}<extra>{name_of(kernel)}</extra>",
         )  # fmt: skip
     figure.update_xaxes(title=axis_title(sweep.axis), type="category")
     figure.update_yaxes(title=WHAT[what][0], rangemode="tozero", showticklabels=False)  # each bar has its number
     figure.update_layout(
-        height=HEIGHT, barmode="group", margin={"l": 8, "r": 8, "t": 40, "b": BOTTOM}, legend={"orientation": "h", "y": 1.12}
+        height=HEIGHT, barmode="group", margin={"l": 8, "r": 8, "t": 40, "b": BOTTOM},
+        legend={"orientation": "h", "y": 1.12}
     )  # fmt: skip
     return figure
 
@@ -298,7 +302,8 @@ def as_csv(sweep: Sweep, readings: Sequence[Reading]) -> str:
     names = [sweep.axis, *(name for name in names if name != sweep.axis)]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["kernel", *names, "witness", *(f"bytes_{level}" for level in (*LEVELS, SPILLED)), "flops", "seconds", "source", "why"])  # fmt: skip
+    writer.writerow(["kernel", *names, "witness", *(f"bytes_{level}" for level in (*LEVELS, SPILLED)), "flops",
+        "seconds", "source", "why"])  # fmt: skip
     for reading in readings:
         values = reading.experiment.values
         writer.writerow(

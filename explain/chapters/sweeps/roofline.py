@@ -69,7 +69,8 @@ def roofline(
     for name, peak in peaks.items():
         start = min([peak / speed for speed in bandwidths.values()] or [left])
         figure.add_scatter(
-            x=[start, right], y=[peak, peak], mode="lines", line={"color": SLATE, "width": 2}, showlegend=False, hoverinfo="skip"
+            x=[start, right], y=[peak, peak], mode="lines", line={"color": SLATE, "width": 2}, showlegend=False,
+            hoverinfo="skip"
         )  # fmt: skip
         note(figure, right, peak, f"{_unit_name(name)} {si(peak, 'FLOP/s')}", xanchor="right", yanchor="top")
     ends: dict[str, RooflinePoint] = {}
@@ -77,9 +78,12 @@ def roofline(
         colour = colour_of(kernel)
         line = sorted(own, key=lambda point: point.intensity)
         figure.add_scatter(
-            x=[point.intensity for point in line], y=[point.flops_per_second for point in line], mode="lines+markers", showlegend=False,
-            line={"color": colour, "width": 1.5}, marker={"color": colour, "size": 11, "symbol": [LEVEL_SYMBOLS[point.level] for point in line]},
-            customdata=[[LEVEL_NAMES[p.level], si(p.intensity, "FLOP/B"), si(p.flops_per_second, "FLOP/s"), _share(p)] for p in line],
+            x=[point.intensity for point in line], y=[point.flops_per_second for point in line], mode="lines+markers",
+            showlegend=False,
+            line={"color": colour, "width": 1.5},
+            marker={"color": colour, "size": 11, "symbol": [LEVEL_SYMBOLS[point.level] for point in line]},
+            customdata=[[LEVEL_NAMES[p.level], si(p.intensity, "FLOP/B"), si(p.flops_per_second, "FLOP/s"), _share(p)]
+            for p in line],
             hovertemplate="%{customdata[0]}: %{customdata[1]}, %{customdata[2]}%{customdata[3]}<extra>" + name_of(kernel) + "</extra>",
         )  # fmt: skip
         ends[kernel] = line[-1]
@@ -92,17 +96,20 @@ def roofline(
         note(figure, end.intensity, end.flops_per_second, label, shift=(10, moved[kernel]), leader=True)
     for level in [level for level in MEMORY_ROOFS if any(point.level == level for point in points)]:
         figure.add_scatter(
-            x=[None], y=[None], mode="markers", name=f"bytes {LEVELS[level]}", marker={"symbol": LEVEL_SYMBOLS[level], "size": 11, "color": SLATE}
+            x=[None], y=[None], mode="markers", name=f"bytes {LEVELS[level]}",
+            marker={"symbol": LEVEL_SYMBOLS[level], "size": 11, "color": SLATE}
         )  # fmt: skip
     marks = ticks(low, high)
     figure.update_xaxes(
-        type="log", title="arithmetic intensity, FLOPs per byte", range=[math.log10(left), math.log10(right)], tickformat=",~g", dtick=1
+        type="log", title="arithmetic intensity, FLOPs per byte", range=[math.log10(left), math.log10(right)],
+        tickformat=",~g", dtick=1
     )  # fmt: skip
     figure.update_yaxes(
         type="log", title="FLOP/s", range=[low, high], tickvals=marks, ticktext=[si(mark, "") for mark in marks]
     )  # fmt: skip
     figure.update_layout(
-        height=HEIGHT, margin={"l": 8, "r": 24, "t": TOP, "b": BOTTOM}, legend={"orientation": "h", "y": 1.09}, hovermode="closest"
+        height=HEIGHT, margin={"l": 8, "r": 24, "t": TOP, "b": BOTTOM}, legend={"orientation": "h", "y": 1.09},
+        hovermode="closest"
     )  # fmt: skip
     return figure
 
@@ -111,7 +118,8 @@ def roofline_table(points: Sequence[RooflinePoint]) -> str:
     """Each kernel's share of the roofs above it, as Markdown."""
     speed = partial(si, unit="FLOP/s")
     columns = (
-        "kernel", Column("FLOP/s", speed), Column("share of its unit's roof", percent), "level", Column("FLOPs per byte"),
+        "kernel", Column("FLOP/s", speed), Column("share of its unit's roof", percent), "level",
+        Column("FLOPs per byte"),
         Column("bytes per second", partial(si, unit="B/s")), Column("share of that level's roof", percent),
     )  # fmt: skip
     rows = []
@@ -178,6 +186,7 @@ def _line(
 ) -> None:
     """A slanted roof, from the left edge to the knee."""
     figure.add_scatter(
-        x=[left, knee], y=[left * bandwidth, knee * bandwidth], mode="lines", line={"color": SLATE, "width": 1 if legend else 2, "dash": dash},
+        x=[left, knee], y=[left * bandwidth, knee * bandwidth], mode="lines",
+        line={"color": SLATE, "width": 1 if legend else 2, "dash": dash},
         showlegend=legend, name=name, hoverinfo="skip",
     )  # fmt: skip

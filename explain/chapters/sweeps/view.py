@@ -69,7 +69,8 @@ def sweep_choice() -> Sweep | None:
     which, among = st.columns([1, 3])
     with which:
         family = str(
-            st.segmented_control("Family", list(FAMILIES), default="attention", required=True, key="family", bind="query-params")
+            st.segmented_control("Family", list(FAMILIES), default="attention", required=True, key="family",
+            bind="query-params")
         )  # fmt: skip
     start, some_values, some_held = FAMILIES[family]
     with among:
@@ -238,7 +239,8 @@ def _level(levels: Sequence[str]) -> str:
 @st.fragment
 def sweep_roofline(shown: Shown) -> None:
     """The limit of each kernel at one value of the axis: a memory level, or arithmetic."""
-    values = list(dict.fromkeys(reading.experiment.values[shown.sweep.axis] for reading in shown.readings if reading.seconds))  # fmt: skip
+    values = list(dict.fromkeys(reading.experiment.values[shown.sweep.axis] for reading in shown.readings
+        if reading.seconds))  # fmt: skip
     if not values:
         prose(
             "A roofline needs times and counters from a GPU. Choose a recorded GPU, or run the sweep on a machine "
@@ -263,7 +265,8 @@ def sweep_roofline(shown: Shown) -> None:
     for sentence in roofline.nearest(points):
         prose(f"- {sentence}")
     packed = _packed([point.reading for point in points])
-    chart(_roofline(packed, json.dumps([roof.__dict__ for roof in shown.roofs.values()]), shown.gpu), "roofline", shown.csv)  # fmt: skip
+    chart(_roofline(packed, json.dumps([roof.__dict__ for roof in shown.roofs.values()]), shown.gpu), "roofline",
+        shown.csv)  # fmt: skip
     with st.expander("Each kernel's share of each roof"), st.container(key="numbers of the roofline"):
         st.markdown(roofline.roofline_table(points))
     st.caption(_source(shown) + " · FLOPs by formula; bytes counted with a cold L2; roofs measured by micro-benchmarks")

@@ -414,7 +414,10 @@ def room(experiment: Experiment, gpu: Gpu) -> str:
     p = experiment.values
     rows = rows_at_once(p, gpu.sms * (known or programs_at_most(gpu)))
     held = f"the registers allow {known} programs per SM, so " if known else "at most "
-    return f"{held}{rows:,} rows are in progress at once, {amount(rows * p['cols'] * ITEM_BYTES[p['dtype']])} beside {amount(gpu.l2_bytes)} of L2"
+    return (
+        f"{held}{rows:,} rows are in progress at once, {amount(rows * p['cols'] * ITEM_BYTES[p['dtype']])} beside "
+        f"{amount(gpu.l2_bytes)} of L2"
+    )
 
 
 def _names(buffers: Iterator[str] | tuple[str, ...]) -> str:

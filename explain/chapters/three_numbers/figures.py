@@ -58,7 +58,8 @@ def hierarchy(found: Levels, prediction: Prediction | None, dirty: int | None, c
             (("formula", formula), ("traced", traced), ("measured", own)),
         ),
         _shared(found.shared, 374, tops[0] + box, gap, width - 374 - left, most, chosen),
-        _link("l2", found.l2, left + 12, tops[1] + box, gap, width - 2 * left - 12, most, chosen, (("measured", found.l2),)),
+        _link("l2", found.l2, left + 12, tops[1] + box, gap, width - 2 * left - 12, most, chosen,
+        (("measured", found.l2),)),
         _link(
             "dram", found.dram, left + 12, tops[2] + box, gap, width - 2 * left - 12, most, chosen,
             (*((("predicted", _predicted(prediction)),) if prediction else ()), ("measured", found.dram)),
@@ -152,7 +153,10 @@ def _button(
 ) -> str:
     pressed = str(key == chosen).lower()
     said = f"{name}: {level.note or name}" if level.known else f"{name}: not measured. {level.why}"
-    frame = f'<rect class="frame" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="6" fill="transparent"/>'
+    frame = (
+        f'<rect class="frame" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="6" '
+        'fill="transparent"/>'
+    )
     return (
         f'<g data-press="{key}" role="button" tabindex="0" aria-pressed="{pressed}" aria-label="{html.escape(name)}">'
         f"<title>{html.escape(said)}</title>{frame}{''.join(parts)}</g>"
@@ -163,7 +167,10 @@ def _arrow(x: float, y: float, height: float, count: int | None, most: int, key:
     """An arrow as wide as its bytes, at most 36 units; a dashed line if they were not measured."""
     colour = COLOURS[key]
     if count is None:
-        return f'<line x1="{x:.1f}" y1="{y + 6:.1f}" x2="{x:.1f}" y2="{y + height - 6:.1f}" stroke="currentColor" stroke-opacity="0.4" stroke-dasharray="4 4"/>'
+        return (
+            f'<line x1="{x:.1f}" y1="{y + 6:.1f}" x2="{x:.1f}" y2="{y + height - 6:.1f}" stroke="currentColor" '
+            'stroke-opacity="0.4" stroke-dasharray="4 4"/>'
+        )
     wide = max(36 * count / most, 1.0)
     half, head, side = wide / 2, 13.0, max(wide / 2 + 5, 7.0)
     top, bottom = y + 4, y + height - 4
@@ -320,7 +327,10 @@ def terms_table(traffic: Traffic, traced: Traced | None, chosen: str) -> str:
             f"class=n>{counted}</td>"
             f"<td>{html.escape(term.why)}</td></tr>"
         )
-    head = "<tr><th>buffer</th><th></th><th class=n>elements × times × size</th><th class=n>formula, bytes</th><th class=n>trace, bytes</th><th>why</th></tr>"
+    head = (
+        "<tr><th>buffer</th><th></th><th class=n>elements × times × size</th><th class=n>formula, bytes</th><th "
+        "class=n>trace, bytes</th><th>why</th></tr>"
+    )
     return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 
 
@@ -364,7 +374,10 @@ def _signed(count: int) -> str:
 
 def prediction_words(check: Check) -> str:
     """Predicted and counted DRAM reads in a sentence, with the reason for a miss."""
-    words = f"Predicted DRAM reads, L2 cold: **{amount(check.prediction.read)}**. Counted: **{amount(check.measured)}**, {_percent(check.off)} off"
+    words = (
+        f"Predicted DRAM reads, L2 cold: **{amount(check.prediction.read)}**. Counted: **{amount(check.measured)}**, "
+        f"{_percent(check.off)} off"
+    )
     if check.met:
         return f"{words}, within 1%."
     return f"{words}. " + " ".join(f"{cause.name}: {_signed(cause.bytes)}. {cause.words}" for cause in check.causes)
@@ -456,7 +469,8 @@ def dram_table(runs: Iterable[Run], gpu: Gpu) -> str:
         own = (f"`{experiment.kernel}`", sizes_words(experiment), counts.l2_read_bytes)
         rows.append((*own, done.prediction.read, done.measured, off, causes))
     columns = (
-        "kernel", "sizes", Column("L2 → SM", amount), Column("DRAM read, predicted", amount), Column("DRAM read", amount),
+        "kernel", "sizes", Column("L2 → SM", amount), Column("DRAM read, predicted", amount),
+        Column("DRAM read", amount),
         Column("off by"), "causes",
     )  # fmt: skip
     return markdown(columns, rows)

@@ -152,7 +152,7 @@ def hierarchy(choice: Choice) -> tuple[Shown, Sequence[Shelved]]:
 
 def gaps(choice: Choice, shown: Shown, records: Sequence[Shelved]) -> None:
     """What each level counted, why neighbours differ, and the same on other GPUs."""
-    st.subheader("From level to level", anchor=False)
+    st.header("From level to level", anchor=False)
     for written, column in zip((False, True), st.columns(2, gap="large"), strict=True):
         with column:
             pictures.drawing(figures.bars(shown.levels, shown.gaps, written=written))
@@ -170,7 +170,7 @@ def gaps(choice: Choice, shown: Shown, records: Sequence[Shelved]) -> None:
 
 def terms(choice: Choice, shown: Shown) -> None:
     """The formula term by term; a pressed term is shown in the player."""
-    st.subheader("The formula, term by term", anchor=False)
+    st.header("The formula, term by term", anchor=False)
     layout.prose(
         "Each term is a buffer, read or written. Press one: the player below goes to its first load or store and "
         "marks all of them on the timeline. It runs the same kernel at a size that reads well."

@@ -161,9 +161,9 @@ def _tile_report(experiment: Experiment, gpu: Gpu) -> None:
             "Launch", names, default=names[0], required=True, key=f"launch of {experiment.kernel}"
         )
         at = names.index(str(chosen))
-    st.subheader(f"What limits the programs per SM of the {gpu.name}", anchor=False)
+    st.header(f"What limits the programs per SM of the {gpu.name}", anchor=False)
     drawing(limits(answer.cost.launches[at], gpu))
-    st.subheader("Instructions, and the lines they come from", anchor=False)
+    st.header("Instructions, and the lines they come from", anchor=False)
     listings = compiler().listings(experiment, gpu.compute_capability)
     if at < len(listings):
         listing(listings[at], key=f"listing {experiment.key} {gpu.target} {at}")

@@ -33,14 +33,14 @@ def one_rung(at: int) -> Experiment:
         f"**What {'is still missing' if at + 1 == len(ladder.RUNGS) else 'the next kernel fixes'}.** {rung.lacks}"
     )
     if traces:
-        st.subheader("This rung's bytes: formula and trace", anchor=False)
+        st.header("This rung's bytes: formula and trace", anchor=False)
         stepper.traffic_table(experiment, traces[0])
     return row
 
 
 def all_rungs(row: Experiment) -> None:
     """Every rung on one input, as a table."""
-    st.subheader("All rungs on this input", anchor=False)
+    st.header("All rungs on this input", anchor=False)
     layout.prose(
         "Every number is from a run: reads and writes per element counted in the trace, the error against float64 "
         "from what the kernel stored. Milakov & Gimelshein count the same: naive 3, safe 4, online 3. The last rung "
@@ -58,7 +58,7 @@ def change(at: int) -> None:
     """The diff from the rung below."""
     if at:
         below = ladder.RUNGS[at - 1]
-        st.subheader(f"Diff from “{below.name}”", anchor=False)
+        st.header(f"Diff from “{below.name}”", anchor=False)
         st.code(ladder.difference(below.kernel, ladder.RUNGS[at].kernel), language="diff", wrap_lines=True)
 
 

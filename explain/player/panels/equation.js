@@ -1,7 +1,8 @@
-// What the current line does: in words, and where it is an equation, as one with the selected row's numbers in it.
+// What the current line does: a sentence, and where it computes something its equation with the selected row's numbers.
 
+import { number } from "../numbers.js";
 import { isFloat } from "../trace.js";
-import { dotted, element, elementOf, mathElement, reduced, short } from "../words.js";
+import { dotted, element, elementOf, mathElement, reduced } from "../words.js";
 import { Panel } from "./panel.js";
 
 export class EquationPanel extends Panel {
@@ -20,7 +21,7 @@ export class EquationPanel extends Panel {
     const { box } = this;
     this.words.textContent = this.lane.sentence();
     if (!changed) {
-      this.head("What this line does", "", `line ${line}`);
+      this.head(`Line ${line}`, "");
       if (box.dataset.shown) box.replaceChildren();
       box.dataset.shown = "";
       return;
@@ -31,7 +32,7 @@ export class EquationPanel extends Panel {
     if (box.dataset.shown !== key) box.replaceChildren(formula.root);
     box.dataset.shown = key;
     const where = this.fill(formula, changed, k);
-    this.head("What this line does", "", where ? `line ${line} · for ${where}` : `line ${line}`);
+    this.head(`Line ${line}`, "", where);
   }
 
   build({ plain, numbers }) {
@@ -49,13 +50,15 @@ export class EquationPanel extends Panel {
     return { root, places, worked };
   }
 
-  /** Puts this row's numbers into the equation; says for which element they are, "" when there are none. */
+  /** Puts this row's numbers into the equation; returns which element they are of, "" where there are none. */
   fill({ places, worked }, { label, value }, k) {
     if (!worked) return "";
     const { at, rowCount, colCount, quantityOf } = this.lane;
     const context = { ...at, isOutput: quantityOf.get(label) === "acc" && value.shape?.[1] !== colCount };
-    const tiled = value.shape?.length === 2 && value.shape[0] === rowCount && (quantityOf.has(label) || value.shape[1] === colCount);
-    const readable = value.shape && (value.shape.length === 0 || tiled || (value.shape.length === 1 && isFloat(value.dtype)));
+    const tiled = value.shape?.length === 2 && value.shape[0] === rowCount
+      && (quantityOf.has(label) || value.shape[1] === colCount);
+    const readable = value.shape && (value.shape.length === 0 || tiled
+      || (value.shape.length === 1 && isFloat(value.dtype)));
     worked.hidden = !readable;
     if (!readable) return "";
     for (const { slot, place, otherwise } of places) {
@@ -63,7 +66,8 @@ export class EquationPanel extends Panel {
       if (slot.textContent !== text) slot.textContent = text;
     }
     const row = rowCount > 1 || this.view.row_labels ? this.lane.label("row", at.row) : "";
-    if (value.shape.length === 2) return `${row ? `${row}, ` : ""}${context.isOutput ? `dimension ${at.dim}` : this.lane.label("column", at.col)}`;
+    const column = context.isOutput ? `dimension ${at.dim}` : this.lane.label("column", at.col);
+    if (value.shape.length === 2) return `${row ? `${row}, ` : ""}${column}`;
     if (value.shape.length === 1 && value.shape[0] !== rowCount) return this.lane.label("column", at.col);
     return value.shape.length || (rowCount === 1 && quantityOf.has(label)) ? row : "";
   }
@@ -73,17 +77,19 @@ export class EquationPanel extends Panel {
     const current = (name) => this.lane.lookup(name, k);
     if (how === "pid") return String(this.story.programs[this.story.programAt[k]].id[Number(parts[0])]);
     if (how === "dot") {
-      const product = dotted(current(parts[0]), current(parts[1]), parts[2] === "T", context.row, context.isOutput ? context.dim : context.col);
-      return product === null ? null : short(product);
+      const [a, b] = [current(parts[0]), current(parts[1])];
+      const product = dotted(a, b, parts[2] === "T", context.row, context.isOutput ? context.dim : context.col);
+      return product === null ? null : number(product);
     }
     if (parts.length) {
       const result = reduced(current(parts[0]), how, parts[1], context);
-      return result === null ? null : short(result);
+      return result === null ? null : number(result);
     }
     const [name, when, hint] = place.split(":");
     const value = this.lane.lookup(name, when === "old" ? k - 1 : k, k);
-    const at = elementOf(value, hint || undefined, { ...context, isOutput: context.isOutput && this.lane.quantityOf.get(name) === "acc" });
+    const at = elementOf(value, hint || undefined,
+      { ...context, isOutput: context.isOutput && this.lane.quantityOf.get(name) === "acc" });
     if (at < 0) return null;
-    return value.dtype === "i1" ? (value.data[at] ? "true" : "false") : short(value.data[at], !isFloat(value.dtype));
+    return value.dtype === "i1" ? (value.data[at] ? "true" : "false") : number(value.data[at], !isFloat(value.dtype));
   }
 }

@@ -1,18 +1,19 @@
-// HBM: every buffer of the launch, to scale by its bytes; how often each element was read so far, and what this step touches.
+// HBM: every buffer of the launch, drawn to scale by its bytes; how often each element was read, and what this step
+// touches.
 
+import { bytes, counted, grouped, times } from "../numbers.js";
 import { hatching, line, setFont, write } from "../surface.js";
 import { product } from "../trace.js";
-import { bytes, element, grouped } from "../words.js";
+import { element } from "../words.js";
 import { Panel, stemOf } from "./panel.js";
 
-const LARGEST_DRAWN = 1 << 20;                             // elements; a larger buffer is drawn as its outline
+const LARGEST_DRAWN = 1 << 20;                             // elements; a larger buffer is an outline only
 const BIGGEST_CELL_PX = 26;
-const GRID_PX = 7;                                         // cells from this size on are told apart by lines
+const GRID_PX = 7;                                         // from this size on lines separate the cells
 const READS_ONLY = 0, WRITES_ONLY = 1;                     // kinds of access, in the trace; an atomic does both
 
-const often = (n) => (n === 1 ? "once" : n === 2 ? "twice" : `${grouped(n)} times`);
-
-/** One buffer: where its elements lie in its picture, and how often each was read and written up to the step shown. */
+/** One buffer: the cell of each element in its picture, and how often each was read and written up to the step
+ * shown. */
 class BufferState {
   constructor({ name, item_bytes: itemBytes, shape, strides }, others) {
     this.name = name.replace(/_ptr$/, "");
@@ -20,13 +21,15 @@ class BufferState {
     this.bytes = product(shape) * itemBytes;
     this.itemBytes = itemBytes;
     this.shape = shape;
-    // One number a row of another buffer stands as a column, so that their rows correspond.
-    const perRow = others.some(({ shape: other }) => other.length === shape.length + 1 && shape.every((side, axis) => side === other[axis]));
+    // A buffer with one number for each row of another is drawn as a column beside it.
+    const isRowOf = (other) => other.length === shape.length + 1 && shape.every((side, axis) => side === other[axis]);
+    const perRow = others.some(({ shape: other }) => isRowOf(other));
     const sides = perRow ? [...shape, 1] : shape.length > 1 ? shape : [1, ...shape];
     [this.rows, this.cols] = sides.slice(-2);
     this.matrices = product(sides.slice(0, -2));
-    // Many heads stand side by side, so that the whole is about as wide as it is high.
-    this.across = Math.min(this.matrices, Math.max(1, Math.round(Math.sqrt((this.matrices * this.rows) / this.cols))));
+    // Heads are arranged in a grid about as wide as it is high.
+    const square = Math.round(Math.sqrt((this.matrices * this.rows) / this.cols));
+    this.across = Math.min(this.matrices, Math.max(1, square));
     this.width = this.cols * this.across;
     this.height = this.rows * Math.ceil(this.matrices / this.across);
     const count = product(shape);
@@ -46,7 +49,7 @@ class BufferState {
     return Boolean(this.words);
   }
 
-  /** For each element in memory its cell of the picture, and for each cell its element. */
+  /** Maps each element in memory to its cell of the picture, and each cell to its element. */
   place(count, strides) {
     const { shape, rows, cols, across, width } = this;
     const reach = shape.reduce((far, side, axis) => far + (side - 1) * Math.max(0, strides[axis]), 0) + 1;
@@ -59,27 +62,29 @@ class BufferState {
         rest = Math.floor(rest / shape[axis]);
       }
       const matrix = Math.floor(n / (rows * cols)), inside = n % (rows * cols);
-      const cell = (Math.floor(matrix / across) * rows + Math.floor(inside / cols)) * width + (matrix % across) * cols + (inside % cols);
+      const row = Math.floor(matrix / across) * rows + Math.floor(inside / cols);
+      const cell = row * width + (matrix % across) * cols + (inside % cols);
       if (memory >= 0 && memory < reach) this.cellOf[memory] = cell;
       this.elementAt[cell] = memory;
     }
   }
 
-  /** The element at a cell, by its indices. */
+  /** The indices of the element at a cell. */
   indices(row, col) {
     const { rows, cols, across, shape } = this;
-    let n = ((Math.floor(row / rows) * across + Math.floor(col / cols)) * rows + (row % rows)) * cols + (col % cols);
+    const matrix = Math.floor(row / rows) * across + Math.floor(col / cols);
+    let n = (matrix * rows + (row % rows)) * cols + (col % cols);
     const out = shape.map(() => 0);
     for (let axis = shape.length - 1; axis >= 0; axis--) {
       out[axis] = n % shape[axis];
       n = Math.floor(n / shape[axis]);
     }
-    const from = Math.min(shape.findIndex((side) => side > 1) >>> 0, Math.max(0, shape.length - 2)); // leading axes of one say nothing
-    return out.slice(from);
+    // Without the leading axes of size 1.
+    return out.slice(Math.min(shape.findIndex((side) => side > 1) >>> 0, Math.max(0, shape.length - 2)));
   }
 }
 
-/** The buffers of one launch at a step: brought from step to step by the accesses between them, forwards or backwards. */
+/** The buffers of one launch at a step. Moves from step to step by the accesses between them, forwards or backwards. */
 export class HbmState {
   constructor(story, launch) {
     this.story = story;
@@ -90,7 +95,7 @@ export class HbmState {
     this.buffers = buffers.map((buffer) => new BufferState(buffer, buffers));
     this.bytes = this.buffers.reduce((sum, buffer) => sum + buffer.bytes, 0);
     this.next = this.first;                                // the first step not counted yet
-    this.version = 0;                                      // counts the changes of what is to be seen
+    this.version = 0;                                      // counts the changes of the picture
     this.mostReads = this.findMost();
   }
 
@@ -141,7 +146,8 @@ export class HbmState {
     for (const buffer of this.buffers) {
       if (!buffer.drawn) continue;
       for (const cell of buffer.stale) buffer.words[cell] = this.shade(buffer, cell);
-      Object.assign(buffer, { dirty: buffer.stale.length > 0, lit: [], stale: undefined, touched: null, stored: false });
+      Object.assign(buffer, { dirty: buffer.stale.length > 0, lit: [], stale: undefined, touched: null,
+        stored: false });
     }
     const lit = palette.lit;
     this.touch(k, (buffer, cell, kind) => {
@@ -173,11 +179,12 @@ export class HbmState {
     return this.palette.written;
   }
 
-  /** The last step up to k that loaded (or stored) an element; −1 if none did. Looked for when it is asked for. */
+  /** The last step up to k that loaded (or stored) an element; −1 if none did. */
   lastAccess(buffer, cell, k, stores) {
     for (let step = k; step >= this.first; step--) {
       let found = false;
-      this.touch(step, (other, at, kind) => (found ||= other === buffer && at === cell && (stores ? kind !== READS_ONLY : kind !== WRITES_ONLY)));
+      const skipped = stores ? READS_ONLY : WRITES_ONLY;
+      this.touch(step, (other, at, kind) => (found ||= other === buffer && at === cell && kind !== skipped));
       if (found) return step;
     }
     return -1;
@@ -200,11 +207,11 @@ export class HbmPanel extends Panel {
     const { story, lane, palette } = this;
     const { launch } = story.programs[story.programAt[k]];
     this.step = k;
-    if (!this.surface.visible) return;                     // not looked at: it catches up when it is
+    if (!this.surface.visible) return;                     // it catches up when it is visible
     if (!this.states.has(launch)) this.states.set(launch, new HbmState(story, launch));
     const state = (this.state = this.states.get(launch));
     state.advance(k, palette);
-    this.head("HBM", "hbm", `${bytes(state.bytes)}, drawn to scale`);
+    this.head("HBM", "hbm", `${bytes(state.bytes)}, to scale`);
     this.drawn = this.layout(launch, state);
     this.paint();
     this.at = (x, y) => this.cellAt(this.drawn, x, y);
@@ -218,7 +225,8 @@ export class HbmPanel extends Panel {
 
   paint() {
     if (!this.drawn || !this.surface.visible) return;
-    this.surface.draw([this.drawn, this.state, this.state.version, this.lane.glowing, this.lane.stamp], () => this.paintBuffers());
+    this.surface.draw([this.drawn, this.state, this.state.version, this.lane.glowing, this.lane.stamp],
+      () => this.paintBuffers());
   }
 
   paintBuffers() {
@@ -226,10 +234,12 @@ export class HbmPanel extends Panel {
     const ctx = this.surface.clear();
     this.surface.layer("labels", drawn.key, (pen) => {
       for (const { buffer, x, top, width } of drawn.places) {
-        write(pen, buffer.name, x, top - drawn.head * 0.62, { colour: palette.text, size: drawn.size, weight: 650, font: palette.font });
+        const y = top - drawn.head * 0.62, { size } = drawn, { font } = palette;
+        write(pen, buffer.name, x, y, { colour: palette.text, size, weight: 650, font });
         if (!drawn.sized) continue;
-        const said = pen.measureText(`${buffer.name} `).width;
-        write(pen, bytes(buffer.bytes), x + said, top - drawn.head * 0.62, { colour: palette.muted, size: drawn.size * 0.9, font: palette.font, room: Math.max(0, width - said) });
+        const named = pen.measureText(`${buffer.name} `).width;
+        const room = Math.max(0, width - named);
+        write(pen, bytes(buffer.bytes), x + named, y, { colour: palette.muted, size: size * 0.9, font, room });
       }
     });
     for (const place of drawn.places) this.paintBuffer(ctx, place);
@@ -253,8 +263,9 @@ export class HbmPanel extends Panel {
     if (buffer.matrices > 1) {
       ctx.strokeStyle = palette.muted;                     // between the matrices of its heads
       ctx.lineWidth = 1;
-      for (let col = buffer.cols; col < buffer.width; col += buffer.cols) line(ctx, x + col * cell, top, x + col * cell, top + h);
-      for (let row = buffer.rows; row < buffer.height; row += buffer.rows) line(ctx, x, top + row * cell, x + w, top + row * cell);
+      const { cols, rows } = buffer;
+      for (let col = cols; col < buffer.width; col += cols) line(ctx, x + col * cell, top, x + col * cell, top + h);
+      for (let row = rows; row < buffer.height; row += rows) line(ctx, x, top + row * cell, x + w, top + row * cell);
     }
     const glows = lane.glowing !== null && stemOf(lane.glowing) === buffer.name;
     ctx.strokeStyle = glows ? palette.text : palette.faint;
@@ -262,7 +273,8 @@ export class HbmPanel extends Panel {
     ctx.strokeRect(x - 0.5, top - 0.5, w + 1, h + 1);
     if (!buffer.touched) return;
     const { top: first, bottom, left, right } = buffer.touched;
-    const box = [x + left * cell, top + first * cell, Math.max(2, (right - left + 1) * cell), Math.max(2, (bottom - first + 1) * cell)];
+    const wide = Math.max(2, (right - left + 1) * cell), high = Math.max(2, (bottom - first + 1) * cell);
+    const box = [x + left * cell, top + first * cell, wide, high];
     ctx.strokeStyle = palette.text;
     ctx.lineWidth = 1.75;
     if (buffer.stored) {
@@ -274,7 +286,7 @@ export class HbmPanel extends Panel {
     ctx.setLineDash([]);
   }
 
-  /** Where each buffer stands: in lines from the left, at the largest scale at which all of them fit. */
+  /** The place of each buffer: in lines from the left, at the largest scale at which all of them fit. */
   layout(launch, state) {
     const key = `${launch} ${this.lane.stamp} ${this.surface.width} ${this.surface.height}`;
     const kept = this.layouts.get(launch);
@@ -306,7 +318,7 @@ export class HbmPanel extends Panel {
       return { ...tried, scale };
     };
     const full = best(wordy), named = best(brief);
-    const wins = full.scale >= named.scale * 0.8 ? full : named; // a buffer's size is written where that does not shrink the picture
+    const wins = full.scale >= named.scale * 0.8 ? full : named; // sizes are written where they cost little room
     const layout = { key, size, head, places: wins.places, sized: wins === full };
     this.layouts.set(launch, layout);
     return layout;
@@ -325,16 +337,18 @@ export class HbmPanel extends Panel {
     const scale = element("li", "scale");
     const bar = element("i");
     bar.style.background = `linear-gradient(90deg, ${[0, 170, 340, 510].map((at) => palette.css(palette.reads[at]))})`;
-    scale.append("read 0", bar, `${grouped(state.mostReads)}×`);
+    scale.append("reads: 0", bar, grouped(state.mostReads));
     const written = element("i");
     written.style.background = palette.css(palette.written);
-    this.root.querySelector(".legend").replaceChildren(scale, item("", "written", written), item("loading", "read now"), item("storing", "written now"));
+    const items = [item("", "written", written), item("loading", "read now"), item("storing", "written now")];
+    this.root.querySelector(".legend").replaceChildren(scale, ...items);
   }
 
   cellAt({ places }, x, y) {
     for (const { buffer, x: left, top, cell } of places) {
       const col = Math.floor((x - left) / cell), row = Math.floor((y - top) / cell);
-      if (col >= 0 && col < buffer.width && row >= 0 && row < buffer.height) return { buffer, row, col, cell: row * buffer.width + col };
+      const inside = col >= 0 && col < buffer.width && row >= 0 && row < buffer.height;
+      if (inside) return { buffer, row, col, cell: row * buffer.width + col };
     }
     return null;
   }
@@ -344,26 +358,31 @@ export class HbmPanel extends Panel {
   }
 
   told({ buffer, row, col, cell }) {
-    if (!buffer.drawn) return `${buffer.name}: ${buffer.shape.join(" × ")}, ${bytes(buffer.bytes)}`;
+    const whole = `${buffer.name}: ${times(buffer.shape)}, ${bytes(buffer.bytes)}`;
+    if (!buffer.drawn) return whole;
     if (buffer.elementAt[cell] < 0) return null;
     const { state, step, lane } = this;
-    const last = (stores) => grouped(lane.timeOf(state.lastAccess(buffer, cell, step, stores)) + 1);
+    const last = (stores) => grouped(lane.timeOf(state.lastAccess(buffer, cell, step, stores)));
     const { reads, writes } = buffer;
     const name = `${buffer.name}[${buffer.indices(row, col).join(", ")}]`;
-    const said = [reads[cell] ? `read ${often(reads[cell])}, last at step ${last(false)}` : "not read yet"];
-    if (writes[cell]) said.push(`written ${often(writes[cell])}, last at step ${last(true)}`);
-    return `${name}: ${said.join("\n")}\n${buffer.name}: ${buffer.shape.join(" × ")}, ${bytes(buffer.bytes)}`;
+    const said = [`${counted(reads[cell], "read")}${reads[cell] ? `, last at step ${last(false)}` : ""}`];
+    if (writes[cell]) said.push(`${counted(writes[cell], "write")}, last at step ${last(true)}`);
+    return `${name}: ${said.join("\n")}\n${whole}`;
   }
 
-  /** To the step that last touched what was clicked. */
+  /** Goes to the step that last touched what was clicked. */
   clicked({ buffer, cell }) {
     if (!buffer.drawn) return;
-    const step = Math.max(...[false, true].map((stores) => this.state.lastAccess(buffer, cell, this.step, stores)));
+    const last = (stores) => this.state.lastAccess(buffer, cell, this.step, stores);
+    const step = Math.max(last(false), last(true));
     if (step >= 0) this.lane.select({ step });
   }
 
   said(k) {
-    const touched = this.state.buffers.filter((buffer) => buffer.touched).map(({ name, stored, lit }) => `${grouped(lit.length)} ${lit.length === 1 ? "element" : "elements"} of ${name} ${lit.length === 1 ? "is" : "are"} ${stored ? "written" : "read"}`);
-    return `HBM, ${this.state.buffers.length} buffers. ${touched.length ? `Step ${grouped(this.lane.timeOf(k) + 1)}: ${touched.join("; ")}.` : "This step touches none."}`;
+    const { buffers } = this.state;
+    const touched = buffers.filter((buffer) => buffer.touched).map(({ name, stored, lit }) => (
+      `${counted(lit.length, "element")} of ${name} ${stored ? "written" : "read"}`));
+    const step = `Step ${grouped(this.lane.timeOf(k))}: ${touched.join("; ") || "no access"}.`;
+    return `HBM, ${counted(buffers.length, "buffer")}. ${step}`;
   }
 }

@@ -1,18 +1,20 @@
-// The loop invariant at every step: the kernel's m and l beside the maximum and the sum of the elements seen so far, recomputed here.
+// The loop invariant at every step: the kernel's m and ℓ beside the maximum and the sum of the elements seen so far.
 
-import { element, exact, short } from "../words.js";
+import { exact, number } from "../numbers.js";
+import { element } from "../words.js";
 import { Panel } from "./panel.js";
 
 const UNIT = 2 ** -24;                                     // half a step of float32 at 1: one rounding
 const LISTED = 6;                                          // the most terms written out
 
 const PROOF = {
-  base: "Before the first element: m = −∞ and ℓ = 0, which is right for no elements.",
-  step: "Each update: α ℓ = Σ exp(x − m) · exp(m − m~new~) = Σ exp(x − m~new~) over those seen, and the new ones add their terms. So it holds again.",
-  end: "After the last: every element is seen, so m is the row’s maximum and ℓ its softmax sum.",
+  base: "Before the first element: m = −∞ and ℓ = 0. No elements: it holds.",
+  step: "Each update: α ℓ = Σ exp(x − m) · exp(m − m~new~) = Σ exp(x − m~new~) over the old elements. "
+    + "The new ones add theirs. It holds again.",
+  end: "After the last element: m is the row’s maximum and ℓ its softmax sum.",
 };
 
-/** What stands between ~ is a subscript. */
+/** Text and subscripts, which are written between ~. */
 function said(text) {
   return text.split("~").map((part, i) => (i % 2 ? element("sub", "", part) : part));
 }
@@ -24,7 +26,8 @@ export class InvariantPanel extends Panel {
     if (!this.shown) return;
     const cell = (className = "") => element("td", className);
     const line = (quantity, symbol) => {
-      const row = { tr: element("tr"), name: element("th"), kernel: cell("value"), formula: cell("formula-of"), own: cell("value"), verdict: cell("verdict") };
+      const row = { tr: element("tr"), name: element("th"), kernel: cell("value"), formula: cell("formula-of") };
+      Object.assign(row, { own: cell("value"), verdict: cell("verdict") });
       row.name.dataset.q = quantity;
       row.name.append(...said(symbol));
       row.tr.append(row.name, row.kernel, row.formula, row.own, row.verdict);
@@ -46,10 +49,11 @@ export class InvariantPanel extends Panel {
   }
 
   get shown() {
-    return Boolean(this.view.invariant) && ["scores", "running_max", "running_sum"].every((role) => this.story.roles[role]);
+    return Boolean(this.view.invariant)
+      && ["scores", "running_max", "running_sum"].every((role) => this.story.roles[role]);
   }
 
-  /** Each update of a program's sum: {step, settled, tile, scores, sum}, values by their index. What sets the sum without new elements is none. */
+  /** Each update of a program's sum that adds elements: {step, settled, tile, scores, sum}, values by their index. */
   updatesOf(p) {
     if (this.updates.has(p)) return this.updates.get(p);
     const { story } = this;
@@ -69,7 +73,7 @@ export class InvariantPanel extends Panel {
     return out;
   }
 
-  /** The elements of one row that the updates saw, in order; those past the row's end are none. */
+  /** The elements of one row that the updates saw, in order, up to the row's end. */
   seen(updates, row) {
     const width = this.view.score_shape?.[1] ?? Infinity;
     return updates.flatMap(({ scores, tile }) => {
@@ -88,9 +92,13 @@ export class InvariantPanel extends Panel {
     const seen = this.seen(done, row);
     const started = story.role("running_sum", k)?.data;
     this.table.hidden = !started;
-    this.hint(started ? "" : "the maximum and the sum of what was seen, against m and ℓ");
-    const what = seen.length ? `after ${seen.length} of ${this.seen(all, row).length} elements${this.lane.rowCount > 1 ? `, ${this.lane.label("row", row)}` : ""}` : "no element seen yet";
-    const phase = !all.length || k < (all[0].tile ? this.beginOf(all[0]) : all[0].step) ? "base" : done.length === all.length && k >= last.settled ? "end" : "step";
+    this.hint(started ? "" : "m and ℓ of the kernel against the elements seen so far");
+    const where = this.lane.rowCount > 1 ? `, ${this.lane.label("row", row)}` : "";
+    const of = this.seen(all, row).length;
+    const what = `after ${seen.length} of ${of} elements${where}`;
+    Object.assign(this.root.dataset, { seen: seen.length, of });
+    const first = all[0]?.tile ? this.beginOf(all[0]) : all[0]?.step ?? Infinity;
+    const phase = k < first ? "base" : done.length === all.length && k >= last.settled ? "end" : "step";
     for (const item of this.proof) item.classList.toggle("now", item.dataset.phase === phase);
     if (!started) return this.head("loop invariant", "", "");
     const held = this.check(seen, last, row);
@@ -98,25 +106,25 @@ export class InvariantPanel extends Panel {
     this.root.classList.toggle("broken", !held.holds);
     this.max.name.replaceChildren(...said(!last || k >= last.settled ? "m~i~" : "m~new~"));
     const put = (line, { kernel, formula, own, agrees }) => {
-      line.kernel.textContent = short(kernel);
+      line.kernel.textContent = number(kernel);
       line.kernel.title = exact(kernel, "f32");
       line.formula.textContent = formula;
-      line.own.textContent = `= ${short(own)}`;
+      line.own.textContent = `= ${number(own)}`;
       line.own.title = exact(own, "f64");
       line.verdict.textContent = agrees ? "✓" : "✗";
-      line.verdict.title = agrees ? "equal within rounding" : `differs by ${short(Math.abs(kernel - own))}`;
+      line.verdict.title = agrees ? "equal up to rounding" : `error ${number(Math.abs(kernel - own))}`;
       line.tr.classList.toggle("differs", !agrees);
     };
     put(this.max, held.max);
     put(this.sum, held.sum);
   }
 
-  /** Where the loop's body that makes an update begins. */
+  /** The step where the iteration that makes an update begins. */
   beginOf({ step }) {
     return this.story.visit(step)?.begin ?? step;
   }
 
-  /** The kernel's pair against float64. The sum may be off by each update's roundings, not by more. */
+  /** The kernel's pair against float64. The tolerance of the sum is the roundings of its updates. */
   check(seen, last, row) {
     const { story } = this;
     const maximum = seen.reduce((m, x) => (x > m ? x : m), -Infinity);
@@ -125,15 +133,16 @@ export class InvariantPanel extends Panel {
     const total = terms.reduce((sum, term) => sum + term, 0);
     const max = last ? (story.role("new_max", last.step) ?? story.role("running_max", last.step)).data[row] : -Infinity;
     const sum = last ? story.trace.value(last.sum).data[row] : 0;
-    const allowed = UNIT * (16 + 8 * seen.length) * total;
+    const tolerance = UNIT * (16 + 8 * seen.length) * total;
     const same = (a, b) => a === b || (a !== a && b !== b);
-    const sumAgrees = same(sum, total) || Math.abs(sum - total) <= allowed;
+    const sumAgrees = same(sum, total) || Math.abs(sum - total) <= tolerance;
     const maxAgrees = same(max, maximum) || (seen.some((x) => x !== x) && sumAgrees);
-    const listed = terms.length > 0 && terms.length <= LISTED ? `${terms.map((term) => short(term)).join(" + ")}` : "Σ exp(x − m)";
+    const formula = "Σ exp(x − m)";
+    const listed = terms.length > LISTED ? formula : `${formula} = ${terms.map((term) => number(term)).join(" + ")}`;
     return {
       holds: maxAgrees && sumAgrees,
-      max: { kernel: max, formula: seen.length ? "max of those seen" : "max of none", own: maximum, agrees: maxAgrees },
-      sum: { kernel: sum, formula: seen.length ? (listed.includes("Σ") ? listed : `Σ exp(x − m) = ${listed}`) : "sum of none", own: total, agrees: sumAgrees },
+      max: { kernel: max, formula: seen.length ? "max of elements" : "max of none", own: maximum, agrees: maxAgrees },
+      sum: { kernel: sum, formula: seen.length ? listed : "sum of none", own: total, agrees: sumAgrees },
     };
   }
 }

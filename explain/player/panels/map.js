@@ -1,15 +1,17 @@
-// The map of the scores: tiles done, the current one, those the mask skips.
+// The map of the scores: the computed tiles, the current one, those the mask skips.
 
+import { exact, number, ordinal, range } from "../numbers.js";
 import { MapState, mapHeight, mapLayout, paintMap } from "../pictures/map.js";
-import { element, exact, short } from "../words.js";
+import { element } from "../words.js";
 import { Panel } from "./panel.js";
 
-/** What a tooltip says of a cell of a map, whose state is brought to the step. */
+/** The tooltip of a map's cell. */
 export function toldOfCell({ view, story, palette }, state, group, { row, col }, title, dtype) {
   const word = (labels, i) => (labels?.[i] === undefined ? String(i) : `${i} “${labels[i]}”`);
   const cell = row * state.map.width + col;
   const skipped = state.skipped(group)?.holds(row, col);
-  const said = state.done[cell] ? `${title} = ${exact(state.values[cell], dtype)}` : skipped ? "skipped: the mask hides all of it" : "not computed yet";
+  const said = state.done[cell] ? `${title} = ${exact(state.values[cell], dtype)}` : skipped
+    ? "skipped: the mask hides the whole tile" : "not computed yet";
   return `row ${word(view.row_labels, row)}, column ${word(view.col_labels, col)}\n${said}`;
 }
 
@@ -26,7 +28,7 @@ export class MapPanel extends Panel {
   measure() {
     const changed = super.measure();
     if (this.lane.flat || !this.palette) return changed;
-    // As high as the map can get at this width, so that its legend is near and the rest of the column is the tile's.
+    // No higher than the map can be at this width: its legend is near, and the tile has the rest of the column.
     const most = mapHeight(this.surface, this.palette, this.story.scoreMap, this.view.row_labels, this.view.col_labels);
     this.canvas.style.maxHeight = `${most}px`;
     this.root.style.maxHeight = `calc(${most}px + 5em)`;
@@ -45,10 +47,11 @@ export class MapPanel extends Panel {
     const { nans } = this.scores;
     this.head(`scores ${view.roles.scores}`, "scores", shape, nans ? `${nans} NaN` : "", view.roles.scores);
     this.at = paintMap(this.surface, palette, this.scores, {
-      group: this.group, tile, selected: lane.at.row, rowLabels: view.row_labels, colLabels: view.col_labels, stamp: lane.stamp, differs: lane.marks?.cells.size ? lane.marks.cells : null,
+      group: this.group, tile, selected: lane.at.row, rowLabels: view.row_labels, colLabels: view.col_labels,
+      stamp: lane.stamp, differs: lane.marks?.cells.size ? lane.marks.cells : null,
     });
-    this.canvas.setAttribute("aria-label", tile
-      ? `Scores. The current tile is rows ${tile.rows[0]} to ${tile.rows.at?.(-1)}, columns ${tile.cols[0]} to ${tile.cols.at?.(-1)}.` : "Scores.");
+    const [rows, cols] = [tile?.rows, tile?.cols].map((list) => list && range(list[0], list[list.length - 1]));
+    this.canvas.setAttribute("aria-label", tile ? `Scores, current tile: rows ${rows}, columns ${cols}` : "Scores");
   }
 
   write() {
@@ -69,14 +72,23 @@ export class MapPanel extends Panel {
     const scale = element("li", "scale");
     const bar = element("i");
     bar.style.background = `linear-gradient(90deg, ${stops})`;
-    scale.append(short(-map.largest), bar, short(map.largest));
-    const onMap = ({ rows, cols }, i) => rows[Math.floor(i / cols.length)] < map.height && cols[i % cols.length] < map.width;
-    const masked = map.groups.some((group) => group.some((write) => write.data.some((x, i) => x === -Infinity && onMap(write, i))));
+    scale.append(number(-map.largest), bar, number(map.largest));
+    const onMap = ({ rows, cols }, i) => rows[Math.floor(i / cols.length)] < map.height
+      && cols[i % cols.length] < map.width;
+    const masked = map.groups.some((group) =>
+      group.some((write) => write.data.some((x, i) => x === -Infinity && onMap(write, i))));
     const skips = map.groups.some((group) => this.scores.skipped(group));
     const { row_labels: rowWords, col_labels: colWords } = this.view;
     const { rowEvery, colEvery } = mapLayout(this.surface, palette, map, rowWords, colWords);
-    const named = [rowWords && rowEvery > 1 && `1 row in ${rowEvery}`, colWords && colEvery > 1 && `1 column in ${colEvery}`].filter(Boolean);
-    this.root.querySelector(".legend").replaceChildren(scale, ...(masked ? [key("", "−∞ (masked)", palette.css(palette.masked))] : []), ...(skips ? [key("skipped", "skipped by the mask")] : []), ...(named.length ? [element("li", "", `${named.join(", ")} named`)] : []));
+    const [down, across] = [rowWords ? rowEvery : 1, colWords ? colEvery : 1];
+    const labelled = down === across ? `Every ${ordinal(down)} token labelled`
+      : `Every ${ordinal(down)} row, every ${ordinal(across)} column labelled`;
+    const items = [
+      masked && key("masked", "−∞ (masked)", palette.css(palette.masked)),
+      skips && key("skipped", "skipped by the mask"),
+      Math.max(down, across) > 1 && element("li", "labelled", labelled.replace(/very 1st/g, "very")),
+    ];
+    this.root.querySelector(".legend").replaceChildren(scale, ...items.filter(Boolean));
   }
 
   clicked(at) {

@@ -1,11 +1,11 @@
 // The output: an accumulator row by row, or what a softmax has written so far.
 
+import { exact, number, times } from "../numbers.js";
 import { paintArray } from "../pictures/array.js";
 import { paintBars } from "../pictures/bars.js";
 import { MapState, paintMap } from "../pictures/map.js";
 import { write } from "../surface.js";
 import { countNaN } from "../story.js";
-import { exact, short, times } from "../words.js";
 import { toldOfCell } from "./map.js";
 import { Panel } from "./panel.js";
 
@@ -37,20 +37,28 @@ export class OutputPanel extends Panel {
       const cell = row * width + col;
       if (this.outputs.done[cell]) done++, (total += this.outputs.values[cell]);
     }
-    this.head(`output ${view.roles.output}`, "acc", done ? `row ${row} adds up to ${short(total)}` : "nothing written yet", total !== total ? "NaN" : "", view.roles.output);
-    const tile = lane.flat ? lane.tile : null;
-    this.at = paintMap(this.surface, palette, this.outputs, { group: this.group, tile, selected: lane.at.row, rowLabels: null, colLabels: lane.flat ? view.col_labels : null, stamp: lane.stamp });
+    const note = done ? `row ${row} sums to ${number(total)}` : "nothing written yet";
+    this.root.dataset.sum = total;
+    this.head(`output ${view.roles.output}`, "acc", note, total !== total ? "NaN" : "", view.roles.output);
+    this.canvas.setAttribute("aria-label", `Output ${view.roles.output}: ${note}`);
+    const tile = lane.flat ? lane.tile : null, colLabels = lane.flat ? view.col_labels : null;
+    const shown = { group: this.group, tile, selected: lane.at.row, rowLabels: null, colLabels, stamp: lane.stamp };
+    this.at = paintMap(this.surface, palette, this.outputs, shown);
   }
 
   renderAccumulator(k) {
     const { story, view, palette, lane } = this;
-    const finished = story.changedAt("output", story.frameStart[k], k) > story.changedAt("accumulator", story.frameStart[k], k);
+    const set = (role) => story.changedAt(role, story.frameStart[k], k);
+    const finished = set("output") > set("accumulator");
     const role = finished && story.role("output", k)?.shape?.length === 2 ? "output" : "accumulator";
     const value = story.role(role, k);
     this.array = value?.shape?.length === 2 ? value : null;
     const nans = countNaN(value);
-    this.head(`${role === "output" ? "output" : "accumulator"} ${view.roles[role]}`, "acc", this.array ? times(value.shape) : "not set yet", nans ? `${nans} NaN` : "", view.roles[role]);
-    this.hint(this.array ? "" : "the unfinished output, row by row");
+    const name = `${role === "output" ? "output" : "accumulator"} ${view.roles[role]}`;
+    const note = this.array ? times(value.shape) : "not set yet";
+    this.head(name, "acc", note, nans ? `${nans} NaN` : "", view.roles[role]);
+    this.hint(this.array ? "" : "the output before the division by ℓ, row by row");
+    this.canvas.setAttribute("aria-label", `${name}, ${note}`);
     if (!this.array) {
       this.change = null;
       this.at = this.surface.draw(["nothing"], () => (this.surface.clear(), null));
@@ -60,17 +68,17 @@ export class OutputPanel extends Panel {
     this.change = role === "accumulator" ? this.rescale(k, value) : null;
     this.largest = lane.ranges[role];
     this.paint();
-    this.canvas.setAttribute("aria-label", `${view.roles[role]}, ${value.shape[0]} rows of ${value.shape[1]} values.`);
   }
 
-  /** What this visit does to the accumulator: {before, alpha}, from its rescale on; null while there is none. */
+  /** This visit's rescale of the accumulator: {before, alpha, first}; null before it. */
   rescale(k, value) {
     const { story, lane } = this;
     const { visit } = lane;
-    if (!visit || story.changedAt("rescale", visit.begin, k) < 0 || story.changedAt("accumulator", visit.begin, k) < 0) return null;
+    if (!visit || ["rescale", "accumulator"].some((role) => story.changedAt(role, visit.begin, k) < 0)) return null;
     const first = story.firstChange("accumulator", visit.begin);
     const before = story.role("accumulator", first - 1), alpha = story.role("rescale", k)?.data;
-    return before?.data?.length === value.data.length && alpha?.length === value.shape[0] ? { before: before.data, alpha, first } : null;
+    const fits = before?.data?.length === value.data.length && alpha?.length === value.shape[0];
+    return fits ? { before: before.data, alpha, first } : null;
   }
 
   /** The whole array as a heat map, and the selected row as bars. */
@@ -78,7 +86,8 @@ export class OutputPanel extends Panel {
     const { lane, array, change, surface } = this;
     if (!array || !surface.visible) return;
     const phase = this.phase(), program = lane.story.programAt[lane.step];
-    const inputs = [array, change?.before, change?.alpha, lane.at.row, lane.rowCount, program, phase, lane.tile?.rows, lane.stamp];
+    const { at, rowCount, tile, stamp } = lane;
+    const inputs = [array, change?.before, change?.alpha, at.row, rowCount, program, phase, tile?.rows, stamp];
     this.at = surface.draw(inputs, () => this.paintAccumulator(phase));
   }
 
@@ -88,13 +97,18 @@ export class OutputPanel extends Panel {
     const selected = rows === lane.rowCount ? lane.at.row : -1;
     const barred = selected >= 0 && surface.height > palette.size * 6;
     const high = barred ? surface.height * 0.5 : surface.height;
-    const at = paintArray(surface, palette, { data: array.data, rows, cols, ramp: "output", largest: this.largest, selected, height: high });
+    const whole = { data: array.data, rows, cols, ramp: "output", largest: this.largest, selected, height: high };
+    const at = paintArray(surface, palette, whole);
     if (!barred) return at;
-    const row = (data) => data.subarray?.(selected * cols, (selected + 1) * cols) ?? data.slice(selected * cols, (selected + 1) * cols);
-    const place = { x: 0, y: high + palette.size * 1.5, width: Math.min(surface.width, cols * 64), height: surface.height - high - palette.size * 1.5 - 1 };
-    write(surface.ctx, this.caption(selected), 0, high + palette.size * 0.8, { colour: palette.muted, size: palette.size * 0.82, font: palette.font, room: surface.width });
-    const bars = { now: row(array.data), before: change && row(change.before), alpha: change?.alpha[selected], largest: this.largestOf(selected) };
-    paintBars(surface.ctx, palette, place, bars, phase);
+    const { size, font, muted } = palette;
+    const row = (data) => data.slice(selected * cols, (selected + 1) * cols);
+    const top = high + size * 1.5;
+    const place = { x: 0, y: top, width: Math.min(surface.width, cols * 64), height: surface.height - top - 1 };
+    write(surface.ctx, this.caption(selected), 0, high + size * 0.8,
+      { colour: muted, size: size * 0.82, font, room: surface.width });
+    const [now, before] = [row(array.data), change && row(change.before)];
+    paintBars(surface.ctx, palette, place,
+      { now, before, alpha: change?.alpha[selected], largest: this.largestOf(selected) }, phase);
     return at;
   }
 
@@ -109,14 +123,15 @@ export class OutputPanel extends Panel {
       for (const { step, value } of story.eventsOf("accumulator")) {
         if (step < program.first || step >= program.end) continue;
         const { data } = story.trace.value(value);
-        for (let i = row * cols; i < (row + 1) * cols; i++) if (Number.isFinite(data[i])) most = Math.max(most, Math.abs(data[i]));
+        const own = data.slice(row * cols, (row + 1) * cols);
+        for (const x of own) if (Number.isFinite(x)) most = Math.max(most, Math.abs(x));
       }
       this.scales.set(key, most || 1);
     }
     return this.scales.get(key);
   }
 
-  /** How far the movement has got: the line that rescales only shrinks, a later one only adds. */
+  /** How far the movement has got. The line that rescales shrinks the bars; a later line adds to them. */
   phase() {
     const { lane, change, step } = this;
     if (lane.phase === 1 || !change || !this.moves(step)) return 1;
@@ -126,10 +141,10 @@ export class OutputPanel extends Panel {
   caption(row) {
     const { lane, change } = this;
     const name = `row ${lane.tile?.rows[row] ?? row}`;
-    return change ? `${name}: what was, × α = ${short(change.alpha[row])}, plus this tile's part` : name;
+    return change ? `${name}: before × ${number(change.alpha[row])} (α) + this tile` : name;
   }
 
-  /** Whether step k changes the accumulator of a tile that is rescaled: then it is drawn as a movement. */
+  /** Whether step k changes a rescaled accumulator: then it is drawn as a movement. */
   moves(k) {
     return Boolean(this.array && this.change) && this.story.changedAt("accumulator", k, k) === k;
   }
@@ -139,6 +154,8 @@ export class OutputPanel extends Panel {
     if (!this.array) return null;
     const row = this.lane.tile?.rows[at.row] ?? at.row;
     const word = this.view.row_labels?.[row];
-    return `row ${row}${word === undefined ? "" : ` “${word}”`}, dimension ${at.col}\n${exact(this.array.data[at.row * this.array.shape[1] + at.col], this.array.dtype)}`;
+    const value = this.array.data[at.row * this.array.shape[1] + at.col];
+    const named = word === undefined ? "" : ` “${word}”`;
+    return `row ${row}${named}, dimension ${at.col}\n${exact(value, this.array.dtype)}`;
   }
 }

@@ -1,10 +1,10 @@
-// Merging: each tile's (m, l), and the joins of pairs as a tree that grows upwards, each child with its factor.
+// Merging: each tile's (m, ℓ), and the joins of pairs as a tree that grows upwards, each child with its rescale factor.
 
-import { short } from "../words.js";
+import { number } from "../numbers.js";
 import { Panel } from "./panel.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const NAMED = 12;                                          // leaves whose numbers can be read; past that, dots
+const NAMED = 12;                                          // the most leaves that show numbers; more are dots
 const BOX = { width: 84, height: 42, gap: 104, level: 84, radius: 6, size: 16 };
 const DOT = { width: 12, height: 12, gap: 26, level: 40, radius: 6, size: 0 };
 
@@ -32,7 +32,8 @@ export class PairsPanel extends Panel {
     const leaves = nodes.filter(({ children }) => !children.length).length;
     const made = nodes.filter(({ step }) => step <= k);
     const joined = made.filter(({ children }) => children.length).length;
-    this.head("pairs (m, ℓ) of the tiles", "", `${leaves} tiles, ${joined} of ${leaves - 1} joins made${this.view.score_shape?.[0] > 1 ? `, row ${row}` : ""}`);
+    const where = this.view.score_shape?.[0] > 1 ? `, row ${row}` : "";
+    this.head("(m, ℓ) of the tiles, merged", "", `${leaves} tiles, ${joined} of ${leaves - 1} merges done${where}`);
     if (this.drawnRow !== row) this.draw(nodes, leaves, row);
     nodes.forEach(({ begin, step }, i) => {
       const { classList } = this.groups[i];
@@ -40,7 +41,8 @@ export class PairsPanel extends Panel {
       classList.toggle("now", begin <= k && k <= step);
     });
     const last = made.at(-1);
-    this.svg.setAttribute("aria-label", last ? `${leaves} tiles, ${joined} joins made; the latest pair is m ${short(last.m)}, ℓ ${short(last.l)}` : `${leaves} tiles, none done yet`);
+    const latest = last ? `; the latest pair: m ${number(last.m)}, ℓ ${number(last.l)}` : "";
+    this.svg.setAttribute("aria-label", `${leaves} tiles, ${joined} of ${leaves - 1} merges done${latest}`);
   }
 
   draw(nodes, leaves, row) {
@@ -56,18 +58,25 @@ export class PairsPanel extends Panel {
       const group = drawn("g", { class: "pair" });
       node.children.forEach((child, i) => {
         const from = nodes[child];
-        group.append(drawn("line", { x1: x(from), y1: y(from) - look.height / 2, x2: x(node), y2: y(node) + look.height / 2 }));
+        group.append(drawn("line", { x1: x(from), y1: y(from) - look.height / 2, x2: x(node),
+          y2: y(node) + look.height / 2 }));
         if (!look.size || node.factors[i] === undefined) return;
         const outward = x(from) < x(node) ? -6 : 6;
-        const middle = { x: (x(from) + x(node)) / 2 + outward, y: (y(from) - look.height / 2 + y(node) + look.height / 2) / 2 + 5 };
-        group.append(drawn("text", { ...middle, class: "factor", "text-anchor": outward < 0 ? "end" : "start" }, `× ${short(node.factors[i])}`));
+        const middle = { x: (x(from) + x(node)) / 2 + outward, y: (y(from) + y(node)) / 2 + 5 };
+        const anchor = outward < 0 ? "end" : "start";
+        group.append(drawn("text", { ...middle, class: "factor", "text-anchor": anchor },
+          `× ${number(node.factors[i])}`));
       });
-      group.append(drawn("rect", { x: x(node) - look.width / 2, y: y(node) - look.height / 2, width: look.width, height: look.height, rx: look.radius }));
+      const [cx, cy, { width, height, radius: rx }] = [x(node), y(node), look];
+      const text = (y, className, words) => group.append(drawn("text", { x: cx, y, class: className }, words));
+      const [m, l] = [`m ${number(node.m)}`, `ℓ ${number(node.l)}`];
+      group.append(drawn("rect", { x: cx - width / 2, y: cy - height / 2, width, height, rx }));
       if (look.size) {
-        group.append(drawn("text", { x: x(node), y: y(node) - 4, class: "m" }, `m ${short(node.m)}`), drawn("text", { x: x(node), y: y(node) + 15, class: "l" }, `ℓ ${short(node.l)}`));
-        if (!node.children.length) group.append(drawn("text", { x: x(node), y: y(node) + look.height / 2 + 18, class: "name" }, `tile ${node.at}`));
+        text(cy - 4, "m", m);
+        text(cy + 15, "l", l);
+        if (!node.children.length) text(cy + height / 2 + 18, "name", `tile ${node.at}`);
       }
-      group.append(drawn("title", {}, `m ${short(node.m)}, ℓ ${short(node.l)}`));
+      group.append(drawn("title", {}, `${m}, ${l}`));
       return group;
     });
     this.svg.append(...this.groups);

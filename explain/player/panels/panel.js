@@ -1,20 +1,20 @@
-// What every panel of a lane shares: its place on the page, its heading, its canvas, and what is under the pointer.
+// What all panels of a lane share: the element, its heading, its canvas, and what is under the pointer.
 
 import { Surface } from "../surface.js";
 import { element } from "../words.js";
 
-/** A tile and the pointer it is loaded through, k and k_ptr, go together. */
+/** A variable's name without _ptr: a tile k and its pointer k_ptr are highlighted together. */
 export const stemOf = (name) => name?.replace(/_ptr$/, "") ?? null;
 
 export class Panel {
-  /** `name` is the panel's class on the page. A subclass says in `shown` whether the run has anything for it. */
+  /** `name` is the panel's class on the page. `shown` tells whether the run has anything for it. */
   constructor(lane, name) {
     this.lane = lane;
     this.name = name;
     this.story = lane.story;
     this.view = lane.view;
     this.root = lane.$(`.${name}`);
-    this.heading = this.root.querySelector("h4");
+    this.heading = this.root.querySelector("h3");
     this.canvas = this.root.querySelector("canvas");
     this.surface = this.canvas && new Surface(this.canvas);
     this.at = null;                                        // (x, y) on the canvas → what is there, or null
@@ -37,18 +37,19 @@ export class Panel {
     return this.surface?.measure() ?? false;
   }
 
-  /** Draws the picture of step k. What the page says has its turn when all are drawn: a font set on a canvas after the page changed has it laid out at once. */
+  /** Draws the picture of step k. All panels draw before any of them writes: a font set on a canvas of a changed
+   * page forces a layout. */
   render() {}
 
-  /** Writes on the page what it says at step k. */
+  /** Writes the panel's text of step k. */
   write() {}
 
-  /** What a click chooses: by default the row that was hit. */
+  /** Handles a click: by default it selects the row. */
   clicked(at) {
     this.lane.select({ ...this.lane.selection, row: at.row });
   }
 
-  /** What a tooltip says at (x, y) of the canvas, or null. */
+  /** The tooltip at (x, y) of the canvas, or null. */
   hover(x, y) {
     const at = this.at?.(x, y);
     return at ? this.told(at) : null;
@@ -58,27 +59,27 @@ export class Panel {
     return null;
   }
 
-  /** The variable whose picture is at (x, y) of the canvas: by default the one the heading names. */
+  /** The variable drawn at (x, y) of the canvas: by default the heading's. */
   nameAt() {
     return this.depicts ?? null;
   }
 
-  /** Shows whether the variable that glows, by its stem, is this panel's. */
+  /** Highlights the panel if it draws the highlighted variable. */
   glow(stem) {
     this.root.classList.toggle("glow", Boolean(stem) && stemOf(this.depicts) === stem);
   }
 
-  /** What the heading will say; `variable` is the one whose picture the panel is, if it is one's. */
+  /** Sets the heading; `variable` is the one that the panel draws, if any. */
   head(title, quantity, note = "", alarm = "", variable = "") {
     this.headed = { title, quantity, note, alarm, variable };
   }
 
-  /** What the panel will show, while it has nothing to show. */
+  /** Sets the text for a panel with nothing to show yet. */
   hint(words) {
     this.hinted = words;
   }
 
-  /** Puts heading and hint on the page. */
+  /** Writes heading and hint. */
   writeHead() {
     const { dataset } = this.root;
     if (this.hinted !== undefined && dataset.hint !== this.hinted) dataset.hint = this.hinted;

@@ -1,7 +1,7 @@
-// The running state, row by row: the maximum, the rescale factor, the sum; as this tile found them, and as they are now.
+// The running state, row by row: m, α and ℓ, before this tile and now.
 
+import { exact, number } from "../numbers.js";
 import { paintRows } from "../pictures/rows.js";
-import { exact, short } from "../words.js";
 import { Panel } from "./panel.js";
 
 export class RowsPanel extends Panel {
@@ -10,10 +10,11 @@ export class RowsPanel extends Panel {
   }
 
   get shown() {
-    return !this.story.roles.tile_at && ["running_max", "running_sum", "rescale"].some((role) => this.story.roles[role]);
+    const { roles } = this.story;
+    return !roles.tile_at && ["running_max", "running_sum", "rescale"].some((role) => roles[role]);
   }
 
-  /** The state of the current rows: as this tile found it, and as it is after the update, if that has been made. */
+  /** The state of the current rows: before this tile, and after its update, if that has happened. */
   state(k) {
     const { story, lane } = this;
     const has = (...roles) => roles.some((role) => story.roles[role]);
@@ -23,18 +24,19 @@ export class RowsPanel extends Panel {
     const read = (role, at) => (story.changedAt(role, since, at) >= 0 ? story.role(role, at)?.data : undefined);
     const updated = (role, from) => (story.changedAt(role, from, k) >= 0 ? story.firstChange(role, from) : -1);
     const alpha = updated("rescale", begin);
-    // A sum that was set before alpha was fetched, not updated.
+    // A sum that is set before alpha is loaded, not updated.
     const update = (next, running, from) => {
       const role = story.roles[next] ? next : running;
       const at = updated(role, from);
       return at < 0 ? { before: read(running, k) } : { before: read(running, at - 1), now: read(role, k) };
     };
+    const added = !has("rescale") ? begin : alpha < 0 ? k + 1 : alpha + 1;
     return {
       rows: lane.rowCount,
       labels: lane.rowLabels(),
       max: has("running_max", "new_max") ? update("new_max", "running_max", begin) : null,
       alpha: has("rescale") ? (alpha < 0 ? new Array(lane.rowCount) : read("rescale", k)) : null,
-      sum: has("running_sum") ? update("new_sum", "running_sum", has("rescale") ? (alpha < 0 ? k + 1 : alpha + 1) : begin) : null,
+      sum: has("running_sum") ? update("new_sum", "running_sum", added) : null,
       span: lane.ranges.max,
       largestSum: lane.ranges.sum,
     };
@@ -45,31 +47,37 @@ export class RowsPanel extends Panel {
     const { max, alpha, sum } = this.shownState;
     const known = [max?.before, max?.now, sum?.before, sum?.now].some(Boolean);
     this.head("running state", "", !known ? "not set yet" : this.lane.visit ? "before this tile → now" : "");
-    const parts = [max && "maximum", alpha && "rescale factor", sum && "sum"].filter(Boolean);
-    this.hint(known ? "" : `each row's running ${parts.join(", ")}`);
+    const parts = [max && "running max m", alpha && "rescale factor α", sum && "running sum ℓ"].filter(Boolean);
+    this.hint(known ? "" : `${parts.join(", ")} of each row`);
     this.known = known;
     this.paint();
     const { row } = this.lane.at;
-    const read = (name, value) => (value === undefined ? "" : `${name} ${short(value)}; `);
-    this.canvas.setAttribute("aria-label", `Row ${row}: ${read("maximum", (max?.now ?? max?.before)?.[row])}${read("rescale factor", alpha?.[row])}${read("sum", (sum?.now ?? sum?.before)?.[row])}`);
+    const read = (name, value) => (value === undefined ? "" : `; ${name} ${number(value)}`);
+    const [m, l] = [max, sum].map((part) => (part?.now ?? part?.before)?.[row]);
+    this.canvas.setAttribute("aria-label",
+      `Running state, row ${row}${read("max", m)}${read("rescale factor", alpha?.[row])}${read("sum", l)}`);
   }
 
   paint() {
     const { lane, surface, palette, known, shownState: state } = this;
     const { max, alpha, sum } = state;
-    const phase = this.moves(lane.step) ? lane.phase : 1, glows = lane.quantityOf.get(lane.glowing), differs = this.differing();
-    const inputs = [known, max?.before, max?.now, alpha?.[0] === undefined ? null : alpha, sum?.before, sum?.now, state.rows, state.labels?.join(), lane.at.row, phase, glows, differs && [...differs].join(), lane.stamp];
-    this.at = surface.draw(inputs, () => (known ? paintRows(surface, palette, state, lane.at.row, phase, glows, differs) : (surface.clear(), null)));
+    const phase = this.moves(lane.step) ? lane.phase : 1;
+    const glows = lane.quantityOf.get(lane.glowing), differs = this.differing(), { row } = lane.at;
+    const factors = alpha?.[0] === undefined ? null : alpha, marked = differs && [...differs].join();
+    const values = [max?.before, max?.now, factors, sum?.before, sum?.now];
+    const inputs = [known, ...values, state.rows, state.labels?.join(), row, phase, glows, marked, lane.stamp];
+    const paint = () => paintRows(surface, palette, state, row, phase, glows, differs);
+    this.at = surface.draw(inputs, () => (known ? paint() : (surface.clear(), null)));
   }
 
-  /** Which of these rows differ from the run beside this one. */
+  /** Which of these rows differ from the other run. */
   differing() {
     const { marks, tile, step } = this.lane;
     const rows = (tile ?? this.story.tile(step))?.rows ?? [];
     return marks ? new Set(Array.from(rows.keys()).filter((r) => marks.rows.has(rows[r]))) : null;
   }
 
-  /** Whether step k is the one that rescales the sum: then it is drawn as a movement. */
+  /** Whether step k rescales the sum: then it is drawn as a movement. */
   moves(k) {
     const { story } = this;
     const changed = ["new_sum", "running_sum"].some((role) => story.roles[role] && story.changedAt(role, k, k) === k);
@@ -77,7 +85,7 @@ export class RowsPanel extends Panel {
     return changed && Boolean(sum?.now && sum.before && alpha?.length && alpha[0] !== undefined);
   }
 
-  /** The variable of the column under the pointer: the updated one, once it is. */
+  /** The variable of the column under the pointer: the updated one, once it is set. */
   nameAt(x, y) {
     const { roles } = this.view;
     const { max, sum } = this.shownState;
@@ -94,10 +102,13 @@ export class RowsPanel extends Panel {
   told({ row }) {
     const { max, alpha, sum, labels } = this.shownState;
     const said = [`row ${labels?.[row] ?? row}`];
-    const change = (title, before, after) => said.push(`${title}  ${before === undefined ? "" : exact(before, "f32")}${after === undefined ? "" : ` → ${exact(after, "f32")}`}`);
-    if (max) change("max", max.before?.[row], max.now?.[row]);
+    const change = (name, before, after) => {
+      const numbers = [before, after].filter((x) => x !== undefined).map((x) => exact(x, "f32"));
+      said.push(`${name}  ${numbers.join(" → ")}`);
+    };
+    if (max) change("m", max.before?.[row], max.now?.[row]);
     if (alpha && alpha[row] !== undefined) said.push(`α  ${exact(alpha[row], "f32")}`);
-    if (sum) change("sum", sum.before?.[row], sum.now?.[row]);
+    if (sum) change("ℓ", sum.before?.[row], sum.now?.[row]);
     return said.join("\n");
   }
 }

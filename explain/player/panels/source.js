@@ -1,14 +1,13 @@
-// The kernel's source: the current line, and what it did beside it.
+// The kernel's source, with the current line's values beside it.
 
+import { counted, number } from "../numbers.js";
 import { setFont } from "../surface.js";
 import { isFloat } from "../trace.js";
-import { element, short } from "../words.js";
+import { element } from "../words.js";
 import { Panel } from "./panel.js";
 
 const CHIP_PAD_PX = 26;                                    // around the values beside a line
 const GAP_EM = 0.85;                                       // between them
-
-const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 
 export class SourcePanel extends Panel {
   constructor(lane) {
@@ -18,7 +17,8 @@ export class SourcePanel extends Panel {
     this.chip = element("span", "chip");
     this.code.replaceChildren(...this.listings);
     this.lit = [];
-    this.places = new Map();                               // of each line: its top, its height and the room right of its words
+    // Of each line: its top, its height, the room right of its text.
+    this.places = new Map();
     this.scrolled = 0;
     this.code.addEventListener("scroll", () => (this.scrolled = this.code.scrollTop), { passive: true });
     this.pen = document.createElement("canvas").getContext("2d");
@@ -53,7 +53,7 @@ export class SourcePanel extends Panel {
     return span;
   }
 
-  /** A comment; what stands far right in it (a tile's shape) stays at the right of the panel. */
+  /** A comment; its part after a wide gap (a tile's shape) goes to the right edge of the panel. */
   commentElement(text) {
     const span = element("span", "c");
     const [left, right] = text.split(/\s{3,}(?=\S+(?: \S+)*$)/);
@@ -66,7 +66,8 @@ export class SourcePanel extends Panel {
     const { trace, sources } = this.story;
     const source = trace.source[k], line = trace.line[k];
     const { file, function: name, first_line, spans } = sources[source];
-    this.head(name, "", trace.depth[k] ? `helper, called at depth ${trace.depth[k]} · ${file}` : file);
+    const module = file.split("/").at(-1);
+    this.head(name, "", trace.depth[k] ? `helper, call depth ${trace.depth[k]} · ${module}` : module);
     this.listings.forEach((listing, i) => (listing.hidden = i !== source));
     for (const row of this.lit) row.classList.remove("now");
     this.lit.forEach((row) => row.removeAttribute("aria-current"));
@@ -82,14 +83,14 @@ export class SourcePanel extends Panel {
     if (this.lane.moved) this.scrollTo(here, this.lit.at(-1));
   }
 
-  /** Beside the line, never over it: what it set and what it read, as much as there is room for. */
+  /** Puts what the line set and read beside it, never over it, as far as there is room. */
   placeChip(k, row) {
     const items = this.chipItems(k);
     this.chip.hidden = !items.length;
     if (!items.length) return;
     const { room, width } = this.places.get(row);
     const first = items[0].width + CHIP_PAD_PX;
-    const below = room < first;                            // then it takes a line of its own
+    const below = room < first;                            // then it has a line of its own
     let left = (below ? width * 0.86 : room) - first;
     const shown = items.filter((item, i) => i === 0 || (left -= item.width) >= 0);
     this.chip.replaceChildren(...shown.flatMap(({ made }) => [made, " "]));
@@ -97,21 +98,23 @@ export class SourcePanel extends Panel {
     row.append(this.chip);
   }
 
-  /** Measures the lines of a listing, once for a layout: to ask for a place at each step would lay the page out anew. */
+  /** Measures the lines of a listing once for each layout: to measure at each step would force a layout. */
   place(rows) {
-    if (this.placedFor !== this.lane.stamp) (this.placedFor = this.lane.stamp), this.places.clear();
+    if (this.placedFor !== this.lane.stamp) this.places.clear();
+    this.placedFor = this.lane.stamp;
     if (this.places.has(rows[0])) return;
-    this.chip.remove();                                    // the lines as they are without it
+    this.chip.remove();                                    // the lines without it
     this.high = this.code.clientHeight;
     this.scrolled = this.code.scrollTop;
     for (const row of rows) {
       const text = row.querySelector(".text");
       const { right, width } = row.getBoundingClientRect();
-      this.places.set(row, { top: row.offsetTop, height: row.offsetHeight, width, room: right - (text.lastChild ? lastLineEnd(text).right : 0) });
+      this.places.set(row, { top: row.offsetTop, height: row.offsetHeight, width,
+        room: right - (text.lastChild ? lastLineEnd(text).right : 0) });
     }
   }
 
-  /** What the chip may hold, the most telling first: [{made, width}]. */
+  /** What the chip may hold, the most important first: [{made, width}]. */
   chipItems(k) {
     const { story, lane, palette } = this;
     const changes = story.changes(k);
@@ -123,7 +126,7 @@ export class SourcePanel extends Panel {
       setFont(pen, `${parts.length > 1 ? 650 : 400} ${palette.size * 0.9}px ${palette.font}`);
       return { made, width: pen.measureText(words).width + GAP_EM * palette.size };
     };
-    if (k === story.frameStart[k]) return changes.length ? [item([plural(changes.length, "argument")])] : [];
+    if (k === story.frameStart[k]) return changes.length ? [item([counted(changes.length, "argument")])] : [];
     const where = new Set();
     const valued = ({ label, value }) => [this.nameElement(label), ` ${this.element(label, value, where)}`];
     const written = changes.map((change) => item(valued(change)));
@@ -133,37 +136,39 @@ export class SourcePanel extends Panel {
       const value = lane.lookup(name, k);
       return value?.data || value?.kind === "s" ? [{ label: name, value }] : [];
     });
-    const telling = ({ label, value }) => (lane.quantityOf.has(label) ? 0 : value.shape?.length ? 1 : 2);
-    read.sort((a, b) => telling(a) - telling(b));
-    const from = read.map((one, i) => item([...(i === 0 ? [written.length ? "← " : "reads "] : []), ...valued(one)]));
+    const rank = ({ label, value }) => (lane.quantityOf.has(label) ? 0 : value.shape?.length ? 1 : 2);
+    read.sort((a, b) => rank(a) - rank(b));
+    const arrow = written.length ? "← " : "reads ";
+    const from = read.map((one, i) => item([...(i === 0 ? [arrow] : []), ...valued(one)]));
     const per = [...where].map((row) => item([row]));
     return rowOfWritten ? [...written, ...per, ...from] : [...written, ...from, ...per];
   }
 
-  /** A name in the chip: a button, so that the keyboard too can let it stand out. */
+  /** A name in the chip: a button, which the keyboard can reach. */
   nameElement(label) {
     const name = element("button", "", label);
     name.type = "button";
-    name.setAttribute("aria-label", `Show ${label} wherever it stands`);
+    name.setAttribute("aria-label", `Highlight ${label} everywhere`);
     name.dataset.name = label;
     const quantity = this.lane.quantityOf.get(label);
     if (quantity) name.dataset.q = quantity;
     return name;
   }
 
-  /** The variables that the current statement names. */
+  /** The variables named by the current statement. */
   names() {
-    const names = this.lit.flatMap((row) => [...row.querySelectorAll(".text [data-name]")].map((span) => span.dataset.name));
-    return [...new Set(names)];
+    const spans = this.lit.flatMap((row) => [...row.querySelectorAll(".text [data-name]")]);
+    return [...new Set(spans.map((span) => span.dataset.name))];
   }
 
-  /** A value, of the selected row where it has one for each; `where` is told which row that is. */
+  /** A value as text, of the selected row where it has one for each row; then the row is added to `where`. */
   element(label, value, where) {
     const { lane } = this;
     const shape = value.shape ?? [];
-    if (shape.length !== 1 || shape[0] !== lane.rowCount || lane.rowCount === 1 || !isFloat(value.dtype)) return lane.glance(label, value);
+    const byRow = shape.length === 1 && shape[0] === lane.rowCount && lane.rowCount > 1 && isFloat(value.dtype);
+    if (!byRow) return lane.glance(label, value);
     where.add(`row ${lane.tile?.rows[lane.at.row] ?? lane.at.row}`);
-    return short(value.data[lane.at.row]);
+    return number(value.data[lane.at.row]);
   }
 
   scrollTo(first, last) {
@@ -171,9 +176,9 @@ export class SourcePanel extends Panel {
     const bottom = end.top + end.height, margin = this.high * 0.28;
     if (top >= this.scrolled + margin * 0.6 && bottom <= this.scrolled + this.high - margin) return;
     const to = (this.scrolled = Math.max(0, top - margin));
-    // In the frame that shows the step, but not before: scrolling lays the page out.
+    // In the frame that shows the step, not before: scrolling forces a layout.
     cancelAnimationFrame(this.scrolling);
-    this.scrolling = requestAnimationFrame(() => (this.code.scrollTop = this.scrolled = to)); // the event of an earlier scroll may come between
+    this.scrolling = requestAnimationFrame(() => (this.code.scrollTop = this.scrolled = to));
   }
 }
 

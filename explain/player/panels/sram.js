@@ -1,19 +1,14 @@
 // SRAM: the tiles that a later line still reads, to scale by their bytes, against what the GPU has.
 
-import { hatching, write } from "../surface.js";
+import { binary, bytes, times } from "../numbers.js";
+import { hatching, widest, write } from "../surface.js";
 import { itemBytes, product } from "../trace.js";
-import { element, grouped, times } from "../words.js";
+import { element } from "../words.js";
 import { Panel, stemOf } from "./panel.js";
 
 const ADDRESS_BYTES = 8;
 
-
-/** Bytes as people say them: 640 B, 10.3 KiB, 4 MiB. */
-export function sized(n) {
-  const unit = n < 1024 ? 0 : n < 1024 ** 2 ? 1 : 2;
-  const value = n / 1024 ** unit;
-  return `${unit && value < 100 && !Number.isInteger(value) ? value.toFixed(1) : grouped(Math.round(value))} ${["B", "KiB", "MiB"][unit]}`;
-}
+const bytesOf = (tiles) => tiles.reduce((sum, tile) => sum + tile.bytes, 0);
 
 export class SramPanel extends Panel {
   constructor(lane) {
@@ -29,7 +24,7 @@ export class SramPanel extends Panel {
     return this.lane.annotations.sources.some(({ alive }) => alive && Object.keys(alive).length);
   }
 
-  /** The variables that a load sets: they have the colour of what comes from HBM. */
+  /** The variables that a load sets: they have HBM's colour. */
   findLoaded() {
     const { access_at, access_kind, change_at, change_name, header } = this.story.trace;
     const out = new Set();
@@ -40,10 +35,10 @@ export class SramPanel extends Panel {
     return out;
   }
 
-  /** The most bytes alive at any step: the scale of the picture, so that a length keeps its meaning. */
+  /** The most bytes alive at any step: the scale of the picture at every step. */
   findMost() {
     let most = 1;
-    for (let k = 0; k < this.story.steps; k++) most = Math.max(most, this.alive(k).reduce((sum, tile) => sum + tile.bytes, 0));
+    for (let k = 0; k < this.story.steps; k++) most = Math.max(most, bytesOf(this.alive(k)));
     return most;
   }
 
@@ -76,7 +71,7 @@ export class SramPanel extends Panel {
     return out;
   }
 
-  /** What a value takes on chip: a tile its elements, a tile of pointers its addresses; a lone number counts where it is state. */
+  /** A value's bytes on chip: a tile's elements, a pointer tile's addresses; a scalar counts where it is state. */
   tile(name, value, values) {
     if (value.k === "p") {
       const shape = values[value.v].s ?? [];
@@ -92,15 +87,17 @@ export class SramPanel extends Panel {
   render(k) {
     if (!this.surface.visible) return;
     const tiles = this.alive(k);
-    const total = tiles.reduce((sum, tile) => sum + tile.bytes, 0);
+    const total = bytesOf(tiles);
     const { chip } = this.view;
     const room = chip ? chip.shared_bytes + chip.register_bytes : 0;
-    const over = chip && total > room ? `${sized(total - room)} too much` : "";
-    this.head("SRAM", "", chip ? `${sized(total)} alive · ${chip.name}` : `${sized(total)} alive`, over);
+    const over = chip && total > room ? `${binary(total - room)} too much` : "";
+    this.head("SRAM", "", chip ? `${binary(total)} alive · ${chip.name}` : `${binary(total)} alive`, over);
     this.shownTank = [tiles, total, room];
     this.paint();
-    this.at = (x, y) => this.tiles.find((part) => y >= part.top && y <= part.bottom && x >= part.x && x <= part.x + part.width) ?? null;
-    this.canvas.setAttribute("aria-label", `SRAM, ${sized(total)} alive: ${tiles.map(({ name, bytes }) => `${name} ${sized(bytes)}`).join(", ")}${over ? `, ${over}` : ""}`);
+    const holds = ({ top, bottom, x: left, width }, x, y) => y >= top && y <= bottom && x >= left && x <= left + width;
+    this.at = (x, y) => this.tiles.find((part) => holds(part, x, y)) ?? null;
+    const named = tiles.map((tile) => `${tile.name} ${binary(tile.bytes)}`);
+    this.canvas.setAttribute("aria-label", `SRAM, ${binary(total)} alive: ${named.join(", ")}${over && `, ${over}`}`);
   }
 
   write() {
@@ -116,15 +113,16 @@ export class SramPanel extends Panel {
   paint() {
     if (!this.shownTank || !this.surface.visible) return;
     const [tiles, total, room] = this.shownTank;
-    const held = tiles.map(({ name, bytes }) => `${name} ${bytes}`).join();
-    this.tiles = this.surface.draw([held, this.lane.glowing, this.lane.stamp], () => this.paintTank(tiles, total, room));
+    const held = tiles.map((tile) => `${tile.name} ${tile.bytes}`).join();
+    const { glowing, stamp } = this.lane;
+    this.tiles = this.surface.draw([held, glowing, stamp], () => this.paintTank(tiles, total, room));
   }
 
   glow() {
     this.paint();
   }
 
-  /** The tank at the chip's scale, and below it the part that is filled, enlarged. Answers the tiles' places. */
+  /** The tank at the chip's scale, and the filled part of it enlarged below. Returns the tiles' places. */
   paintTank(tiles, total, room) {
     const { palette, lane, surface, view } = this;
     const ctx = surface.clear();
@@ -133,17 +131,24 @@ export class SramPanel extends Panel {
     const text = { size: size * 0.94, font: palette.font, colour: palette.muted };
     let stackTop = 1;
     if (room) {
-      const whole = Math.max(room, total), shared = (width * view.chip.shared_bytes) / whole, end = (width * room) / whole;
-      write(ctx, `shared memory ${sized(view.chip.shared_bytes)}`, 1, size * 0.6, { ...text, room: shared - 6 });
-      write(ctx, `registers ${sized(view.chip.register_bytes)}`, 1 + shared + 5, size * 0.6, { ...text, room: end - shared - 6 });
+      const { shared_bytes: sharedBytes, register_bytes: registerBytes } = view.chip;
+      const whole = Math.max(room, total), shared = (width * sharedBytes) / whole, end = (width * room) / whole;
+      const named = (x, room, size, ...names) => {
+        const texts = names.map((name) => `${name} ${binary(size)}`);
+        const fits = texts.find((one) => widest(ctx, [one], text.size, text.font) <= room) ?? "";
+        write(ctx, fits, x, text.size * 0.64, text);
+      };
+      named(1, shared - 6, sharedBytes, "shared memory", "shared", "");
+      named(1 + shared + 5, end - shared - 6, registerBytes, "registers", "");
       const top = size * 1.35;
       ctx.fillStyle = palette.raised;
       ctx.fillRect(1, top, end, thick);
       let x = 1;
-      for (const { name, bytes } of tiles) {
-        ctx.fillStyle = this.colours(name).fill;
-        ctx.fillRect(x, top, (width * bytes) / whole, thick);
-        x += (width * bytes) / whole;
+      for (const tile of tiles) {
+        const long = (width * tile.bytes) / whole;
+        ctx.fillStyle = this.colours(tile.name).fill;
+        ctx.fillRect(x, top, long, thick);
+        x += long;
       }
       ctx.strokeStyle = palette.muted;
       ctx.lineWidth = 1;
@@ -175,8 +180,10 @@ export class SramPanel extends Panel {
       x += part.width;
       ctx.fillStyle = fill;
       ctx.fillRect(part.x, stackTop, Math.max(1, part.width - 1), bottom - stackTop);
-      if (part.width > size * 1.6) {
-        write(ctx, tile.name, part.x + part.width / 2, (stackTop + bottom) / 2, { size: Math.min(size * 1.1, part.width * 0.5), weight: 650, align: "center", font: palette.font, colour: palette.inkOn(palette.packed(fill)), room: part.width - 4 });
+      const style = { size: size * 1.1, weight: 650, align: "center", font: palette.font };
+      if (widest(ctx, [tile.name], style.size * 1.1, style.font) <= part.width - 6) {
+        const colour = palette.inkOn(palette.packed(fill));
+        write(ctx, tile.name, part.x + part.width / 2, (stackTop + bottom) / 2, { ...style, colour });
       }
       if (lane.glowing !== null && stemOf(lane.glowing) === stemOf(tile.name)) {
         ctx.strokeStyle = palette.text;
@@ -187,10 +194,10 @@ export class SramPanel extends Panel {
     });
   }
 
-  /** The tiles by name, the largest first; an item is made once for each. */
+  /** The tiles by name, the largest first; each item is made once. */
   listTiles(tiles) {
     const sorted = tiles.toSorted((a, b) => b.bytes - a.bytes);
-    const shown = sorted.map(({ name, bytes }) => {
+    const shown = sorted.map(({ name, bytes: size }) => {
       let item = this.items.get(name);
       if (!item) {
         item = element("li");
@@ -201,7 +208,7 @@ export class SramPanel extends Panel {
         item.firstChild.style.background = quantity ? `var(--f-${quantity})` : "var(--faint)";
         this.items.set(name, item);
       }
-      const said = sized(bytes);
+      const said = binary(size);
       if (item.lastChild.textContent !== said) item.lastChild.textContent = said;
       return item;
     });
@@ -216,7 +223,7 @@ export class SramPanel extends Panel {
 
   clicked() {}
 
-  told({ name, shape, dtype, bytes }) {
-    return `${name}  ${shape.length ? `${times(shape)} ${dtype}` : dtype}\n${grouped(bytes)} B: a later line still reads it`;
+  told({ name, shape, dtype, bytes: size }) {
+    return `${name}  ${shape.length ? `${times(shape)} ${dtype}` : dtype}\n${bytes(size)}, read by a later line`;
   }
 }

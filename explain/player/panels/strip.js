@@ -1,7 +1,7 @@
-// One row of the current tile, number by number.
+// One row of the current tile as numbers.
 
+import { exact, number } from "../numbers.js";
 import { paintStrip } from "../pictures/strip.js";
-import { exact, short } from "../words.js";
 import { Panel } from "./panel.js";
 
 export class StripPanel extends Panel {
@@ -10,7 +10,7 @@ export class StripPanel extends Panel {
   }
 
   get shown() {
-    // A map of many rows has its tile enlarged instead; where pairs are joined there is their tree.
+    // A map of many rows has its tile enlarged instead; merged pairs have their tree.
     return Boolean(this.story.scoreMap) && this.lane.flat && !this.story.roles.tile_at;
   }
 
@@ -30,13 +30,14 @@ export class StripPanel extends Panel {
     ].filter((l) => l?.known);
     const title = !tile ? "no tile" : lane.rowCount > 1 ? `row ${tile.rows[at.row]} of this tile` : "this tile";
     this.head(title, "", tile && view.row_labels ? `“${view.row_labels[tile.rows[at.row]] ?? "–"}”` : "");
-    this.hint(this.lines.length ? "" : "one row of the current tile, number by number");
+    this.hint(this.lines.length ? "" : "the numbers of one row of the current tile");
     const labels = tile ? Array.from(tile.cols, (col) => view.col_labels?.[col] ?? String(col)) : null;
     this.at = paintStrip(this.surface, palette, { lines: this.lines, labels, selected: at.col });
-    this.canvas.setAttribute("aria-label", `${title}: ${this.lines.map(({ label, data }) => `${label} ${Array.from(data.slice(0, 16), (x) => short(x)).join(" ")}`).join("; ")}`);
+    const read = ({ label, data }) => `${label} ${Array.from(data.slice(0, 16), (x) => number(x)).join(" ")}`;
+    this.canvas.setAttribute("aria-label", `${title}: ${this.lines.map(read).join("; ")}`);
   }
 
-  /** A role's values along the selected row of the tile, if it was set in this visit and lies on it. */
+  /** A role's values along the selected row of the tile, if it was set in this visit; else null. */
   alongRow(role, k) {
     const { visit, rowCount, colCount, at } = this.lane;
     if (!visit || this.story.changedAt(role, visit.begin, k) < 0) return null;
@@ -53,6 +54,7 @@ export class StripPanel extends Panel {
     const { col_labels: words } = this.view;
     const col = this.lane.tile?.cols[at.col];
     const named = words?.[col] === undefined ? String(col) : `${col} “${words[col]}”`;
-    return `column ${named}\n${this.lines.map((line) => `${line.label} = ${exact(line.data[at.col], "f32")}`).join("\n")}`;
+    const values = this.lines.map(({ label, data }) => `${label} = ${exact(data[at.col], "f32")}`);
+    return `column ${named}\n${values.join("\n")}`;
   }
 }

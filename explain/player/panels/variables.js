@@ -1,12 +1,13 @@
-// Every variable of a kernel without roles: numbers as numbers, arrays as small pictures.
+// The variables of a kernel without roles: scalars as numbers, arrays as small pictures.
 
+import { times } from "../numbers.js";
 import { paintArray } from "../pictures/array.js";
 import { Surface } from "../surface.js";
 import { isFloat } from "../trace.js";
-import { element, times } from "../words.js";
+import { element } from "../words.js";
 import { Panel } from "./panel.js";
 
-const SMALL_ARRAYS = 24;                                   // variables shown
+const SMALL_ARRAYS = 24;                                   // the most variables shown
 
 export class VariablesPanel extends Panel {
   constructor(lane) {
@@ -40,7 +41,7 @@ export class VariablesPanel extends Panel {
     for (const paint of fresh) paint();
   }
 
-  /** A variable's line; where it is drawn, `fresh` gets what draws it once it is on the page. */
+  /** A variable's line. An array's painter goes to `fresh`, to run when the line is on the page. */
   variable(label, value, fresh) {
     const { shape, data, dtype } = value;
     const item = element("li");
@@ -54,6 +55,8 @@ export class VariablesPanel extends Panel {
     }
     const [rows, cols] = shape.length === 1 ? [1, shape[0]] : shape;
     const canvas = element("canvas");
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", `${label}, ${times(shape)} ${dtype}`);
     canvas.style.height = `${Math.min(120, Math.max(20, rows * Math.min(20, 220 / cols)))}px`;
     item.append(canvas);
     let largest = 0;
@@ -61,7 +64,8 @@ export class VariablesPanel extends Panel {
     fresh.push(() => {
       const surface = new Surface(canvas);
       surface.measure();
-      paintArray(surface, this.palette, { data, rows, cols, ramp: "scores", largest: largest || 1, whole: !isFloat(dtype) });
+      const array = { data, rows, cols, ramp: "scores", largest: largest || 1, whole: !isFloat(dtype) };
+      paintArray(surface, this.palette, array);
     });
     return item;
   }

@@ -1,11 +1,12 @@
 // The current tile, enlarged: each of its values as a number, as many as can be read; the selected row marked.
 
-import { tiny, exact } from "../words.js";
-import { drawCells, write, writeAll } from "../surface.js";
+import { exact, format } from "../numbers.js";
+import { CELL_DIGITS, SMALLEST_PX } from "../pictures/array.js";
+import { isNormalised } from "../story.js";
+import { drawCells, figureEms, widest, write, writeAll } from "../surface.js";
 import { Panel } from "./panel.js";
 
-const SMALLEST_PX = 9;
-const FIGURE_EM = 2.6, BRIEF_EM = 2.15, LINE_EM = 1.3;     // what a figure of five or of four characters takes, and its height
+const FIGURE_GAP_EM = 0.5, LINE_EM = 1.3;                         // between two numbers; a number's height
 
 export class ZoomPanel extends Panel {
   constructor(lane) {
@@ -30,55 +31,67 @@ export class ZoomPanel extends Panel {
     const { tile } = lane;
     this.both = ["scores", "probabilities"].map((role) => this.held(role, k)).filter(Boolean);
     const latest = this.both.toSorted((a, b) => b.changed - a.changed)[0];
-    this.hint(latest ? "" : "the current tile, number by number");
+    this.hint(latest ? "" : "the numbers of the current tile");
     if (!latest) {
       this.head("this tile", "", tile ? "not computed yet" : "between tiles");
       this.at = this.surface.draw(["nothing"], () => (this.surface.clear(), null));
       return;
     }
     const scores = latest.role === "scores";
-    const name = view.roles[latest.role];
+    const variable = view.roles[latest.role];
     const { at, stamp } = lane;
-    this.surface.draw([latest.data, tile.rows, tile.cols, at.row, at.col, stamp], () => (this.window = this.paint(latest, scores)));
-    this.head(`${scores ? "scores" : "probabilities"} ${name}`, scores ? "scores" : "p", this.window, "", name);
-    this.canvas.setAttribute("aria-label", `${name} of this tile; row ${tile.rows[lane.at.row]}: ${Array.from(latest.data.slice(lane.at.row * lane.colCount, (lane.at.row + 1) * lane.colCount), (x) => tiny(x)).slice(0, 32).join(" ")}`);
+    const title = scores ? "scores" : isNormalised(this.story, k) ? "probabilities P =" : "unnormalised P̃ =";
+    this.figure = format(scores ? this.story.scoreMap.largest : lane.ranges.p, CELL_DIGITS);
+    this.surface.draw([latest.data, tile.rows, tile.cols, at.row, at.col, stamp],
+      () => (this.window = this.paint(latest, scores)));
+    this.head(`${title} ${variable}`, scores ? "scores" : "p", this.window, "", variable);
+    const row = latest.data.slice(at.row * lane.colCount, (at.row + 1) * lane.colCount);
+    const numbers = Array.from(row.slice(0, 32), this.figure).join(" ");
+    this.canvas.setAttribute("aria-label", `${variable} of this tile; row ${tile.rows[at.row]}: ${numbers}`);
   }
 
-  /** Draws as much of the tile around the selected element as leaves its numbers readable; says what is drawn. */
+  /** Draws as much of the tile around the selected element as can be read; returns what part that is, in words. */
   paint({ data }, scores) {
     const { lane, palette, surface, view } = this;
     const { tile, rowCount: rows, colCount: cols, at } = lane;
+    const { font } = palette;
     const ctx = surface.clear();
-    const left = Math.ceil(palette.size * 1.6), top = Math.ceil(palette.size * 1.3);
-    const wide = surface.width - left - 1, high = surface.height - top - 1;
-    // Smaller figures where they let the whole tile be seen; where they would be too small to be read, a part of it.
-    const whole = Math.min(palette.size * 1.15, wide / cols / BRIEF_EM, high / rows / LINE_EM);
-    const size = whole >= SMALLEST_PX ? whole : palette.size * 0.8;
+    const texts = Array.from(data, this.figure);
+    const ems = figureEms(ctx, texts, font) + FIGURE_GAP_EM;
+    const labelSize = palette.size * 0.8, names = Array.from(tile.rows, String);
+    const left = Math.ceil(widest(ctx, names, labelSize * 1.1, font)) + 10, top = Math.ceil(palette.size * 1.3);
+    const wide = surface.width - left - 2, high = surface.height - top - 2;
+    // Smaller numbers where that shows the whole tile; a part of the tile where they would be too small to read.
+    const whole = Math.min(palette.size * 1.15, wide / cols / ems, high / rows / LINE_EM);
+    const size = whole >= SMALLEST_PX ? whole : Math.max(SMALLEST_PX, palette.size * 0.8);
     const fit = (room, cell, count) => Math.max(1, Math.min(count, Math.floor(room / cell + 1e-6)));
-    const brief = fit(wide, size * FIGURE_EM, cols) < cols && fit(wide, size * BRIEF_EM, cols) === cols;
-    const across = brief ? cols : fit(wide, size * FIGURE_EM, cols), down = fit(high, size * LINE_EM, rows);
+    const across = fit(wide, size * ems, cols), down = fit(high, size * LINE_EM, rows);
     const first = (selected, shown, count) => Math.max(0, Math.min(count - shown, selected - (shown >> 1)));
     const row0 = first(at.row, down, rows), col0 = first(at.col, across, cols);
     const cw = Math.min(wide / across, size * 5.5), ch = Math.min(high / down, cw);
-    const label = { size: Math.min(size, palette.size * 0.8), font: palette.font };
-    for (let c = 0; c < across; c++) {
-      const on = col0 + c === at.col;
-      write(ctx, view.col_labels?.[tile.cols[col0 + c]] ?? String(tile.cols[col0 + c]), left + (c + 0.5) * cw, top * 0.5, { ...label, align: "center", colour: on ? palette.text : palette.muted, weight: on ? 650 : 400, room: cw - 2 });
+    const look = (on) => (on ? { colour: palette.text, weight: 650 } : { colour: palette.muted, weight: 400 });
+    const label = (on) => ({ size: Math.min(size, labelSize), font, ...look(on) });
+    const columnNames = Array.from(tile.cols, (col) => view.col_labels?.[col] ?? String(col));
+    const longest = widest(ctx, columnNames.slice(col0, col0 + across), Math.min(size, labelSize), font);
+    const every = columnStride(longest + 4, cw, across);
+    for (let c = (at.col - col0) % every; c < across; c += every) {
+      const style = { ...label(col0 + c === at.col), align: "center", room: every * cw - 2 };
+      write(ctx, columnNames[col0 + c], left + (c + 0.5) * cw, top * 0.5, style);
     }
-    const ramp = scores ? palette.scores : palette.share, largest = scores ? this.story.scoreMap.largest : lane.ranges.p;
-    const figure = { size: Math.min(size * 1.15, ch * 0.74, cw * (brief ? 0.43 : 0.4)), font: palette.font, align: "center" };
+    const ramp = scores ? palette.scores : palette.share;
+    const largest = scores ? this.story.scoreMap.largest : lane.ranges.p;
     const pixels = new Int32Array(down * across), figures = [];
     for (let r = 0; r < down; r++) {
-      const on = row0 + r === at.row, y = top + (r + 0.5) * ch;
-      write(ctx, String(tile.rows[row0 + r]), left - 6, y, { ...label, align: "right", colour: on ? palette.text : palette.muted, weight: on ? 650 : 400 });
+      const y = top + (r + 0.5) * ch;
+      write(ctx, names[row0 + r], left - 6, y, { ...label(row0 + r === at.row), align: "right" });
       for (let c = 0; c < across; c++) {
-        const x = data[(row0 + r) * cols + col0 + c];
-        const pixel = (pixels[r * across + c] = palette.pixel(x, ramp, largest, scores));
-        figures.push({ text: brief ? briefly(x) : tiny(x), x: left + (c + 0.5) * cw, y, colour: palette.inkOn(pixel) });
+        const i = (row0 + r) * cols + col0 + c;
+        const pixel = (pixels[r * across + c] = palette.pixel(data[i], ramp, largest, scores));
+        figures.push({ text: texts[i], x: left + (c + 0.5) * cw, y, colour: palette.inkOn(pixel) });
       }
     }
     drawCells(ctx, this.cells, pixels, across, left, top, cw * across, ch * down);
-    writeAll(ctx, figures, figure);
+    writeAll(ctx, figures, { size: Math.min(size * 1.15, ch * 0.74, cw / ems), font, align: "center" });
     ctx.strokeStyle = palette.text;
     ctx.lineWidth = 1.25;
     ctx.strokeRect(left - 0.5, top + (at.row - row0) * ch, cw * across + 1, ch);
@@ -88,7 +101,8 @@ export class ZoomPanel extends Panel {
       const c = Math.floor((x - left) / cw), r = Math.floor((y - top) / ch);
       return c >= 0 && c < across && r >= 0 && r < down ? { row: row0 + r, col: col0 + c } : null;
     };
-    return down < rows || across < cols ? `${down} × ${across} of the tile's ${rows} × ${cols} values` : `this tile, ${rows} × ${cols}`;
+    return down < rows || across < cols ? `${down} × ${across} of the tile's ${rows} × ${cols}`
+      : `${rows} × ${cols}, this tile`;
   }
 
   clicked(at) {
@@ -97,15 +111,13 @@ export class ZoomPanel extends Panel {
 
   told({ row, col }) {
     const { lane, view } = this;
-    const values = this.both.map(({ role, data, dtype }) => `${view.roles[role]} = ${exact(data[row * lane.colCount + col], dtype)}`);
+    const values = this.both.map(({ role, data, dtype }) =>
+      `${view.roles[role]} = ${exact(data[row * lane.colCount + col], dtype)}`);
     return `row ${lane.tile.rows[row]}, column ${lane.tile.cols[col]}\n${values.join("\n")}`;
   }
 }
 
-/** A number in at most four characters: −.44, 1.6, 12. */
-function briefly(x) {
-  const size = Math.abs(x);
-  if (!(size < 99.5)) return tiny(x);
-  const figure = size < 0.995 ? size.toFixed(2).slice(1) : size.toFixed(size < 9.95 ? 1 : 0);
-  return x === 0 ? "0" : `${x < 0 ? "−" : ""}${figure}`;
+/** How many columns a name may span: as few as leave it whole, at most 4. */
+function columnStride(name, cell, across) {
+  return [1, 2, 4].find((every) => every * cell >= name) ?? Math.min(4, across);
 }

@@ -1,9 +1,11 @@
 // A small dense array as a heat map.
 
-import { NOWHERE, write } from "../surface.js";
-import { tiny } from "../words.js";
+import { format } from "../numbers.js";
+import { NOWHERE, figureEms, writeAll } from "../surface.js";
 
-/** A picture of a pixel an element, to be drawn larger. */
+export const CELL_DIGITS = 3, CELL_GAP_PX = 4, SMALLEST_PX = 9;   // of the numbers in a heat map's cells
+
+/** An image with a pixel an element, to be drawn larger. */
 function imageOf(rows, cols) {
   const image = document.createElement("canvas");
   image.width = cols;
@@ -13,8 +15,10 @@ function imageOf(rows, cols) {
   return { image, pen, pixels, words: new Int32Array(pixels.data.buffer) };
 }
 
-/** An array of rows × cols as a heat map that fills its canvas, or the top `height` of it; numbers in the cells where they fit. */
-export function paintArray(surface, palette, { data, rows, cols, ramp, largest, diverging = true, selected = -1, whole = false, height = surface.height }) {
+/** An array of rows × cols as a heat map over the top `height` of its canvas; numbers in the cells where they fit. */
+export function paintArray(surface, palette, array) {
+  const { data, rows, cols, ramp, largest, diverging = true, selected = -1, whole = false,
+    height = surface.height } = array;
   if (!surface.visible) return NOWHERE;
   const ctx = surface.clear();
   const cw = Math.min(surface.width / cols, 64);
@@ -28,10 +32,11 @@ export function paintArray(surface, palette, { data, rows, cols, ramp, largest, 
   ctx.lineWidth = 1;
   ctx.strokeRect(0.5, 0.5, cw * cols - 1, ch * rows - 1);
   if (cw >= 27 && ch >= 12) {
-    const font = { size: Math.min(palette.size * 0.85, ch * 0.66, cw * 0.36), font: palette.font, align: "center" };
-    for (let i = 0; i < words.length; i++) {
-      write(ctx, tiny(data[i], whole), ((i % cols) + 0.5) * cw, (Math.floor(i / cols) + 0.5) * ch, { ...font, colour: palette.inkOn(words[i]) });
-    }
+    const texts = Array.from(data, format(largest, CELL_DIGITS, whole));
+    const size = Math.min(palette.size * 0.85, ch * 0.66, (cw - CELL_GAP_PX) / figureEms(ctx, texts, palette.font));
+    const place = (i) => ({ x: ((i % cols) + 0.5) * cw, y: (Math.floor(i / cols) + 0.5) * ch });
+    const figures = texts.map((text, i) => ({ text, ...place(i), colour: palette.inkOn(words[i]) }));
+    if (size >= SMALLEST_PX) writeAll(ctx, figures, { size, font: palette.font, align: "center" });
   }
   if (selected >= 0 && rows > 1) {
     ctx.strokeStyle = palette.text;

@@ -4,8 +4,8 @@ import { hatching, line } from "../surface.js";
 import { rescaled } from "./rows.js";
 
 /**
- * One row of an accumulator, a bar a column from a middle line. {before, alpha, now}: rescaled in this tile, `now` is before · alpha plus
- * what was added: a dashed outline where it was, solid what alpha kept, hatched what was added, a line where it is.
+ * One row of an accumulator, a bar a column from a middle line. Rescaled in this tile, `now` is before · alpha plus
+ * this tile's part: the dashed outline is before, solid before · alpha, hatched this tile's part, the line now.
  */
 export function paintBars(ctx, palette, { x, y, width, height }, { now, before, alpha, largest }, phase = 1) {
   const count = now.length, pitch = width / count, bar = Math.max(1, pitch * 0.72);
@@ -30,7 +30,8 @@ export function paintBars(ctx, palette, { x, y, width, height }, { now, before, 
       continue;
     }
     const kept = before[i] === 0 ? 0 : before[i] * alpha;
-    const solid = long(before[i]) + (long(kept) - long(before[i])) * shrunk, tip = solid + (long(now[i]) - long(kept)) * added;
+    const solid = long(before[i]) + (long(kept) - long(before[i])) * shrunk;
+    const tip = solid + (long(now[i]) - long(kept)) * added;
     fill(0, solid, palette.quantity.acc.fill);
     if (Math.abs(tip - solid) > 0.5) {
       fill(solid, tip, palette.quantity.p.fill);

@@ -1,9 +1,10 @@
 // The map of a matrix: what has been computed of it by a step, the tile at work, what the mask skips.
 
-import { NOWHERE, hatching, widest, write, writeAll } from "../surface.js";
-import { tiny } from "../words.js";
+import { format, patterns } from "../numbers.js";
+import { NOWHERE, figureEms, hatching, widest, write, writeAll } from "../surface.js";
+import { CELL_DIGITS, CELL_GAP_PX, SMALLEST_PX } from "./array.js";
 
-/** What a map shows at a step, kept between steps: the values done so far, and their pixels. */
+/** A map at a step, kept between steps: the values computed so far, and their pixels. */
 export class MapState {
   constructor(map, ramp, diverging) {
     this.map = map;
@@ -49,7 +50,7 @@ export class MapState {
     if (bottom > top && right > left) this.pen.putImageData(this.pixels, 0, 0, left, top, right - left, bottom - top);
   }
 
-  /** Cells that a recorded program owns but never computes: those its mask let it skip. */
+  /** Cells of a recorded program's rows that it never computes, because the mask hides them. */
   skipped(group) {
     if (this.skippedOf === group) return this.skips;
     const { width, height } = this.map;
@@ -88,18 +89,20 @@ const span = (indices, limit) => {
   return [low, high + 1];
 };
 
-const WIDEST_CELL = 1.6;                                   // times its height, to use a column's width where height is short
+const WIDEST_CELL = 1.6;                                   // times its height, where a column is wider than high
 
 /** Whether a map has so few rows for its columns that square cells would waste the room. */
 export const isFlat = ({ width, height }) => height < 3 || height < width / 6;
 
-const STRIDES = [1, 2, 4, 8, 16, 32, 64, 128];              // of labels, so that a tile's first row and column have theirs
+const STRIDES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];       // of labels: a tile's first row has one
 
-/** Where a map lies on its canvas: cells of cw × ch from (left, top), gutters for the labels. */
+/** A map's layout on its canvas: cells of cw × ch from (left, top), gutters for the labels. */
 export function mapLayout(surface, palette, { width, height }, rowLabels, colLabels, room = surface.height) {
   const { ctx } = surface;
   const size = Math.max(10, palette.size * 0.8);
-  const left = Math.ceil(rowLabels ? widest(ctx, rowLabels, size, palette.font, surface.width * 0.26) + 14 : height > 1 ? size * 1.6 + 10 : 8);
+  const rowNames = rowLabels ?? (height > 1 ? [String(height - 1)] : []);
+  const left = Math.ceil(rowNames.length
+    ? widest(ctx, patterns(rowNames), size, palette.font, surface.width * 0.26) + 14 : 8);
   let cw = Math.min((surface.width - left - 2) / width, isFlat({ width, height }) ? 120 : 76);
   const flat = colLabels && widest(ctx, colLabels, size, palette.font, 200) + 6 <= cw;
   const top = Math.ceil(colLabels && !flat ? widest(ctx, colLabels, size, palette.font, 90) + 8 : size + 8);
@@ -120,14 +123,13 @@ export function mapHeight(surface, palette, map, rowLabels, colLabels) {
   return Math.ceil(top + ch * map.height + 3);
 }
 
-/**
- * The map of S. `state` has been brought to the step; tile is the current one's coordinates or null.
- * Answers cellAt(x, y): {row, col} or null.
- */
+/** The map of S. `state` is at the step; `tile` has the current tile's coordinates, or is null. Returns cellAt(x,
+ * y). */
 export function paintMap(surface, palette, state, shown) {
   if (!surface.visible) return NOWHERE;
   const { group, tile, selected, stamp, differs } = shown;
-  return surface.draw([state.version, group, tile?.rows, tile?.cols, selected, stamp, differs], () => drawMap(surface, palette, state, shown));
+  const inputs = [state.version, group, tile?.rows, tile?.cols, selected, stamp, differs];
+  return surface.draw(inputs, () => drawMap(surface, palette, state, shown));
 }
 
 function drawMap(surface, palette, state, { group, tile, selected, rowLabels, colLabels, stamp, differs = null }) {
@@ -148,13 +150,13 @@ function drawMap(surface, palette, state, { group, tile, selected, rowLabels, co
       pen.globalCompositeOperation = "source-over";
     }
     const style = { colour: palette.muted, size, font: palette.font };
-    if (rowLabels) {
-      for (let r = 0; r < height; r += rowEvery) write(pen, rowLabels[r] ?? "", left - 9, top + (r + 0.5) * ch, { ...style, align: "right", room: left - 14 });
-    } else if (height > 1) {
-      for (const r of ticks(height, ch, size * 2)) write(pen, String(r), left - 8, top + (r + 0.5) * ch, { ...style, align: "right" });
+    for (let r = 0; height > 1 && r < height; r += rowEvery) {
+      const text = rowLabels ? rowLabels[r] ?? "" : String(r);
+      write(pen, text, left - 9, top + (r + 0.5) * ch, { ...style, align: "right", room: left - 9 });
     }
     if (colLabels && box.flat) {
-      for (let c = 0; c < width; c++) write(pen, colLabels[c] ?? "", left + (c + 0.5) * cw, top - size * 0.75, { ...style, align: "center", room: cw });
+      for (let c = 0; c < width; c++) write(pen, colLabels[c] ?? "", left + (c + 0.5) * cw, top - size * 0.75,
+        { ...style, align: "center", room: cw });
     } else if (colLabels) {
       for (let c = 0; c < width; c += colEvery) {
         pen.save();
@@ -162,10 +164,12 @@ function drawMap(surface, palette, state, { group, tile, selected, rowLabels, co
         pen.rotate(-Math.PI / 2);
         write(pen, colLabels[c] ?? "", 0, 0, { ...style, room: top - 6 });
         pen.restore();
-        pen.fontInForce = "";                              // as it was before
+        pen.fontInForce = "";                              // restore() has reset it
       }
     } else {
-      for (const c of ticks(width, cw, size * 2.6)) write(pen, String(c), left + (c + 0.5) * cw, top - size * 0.75, { ...style, align: "center" });
+      const every = STRIDES.find((n) => n * cw >= size * (0.8 + 0.7 * String(width).length)) ?? width;
+      for (let c = 0; c < width; c += every) write(pen, String(c), left + (c + 0.5) * cw, top - size * 0.75,
+        { ...style, align: "center" });
     }
   });
   ctx.imageSmoothingEnabled = false;
@@ -186,14 +190,17 @@ function drawMap(surface, palette, state, { group, tile, selected, rowLabels, co
     pen.stroke();
   });
   if (cw >= 27 && ch >= 13) {
-    const font = { size: Math.min(palette.size * 0.92, ch * 0.62, cw * 0.36), font: palette.font, align: "center" };
+    const figure = format(map.largest, CELL_DIGITS);
     const figures = [];
     for (let cell = 0; cell < state.done.length; cell++) {
       if (!state.done[cell]) continue;
       const col = cell % width, row = (cell - col) / width;
-      figures.push({ text: tiny(state.values[cell]), x: left + (col + 0.5) * cw, y: top + (row + 0.5) * ch, colour: palette.inkOn(state.words[cell]) });
+      const place = { x: left + (col + 0.5) * cw, y: top + (row + 0.5) * ch };
+      figures.push({ text: figure(state.values[cell]), ...place, colour: palette.inkOn(state.words[cell]) });
     }
-    writeAll(ctx, figures, font);
+    const ems = figureEms(ctx, figures.map(({ text }) => text), palette.font);
+    const size = Math.min(palette.size * 0.92, ch * 0.62, (cw - CELL_GAP_PX) / ems);
+    if (size >= SMALLEST_PX) writeAll(ctx, figures, { size, font: palette.font, align: "center" });
   }
   if (tile) {
     const [y0, y1] = span(tile.rows, height), [x0, x1] = span(tile.cols, width);
@@ -219,7 +226,7 @@ function drawMap(surface, palette, state, { group, tile, selected, rowLabels, co
       ctx.strokeRect(left + x0 * cw, top + y0 * ch, (x1 - x0) * cw, (y1 - y0) * ch);
     }
   }
-  if (differs?.size) {                                      // a corner cut off: seen without colour too
+  if (differs?.size) {                                      // a corner: visible without colour too
     const side = Math.max(2.5, Math.min(9, cw * 0.4, ch * 0.4));
     ctx.beginPath();
     for (const at of differs) {
@@ -237,10 +244,4 @@ function drawMap(surface, palette, state, { group, tile, selected, rowLabels, co
     const col = Math.floor((x - left) / cw), row = Math.floor((y - top) / ch);
     return col >= 0 && col < width && row >= 0 && row < height ? { row, col } : null;
   };
-}
-
-function ticks(count, pitch, room) {
-  const nice = [1, 2, 4, 5, 8, 10, 16, 20, 32, 50, 64, 100, 128, 256, 512, 1024];
-  const every = nice.find((n) => n * pitch >= room) ?? 2048;
-  return Array.from({ length: Math.ceil(count / every) }, (_, i) => i * every);
 }

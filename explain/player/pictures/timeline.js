@@ -1,12 +1,12 @@
-// The timeline: programs, visits, rescales, what is watched, where the step is.
+// The timeline: programs, tile visits, rescales, changes of the watched variable, the current step.
 
 import { NOWHERE, line } from "../surface.js";
 
 export const TIMELINE_INSET = 9;                           // half the width of the range input's thumb
 
 /**
- * score: {length, programs: [start], visits: [start], rescales: [{at, share}], watched: [at], nan: at | null}; veiled hides what is to
- * come. Answers xOf(step).
+ * score: {length, programs: [start], visits: [start], rescales: [{at, share}], watched: [at], nan: at | null};
+ * `veiled` hides the future. Returns xOf(step).
  */
 export function paintTimeline(surface, palette, score, at, stamp, veiled = false) {
   if (!surface.visible) return NOWHERE;
@@ -20,10 +20,14 @@ export function paintTimeline(surface, palette, score, at, stamp, veiled = false
     pen.lineWidth = 1;
     const everyVisit = Math.ceil((score.visits.length * 3) / inner);
     pen.strokeStyle = palette.faint;
-    score.visits.forEach((step, v) => v % everyVisit === 0 && line(pen, Math.round(xOf(step)) + 0.5, middle - 6, Math.round(xOf(step)) + 0.5, middle + 6));
+    const tick = (step, from, to) => {
+      const x = Math.round(xOf(step)) + 0.5;
+      line(pen, x, from, x, to);
+    };
+    score.visits.forEach((step, v) => v % everyVisit === 0 && tick(step, middle - 6, middle + 6));
     pen.strokeStyle = palette.muted;
     pen.lineWidth = 1.5;
-    if (score.programs.length > 1) for (const step of score.programs) line(pen, Math.round(xOf(step)) + 0.5, top, Math.round(xOf(step)) + 0.5, bottom);
+    if (score.programs.length > 1) for (const step of score.programs) tick(step, top, bottom);
   });
   const events = (pen) => {
     pen.fillStyle = palette.quantity.alpha.fill;

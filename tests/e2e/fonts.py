@@ -1,0 +1,45 @@
+"""A browser that has one family of system fonts and no other, by a fontconfig file of its own. Linux only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGES = {"DejaVu": "fonts-dejavu-core", "Liberation": "fonts-liberation"}
+"""The Debian package that has each family."""
+_FOLDERS = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.local/share/fonts", "~/.fonts")
+
+
+class NoFontsError(RuntimeError):
+    """A family is not on this machine; the message says what to install."""
+
+
+def files_of(family: str) -> list[Path]:
+    """The family's font files on this machine; empty if there is none."""
+    return sorted(file for folder in _FOLDERS for file in Path(folder).expanduser().rglob(f"{family}*.ttf"))
+
+
+def only(family: str, folder: Path) -> dict[str, str]:
+    """The environment in which a program has the fonts of `family` and no other; `folder` takes the fontconfig file.
+
+    Raises:
+        NoFontsError: this machine does not have them.
+    """
+    found = files_of(family)
+    if not found:
+        raise NoFontsError(
+            f"the layout tests need the fonts {family}: install them (Debian: sudo apt install {PACKAGES[family]})"
+        )
+    fonts = folder / "fonts"
+    fonts.mkdir()
+    for file in found:
+        (fonts / file.name).symlink_to(file)
+    config = folder / "fonts.conf"
+    config.write_text(f"<fontconfig><dir>{fonts}</dir><cachedir>{folder / 'cache'}</cachedir></fontconfig>")
+    return {**os.environ, "FONTCONFIG_FILE": str(config)}
+
+
+def missing_packages() -> Iterator[str]:
+    """The Debian packages whose fonts are not on this machine."""
+    return (package for family, package in PACKAGES.items() if not files_of(family))

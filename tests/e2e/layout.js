@@ -1,0 +1,303 @@
+// Finds faults of layout in the page as it stands: window.layoutFaults() gives [{kind, text, where, detail}].
+// An init script, because what is drawn on a canvas can only be known while it is drawn.
+// kinds: clipped (by a box or an ellipsis) · overlap (of two texts) · outside (of its picture or the window) · contrast ·
+//        heading (a level skipped, or no single h1) · canvas (without a name)
+(() => {
+  const SLACK = 1.5;                                       // pixels that rounding may take
+  const CONTRAST = 4.5, SIGN_CONTRAST = 3;                 // WCAG 2: of text, of a sign such as the ● before a name
+  const drawn = new WeakMap();                             // canvas → [{text, left, top, right, bottom}], in its own pixels
+
+  // --- what canvases show ---
+
+  const PEN = CanvasRenderingContext2D.prototype;
+  const patched = (object, name, also) => {
+    const plain = object[name];
+    object[name] = function (...given) {
+      also.call(this, ...given);
+      return plain.apply(this, given);
+    };
+  };
+  const onCanvas = (pen, left, top, right, bottom) => {
+    const t = pen.getTransform();
+    const xs = [], ys = [];
+    for (const [x, y] of [[left, top], [right, top], [left, bottom], [right, bottom]]) {
+      xs.push(t.a * x + t.c * y + t.e);
+      ys.push(t.b * x + t.d * y + t.f);
+    }
+    return { left: Math.min(...xs), top: Math.min(...ys), right: Math.max(...xs), bottom: Math.max(...ys) };
+  };
+  const wipe = (pen, x, y, width, height) => {
+    const area = onCanvas(pen, x, y, x + width, y + height);
+    const covered = (box) => box.left >= area.left - 2 && box.right <= area.right + 2 && box.top >= area.top - 2 && box.bottom <= area.bottom + 2;
+    const whole = area.right - area.left >= pen.canvas.width - 1 && area.bottom - area.top >= pen.canvas.height - 1;
+    drawn.set(pen.canvas, whole ? [] : (drawn.get(pen.canvas) ?? []).filter((box) => !covered(box)));
+  };
+  patched(PEN, "clearRect", function (x, y, width, height) {
+    wipe(this, x, y, width, height);
+  });
+  patched(PEN, "fillRect", function (x, y, width, height) {
+    if (this.globalAlpha === 1 && /^#......$/.test(this.fillStyle)) wipe(this, x, y, width, height);
+  });
+  patched(PEN, "fillText", function (text, x, y) {
+    if (!String(text).trim() || this.globalAlpha === 0) return;
+    const m = this.measureText(text);
+    const box = onCanvas(this, x - m.actualBoundingBoxLeft, y - m.actualBoundingBoxAscent, x + m.actualBoundingBoxRight, y + m.actualBoundingBoxDescent);
+    if (!drawn.has(this.canvas)) drawn.set(this.canvas, []);
+    drawn.get(this.canvas).push({ text: String(text), ...box });
+  });
+  patched(PEN, "drawImage", function (source, ...to) {
+    const boxes = source instanceof HTMLCanvasElement && to.length <= 4 && drawn.get(source);
+    if (!boxes?.length) return;
+    const [x, y, width = source.width, height = source.height] = to;
+    const across = width / source.width, down = height / source.height;
+    const moved = boxes.map(({ text, left, top, right, bottom }) => ({ text, ...onCanvas(this, x + left * across, y + top * down, x + right * across, y + bottom * down) }));
+    drawn.set(this.canvas, [...(drawn.get(this.canvas) ?? []), ...moved]);
+  });
+  for (const side of ["width", "height"]) {
+    const plain = Object.getOwnPropertyDescriptor(HTMLCanvasElement.prototype, side);
+    Object.defineProperty(HTMLCanvasElement.prototype, side, {
+      ...plain,
+      set(value) {
+        drawn.delete(this);
+        plain.set.call(this, value);
+      },
+    });
+  }
+
+  // --- what the page shows ---
+
+  const parentOf = (element) => element.assignedSlot ?? element.parentElement ?? element.getRootNode().host ?? null;
+  const shown = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true, contentVisibilityAuto: true });
+
+  function* everything(root) {
+    for (const element of root.querySelectorAll("*")) {
+      yield element;
+      if (element.shadowRoot) yield* everything(element.shadowRoot);
+    }
+  }
+
+  const place = (element) => {
+    for (let at = element; at; at = parentOf(at)) {
+      const name = at.dataset?.testid ?? (typeof at.className === "string" && at.className && !at.className.startsWith("st-emotion") ? at.className.split(" ")[0] : "");
+      if (name) return at === element ? name : `${element.localName} in ${name}`;
+    }
+    return element.localName;
+  };
+  const short = (text) => text.replaceAll(/\s+/g, " ").trim().slice(0, 70);
+
+  function check() {
+    const faults = [], said = new Set();
+    const fault = (kind, text, element, detail = "") => {
+      const one = { kind, text: short(text), where: place(element), detail };
+      const key = JSON.stringify([kind, one.text, one.where]);
+      if (!said.has(key)) said.add(key), faults.push(one);
+    };
+    const styles = new Map();
+    const styleOf = (element) => styles.get(element) ?? styles.set(element, getComputedStyle(element)).get(element);
+    const boxes = new Map();
+    const boxOf = (element) => boxes.get(element) ?? boxes.set(element, element.getBoundingClientRect()).get(element);
+    const elements = [...everything(document)].filter(shown);
+    const page = document.querySelector("[data-testid=stMain]") ?? document.scrollingElement;
+
+    /** The part of a text's box that is seen; tells of what hides the rest, unless that can be scrolled. */
+    const seen = (box, element, text) => {
+      let { left, top, right, bottom } = box;
+      const most = (bottom - top) * 0.2;                   // a font's box is higher than its letters
+      for (let at = element; at && at !== page; at = parentOf(at)) {
+        const style = styleOf(at);
+        if (style.display === "contents" || (style.overflowX === "visible" && style.overflowY === "visible")) continue;
+        if (style.display === "inline") continue;
+        const edge = boxOf(at);
+        if (edge.width <= 1 || edge.height <= 1) return null;   // for screen readers alone
+        const scrolls = (way) => way === "auto" || way === "scroll";
+        const across = style.overflowX !== "visible" && (left < edge.left - SLACK || right > edge.right + SLACK);
+        const down = style.overflowY !== "visible" && (top + most < edge.top - SLACK || bottom - most > edge.bottom + SLACK);
+        if ((across && !scrolls(style.overflowX)) || (down && !scrolls(style.overflowY))) {
+          const past = Math.max(edge.left - left, right - edge.right, edge.top - top - most, bottom - most - edge.bottom);
+          fault(at.localName === "svg" ? "outside" : "clipped", text, at, `by ${Math.round(past)} px`);
+        }
+        if (style.overflowX !== "visible") [left, right] = [Math.max(left, edge.left), Math.min(right, edge.right)];
+        if (style.overflowY !== "visible") [top, bottom] = [Math.max(top, edge.top), Math.min(bottom, edge.bottom)];
+        if (right - left < 1 || bottom - top < 1) return null;
+      }
+      return { left, top, right, bottom };
+    };
+
+    // Texts: where each line of them is.
+    const lines = [];
+    for (const element of elements) {
+      for (const node of element.childNodes) {
+        if (node.nodeType !== Node.TEXT_NODE || !node.data.trim()) continue;
+        const style = styleOf(element);
+        if (style.fontFamily.includes("Material Symbols") || element.closest("title, style, script, option, .katex-mathml")) continue;
+        const turned = element.getScreenCTM?.();
+        const slanted = turned && Math.abs(turned.a * turned.b) > 1e-6;
+        const range = document.createRange();
+        range.selectNodeContents(node);
+        let visible = null;
+        for (const box of range.getClientRects()) {
+          if (box.width < 1 || box.height < 1) continue;
+          const part = seen(box, element, node.data);
+          if (!part) continue;
+          visible ||= part;
+          const svg = element.ownerSVGElement && outermost(element);
+          if (svg) {
+            const edge = boxOf(svg);
+            const past = Math.max(edge.left - box.left, box.right - edge.right, edge.top - box.top, box.bottom - edge.bottom - box.height * 0.2);
+            if (past > SLACK) fault("outside", node.data, svg, `by ${Math.round(past)} px`);
+          }
+          const shrink = (box.bottom - box.top) * 0.22;
+          if (!slanted) lines.push({ left: part.left + SLACK, right: part.right - SLACK, top: part.top + shrink, bottom: part.bottom - shrink, text: node.data, element });
+        }
+        if (visible) contrast(node, element, visible);
+      }
+    }
+
+    // Two texts in one place; what stays in sight while the page is scrolled may pass over it.
+    const layers = new Map();
+    const layerOf = (element) => {
+      if (!element || layers.has(element)) return layers.get(element) ?? null;
+      const layer = ["fixed", "sticky"].includes(styleOf(element).position) ? element : layerOf(parentOf(element));
+      return layers.set(element, layer).get(element);
+    };
+    lines.sort((a, b) => a.top - b.top);
+    const formula = (element) => element.closest("math, .katex");
+    for (let i = 0; i < lines.length; i++) {
+      const one = lines[i];
+      for (let j = i + 1; j < lines.length && lines[j].top < one.bottom; j++) {
+        const other = lines[j];
+        if (Math.min(one.bottom, other.bottom) - other.top < 2 || Math.min(one.right, other.right) - Math.max(one.left, other.left) < 1) continue;
+        if (one.element === other.element || layerOf(one.element) !== layerOf(other.element) || (formula(one.element) && formula(one.element) === formula(other.element))) continue;
+        fault("overlap", one.text, one.element, `with “${short(other.text)}”`);
+      }
+    }
+
+    // Canvases.
+    for (const canvas of elements.filter(({ localName }) => localName === "canvas")) {
+      const edge = boxOf(canvas);
+      if (edge.width < 2 || edge.height < 2) continue;
+      const named = canvas.ariaLabel || canvas.getAttribute("aria-labelledby") || canvas.title || canvas.textContent.trim();
+      if (!named && !canvas.closest("[aria-hidden=true]")) fault("canvas", "", canvas, "has no name");
+      const across = edge.width / canvas.width, down = edge.height / canvas.height;
+      const texts = (drawn.get(canvas) ?? []).map(({ text, left, top, right, bottom }) => ({ text, left: left * across, right: right * across, top: top * down, bottom: bottom * down }));
+      for (const one of texts) {
+        const past = Math.max(-one.left, -one.top, one.right - edge.width, one.bottom - edge.height);
+        if (past > SLACK) fault("outside", one.text, canvas, `drawn ${Math.round(past)} px past the canvas`);
+        if (one.text.length > 1 && one.text.endsWith("…")) fault("clipped", one.text, canvas, "drawn with an ellipsis");
+      }
+      texts.sort((a, b) => a.top - b.top);
+      texts.forEach((one, i) => {
+        for (let j = i + 1; j < texts.length && texts[j].top < one.bottom; j++) {
+          const other = texts[j];
+          const wide = Math.min(one.right, other.right) - Math.max(one.left, other.left);
+          if (wide > SLACK && Math.min(one.bottom, other.bottom) - other.top > SLACK) fault("overlap", one.text, canvas, `with “${other.text}”, drawn`);
+        }
+      });
+    }
+
+    // Headings.
+    const levels = elements.filter(({ localName }) => /^h[1-6]$/.test(localName)).map((element) => [Number(element.localName[1]), element]);
+    if (levels.filter(([level]) => level === 1).length !== 1) fault("heading", "", page, `${levels.filter(([level]) => level === 1).length} headings of level 1`);
+    levels.forEach(([level, element], i) => {
+      const before = i ? levels[i - 1][0] : 0;
+      if (level > before + 1) fault("heading", element.textContent, element, `h${level} after ${before ? `h${before}` : "nothing"}`);
+    });
+
+    if (page.scrollWidth > page.clientWidth + SLACK) fault("outside", "", page, `the page is ${page.scrollWidth - page.clientWidth} px wider than the window`);
+    return faults;
+
+    function contrast(node, element, part) {
+      const x = (part.left + part.right) / 2, y = (part.top + part.bottom) / 2;
+      if (element.closest(":disabled, [aria-disabled=true]")) return;
+      const style = styleOf(element);
+      const inSvg = element.ownerSVGElement;
+      let ink = rgba(inSvg ? style.fill : style.color);
+      if (!ink) return;
+      let faded = inSvg ? Number(style.fillOpacity) : 1;
+      const grounds = inSvg ? [...shapesUnder(element)] : [];
+      for (let at = element; at; at = parentOf(at)) {
+        const its = styleOf(at);
+        faded *= Number(its.opacity);
+        if (at.ownerSVGElement) continue;
+        const ground = rgba(its.backgroundColor), edge = boxOf(at);
+        if (x < edge.left || x > edge.right || y < edge.top || y > edge.bottom) continue;   // it stands beside this box
+        if (its.backgroundImage !== "none") return;        // what is under it has no one colour
+        if (ground?.[3]) grounds.push(ground);
+        if (ground?.[3] === 1) break;
+      }
+      let under = [255, 255, 255];
+      for (const ground of grounds.reverse()) under = blend(ground, under);
+      ink = blend([ink[0], ink[1], ink[2], ink[3] * faded], under);
+      const [high, low] = [light(ink), light(under)].sort((a, b) => b - a);
+      const ratio = (high + 0.05) / (low + 0.05);
+      const least = /[\p{L}\p{N}]/u.test(node.data) ? CONTRAST : SIGN_CONTRAST;
+      if (ratio < least - 0.005) fault("contrast", node.data, element, `${ratio.toFixed(2)}: ${hex(ink)} on ${hex(under)}`);
+    }
+
+    /** The fills of the shapes that lie under a text of a picture, the uppermost first. */
+    function* shapesUnder(element) {
+      const svg = outermost(element), box = boxOf(element);
+      const x = (box.left + box.right) / 2, y = (box.top + box.bottom) / 2;
+      const under = [...svg.querySelectorAll("rect, circle, path, polygon")].filter((shape) => shape.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING);
+      for (const shape of under.reverse()) {
+        const edge = boxOf(shape);
+        if (x < edge.left || x > edge.right || y < edge.top || y > edge.bottom || !shown(shape)) continue;
+        const style = styleOf(shape), fill = rgba(style.fill);
+        if (!fill?.[3] || !holds(shape, x, y)) continue;
+        const ground = [fill[0], fill[1], fill[2], fill[3] * Number(style.fillOpacity) * Number(style.opacity)];
+        yield ground;
+        if (ground[3] === 1) return;
+      }
+    }
+  }
+
+  const holds = (shape, x, y) => shape.isPointInFill(new DOMPoint(x, y).matrixTransform(shape.getScreenCTM().inverse()));
+
+  function outermost(element) {
+    let svg = element.ownerSVGElement;
+    while (svg?.ownerSVGElement) svg = svg.ownerSVGElement;
+    return svg;
+  }
+
+  const blend = ([r, g, b, a = 1], under) => [r, g, b].map((value, i) => value * a + under[i] * (1 - a));
+  const light = (rgb) => {
+    const [r, g, b] = rgb.map((value) => value / 255).map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const hex = (rgb) => `#${rgb.map((value) => Math.round(value).toString(16).padStart(2, "0")).join("")}`;
+  const colours = new Map();
+  /** Any CSS colour as [red, green, blue, alpha 0 to 1]; null of what is none. */
+  function rgba(text) {
+    if (!colours.has(text)) colours.set(text, read(text));
+    return colours.get(text);
+  }
+  function read(text) {
+    if (text === "none" || text.startsWith("url")) return null;
+    const plain = text.match(/^rgba?\(([\d.]+), ([\d.]+), ([\d.]+)(?:, ([\d.]+))?\)$/);
+    if (plain) return [plain[1], plain[2], plain[3], plain[4] ?? 1].map(Number);
+    const pen = new OffscreenCanvas(1, 1).getContext("2d");
+    pen.fillStyle = text;
+    pen.fillRect(0, 0, 1, 1);
+    const [r, g, b, a] = pen.getImageData(0, 0, 1, 1).data;
+    return [r, g, b, a / 255];
+  }
+
+  window.layoutFaults = check;
+
+  /** Resolves when nothing has changed for `quiet` ms: neither the page's tree nor the size of its pictures. */
+  window.layoutSettled = (quiet = 150, limit = 10_000) =>
+    new Promise((resolve) => {
+      const begun = performance.now();
+      let last = begun, state = "";
+      const look = () => {
+        const now = performance.now();
+        const pictures = [...everything(document)].filter(({ localName }) => localName === "canvas" || localName === "svg");
+        const running = document.querySelector("[data-test-script-state]")?.dataset.testScriptState ?? "notRunning";
+        const fresh = `${running} ${document.fonts.status} ${document.body.textContent.length} ${pictures.map((p) => `${p.clientWidth} ${p.clientHeight}`).join()}`;
+        if (fresh !== state || running !== "notRunning") [state, last] = [fresh, now];
+        if (now - last >= quiet || now - begun > limit) resolve(now - begun <= limit);
+        else setTimeout(look, 40);
+      };
+      requestAnimationFrame(look);
+    });
+})();

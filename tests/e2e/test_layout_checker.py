@@ -1,0 +1,113 @@
+"""The checker of layout finds a planted fault of each kind, and none in a page that has none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+CHECKER = Path(__file__).with_name("layout.js")
+BOX = "width: 9rem; white-space: nowrap; "
+PLANTED = {
+    "clipped by a box": (
+        "clipped",
+        f'<div style="{BOX} overflow: hidden">A sentence that is longer than its box</div>',
+    ),
+    "clipped by an ellipsis": (
+        "clipped",
+        f'<div style="{BOX} overflow: hidden; text-overflow: ellipsis">FlashAttention-2 forward</div>',
+    ),
+    "a line too many": (
+        "clipped",
+        '<div style="width: 5rem; height: 1lh; overflow: hidden">one line and one more</div>',
+    ),
+    "a clamped line": (
+        "clipped",
+        '<div style="width: 9rem; overflow: hidden; display: -webkit-box; -webkit-line-clamp: 1; '
+        '-webkit-box-orient: vertical">one line and one more of it</div>',
+    ),
+    "two texts in one place": ("overlap", '<p>first</p><p style="margin-top: -2.2em">second</p>'),
+    "two words of a picture in one place": (
+        "overlap",
+        '<svg width="200" height="40"><text x="5" y="20">measured</text><text x="40" y="20">100.7 MB</text></svg>',
+    ),
+    "a word that leaves its picture": (
+        "outside",
+        '<svg width="60" height="40"><text x="20" y="20">leaves it</text></svg>',
+    ),
+    "the same where it is not cut": (
+        "outside",
+        '<svg width="60" height="40" style="overflow: visible"><text x="20" y="20">leaves it</text></svg>',
+    ),
+    "wider than the window": ("outside", '<div style="width: 5000px">wide</div>'),
+    "too pale": ("contrast", '<p style="color: #999">pale</p>'),
+    "too pale in a picture": (
+        "contrast",
+        '<svg width="90" height="40"><rect width="90" height="40" fill="#222"/><text x="5" y="20">dark</text></svg>',
+    ),
+    "made pale": ("contrast", '<div style="opacity: .4"><p>pale</p></div>'),
+    "a level skipped": ("heading", "<h2>two</h2><h4>four</h4>"),
+    "a second title": ("heading", "<h1>another</h1>"),
+    "a nameless canvas": ("canvas", "<canvas></canvas>"),
+    "drawn past the canvas": ("outside", '<canvas aria-label="map" data-draw="hared memory@-6,20"></canvas>'),
+    "drawn over another": ("overlap", '<canvas aria-label="map" data-draw="7e-4@10,20 4e-3@20,20"></canvas>'),
+    "drawn with an ellipsis": ("clipped", '<canvas aria-label="map" data-draw="rem…@10,20"></canvas>'),
+    "in a shadow tree": ("contrast", '<div data-shadow="<p style=color:#999>pale</p>"></div>'),
+}
+SOUND = """
+<h2>two</h2><h3>three</h3>
+<div style="width: 9rem; overflow: auto; white-space: nowrap">A sentence that is longer than its box</div>
+<div style="position: absolute; width: 1px; height: 1px; overflow: hidden">for a screen reader alone</div>
+<div style="height: 0; overflow: hidden">folded away</div>
+<svg width="200" height="40"><rect width="200" height="40" fill="#222"/><text x="5" y="20" fill="#fff">inside</text></svg>
+<canvas aria-label="map" data-draw="one@10,20 two@60,20"></canvas>
+<button disabled style="color: #999; background: #fff">not now</button>
+<p style="color: #767676">dark enough</p>
+"""
+DRAW = """() => {
+  for (const host of document.querySelectorAll("[data-shadow]")) host.attachShadow({ mode: "open" }).innerHTML = host.dataset.shadow;
+  for (const canvas of document.querySelectorAll("[data-draw]")) {
+    const pen = canvas.getContext("2d");
+    pen.font = "16px sans-serif";
+    const layer = document.createElement("canvas").getContext("2d");
+    layer.font = pen.font;
+    for (const one of canvas.dataset.draw.match(/[^@]+@\\S+/g)) {
+      const [words, at] = one.trim().split("@");
+      layer.fillText(words, ...at.split(",").map(Number));   // as the player does: by way of a layer
+    }
+    pen.drawImage(layer.canvas, 0, 0);
+  }
+}"""
+
+
+@pytest.fixture
+def blank(browser: Browser):
+    page = browser.new_page(viewport={"width": 800, "height": 600})
+    page.add_init_script(path=CHECKER)
+    page.goto("about:blank")
+    yield page
+    page.close()
+
+
+def found(page: Page, html: str) -> list[str]:
+    page.set_content(f"<body style='background: #fff; color: #000'><h1>one</h1>{html}")
+    page.evaluate(DRAW)
+    return [fault["kind"] for fault in page.evaluate("window.layoutFaults()")]
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_it_finds_what_was_planted(blank: Page, planted: str) -> None:
+    kind, html = PLANTED[planted]
+    assert found(blank, html) == [kind]
+
+
+def test_it_finds_nothing_where_nothing_is_wrong(blank: Page) -> None:
+    assert found(blank, SOUND) == []
+
+
+def test_a_canvas_that_was_wiped_shows_nothing_of_before(blank: Page) -> None:
+    html = '<canvas aria-label="map" data-draw="hared memory@-6,20"></canvas>'
+    assert found(blank, html) == ["outside"]
+    blank.evaluate("document.querySelector('canvas').getContext('2d').clearRect(0, 0, 300, 150)")
+    assert blank.evaluate("window.layoutFaults()") == []

@@ -80,6 +80,7 @@ def open_app(options: list[str]) -> int:
 def run_tests(options: list[str]) -> int:
     """Run every check even when one fails, mypy beside the first tests; return 0 only if all passed."""
     _need_browser()
+    _need_fonts()
     # A file of browser tests keeps to one of the workers (loadgroup); what times or counts on a GPU runs alone.
     parallel = ["-n", "logical", "--maxprocesses", "8", "--dist", "loadgroup"]
     gpu = "--gpu" in options
@@ -121,6 +122,16 @@ def _need_browser() -> None:
             find_browser()
     except (NoBrowserError, ValueError) as error:
         raise SetUpError(str(error)) from None
+
+
+def _need_fonts() -> None:
+    """The layout tests run under two sets of system fonts; a test that lacks one says which package has it."""
+    from tests.e2e.browser import install_with_apt
+    from tests.e2e.fonts import missing_packages
+
+    for package in missing_packages():
+        _say(f"installing {package} for the layout tests")
+        install_with_apt(package)
 
 
 def _make_venv() -> None:

@@ -6,6 +6,7 @@ after round, so that a slow moment hits all of them; by device events, L2 emptie
 
 python benchmarks/speed.py softmax decode --out speed.json
 python benchmarks/speed.py --compare old.json new.json
+python benchmarks/speed.py --random 1 --shapes 200 --rounds 10 --out random.json
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ def main() -> int:
         "tables", nargs="*", help="softmax, topk, decode, attention, backward; all of them unless given"
     )
     parser.add_argument("--tune", action="store_true", help="our kernels over the options worth trying")
+    parser.add_argument("--random", type=int, metavar="SEED", help="shapes drawn by lot (benchmarks/speed_random.py)")
+    parser.add_argument("--shapes", type=int, default=200, help="so many of them (200)")
     parser.add_argument(
         "--only", nargs="+", default=[""], metavar="TEXT", help="only shapes whose name has one of these"
     )
@@ -61,32 +64,36 @@ def main() -> int:
         for answer in work(json.load(sys.stdin)):
             print(json.dumps(answer), flush=True)
         return 0
-    from benchmarks import speed_table
+    from benchmarks import speed_random, speed_table
 
     result = measure(parsed)
     if parsed.out:
         results.write(parsed.out, result)
     print(table(result, parsed.show))
-    print(*speed_table.lines(result), sep="\n")
+    print(*(speed_table.lines if parsed.random is None else speed_random.summary)(result), sep="\n")
     return 0
 
 
 def measure(parsed: argparse.Namespace) -> dict[str, Any]:
     """Checks everything, times what is right; {"provenance", "before", "after", "cases": [{"case", "variants"}]}."""
-    from benchmarks.speed_cases import CASES, variants
+    from benchmarks import speed_random
+    from benchmarks.speed_cases import CASES, Case, Variant, variants
     from explain.device.handler import provenance
     from explain.records.code import measured_code
 
     deadline = time.monotonic() + parsed.seconds
-    cases = [
-        case
-        for name in parsed.tables or CASES
-        for case in CASES[name]()
-        if any(text in case.name for text in parsed.only)
-    ]
+    drawn = parsed.random is not None
+    if drawn:
+        cases = list(speed_random.cases(parsed.random, parsed.shapes, parsed.tables))
+    else:
+        cases = [case for name in parsed.tables or CASES for case in CASES[name]()]
+    cases = [case for case in cases if any(text in case.name for text in parsed.only)]
+
+    def run_on(case: Case) -> list[Variant]:
+        return [v for v in variants(case, parsed.tune) if not drawn or v.function in speed_random.WAYS[case.table]]
+
     tasks: list[Task] = [
-        {"case": asdict(case), "variants": [asdict(v) for v in variants(case, parsed.tune)], "rounds": parsed.rounds}
-        for case in cases
+        {"case": asdict(case), "variants": [asdict(v) for v in run_on(case)], "rounds": parsed.rounds} for case in cases
     ]
     before = state_of_the_gpu()
     single: list[Task] = [{**task, "variants": [variant]} for task in tasks for variant in task["variants"]]
@@ -98,7 +105,7 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
     found: list[dict[str, Any]] = []
     for case in cases:
         rows = []
-        for variant in variants(case, parsed.tune):
+        for variant in run_on(case):
             key = _key(asdict(case), asdict(variant))
             nothing: Task = {"right": False, "why": "did not answer in time"}
             told = errors.get(key, nothing) | times.get(key, {})
@@ -111,6 +118,7 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
         ),
         "before": before,
         "after": state_of_the_gpu(),
+        **({"seed": parsed.random} if drawn else {}),
         "method": f"median of {parsed.rounds} launches by device events, variants in turn, L2 emptied before each",
         "cases": found,
     }
@@ -215,22 +223,26 @@ def timed(tasks: list[Task]) -> Iterator[dict[str, Any]]:
         inputs = make_inputs(case)
         launches = [Variant(**variant).on(case, inputs) for variant in task["variants"]]
         events: list[list[tuple[torch.cuda.Event, torch.cuda.Event]]] = [[] for _ in launches]
+        host: list[list[float]] = [[] for _ in launches]
         for turn in range(task["rounds"] + 2):
             torch.cuda._sleep(AHEAD)
-            for launch, own in zip(launches, events, strict=True):
+            for launch, own, called in zip(launches, events, host, strict=True):
                 empty.zero_()
                 start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
                 start.record()
+                began = time.perf_counter()
                 launch()
+                ended = time.perf_counter()
                 end.record()
                 if turn >= 2:  # the first launches compile and warm up
                     own.append((start, end))
+                    called.append(ended - began)
             torch.cuda.synchronize()
-        for variant, own in zip(task["variants"], events, strict=True):
+        for variant, own, called in zip(task["variants"], events, host, strict=True):
             times = [1e-3 * start.elapsed_time(end) for start, end in own]
             p20, median, p80 = (statistics.quantiles(times, n=10)[i] for i in (1, 4, 7))
             answer = {"case": task["case"], "variant": variant, "seconds": median, "p20": p20, "p80": p80}
-            yield {**answer, "per_second": case.work / median}
+            yield {**answer, "per_second": case.work / median, "host_seconds": statistics.median(called)}
         yield {"done": True}
 
 

@@ -23,7 +23,10 @@ RUNGS = "kernels.rungs."
 
 @dataclass(frozen=True)
 class Case:
-    """One table's row: a shape. `work` is the bytes that must be moved or the FLOPs that must be done."""
+    """One table's row: a shape. `work` is the bytes that must be moved or the FLOPs that must be done.
+
+    Attention may have fewer heads of keys than of queries, another number of keys, and rows before heads in memory (`by_rows`).
+    """
 
     table: str
     shape: tuple[int, ...]
@@ -31,10 +34,18 @@ class Case:
     work: float
     unit: str
     causal: bool = False
+    kv_heads: int | None = None
+    keys: int | None = None
+    by_rows: bool = False
 
     @property
     def name(self) -> str:
-        return f"{self.table} {'×'.join(map(str, self.shape))} {self.dtype}{' causal' if self.causal else ''}"
+        said = f"{self.table} {'×'.join(map(str, self.shape))} {self.dtype}{' causal' if self.causal else ''}"
+        if self.kv_heads and self.kv_heads != self.shape[1]:
+            said += f", {self.kv_heads} heads of keys"
+        if self.keys and self.keys != self.shape[2]:
+            said += f", {self.keys} keys"
+        return said + (", by rows" if self.by_rows else "")
 
 
 @dataclass(frozen=True)
@@ -115,11 +126,18 @@ def make_inputs(case: Case) -> tuple[torch.Tensor, ...]:
     if case.table == "decode":
         batch, heads, kv_heads, keys, head_dim = case.shape
         shapes = [(batch, heads, 1, head_dim), *2 * [(batch, kv_heads, keys, head_dim)]]
-    if case.table == "attention":
-        shapes = 3 * shapes
+    if case.table in ("attention", "backward"):
+        batch, heads, seq_len, head_dim = case.shape
+        shapes += 2 * [(batch, case.kv_heads or heads, case.keys or seq_len, head_dim)]
     if case.table == "backward":
-        shapes = 4 * shapes
-    inputs = tuple(torch.randn(shape, device="cuda", dtype=dtype) for shape in shapes)
+        shapes.append(case.shape)
+    if case.by_rows:
+        inputs = tuple(
+            torch.randn((batch, length, heads, head_dim), device="cuda", dtype=dtype).transpose(1, 2)
+            for batch, heads, length, head_dim in shapes
+        )
+    else:
+        inputs = tuple(torch.randn(shape, device="cuda", dtype=dtype) for shape in shapes)
     if case.table == "backward":
         o, lse, *_ = torch.ops.aten._scaled_dot_product_flash_attention(*inputs[:3], is_causal=case.causal)
         inputs += (o.contiguous(), lse)

@@ -21,7 +21,7 @@ from explain.gpus import GPUS
 from explain.player.view import view_of
 from explain.records import measure as measuring
 from explain.records import registry, results
-from explain.records.code import stale_words
+from explain.records.code import ROOT, stale_words
 from explain.records.file import RecordFileError
 from explain.records.plans import PLANS
 from explain.trace.file import TraceFileError
@@ -331,7 +331,7 @@ def committed_results(parsed: argparse.Namespace) -> int:
         except results.ResultFileError as error:
             words = str(error)
         if words or not parsed.stale:
-            file = one.path.relative_to(results.ROOT).as_posix()
+            file = one.path.relative_to(ROOT).as_posix()
             rows.append({"file": file, "stale": words, "command": one.command, "needs_gpu": one.needs_gpu})
     if parsed.json:
         return print_json({"results": rows})

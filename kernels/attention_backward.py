@@ -19,6 +19,8 @@ A hidden value must be finite: 0 · NaN is NaN.
 
 from __future__ import annotations
 
+import math
+
 import torch
 import triton
 import triton.language as tl
@@ -29,13 +31,26 @@ from kernels.gpu import l2
 
 
 @triton.jit
+def multiples(stride_b, stride_h, stride_m, MULTIPLE: tl.constexpr):
+    """A tensor's strides, written so that the compiler sees their divisor. Then a thread loads that many elements at once."""
+    return stride_b // MULTIPLE * MULTIPLE, stride_h // MULTIPLE * MULTIPLE, stride_m // MULTIPLE * MULTIPLE
+
+
+def multiple(*tensors: torch.Tensor) -> int:
+    """The largest power of two up to 8 that divides the tensors' strides of batch, head and row. Triton by itself looks at multiples of 16 only."""
+    return math.gcd(8, *(stride for tensor in tensors for stride in tensor.stride()[:3]))
+
+
+@triton.jit
 def attention_rows_kernel(
     o_ptr, do_ptr, lse_ptr, lse2_ptr, delta_ptr,
     stride_ob, stride_oh, stride_om, stride_od, stride_gb, stride_gh, stride_gm, stride_gd,
     heads, seq_len, padded,
-    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, MULTIPLE: tl.constexpr,
 ):  # fmt: skip
     # What each row brings to all its keys: D, and lse in base 2, +inf for a row that saw no key or is none, since 2^(S − inf) is 0.
+    stride_ob, stride_oh, stride_om = multiples(stride_ob, stride_oh, stride_om, MULTIPLE)
+    stride_gb, stride_gh, stride_gm = multiples(stride_gb, stride_gh, stride_gm, MULTIPLE)
     batch = (tl.program_id(1) // heads).to(tl.int64)
     head = (tl.program_id(1) % heads).to(tl.int64)
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M).to(tl.int64)
@@ -68,10 +83,14 @@ def attention_backward_keys_kernel(
     stride_vb, stride_vh, stride_vn, stride_vd, stride_gb, stride_gh, stride_gm, stride_gd,
     at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
-    STAGES: tl.constexpr, DQ: tl.constexpr, WHOLE: tl.constexpr,
+    STAGES: tl.constexpr, DQ: tl.constexpr, WHOLE: tl.constexpr, MULTIPLE: tl.constexpr,
 ):  # fmt: skip
     # One program owns one tile of keys of one kv head, and goes over the queries of all heads that share it.
     # Tile 0 of `at_once` heads comes first, then their tile 1: under a causal mask the first keys have the most queries.
+    stride_qb, stride_qh, stride_qm = multiples(stride_qb, stride_qh, stride_qm, MULTIPLE)
+    stride_kb, stride_kh, stride_kn = multiples(stride_kb, stride_kh, stride_kn, MULTIPLE)
+    stride_vb, stride_vh, stride_vn = multiples(stride_vb, stride_vh, stride_vn, MULTIPLE)
+    stride_gb, stride_gh, stride_gm = multiples(stride_gb, stride_gh, stride_gm, MULTIPLE)
     of_all = tl.program_id(1) * at_once + tl.program_id(0) % at_once
     batch = (of_all // kv_heads).to(tl.int64)
     kv_head = (of_all % kv_heads).to(tl.int64)
@@ -165,9 +184,13 @@ def attention_backward_queries_kernel(
     stride_vb, stride_vh, stride_vn, stride_vd, stride_gb, stride_gh, stride_gm, stride_gd,
     at_once, heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
-    STAGES: tl.constexpr, WHOLE: tl.constexpr,
+    STAGES: tl.constexpr, WHOLE: tl.constexpr, MULTIPLE: tl.constexpr,
 ):  # fmt: skip
     # One program owns one tile of queries of one head; those with the most keys come first, which are the last.
+    stride_qb, stride_qh, stride_qm = multiples(stride_qb, stride_qh, stride_qm, MULTIPLE)
+    stride_kb, stride_kh, stride_kn = multiples(stride_kb, stride_kh, stride_kn, MULTIPLE)
+    stride_vb, stride_vh, stride_vn = multiples(stride_vb, stride_vh, stride_vn, MULTIPLE)
+    stride_gb, stride_gh, stride_gm = multiples(stride_gb, stride_gh, stride_gm, MULTIPLE)
     of_all = tl.program_id(1) * at_once + tl.program_id(0) % at_once
     tile = (tl.num_programs(0) - 1 - tl.program_id(0)) // at_once
     batch = (of_all // heads).to(tl.int64)
@@ -247,7 +270,7 @@ def flash_attention_backward(
     lse2, delta = (torch.empty((heads, padded), dtype=torch.float32, device=q.device) for _ in range(2))
     attention_rows_kernel[(padded // side, heads)](
         o, do, lse.contiguous(), lse2, delta, *o.stride(), *do.stride(), call.heads, seq_len, padded,
-        **dims, BLOCK_M=side, num_warps=4,
+        **dims, BLOCK_M=side, MULTIPLE=multiple(o, do), num_warps=4,
     )  # fmt: skip
     q_grad, k_grad, v_grad = (torch.empty_like(t, memory_format=torch.contiguous_format) for t in (q, k, v))
     sums: torch.Tensor | TensorDescriptor = q_grad
@@ -255,7 +278,7 @@ def flash_attention_backward(
         room = torch.zeros((heads * padded, block_d), dtype=torch.float32, device=q.device)
         sums = TensorDescriptor.from_tensor(room, [block_m, block_d]) if dq == "tma" else room
     whole = seq_len % side == kv_len % side == 0 and head_dim == block_d
-    tiles = {**call.constants, "STAGES": stages, "WHOLE": whole}
+    tiles = {**call.constants, "STAGES": stages, "WHOLE": whole, "MULTIPLE": multiple(q, k, v, do)}
     strides = (*q.stride(), *k.stride(), *v.stride(), *do.stride())
     scales = (call.sm_scale, call.sm_scale * LOG2_E)
     kv_heads = call.batch * call.kv_heads

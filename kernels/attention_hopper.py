@@ -21,6 +21,9 @@ last PV of a tile of rows under the first QKᵀ of the next (2–9% slower), gro
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 import triton
 from triton.experimental import gluon
@@ -39,6 +42,8 @@ from kernels.gpu import sms
 from kernels.schedule import lists
 
 ROWS = 64  # of a group: the M of a warpgroup's product
+Launch = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+"""q, k and v to O and lse"""
 
 
 @gluon.jit
@@ -173,7 +178,8 @@ def _compute(
             # O = α O, before the next product is added to it
             o = o * gl.convert_layout(alpha, gl.SliceLayout(1, O_LAYOUT))[:, None]
             p = gl.convert_layout(p_new.to(dtype), P_LAYOUT)
-        mbarrier.arrive(q_empty.index(C), count=1)
+        if HEAD_DIM <= 128:
+            mbarrier.arrive(q_empty.index(C), count=1)
         o = warpgroup_mma(p, v_s.index(used % STAGES).reshape([BLOCK_N, HEAD_DIM]), o, is_async=True)
         # lse = m · scale + ln l,  O / l
         l_i = gl.convert_layout(gl.sum(l_i, axis=1), gl.SliceLayout(1, S_LAYOUT))
@@ -189,6 +195,9 @@ def _compute(
         o_s.index(C).reshape([64, HEAD_DIM]).store(o.to(dtype))
         fence_async_shared()
         tma.async_copy_shared_to_global(o_desc, [batch, head, row, 0], o_s.index(C))
+        if HEAD_DIM > 128:  # O is in Q's place: the next Q may come when O has left
+            tma.store_wait(0)
+            mbarrier.arrive(q_empty.index(C), count=1)
         taken += 1  # noqa: SIM113  a kernel has no enumerate
     tma.store_wait(0)
 
@@ -232,7 +241,9 @@ def flash_attention_hopper_kernel(
     q_s = gl.allocate_shared_memory(q_desc.dtype, [GROUPS, 1, 1, 64, HEAD_DIM], q_desc.layout)
     k_s = gl.allocate_shared_memory(k_desc.dtype, [STAGES, 1, 1, BLOCK_N, HEAD_DIM], k_desc.layout)
     v_s = gl.allocate_shared_memory(v_desc.dtype, [STAGES, 1, 1, BLOCK_N, HEAD_DIM], v_desc.layout)
-    o_s = gl.allocate_shared_memory(o_desc.dtype, [GROUPS, 1, 1, 64, HEAD_DIM], o_desc.layout)
+    o_s = q_s  # above 128 features there is no room for both
+    if HEAD_DIM <= 128:
+        o_s = gl.allocate_shared_memory(o_desc.dtype, [GROUPS, 1, 1, 64, HEAD_DIM], o_desc.layout)
     q_full = gl.allocate_shared_memory(gl.int64, [GROUPS, 1], mbarrier.MBarrierLayout())
     q_empty = gl.allocate_shared_memory(gl.int64, [GROUPS, 1], mbarrier.MBarrierLayout())
     k_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
@@ -282,59 +293,105 @@ def flash_attention_hopper(
     causal: bool = False,
     sm_scale: float | None = None,
     diagonal: int | None = None,
-    block_n: int = 128,
+    block_n: int | None = None,
     stages: int = 2,
     groups: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """FlashAttention forward on Hopper: float16 or bfloat16, head_dim 64 or 128 and contiguous, other strides multiples of 8, sm_scale > 0.
+    """FlashAttention forward on Hopper: float16 or bfloat16, head_dim a multiple of 8 and contiguous, other strides multiples of 8, sm_scale > 0.
 
-    Three groups of warps where the registers suffice, head_dim 64, since one group's softmax is longer there than its products, unless their taller tiles
-    leave more rows empty than that gains. Returns O and lse as `flash_attention` does. Raises ValueError naming the argument that this kernel does not take.
+    Returns O and lse as `flash_attention` does. Raises ValueError naming the argument that this kernel does not take.
     """
+    launch = prepared(
+        q, k, v, causal=causal, sm_scale=sm_scale, diagonal=diagonal, block_n=block_n, stages=stages, groups=groups
+    )
+    return launch(q, k, v)
+
+
+def prepared(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = False,
+    sm_scale: float | None = None,
+    diagonal: int | None = None,
+    block_n: int | None = None,
+    stages: int = 2,
+    groups: int | None = None,
+) -> Launch:
+    """A function that launches the kernel on tensors like these: same shapes, strides, dtype and device, 16-byte aligned.
+
+    Checks, descriptors and lists of tiles are made here, once; the function itself costs about 35 µs on the host. The copy engine pads a head with
+    zeros to 64, 128 or 256 features. 64 features: three consumer groups, because softmax takes longer than the matmuls there, unless tiles of
+    192 rows leave too many rows empty. 256 features: tiles of 64 keys, because O takes half of the registers, and O shares Q's place.
+    Raises what `flash_attention_hopper` raises.
+    """
+    width = max(64, triton.next_power_of_2(q.shape[-1]))
+    block_n = (128 if width <= 128 else 64) if block_n is None else block_n
     call = _Call.of(q, k, v, causal, sm_scale, diagonal, 128, block_n)
-    head_dim = q.shape[3]
     if refused := refusal(q, k, v, call.sm_scale):
         raise ValueError(refused)
     if stages < 2:
         raise ValueError(
             f"stages={stages}: at least 2, since the next V is waited for before this one's place is given back"
         )
-    groups = _groups(call.seq_len, head_dim) if groups is None else groups
-    o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    gl_dtype = gl.float16 if q.dtype == torch.float16 else gl.bfloat16
+    groups = _groups(call.seq_len, width) if groups is None else groups
+    shape, dtype, device = q.shape, q.dtype, q.device
+    gl_dtype = gl.float16 if dtype == torch.float16 else gl.bfloat16
 
     def descriptor(tensor: torch.Tensor, rows: int) -> TensorDescriptor:
-        shape = [1, 1, rows, head_dim]
-        layout = gl.NVMMASharedLayout.get_default_for(shape, gl_dtype)
-        return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), shape, layout)
+        tile = [1, 1, rows, width]
+        layout = gl.NVMMASharedLayout.get_default_for(tile, gl_dtype)
+        return _at(TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), tile, layout), None)
 
+    q_desc, k_desc, v_desc = descriptor(q, ROWS), descriptor(k, block_n), descriptor(v, block_n)
+    o_desc = descriptor(torch.empty(shape, dtype=dtype, device=device), ROWS)
     m_tiles = triton.cdiv(call.seq_len, groups * ROWS)
-    diagonal = call.diagonal if causal else None
+    of_mask = call.diagonal if causal else None
     heads = call.batch * call.heads
-    starts, tiles = lists(heads, m_tiles, groups * ROWS, call.kv_len, block_n, diagonal, sms(q), q.device)
-    flash_attention_hopper_kernel[(len(starts) - 1,)](
-        descriptor(q, ROWS), descriptor(k, block_n), descriptor(v, block_n), descriptor(o, ROWS), lse, starts, tiles,
-        m_tiles, call.heads, call.group, call.seq_len, call.kv_len, call.diagonal, call.sm_scale * LOG2_E,
-        HEAD_DIM=head_dim, BLOCK_N=block_n, STAGES=stages, CAUSAL=causal, GROUPS=groups,
-        num_warps=4, maxnreg={2: 168, 3: 128}[groups],
-    )  # fmt: skip
-    return o, lse
+    starts, tiles = lists(heads, m_tiles, groups * ROWS, call.kv_len, block_n, of_mask, sms(q), device)
+    grid = (len(starts) - 1, 1, 1)
+    scale_log2 = call.sm_scale * LOG2_E
+    sizes = (m_tiles, call.heads, call.group, call.seq_len, call.kv_len, call.diagonal, scale_log2)
+    constants = {"HEAD_DIM": width, "BLOCK_N": block_n, "STAGES": stages, "CAUSAL": causal, "GROUPS": groups}
+    compiled: Any = None
+
+    def launch(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        nonlocal compiled
+        o = torch.empty(shape, dtype=dtype, device=device)
+        lse = torch.empty(shape[:3], dtype=torch.float32, device=device)
+        descs = (_at(q_desc, q), _at(k_desc, k), _at(v_desc, v), _at(o_desc, o))
+        if compiled is None:
+            compiled = flash_attention_hopper_kernel[grid](
+                *descs, lse, starts, tiles, *sizes, **constants, num_warps=4, maxnreg={2: 168, 3: 128}[groups]
+            )
+        else:  # without Triton's search among its compiled kernels
+            compiled[grid](*descs, lse, starts, tiles, *sizes, *constants.values())
+        return o, lse
+
+    return launch
 
 
-def _groups(seq_len: int, head_dim: int) -> int:
+def _at(desc: TensorDescriptor, tensor: torch.Tensor | None) -> TensorDescriptor:
+    """The same descriptor for another tensor of the same layout. The checks of the first one hold."""
+    moved = object.__new__(type(desc))
+    moved.__dict__.update(desc.__dict__, base=tensor)
+    return moved
+
+
+def _groups(seq_len: int, width: int) -> int:
     def rows(groups: int) -> int:  # all that the tiles have
         return triton.cdiv(seq_len, groups * ROWS) * groups * ROWS
 
-    return 3 if head_dim == 64 and rows(3) <= 1.05 * rows(2) else 2
+    return 3 if width == 64 and rows(3) <= 1.05 * rows(2) else 2
 
 
 def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: float) -> str:
     """Which of these tensors this kernel does not take, and why; "" where it takes them all."""
     if q.dtype not in (torch.float16, torch.bfloat16):
         return f"q of dtype {q.dtype}: this kernel takes float16 and bfloat16"
-    if q.shape[3] not in (64, 128):
-        return f"q has head_dim {q.shape[3]}: this kernel takes 64 and 128"
+    if q.shape[3] % 8:
+        return f"q has head_dim {q.shape[3]}: this kernel takes multiples of 8"
     if sm_scale <= 0:
         return f"sm_scale={sm_scale}: this kernel takes a scale above 0"
     for name, tensor in (("q", q), ("k", k), ("v", v)):

@@ -28,46 +28,69 @@ def attention(
     return o
 
 
-@torch.library.custom_op("tilescope::attention", mutates_args=())
-def _attention(
+_library = torch.library.Library("tilescope", "DEF")
+_library.define("attention(Tensor q, Tensor k, Tensor v, bool causal, float sm_scale) -> (Tensor, Tensor)")
+_library.define(
+    "attention_backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor grad, bool causal, float sm_scale)"
+    " -> (Tensor, Tensor, Tensor)"
+)
+
+
+def _forward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, sm_scale: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     return dispatch.attention(q, k, v, causal=causal, sm_scale=sm_scale)
 
 
-@_attention.register_fake
-def _(
+def _forward_fake(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, sm_scale: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     return q.new_empty(q.shape), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
-@torch.library.custom_op("tilescope::attention_backward", mutates_args=())
-def _attention_backward(
+def _backward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, do: torch.Tensor,
     causal: bool, sm_scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
     return dispatch.attention_backward(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale)
 
 
-@_attention_backward.register_fake
-def _(
+def _backward_fake(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, do: torch.Tensor,
     causal: bool, sm_scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
     return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
-    q, k, v, ctx.causal, ctx.sm_scale = inputs
-    o, lse = output
-    ctx.save_for_backward(q, k, v, o, lse)
-    ctx.mark_non_differentiable(lse)
+class _Differentiable(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *options: Any) -> tuple[torch.Tensor, ...]:
+        with torch._C._AutoDispatchBelowAutograd():
+            o, lse = torch.ops.tilescope.attention.default(q, k, v, *options)
+        ctx.save_for_backward(q, k, v, o, lse)
+        ctx.mark_non_differentiable(lse)
+        ctx.options = options
+        return o, lse
+
+    @staticmethod
+    def backward(ctx: Any, do: torch.Tensor, _dlse: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        gradients = torch.ops.tilescope.attention_backward.default(*ctx.saved_tensors, do, *ctx.options)
+        return (*gradients, None, None)
 
 
-def _differentiate(ctx: Any, do: torch.Tensor, _dlse: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-    gradients = torch.ops.tilescope.attention_backward(*ctx.saved_tensors, do, ctx.causal, ctx.sm_scale)
-    return (*gradients, None, None)
+def _autograd(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, sm_scale: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        result: tuple[torch.Tensor, torch.Tensor] = _Differentiable.apply(q, k, v, causal, sm_scale)
+        return result
+    with torch._C._AutoDispatchBelowAutograd():
+        return torch.ops.tilescope.attention.default(q, k, v, causal, sm_scale)
 
 
-_attention.register_autograd(_differentiate, setup_context=_keep)
+# `torch.library.custom_op` takes fewer lines, and about 25 µs more a call on the host.
+_library.impl("attention", _forward, "CompositeExplicitAutograd")
+_library.impl("attention", _autograd, "Autograd")
+_library.impl("attention_backward", _backward, "CompositeExplicitAutograd")
+torch.library.register_fake("tilescope::attention", _forward_fake, lib=_library)
+torch.library.register_fake("tilescope::attention_backward", _backward_fake, lib=_library)

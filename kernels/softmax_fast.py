@@ -1,16 +1,21 @@
-"""Softmax of each row of a matrix, as fast as the memory gives the elements: each rung adds one idea to `softmax.py`'s whole row on chip.
+"""Fast softmax of each row of a matrix. Each kernel adds one idea to `softmax_row` in `softmax.py`, which keeps a whole row on chip.
 
-A softmax has no arithmetic to speak of, so the limit is a copy: one read and one write of every element.
+Softmax has almost no arithmetic. The limit is a copy: one read and one write of every element.
 
-    rung                 loads + stores   idea
-    softmax_rows         1 + 1            as many short rows a program as fill it: no lane idle, no barrier between warps
-    softmax_pipelined    1 + 1            a program takes row after row, and fetches the next one while it works on this one
-    softmax_two_reads    2 + 1            a row too long for the chip: read twice, but the second time soon, out of L2
-    softmax_shared_row   1 + 1            a row too long for one SM: several programs hold a part each and tell each other their (m, l)
+    kernel               loads + stores   idea
+    softmax_rows         1 + 1            a program takes as many short rows as fill it: no idle lanes, no barrier between warps
+    softmax_pipelined    1 + 1            a program takes row after row, and fetches the next one while it computes this one
+    softmax_two_reads    2 + 1            a row too long for the chip is read twice; the second read comes soon, out of L2
+    softmax_shared_row   1 + 1            a row too long for one SM: several programs hold a part each and exchange their (m, l)
 
-`softmax_staged.py` has one rung more, the row in shared memory; `dispatch.py` chooses. No load or store has a hint for L2 where an element is read once:
-"evict_first" cost 1–7% on an H200. Every kernel computes in float32 and stores in the dtype of x. A row whose elements are all −inf gives zeros; a NaN anywhere in a
-row makes that row NaN. Bases are 64-bit: a matrix may have more than 2³¹ elements.
+`softmax_staged.py` has one kernel more: the row in shared memory. `dispatch.py` chooses. Elements that are read once have no L2 hint: "evict_first"
+cost 1–7% on an H200. Every kernel computes in float32 and stores in the dtype of x. A row of −inf gives zeros. A NaN makes its row NaN.
+Offsets are 64-bit: a matrix may have more than 2³¹ elements.
+
+**Unaligned rows.** A thread loads 16 bytes at once only from a multiple of 16 bytes. A row of 50257 elements rarely starts at one. So a kernel
+counts columns from the last such boundary before the row, and the row is lo ≤ column < hi. The kernel loads whole vectors of 16 bytes. These
+contain a few elements of the neighbouring rows, which it sets to −inf. It stores the vectors inside the row as they are, and the row's two
+edges element by element (`EDGES`). Each mask has one value per vector, and this keeps the loads and stores 16 bytes wide.
 """
 
 from __future__ import annotations
@@ -26,24 +31,45 @@ from kernels.softmax import check
 
 
 @triton.jit
+def _load(ptrs, cols, lo, hi, inside, VECTOR: tl.constexpr, EVICTION: tl.constexpr):
+    """Columns of a row as float32, −inf outside lo ≤ column < hi. With `inside` every column is in the row."""
+    if inside:
+        x = tl.load(ptrs, eviction_policy=EVICTION).to(tl.float32)
+    else:
+        mask = cols // VECTOR * VECTOR < hi
+        x = tl.load(ptrs, mask=mask, other=-float("inf"), eviction_policy=EVICTION).to(tl.float32)
+        x = tl.where((cols >= lo) & (cols < hi), x, -float("inf"))
+    return x
+
+
+@triton.jit
+def _in_whole_vector(cols, lo, hi, VECTOR: tl.constexpr):
+    """True where all elements of the column's vector belong to the row."""
+    vector = cols // VECTOR * VECTOR
+    return (vector >= lo) & (vector + VECTOR <= hi)
+
+
+@triton.jit
+def _edges(lanes, lo, hi, VECTOR: tl.constexpr):
+    """The columns of the row's first and last vector (2 · VECTOR,), and which of them the whole vectors leave out."""
+    cols = tl.where(lanes < VECTOR, lanes, hi // VECTOR * VECTOR + lanes - VECTOR)
+    return cols, (cols >= lo) & (cols < hi) & (_in_whole_vector(cols, lo, hi, VECTOR) == 0)
+
+
+@triton.jit
 def softmax_rows_kernel(
     x_ptr, y_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_rows, n_cols,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, WHOLE: tl.constexpr, MULTIPLE: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, VECTOR: tl.constexpr, EDGES: tl.constexpr, WHOLE: tl.constexpr,
 ):  # fmt: skip
     # BLOCK_M whole rows a program. WHOLE: the tile has no element outside the matrix, so nothing needs a mask.
-    # MULTIPLE divides the row's length and its way to the next: said so that it can be
-    # seen, which lets a thread load that many elements at once.
-    n_cols = n_cols // MULTIPLE * MULTIPLE
-    stride_xm = stride_xm // MULTIPLE * MULTIPLE
-    stride_ym = stride_ym // MULTIPLE * MULTIPLE
-    first = tl.program_id(0).to(tl.int64) * BLOCK_M
-    rows = tl.arange(0, BLOCK_M)
-    cols = tl.arange(0, BLOCK_N)
-    x_ptrs = x_ptr + first * stride_xm + rows.to(tl.int64)[:, None] * stride_xm + cols.to(tl.int64)[None, :] * stride_xn
-    y_ptrs = y_ptr + first * stride_ym + rows.to(tl.int64)[:, None] * stride_ym + cols.to(tl.int64)[None, :] * stride_yn
-    inside = (rows < n_rows - first)[:, None] & (cols < n_cols)[None, :]
-    x = tl.load(x_ptrs) if WHOLE else tl.load(x_ptrs, mask=inside, other=-float("inf"))
-    x = x.to(tl.float32)
+    rows = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    cols = tl.arange(0, BLOCK_N)[None, :]
+    # Columns are counted from the vector that the row starts in: the row is lo ≤ column < hi   (BLOCK_M, 1)
+    lo = (rows * stride_xm % VECTOR).to(tl.int32) if EDGES else 0
+    hi = tl.where(rows < n_rows, lo + n_cols, 0)
+    x_row = x_ptr + rows * stride_xm // VECTOR * VECTOR
+    y_row = y_ptr + rows * stride_ym // VECTOR * VECTOR
+    x = _load(x_row + cols.to(tl.int64) * stride_xn, cols, lo, hi, WHOLE, VECTOR, "")
     # m = rowmax x                                                                  (BLOCK_M,)
     m_i = tl.max(x, axis=1)
     m_i = tl.where(m_i == -float("inf"), 0.0, m_i)  # every element is −inf: −inf − −inf would be NaN
@@ -51,13 +77,23 @@ def softmax_rows_kernel(
     p = tl.exp(x - m_i[:, None])
     # l = rowsum p                                                                  (BLOCK_M,)
     l_i = tl.sum(p, axis=1)
-    l_i = tl.where(l_i == 0.0, 1.0, l_i)
     # y = p · (1 / l): one division a row                                           (BLOCK_M, BLOCK_N)
-    y = (p * (1.0 / l_i)[:, None]).to(y_ptr.dtype.element_ty)
+    inverse = 1.0 / tl.where(l_i == 0.0, 1.0, l_i)
+    y = (p * inverse[:, None]).to(y_ptr.dtype.element_ty)
+    y_ptrs = y_row + cols.to(tl.int64) * stride_yn
     if WHOLE:
         tl.store(y_ptrs, y)
     else:
-        tl.store(y_ptrs, y, mask=inside)
+        tl.store(y_ptrs, y, mask=_in_whole_vector(cols, lo, hi, VECTOR))
+    if EDGES:  # the edges of all rows in one line, one element a thread                    (BLOCK_M · 2 · VECTOR,)
+        lanes = tl.arange(0, BLOCK_M * 2 * VECTOR)
+        rows = tl.program_id(0).to(tl.int64) * BLOCK_M + lanes // (2 * VECTOR)
+        lo = (rows * stride_xm % VECTOR).to(tl.int32)
+        at, own = _edges(lanes % (2 * VECTOR), lo, tl.where(rows < n_rows, lo + n_cols, 0), VECTOR)
+        x = tl.load(x_ptr + rows * stride_xm // VECTOR * VECTOR + at, mask=own, other=0.0).to(tl.float32)
+        own_row = lanes // (2 * VECTOR)
+        y = tl.exp(x - tl.gather(m_i, own_row, 0)) * tl.gather(inverse, own_row, 0)
+        tl.store(y_ptr + rows * stride_ym // VECTOR * VECTOR + at, y.to(y_ptr.dtype.element_ty), mask=own)
 
 
 @triton.jit
@@ -118,25 +154,31 @@ def _joined(pairs_ptr, parts, n_parts):
 
 
 @triton.jit
+def _store_edges(x_row, y_row, first, lo, hi, m_i, l_i, BLOCK_N: tl.constexpr, VECTOR: tl.constexpr):
+    """Stores the elements of a part that the whole vectors leave out. They are read again."""
+    cols, own = _edges(tl.arange(0, 2 * VECTOR), lo, hi, VECTOR)
+    own = own & (cols >= first) & (cols < first + BLOCK_N)
+    x = tl.load(x_row + cols, mask=own, other=0.0).to(tl.float32)
+    tl.store(y_row + cols, (tl.exp(x - m_i) / l_i).to(y_row.dtype.element_ty), mask=own)
+
+
+@triton.jit
 def softmax_two_reads_kernel(
     x_ptr, y_ptr, pairs_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_rows, n_cols, n_parts, apart,
-    BLOCK_N: tl.constexpr, PARTS: tl.constexpr, WHOLE: tl.constexpr,
+    BLOCK_N: tl.constexpr, PARTS: tl.constexpr, VECTOR: tl.constexpr, EDGES: tl.constexpr,
 ):  # fmt: skip
     # Tiles are counted through the matrix, n_parts a row. A program reads its tile for the first time and tells its (m, l), and reads
     # the tile `apart` before it for the second time, while L2 still has it. It waits only for programs that started before it.
     tile = tl.program_id(0).to(tl.int64)
     n_tiles = tl.cast(n_rows, tl.int64) * n_parts
-    cols = tl.arange(0, BLOCK_N)
     if tile < n_tiles:
         row = tile // n_parts
-        start = tile % n_parts * BLOCK_N
-        x_ptrs = x_ptr + row * stride_xm + (start + cols.to(tl.int64)) * stride_xn
-        if WHOLE:
-            x = tl.load(x_ptrs, eviction_policy="evict_last").to(tl.float32)
-        else:
-            x = tl.load(x_ptrs, mask=cols < n_cols - start, other=-float("inf"), eviction_policy="evict_last").to(
-                tl.float32
-            )
+        first = (tile % n_parts).to(tl.int32) * BLOCK_N
+        cols = first + tl.arange(0, BLOCK_N)
+        lo = (row * stride_xm % VECTOR).to(tl.int32) if EDGES else 0
+        inside = (first >= lo) & (first + BLOCK_N <= lo + n_cols)
+        x_ptrs = x_ptr + row * stride_xm // VECTOR * VECTOR + cols.to(tl.int64) * stride_xn
+        x = _load(x_ptrs, cols, lo, lo + n_cols, inside, VECTOR, "evict_last")
         # m = max of this tile,  l = Σ exp(x − m) of this tile
         m_i = tl.max(x, axis=0)
         m_safe = tl.where(m_i == -float("inf"), 0.0, m_i)  # every element is −inf: −inf − −inf would be NaN
@@ -145,39 +187,42 @@ def softmax_two_reads_kernel(
     tile -= apart
     if tile >= 0:
         row = tile // n_parts
-        start = tile % n_parts * BLOCK_N
-        x_ptrs = x_ptr + row * stride_xm + (start + cols.to(tl.int64)) * stride_xn
-        y_ptrs = y_ptr + row * stride_ym + (start + cols.to(tl.int64)) * stride_yn
-        if WHOLE:
-            x = tl.load(x_ptrs, eviction_policy="evict_first").to(tl.float32)
-        else:
-            x = tl.load(x_ptrs, mask=cols < n_cols - start, other=-float("inf"), eviction_policy="evict_first").to(
-                tl.float32
-            )
+        first = (tile % n_parts).to(tl.int32) * BLOCK_N
+        cols = first + tl.arange(0, BLOCK_N)
+        lo = (row * stride_xm % VECTOR).to(tl.int32) if EDGES else 0
+        hi = lo + n_cols
+        x_row = x_ptr + row * stride_xm // VECTOR * VECTOR
+        y_row = y_ptr + row * stride_ym // VECTOR * VECTOR
+        inside = (first >= lo) & (first + BLOCK_N <= hi)
+        x = _load(x_row + cols.to(tl.int64) * stride_xn, cols, lo, hi, inside, VECTOR, "evict_first")
         m_i, l_i = _joined(pairs_ptr + row * n_parts, tl.arange(0, PARTS), n_parts)
         # y = exp(x − m) · (1 / l)                                                  (BLOCK_N,)
         y = (tl.exp(x - m_i) * (1.0 / l_i)).to(y_ptr.dtype.element_ty)
-        if WHOLE:
+        y_ptrs = y_row + cols.to(tl.int64) * stride_yn
+        if inside:
             tl.store(y_ptrs, y, eviction_policy="evict_first")
         else:
-            tl.store(y_ptrs, y, mask=cols < n_cols - start, eviction_policy="evict_first")
+            tl.store(y_ptrs, y, mask=_in_whole_vector(cols, lo, hi, VECTOR), eviction_policy="evict_first")
+            if EDGES:
+                _store_edges(x_row, y_row, first, lo, hi, m_i, l_i, BLOCK_N, VECTOR)
 
 
 @triton.jit
 def softmax_shared_row_kernel(
     x_ptr, y_ptr, pairs_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_cols, n_parts,
-    BLOCK_N: tl.constexpr, PARTS: tl.constexpr, WHOLE: tl.constexpr,
+    BLOCK_N: tl.constexpr, PARTS: tl.constexpr, VECTOR: tl.constexpr, EDGES: tl.constexpr,
 ):  # fmt: skip
     # n_parts programs a row. Each reads its part once, keeps it, tells its (m, l) and waits for the others of its row.
     row = (tl.program_id(0) // n_parts).to(tl.int64)
     part = tl.program_id(0) % n_parts
-    start = part.to(tl.int64) * BLOCK_N
-    cols = tl.arange(0, BLOCK_N)
-    inside = cols < n_cols - start
-    x_ptrs = x_ptr + row * stride_xm + (start + cols.to(tl.int64)) * stride_xn
-    y_ptrs = y_ptr + row * stride_ym + (start + cols.to(tl.int64)) * stride_yn
-    x = tl.load(x_ptrs) if WHOLE else tl.load(x_ptrs, mask=inside, other=-float("inf"))
-    x = x.to(tl.float32)
+    first = part * BLOCK_N
+    cols = first + tl.arange(0, BLOCK_N)
+    lo = (row * stride_xm % VECTOR).to(tl.int32) if EDGES else 0
+    hi = lo + n_cols
+    x_row = x_ptr + row * stride_xm // VECTOR * VECTOR
+    y_row = y_ptr + row * stride_ym // VECTOR * VECTOR
+    inside = False if EDGES else first + BLOCK_N <= n_cols  # with edges, a second branch costs registers and time
+    x = _load(x_row + cols.to(tl.int64) * stride_xn, cols, lo, hi, inside, VECTOR, "")
     # m_j = max of this part
     m_j = tl.max(x, axis=0)
     m_safe = tl.where(m_j == -float("inf"), 0.0, m_j)  # every element is −inf: −inf − −inf would be NaN
@@ -189,32 +234,44 @@ def softmax_shared_row_kernel(
     m_i, l_i = _joined(pairs_ptr, tl.arange(0, PARTS), n_parts)
     # y = p · exp(m_j − m) / l                                                      (BLOCK_N,)
     y = (p * (tl.exp(m_safe - m_i) / l_i)).to(y_ptr.dtype.element_ty)
-    if WHOLE:
+    y_ptrs = y_row + cols.to(tl.int64) * stride_yn
+    if inside:
         tl.store(y_ptrs, y)
     else:
-        tl.store(y_ptrs, y, mask=inside)
+        tl.store(y_ptrs, y, mask=_in_whole_vector(cols, lo, hi, VECTOR))
+        if EDGES:
+            _store_edges(x_row, y_row, first, lo, hi, m_i, l_i, BLOCK_N, VECTOR)
 
 
 def softmax_rows(
-    x: torch.Tensor,
-    *,
-    block_m: int | None = None,
-    block_n: int | None = None,
-    warps: int | None = None,
+    x: torch.Tensor, *, block_m: int | None = None, block_n: int | None = None, warps: int | None = None
 ) -> torch.Tensor:
     """Softmax over the last axis of x (rows, cols), any strides: block_m whole rows of at most block_n elements a program.
 
     Raises ValueError when block_n is smaller than the row.
     """
-    block_n = _whole_row(x, block_n)
-    block_m = max(1, (1024 if x.element_size() == 4 else 4096) // block_n) if block_m is None else block_m
-    check(x, block_m=block_m, block_n=block_n)
+    check(x)
     n_rows, n_cols = x.shape
     y = torch.empty_like(x)
+    vector, before = vectors(x, y)
+    if before and n_cols < 256:  # edges would be most of the row: element by element
+        vector, before = 1, 0
+    block_n = _whole_row(x, block_n, before)
+    short, whole = x.element_size() == 2, n_cols == block_n
+    # Rows that need a mask are faster with few warps a program: 1, or 2 for 32-bit rows above 256
+    elements, few = 1024, 1 if short else 2
+    if whole and short:
+        elements = 4096
+    elif not whole and not short and block_n <= 256:
+        elements, few = 512, 1
+    block_m = max(1, elements // block_n) if block_m is None else block_m
+    check(x, block_m=block_m, block_n=block_n)
+    if warps is None:
+        warps = 16 if block_m * block_n * x.element_size() >= 2**14 else 4 if whole or block_n > 1024 else few
     softmax_rows_kernel[(triton.cdiv(n_rows, block_m),)](
         x, y, *x.stride(), *y.stride(), n_rows, n_cols,
-        BLOCK_M=block_m, BLOCK_N=block_n, WHOLE=n_cols == block_n and n_rows % block_m == 0, MULTIPLE=_multiple(x, y),
-        num_warps=warps or (16 if block_m * block_n * x.element_size() >= 2**14 else 4),
+        BLOCK_M=block_m, BLOCK_N=block_n, VECTOR=vector, EDGES=before > 0, WHOLE=whole and n_rows % block_m == 0,
+        num_warps=warps,
     )  # fmt: skip
     return y
 
@@ -237,56 +294,74 @@ def softmax_pipelined(
 
 
 def softmax_two_reads(
-    x: torch.Tensor, *, block_n: int = 8192, apart: int = 2**21, warps: int | None = None
+    x: torch.Tensor, *, block_n: int | None = None, apart: int = 2**21, warps: int | None = None
 ) -> torch.Tensor:
     """Softmax over the last axis of x (rows, cols), any strides, rows of any length in tiles of block_n.
 
     The second read of a tile comes about `apart` elements after the first: late enough to wait for nobody, and soon enough for L2.
     """
-    check(x, block_n=block_n)
+    check(x)
     n_rows, n_cols = x.shape
-    n_parts = triton.cdiv(n_cols, block_n)
+    y = torch.empty_like(x)
+    vector, before = vectors(x, y)
+    block_n = (4096 if before else 8192) if block_n is None else block_n
+    check(x, block_n=block_n)
+    n_parts = triton.cdiv(before + n_cols, block_n)
     rows_apart = min(max(1, apart // n_cols), n_rows)
     pairs = torch.zeros((n_rows, n_parts), dtype=torch.int64, device=x.device)
-    y = torch.empty_like(x)
     softmax_two_reads_kernel[((n_rows + rows_apart) * n_parts,)](
         x, y, pairs, *x.stride(), *y.stride(), n_rows, n_cols, n_parts, rows_apart * n_parts,
-        BLOCK_N=block_n, PARTS=triton.next_power_of_2(n_parts), WHOLE=n_cols % block_n == 0,
+        BLOCK_N=block_n, PARTS=triton.next_power_of_2(n_parts), VECTOR=vector, EDGES=before > 0,
         num_warps=warps or _warps(block_n),
     )  # fmt: skip
     return y
 
 
-def softmax_shared_row(x: torch.Tensor, *, block_n: int = 4096, warps: int | None = None) -> torch.Tensor:
+def softmax_shared_row(x: torch.Tensor, *, block_n: int | None = None, warps: int = 4) -> torch.Tensor:
     """Softmax over the last axis of x (rows, cols), any strides: a program for each part of block_n elements of each row.
 
     The programs of a row wait for each other, so a GPU must hold all of them at once: it starts programs in their order, and holds
     hundreds. Raises ValueError for a row of more parts than that. Triton's interpreter runs programs one by one: there, one part a row.
     """
-    check(x, block_n=block_n)
+    check(x)
     n_rows, n_cols = x.shape
-    n_parts = triton.cdiv(n_cols, block_n)
+    y = torch.empty_like(x)
+    vector, before = vectors(x, y)
+    block_n = (4096 if before else 8192) if block_n is None else block_n
+    check(x, block_n=block_n)
+    n_parts = triton.cdiv(before + n_cols, block_n)
     most = sms(x) if x.is_cuda else 1
     if n_parts > most:
         raise ValueError(
             f"block_n={block_n}: a row of {n_cols} has {n_parts} parts, and at most {most} run at once here"
         )
     pairs = torch.zeros((n_rows, n_parts), dtype=torch.int64, device=x.device)
-    y = torch.empty_like(x)
     softmax_shared_row_kernel[(n_rows * n_parts,)](
         x, y, pairs, *x.stride(), *y.stride(), n_cols, n_parts,
-        BLOCK_N=block_n, PARTS=triton.next_power_of_2(n_parts), WHOLE=n_cols % block_n == 0,
-        num_warps=warps or _warps(block_n),
+        BLOCK_N=block_n, PARTS=triton.next_power_of_2(n_parts), VECTOR=vector, EDGES=before > 0,
+        num_warps=warps,
     )  # fmt: skip
     return y
 
 
-def _whole_row(x: torch.Tensor, block_n: int | None) -> int:
-    block_n = triton.next_power_of_2(x.shape[-1]) if block_n is None else block_n
+def _whole_row(x: torch.Tensor, block_n: int | None, before: int = 0) -> int:
+    block_n = triton.next_power_of_2(before + x.shape[-1]) if block_n is None else block_n
     check(x, block_n=block_n)
-    if block_n < x.shape[1]:
+    if block_n < before + x.shape[1]:
         raise ValueError(f"block_n={block_n}: a whole row must fit in one tile, so at least its {x.shape[1]} columns")
     return block_n
+
+
+def vectors(x: torch.Tensor, y: torch.Tensor) -> tuple[int, int]:
+    """Elements in a vector of 16 bytes, and how many elements of the row before it a row's first vector can contain.
+
+    A vector is smaller where rows of x and y are aligned differently, and one element where columns are not contiguous.
+    """
+    if x.stride(1) != 1 or y.stride(1) != 1:
+        return 1, 0
+    alike = (16, x.data_ptr(), y.data_ptr(), (x.stride(0) - y.stride(0)) * x.element_size())
+    vector = max(1, math.gcd(*alike) // x.element_size())
+    return vector, 0 if math.gcd(x.shape[1], x.stride(0)) % vector == 0 else vector - 1
 
 
 def _multiple(x: torch.Tensor, y: torch.Tensor) -> int:

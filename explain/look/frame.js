@@ -56,8 +56,8 @@ async function drawingOfPlot(plot) {
   style.textContent = await embeddedFonts(true);
   const layers = [...plot.querySelectorAll(".svg-container > .main-svg, .svg-container > div > .main-svg")];
   svg.append(style, ...layers.map((layer) => layer.cloneNode(true)));
-  const words = layers.flatMap((layer) => [...layer.querySelectorAll("text")]);
-  svg.querySelectorAll("text").forEach((copy, i) => copy.style.setProperty("fill", getComputedStyle(words[i]).fill));
+  const words = layers.flatMap((layer) => [...layer.querySelectorAll("text, tspan")]);
+  svg.querySelectorAll("text, tspan").forEach((copy, i) => copy.style.setProperty("fill", getComputedStyle(words[i]).fill));
   return new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" });
 }
 

@@ -54,6 +54,8 @@ def hopper_refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: 
     """Which of these tensors the Gluon rungs do not take, and why; "" if they take all."""
     if refused := refusal(q, k, v, sm_scale):
         return refused
+    if q.shape[3] not in (64, 128):
+        return f"q has head_dim {q.shape[3]}: this kernel takes 64 and 128"
     return "" if is_hopper(q) else f"q is on {q.device}: this kernel is made of a Hopper GPU's own instructions (sm_90)"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,11 +23,15 @@ expect.set_options(timeout=PATIENCE_MS)
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test in this folder e2e, and keep a file's tests in one worker, where they share a tab and an app."""
+    """Mark each test in this folder e2e, and keep a file's tests in one worker, where they share a tab and an app.
+
+    A file whose tests take minutes can name groups of its own.
+    """
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.e2e)
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+            if not item.get_closest_marker("xdist_group"):
+                item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture(scope="session")
@@ -43,16 +48,22 @@ def app_url(app: Server) -> str:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """The machine's Chrome or Chromium, headless; without one the tests fail, they are never skipped."""
+def launch() -> Iterator[Callable[..., Browser]]:
+    """launch(env=…): the machine's Chrome or Chromium, headless; without one the tests fail, they are never skipped."""
     try:
         path = find_browser()
     except (NoBrowserError, ValueError) as error:
         pytest.fail(str(error), pytrace=False)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path)
-        yield browser
-        browser.close()
+        yield partial(playwright.chromium.launch, executable_path=path)
+
+
+@pytest.fixture(scope="session")
+def browser(launch: Callable[..., Browser]) -> Iterator[Browser]:
+    """The browser of all tests but those that choose its fonts."""
+    browser = launch()
+    yield browser
+    browser.close()
 
 
 @pytest.fixture(scope="module")

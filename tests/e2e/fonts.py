@@ -1,9 +1,12 @@
-"""A browser that has one family of system fonts and no other, by a fontconfig file of its own. Linux only."""
+"""A browser that has one family of system fonts and no other, by a fontconfig file of its own. Linux only.
+
+Standard library only: `start.py` uses it before anything is installed.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import sys
 from pathlib import Path
 
 PACKAGES = {"DejaVu": "fonts-dejavu-core", "Liberation": "fonts-liberation"}
@@ -40,6 +43,6 @@ def only(family: str, folder: Path) -> dict[str, str]:
     return {**os.environ, "FONTCONFIG_FILE": str(config)}
 
 
-def missing_packages() -> Iterator[str]:
-    """The Debian packages whose fonts are not on this machine."""
-    return (package for family, package in PACKAGES.items() if not files_of(family))
+def missing_packages() -> list[str]:
+    """The Debian packages of the families that this machine lacks; none where fontconfig does not choose the fonts."""
+    return [package for family, package in PACKAGES.items() if sys.platform == "linux" and not files_of(family)]

@@ -102,7 +102,7 @@
     /** The part of a text's box that is seen; tells of what hides the rest, unless that can be scrolled. */
     const seen = (box, element, text) => {
       let { left, top, right, bottom } = box;
-      const most = (bottom - top) * 0.2;                   // a font's box is higher than its letters
+      const most = (bottom - top) * (element.closest(".katex") ? 0.4 : 0.2);                  // a font's box is higher than its letters
       for (let at = element; at && at !== page; at = parentOf(at)) {
         const style = styleOf(at);
         if (style.display === "contents" || (style.overflowX === "visible" && style.overflowY === "visible")) continue;
@@ -215,12 +215,15 @@
       if (!ink) return;
       let faded = inSvg ? Number(style.fillOpacity) : 1;
       const grounds = inSvg ? [...shapesUnder(element)] : [];
+      if (grounds.includes(null)) return;                  // on a picture of many colours
+      let scrolled = true;                                 // the page's own ground is of the window, wherever the text is
       for (let at = element; at; at = parentOf(at)) {
         const its = styleOf(at);
+        if (at === page) scrolled = false;
         faded *= Number(its.opacity);
         if (at.ownerSVGElement) continue;
         const ground = rgba(its.backgroundColor), edge = boxOf(at);
-        if (x < edge.left || x > edge.right || y < edge.top || y > edge.bottom) continue;   // it stands beside this box
+        if (scrolled && (x < edge.left || x > edge.right || y < edge.top || y > edge.bottom)) continue; // it stands beside this box
         if (its.backgroundImage !== "none") return;        // what is under it has no one colour
         if (ground?.[3]) grounds.push(ground);
         if (ground?.[3] === 1) break;
@@ -238,10 +241,11 @@
     function* shapesUnder(element) {
       const svg = outermost(element), box = boxOf(element);
       const x = (box.left + box.right) / 2, y = (box.top + box.bottom) / 2;
-      const under = [...svg.querySelectorAll("rect, circle, path, polygon")].filter((shape) => shape.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING);
+      const under = [...svg.querySelectorAll("rect, circle, path, polygon, image")].filter((shape) => shape.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING);
       for (const shape of under.reverse()) {
         const edge = boxOf(shape);
         if (x < edge.left || x > edge.right || y < edge.top || y > edge.bottom || !shown(shape)) continue;
+        if (shape.localName === "image") return void (yield null);
         const style = styleOf(shape), fill = rgba(style.fill);
         if (!fill?.[3] || !holds(shape, x, y)) continue;
         const ground = [fill[0], fill[1], fill[2], fill[3] * Number(style.fillOpacity) * Number(style.opacity)];

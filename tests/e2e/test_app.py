@@ -27,6 +27,8 @@ WITH_A_PLAYER = (
     "what_breaks",
     "side_by_side",
 )
+WHOLE_ON_A_LAPTOP = ("", "softmax", "flash_attention", "side_by_side")
+WITH_A_PLAYER_IN_SIGHT = (*WHOLE_ON_A_LAPTOP, "online_softmax", "triton_ladder")
 
 
 def player(page: Page):
@@ -38,8 +40,9 @@ def at(page: Page, step: int) -> None:
 
 
 def step_of(page: Page) -> int:
-    """Where the player is, once it is drawn."""
+    """Where the player is, once it is drawn and the page is done."""
     expect(player(page)).to_be_visible()
+    expect(page.locator("[data-test-script-state=notRunning]")).to_be_attached()
     return int(player(page).get_attribute("data-step") or -1)
 
 
@@ -54,6 +57,12 @@ def recorded(experiment: Experiment) -> Trace:
 def test_each_page_opens_with_a_player_that_keys_step(page: Page, app_url: str, chapter: str):
     page.goto(f"{app_url}/{chapter}?step=0")
     at(page, 0)
+    if chapter in WITH_A_PLAYER_IN_SIGHT:
+        expect(page.get_by_role("group", name="Playback")).to_be_in_viewport(ratio=1)
+    if chapter in WHOLE_ON_A_LAPTOP:
+        box = player(page).bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= 900
     steps = int(player(page).get_attribute("data-steps") or 0)
     assert steps > 10
     for key, step in (
@@ -64,23 +73,11 @@ def test_each_page_opens_with_a_player_that_keys_step(page: Page, app_url: str, 
         ("ArrowRight", steps - 1),
         ("Home", 0),
     ):
-        page.keyboard.press(key)
+        player(page).press(key)
         at(page, step)
     line = player(page).get_attribute("data-line")
     page.keyboard.press("ArrowRight")
     assert player(page).get_attribute("data-line") != line
-
-
-def test_space_plays_and_stops(page: Page, app_url: str):
-    page.goto(f"{app_url}/?step=0")
-    at(page, 0)
-    player(page).press("Space")
-    expect(player(page)).not_to_have_attribute("data-step", "0")
-    player(page).press("Space")
-    page.wait_for_timeout(200)
-    rest = player(page).get_attribute("data-step")
-    page.wait_for_timeout(1500)
-    assert player(page).get_attribute("data-step") == rest
 
 
 def test_the_app_opens_on_the_real_sentence(page: Page, app_url: str):
@@ -174,15 +171,6 @@ def test_an_address_opens_the_same_runs_at_the_same_step_for_another_reader(page
     assert (player(page).get_attribute("aria-label"), player(page).get_attribute("data-steps")) == shown
 
 
-def test_causal_changes_the_run(page: Page, app_url: str):
-    page.goto(f"{app_url}/flash_attention?step=0")
-    at(page, 0)
-    steps = player(page).get_attribute("data-steps")
-    page.get_by_test_id("stCheckbox").get_by_text("Causal").click()
-    expect(player(page)).not_to_have_attribute("data-steps", str(steps))
-    page.wait_for_url("**causal=true**")
-
-
 def test_the_keys_step_again_after_a_control_and_from_anywhere(page: Page, app_url: str):
     page.goto(f"{app_url}/flash_attention?step=40")
     at(page, 40)
@@ -201,17 +189,6 @@ def test_the_keys_step_again_after_a_control_and_from_anywhere(page: Page, app_u
     at(page, start + 2)
 
 
-def test_back_returns_to_the_experiment_before(page: Page, app_url: str):
-    page.goto(f"{app_url}/flash_attention?step=0")
-    at(page, 0)
-    steps = str(player(page).get_attribute("data-steps"))
-    page.get_by_test_id("stCheckbox").get_by_text("Causal").click()
-    expect(player(page)).not_to_have_attribute("data-steps", steps)
-    page.go_back()
-    expect(player(page)).to_have_attribute("data-steps", steps)
-    expect(page.get_by_role("switch", name="Causal")).not_to_be_checked()
-
-
 def test_back_and_forward_return_to_each_experiment_at_the_step_it_was_left_at(page: Page, app_url: str):
     page.goto(f"{app_url}/flash_attention?step=0")
     at(page, 0)
@@ -227,6 +204,7 @@ def test_back_and_forward_return_to_each_experiment_at_the_step_it_was_left_at(p
     page.wait_for_url("**step=1**")
     page.go_back()
     expect(player(page)).to_have_attribute("data-steps", steps)
+    expect(page.get_by_role("switch", name="Causal")).not_to_be_checked()
     at(page, 3)
     page.go_forward()
     expect(player(page)).not_to_have_attribute("data-steps", steps)
@@ -241,7 +219,7 @@ def test_back_returns_to_the_exhibit_before_at_its_step(page: Page, app_url: str
     edited = page.get_by_role("heading", name=re.compile("^flash_attention_kernel .*~")).inner_text()
     broken = re.compile(edited[edited.index("~") :])
     for _ in range(2):
-        page.keyboard.press("ArrowRight")
+        player(page).press("ArrowRight")
     page.wait_for_url(f"**step={left}**")
     page.get_by_role("radio", name=re.compile("^2 ·")).click()
     expect(page.get_by_role("heading", name=broken)).to_have_count(0)
@@ -267,42 +245,26 @@ def test_back_returns_to_the_chapter_before_at_its_step(page: Page, app_url: str
 def test_nothing_moves_while_it_steps(page: Page, app_url: str):
     page.goto(f"{app_url}/flash_attention?causal=true&step=0")
     at(page, 0)
-    places = "els => els.map(e => { const r = e.getBoundingClientRect(); return [r.x, r.y, r.width, r.height].map(Math.round) })"
+    boxes = "all => all.map((e) => e.getBoundingClientRect()).map((box) => [box.x, box.y, box.width, box.height])"
     parts = page.locator(".panel, .counters td, footer > *")
-    before = parts.evaluate_all(places)
+    before = np.array(parts.evaluate_all(boxes))
     player(page).focus()
     for key in ["PageDown", *["ArrowRight"] * 25, "End"]:
         page.keyboard.press(key)
-        assert parts.evaluate_all(places) == before
-
-
-@pytest.mark.parametrize("chapter", ["", "softmax", "flash_attention", "side_by_side"])
-def test_the_player_is_whole_on_a_laptops_screen(page: Page, app_url: str, chapter: str):
-    page.goto(f"{app_url}/{chapter}")
-    expect(player(page)).to_be_visible()
-    box = player(page).bounding_box()
-    assert box is not None
-    assert box["y"] + box["height"] <= 900
-
-
-@pytest.mark.parametrize("chapter", ["online_softmax", "triton_ladder"])
-def test_the_buttons_that_step_are_in_sight_however_high_the_player(page: Page, app_url: str, chapter: str):
-    page.goto(f"{app_url}/{chapter}")
-    expect(player(page)).to_be_visible()
-    expect(page.get_by_role("group", name="Playback")).to_be_in_viewport(ratio=1)
+        assert np.abs(np.array(parts.evaluate_all(boxes)) - before).max() < 0.5  # pixels
 
 
 @pytest.mark.parametrize(
-    ("address", "words"),
+    ("address", "refused"),
     [
-        ("flash_attention?block_n=24", "block_n=24: must be a power of two"),
-        ("flash_attention?seq_len=many", "seq_len=many: must be a whole number"),
-        ("online_softmax?inputs=%3Cscript%3E", "must be one of"),
+        ("flash_attention?block_n=24", "block_n=24:"),
+        ("flash_attention?seq_len=many", "seq_len=many:"),
+        ("online_softmax?inputs=%3Cscript%3E", "inputs=<script>:"),
     ],
 )
-def test_a_bad_address_is_said_beside_its_control(page: Page, app_url: str, address: str, words: str):
+def test_a_bad_address_is_said_beside_its_control(page: Page, app_url: str, address: str, refused: str):
     page.goto(f"{app_url}/{address}&step=0")
-    expect(page.get_by_text(words)).to_be_visible()
+    expect(page.get_by_text(refused)).to_be_visible()
     at(page, 0)
     expect(page.get_by_text("Traceback")).to_have_count(0)
 

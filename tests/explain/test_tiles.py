@@ -143,9 +143,9 @@ def test_the_compilers_numbers_stand_beside_the_formula():
     assert "spills" not in shared
     assert "| 128 | none | **4** (16 of 64 warps) | registers |" in flash.cost_table(calm, gpu)
     assert "**120 B** stored, 140 B loaded" in flash.cost_table(spilled, gpu)
-    assert flash.verdict(calm, gpu) == "It can run. An SM holds 4 programs at a time: its registers allow no more."
-    assert "100 bytes in local memory" in flash.verdict(spilled, gpu)
-    assert "needs 300,000 of the 232,448 bytes" in flash.verdict(cost(shared_bytes=300000), gpu)
+    assert "4 programs" in flash.verdict(calm, gpu)
+    assert "100 bytes" in flash.verdict(spilled, gpu)
+    assert "300,000 of the 232,448" in flash.verdict(cost(shared_bytes=300000), gpu)
     drawn = flash.grid({(64, 64): calm, (128, 128): spilled}, gpu, (64, 64))
     assert drawn.count("not compiled") == 14
     assert "spills 120 B" in drawn

@@ -22,7 +22,9 @@ from kernels.verify import Verdict, verify
 
 def shared_row(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
     """In parts where they can wait for each other: the interpreter runs one program after the other."""
-    return softmax_shared_row(x, block_n=32 if x.is_cuda else next_power_of_two(p["cols"]))
+    return softmax_shared_row(
+        x, block_n=32 if x.is_cuda else next_power_of_two(p["cols"] + 7)
+    )  # with a vector of the row before
 
 
 FAST: dict[str, tuple[str, Callable[..., Any]]] = {
@@ -32,7 +34,10 @@ FAST: dict[str, tuple[str, Callable[..., Any]]] = {
     "softmax_two_reads": ("softmax_online", lambda x, p: softmax_two_reads(x, block_n=32, apart=2 * p["cols"])),
     "softmax_shared_row": ("softmax_online", shared_row),
     "softmax_topk_lanes": ("softmax_topk", lambda x, p: softmax_topk_lanes(x, k=p["k"], block_n=32)),
-    "flash_decode": ("flash_attention", lambda q, k, v, p: flash_decode(q, k, v, splits=3, block_n=p["block_n"])),
+    "flash_decode": (
+        "flash_attention",
+        lambda q, k, v, p: flash_decode(q, k, v, causal=p["causal"], splits=3, block_n=p["block_n"]),
+    ),
 }
 HOPPER = {
     "flash_attention_hopper": (
@@ -50,6 +55,8 @@ HOPPER = {
 }
 
 _DECODE = (
+    {"batch": 2, "heads": 4, "kv_heads": 2, "seq_len": 9, "kv_len": 97, "head_dim": 24, "causal": True, "block_n": 32},
+    {"heads": 6, "kv_heads": 2, "seq_len": 20, "kv_len": 7, "head_dim": 16, "causal": True, "block_n": 16},
     {"batch": 2, "seq_len": 1, "kv_len": 257, "head_dim": 80, "block_n": 32},
     {"heads": 6, "kv_heads": 2, "seq_len": 1, "kv_len": 97, "head_dim": 16, "block_n": 16},
     {"heads": 2, "seq_len": 1, "kv_len": 1, "head_dim": 16, "block_n": 16},

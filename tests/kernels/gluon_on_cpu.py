@@ -63,6 +63,9 @@ class Shared:
     def store(self, values: torch.Tensor) -> None:
         self.values.copy_(values)
 
+    def load(self, layout: Any) -> Tile:
+        return self.values.clone().as_subclass(Tile)
+
 
 class Barriers:
     """An array of barriers. A single barrier is an array of one."""
@@ -79,6 +82,7 @@ class Pointer:
 
     def __init__(self, tensor: torch.Tensor, offset: Any = 0) -> None:
         self.tensor, self.offset = tensor, offset
+        self.dtype = SimpleNamespace(element_ty=tensor.dtype)
 
     def __add__(self, more: Any) -> Pointer:
         return Pointer(self.tensor, self.offset + more)
@@ -94,14 +98,14 @@ class Descriptor:
     """A TMA descriptor: the tensor is copied in tiles of `shape`, with zeros past the edge."""
 
     def __init__(self, tensor: torch.Tensor, shape: Sequence[int]) -> None:
-        self.tensor, self.shape, self.dtype, self.layout = tensor, shape, tensor.dtype, None
+        self.base, self.shape, self.dtype, self.layout = tensor, shape, tensor.dtype, None
         self.block_type = SimpleNamespace(nbytes=math.prod(shape) * tensor.element_size())
 
     def part(self, corner: Sequence[int]) -> tuple[slice, ...]:
         """The tile's place in the tensor, cut off at its end."""
         return tuple(
             slice(int(at), min(int(at) + size, end))
-            for at, size, end in zip(corner, self.shape, self.tensor.shape, strict=True)
+            for at, size, end in zip(corner, self.shape, self.base.shape, strict=True)
         )
 
 
@@ -165,6 +169,7 @@ class Machine:
         self.here = threading.local()
         self.random = random.Random(seed)
         self.copies: list[Callable[[], None]] = []
+        self.on_their_way: list[Callable[[], None]] = []
         self.program: tuple[int, ...] = ()
         self.grid: tuple[int, ...] = ()
 
@@ -176,6 +181,7 @@ class Machine:
             **dtypes, constexpr=int, static_range=range, SliceLayout=anything,
             NVMMADistributedLayout=anything, DotOperandLayout=anything,
             NVMMASharedLayout=SimpleNamespace(get_default_for=anything),
+            BlockedLayout=anything, SwizzledSharedLayout=anything,
             program_id=lambda axis: torch.tensor(self.program[axis]), num_programs=lambda axis: self.grid[axis],
             cdiv=lambda a, b: -(-a // b), minimum=_both(min, torch.minimum), maximum=_both(max, torch.maximum),
             arange=lambda start, end, layout: torch.arange(start, end).as_subclass(Tile),
@@ -192,8 +198,11 @@ class Machine:
         tma = SimpleNamespace(
             async_copy_global_to_shared=self.fetch, async_copy_shared_to_global=_write, store_wait=anything,
         )  # fmt: skip
+        async_copy = SimpleNamespace(
+            async_copy_global_to_shared=self.copy_async, commit_group=anything, wait_group=self.arrived
+        )
         return {
-            "gl": gl, "mbarrier": mbarrier, "tma": tma, "warpgroup_mma": self.multiply,
+            "gl": gl, "async_copy": async_copy, "mbarrier": mbarrier, "tma": tma, "warpgroup_mma": self.multiply,
             "warpgroup_mma_wait": self.finish, "fence_async_shared": anything,
             "range": lambda *ends: map(torch.tensor, range(*map(int, ends))),
             "TensorDescriptor": lambda tensor, shape, strides, tile, layout: Descriptor(tensor, tile),
@@ -211,12 +220,22 @@ class Machine:
 
     def fetch(self, desc: Descriptor, corner: Sequence[int], barrier: Barrier | Barriers, place: Shared) -> None:
         def arrive() -> None:
-            part = desc.tensor[desc.part(corner)]
+            part = desc.base[desc.part(corner)]
             place.values.zero_()
             place.values[tuple(slice(size) for size in part.shape)] = part
             _one(barrier).come(size=-desc.block_type.nbytes)
 
         self.copies.append(arrive)
+
+    def copy_async(self, place: Shared, pointer: Pointer, mask: torch.Tensor) -> None:
+        assert torch.isnan(place.values).all(), "a place that something is in"
+        self.on_their_way.append(lambda: place.store(_load(pointer, mask, math.nan)))
+
+    def arrived(self, pendings: int) -> None:
+        assert pendings == 0, "that some may be missing is not asked for here"
+        for copy in self.on_their_way:
+            copy()
+        self.on_their_way.clear()
 
     def multiply(self, a: Any, b: Shared, acc: torch.Tensor, use_acc: bool = True, is_async: bool = False) -> Matmul:
         assert is_async, "a product that waits for itself is not asked for here"
@@ -311,14 +330,26 @@ def _allocated(dtype: torch.dtype, shape: Sequence[int], layout: Any) -> Shared 
     return Barriers(shape[0]) if layout is Barrier else Shared(torch.full(shape, math.nan, dtype=dtype))
 
 
-def _load(pointer: Pointer) -> torch.Tensor:
-    return pointer.tensor.view(-1)[pointer.offset]
+def _memory(pointer: Pointer) -> torch.Tensor:
+    """All elements from the tensor's first to the end of its storage."""
+    size = pointer.tensor.untyped_storage().nbytes() // pointer.tensor.element_size() - pointer.tensor.storage_offset()
+    return pointer.tensor.as_strided((size,), (1,))
+
+
+def _load(pointer: Pointer, mask: torch.Tensor | None = None, other: float = math.nan) -> torch.Tensor:
+    """Past the storage, in a vector that begins inside, there is something: NaN."""
+    memory = _memory(pointer)
+    if mask is None:
+        return memory[pointer.offset]
+    known = mask & (pointer.offset < len(memory))
+    values = memory[torch.where(known, pointer.offset, 0)]
+    return torch.where(known, values, torch.where(mask, math.nan, other).to(values.dtype)).as_subclass(Tile)
 
 
 def _store(pointer: Pointer, values: torch.Tensor, mask: torch.Tensor) -> None:
-    pointer.tensor.view(-1)[pointer.offset[mask]] = values[mask]
+    _memory(pointer)[pointer.offset[mask]] = values[mask]
 
 
 def _write(desc: Descriptor, corner: Sequence[int], place: Shared) -> None:
-    part = desc.tensor[desc.part(corner)]
+    part = desc.base[desc.part(corner)]
     part.copy_(place.values[tuple(slice(size) for size in part.shape)])

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
 
 from explain.trace.fidelity import interpreter_fidelity
-from kernels import reference
+from kernels import decode, edits, reference, softmax_fast, softmax_staged
+from kernels.attention import flash_attention
 from kernels.decode import flash_decode
+from kernels.edits import Edit
+from kernels.parameters import next_power_of_two
 from kernels.softmax_fast import softmax_pipelined, softmax_rows, softmax_shared_row, softmax_two_reads
 from kernels.topk_fast import softmax_topk_lanes
 from tests.kernels.fast import FAST, experiments, verdict
+from tests.kernels.gluon_on_cpu import on_cpu
 
 SOFTMAX = [
     lambda x: softmax_rows(x, block_m=4),
@@ -20,6 +27,11 @@ SOFTMAX = [
     lambda x: softmax_two_reads(x, block_n=4, apart=2 * x.shape[1]),
     lambda x: softmax_shared_row(x, block_n=16),
 ]
+RAGGED = {
+    "rows": lambda module: lambda x: module.softmax_rows(x, block_m=4),
+    "two_reads": lambda module: lambda x: module.softmax_two_reads(x, block_n=16, apart=2 * x.shape[1]),
+    "shared_row": lambda module: lambda x: module.softmax_shared_row(x, block_n=next_power_of_two(x.shape[1] + 7)),
+}
 every_softmax = pytest.mark.parametrize("softmax", SOFTMAX, ids=["rows", "pipelined", "two_reads", "shared_row"])
 
 
@@ -44,7 +56,7 @@ def test_a_masked_row_is_zeros_and_a_nan_spoils_its_row_alone(softmax):
 @every_softmax
 def test_strides_are_respected(softmax):
     x = torch.randn(13, 10)
-    assert torch.equal(softmax(x), softmax(x.T.contiguous().T))
+    torch.testing.assert_close(softmax(x), softmax(x.T.contiguous().T), rtol=1e-6, atol=0)  # other parts, other sums
 
 
 @every_softmax
@@ -68,6 +80,107 @@ def test_what_does_not_fit_is_named():
         softmax_shared_row(x, block_n=16)
     with pytest.raises(ValueError, match="k=33"):
         softmax_topk_lanes(x, k=33)
-    q, kv = torch.randn(1, 2, 2, 16), torch.randn(1, 2, 8, 16)
-    with pytest.raises(ValueError, match="q has 2 queries"):
+    q, kv = torch.randn(1, 2, 257, 16), torch.randn(1, 2, 8, 16)
+    with pytest.raises(ValueError, match="q has 257 queries"):
         flash_decode(q, kv, kv)
+
+
+def ragged(dtype: torch.dtype) -> Iterator[torch.Tensor]:
+    """Rows that start anywhere, between neighbours of another size: contiguous, in a wider matrix, and after an odd start."""
+    torch.manual_seed(0)
+    for cols in (1, 3, 7, 8, 13, 17, 31, 33, 47, 383, 767):
+        x = (torch.randn(5, cols) + 50.0 * torch.arange(5)[:, None].remainder(2)).to(dtype)
+        wider = torch.full((5, cols + 16 - cols % 8), 300.0, dtype=dtype)
+        wider[:, :cols] = x
+        shifted = torch.full((5 * cols + 3,), 300.0, dtype=dtype)
+        shifted[3:] = x.flatten()
+        yield from (x, wider[:, :cols], shifted[3:].view(5, cols))
+
+
+def rows_wrong(softmax: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype) -> int:
+    """How many of the ragged matrices it gets wrong."""
+    rtol = {torch.float32: 1e-5, torch.float16: 2e-3}.get(dtype, 8e-3)
+    wrong = 0
+    for x in ragged(dtype):
+        before = x.clone()
+        try:
+            y = softmax(x).double()
+        except IndexError:  # the stand-in for a GPU: an address outside the matrix
+            return wrong + 1
+        right = torch.softmax(before.double(), dim=-1)
+        wrong += not torch.allclose(y, right, rtol=rtol, atol=1e-7) or not torch.equal(x, before)
+    return wrong
+
+
+def staged(seed: int = 0, module: ModuleType = softmax_staged, **options: int) -> Callable[[torch.Tensor], Any]:
+    """The kernel in Gluon on the CPU; what it refuses is another's."""
+    run = on_cpu(module, "softmax_staged", seed)
+    return lambda x: torch.softmax(x.float(), -1).to(x.dtype) if softmax_staged.refusal(x) else run(x, **options)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", [*RAGGED, "staged"])
+def test_rows_that_start_anywhere(name, dtype):
+    with interpreter_fidelity():
+        assert rows_wrong(staged(warps=1) if name == "staged" else RAGGED[name](softmax_fast), dtype) == 0
+
+
+def test_a_staged_row_of_minus_infinity_is_zeros_and_a_nan_spoils_its_row_alone():
+    x = torch.randn(4, 301)
+    x[0], x[2, 300] = -math.inf, math.nan
+    y = staged(warps=1)(x)
+    assert torch.equal(y[0], torch.zeros(301))
+    assert y[2].isnan().all()
+    torch.testing.assert_close(y[[1, 3]], torch.softmax(x[[1, 3]], dim=-1))
+
+
+BROKEN = [
+    ("rows", "_load", "cols // VECTOR * VECTOR < hi", "cols < hi - VECTOR"),
+    ("rows", "_load", "(cols >= lo) & (cols < hi), x", "cols < hi, x"),
+    ("rows", "_load", "(cols >= lo) & (cols < hi), x", "cols >= lo, x"),
+    ("rows", "_in_whole_vector", "(vector >= lo)", "(vector >= 0)"),
+    ("rows", "_edges", "hi // VECTOR * VECTOR + lanes - VECTOR", "lanes - VECTOR"),
+    ("rows", "softmax_rows_kernel", "lanes // (2 * VECTOR)\n        lo", "lanes // VECTOR\n        lo"),
+    ("rows", "softmax_rows_kernel", "tl.gather(m_i, own_row, 0)", "tl.gather(m_i, own_row * 0, 0)"),
+    ("rows", "vectors", "(x.stride(0) - y.stride(0)) * x.element_size()", "x.element_size() * 8"),
+    ("two_reads", "_store_edges", "tl.exp(x - m_i) / l_i", "tl.exp(x - m_i)"),
+    ("two_reads", "softmax_two_reads_kernel", "(first >= lo) & (first + BLOCK_N <= hi)", "first + BLOCK_N <= hi"),
+    ("two_reads", "softmax_two_reads", "triton.cdiv(before + n_cols, block_n)", "triton.cdiv(n_cols, block_n)"),
+    ("shared_row", "softmax_shared_row_kernel", "(row * stride_xm % VECTOR).to(tl.int32) if EDGES else 0", "0"),
+    ("staged", "softmax_staged_kernel", "i == 0 or i >= TILES - 2", "i == 0 or i >= TILES - 1"),
+    ("staged", "softmax_staged_kernel", "i == 0 or i >= TILES - 2", "i >= TILES - 2"),
+    ("staged", "softmax_staged_kernel", "mask=vector < hi", "mask=vector + VECTOR < hi"),
+    ("staged", "softmax_staged_kernel", "mask=own_vector", "mask=i * TILE + lanes < hi - VECTOR"),
+    ("staged", "softmax_staged_kernel", "_in_whole_vector(at, lo, hi, VECTOR) == 0", "at >= VECTOR"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "function", "old", "new"), BROKEN)
+def test_one_thing_wrong_with_the_edges_and_rows_are_too(name, function, old, new):
+    path = "kernels.softmax_staged" if name == "staged" else "kernels.softmax_fast"
+    broken = edits.load(path, Edit(f"{name} {old} {new}", function, old, new))
+    softmax = staged(module=broken, warps=1) if name == "staged" else RAGGED[name](broken)
+    with interpreter_fidelity():
+        assert any(rows_wrong(softmax, dtype) for dtype in (torch.float32, torch.bfloat16))
+
+
+DECODE_BROKEN = [
+    ("rows % seq_len", "rows // seq_len"),
+    ("kv_head * group + rows // seq_len", "kv_head * group"),
+    ("queries[:, None] + diagonal", "queries[:, None]"),
+    ("tl.program_id(1) % m_tiles * BLOCK_M + lanes", "lanes"),
+    ("(batch * kv_heads * group + heads) * seq_len + queries", "(batch * kv_heads * group + heads) * seq_len"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), DECODE_BROKEN)
+def test_a_few_queries_with_one_thing_wrong(old, new):
+    broken = edits.load("kernels.decode", Edit(f"{old} {new}", "flash_decode_kernel", old, new))
+    q, k, v = torch.randn(1, 4, 9, 16), torch.randn(1, 2, 40, 16), torch.randn(1, 2, 40, 16)
+    with interpreter_fidelity():
+        right, wrong = (
+            module.flash_decode(q, k, v, causal=True, splits=2, block_m=16, block_n=16) for module in (decode, broken)
+        )
+    o, lse = flash_attention(q, k, v, causal=True)
+    torch.testing.assert_close(right, (o, lse), rtol=1e-4, atol=1e-5)
+    assert not all(torch.allclose(one, other, rtol=1e-3) for one, other in zip(wrong, (o, lse), strict=True))

@@ -27,6 +27,13 @@ SHAPES = (
     # At the top three groups, of which some skip what another sees
     {"heads": 2, "seq_len": 576, "kv_len": 576, "head_dim": 64, "causal": True},
 )
+WIDTHS = (
+    {"heads": 2, "seq_len": 97, "kv_len": 257, "head_dim": 40, "causal": True},
+    {"seq_len": 97, "kv_len": 130, "head_dim": 96},
+    {"heads": 2, "seq_len": 257, "kv_len": 257, "head_dim": 192, "causal": True},
+    {"batch": 2, "heads": 2, "kv_heads": 1, "seq_len": 400, "kv_len": 97, "head_dim": 256},
+)
+"""Heads that are padded, and those whose O takes Q's place: the top alone takes them."""
 TELLING = (SHAPES[0], SHAPES[1], SHAPES[-1])
 """Inputs that show bugs: a mask that cuts two tiles of a row, an edge without a mask, skipped tiles."""
 PRESETS = ("normal", "ascending", "first_tile_masked", "everything_masked")
@@ -49,7 +56,7 @@ def test_it_gives_what_flash_attention_must_give(name):
     path, wrapper = KERNELS[name]
     attention = on_cpu(importlib.import_module(path), wrapper)
     missed = []
-    for number, shape in enumerate(SHAPES):
+    for number, shape in enumerate(SHAPES + (WIDTHS if name == "the top" else ())):
         for preset in PRESETS:
             dtype = ("fp16", "bf16")[(number + PRESETS.index(preset)) % 2]
             e = Experiment.of("flash_attention", {**shape, "dtype": dtype, "block_n": 128}, preset, number)
@@ -90,7 +97,7 @@ BROKEN = [
     ("the top", "_compute", SKIPPED, SKIPPED.replace(V_USED, "pass")),
     ("the top", "_compute", SKIPPED, SKIPPED.replace("used += 1", "pass")),
     ("the top", "_compute", "mbarrier.wait(q_full.index(C), taken & 1)", "mbarrier.wait(q_full.index(C), 0)"),
-    ("the top", "_compute", "mbarrier.arrive(q_empty.index(C), count=1)", "pass"),
+    ("the top", "_compute", "if HEAD_DIM <= 128:", "if HEAD_DIM <= 0:"),
     ("the top", "_compute", "if CAUSAL or col + BLOCK_N > kv_len:", "if CAUSAL:"),
     ("the top", "_compute", "col + BLOCK_N - 1 > row + diagonal", "col > row + diagonal"),
     ("the top", "_compute", "gl.sum(l_i, axis=1)", "gl.max(l_i, axis=1)"),
@@ -105,6 +112,22 @@ def test_one_thing_less_and_it_is_stuck_or_wrong(name, function, old, new):
     path, wrapper = KERNELS[name]
     broken = edits.load(path, Edit(f"{old} {new}", function, old, new))
     assert any(is_stuck_or_wrong(on_cpu(broken, wrapper, seed), e) for seed, e in told(20))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("if HEAD_DIM <= 128:", "if True:"),
+        ("tma.store_wait(0)\n            mbarrier.arrive(q_empty.index(C), count=1)", "pass"),
+    ],
+)
+def test_where_o_takes_qs_place_it_is_given_back_once(old, new):
+    path, wrapper = KERNELS["the top"]
+    broken = edits.load(path, Edit(f"{old} {new}", "_compute", old, new))
+    shape = {"heads": 3, "seq_len": 257, "kv_len": 97, "head_dim": 256, "dtype": "fp16", "block_n": 128}
+    e = Experiment.of("flash_attention", shape, "normal", 0)
+    assert any(is_stuck_or_wrong(on_cpu(broken, wrapper, seed), e) for seed in range(8))
+    assert not any(is_stuck_or_wrong(on_cpu(importlib.import_module(path), wrapper, seed), e) for seed in range(8))
 
 
 @pytest.mark.parametrize("name", KERNELS)

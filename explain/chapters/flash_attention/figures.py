@@ -70,7 +70,7 @@ def _tank(
         high = min(count * per_byte, max(y - 34, 0.0))
         y -= high
         drawn.append(
-            rect(x, y, TANK, high, colour, opacity=0.75, stroke="currentColor", title=f"{what}: {shape} = {count:,} B")
+            rect(x, y, TANK, high, colour, opacity=0.45, stroke="currentColor", title=f"{what}: {shape} = {count:,} B")
         )
         if high >= 15:
             drawn.append(text(x + 8, y + high / 2 + 5, f"{what}, {bytes_on_chip(count)}", size=13))
@@ -169,7 +169,11 @@ def grid(costs: Mapping[tuple[int, int], Cost], gpu: Gpu, here: tuple[int, int])
                 continue
             launch = cost.launches[0]
             fits = occupancy(launch, gpu)
-            fill, opacity = (CHIP, 0.12 + 0.07 * min(fits.programs, 10)) if fits.programs else (ALARM, 0.25)
+            fill, opacity = (
+                (CHIP, 0.08 if launch.spill_store_bytes else 0.12 + 0.04 * min(fits.programs, 10))
+                if fits.programs
+                else (ALARM, 0.25)
+            )
             words = f"{fits.programs} per SM" if fits.programs else "too large"
             more = (
                 f"spills {launch.spill_store_bytes:,} B"

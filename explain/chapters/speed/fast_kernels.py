@@ -121,15 +121,15 @@ KERNELS: tuple[Fast, ...] = (
                 "m_i = tl.max(x, axis=1)",
             ),
             Idea(
-                "Tell the compiler what divides the length",
-                "If the compiler knows what the row length is a multiple of, it can load several neighbours with "
-                "one instruction.",
-                "n_cols = n_cols // MULTIPLE * MULTIPLE",
+                "Whole vectors, wherever a row starts",
+                "A thread loads 16 bytes at once only from a multiple of 16 bytes. So columns are counted from the last "
+                "such boundary before the row, and elements of a neighbouring row are set to −∞.",
+                "x_row = x_ptr + rows * stride_xm // VECTOR * VECTOR",
             ),
             Idea(
                 "One division per row",
                 "The reciprocal of the sum is computed once per row. Each element then costs one multiplication.",
-                "y = (p * (1.0 / l_i)[:, None]).to(y_ptr.dtype.element_ty)",
+                "y = (p * inverse[:, None]).to(y_ptr.dtype.element_ty)",
             ),
         ),
         Twin("triton_ladder", "Chapter 3 steps through the same on one row →", {"rung": "Whole row"}),
@@ -137,24 +137,24 @@ KERNELS: tuple[Fast, ...] = (
     ),
     Fast(
         "softmax_staged", "softmax", "A row in shared memory", "kernels.softmax_staged",
-        ("softmax_staged_kernel", "_tile"),
+        ("softmax_staged_kernel", "_in_whole_vector"),
         (
             Idea(
                 "Asynchronous copy",
                 "The row goes to shared memory without passing through registers, and stays there at 16 bits per "
                 "element.",
-                "async_copy.async_copy_global_to_shared(x_s.index(i), x_ptr + cols)",
+                "async_copy.async_copy_global_to_shared(x_s.index(i), x_ptr + i * TILE + lanes, mask=vector < hi)",
             ),
             Idea(
                 "A maximum per lane",
                 "Each lane first finds the maximum of its own elements. The lanes are reduced once, at the end.",
-                "m_lane = gl.maximum(m_lane, _tile(x_s, i, lanes, n_cols, TILE, WHOLE, LAYOUT))",
+                "m_lane = gl.maximum(m_lane, x_s.index(i).load(LAYOUT).to(gl.float32))",
             ),
             Idea(
                 "Compute the exponential twice",
                 "Keeping the exponentials would need the registers that were saved, so they are recomputed. This "
                 "kernel has arithmetic to spare.",
-                "y = gl.exp2(_tile(x_s, i, lanes, n_cols, TILE, WHOLE, LAYOUT) * log2_e - m_i) * inverse",
+                "y = gl.exp2(x_s.index(i).load(LAYOUT).to(gl.float32) * log2_e - m_i) * inverse",
             ),
         ),
         Twin(
@@ -210,7 +210,7 @@ KERNELS: tuple[Fast, ...] = (
             Idea(
                 "Keep the tile in L2",
                 "A tile's first read asks L2 to keep it.",
-                "x = tl.load(x_ptrs, eviction_policy=\"evict_last\").to(tl.float32)",
+                "x = _load(x_ptrs, cols, lo, lo + n_cols, inside, VECTOR, \"evict_last\")",
             ),
             Idea(
                 "Read it again soon",
@@ -249,18 +249,18 @@ KERNELS: tuple[Fast, ...] = (
         Twin("online_softmax", "Chapter 2 steps through softmax with top-k, a list per tile →", {"walk": "With top-k"}),
     ),
     Fast(
-        "flash_decode", "decode", "Split the keys of one query", "kernels.decode", ("flash_decode_kernel",),
+        "flash_decode", "decode", "Split the keys of few queries", "kernels.decode", ("flash_decode_kernel",),
         (
             Idea(
                 "Split the keys",
-                "One query per head gives too few programs, so each head's keys are split evenly over several "
+                "A few queries per head give too few programs, so each head's keys are split evenly over several "
                 "programs.",
                 "for tile in tl.range(split * tiles // SPLITS, (split + 1) * tiles // SPLITS, num_stages=STAGES):",
             ),
             Idea(
                 "Keep grouped heads together",
                 "Heads that share K and V are the rows of one tile, so K and V are read once for all of them.",
-                "heads = kv_head * GROUP + rows",
+                "heads = kv_head * group + rows // seq_len",
             ),
             Idea(
                 "The last program merges",

@@ -201,7 +201,8 @@ def command(fake, monkeypatch):
     monkeypatch.setattr(Engine, "device", lambda self: DeviceStatus(True, "", WHERE.__dict__))
     monkeypatch.setattr(commands, "Engine", lambda: fake)
     monkeypatch.setattr(Engine, "close", lambda self: None)
-    monkeypatch.setattr(commands, "PLANS", {"both": BOTH, "one": replace(BOTH, name="one", experiments=(ONLINE,))})
+    for module in (cli, commands):
+        monkeypatch.setattr(module, "PLANS", {"both": BOTH, "one": replace(BOTH, name="one", experiments=(ONLINE,))})
 
 
 def test_measure_writes_the_gpus_file_in_the_folder(command, tmp_path, capsys):

@@ -1,0 +1,81 @@
+"""The bar above every page: each page is reached at each width by mouse, touch and keyboard; the keys that scroll do."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from explain import contents
+from tests.e2e.server import Server
+
+LISTED = [page for page in contents.pages() if page.kind != "hidden"]
+TOP = "document.querySelector('[data-testid=stMain]').scrollTop"
+
+
+def bar_of(page: Page) -> Locator:
+    """The bar, its list of pages unfolded where it is folded."""
+    bar = page.get_by_role("navigation", name="Pages")
+    expect(bar).to_be_visible()
+    menu = bar.get_by_role("button")
+    if menu.is_visible() and menu.get_attribute("aria-expanded") == "false":
+        menu.click()
+    return bar
+
+
+def test_every_page_is_in_sight_at_every_width_and_the_one_shown_is_marked(page: Page, app: Server) -> None:
+    page.goto(f"{app.url}/speed")
+    for width in (420, 1280, 1440, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        links = bar_of(page).locator("li a")
+        expect(links).to_have_count(len(LISTED))
+        for link in links.all():
+            expect(link).to_be_in_viewport(ratio=1)
+        expect(page.locator("nav li [aria-current=page]")).to_have_attribute("href", "./speed")
+        page.keyboard.press("Escape")
+
+
+def test_the_keyboard_reaches_a_page_and_the_next(page: Page, app: Server) -> None:
+    page.goto(f"{app.url}/glossary")
+    link = bar_of(page).locator("li a[href='./measurements']")
+    link.focus()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("/measurements"))
+    expect(page.locator("nav li [aria-current=page]")).to_have_attribute("href", "./measurements")
+    before, after = page.locator("nav [rel=prev]"), page.locator("nav [rel=next]")
+    expect(before).to_have_attribute("href", "./papers")
+    expect(after).to_be_visible()
+    before.click()
+    expect(page).to_have_url(re.compile("/papers"))
+    page.go_back()
+    expect(page).to_have_url(re.compile("/measurements"))
+
+
+def test_a_finger_reaches_a_page_on_a_phone(browser: Browser, app: Server) -> None:
+    context = browser.new_context(viewport={"width": 420, "height": 900}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.goto(f"{app.url}/glossary")
+    bar = page.get_by_role("navigation", name="Pages")
+    bar.get_by_role("button").tap()
+    bar.locator("li a[href='./softmax']").tap()
+    expect(page).to_have_url(re.compile("/softmax"))
+    expect(bar.get_by_role("button")).to_have_attribute("aria-expanded", "false")
+    context.close()
+
+
+@pytest.mark.parametrize("stem", ["papers", "flash_attention"])
+def test_the_keys_scroll_a_page_that_was_just_opened(page: Page, app: Server, stem: str) -> None:
+    page.goto(f"{app.url}/{stem}")
+    expect(page.locator("[data-test-script-state=notRunning]")).to_be_attached()
+    expect(page.get_by_test_id("stMain")).to_be_focused()
+    at = 0
+    for key in ("PageDown", "Space", "End"):
+        page.keyboard.press(key)
+        page.wait_for_function(f"{TOP} > {at}")
+        page.wait_for_function(
+            f"""() => new Promise((done) => {{ const at = {TOP}; setTimeout(() => done({TOP} === at), 100) }})"""
+        )
+        at = page.evaluate(TOP)
+    page.keyboard.press("Home")
+    page.wait_for_function(f"{TOP} === 0")

@@ -1,0 +1,88 @@
+"""Shapes drawn by lot: the same for a seed, within what a GPU can hold; and the summary's shares and means."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+
+from benchmarks import speed_random
+from benchmarks.speed_cases import TORCH_DTYPE, Case, Variant, variants
+from benchmarks.speed_random import ELEMENTS, TOKENS, WAYS, cases, summary
+
+
+def test_a_seed_draws_the_same_shapes_again_and_another_draws_others():
+    assert list(cases(1, 60, [])) == list(cases(1, 60, []))
+    assert list(cases(1, 60, [])) != list(cases(2, 60, []))
+
+
+def test_every_shape_is_one_that_the_kernels_take_and_a_gpu_has_room_for():
+    drawn = list(cases(3, 300, []))
+    assert {case.table for case in drawn} == set(WAYS)
+    for case in drawn:
+        if case.table == "softmax":
+            assert math.prod(case.shape) <= ELEMENTS + max(case.shape)
+            assert case.work == 2 * math.prod(case.shape) * TORCH_DTYPE[case.dtype].itemsize
+        else:
+            batch, heads, seq_len, head_dim = case.shape
+            assert case.kv_heads
+            assert case.keys
+            assert heads % case.kv_heads == 0
+            assert 16 <= head_dim <= 256
+            assert head_dim % 8 == 0
+            assert batch == 1 or batch * case.keys <= TOKENS
+            assert not case.causal or case.keys == seq_len
+    assert any(case.causal for case in drawn)
+    assert any(case.by_rows for case in drawn)
+    assert any(case.keys and case.keys > case.shape[2] for case in drawn)
+    assert any(case.kv_heads and case.kv_heads < case.shape[1] for case in drawn)
+
+
+def test_names_tell_all_shapes_apart():
+    drawn = list(cases(4, 200, []))
+    assert len({case.name for case in drawn}) == len(set(drawn))
+
+
+def test_only_known_tables_are_drawn():
+    assert {case.table for case in cases(1, 6, ["softmax"])} == {"softmax"}
+    with pytest.raises(ValueError, match="'decode'"):
+        list(cases(1, 6, ["decode"]))
+
+
+@pytest.mark.parametrize("table", WAYS)
+def test_what_is_run_beside_our_dispatcher_is_what_the_benchmark_knows(table):
+    known = {one.function for one in variants(Case(table, (2, 2, 64, 64), "bf16", 1.0, "B/s"), tune=False)}
+    assert set(WAYS[table]) <= known | {"QuACK"}
+    assert WAYS[table][0].startswith("kernels.dispatch:")
+
+
+def made(ours: float, theirs: float, host: float, work: float = 1e12):
+    """A softmax case with seconds of ours, of torch's, and of our call on the host."""
+    rows = [("torch.softmax", theirs, 0.0), (Variant(WAYS["softmax"][0]).name, ours, host)]
+    return {
+        "case": {"table": "softmax", "name": f"softmax {ours}", "work": work},
+        "variants": [{"name": name, "seconds": s, "host_seconds": h} for name, s, h in rows],
+    }
+
+
+def test_the_summary_counts_what_is_won_by_geometric_mean_and_lists_the_worst_first():
+    result = {"cases": [made(1.0, 2.0, 0.0), made(4.0, 2.0, 0.0), made(1.0, 8.0, 16.0)]}
+    lines = [line for line in summary(result) if "beside torch.softmax" in line]
+    gpu, host = ([float(n) for n in re.findall(r"\d+\.\d+|\d+(?=%)", line)] for line in lines)
+    assert gpu[:4] == [1.0, 67.0, 2.0, 0.5]  # the bar, the share in %, the mean of 2, 1/2 and 8, the worst
+    assert host[:4] == [1.0, 33.0, round((2.0 * 0.5 * 0.5) ** (1 / 3), 2), 0.5]
+
+
+def test_a_copy_is_a_bar_for_large_inputs_alone():
+    small, large = made(1.0, 1.0, 0.0, work=2 * speed_random.LARGE), made(1.0, 1.0, 0.0, work=3 * speed_random.LARGE)
+    for case in (small, large):
+        case["variants"].append({"name": "copy", "seconds": 0.9, "host_seconds": 0.0})
+    (line,) = (line for line in summary({"cases": [small, large]}) if "on the GPU, beside copy" in line)
+    assert "(1)" in line
+
+
+def test_a_shape_without_a_time_of_ours_is_named():
+    case = made(1.0, 1.0, 0.0)
+    del case["variants"][1]["seconds"]
+    assert any("softmax 1.0" in line for line in summary({"cases": [case]}))

@@ -21,7 +21,8 @@ from explain.chapters.sweeps.analysis import (
 )
 from explain.chapters.sweeps.model import AXES, LEVELS, SPILLED, Reading, Sweep, formula, once
 from explain.chapters.sweeps.ready import PAIR
-from explain.figures.labels import widest
+from explain.figures import palette
+from explain.figures.labels import spread, widest
 from explain.figures.lines import colour_of
 from explain.figures.numbers import duration, si
 from explain.figures.plot import plot
@@ -41,10 +42,10 @@ SYMBOLS = {
 }
 """Plotly's names of markers, and the characters for them in text."""
 LEVEL_SYMBOLS: Mapping[str, str] = {"hbm": "circle", "l2": "square", "shared": "diamond"}
-SLATE = "#63788E"
+SLATE = palette.mid("slate")
 TILES = ("block_m", "block_n")
 HEIGHT, TOP, BOTTOM = 430, 40, 56
-LABEL_PIXELS = 17  # between the words at two curves' ends
+LABEL_PIXELS = 17  # a label's height with its gap
 WHAT: Mapping[str, tuple[str, str]] = {"seconds": ("time of one launch", "s"),
     **{k: (f"bytes {v}", "B") for k, v in LEVELS.items()}}  # fmt: skip
 
@@ -116,7 +117,7 @@ def _lines(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str)
     ends = {kernel: list(points.values())[-1] for kernel, points in curves.items()}
     powers = {kernel: slope(numbers(points)) for kernel, points in curves.items()}
     labels = {k: name_of(k) + (f", {_raised(x, power)}" if power is not None else "") for k, power in powers.items()}
-    for kernel, shift in spread({kernel: math.log10(y) * pixels for kernel, y in ends.items()}).items():
+    for kernel, shift in shifts({kernel: math.log10(y) * pixels for kernel, y in ends.items()}).items():
         colour, symbol = _look(sweep, kernel)
         note(figure, right, ends[kernel], f"{coloured(SYMBOLS[symbol], colour)} {labels[kernel]}", shift=(9, shift))
     xs = [math.log10(float(value)) for value in sweep.values if float(value) > 0]
@@ -164,22 +165,10 @@ def _as_readings(sweep: Sweep, kernel: str, points: Mapping[Value, float], what:
     ]
 
 
-def spread(ends: Mapping[str, float], gap: float = LABEL_PIXELS, most: float = math.inf) -> dict[str, float]:
-    """How far each label moves up from its line end, in pixels, so that any two are `gap` apart and none is above
-    `most`.
-    """
-    groups: list[list[str]] = []
-
-    def places(group: list[str]) -> list[float]:
-        half = (len(group) - 1) / 2 * gap
-        middle = min(sum(ends[name] for name in group) / len(group), most - half)
-        return [middle + (i - (len(group) - 1) / 2) * gap for i in range(len(group))]
-
-    for name in sorted(ends, key=lambda name: ends[name]):
-        groups.append([name])
-        while len(groups) > 1 and places(groups[-1])[0] - places(groups[-2])[-1] < gap:
-            groups[-2:] = [groups[-2] + groups[-1]]
-    return {name: place - ends[name] for group in groups for name, place in zip(group, places(group), strict=True)}
+def shifts(ends: Mapping[str, float], high: float = math.inf) -> dict[str, float]:
+    """How far each label moves up from its line's end, in pixels, so that no two overlap and none is above `high`."""
+    places = spread(list(ends.values()), LABEL_PIXELS, high=high)
+    return {name: place - end for (name, end), place in zip(ends.items(), places, strict=True)}
 
 
 def _room(labels: Iterable[str]) -> float:

@@ -220,8 +220,8 @@ def counters_table(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
     shown = [
         (rung, counters.cold) for rung in rungs if rung.name in counted and (counters := counted[rung.name].counters)
     ]
-    columns = ["kernel", Column("tensor cores", lambda percent: f"**{percent:.0f}%**")]
-    columns += [Column(name, numbers.moved) for name in ("L2 ↔ SMs", "HBM", "spilled")]
+    moved = (Column(name, numbers.moved) for name in ("L2 ↔ SMs", "HBM", "spilled"))
+    columns = ("kernel", Column("tensor cores", lambda percent: f"**{percent:.0f}%**"), *moved)
     rows = [(rung.label, c.tensor_active_percent, c.sm_bytes, c.hbm_bytes, c.spilled_bytes) for rung, c in shown]
     return tables.markdown(columns, rows)
 
@@ -598,14 +598,11 @@ def curve(cases: Sequence[Case], limits: Sequence[Limit | None]) -> go.Figure:
 def shapes_table(cases: Sequence[Case], limits: Sequence[Limit | None]) -> str:
     """Every shape as markdown: our fastest kernel, its share of the roof, its speedup over each library."""
     libraries = all_baselines(cases)
-    columns = [
-        " × ".join(TABLES[cases[0].table].dimensions),
-        "our fastest",
-        "throughput",
-        Column("of the roof", numbers.percent),
-    ]
-    columns += [Column(f"÷ {one.label}", numbers.ratio) for one in libraries]
-    rows = []
+    columns = (
+        " × ".join(TABLES[cases[0].table].dimensions), "our fastest", "throughput", Column("of the roof", numbers.percent),
+        *(Column(f"÷ {one.label}", numbers.ratio) for one in libraries),
+    )  # fmt: skip
+    rows: list[list[str | float | None]] = []
     for case, limit in zip(cases, limits, strict=True):
         ours = case.ours
         if ours is None or ours.per_second is None:

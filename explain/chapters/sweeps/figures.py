@@ -24,7 +24,7 @@ from explain.chapters.sweeps.ready import PAIR
 from explain.figures import palette
 from explain.figures.labels import spread, widest
 from explain.figures.lines import colour_of
-from explain.figures.numbers import duration, ratio, si
+from explain.figures.numbers import duration, si
 from explain.figures.plot import plot
 from explain.figures.tables import Column, markdown
 from kernels.catalog import KERNELS
@@ -237,32 +237,13 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
     above, below = PAIR if set(PAIR) <= set(sweep.kernels) else sweep.kernels[:2]
     sentences = []
     for what in whats:
-        curves = [numbers(curve(sweep, readings, kernel, what)) for kernel in (above, below)]
-        found = crossing(*curves)
-        if found is None:
-            continue
-        x, subject, other = AXES[sweep.axis][0], f"**{name_of(below)}**", f"**{name_of(above)}**"
-        last = max(set(curves[0]) & set(curves[1]))
-        times = ratio(curves[0][last] / curves[1][last])
-        if what == "seconds":
-            does, ends = f"takes less time than {other}", f"at {x} = {last:,.0f} the speedup is {times}"
-        else:
-            verb, where = ("requests", "") if what == "asked" else ("moves", f" {LEVELS[what]}")
-            does = f"{verb} fewer bytes{where} than {other}"
-            ends = f"at {x} = {last:,.0f} {other} {verb} {times} the bytes"
-        match found.where:
-            case "below":
-                crossed = (
-                    f" A crossing, if any, lies below {x} = {found.x:,.0f}, the smallest value." if found.x > 1 else ""
-                )
-                sentence = f"{subject} {does} at every measured {x}; {ends}.{crossed}"
-            case "at":
-                first = min(value for value in curves[1] if value >= found.x)
-                place = f"= {first:,.0f}" if sweep.axis in TILES else f"≈ {found.x:,.0f}"  # a tile is a power of two
-                sentence = f"{subject} {does} from **{x} {place}** on; {ends}."
-            case _:
-                sentence = f"Up to {x} = {found.x:,.0f}, {subject} never {does} for good."
-        sentences.append(sentence)
+        found = crossing(*(numbers(curve(sweep, readings, kernel, what)) for kernel in (above, below)))
+        if found:
+            does = {"seconds": "is faster", "asked": "asks for fewer bytes"}.get(
+                what, f"moves fewer bytes {LEVELS.get(what, '')}"
+            )
+            subject, x = f"**{name_of(below)}**", AXES[sweep.axis][0]
+            sentences.append(found.told(subject, f"{does} than **{name_of(above)}**", x, exact=sweep.axis in TILES))
     return sentences
 
 
@@ -329,15 +310,16 @@ def as_csv(sweep: Sweep, readings: Sequence[Reading]) -> str:
     return out.getvalue()
 
 
-# The roofline
-
-
 def note(
-    figure: go.Figure, x: float, y: float, words: str, *, shift: tuple[float, float] = (0, 0), **more: Any
+    figure: go.Figure, x: float, y: float, words: str, *, shift: tuple[float, float] = (0, 0), leader: bool = False,
+    **more: Any,
 ) -> None:  # fmt: skip
-    """Words at a point of two logarithmic axes, by default on its right."""
+    """Words at a point of two logarithmic axes, by default on its right. `leader`: a line joins them if they are apart."""
+    if leader and abs(shift[1]) > LABEL_PIXELS / 2:
+        line = {"arrowhead": 0, "arrowwidth": 1, "arrowcolor": SLATE}
+        more |= {"showarrow": True, "ax": 4 * shift[0], "ay": -shift[1], **line}
+        shift = (0, 0)
+    place = {"x": math.log10(x), "y": math.log10(y), "xanchor": "left", "yanchor": "middle", "showarrow": False}
     figure.add_annotation(
-        **{"x": math.log10(x), "y": math.log10(y), "xanchor": "left", "yanchor": "middle", **more}, xref="x", yref="y",
-        text=words,
-        xshift=shift[0], yshift=shift[1], showarrow=False, font={"size": 13},
-    )  # fmt: skip
+        **{**place, **more}, xref="x", yref="y", text=words, xshift=shift[0], yshift=shift[1], font={"size": 13}
+    )

@@ -93,7 +93,7 @@ def roofline(
     moved = shifts(heights, high=roof - LABEL_PIXELS / 2)
     for kernel, end in ends.items():
         label = f"{coloured('━', colour_of(kernel))} {name_of(kernel)}"
-        note(figure, end.intensity, end.flops_per_second, label, shift=(10, moved[kernel]))
+        note(figure, end.intensity, end.flops_per_second, label, shift=(10, moved[kernel]), leader=True)
     for level in [level for level in MEMORY_ROOFS if any(point.level == level for point in points)]:
         figure.add_scatter(
             x=[None], y=[None], mode="markers", name=f"bytes {LEVELS[level]}",

@@ -112,7 +112,7 @@ def _line(what: str, bar: float, ratios: list[tuple[float, str]]) -> str:
 
 
 def _time(case: dict[str, Any], name: str, key: str) -> float:
-    """Seconds on the GPU, or between calls that follow each other, where the slower of GPU and host counts; 0 for none."""
+    """Seconds on the GPU, or per call of many in a row, where the slower of GPU and host counts; 0 for none."""
     row = next((row for row in case["variants"] if row["name"] == name and "seconds" in row), None)
     if row is None:
         return 0.0

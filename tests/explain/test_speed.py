@@ -12,7 +12,6 @@ from explain.chapters.speed import fast_kernels, figures
 from explain.chapters.speed import results as speed
 from explain.contents import ROOT
 from explain.figures import palette
-from explain.records.code import ROOT
 from explain.records.model import Roof
 from explain.records.results import ResultFileError
 from kernels.catalog import KERNELS

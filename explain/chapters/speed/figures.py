@@ -221,7 +221,7 @@ def counters_table(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
         (rung, counters.cold) for rung in rungs if rung.name in counted and (counters := counted[rung.name].counters)
     ]
     moved = (Column(name, numbers.moved) for name in ("L2 ↔ SMs", "HBM", "spilled"))
-    columns = ("kernel", Column("tensor cores", lambda percent: f"**{percent:.0f}%**"), *moved)
+    columns: tables.Columns = ("kernel", Column("tensor cores", lambda percent: f"**{percent:.0f}%**"), *moved)
     rows = [(rung.label, c.tensor_active_percent, c.sm_bytes, c.hbm_bytes, c.spilled_bytes) for rung, c in shown]
     return tables.markdown(columns, rows)
 
@@ -598,7 +598,7 @@ def curve(cases: Sequence[Case], limits: Sequence[Limit | None]) -> go.Figure:
 def shapes_table(cases: Sequence[Case], limits: Sequence[Limit | None]) -> str:
     """Every shape as markdown: our fastest kernel, its share of the roof, its speedup over each library."""
     libraries = all_baselines(cases)
-    columns = (
+    columns: tables.Columns = (
         " × ".join(TABLES[cases[0].table].dimensions), "our fastest", "throughput", Column("of the roof", numbers.percent),
         *(Column(f"÷ {one.label}", numbers.ratio) for one in libraries),
     )  # fmt: skip

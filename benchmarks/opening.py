@@ -2,8 +2,9 @@
 
     python -m benchmarks.opening --out opening.json
 
-Each run starts a fresh server and a fresh page in headless Chrome or Chromium. Clocked from the start of the process: the server
-answers, the page's heading is there, the player shows its first step. Then a chapter is opened by its link: its first picture.
+Each run starts a fresh server and a fresh page in headless Chrome or Chromium. Clocked from the start of the process:
+the server answers, the page's heading is there, the player shows its first step. Then a chapter is opened by its link:
+its first picture.
 """
 
 from __future__ import annotations

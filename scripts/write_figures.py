@@ -1,6 +1,8 @@
-"""Writes the README's figures, and docs/three-numbers.md, from the files that commands measured: python scripts/write_figures.py
+"""Writes the README's figures, and docs/three-numbers.md, from the files that commands measured: python
+scripts/write_figures.py
 
-Between the two marks in README.md everything is replaced; `--check` only says whether both are up to date (exit 1 when not).
+Between the two marks in README.md everything is replaced; `--check` only says whether both are up to date (exit 1 when
+not).
 """
 
 from __future__ import annotations
@@ -41,17 +43,19 @@ def _lines() -> Iterator[str]:
     yield ""
     hall = results.read(results.BENCHMARKS / "classroom_load.json")
     yield (
-        f"**A lecture hall**: {hall['students']} students over all pages, a rerun each {hall['period_s']:g} s for {hall['duration_s']:g} s, on "
-        f"{hall['cores']} cores: p50 {hall['p50_ms']:.0f} ms, p95 {hall['p95_ms']:.0f} ms, {hall['dropped']} dropped "
-        f"({hall['date'][:10]}). Again: `python -m benchmarks.classroom_load --students {hall['students']} --period-s {hall['period_s']:g} --duration-s {hall['duration_s']:g}`."
+        f"**A lecture hall**: {hall['students']} students over all pages, a rerun each {hall['period_s']:g} s for "
+        f"{hall['duration_s']:g} s, on {hall['cores']} cores: p50 {hall['p50_ms']:.0f} ms, p95 {hall['p95_ms']:.0f} "
+        f"ms, {hall['dropped']} dropped ({hall['date'][:10]}). Again: `python -m benchmarks.classroom_load --students "
+        f"{hall['students']} --period-s {hall['period_s']:g} --duration-s {hall['duration_s']:g}`."
     )
     yield from _stale(hall)
     yield ""
     opening = results.read(results.BENCHMARKS / "opening.json")
     yield (
-        f"**Opening**: from `streamlit run app.py` the first page stands after {opening['first_page_s']:.1f} s and its first picture "
-        f"{opening['picture_after_s']:.2f} s later; a chapter, from the click, {opening['chapter_s']:.1f} s. {opening['cores']} cores, "
-        f"headless Chromium, medians of {opening['runs']} fresh servers ({opening['date'][:10]}). Again: `python -m benchmarks.opening`."
+        f"**Opening**: from `streamlit run app.py` the first page stands after {opening['first_page_s']:.1f} s and its "
+        f"first picture {opening['picture_after_s']:.2f} s later; a chapter, from the click, "
+        f"{opening['chapter_s']:.1f} s. {opening['cores']} cores, headless Chromium, medians of {opening['runs']} "
+        f"fresh servers ({opening['date'][:10]}). Again: `python -m benchmarks.opening`."
     )
     yield from _stale(opening)
     yield ""
@@ -72,9 +76,10 @@ def _lines() -> Iterator[str]:
     bites = sum(row["zeros_would_miss"] for row in right)
     total, within = sum(row["experiments"] for row in right), sum(row["within_tolerance"] for row in right)
     yield (
-        f"**On a GPU**: {within:,} of {total:,} experiments of the {len(right)} kernels that are not wrong on purpose are within "
-        f"their tolerance against float64, {bites:,} of which all zeros would miss, on an {where['gpu']} (driver {where['driver']}, torch {where['torch']}, triton "
-        f"{where['triton']}, {where['date']}). Again: `python -m explain record verification`."
+        f"**On a GPU**: {within:,} of {total:,} experiments of the {len(right)} kernels that are not wrong on purpose "
+        f"are within their tolerance against float64, {bites:,} of which all zeros would miss, on an {where['gpu']} "
+        f"(driver {where['driver']}, torch {where['torch']}, triton {where['triton']}, {where['date']}). Again: "
+        "`python -m explain record verification`."
     )
     yield from _stale(record)
     if (ROOT / SUITE).exists():
@@ -95,8 +100,10 @@ def suite_line(suite: dict[str, Any]) -> str:
     """The result of the tests that need a GPU as a paragraph."""
     where, ran = suite["where"], suite["passed"] + suite["failed"]
     return (
-        f"**The GPU suite**: {suite['passed']:,} of {ran:,} tests passed, every rung and every fast kernel over shapes, dtypes, masks and inputs that bite, on an {where['gpu']} "
-        f"(driver {where['driver']}, torch {where['torch']}, triton {where['triton']}, {where['date']}). Again: `python start.py test --gpu --result {SUITE}`."
+        f"**The GPU suite**: {suite['passed']:,} of {ran:,} tests passed, every rung and every fast kernel over "
+        f"shapes, dtypes, masks and inputs that bite, on an {where['gpu']} (driver {where['driver']}, torch "
+        f"{where['torch']}, triton {where['triton']}, {where['date']}). Again: `python start.py test --gpu --result "
+        f"{SUITE}`."
     )
 
 
@@ -107,16 +114,19 @@ def player_line(player: dict[str, Any]) -> str:
         alone, (class_, among) = circumstances["alone"], next(c for c in circumstances.items() if c[0] != "alone")
         draw, paint = alone["draw_ms"], alone["paint_ms"]
         parts.append(
-            f"of {name.replace('x', '×')} scores, {alone['steps']:,} steps, a step is drawn in {draw['p50']:.1f} ms (p95 {draw['p95']:.1f}) and "
-            f"painted {paint['p50']:.0f} ms after its key (p95 {paint['p95']:.0f}; {class_} on the same page, {among['paint_ms']['p95']:.0f})"
+            f"of {name.replace('x', '×')} scores, {alone['steps']:,} steps, a step is drawn in {draw['p50']:.1f} ms "
+            f"(p95 {draw['p95']:.1f}) and painted {paint['p50']:.0f} ms after its key (p95 {paint['p95']:.0f}; "
+            f"{class_} on the same page, {among['paint_ms']['p95']:.0f})"
         )
     opening, machine = player["opening"], player["machine"]
     over = f" Over its limits: {'; '.join(player['over'])}." if player["over"] else ""
     return (
-        f"**The player**: {'; '.join(parts)}. Two frames, 33 ms, are the floor of the method. Stepping sends nothing over the network; the opening "
-        f"lecture's packet has {player['packet_bytes'] / 1000:.0f} kB. A chapter can be stepped {opening['ready_s']['cold']:.1f} s after it is asked for, cold, and "
-        f"{opening['ready_s']['warm']:.1f} s when it is opened again. {machine['cores']} cores ({machine['processor']}), Chromium "
-        f"{player['versions']['chromium'].partition('.')[0]} ({player['date'][:10]}).{over} Again: `python -m benchmarks.player`."
+        f"**The player**: {'; '.join(parts)}. Two frames, 33 ms, are the floor of the method. Stepping sends nothing "
+        f"over the network; the opening lecture's packet has {player['packet_bytes'] / 1000:.0f} kB. A chapter can be "
+        f"stepped {opening['ready_s']['cold']:.1f} s after it is asked for, cold, and {opening['ready_s']['warm']:.1f} "
+        f"s when it is opened again. {machine['cores']} cores ({machine['processor']}), Chromium "
+        f"{player['versions']['chromium'].partition('.')[0]} ({player['date'][:10]}).{over} Again: `python -m "
+        "benchmarks.player`."
     )
 
 
@@ -129,19 +139,23 @@ def tracing_lines(tracing: dict[str, Any]) -> Iterator[str]:
     for row in tracing["configs"]:
         ms = row["milliseconds"]
         yield (
-            f"| {row['seq_len']}, {row['head_dim']}, {row['tile']}×{row['tile']} | {ms['plain']:.0f} ms | {ms['tilescope']:.0f} ms | "
-            f"{ms['triton-viz']:.0f} ms | **{row['of_plain']:.2f}** | **{row['of_triton_viz']:.2f}** |"
+            f"| {row['seq_len']}, {row['head_dim']}, {row['tile']}×{row['tile']} | {ms['plain']:.0f} ms | "
+            f"{ms['tilescope']:.0f} ms | {ms['triton-viz']:.0f} ms | **{row['of_plain']:.2f}** | "
+            f"**{row['of_triton_viz']:.2f}** |"
         )
     versions = tracing["versions"]["tilescope"]
     yield ""
     yield (
-        f"Peak memory of the larger {tracing['peak_megabytes']} MB. {tracing['machine']['cores']} cores, Python {versions['python']}, "
-        f"triton {versions['triton']}, {tracing['date'][:10]}. Again: `python benchmarks/tracing.py` (`--help` says how to add triton-viz)."
+        f"Peak memory of the larger {tracing['peak_megabytes']} MB. {tracing['machine']['cores']} cores, Python "
+        f"{versions['python']}, triton {versions['triton']}, {tracing['date'][:10]}. Again: `python "
+        "benchmarks/tracing.py` (`--help` says how to add triton-viz)."
     )
 
 
 def three_numbers() -> str:
-    """Every kernel's bytes by formula, trace and counters at three sizes beyond L2, as a document. Raises ValueError where none are recorded."""
+    """Every kernel's bytes by formula, trace and counters at three sizes beyond L2, as a document. Raises ValueError
+    where none are recorded.
+    """
     record = recorded()
     if record is None:
         raise ValueError("no GPU's record is here: python -m explain measure makes one")
@@ -158,35 +172,46 @@ def three_numbers() -> str:
             "",
             "Written by `python scripts/write_figures.py`; the lab's page *Three numbers* draws the same, run by run.",
             "",
-            f"Counted on an {where.gpu} (driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}, {where.date}), each run with L2 cold "
-            f"(counters: {counters.method}), after a copy of {counters.copy.copied_bytes / 2**30:g} GiB was counted within {TOLERANCE:.1%}. Again: `python -m explain measure --plan levels`.",
+            f"Counted on an {where.gpu} (driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton "
+            f"{where.triton}, {where.date}), each run with L2 cold (counters: {counters.method}), after a copy of "
+            f"{counters.copy.copied_bytes / 2**30:g} GiB was counted within {TOLERANCE:.1%}. Again: `python -m explain "
+            "measure --plan levels`.",
             "",
             *((f"Not counted yet: {missing}.", "") if missing else ()),
             "## What the kernel asks for",
             "",
-            "Read and written together. *Formula*: what the algorithm must move. *Traced*: what the kernel's loads and stores ask for in Triton's interpreter "
-            "(`python -m explain record bytes`; of equal heads and rows one part is traced and counted as often as there are such parts). *L1*: what the GPU counted "
-            "its loads and stores ask of L1, without the registers that were spilled, which are listed beside.",
+            "Read and written together. *Formula*: what the algorithm must move. *Traced*: what the kernel's loads "
+            "and stores ask for in Triton's interpreter (`python -m explain record bytes`; of equal heads and rows "
+            "one part is traced and counted as often as there are such parts). *L1*: what the GPU counted its loads "
+            "and stores ask of L1, without the registers that were spilled, which are listed beside.",
             "",
             asked,
             "",
-            f"- **Whole sectors**: the GPU moves sectors of {SECTOR} B; shorter pieces move the rest of theirs along. Lanes that are masked ask for nothing, in the formula, the trace and on the GPU: only "
-            "the rest of the sector in which a mask begins is moved.",
-            f"- **Every warp asks**: what all {WARPS} warps of a program need, such as one number for a row, is loaded by each.",
-            "- **Sectors asked for in halves**: FlashAttention-1 keeps O in float32 and loads it in the layout of Q, 32 B a thread in two loads.",
-            "- **Launches before the kernel**: FlashAttention-1's O, m and ℓ are filled first, and everything that the call launches is counted.",
+            f"- **Whole sectors**: the GPU moves sectors of {SECTOR} B; shorter pieces move the rest of theirs along. "
+            "Lanes that are masked ask for nothing, in the formula, the trace and on the GPU: only the rest of the "
+            "sector in which a mask begins is moved.",
+            f"- **Every warp asks**: what all {WARPS} warps of a program need, such as one number for a row, is loaded "
+            "by each.",
+            "- **Sectors asked for in halves**: FlashAttention-1 keeps O in float32 and loads it in the layout of Q, "
+            "32 B a thread in two loads.",
+            "- **Launches before the kernel**: FlashAttention-1's O, m and ℓ are filled first, and everything that "
+            "the call launches is counted.",
             "",
             "## What DRAM reads",
             "",
-            "Predicted: every input once; and once more each time it is needed again, if more bytes pass in between than L2 can hold. So three-pass softmax reads x 3 times, online "
-            "softmax twice, the whole row once, FlashAttention-2 Q, K and V once, standard attention S and P besides, and FlashAttention-1 its state at every visit.",
+            "Predicted: every input once; and once more each time it is needed again, if more bytes pass in between "
+            "than L2 can hold. So three-pass softmax reads x 3 times, online softmax twice, the whole row once, "
+            "FlashAttention-2 Q, K and V once, standard attention S and P besides, and FlashAttention-1 its state at "
+            "every visit.",
             "",
             from_dram,
             "",
-            f"- **L1, L2 still held it**: rows that are short enough, or few enough at once, are still there when a program reads its row again. In online softmax at "
-            f"{levels.sizes_words(online)}, {room(online, gpu)}: it holds a part of them. Of the reads that did not come from DRAM the counters tell "
-            "those that L1 served from those that L2 served.",
-            "- **Spilled registers**: what did not fit into registers is written to local memory and read back; what the caches could not hold of it came from DRAM.",
+            "- **L1, L2 still held it**: rows that are short enough, or few enough at once, are still there when a "
+            f"program reads its row again. In online softmax at {levels.sizes_words(online)}, {room(online, gpu)}: it "
+            "holds a part of them. Of the reads that did not come from DRAM the counters tell those that L1 served "
+            "from those that L2 served.",
+            "- **Spilled registers**: what did not fit into registers is written to local memory and read back; what "
+            "the caches could not hold of it came from DRAM.",
             "",
         ]
     )

@@ -1,7 +1,7 @@
 """A launch's instructions and their lines in the kernel: PTX, Triton's output, and SASS, which the GPU runs.
 
-PTX names its lines in `.loc`, and the calls between them in a comment. SASS's line table names only the innermost line. If
-that line is in a function the kernel calls, PTX gives the kernel's line; all of them, if it is called from several.
+PTX names its lines in `.loc`, and the calls between them in a comment. SASS's line table names only the innermost line.
+If that line is in a function the kernel calls, PTX gives the kernel's line; all of them, if it is called from several.
 Standard library only.
 """
 

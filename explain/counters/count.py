@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from explain.counters import errors as trouble
+from explain.counters import errors
 from explain.counters import stalls as why_warps_wait
 from explain.counters.cupti import Cupti, RangeProfiler, current_context
 from explain.counters.model import COPIED_BYTES, METRICS, TOLERANCE, CopyCheck, Counters, Counts
@@ -33,7 +33,8 @@ class Round:
 def count(
     experiment: Experiment, launch: Work, provenance: Provenance, progress: Progress, stalls: bool = False
 ) -> Counters:
-    """Counts the experiment's launches with CUPTI, in this process; `stalls` also counts why warps waited, in more runs.
+    """Counts the experiment's launches with CUPTI, in this process; `stalls` also counts why warps waited, in more
+    runs.
 
     Raises CountersUnavailable; `ncu.count` may still count them.
     """
@@ -89,11 +90,11 @@ def stall_profiler() -> RangeProfiler:
 def require(check: CopyCheck) -> None:
     """Raises CountersUnavailable unless the copy was counted correctly."""
     if check.read_bytes is None:
-        raise trouble.not_trusted("this chip counts no DRAM bytes, so that they cannot be checked")
+        raise errors.not_trusted("this chip counts no DRAM bytes, so that they cannot be checked")
     if not check.passed:
-        raise trouble.not_trusted(
-            f"a copy of {check.copied_bytes:,} bytes was counted as {check.read_bytes:,} read and {check.written_bytes} written, "
-            f"more than {TOLERANCE:.1%} off"
+        raise errors.not_trusted(
+            f"a copy of {check.copied_bytes:,} bytes was counted as {check.read_bytes:,} read and "
+            f"{check.written_bytes} written, more than {TOLERANCE:.1%} off"
         )
 
 

@@ -1,7 +1,7 @@
 """The fallback: Nsight Compute's command line counts the same ranges in a process of its own. Imports no torch.
 
-ncu empties L2 between ranges, uncounted. What a run left dirty there is therefore unknown: `dirty_bytes` is None, and the
-copy is checked by its reads alone.
+ncu empties L2 between ranges, uncounted. What a run left dirty there is therefore unknown: `dirty_bytes` is None, and
+the copy is checked by its reads alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from explain.counters import errors as trouble
+from explain.counters import errors
 from explain.counters.model import COPIED_BYTES, METRICS, CopyCheck, Counters, Counts
 from explain.device.measurement import Provenance
 from explain.experiment import Experiment
@@ -26,7 +26,7 @@ SECONDS = 150  # for its own start, two starts of ours (one per pass), and the i
 RANGES = 3  # the copy, cold, warm
 
 
-def count(experiment: Experiment, provenance: Provenance, why: trouble.CountersUnavailable) -> Counters:
+def count(experiment: Experiment, provenance: Provenance, why: errors.CountersUnavailable) -> Counters:
     """Counts with ncu. `why` says why CUPTI cannot; it is raised, with ncu's reason, if ncu cannot either."""
     ncu = shutil.which("ncu")
     if ncu is None:
@@ -106,5 +106,5 @@ def _number(text: str) -> float:
         return math.nan
 
 
-def _neither(why: trouble.CountersUnavailable, reason: str) -> trouble.CountersUnavailable:
-    return trouble.CountersUnavailable(why.cause, f"{why.remedy} The profiler ncu could not count either: {reason}")
+def _neither(why: errors.CountersUnavailable, reason: str) -> errors.CountersUnavailable:
+    return errors.CountersUnavailable(why.cause, f"{why.remedy} The profiler ncu could not count either: {reason}")

@@ -1,7 +1,7 @@
 """The device worker's side: runs compiled kernels on the GPU. Imports torch and triton; owns the CUDA context.
 
-An out-of-memory error, a tile that does not fit or a failed compilation leaves the context intact: the worker answers and
-continues. An illegal access destroys the context: the worker answers, and must then be replaced (`DeviceLost`).
+An out-of-memory error, a tile that does not fit or a failed compilation leaves the context intact: the worker answers
+and continues. An illegal access destroys the context: the worker answers, and must then be replaced (`DeviceLost`).
 """
 
 from __future__ import annotations

@@ -17,7 +17,9 @@ from kernels.parameters import ORDERS
 
 
 def shipped() -> Iterator[Experiment]:
-    """The experiments whose traces ship with Tilescope, so that every chapter opens at once, with or without Triton. Each once."""
+    """The experiments whose traces ship with Tilescope, so that every chapter opens at once, with or without Triton.
+    Each once.
+    """
     yield from dict.fromkeys(_opened_on())
 
 

@@ -47,7 +47,8 @@ class Run:
 
 
 LONG = (1, 8, 2048, 128)
-"""About one row tile for each of 132 SMs, and 16 key tiles: as many scopes as fit the shared memory the kernel leaves."""
+"""About one row tile for each of 132 SMs, and 16 key tiles: as many scopes as fit the shared memory the kernel leaves.
+"""
 RUNS = (
     Run("specialised", "kernels.rungs.specialised", "attention", LONG, "0,10"),
     Run("two_groups", "kernels.rungs.two_groups", "attention", LONG, "0,4,10"),

@@ -1,7 +1,7 @@
 """Runs the whole grid of experiments on this machine's GPU and records the verdicts.
 
-The record also has the measurement of the chapters' opening experiment, with its state after each tile of keys beside the
-trace. Each kernel has a process of its own, since most of the time goes into compiling.
+The record also has the measurement of the chapters' opening experiment, with its state after each tile of keys beside
+the trace. Each kernel has a process of its own, since most of the time goes into compiling.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A record's file: JSON with a digest. A damaged, altered or newer file is refused with the reason.
 
 Each point is a line. What many points share is stored once, in lists that a point refers to by number: `origins`,
-`counting` (what read the counters, and the copy that checked them) and `timing` (the method). `counts` names the columns
-of a point's `cold` and `warm`. A point may have `stalls`, which older programs ignore.
+`counting` (what read the counters, and the copy that checked them) and `timing` (the method). `counts` names the
+columns of a point's `cold` and `warm`. A point may have `stalls`, which older programs ignore.
 """
 
 from __future__ import annotations

@@ -43,7 +43,9 @@ class Outcome:
 
 
 def tasks(plans: Iterable[Plan], kernels: Sequence[str] = ()) -> list[Task]:
-    """Each experiment of the plans once, with everything that any plan measures of it; only `kernels`, if any are named."""
+    """Each experiment of the plans once, with everything that any plan measures of it; only `kernels`, if any are
+    named.
+    """
     found: dict[str, Task] = {}
     for plan in plans:
         for experiment in plan.experiments:

@@ -24,7 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import speed
-from explain.chapters.speed.tuning_grid import FILE, RUNGS, SETTINGS, Grid, Point, Tuning, empty, load, save
+from explain.chapters.speed.tuning import FILE, RUNGS, SETTINGS, Grid, Point, Tuning, empty, load, save
 from explain.device.measurement import Provenance
 from explain.records.code import commit
 from explain.records.results import ResultFileError

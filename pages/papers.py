@@ -1,10 +1,10 @@
-"""Lab 4: The papers, reproduced. Each paper's figure beside ours: the same work, the same axes, the differences
+"""Lab 4: The papers, reproduced. Each paper's figures beside ours: the same work, the same axes, the differences
 explained.
 """
 
 import streamlit as st
 
-from explain.chapters.papers import flashattention, milakov, view
+from explain.chapters.papers import view
 from explain.ui import layout
 
 PANELS = {
@@ -15,11 +15,9 @@ PANELS = {
     "Memory hierarchy": view.memory_hierarchy,
 }
 
-layout.chapter(
-    __file__, goal="check the papers' numbers against a GPU of today, and know why each differs where it does."
-)
+layout.chapter(__file__, goal="compare the papers' numbers with a modern GPU's, and explain each difference.")
 panel = st.segmented_control(
-    "What to repeat",
+    "Result",
     list(PANELS),
     default=next(iter(PANELS)),
     required=True,
@@ -27,5 +25,5 @@ panel = st.segmented_control(
     bind="query-params",
     wrap=True,
 )
-PANELS[str(panel)](view.paper_records())
-layout.sources(milakov.SOURCE, f"{flashattention.SOURCE}, figures 1 and 2, theorem 2, appendix E.6")
+PANELS[str(panel)](view.choose())
+view.closing()

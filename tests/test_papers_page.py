@@ -1,46 +1,48 @@
-"""The papers' page opens with a GPU's record, with one that lacks the points, and with none; each panel says what it shows and where it is from."""
+"""The papers' page opens with a GPU's record, with one that lacks the points, and with none."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from explain.chapters.papers import milakov
-from explain.records import file
-from explain.records import registry as shelf
+from explain.records import file, registry
 from explain.records.model import Record
 from tests.explain.papers import made
 from tests.explain.records.made import WHERE
 from tests.test_pages import page, texts
 
 PANELS = {
-    "Softmax and top-k": ("section 4, algorithm 4",),
-    "FlashAttention, figure 2": ("825 (12.4×)",),
-    "Theorem 2": ("Θ(N² d² / M)", "FlashAttention-2 forward | 2 |"),
-    "Time and memory": ("Tables",),
-    "Memory hierarchy": (),
+    "Softmax and top-k": (4, ("| 1 | 1 | 1 | section 4, algorithm 4 |",)),
+    "FlashAttention, figure 2": (2, ("| 66.6 | 825 (12.4 ×) | 40.3 GB |",)),
+    "Theorem 2": (2, ("| N | FlashAttention-2 forward | 2 | 1.94 |",)),
+    "Time and memory": (2, ()),
+    "Memory hierarchy": (1, ()),
 }
+"""By panel: its plots, and rows of its tables."""
 
 
 def shelve(monkeypatch, *found: Record) -> None:
-    shelved = [shelf.Shelved(f"test:{number}", record, shelf.RECORDED) for number, record in enumerate(found)]
-    monkeypatch.setattr(shelf, "shelved", lambda: (shelved, {}))
+    origins = (registry.RECORDED, registry.HERE)
+    shelved = [registry.Shelved(origin, record, origin) for origin, record in zip(origins, found, strict=False)]
+    monkeypatch.setattr(registry, "shelved", lambda: (shelved, {}))
 
 
 @pytest.mark.parametrize("panel", PANELS)
 def test_each_panel_shows_the_paper_beside_a_gpu(panel, monkeypatch):
     shelve(monkeypatch, made.record())
     test = page("papers", panel=panel)
-    said = texts(test) + "\n".join(element.value for element in test.header)
-    for words in PANELS[panel]:
-        assert words in said
-    assert len(test.get("plotly_chart")) >= 1
-    assert "NVIDIA H200" in said  # the source
+    plots, rows = PANELS[panel]
+    assert all(row in texts(test) for row in rows)
+    assert len(test.get("plotly_chart")) == plots
+    assert any("NVIDIA H200" in caption.value for caption in test.caption)  # the source
     assert not test.info
 
 
 @pytest.mark.parametrize("panel", PANELS)
 @pytest.mark.parametrize("records", [(), (Record("abc", WHERE),)], ids=["none", "an empty one"])
-def test_each_panel_opens_without_the_points_and_says_so(panel, records, monkeypatch):
+def test_each_panel_opens_without_the_points_and_names_the_command(panel, records, monkeypatch):
     shelve(monkeypatch, *records)
     test = page("papers", panel=panel)
     assert not test.get("plotly_chart")
@@ -57,14 +59,17 @@ def test_each_figure_has_the_papers_sentences(figure, monkeypatch):
 def test_accesses_are_counted_where_there_is_no_triton(monkeypatch, tmp_path):
     monkeypatch.setattr("explain.engine.has_triton", lambda: False)
     monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
-    assert "| 1 | 1 | **1** |" in texts(page("papers"))  # the online softmax with top-k: claimed, by formula, traced
+    assert "| 1 | 1 | 1 |" in texts(page("papers"))  # online softmax with top-k: paper, formula, trace
 
 
-def test_two_gpus_stand_in_one_chart(monkeypatch):
+@pytest.mark.parametrize("panel", PANELS)
+@pytest.mark.parametrize("gpu", ["NVIDIA Test 1", "NVIDIA H200"], ids=["two GPUs", "one GPU twice"])
+def test_two_records_beside_each_other(panel, gpu, monkeypatch):
     other = file.parse(file.written(made.record()))
-    shelve(monkeypatch, made.record(), Record("abc", WHERE, other.points, other.roofs))
-    test = page("papers")
-    test.session_state["records choice"] = ["test:0", "test:1"]
+    shelve(monkeypatch, made.record(), Record("abc", replace(WHERE, gpu=gpu), other.points, other.roofs))
+    shown = ((registry.RECORDED, "NVIDIA H200"), (registry.HERE, gpu))
+    test = page("papers", panel=panel)
+    test.session_state["records choice"] = [registry.RECORDED, registry.HERE]
     test.run()
     assert not test.exception
-    assert "NVIDIA Test 1" in texts(test)
+    assert all(any(f"{origin} · {name}" in one.value for one in test.caption) for origin, name in shown)

@@ -13,9 +13,9 @@ from tests.explain import schedules
 
 
 def page(name: str = "") -> None:
-    from explain.chapters.speed import timeline_view
+    from explain.chapters.speed import view
 
-    timeline_view.timeline(name)
+    view.warps(name)
 
 
 def shown(name: str = "") -> AppTest:
@@ -35,7 +35,7 @@ def test_without_a_recording_it_says_what_makes_one(recorded):
     recorded()
     assert "python -m explain record timelines" in shown().info[0].value
     recorded(schedules.made())
-    assert "No timeline of overlapped" in shown("overlapped").info[0].value
+    assert "overlapped" in shown("overlapped").info[0].value
 
 
 def test_a_run_and_a_program_are_chosen_and_told_with_their_source(recorded):
@@ -46,8 +46,8 @@ def test_a_run_and_a_program_are_chosen_and_told_with_their_source(recorded):
     assert len(test.get("plotly_chart")) == 1
     captions = " ".join(one.value for one in test.caption)
     assert "recorded · NVIDIA Test 1" in captions
-    assert any("softmax under a product, at most" in one.value for one in test.markdown)
-    assert "has changed since" in captions  # the digest of the made up run is nobody's
+    assert any(one.value.startswith("| run |") for one in test.markdown)
+    assert "Stale" in captions  # the digest of the made up run is nobody's
     test.selectbox[0].select("made_up-d128-causal").run()
     assert not test.exception
     assert test.selectbox[0].value == "made_up-d128-causal"
@@ -59,7 +59,7 @@ def test_of_the_kernel_as_it_is_nothing_is_said_of_changes(recorded):
 
     made = schedules.made()
     recorded(replace(made, code=digest_of(made.module, made.function)))
-    assert "has changed since" not in " ".join(one.value for one in shown().caption)
+    assert "Stale" not in " ".join(one.value for one in shown().caption)
 
 
 def test_a_file_that_cannot_be_read_is_said(monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 from triton.runtime.errors import OutOfResources
 
 from benchmarks import speed, tuning_grid
-from explain.chapters.speed.tuning_grid import TROUBLES, load
+from explain.chapters.speed.tuning import TROUBLES, load
 from tests.explain.records.made import WHERE
 
 

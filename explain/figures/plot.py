@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -17,3 +18,17 @@ def plot() -> go.Figure:
     """
     import_module("pandas")  # here and not above: a page without a plot need not wait for it
     return go.Figure()
+
+
+class _Kept(go.Figure):
+    """A figure that is drawn again and again: what Streamlit asks of it is worked out once."""
+
+    def to_dict(self) -> dict[str, Any]:
+        if "_as_dict" not in self.__dict__:
+            self.__dict__["_as_dict"] = super().to_dict()
+        return self.__dict__["_as_dict"]
+
+
+def kept(figure: go.Figure) -> go.Figure:
+    """The figure for a cache: it may not change any more."""
+    return _Kept(figure)

@@ -132,7 +132,7 @@ def record(run: Run, folder: Path) -> None:
         hidden = "" if program.hidden is None else f", {program.hidden:.0%} of the softmax hidden behind them"
         print(
             f"  program {program.program} on SM {program.sm}: {len(program.lanes)} warps, {program.visits()} visits, "
-            f"{program.cycles:,} cycles, matmuls in flight at most {program.products:.0%} of them{hidden}"
+            f"{program.cycles:,} cycles, matmuls in flight at most {program.matmuls:.0%} of them{hidden}"
         )
     print(
         f"  plain {plain_us:.1f} us, marked {result.marked_us:.1f} us, {sm_mhz:.0f} MHz, {len(everything)} programs",

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from explain.chapters.speed.tuning_grid import COMPILED, RUNGS, Point, Tuning, empty, load, save
+from explain.chapters.speed.tuning import COMPILED, RUNGS, Point, Tuning, empty, load, save
 from explain.device.measurement import Provenance
 from explain.gpus import DEFAULT, GPUS
 from explain.records.code import commit

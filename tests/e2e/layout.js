@@ -4,7 +4,7 @@
 //        heading (a level skipped, or no single h1) · canvas (without a name)
 (() => {
   const SLACK = 1.5;                                       // pixels that rounding may take
-  const CONTRAST = 4.5, SIGN_CONTRAST = 3;                 // WCAG 2: of text, of a sign such as the ● before a name
+  const CONTRAST = 4.5;                                    // WCAG 2, AA
   const drawn = new WeakMap();                             // canvas → [{text, left, top, right, bottom}], in its own pixels
 
   // --- what canvases show ---
@@ -99,10 +99,35 @@
     const elements = [...everything(document)].filter(shown);
     const page = document.querySelector("[data-testid=stMain]") ?? document.scrollingElement;
 
+    /** Where a clip path lets an element of a picture be seen; null where nothing clips it. */
+    const clips = new Map();
+    const clipOf = (element) => {
+      if (!element?.ownerSVGElement) return null;
+      if (clips.has(element)) return clips.get(element);
+      const within = clipOf(element.parentElement), [, id] = styleOf(element).clipPath.match(/^url\("#(.+)"\)$/) ?? [];
+      const shape = id && element.getRootNode().getElementById(id)?.querySelector("rect");
+      let clip = within;
+      if (shape) {
+        const { x, y, width, height } = shape.getBBox(), space = element.getScreenCTM();
+        const [from, to] = [new DOMPoint(x, y), new DOMPoint(x + width, y + height)].map((point) => point.matrixTransform(space));
+        clip = { left: Math.max(from.x, within?.left ?? -Infinity), top: Math.max(from.y, within?.top ?? -Infinity),
+          right: Math.min(to.x, within?.right ?? Infinity), bottom: Math.min(to.y, within?.bottom ?? Infinity) };
+      }
+      return clips.set(element, clip).get(element);
+    };
+
     /** The part of a text's box that is seen; tells of what hides the rest, unless that can be scrolled. */
     const seen = (box, element, text) => {
       let { left, top, right, bottom } = box;
       const most = (bottom - top) * (element.closest(".katex") ? 0.4 : 0.2);                  // a font's box is higher than its letters
+      const clip = clipOf(element);
+      if (clip) {
+        const outside = left > clip.right || right < clip.left || top > clip.bottom || bottom < clip.top;
+        if (outside) return null;
+        const past = Math.max(clip.left - left, right - clip.right, clip.top - top - most, bottom - most - clip.bottom);
+        if (past > SLACK) fault("clipped", text, element, `by ${Math.round(past)} px`);
+        [left, right, top, bottom] = [Math.max(left, clip.left), Math.min(right, clip.right), Math.max(top, clip.top), Math.min(bottom, clip.bottom)];
+      }
       for (let at = element; at && at !== page; at = parentOf(at)) {
         const style = styleOf(at);
         if (style.display === "contents" || (style.overflowX === "visible" && style.overflowY === "visible")) continue;
@@ -143,7 +168,7 @@
           const svg = element.ownerSVGElement && outermost(element);
           if (svg) {
             const edge = boxOf(svg);
-            const past = Math.max(edge.left - box.left, box.right - edge.right, edge.top - box.top, box.bottom - edge.bottom - box.height * 0.2);
+            const past = Math.max(edge.left - part.left, part.right - edge.right, edge.top - part.top, part.bottom - edge.bottom - box.height * 0.2);
             if (past > SLACK) fault("outside", node.data, svg, `by ${Math.round(past)} px`);
           }
           const shrink = (box.bottom - box.top) * 0.22;
@@ -174,6 +199,7 @@
 
     // Canvases.
     for (const canvas of elements.filter(({ localName }) => localName === "canvas")) {
+      if (canvas.closest("[data-testid=stDataFrame]")) continue;   // Streamlit's table: it scrolls what it draws
       const edge = boxOf(canvas);
       if (edge.width < 2 || edge.height < 2) continue;
       const named = canvas.ariaLabel || canvas.getAttribute("aria-labelledby") || canvas.title || canvas.textContent.trim();
@@ -208,7 +234,7 @@
 
     function contrast(node, element, part) {
       const x = (part.left + part.right) / 2, y = (part.top + part.bottom) / 2;
-      if (element.closest(":disabled, [aria-disabled=true]")) return;
+      if (element.closest(":disabled, [aria-disabled=true]") || !/[\p{L}\p{N}]/u.test(node.data)) return; // a ● before a name has its line's colour
       const style = styleOf(element);
       const inSvg = element.ownerSVGElement;
       let ink = rgba(inSvg ? style.fill : style.color);
@@ -233,8 +259,7 @@
       ink = blend([ink[0], ink[1], ink[2], ink[3] * faded], under);
       const [high, low] = [light(ink), light(under)].sort((a, b) => b - a);
       const ratio = (high + 0.05) / (low + 0.05);
-      const least = /[\p{L}\p{N}]/u.test(node.data) ? CONTRAST : SIGN_CONTRAST;
-      if (ratio < least - 0.005) fault("contrast", node.data, element, `${ratio.toFixed(2)}: ${hex(ink)} on ${hex(under)}`);
+      if (ratio < CONTRAST - 0.005) fault("contrast", node.data, element, `${ratio.toFixed(2)}: ${hex(ink)} on ${hex(under)}`);
     }
 
     /** The fills of the shapes that lie under a text of a picture, the uppermost first. */
@@ -245,6 +270,8 @@
       for (const shape of under.reverse()) {
         const edge = boxOf(shape);
         if (x < edge.left || x > edge.right || y < edge.top || y > edge.bottom || !shown(shape)) continue;
+        const clip = clipOf(shape);
+        if (clip && (x < clip.left || x > clip.right || y < clip.top || y > clip.bottom)) continue;
         if (shape.localName === "image") return void (yield null);
         const style = styleOf(shape), fill = rgba(style.fill);
         if (!fill?.[3] || !holds(shape, x, y)) continue;

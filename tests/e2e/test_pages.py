@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -9,12 +11,14 @@ from explain import contents
 
 FITS = """() => [document.scrollingElement, document.querySelector("[data-testid=stMain]")]
   .every((box) => box.scrollWidth <= box.clientWidth + 1)"""
+LOOKS: tuple[tuple[Literal["light", "dark"], tuple[int, int]], ...] = (("light", (1440, 420)), ("dark", (420, 1440)))
+"""Each theme, and the widths in pixels: the first is the one that the page is loaded at."""
 
 
 @pytest.mark.parametrize("stem", [page.stem for page in contents.pages()])
 def test_it_opens_in_both_themes_and_is_no_wider_than_the_window(page: Page, app_url: str, stem: str):
     """The fixture `page` fails on an error in the console, a foreign request, or a traceback in the server's log."""
-    for scheme, widths in (("light", (1440, 420)), ("dark", (420, 1440))):  # loaded once wide, once narrow
+    for scheme, widths in LOOKS:
         page.emulate_media(color_scheme=scheme)
         page.goto(f"{app_url}/{'' if stem == 'home' else stem}")
         expect(page.get_by_role("heading", level=1).first).to_be_visible()

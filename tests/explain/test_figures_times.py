@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from explain.chapters.speed.times_figures import Times, answer, of, table
+from explain.chapters.speed.lengths import Times, answer, of, table
 from explain.device.measurement import Provenance, Timing
+from explain.figures import numbers
 from explain.records import registry as shelf
 from explain.records.model import Point, Record
 from explain.records.plans import LENGTHS, lengths
@@ -26,22 +27,27 @@ def made(standard: dict[int, float], flash: dict[int, float]) -> Times:
 
 
 @pytest.mark.parametrize(
-    ("flash", "start", "words"),
+    ("flash", "first", "crossed"),
     [
-        (
-            {128: 0.5, 256: 1.0, 512: 2.0},
-            128,
-            "from N = 128 on, the shortest measured; at N = 512 standard attention takes 2.0 times as long",
-        ),
-        ({128: 2.0, 256: 1.0, 512: 1.0}, 256, "from N = 256 on; at N = 512 standard attention takes 4.0 times as long"),
-        ({128: 0.5, 256: 3.0, 512: 1.0}, 512, "from N = 512 on"),
-        ({128: 2.0, 256: 3.0, 512: 8.0}, None, "at no N"),
+        ({128: 0.5, 256: 1.0, 512: 2.0}, 128, False),
+        ({128: 2.0, 256: 1.0, 512: 1.0}, 256, True),
+        ({128: 0.5, 256: 3.0, 512: 1.0}, 512, True),
+        ({128: 2.0, 256: 3.0, 512: 8.0}, None, False),
     ],
 )
-def test_faster_means_faster_at_every_longer_length_too(flash, start, words):
-    times = made({128: 1.0, 256: 2.0, 512: 4.0}, flash)
-    assert times.faster_from == start
-    assert words in answer(times)
+def test_faster_means_faster_at_every_longer_length_too(flash, first, crossed):
+    found = made({128: 1.0, 256: 2.0, 512: 4.0}, flash).crossing
+    assert found is not None
+    assert found.first == first
+    assert (found.x is not None) == crossed
+    if crossed:
+        assert first / 2 < found.x < first
+
+
+def test_a_gain_at_short_lengths_only_is_said_with_its_numbers():
+    times = made({128: 1.0, 256: 2.0, 512: 4.0}, {128: 0.5, 256: 3.0, 512: 1.0})
+    for number in ("**N = 512**", "4.00 × at N = 512", "2.00 × at 128", "0.67 × at 256"):
+        assert number in answer(times)
 
 
 def test_a_record_without_these_times_has_none_to_show():
@@ -60,7 +66,7 @@ def test_the_table_has_every_length_of_the_record():
             timing = record.points[experiment.key].timing
             assert timing is not None
             assert f"| {n:,} |" in shown
-            assert f"{1e3 * timing.median_ms:,.0f} µs" in shown
+            assert numbers.duration(timing.median_ms / 1e3) in shown
 
 
 def test_what_the_words_say_of_the_first_call_holds():

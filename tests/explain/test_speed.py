@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from explain.chapters.speed import fast_kernels
+from explain.chapters.speed import fast_kernels, figures
 from explain.chapters.speed import results as speed
-from explain.chapters.speed import results_figures as figures
+from explain.figures import palette
 from explain.records.model import Roof
 from explain.records.results import ResultFileError
+from kernels.catalog import KERNELS
 from tests.explain.records.made import WHERE
 from tests.explain.records.made import record as made_record
 
@@ -113,7 +114,7 @@ def test_a_roof_of_bytes_is_of_the_same_run_and_one_of_flops_of_the_record(resul
     assert own == speed.Limit("copy", 4.2e12, "the same run")
     product = speed.roof(of(result, "attention"), RECORD)
     assert product is not None
-    assert (product.name, product.per_second) == ("matrix product", 800e12)
+    assert (product.name, product.per_second) == ("matmul", 800e12)
     fallback = speed.roof(of(result, "decode"), RECORD)
     assert fallback is not None
     assert fallback.per_second == 4e12
@@ -151,42 +152,46 @@ def test_a_file_is_read_anew_when_it_changes_and_a_bad_one_is_refused_in_words(t
 
 def test_bars_say_the_share_the_error_and_why_there_is_no_time(result):
     softmax = of(result, "softmax")
-    picture = figures.bars(softmax, speed.roof(softmax, RECORD), figures.colours(result.of("softmax")))
-    for words in (
-        "3.90 TB/s · 93%",
-        "roof: copy, 4.20 TB/s",
-        "error 3.20 of tolerance",
-        "the result exceeds its tolerance",
-    ):
+    picture = figures.bars(softmax, speed.roof(softmax, RECORD), speed.colours(result.of("softmax")))
+    for words in ("3.9 TB/s · 93%", "roof: copy, 4.2 TB/s", "error ÷ tolerance 3.2", figures.NO_TIME):
         assert words in picture
     assert picture.count('height="15.00"') == 3  # the one that missed has no bar
-    missing = figures.bars(of(result, "attention"), None, figures.colours(result.of("attention")))
-    assert "no time: ModuleNotFoundError: No module named" in missing
+    missing = figures.bars(of(result, "attention"), None, speed.colours(result.of("attention")))
+    assert "ModuleNotFoundError: No module named" in missing
     assert "roof" not in missing
 
 
-def test_the_sentence_and_the_table_have_ratios_to_peers_and_the_roof(result):
+def test_the_sentence_and_the_table_have_ratios_to_baselines_and_the_roof(result):
     attention = of(result, "attention")
     limit = speed.roof(attention, RECORD)
-    said = figures.told(attention, limit)
-    assert said.startswith("**flash_attention_hopper** does **470 TFLOP/s**: 59% of the roof, 0.94 × cuDNN, 1.57 × ")
-    rows = figures.table(result.of("attention"), [limit] * 4).splitlines()
-    assert (
-        rows[0]
-        == "| batch × heads × N × d | our fastest | reaches | of the roof | × cuDNN | × PyTorch's FlashAttention-2 |"
-    )
-    assert rows[2] == "| 8 × 16 × 2,048 × 128, bf16 | flash_attention_hopper | **470 TFLOP/s** | 59% | 0.94 | 1.57 |"
+    said = figures.bars_told(attention, limit)
+    assert "**470 TFLOP/s**: 59% of the roof, 0.94 × cuDNN, 1.57 × " in said
+    head, _, first, *_ = figures.shapes_table(result.of("attention"), [limit] * 4).splitlines()
+    cells = [cell.strip() for cell in first.strip("|").split("|")]
+    assert len(head.strip("|").split("|")) == len(cells)
+    assert cells == [
+        "8 × 16 × 2,048 × 128, bf16",
+        "flash_attention_hopper",
+        "**470 TFLOP/s**",
+        "59%",
+        "0.94 ×",
+        "1.57 ×",
+    ]
 
 
 def test_the_curve_has_every_kernel_and_the_roof(result):
     cases = speed.beside(of(result, "attention"), result.of("attention"))
     limits = [speed.roof(one, RECORD) for one in cases]
-    lines = {
-        line.name: (list(line.x), list(line.y)) for line in figures.curve(cases, limits, figures.colours(cases)).data
-    }
+    lines = {line.name: (list(line.x), list(line.y)) for line in figures.curve(cases, limits).data}
     assert lines["flash_attention_hopper"][0] == [2048, 8192]
-    assert lines["roof: matrix product"][1] == [800.0, 800.0]
+    assert lines["roof: matmul"][1] == [800.0, 800.0]
     assert "FlashAttention-3" not in lines
+
+
+def test_a_kernels_colour_is_its_own_and_no_two_in_a_picture_share_one(result):
+    shown = speed.colours(result.of("softmax") + result.of("attention"))
+    assert shown["torch.sdpa cudnn"] == palette.kernel(KERNELS["torch:cudnn"].hue)
+    assert len(set(shown.values())) == len(shown)
 
 
 @pytest.mark.parametrize("kernel", fast_kernels.KERNELS, ids=lambda kernel: kernel.call)
@@ -194,16 +199,9 @@ def test_each_ideas_line_is_in_the_kernels_source(kernel):
     lines = (speed.ROOT / kernel.file).read_text(encoding="utf-8").splitlines()
     assert f"\ndef {kernel.call}(" in "\n".join(lines)
     for idea in kernel.ideas:
-        at = kernel.line_number(idea)
-        assert at is not None, f"{idea.name}: not in {kernel.file}: {idea.line}"
-        assert lines[at - 1].strip() == idea.line
+        assert lines[kernel.line_number(idea) - 1].strip() == idea.line
     if kernel.below:
         assert any(line.startswith("+") for line in kernel.difference.splitlines())
-
-
-def test_only_gluon_is_said_not_to_run_in_the_interpreter():
-    for kernel in fast_kernels.KERNELS:
-        assert kernel.interpreted == ("gluon.jit" not in kernel.source), kernel.call
 
 
 def test_every_table_has_a_kernel_to_explain():

@@ -314,10 +314,15 @@ def test_curves_cross_between_two_points_below_the_first_or_never():
     square, line = {x: x * x for x in xs}, {x: 12.5 * x for x in xs}
     found = analysis.crossing(square, line)
     assert found is not None
-    assert found.where == "at"
     assert found.x == pytest.approx(12.5)  # both are straight on this plot: no error of interpolation
-    assert analysis.crossing(square, {x: x * x / 2 for x in xs}) == analysis.Crossing("below", 1.0)
-    assert analysis.crossing(square, {x: x * x * 2 for x in xs}) == analysis.Crossing("never", 128.0)
+    assert found.first == 16.0
+    assert found.ratios[128.0] == pytest.approx(128 / 12.5)
+    always = analysis.crossing(square, {x: x * x / 2 for x in xs})
+    assert always is not None
+    assert (always.first, always.x) == (1.0, None)
+    never = analysis.crossing(square, {x: x * x * 2 for x in xs})
+    assert never is not None
+    assert (never.first, never.x) == (None, None)
     assert analysis.crossing(square, {}) is None
 
 
@@ -366,4 +371,4 @@ def test_the_formula_of_standard_attention_grows_with_the_square_and_crosses_fla
     assert analysis.slope(standard) == pytest.approx(2, abs=0.05)
     found = analysis.crossing(standard, flash)
     assert found is not None
-    assert found.where == "below"
+    assert found.first == min(standard)

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from explain.chapters.speed import tuning_grid
+from explain.chapters.speed import tuning
 from explain.records.results import ResultFileError
 from tests.explain.records.made import WHERE
 
@@ -34,11 +34,11 @@ DATA = {
 
 def test_a_file_is_read_as_values(tmp_path):
     path = tmp_path / "grid.json"
-    assert tuning_grid.load(path) is None
+    assert tuning.load(path) is None
     path.write_text(json.dumps(DATA))
-    found = tuning_grid.load(path)
+    found = tuning.load(path)
     assert found
-    assert found == tuning_grid.parse(DATA)
+    assert found == tuning.parse(DATA)
     grid = found.of("pipelined")
     assert grid
     assert found.of("tma") is None
@@ -62,22 +62,22 @@ def test_what_is_no_such_file_is_refused(change):
     data = copy.deepcopy(DATA)
     change(data)
     with pytest.raises((KeyError, TypeError, ValueError)):
-        tuning_grid.parse(data)
+        tuning.parse(data)
 
 
 def test_a_file_that_is_not_json_is_refused_by_its_name(tmp_path):
     (tmp_path / "grid.json").write_text("{")
     with pytest.raises(ResultFileError, match=r"grid\.json"):
-        tuning_grid.load(tmp_path / "grid.json")
+        tuning.load(tmp_path / "grid.json")
 
 
 def test_what_did_not_answer_and_cannot_fit_takes_the_compilers_word():
-    silent = tuning_grid.Point(256, 128, 8, 4, trouble="silent", why="no word")
-    (grid,) = tuning_grid.parse(DATA).grids
+    silent = tuning.Point(256, 128, 8, 4, trouble="silent", why="no word")
+    (grid,) = tuning.parse(DATA).grids
     timed = replace(grid, points=(grid.points[0], silent, replace(silent, stages=3)))
-    first, second, third = tuning_grid.completed(timed, grid).points
+    first, second, third = tuning.completed(timed, grid).points
     assert first == grid.points[0]
     assert second == grid.points[1]
     assert third.trouble == "silent"
-    assert tuning_grid.completed(timed, replace(grid, code="other")) == timed
-    assert tuning_grid.completed(timed, None) == timed
+    assert tuning.completed(timed, replace(grid, code="other")) == timed
+    assert tuning.completed(timed, None) == timed

@@ -46,7 +46,8 @@ def beside_each_other(experiment: Experiment) -> None:
         f"attention{_compared(flash.largest(), standard.largest())}. Half of the elements have at most "
         f"{scientific(flash.quantile(0.5))} and {scientific(standard.quantile(0.5))}."
     )
-    st.plotly_chart(_errors(experiment.key), key="errors by element", config={"displayModeBar": False})
+    with st.container(key="chart errors"):  # on a phone it keeps a width at which it can be read, and scrolls
+        st.plotly_chart(_errors(experiment.key), key="errors by element", config={"displayModeBar": False})
     st.caption(WHERE + (". Shown: head 0 of sequence 0." if flash.error.shape[0] * flash.error.shape[1] > 1 else ""))
 
 

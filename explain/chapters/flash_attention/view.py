@@ -7,7 +7,7 @@ import streamlit as st
 from explain import lessons
 from explain.chapters.flash_attention import algorithm as paper
 from explain.chapters.flash_attention import figures, tiles
-from explain.chapters.speed import times_figures as times
+from explain.chapters.speed import lengths
 from explain.chapters.tile_cost import view as tile_cost_view
 from explain.gpus import Gpu
 from explain.records import registry
@@ -31,10 +31,10 @@ def step_through() -> None:
         stepper.traffic_table(experiment, traces[0])
         st.header("On the GPU", anchor=False)
         device.on_device(experiment, traces[0])
-    if (measured := times.of(registry.recorded())) is not None:
+    if (measured := lengths.of(registry.recorded())) is not None:
         st.header("From which N is it faster?", anchor=False)
-        layout.prose(f"{times.answer(measured)}\n\n{times.table(measured)}")
-        st.caption(times.source(measured))
+        layout.prose(f"{lengths.answer(measured)}\n\n{lengths.table(measured)}")
+        st.caption(measured.source)
         layout.chapter_link("speed", "Chapter 8 answers it live where there is a GPU →", {"view": "From which N?"})
 
 

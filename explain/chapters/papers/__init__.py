@@ -1,1 +1,1 @@
-"""The papers' figures and tables as data with their sources, the experiments that repeat them, and what a GPU's record says of those."""
+"""Lab 4: the papers' figures and tables as data, our experiments that repeat them, and both side by side."""

@@ -1,4 +1,4 @@
-"""Dao et al., "FlashAttention" (arXiv 2205.14135, 2022): figures 1 and 2, tables 18, 20 and 21, theorem 2. Standard library only."""
+"""Dao et al., "FlashAttention" (arXiv 2205.14135, 2022): figures 1 and 2, tables 20 and 21, theorem 2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ THEIR_GPU = "A100, 40 GB"
 
 @dataclass(frozen=True)
 class Level:
-    """A level of figure 1's pyramid. `roof` is what ours is called in a record; bytes and bytes a second."""
+    """A level of figure 1's pyramid: bandwidth in bytes per second, size as printed; `roof` is its name in a record."""
 
     name: str
     bytes_per_second: float
@@ -33,15 +33,15 @@ FIGURE_1 = (
 
 @dataclass(frozen=True)
 class Row:
-    """A column of figure 2's table: GPT-2 medium, forward and backward."""
+    """A column of figure 2's table: GPT-2 medium, forward and backward; `baseline` is the kernel that repeats it."""
 
     name: str
     gflops: float
     hbm_gb: float
     ms: float
     baseline: str
-    products: int
-    """Matrix products of 2 N² d FLOPs a head: two forward; four backward, and one more where S is made again."""
+    matmuls: int
+    """Matmuls of 2 N² d FLOPs per head: 2 forward, 4 backward, and 1 more where the backward pass recomputes S."""
 
 
 GPT2_MEDIUM: Mapping[str, object] = {"batch": 64, "heads": 16, "seq_len": 1024, "head_dim": 64, "dtype": "fp16"}
@@ -55,16 +55,18 @@ TABLE_LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 TABLE_SIZES: Mapping[str, object] = {"batch": 16, "heads": 8, "head_dim": 64, "dtype": "fp16"}
 """Appendix E.6: 8 heads of dimension 64, batch 16, an A100 with 40 GB, no dropout, no mask"""
 _LONG_ONLY = (None,) * 3
-TABLE_20: Mapping[str, tuple[float | None, ...]] = {
+Table = Mapping[str, tuple[float | None, ...]]
+"""By baseline, a value for each of TABLE_LENGTHS; None if the paper's GPU was out of memory."""
+TABLE_20: Table = {
     "torch:attention_backward": (0.67, 0.70, 1.18, 3.67, 13.22, 50.44, None, *_LONG_ONLY),
     "torch:flash_backward": (0.31, 0.31, 0.73, 2.29, 7.64, 30.09, 118.50, 470.51, 1876.08, 7492.85),
 }
-"""Table 20: milliseconds of forward and backward pass, by N; None where the paper's GPU was out of memory"""
-TABLE_21: Mapping[str, tuple[float | None, ...]] = {
+"""Table 20: milliseconds of forward and backward pass."""
+TABLE_21: Table = {
     "torch:attention_backward": (36, 104, 336, 1184, 4416, 17024, None, *_LONG_ONLY),
     "torch:flash_backward": (22, 44, 104, 209, 418, 836, 1672, 3344, 6688, 13376),
 }
-"""Table 21: memory of forward and backward pass in MB, likewise"""
+"""Table 21: memory of forward and backward pass, in MB."""
 LAST = {"torch:attention_backward": 8192, "torch:flash_backward": 32768}
 """The longest N measured here"""
 
@@ -87,9 +89,10 @@ BLOCKS = (16, 32, 64, 128, 256)
 
 
 def by_block(kernel: str, block: int) -> Experiment:
-    """Figure 2, middle: the tile that stays on chip has `block` rows: of K and V in FlashAttention-1's order, of Q in FlashAttention-2's.
+    """Figure 2, middle: the tile that stays on chip has `block` rows. It is a tile of K and V in FlashAttention-1, of Q
+    in FlashAttention-2.
 
-    Algorithm 1 takes B_c = ⌈M/4d⌉ and B_r = min(⌈M/4d⌉, d); the other tile is therefore at most d = 64 rows.
+    Algorithm 1 takes B_c = ⌈M/4d⌉ and B_r = min(⌈M/4d⌉, d), so the other tile has at most d = 64 rows.
     """
     other = min(block, 64)
     return gpt2(kernel, **{"block_m": other, "block_n": other, KERNELS[kernel].outer: block})
@@ -120,19 +123,19 @@ COUNTED: tuple[Experiment, ...] = tuple(
         )
     )
 )
-"""Whose bytes figure 2 and theorem 2 need."""
+"""The experiments that figure 2 and theorem 2 need bytes of."""
 TIMED: tuple[Experiment, ...] = tuple(
     of_table(baseline, seq_len) for baseline, last in LAST.items() for seq_len in TABLE_LENGTHS if seq_len <= last
 )
 
 
-# What a record says of them
+# The same values from a record
 
 Bytes = Callable[[Point], int | None]
 
 
 def hbm_bytes(point: Point) -> int | None:
-    """Read from and written to DRAM, L2 cold at first; what the run left dirty in L2 is its own too."""
+    """Read from and written to DRAM from a cold L2, including what the run left dirty in L2."""
     return point.counters.cold.hbm_bytes if point.counters else None
 
 
@@ -142,21 +145,21 @@ def sm_bytes(point: Point) -> int | None:
 
 
 def formula_bytes(experiment: Experiment) -> int:
-    """All that the formula has moved: what the kernel's loads and stores ask for."""
+    """Bytes by formula: all that the kernel's loads and stores request."""
     moved = experiment.entry.formula(experiment.values)
     return moved.read_bytes + moved.written_bytes
 
 
 def matmul_flops(row: Row) -> int:
-    """The FLOPs of the matmuls of figure 2, counted."""
+    """The FLOPs of figure 2's matmuls, counted."""
     batch, heads, seq_len, head_dim = (
         int(str(GPT2_MEDIUM[name])) for name in ("batch", "heads", "seq_len", "head_dim")
     )
-    return row.products * 2 * batch * heads * seq_len**2 * head_dim
+    return row.matmuls * 2 * batch * heads * seq_len**2 * head_dim
 
 
 def series(record: Record, experiments: Sequence[Experiment], axis: str, count: Bytes) -> list[tuple[int, int]]:
-    """(the axis's value, bytes) of those experiments that were counted."""
+    """(value of the axis, bytes) of the counted experiments."""
     found = []
     for experiment in experiments:
         point = record.point(experiment)
@@ -166,11 +169,11 @@ def series(record: Record, experiments: Sequence[Experiment], axis: str, count: 
 
 
 def spilled(point: Point) -> bool:
-    """Whether registers did not fit, and went through L1 and L2: bytes that no theorem knows."""
+    """Whether the run spilled registers through L1 and L2: bytes that theorem 2 does not include."""
     return bool(point.counters and point.counters.cold.spilled_bytes)
 
 
 def inputs_bytes(seq_len: int) -> int:
-    """Q, K, V and dO of tables 20 and 21, which a point's peak leaves out and the paper's count has."""
+    """Bytes of Q, K, V and dO in tables 20 and 21: the paper counts them, a point's peak does not."""
     sizes = of_table("torch:flash_backward", seq_len).values
     return 4 * int(sizes["batch"] * sizes["heads"] * seq_len * sizes["head_dim"]) * 2

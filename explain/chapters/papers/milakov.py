@@ -1,6 +1,7 @@
-"""Milakov & Gimelshein, "Online normalizer calculation for softmax" (arXiv 1805.02867, 2018): accesses an element, figures 1 to 4, larger K.
+"""Milakov & Gimelshein, "Online normalizer calculation for softmax" (arXiv 1805.02867, 2018): accesses per element,
+figures 1 to 4, larger K.
 
-The paper prints curves without their numbers, so what is here of its measurements is what its text says of them, with the section. Standard library only.
+The paper prints curves without numbers. Its measurements are given here as its text states them, with the section.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from kernels.parameters import ITEM_BYTES, next_power_of_two
 SOURCE = "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018"
 THEIR_GPU = "Tesla V100 PCIe 16 GB"
 THEIR_SMS, THEIR_L2_BYTES, THEIR_THREADS = 80, 6 * 2**20, 256
-"""The V100's SMs and L2 (NVIDIA Tesla V100 architecture whitepaper), and the paper's threads a row (its benchmark, github.com/NVIDIA/online-softmax)."""
+"""The V100's SMs and L2 (NVIDIA Tesla V100 architecture whitepaper), and the paper's threads per row (its benchmark,
+github.com/NVIDIA/online-softmax).
+"""
 K = 5
 LARGEST_TILE, LARGEST_TOPK_TILE = 4096, 2048
-"""Elements in a tile; of those that keep a list the fastest of TILES on an H200"""
+"""Elements in a tile. For kernels with a list: the fastest of TILES on an H200."""
 THREADS = 128
-"""Of one program of ours, which has one row: Triton's default of four warps."""
+"""Threads of one of our programs, which computes one row: Triton's default of four warps."""
 
 PAPERS_ACCESSES: Mapping[str, tuple[int, str]] = {
     "softmax_naive": (3, "section 2"),
@@ -33,12 +36,15 @@ PAPERS_ACCESSES: Mapping[str, tuple[int, str]] = {
     "softmax_safe_topk": (2, "section 5.2: fusing gains 2.5 of the 5"),
     "softmax_topk": (1, "section 4, algorithm 4"),
 }
-"""Accesses to memory for each element of x that the paper counts, and where it does."""
+"""The paper's accesses to memory per element of x, and where it states them."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """What the paper says of a figure: the gain `ratio`, or the least and the most of it, for V (or K) from `at` to `until`, or on to the end."""
+    """A sentence of the paper about a figure: the speedup `ratio`, or its range, for V (or K) from `at` to `until`.
+
+    `until` None means to the end.
+    """
 
     words: str
     where: str
@@ -49,9 +55,9 @@ class Said:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of the paper: V on its horizontal axis, elements a second on the other, and a faster kernel over `slow` as bars.
+    """One figure of the paper: elements per second over V, and the speedup over `slow`.
 
-    `fast` are ours: the paper's own algorithm first.
+    `fast` are our fast kernels, the paper's own algorithm first.
     """
 
     number: int
@@ -69,7 +75,7 @@ class Figure:
 
     @property
     def largest_bytes(self) -> int:
-        """Of the matrix of the longest V, in float32."""
+        """Bytes of the float32 matrix with the longest V."""
         return self.batch * self.lengths[-1] * ITEM_BYTES["fp32"]
 
     def experiments(self) -> Iterator[Experiment]:
@@ -88,11 +94,12 @@ _SOFTMAX = ("softmax_naive", "softmax_safe", "softmax_online")
 _TOPK = ("softmax_safe_then_topk", "softmax_safe_topk", "softmax_topk")
 LANES = "fast:softmax_topk_lanes"
 LONG = 25_000
-"""The V of which the paper says most, which is no 63 · 2^k"""
+"""The V that the paper says most about; not a 63 · 2^k."""
 
 FIGURES: tuple[Figure, ...] = (
     Figure(
-        1, 4000, (*_SOFTMAX, "torch:softmax"), "softmax_safe", ("softmax_online",), vectors(0, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 15),
+        1, 4000, (*_SOFTMAX, "torch:softmax"), "softmax_safe", ("softmax_online",),
+        vectors(0, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 15),
         (
             Said("“all three algorithms perform similarly up until V = 1000”", "section 5.1", 63, 1.0, 1000),
             Said("“quickly achieving ∼1.3x at V = 4000”", "section 5.1", 4000, 1.3),
@@ -125,11 +132,11 @@ LARGER_K: tuple[Said, ...] = (
     Said("“2x for K = 15”", "section 5.2", 15, 2.0),
     Said("“1.4x for K = 30”", "section 5.2", 30, 1.4),
 )
-"""The gain of the fused kernel as K grows; the paper does not say at which V."""
+"""The speedup of the fused kernel by K; the paper does not say at which V."""
 
 
 def experiment(kernel: str, batch: int, cols: int, k: int = K) -> Experiment:
-    """One point: a matrix of float32, batch × cols, a program a row, tiles as long as the row up to LARGEST_TILE."""
+    """One point: a float32 matrix, batch × cols; one program per row; tiles as long as the row, up to LARGEST_TILE."""
     given: dict[str, object] = {"rows": batch, "cols": cols}
     own = {parameter.name for parameter in KERNELS[kernel].parameters}
     if "k" in own:
@@ -140,7 +147,7 @@ def experiment(kernel: str, batch: int, cols: int, k: int = K) -> Experiment:
 
 
 def counting(kernel: str) -> Experiment:
-    """What the accesses are counted on, in the trace: one row of 64 elements in four tiles."""
+    """The run whose trace gives the accesses: one row of 64 elements in four tiles."""
     given: dict[str, object] = {"rows": 1, "cols": 64, "block_n": 16}
     if "k" in {parameter.name for parameter in KERNELS[kernel].parameters}:
         given["k"] = K
@@ -148,7 +155,7 @@ def counting(kernel: str) -> Experiment:
 
 
 def accesses(experiment: Experiment, totals: Mapping[str, int]) -> float:
-    """Reads and writes for each element of x, from a trace's or a formula's totals, without the list of K that is stored in the end."""
+    """Reads and writes per element of x, from the totals of a trace or a formula, without the stored list of K."""
     p = experiment.values
     item = ITEM_BYTES[p["dtype"]]
     kept = p["rows"] * p.get("k", 0) * (item + 8)  # a weight, and its column as int64
@@ -165,12 +172,12 @@ TILES = (512, 1024, 2048, 4096)
 
 
 def by_tile(kernel: str, block_n: int) -> Experiment:
-    """Figure 3's longest row of the text, in tiles of another size."""
+    """Figure 3 at V = LONG, in tiles of another size."""
     return experiment(kernel, 4000, LONG).with_(block_n=block_n)
 
 
 COUNTED: tuple[Experiment, ...] = tuple(e for e in FIGURES[0].experiments() if e.entry.steppable)
-"""Whose DRAM bytes explain the knee: figure 1's."""
+"""Figure 1's runs; their DRAM bytes explain the knee."""
 TIMED: tuple[Experiment, ...] = tuple(
     dict.fromkeys(
         (
@@ -182,11 +189,11 @@ TIMED: tuple[Experiment, ...] = tuple(
 )
 
 
-# What a record says of them
+# The same values from a record
 
 
 def rate(point: Point | None) -> float | None:
-    """Elements a second, the figures' vertical axis."""
+    """Elements per second, the figures' vertical axis."""
     if point is None or point.timing is None:
         return None
     p = point.experiment.values
@@ -194,19 +201,19 @@ def rate(point: Point | None) -> float | None:
 
 
 def rates(record: Record, figure: Figure, kernel: str) -> list[tuple[int, float]]:
-    """(V, elements a second) of a kernel, where it was measured."""
+    """(V, elements per second) of a kernel, where measured."""
     found = ((cols, rate(record.point(experiment(kernel, figure.batch, cols)))) for cols in figure.lengths)
     return [(cols, value) for cols, value in found if value is not None]
 
 
 def gains(record: Record, figure: Figure, fast: str = "") -> list[tuple[int, float]]:
-    """(V, how many times as fast as `slow` the figure's first fast kernel is, or another)."""
+    """(V, speedup over the figure's `slow`) of its first fast kernel, or of `fast`."""
     slow, better = (dict(rates(record, figure, kernel)) for kernel in (figure.slow, fast or figure.fast[0]))
     return [(cols, better[cols] / slow[cols]) for cols in figure.lengths if cols in better and cols in slow]
 
 
 def gains_by_k(record: Record, fast: str) -> list[tuple[int, float]]:
-    """(K, how many times as fast a fused kernel is as safe softmax and then top-k), 4,000 rows of LONG elements."""
+    """(K, speedup of a fused kernel over safe softmax, then top-k), for 4,000 rows of LONG elements."""
     found = []
     for said in LARGER_K:
         slow, better = (
@@ -218,11 +225,11 @@ def gains_by_k(record: Record, fast: str) -> list[tuple[int, float]]:
 
 
 GAIN = 1.1
-"""From which ratio on a kernel counts as faster."""
+"""A kernel counts as faster from this speedup on."""
 
 
 def knee(gained: list[tuple[int, float]], least: float = GAIN) -> int | None:
-    """The first V from which on every gain is at least `least`; None where the last is not."""
+    """The first V from which every speedup is at least `least`; None if the last is not."""
     start = None
     for cols, gain in gained:
         start = None if gain < least else start or cols
@@ -230,7 +237,7 @@ def knee(gained: list[tuple[int, float]], least: float = GAIN) -> int | None:
 
 
 def reads(record: Record, kernel: str, level: str) -> list[tuple[int, float]]:
-    """(V, how often an element of x crosses a link towards the SMs) in figure 1, L2 cold at first: `level` is "dram" or "l2"."""
+    """(V, reads per element of x) in figure 1, from a cold L2. `level` is "dram" or "l2"."""
     found = []
     for cols in FIGURES[0].lengths:
         point = record.point(experiment(kernel, FIGURES[0].batch, cols))
@@ -242,15 +249,17 @@ def reads(record: Record, kernel: str, level: str) -> list[tuple[int, float]]:
 
 
 def fits(sms: int, threads_sm: int, threads: int, cache_bytes: int) -> int:
-    """The longest row of float32, in elements, of which all rows in flight at once fit a cache: a program a row, SMs as full as threads let them be."""
+    """The longest float32 row, in elements, so that the cache holds all rows in flight: one program per row, as many
+    programs as the SMs have threads for.
+    """
     return cache_bytes // (sms * (threads_sm // threads) * ITEM_BYTES["fp32"])
 
 
 def fits_l2(gpu: Gpu) -> int:
-    """`fits` for a GPU's L2 and our programs."""
+    """`fits` for this GPU's L2 and our programs."""
     return fits(gpu.sms, 32 * gpu.warps_sm, THREADS, gpu.l2_bytes)
 
 
 def fitted_theirs() -> int:
-    """`fits` for the paper's GPU and its programs; an SM of the V100 holds 2048 threads."""
+    """`fits` for the paper's GPU and programs; an SM of the V100 holds 2,048 threads."""
     return fits(THEIR_SMS, 2048, THEIR_THREADS, THEIR_L2_BYTES)

@@ -1,7 +1,8 @@
-"""How fast kernels are beside each other: what `benchmarks/speed.py` wrote, as values. Imports neither streamlit nor torch.
+"""How fast each kernel is beside the libraries: what `benchmarks/speed.py` measured, as values.
 
-A case is one shape of one table; a variant is one way to compute it. A variant that exceeds its tolerance, or could not run, has no time but
-a reason. A roof is what the hardware gave at best: for bytes a copy, or a read, in the same run; for FLOPs the matrix product of the GPU's record.
+A case is one shape of one table. A variant is one way to compute it. A variant that exceeds its tolerance or could not
+run has a reason instead of a time. A roof is the hardware's measured limit: for bytes a copy or a read in the same run,
+for FLOPs the matmul of the GPU's record. Imports neither streamlit nor torch.
 """
 
 from __future__ import annotations
@@ -11,38 +12,51 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from explain.device.measurement import Provenance
+from explain.figures import palette
 from explain.records import results
 from explain.records.code import ROOT, stale_parts
 from explain.records.model import Record
+from kernels.catalog import KERNELS
 
 FILE = results.BENCHMARKS / "speed.json"
 COMMAND = "python benchmarks/speed.py --out benchmarks/results/speed.json"
-FLOORS: Mapping[str, str] = {"copy": "copy", "copy of as many bytes": "copy of as many bytes", "read": "one read"}
-"""What only moves the bytes, by its name in the file: it computes nothing, so its speed is the roof of its case."""
+FLOORS = ("copy", "copy of as many bytes", "read")
+"""Kernels that only move the bytes, by their names in the file. The fastest of them is the roof of its case."""
 DISPATCHERS = ("softmax", "attention", "attention_backward")
-"""What `kernels/dispatch.py` calls its functions: each takes the fastest kernel that accepts the shape."""
-LABELS: Mapping[str, str] = {
-    **dict.fromkeys(DISPATCHERS, "our dispatcher"),
-    "torch.softmax": "PyTorch",
-    "torch.softmax+topk": "PyTorch, two calls",
-    "torch.sdpa flash": "PyTorch's FlashAttention-2",
-    "torch.sdpa cudnn": "cuDNN",
-    "torch.sdpa flash backward": "PyTorch's FlashAttention-2",
-    "torch.sdpa cudnn backward": "cuDNN",
-    "FlashAttention-4 backward": "FlashAttention-4",
+"""The functions of `kernels/dispatch.py`: each runs the fastest kernel that takes the shape."""
+IN_CATALOG: Mapping[str, str] = {
+    "torch.softmax": "torch:softmax",
+    "torch.softmax+topk": "torch:softmax_topk",
+    "torch.sdpa flash": "torch:flash",
+    "torch.sdpa cudnn": "torch:cudnn",
+    "torch.sdpa flash backward": "torch:flash_backward",
+    "torch.sdpa cudnn backward": "torch:cudnn_backward",
+    "flash_attention_hopper": "fast:flash_attention_hopper",
+    "softmax_topk_lanes": "fast:softmax_topk_lanes",
 }
-"""What variants are called on screen, where the file's name says less."""
+"""The file's names of kernels that the catalog has too."""
+MEASURED_ONLY: Mapping[str, tuple[str, int]] = {
+    **dict.fromkeys(DISPATCHERS, ("our dispatcher", 0)),
+    "flash_attention_exp2": ("our FlashAttention-2, exp2", KERNELS["flash_attention_exp2"].hue),
+    "FlashAttention-3": ("FlashAttention-3", 11),
+    "FlashAttention-4": ("FlashAttention-4", 12),
+    "FlashAttention-4 backward": ("FlashAttention-4", 12),
+    "QuACK": ("QuACK", 12),
+}
+"""Label and hue of the others that have one of their own."""
 RUNG = "rung "
 """What the name of a rung's variant begins with; its module's name in `kernels/rungs` follows."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """One kind of work: the names of its shape's numbers in order, the one that a curve runs along, and what its work counts."""
+    """One kind of work: the names of its shape's numbers in order, the one that a curve runs along, and what its "
+    "work counts."""
 
     title: str
     dimensions: tuple[str, ...]
@@ -53,23 +67,26 @@ class Table:
 TABLES: Mapping[str, Table] = {
     "attention": Table(
         "Attention, forward", ("batch", "heads", "N", "d"), "N",
-        "4 · batch · heads · N² · d FLOPs: two matrix products; half of that under a causal mask",
+        "4 · batch · heads · N² · d FLOPs: two matmuls; half of that with a causal mask",
     ),
     "backward": Table(
         "Attention, backward", ("batch", "heads", "N", "d"), "N",
-        "10 · batch · heads · N² · d FLOPs: five matrix products, whether or not a kernel makes two of them again; half of that under a causal mask",
+        "10 · batch · heads · N² · d FLOPs: five matmuls, even if a kernel recomputes two of them; half with a "
+        "causal mask",
     ),
     "softmax": Table("Softmax", ("rows", "V"), "V", "each element read once and written once"),
     "topk": Table("Softmax and top-5", ("rows", "V"), "V", "each element read once, and the lists of 5 written"),
     "decode": Table(
-        "Decode", ("batch", "heads", "KV heads", "keys", "d"), "", "K and V read once: one query a head over a long cache",
+        "Decode", ("batch", "heads", "KV heads", "keys", "d"), "", "K and V read once: one query per head, a long "
+        "KV cache",
     ),
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to compute a case. `seconds` is a median, None with a reason in `why`; `error` is over its tolerance, so at most 1 is right."""
+    """One way to compute a case. `seconds` is a median, or None with the reason in `why`; `error` is error ÷ "
+    "tolerance: ≤ 1 passes."""
 
     name: str
     seconds: float | None = None
@@ -91,7 +108,17 @@ class Variant:
     @property
     def label(self) -> str:
         """What it is called on screen."""
-        return LABELS.get(self.function, self.function)
+        if self.function in MEASURED_ONLY:
+            return MEASURED_ONLY[self.function][0]
+        known = IN_CATALOG.get(self.function) if not self.ours else None
+        return KERNELS[known].short if known else self.function
+
+    @property
+    def hue(self) -> str:
+        """The palette's name of its colour; empty where the picture chooses one."""
+        if self.function in MEASURED_ONLY:
+            return palette.kernel(MEASURED_ONLY[self.function][1])
+        return palette.kernel(KERNELS[IN_CATALOG[self.function]].hue) if self.function in IN_CATALOG else ""
 
     @property
     def ours(self) -> bool:
@@ -100,7 +127,7 @@ class Variant:
 
     @property
     def rung(self) -> str:
-        """The name of its module in `kernels/rungs`; empty where it is none of the ladder's."""
+        """The name of its module in `kernels/rungs`; empty where it is no rung."""
         return self.function.removeprefix(RUNG) if self.function.startswith(RUNG) else ""
 
     @property
@@ -110,13 +137,14 @@ class Variant:
 
     @property
     def missed(self) -> bool:
-        """Whether it ran, and its result was not right."""
+        """Whether it ran and its error exceeds its tolerance."""
         return self.seconds is None and self.error is not None
 
 
 @dataclass(frozen=True)
 class Case:
-    """One shape, and how fast each variant was on it. `unit` is "FLOP/s" or "B/s", `work` the FLOPs or bytes of one launch."""
+    """One shape, and how fast each variant was on it. `unit` is "FLOP/s" or "B/s", `work` the FLOPs or bytes of "
+    "one launch."""
 
     table: str
     shape: tuple[int, ...]
@@ -145,9 +173,9 @@ class Case:
         table = TABLES[self.table]
         return self.shape[table.dimensions.index(table.along)] if table.along else 0
 
-    @property
+    @cached_property
     def best(self) -> tuple[Variant, ...]:
-        """The fastest right variant of each function, fastest first, then those that have no time; without floors."""
+        """The fastest correct variant of each function, fastest first, then those without a time; without floors."""
         chosen = []
         for function in dict.fromkeys(variant.function for variant in self.variants if not variant.floor):
             own = [variant for variant in self.variants if variant.function == function]
@@ -159,18 +187,23 @@ class Case:
 
     @property
     def ours(self) -> Variant | None:
-        """The fastest right kernel of this project."""
+        """The fastest correct kernel of this project."""
         return next((variant for variant in self.best if variant.ours and variant.seconds is not None), None)
 
     @property
     def baselines(self) -> tuple[Variant, ...]:
-        """The others' that have a time, fastest first."""
+        """The baselines: library kernels that have a time, fastest first."""
         return tuple(variant for variant in self.best if not variant.ours and variant.seconds is not None)
+
+    @cached_property
+    def without_rungs(self) -> Case:
+        """The case without the climb's kernels: ten are too many lines for a chart."""
+        return replace(self, variants=tuple(one for one in self.variants if not one.rung))
 
 
 @dataclass(frozen=True)
 class Result:
-    """One run of the benchmark: where, when, how, the GPU's state before and after, and its cases."""
+    """One run of the benchmark: where, when and how it ran, the GPU's state before and after, and the cases."""
 
     provenance: Provenance
     method: str
@@ -193,11 +226,12 @@ class Result:
     def source(self) -> str:
         """Where its numbers come from, for a caption."""
         where = self.provenance
-        return f"recorded · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}, {where.date} · {self.method}"
+        versions = f"driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}"
+        return f"recorded · {where.gpu}, {versions}, {where.date} · {self.method}"
 
     @property
     def state(self) -> str:
-        """The GPU's clock and temperature before and after, in words; empty where the driver did not say."""
+        """The GPU's clock and temperature before and after; empty where the driver did not report them."""
         said = [
             f"{when} {state['clocks.sm']}, {state['temperature.gpu']} °C"
             for when, state in (("before", self.before), ("after", self.after))
@@ -208,7 +242,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Limit:
-    """A roof of a case: what it is, what it gives a second, and where that was measured."""
+    """A roof of a case: what it is, how many FLOPs or bytes per second, and how it was measured."""
 
     name: str
     per_second: float
@@ -216,20 +250,21 @@ class Limit:
 
 
 def roof(case: Case, record: Record | None) -> Limit | None:
-    """What the hardware gives at best for this case: of bytes the fastest floor of the same run, of FLOPs the matrix product of `record`."""
+    """The hardware's limit for this case: for bytes the fastest floor of the same run, for FLOPs the matmul of "
+    "`record`."""
     floors = [variant for variant in case.variants if variant.floor and variant.per_second]
     if case.unit == "B/s" and floors:
         fastest = max(floors, key=lambda variant: variant.per_second or 0.0)
-        return Limit(FLOORS[fastest.name], fastest.per_second or 0.0, "the same run")
+        return Limit(fastest.name, fastest.per_second or 0.0, "the same run")
     measured = record.roofs.get(f"matmul {case.dtype}" if case.unit == "FLOP/s" else "hbm copy") if record else None
     if measured is None or record is None:
         return None
-    name = "matrix product" if case.unit == "FLOP/s" else "copy"
+    name = "matmul" if case.unit == "FLOP/s" else "copy"
     return Limit(name, measured.per_second, f"{measured.method}; {record.gpu}, {record.provenance.date}")
 
 
 def choices(cases: Iterable[Case]) -> dict[str, list[str]]:
-    """What tells these cases apart: names whose values differ, with the values in order of size."""
+    """The names that have more than one value in these cases, with the values in order of size."""
     found: dict[str, list[str]] = {}
     for case in cases:
         for name, value in case.values.items():
@@ -239,7 +274,7 @@ def choices(cases: Iterable[Case]) -> dict[str, list[str]]:
 
 
 def beside(case: Case, cases: Iterable[Case]) -> list[Case]:
-    """The cases of the same curve: all that the curve does not run along is alike, batch and heads excepted. Shortest first."""
+    """The cases of the same curve, shortest first: they differ only in what it runs along, in batch and in heads."""
     along = TABLES[case.table].along
     if not along:
         return []
@@ -260,43 +295,54 @@ def parse(data: Mapping[str, Any]) -> Result:
     """The result that `benchmarks/speed.py` wrote as this JSON. Raises KeyError, TypeError or ValueError for another."""
     state = {name: dict(data.get(name) or {}) for name in ("before", "after")}
     cases = tuple(map(_case, data["cases"]))
-    return Result(
-        Provenance(**data["provenance"]), data["method"], **state, cases=cases, stale=stale_parts(data.get("code"))
-    )
+    stale = stale_parts(data.get("code"))
+    return Result(Provenance(**data["provenance"]), data["method"], **state, cases=cases, stale=stale)
 
 
 def _case(data: Mapping[str, Any]) -> Case:
     case, known = data["case"], TABLES[data["case"]["table"]]
     if len(case["shape"]) != len(known.dimensions):
-        raise ValueError(f"the shape {case['shape']} of {case['table']} is not {known.dimensions}")
+        raise ValueError(f"the shape {case['shape']} of {case['table']} must be {known.dimensions}")
     numbers = ("seconds", "per_second", "error")
     variants = tuple(
         Variant(one["name"], **{name: one.get(name) for name in numbers}, why=one.get("why", ""))
         for one in data["variants"]
     )
     return Case(
-        case["table"], tuple(case["shape"]), case["dtype"], bool(case.get("causal")), float(case["work"]), case["unit"], variants
+        case["table"], tuple(case["shape"]), case["dtype"], bool(case.get("causal")),
+        float(case["work"]), case["unit"], variants,
     )  # fmt: skip
 
 
 def size_of(value: str) -> tuple[float, str]:
-    """Sorts a case's values: numbers by size, then words."""
+    """A sort key for a case's values: numbers by size, then words."""
     plain = value.replace(",", "")
     return (float(plain), "") if plain.isdigit() else (math.inf, value)
 
 
 @functools.cache
 def _own_functions() -> frozenset[str]:
-    """The names of this project's kernels' own calls: a baseline has none of them."""
+    """The names of the functions in this project's kernel modules."""
     texts = (path.read_text(encoding="utf-8") for path in (ROOT / "kernels").glob("*.py"))
     return frozenset(name for text in texts for name in re.findall(r"^def (\w+)\(", text, re.MULTILINE))
 
 
-def ratio(ours: Variant, baseline: Variant) -> float:
+def ratio(ours: Variant, other: Variant) -> float:
     """How many times as fast ours is."""
-    return (baseline.seconds or math.nan) / (ours.seconds or math.nan)
+    return (other.seconds or math.nan) / (ours.seconds or math.nan)
 
 
-def all_baselines(cases: Sequence[Case]) -> list[str]:
-    """The names of the baselines that have a time in any of the cases."""
-    return list(dict.fromkeys(baseline.function for case in cases for baseline in case.baselines))
+def all_baselines(cases: Sequence[Case]) -> list[Variant]:
+    """The library kernels that have a time in any of the cases, one variant each."""
+    return list({one.function: one for case in cases for one in case.baselines}.values())
+
+
+def colours(cases: Sequence[Case]) -> dict[str, str]:
+    """A palette name for each function of these cases: its own hue, or the next of the palette's series."""
+    found = {one.function: one.hue for case in cases for one in case.variants if not one.floor}
+    series, taken = iter(palette.SERIES), set()
+    for function in sorted(found, key=lambda name: (not found[name], name)):
+        if not found[function] or found[function] in taken:
+            found[function] = next(series)
+        taken.add(found[function])
+    return found

@@ -1,28 +1,25 @@
-"""The ladder of attention kernels, from online softmax in fp32 to as fast as the hardware: each rung's one idea, its source, its time.
+"""The climb: attention kernels from online softmax in fp32 to a persistent Hopper kernel, one idea per rung.
 
-Imports neither streamlit nor torch: sources are read from the files, times from what `benchmarks/speed.py` wrote. Not `ladder.py`, whose rungs are
-the softmax kernels of the chapter on Triton.
+Imports neither streamlit nor torch: sources are read from the files, times from what `benchmarks/speed.py` wrote.
 """
 
 from __future__ import annotations
 
-import ast
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 from explain import lessons
 from explain.chapters.speed.results import RUNG, Case, Limit, Variant
 from explain.chapters.sweeps.analysis import RooflinePoint, memory_roof
 from explain.chapters.sweeps.model import formula
-from explain.chapters.triton_ladder.ladder import ROOT, function_source, marked
 from explain.experiment import Experiment
 from explain.records import plans
 from explain.records.model import Point, Record, Roof
-from kernels.catalog import KERNELS
+from explain.source import functions
+from kernels.catalog import KERNELS, Kernel
+from kernels.rungs import GLUON
 
-CONTEXT = 3
-"""Lines of a diff around what changed."""
 TOP = "persistent"
 """The name of the top rung, whose module is `kernels/attention_hopper.py`."""
 
@@ -33,29 +30,31 @@ CLIMB: dict[str, tuple[Experiment, Experiment]] = {
     "base 2": (lessons.SHORT, IN_BASE_2),
     "masked": (IN_BASE_2, IN_BASE_2.with_(causal=True)),
 }
-"""What the rungs of attention do to the numbers, as pairs to step through side by side. From the mask on they change only who does what and when."""
+"""Pairs of runs to step through side by side: how a rung changes the numbers. Later rungs change only the schedule."""
 
 
 @dataclass(frozen=True)
 class Twin:
-    """Two traced runs to step through side by side, one of `CLIMB`, and the link's words."""
+    """Traced runs with the same arithmetic: the page that steps through them, the link's words, the page's "
+    "address."""
 
-    pair: str
+    page: str
     words: str
+    query: Mapping[str, str] = field(hash=False)
 
-    @property
-    def query(self) -> dict[str, str]:
-        """The address of the pair on the page that shows two runs."""
-        sides = zip(("a.", "b."), CLIMB[self.pair], strict=True)
-        return {f"{side}{name}": value for side, run in sides for name, value in run.to_query().items()}
+
+def side_by_side(pair: str, words: str) -> Twin:
+    """The link to one pair of CLIMB."""
+    sides = zip(("a.", "b."), CLIMB[pair], strict=True)
+    query = {f"{side}{name}": value for side, run in sides for name, value in run.to_query().items()}
+    return Twin("side_by_side", words, query)
 
 
 @dataclass(frozen=True)
 class Rung:
-    """One step of the climb. `name` is its module in `kernels/rungs/`, and in the page's address.
+    """One kernel of the climb. `name` is its module in `kernels/rungs/`, and its name in the page's address.
 
-    `idea` and `why` are a sentence or two each, `takes` says what a call may be, `line` is the line of the source that does it, `gluon` whether it is
-    written in Gluon and not in plain Triton.
+    `idea` and `why` are a sentence or two each, `takes` says which calls it accepts, `line` is the idea's source line.
     """
 
     name: str
@@ -65,21 +64,6 @@ class Rung:
     takes: str
     line: str
     twin: Twin
-    gluon: bool = False
-
-    @property
-    def module(self) -> str:
-        return KERNELS[self.kernel].module
-
-    @property
-    def wrapper(self) -> str:
-        """The function that launches it."""
-        return KERNELS[self.kernel].function
-
-    @property
-    def file(self) -> str:
-        """The source's path in the project."""
-        return f"{self.module.replace('.', '/')}.py"
 
     @property
     def kernel(self) -> str:
@@ -87,157 +71,162 @@ class Rung:
         return "fast:flash_attention_hopper" if self.name == TOP else f"rung:{self.name}"
 
     @property
-    def functions(self) -> tuple[str, ...]:
-        """What runs on the GPU, in the file's order, and the function that launches it."""
-        return (*_jitted(self.file), self.wrapper)
+    def entry(self) -> Kernel:
+        """The catalog's entry: module, short name, hue."""
+        return KERNELS[self.kernel]
+
+    @property
+    def label(self) -> str:
+        """Its short name on screen."""
+        return self.entry.short
+
+    @property
+    def gluon(self) -> bool:
+        """Whether it is written in Gluon, not in plain Triton."""
+        return self.name == TOP or self.name in GLUON
+
+    @property
+    def file(self) -> str:
+        """The source's path in the project."""
+        return functions.file_of(self.entry.module)
 
     @property
     def source(self) -> str:
-        """Those functions, one after the other."""
-        return "\n\n\n".join(function_source(self.module, name) for name in self.functions)
+        """The functions that run on the GPU, in the file's order, and the function that launches them."""
+        module = self.entry.module
+        return functions.functions_source(module, (*functions.jitted(module), self.entry.function))
 
     @property
     def line_number(self) -> int:
         """Where the line of the idea stands in the file, from 1. Raises ValueError if it is not there."""
-        lines = (ROOT / self.file).read_text(encoding="utf-8").splitlines()
-        return [line.strip() for line in lines].index(self.line) + 1
+        return functions.line_number(self.entry.module, self.line)
 
 
-@functools.cache
-def _jitted(file: str) -> tuple[str, ...]:
-    """The functions of a file that are compiled for the GPU."""
-    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    return tuple(f.name for f in functions if any(ast.unparse(d).endswith(".jit") for d in f.decorator_list))
-
-
-_CUT = Twin("masked", "Step through the same arithmetic, without a mask and with one →")
-_ANY = "Any N, number of keys and head_dim up to 256, grouped heads, fp16 and bf16."
+_CUT = side_by_side("masked", "Step through the same arithmetic, with and without a causal mask →")
+_ANY = "Any N, any number of keys, head_dim up to 256, grouped heads; fp16 and bf16."
 _HOPPER = "fp16 and bf16 with head_dim 64 or 128, on a Hopper GPU."
 
 RUNGS: tuple[Rung, ...] = (
     Rung(
         "naive_fp32", "Online softmax, all in fp32",
-        "Tile by tile, S is made, used and dropped, and every number on the way is fp32.",
-        "S never goes to HBM, and still the tensor cores stand idle: they take no fp32, so both products run on the ordinary float units.",
+        "S is computed, used and dropped tile by tile, and every number is fp32.",
+        "S never goes to HBM, but the kernel is slow: both matmuls run on the ordinary fp32 units, because tensor "
+        "cores take no fp32. An fp32 tile also takes twice the registers; where they do not suffice, they spill to "
+        "memory.",
         f"{_ANY} fp32 too.",
         "s = tl.dot(q, tl.trans(k), input_precision=\"ieee\") * sm_scale",
-        Twin("standard", "Step through standard attention beside it →"),
+        side_by_side("standard", "Step through standard attention beside it →"),
     ),
     Rung(
-        "bf16", "16-bit operands, fp32 sums",
-        "Q, K, V and P̃ enter the products in 16 bits. Sums, maxima and exponentials stay in fp32.",
-        "This is what tensor cores are made for: they multiply 16-bit numbers and add them up in fp32. Each weight is rounded once, no sum is. A tile "
-        "also takes half the room, so it can be larger, and K and V are read less often.",
+        "bf16", "16-bit operands, fp32 accumulation",
+        "Q, K, V and P̃ enter the matmuls in 16 bits. Sums, maxima and exponentials stay in fp32.",
+        "Tensor cores multiply 16-bit numbers and accumulate in fp32. P̃ is rounded once, the sums are not. A "
+        "16-bit tile also takes half the space: it fits the registers, can be larger, and K and V are read less "
+        "often.",
         _ANY,
         "acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])",
-        Twin("16 bits", "Step through fp32 and bf16, side by side →"),
+        side_by_side("16 bits", "Step through fp32 and bf16, side by side →"),
     ),
     Rung(
-        "exp2", "Powers of two",
+        "exp2", "exp2 instead of exp",
         "log2 e is folded into the scale of S, and every exp becomes exp2.",
-        "The GPU's unit for exponentials computes powers of two. An exp is an exp2 and a multiplication, once for each element of S; the scale is "
-        "multiplied anyway.",
+        "The GPU's special function unit computes powers of two. An exp is an exp2 and one more multiplication for "
+        "each element of S. The scale multiplies S anyway, so folding log2 e into it saves that multiplication.",
         _ANY,
         "p = tl.exp2(s - m_safe[:, None])",
-        Twin("base 2", "Step through exp and exp2, side by side →"),
+        side_by_side("base 2", "Step through exp and exp2, side by side →"),
     ),
     Rung(
-        "causal", "Only what is seen",
-        "Tiles above the diagonal are skipped, and only tiles that an edge cuts are masked, in a loop of their own.",
-        "Under a causal mask nearly half of the tiles are hidden from every row. And most of the others are seen whole: there is nothing to compare.",
+        "causal", "Skip the tiles that the mask hides",
+        "Tiles above the diagonal are skipped. Only tiles that the mask or an edge cuts are masked, in a loop of "
+        "their own.",
+        "A causal mask hides nearly half of the tiles completely. Most of the others are not masked at all and need "
+        "no comparison.",
         _ANY,
         "for CUT in tl.static_range(2):  # first the full tiles, then those that the mask cuts",
         _CUT,
     ),
     Rung(
-        "pipelined", "Loads in flight",
-        "The next tiles of K and V are on their way while this one is computed.",
-        "A load from HBM or L2 takes hundreds of cycles. Asked for early it keeps nobody waiting; the price is shared memory for what has arrived.",
+        "pipelined", "Software pipelining",
+        "The next tiles of K and V load while this one is computed.",
+        "A load from HBM or L2 takes hundreds of cycles. If it is issued early, no warp waits for it. The price is "
+        "shared memory for the tiles in flight.",
         _ANY,
         "for start in tl.range(whole if CUT else 0, end if CUT else whole, BLOCK_N, num_stages=STAGES):",
         _CUT,
     ),
     Rung(
-        "tma", "The copy engine",
-        "A tile is fetched by its descriptor: one thread asks, and the copy engine (TMA) brings all of it.",
-        "No thread computes addresses or masks of its own, and nothing passes through registers on the way to shared memory.",
-        f"{_ANY} Features next to each other, strides and addresses in multiples of 16 bytes.",
+        "tma", "TMA: the hardware copies whole tiles",
+        "One thread asks the Tensor Memory Accelerator (TMA) for a tile by its descriptor, and the TMA copies all "
+        "of it.",
+        "No thread computes addresses or masks for the copy, and the data does not pass through registers on the "
+        "way to shared memory.",
+        f"{_ANY} Features next to each other; strides and addresses in multiples of 16 bytes.",
         "k = k_desc.load([batch, head // group, start, 0]).reshape(BLOCK_N, BLOCK_D)",
         _CUT,
     ),
     Rung(
-        "specialised", "A warp that only fetches",
-        "One warp does nothing but fetch, and eight do nothing but compute.",
-        "Who computes issues no load, and who fetches runs ahead as far as there is room: barriers in shared memory say full and empty. The registers that "
-        "fetching does not need go to those who compute, and make room for a tile of 128 keys.",
+        "specialised", "Warp specialization",
+        "One producer warp only loads. Eight consumer warps only compute.",
+        "Consumer warps issue no loads, and the producer runs ahead as far as shared memory allows; barriers say "
+        "which buffer is full or empty. The producer needs few registers, so the consumers get more, enough for "
+        "tiles of 128 keys.",
         _HOPPER,
         "mbarrier.wait(k_empty.index(place), phase ^ 1)",
         _CUT,
-        gluon=True,
     ),
     Rung(
-        "two_groups", "Two groups take turns",
-        "The eight warps are two groups of four, and pass a turn along: one multiplies while the other makes exponentials.",
-        "While all eight do the same at the same time, the tensor cores stand still during every softmax, and the units for exponentials during every product. "
-        "In turns both have work.",
+        "two_groups", "Ping-pong scheduling",
+        "The eight consumer warps form two warpgroups that take turns: one runs its matmuls while the other runs "
+        "its softmax.",
+        "If all eight warps do the same thing at the same time, the tensor cores idle during every softmax and the "
+        "special function units idle during every matmul. With turns, both have work.",
         _HOPPER,
         "mbarrier.wait(turn.index(C), (j & 1) ^ C)",
         _CUT,
-        gluon=True,
     ),
     Rung(
-        "overlapped", "Two products at once",
-        "QKᵀ of the next tile is started together with PV of this one, and the softmax waits for the first only.",
-        "Neither product needs the other: O is not asked for before the next P̃ is there. So a group's softmax runs under a product of its own, at the price of registers "
-        "for S and O at once.",
+        "overlapped", "Intra-warpgroup overlap",
+        "A warpgroup starts QKᵀ of the next tile together with P̃V of this one, and its softmax waits only for QKᵀ.",
+        "The two matmuls do not depend on each other, and O is not needed before the next P̃. So a warpgroup's "
+        "softmax overlaps with its own matmul. The price is registers for S and O at the same time.",
         _HOPPER,
         "s = warpgroup_mma_wait(1, deps=(s,))",
         _CUT,
-        gluon=True,
     ),
     Rung(
-        TOP, "As many programs as SMs",
-        "A program for each SM has a list of tiles of rows, dealt on the host: the longest first, each to the program that will be done first.",
-        "Under a mask, too, the last programs end together, and the next tile is fetched while this one's O is written. At d = 64, where a group's softmax is "
-        "longer than its products, three groups share the work, and a row's sum is kept in parts by its threads until the row ends. The turns are gone: with "
-        "two products in flight they changed nothing that could be measured.",
+        TOP, "Persistent kernel",
+        "One program per SM works through a list of query tiles. The host makes the lists: longest tiles first, "
+        "each to the program that finishes first.",
+        "All programs end at about the same time, with a mask too, and the next tile's loads overlap with this "
+        "tile's epilogue, which writes O. At d = 64, where the softmax takes longer than the matmuls, three "
+        "warpgroups share the work, and each thread keeps its own part of a row's sum until the row ends. Ping-pong "
+        "is gone: with two matmuls in flight it made no measurable difference.",
         _HOPPER,
         "for at in range(gl.load(starts_ptr + gl.program_id(0)), gl.load(starts_ptr + gl.program_id(0) + 1)):",
         _CUT,
-        gluon=True,
     ),
 )  # fmt: skip
 BY_NAME: Mapping[str, Rung] = {rung.name: rung for rung in RUNGS}
 
 
 def below(rung: Rung) -> Rung | None:
-    """The rung under it; None for the lowest."""
+    """The rung below; None for the lowest."""
     at = RUNGS.index(rung)
     return RUNGS[at - 1] if at else None
 
 
+@functools.cache
 def difference(rung: Rung) -> str:
-    """What changed from the rung below, as a unified diff: the changed lines, some around them, and "@@" where others were left out."""
+    """What changed from the rung below, as an excerpt of the diff; empty for the lowest rung."""
     lower = below(rung)
-    if lower is None:
-        return ""
-    lines = marked(lower.source, rung.source).splitlines()
-    changed = [at for at, line in enumerate(lines) if line[:1] in "+-"]
-    near = {at for one in changed for at in range(one - CONTEXT, one + CONTEXT + 1)}
-    shown: list[str] = []
-    skipped = False
-    for at, line in enumerate(lines):
-        if at in near:
-            shown += ["@@"] * (skipped and bool(shown)) + [line]
-        skipped = at not in near
-    return "\n".join(shown)
+    return functions.excerpt(functions.marked(lower.source, rung.source)) if lower else ""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A rung on one shape. `variant` is what the benchmark says of it, None where the benchmark has not asked; `gain` is how many times as fast as the rung below it
-    is, where both have a time."""
+    """A rung on one shape. `variant` is its benchmark result, None if it was not benchmarked; `gain` its speedup "
+    "over the rung below."""
 
     rung: Rung
     variant: Variant | None
@@ -245,17 +234,18 @@ class Step:
 
     @property
     def per_second(self) -> float | None:
-        """FLOP/s, where it was timed."""
+        """FLOP/s, if it was timed."""
         return self.variant.per_second if self.variant else None
 
     @property
     def slower(self) -> bool:
-        """Whether the rung below is faster, by more than half a hundredth."""
+        """Whether it is slower than the rung below, by more than 0.5%."""
         return self.gain is not None and self.gain < 0.995
 
 
+@functools.lru_cache(maxsize=64)
 def climb(case: Case | None) -> tuple[Step, ...]:
-    """Each rung on this case of the benchmark's table "attention"; none is timed where there is no case."""
+    """Each rung on this case of the benchmark's table "attention"; without a case none is timed."""
     steps: list[Step] = []
     for rung in RUNGS:
         own = next((one for one in case.best if one.function in _names(rung)), None) if case else None
@@ -266,31 +256,64 @@ def climb(case: Case | None) -> tuple[Step, ...]:
 
 
 def beside(case: Case) -> tuple[Variant, ...]:
-    """What else was timed on this case, fastest first: others' kernels, and ours that are no rung."""
+    """The library kernels timed on this case, fastest first."""
     names = {name for rung in RUNGS for name in _names(rung)}
     return tuple(one for one in case.best if one.per_second and one.function not in names)
 
 
-def without_rungs(case: Case) -> Case:
-    """The case with its other variants only: ten rungs are too many lines for a chart."""
-    return replace(case, variants=tuple(one for one in case.variants if not one.rung))
-
-
 def share(step: Step, peak: Limit | None) -> float | None:
-    """Of the peak, where both are known."""
+    """Throughput ÷ peak, where both are known."""
     return step.per_second / peak.per_second if step.per_second and peak else None
 
 
 def counted(record: Record | None, case: Case) -> dict[str, Point]:
-    """What a GPU's record has of each rung, by its name, at the case's d and mask; the record's N and batch are its own."""
-    asked = {rung.kernel: rung.name for rung in RUNGS}
-    found: dict[str, Point] = {}
-    for planned in plans.rungs() if record else ():
-        alike = (planned.values["head_dim"], planned.values["causal"]) == (case.shape[3], case.causal)
-        point = record.point(planned) if record and alike else None
-        if point and point.counters and planned.kernel in asked:
-            found[asked[planned.kernel]] = point
-    return found
+    """What a GPU's record has counted of each rung, by its name, at the case's d and mask. N, batch and heads are "
+    "the record's."""
+    points = {name: record.point(one) for name, one in _asked(case.shape[3], case.causal).items()} if record else {}
+    return {name: point for name, point in points.items() if point and point.counters}
+
+
+@functools.lru_cache(maxsize=16)
+def _asked(head_dim: int, causal: bool) -> dict[str, Experiment]:
+    """The experiment that counts each rung, by the rung's name."""
+    by_kernel = {rung.kernel: rung.name for rung in RUNGS}
+    alike = {"head_dim": head_dim, "causal": causal}.items()
+    asked = (one for one in plans.rungs() if one.kernel in by_kernel and alike <= one.values.items())
+    return {by_kernel[one.kernel]: one for one in asked}
+
+
+@dataclass(frozen=True)
+class Spill:
+    """The registers that the rung below spills and a rung does not: bytes, and their time at the measured L2 bandwidth.
+
+    `seconds` is that time, `of` the whole time of the rung below; `bandwidth` is in bytes per second. `tensor` is how busy
+    the tensor cores are in the rung below and in the rung, in percent of their peak.
+    """
+
+    rung: Rung
+    size: int
+    seconds: float | None
+    of: float | None
+    bandwidth: float | None
+    tensor: tuple[float | None, float | None]
+
+
+def spilled(points: Mapping[str, Point], rung: Rung, roofs: Mapping[str, Roof]) -> Spill | None:
+    """The spills that `rung` removes from the rung below; None where neither was counted or the one below spills "
+    "no more."""
+    lower = below(rung)
+    own, under = points.get(rung.name), points.get(lower.name) if lower else None
+    if not (lower and own and under and own.counters and under.counters):
+        return None
+    now, before = own.counters.cold, under.counters.cold
+    if (before.spilled_bytes or 0) <= (now.spilled_bytes or 0):
+        return None
+    bandwidth = memory_roof("l2", roofs)
+    passed = (before.sm_bytes or 0) - (now.sm_bytes or 0)
+    seconds = passed / bandwidth if bandwidth and passed > 0 else None
+    whole = under.timing.median_ms / 1e3 if under.timing else None
+    tensor = before.tensor_active_percent, now.tensor_active_percent
+    return Spill(lower, before.spilled_bytes or 0, seconds, whole, bandwidth, tensor)
 
 
 def experiment(rung: Rung, case: Case) -> Experiment:
@@ -300,7 +323,7 @@ def experiment(rung: Rung, case: Case) -> Experiment:
 
 
 def under_roofs(steps: Sequence[Step], case: Case, roofs: Mapping[str, Roof]) -> list[RooflinePoint]:
-    """Each timed rung under the roofs: the case's FLOPs over the bytes that must pass HBM, by formula, and over its time."""
+    """Each timed rung under the roofs: the case's FLOPs ÷ the bytes that must pass HBM (formula), and ÷ its time."""
     compute, bandwidth = roofs.get(f"matmul {case.dtype}"), memory_roof("hbm", roofs)
     points = []
     for step in steps:
@@ -308,15 +331,17 @@ def under_roofs(steps: Sequence[Step], case: Case, roofs: Mapping[str, Roof]) ->
             reading = formula(experiment(step.rung, case))
             intensity = case.work / reading.bytes["asked"]
             memory = intensity * bandwidth if bandwidth else None
-            points.append(RooflinePoint(reading, "hbm", intensity, step.per_second, memory, compute.per_second if compute else None))  # fmt: skip
+            peak = compute.per_second if compute else None
+            points.append(RooflinePoint(reading, "hbm", intensity, step.per_second, memory, peak))
     return points
 
 
 def largest(steps: Sequence[Step]) -> Step | None:
-    """The step that gained most over the one below."""
+    """The step with the largest speedup over the rung below."""
     return max((step for step in steps if step.gain), key=lambda step: step.gain or 0.0, default=None)
 
 
 def _names(rung: Rung) -> tuple[str, ...]:
-    """What the benchmark calls it. The dispatcher runs the top rung at every shape that this takes, and the table has no other."""
-    return (rung.wrapper, "attention") if rung.name == TOP else (f"{RUNG}{rung.name}",)
+    """The benchmark's names of it. The dispatcher runs the top rung at every shape that it takes, and the table "
+    "has no other time of it."""
+    return (rung.entry.function, "attention") if rung.name == TOP else (f"{RUNG}{rung.name}",)

@@ -1,9 +1,9 @@
-"""What the warps of a kernel did, cycle by cycle: a timeline recorded on a GPU, as values. Imports neither triton nor torch.
+"""What the warps of a kernel did, cycle by cycle: a timeline recorded on a GPU, as values.
 
-`python -m explain record timelines` runs kernels with marked scopes (`kernels/scopes.py`) under Proton, Triton's profiler,
-and writes a file for each run.
-One warp of each group stands for its group, whose four warps go together. Clocks are read where a statement begins and ends; the assembler may move
-arithmetic across a reading, but neither a wait nor a product.
+`python -m explain record timelines` runs kernels with marked scopes (`kernels/scopes.py`) under Proton, Triton's
+profiler. One warp stands for each
+warpgroup: its four warps run together. The clock is read at the start and end of a statement. The assembler may move
+arithmetic across a reading, but no wait and no matmul. Imports neither triton nor torch.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,30 +23,30 @@ from explain.records.results import ResultFileError
 
 FORMAT, VERSION = "tilescope-timeline", 1
 COMMAND = "python -m explain record timelines"
-PRODUCTS, SOFTMAX = ("QK", "PV"), ("softmax", "rescale")
+MATMULS, SOFTMAX = ("QK", "PV"), ("softmax", "rescale")
 SCOPES: Mapping[str, str] = {
-    "load Q": "asks TMA for a tile of Q",
-    "load K": "asks TMA for a tile of K",
-    "load V": "asks TMA for a tile of V",
-    "place Q": "waits for a free place for Q",
-    "place K": "waits for a free place for K",
-    "place V": "waits for a free place for V",
+    "load Q": "asks the TMA for a tile of Q",
+    "load K": "asks the TMA for a tile of K",
+    "load V": "asks the TMA for a tile of V",
+    "place Q": "waits for a free buffer for Q",
+    "place K": "waits for a free buffer for K",
+    "place V": "waits for a free buffer for V",
     "wait Q": "waits for Q to arrive",
     "wait K": "waits for K to arrive",
     "wait V": "waits for V to arrive",
-    "turn": "waits for its turn at the tensor cores",
-    "QK": "S = Q Kᵀ on the tensor cores, from its start until it is waited for",
-    "PV": "O += P V on the tensor cores, from its start until it is waited for",
+    "turn": "ping-pong: waits for its turn at the tensor cores",
+    "QK": "S = Q Kᵀ on the tensor cores, from its start until the warpgroup has waited for it",
+    "PV": "Õ += P̃ V on the tensor cores, from its start until the warpgroup has waited for it",
     "softmax": "mask, row maxima, exponentials and row sums",
-    "rescale": "O = α O, and P rounded to 16 bits",
-    "store O": "divides O by l and hands it to TMA",
+    "rescale": "Õ = α Õ, and P̃ rounded to 16 bits",
+    "store O": "divides Õ by ℓ and hands O to the TMA",
 }
 """Every scope, and what a warp does in it."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """One scope of one warp, in cycles since its program's first."""
+    """One scope of one warp, in cycles since its program's first scope."""
 
     scope: str
     start: int
@@ -53,22 +54,22 @@ class Span:
 
     @property
     def cycles(self) -> int:
-        """How long it took."""
+        """Its length."""
         return self.end - self.start
 
 
 @dataclass(frozen=True)
 class Lane:
-    """What one warp did, in the order of its beginnings. `warp` is its number in the program."""
+    """What one warp did, in order of start. `warp` is its number in the program."""
 
     warp: int
     spans: tuple[Span, ...]
 
     @property
-    def fetches(self) -> bool:
-        """Whether this is the warp that only asks for tiles."""
+    def produces(self) -> bool:
+        """Whether this is the producer warp, which only loads."""
         scopes = {span.scope for span in self.spans}
-        return "load K" in scopes and not scopes & set(PRODUCTS)
+        return "load K" in scopes and not scopes & set(MATMULS)
 
 
 @dataclass(frozen=True)
@@ -79,32 +80,34 @@ class Program:
     sm: int
     lanes: tuple[Lane, ...]
 
-    @property
+    @cached_property
     def cycles(self) -> int:
-        """From its first scope to its last."""
+        """From the start of its first scope to the end of its last."""
         return max(span.end for lane in self.lanes for span in lane.spans)
 
     @property
     def named(self) -> tuple[tuple[str, Lane], ...]:
-        """Lanes by what they are called, the warp that fetches first."""
-        groups = [lane for lane in self.lanes if not lane.fetches]
-        fetching = [("fetch warp", lane) for lane in self.lanes if lane.fetches]
-        return (*fetching, *((f"group {number}" if len(groups) > 1 else "group", lane) for number, lane in enumerate(groups, 1)))  # fmt: skip
+        """Lanes by name, the producer first."""
+        groups = [lane for lane in self.lanes if not lane.produces]
+        named = [("producer", lane) for lane in self.lanes if lane.produces]
+        for number, lane in enumerate(groups, 1):
+            named.append((f"consumer {number}" if len(groups) > 1 else "consumer", lane))
+        return tuple(named)
 
     def visits(self) -> int:
-        """How many tiles of keys a group went through."""
+        """How many tiles of keys a warpgroup processed."""
         return max(sum(span.scope == "QK" for span in lane.spans) for lane in self.lanes)
 
-    @property
-    def products(self) -> float:
-        """The part of this program's time in which a product of any group is under way, at most: when it is done is not seen, only when it was waited for."""
-        return _length(_union(self._of(PRODUCTS))) / self.cycles
+    @cached_property
+    def matmuls(self) -> float:
+        """The share of this program's time in which a matmul runs: an upper bound, since its end is not recorded."""
+        return _length(_union(self._of(MATMULS))) / self.cycles
 
-    @property
+    @cached_property
     def hidden(self) -> float | None:
-        """The part of all softmax time in which a product of any group is under way, at most; None without a softmax."""
+        """The share of all softmax time in which a matmul of any group runs: an upper bound. None without a softmax."""
         own = [(span.start, span.end) for lane in self.lanes for span in lane.spans if span.scope in SOFTMAX]
-        busy = _union(self._of(PRODUCTS))
+        busy = _union(self._of(MATMULS))
         whole = _length(own)
         return sum(_overlap(one, busy) for one in own) / whole if whole else None
 
@@ -112,11 +115,14 @@ class Program:
         return [(span.start, span.end) for lane in self.lanes for span in lane.spans if span.scope in scopes]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Timeline:
-    """Some programs of one launch. `module` and `function` are the kernel; `code` is its digest, as in a record.
+    """Some programs of one launch; equal only to itself, so pictures can be cached by it.
 
-    `sm_mhz` is the SMs' clock under load; `plain_us` the median time of a launch without scopes, where it was timed, `marked_us` the length of the longest program with them.
+    `module` and `function` are the kernel; `code` is its digest, as in a record.
+
+    `sm_mhz` is the SMs' clock under load. `plain_us` is the median time of a launch without scopes, if it was timed;
+    `marked_us` is the longest program with them.
     """
 
     name: str
@@ -135,7 +141,7 @@ class Timeline:
 
     @property
     def key(self) -> str:
-        """Which run this is, as in its file's name: "attention_hopper-d128-causal"."""
+        """The run's name in its file's name: "attention_hopper-d128-causal"."""
         return f"{self.name}-d{self.shape[3]}{'-causal' if self.causal else ''}"
 
     @property
@@ -148,10 +154,11 @@ class Timeline:
     def source(self) -> str:
         """Where its numbers come from, for a caption."""
         where = self.provenance
-        return f"recorded · {where.gpu}, driver {where.driver}, triton {where.triton}, {where.date}, by Proton at {self.sm_mhz:,.0f} MHz"
+        versions = f"driver {where.driver}, triton {where.triton}, {where.date}"
+        return f"recorded · {where.gpu}, {versions}, by Proton at {self.sm_mhz:,.0f} MHz"
 
     def microseconds(self, cycles: float) -> float:
-        """Cycles as time, at the clock that was measured."""
+        """Cycles as time, at the measured clock."""
         return cycles / self.sm_mhz
 
 
@@ -177,10 +184,11 @@ def _overlap(one: tuple[int, int], others: Iterable[tuple[int, int]]) -> int:
 
 
 def from_proton(trace: Mapping[str, Any], keep: int) -> tuple[Program, ...]:
-    """`keep` programs of the trace that Proton writes for Chrome, spread over all of them, the first among them.
+    """`keep` programs of the trace that Proton writes for Chrome, evenly spread, the first among them.
 
-    Proton names a program "KERNEL Core<sm> CTA<program>" and a warp "warp <n> (line <k>)", and divides cycles by 1000 as if they were nanoseconds.
-    Raises ResultFileError for what is no such trace, has another scope, or a scope that ends before it begins.
+    Proton names a program "KERNEL Core<sm> CTA<program>" and a warp "warp <n> (line <k>)", and divides cycles by 1000
+    as if they were nanoseconds. Raises ResultFileError if it is not such a trace, has another scope, or a scope ends
+    before its start.
     """
     found: dict[tuple[int, int], dict[int, list[tuple[str, int, int]]]] = {}
     try:
@@ -188,14 +196,14 @@ def from_proton(trace: Mapping[str, Any], keep: int) -> tuple[Program, ...]:
         for event in events:
             place, warp = re.search(r" Core(\d+) CTA(\d+)$", event["pid"]), re.match(r"warp (\d+)\b", event["tid"])
             if not place or not warp:
-                raise ValueError(f"{event['pid']}, {event['tid']} is no program and warp")
+                raise ValueError(f"{event['pid']}, {event['tid']} is not a program and a warp")
             start, cycles = round(1000 * event["ts"]), round(1000 * event["dur"])
             if event["name"] not in SCOPES or cycles < 0:
                 raise ValueError(f"the scope {event['name']} takes {cycles} cycles")
             key = (int(place[2]), int(place[1]))
             found.setdefault(key, {}).setdefault(int(warp[1]), []).append((event["name"], start, start + cycles))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ResultFileError(f"this is no trace by Proton: {error}") from None
+        raise ResultFileError(f"not a trace by Proton: {error}") from None
     if not found:
         raise ResultFileError("Proton recorded no scope")
     programs = sorted(found)
@@ -203,12 +211,16 @@ def from_proton(trace: Mapping[str, Any], keep: int) -> tuple[Program, ...]:
     return tuple(_program(*key, found[key]) for key in chosen)
 
 
+def _by_time(span: tuple[str, int, int]) -> tuple[int, int]:
+    return span[1:]
+
+
 def _program(program: int, sm: int, warps: Mapping[int, Sequence[tuple[str, int, int]]]) -> Program:
     first = min(start for spans in warps.values() for _, start, _ in spans)
     lanes = [
-        Lane(warp, tuple(Span(scope, start - first, end - first) for scope, start, end in sorted(spans, key=lambda s: s[1:])))
+        Lane(warp, tuple(Span(scope, start - first, end - first) for scope, start, end in sorted(spans, key=_by_time)))
         for warp, spans in sorted(warps.items())
-    ]  # fmt: skip
+    ]
     return Program(program, sm, tuple(lanes))
 
 
@@ -216,12 +228,12 @@ def _program(program: int, sm: int, warps: Mapping[int, Sequence[tuple[str, int,
 
 
 def path_of(key: str, folder: Path = recordings.FOLDER) -> Path:
-    """Where the run of this key is kept: by default, where it is shipped."""
+    """The file of the run with this key, by default where it is shipped."""
     return folder / f"timeline-{key}.json"
 
 
 def save(path: Path, timeline: Timeline) -> None:
-    """Writes the file whole: a run that is killed leaves the one before it."""
+    """Writes the whole file at once: a run that is killed leaves the file it found."""
     content = {"format": FORMAT, "version": VERSION, **asdict(timeline)}
     for program in content["programs"]:
         for lane in program["lanes"]:
@@ -238,17 +250,20 @@ def load(path: Path) -> Timeline:
 
 def _parsed(data: dict[str, Any]) -> Timeline:
     if (data.pop("format", None), data.pop("version", None)) != (FORMAT, VERSION):
-        raise ValueError(f"it is not of {FORMAT} {VERSION}")
+        raise ValueError(f"its format is not {FORMAT} {VERSION}")
     programs = tuple(
-        Program(one["program"], one["sm"], tuple(Lane(lane["warp"], tuple(_span(*span) for span in lane["spans"])) for lane in one["lanes"]))
-        for one in data.pop("programs")
-    )  # fmt: skip
+        Program(one["program"], one["sm"], tuple(map(_lane, one["lanes"]))) for one in data.pop("programs")
+    )
     shape, where = tuple(data.pop("shape")), Provenance(**data.pop("provenance"))
     if not programs or not all(program.lanes and any(lane.spans for lane in program.lanes) for program in programs):
         raise ValueError("it has no scopes")
     if len(shape) != 4 or not data["sm_mhz"] > 0:
         raise ValueError(f"the shape {shape} at {data['sm_mhz']} MHz")
     return Timeline(**data, shape=shape, programs=programs, provenance=where)
+
+
+def _lane(data: Mapping[str, Any]) -> Lane:
+    return Lane(data["warp"], tuple(_span(*span) for span in data["spans"]))
 
 
 def _span(scope: str, start: int, end: int) -> Span:
@@ -259,5 +274,5 @@ def _span(scope: str, start: int, end: int) -> Span:
 
 @functools.cache
 def recorded() -> tuple[Timeline, ...]:
-    """The timelines shipped with Tilescope, by name. Raises ResultFileError where one cannot be read."""
+    """The timelines shipped with Tilescope, by name. Raises ResultFileError if one is not valid."""
     return tuple(load(path) for path in sorted(recordings.FOLDER.glob("timeline-*.json")))

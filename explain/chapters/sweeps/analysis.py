@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from explain.chapters.sweeps.model import Reading, Sweep
+from explain.figures.numbers import ratio
 from explain.records.model import Roof
 from kernels.parameters import Value
 
@@ -29,27 +30,50 @@ def slope(points: Mapping[float, float], fitted: int = FITTED) -> float | None:
 
 @dataclass(frozen=True)
 class Crossing:
-    """From where on one curve stays below another: "below" from the smallest `x` on; "at" x, between two points; or
-    "never".
+    """From which x on one curve stays below another.
+
+    `first`: the first measured x from which on it is below at every measured x; None if it is not below at the last.
+    `x`: where the curves cross before that, interpolated on a log-log plot; None if they do not cross in the data.
+    `ratios`: above ÷ below at each measured x, in order.
     """
 
-    where: str
-    x: float
+    first: float | None
+    x: float | None
+    ratios: Mapping[float, float]
+
+    def told(self, subject: str, does: str, x: str, exact: bool = False) -> str:
+        """The same in a sentence, markdown.
+
+        `subject` is the lower curve, `does` says what "below" means: "is faster than …". `exact`: x has no values between
+        the measured ones.
+        """
+        last = max(self.ratios)
+        if self.first is None:
+            return f"There is no {x} from which on {subject} {does}, up to {x} = {last:,.0f}."
+        start = f" from **{x} = {self.first:,.0f}** on" if self.x else ""
+        said = f"{subject} {does}{start}, at every measured {x} ({ratio(self.ratios[last])} at {x} = {last:,.0f})."
+        if self.x and not exact:
+            said += f" The curves cross at {x} ≈ {self.x:,.0f} (interpolated)."
+        before = {at: one for at, one in self.ratios.items() if at < self.first}
+        if any(one > 1 for one in before.values()):
+            said += f" Below that it varies: {', '.join(f'{ratio(one)} at {at:,.0f}' for at, one in before.items())}."
+        return said
 
 
 def crossing(above: Mapping[float, float], below: Mapping[float, float]) -> Crossing | None:
-    """From where on `below` stays below `above`, interpolated on the log-log plot; None without a common x."""
+    """From which x on `below` stays below `above`; None without a common x."""
     xs = sorted(x for x in above if x in below and min(x, above[x], below[x]) > 0)
     if not xs:
         return None
-    over = [math.log(below[x] / above[x]) for x in xs]
-    last = max((i for i, ratio in enumerate(over) if ratio >= 0), default=None)
+    ratios = {x: above[x] / below[x] for x in xs}
+    last = max((i for i, one in enumerate(ratios.values()) if one <= 1), default=None)
     if last is None:
-        return Crossing("below", xs[0])
+        return Crossing(xs[0], None, ratios)
     if last == len(xs) - 1:
-        return Crossing("never", xs[-1])
-    share = over[last] / (over[last] - over[last + 1])
-    return Crossing("at", math.exp(math.log(xs[last]) + share * math.log(xs[last + 1] / xs[last])))
+        return Crossing(None, None, ratios)
+    left, right = xs[last], xs[last + 1]
+    share = math.log(ratios[left]) / (math.log(ratios[left]) - math.log(ratios[right]))
+    return Crossing(right, math.exp(math.log(left) + share * math.log(right / left)), ratios)
 
 
 def curve(sweep: Sweep, readings: Iterable[Reading], kernel: str, what: str) -> dict[Value, float]:

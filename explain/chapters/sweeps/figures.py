@@ -21,9 +21,10 @@ from explain.chapters.sweeps.analysis import (
 )
 from explain.chapters.sweeps.model import AXES, LEVELS, SPILLED, Reading, Sweep, formula, once
 from explain.chapters.sweeps.ready import PAIR
-from explain.figures.labels import widest
+from explain.figures import palette
+from explain.figures.labels import spread, widest
 from explain.figures.lines import colour_of
-from explain.figures.numbers import duration, ratio, si
+from explain.figures.numbers import duration, si
 from explain.figures.plot import plot
 from explain.figures.tables import Column, markdown
 from kernels.catalog import KERNELS
@@ -41,10 +42,10 @@ SYMBOLS = {
 }
 """Plotly's names of markers, and the characters for them in text."""
 LEVEL_SYMBOLS: Mapping[str, str] = {"hbm": "circle", "l2": "square", "shared": "diamond"}
-SLATE = "#63788E"
+SLATE = palette.mid("slate")
 TILES = ("block_m", "block_n")
 HEIGHT, TOP, BOTTOM = 430, 40, 56
-LABEL_PIXELS = 17  # between the words at two curves' ends
+LABEL_PIXELS = 17  # a label's height with its gap
 WHAT: Mapping[str, tuple[str, str]] = {"seconds": ("time of one launch", "s"),
     **{k: (f"bytes {v}", "B") for k, v in LEVELS.items()}}  # fmt: skip
 
@@ -116,7 +117,7 @@ def _lines(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str)
     ends = {kernel: list(points.values())[-1] for kernel, points in curves.items()}
     powers = {kernel: slope(numbers(points)) for kernel, points in curves.items()}
     labels = {k: name_of(k) + (f", {_raised(x, power)}" if power is not None else "") for k, power in powers.items()}
-    for kernel, shift in spread({kernel: math.log10(y) * pixels for kernel, y in ends.items()}).items():
+    for kernel, shift in shifts({kernel: math.log10(y) * pixels for kernel, y in ends.items()}).items():
         colour, symbol = _look(sweep, kernel)
         note(figure, right, ends[kernel], f"{coloured(SYMBOLS[symbol], colour)} {labels[kernel]}", shift=(9, shift))
     xs = [math.log10(float(value)) for value in sweep.values if float(value) > 0]
@@ -164,22 +165,10 @@ def _as_readings(sweep: Sweep, kernel: str, points: Mapping[Value, float], what:
     ]
 
 
-def spread(ends: Mapping[str, float], gap: float = LABEL_PIXELS, most: float = math.inf) -> dict[str, float]:
-    """How far each label moves up from its line end, in pixels, so that any two are `gap` apart and none is above
-    `most`.
-    """
-    groups: list[list[str]] = []
-
-    def places(group: list[str]) -> list[float]:
-        half = (len(group) - 1) / 2 * gap
-        middle = min(sum(ends[name] for name in group) / len(group), most - half)
-        return [middle + (i - (len(group) - 1) / 2) * gap for i in range(len(group))]
-
-    for name in sorted(ends, key=lambda name: ends[name]):
-        groups.append([name])
-        while len(groups) > 1 and places(groups[-1])[0] - places(groups[-2])[-1] < gap:
-            groups[-2:] = [groups[-2] + groups[-1]]
-    return {name: place - ends[name] for group in groups for name, place in zip(group, places(group), strict=True)}
+def shifts(ends: Mapping[str, float], high: float = math.inf) -> dict[str, float]:
+    """How far each label moves up from its line's end, in pixels, so that no two overlap and none is above `high`."""
+    places = spread(list(ends.values()), LABEL_PIXELS, high=high)
+    return {name: place - end for (name, end), place in zip(ends.items(), places, strict=True)}
 
 
 def _room(labels: Iterable[str]) -> float:
@@ -248,32 +237,13 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
     above, below = PAIR if set(PAIR) <= set(sweep.kernels) else sweep.kernels[:2]
     sentences = []
     for what in whats:
-        curves = [numbers(curve(sweep, readings, kernel, what)) for kernel in (above, below)]
-        found = crossing(*curves)
-        if found is None:
-            continue
-        x, subject, other = AXES[sweep.axis][0], f"**{name_of(below)}**", f"**{name_of(above)}**"
-        last = max(set(curves[0]) & set(curves[1]))
-        times = ratio(curves[0][last] / curves[1][last])
-        if what == "seconds":
-            does, ends = f"takes less time than {other}", f"at {x} = {last:,.0f} the speedup is {times}"
-        else:
-            verb, where = ("requests", "") if what == "asked" else ("moves", f" {LEVELS[what]}")
-            does = f"{verb} fewer bytes{where} than {other}"
-            ends = f"at {x} = {last:,.0f} {other} {verb} {times} the bytes"
-        match found.where:
-            case "below":
-                crossed = (
-                    f" A crossing, if any, lies below {x} = {found.x:,.0f}, the smallest value." if found.x > 1 else ""
-                )
-                sentence = f"{subject} {does} at every measured {x}; {ends}.{crossed}"
-            case "at":
-                first = min(value for value in curves[1] if value >= found.x)
-                place = f"= {first:,.0f}" if sweep.axis in TILES else f"≈ {found.x:,.0f}"  # a tile is a power of two
-                sentence = f"{subject} {does} from **{x} {place}** on; {ends}."
-            case _:
-                sentence = f"Up to {x} = {found.x:,.0f}, {subject} never {does} for good."
-        sentences.append(sentence)
+        found = crossing(*(numbers(curve(sweep, readings, kernel, what)) for kernel in (above, below)))
+        if found:
+            does = {"seconds": "is faster", "asked": "asks for fewer bytes"}.get(
+                what, f"moves fewer bytes {LEVELS.get(what, '')}"
+            )
+            subject, x = f"**{name_of(below)}**", AXES[sweep.axis][0]
+            sentences.append(found.told(subject, f"{does} than **{name_of(above)}**", x, exact=sweep.axis in TILES))
     return sentences
 
 
@@ -340,15 +310,16 @@ def as_csv(sweep: Sweep, readings: Sequence[Reading]) -> str:
     return out.getvalue()
 
 
-# The roofline
-
-
 def note(
-    figure: go.Figure, x: float, y: float, words: str, *, shift: tuple[float, float] = (0, 0), **more: Any
+    figure: go.Figure, x: float, y: float, words: str, *, shift: tuple[float, float] = (0, 0), leader: bool = False,
+    **more: Any,
 ) -> None:  # fmt: skip
-    """Words at a point of two logarithmic axes, by default on its right."""
+    """Words at a point of two logarithmic axes, by default on its right. `leader`: a line joins them if they are apart."""
+    if leader and abs(shift[1]) > LABEL_PIXELS / 2:
+        line = {"arrowhead": 0, "arrowwidth": 1, "arrowcolor": SLATE}
+        more |= {"showarrow": True, "ax": 4 * shift[0], "ay": -shift[1], **line}
+        shift = (0, 0)
+    place = {"x": math.log10(x), "y": math.log10(y), "xanchor": "left", "yanchor": "middle", "showarrow": False}
     figure.add_annotation(
-        **{"x": math.log10(x), "y": math.log10(y), "xanchor": "left", "yanchor": "middle", **more}, xref="x", yref="y",
-        text=words,
-        xshift=shift[0], yshift=shift[1], showarrow=False, font={"size": 13},
-    )  # fmt: skip
+        **{**place, **more}, xref="x", yref="y", text=words, xshift=shift[0], yshift=shift[1], font={"size": 13}
+    )

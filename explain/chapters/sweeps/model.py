@@ -185,7 +185,7 @@ class Reading:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Reading:
-        """The reading of `to_json`'s object. Raises KeyError, TypeError or ParameterError for what is no such object."""
+        """The reading of `to_json`'s object. Raises KeyError, TypeError or ParameterError for any other object."""
         return cls(**{**data, "experiment": Experiment.from_json(data["experiment"])})
 
 

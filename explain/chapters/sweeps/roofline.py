@@ -18,7 +18,7 @@ from explain.chapters.sweeps.figures import (
     coloured,
     name_of,
     note,
-    spread,
+    shifts,
     ticks,
 )
 from explain.chapters.sweeps.model import LEVELS
@@ -90,10 +90,10 @@ def roofline(
     pixels = (HEIGHT - TOP - BOTTOM) / (high - low)
     roof = math.log10(max(peaks.values(), default=math.inf)) * pixels
     heights = {kernel: math.log10(end.flops_per_second) * pixels for kernel, end in ends.items()}
-    moved = spread(heights, most=roof - LABEL_PIXELS)
+    moved = shifts(heights, high=roof - LABEL_PIXELS / 2)
     for kernel, end in ends.items():
         label = f"{coloured('━', colour_of(kernel))} {name_of(kernel)}"
-        note(figure, end.intensity, end.flops_per_second, label, shift=(10, moved[kernel]))
+        note(figure, end.intensity, end.flops_per_second, label, shift=(10, moved[kernel]), leader=True)
     for level in [level for level in MEMORY_ROOFS if any(point.level == level for point in points)]:
         figure.add_scatter(
             x=[None], y=[None], mode="markers", name=f"bytes {LEVELS[level]}",

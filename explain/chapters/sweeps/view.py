@@ -19,9 +19,9 @@ from explain.engine import engine
 from explain.experiment import ParameterError
 from explain.gpus import GPUS, known_as
 from explain.records.model import Roof
+from explain.ui import layout
 from explain.ui.charts import chart, image_format
 from explain.ui.follow import follow, on_request
-from explain.ui.layout import prose
 from explain.ui.records import another_record, records_there
 from kernels.catalog import KERNELS, TAUGHT
 
@@ -204,9 +204,9 @@ def sweep_growth(shown: Shown, times_only: bool = False) -> None:
     whats = [_level(levels)] if levels else []
     whats += ["seconds"] if timed else []
     for sentence in figures.crossings(sweep, readings, whats):
-        prose(f"- {sentence}")
+        layout.prose(f"- {sentence}")
     for sentence in figures.spills(sweep, readings):
-        prose(f"- {sentence}")
+        layout.prose(f"- {sentence}")
     for what, column in zip(whats, st.columns(len(whats), gap="large"), strict=True):
         with column:
             name = "time" if what == "seconds" else f"bytes {LEVELS[what]}"
@@ -236,13 +236,24 @@ def _level(levels: Sequence[str]) -> str:
     )
 
 
-@st.fragment
 def sweep_roofline(shown: Shown) -> None:
     """The limit of each kernel at one value of the axis: a memory level, or arithmetic."""
+    layout.prose(
+        "A kernel cannot be faster than its arithmetic units, the flat roof. It cannot be faster than its bytes "
+        "arrive either: each level of memory has a slanted roof, its bandwidth times the **arithmetic intensity**, "
+        "the FLOPs per byte that passes there. Each kernel has one point per level. All its points have the same "
+        "height, because it has one speed, but it moves different numbers of bytes at each level. The roof that a "
+        "kernel nearly touches is its limit."
+    )
+    _roofline_at_a_value(shown)
+
+
+@st.fragment
+def _roofline_at_a_value(shown: Shown) -> None:
     values = list(dict.fromkeys(reading.experiment.values[shown.sweep.axis] for reading in shown.readings
         if reading.seconds))  # fmt: skip
     if not values:
-        prose(
+        layout.prose(
             "A roofline needs times and counters from a GPU. Choose a recorded GPU, or run the sweep on a machine "
             "with one."
         )
@@ -263,7 +274,7 @@ def sweep_roofline(shown: Shown) -> None:
         st.info("No bytes were counted here, so the arithmetic intensity is unknown.")
         return
     for sentence in roofline.nearest(points):
-        prose(f"- {sentence}")
+        layout.prose(f"- {sentence}")
     packed = _packed([point.reading for point in points])
     chart(_roofline(packed, json.dumps([roof.__dict__ for roof in shown.roofs.values()]), shown.gpu), "roofline",
         shown.csv)  # fmt: skip
@@ -287,6 +298,27 @@ def sweep_points(shown: Shown) -> None:
         key="csv of the sweep",
         icon=":material/download:",
         on_click="ignore",
+    )
+
+
+def closing() -> None:
+    """Things to try, sources."""
+    layout.try_this(
+        "Standard and flash, over N: choose *at HBM*, then *requested by loads and stores*. FlashAttention also "
+        "requests bytes that grow with N²; L2 serves most of them.",
+        "FlashAttention-1 keeps the unfinished O of all heads in HBM, in float32. Its bytes *at HBM* jump at one N: "
+        "compare the size of that O with L2's.",
+        "Time is flat at first: there the launch takes longer than the work. From which N on does it follow the dots?",
+        "Build your own sweep, small enough for the interpreter, and let the trace count it: it must match the "
+        "formula's dots.",
+        "Move the roofline's slider from the shortest to the longest sequence. Which kernels rise to a roof, and which "
+        "do not move?",
+        "Save a plot: its camera makes a PNG or an SVG, the button below it a CSV.",
+    )
+    layout.sources(
+        "S. Williams, A. Waterman, D. Patterson, Roofline: an insightful visual performance model for multicore "
+        "architectures, CACM 52(4), 2009",
+        "T. Dao et al., FlashAttention, arXiv 2205.14135, 2022, theorem 2",
     )
 
 

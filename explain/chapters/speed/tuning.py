@@ -1,14 +1,17 @@
-"""One rung over tile sizes, warps and stages: what `benchmarks/tuning_grid.py` wrote, as values. Imports neither streamlit nor torch.
+"""One rung at many tile sizes, warps and stages: what `benchmarks/tuning_grid.py` measured, as values.
 
-The file is JSON: {"provenance", "commit", "method", "before", "after", "grids"}; provenance as every record's, before and after the GPU's clocks and
-temperature, and in "grids" an object for each `Grid` with an object for each `Point`, under the names of their fields.
+The file is JSON: {"provenance", "commit", "method", "before", "after", "grids"}. "before" and "after" are the GPU's
+clocks and temperature. "grids" has an object per `Grid` with an object per `Point`, under the names of their fields.
+Imports neither streamlit nor torch.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +19,31 @@ from explain.device.measurement import Provenance
 from explain.records import results
 from kernels.catalog import KERNELS
 
-FILE = results.BENCHMARKS / "tuning_grid.json"
-COMPILED = results.RECORDINGS / "tuning-compiled.json"
-"""The same settings compiled, never run: shared memory, registers and spills, no times (`python -m explain record tuning`)."""
-COMMAND = "python benchmarks/tuning_grid.py --out benchmarks/results/tuning_grid.json"
 RUNGS = ("pipelined", "tma")
 SETTINGS = ("block_m", "block_n", "warps", "stages")
 VALUES = ((64, 128, 256), (32, 64, 128), (4, 8), (1, 2, 3, 4))
 """The values of each setting; a grid has all their combinations."""
-TROUBLES: Mapping[str, str] = {
-    "shared memory": "its tiles do not fit shared memory",
-    "registers": "its threads need more registers than there are",
-    "wrong": "its result exceeds the tolerance",
-    "error": "it could not be run",
-    "silent": "it did not answer in time",
+FILE = results.BENCHMARKS / "tuning_grid.json"
+COMPILED = results.RECORDINGS / "tuning-compiled.json"
+"""The same settings compiled, never run: shared memory, registers, spills, no times (`python -m explain record tuning`)."""
+COMMAND = "python benchmarks/tuning_grid.py --out benchmarks/results/tuning_grid.json"
+TROUBLES: Mapping[str, tuple[str, str]] = {
+    "shared memory": ("too large", "its tiles do not fit shared memory"),
+    "registers": ("registers", "its threads need more registers than an SM has"),
+    "wrong": ("wrong result", "its error exceeds the tolerance"),
+    "error": ("cannot run", "it could not be run"),
+    "silent": ("no answer", "it did not answer in time"),
 }
-"""Why a point has no time: the kinds, each in words. The point's own `why` says it in full."""
+"""Why a point has no time: in two words, and in a sentence. The point's own `why` has the details."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """One setting. `seconds` is the median of a launch; where it is None, `trouble` is one of TROUBLES and `why` says more, or the run was cut short and both
-    are empty. `error` is over its tolerance, so at most 1 is right. The rest is the compiler's word and there wherever it compiled: bytes of shared
-    memory a program, registers a thread, and of each thread's values those that found no register, 4 bytes each.
+    """One setting. `seconds` is the median of a launch, with its 20% and 80% quantiles.
+
+    Without a time, `trouble` is one of TROUBLES and `why` has the details; both are empty if the run was cut short.
+    `error` is error ÷ tolerance: ≤ 1 passes. The compiler reports the rest: bytes of shared memory per program,
+    registers per thread, and spills, the 4-byte values per thread that found no register.
     """
 
     block_m: int
@@ -63,7 +68,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Grid:
-    """All settings of one rung at one shape. `code` is the digest of the rung's source that was measured, `work` the FLOPs of a launch."""
+    """All settings of one rung at one shape. `code` is the measured code's digest, `work` a launch's FLOPs."""
 
     rung: str
     code: str
@@ -83,10 +88,19 @@ class Grid:
         """ "2 × 16 × 8,192 × 128, bf16, causal": batch, heads, N, d."""
         return f"{' × '.join(f'{size:,}' for size in self.shape)}, {self.dtype}{', causal' if self.causal else ''}"
 
+    @property
+    def csv(self) -> str:
+        """Every setting, a line each."""
+        out = io.StringIO()
+        rows = csv.writer(out, lineterminator="\n")
+        rows.writerow(one.name for one in fields(Point))
+        rows.writerows(map(astuple, self.points))
+        return out.getvalue()
+
 
 @dataclass(frozen=True)
 class Tuning:
-    """One run of the benchmark: where, when, how, the GPU's state before and after, and its grids."""
+    """One run of the benchmark: where, when and how it ran, the GPU's state before and after, and its grids."""
 
     provenance: Provenance
     commit: str
@@ -99,19 +113,23 @@ class Tuning:
     def source(self) -> str:
         """Where its numbers come from, for a caption."""
         where = self.provenance
-        return f"recorded · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}, {where.date} · {self.method}"
+        versions = f"driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}"
+        return f"recorded · {where.gpu}, {versions}, {where.date} · {self.method}"
 
     def of(self, rung: str) -> Grid | None:
-        """A rung's grid; None where it has none."""
+        """A rung's grid; None if it has none."""
         return next((grid for grid in self.grids if grid.rung == rung), None)
 
 
 def completed(grid: Grid, compiled: Grid | None) -> Grid:
-    """The grid with the compiler's word on settings that did not answer and, by that word, do not fit; as it is where other code or another shape was compiled."""
+    """The grid, with the compiler's reason for settings that did not answer because they do not fit.
+
+    The grid is unchanged if other code or another shape was compiled.
+    """
     if compiled is None or (compiled.code, compiled.words) != (grid.code, grid.words):
         return grid
-    word = {point.settings: point for point in compiled.points if point.trouble}
-    points = (word.get(point.settings, point) if point.trouble == "silent" else point for point in grid.points)
+    known = {point.settings: point for point in compiled.points if point.trouble}
+    points = (known.get(point.settings, point) if point.trouble == "silent" else point for point in grid.points)
     return replace(grid, points=tuple(points))
 
 
@@ -130,7 +148,7 @@ def load(path: Path = FILE) -> Tuning | None:
 
 
 def save(path: Path, tuning: Tuning) -> None:
-    """Writes the file whole or not at all."""
+    """Writes the whole file at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     results.write(path, asdict(tuning))
 
@@ -146,5 +164,5 @@ def _grid(data: Mapping[str, Any]) -> Grid:
     batch, heads, seq_len, head_dim = data["shape"]
     points = tuple(Point(**point) for point in data["points"])
     if unknown := {point.trouble for point in points} - {"", *TROUBLES}:
-        raise ValueError(f"no such trouble: {', '.join(sorted(unknown))}")
+        raise ValueError(f"trouble={', '.join(sorted(unknown))}: must be one of {', '.join(TROUBLES)}")
     return Grid(**{**data, "shape": (batch, heads, seq_len, head_dim), "points": points})

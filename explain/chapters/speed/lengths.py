@@ -1,0 +1,92 @@
+"""From which N on FlashAttention is faster, and what a first call costs, as a GPU's record has it.
+
+`python -m explain measure --plan times` measures it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from explain.chapters.sweeps.analysis import Crossing, crossing
+from explain.device.measurement import Provenance, Timing
+from explain.figures import numbers, tables
+from explain.figures.tables import Column
+from explain.records.model import Record
+from explain.records.plans import COMPARED, lengths
+from kernels.parameters import Values
+
+
+@dataclass(frozen=True)
+class Times:
+    """Both kernels' times by N, the parameters they share, and where they were measured."""
+
+    by_kernel: Mapping[str, Mapping[int, Timing]]
+    setting: Values
+    provenance: Provenance
+
+    def gain(self, seq_len: int) -> float:
+        """FlashAttention's speedup over standard attention: the ratio of the medians."""
+        standard, flash = (self.by_kernel[kernel][seq_len] for kernel in COMPARED)
+        return standard.median_ms / flash.median_ms
+
+    @property
+    def lengths(self) -> list[int]:
+        """The N at which both were measured."""
+        return sorted(set.intersection(*(set(self.by_kernel[kernel]) for kernel in COMPARED)))
+
+    @property
+    def crossing(self) -> Crossing | None:
+        """From which N on FlashAttention is faster: chapter 8's computation, on the same numbers."""
+        return crossing(*({n: timing.median_ms for n, timing in self.by_kernel[kernel].items()} for kernel in COMPARED))
+
+    @property
+    def source(self) -> str:
+        """Where the numbers come from, for a caption."""
+        where, p = self.provenance, self.setting
+        return (
+            f"recorded · {where.gpu}, torch {where.torch}, triton {where.triton}, {where.date} · {p['heads']} heads, d "
+            f"= {p['head_dim']}, {p['dtype']}, tiles {p['block_m']} × {p['block_n']}, not causal · medians, L2 cleared "
+            "before each launch · these kernels are written to be read, not tuned"
+        )
+
+
+def of(record: Record | None) -> Times | None:
+    """The record's times, if both kernels were timed at two lengths or more."""
+    by_kernel: dict[str, dict[int, Timing]] = {}
+    for kernel in COMPARED:
+        points = [record.point(experiment) for experiment in _experiments(kernel)] if record else []
+        by_kernel[kernel] = {p.experiment.values["seq_len"]: p.timing for p in points if p and p.timing}
+    if record is None or len(set.intersection(*map(set, by_kernel.values()))) < 2:
+        return None
+    return Times(by_kernel, _experiments(COMPARED[0])[0].values, record.provenance)
+
+
+_experiments = functools.cache(lengths)
+
+
+def answer(times: Times) -> str:
+    """Both questions answered from the numbers; markdown."""
+    flash, found = times.by_kernel["flash_attention"], times.crossing
+    first, second = (numbers.duration(flash[n].first_call_ms / 1e3) for n in times.lengths[:2])
+    faster = found.told("**FlashAttention**", "is faster than **standard attention**", "N") if found else ""
+    return (
+        f"{faster} On short sequences FlashAttention saves two of three launches; on long ones it saves the bytes of S and "
+        f"P. **Is the first call warm-up?** No, it is compilation: FlashAttention's first call took {first}, its first "
+        f"call at the next N {second}, because one compiled kernel serves every N. Standard attention is compiled again "
+        "for each power of two: its softmax uses a tile as long as the row."
+    )
+
+
+def table(times: Times) -> str:
+    """Every length, as markdown."""
+    duration = numbers.duration
+    columns = [Column("N"), Column("standard, first call", duration), Column("standard, later calls", duration)]
+    columns += [Column("FlashAttention, first call", duration), Column("FlashAttention, later calls", duration)]
+    rows = []
+    for n in times.lengths:
+        timings = [times.by_kernel[kernel][n] for kernel in COMPARED]
+        cells = [ms / 1e3 for timing in timings for ms in (timing.first_call_ms, timing.median_ms)]
+        rows.append([n, *cells, times.gain(n)])
+    return tables.markdown([*columns, Column("speedup", numbers.ratio)], rows)

@@ -1,0 +1,91 @@
+"""The source text of kernels: a module's functions, where a line is, and what changed from one text to another.
+
+Imports neither torch nor triton: sources are read from the files.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import functools
+import re
+from pathlib import Path
+
+from kernels.edits import source_of
+
+ROOT = Path(__file__).resolve().parents[2]
+CONTEXT = 3
+"""Unchanged lines that an excerpt keeps around a change."""
+_SHAPE = re.compile(r" \([A-Z_, ]+\)$")  # at the end of a comment
+
+
+def file_of(module: str) -> str:
+    """A module's path in the project: "kernels/attention.py"."""
+    return f"{module.replace('.', '/')}.py"
+
+
+@functools.cache
+def jitted(module: str) -> tuple[str, ...]:
+    """The names of the functions that are compiled for the GPU, in the file's order."""
+    functions = [node for node in ast.parse(source_of(module)).body if isinstance(node, ast.FunctionDef)]
+    return tuple(f.name for f in functions if any(ast.unparse(d).endswith(".jit") for d in f.decorator_list))
+
+
+@functools.cache
+def function_source(module: str, function: str) -> str:
+    """The text of a module's function, with its decorators."""
+    text = source_of(module)
+    node = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == function)
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    return "\n".join(text.splitlines()[first - 1 : node.end_lineno])
+
+
+def functions_source(module: str, functions: tuple[str, ...]) -> str:
+    """The text of several functions, in this order."""
+    return "\n\n\n".join(function_source(module, name) for name in functions)
+
+
+@functools.cache
+def line_number(module: str, line: str, functions: tuple[str, ...] = ()) -> int:
+    """Where a line is in a module, from 1: the first in `functions`, if any are given.
+
+    Raises:
+        ValueError: the line is not there.
+    """
+    text = source_of(module)
+    for name in functions:
+        own = function_source(module, name)
+        lines = [one.strip() for one in own.splitlines()]
+        if line in lines:
+            return text[: text.index(own)].count("\n") + lines.index(line) + 1
+    if functions:
+        raise ValueError(f"{line!r} is in none of {', '.join(functions)} of {module}")
+    return [one.strip() for one in text.splitlines()].index(line) + 1
+
+
+@functools.cache
+def marked(below: str, above: str) -> str:
+    """The text `above` marked as a diff from `below`. A line that only changed its indentation counts as kept."""
+    old, new = below.splitlines(), above.splitlines()
+    below_plain, above_plain = ([_SHAPE.sub("", " ".join(line.split())) for line in lines] for lines in (old, new))
+    lines: list[str] = []
+    for tag, i, j, k, m in difflib.SequenceMatcher(None, below_plain, above_plain, autojunk=False).get_opcodes():
+        if tag == "equal":
+            lines += [f" {line}" for line in new[k:m]]
+        else:
+            lines += [f"-{line}" for line in old[i:j]] + [f"+{line}" for line in new[k:m]]
+    return "\n".join(lines)
+
+
+def excerpt(diff: str) -> str:
+    """The changed lines of a diff and CONTEXT lines around them; "@@" where others are left out."""
+    lines = diff.splitlines()
+    changed = [at for at, line in enumerate(lines) if line[:1] in "+-"]
+    near = {at for one in changed for at in range(one - CONTEXT, one + CONTEXT + 1)}
+    shown: list[str] = []
+    skipped = False
+    for at, line in enumerate(lines):
+        if at in near:
+            shown += ["@@"] * (skipped and bool(shown)) + [line]
+        skipped = at not in near
+    return "\n".join(shown)

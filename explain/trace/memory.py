@@ -188,7 +188,7 @@ class Memory:
         buffer = region.buffer
         size = buffer.item_bytes
         begin, end = (region.low - region.address) // size, (region.high - region.address) // size
-        allowed = f"elements {begin} to {end - 1} are allowed" if end > begin else "it has no elements"
+        allowed = f"allowed: elements {begin} to {end - 1}" if end > begin else "it has no elements"
         return OutOfBounds(
             f"{what} element {first} of {buffer.name} ({len(bad)} of {active.size} lanes are outside it): its shape is "
             f"{list(buffer.shape)}, strides {list(buffer.strides)}; {allowed}"

@@ -183,7 +183,7 @@ def test_compiled_triton_is_refused():
     said = subprocess.run(
         [sys.executable, "-c", code], env={"TRITON_INTERPRET": "0"}, capture_output=True, text=True, check=True
     )
-    assert "set TRITON_INTERPRET=1 before triton is imported" in said.stdout
+    assert "TRITON_INTERPRET=1" in said.stdout
 
 
 def test_reading_needs_numpy_alone():

@@ -197,17 +197,17 @@ Repeat: `python -m explain measure --plan levels`.
 
 Bytes read and written together. *Formula*: what the algorithm must move. *Traced*: what the kernel's loads and stores
 request in Triton's interpreter (`python -m explain record bytes`); of equal heads and rows, one part is traced and
-multiplied. *L1*: what the GPU's loads and stores request from L1, without spilled registers, which have their own column.
+multiplied. *L1*: what the GPU's loads and stores request from L1. Spilled registers have their own column.
 
 {asked}
 
-- **Whole sectors**: the GPU moves whole sectors of {SECTOR} B, also for shorter pieces. Masked lanes request nothing, in
-  the formula, in the trace and on the GPU. Only the rest of the sector in which a mask starts is moved.
+- **Whole sectors**: the GPU moves whole sectors of {SECTOR} B, also for shorter pieces. Masked lanes request nothing,
+  in the formula, in the trace and on the GPU. Only the rest of the sector in which a mask starts is moved.
 - **Every warp loads**: each of the {WARPS} warps of a program loads a value that all of them need, such as one number
   per row.
 - **Sectors requested in halves**: FlashAttention-1 keeps O in float32 and loads it in the layout of Q, 32 B per thread
   in two loads.
-- **Launches before the kernel**: FlashAttention-1's O, m and ℓ are filled first. The GPU counts every launch of the call.
+- **Launches before the kernel**: FlashAttention-1's O, m and ℓ are filled first. The GPU counts these launches too.
 
 ## What DRAM reads
 
@@ -217,8 +217,8 @@ standard attention also S and P; FlashAttention-1 also its state at every visit.
 
 {from_dram}
 
-- **Hit in L1, Hit in L2**: a program reads its row again, and short rows, or few rows at a time, are still in a cache. In
-  online softmax at {levels.sizes_words(online)}, {room(online, gpu)}: L2 holds part of them. The counters separate
+- **Hit in L1, Hit in L2**: a program reads its row again, and short rows, or few rows at a time, are still in a cache.
+  In online softmax at {levels.sizes_words(online)}, {room(online, gpu)}: L2 holds part of them. The counters separate
   the reads that L1 served from those that L2 served.
 - **Spilled registers**: values that do not fit in registers are written to local memory and read back. DRAM serves what
   the caches cannot hold.

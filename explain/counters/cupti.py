@@ -179,9 +179,7 @@ class RangeProfiler:
         synchronize: Callable[[], object],
         chip: str = "",
     ) -> None:
-        """`wanted`: what to count -> names of its metric; the first one the chip has is used. `chip`: default, this
-        GPU.
-        """
+        """`wanted`: what to count -> names of its metric; the first on this chip is used. `chip`: "" is this GPU."""
         self._cupti, self._context, self._synchronize = cupti, context, synchronize
         if not chip:
             cupti.ask("cuptiProfilerInitialize")

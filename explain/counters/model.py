@@ -120,9 +120,7 @@ class CopyCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether the bytes at DRAM are the copy's, within TOLERANCE. The reads must be counted, the writes need not
-        be.
-        """
+        """Whether DRAM moved the copy's bytes, within TOLERANCE. Reads must be counted, writes may be unknown."""
         known = [counted for counted in (self.read_bytes, self.written_bytes) if counted is not None]
         exact = all(abs(counted - self.copied_bytes) <= TOLERANCE * self.copied_bytes for counted in known)
         return self.read_bytes is not None and exact

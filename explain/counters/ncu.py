@@ -1,7 +1,7 @@
-"""The fallback: Nsight Compute's command line counts the same ranges in a process of its own. Imports no torch.
+"""The fallback: Nsight Compute's command line counts the same ranges in another process. Imports no torch.
 
-ncu empties L2 between ranges, uncounted. What a run left dirty there is therefore unknown: `dirty_bytes` is None, and
-the copy is checked by its reads alone.
+ncu empties L2 between ranges without counting. The bytes that a run leaves dirty there are unknown, so `dirty_bytes` is
+None and only the reads of the copy are checked.
 """
 
 from __future__ import annotations
@@ -67,19 +67,18 @@ def count(experiment: Experiment, provenance: Provenance, why: errors.CountersUn
 def command(ncu: str, experiment: Experiment) -> Sequence[str]:
     """Counts what `under_ncu` runs between cudaProfilerStart and Stop. Our own code makes L2 cold or warm."""
     metrics = ",".join(name for names, _ in METRICS.values() for name in names)
-    options = [
-        "--csv",
-        "--page",
-        "raw",
-        "--print-units",
-        "base",
-        "--replay-mode",
-        "app-range",
-        "--target-processes",
-        "all",
+    options = "--csv --page raw --print-units base --replay-mode app-range --target-processes all"
+    keep = "--cache-control none --clock-control none --metrics"
+    return [
+        ncu,
+        *options.split(),
+        *keep.split(),
+        metrics,
+        sys.executable,
+        "-m",
+        "explain.counters.under_ncu",
+        json.dumps(experiment.to_json()),
     ]
-    keep = ["--cache-control", "none", "--clock-control", "none", "--metrics", metrics]
-    return [ncu, *options, *keep, sys.executable, "-m", "explain.counters.under_ncu", json.dumps(experiment.to_json())]
 
 
 def read(text: str) -> list[dict[str, float]]:

@@ -72,7 +72,7 @@ def _seconds(launch: Launch) -> float:
         launch()
         torch.cuda.synchronize()
     events = []
-    # Queued one behind the other, so that no event waits for Python between it and its launch
+    # All are queued at once, so no event waits for Python
     for _ in range(LAUNCHES):
         before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         before.record()
@@ -171,7 +171,7 @@ def _matmul(dtype: torch.dtype, tf32: bool = False) -> list[tuple[Launch, int]]:
 
 @contextmanager
 def _tf32(allowed: bool) -> Iterator[None]:
-    """Whether float32 products may be rounded to tf32, for a while."""
+    """Sets temporarily whether float32 matmuls may round to tf32."""
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = allowed
     try:

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Runs everything, writes the file and prints a line a kernel; 1 if a kernel that should pass did not."""
+    """Runs everything, writes the file and prints one line per kernel; 1 if a kernel that should pass did not."""
     with ProcessPoolExecutor(len(parsed.kernels), multiprocessing.get_context("spawn")) as pool:
         found = dict(zip(parsed.kernels, pool.map(verdicts, parsed.kernels), strict=True))
     opening, states = measure_opening()

@@ -212,13 +212,13 @@ multiplied. *L1*: what the GPU's loads and stores request from L1. Spilled regis
 ## What DRAM reads
 
 Prediction: every input is read once, and again each time it is needed after more bytes than L2 can hold. So three-pass
-softmax reads x 3 times, online softmax 2 times, and whole-row softmax once. FlashAttention-2 reads Q, K and V once;
-standard attention also S and P; FlashAttention-1 also its state at every visit.
+safe softmax reads x 3 times, online softmax 2 times, and whole-row softmax once. FlashAttention-2 reads Q, K and V once;
+standard attention also S and P; FlashAttention-1 also its O, m and ℓ at every visit.
 
 {from_dram}
 
-- **Hit in L1, Hit in L2**: a program reads its row again, and short rows, or few rows at a time, are still in a cache.
-  In online softmax at {levels.sizes_words(online)}, {room(online, gpu)}: L2 holds part of them. The counters separate
+- **Hit in L1, hit in L2**: if rows are short, or few are in progress, a cache still holds a row when its program reads
+  it again. For online softmax at {levels.sizes_words(online)}, {room(online, gpu)}: L2 holds part of them. The counters separate
   the reads that L1 served from those that L2 served.
 - **Spilled registers**: values that do not fit in registers are written to local memory and read back. DRAM serves what
   the caches cannot hold.

@@ -1,8 +1,9 @@
 """How fast our kernels are beside others', on this GPU: one command, every number with its check.
 
-Every variant is first checked against float64 on random data (several processes at once, so that compiling takes turns with nobody), and one
-that exceeds its tolerance has no time. Then one process alone times the right ones: for each shape all variants in turn, round
-after round, so that a slow moment hits all of them; by device events, L2 emptied before each launch. A median counts.
+Every variant is first checked against float64 on random data (several processes at once, so that compiling takes turns
+with nobody), and one that exceeds its tolerance has no time. Then one process alone times the right ones: for each
+shape all variants in turn, round after round, so that a slow moment hits all of them; by device events, L2 emptied
+before each launch. A median counts.
 
 python benchmarks/speed.py softmax decode --out speed.json
 python benchmarks/speed.py --compare old.json new.json
@@ -31,7 +32,9 @@ EMPTIED = (
     512 * 2**20
 )  # bytes written before a launch: several times any L2, and long enough that the launch is queued by then
 AHEAD = 40_000_000
-"""Cycles that the GPU idles before a turn, 20 ms: what is slow to launch is queued by then, and no variant pays for being the first."""
+"""Cycles that the GPU idles before a turn, 20 ms: what is slow to launch is queued by then, and no variant pays for
+being the first.
+"""
 
 Task = dict[str, Any]
 
@@ -150,7 +153,9 @@ class Child:
 def run(
     work: str, tasks: list[Task], processes: int, deadline: float, script: Path = Path(__file__)
 ) -> Iterator[dict[str, Any]]:
-    """The answers of so many processes that share the tasks, each a child of `script`. One that is silent for too long is ended, and another goes on after what it was at."""
+    """The answers of so many processes that share the tasks, each a child of `script`. One that is silent for too long
+    is ended, and another goes on after what it was at.
+    """
     queues = [tasks[i::processes] for i in range(processes)]
     children = [_start(work, queue, script) for queue in queues if queue]
     while children:
@@ -247,7 +252,7 @@ def timed(tasks: list[Task]) -> Iterator[dict[str, Any]]:
 
 
 def table(result: dict[str, Any], show: int) -> str:
-    """Each shape's variants, fastest first: microseconds, what they reach a second, and that over the first baseline's."""
+    """Each shape's variants, fastest first: microseconds, throughput, and the speedup over the first baseline."""
     lines = []
     for case in result["cases"]:
         unit, scale = ("TB/s", 1e-12) if case["case"]["unit"] == "B/s" else ("TFLOP/s", 1e-12)
@@ -262,7 +267,8 @@ def table(result: dict[str, Any], show: int) -> str:
                     continue
                 share = f"{first / row['seconds']:6.3f}" if first else ""
                 lines.append(
-                    f"  {1e6 * row['seconds']:9.1f} us {scale * row['per_second']:8.3f} {unit} {share}  {row['error']:5.2f}  {row['name']}"
+                    f"  {1e6 * row['seconds']:9.1f} us {scale * row['per_second']:8.3f} {unit} {share}"
+                    f"  {row['error']:5.2f}  {row['name']}"
                 )
             elif show >= 99 or row["why"].startswith("misses"):
                 lines.append(f"  {row['why'][:110]}  {row['name']}")

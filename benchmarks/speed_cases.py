@@ -1,4 +1,6 @@
-"""What `benchmarks/speed.py` measures: shapes, our kernels and their options, the baselines, and what is right. Imports torch."""
+"""What `benchmarks/speed.py` measures: shapes, our kernels and their options, the baselines, and what is right. Imports
+torch.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ RUNGS = "kernels.rungs."
 class Case:
     """One table's row: a shape. `work` is the bytes that must be moved or the FLOPs that must be done.
 
-    Attention may have fewer heads of keys than of queries, another number of keys, and rows before heads in memory (`by_rows`).
+    Attention may have fewer heads of keys than of queries, another number of keys, and rows before heads in memory
+    (`by_rows`).
     """
 
     table: str
@@ -212,7 +215,9 @@ def _fa4_backward(case: Case, *inputs: torch.Tensor) -> Callable[[], Any]:
 
 
 def _flash_attention_4() -> Callable[..., Any]:
-    """FlashAttention-4's function, keeping what it compiles on disk, so that the process that times finds what the one that checked has compiled."""
+    """FlashAttention-4's function, keeping what it compiles on disk, so that the process that times finds what the one
+    that checked has compiled.
+    """
     os.environ.setdefault("FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED", "1")  # read once, as it is imported
     return importlib.import_module("flash_attn.cute").flash_attn_func
 
@@ -241,7 +246,9 @@ FLOORS = ("copy", "copy of as many bytes", "read")  # they compute nothing, so t
 
 
 def variants(case: Case, tune: bool) -> list[Variant]:
-    """What runs on a case: baselines and our kernels, by default as they choose their own options, else over the grid of them."""
+    """What runs on a case: baselines and our kernels, by default as they choose their own options, else over the grid
+    of them.
+    """
     baselines = {
         "softmax": ["copy", "torch.softmax", "QuACK"],
         "topk": ["read", "torch.softmax+topk"],
@@ -271,7 +278,8 @@ def _chosen(case: Case) -> Iterator[str]:
         yield "kernels.decode:flash_decode"
     if case.table == "attention":
         yield from ("kernels.dispatch:attention", "kernels.attention:flash_attention_exp2")
-        # Without tensor cores a launch takes up to a second where N is 16384, and as long a share of peak as where it is 8192.
+        # Without tensor cores a launch takes up to a second where N is 16384, and as long a share of peak as where it
+        # is 8192.
         yield from (f"{RUNGS}{rung}:attention" for rung in ORDER if rung != "naive_fp32" or case.shape[2] <= 8192)
         yield "kernels.attention_hopper:flash_attention_hopper"
     if case.table == "backward":
@@ -348,7 +356,7 @@ def _tuned(case: Case) -> Iterator[Variant]:
 
 
 def error_over_tolerance(case: Case, inputs: tuple[torch.Tensor, ...], result: Any) -> float:
-    """The worst error over its tolerance, on a sample of rows, by the rule of `kernels/verify.py`. At most 1 is right."""
+    """The worst error ÷ tolerance on a sample of rows, by the rule of `kernels/verify.py`. At most 1 is right."""
     outputs = result if isinstance(result, tuple) else (result,)
     if case.table in ("softmax", "topk"):
         return _weights_error(case, inputs[0], outputs)
@@ -409,7 +417,9 @@ def _gradient_error(case: Case, inputs: tuple[torch.Tensor, ...], outputs: tuple
 
 
 def _gradients(head: list[torch.Tensor], causal: bool) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """dQ, dK and dV of one head's q, k, v, dO by the formula, in the tensors' dtype, 1024 queries at a time; and what `verify.gradients` calls `through_d`."""
+    """dQ, dK and dV of one head's q, k, v, dO by the formula, in the tensors' dtype, 1024 queries at a time; and what
+    `verify.gradients` calls `through_d`.
+    """
     q, k, v, do = head
     scale, wide = q.shape[-1] ** -0.5, torch.promote_types(q.dtype, torch.float32)
     dq, dk, dv = torch.empty_like(q), torch.zeros_like(k, dtype=wide), torch.zeros_like(v, dtype=wide)

@@ -1,7 +1,7 @@
-"""Shapes that a user might have, drawn by lot, and how our dispatcher does on them: a measure that nothing can be tuned to.
+"""Random shapes that a user might have, and how fast our dispatcher is on them: nothing can be tuned to this measure.
 
-Half of the shapes have the sizes of a published model, half have sizes of no model at all. `benchmarks/speed.py --random SEED` checks each against
-float64 and times it; the same seed draws the same shapes.
+Half of the shapes have the sizes of a published model, half have sizes of no model at all. `benchmarks/speed.py
+--random SEED` checks each against float64 and times it; the same seed draws the same shapes.
 """
 
 from __future__ import annotations
@@ -14,29 +14,17 @@ from typing import Any
 from benchmarks.speed_cases import TORCH_DTYPE, Case
 
 MODELS = (  # query heads, key heads, head_dim
-    (12, 12, 64), (25, 25, 64), (20, 20, 64), (32, 8, 128), (64, 8, 128), (28, 4, 128), (40, 40, 128), (16, 8, 256), (16, 16, 256),
-    (32, 32, 80), (16, 16, 80), (32, 32, 96), (64, 64, 96), (128, 128, 192), (32, 8, 64), (8, 8, 40), (8, 8, 160), (16, 16, 72),
+    (12, 12, 64), (25, 25, 64), (20, 20, 64), (32, 8, 128), (64, 8, 128), (28, 4, 128), (40, 40, 128), (16, 8, 256),
+    (16, 16, 256), (32, 32, 80), (16, 16, 80), (32, 32, 96), (64, 64, 96), (128, 128, 192), (32, 8, 64), (8, 8, 40),
+    (8, 8, 160), (16, 16, 72),
 )  # fmt: skip
-"""GPT-2 small and XL, Whisper large, Llama 3 8B and 70B, Qwen 2.5 7B, Llama 2 13B, Gemma 2 9B, GPT-J, Phi-2, ViT-H, Phi-3 mini, GPT-NeoX, DeepSeek-V2,
-Llama 3.2 1B, two layers of Stable Diffusion 1.5, SigLIP."""
+"""GPT-2 small and XL, Whisper large, Llama 3 8B and 70B, Qwen 2.5 7B, Llama 2 13B, Gemma 2 9B, GPT-J, Phi-2, ViT-H,
+Phi-3 mini, GPT-NeoX, DeepSeek-V2, Llama 3.2 1B, two layers of Stable Diffusion 1.5, SigLIP.
+"""
 VOCABULARIES = (
-    50257,
-    128256,
-    256000,
-    51200,
-    32064,
-    152064,
-    32000,
-    32768,
-    30522,
-    250880,
-    51866,
-    50368,
-    32128,
-    49152,
-    129280,
+    50257, 128256, 256000, 51200, 32064, 152064, 32000, 32768, 30522, 250880, 51866, 50368, 32128, 49152, 129280,
     200019,
-)
+)  # fmt: skip
 LENGTHS = (197, 257, 512, 577, 1024, 1500, 2048, 4096, 8192, 16384)
 TOKENS = 32768  # the most in one call
 WORK = 2**42  # FLOPs of the two matmuls, the most in one call
@@ -94,13 +82,16 @@ def _attention(draw: random.Random, table: str) -> Case:
 
 
 def summary(result: dict[str, Any]) -> Iterator[str]:
-    """For each table and peer: the share of shapes won, the geometric mean and the worst five; with a call's time on the host, too."""
+    """For each table and peer: the share of shapes won, the geometric mean and the worst five; with a call's time on
+    the host, too.
+    """
     for table, (ours, *peers) in WAYS.items():
         name = ours.partition(":")[2]
         own = [case for case in result["cases"] if case["case"]["table"] == table]
         missed = [case["case"]["name"] for case in own if not _time(case, name, "seconds")]
         if own:
-            yield f"{table}: {len(own)} shapes" + (f", no time in {len(missed)}: {'; '.join(missed)}" if missed else "")
+            without = f", no time in {len(missed)}: {'; '.join(missed)}" if missed else ""
+            yield f"{table}: {len(own)} shapes{without}"
         for what, key in (("on the GPU", "seconds"), ("with the host", "per_call")):
             for peer in peers:
                 ratios = [
@@ -121,7 +112,7 @@ def _line(what: str, bar: float, ratios: list[tuple[float, str]]) -> str:
 
 
 def _time(case: dict[str, Any], name: str, key: str) -> float:
-    """Seconds on the GPU, or between calls that follow each other, where the slower of GPU and host counts; 0 for none."""
+    """Seconds on the GPU, or per call of many in a row, where the slower of GPU and host counts; 0 for none."""
     row = next((row for row in case["variants"] if row["name"] == name and "seconds" in row), None)
     if row is None:
         return 0.0

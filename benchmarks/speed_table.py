@@ -1,4 +1,5 @@
-"""What `benchmarks/speed.py` measured, held against what the kernels are to reach: a milestone first, then a goal, both as ratios of the same run.
+"""What `benchmarks/speed.py` measured, held against what the kernels are to reach: a milestone first, then a goal, both
+as ratios of the same run.
 
 A ratio is a baseline's time over ours. A kernel that exceeded its tolerance has no time, and its row says so.
 """
@@ -23,7 +24,9 @@ class Bar:
 
 @dataclass(frozen=True)
 class Promise:
-    """One row: a kernel of ours, the cases it is held to, and how fast it must be there. `last` is the shape's last number, from and to."""
+    """One row: a kernel of ours, the cases it is held to, and how fast it must be there. `last` is the shape's last
+    number, from and to.
+    """
 
     what: str
     table: str

@@ -18,7 +18,6 @@ from explain.compile.service import Compiler
 from explain.engine import Engine, TraceRun
 from explain.experiment import Experiment, ParameterError
 from explain.gpus import GPUS
-from explain.player.view import view_of
 from explain.records import measure as measuring
 from explain.records import registry, results
 from explain.records.code import ROOT, stale_words
@@ -188,6 +187,7 @@ def trace(parsed: argparse.Namespace) -> int:
 def export(parsed: argparse.Namespace) -> int:
     from explain.player import Run
     from explain.player.export import standalone_html  # brings Streamlit, which the other commands do without
+    from explain.player.view import view_of
 
     if parsed.out.suffix not in EXPORTS:
         made_in_browser = ".png, .svg and .webm are made by the Export menu of the player, there and in the page"

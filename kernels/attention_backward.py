@@ -1,20 +1,23 @@
-"""FlashAttention-2 backward (arXiv 2307.08691, algorithm 2): dQ, dK and dV from Q, K, V, O, dO and the lse that the forward pass left.
+"""FlashAttention-2 backward (arXiv 2307.08691, algorithm 2): dQ, dK and dV from Q, K, V, O, dO and the lse that the
+forward pass left.
 
-P is not kept: with lse known it is one exponential away, P = exp(S − lse), and no maximum is searched for. With D = rowsum(dO ∘ O):
+P is not kept: with lse known it is one exponential away, P = exp(S − lse), and no maximum is searched for. With D =
+rowsum(dO ∘ O):
 
     dV = Pᵀ dO        dP = dO Vᵀ        dS = P ∘ (dP − D)        dQ = dS K · sm_scale        dK = dSᵀ Q · sm_scale
 
 dK and dV are sums over queries, dQ is a sum over keys, so one order of tiles cannot keep both on chip. Two ways out:
 
-    dq="add"    a program owns a tile of keys, and adds its part of dQ to float32 in HBM: five products a tile, sums in any order
+    dq="add"    a program owns a tile of keys and adds its part of dQ in HBM: five matmuls a tile, sums in any order
     dq="tma"    the same, added by the copy engine (Hopper and later)
-    dq="again"  a second launch with queries outside, which makes S and dP once more: seven products, the same bits every time
+    dq="again"  a second launch with queries outside recomputes S and dP: seven matmuls, the same bits every time
 
-Under a causal mask programs are not equally long. The longest start first, over a few heads at a time: as many as L2 holds the other side's tiles of,
-since one head alone would leave SMs idle behind its last long tile, and those of all together do not fit.
+Under a causal mask programs are not equally long. The longest start first, over a few heads at a time: as many as L2
+holds the other side's tiles of, since one head alone would leave SMs idle behind its last long tile, and those of all
+together do not fit.
 
-Shapes, strides, dtypes, the causal mask and what a query without keys gives are as in `attention.py`; sums and exponentials in float32.
-A hidden value must be finite: 0 · NaN is NaN.
+Shapes, strides, dtypes, the causal mask and what a query without keys gives are as in `attention.py`; sums and
+exponentials in float32. A hidden value must be finite: 0 · NaN is NaN.
 """
 
 from __future__ import annotations
@@ -32,12 +35,16 @@ from kernels.gpu import l2
 
 @triton.jit
 def multiples(stride_b, stride_h, stride_m, MULTIPLE: tl.constexpr):
-    """A tensor's strides, written so that the compiler sees their divisor. Then a thread loads that many elements at once."""
+    """A tensor's strides, written so that the compiler sees their divisor. Then a thread loads that many elements at
+    once.
+    """
     return stride_b // MULTIPLE * MULTIPLE, stride_h // MULTIPLE * MULTIPLE, stride_m // MULTIPLE * MULTIPLE
 
 
 def multiple(*tensors: torch.Tensor) -> int:
-    """The largest power of two up to 8 that divides the tensors' strides of batch, head and row. Triton by itself looks at multiples of 16 only."""
+    """The largest power of two up to 8 that divides the tensors' strides of batch, head and row. Triton by itself looks
+    at multiples of 16 only.
+    """
     return math.gcd(8, *(stride for tensor in tensors for stride in tensor.stride()[:3]))
 
 
@@ -48,7 +55,8 @@ def attention_rows_kernel(
     heads, seq_len, padded,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, MULTIPLE: tl.constexpr,
 ):  # fmt: skip
-    # What each row brings to all its keys: D, and lse in base 2, +inf for a row that saw no key or is none, since 2^(S − inf) is 0.
+    # What each row brings to all its keys: D, and lse in base 2, +inf for a row that saw no key or is none, since 2^(S
+    # − inf) is 0.
     stride_ob, stride_oh, stride_om = multiples(stride_ob, stride_oh, stride_om, MULTIPLE)
     stride_gb, stride_gh, stride_gm = multiples(stride_gb, stride_gh, stride_gm, MULTIPLE)
     batch = (tl.program_id(1) // heads).to(tl.int64)
@@ -86,7 +94,8 @@ def attention_backward_keys_kernel(
     STAGES: tl.constexpr, DQ: tl.constexpr, WHOLE: tl.constexpr, MULTIPLE: tl.constexpr,
 ):  # fmt: skip
     # One program owns one tile of keys of one kv head, and goes over the queries of all heads that share it.
-    # Tile 0 of `at_once` heads comes first, then their tile 1: under a causal mask the first keys have the most queries.
+    # Tile 0 of `at_once` heads comes first, then their tile 1: under a causal mask the first keys have the most
+    # queries.
     stride_qb, stride_qh, stride_qm = multiples(stride_qb, stride_qh, stride_qm, MULTIPLE)
     stride_kb, stride_kh, stride_kn = multiples(stride_kb, stride_kh, stride_kn, MULTIPLE)
     stride_vb, stride_vh, stride_vn = multiples(stride_vb, stride_vh, stride_vn, MULTIPLE)
@@ -249,11 +258,12 @@ def flash_attention_backward(
     registers: tuple[int | None, int | None] = (None, None),
     l2_share: float = 1 / 3,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """dQ, dK and dV, contiguous, in the shapes and the dtype of q, k and v, for o and lse as any forward of `attention.py` returned them.
+    """dQ, dK and dV, contiguous, in the shapes and the dtype of q, k and v, for o and lse as any forward of
+    `attention.py` returned them.
 
-    `registers` is the most that a thread may have, where keys are held and where queries are: with fewer, more programs fit an SM.
-    `l2_share` is the part of L2 that the heads at work together may fill under a causal mask.
-    Raises ValueError naming the argument that does not fit.
+    `registers` is the most that a thread may have, where keys are held and where queries are: with fewer, more programs
+    fit an SM. `l2_share` is the part of L2 that the heads at work together may fill under a causal mask. Raises
+    ValueError naming the argument that does not fit.
     """
     call = _Call.of(q, k, v, causal, sm_scale, diagonal, block_m, block_n)
     if dq not in ("again", "add", "tma"):

@@ -1,22 +1,28 @@
-"""FlashAttention forward for Hopper (sm_90) in Gluon: warps with different jobs, matrix products that run while others compute.
+"""FlashAttention forward for Hopper (sm_90) in Gluon: warps with different jobs, matrix products that run while others
+compute.
 
-What the tensor cores need is never to wait, neither for bytes nor for exponentials. Four ideas, those of FlashAttention-3 (arXiv 2407.08608):
+What the tensor cores need is never to wait, neither for bytes nor for exponentials. Four ideas, those of
+FlashAttention-3 (arXiv 2407.08608):
 
-- **A warp that only fetches.** It keeps asking the copy engine (TMA) for the next tiles of K and V, as long as a place is free; two or three groups of
-  four warps, 64 rows of Q each, only compute. Barriers in shared memory say "full" and "empty".
-- **S of the next tile under O of this one.** A group starts S_next = Q K_{j−1}ᵀ and O = O + P V_j together; while O is still being added to, it makes
-  the softmax of S_next.
-- **As many programs as SMs**, each with a list of tiles of rows, which is made on the host: the longest first, each to the program that will be done
-  first. So under a mask, too, the last ones end together (`kernels/schedule.py`).
-- **A sum that waits.** A row lies in four threads. Each keeps its own part of l, and they meet at the end of the row instead of at every tile: 8% at
-  head_dim 64 without a mask.
+- **A warp that only fetches.** It keeps asking the copy engine (TMA) for the next tiles of K and V, as long as a place
+  is free; two or three groups of four warps, 64 rows of Q each, only compute. Barriers in shared memory say "full" and
+  "empty".
+- **S of the next tile under O of this one.** A group starts S_next = Q K_{j−1}ᵀ and O = O + P V_j together; while O is
+  still being added to, it makes the softmax of S_next.
+- **As many programs as SMs**, each with a list of tiles of rows, which is made on the host: the longest first, each to
+  the program that will be done first. So under a mask, too, the last ones end together (`kernels/schedule.py`).
+- **A sum that waits.** A row lies in four threads. Each keeps its own part of l, and they meet at the end of the row
+  instead of at every tile: 8% at head_dim 64 without a mask.
 
-The interpreter cannot run Gluon; `flash_attention_exp2` in `attention.py` does the same arithmetic. Here keys are visited from the last to the
-first, so that the tiles that the mask cuts come first and the loop over the rest needs no mask. A hidden V must be finite: 0 · NaN is NaN.
+The interpreter cannot run Gluon; `flash_attention_exp2` in `attention.py` does the same arithmetic. Here keys are
+visited from the last to the first, so that the tiles that the mask cuts come first and the loop over the rest needs no
+mask. A hidden V must be finite: 0 · NaN is NaN.
 
-Tried on an H200 and left out: a part of the exponentials by a polynomial on the FMA units (FlashAttention-4's idea; 2–13% slower in the grouping that is
-fastest without it, within 1% with Q in registers besides), K's place given back later (within 1%), tiles of 64 keys (14–20% slower at head_dim 128), the
-last PV of a tile of rows under the first QKᵀ of the next (2–9% slower), groups that take turns (nothing, or 3% slower). The times are in `benchmarks/results/tuning/`.
+Tried on an H200 and left out: a part of the exponentials by a polynomial on the FMA units (FlashAttention-4's idea;
+2–13% slower in the grouping that is fastest without it, within 1% with Q in registers besides), K's place given back
+later (within 1%), tiles of 64 keys (14–20% slower at head_dim 128), the last PV of a tile of rows under the first QKᵀ
+of the next (2–9% slower), groups that take turns (nothing, or 3% slower). The times are in
+`benchmarks/results/tuning/`.
 """
 
 from __future__ import annotations
@@ -171,7 +177,8 @@ def _compute(
             # l = α l + rowsum P̃, of which each thread keeps its own columns' part
             l_i = l_i * gl.convert_layout(alpha, gl.SliceLayout(1, l_i.type.layout))[:, None] + _thread_sums(p_new)
             m_i = m_new
-            # A barrier is a place that the assembler moves nothing across: P̃ is made before the wait for O, not after it.
+            # A barrier is a place that the assembler moves nothing across: P̃ is made before the wait for O, not after
+            # it.
             mbarrier.wait(v_full.index(used % STAGES), used // STAGES & 1)
             o, p_new = warpgroup_mma_wait(0, deps=(o, p_new))
             mbarrier.arrive(v_empty.index(last % STAGES), count=1)
@@ -204,7 +211,9 @@ def _compute(
 
 @gluon.jit
 def _of_threads(x):
-    """A tile as (row, eight columns, thread, column of its two): a row lies in four threads, each of which has two of every eight columns."""
+    """A tile as (row, eight columns, thread, column of its two): a row lies in four threads, each of which has two of
+    every eight columns.
+    """
     return x.reshape([x.shape[0], x.shape[1] // 8, 4, 2])
 
 
@@ -216,7 +225,9 @@ def _thread_sums(p):
 
 @gluon.jit
 def _masked(s, rows, col, kv_len, diagonal, CAUSAL: gl.constexpr):
-    """S from column `col` on, −∞ where a key is hidden. What a thread's columns are compared with are constants, so that none takes a register."""
+    """S from column `col` on, −∞ where a key is hidden. What a thread's columns are compared with are constants, so
+    that none takes a register.
+    """
     tile = _of_threads(s)
     ROW: gl.constexpr = gl.SliceLayout(1, gl.SliceLayout(2, gl.SliceLayout(3, tile.type.layout)))
     EIGHT: gl.constexpr = gl.SliceLayout(0, gl.SliceLayout(2, gl.SliceLayout(3, tile.type.layout)))
@@ -227,7 +238,8 @@ def _masked(s, rows, col, kv_len, diagonal, CAUSAL: gl.constexpr):
         seen = gl.minimum(seen, rows + (diagonal + 1 - col))
     seen = gl.convert_layout(seen, ROW)[:, None, None, None]
     first = gl.arange(0, 4, layout=THREAD)[None, None, :, None] * 2
-    column = gl.arange(0, s.shape[1] // 8, layout=EIGHT)[None, :, None, None] * 8 + gl.arange(0, 2, layout=PAIR)[None, None, None, :]  # fmt: skip
+    eights = gl.arange(0, s.shape[1] // 8, layout=EIGHT)[None, :, None, None] * 8
+    column = eights + gl.arange(0, 2, layout=PAIR)[None, None, None, :]
     tile = gl.where(column < seen - first, tile, -float("inf"))
     return gl.convert_layout(tile.reshape(s.shape), s.type.layout)
 
@@ -267,8 +279,10 @@ def flash_attention_hopper_kernel(
     if GROUPS == 2:
         gl.warp_specialize(
             [
-                (_compute, (descs, lse_ptr, places, barriers, work, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, GROUPS, 0)),
-                (_compute, (descs, lse_ptr, places, barriers, work, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, GROUPS, 1)),
+                (_compute, (descs, lse_ptr, places, barriers, work, sizes,
+                            HEAD_DIM, BLOCK_N, STAGES, CAUSAL, GROUPS, 0)),
+                (_compute, (descs, lse_ptr, places, barriers, work, sizes,
+                            HEAD_DIM, BLOCK_N, STAGES, CAUSAL, GROUPS, 1)),
                 (_fetch, (descs, places, barriers, work, sizes, BLOCK_N, STAGES, CAUSAL, GROUPS)),
             ],
             [4, 1], [240, 24],
@@ -276,9 +290,12 @@ def flash_attention_hopper_kernel(
     else:
         gl.warp_specialize(
             [
-                (_compute, (descs, lse_ptr, places, barriers, work, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, GROUPS, 0)),
-                (_compute, (descs, lse_ptr, places, barriers, work, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, GROUPS, 1)),
-                (_compute, (descs, lse_ptr, places, barriers, work, sizes, HEAD_DIM, BLOCK_N, STAGES, CAUSAL, GROUPS, 2)),
+                (_compute, (descs, lse_ptr, places, barriers, work, sizes,
+                            HEAD_DIM, BLOCK_N, STAGES, CAUSAL, GROUPS, 0)),
+                (_compute, (descs, lse_ptr, places, barriers, work, sizes,
+                            HEAD_DIM, BLOCK_N, STAGES, CAUSAL, GROUPS, 1)),
+                (_compute, (descs, lse_ptr, places, barriers, work, sizes,
+                            HEAD_DIM, BLOCK_N, STAGES, CAUSAL, GROUPS, 2)),
                 (_fetch, (descs, places, barriers, work, sizes, BLOCK_N, STAGES, CAUSAL, GROUPS)),
             ],
             [4, 4, 1], [160, 160, 32],
@@ -297,7 +314,8 @@ def flash_attention_hopper(
     stages: int = 2,
     groups: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """FlashAttention forward on Hopper: float16 or bfloat16, head_dim a multiple of 8 and contiguous, other strides multiples of 8, sm_scale > 0.
+    """FlashAttention forward on Hopper: float16 or bfloat16, head_dim a multiple of 8 and contiguous, other strides
+    multiples of 8, sm_scale > 0.
 
     Returns O and lse as `flash_attention` does. Raises ValueError naming the argument that this kernel does not take.
     """
@@ -319,12 +337,13 @@ def prepared(
     stages: int = 2,
     groups: int | None = None,
 ) -> Launch:
-    """A function that launches the kernel on tensors like these: same shapes, strides, dtype and device, 16-byte aligned.
+    """A function that launches the kernel on tensors like these: same shapes, strides, dtype and device, 16-byte
+    aligned.
 
-    Checks, descriptors and lists of tiles are made here, once; the function itself costs about 35 µs on the host. The copy engine pads a head with
-    zeros to 64, 128 or 256 features. 64 features: three consumer groups, because softmax takes longer than the matmuls there, unless tiles of
-    192 rows leave too many rows empty. 256 features: tiles of 64 keys, because O takes half of the registers, and O shares Q's place.
-    Raises what `flash_attention_hopper` raises.
+    Checks, descriptors and lists of tiles are made here, once; the function itself costs about 35 µs on the host. The
+    copy engine pads a head with zeros to 64, 128 or 256 features. 64 features: three consumer groups, because softmax
+    takes longer than the matmuls there, unless tiles of 192 rows leave too many rows empty. 256 features: tiles of 64
+    keys, because O takes half of the registers, and O shares Q's place. Raises what `flash_attention_hopper` raises.
     """
     width = max(64, triton.next_power_of_2(q.shape[-1]))
     block_n = (128 if width <= 128 else 64) if block_n is None else block_n

@@ -37,7 +37,7 @@ class Kernel:
     parameters: tuple[Parameter, ...]
     formula: Callable[[Values], Traffic]
     roles: Mapping[str, str]
-    """The kernel's own variable for each role that the player knows: scores, probabilities, running_max, new_max,
+    """The kernel's own variable for each role that the player knows: scores, exponentials (P̃, or P), running_max, new_max,
     running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S); for top-k kept,
     kept_at and kept_weight (the list, its columns, its weights); for a merge other_max, other_sum, other_rescale (the
     other pair), tile_at and other_at (which tiles the pairs belong to)."""
@@ -109,7 +109,7 @@ class Kernel:
 
 _SOFTMAX_ROLES = {
     "scores": "x",
-    "probabilities": "p",
+    "exponentials": "p",
     "output": "y",
     "running_max": "m_i",
     "running_sum": "l_i",
@@ -135,7 +135,7 @@ def _keeps(roles: Mapping[str, str]) -> dict[str, str]:
 
 _LISTED_ROLES = {"kept": "top_y", "kept_at": "top_i"}
 _FLASH_ROLES = {
-    "scores": "s", "probabilities": "p", "output": "o", "running_max": "m_i", "new_max": "m_new", "running_sum": "l_i",
+    "scores": "s", "exponentials": "p", "output": "o", "running_max": "m_i", "new_max": "m_new", "running_sum": "l_i",
     "rescale": "alpha", "accumulator": "acc", "rows": "rows", "cols": "cols",
 }  # fmt: skip
 

@@ -1,12 +1,15 @@
-"""Attention of a few queries over many keys, as when a model writes a token, checks several, or reads the next piece of a long prompt.
+"""Attention of a few queries over many keys, as when a model writes a token, checks several, or reads the next piece of
+a long prompt.
 
 There are few rows of scores a head, so keys are hardly reused. The limit is to read K and V once. Two ideas reach it.
-**Split the keys** (Flash-Decoding, Dao et al. 2023): there are few heads, so several programs share the keys of one head. Each computes the softmax
-of its part. The last to finish joins the parts by the rule for pairs (m, l) in `merge.py`, each weighted by exp(lse_j − lse). **Keep the group
-together** (grouped-query attention): the queries of all heads that share keys are rows of one tile, so the keys are read once for all of them.
+**Split the keys** (Flash-Decoding, Dao et al. 2023): there are few heads, so several programs share the keys of one
+head. Each computes the softmax of its part. The last to finish joins the parts by the rule for pairs (m, l) in
+`merge.py`, each weighted by exp(lse_j − lse). **Keep the group together** (grouped-query attention): the queries of all
+heads that share keys are rows of one tile, so the keys are read once for all of them.
 
-q (batch, heads, seq_len, head_dim), k and v (batch, kv_heads, kv_len, head_dim), any strides, float32, float16 or bfloat16, heads a multiple of
-kv_heads. A causal mask aligns the last query with the last key. A hidden V must be finite: 0 · NaN is NaN.
+q (batch, heads, seq_len, head_dim), k and v (batch, kv_heads, kv_len, head_dim), any strides, float32, float16 or
+bfloat16, heads a multiple of kv_heads. A causal mask aligns the last query with the last key. A hidden V must be
+finite: 0 · NaN is NaN.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ def flash_decode_kernel(
     HEAD_DIM: tl.constexpr, SPLITS: tl.constexpr, CAUSAL: tl.constexpr, MULTIPLE: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_S: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    # One program: a tile of the group · seq_len rows that share the keys of one kv head, on one of SPLITS parts of these keys. BLOCK_S ≥ SPLITS.
+    # One program: a tile of the group · seq_len rows that share the keys of one kv head, on one of SPLITS parts of
+    # these keys. BLOCK_S ≥ SPLITS.
     stride_kb, stride_kh, stride_kn = multiples(stride_kb, stride_kh, stride_kn, MULTIPLE)
     stride_vb, stride_vh, stride_vn = multiples(stride_vb, stride_vh, stride_vn, MULTIPLE)
     split = tl.program_id(0)
@@ -119,8 +123,8 @@ def flash_decode(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention of one or a few queries a head, each head's keys shared among `splits` programs.
 
-    Returns O (batch, heads, seq_len, head_dim) in the dtype of q, and lse (batch, heads, seq_len), natural logarithm, float32.
-    Raises ValueError naming the argument that does not fit.
+    Returns O (batch, heads, seq_len, head_dim) in the dtype of q, and lse (batch, heads, seq_len), natural logarithm,
+    float32. Raises ValueError naming the argument that does not fit.
     """
     call = _Call.of(q, k, v, causal, sm_scale, None, 16, 16 if block_n is None else block_n)
     if call.seq_len > MOST:
@@ -146,14 +150,16 @@ def flash_decode(
     flash_decode_kernel[(splits, programs)](
         q, k, v, o, lse, part_o, part_lse, done, *q.stride(), *k.stride(), *v.stride(), *o.stride(),
         call.kv_heads, call.group, call.seq_len, call.kv_len, call.diagonal, call.sm_scale * LOG2_E, m_tiles,
-        HEAD_DIM=q.shape[3], SPLITS=splits, CAUSAL=causal and call.seq_len > 1, MULTIPLE=multiple(k, v), BLOCK_M=block_m, BLOCK_D=block_d, BLOCK_N=block_n,
+        HEAD_DIM=q.shape[3], SPLITS=splits, CAUSAL=causal and call.seq_len > 1, MULTIPLE=multiple(k, v),
+        BLOCK_M=block_m, BLOCK_D=block_d, BLOCK_N=block_n,
         BLOCK_S=triton.next_power_of_2(splits), STAGES=stages, num_warps=warps or (8 if block_m == 128 else 4),
     )  # fmt: skip
     return o, lse
 
 
 def _keys_that_fit(q: torch.Tensor, stages: int, rows: int) -> int:
-    """Keys a tile: 32 KiB of K, so that enough bytes are on their way, but 64 keys where arithmetic bounds it, or as many as there is room for.
+    """Keys a tile: 32 KiB of K, so that enough bytes are on their way, but 64 keys where arithmetic bounds it, or as
+    many as there is room for.
 
     Shared memory has Q and so many stages of K and V.
     """

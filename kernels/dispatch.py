@@ -1,7 +1,8 @@
-"""The fastest rung that takes a call, whatever its shape, dtype, strides and GPU: a special rung says what it refuses, and a general one takes the rest.
+"""The fastest rung that takes a call, whatever its shape, dtype, strides and GPU: a special rung says what it refuses,
+and a general one takes the rest.
 
-The lengths at which one rung gives way to the next were measured on an H200 (`benchmarks/results/speed.json`); elsewhere they are a
-guess, and the answer is right all the same.
+The lengths at which one rung gives way to the next were measured on an H200 (`benchmarks/results/speed.json`);
+elsewhere they are a guess, and the answer is right all the same.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from kernels.softmax_fast import softmax_rows, softmax_shared_row, softmax_two_r
 
 
 def softmax(x: torch.Tensor) -> torch.Tensor:
-    """Softmax over the last axis of x (rows, cols): any length, any strides, float32, float16 or bfloat16. Raises ValueError for what is no such matrix.
+    """Softmax over the last axis of x (rows, cols): any length, any strides, float32, float16 or bfloat16. Raises
+    ValueError for what is no such matrix.
 
     | rows                                    | kernel             | made for           |
     |-----------------------------------------|--------------------|--------------------|
@@ -51,7 +53,8 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
 def attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, sm_scale: float | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O, contiguous, in the dtype of q, and lse, for all that `attention.py` takes. Raises ValueError naming the argument that does not fit.
+    """O, contiguous, in the dtype of q, and lse, for all that `attention.py` takes. Raises ValueError naming the
+    argument that does not fit.
 
     Checks and choices are made once for calls of the same shapes, strides, dtypes, device and alignment, and then kept.
     """
@@ -111,6 +114,8 @@ def attention_backward(
 
 
 def tile_side(q: torch.Tensor) -> int:
-    """Rows of a tile, 16 to 64: as many as leave room in shared memory for eight tiles, which is what a backward pass holds."""
+    """Rows of a tile, 16 to 64: as many as leave room in shared memory for eight tiles, which is what a backward pass
+    holds.
+    """
     rows = shared_memory(q) // (8 * triton.next_power_of_2(q.shape[-1]) * q.element_size())
     return max(16, min(64, 2 ** rows.bit_length() // 2))

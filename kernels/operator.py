@@ -1,4 +1,5 @@
-"""Attention as an operator of PyTorch, with gradients, to be dropped into a model: it exports, compiles and differentiates as torch's own do.
+"""Attention as an operator of PyTorch, with gradients, to be dropped into a model: it exports, compiles and
+differentiates as torch's own do.
 
     from kernels.operator import attention
     o = attention(q, k, v, causal=True)

@@ -1,21 +1,23 @@
-"""Fast softmax of each row of a matrix. Each kernel adds one idea to `softmax_row` in `softmax.py`, which keeps a whole row on chip.
+"""Fast softmax of each row of a matrix. Each kernel adds one idea to `softmax_row` in `softmax.py`, which keeps a whole
+row on chip.
 
 Softmax has almost no arithmetic. The limit is a copy: one read and one write of every element.
 
     kernel               loads + stores   idea
-    softmax_rows         1 + 1            a program takes as many short rows as fill it: no idle lanes, no barrier between warps
-    softmax_pipelined    1 + 1            a program takes row after row, and fetches the next one while it computes this one
-    softmax_two_reads    2 + 1            a row too long for the chip is read twice; the second read comes soon, out of L2
-    softmax_shared_row   1 + 1            a row too long for one SM: several programs hold a part each and exchange their (m, l)
+    softmax_rows         1 + 1            as many short rows as fill a program: no idle lanes, no barrier between warps
+    softmax_pipelined    1 + 1            a program takes row after row, and fetches the next while it computes this one
+    softmax_two_reads    2 + 1            a row too long for the chip is read twice, the second time soon, out of L2
+    softmax_shared_row   1 + 1            a row too long for one SM: programs hold a part each and exchange their (m, l)
 
-`softmax_staged.py` has one kernel more: the row in shared memory. `dispatch.py` chooses. Elements that are read once have no L2 hint: "evict_first"
-cost 1–7% on an H200. Every kernel computes in float32 and stores in the dtype of x. A row of −inf gives zeros. A NaN makes its row NaN.
-Offsets are 64-bit: a matrix may have more than 2³¹ elements.
+`softmax_staged.py` has one kernel more: the row in shared memory. `dispatch.py` chooses. Elements that are read once
+have no L2 hint: "evict_first" cost 1–7% on an H200. Every kernel computes in float32 and stores in the dtype of x. A
+row of −inf gives zeros. A NaN makes its row NaN. Offsets are 64-bit: a matrix may have more than 2³¹ elements.
 
-**Unaligned rows.** A thread loads 16 bytes at once only from a multiple of 16 bytes. A row of 50257 elements rarely starts at one. So a kernel
-counts columns from the last such boundary before the row, and the row is lo ≤ column < hi. The kernel loads whole vectors of 16 bytes. These
-contain a few elements of the neighbouring rows, which it sets to −inf. It stores the vectors inside the row as they are, and the row's two
-edges element by element (`EDGES`). Each mask has one value per vector, and this keeps the loads and stores 16 bytes wide.
+**Unaligned rows.** A thread loads 16 bytes at once only from a multiple of 16 bytes. A row of 50257 elements rarely
+starts at one. So a kernel counts columns from the last such boundary before the row, and the row is lo ≤ column < hi.
+The kernel loads whole vectors of 16 bytes. These contain a few elements of the neighbouring rows, which it sets to
+−inf. It stores the vectors inside the row as they are, and the row's two edges element by element (`EDGES`). Each mask
+has one value per vector, and this keeps the loads and stores 16 bytes wide.
 """
 
 from __future__ import annotations
@@ -101,7 +103,8 @@ def softmax_pipelined_kernel(
     x_ptr, y_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_rows, n_cols,
     BLOCK_N: tl.constexpr, WHOLE: tl.constexpr, MULTIPLE: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    # A program takes every num_programs-th row. STAGES rows are on the chip at once: the one at work and those on their way.
+    # A program takes every num_programs-th row. STAGES rows are on the chip at once: the one at work and those on their
+    # way.
     n_cols = n_cols // MULTIPLE * MULTIPLE
     stride_xm = stride_xm // MULTIPLE * MULTIPLE
     stride_ym = stride_ym // MULTIPLE * MULTIPLE
@@ -132,14 +135,18 @@ def softmax_pipelined_kernel(
 
 @triton.jit
 def _packed(m_i, l_i):
-    """(m, l) as one 64-bit word, which other programs see whole or not at all. Never 0, which says "not yet": l = 0 only beside m = −inf."""
+    """(m, l) as one 64-bit word, which other programs see whole or not at all. Never 0, which says "not yet": l = 0
+    only beside m = −inf.
+    """
     high = m_i.to(tl.int32, bitcast=True).to(tl.int64) << 32
     return high | (l_i.to(tl.int32, bitcast=True).to(tl.int64) & 0xFFFFFFFF)
 
 
 @triton.jit
 def _joined(pairs_ptr, parts, n_parts):
-    """Waits until every part of a row has told its pair, and returns the row's (m, l), with m = 0 and l = 1 for a row of nothing but −inf."""
+    """Waits until every part of a row has told its pair, and returns the row's (m, l), with m = 0 and l = 1 for a row
+    of nothing but −inf.
+    """
     words = tl.load(pairs_ptr + parts, mask=parts < n_parts, other=1, volatile=True)
     while tl.min(tl.where(words == 0, 0, 1), axis=0) == 0:
         words = tl.load(pairs_ptr + parts, mask=parts < n_parts, other=1, volatile=True)
@@ -167,8 +174,10 @@ def softmax_two_reads_kernel(
     x_ptr, y_ptr, pairs_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_rows, n_cols, n_parts, apart,
     BLOCK_N: tl.constexpr, PARTS: tl.constexpr, VECTOR: tl.constexpr, EDGES: tl.constexpr,
 ):  # fmt: skip
-    # Tiles are counted through the matrix, n_parts a row. A program reads its tile for the first time and tells its (m, l), and reads
-    # the tile `apart` before it for the second time, while L2 still has it. It waits only for programs that started before it.
+    # Tiles are counted through the matrix, n_parts a row. A program reads its tile for the first time and tells its (m,
+    # l), and reads
+    # the tile `apart` before it for the second time, while L2 still has it. It waits only for programs that started
+    # before it.
     tile = tl.program_id(0).to(tl.int64)
     n_tiles = tl.cast(n_rows, tl.int64) * n_parts
     if tile < n_tiles:
@@ -246,7 +255,8 @@ def softmax_shared_row_kernel(
 def softmax_rows(
     x: torch.Tensor, *, block_m: int | None = None, block_n: int | None = None, warps: int | None = None
 ) -> torch.Tensor:
-    """Softmax over the last axis of x (rows, cols), any strides: block_m whole rows of at most block_n elements a program.
+    """Softmax over the last axis of x (rows, cols), any strides: block_m whole rows of at most block_n elements a
+    program.
 
     Raises ValueError when block_n is smaller than the row.
     """
@@ -288,7 +298,8 @@ def softmax_pipelined(
     y = torch.empty_like(x)
     softmax_pipelined_kernel[(min(n_rows, programs * sms(x)),)](
         x, y, *x.stride(), *y.stride(), n_rows, n_cols,
-        BLOCK_N=block_n, WHOLE=n_cols == block_n, MULTIPLE=_multiple(x, y), STAGES=stages, num_warps=warps or _warps(block_n),
+        BLOCK_N=block_n, WHOLE=n_cols == block_n, MULTIPLE=_multiple(x, y), STAGES=stages,
+        num_warps=warps or _warps(block_n),
     )  # fmt: skip
     return y
 
@@ -298,7 +309,8 @@ def softmax_two_reads(
 ) -> torch.Tensor:
     """Softmax over the last axis of x (rows, cols), any strides, rows of any length in tiles of block_n.
 
-    The second read of a tile comes about `apart` elements after the first: late enough to wait for nobody, and soon enough for L2.
+    The second read of a tile comes about `apart` elements after the first: late enough to wait for nobody, and soon
+    enough for L2.
     """
     check(x)
     n_rows, n_cols = x.shape
@@ -318,10 +330,12 @@ def softmax_two_reads(
 
 
 def softmax_shared_row(x: torch.Tensor, *, block_n: int | None = None, warps: int = 4) -> torch.Tensor:
-    """Softmax over the last axis of x (rows, cols), any strides: a program for each part of block_n elements of each row.
+    """Softmax over the last axis of x (rows, cols), any strides: a program for each part of block_n elements of each
+    row.
 
-    The programs of a row wait for each other, so a GPU must hold all of them at once: it starts programs in their order, and holds
-    hundreds. Raises ValueError for a row of more parts than that. Triton's interpreter runs programs one by one: there, one part a row.
+    The programs of a row wait for each other, so a GPU must hold all of them at once: it starts programs in their
+    order, and holds hundreds. Raises ValueError for a row of more parts than that. Triton's interpreter runs programs
+    one by one: there, one part a row.
     """
     check(x)
     n_rows, n_cols = x.shape

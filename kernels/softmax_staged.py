@@ -1,10 +1,13 @@
-"""Softmax of a row kept in shared memory, in Gluon. `softmax_fast.py` keeps the row in registers, where it needs twice the room.
+"""Softmax of a row kept in shared memory, in Gluon. `softmax_fast.py` keeps the row in registers, where it needs twice
+the room.
 
-A 16-bit element takes 32 bits of a register as soon as it is computed with. A program that holds a row of 32768 of them fills the SM, and then
-no other program can fetch. In shared memory the row keeps its 16 bits: three programs fit an SM, and while one computes, the rows of the others arrive.
+A 16-bit element takes 32 bits of a register as soon as it is computed with. A program that holds a row of 32768 of them
+fills the SM, and then no other program can fetch. In shared memory the row keeps its 16 bits: three programs fit an SM,
+and while one computes, the rows of the others arrive.
 
 - **Copied, not loaded**: asynchronous copies of 16 bytes bring the row from HBM to shared memory, past the registers.
-- **Three passes, all on chip**: maximum, sum, weights. The exponential is computed twice: keeping it would take the registers again.
+- **Three passes, all on chip**: maximum, sum, weights. The exponential is computed twice: keeping it would take the
+  registers again.
 - **Unaligned rows**: as in `softmax_fast.py`. The tiles hold the row and no more, so two rows of 50257 fit an SM.
 
 The interpreter cannot run Gluon; `softmax_safe` in `softmax.py` does the same arithmetic with the row in HBM.
@@ -30,7 +33,8 @@ def softmax_staged_kernel(
     x_ptr, y_ptr, stride_xm, stride_ym, n_cols, log2_e,
     TILES: gl.constexpr, TILE: gl.constexpr, VECTOR: gl.constexpr, EDGES: gl.constexpr, WARPS: gl.constexpr,
 ):  # fmt: skip
-    # One row a program, in tiles of TILE. VECTOR elements are 16 bytes. Columns are counted from the vector that the row starts in: the
+    # One row a program, in tiles of TILE. VECTOR elements are 16 bytes. Columns are counted from the vector that the
+    # row starts in: the
     # row is lo ≤ column < hi, as in `softmax_fast.py`.
     LAYOUT: gl.constexpr = gl.BlockedLayout([VECTOR], [32], [WARPS], [0])
     ONE: gl.constexpr = gl.BlockedLayout([1], [32], [WARPS], [0])
@@ -86,7 +90,8 @@ def _in_whole_vector(cols, lo, hi, VECTOR: gl.constexpr):
 
 
 def softmax_staged(x: torch.Tensor, *, warps: int | None = None) -> torch.Tensor:
-    """Softmax over the last axis of x (rows, cols), one row a program: contiguous rows of at most 224 KiB, x 16-byte aligned.
+    """Softmax over the last axis of x (rows, cols), one row a program: contiguous rows of at most 224 KiB, x 16-byte
+    aligned.
 
     Raises ValueError naming what this kernel does not take.
     """
@@ -100,7 +105,8 @@ def softmax_staged(x: torch.Tensor, *, warps: int | None = None) -> torch.Tensor
     tile = min(triton.next_power_of_2(before + n_cols), warps * 32 * vector)
     softmax_staged_kernel[(n_rows,)](
         x, y, x.stride(0), y.stride(0), n_cols, LOG2_E,
-        TILES=triton.cdiv(before + n_cols, tile), TILE=tile, VECTOR=vector, EDGES=before > 0, WARPS=warps, num_warps=warps, maxnreg=40,
+        TILES=triton.cdiv(before + n_cols, tile), TILE=tile, VECTOR=vector, EDGES=before > 0,
+        WARPS=warps, num_warps=warps, maxnreg=40,
     )  # fmt: skip
     return y
 

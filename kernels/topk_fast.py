@@ -1,9 +1,11 @@
-"""Softmax and its K largest weights, as fast as the row can be read: what `topk.py` computes, arranged so that lanes need not talk.
+"""Softmax and its K largest weights, as fast as the row can be read: what `topk.py` computes, arranged so that lanes
+need not talk.
 
-The tile's BLOCK_N lanes each run Milakov & Gimelshein's algorithm 3 (arXiv 1805.02867) on a column of their own: elements c, c + BLOCK_N,
-c + 2 BLOCK_N … of the row. A lane keeps (m, l) and where its maximum was; no lane asks another until the row has ended. Then
-the lanes' pairs are joined, as any pairs may be. And the K largest elements of the row lie in at most K lanes: those
-with the K largest maxima, since each of these maxima is larger than anything in any other lane. Only those K lanes are read again.
+The tile's BLOCK_N lanes each run Milakov & Gimelshein's algorithm 3 (arXiv 1805.02867) on a column of their own:
+elements c, c + BLOCK_N, c + 2 BLOCK_N … of the row. A lane keeps (m, l) and where its maximum was; no lane asks another
+until the row has ended. Then the lanes' pairs are joined, as any pairs may be. And the K largest elements of the row
+lie in at most K lanes: those with the K largest maxima, since each of these maxima is larger than anything in any other
+lane. Only those K lanes are read again.
 
 x, y, index, their order, ties, −inf and NaN are as in `topk.py`.
 """
@@ -22,7 +24,8 @@ from kernels.topk import LARGEST_K
 
 @triton.jit
 def _place(x, index):
-    """A number's place in the order that the list is sorted by, as one int64: larger numbers first, of equal ones the smaller index. NaN and −inf have none: −2⁶³.
+    """A number's place in the order that the list is sorted by, as one int64: larger numbers first, of equal ones the
+    smaller index. NaN and −inf have none: −2⁶³.
 
     A float's bits, read as an integer, are in the order of the floats from 0 up, and in reverse below.
     """
@@ -35,9 +38,11 @@ def _place(x, index):
 @triton.jit
 def softmax_topk_lanes_kernel(
     x_ptr, y_ptr, index_ptr, stride_xm, stride_xn, stride_ym, stride_yk, stride_im, stride_ik, n_cols,
-    K: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_T: tl.constexpr, UNROLL: tl.constexpr, MULTIPLE: tl.constexpr,
+    K: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_T: tl.constexpr, UNROLL: tl.constexpr,
+    MULTIPLE: tl.constexpr,
 ):  # fmt: skip
-    # BLOCK_K ≥ K places; BLOCK_T ≥ tiles a row. MULTIPLE divides the row's length and its way to the next: said so that it can be
+    # BLOCK_K ≥ K places; BLOCK_T ≥ tiles a row. MULTIPLE divides the row's length and its way to the next: said so that
+    # it can be
     # seen, which lets a thread load that many elements at once.
     n_cols = n_cols // MULTIPLE * MULTIPLE
     stride_xm = stride_xm // MULTIPLE * MULTIPLE
@@ -96,7 +101,8 @@ def softmax_topk_lanes_kernel(
 def softmax_topk_lanes(
     x: torch.Tensor, *, k: int = 5, block_n: int | None = None, warps: int | None = None, unroll: int = 2
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The k largest weights (rows, k) of each row's softmax, and their columns (rows, k) int64, x (rows, cols) read once.
+    """The k largest weights (rows, k) of each row's softmax, and their columns (rows, k) int64, x (rows, cols) read
+    once.
 
     Raises ValueError when k is not 1 to 32, block_n no power of two, or x no matrix of floats.
     """
@@ -109,7 +115,9 @@ def softmax_topk_lanes(
     n_cols = x.shape[1]
     softmax_topk_lanes_kernel[(x.shape[0],)](
         x, y, index, *x.stride(), *y.stride(), *index.stride(), n_cols,
-        K=k, BLOCK_K=triton.next_power_of_2(k), BLOCK_N=block_n, BLOCK_T=triton.next_power_of_2(triton.cdiv(n_cols, block_n)),
-        UNROLL=unroll, MULTIPLE=math.gcd(n_cols, x.stride(0), 8), num_warps=warps or (2 if n_cols < 2**14 else block_n // 128),
+        K=k, BLOCK_K=triton.next_power_of_2(k), BLOCK_N=block_n,
+        BLOCK_T=triton.next_power_of_2(triton.cdiv(n_cols, block_n)),
+        UNROLL=unroll, MULTIPLE=math.gcd(n_cols, x.stride(0), 8),
+        num_warps=warps or (2 if n_cols < 2**14 else block_n // 128),
     )  # fmt: skip
     return y, index

@@ -1,4 +1,4 @@
-"""The example in CONTRIBUTING.md is whole: its own blocks, put into a copy of the project, make a kernel with a chapter."""
+"""The example in CONTRIBUTING.md is complete: its blocks, in a copy of the project, make a kernel with a chapter."""
 
 from __future__ import annotations
 

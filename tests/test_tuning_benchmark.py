@@ -10,7 +10,7 @@ import pytest
 from triton.runtime.errors import OutOfResources
 
 from benchmarks import speed, tuning_grid
-from explain.chapters.speed.tuning import TROUBLES, load
+from explain.chapters.speed.tuning import TROUBLES, empty, load
 from tests.explain.records.made import WHERE
 
 
@@ -45,7 +45,7 @@ def asked(monkeypatch):
 
 
 def measured(path, shape=(1, 2, 256, 64), where=WHERE, before=None):
-    grids = [tuning_grid.empty("pipelined", shape, False)]
+    grids = [empty("pipelined", shape, False)]
     return tuning_grid.measure(before, where, grids, 4, 60.0, path)
 
 

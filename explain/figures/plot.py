@@ -20,7 +20,7 @@ def plot() -> go.Figure:
     return go.Figure()
 
 
-class _Kept(go.Figure):
+class _Kept(go.Figure):  # type: ignore[misc]  # Plotly has no types
     """A figure that is drawn again and again: what Streamlit asks of it is worked out once."""
 
     def to_dict(self) -> dict[str, Any]:

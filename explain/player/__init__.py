@@ -74,7 +74,7 @@ class Run:
 
     trace: a trace file (docs/trace-format.md).
     view: what the trace does not contain, as JSON. Required: `title`, and `badge`, the source of the run. Optional:
-        `kernel`, its name in the catalog; `roles`, the variables that are its scores, probabilities, output,
+        `kernel`, its name in the catalog; `roles`, the variables that are its scores, exponentials, output,
         running_max, new_max, running_sum, new_sum, rescale, accumulator, rows and cols; `score_shape`, the rows and
         columns of the map that has rows and cols as coordinates; `axes`, the names of these ("queries", "keys");
         `row_labels` and `col_labels`, its tokens; `pick_program`, what one program owns ("query tile");

@@ -9,13 +9,13 @@ import { isFloat } from "./trace.js";
 import { element } from "./words.js";
 
 const BY_ROW = ["running_max", "new_max", "rescale", "running_sum", "new_sum"];
-const BY_CELL = ["scores", "probabilities"];
+const BY_CELL = ["scores", "exponentials"];
 const BY_FEATURE = ["accumulator", "output"];
 /** The quantities compared, each with the roles that may hold it: the updated maximum is m_new in one kernel, m_i in
  * another. */
 const COMPARED = [
   ["scores"], ["new_max", "running_max"], ["rescale"], ["new_sum", "running_sum"],
-  ["probabilities"], ["accumulator"], ["output"],
+  ["exponentials"], ["accumulator"], ["output"],
 ];
 const ROUNDING = { bf16: 2 ** -6, f16: 2 ** -8 };          // a few roundings of the dtype; other floats have float32's
 const SINGLE = 2 ** -16;

@@ -22,7 +22,7 @@ import { isFloat, itemBytes } from "./trace.js";
 
 const QUANTITIES = {
   running_max: "max", new_max: "max", other_max: "max", running_sum: "sum", new_sum: "sum", other_sum: "sum",
-  rescale: "alpha", other_rescale: "alpha", scores: "scores", kept: "scores", probabilities: "p",
+  rescale: "alpha", other_rescale: "alpha", scores: "scores", kept: "scores", exponentials: "p",
   accumulator: "acc", output: "acc",
 };
 const HOLD_MS = 60;                                        // until the step itself is painted
@@ -122,7 +122,7 @@ export class Lane {
       sum: finite("new_sum", finite("running_sum", 0, Math.max), Math.max) || 1,
       accumulator: finite("accumulator", 0, size) || 1,
       output: finite("output", 0, size) || 1,
-      p: finite("probabilities", 1, Math.max),
+      p: finite("exponentials", 1, Math.max),
     };
   }
 

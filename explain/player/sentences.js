@@ -338,7 +338,7 @@ class Telling {
     return `${letter} = ${number(value)}`;
   }
 
-  weightsMade(value) {
+  exponentialsMade(value) {
     const now = this.along(value);
     if (!now) return "";
     const sum = summed(now), top = topmost(now);
@@ -365,7 +365,7 @@ class Telling {
     }
     const other = this.number("other_sum");
     if (old !== undefined && other !== undefined && !/\bload\b/.test(this.line)) return this.joined(old, other, now);
-    const terms = this.fresh("probabilities");
+    const terms = this.fresh("exponentials");
     if (!terms) return old === undefined && now === 0 ? this.everyRow("ℓ starts at 0") : "";
     const added = summed(terms);
     const alpha = this.setHere("rescale") ? this.number("rescale") : 1;
@@ -414,7 +414,7 @@ class Telling {
     if (/\bdot\b/.test(line)) {
       if (turned) return this.say("the output becomes NaN");
       const name = isNormalised(story, k) ? "P" : "P̃";
-      if (this.fresh("probabilities")?.every((x) => x === 0))
+      if (this.fresh("exponentials")?.every((x) => x === 0))
         return this.say(`${name} V of this tile is 0: the output stays`);
       const divided = /\/\s*\w/.test(line) ? ", then divided by ℓ" : "";
       return this.say(`${name} V of this tile is added to the output${divided}`);
@@ -511,7 +511,7 @@ const listed = (list) => {
 const TOLD_BY = {
   rows: "rowsTaken", cols: "colsTaken", scores: "scoresMade", running_max: "maximumMade", new_max: "maximumMade",
     rescale: "rescaleMade",
-  probabilities: "weightsMade", running_sum: "sumMade", new_sum: "sumMade", accumulator: "accumulatorMade",
+  exponentials: "exponentialsMade", running_sum: "sumMade", new_sum: "sumMade", accumulator: "accumulatorMade",
     output: "outputMade",
   other_rescale: "otherRescaleMade", kept: "keptMade", kept_weight: "keptWeightsMade",
 };

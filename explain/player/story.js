@@ -123,7 +123,7 @@ export class Story {
 
   /** The step at which a visit sets its sum; in a pass without a sum, its output, maximum or scores. */
   madeIn({ begin, end }) {
-    const roles = ["new_sum", "running_sum", "output", "running_max", "probabilities", "scores"];
+    const roles = ["new_sum", "running_sum", "output", "running_max", "exponentials", "scores"];
     const made = roles.find((role) => this.changedAt(role, begin, end - 1) >= 0);
     return made ? this.firstChange(made, begin) : begin;
   }
@@ -244,14 +244,14 @@ export class Story {
 
   // --- tile visits ---
 
-  /** A visit begins where a tile's coordinates are set, if scores or probabilities follow; it ends where its loop's
+  /** A visit begins where a tile's coordinates are set, if scores or exponentials follow; it ends where its loop's
    * body is left. */
   indexVisits() {
     this.visits = [];
     this.visitAt = new Int32Array(this.steps).fill(-1);
     const stepsOf = (role) => this.eventsOf(role).map(({ step }) => step);
     const begins = [...new Set([...stepsOf("rows"), ...stepsOf("cols")])].sort((a, b) => a - b);
-    const writes = [...stepsOf("scores"), ...stepsOf("probabilities")].sort((a, b) => a - b);
+    const writes = [...stepsOf("scores"), ...stepsOf("exponentials")].sort((a, b) => a - b);
     let write = 0;
     begins.forEach((begin, i) => {
       const program = this.programAt[begin];
@@ -284,7 +284,7 @@ export class Story {
 
   /** The coordinates in the matrix of step k's tile: {rows, cols}, or null. */
   tile(k) {
-    const scores = this.role("scores", k) ?? this.role("probabilities", k);
+    const scores = this.role("scores", k) ?? this.role("exponentials", k);
     const rows = this.role("rows", k)?.data ?? [this.programs[this.programAt[k]].id[0]];
     const all = () => scores?.data && Array.from({ length: scores.data.length / rows.length }, (_, col) => col);
     const cols = this.role("cols", k)?.data ?? all();
@@ -457,9 +457,9 @@ export class Story {
   }
 }
 
-/** Whether the probabilities at step k are divided by ℓ already: loaded as such, or set by a line that divides. */
+/** Whether the exponentials at step k are divided by ℓ already: loaded as such, or set by a line that divides. */
 export function isNormalised(story, k) {
-  const set = story.changedAt("probabilities", story.programs[story.programAt[k]].first, k);
+  const set = story.changedAt("exponentials", story.programs[story.programAt[k]].first, k);
   return set >= 0 && /\bload\b|\//.test(story.text(set));
 }
 

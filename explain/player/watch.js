@@ -7,7 +7,7 @@ import { element, elementOf } from "./words.js";
 import { isFloat } from "./trace.js";
 
 const WATCHED_FIRST = [
-  "running_max", "new_max", "running_sum", "new_sum", "rescale", "scores", "probabilities", "accumulator", "output",
+  "running_max", "new_max", "running_sum", "new_sum", "rescale", "scores", "exponentials", "accumulator", "output",
 ];
 // M_i copies m_new: the question is asked where m_new is set.
 const DECIDED_BY = { running_max: "new_max", running_sum: "new_sum" };

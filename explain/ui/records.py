@@ -112,10 +112,12 @@ def _counters_here(status: DeviceStatus) -> None:
         ":material/speed:",
     )
     said = job.result if job else None
-    if said is not None and said.counters is None:
+    if said is None:
+        return
+    if (counters := said.counters) is None:
         st.warning(f"{said.why} The recorded measurements stay on the page.", icon=":material/warning:")
-    elif said is not None:
-        counters, formula = said.counters, SAMPLE.entry.formula(SAMPLE.values)
+    else:
+        formula = SAMPLE.entry.formula(SAMPLE.values)
         st.markdown(figures.counts_table(counters, formula.read_bytes, formula.written_bytes))
         st.caption(
             f"hardware · {counters.provenance.gpu}, {counters.method} · `{' '.join(SAMPLE.to_arguments())}` · copy "

@@ -57,7 +57,12 @@ def test_the_first_page_does_not_wait_for_the_workers(monkeypatch):
 def test_a_run_is_decoded_once_from_the_engine_to_the_player(elsewhere, monkeypatch):
     calls = []
     plain = trace_file.read
-    monkeypatch.setattr(trace_file, "read", lambda source: calls.append(source) or plain(source))
+
+    def read(source):
+        calls.append(source)
+        return plain(source)
+
+    monkeypatch.setattr(trace_file, "read", read)
     run = elsewhere.trace(lessons.OPENING)
     shown = body_of([Run(run, view(lessons.OPENING, run.trace, run.origin))])
     assert shown.traces == run.data

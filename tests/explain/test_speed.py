@@ -10,6 +10,7 @@ import pytest
 
 from explain.chapters.speed import fast_kernels, figures
 from explain.chapters.speed import results as speed
+from explain.contents import ROOT
 from explain.figures import palette
 from explain.records.model import Roof
 from explain.records.results import ResultFileError
@@ -196,7 +197,7 @@ def test_a_kernels_colour_is_its_own_and_no_two_in_a_picture_share_one(result):
 
 @pytest.mark.parametrize("kernel", fast_kernels.KERNELS, ids=lambda kernel: kernel.call)
 def test_each_ideas_line_is_in_the_kernels_source(kernel):
-    lines = (speed.ROOT / kernel.file).read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / kernel.file).read_text(encoding="utf-8").splitlines()
     assert f"\ndef {kernel.call}(" in "\n".join(lines)
     for idea in kernel.ideas:
         assert lines[kernel.line_number(idea) - 1].strip() == idea.line

@@ -29,7 +29,7 @@ def test_two_groups_and_a_warp_that_fetches_are_recorded_visit_by_visit(tmp_path
     for program in one.programs:
         assert [name for name, _ in program.named] == ["fetch warp", "group 1", "group 2"]
         assert program.visits() == one.shape[2] // 128
-        assert 0.3 < program.products <= 1
+        assert 0.3 < program.matmuls <= 1
         assert program.hidden is not None
         assert 0.3 < program.hidden <= 1
     assert one.plain_us is not None

@@ -86,7 +86,7 @@ def test_what_does_not_fit_is_named():
 
 
 def ragged(dtype: torch.dtype) -> Iterator[torch.Tensor]:
-    """Rows that start anywhere, between neighbours of another size: contiguous, in a wider matrix, and after an odd start."""
+    """Rows that start anywhere, between larger neighbours: contiguous, in a wider matrix, and after an odd start."""
     torch.manual_seed(0)
     for cols in (1, 3, 7, 8, 13, 17, 31, 33, 47, 383, 767):
         x = (torch.randn(5, cols) + 50.0 * torch.arange(5)[:, None].remainder(2)).to(dtype)

@@ -55,7 +55,7 @@ def experiments(draw: st.DrawFn, kernel: Kernel) -> Experiment:
 @pytest.mark.parametrize("kernel", TAUGHT.values(), ids=lambda kernel: kernel.name)
 def test_formula_is_trace(kernel):
     @given(experiments(kernel))
-    @settings(max_examples=25)
+    @settings(max_examples=10)
     def agree(experiment: Experiment) -> None:
         trace, _ = run_traced(experiment, "first", lambda *_: None)
         assert trace.traffic() == kernel.formula(experiment.values).totals()

@@ -202,8 +202,8 @@ def table_2(record: Record) -> str:
             )
         )  # fmt: skip
     columns = (
-        "", Column("GFLOP, paper"), Column("GFLOP, counted"), Column("HBM, paper", _gb), Column("HBM, least", _gb),
-        Column(f"DRAM, {short(record)}", _gb), Column("time, paper", duration),
+        "", Column("GFLOP, paper"), Column("GFLOP, counted (÷ paper)"), Column("HBM, paper", _gb),
+        Column("HBM, least", _gb), Column(f"DRAM, {short(record)}", _gb), Column("time, paper", duration),
         Column(f"time, {short(record)}", duration),
     )  # fmt: skip
     return markdown(columns, rows)
@@ -329,7 +329,7 @@ def _power(points: Sequence[tuple[float, float]]) -> float | None:
 
 
 def tables(record: Record) -> Pair:
-    """Tables 20 and 21: time and memory of forward and backward pass over N, the paper's A100 and this GPU."""
+    """Tables 20 and 21: time and memory of forward and backward pass over N: the paper's A100, dashed, and this GPU."""
 
     def memory(experiment: Experiment) -> float | None:
         point = record.point(experiment)
@@ -343,11 +343,11 @@ def tables(record: Record) -> Pair:
     def drawn(title: str, table: flashattention.Table, unit: str, ours: Callable[[Experiment], float | None]) -> Any:
         lines = []
         for baseline, papers in table.items():
-            name, colour = KERNELS[baseline].short, colour_of(baseline)
+            theirs = next(row.name for row in flashattention.FIGURE_2 if row.baseline == baseline)
             found = [ours(flashattention.of_table(baseline, n)) for n in flashattention.TABLE_LENGTHS]
-            for values, gpu, dashed in ((papers, "A100", True), (found, short(record), False)):
+            for values, name in ((papers, f"paper: {theirs}"), (found, f"{KERNELS[baseline].short}, {short(record)}")):
                 points = [(n, y) for n, y in zip(flashattention.TABLE_LENGTHS, values, strict=True) if y]
-                lines.append(Line(points, f"{name}, {gpu}", colour, dashed))
+                lines.append(Line(points, name, colour_of(baseline), dashed=values is papers))
         return chart(title, lines, x="N", y=unit, unit=f" {unit}", log=True, height=440)
 
     return (

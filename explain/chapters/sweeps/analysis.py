@@ -44,8 +44,8 @@ class Crossing:
     def told(self, subject: str, does: str, x: str, exact: bool = False) -> str:
         """The same in a sentence, markdown.
 
-        `subject` is the lower curve, `does` says what "below" means: "is faster than …". `exact`: x has no values between
-        the measured ones.
+        `subject` is the lower curve, `does` says what "below" means: "is faster than …". `exact`: x has no values
+        between the measured ones.
         """
         last = max(self.ratios)
         if self.first is None:

@@ -314,7 +314,7 @@ def note(
     figure: go.Figure, x: float, y: float, words: str, *, shift: tuple[float, float] = (0, 0), leader: bool = False,
     **more: Any,
 ) -> None:  # fmt: skip
-    """Words at a point of two logarithmic axes, by default on its right. `leader`: a line joins them if they are apart."""
+    """Words at a point of log-log axes, by default on its right. `leader`: a line joins both if they are apart."""
     if leader and abs(shift[1]) > LABEL_PIXELS / 2:
         line = {"arrowhead": 0, "arrowwidth": 1, "arrowcolor": SLATE}
         more |= {"showarrow": True, "ax": 4 * shift[0], "ay": -shift[1], **line}

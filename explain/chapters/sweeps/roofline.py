@@ -84,7 +84,8 @@ def roofline(
             marker={"color": colour, "size": 11, "symbol": [LEVEL_SYMBOLS[point.level] for point in line]},
             customdata=[[LEVEL_NAMES[p.level], si(p.intensity, "FLOP/B"), si(p.flops_per_second, "FLOP/s"), _share(p)]
             for p in line],
-            hovertemplate="%{customdata[0]}: %{customdata[1]}, %{customdata[2]}%{customdata[3]}<extra>" + name_of(kernel) + "</extra>",
+            hovertemplate="%{customdata[0]}: %{customdata[1]}, %{customdata[2]}%{customdata[3]}"
+            f"<extra>{name_of(kernel)}</extra>",
         )  # fmt: skip
         ends[kernel] = line[-1]
     pixels = (HEIGHT - TOP - BOTTOM) / (high - low)

@@ -85,7 +85,7 @@ def _place(trace: Trace, step: int, name: str, index: tuple[int, ...]) -> str:
         return ""
     experiment = Experiment.from_json(trace.experiment)
     roles, state = experiment.entry.roles, trace.state(step)
-    over_keys = {roles.get("scores"), roles.get("probabilities")}
+    over_keys = {roles.get("scores"), roles.get("exponentials")}
     if experiment.entry.family == "softmax":
         axes = [("row", "rows"), ("element", "cols")][-len(index) :]
     else:

@@ -29,7 +29,7 @@ export class ZoomPanel extends Panel {
   render(k) {
     const { lane, view } = this;
     const { tile } = lane;
-    this.both = ["scores", "probabilities"].map((role) => this.held(role, k)).filter(Boolean);
+    this.both = ["scores", "exponentials"].map((role) => this.held(role, k)).filter(Boolean);
     const latest = this.both.toSorted((a, b) => b.changed - a.changed)[0];
     this.hint(latest ? "" : "the numbers of the current tile");
     if (!latest) {

@@ -1,4 +1,4 @@
-"""A made-up record of all that the papers' panels ask, by a simple model of a GPU whose numbers are known."""
+"""A record of everything that the papers' panels need, from a simple model of a GPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from explain.records.model import Origin, Point, Record, Roof
 from tests.explain.records.made import WHERE, counters
 
 BYTES_PER_SECOND, LAUNCH_SECONDS, FITS = 4e12, 4e-6, 8192
-"""Bandwidth, the least time of a run, and the longest row that caches keep."""
+"""Bandwidth, the shortest time of a run, and the longest row that the caches hold."""
 
 
 def record() -> Record:
@@ -28,7 +28,7 @@ def record() -> Record:
 
 
 def point(experiment: Experiment) -> Point:
-    """Bytes by formula; rows of at most FITS elements are read once from DRAM, longer ones as often as they are loaded."""
+    """Bytes by formula; DRAM reads rows of at most FITS elements once, longer rows at every load."""
     moved = experiment.entry.formula(experiment.values)
     read, written = moved.read_bytes, moved.written_bytes
     if experiment.entry.family == "softmax":

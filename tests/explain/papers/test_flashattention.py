@@ -116,10 +116,12 @@ def test_figure_2_has_the_papers_columns_beside_ours():
 
 
 def test_the_tables_charts_have_both_gpus():
-    names = [KERNELS[f"torch:{kernel}_backward"].short for kernel in ("attention", "flash")]
+    ours = [f"{KERNELS[row.baseline].short}, H200" for row in FIGURE_2]
+    papers = [f"paper: {row.name}" for row in FIGURE_2]
     for chart in figures.tables(RECORD):
-        assert [line.name for line in chart.data] == [f"{name}, {gpu}" for name in names for gpu in ("A100", "H200")]
-    assert [line.name for line in figures.tables(EMPTY)[0].data] == [f"{name}, A100" for name in names]
+        assert [line.name for line in chart.data] == [papers[0], ours[0], papers[1], ours[1]]
+        assert [line.line.dash for line in chart.data] == ["dash", "solid"] * 2
+    assert [line.name for line in figures.tables(EMPTY)[0].data] == papers
 
 
 def test_the_pyramid_has_the_papers_levels_and_those_measured():

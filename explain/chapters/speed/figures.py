@@ -50,7 +50,7 @@ def climb(
     names = [f"{at} {step.rung.label}" for at, step in enumerate(steps, start=1)]
     wide = max(LEAST_COLUMN, labels.widest(names, 13, bold=True) + 10)
     heads_wide = max(labels.widest(labels.wrapped(head, 110, SMALL), SMALL) for head in heads)
-    left, base = 1.05 * heads_wide + 14, TOP + TALL
+    left, base = 1.05 * heads_wide + 20, TOP + TALL
     right = left + wide * len(steps)
     foot = base + BELOW + 3 * ROW
 

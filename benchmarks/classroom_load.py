@@ -1,15 +1,15 @@
-"""Hold a class of students against the app and say how long each waits.
+"""Measures how long students wait when a whole class uses the app at once.
 
     python -m benchmarks.classroom_load --students 100 --out classroom.json
 
-Starts the app with `streamlit run app.py` on a free port, on two cores that it shares with the students. Each
-student speaks Streamlit's own protocol over a websocket as the browser does: opens a page, keeps the large
-messages it has seen, and asks for a rerun every period (± a quarter). Students arrive over one ramp; what is
-measured starts when all are in. Latency is from the moment a rerun is due, so one late answer is not hidden
-by asking less often, until the script has finished and all its messages are here.
+Starts the app with `streamlit run app.py` on a free port, on two cores that it shares with the students. Each student
+speaks Streamlit's protocol over a websocket, as a browser does: opens a page, keeps the large messages, and asks for a
+rerun every period (± a quarter). Students arrive during a ramp of a few seconds. A latency runs from the moment when a
+rerun is due until the script has finished and all its messages have arrived. A late answer therefore counts in full,
+although its student asks less often.
 
-Prints one JSON object. Exit 1 when the 95th percentile is over --p95-ms, or a connection was lost, a page
-failed or no rerun was done.
+Prints one JSON object. Exits with 1 if the 95th percentile exceeds --p95-ms, a connection was lost, a page failed, or
+no rerun finished.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tests.e2e.server import Server, running_app
 CORES = 2
 RAMP_S = 5.0
 FINISHED = (ForwardMsg.FINISHED_SUCCESSFULLY, ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY)
-PATIENCE_S = 30.0  # a student who waits longer than this is lost
+PATIENCE_S = 30.0  # a longer wait counts as a lost connection
 
 
 class PageFailedError(Exception):
@@ -53,7 +53,7 @@ class PageFailedError(Exception):
 
 @dataclass(frozen=True)
 class Lesson:
-    """What every student does: pages dealt in turn, one rerun a period, times in seconds."""
+    """What the class does: pages assigned in turn, one rerun per period; times in seconds."""
 
     students: int
     period_s: float
@@ -61,7 +61,7 @@ class Lesson:
     pages: tuple[str, ...]
 
     def due(self, rng: random.Random) -> Iterator[float]:
-        """When one student acts, in seconds from the start: a jittered beat with a phase of its own."""
+        """The times of one student's reruns, in seconds from the start: periodic, with a random phase and jitter."""
         phase = rng.uniform(0, self.period_s)
         for beat in range(int(self.duration_s / self.period_s)):
             yield RAMP_S + phase + (beat + rng.uniform(-0.25, 0.25)) * self.period_s
@@ -69,7 +69,7 @@ class Lesson:
 
 @dataclass
 class Tally:
-    """What happened so far; times in seconds."""
+    """The measurements so far; times in seconds."""
 
     first_pages: list[float] = field(default_factory=list)
     reruns: list[float] = field(default_factory=list)
@@ -89,11 +89,11 @@ class Tab:
         self.chapters: tuple[str, ...] = ()
 
     async def rerun(self) -> None:
-        """Ask for a run of the page, as a control does, and take in all of its messages.
+        """Asks for a run of the page, as a control does, and receives all of its messages.
 
         Raises:
-            PageFailedError: the page raised, or there is no such page.
-            TimeoutError: no end within PATIENCE_S.
+            PageFailedError: the page raised an error or does not exist.
+            TimeoutError: the run does not end within PATIENCE_S.
         """
         request = BackMsg()
         request.rerun_script.query_string = self._query
@@ -106,7 +106,7 @@ class Tab:
                 pass
 
     def _take(self, message: Any) -> bool:
-        """Note what a browser would note; True when the run has ended."""
+        """Handles a message as a browser does; True if the run has ended."""
         kind = message.WhichOneof("type")
         if message.metadata.cacheable and kind != "ref_hash":
             self._kept.add(message.hash)
@@ -123,10 +123,10 @@ class Tab:
 
 
 def open_socket(url: str) -> connect:
-    """A connection like the browser's: its origin, its subprotocol, no proxy in between."""
+    """A connection like a browser's: same origin and subprotocol, no proxy."""
     return connect(
         url.replace("http://", "ws://") + "/_stcore/stream",
-        origin=url,  # type: ignore[arg-type]  # a str where websockets wants its own NewType of str
+        origin=url,  # type: ignore[arg-type]  # websockets has its own NewType of str
         subprotocols=["streamlit", "PLACEHOLDER_AUTH_TOKEN"],  # type: ignore[list-item]
         compression=None,
         max_size=None,
@@ -135,7 +135,7 @@ def open_socket(url: str) -> connect:
 
 
 async def attend(url: str, page: str, arrival: float, due: Iterator[float], tally: Tally) -> None:
-    """One student's lesson; `arrival` and `due`, when to act, in seconds from now."""
+    """One student's lesson; `arrival` and the reruns `due` are in seconds from now."""
     clock = asyncio.get_running_loop().time
     start = clock()
     await asyncio.sleep(arrival)
@@ -156,7 +156,7 @@ async def attend(url: str, page: str, arrival: float, due: Iterator[float], tall
 
 
 async def chapters(url: str) -> tuple[str, ...]:
-    """The paths of the app's pages, from its own navigation."""
+    """The paths of the app's pages, from its navigation."""
     async with open_socket(url) as socket:
         tab = Tab(socket, "")
         await tab.rerun()
@@ -164,7 +164,7 @@ async def chapters(url: str) -> tuple[str, ...]:
 
 
 async def hold(server: Server, lesson: Lesson) -> dict[str, Any]:
-    """Hold the lesson and return what to print."""
+    """Holds the lesson and returns its measurements."""
     pages = lesson.pages or await chapters(server.url)
     tally, rng = Tally(), random.Random(0)
     class_ = [
@@ -192,7 +192,7 @@ async def hold(server: Server, lesson: Lesson) -> dict[str, Any]:
 
 
 def milliseconds(seconds: Sequence[float]) -> dict[str, float | None]:
-    """Median, 95th and 99th percentile and maximum in ms; None where there is too little to say."""
+    """Median, 95th and 99th percentile and maximum in ms; None for fewer than two values."""
     if len(seconds) < 2:
         return dict.fromkeys(("p50_ms", "p95_ms", "p99_ms", "max_ms"))
     cuts = statistics.quantiles(seconds, n=100, method="inclusive")
@@ -201,18 +201,18 @@ def milliseconds(seconds: Sequence[float]) -> dict[str, float | None]:
 
 
 def cpu_seconds(process: psutil.Process) -> float:
-    """User and system time of the server process alone."""
+    """User and system time of this process, without its children, in seconds."""
     times = process.cpu_times()
     return float(times.user + times.system)
 
 
 def resident_mib(processes: Sequence[psutil.Process]) -> float:
-    """Resident memory, MiB."""
+    """Resident memory of the processes, in MiB."""
     return float(round(sum(process.memory_info().rss for process in processes) / 2**20, 1))
 
 
 def share_two_cores() -> int | None:
-    """Keep this process, and so the app it starts, to CORES cores; None where the system cannot."""
+    """Restricts this process, and the app it starts, to CORES cores; returns how many, None if the system cannot."""
     if sys.platform == "darwin":
         return None
     cores = psutil.Process().cpu_affinity()[:CORES]
@@ -221,14 +221,16 @@ def share_two_cores() -> int | None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; 0 when the class was served in time."""
+    """Runs the benchmark; 0 if the class was served in time."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--students", type=bounded(int, 1, 1000), default=100)
-    parser.add_argument("--period-s", type=bounded(float, 0.1, 60), default=2.0, help="between reruns")
-    parser.add_argument("--duration-s", type=bounded(float, 1, 3600), default=60.0, help="after all are in")
-    parser.add_argument("--page", action="append", default=[], help="path, with a query if any; default: all")
-    parser.add_argument("--p95-ms", type=bounded(float, 1, 60_000), default=300.0, help="limit for exit 0")
-    parser.add_argument("--out", type=Path, help="write the JSON here too")
+    parser.add_argument("--period-s", type=bounded(float, 0.1, 60), default=2.0, help="seconds between reruns")
+    parser.add_argument(
+        "--duration-s", type=bounded(float, 1, 3600), default=60.0, help="seconds after all students have arrived"
+    )
+    parser.add_argument("--page", action="append", default=[], help="path with optional query; default: all pages")
+    parser.add_argument("--p95-ms", type=bounded(float, 1, 60_000), default=300.0, help="limit of the 95th percentile")
+    parser.add_argument("--out", type=Path, help="also write the JSON to this file")
     options = parser.parse_args(arguments)
     if options.duration_s < options.period_s:
         parser.error("--duration-s must be at least --period-s")

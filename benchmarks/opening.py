@@ -1,9 +1,10 @@
-"""How long a newcomer waits: from `streamlit run app.py` to the first page, and on to the first picture.
+"""How long a newcomer waits from `streamlit run app.py` to the first page, and then to the first picture.
 
     python -m benchmarks.opening --out opening.json
 
-Each run starts a fresh server and a fresh page in headless Chrome or Chromium. Clocked from the start of the process: the server
-answers, the page's heading is there, the player shows its first step. Then a chapter is opened by its link: its first picture.
+Each run starts a fresh server and a fresh page in headless Chrome or Chromium. The clock starts with the process. It is
+read when the server answers, when the page's heading is visible and when the player shows its first step. Then the run
+opens a chapter by its link and waits for the chapter's first picture.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ FIRST_PAGE_S, PICTURE_S = 2.0, 1.0
 
 
 def once(browser: Browser) -> dict[str, float]:
-    """One fresh server and page; seconds."""
+    """The times of one fresh server and page, in seconds."""
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     start = time.perf_counter()
     with running_app() as server:
@@ -52,10 +53,10 @@ def once(browser: Browser) -> dict[str, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the benchmark; 0 when the medians are within their limits."""
+    """Runs the benchmark; 0 if the medians are within their limits."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=7)
-    parser.add_argument("--out", type=Path, help="write the JSON here too")
+    parser.add_argument("--out", type=Path, help="also write the JSON to this file")
     options = parser.parse_args(arguments)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])

@@ -2,13 +2,14 @@
 
     python -m benchmarks.player --out benchmarks/results/player.json
 
-A real server and headless Chrome or Chromium share two cores. Each lecture is stepped by keys from several places of its run; a
-draw is the player's own synchronous pass, a paint is clocked from the key to the second animation frame after it (33 ms at 60 Hz are
-the floor of the method). Then again while more students, over Streamlit's own protocol, have the chapter open and step: a browser's step asks the server
-for nothing, so neither do theirs. That it asks for nothing is counted at the websocket, at rest too. A chapter is ready when its first step is painted: cold on a server that
-nobody has asked for it and with an empty browser cache, warm when opened again and again by the same browser.
+A real server and headless Chrome or Chromium share two cores. Keys step through each lecture from several places. A
+draw is the player's synchronous pass. A paint runs from the key to the second animation frame after it, so it takes at
+least two frames: 33 ms at 60 Hz. The same steps are measured again while more students have the chapter open, over
+Streamlit's protocol. They need not step, since a step asks the server for nothing; frames counted at the websocket
+check this. A chapter is ready when its first step is painted: cold on a fresh server with an empty browser cache, warm
+when the same browser opens it again.
 
-Prints one JSON object. Exit 1 when something is over its limit.
+Prints one JSON object. Exits with 1 if a limit is exceeded.
 """
 
 from __future__ import annotations
@@ -41,19 +42,19 @@ from tests.e2e.server import Server, running_app
 
 CHAPTER = "flash_attention"
 LECTURES = {
-    "64x64": "",  # what the chapter opens on
+    "64x64": "",  # the chapter's opening lecture
     "256x256": "inputs=normal&seq_len=256&kv_len=256&block_m=16&block_n=32&causal=true",
 }
 LIMITS_MS = {"64x64": {"draw": 8.0, "paint": 34.0}, "256x256": {"draw": 16.0, "paint": 50.0}}
 READY_S = {"cold": 2.5, "warm": 1.5}
 PACKET_BYTES = 500_000
 STUDENTS, LESSON_S = 30, 3600.0
-WARM_OPENINGS = 4  # on each server: a browser compiles a script for keeps only once it has seen it again
-PLACES = 4  # of a run, evenly spaced, at which stepping begins
+WARM_OPENINGS = 4  # per server; a browser caches compiled code only after it has loaded a script again
+PLACES = 4  # evenly spaced starting steps in a run
 VIEWPORT: ViewportSize = {"width": 1920, "height": 1080}  # wide enough for every panel
 PATIENCE_MS = 120_000
 IDLE_SHARE = 0.05  # of a core
-QUIET_MS = 1500  # longer than a step takes to rest, when the address gets it
+QUIET_MS = 1500  # longer than the player waits before it writes the step to the address
 
 PLAYER = """() => {
   const all = document.querySelectorAll("*");
@@ -70,11 +71,14 @@ READY = f"""() => {{
   return performance.now();
 }}"""
 PANELS = """() => [...tilescopePlayer.querySelectorAll(".panel:not([hidden]), .counters")]
-  .map((panel) => ({ name: panel.classList[1] ?? "counters", seen: panel.checkVisibility() && panel.clientHeight > 0 }))"""
+  .map((panel) => ({
+    name: panel.classList[1] ?? "counters",
+    seen: panel.checkVisibility() && panel.clientHeight > 0,
+  }))"""
 STEP = """async ([from, presses]) => {
   const player = globalThis.tilescopePlayer, range = player.querySelector(".timeline input");
   const frame = () => new Promise(requestAnimationFrame);
-  const press = () => player.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true, composed: true, cancelable: true }));
+  const key = { key: "ArrowRight", bubbles: true, composed: true, cancelable: true };
   range.value = from;
   range.dispatchEvent(new Event("input", { bubbles: true }));
   await frame();
@@ -82,7 +86,7 @@ STEP = """async ([from, presses]) => {
   const draws = [], paints = [];
   for (let i = 0; i < presses; i++) {
     const before = Number(player.dataset.step), start = performance.now();
-    press();
+    player.dispatchEvent(new KeyboardEvent("keydown", key));
     if (Number(player.dataset.step) !== before + 1) throw new Error(`step ${before} did not lead to the next`);
     draws.push(player.drawMs);
     await frame();
@@ -94,7 +98,7 @@ STEP = """async ([from, presses]) => {
 
 
 class Wire:
-    """What a page's websocket has carried: frames either way, and bytes received."""
+    """The traffic of a page's websocket: frames in both directions, and bytes received."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -102,14 +106,14 @@ class Wire:
         page.on("websocket", self._watch)
 
     def wait_until_quiet(self) -> None:
-        """Waits until nothing has gone over it for QUIET_MS."""
+        """Waits until nothing is sent or received for QUIET_MS. Raises RuntimeError if that never happens."""
         deadline = time.monotonic() + PATIENCE_MS / 1e3
         while time.monotonic() < deadline:
             before = self.frames
             self.page.wait_for_timeout(QUIET_MS)
             if self.frames == before:
                 return
-        raise RuntimeError("the page and the server did not stop talking")
+        raise RuntimeError("the page and the server did not stop sending")
 
     def _watch(self, socket: WebSocket) -> None:
         socket.on("framesent", lambda _: self._count(0))
@@ -121,14 +125,14 @@ class Wire:
 
 
 def open_lecture(page: Page, server: Server, query: str) -> float:
-    """Opens the chapter; milliseconds from the navigation to its first painted step."""
+    """Opens the chapter; returns milliseconds from the navigation to the first painted step."""
     page.goto(f"{server.url}/{CHAPTER}?{query}")
     page.wait_for_function(READY, timeout=PATIENCE_MS)
     return float(page.evaluate("() => new Promise((done) => requestAnimationFrame(() => done(performance.now())))"))
 
 
 def wait_for_rest(server: Server, after_s: float) -> None:
-    """Waits until the app, once that time has passed, is at rest."""
+    """Waits `after_s` seconds, then until the app is idle. Raises RuntimeError if it never is."""
     time.sleep(after_s)
     deadline = time.monotonic() + PATIENCE_MS / 1e3
     while time.monotonic() < deadline:
@@ -136,11 +140,11 @@ def wait_for_rest(server: Server, after_s: float) -> None:
         time.sleep(1)
         if busy_seconds(server) - before < IDLE_SHARE:
             return
-    raise RuntimeError("the app did not come to rest")
+    raise RuntimeError("the app did not become idle")
 
 
 def busy_seconds(server: Server) -> float:
-    """CPU time of the server and all that it started."""
+    """CPU seconds of the server and all its children."""
     return sum(cpu_seconds(process) for process in (server.process, *server.process.children(recursive=True)))
 
 
@@ -148,7 +152,7 @@ def panels_of(page: Page) -> list[str]:
     """The panels on screen.
 
     Raises:
-        RuntimeError: one that the run has something for is not shown, so that its drawing would not be measured.
+        RuntimeError: a panel of this run is not visible, so its drawing would not be measured.
     """
     panels = page.evaluate(PANELS)
     if away := [panel["name"] for panel in panels if not panel["seen"]]:
@@ -157,7 +161,7 @@ def panels_of(page: Page) -> list[str]:
 
 
 def step_through(page: Page, presses: int, wire: Wire) -> dict[str, Any]:
-    """Steps by keys from several places of the run; milliseconds, and how much the websocket carried until the last step had rested."""
+    """Steps by keys from several places of the run. Returns milliseconds, and the websocket's frames until the end."""
     steps = int(page.evaluate("tilescopePlayer.dataset.steps"))
     draws: list[float] = []
     paints: list[float] = []
@@ -185,10 +189,10 @@ def percentiles(milliseconds: Sequence[float]) -> dict[str, float]:
 
 @contextmanager
 def class_of(students: int, server: Server) -> Iterator[None]:
-    """A class that has the chapter open as long as the block runs, from a process of its own."""
+    """A class in another process that has the chapter open while the block runs."""
     class_ = multiprocessing.get_context("spawn").Process(target=_attend_all, args=(server.url, students), daemon=True)
     class_.start()
-    wait_for_rest(server, RAMP_S + 3)  # all have come in, and have their page
+    wait_for_rest(server, RAMP_S + 3)  # all students have arrived and have their page
     try:
         if not class_.is_alive():
             raise RuntimeError("the class did not stay")
@@ -211,7 +215,7 @@ def _attend_all(url: str, students: int) -> None:
 
 
 def openings(browser: Browser, runs: int) -> dict[str, Any]:
-    """Seconds until the chapter can be stepped, on fresh servers, and what came over the websocket until then."""
+    """Seconds until the chapter can be stepped, on fresh servers, and the bytes received until then."""
     seconds: dict[str, list[float]] = {"cold": [], "warm": []}
     received = 0
     for _ in range(runs):
@@ -233,7 +237,7 @@ def openings(browser: Browser, runs: int) -> dict[str, Any]:
 
 
 def lecture_packet_bytes() -> int:
-    """The bytes of the packet that the chapter's own lecture hands the player: its trace and how to show it."""
+    """The size in bytes of the opening lecture's packet for the player: its trace and its view."""
     from explain import lessons, recordings
     from explain.player import Run, body_of
     from explain.trace.file import TraceFile
@@ -253,30 +257,30 @@ def processor() -> str:
 
 
 def overruns(result: Mapping[str, Any]) -> list[str]:
-    """What is over its limit, in words."""
+    """Each exceeded limit, as text."""
     over = []
     for name, limits in LIMITS_MS.items():
         for circumstance, measured in result["lectures"][name].items():
             for what, limit in limits.items():
                 if (p95 := measured[f"{what}_ms"]["p95"]) > limit:
-                    over.append(f"{name}, {circumstance}: {what} p95 {p95} ms, allowed {limit:g}")
+                    over.append(f"{name}, {circumstance}: {what} p95 {p95} ms, limit {limit:g}")
             if measured["websocket_frames"]:
                 over.append(f"{name}, {circumstance}: stepping sent {measured['websocket_frames']} websocket frames")
     for how, limit in READY_S.items():
         if result["opening"]["ready_s"][how] > limit:
-            over.append(f"ready {how} after {result['opening']['ready_s'][how]} s, allowed {limit:g}")
+            over.append(f"ready {how} after {result['opening']['ready_s'][how]} s, limit {limit:g}")
     if result["packet_bytes"] > PACKET_BYTES:
-        over.append(f"the packet has {result['packet_bytes']:,} bytes, allowed {PACKET_BYTES:,}")
+        over.append(f"the packet has {result['packet_bytes']:,} bytes, limit {PACKET_BYTES:,}")
     return over
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the benchmark; 0 when all is within its limits."""
+    """Runs the benchmark; 0 if everything is within its limits."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--presses", type=int, default=120, help="keys pressed at each of the places")
-    parser.add_argument("--runs", type=int, default=5, help="fresh servers for the openings")
+    parser.add_argument("--presses", type=int, default=120, help="keys pressed from each starting step")
+    parser.add_argument("--runs", type=int, default=5, help="fresh servers to open the chapter on")
     parser.add_argument("--students", type=int, default=STUDENTS)
-    parser.add_argument("--out", type=Path, help="write the JSON here too")
+    parser.add_argument("--out", type=Path, help="also write the JSON to this file")
     options = parser.parse_args(arguments)
     cores = share_two_cores()
     lectures: dict[str, dict[str, Any]] = {}
@@ -289,7 +293,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 wire = Wire(page)
                 ready = open_lecture(page, server, query)
                 seen = panels_of(page)
-                wait_for_rest(server, HEAD_START_S)  # its workers, which start then, import what they need, once
+                wait_for_rest(server, HEAD_START_S)  # until its workers have started and imported everything
                 alone = step_through(page, options.presses, wire) | {"ready_s": round(ready / 1e3, 2), "panels": seen}
                 with class_of(options.students, server):
                     among = step_through(page, options.presses, wire)

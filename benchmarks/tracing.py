@@ -1,7 +1,8 @@
-"""What recording a run costs: this recorder, Triton's plain interpreter and triton-viz, on the same kernel.
+"""The cost of recording a run: this recorder, Triton's plain interpreter and triton-viz, on the same kernel.
 
-Each variant has a process of its own, and they take turns: a busy moment of the machine hits all of them. The benchmark
-times one whole run after a first one; for this recorder that is the launch with everything recorded, and building the trace.
+Each variant has its own process, and they take turns, so a busy moment of the machine affects all of them. The
+benchmark times one whole run after a first one. For this recorder that is the launch with everything recorded, and
+building the trace.
 """
 
 from __future__ import annotations
@@ -25,14 +26,15 @@ AT_MOST_OF_PLAIN = 1.15
 AT_MOST_OF_TRITON_VIZ = 0.75
 AT_MOST_MEGABYTES = 1000
 ENVIRONMENT = """
-triton-viz 3.0 runs with Triton 3.5.1 and NumPy 2.2.6, so it needs an environment of its own:
+triton-viz 3.0 needs Triton 3.5.1 and NumPy 2.2.6, so it has its own environment:
 
   python3.11 -m venv triton-viz
   triton-viz/bin/pip install torch==2.13.0 numpy==2.2.6 triton-viz==3.0
   triton-viz/bin/pip install --no-deps triton==3.5.1
   python benchmarks/tracing.py --triton-viz-python triton-viz/bin/python
 
-pip says that torch wants another Triton; the interpreter does not mind. Without --triton-viz-python, triton-viz is left out.
+pip warns that torch needs another Triton; this does not affect the interpreter. Without --triton-viz-python,
+triton-viz is left out.
 """
 
 
@@ -41,14 +43,14 @@ def main() -> int:
         description=__doc__, epilog=ENVIRONMENT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--triton-viz-python", metavar="PATH", help="the Python of an environment with triton-viz")
-    parser.add_argument("--repeats", type=int, default=15, help="timed runs of each variant; the median counts (15)")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the result there too, as JSON")
+    parser.add_argument("--repeats", type=int, default=15, help="timed runs of each variant, for the median (15)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="also write the result to this file, as JSON")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parsed = parser.parse_args()
     if parsed.child:
         return _child(parsed.child)
     if parsed.repeats < 1:
-        parser.error(f"--repeats {parsed.repeats}: at least 1")
+        parser.error(f"--repeats {parsed.repeats}: must be at least 1")
     sys.path.insert(0, str(ROOT))
     from explain.records import results
     from explain.records.code import measured_code
@@ -61,7 +63,7 @@ def main() -> int:
 
 
 def measure(triton_viz_python: str | None, repeats: int) -> dict[str, Any]:
-    """Times all variants; {"configs", "peak_megabytes", "within_targets", …}."""
+    """Times all variants; returns {"configs", "peak_megabytes", "within_targets", …}."""
     pythons = {"plain": sys.executable, "tilescope": sys.executable}
     if triton_viz_python:
         pythons["triton-viz"] = triton_viz_python
@@ -143,7 +145,7 @@ def _cpu() -> str:
     return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.processor())
 
 
-# A child's side: answers one line to each line
+# The child process: one line of JSON in, one line out
 
 
 def _child(variant: str) -> int:
@@ -190,7 +192,7 @@ def _tilescope(lesson: Any) -> Any:
 
 def _triton_viz(lesson: Any) -> Any:
     triton_viz = import_module("triton_viz")
-    launches = sys.modules["triton_viz.core.trace"].launches  # its package hides it behind a function of that name
+    launches = sys.modules["triton_viz.core.trace"].launches  # the package has a function of that name
     traced = triton_viz.trace("tracer")(lesson.flash_attention)
 
     def run(tensors: Any, tile: int) -> int:

@@ -1,4 +1,4 @@
-"""The kernel that benchmarks/tracing.py times: one head of flash attention, without the masks it does not need there."""
+"""The kernel that benchmarks/tracing.py times: one head of FlashAttention, for tiles that divide N."""
 
 import torch
 import triton
@@ -47,13 +47,13 @@ def inputs(seq_len, head_dim):
 
 
 def run(kernel, tensors, tile):
-    """Launches `kernel`, this file's or a tracer's form of it."""
+    """Launches `kernel`: the one of this file, or a tracer's form of it."""
     seq_len, head_dim = tensors[0].shape
     kernel[(seq_len // tile,)](*tensors, seq_len, head_dim**-0.5, BLOCK=tile, HEAD_DIM=head_dim)
 
 
 def check(tensors):
-    """Raises when o is not the attention of q, k and v: a wrong run is not timed."""
+    """Raises AssertionError if o is not the attention of q, k and v: a wrong run is not timed."""
     q, k, v, o = tensors
     expected = torch.softmax(q.double() @ k.double().T / q.shape[1] ** 0.5, -1) @ v.double()
     torch.testing.assert_close(o.double(), expected, rtol=1e-4, atol=1e-4)

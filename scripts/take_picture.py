@@ -13,7 +13,7 @@ from playwright.sync_api import expect, sync_playwright  # noqa: E402
 from tests.e2e.browser import find_browser  # noqa: E402
 from tests.e2e.server import running_app  # noqa: E402
 
-STEP = 330  # the last row of tiles, third key tile: maxima move, so α < 1 is seen
+STEP = 330  # last row of tiles, third key tile: the running max rises, so α < 1
 
 
 def main() -> int:

@@ -1,14 +1,13 @@
-"""Writes the README's figures, and docs/three-numbers.md, from the files that commands measured: python
-scripts/write_figures.py
+"""Writes the README's figures and docs/three-numbers.md from committed results: python scripts/write_figures.py
 
-Between the two marks in README.md everything is replaced; `--check` only says whether both are up to date (exit 1 when
-not).
+Replaces everything between the two marks in README.md. `--check` writes nothing and exits with 1 if a file is out of
+date.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from explain.chapters.three_numbers import figures as levels  # noqa: E402
 from explain.chapters.three_numbers import shown as lab  # noqa: E402
 from explain.chapters.three_numbers.byte_accounting import WARPS, room  # noqa: E402
 from explain.counters.model import SECTOR, TOLERANCE  # noqa: E402
+from explain.figures.tables import Column, markdown  # noqa: E402
 from explain.records import results  # noqa: E402
 from explain.records.code import stale_parts, stale_words  # noqa: E402
 from explain.records.plans import PLANS, sizes  # noqa: E402
@@ -29,196 +29,204 @@ THREE_NUMBERS = ROOT / "docs" / "three-numbers.md"
 README = ROOT / "README.md"
 SUITE = "benchmarks/results/gpu_suite.json"
 BEGIN, END = "<!-- figures: written by scripts/write_figures.py -->", "<!-- end of figures -->"
+Result = Mapping[str, Any]
 
 
 def figures() -> str:
-    """The section, from the committed results."""
-    return "\n".join([BEGIN, "", *_lines(), "", END])
+    """The README's section, from the committed results; a missing file has no part in it."""
+    parts: list[tuple[Path, Callable[[Result], str]]] = [
+        (results.BENCHMARKS / "tracing.json", tracing),
+        (results.BENCHMARKS / "classroom_load.json", lecture_hall),
+        (results.BENCHMARKS / "opening.json", opening),
+        (results.BENCHMARKS / "player.json", player),
+        (results.BENCHMARKS / "speed.json", speed),
+        (results.RECORDINGS / "verification-h200.json", verification),
+        (ROOT / SUITE, suite_line),
+    ]
+    found = [(results.read(path), words) for path, words in parts if path.exists()]
+    return "\n\n".join([BEGIN, *(text for result, words in found for text in (words(result), *_stale(result))), END])
 
 
-def _lines() -> Iterator[str]:
-    tracing = results.read(results.BENCHMARKS / "tracing.json")
-    yield from tracing_lines(tracing)
-    yield from _stale(tracing)
-    yield ""
-    hall = results.read(results.BENCHMARKS / "classroom_load.json")
-    yield (
-        f"**A lecture hall**: {hall['students']} students over all pages, a rerun each {hall['period_s']:g} s for "
-        f"{hall['duration_s']:g} s, on {hall['cores']} cores: p50 {hall['p50_ms']:.0f} ms, p95 {hall['p95_ms']:.0f} "
-        f"ms, {hall['dropped']} dropped ({hall['date'][:10]}). Again: `python -m benchmarks.classroom_load --students "
-        f"{hall['students']} --period-s {hall['period_s']:g} --duration-s {hall['duration_s']:g}`."
-    )
-    yield from _stale(hall)
-    yield ""
-    opening = results.read(results.BENCHMARKS / "opening.json")
-    yield (
-        f"**Opening**: from `streamlit run app.py` the first page stands after {opening['first_page_s']:.1f} s and its "
-        f"first picture {opening['picture_after_s']:.2f} s later; a chapter, from the click, "
-        f"{opening['chapter_s']:.1f} s. {opening['cores']} cores, headless Chromium, medians of {opening['runs']} "
-        f"fresh servers ({opening['date'][:10]}). Again: `python -m benchmarks.opening`."
-    )
-    yield from _stale(opening)
-    yield ""
-    player = results.read(results.BENCHMARKS / "player.json")
-    yield player_line(player)
-    yield from _stale(player)
-    yield ""
-    if (ROOT / "benchmarks/results/speed.json").exists():
-        yield "**As fast as the hardware**: ratios are a baseline's time over ours, in the same run."
-        yield ""
-        speed = results.read(results.BENCHMARKS / "speed.json")
-        yield from speed_table.lines(speed)
-        yield from _stale(speed)
-        yield ""
-    record = results.read(results.RECORDINGS / "verification-h200.json")
-    where = record["provenance"]
-    right = [row for row in record["kernels"].values() if not row["wrong_on_purpose"]]
-    bites = sum(row["zeros_would_miss"] for row in right)
-    total, within = sum(row["experiments"] for row in right), sum(row["within_tolerance"] for row in right)
-    yield (
-        f"**On a GPU**: {within:,} of {total:,} experiments of the {len(right)} kernels that are not wrong on purpose "
-        f"are within their tolerance against float64, {bites:,} of which all zeros would miss, on an {where['gpu']} "
-        f"(driver {where['driver']}, torch {where['torch']}, triton {where['triton']}, {where['date']}). Again: "
-        "`python -m explain record verification`."
-    )
-    yield from _stale(record)
-    if (ROOT / SUITE).exists():
-        yield ""
-        suite = results.read(ROOT / SUITE)
-        yield suite_line(suite)
-        yield from _stale(suite)
-
-
-def _stale(result: Mapping[str, Any]) -> Iterator[str]:
-    """A line that says that a result is stale, after its own."""
+def _stale(result: Result) -> Iterator[str]:
+    """A note below a stale result."""
     if words := stale_words(stale_parts(result.get("code"))):
-        yield ""
         yield f"*Stale: {words}.*"
 
 
-def suite_line(suite: dict[str, Any]) -> str:
-    """The result of the tests that need a GPU as a paragraph."""
+def _versions(where: Mapping[str, str]) -> str:
+    return f"driver {where['driver']}, torch {where['torch']}, triton {where['triton']}, {where['date']}"
+
+
+def tracing(result: Result) -> str:
+    """The time of recording a run, as a table."""
+
+    columns = (
+        "N, d, tile",
+        Column("interpreter alone", "{:.0f} ms".format),
+        Column("Tilescope's recorder", "{:.0f} ms".format),
+        Column("triton-viz 3.0", "{:.0f} ms".format),
+        Column("recorder ÷ interpreter", "**{:.2f}**".format),
+        Column("recorder ÷ triton-viz", "**{:.2f}**".format),
+    )
+    rows = (
+        (
+            f"{row['seq_len']}, {row['head_dim']}, {row['tile']}×{row['tile']}",
+            *(row["milliseconds"][name] for name in ("plain", "tilescope", "triton-viz")),
+            row["of_plain"],
+            row["of_triton_viz"],
+        )
+        for row in result["configs"]
+    )
+    versions = result["versions"]["tilescope"]
+    return (
+        "**Tracing**: the median time of one whole run with everything recorded.\n\n"
+        f"{markdown(columns, rows)}\n\n"
+        f"The larger run peaks at {result['peak_megabytes']} MB of memory. {result['machine']['cores']} cores, Python "
+        f"{versions['python']}, triton {versions['triton']}, {result['date'][:10]}. Repeat: "
+        "`python benchmarks/tracing.py` (`--help` explains how to add triton-viz)."
+    )
+
+
+def lecture_hall(result: Result) -> str:
+    """The latency for a class of students."""
+    students, period, duration = (result[name] for name in ("students", "period_s", "duration_s"))
+    return (
+        f"**A lecture hall**: {students} students on all pages, each with a rerun every {period:g} s, for "
+        f"{duration:g} s on {result['cores']} cores. Latency: p50 {result['p50_ms']:.0f} ms, p95 "
+        f"{result['p95_ms']:.0f} ms; {result['dropped']} connections lost ({result['date'][:10]}). Repeat: "
+        f"`python -m benchmarks.classroom_load --students {students} --period-s {period:g} --duration-s {duration:g}`."
+    )
+
+
+def opening(result: Result) -> str:
+    """The time until the first page and picture."""
+    return (
+        f"**Opening**: the first page shows {result['first_page_s']:.1f} s after `streamlit run app.py`, its first "
+        f"picture {result['picture_after_s']:.2f} s later. A chapter opens {result['chapter_s']:.1f} s after the "
+        f"click. Medians of {result['runs']} fresh servers, {result['cores']} cores, headless Chromium "
+        f"({result['date'][:10]}). Repeat: `python -m benchmarks.opening`."
+    )
+
+
+def player(result: Result) -> str:
+    """The time of a step in the player, as a table; limits that it exceeds are listed."""
+    columns = (
+        "scores, steps",
+        "students on the page",
+        Column("draw p50", "{:.1f} ms".format),
+        Column("draw p95", "{:.1f} ms".format),
+        Column("key to painted frame p50", "{:.1f} ms".format),
+        Column("key to painted frame p95", "{:.1f} ms".format),
+    )
+    rows = (
+        (
+            f"{name.replace('x', '×')}, {measured['steps']:,}",
+            circumstances.removeprefix("with ").removesuffix(" students"),
+            *(measured[what][quantile] for what in ("draw_ms", "paint_ms") for quantile in ("p50", "p95")),
+        )
+        for name, lecture in result["lectures"].items()
+        for circumstances, measured in lecture.items()
+    )
+    ready, machine = result["opening"]["ready_s"], result["machine"]
+    over = f" Over the limit: {'; '.join(result['over'])}." if result["over"] else ""
+    return (
+        "**The player**: the time of one step.\n\n"
+        f"{markdown(columns, rows)}\n\n"
+        "The method measures at least two frames, 33 ms. A step sends nothing over the network. The opening lecture's "
+        f"packet is {result['packet_bytes'] / 1000:.0f} kB. A chapter can be stepped {ready['cold']:.1f} s after a "
+        f"cold start, {ready['warm']:.1f} s when it is opened again. {machine['cores']} cores "
+        f"({machine['processor']}), Chromium {result['versions']['chromium'].partition('.')[0]} "
+        f"({result['date'][:10]}).{over} Repeat: `python -m benchmarks.player`."
+    )
+
+
+def speed(result: Result) -> str:
+    """The fast kernels beside baselines, as a table."""
+    head = "**As fast as the hardware**: each ratio is a baseline's time ÷ ours, in the same run."
+    return "\n".join([head, "", *speed_table.lines(dict(result))])
+
+
+def verification(result: Result) -> str:
+    """The experiments on a GPU within tolerance."""
+    where = result["provenance"]
+    right = [row for row in result["kernels"].values() if not row["wrong_on_purpose"]]
+    within, total, bites = (
+        sum(row[name] for row in right) for name in ("within_tolerance", "experiments", "zeros_would_miss")
+    )
+    return (
+        f"**On a GPU**: {within:,} of {total:,} experiments are within tolerance of float64, for the {len(right)} "
+        f"kernels that are not wrong on purpose. An output of zeros would fail {bites:,} of them. {where['gpu']} "
+        f"({_versions(where)}). Repeat: `python -m explain record verification`."
+    )
+
+
+def suite_line(suite: Result) -> str:
+    """The result of the tests that need a GPU."""
     where, ran = suite["where"], suite["passed"] + suite["failed"]
     return (
-        f"**The GPU suite**: {suite['passed']:,} of {ran:,} tests passed, every rung and every fast kernel over "
-        f"shapes, dtypes, masks and inputs that bite, on an {where['gpu']} (driver {where['driver']}, torch "
-        f"{where['torch']}, triton {where['triton']}, {where['date']}). Again: `python start.py test --gpu --result "
-        f"{SUITE}`."
-    )
-
-
-def player_line(player: dict[str, Any]) -> str:
-    """The player's speed as a paragraph; a miss is said."""
-    parts = []
-    for name, circumstances in player["lectures"].items():
-        alone, (class_, among) = circumstances["alone"], next(c for c in circumstances.items() if c[0] != "alone")
-        draw, paint = alone["draw_ms"], alone["paint_ms"]
-        parts.append(
-            f"of {name.replace('x', '×')} scores, {alone['steps']:,} steps, a step is drawn in {draw['p50']:.1f} ms "
-            f"(p95 {draw['p95']:.1f}) and painted {paint['p50']:.0f} ms after its key (p95 {paint['p95']:.0f}; "
-            f"{class_} on the same page, {among['paint_ms']['p95']:.0f})"
-        )
-    opening, machine = player["opening"], player["machine"]
-    over = f" Over its limits: {'; '.join(player['over'])}." if player["over"] else ""
-    return (
-        f"**The player**: {'; '.join(parts)}. Two frames, 33 ms, are the floor of the method. Stepping sends nothing "
-        f"over the network; the opening lecture's packet has {player['packet_bytes'] / 1000:.0f} kB. A chapter can be "
-        f"stepped {opening['ready_s']['cold']:.1f} s after it is asked for, cold, and {opening['ready_s']['warm']:.1f} "
-        f"s when it is opened again. {machine['cores']} cores ({machine['processor']}), Chromium "
-        f"{player['versions']['chromium'].partition('.')[0]} ({player['date'][:10]}).{over} Again: `python -m "
-        "benchmarks.player`."
-    )
-
-
-def tracing_lines(tracing: dict[str, Any]) -> Iterator[str]:
-    """The tracing benchmark as a table."""
-    yield "**Tracing**, one whole run, median, everything recorded:"
-    yield ""
-    yield "| N, d, tile | plain interpreter | Tilescope's recorder | triton-viz 3.0 | of plain | of triton-viz |"
-    yield "|---|---:|---:|---:|---:|---:|"
-    for row in tracing["configs"]:
-        ms = row["milliseconds"]
-        yield (
-            f"| {row['seq_len']}, {row['head_dim']}, {row['tile']}×{row['tile']} | {ms['plain']:.0f} ms | "
-            f"{ms['tilescope']:.0f} ms | {ms['triton-viz']:.0f} ms | **{row['of_plain']:.2f}** | "
-            f"**{row['of_triton_viz']:.2f}** |"
-        )
-    versions = tracing["versions"]["tilescope"]
-    yield ""
-    yield (
-        f"Peak memory of the larger {tracing['peak_megabytes']} MB. {tracing['machine']['cores']} cores, Python "
-        f"{versions['python']}, triton {versions['triton']}, {tracing['date'][:10]}. Again: `python "
-        "benchmarks/tracing.py` (`--help` says how to add triton-viz)."
+        f"**The GPU suite**: {suite['passed']:,} of {ran:,} tests passed: every rung and every fast kernel, over "
+        f"shapes, dtypes, masks and inputs that expose errors. {where['gpu']} ({_versions(where)}). Repeat: "
+        f"`python start.py test --gpu --result {SUITE}`."
     )
 
 
 def three_numbers() -> str:
-    """Every kernel's bytes by formula, trace and counters at three sizes beyond L2, as a document.
+    """A document: every kernel's bytes by formula, trace and counters at three sizes larger than L2.
 
-    Raises ValueError if no GPU's record has them.
+    Raises ValueError if no counters are recorded.
     """
     record = recorded()
     if record is None:
-        raise ValueError("no GPU's record is here: python -m explain measure makes one")
+        raise ValueError("no GPU's record was found; make one with: python -m explain measure")
     (asked, from_dram), gpu = lab.tables(record), lab.gpu_named(record.gpu)
     online = sizes("softmax_online")[0]
     counters = next(
         point.counters for point in map(record.point, PLANS["levels"].experiments) if point and point.counters
     )
-    where = counters.provenance  # the record's own belongs to its last run, which may have measured other points
+    where = counters.provenance  # of these counts; the record's own provenance is that of its latest run
     missing = ", ".join(dict.fromkeys(f"`{experiment.kernel}`" for experiment in lab.not_counted(record)))
-    return "\n".join(
-        [
-            "# Three numbers that must agree",
-            "",
-            "Written by `python scripts/write_figures.py`. The lab's page *Three numbers* shows the same, run by run.",
-            "",
-            f"Counted on an {where.gpu} (driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton "
-            f"{where.triton}, {where.date}), each run from a cold L2 (counters: {counters.method}). A copy of "
-            f"{counters.copy.copied_bytes / 2**30:g} GiB was counted first, within {TOLERANCE:.1%}. Again: `python -m "
-            "explain measure --plan levels`.",
-            "",
-            *((f"Not counted yet: {missing}.", "") if missing else ()),
-            "## What the kernel requests",
-            "",
-            "Reads and writes together. *Formula*: what the algorithm needs. *Traced*: what the kernel's loads and "
-            "stores request in Triton's interpreter (`python -m explain record bytes`). Equal heads and rows are "
-            "traced once and multiplied. *L1*: what the GPU's counters say that loads and stores request from L1. "
-            "Spilled registers have their own column.",
-            "",
-            asked,
-            "",
-            f"- **Whole sectors**: the GPU moves whole sectors of {SECTOR} B. A shorter piece moves the rest of its "
-            "sector too. Masked lanes request nothing, in formula, trace and on the GPU; only the rest of the sector "
-            "in which the mask begins is moved.",
-            f"- **Every warp loads**: a program has {WARPS} warps. Each loads a value that all of them need, such as "
-            "one number per row.",
-            "- **Sectors requested in halves**: FlashAttention-1 keeps O in float32 and loads it in the layout of Q, "
-            "32 B per thread in two loads.",
-            "- **Launches before the kernel**: FlashAttention-1's O, m and ℓ are filled first. All launches of the "
-            "call count.",
-            "",
-            "## What DRAM reads",
-            "",
-            "Predicted: every input once, and once more each time if L2 cannot hold what passes in between. So safe "
-            "softmax in three passes reads x 3 times, online softmax 2 times, the whole row once. FlashAttention-2 "
-            "reads Q, K and V once, standard attention also S and P, FlashAttention-1 its O, m and ℓ at every visit.",
-            "",
-            from_dram,
-            "",
-            "- **Hit in L1, hit in L2**: if rows are short, or only a few are in progress, a cache still holds a row "
-            f"when its program reads it again. For online softmax at {levels.sizes_words(online)}, "
-            f"{room(online, gpu)}: a part of them stays. The counters say how many reads L1 served and how many L2 "
-            "served.",
-            "- **Spilled registers**: values that do not fit the registers are written to local memory and read back. "
-            "DRAM serves what the caches cannot hold.",
-            "",
-        ]
-    )
+    return f"""# Three numbers that must agree
+
+Written by `python scripts/write_figures.py`. The lab's page *Three numbers* shows the same for one run at a time.
+
+Counted on an {where.gpu} (CUDA {where.cuda}, {_versions(vars(where))}), each run with a cold L2 (counters:
+{counters.method}). A copy of {counters.copy.copied_bytes / 2**30:g} GiB was counted first, within {TOLERANCE:.1%}.
+Repeat: `python -m explain measure --plan levels`.
+{f"{chr(10)}Not counted yet: {missing}.{chr(10)}" if missing else ""}
+## What the kernel requests
+
+Bytes read and written together. *Formula*: what the algorithm must move. *Traced*: what the kernel's loads and stores
+request in Triton's interpreter (`python -m explain record bytes`); of equal heads and rows, one part is traced and
+multiplied. *L1*: what the GPU's loads and stores request from L1. Spilled registers have their own column.
+
+{asked}
+
+- **Whole sectors**: the GPU moves whole sectors of {SECTOR} B, also for shorter pieces. Masked lanes request nothing,
+  in the formula, in the trace and on the GPU. Only the rest of the sector in which a mask starts is moved.
+- **Every warp loads**: each of the {WARPS} warps of a program loads a value that all of them need, such as one number
+  per row.
+- **Sectors requested in halves**: FlashAttention-1 keeps O in float32 and loads it in the layout of Q, 32 B per thread
+  in two loads.
+- **Launches before the kernel**: FlashAttention-1's O, m and ℓ are filled first. The GPU counts these launches too.
+
+## What DRAM reads
+
+Prediction: every input is read once, and again each time it is needed after more bytes than L2 can hold. So three-pass
+safe softmax reads x 3 times, online softmax 2 times, and whole-row softmax once. FlashAttention-2 reads Q, K and V once;
+standard attention also S and P; FlashAttention-1 also its O, m and ℓ at every visit.
+
+{from_dram}
+
+- **Hit in L1, hit in L2**: if rows are short, or few are in progress, a cache still holds a row when its program reads
+  it again. For online softmax at {levels.sizes_words(online)}, {room(online, gpu)}: L2 holds part of them. The counters separate
+  the reads that L1 served from those that L2 served.
+- **Spilled registers**: values that do not fit in registers are written to local memory and read back. DRAM serves what
+  the caches cannot hold.
+"""
 
 
 def main(arguments: list[str]) -> int:
-    """Writes or checks; the exit status."""
+    """Writes or checks the files; returns the exit status."""
     text = README.read_text()
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)

@@ -2,7 +2,7 @@
 
     python scripts/write_widths.py
 
-The font is the Source Sans that Streamlit ships. Run it again after Streamlit changed its font; a test says when.
+The font is the Source Sans that Streamlit ships. Run this again if Streamlit changes its font; a test fails then.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def font_file() -> Path:
 
 
 def measured(path: Path) -> dict[str, dict[str, int]]:
-    """Advance widths in thousandths of an em by weight and character, of the characters that the font has."""
+    """Advance widths in thousandths of an em, by weight and character, for all characters in the font."""
     font = ImageFont.truetype(str(path), UNIT, layout_engine=ImageFont.Layout.BASIC)
     names = [chr(code) for start, end in RANGES for code in range(start, end)] + list(SYMBOLS)
     found: dict[str, dict[str, int]] = {}

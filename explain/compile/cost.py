@@ -95,8 +95,8 @@ def too_large(cost: LaunchCost, gpu: Gpu) -> str:
     if cost.shared_bytes <= gpu.shared_bytes:
         return ""
     return (
-        f"`{cost.kernel}` needs {cost.shared_bytes:,} of the {gpu.shared_bytes:,} bytes of shared memory that one program "
-        f"may have on the {gpu.name}: the tile is too large. Choose a smaller BLOCK_M or BLOCK_N."
+        f"`{cost.kernel}` needs {cost.shared_bytes:,} of the {gpu.shared_bytes:,} bytes of shared memory that one "
+        f"program may have on the {gpu.name}: the tile is too large. Choose a smaller BLOCK_M or BLOCK_N."
     )
 
 

@@ -40,13 +40,13 @@ class CompileError(RuntimeError):
 
 
 class _Target:
-    """Stands in for the driver of a GPU that is not there."""
+    """Replaces the driver of a GPU that this machine does not have."""
 
     def __init__(self, capability: int) -> None:
         self.capability = capability
 
     def get_current_device(self) -> int:
-        return self.capability  # what was compiled is kept by device
+        return self.capability  # Triton caches compiled kernels by device
 
     def get_current_stream(self, device: int) -> int:
         return 0
@@ -96,7 +96,7 @@ def compiled_launches(
     def compile_instead(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         progress(f"compiling {kernel.fn.__name__} for sm_{capability}", 0.1 + 0.2 * len(launches))
         if id(kernel) not in seen:
-            kernel.device_caches.clear()  # of the request before: what comes from there tells no registers
+            kernel.device_caches.clear()  # of an earlier request: a cached kernel has no ptxas log
             seen.add(id(kernel))
         log = io.StringIO()
         start = time.perf_counter()
@@ -137,7 +137,7 @@ def _listing(function: Any, asm: Any) -> Listing:
 
 
 def _disassembled(cubin: bytes) -> tuple[str, str]:
-    """The SASS of a cubin with its line numbers; or why there is none."""
+    """(The SASS of a cubin with its line numbers, why there is none); one of them is ""."""
     with tempfile.NamedTemporaryFile(prefix="tilescope-", suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
@@ -166,7 +166,7 @@ def _cost(name: str, metadata: Any, log: str, seconds: float) -> LaunchCost:
 def _number(pattern: str, log: str) -> int:
     found = re.search(pattern, log)
     if found is None:
-        raise CompileError(f"ptxas did not say what matches {pattern!r}: {log.strip()!r}")
+        raise CompileError(f"ptxas's log has no match for {pattern!r}: {log.strip()!r}")
     return int(found[1])
 
 
@@ -176,7 +176,7 @@ def _version(said: str) -> str:
 
 
 def _explained(error: Exception, capability: int) -> str:
-    """What a student can do about it, or else the compiler's own last words."""
+    """What the reader can do about the error, or else the compiler's last message."""
     if isinstance(error, CompileError):
         return str(error)
     chain: list[BaseException] = [error]
@@ -185,7 +185,10 @@ def _explained(error: Exception, capability: int) -> str:
     texts = [str(e).strip() for e in chain]
     for text in texts:
         if "K >= 16" in text or "K >= 32" in text:
-            return "On a GPU a matmul sums over 16 elements or more, and a side of this tile is smaller. Make it 16 or more."
+            return (
+                "On a GPU a matmul sums over 16 elements or more, and a side of this tile is smaller. Make it 16 or "
+                "more."
+            )
     if type(error).__name__ == "PTXASError":
         return f"ptxas, the GPU's assembler, refused the kernel for sm_{capability}: {_last_line(_ptxas(texts[0]))}"
     return f"Triton could not compile this kernel for sm_{capability}: {_last_line(texts[-1]) or type(error).__name__}"

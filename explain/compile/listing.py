@@ -1,7 +1,7 @@
 """A launch's instructions and their lines in the kernel: PTX, Triton's output, and SASS, which the GPU runs.
 
-PTX names its lines in `.loc`, and the calls between them in a comment. SASS's line table names only the innermost line. If
-that line is in a function the kernel calls, PTX gives the kernel's line; all of them, if it is called from several.
+PTX names its lines in `.loc`, and the calls between them in a comment. SASS's line table names only the innermost line.
+If that line is in a function the kernel calls, PTX gives the kernel's line; all of them, if it is called from several.
 Standard library only.
 """
 
@@ -48,7 +48,8 @@ _PTX_KINDS = (
     (r"ex2", "exponential"),
     (r"shfl|redux|vote|match|activemask", "between threads"),
     (r"bra|brx|ret|exit|call|trap", "control"),
-    (r"(add|sub|mul|fma|mad|div|rcp|sqrt|rsqrt|lg2|max|min|neg|abs|setp|selp|set|cvt|tanh|sin|cos)\b.*\.(f16|bf16|f32|f64|f16x2|bf16x2)", "float arithmetic"),
+    (r"(add|sub|mul|fma|mad|div|rcp|sqrt|rsqrt|lg2|max|min|neg|abs|setp|selp|set|cvt|tanh|sin|cos)\b.*"
+     r"\.(f16|bf16|f32|f64|f16x2|bf16x2)", "float arithmetic"),
 )  # fmt: skip
 _SASS_KINDS = (
     (r"LDGSTS|UTMALDG|UBLKCP", "copy HBM → shared"),
@@ -74,7 +75,7 @@ _SASS_CODE = re.compile(r"/\*[0-9a-f]+\*/\s+(.+?)\s*;")
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction, its kind, and the kernel's lines it may come from: usually one, none if the compiler gives none."""
+    """One instruction, its kind, and the kernel's lines it may come from: usually one, none if unknown."""
 
     text: str
     kind: str
@@ -116,7 +117,7 @@ def packed(listings: Sequence[Listing]) -> bytes:
 
 @functools.lru_cache(maxsize=16)
 def unpacked(data: bytes) -> tuple[Listing, ...]:
-    """The listings in a file's bytes. Raises OSError, EOFError, ValueError, KeyError or TypeError for any other bytes."""
+    """The listings in a file's bytes. Raises OSError, EOFError, ValueError, KeyError or TypeError for others."""
     return tuple(
         Listing(**{**one, "ptx": _instructions(one["ptx"]), "sass": _instructions(one["sass"])})
         for one in json.loads(gzip.decompress(data))
@@ -130,7 +131,7 @@ def counts(code: Sequence[Instruction]) -> dict[str, int]:
 
 
 def _ptx(text: str, own: range, called: dict[tuple[str, int], set[int]]) -> Iterator[Instruction]:
-    """Of a PTX module's one kernel; `called` learns from which of its lines each line of another function is called."""
+    """The instructions of a PTX module's kernel. Adds to `called` the kernel's lines that call each outside line."""
     files = {int(number): PurePath(path).name for number, path in _FILE.findall(text)}
     lines: tuple[int, ...] = ()
     for raw in text[text.find("\n{") : text.rfind("\n}")].splitlines():
@@ -142,7 +143,7 @@ def _ptx(text: str, own: range, called: dict[tuple[str, int], set[int]]) -> Iter
             called.setdefault(inner, set()).update(lines)
             continue
         line_text = " ".join(re.sub(r"//.*", "", raw).split())
-        if re.fullmatch(r"\$L__(tmp|func)\w*:", line_text):  # the debugger's
+        if re.fullmatch(r"\$L__(tmp|func)\w*:", line_text):  # a label for the debugger
             continue
         if line_text.endswith(":"):
             yield Instruction(line_text, LABEL, ())
@@ -152,7 +153,7 @@ def _ptx(text: str, own: range, called: dict[tuple[str, int], set[int]]) -> Iter
 
 
 def _sass(text: str, name: str, own: range, called: Mapping[tuple[str, int], set[int]]) -> Iterator[Instruction]:
-    """Of nvdisasm's output with line numbers."""
+    """The instructions in nvdisasm's output with line numbers."""
     lines: tuple[int, ...] = ()
     for raw in text.splitlines():
         if location := _SASS_LINE.search(raw):

@@ -22,6 +22,7 @@ from explain.compile.listing import Listing, unpacked
 from explain.engine import ROOT, cache_folder, has_triton, must_be_a_kernel, scratch
 from explain.experiment import Experiment
 from explain.jobs import Job, Jobs
+from explain.records.results import write_bytes
 from explain.workers import WorkerError, WorkerPool, WorkerSpec
 from kernels.catalog import KERNELS
 
@@ -46,8 +47,9 @@ MOST_LISTINGS = 16
 
 @dataclass(frozen=True)
 class Answer:
-    """What is known so far: a `cost` and its `origin` ("recorded", or "compiled" on this machine), or an `error`, or
-    what the compiler is `working` on, and for how many `seconds`."""
+    """What is known so far: a `cost` and its `origin` ("recorded", or "compiled" on this machine); or an `error`; or
+    what the compiler is `working` on, and for how many `seconds`.
+    """
 
     cost: Cost | None = None
     origin: str = ""
@@ -128,10 +130,8 @@ class Compiler:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             for kept, data in ((_listing_beside(path), instructions), (path, json.dumps(cost.to_json()).encode())):
-                part = kept.with_suffix(f".{threading.get_ident()}.part")
-                part.write_bytes(data)
-                part.replace(kept)
-        except OSError:  # it cannot be kept, and is compiled again next time
+                write_bytes(kept, data)
+        except OSError:  # not stored: compiled again next time
             pass
         return cost
 

@@ -1,4 +1,4 @@
-"""Counts one Experiment in the device worker, L2 cold and warm, after a copy that checks the counters. Imports torch."""
+"""Counts one Experiment in the device worker, L2 cold and warm. A copy checks the counters first. Imports torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from explain.counters import errors as trouble
+from explain.counters import errors
 from explain.counters import stalls as why_warps_wait
 from explain.counters.cupti import Cupti, RangeProfiler, current_context
 from explain.counters.model import COPIED_BYTES, METRICS, TOLERANCE, CopyCheck, Counters, Counts
@@ -16,14 +16,14 @@ from explain.counters.stalls import Stalls
 from explain.device.measurement import Provenance
 from explain.experiment import Experiment
 
-TIMES_L2 = 4  # so many times its size is read to evict everything else from L2
+TIMES_L2 = 4  # reads this multiple of L2's size, to evict everything else
 Progress = Callable[[str, float], None]
 Work = Callable[[], object]
 
 
 @dataclass(frozen=True)
 class Round:
-    """`prepare` runs, then `run` is counted. `after` is counted separately: it evicts the lines `run` left dirty in L2."""
+    """`prepare` runs, then `run` is counted, then `after` separately: it evicts the dirty lines of `run` from L2."""
 
     prepare: Work
     run: Work
@@ -33,7 +33,7 @@ class Round:
 def count(
     experiment: Experiment, launch: Work, provenance: Provenance, progress: Progress, stalls: bool = False
 ) -> Counters:
-    """Counts the experiment's launches with CUPTI, in this process; `stalls` also counts why warps waited, in more runs.
+    """Counts the experiment's launches with CUPTI, in this process; with `stalls`, also why warps wait, in more runs.
 
     Raises CountersUnavailable; `ncu.count` may still count them.
     """
@@ -65,7 +65,7 @@ def count_stalls(launch: Work) -> Stalls | None:
 
 @functools.cache
 def checked_profiler() -> tuple[RangeProfiler, CopyCheck]:
-    """This process's profiler, and the copy it counted correctly. Raises CountersUnavailable; a later call tries again."""
+    """This process's profiler, and the copy it counted correctly. Raises CountersUnavailable; a later call retries."""
     context = current_context()
     wanted = {what: names for what, (names, _) in METRICS.items()}
     profiler = RangeProfiler(Cupti.load(), wanted, context, torch.cuda.synchronize)
@@ -89,11 +89,11 @@ def stall_profiler() -> RangeProfiler:
 def require(check: CopyCheck) -> None:
     """Raises CountersUnavailable unless the copy was counted correctly."""
     if check.read_bytes is None:
-        raise trouble.not_trusted("this chip counts no DRAM bytes, so that they cannot be checked")
+        raise errors.not_trusted("this chip counts no DRAM bytes, so they cannot be checked")
     if not check.passed:
-        raise trouble.not_trusted(
-            f"a copy of {check.copied_bytes:,} bytes was counted as {check.read_bytes:,} read and {check.written_bytes} written, "
-            f"more than {TOLERANCE:.1%} off"
+        raise errors.not_trusted(
+            f"a copy of {check.copied_bytes:,} bytes was counted as {check.read_bytes:,} read and "
+            f"{check.written_bytes} written, more than {TOLERANCE:.1%} off"
         )
 
 
@@ -106,7 +106,7 @@ def copy_round() -> Round:
 
 
 def rounds(launch: Work) -> tuple[Round, Round]:
-    """The cold round, then the warm one. Reading evicts lines: written lines would count as the run's when they leave."""
+    """The cold round, then the warm one. L2 is evicted by reading: written lines would count as the run's later."""
     evict = evicting()
     return Round(evict, launch, evict), Round(launch, launch, evict)
 

@@ -14,7 +14,7 @@ from ctypes import POINTER, c_char_p, c_double, c_int, c_size_t, c_uint8, c_uint
 from pathlib import Path
 from typing import Any
 
-from explain.counters import errors as trouble
+from explain.counters import errors
 
 USER_RANGE, USER_REPLAY = 2, 3
 INVALID_METRIC = 17
@@ -117,13 +117,13 @@ class Cupti:
                 return cls(ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL), str(path))
             except OSError:
                 continue
-        raise trouble.no_library()
+        raise errors.no_library()
 
     def ask(self, function: str, **fields: Any) -> Any:
         """Calls a function; returns its structure with what CUPTI wrote into it. Raises CountersUnavailable."""
         code, answer = self.try_(function, **fields)
         if code:
-            raise trouble.of_code(code, function, self._name(code))
+            raise errors.of_code(code, function, self._name(code))
         return answer
 
     def try_(self, function: str, **fields: Any) -> tuple[int, Any]:
@@ -131,7 +131,7 @@ class Cupti:
         try:
             call = getattr(self._functions, function)
         except AttributeError:
-            raise trouble.of_code(11, function, "not in this library") from None
+            raise errors.of_code(11, function, "not in this library") from None
         all_fields = [("structSize", c_size_t), ("pPriv", c_void_p), *SIGNATURES[function]]
         structure = type(function, (ctypes.Structure,), {"_fields_": all_fields})
         last = getattr(structure, all_fields[-1][0])
@@ -159,10 +159,10 @@ def current_context() -> int:
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
-        raise trouble.no_driver() from None
+        raise errors.no_driver() from None
     context = c_void_p()
     if driver.cuCtxGetCurrent(ctypes.byref(context)) or not context.value:
-        raise trouble.no_context()
+        raise errors.no_context()
     return context.value
 
 
@@ -179,7 +179,7 @@ class RangeProfiler:
         synchronize: Callable[[], object],
         chip: str = "",
     ) -> None:
-        """`wanted`: what to count -> names of its metric; the first one the chip has is used. `chip`: default, this GPU."""
+        """`wanted`: what to count -> names of its metric; the first on this chip is used. `chip`: "" is this GPU."""
         self._cupti, self._context, self._synchronize = cupti, context, synchronize
         if not chip:
             cupti.ask("cuptiProfilerInitialize")
@@ -210,7 +210,7 @@ class RangeProfiler:
         function = "cuptiProfilerHostGetMetricProperties"
         code, _ = self._cupti.try_(function, pHostObject=self._host, pMetricName=metric.encode())
         if code not in (0, INVALID_METRIC):
-            raise trouble.of_code(code, function, metric)
+            raise errors.of_code(code, function, metric)
         return code == 0
 
     def count(self, prepare: Callable[[], object], *ranges: Callable[[], object]) -> list[dict[str, float]]:

@@ -36,9 +36,9 @@ class Counts:
     """The counts of one run. A count is None if this chip has no such counter.
 
     Bytes: `dram_*` between DRAM and L2; `l2_*` between L2 and the SMs, in sectors of 32 B; `l1_bytes` requested from L1
-    by loads and stores, including `spill_*`, registers spilled to local memory. `dirty_bytes` were written to L2 but not
-    yet to DRAM when the run ended, and are not in `dram_written_bytes`. `shared_bytes` were requested from shared memory
-    (`Counters.shared_bytes` checks them). `shared_wavefronts` are cycles of its data pipe, at most 128 B each.
+    by loads and stores, including `spill_*`, registers spilled to local memory. `dirty_bytes` were written to L2 but
+    not yet to DRAM when the run ended, and are not in `dram_written_bytes`. `shared_bytes` were requested from shared
+    memory (`Counters.shared_bytes` checks them). `shared_wavefronts` are cycles of its data pipe, at most 128 B each.
     `tensor_active_percent` is of the tensor cores' peak while their SM had work. `time_ns` includes counting, so it is
     not a timing.
     """
@@ -120,7 +120,7 @@ class CopyCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether the bytes at DRAM are the copy's, within TOLERANCE. The reads must be counted, the writes need not be."""
+        """Whether DRAM moved the copy's bytes, within TOLERANCE. Reads must be counted, writes may be unknown."""
         known = [counted for counted in (self.read_bytes, self.written_bytes) if counted is not None]
         exact = all(abs(counted - self.copied_bytes) <= TOLERANCE * self.copied_bytes for counted in known)
         return self.read_bytes is not None and exact
@@ -130,8 +130,9 @@ class CopyCheck:
 class Counters:
     """The counts of one Experiment: `cold`, with none of its inputs in L2, and `warm`, directly after the same run.
 
-    `method` is what read the counters, and `fallback` says why it was not CUPTI ("" if it was). `lacking` are the Counts
-    this chip has no metric for. `passes` is how many runs each count took. `stalls` are counted only if asked for.
+    `method` is what read the counters, and `fallback` says why it was not CUPTI ("" if it was). `lacking` are the
+    Counts this chip has no metric for. `passes` is how many runs each count took. `stalls` are counted only if asked
+    for.
     """
 
     experiment: dict[str, Any]

@@ -1,7 +1,7 @@
-"""The fallback: Nsight Compute's command line counts the same ranges in a process of its own. Imports no torch.
+"""The fallback: Nsight Compute's command line counts the same ranges in another process. Imports no torch.
 
-ncu empties L2 between ranges, uncounted. What a run left dirty there is therefore unknown: `dirty_bytes` is None, and the
-copy is checked by its reads alone.
+ncu empties L2 between ranges without counting. The bytes that a run leaves dirty there are unknown, so `dirty_bytes` is
+None and only the reads of the copy are checked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from explain.counters import errors as trouble
+from explain.counters import errors
 from explain.counters.model import COPIED_BYTES, METRICS, CopyCheck, Counters, Counts
 from explain.device.measurement import Provenance
 from explain.experiment import Experiment
@@ -26,7 +26,7 @@ SECONDS = 150  # for its own start, two starts of ours (one per pass), and the i
 RANGES = 3  # the copy, cold, warm
 
 
-def count(experiment: Experiment, provenance: Provenance, why: trouble.CountersUnavailable) -> Counters:
+def count(experiment: Experiment, provenance: Provenance, why: errors.CountersUnavailable) -> Counters:
     """Counts with ncu. `why` says why CUPTI cannot; it is raised, with ncu's reason, if ncu cannot either."""
     ncu = shutil.which("ncu")
     if ncu is None:
@@ -67,19 +67,18 @@ def count(experiment: Experiment, provenance: Provenance, why: trouble.CountersU
 def command(ncu: str, experiment: Experiment) -> Sequence[str]:
     """Counts what `under_ncu` runs between cudaProfilerStart and Stop. Our own code makes L2 cold or warm."""
     metrics = ",".join(name for names, _ in METRICS.values() for name in names)
-    options = [
-        "--csv",
-        "--page",
-        "raw",
-        "--print-units",
-        "base",
-        "--replay-mode",
-        "app-range",
-        "--target-processes",
-        "all",
+    options = "--csv --page raw --print-units base --replay-mode app-range --target-processes all"
+    keep = "--cache-control none --clock-control none --metrics"
+    return [
+        ncu,
+        *options.split(),
+        *keep.split(),
+        metrics,
+        sys.executable,
+        "-m",
+        "explain.counters.under_ncu",
+        json.dumps(experiment.to_json()),
     ]
-    keep = ["--cache-control", "none", "--clock-control", "none", "--metrics", metrics]
-    return [ncu, *options, *keep, sys.executable, "-m", "explain.counters.under_ncu", json.dumps(experiment.to_json())]
 
 
 def read(text: str) -> list[dict[str, float]]:
@@ -106,5 +105,5 @@ def _number(text: str) -> float:
         return math.nan
 
 
-def _neither(why: trouble.CountersUnavailable, reason: str) -> trouble.CountersUnavailable:
-    return trouble.CountersUnavailable(why.cause, f"{why.remedy} The profiler ncu could not count either: {reason}")
+def _neither(why: errors.CountersUnavailable, reason: str) -> errors.CountersUnavailable:
+    return errors.CountersUnavailable(why.cause, f"{why.remedy} The profiler ncu could not count either: {reason}")

@@ -45,7 +45,9 @@ REASONS: Mapping[str, Reason] = {
     "tex_throttle": Reason("TEX throttle", "waiting for a place in the queue of the texture unit.", "memory"),
     "membar": Reason("membar", "waiting until other threads can see what it wrote.", "memory"),
     "imc_miss": Reason("IMC miss", "waiting for a constant that was not in the constant cache.", "memory"),
-    "short_scoreboard": Reason("short scoreboard", "waiting for shared memory, or for the unit that computes exponentials.", "chip"),
+    "short_scoreboard": Reason("short scoreboard", (
+        "waiting for shared memory, or for the unit that computes exponentials."
+    ), "chip"),
     "mio_throttle": Reason("MIO throttle", "waiting for a place in the queue of those two.", "chip"),
     "wait": Reason("wait", "waiting the fixed few cycles of its last instruction.", "pace"),
     "dispatch_stall": Reason("dispatch stall", "held back because registers or a unit were in use.", "pace"),
@@ -73,8 +75,8 @@ class Stalls:
 
     `warp_cycles`: the warps present in each cycle, added up. `cycles`: those in which a scheduler had a warp. `issued`:
     those in which it issued an instruction. `reasons`: the warp cycles in each state of REASONS that the chip counts.
-    `passes`: the runs it took, since a GPU counts only some reasons at a time. Runs differ, so the reasons do not add up
-    to `warp_cycles` exactly.
+    `passes`: the runs it took, since a GPU counts only some reasons at a time. Runs differ, so the reasons do not add
+    up to `warp_cycles` exactly.
     """
 
     warp_cycles: int

@@ -1,7 +1,7 @@
 """The device worker's side: runs compiled kernels on the GPU. Imports torch and triton; owns the CUDA context.
 
-An out-of-memory error, a tile that does not fit or a failed compilation leaves the context intact: the worker answers and
-continues. An illegal access destroys the context: the worker answers, and must then be replaced (`DeviceLost`).
+An out-of-memory error, a tile that does not fit or a failed compilation leaves the context intact: the worker answers
+and continues. An illegal access destroys the context: the worker answers, and must then be replaced (`DeviceLost`).
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ ILLEGAL = (
 
 
 class DeviceError(RuntimeError):
-    """The GPU could not run this experiment; the message says why in plain words and what to do. The worker is well."""
+    """The GPU could not run this experiment; the message says why and what to do. The worker continues."""
 
 
 class DeviceLost(RuntimeError):
-    """The CUDA context is gone; only a new process has another."""
+    """The CUDA context is lost; a new process is needed."""
 
     retire_worker = True
 
@@ -125,7 +125,7 @@ def run_prefixes(experiment: Experiment, path: Path, progress: Progress) -> tupl
     """
     entry, p = experiment.entry, experiment.values
     arrays = entry.make_inputs(experiment.preset, p, experiment.seed)
-    diagonal = p["kv_len"] - p["seq_len"]  # of the whole: a query sees the same keys in every prefix
+    diagonal = p["kv_len"] - p["seq_len"]  # of the full launch: a query sees the same keys in every prefix
     states: list[PrefixState] = []
     saved: dict[str, np.ndarray] = {}
     ends = [*range(p["block_n"], p["kv_len"], p["block_n"]), p["kv_len"]]
@@ -164,7 +164,7 @@ def provenance() -> Provenance:
 
 
 def explained(error: Exception) -> Exception:
-    """The error on the GPU in words that a student understands."""
+    """The GPU's error as a message that a student understands."""
     text = str(error)
     if type(error).__name__ == "OutOfResources":
         return DeviceError(

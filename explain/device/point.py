@@ -9,8 +9,7 @@ import numpy as np
 import torch
 import triton
 
-from explain.counters import errors as trouble
-from explain.counters import ncu
+from explain.counters import errors, ncu
 from explain.counters.count import count
 from explain.counters.model import Counters
 from explain.device.measurement import Provenance, Timing
@@ -43,7 +42,7 @@ def measure(
     try:
         if counted:
             counters = count(experiment, launch, where, progress, stalls)
-    except trouble.CountersUnavailable as error:
+    except errors.CountersUnavailable as error:
         cupti = error.with_traceback(None)  # it would hold the inputs
     del launch
     torch.cuda.empty_cache()
@@ -55,15 +54,15 @@ def measure(
 
 
 def _by_ncu(
-    experiment: Experiment, where: Provenance, cupti: trouble.CountersUnavailable, progress: Progress
+    experiment: Experiment, where: Provenance, cupti: errors.CountersUnavailable, progress: Progress
 ) -> tuple[Counters | None, str]:
     if cupti.cause in _forbidden:  # ncu takes seconds to say so again
         return None, _forbidden[cupti.cause]
     progress("counting with ncu", 0.7)
     try:
         return ncu.count(experiment, where, cupti), ""
-    except trouble.CountersUnavailable as error:
-        if trouble.PERMISSION in cupti.cause:
+    except errors.CountersUnavailable as error:
+        if errors.PERMISSION in cupti.cause:
             _forbidden[cupti.cause] = str(error)
         return None, str(error)
 

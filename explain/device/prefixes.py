@@ -86,7 +86,7 @@ def _last_before(history: list[tuple[int, np.ndarray]], step: int) -> np.ndarray
 
 
 def _distance(device: np.ndarray, traced: np.ndarray) -> float:
-    """The largest difference; 0 where both are the same infinity or NaN, inf where one alone is."""
+    """The largest difference; 0 where both are the same infinity or both NaN, inf where only one is."""
     with np.errstate(invalid="ignore"):
         same = (device == traced) | (np.isnan(device) & np.isnan(traced))
         gap = np.where(same, 0.0, np.abs(device.astype(np.float64) - traced))

@@ -72,7 +72,7 @@ def _seconds(launch: Launch) -> float:
         launch()
         torch.cuda.synchronize()
     events = []
-    # Queued one behind the other, so that no event waits for Python between it and its launch
+    # All are queued at once, so no event waits for Python
     for _ in range(LAUNCHES):
         before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         before.record()
@@ -129,18 +129,27 @@ def _benchmarks() -> tuple[_Benchmark, ...]:
     hbm = f"float32, normal values, {HBM_BYTES / GIB:g} GiB"
     l2, matmul = f"{l2_bytes / MIB:g} MiB", f"{SIDE} × {SIDE} × {SIDE}, normal values"
     return (
-        _Benchmark("shared", "B/s", f"every SM reads {bandwidth.BUFFERS.value} tiles of {bandwidth.SHARED_TILE} float32 in its shared memory in turn, 16 bytes a thread", shared),
-        _Benchmark("l1", "B/s", f"every SM reads the same {L1_BYTES // 1024} KiB again and again through its L1", lambda: read(L1_BYTES, 64 * GIB, True)),
-        _Benchmark("l2", "B/s", f"all SMs read the same {l2} again and again, past L1", lambda: read(l2_bytes, 16 * GIB)),
+        _Benchmark("shared", "B/s", (
+            f"every SM reads {bandwidth.BUFFERS.value} tiles of {bandwidth.SHARED_TILE} float32 in its shared memory "
+            "in turn, 16 bytes a thread"
+        ), shared),
+        _Benchmark("l1", "B/s", f"every SM reads the same {L1_BYTES // 1024} KiB again and again through its L1",
+        lambda: read(L1_BYTES, 64 * GIB, True)),
+        _Benchmark("l2", "B/s", f"all SMs read the same {l2} again and again, past L1",
+        lambda: read(l2_bytes, 16 * GIB)),
         _Benchmark("hbm", "B/s", f"reading {hbm}", lambda: read(HBM_BYTES, 2 * HBM_BYTES)),
         _Benchmark("hbm write", "B/s", f"writing {hbm}", write),
         _Benchmark("hbm copy", "B/s", f"copying {hbm}; bytes read and written", copy),
-        _Benchmark("host", "B/s", f"copying {HOST_BYTES // MIB} MiB of pinned host memory to the GPU", lambda: host(True)),
-        _Benchmark("host write", "B/s", f"copying {HOST_BYTES // MIB} MiB from the GPU to pinned host memory", lambda: host(False)),
+        _Benchmark("host", "B/s", f"copying {HOST_BYTES // MIB} MiB of pinned host memory to the GPU",
+        lambda: host(True)),
+        _Benchmark("host write", "B/s", f"copying {HOST_BYTES // MIB} MiB from the GPU to pinned host memory",
+        lambda: host(False)),
         _Benchmark("matmul bf16", "FLOP/s", f"torch.matmul, {matmul}", lambda: _matmul(torch.bfloat16)),
         _Benchmark("matmul fp16", "FLOP/s", f"torch.matmul, {matmul}", lambda: _matmul(torch.float16)),
-        _Benchmark("matmul tf32", "FLOP/s", f"torch.matmul of float32, rounded to tf32, {matmul}", lambda: _matmul(torch.float32, tf32=True)),
-        _Benchmark("matmul fp32", "FLOP/s", f"torch.matmul of float32, no tensor cores, {matmul}", lambda: _matmul(torch.float32)),
+        _Benchmark("matmul tf32", "FLOP/s", f"torch.matmul of float32, rounded to tf32, {matmul}",
+        lambda: _matmul(torch.float32, tf32=True)),
+        _Benchmark("matmul fp32", "FLOP/s", f"torch.matmul of float32, no tensor cores, {matmul}",
+        lambda: _matmul(torch.float32)),
         _Benchmark("exp", "FLOP/s", "2⁻ˣ of float32 in registers; one exponential counts as one FLOP", exponentials),
     )  # fmt: skip
 
@@ -162,7 +171,7 @@ def _matmul(dtype: torch.dtype, tf32: bool = False) -> list[tuple[Launch, int]]:
 
 @contextmanager
 def _tf32(allowed: bool) -> Iterator[None]:
-    """Whether float32 products may be rounded to tf32, for a while."""
+    """Sets temporarily whether float32 matmuls may round to tf32."""
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = allowed
     try:

@@ -1,6 +1,6 @@
 """What ships with Tilescope: the chapters' traces and outputs, and measurements of a real GPU.
 
-`python -m explain record` makes each of them again: a module here a kind. A test compares the traces with the kernels.
+`python -m explain record` makes them again; each kind has a module here. A test compares the traces with the kernels.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def path_of(experiment: Experiment) -> Path:
 
 
 def output_path_of(experiment: Experiment, reverse_keys: bool) -> Path:
-    """The path of this experiment's shipped output beside float64, whether or not there is one."""
+    """The path of this experiment's shipped output and its float64 reference, whether or not there is one."""
     order = "-reversed" if reverse_keys else ""
     return FOLDER / f"{experiment.kernel}-{hashlib.sha256(experiment.key.encode()).hexdigest()[:12]}{order}.npz"
 

@@ -1,4 +1,4 @@
-"""Which runs ship as recordings, so that every chapter opens at once, with or without Triton."""
+"""The runs that ship as recordings, so every chapter opens at once, with or without Triton."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernels.parameters import ORDERS
 
 
 def shipped() -> Iterator[Experiment]:
-    """The experiments whose traces ship with Tilescope, so that every chapter opens at once, with or without Triton. Each once."""
+    """The experiments with a shipped trace, each once."""
     yield from dict.fromkeys(_opened_on())
 
 

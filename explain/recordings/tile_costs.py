@@ -1,5 +1,6 @@
-"""What the compiler says of the tiles the FlashAttention chapter opens on, and the instructions of those the page of a
-tile's cost opens on. Needs no GPU; takes some minutes.
+"""The compiler's costs for the FlashAttention chapter's opening tiles, and the instructions for the tile-cost page's.
+
+Needs no GPU; takes some minutes.
 """
 
 from __future__ import annotations
@@ -44,6 +45,6 @@ def run(parsed: argparse.Namespace) -> int:
         compiler.close()
     code = measured_code(cost["kernel"] for cost in costs)
     head = json.dumps(code, indent=1).removesuffix("\n}")
-    lines = ",\n  ".join(json.dumps(cost) for cost in costs)  # a line a cost
+    lines = ",\n  ".join(json.dumps(cost) for cost in costs)  # one cost per line
     (results.RECORDINGS / f"{RECORDED}.json").write_text(f'{head},\n "costs": [\n  {lines}\n ]\n}}\n')
     return 0

@@ -47,7 +47,8 @@ class Run:
 
 
 LONG = (1, 8, 2048, 128)
-"""About one row tile for each of 132 SMs, and 16 key tiles: as many scopes as fit the shared memory the kernel leaves."""
+"""About one row tile for each of 132 SMs, and 16 key tiles: as many scopes as fit the shared memory the kernel leaves.
+"""
 RUNS = (
     Run("specialised", "kernels.rungs.specialised", "attention", LONG, "0,10"),
     Run("two_groups", "kernels.rungs.two_groups", "attention", LONG, "0,4,10"),
@@ -109,15 +110,13 @@ def record(run: Run, folder: Path) -> None:
     plain = getattr(importlib.import_module(run.module), run.function)
     o, lse = plain(q, k, v, causal=run.causal)
     torch.cuda.synchronize()
-    plain_us, sm_mhz = (
-        timed(lambda: plain(q, k, v, causal=run.causal)),
-        clock(lambda: plain(q, k, v, causal=run.causal)),
-    )
+    plain_us = timed(lambda: plain(q, k, v, causal=run.causal))
+    sm_mhz = clock(lambda: plain(q, k, v, causal=run.causal))
     marked = getattr(scopes.load(run.module), run.function)
     with tempfile.TemporaryDirectory() as scratch:
         trace, (marked_o, marked_lse) = profiled(run, Path(scratch), lambda: marked(q, k, v, causal=run.causal))
     if not (torch.equal(o, marked_o) and torch.equal(lse, marked_lse)):
-        raise SystemExit("the marked kernel's result is not the plain one's")
+        raise SystemExit("the marked kernel's result differs from the plain kernel's")
     everything = timeline.from_proton(trace, keep=10**9)
     longest = max(program.cycles for program in everything)
     result = timeline.Timeline(
@@ -154,7 +153,7 @@ def profiled(run: Run, folder: Path, launch: Any) -> tuple[dict[str, Any], Any]:
     written = sorted(folder.glob("*.chrome_trace"))
     if len(written) != 1:
         raise SystemExit(f"Proton wrote {[path.name for path in folder.iterdir()]}, not one trace")
-    return json.loads(written[0].read_text().splitlines()[0]), result  # an object a line
+    return json.loads(written[0].read_text().splitlines()[0]), result  # one object per line
 
 
 def timed(launch: Any) -> float:
@@ -174,15 +173,11 @@ def timed(launch: Any) -> float:
 
 
 def clock(launch: Any) -> float:
-    """The SMs' clock in MHz, as the driver says it while launches are queued."""
+    """The SMs' clock in MHz, as reported by the driver while launches are queued."""
     import torch
 
-    query = [
-        "nvidia-smi",
-        "--query-gpu=clocks.sm",
-        "--format=csv,noheader,nounits",
-        f"--id={torch.cuda.current_device()}",
-    ]
+    device = f"--id={torch.cuda.current_device()}"
+    query = ["nvidia-smi", "--query-gpu=clocks.sm", "--format=csv,noheader,nounits", device]
     asked = None
     until = time.monotonic() + 0.3  # an idle GPU raises its clock within this time
     while asked is None or asked.poll() is None:

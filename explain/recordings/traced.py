@@ -61,7 +61,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def traced(experiment: Experiment, compiler: Compiler) -> dict[str, Any]:
-    """The counts of one run: those of a part of it, and how many such parts make the whole."""
+    """The counts of one run: the counts of a part, and how many such parts make up the run."""
     os.environ["TRITON_INTERPRET"] = "1"  # before triton is imported
     from explain.trace.recorder import record_call
     from kernels.launch import launcher, tensors

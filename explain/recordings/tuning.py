@@ -46,7 +46,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def compiled(rung: str, point: Point) -> Point:
-    """The setting with what the compiler says of it. The sequence length plays no part, so the tensors are short."""
+    """The setting with the compiler's numbers. They do not depend on the sequence length, so the tensors are short."""
     import torch
 
     from explain.compile.handler import CompileError, compiled_launches
@@ -66,7 +66,7 @@ def compiled(rung: str, point: Point) -> Point:
     return replace(
         point,
         trouble="" if fits else "shared memory",
-        why="" if fits else f"{cost.shared_bytes:,} bytes, and a program may have {GPU.shared_bytes:,}",
+        why="" if fits else f"{cost.shared_bytes:,} bytes; the limit for a program is {GPU.shared_bytes:,}",
         shared_bytes=cost.shared_bytes,
         registers=cost.registers,
         spills=cost.stack_bytes // 4,

@@ -1,7 +1,7 @@
 """Runs the whole grid of experiments on this machine's GPU and records the verdicts.
 
-The record also has the measurement of the chapters' opening experiment, with its state after each tile of keys beside the
-trace. Each kernel has a process of its own, since most of the time goes into compiling.
+The record also has the measurement of the chapters' opening experiment, with its state after each tile of keys beside
+the trace. Each kernel has a process of its own, since most of the time goes into compiling.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Runs everything, writes the file and prints a line a kernel; 1 if a kernel that should pass did not."""
+    """Runs everything, writes the file and prints one line per kernel; 1 if a kernel that should pass did not."""
     with ProcessPoolExecutor(len(parsed.kernels), multiprocessing.get_context("spawn")) as pool:
         found = dict(zip(parsed.kernels, pool.map(verdicts, parsed.kernels), strict=True))
     opening, states = measure_opening()

@@ -1,7 +1,7 @@
 """Which code a number was measured on: the commit, and the digest of the code that ran. Other code makes it stale.
 
-What was measured has a name: a kernel ("flash_attention", "rung:tma"), a function ("kernels.decode:decode") or a group of
-files ("app", see GROUPS).
+What was measured has a name: a kernel ("flash_attention", "rung:tma"), a function ("kernels.decode:decode") or a group
+of files ("app", see GROUPS).
 """
 
 from __future__ import annotations

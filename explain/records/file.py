@@ -1,8 +1,8 @@
 """A record's file: JSON with a digest. A damaged, altered or newer file is refused with the reason.
 
 Each point is a line. What many points share is stored once, in lists that a point refers to by number: `origins`,
-`counting` (what read the counters, and the copy that checked them) and `timing` (the method). `counts` names the columns
-of a point's `cold` and `warm`. A point may have `stalls`, which older programs ignore.
+`counting` (what read the counters, and the copy that checked them) and `timing` (the method). `counts` names the
+columns of a point's `cold` and `warm`. A point may have `stalls`, which older programs ignore.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -21,6 +20,7 @@ from explain.counters.stalls import Stalls
 from explain.device.measurement import Provenance, Timing
 from explain.experiment import Experiment
 from explain.records.model import Origin, Point, Record, Roof
+from explain.records.results import write_bytes
 
 FORMAT, VERSION = "tilescope-record", 1
 MOST_BYTES = 16 * 2**20
@@ -31,14 +31,12 @@ _TIMES = [field.name for field in fields(Timing) if field.name != "method"]
 
 
 class RecordFileError(ValueError):
-    """A file that is not a valid record; says why."""
+    """The file is not a valid record; the message says why."""
 
 
 def save(path: Path, record: Record) -> None:
-    """Writes the whole file at once: a run that is killed leaves the old file."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_bytes(written(record))
-    beside.replace(path)
+    """Writes the record's file. Raises OSError."""
+    write_bytes(path, written(record))
 
 
 def load(path: Path) -> Record:
@@ -74,12 +72,12 @@ def parse(data: bytes) -> Record:
     except (ValueError, RecursionError) as error:
         raise RecordFileError(f"damaged: it is not JSON ({error})") from None
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
-        raise RecordFileError("it is not a GPU's record: python -m explain measure makes one")
+        raise RecordFileError("it is not a GPU's record; make one with: python -m explain measure")
     version, digest = content.pop("version", None), content.pop("digest", None)
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise RecordFileError(f"damaged: its version is {version!r}")
     if version > VERSION:
-        raise RecordFileError(f"it is of format {version}, and this Tilescope reads up to {VERSION}: update Tilescope")
+        raise RecordFileError(f"it has format {version}; this Tilescope reads up to format {VERSION}: update Tilescope")
     if digest != _digest(content):
         raise RecordFileError("damaged or altered: the digest does not match its numbers")
     try:
@@ -91,12 +89,7 @@ def parse(data: bytes) -> Record:
             {point.experiment.key: point for point in points},
             {roof.level: roof for roof in roofs},
         )
-    except (
-        KeyError,
-        IndexError,
-        TypeError,
-        ValueError,
-    ) as error:  # undamaged, but with fields this version does not know
+    except (KeyError, IndexError, TypeError, ValueError) as error:  # undamaged, but with unknown fields
         raise RecordFileError(f"this Tilescope does not know its fields: {error}") from None
 
 

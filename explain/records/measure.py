@@ -1,4 +1,4 @@
-"""Measures plans on this GPU and saves every point at once: a killed run loses one point, and the next one continues."""
+"""Measures plans on this GPU and saves after every point: a killed run loses one point, and the next continues."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ class Outcome:
 
 
 def tasks(plans: Iterable[Plan], kernels: Sequence[str] = ()) -> list[Task]:
-    """Each experiment of the plans once, with everything that any plan measures of it; only `kernels`, if any are named."""
+    """Each experiment of the plans once, with everything that any plan measures of it; only `kernels`, if any are
+    named.
+    """
     found: dict[str, Task] = {}
     for plan in plans:
         for experiment in plan.experiments:
@@ -80,7 +82,7 @@ def measure(
     path = folder / file_name(where.gpu)
     record = file.load(path) if path.exists() else Record(commit(), where)
     if record.gpu != where.gpu:
-        raise file.RecordFileError(f"it is of another GPU, the {record.gpu}")
+        raise file.RecordFileError(f"it is a record of another GPU, the {record.gpu}")
     same = _versions(record.provenance) == _versions(where)
     record = replace(record, commit=commit(), provenance=where)
     folder.mkdir(parents=True, exist_ok=True)

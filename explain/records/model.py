@@ -25,7 +25,8 @@ class Point:
     """One Experiment on one GPU: its counters, its time and its memory.
 
     A part is None if it was not asked for or could not be measured; `why` says what failed and why ("" if nothing).
-    `peak_bytes` is the peak of torch's allocator during a run, beyond the inputs. Counted runs are never the timed ones.
+    `peak_bytes` is the peak of torch's allocator during a run, beyond the inputs. Counted runs are never the timed
+    ones.
     """
 
     experiment: Experiment
@@ -62,8 +63,8 @@ class Point:
 class Roof:
     """The highest measured rate of one level of the memory hierarchy, or of one unit.
 
-    `level` is "shared", "l2", "hbm", "host", "matmul bf16", "matmul fp16", "fp32 fma", "exp" or similar; `unit` is "B/s"
-    or "FLOP/s".
+    `level` is "shared", "l2", "hbm", "host", "matmul bf16", "matmul fp16", "fp32 fma", "exp" or similar; `unit` is
+    "B/s" or "FLOP/s".
     """
 
     level: str

@@ -14,7 +14,9 @@ from kernels.parameters import WHOLE_ROW_TILE, ParameterError
 
 @dataclass(frozen=True)
 class Plan:
-    """Experiments to measure on this GPU, and what: counters, times, `stalls` (why warps wait), `roofs` (the GPU's limits)."""
+    """Experiments to measure on this GPU, and what: counters, times, `stalls` (why warps wait), `roofs` (the GPU's
+    limits).
+    """
 
     name: str
     about: str

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,16 +58,22 @@ def _loaded(path: Path, parse: Callable[[dict[str, Any]], object], command: str,
         if isinstance(error, ResultFileError):
             raise
         why = f"{type(error).__name__}: {error}"
-        raise ResultFileError(f"{path.name} is not a result of this program ({why}). Again: {command}") from None
+        raise ResultFileError(
+            f"{path.name} is not a result of this program ({why}). Measure it again: {command}"
+        ) from None
 
 
 def write(path: Path, content: Mapping[str, Any], indent: int | None = 1) -> None:
-    """Writes the whole file at once: a run that is killed leaves the file it found."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    """Writes the content as a JSON file."""
     separators = None if indent else (",", ":")
-    beside.write_text(
-        json.dumps(content, indent=indent, separators=separators, allow_nan=False) + "\n", encoding="utf-8"
-    )
+    text = json.dumps(content, indent=indent, separators=separators, allow_nan=False) + "\n"
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Writes the whole file at once: a run that is killed leaves the old file. Raises OSError."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    beside.write_bytes(data)
     beside.replace(path)
 
 

@@ -1,1 +1,1 @@
-"""What a kernel's own source says: its statements as equations, which of its variables are still read."""
+"""What a kernel's source says: its statements as equations, and which variables are still read."""

@@ -1,17 +1,13 @@
-"""A kernel's statements as equations: `alpha = tl.exp(m_i - m_safe)` reads α = exp(m_i − m_safe).
+"""A kernel's statements as equations: `alpha = tl.exp(m_i - m_safe)` becomes α = exp(m_i − m_safe).
 
-An equation is made from the very line that runs, so it says what the kernel does and nothing else: a kernel that is
-wrong on
-purpose gets its own wrong equation. `SYMBOLS` is the one list of how quantities are written.
+An equation is made from the line that runs, so it shows what the kernel does. A kernel that is wrong on purpose shows
+its own wrong equation. `SYMBOLS` is the one list of how quantities are written.
 
-A tree is JSON: a text, or `[tag, attributes?, child, …]` with MathML's tags. The attribute `q` names the variable it
-stands for, which gives its colour. A text in braces is a place for a number, which the player fills in for the selected
-row:
-`{m_i}`, `{m_i:old}` (before the step), `{cols::c}` (along the tile's columns; `r`: along its rows), `{max|s|1}` and
-`{sum|p|1}`
-(over an axis), `{dot|p|v|}` and `{dot|q|k|T}` (an element of a product, the second factor transposed), `{pid|0}` (the
-program).
-Where it cannot be filled, the attribute `or` is shown.
+A tree is JSON: a text, or `[tag, attributes?, child, …]` with MathML's tags. The attribute `q` names the variable,
+which gives the colour. A text in braces is a place for a number; the player fills it in for the selected row: `{m_i}`;
+`{m_i:old}` (before the step); `{cols::c}` (along the tile's columns, `r` along its rows); `{max|s|1}` and `{sum|p|1}`
+(over an axis); `{dot|p|v|}` and `{dot|q|k|T}` (one element of a matmul, the second factor transposed); `{pid|0}` (the
+program). If there is no number, the player shows the attribute `or`.
 """
 
 from __future__ import annotations
@@ -75,9 +71,7 @@ _ATOM = 9
 
 @dataclass(frozen=True)
 class Equation:
-    """What a statement does to `variable`. `plain`: variable = formula; `numbers`: the same for one element, None if it
-    adds nothing.
-    """
+    """A statement's effect: `plain` is variable = formula; `numbers` is the same for one element, or None."""
 
     variable: str
     plain: Tree
@@ -87,7 +81,7 @@ class Equation:
 def equations(text: str, first_line: int = 1) -> dict[int, Equation]:
     """The equations of a function's source, by the line its statement starts on; `first_line` is that of the `def`.
 
-    Statements that load, make pointers or call what has no place in an equation have none.
+    Statements that load, compute pointers or call other functions have no equation.
     """
     try:
         tree = ast.parse(textwrap.dedent(text))
@@ -105,7 +99,7 @@ def equations(text: str, first_line: int = 1) -> dict[int, Equation]:
 
 
 class _NoEquationError(Exception):
-    """The statement moves data, or uses something that has no place in an equation."""
+    """The statement moves data, or uses something that an equation cannot show."""
 
 
 def _assignments(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
@@ -121,7 +115,7 @@ def _assignments(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
 
 @dataclass(frozen=True)
 class _Part:
-    """A piece of a formula, as symbols and as numbers; `filled` when the numbers have a place for one."""
+    """A piece of a formula, as symbols and as numbers; `filled` if the numbers have a place to fill in."""
 
     plain: Tree
     numbers: Tree
@@ -130,7 +124,7 @@ class _Part:
 
 
 def _joined(pieces: Sequence[_Part | str], binds: int = _ATOM) -> _Part:
-    """Pieces in a row; a text is an operator."""
+    """The pieces side by side; a text is an operator."""
     plain: Tree = ["mrow", *(["mo", piece] if isinstance(piece, str) else piece.plain for piece in pieces)]
     numbers: Tree = ["mrow", *(["mo", piece] if isinstance(piece, str) else piece.numbers for piece in pieces)]
     return _Part(plain, numbers, binds, any(isinstance(piece, _Part) and piece.filled for piece in pieces))
@@ -212,7 +206,7 @@ class _Writer:
         raise _NoEquationError
 
     def inside(self, node: ast.expr, binds: int, along: str = "") -> _Part:
-        """The formula of `node`, in parentheses if it binds less tightly than its surroundings."""
+        """The formula of `node`, in parentheses if its operator binds less tightly than `binds`."""
         part = self.part(node, along)
         return part if part.binds >= binds else _joined(["(", part, ")"])
 
@@ -245,9 +239,9 @@ class _Writer:
                 ]
                 return _joined(words, 0)
             case "dot", [left, right, *rest]:
-                product = self.product(left, right)
+                matmul = self.matmul(left, right)
                 added = named.get("acc", rest[0] if rest else None)
-                return _joined([self.part(added), "+", product], 3) if added else product
+                return _joined([self.part(added), "+", matmul], 3) if added else matmul
             case "trans", [value]:
                 return self.transposed(value)
             case (("zeros" | "zeros_like"), _):
@@ -278,7 +272,7 @@ class _Writer:
             return _Part(symbols, _place(f"{function}|{value.id}|{int(over_rows)}", value.id), filled=True)
         return _Part(symbols, symbols)
 
-    def product(self, left: ast.expr, right: ast.expr) -> _Part:
+    def matmul(self, left: ast.expr, right: ast.expr) -> _Part:
         first, second = self.inside(left, 4), self.inside(right, 4)
         symbols: Tree = ["mrow", first.plain, second.plain]
         names = [_bare_name(left), _bare_name(right)]
@@ -300,7 +294,7 @@ def _is_axis(node: ast.expr) -> bool:
 
 
 def _bare_name(node: ast.expr) -> tuple[str, bool] | None:
-    """The variable under conversions and a transposition, and whether it is transposed."""
+    """The variable without conversions and transposition, and whether it is transposed."""
     match node:
         case ast.Name(id=name):
             return name, False

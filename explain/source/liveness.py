@@ -1,10 +1,8 @@
-"""Which of a function's variables will still be read: liveness, from the source alone.
+"""Liveness: which of a function's variables will still be read, from the source alone.
 
-A variable is alive after a line when, on some way on from there, it is read before it is overwritten (Aho, Lam, Sethi,
-Ullman,
-"Compilers", 2nd ed., 9.2.5). Loops are followed until nothing changes; of an `if`, both ways count. This is what the
-source
-needs kept, not what the compiler allocates: that moves, splits and recomputes values.
+A variable is live after a line if some path from there reads it before overwriting it (Aho, Lam, Sethi, Ullman,
+"Compilers", 2nd ed., 9.2.5). Loops are repeated until nothing changes; both branches of an `if` count. This is what the
+source needs to keep, not what the compiler allocates: the compiler moves, splits and recomputes values.
 """
 
 from __future__ import annotations
@@ -19,11 +17,10 @@ _NONE: Names = frozenset()
 
 
 def alive(text: str, first_line: int = 1) -> dict[int, list[str]]:
-    """The function's own variables that are alive after each line, in the order in which they are first set.
+    """The function's own variables that are live after each line, in the order in which they are first set.
 
-    Lines are those statements start on, counted from `first_line`, the line of the `def`. After the header of a loop
-    means with
-    its body entered; after that of an `if` or `while`, whichever way it goes. {} for a source that is no function.
+    A statement counts at its first line; `first_line` is the line of the `def`. After a loop's header means inside its
+    body; after the header of an `if` or `while` means on either branch. {} if the source is not a function.
     """
     try:
         tree = ast.parse(textwrap.dedent(text))
@@ -38,7 +35,7 @@ def alive(text: str, first_line: int = 1) -> dict[int, list[str]]:
 
 
 def _own_names(function: ast.FunctionDef) -> Mapping[str, int]:
-    """The arguments and the variables set in the body, each with its place."""
+    """The arguments and the variables set in the body, each with its position."""
     parts = function.args
     arguments = [arg.arg for arg in (*parts.posonlyargs, *parts.args, *parts.kwonlyargs)]
     stored = [node for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
@@ -48,9 +45,7 @@ def _own_names(function: ast.FunctionDef) -> Mapping[str, int]:
 
 @dataclass
 class _Flow:
-    """Walks backwards: from what is alive after a statement to what is alive before it; `after` keeps what it met, by
-    line.
-    """
+    """Goes backwards, from the variables live after a statement to those live before it; `after` keeps them by line."""
 
     own: Names
     after: dict[int, Names] = field(default_factory=dict)
@@ -92,9 +87,7 @@ class _Flow:
         return (alive - self.stored([statement])) | self.read([statement])
 
     def loop(self, body: Sequence[ast.stmt], leaving: Names, after: Names, set_by_header: Names = _NONE) -> Names:
-        """What is alive on entering the body; `leaving` is what is when the header ends the loop, `after` when a break
-        does.
-        """
+        """What is live on entering the body: `leaving` when the header ends the loop, `after` when a break does."""
         outer = self.at_break, self.at_continue
         at_header, inside = leaving, _NONE
         while True:
@@ -107,7 +100,7 @@ class _Flow:
             at_header = grown
 
     def met(self, statement: ast.stmt, alive: Names) -> Names:
-        """Two statements on one line, or one met again around a loop, share its entry."""
+        """Adds the live variables to the line's entry: a line may hold two statements, and loops visit a line again."""
         self.after[statement.lineno] = self.after.get(statement.lineno, _NONE) | alive
         return alive
 

@@ -1,4 +1,4 @@
-"""Records runs of Triton kernels and writes them to files. It knows nothing else of explain.
+"""Records runs of Triton kernels and writes them to files. Imports nothing else of explain.
 
-`model` and `file` need NumPy alone. `recorder` and what it uses import torch and triton: worker processes only.
+`model` and `file` need only NumPy. `recorder` and its modules import torch and triton: use them in worker processes.
 """

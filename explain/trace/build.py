@@ -1,4 +1,4 @@
-"""Turns what was recorded into a Trace: values stored once, integer tiles described, columns filled."""
+"""Builds a Trace from a recording: equal values once, integer tiles as strides, steps as columns."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def build_trace(
     experiment: Mapping[str, Any] | None,
     created: str | None,
 ) -> Trace:
-    """The trace of a recording; equal recordings give equal traces, apart from `created`."""
+    """The trace of a recording. Equal recordings give equal traces, apart from `created`."""
     builder = _Builder()
     columns = builder.columns(launches, steps, accesses)
     built = tuple(builder.launch(launch) for launch in launches)
@@ -70,8 +70,8 @@ def build_trace(
 class _Builder:
     def __init__(self) -> None:
         self.values: list[Value] = []
-        self.numbers: dict[object, int] = {}  # what makes a value equal to another -> its index
-        # Of one launch, whose record keeps them: identity of an object, or of an array and how it is read -> the index
+        self.numbers: dict[object, int] = {}  # the content of a value -> its index
+        # Of one launch: the identity of an object, or of an array and its type -> the index of its value
         self.objects: dict[object, int] = {}
         self.sources: list[Source] = []
         self.names: dict[tuple[int, str], int] = {}
@@ -141,7 +141,7 @@ class _Builder:
         )
 
     def enter(self, launch: LaunchRecord) -> None:
-        """Objects are told apart by identity while their launch's record keeps them; numbers of buffers are its own."""
+        """Starts a launch. Its record keeps its objects alive, so identities are valid; buffer numbers are its own."""
         self.objects.clear()
         self.memory = launch.memory
 
@@ -276,7 +276,7 @@ class _Builder:
 
 
 def _affine(data: NDArray[Any]) -> tuple[int, ...] | None:
-    """Strides by which `data`, integers, grows along each axis; None when it does not, or not exactly in a browser."""
+    """The strides of integer `data` along each axis; None if it is not affine, or too large for a browser's doubles."""
     if not data.size:
         return None
     base = int(data.flat[0])

@@ -1,12 +1,12 @@
-"""What can go wrong with a recording, for its caller to catch."""
+"""The errors of a recording."""
 
 
 class TraceError(ValueError):
-    """What was asked for cannot be recorded; the message says why."""
+    """This run cannot be recorded; the message says why."""
 
 
 class BadTarget(TraceError):
-    """The file or function to record is not there, or cannot be called without arguments."""
+    """The file, function or programs to record do not exist, or the function needs arguments."""
 
 
 class TraceTooLarge(TraceError):
@@ -14,4 +14,4 @@ class TraceTooLarge(TraceError):
 
 
 class OutOfBounds(ValueError):
-    """A kernel touched memory outside the tensor it was given; on a GPU this is an illegal access or garbage."""
+    """A kernel accessed memory outside its tensor. On a GPU this is an illegal access or reads garbage."""

@@ -1,9 +1,9 @@
-"""Mends what Triton's interpreter computes differently from a GPU (seen in 3.5 to 3.7).
+"""Makes Triton's interpreter compute as a GPU does, where the two differ (checked for Triton 3.5 to 3.7).
 
-The interpreter keeps bfloat16 as its 16 bits and mostly computes with those bits as if they were integers. Here it is
-computed in float32 and rounded to nearest, ties to even. For one +, −, × or ÷ that equals rounding the exact result,
-as float32 has more than twice the bits; sums and products of matrices are float32 throughout, as tensor cores have it.
-8-bit floats are left as the interpreter has them.
+The interpreter keeps bfloat16 as its 16 bits and mostly computes with these bits as if they were integers. Here bf16 is
+computed in float32 and rounded to nearest, ties to even. For one +, −, × or ÷ this equals rounding the exact result,
+because float32 has more than twice the bits. Reductions and matmuls stay in float32 throughout, as in tensor cores.
+8-bit floats stay as the interpreter has them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from triton.runtime import interpreter
 from explain.trace.language import LanguagePatches
 from explain.trace.patches import replaced
 
-NAN_BITS = 0x7FFF  # what a GPU's conversion makes of every NaN
-HALF_MINUS_ONE = 0x7FFF  # added before the low 16 bits are cut off, with the last kept bit: round half to even
+NAN_BITS = 0x7FFF  # a GPU converts every NaN to this
+HALF_MINUS_ONE = 0x7FFF  # added with the last kept bit before the low 16 bits are dropped: rounds half to even
 
 _Handle = interpreter.TensorHandle
 
@@ -39,7 +39,7 @@ def f32_to_bf16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
 
 
 def f64_to_bf16(values: NDArray[np.float64]) -> NDArray[np.uint16]:
-    """The bits of the nearest bfloat16, ties to even, rounded once: by way of a float32 rounded to odd."""
+    """The bits of the nearest bfloat16, ties to even, same shape; rounded once, through a float32 rounded to odd."""
     cut = _toward_zero(values)
     inexact = cut.astype(np.float64) != values
     odd = (cut.view(np.uint32) | inexact.astype(np.uint32)).view(np.float32)
@@ -53,23 +53,23 @@ def _toward_zero(values: NDArray[np.float64]) -> NDArray[np.float32]:
 
 
 def _is_bf16(handle: Any) -> bool:
-    # A comparison's handle keeps its operands' dtype and holds bools.
+    # The handle of a comparison has its operands' dtype but holds bools.
     return bool(handle.data.dtype == np.uint16 and handle.dtype.scalar == tl.bfloat16)
 
 
 def _promoted(handle: Any) -> Any:
-    """The handle with its numbers as float32, where it has bf16 bits."""
+    """The handle in float32 if it holds bf16 bits, else unchanged."""
     return _Handle(bf16_to_f32(handle.data), tl.float32) if _is_bf16(handle) else handle
 
 
 def _demoted(handle: Any) -> Any:
-    """The handle in bf16, where it has floats (not the bools of a comparison)."""
+    """The handle in bf16 if it holds floats, not the bools of a comparison."""
     is_number = handle.data.dtype.kind == "f"
     return _Handle(f32_to_bf16(handle.data) if is_number else handle.data, tl.bfloat16)
 
 
 def _in_float32(plain: Callable[..., Any], operands: int) -> Callable[..., Any]:
-    """`plain`, a method of the builder on `operands` handles, with bf16 ones computed in float32."""
+    """`plain`, a builder's method on `operands` handles, computed in float32 where they are bf16."""
 
     def method(self: Any, *args: Any) -> Any:
         if not _is_bf16(args[0]):
@@ -80,7 +80,7 @@ def _in_float32(plain: Callable[..., Any], operands: int) -> Callable[..., Any]:
 
 
 def _cast_impl(plain: Callable[..., Any]) -> Callable[..., Any]:
-    # Stock: float32 → bf16 cuts the low bits off (NaN may become inf), others → bf16 convert to an integer.
+    # Original: float32 → bf16 drops the low bits (NaN may become inf); others → bf16 convert to an integer.
     def method(self: Any, src: Any, dst_type: Any) -> Any:
         if dst_type.scalar == tl.bfloat16:
             to_bits = f32_to_bf16 if src.data.dtype in (np.float32, np.float16) else f64_to_bf16
@@ -91,12 +91,12 @@ def _cast_impl(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _get_bf16(self: Any, value: float) -> Any:
-    # Stock: has no bf16 constants, so `x * 2.0` fails.
+    # Original: has no bf16 constants, so `x * 2.0` fails.
     return _Handle(f64_to_bf16(np.array([value], dtype=np.float64)), tl.bfloat16)
 
 
 def _fp_to_fp(plain: Callable[..., Any]) -> Callable[..., Any]:
-    # Stock: floats that are asked to be cut off to bf16 may turn from NaN to inf, and subnormals to other numbers.
+    # Original: rounding to bf16 toward zero may turn NaN into inf, and subnormals into other numbers.
     def method(self: Any, src: Any, dst_type: Any, rounding_mode: Any) -> Any:
         if dst_type.scalar == tl.bfloat16 and src.data.dtype in (np.float32, np.float64):
             cut = _toward_zero(src.data).view(np.uint32) >> np.uint32(16)
@@ -107,7 +107,7 @@ def _fp_to_fp(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _dot(plain: Callable[..., Any]) -> Callable[..., Any]:
-    # Stock: multiplies the bits of bf16.
+    # Original: multiplies the bits of bf16.
     def method(self: Any, a: Any, b: Any, d: Any, *args: Any) -> Any:
         return plain(self, _promoted(a), _promoted(b), d, *args)
 
@@ -115,12 +115,12 @@ def _dot(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _atomic_rmw(plain: Callable[..., Any]) -> Callable[..., Any]:
-    # Stock: adds the bits of bf16, and gives for masked-off lanes what it finds in fresh memory.
+    # Original: adds the bits of bf16, and returns uninitialised memory for masked-off lanes.
     def method(self: Any, op: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
         if not (_is_bf16(val) and op == interpreter._ir.ATOMIC_OP.FADD):
             result = plain(self, op, ptr, val, mask, sem, scope)
             return _Handle(np.where(mask.data, result.data, np.zeros_like(result.data)), result.dtype)
-        # Lanes one after another, as several may go to one address.
+        # One lane after another: several may have the same address.
         before = np.zeros_like(val.data)
         active = np.ones((1,), dtype=bool)
         for lane in np.ndindex(val.data.shape):
@@ -141,7 +141,7 @@ def _nan_padded(self: Any, pointers: Any, mask: Any, *args: Any) -> Any:
 
 
 def _pads_bf16(base: Any, padding: Any) -> bool:
-    # Stock: padding bf16 with NaN fails, as its bits are integers.
+    # Original: padding bf16 with NaN fails because its bits are integers.
     return bool(padding == interpreter._ir.PADDING_OPTION.PAD_NAN and base.get_element_ty() == tl.bfloat16)
 
 
@@ -164,7 +164,7 @@ def _descriptor_load(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _reduction(plain: Callable[..., Any]) -> Callable[..., Any]:
-    # Stock: sums and compares the bits of bf16; a maximum of NaNs alone warns, and takes three passes.
+    # Original: sums and compares the bits of bf16; a maximum of only NaNs warns, and takes three passes.
     standard = tl.standard
     extremes = {standard._elementwise_max: np.fmax, standard._elementwise_min: np.fmin}
     in_numpy = {
@@ -196,7 +196,7 @@ def _reduction(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _scan(plain: Callable[..., Any]) -> Callable[..., Any]:
-    # Stock: adds and multiplies the bits of bf16.
+    # Original: adds and multiplies the bits of bf16.
     def method(self: Any, operands: Any) -> Any:
         first = operands[0]
         if not _is_bf16(first.handle) or self.combine_fn not in (tl.standard._sum_combine, tl.standard._prod_combine):
@@ -213,8 +213,8 @@ def _tensor(handle: Any, like: Any, dtype: Any) -> Any:
 
 
 def _clampf(self: Any, arg: Any, low: Any, high: Any, propagate_nans: Any) -> Any:
-    # Stock: NaN always stays. Unless told to propagate, a GPU gives the lower bound; where the bounds are each other's
-    # negative (a Hopper has one instruction for that) the one of the NaN's sign.
+    # Original: NaN stays NaN. Unless told to propagate it, a GPU returns the lower bound. If low == −high, for which
+    # Hopper has one instruction, it returns the bound with the NaN's sign.
     def clamp(x: Any, low: Any, high: Any) -> Any:
         if propagate_nans == tl.PropagateNan.ALL:
             return np.clip(x, low, high)
@@ -225,7 +225,7 @@ def _clampf(self: Any, arg: Any, low: Any, high: Any, propagate_nans: Any) -> An
 
 
 def _tensor_as_index(plain: Callable[..., Any]) -> Callable[..., Any]:
-    # Stock, Triton 3.6 with NumPy 2.4: `range(0, n)` fails, as a scalar is an array of one element.
+    # Original, Triton 3.6 with NumPy 2.4: `range(0, n)` fails because a scalar is an array of one element.
     def patch(tensor: Any, scope: Any) -> None:
         plain(tensor, scope)
         scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
@@ -235,9 +235,9 @@ def _tensor_as_index(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def interpreter_fidelity() -> Iterator[None]:
-    """While open, kernels in the interpreter give a GPU's results in bf16 and where NaNs meet, and run faster.
+    """While open, the interpreter gives a GPU's results in bf16 and for NaNs, and runs faster.
 
-    Process-wide and not thread-safe, as the interpreter itself. Floating-point warnings are off: a GPU gives none.
+    Process-wide and not thread-safe, like the interpreter. Floating-point warnings are off: a GPU gives none.
     """
     builder = interpreter.InterpreterBuilder
     binary, clampf = builder.binary_op, _in_float32(_clampf, 3)
@@ -251,7 +251,7 @@ def interpreter_fidelity() -> Iterator[None]:
         (builder, "get_bf16", _get_bf16),
         (builder, "create_dot", _dot(builder.create_dot)),
         (builder, "create_atomic_rmw", _atomic_rmw(builder.create_atomic_rmw)),
-        # Stock: NaN wins. A GPU's maximum and minimum give the other operand, unless told to propagate.
+        # Original: NaN wins. A GPU's maximum and minimum return the other operand, unless told to propagate NaN.
         (builder, "create_maxnumf", lambda self, lhs, rhs: self.binary_op(lhs, rhs, np.fmax)),
         (builder, "create_minnumf", lambda self, lhs, rhs: self.binary_op(lhs, rhs, np.fmin)),
         (interpreter.ReduceOps, "apply_impl", _reduction(interpreter.ReduceOps.apply_impl)),

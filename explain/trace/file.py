@@ -1,4 +1,4 @@
-"""The trace file, format 1: docs/trace-format.md is its specification."""
+"""Reads and writes trace files, format 1. Specification: docs/trace-format.md."""
 
 from __future__ import annotations
 
@@ -48,26 +48,26 @@ MAGIC = b"TILESCOP"
 ENVELOPE = struct.Struct("<8sIIQ32s")
 ALIGN = 8
 LEVEL = 4
-MAX_INFLATED = 1 << 30  # a stream that inflates beyond this is no trace this project wrote
+MAX_INFLATED = 1 << 30  # bytes; a larger payload is not a trace of this project
 INT32_END = 1 << 31
 PARTIAL = ".partial"
-STALE_SECONDS = 3600  # a worker's longest run takes minutes
+STALE_SECONDS = 3600  # longer than any run of a worker
 
 
 class TraceFileError(ValueError):
-    """The file is not a trace that can be read; the message says why."""
+    """The file is not a readable trace; the message says why."""
 
 
 def write(trace: Trace, path: str | Path) -> int:
-    """Writes the file atomically: whoever looks sees the old file or the whole new one. Returns its bytes.
+    """Writes the file atomically and returns its size in bytes: readers see the old file or the whole new one.
 
-    Raises OSError, of `path`.
+    Raises OSError that names `path`.
     """
     path = Path(path)
     data = to_bytes(trace)
     with _beside(path) as (file, temporary):
         _remove_stale(path)
-        os.fchmod(file.fileno(), 0o644)  # mkstemp's 0600 would hide a shared recording
+        os.fchmod(file.fileno(), 0o644)  # mkstemp makes it 0600, and others could not read a shared recording
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -76,7 +76,7 @@ def write(trace: Trace, path: str | Path) -> int:
 
 
 def check_writable(path: str | Path) -> None:
-    """Raises OSError, of `path`, where `write` would; changes nothing."""
+    """Raises the OSError that `write` would raise; changes nothing."""
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -86,7 +86,7 @@ def check_writable(path: str | Path) -> None:
 
 @contextmanager
 def _beside(path: Path) -> Iterator[tuple[BinaryIO, str]]:
-    """A temporary file in the same folder, gone afterwards unless it was moved."""
+    """A temporary file in the same folder; it is deleted afterwards unless it was moved."""
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=PARTIAL)
         try:
@@ -96,13 +96,13 @@ def _beside(path: Path) -> Iterator[tuple[BinaryIO, str]]:
             with suppress(OSError):
                 os.unlink(temporary)
     except OSError as error:
-        if error.filename is not None:  # the temporary file's says nothing to anyone
+        if error.filename is not None:  # name the file the caller asked for, not the temporary one
             error.filename, error.filename2 = str(path), None
         raise
 
 
 def _remove_stale(path: Path) -> None:
-    """Removes what writers of `path` left that were killed; a younger one may still be at work."""
+    """Removes the temporary files of killed writers of `path`; a recent one may still be in use."""
     for partial in path.parent.glob(f".{glob.escape(path.name)}.*{PARTIAL}"):
         with suppress(OSError):
             if time.time() - partial.stat().st_mtime > STALE_SECONDS:
@@ -111,7 +111,7 @@ def _remove_stale(path: Path) -> None:
 
 @dataclass(frozen=True)
 class TraceFile:
-    """A trace file's bytes, which are decoded once, when `trace` is first read."""
+    """A trace file's bytes, decoded once, when `trace` is first read."""
 
     data: bytes
 
@@ -127,7 +127,7 @@ def read(source: str | Path | bytes) -> Trace:
 
 
 def to_bytes(trace: Trace) -> bytes:
-    """The file's bytes: equal for equal traces."""
+    """The trace file's bytes. Equal traces give equal bytes."""
     blob = _Blob()
     header = json.dumps(_header(trace, blob), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     text = header.encode()
@@ -137,7 +137,7 @@ def to_bytes(trace: Trace) -> bytes:
 
 
 class _Blob:
-    """Arrays one after another, each at a multiple of eight bytes."""
+    """Arrays one after another, each at an offset that is a multiple of 8 bytes."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -176,7 +176,7 @@ def _column(array: NDArray[Any], blob: _Blob) -> dict[str, Any]:
     if array.dtype == np.uint8:
         return {"d": "u8", "o": blob.add(array), "n": len(array)}
     wide = len(array) and (array.max() >= INT32_END or array.min() < -INT32_END)
-    dtype = "i64" if wide else "i32"  # browsers read 32-bit numbers as plain ones
+    dtype = "i64" if wide else "i32"  # JavaScript reads 32-bit integers as plain numbers
     return {"d": dtype, "o": blob.add(array.astype(stored_dtype(dtype))), "n": len(array)}
 
 
@@ -226,27 +226,29 @@ def _launch(launch: Launch, numbers: Mapping[int, int]) -> dict[str, Any]:
 
 def _inflate(data: bytes) -> bytes:
     if data[: len(MAGIC)] != MAGIC[: len(data)] or not data:
-        raise TraceFileError("not a trace file: it does not begin with TILESCOP")
+        raise TraceFileError("not a trace file: it does not start with TILESCOP")
     if len(data) < ENVELOPE.size:
-        raise TraceFileError(f"the trace file is cut short: {len(data)} bytes, its envelope alone has {ENVELOPE.size}")
+        raise TraceFileError(
+            f"the trace file is cut short: it has {len(data)} bytes, and the envelope alone needs {ENVELOPE.size}"
+        )
     _, version, zero, length, digest = ENVELOPE.unpack_from(data)
     if version > FORMAT:
         raise TraceFileError(f"the trace has format {version}; this program reads format {FORMAT}: update it")
     if version != FORMAT or zero:
-        raise TraceFileError("the trace file was altered: its envelope is not one that was ever written")
+        raise TraceFileError("the trace file was altered: its envelope is not valid")
     payload = data[ENVELOPE.size :]
     if len(payload) != length:
-        how = "cut short" if len(payload) < length else "longer than it was written"
+        how = "cut short" if len(payload) < length else "too long"
         raise TraceFileError(f"the trace file is {how}: its payload has {len(payload)} bytes, not {length}")
     if hashlib.sha256(payload).digest() != digest:
-        raise TraceFileError("the trace file was altered: its SHA-256 differs from the one it carries")
+        raise TraceFileError("the trace file was altered: its SHA-256 does not match its payload")
     stream = zlib.decompressobj()
     try:
         inflated = stream.decompress(payload, MAX_INFLATED)
     except zlib.error as error:
-        raise TraceFileError(f"the trace file's payload is no zlib stream: {error}") from error
+        raise TraceFileError(f"the trace file's payload is not a zlib stream: {error}") from error
     if not stream.eof or stream.unused_data:
-        raise TraceFileError("the trace file's payload is not one whole zlib stream")
+        raise TraceFileError("the trace file's payload is not one complete zlib stream")
     return inflated
 
 
@@ -259,13 +261,15 @@ def _parse(inflated: bytes) -> Trace:
     try:
         header = json.loads(inflated[4 : 4 + size])
     except ValueError as error:
-        raise TraceFileError(f"the trace's header is no JSON: {error}") from error
+        raise TraceFileError(f"the trace's header is not JSON: {error}") from error
     try:
         return _Reader(header, memoryview(inflated)[4 + size :]).trace()
     except TraceFileError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
-        raise TraceFileError(f"the trace's header breaks the format: {type(error).__name__} {error}") from error
+        raise TraceFileError(
+            f"the trace's header does not follow the format: {type(error).__name__} {error}"
+        ) from error
 
 
 def _require(condition: object, what: str) -> None:
@@ -274,7 +278,7 @@ def _require(condition: object, what: str) -> None:
 
 
 class _Reader:
-    """Builds the Trace of a header, checking each number it takes from it."""
+    """Builds a Trace from a header and checks each number in it."""
 
     def __init__(self, header: Any, blob: memoryview) -> None:
         _require(isinstance(header, dict) and header.get("format") == FORMAT, "format")
@@ -362,7 +366,7 @@ class _Reader:
             for b in one["buffers"]
         )  # fmt: skip
         names = [buffer.name for buffer in buffers]
-        _require(len(set(names)) == len(names), "two buffers of one name")
+        _require(len(set(names)) == len(names), "two buffers with the same name")
         totals = one["totals"]
         read, written = _sizes(totals["read_bytes"], "totals"), _sizes(totals["written_bytes"], "totals")
         _require(len(read) == len(written) == len(buffers), "totals of a launch")

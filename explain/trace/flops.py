@@ -1,4 +1,4 @@
-"""Counts floating-point operations as docs/trace-format.md defines them, in the interpreter's own operations."""
+"""Counts floating-point operations, as docs/trace-format.md defines them, in the interpreter's operations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FUSED = 2  # a multiply and an add; a maximum and a minimum
 
 
 class FlopCounter:
-    """Running totals, in operations."""
+    """Running totals of FLOPs."""
 
     __slots__ = ("exp", "matmul", "other")
 
@@ -31,14 +31,14 @@ class FlopCounter:
 
 
 def is_float(handle: Any) -> bool:
-    """Whether a TensorHandle holds floats. Its dtype alone lies: a comparison of floats keeps theirs."""
+    """Whether a TensorHandle holds floats. Its dtype does not say: a comparison of floats has theirs, but holds bools."""
     kind = handle.data.dtype.kind
     return bool(kind == "f" or (kind == "u" and handle.dtype.scalar.is_floating()))
 
 
 @contextmanager
 def counting(count: FlopCounter) -> Iterator[None]:
-    """While open, every operation of every kernel the interpreter runs is added to `count`."""
+    """While open, adds the FLOPs of every kernel that the interpreter runs to `count`."""
     builder = interpreter.InterpreterBuilder
 
     def binary_op(self: Any, lhs: Any, rhs: Any, op: Any) -> Any:
@@ -72,7 +72,7 @@ def counting(count: FlopCounter) -> Iterator[None]:
         return result
 
     def create_atomic_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *args: Any) -> Any:
-        if op == interpreter._ir.ATOMIC_OP.FADD:  # the memory adds, so only for active lanes
+        if op == interpreter._ir.ATOMIC_OP.FADD:  # memory adds, and only for active lanes
             count.other += int(np.count_nonzero(mask.data))
         return plain_rmw(self, op, ptr, val, mask, *args)
 
@@ -94,7 +94,7 @@ def counting(count: FlopCounter) -> Iterator[None]:
     }
     scans = {standard._sum_combine, standard._prod_combine}
 
-    # Other combining functions are run lane by lane, through the builder: counted there.
+    # Other combining functions run lane by lane through the builder, which counts them.
     def reduce(self: Any, operands: Any) -> Any:
         result = plain_reduce(self, operands)
         if self.combine_fn in reductions and is_float(operands[0].handle):

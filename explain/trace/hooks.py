@@ -1,4 +1,4 @@
-"""Where the interpreter's own operations report to a recording: launches, programs, arguments, helpers, memory."""
+"""Makes the interpreter's operations report to a recording: launches, programs, arguments, helpers, memory."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from explain.trace.records import ATOMIC, LOAD, STORE
 if TYPE_CHECKING:
     from explain.trace.recorder import Recorder
 
-LIBRARY = "triton."  # helpers of Triton's own packages run, but are no lines to step through
+LIBRARY = "triton."  # Triton's own helpers run, but their lines are not recorded
 
 
 def hooks(recorder: Recorder) -> list[tuple[Any, str, object]]:
-    """What to replace: owner, name and the function that reports to `recorder`. Made anew for each recording."""
+    """The attributes to replace for one recording: owner, name, and the function that reports to `recorder`."""
     builder, function = interpreter.InterpreterBuilder, interpreter.InterpretedFunction
     rewrite, run, convert = function.rewrite, function.run, interpreter._implicit_cvt
     load, store = builder.create_masked_load, builder.create_masked_store
@@ -28,7 +28,7 @@ def hooks(recorder: Recorder) -> list[tuple[Any, str, object]]:
     set_grid_dim, set_grid_idx = builder.set_grid_dim, builder.set_grid_idx
 
     class Executor(interpreter.GridExecutor):  # type: ignore[misc]
-        """Runs the grid as the interpreter does, with the function that each program asks for."""
+        """Runs the grid as the interpreter does; recorded programs run the instrumented function."""
 
         @property
         def fn(self) -> Callable[..., Any]:
@@ -64,7 +64,7 @@ def hooks(recorder: Recorder) -> list[tuple[Any, str, object]]:
 
     def patched_rewrite(self: Any) -> Any:
         own = recorder.on and not (self.fn.__module__ or "").startswith(LIBRARY)
-        # The interpreter's own rewriting loses the names of the functions around this one.
+        # The interpreter's own rewriting loses the variables of enclosing functions.
         rewritten = recorder.function(self.fn, reporting=own) if own or self.fn.__closure__ else None
         return rewritten or rewrite(self)
 
@@ -116,7 +116,7 @@ def hooks(recorder: Recorder) -> list[tuple[Any, str, object]]:
 
 
 def _pointer_names(arguments: Mapping[str, Any]) -> dict[int, list[str]]:
-    """Names of the pointer arguments by the identity of what is passed, in the order they are converted."""
+    """The names of the pointer arguments by the identity of the value passed, in the order of conversion."""
     names: dict[int, list[str]] = {}
 
     def add(name: str, value: Any) -> None:
@@ -134,7 +134,7 @@ def _pointer_names(arguments: Mapping[str, Any]) -> dict[int, list[str]]:
 
 
 def _own_error(error: BaseException | None) -> BaseException | None:
-    """The recorder's error that the interpreter wrapped, once for each helper it passed through."""
+    """The recorder's error under those that the interpreter wrapped around it, one per helper; else None."""
     while error is not None and not isinstance(error, OutOfBounds | TraceError):
         error = error.__cause__
     return error

@@ -1,12 +1,12 @@
-"""Rewrites a Triton function so that it reports each line it has executed.
+"""Rewrites a Triton function to report each line after it ran.
 
-The interpreter rewrites a kernel's syntax tree before running it; this adds one call after each statement. A plain
-Python tracer would pay for every call made underneath, a hundred times as many.
+The interpreter rewrites a kernel's syntax tree before it runs it; this adds one call after each statement. A Python
+tracer (sys.settrace) would also trace every call inside the interpreter, about a hundred times as many.
 
-Only the names a statement binds are handed over, so what a step costs does not grow with the number of variables. No
-copies are made: the interpreter creates a new array for each result. (Its exceptions, looked through for 3.5 to 3.7:
-`create_ashr` rebinds a handle's array to one of equal bits, `create_advance` and a reversed scan write to arrays that
-no variable has yet.)
+A report has only the names that its statement binds, so the cost of a step does not grow with the number of variables.
+Values are not copied, because the interpreter creates a new array for each result. (The exceptions in 3.5 to 3.7 do no
+harm: `create_ashr` rebinds a handle to an array of equal bits, and `create_advance` and a reversed scan write to arrays
+that no variable holds yet.)
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNBOUND = "_tilescope_unbound"
 
 
 class Site(NamedTuple):
-    """A place that reports: the function, the line, and the names whose values the report carries."""
+    """A place in the source that reports: the function, the line, and the names of the reported variables."""
 
     source: Source
     line: int
@@ -41,11 +41,11 @@ class Site(NamedTuple):
 
 
 class Unbound:
-    """Stands for a walrus's name in a report when its branch of the expression was not evaluated."""
+    """The value of a walrus variable in a report, if its part of the expression was not evaluated."""
 
 
 class Tape(Protocol):
-    """Who is told. `mark` is `step` for a place inside an expression, and gives the expression's value back."""
+    """Receives the reports. `mark` is `step` inside an expression, and returns the expression's value."""
 
     def enter(self, site: Site, *values: object) -> None: ...
     def step(self, site: Site, *values: object) -> None: ...
@@ -54,7 +54,7 @@ class Tape(Protocol):
 
 
 class Silent:
-    """A tape that keeps nothing."""
+    """A tape that discards every report."""
 
     def enter(self, site: Site, *values: object) -> None: ...
     def step(self, site: Site, *values: object) -> None: ...
@@ -66,16 +66,16 @@ class Silent:
 
 @dataclass(frozen=True)
 class Instrumented:
-    """A rewritten function, not yet bound to a tape."""
+    """A rewritten function that is not yet bound to a tape."""
 
     source: Source
     sites: tuple[Site, ...]
     make: Callable[..., FunctionType]
 
     def bind(self, fn: Callable[..., Any], tape: Tape) -> Callable[..., Any]:
-        """The rewritten form of `fn`, the function that this was made from, reporting to `tape`.
+        """The rewritten form of `fn`, the function this was made from; it reports to `tape`.
 
-        It shares the variables of the functions around `fn`, and its defaults: neither can be evaluated anew.
+        It shares `fn`'s defaults and enclosing variables, since neither can be evaluated again.
         """
         hooks = (interpreter.interpreter_semantic, tape.enter, tape.step, tape.mark, tape.leave)
         enclosing = _enclosing(fn)
@@ -85,7 +85,7 @@ class Instrumented:
         closure = tuple(cells[name] for name in code.co_freevars)
         bound = FunctionType(code, made.__globals__, made.__name__, cast(Any, fn).__defaults__, closure)
         bound.__kwdefaults__ = cast(Any, fn).__kwdefaults__
-        # All that the interpreter asks of annotations; those of a file may be text.
+        # The interpreter only looks for constexpr; annotations may be strings.
         constexprs = (name for name, annotation in fn.__annotations__.items() if "constexpr" in str(annotation))
         bound.__annotations__ = dict.fromkeys(constexprs, tl.constexpr)
         return bound
@@ -95,9 +95,9 @@ _instrumented: WeakKeyDictionary[Callable[..., Any], Instrumented | None] = Weak
 
 
 def instrument(fn: Callable[..., Any]) -> Instrumented | None:
-    """The rewritten form of a Python function written for Triton; None when its source cannot be had.
+    """The rewritten form of a Triton function; None if its source cannot be read.
 
-    Kept for as long as `fn` lives, apart from the interpreter's own cache of rewritten functions.
+    It is cached as long as `fn` lives, apart from the interpreter's own cache of rewritten functions.
     """
     if fn not in _instrumented:
         _instrumented[fn] = _rewrite(fn)
@@ -124,13 +124,13 @@ def _rewrite(fn: Callable[..., Any]) -> Instrumented | None:
     rewriter = _Rewriter(source)
     code = compile(rewriter.maker(function, list(_enclosing(fn))), file, "exec")
     namespace: dict[str, Any] = {}
-    # Bound through a maker's parameters, the hooks need no place among the globals of the kernel's module.
+    # The hooks are parameters of a maker function, so the globals of the kernel's module stay unchanged.
     exec(code, fn.__globals__, namespace)
     return Instrumented(source, tuple(rewriter.sites), namespace["_tilescope_make"])
 
 
 def _enclosing(fn: Any) -> dict[str, Any]:
-    """The cells of the variables that `fn` takes from the functions around it, by name."""
+    """The cells of the variables that `fn` takes from enclosing functions, by name."""
     return dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
 
 
@@ -139,8 +139,8 @@ def _shown(file: str) -> str:
     return path.relative_to(PROJECT).as_posix() if path.is_relative_to(PROJECT) else path.name
 
 
-class _Rewriter(interpreter.ASTTransformer):  # type: ignore[misc]  # its visit_Assign is what the interpreter does
-    """Adds the reports to one function. Base class: Triton's own transformation, which is kept as it is."""
+class _Rewriter(interpreter.ASTTransformer):  # type: ignore[misc]  # visit_Assign is Triton's
+    """Adds the reports to one function. The base class, Triton's own transformation, still applies."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -151,7 +151,7 @@ class _Rewriter(interpreter.ASTTransformer):  # type: ignore[misc]  # its visit_
         arguments = function.args
         every = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
         names = [argument.arg for argument in every if argument is not None]
-        # Replaced where the function is bound; what they name may be out of sight here.
+        # `bind` sets the real defaults; their names may not exist here.
         arguments.defaults = [ast.Constant(None) for _ in arguments.defaults]
         arguments.kw_defaults = [default and ast.Constant(None) for default in arguments.kw_defaults]
         enter = self.report("_tilescope_enter", function, names)
@@ -172,14 +172,14 @@ class _Rewriter(interpreter.ASTTransformer):  # type: ignore[misc]  # its visit_
         match node:
             case ast.Expr(value=ast.Constant()):  # a docstring: nothing is executed
                 yield node
-            case ast.FunctionDef() | ast.ClassDef():  # Triton has none; left as they are
+            case ast.FunctionDef() | ast.ClassDef():  # not in Triton: unchanged
                 yield node
             case ast.For():
                 node.body = [self.step(node, _bound(node.target), _walrus(node.iter)), *self.block(node.body)]
                 node.orelse = self.block(node.orelse)
                 yield node
             case ast.While() | ast.If():
-                # The test is reported when it was evaluated, whichever way it went: what it loads happens there.
+                # Reported after the test was evaluated, whatever its result: the test may load.
                 node.test = self.marked(node.test, node)
                 node.body = self.block(node.body)
                 node.orelse = self.block(node.orelse)
@@ -202,7 +202,7 @@ class _Rewriter(interpreter.ASTTransformer):  # type: ignore[misc]  # its visit_
                 yield self.nested(node)
 
     def nested(self, node: ast.stmt) -> ast.stmt:
-        """Any other compound statement (Triton compiles none): its blocks report, its header does not."""
+        """Any other compound statement, which Triton cannot compile: its blocks report, its header does not."""
         holders = [node, *getattr(node, "handlers", []), *getattr(node, "cases", [])]
         for holder in holders:
             for field in ("body", "orelse", "finalbody"):
@@ -245,7 +245,7 @@ def _call_on(value: ast.expr, method: str, *arguments: ast.expr) -> ast.expr:
 
 
 def _bound(target: ast.expr) -> list[str]:
-    """Names that assigning to `target` binds; an attribute or an item binds none."""
+    """The names that an assignment to `target` binds; an attribute or an item binds none."""
     match target:
         case ast.Name(id=name):
             return [name]
@@ -273,7 +273,7 @@ def _walrus(node: ast.AST) -> list[str]:
 
 
 class _Spans:
-    """Which statements of a function are written over several lines."""
+    """Finds the statements of a function that span several lines."""
 
     def __init__(self, first_line: int, lines: Sequence[str]) -> None:
         self.first_line = first_line
@@ -288,7 +288,7 @@ class _Spans:
         body = getattr(node, "body", None)
         if not body:
             return node.end_lineno or node.lineno
-        # A header ends with its colon, which the tree does not place.
+        # A header ends at its colon, which the syntax tree does not contain.
         for number in range(node.lineno, body[0].lineno):
             if self.lines[number - self.first_line].partition("#")[0].rstrip().endswith(":"):
                 return number

@@ -1,4 +1,4 @@
-"""Makes the interpreter prepare `triton.language` once a launch instead of once a call."""
+"""Makes the interpreter prepare `triton.language` once per launch instead of once per call."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from triton import language as tl
 class LanguagePatches:
     """The interpreter's `_patch_lang`, once for each set of language modules in a launch.
 
-    The interpreter replaces the builtins of `triton.language` anew for every call of every helper (`tl.max` and
-    `tl.zeros` are helpers), which finds nothing left to do and takes most of its time. What helpers replaced it never
-    puts back; here all of it is, when the launch ends.
+    The interpreter replaces the builtins of `triton.language` again at every call of every helper, such as `tl.max` and
+    `tl.zeros`. This takes most of its time and changes nothing. It never restores what helpers replaced; here
+    everything is restored when the launch ends.
     """
 
     def __init__(self, plain: Callable[[Any], Any]) -> None:
@@ -33,13 +33,13 @@ class LanguagePatches:
             if not languages or not languages <= self.patched:
                 self.scopes.append(
                     self.plain(SimpleNamespace(__globals__=names))
-                )  # raises when there is no language at all
+                )  # raises if the function uses no triton.language
                 self.patched |= languages
             self.seen.add(key)
         return self
 
     def restore(self) -> None:
-        """Undoes it all, in reverse."""
+        """Restores everything, in reverse order."""
         while self.scopes:
             self.scopes.pop().restore()
         self.seen.clear()
@@ -47,9 +47,9 @@ class LanguagePatches:
 
 
 def _visible(fn: Any) -> dict[str, Any]:
-    """Its module's names and those of the functions around it."""
+    """The names of its module and of the functions around it."""
     names = dict(fn.__globals__)
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
-        with suppress(ValueError):  # nothing was assigned yet
+        with suppress(ValueError):  # not assigned yet
             names[name] = cell.cell_contents
     return names

@@ -1,9 +1,9 @@
-"""Which buffer an address belongs to, and whether it may be touched.
+"""Which buffer an address belongs to, and whether a kernel may access it.
 
-Addresses alone do not tell: q, k and v may be views of one packed storage. So for the time of a launch each pointer
-argument carries its number in the top 16 bits of its 64-bit address, pointer arithmetic takes it along, and each load
-and store strips it. User-space addresses need 47 bits. `BIAS` leaves room below the address, so that a small address
-minus an offset does not borrow from the number.
+Addresses are not enough: q, k and v may be views of one storage. So during a launch each pointer argument carries its
+buffer's number in the top 16 bits of its 64-bit address; user-space addresses need only 47. Pointer arithmetic keeps
+the number, and each load and store removes it. `BIAS` is added too, so that a small address minus an offset does not
+borrow from the number.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ DTYPES = {
 
 
 def dtype_name(dtype: Any) -> str:
-    """The trace's name of a Triton scalar dtype."""
+    """The trace's name for a Triton scalar dtype."""
     return DTYPES.get(dtype.name) or f"f8:{dtype.name}"
 
 
 @dataclass(frozen=True)
 class Region:
-    """A buffer and where it lies. `offset` is what a tagged pointer into it is above the true address."""
+    """A buffer and its addresses. `offset` is the difference between a tagged pointer and the true address."""
 
     buffer: Buffer
     address: int
@@ -49,7 +49,7 @@ class Region:
     offset: int
 
     def elements(self, pointers: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Element indices of (tagged) pointers, int64."""
+        """The element indices of (tagged) pointers, int64, same shape."""
         distance = (pointers - np.uint64(self.address + self.offset)).view(np.int64)
         size = self.buffer.item_bytes
         return distance >> (size.bit_length() - 1) if size & (size - 1) == 0 else distance // size
@@ -57,7 +57,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Touch:
-    """The lanes of one access that fall into one buffer. `mask` None: all lanes."""
+    """The lanes of one access that are in one buffer; `mask` None means all lanes."""
 
     number: int
     pointers: NDArray[np.uint64]
@@ -72,10 +72,10 @@ class Memory:
         self.regions: list[Region] = []
 
     def add(self, name: str, tensor: Any, dtype: Any, tagged: bool = True) -> Region:
-        """Registers what a pointer argument, or a pointer found in memory, leads to."""
+        """Registers the tensor that a pointer argument, or a pointer loaded from memory, points to."""
         number = len(self.regions)
         if number >= MAX_BUFFERS:
-            raise ValueError(f"{number} pointer arguments; at most {MAX_BUFFERS} can be told apart")
+            raise ValueError(f"{number + 1} pointer arguments; at most {MAX_BUFFERS} are allowed")
         base = tensor.base if hasattr(tensor, "base") and not isinstance(tensor, torch.Tensor) else tensor
         storage = base.untyped_storage()
         buffer = Buffer(
@@ -104,9 +104,9 @@ class Memory:
     def resolve(
         self, pointers: NDArray[np.uint64], mask: NDArray[np.bool_] | None, width: int, what: str
     ) -> tuple[NDArray[np.uint64], list[Touch]]:
-        """True addresses of the (tagged) `pointers`, and what the active lanes touch, `width` bytes each.
+        """The true addresses of (tagged) `pointers`, and what the active lanes touch, `width` bytes each.
 
-        Raises OutOfBounds, saying `what` was done, when an active lane leaves its tensor's storage.
+        Raises OutOfBounds if an active lane is outside its tensor's storage; the message starts with `what`.
         """
         if mask is not None:
             if mask.shape != pointers.shape:
@@ -133,7 +133,7 @@ class Memory:
     def resolve_each(
         self, pointers: NDArray[np.uint64], mask: NDArray[np.bool_] | None, width: int, what: str
     ) -> tuple[NDArray[np.uint64], list[Touch]]:
-        """The general case: lanes that go to several buffers, or pointers that were loaded from memory."""
+        """The general case: lanes in several buffers, or pointers loaded from memory."""
         active = np.ones(pointers.shape, bool) if mask is None else mask
         real, touches = pointers.copy(), []
         while active.any():
@@ -143,12 +143,12 @@ class Memory:
             tag = (pointers >> np.uint64(TAG_SHIFT)) == first >> TAG_SHIFT
             near, far = np.uint64(region.low + region.offset), np.uint64(region.high + region.offset)
             inside = active & tag & (pointers >= near) & (pointers + np.uint64(width) <= far)
-            # Pointers with a number that leave their buffer are errors; those without may lead to another.
+            # A pointer with a number must stay in its buffer; one without may point to another.
             if not inside.flat[int(np.flatnonzero(active)[0])] or (region.offset and (active & tag & ~inside).any()):
                 raise self.error(region, pointers, active & tag, width, what)
             number = self.regions.index(region)
             lanes = int(np.count_nonzero(inside))
-            # The other lanes' pointers mean nothing here: they stand at element 0.
+            # The other lanes are in other buffers: element 0 stands for them.
             own = np.where(inside, pointers, np.uint64(region.address + region.offset))
             touches.append(Touch(number, own, None if lanes == inside.size else inside, lanes * width))
             real[inside] -= np.uint64(region.offset)
@@ -156,7 +156,7 @@ class Memory:
         return real, touches
 
     def number_of(self, pointer: int) -> int | None:
-        """The buffer that a pointer carries the number of, else the one whose storage it lies in, else None."""
+        """The number in the pointer, else that of the buffer it points into, else None."""
         tag = pointer >> TAG_SHIFT
         if tag:
             return tag - 1 if tag <= len(self.regions) else None
@@ -164,16 +164,16 @@ class Memory:
         return next(inside, None)
 
     def untagged(self, handle: Any) -> Any:
-        """The handle with true addresses: a kernel that turns a pointer into a number sees the number it has."""
+        """The handle with true addresses, for a kernel that converts a pointer to an integer."""
         number = self.number_of(int(handle.data.flat[0]))
         offset = 0 if number is None else self.regions[number].offset
         return interpreter.TensorHandle(handle.data - np.uint64(offset), handle.dtype)
 
     def find(self, address: int, what: str) -> Region:
-        """The live tensor that a pointer loaded from memory leads to (a grouped product's, say)."""
+        """The live tensor that a pointer loaded from memory points into, as in a grouped matmul."""
         found = [tensor for tensor in _live_tensors() if _low(tensor) <= address < _high(tensor)]
         if not found:
-            raise OutOfBounds(f"{what} an address that belongs to no argument and to no live tensor")
+            raise OutOfBounds(f"{what} an address outside all arguments and live tensors")
         tensor = max(found, key=lambda one: (one.data_ptr() <= address, one.data_ptr(), one.numel()))
         dtype = interpreter.tl.str_to_ty(interpreter.triton.runtime.jit.mangle_type(tensor), None).element_ty
         return self.add("loaded_pointer", tensor, dtype, tagged=False)
@@ -188,7 +188,7 @@ class Memory:
         buffer = region.buffer
         size = buffer.item_bytes
         begin, end = (region.low - region.address) // size, (region.high - region.address) // size
-        allowed = f"allowed are elements {begin} to {end - 1}" if end > begin else "it has no elements"
+        allowed = f"allowed: elements {begin} to {end - 1}" if end > begin else "it has no elements"
         return OutOfBounds(
             f"{what} element {first} of {buffer.name} ({len(bad)} of {active.size} lanes are outside it): its shape is "
             f"{list(buffer.shape)}, strides {list(buffer.strides)}; {allowed}"

@@ -1,6 +1,6 @@
-"""A recorded run as values: sources, steps, variables, accesses, counters. NumPy only, so the page server can read it.
+"""Trace, a recorded run: sources, steps, variables, accesses, counters. Needs only NumPy.
 
-The file format is in docs/trace-format.md; `explain.trace.file` reads and writes it.
+docs/trace-format.md specifies the file format; `explain.trace.file` reads and writes it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 FORMAT = 1
 
-# dtype name -> how its elements are stored: bf16 and 8-bit floats as their bits, i1 as one byte
+# dtype name -> dtype of the stored elements: bf16 and 8-bit floats as their bits, i1 as one byte
 STORED: Mapping[str, np.dtype[Any]] = {
     name: np.dtype(code)
     for name, code in {
@@ -27,13 +27,13 @@ STORED: Mapping[str, np.dtype[Any]] = {
 
 
 def stored_dtype(name: str) -> np.dtype[Any]:
-    """The NumPy dtype that holds elements of the trace dtype `name`; KeyError for one that does not exist."""
+    """The NumPy dtype that stores elements of the trace dtype `name`. Raises KeyError for an unknown name."""
     return np.dtype(np.uint8) if name.startswith("f8:") else STORED[name]
 
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """A tensor: `bits` has its elements in `stored_dtype(dtype)`, shape `shape` (`()` for a scalar)."""
+    """A tensor: `bits` has its elements as `stored_dtype(dtype)`, shape `shape` (`()` for a scalar)."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -66,7 +66,7 @@ class Affine:
 
 @dataclass(frozen=True)
 class Pointers:
-    """Pointers into buffer number `buffer` of the step's launch; `elements` counts in its items from its first."""
+    """Pointers into buffer number `buffer` of the step's launch; `elements` are their element indices."""
 
     buffer: int
     elements: Tile | Affine
@@ -82,7 +82,7 @@ class Pointers:
 
 @dataclass(frozen=True)
 class BlockPointer:
-    """A block pointer, or a tensor descriptor (`offsets` None). All lengths in elements, one entry an axis."""
+    """A block pointer, or a tensor descriptor (`offsets` None). Everything in elements, one entry per axis."""
 
     buffer: int
     offsets: tuple[int, ...] | None
@@ -93,7 +93,7 @@ class BlockPointer:
 
 @dataclass(frozen=True)
 class Scalar:
-    """A Python scalar or constexpr, as text: `kind` is int, float, bool, str, none or dtype."""
+    """A Python scalar or constexpr as text; `kind` is int, float, bool, str, none or dtype."""
 
     text: str
     kind: str
@@ -115,7 +115,7 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Other:
-    """Something that is no number (a function, say), as text."""
+    """Anything else, such as a function, as text."""
 
     text: str
 
@@ -131,7 +131,7 @@ Value = Tile | Affine | Pointers | BlockPointer | Scalar | Other | Group
 
 
 def numbers(value: Value) -> NDArray[Any]:
-    """The numbers of a tile, a scalar or of pointers (their element indices); TypeError for what has none."""
+    """The numbers of a tile or a scalar, or the element indices of pointers. Raises TypeError for any other value."""
     if isinstance(value, Tile | Affine | Pointers):
         return value.numpy()
     if isinstance(value, Scalar) and value.kind in {"int", "float", "bool"}:
@@ -141,8 +141,9 @@ def numbers(value: Value) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Source:
-    """One recorded function. `text` runs from its def line, number `first_line` of `file`;
-    `spans` maps the first line of a statement written over several lines to its last."""
+    """One recorded function. `text` starts at its def line, line `first_line` of `file`; `spans` maps the first line of
+    each statement that spans several lines to its last.
+    """
 
     function: str
     file: str
@@ -153,7 +154,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Flops:
-    """Floating-point operations (docs/trace-format.md says which): in matmuls, exponentials, all others."""
+    """Floating-point operations in matmuls, in exponentials, and all others (defined in docs/trace-format.md)."""
 
     matmul: int = 0
     exp: int = 0
@@ -169,7 +170,7 @@ class Flops:
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory a launch can reach through one pointer argument. Shape, strides and offset in items of `item_bytes`."""
+    """Memory behind one pointer argument of a launch. Shape, strides and offset in elements of `item_bytes`."""
 
     name: str
     dtype: str
@@ -181,7 +182,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Program:
-    """A recorded program: its place in the grid, and its steps `first_step … first_step + steps`."""
+    """A recorded program: its place in the grid, and its `steps` steps from `first_step` on."""
 
     id: tuple[int, int, int]
     first_step: int
@@ -233,7 +234,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Access:
-    """One load, store or atomic of a step: `elements` are indices into `buffer`, `mask` the active lanes (None: all)."""
+    """One load, store or atomic: `elements` are indices into `buffer`, `mask` the active lanes (None: all)."""
 
     kind: Literal["load", "store", "atomic"]
     buffer: Buffer
@@ -252,7 +253,7 @@ KINDS: tuple[Literal["load", "store", "atomic"], ...] = ("load", "store", "atomi
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The steps, column by column (docs/trace-format.md, "Steps, as columns")."""
+    """The steps as columns (docs/trace-format.md, "Steps, as columns")."""
 
     line: NDArray[Any]
     source: NDArray[Any]
@@ -273,7 +274,7 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """One recorded run. Steps are numbered from 0 over all recorded programs of all launches, in the order they ran."""
+    """One recorded run. Steps count from 0 over all recorded programs of all launches, in the order they ran."""
 
     created: str
     producer: Mapping[str, str]
@@ -286,15 +287,15 @@ class Trace:
 
     @property
     def steps(self) -> int:
-        """How many steps were recorded."""
+        """The number of recorded steps."""
         return len(self.columns.line)
 
     def line(self, step: int) -> int:
-        """The line of the file that step executed."""
+        """The line of the file that the step executed."""
         return int(self.columns.line[step])
 
     def source(self, step: int) -> Source:
-        """The function that step ran in."""
+        """The function that the step ran in."""
         return self.sources[int(self.columns.source[step])]
 
     def depth(self, step: int) -> int:
@@ -302,7 +303,7 @@ class Trace:
         return int(self.columns.depth[step])
 
     def changes(self, step: int) -> dict[str, Value]:
-        """The variables that step set."""
+        """The variables that the step set."""
         at = self.columns.change_at
         return {
             self.names[self.columns.change_name[k]][1]: self.values[self.columns.change_value[k]]
@@ -319,7 +320,7 @@ class Trace:
         return state
 
     def history(self, name: str) -> list[tuple[int, Value]]:
-        """Each `(step, value)` at which a variable of that name was set, in any function."""
+        """Each `(step, value)` that set a variable of this name, in any function."""
         wanted = [index for index, (_, text) in enumerate(self.names) if text == name]
         entries = np.flatnonzero(np.isin(self.columns.change_name, wanted))
         steps = np.searchsorted(self.columns.change_at, entries, side="right") - 1
@@ -327,20 +328,20 @@ class Trace:
         return [(int(step), self.values[value]) for step, value in zip(steps, values, strict=True)]
 
     def launch(self, step: int) -> Launch:
-        """The launch that step belongs to."""
+        """The launch that the step belongs to."""
         return self.launches[self._spans[self._span(step)][0]]
 
     def program(self, step: int) -> Program:
-        """The program that step belongs to."""
+        """The program that the step belongs to."""
         return self._spans[self._span(step)][1]
 
     def accesses(self, step: int) -> list[Access]:
-        """The loads, stores and atomics of that step."""
+        """The loads, stores and atomics of the step."""
         buffers = self.launch(step).buffers
         return [self._access(k, buffers) for k in range(*self.columns.access_at[step : step + 2])]
 
     def counters(self, step: int) -> Counters:
-        """What the recorded programs of the step's launch had moved and computed once `step` was done."""
+        """The bytes and FLOPs of the recorded programs of the step's launch, up to and including `step`."""
         launch = self.launch(step)
         first = launch.recorded[0].first_step
         c, span = self.columns, slice(first, step + 1)
@@ -355,7 +356,7 @@ class Trace:
         return Counters(by_buffer(KINDS.index("store")), by_buffer(KINDS.index("load")), flops)
 
     def traffic(self) -> dict[str, int]:
-        """`read_bytes`, `written_bytes` and `flops` of all launches, every program counted."""
+        """`read_bytes`, `written_bytes` and `flops` of all programs of all launches."""
         each = [launch.traffic() for launch in self.launches]
         return {key: sum(one[key] for one in each) for key in ("read_bytes", "written_bytes", "flops")}
 
@@ -382,10 +383,10 @@ class Trace:
 
     @cached_property
     def _entries(self) -> list[int]:
-        return list(self._walk_entries())
+        return list(self._entry_steps())
 
-    def _walk_entries(self) -> Iterator[int]:
-        """For each step, the step that entered its function call: its `def` line, which sets the arguments."""
+    def _entry_steps(self) -> Iterator[int]:
+        """For each step, the step that entered its function call: the `def` line, which sets the arguments."""
         c, stack = self.columns, [0]
         for step in range(self.steps):
             depth = int(c.depth[step])
@@ -398,7 +399,7 @@ class Trace:
     def _is_entry(self, step: int) -> bool:
         c = self.columns
         at_def = c.line[step] == self.source(step).first_line
-        # the body of a one-line function is on its def line too, and sets nothing
+        # the body of a one-line function is also on its def line, but sets nothing
         return bool(at_def and (step == 0 or c.change_at[step + 1] > c.change_at[step] or not self._at_def(step - 1)))
 
     def _at_def(self, step: int) -> bool:

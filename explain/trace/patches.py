@@ -1,4 +1,4 @@
-"""Replacing attributes of the interpreter for a while."""
+"""Replaces attributes of the interpreter temporarily."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @contextmanager
 def replaced(owner: Any, name: str, value: object) -> Iterator[None]:
-    """Sets `owner.name`, a class's or a module's own attribute or a new one, and puts back what was there."""
+    """Sets `owner.name`, an attribute of a class or a module, and restores it at the end."""
     had, before = name in vars(owner), vars(owner).get(name)
     setattr(owner, name, value)
     try:

@@ -59,12 +59,12 @@ def _module(path: Path) -> tuple[Path, str]:
 
 
 def _import(path: Path, name: str) -> ModuleType:
-    linecache.checkcache(str(path))  # kernels are read by line, and the file may have changed since its last run
+    linecache.checkcache(str(path))  # kernels are read line by line, and the file may have changed
     if package := name.rpartition(".")[0]:
         importlib.import_module(package)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise BadTarget(f"{path}: no Python file")
+        raise BadTarget(f"{path}: not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickling look up their module
     try:
@@ -145,7 +145,7 @@ def _is_library(file: str | None) -> bool:
 
 @contextmanager
 def _explained(what: str) -> Iterator[None]:
-    """Turns any failure of foreign code into a TraceError in words."""
+    """Turns any failure of foreign code into a TraceError with a readable message."""
     try:
         yield
     except (TraceError, OutOfBounds):
@@ -177,6 +177,6 @@ def _place(error: BaseException) -> str:
 
 
 def _asks_for_cuda(error: BaseException) -> bool:
-    # torch and triton say it in several ways, with several types of exceptions
+    # torch and triton have several messages and exception types for it
     words = ("CUDA", "NVIDIA driver", "active drivers")
     return not torch.cuda.is_available() and any(word in str(error) for word in words)

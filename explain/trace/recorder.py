@@ -4,8 +4,8 @@
         kernel[grid](x, y, n, BLOCK=16)
     trace = recorder.trace()
 
-Needs TRITON_INTERPRET=1 from before triton was imported. Process-wide and not thread-safe, as the interpreter itself:
-one recording at a time.
+Set TRITON_INTERPRET=1 before importing triton. Process-wide and not thread-safe, like the interpreter: only one
+recording at a time.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MAX_BYTES = 512 * 1024 * 1024
 
 
 class Recorder:
-    """What `recording` fills: the tape that instrumented functions write to."""
+    """A recording in progress: the tape that instrumented functions report to."""
 
     def __init__(self, programs: Programs, max_steps: int, max_bytes: int, progress: Progress) -> None:
         self.progress = progress
@@ -57,7 +57,7 @@ class Recorder:
         self.accesses: list[AccessRecord] = []
         self.count = FlopCounter()
         self.held_bytes = 0
-        self.frames: list[dict[str, object]] = []  # of the running program: each call's variables
+        self.frames: list[dict[str, object]] = []  # the variables of each call in the running program
         self.on = False
         self.pointer_names: dict[int, list[str]] = {}
         self._launch: LaunchRecord | None = None
@@ -67,12 +67,12 @@ class Recorder:
         self._refused = ""
 
     def trace(self, experiment: Mapping[str, Any] | None = None, created: str | None = None) -> Trace:
-        """The run as a value. `created`: an ISO 8601 time, now unless given.
+        """The recorded run. `created` is an ISO 8601 time; the default is now.
 
-        Raises TraceError when no kernel was launched, or one from another thread; BadTarget when none of the programs
-        asked for exists.
+        Raises TraceError if no kernel was launched, or one from another thread; BadTarget if none of the wanted
+        programs exists.
         """
-        if self._refused:  # raised there too, but that thread may have kept it to itself
+        if self._refused:  # it was raised in the other thread, which may have hidden it
             raise TraceError(self._refused)
         if not self.launches:
             raise TraceError("no Triton kernel was launched")
@@ -118,7 +118,7 @@ class Recorder:
         self.check_limits()
 
     def seen(self, value: object) -> object:
-        """The value without Triton's objects around a tensor: kept by the thousand they would slow Python down."""
+        """The value without Triton's objects around a tensor: thousands of them would slow Python down."""
         if isinstance(value, tl.tensor) and isinstance(value.handle, interpreter.TensorHandle):
             self.held_bytes += value.handle.data.nbytes
             return Seen.of(value)
@@ -127,10 +127,10 @@ class Recorder:
     def check_limits(self) -> None:
         remedy = "record fewer programs, or a smaller input"
         if len(self.steps) > self.max_steps:
-            raise TraceTooLarge(f"the recording has more than {self.max_steps} steps: {remedy}")
+            raise TraceTooLarge(f"the recording has more than {self.max_steps:,} steps: {remedy}")
         if self.held_bytes > self.max_bytes:
             megabytes = self.max_bytes / 1e6
-            raise TraceTooLarge(f"the recording's values fill more than {megabytes:.0f} MB: {remedy}")
+            raise TraceTooLarge(f"the recording's values take more than {megabytes:.0f} MB: {remedy}")
 
     # What the interpreter's operations report
 
@@ -157,7 +157,7 @@ class Recorder:
             return
         self.on = False
         self.frames.clear()
-        # What came after the last line (a loop's exhausted bounds) belongs to it.
+        # Work after the last line, such as a loop's final test, belongs to that line.
         last, count = self.steps[-1], self.count
         matmul, exp, other = self._flops
         self.steps[-1] = last._replace(
@@ -168,7 +168,7 @@ class Recorder:
         )
 
     def touch(self, kind: int, handle: Any, mask: Any) -> Any:
-        """Notes an access and gives the handle of its true addresses. Raises OutOfBounds before it is made."""
+        """Records an access and returns the handle of its true addresses. Raises OutOfBounds before the access."""
         lanes = mask if mask is None or isinstance(mask, np.ndarray) else mask.data
         width = max(1, handle.get_element_ty().primitive_bitwidth // 8)
         launch = self.launch
@@ -187,7 +187,7 @@ class Recorder:
         return interpreter.TensorHandle(real, handle.dtype)
 
     def function(self, fn: Callable[..., Any], reporting: bool = True) -> Callable[..., Any] | None:
-        """The instrumented form of `fn`, or one that reports nothing; None when its source cannot be had."""
+        """The instrumented form of `fn`, silent unless `reporting`; None if its source cannot be read."""
         key = (fn, reporting)
         if key not in self._functions:
             instrumented = instrument(fn)
@@ -199,13 +199,13 @@ class Recorder:
     def launching(self, kernel: Any) -> Iterator[LaunchRecord]:
         if threading.get_ident() != self._thread:
             self._refused = (
-                f"kernel {kernel.__name__} was launched in a thread of its own, and Triton's interpreter runs one "
-                "program at a time: launch all kernels from the thread that the function is called in"
+                f"kernel {kernel.__name__} was launched in another thread, but Triton's interpreter runs one program "
+                "at a time: launch all kernels from the thread that calls the function"
             )
             raise TraceError(self._refused)
         instrumented = instrument(kernel.fn)
         if instrumented is None:
-            raise TraceError(f"the source of kernel {kernel.__name__} cannot be read, so it has no lines to record")
+            raise TraceError(f"the source of kernel {kernel.__name__} cannot be read, so its lines cannot be recorded")
         launch = LaunchRecord(kernel, instrumented.source)
         before = Flops(self.count.matmul, self.count.exp, self.count.other)
         self._launch = launch
@@ -239,7 +239,7 @@ def _is_place(program: object) -> bool:
 
 
 def _where(launch: LaunchRecord) -> str:
-    """Kernel, program, file and line that is running, found on Python's own stack."""
+    """The running kernel, program, file and line, from Python's stack."""
     files = {inspect.getfile(launch.kernel.fn)}
     frame, place = sys._getframe(), "unknown place"
     libraries = (os.path.dirname(triton.__file__), os.path.dirname(np.__file__), os.path.dirname(__file__))
@@ -260,20 +260,20 @@ def recording(
     max_bytes: int = MAX_BYTES,
     progress: Progress = lambda what, fraction: None,
 ) -> Iterator[Recorder]:
-    """Records every kernel launched inside: the steps of `programs` of each launch, the counters of all others.
+    """Records every kernel launched inside: the steps of `programs` of each launch, and the counters of all programs.
 
-    `programs` is "all", "first" (program 0, 0, 0) or a list of [x, y, z], which may be empty. `progress` is told now
-    and then which program runs, in words, and what fraction of the launch's programs were done. Kernels compute as under
-    `interpreter_fidelity`. An autotuned kernel runs with its first configuration that is left after pruning: times
+    `programs` is "all", "first" (program 0, 0, 0) or a list of [x, y, z], which may be empty. `progress` sometimes gets
+    a text that names the running program, and the fraction of the launch's programs that are done. Kernels compute as
+    under `interpreter_fidelity`. An autotuned kernel runs with the first configuration that pruning leaves, since times
     mean nothing here.
 
-    Raises inside, from the launch: OutOfBounds, TraceTooLarge (more than `max_steps` steps, or `max_bytes` of values),
-    TraceError, and what the kernel itself raises. The interpreter is as before afterwards, whatever happened.
+    Raises from the launch inside: OutOfBounds; TraceTooLarge (more than `max_steps` steps, or `max_bytes` of values);
+    TraceError; and what the kernel itself raises. The interpreter is always restored afterwards.
     """
     if not triton.knobs.runtime.interpret or not isinstance(tl.max, interpreter.InterpretedFunction):
-        raise TraceError("set TRITON_INTERPRET=1 before triton is imported: kernels are recorded in its interpreter")
+        raise TraceError("set TRITON_INTERPRET=1 before importing triton: kernels are recorded in its interpreter")
     if interpreter.GridExecutor.__module__ != interpreter.__name__:
-        raise TraceError("another recording is under way: they cannot be nested or run side by side")
+        raise TraceError("another recording is running: recordings cannot be nested or run at the same time")
     recorder = Recorder(programs, max_steps, max_bytes, progress)
     with ExitStack() as stack:
         stack.enter_context(interpreter_fidelity())

@@ -1,4 +1,4 @@
-"""What a recording holds while it runs, before `build` makes a Trace of it."""
+"""The records of a running recording, before `build` makes a Trace of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOAD, STORE, ATOMIC = (KINDS.index(kind) for kind in ("load", "store", "atomic")
 
 
 class AccessRecord(NamedTuple):
-    """A load, store or atomic: its kind's place in KINDS, the buffer's number, tagged pointers, active lanes (None: all)."""
+    """A load, store or atomic: its index in KINDS, the buffer, tagged pointers, active lanes (None: all), bytes."""
 
     kind: int
     buffer: int
@@ -25,7 +25,7 @@ class AccessRecord(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A tensor as it was: its array, which the interpreter does not write to again, its scalar type and its kind."""
+    """A tensor at one step: its array, which the interpreter does not change later, its scalar type and its kind."""
 
     data: NDArray[Any]
     dtype: Any
@@ -33,12 +33,12 @@ class Seen(NamedTuple):
 
     @classmethod
     def of(cls, tensor: Any) -> Seen:
-        """What is kept of a tl.tensor whose handle has an array."""
+        """From a tl.tensor whose handle has an array."""
         return cls(tensor.handle.data, tensor.dtype, tensor.type.is_block())
 
 
 class StepRecord(NamedTuple):
-    """One step as it happened."""
+    """One step."""
 
     site: Site
     depth: int
@@ -50,7 +50,7 @@ class StepRecord(NamedTuple):
 
 
 class LaunchRecord:
-    """A launch while and after it runs."""
+    """A launch, during and after its run."""
 
     def __init__(self, kernel: Any, source: Source) -> None:
         self.kernel = kernel
@@ -62,10 +62,10 @@ class LaunchRecord:
         self.read_bytes: dict[int, int] = {}
         self.written_bytes: dict[int, int] = {}
         self.flops = Flops()
-        self.recorded: list[tuple[tuple[int, int, int], int]] = []  # a program and its first step
+        self.recorded: list[tuple[tuple[int, int, int], int]] = []  # each program and its first step
         self.steps = 0
 
     def spans(self) -> list[tuple[int, int]]:
-        """First step and end of each recorded program."""
+        """The first step and the end of each recorded program."""
         firsts = [first for _, first in self.recorded]
         return list(zip(firsts, [*firsts[1:], self.steps], strict=False))  # none recorded: none

@@ -88,8 +88,8 @@ def controls(
         try:
             address.choose(_fits_screen(_changed(current, chosen)))
             st.rerun()
-        except ParameterError as trouble:
-            st.session_state[state], error = (current, None), trouble
+        except ParameterError as refused:
+            st.session_state[state], error = (current, None), refused
     if error is not None:
         places.get(error.parameter, st).markdown(f":small[:red[**{error}**]]")
     return current

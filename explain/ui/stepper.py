@@ -16,7 +16,7 @@ from explain.figures.tables import Column, markdown
 from explain.player import Run, player
 from explain.player.view import view
 from explain.trace.model import Tile, Trace
-from explain.workers import WorkerError, WorkerFailed
+from explain.workers import WorkerError
 
 Step = int | Callable[[Sequence[Trace]], int | None]
 
@@ -39,7 +39,7 @@ def stepper(
         with st.spinner("Running the kernel line by line…", show_time=True):
             runs = [lesson(experiment.key) for experiment in experiments]
     except WorkerError as error:
-        st.error(failure(error), icon=":material/error:")
+        st.error(error.words, icon=":material/error:")
         return []
     shown = [run for run, _ in runs]
     if titles is not None:
@@ -73,11 +73,6 @@ def traced(experiments: Sequence[Experiment]) -> list[tuple[Experiment, Trace]]:
     """The experiments that have a trace, with their traces."""
     found = zip(experiments, traces_of(experiments), strict=True)
     return [(experiment, trace) for experiment, trace in found if trace is not None]
-
-
-def failure(error: WorkerError) -> str:
-    """The error in words, for a reader of the page."""
-    return error.message if isinstance(error, WorkerFailed) else str(error)
 
 
 def traffic_table(experiment: Experiment, trace: Trace) -> None:

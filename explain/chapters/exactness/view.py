@@ -20,7 +20,7 @@ from explain.figures.numbers import count, ratio, scientific
 from explain.figures.tables import Column, markdown
 from explain.output import Output
 from explain.ui import controls, layout
-from explain.ui.stepper import failure, lesson
+from explain.ui.stepper import lesson
 from explain.workers import WorkerError
 
 WHERE = "interpreter · error: |result − float64| of each element, on the same rounded inputs"
@@ -38,7 +38,7 @@ def beside_each_other(experiment: Experiment) -> None:
                 output(one.key) for one in (ways_to_compute.flash(experiment), ways_to_compute.standard(experiment))
             )
     except WorkerError as error:
-        st.error(failure(error), icon=":material/error:")
+        st.error(error.words, icon=":material/error:")
         return
     layout.prose(
         f"In **{experiment.values['dtype']}** the largest error, |O − float64|, is **{scientific(flash.largest())}** "
@@ -60,7 +60,7 @@ def by_dtype(experiment: Experiment) -> None:
             for one in pair
         ]
     except WorkerError as error:
-        st.error(failure(error), icon=":material/error:")
+        st.error(error.words, icon=":material/error:")
         return
     errors = (Column(heading, scientific) for heading in ("median error", "99% within", "largest error"))
     with st.container(key="numbers by dtype"):
@@ -83,7 +83,7 @@ def _beside_the_first(key: str, what: str, ways: Iterable[Way]) -> None:
     try:
         found = [(way.name, output(way.experiment.key, way.reverse_keys)) for way in ways]
     except WorkerError as error:
-        st.error(failure(error), icon=":material/error:")
+        st.error(error.words, icon=":material/error:")
         return
     first = found[0][1]
     columns = (
@@ -111,7 +111,7 @@ def tile_after_tile(experiment: Experiment) -> None:
             config={"displayModeBar": False},
         )
     except WorkerError as error:
-        st.error(failure(error), icon=":material/error:")
+        st.error(error.words, icon=":material/error:")
         return
     st.caption(
         "trace · largest error of Õ / ℓ after each tile of keys, against float64 attention over the keys seen so far"

@@ -18,7 +18,7 @@ from explain.figures.tables import markdown
 from explain.trace.model import Trace
 from explain.ui import layout
 from explain.ui.address import returned
-from explain.ui.stepper import failure, stepper
+from explain.ui.stepper import stepper
 from explain.workers import WorkerError
 from kernels.catalog import KERNELS
 from kernels.edits import source_of
@@ -111,7 +111,7 @@ def verdicts(exhibit: Exhibit) -> None:
             right, broken = _pair(exhibit, name)
             rows.append((_input(right), *(_cell(trial(one.key)) for one in (right, broken))))
     except WorkerError as error:
-        st.error(failure(error), icon=":material/error:")
+        st.error(error.words, icon=":material/error:")
         return
     with st.container(key="numbers of verdicts"):
         st.markdown(markdown(("input", "right kernel", "this kernel"), rows))
@@ -220,7 +220,7 @@ def _game(exhibit: Exhibit) -> None:
         except ParameterError as error:
             st.error(f"{error}", icon=":material/error:")
         except WorkerError as error:
-            st.error(failure(error), icon=":material/error:")
+            st.error(error.words, icon=":material/error:")
     for at in range(len(attempts), max(0, len(attempts) - SHOWN_ATTEMPTS), -1):
         _row(exhibit, at, attempts[at - 1])
     for title, hint in zip(("First hint", "Second hint"), exhibit.hints, strict=True):

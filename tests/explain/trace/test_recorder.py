@@ -150,7 +150,7 @@ def test_the_interpreter_is_as_before(fails):
 
 
 def test_recordings_do_not_nest():
-    with recording(), pytest.raises(TraceError, match="another recording is under way"), recording():
+    with recording(), pytest.raises(TraceError, match="another recording"), recording():
         pass
 
 
@@ -183,7 +183,7 @@ def test_compiled_triton_is_refused():
     said = subprocess.run(
         [sys.executable, "-c", code], env={"TRITON_INTERPRET": "0"}, capture_output=True, text=True, check=True
     )
-    assert "set TRITON_INTERPRET=1 before triton is imported" in said.stdout
+    assert "TRITON_INTERPRET=1" in said.stdout
 
 
 def test_reading_needs_numpy_alone():

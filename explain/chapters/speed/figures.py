@@ -379,7 +379,7 @@ def compared(timelines: Sequence[Timeline]) -> str:
 def timeline_told(timeline: Timeline, program: Program) -> str:
     """The lanes in sentences; markdown."""
     whole = numbers.duration(timeline.microseconds(program.cycles) / 1e6)
-    told = f"In at most **{numbers.percent(program.matmuls)}** of this program's {whole} a matmul runs."
+    told = f"A matmul runs in at most **{numbers.percent(program.matmuls)}** of this program's {whole}."
     if program.hidden is not None:
         told += f" At most **{numbers.percent(program.hidden)}** of the softmax overlaps with one."
     told += f" Reading the clock costs time: with it the longest program takes {timeline.marked_us:.1f} µs;"

@@ -172,11 +172,24 @@
             if (past > SLACK) fault("outside", node.data, svg, `by ${Math.round(past)} px`);
           }
           const shrink = (box.bottom - box.top) * 0.22;
-          if (!slanted) lines.push({ left: part.left + SLACK, right: part.right - SLACK, top: part.top + shrink, bottom: part.bottom - shrink, text: node.data, element });
+          if (!slanted) lines.push({ left: part.left, right: part.right, top: part.top + shrink, bottom: part.bottom - shrink, text: node.data, element });
         }
         if (visible) contrast(node, element, visible);
       }
     }
+
+    /** Whether two texts share a place, or stand so close in a row that they read as one: “measured100.7 MB”. */
+    const meet = (one, other, inOneSentence) => {
+      const high = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top);
+      const wide = Math.min(one.right, other.right) - Math.max(one.left, other.left);
+      const row = high > 0.6 * Math.min(one.bottom - one.top, other.bottom - other.top);
+      return high > 2 && wide > (row && !inOneSentence ? -SLACK : 2 * SLACK);
+    };
+    const blockOf = (element) => {
+      let at = element.closest("text") ?? element;
+      while (at && ["inline", "contents"].includes(styleOf(at).display) && at.localName !== "text") at = parentOf(at);
+      return at;
+    };
 
     // Two texts in one place; what stays in sight while the page is scrolled may pass over it.
     const layers = new Map();
@@ -191,7 +204,7 @@
       const one = lines[i];
       for (let j = i + 1; j < lines.length && lines[j].top < one.bottom; j++) {
         const other = lines[j];
-        if (Math.min(one.bottom, other.bottom) - other.top < 2 || Math.min(one.right, other.right) - Math.max(one.left, other.left) < 1) continue;
+        if (!meet(one, other, blockOf(one.element) === blockOf(other.element))) continue;
         if (one.element === other.element || layerOf(one.element) !== layerOf(other.element) || (formula(one.element) && formula(one.element) === formula(other.element))) continue;
         fault("overlap", one.text, one.element, `with “${short(other.text)}”`);
       }
@@ -215,8 +228,7 @@
       texts.forEach((one, i) => {
         for (let j = i + 1; j < texts.length && texts[j].top < one.bottom; j++) {
           const other = texts[j];
-          const wide = Math.min(one.right, other.right) - Math.max(one.left, other.left);
-          if (wide > SLACK && Math.min(one.bottom, other.bottom) - other.top > SLACK) fault("overlap", one.text, canvas, `with “${other.text}”, drawn`);
+          if (meet(one, other, false)) fault("overlap", one.text, canvas, `with “${other.text}”, drawn`);
         }
       });
     }

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Error, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Error, Locator, Page, expect
 
 from explain import contents
 from tests.e2e.fonts import NoFontsError, only
@@ -99,6 +99,35 @@ def test_the_players_other_faces(context: BrowserContext, app: Server, mode: str
         settled(page)
         found += [f"{mode} / {width}: {named(fault)}" for fault in faults(page)]
     assert not found, "\n".join(found)
+
+
+def test_what_is_taken_home_has_the_apps_fonts(context: BrowserContext, app: Server, tmp_path: Path) -> None:
+    """The exported lecture, a picture of the player and one of a plot, each opened from disk."""
+    page = context.new_page()
+    page.goto(f"{app.url}/sweeps?witness=formula&image+format=SVG")
+    plot = page.get_by_test_id("stPlotlyChart").first
+    expect(plot.locator(".main-svg").first).to_be_visible()
+    plot.hover()
+    taken = [saved(page, plot.locator("[data-title^='Download plot']"), tmp_path)]
+    page.goto(f"{app.url}/flash_attention")
+    player = page.get_by_test_id("player")
+    for what in ("svg", "html"):
+        player.locator("summary", has_text="Export").click()
+        taken.append(saved(page, player.locator(f"[data-save={what}]"), tmp_path))
+        page.keyboard.press("Escape")
+    for path in taken:
+        page.goto(path.as_uri())
+        page.wait_for_function("document.fonts.status === 'loaded' && document.fonts.size > 0")
+        assert foreign_fonts(page) == [], path.name
+
+
+def saved(page: Page, button: Locator, folder: Path) -> Path:
+    """The file that a button hands over."""
+    with page.expect_download() as download:
+        button.click()
+    path = folder / download.value.suggested_filename
+    download.value.save_as(path)
+    return path
 
 
 def test_the_keys_of_play_stay_in_sight_where_the_player_is_higher_than_the_window(page: Page, app: Server) -> None:

@@ -32,6 +32,11 @@ PLANTED = {
         "overlap",
         '<svg width="200" height="40"><text x="5" y="20">measured</text><text x="40" y="20">100.7 MB</text></svg>',
     ),
+    "two words without a gap": ("overlap", '<div style="display: flex"><b>measured</b><b>100.7 MB</b></div>'),
+    "two words of a picture without a gap": (
+        "overlap",
+        '<svg width="200" height="40"><text x="90" y="20" text-anchor="end">measured</text><text x="90" y="20">1</text></svg>',
+    ),
     "a word that leaves its picture": (
         "outside",
         '<svg width="60" height="40"><text x="20" y="20">leaves it</text></svg>',
@@ -63,7 +68,7 @@ SOUND = """
 <svg width="200" height="40"><rect width="200" height="40" fill="#222"/><text x="5" y="20" fill="#fff">inside</text></svg>
 <canvas aria-label="map" data-draw="one@10,20 two@60,20"></canvas>
 <button disabled style="color: #999; background: #fff">not now</button>
-<p style="color: #767676">dark enough</p>
+<p style="color: #767676">dark <b>e</b>nough</p>
 """
 DRAW = """() => {
   for (const host of document.querySelectorAll("[data-shadow]")) host.attachShadow({ mode: "open" }).innerHTML = host.dataset.shadow;

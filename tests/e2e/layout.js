@@ -43,14 +43,14 @@
     const m = this.measureText(text);
     const box = onCanvas(this, x - m.actualBoundingBoxLeft, y - m.actualBoundingBoxAscent, x + m.actualBoundingBoxRight, y + m.actualBoundingBoxDescent);
     if (!drawn.has(this.canvas)) drawn.set(this.canvas, []);
-    drawn.get(this.canvas).push({ text: String(text), ...box });
+    drawn.get(this.canvas).push({ text: String(text), ...box, space: (this.measureText(" ").width * (box.right - box.left)) / Math.max(1, m.actualBoundingBoxLeft + m.actualBoundingBoxRight) });
   });
   patched(PEN, "drawImage", function (source, ...to) {
     const boxes = source instanceof HTMLCanvasElement && to.length <= 4 && drawn.get(source);
     if (!boxes?.length) return;
     const [x, y, width = source.width, height = source.height] = to;
     const across = width / source.width, down = height / source.height;
-    const moved = boxes.map(({ text, left, top, right, bottom }) => ({ text, ...onCanvas(this, x + left * across, y + top * down, x + right * across, y + bottom * down) }));
+    const moved = boxes.map(({ text, space, left, top, right, bottom }) => ({ text, space: space * across, ...onCanvas(this, x + left * across, y + top * down, x + right * across, y + bottom * down) }));
     drawn.set(this.canvas, [...(drawn.get(this.canvas) ?? []), ...moved]);
   });
   for (const side of ["width", "height"]) {
@@ -148,6 +148,17 @@
       return { left, top, right, bottom };
     };
 
+    const spaces = new Map(), pen = new OffscreenCanvas(1, 1).getContext("2d");
+    /** The width of a space in the font of a style. */
+    const spaceOf = ({ fontWeight, fontSize, fontFamily }) => {
+      const font = `${fontWeight} ${fontSize} ${fontFamily}`;
+      if (!spaces.has(font)) {
+        pen.font = font;
+        spaces.set(font, pen.measureText(" ").width);
+      }
+      return spaces.get(font);
+    };
+
     // Texts: where each line of them is.
     const lines = [];
     for (const element of elements) {
@@ -172,7 +183,7 @@
             if (past > SLACK) fault("outside", node.data, svg, `by ${Math.round(past)} px`);
           }
           const shrink = (box.bottom - box.top) * 0.22;
-          if (!slanted) lines.push({ left: part.left, right: part.right, top: part.top + shrink, bottom: part.bottom - shrink, text: node.data, element });
+          if (!slanted) lines.push({ left: part.left, right: part.right, top: part.top + shrink, bottom: part.bottom - shrink, text: node.data, element, space: spaceOf(style) * (turned ? Math.hypot(turned.a, turned.b) : 1) });
         }
         if (visible) contrast(node, element, visible);
       }
@@ -183,7 +194,9 @@
       const high = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top);
       const wide = Math.min(one.right, other.right) - Math.max(one.left, other.left);
       const row = high > 0.6 * Math.min(one.bottom - one.top, other.bottom - other.top);
-      return high > 2 && wide > (row && !inOneSentence ? -SLACK : 2 * SLACK);
+      const [before, after] = one.left < other.left ? [one, other] : [other, one];
+      const spaced = inOneSentence || /\s$/.test(before.text) || /^\s/.test(after.text); // the space is in the text's own box
+      return high > 2 && wide > (row && !spaced ? -0.9 * Math.min(one.space, other.space) : 2 * SLACK);
     };
     const blockOf = (element) => {
       let at = element.closest("text") ?? element;
@@ -218,7 +231,7 @@
       const named = canvas.ariaLabel || canvas.getAttribute("aria-labelledby") || canvas.title || canvas.textContent.trim();
       if (!named && !canvas.closest("[aria-hidden=true]")) fault("canvas", "", canvas, "has no name");
       const across = edge.width / canvas.width, down = edge.height / canvas.height;
-      const texts = (drawn.get(canvas) ?? []).map(({ text, left, top, right, bottom }) => ({ text, left: left * across, right: right * across, top: top * down, bottom: bottom * down }));
+      const texts = (drawn.get(canvas) ?? []).map(({ text, space, left, top, right, bottom }) => ({ text, space: space * across, left: left * across, right: right * across, top: top * down, bottom: bottom * down }));
       for (const one of texts) {
         const past = Math.max(-one.left, -one.top, one.right - edge.width, one.bottom - edge.height);
         if (past > SLACK) fault("outside", one.text, canvas, `drawn ${Math.round(past)} px past the canvas`);

@@ -69,6 +69,9 @@ def test_the_keys_scroll_a_page_that_was_just_opened(page: Page, app: Server, st
     page.goto(f"{app.url}/{stem}")
     expect(page.locator("[data-test-script-state=notRunning]")).to_be_attached()
     expect(page.get_by_test_id("stMain")).to_be_focused()
+    page.wait_for_function(
+        "(main => main.scrollHeight > 2 * main.clientHeight)(document.querySelector('[data-testid=stMain]'))"
+    )
     for key in ("PageDown", "Space", "End"):
         page.keyboard.press(key)
         page.wait_for_function(f"{TOP} > 300")

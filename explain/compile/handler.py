@@ -29,9 +29,9 @@ from explain.compile.cost import Cost, LaunchCost
 from explain.compile.listing import Listing, packed
 from explain.experiment import Experiment
 from explain.trace.patches import replaced
+from explain.worker_process import Progress
 from kernels.launch import launcher, tensors
 
-Progress = Callable[[str, float], None]
 DISASSEMBLY_SECONDS = 60
 
 

@@ -67,7 +67,7 @@ def chart(
     for line, end in zip(drawn, spread(ends, _LABEL, -_LABEL / 2, 1 + _LABEL / 2), strict=True):
         mark = "○" if line.dashed else "●"
         figure.add_annotation(
-            x=1.02, xref="x domain", y=end, yref="y domain", xanchor="left", yanchor="middle", showarrow=False,
+            x=1, xref="x domain", xshift=12, y=end, yref="y domain", xanchor="left", yanchor="middle", showarrow=False,
             align="left", text=f"<span style='color:{line.colour}'>{mark}</span> {line.label}", font={"size": FONT},
         )  # fmt: skip
     room = 28 + widest((f"● {line.label}" for line in drawn), FONT)

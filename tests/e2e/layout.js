@@ -315,6 +315,13 @@
 
   window.layoutFaults = check;
 
+  /** Whether an element of the page has the theme that the browser asks for. */
+  const isThemed = (element) => {
+    if (!element) return true;
+    const theme = element.dataset.theme ?? (light(rgba(getComputedStyle(element).backgroundColor).slice(0, 3)) < 0.2 ? "dark" : "light");
+    return theme === (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  };
+
   /** Resolves when nothing has changed for `quiet` ms: neither the page's tree nor the size of its pictures. */
   window.layoutSettled = (quiet = 150, limit = 10_000) =>
     new Promise((resolve) => {
@@ -324,8 +331,9 @@
         const now = performance.now();
         const pictures = [...everything(document)].filter(({ localName }) => localName === "canvas" || localName === "svg");
         const running = document.querySelector("[data-test-script-state]")?.dataset.testScriptState ?? "notRunning";
-        const fresh = `${running} ${document.fonts.status} ${document.body.textContent.length} ${pictures.map((p) => `${p.clientWidth} ${p.clientHeight}`).join()}`;
-        if (fresh !== state || running !== "notRunning") [state, last] = [fresh, now];
+        const themed = isThemed(document.querySelector(".stApp")) && [...everything(document)].every((e) => !e.matches(".player") || isThemed(e));
+        const fresh = `${themed} ${running} ${document.fonts.status} ${document.body.textContent.length} ${pictures.map((p) => `${p.clientWidth} ${p.clientHeight}`).join()}`;
+        if (fresh !== state || running !== "notRunning" || !themed) [state, last] = [fresh, now];
         if (now - last >= quiet || now - begun > limit) resolve(now - begun <= limit);
         else setTimeout(look, 40);
       };

@@ -11,7 +11,7 @@ from tests.e2e.server import Server
 
 def test_a_rung_is_pressed_and_its_code_and_what_is_new_are_shown(page: Page, app: Server) -> None:
     page.goto(f"{app.url}/speed")
-    rung = page.get_by_role("button", name=f"Rung 3, {BY_NAME['exp2'].title}")
+    rung = page.get_by_role("button", name=f"Kernel 3, {BY_NAME['exp2'].title}")
     rung.click()
     page.wait_for_url("**rung=exp2**")
     expect(page.get_by_role("heading", name=f"3. {BY_NAME['exp2'].title}")).to_be_visible()
@@ -21,10 +21,10 @@ def test_a_rung_is_pressed_and_its_code_and_what_is_new_are_shown(page: Page, ap
     page.get_by_role("tab", name="The whole kernel").click()
     whole = page.get_by_test_id("stCode").filter(has_text="def attention_kernel(")
     expect(whole.first).to_be_visible()
-    page.get_by_role("button", name=f"Rung 8, {BY_NAME['two_groups'].title}").focus()
+    page.get_by_role("button", name=f"Kernel 8, {BY_NAME['two_groups'].title}").focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_text("measured and not traced")).to_be_visible()
-    page.get_by_role("button", name="The rung above").click()
+    expect(page.get_by_role("heading", name=f"8. {BY_NAME['two_groups'].title}")).to_be_visible()
+    page.get_by_role("button", name="Next kernel").click()
     page.wait_for_url("**rung=overlapped**")
     expect(page.get_by_role("heading", name=f"9. {BY_NAME['overlapped'].title}")).to_be_visible()
 

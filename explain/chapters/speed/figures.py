@@ -50,7 +50,7 @@ def climb(
     names = [f"{at} {step.rung.label}" for at, step in enumerate(steps, start=1)]
     wide = max(LEAST_COLUMN, labels.widest(names, 13, bold=True) + 10)
     heads_wide = max(labels.widest(labels.wrapped(head, 110, SMALL), SMALL) for head in heads)
-    left, base = heads_wide + 14, TOP + TALL
+    left, base = 1.05 * heads_wide + 20, TOP + TALL
     right = left + wide * len(steps)
     foot = base + BELOW + 3 * ROW
 
@@ -220,8 +220,8 @@ def counters_table(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
     shown = [
         (rung, counters.cold) for rung in rungs if rung.name in counted and (counters := counted[rung.name].counters)
     ]
-    columns = ["kernel", Column("tensor cores", lambda percent: f"**{percent:.0f}%**")]
-    columns += [Column(name, numbers.moved) for name in ("L2 ↔ SMs", "HBM", "spilled")]
+    moved = (Column(name, numbers.moved) for name in ("L2 ↔ SMs", "HBM", "spilled"))
+    columns: tables.Columns = ("kernel", Column("tensor cores", lambda percent: f"**{percent:.0f}%**"), *moved)
     rows = [(rung.label, c.tensor_active_percent, c.sm_bytes, c.hbm_bytes, c.spilled_bytes) for rung, c in shown]
     return tables.markdown(columns, rows)
 
@@ -300,8 +300,6 @@ SPANS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 """The kinds of a timeline's spans: the palette's colour, and the scopes of each."""
 MATMUL_ROWS = {"QK": "Q Kᵀ", "PV": "P̃ V"}
 """Scopes that overlap with others of their group, and so have rows of their own."""
-NAMED = ("Q Kᵀ", "softmax", "P̃ V")
-"""Kinds whose spans have their name in them, where it fits."""
 SHOWN = 4
 """Tiles of keys in sight at first."""
 
@@ -321,16 +319,13 @@ def lanes(timeline: Timeline, program: Program) -> go.Figure:
             spans = [span for span in lane.spans if span.scope in scopes]
             if not spans:
                 continue
-            colour = palette.mid(hue)
             figure.add_bar(
                 name=kind, legendgroup=kind, orientation="h", width=0.72,
                 y=[f"{name} · {own_rows[span.scope]}" if span.scope in own_rows else rows[-1] for span in spans],
                 base=[timeline.microseconds(span.start) for span in spans],
                 x=[timeline.microseconds(span.cycles) for span in spans],
-                marker={"color": colour, "line": {"width": 0.5, "color": "rgba(127,127,127,0.6)"}},
+                marker={"color": palette.mid(hue), "line": {"width": 0.5, "color": "rgba(127,127,127,0.6)"}},
                 customdata=[_span(timeline, span) for span in spans],
-                text=kind if kind in NAMED else "", textposition="inside", insidetextanchor="middle", textangle=0,
-                textfont={"color": palette.letters(colour)},
                 showlegend=not any(trace.name == kind for trace in figure.data),
                 hovertemplate="<b>%{customdata[0]}</b><br>%{customdata[1]}<extra>" + name + "</extra>",
             )  # fmt: skip
@@ -384,7 +379,7 @@ def compared(timelines: Sequence[Timeline]) -> str:
 def timeline_told(timeline: Timeline, program: Program) -> str:
     """The lanes in sentences; markdown."""
     whole = numbers.duration(timeline.microseconds(program.cycles) / 1e6)
-    told = f"In at most **{numbers.percent(program.matmuls)}** of this program's {whole} a matmul runs."
+    told = f"A matmul runs in at most **{numbers.percent(program.matmuls)}** of this program's {whole}."
     if program.hidden is not None:
         told += f" At most **{numbers.percent(program.hidden)}** of the softmax overlaps with one."
     told += f" Reading the clock costs time: with it the longest program takes {timeline.marked_us:.1f} µs;"
@@ -406,7 +401,7 @@ def grid(of: Grid, hue: int) -> str:
     rows = sorted({(point.block_m, point.block_n) for point in of.points})
     columns = sorted({(point.warps, point.stages) for point in of.points})
     names = [f"{block_m} × {block_n}" for block_m, block_n in rows]
-    left = max(labels.text_width("queries × keys", SMALL), labels.widest(names)) + 14
+    left = 1.05 * max(labels.text_width("queries × keys", SMALL), labels.widest(names)) + 16
     right, best = left + CELL * len(columns), of.timed[0] if of.timed else None
     parts = [svg.text(left - 12, GRID_TOP - 8, "queries × keys", size=SMALL, anchor="end", faint=True)]
     for at, (warps, stages) in enumerate(columns):
@@ -603,14 +598,11 @@ def curve(cases: Sequence[Case], limits: Sequence[Limit | None]) -> go.Figure:
 def shapes_table(cases: Sequence[Case], limits: Sequence[Limit | None]) -> str:
     """Every shape as markdown: our fastest kernel, its share of the roof, its speedup over each library."""
     libraries = all_baselines(cases)
-    columns = [
-        " × ".join(TABLES[cases[0].table].dimensions),
-        "our fastest",
-        "throughput",
-        Column("of the roof", numbers.percent),
-    ]
-    columns += [Column(f"÷ {one.label}", numbers.ratio) for one in libraries]
-    rows = []
+    columns: tables.Columns = (
+        " × ".join(TABLES[cases[0].table].dimensions), "our fastest", "throughput", Column("of the roof", numbers.percent),
+        *(Column(f"÷ {one.label}", numbers.ratio) for one in libraries),
+    )  # fmt: skip
+    rows: list[list[str | float | None]] = []
     for case, limit in zip(cases, limits, strict=True):
         ours = case.ours
         if ours is None or ours.per_second is None:

@@ -39,7 +39,10 @@ class Times:
     @property
     def crossing(self) -> Crossing | None:
         """From which N on FlashAttention is faster: chapter 8's computation, on the same numbers."""
-        return crossing(*({n: timing.median_ms for n, timing in self.by_kernel[kernel].items()} for kernel in COMPARED))
+        standard, flash = (
+            {float(n): one.median_ms for n, one in self.by_kernel[kernel].items()} for kernel in COMPARED
+        )
+        return crossing(standard, flash)
 
     @property
     def source(self) -> str:

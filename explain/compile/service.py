@@ -68,7 +68,7 @@ class Compiler:
         self._listings: dict[str, bytes] = {}  # by key, packed
 
     def look(self, experiment: Experiment, capability: int) -> Answer | None:
-        """What is known of this experiment for this compute capability; None if nobody has asked the compiler yet."""
+        """What is known of this experiment for this compute capability; None if it was never compiled here."""
         job = self._jobs.get(key_of(experiment, capability))
         if job is None:
             return self._known(experiment, capability)

@@ -37,7 +37,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "latency": ("explain/recordings/latency.py",),
 }
-"""Files whose digest stands for what a benchmark measures, as patterns below the repository's root."""
+"""The files that a benchmark measures, for their digest; patterns below the repository's root."""
 
 
 def is_stale(point: Point) -> bool:

@@ -88,7 +88,7 @@ class Committed:
 
     @property
     def stale(self) -> list[str]:
-        """The names of what it measured whose code has changed since. Raises ResultFileError."""
+        """The names of the measured code that has changed since. Raises ResultFileError."""
         return list(dict.fromkeys(_stale(read(self.path))))
 
 

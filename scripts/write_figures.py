@@ -211,9 +211,9 @@ multiplied. *L1*: what the GPU's loads and stores request from L1. Spilled regis
 
 ## What DRAM reads
 
-Prediction: every input is read once, and again each time it is needed after more bytes than L2 can hold. So safe softmax
-in three passes reads x 3 times, online softmax 2 times, and whole-row softmax once. FlashAttention-2 reads Q, K and V
-once; standard attention also S and P; FlashAttention-1 also its O, m and ℓ at every visit.
+Prediction: every input is read once, and again each time it is needed after more bytes than L2 can hold. So safe
+softmax in three passes reads x 3 times, online softmax 2 times, and whole-row softmax once. FlashAttention-2 reads Q, K
+and V once; standard attention also S and P; FlashAttention-1 also its O, m and ℓ at every visit.
 
 {from_dram}
 

@@ -5,7 +5,7 @@
 A real server and headless Chrome or Chromium share two cores. Keys step through each lecture from several places. A
 draw is the player's synchronous pass. A paint runs from the key to the second animation frame after it, so it takes at
 least two frames: 33 ms at 60 Hz. The same steps are measured again while more students have the chapter open, over
-Streamlit's protocol. They need not step, since a step asks the server for nothing; frames counted at the websocket
+Streamlit's protocol. They do not step, since a step asks the server for nothing; frames counted at the websocket
 check this. A chapter is ready when its first step is painted: cold on a fresh server with an empty browser cache, warm
 when the same browser opens it again.
 

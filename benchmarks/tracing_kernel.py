@@ -6,16 +6,7 @@ import triton.language as tl
 
 
 @triton.jit
-def flash_attention(
-    q_ptr,
-    k_ptr,
-    v_ptr,
-    o_ptr,
-    seq_len,
-    sm_scale,
-    BLOCK: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
-):
+def flash_attention(q_ptr, k_ptr, v_ptr, o_ptr, seq_len, sm_scale, BLOCK: tl.constexpr, HEAD_DIM: tl.constexpr):
     offs_m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     offs_d = tl.arange(0, HEAD_DIM)
     q = tl.load(q_ptr + offs_m[:, None] * HEAD_DIM + offs_d[None, :])

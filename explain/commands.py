@@ -20,11 +20,11 @@ from explain.experiment import Experiment, ParameterError
 from explain.gpus import GPUS
 from explain.records import measure as measuring
 from explain.records import registry, results
-from explain.records.code import ROOT, stale_words
+from explain.records.code import stale_words
 from explain.records.file import RecordFileError
 from explain.records.plans import PLANS
 from explain.trace.file import TraceFileError
-from explain.workers import WorkerOutOfMemory, WorkerTimeout
+from explain.workers import ROOT, WorkerOutOfMemory, WorkerTimeout
 from kernels.catalog import KERNELS, TAUGHT
 from kernels.inputs import PRESETS
 from kernels.museum import EXHIBITS

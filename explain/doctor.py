@@ -13,9 +13,9 @@ from importlib import metadata
 import psutil
 
 from explain import recordings
-from explain.engine import ROOT, Engine, cache_folder, has_triton
+from explain.engine import Engine, cache_folder, has_triton
 from explain.experiment import Experiment
-from explain.workers import WorkerError
+from explain.workers import ROOT, WorkerError
 
 OLDEST_PYTHON = (3, 11)
 COUNTED = Experiment.of("softmax_online")

@@ -15,7 +15,6 @@ import tempfile
 import threading
 import time
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,10 +28,8 @@ from explain.jobs import Job
 from explain.output import Output
 from explain.records.model import Point, Roof
 from explain.trace.file import TraceFile, TraceFileError
-from explain.workers import WorkerError, WorkerPool, WorkerSpec
-
-Progress = Callable[[str, float], None]
-ROOT = Path(__file__).resolve().parent.parent
+from explain.worker_process import Progress
+from explain.workers import ROOT, WorkerError, WorkerPool, WorkerSpec
 
 TRACE_WORKER = WorkerSpec(
     "trace",

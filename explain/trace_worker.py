@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from explain.trace import file as trace_file
 from explain.trace.errors import BadTarget
 from explain.trace.model import Trace
 from explain.trace.python_file import record_file
+from explain.worker_process import Progress
 
-Progress = Callable[[str, float], None]
 WARM_SIZE = 128
 
 # NumPy and torch allocate their buffers at the first matmul, and end the process if memory is short by then.

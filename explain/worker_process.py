@@ -26,6 +26,9 @@ from typing import Any
 
 import psutil
 
+Progress = Callable[[str, float], None]
+"""Called with what is being done, in words, and the fraction that is done, 0 to 1."""
+
 REPLY_BYTES = 16 * 1024 * 1024
 PREFIX_BYTES = 4
 

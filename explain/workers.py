@@ -30,10 +30,7 @@ from typing import Any
 
 import psutil
 
-from explain.worker_process import PREFIX_BYTES, encode
-
-Progress = Callable[[str, float], None]
-"""Called with what is being done, in words, and the fraction that is done, 0 to 1."""
+from explain.worker_process import PREFIX_BYTES, Progress, encode
 
 WARM_UP_SECONDS = 120  # importing torch and triton takes 4 s, and half a minute from a cold disk
 WATCH_SECONDS = 0.05  # how often limits and cancellation are checked

@@ -211,15 +211,15 @@ multiplied. *L1*: what the GPU's loads and stores request from L1. Spilled regis
 
 ## What DRAM reads
 
-Prediction: every input is read once, and again each time it is needed after more bytes than L2 can hold. So three-pass
-safe softmax reads x 3 times, online softmax 2 times, and whole-row softmax once. FlashAttention-2 reads Q, K and V once;
-standard attention also S and P; FlashAttention-1 also its O, m and ℓ at every visit.
+Prediction: every input is read once, and again each time it is needed after more bytes than L2 can hold. So safe
+softmax in three passes reads x 3 times, online softmax 2 times, and whole-row softmax once. FlashAttention-2 reads Q, K
+and V once; standard attention also S and P; FlashAttention-1 also its O, m and ℓ at every visit.
 
 {from_dram}
 
 - **Hit in L1, hit in L2**: if rows are short, or few are in progress, a cache still holds a row when its program reads
-  it again. For online softmax at {levels.sizes_words(online)}, {room(online, gpu)}: L2 holds part of them. The counters separate
-  the reads that L1 served from those that L2 served.
+  it again. For online softmax at {levels.sizes_words(online)}, {room(online, gpu)}: L2 holds
+  part of them. The counters separate the reads that L1 served from those that L2 served.
 - **Spilled registers**: values that do not fit in registers are written to local memory and read back. DRAM serves what
   the caches cannot hold.
 """

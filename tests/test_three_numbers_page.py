@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from explain.chapters.three_numbers import view as page_levels
 from explain.chapters.three_numbers.byte_accounting import check
 from explain.chapters.three_numbers.levels import amount
-from explain.counters import errors as trouble
+from explain.counters import errors
 from explain.counters.model import Counters
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
@@ -107,7 +107,7 @@ def test_on_a_gpu_the_run_is_counted_here_and_kept_for_later_reruns(monkeypatch)
 
 
 def test_where_cupti_may_not_ncu_counts_and_the_page_says_why(monkeypatch):
-    why = str(trouble.of_code(35, "cuptiRangeProfilerEnable", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"))
+    why = str(errors.of_code(35, "cuptiRangeProfilerEnable", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"))
     with_gpu(
         monkeypatch, THERE, lambda one: Point(one, replace(measured("softmax_online"), provenance=WHERE, fallback=why))
     )
@@ -120,11 +120,11 @@ def test_where_cupti_may_not_ncu_counts_and_the_page_says_why(monkeypatch):
     ("point", "words"),
     [
         (
-            lambda one: Point(one, why=str(trouble.not_trusted("a copy of 1,073,741,824 bytes was counted as 7 read"))),
+            lambda one: Point(one, why=str(errors.not_trusted("a copy of 1,073,741,824 bytes was counted as 7 read"))),
             "1,073,741,824 bytes was counted as 7 read",
         ),
-        (lambda one: Point(one, why=str(trouble.no_library())), "CUPTI, NVIDIA's library that reads the counters"),
-        (lambda one: Point(one, why=str(trouble.of_code(35, "f", "n"))), "NVreg_RestrictProfilingToAdminUsers=0"),
+        (lambda one: Point(one, why=str(errors.no_library())), "CUPTI, NVIDIA's library that reads the counters"),
+        (lambda one: Point(one, why=str(errors.of_code(35, "f", "n"))), "NVreg_RestrictProfilingToAdminUsers=0"),
         (refused(WorkerDied(-9, "")), "The process running the kernel ended with"),
         (refused(WorkerFailed("DeviceError", "The GPU's memory is full.", "", "")), "The GPU's memory is full."),
     ],

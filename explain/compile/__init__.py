@@ -1,1 +1,1 @@
-"""What a tile costs on a GPU you need not have: shared memory, registers and spills of the compiled kernel."""
+"""What a tile costs on a GPU you don't have: shared memory, registers and spills of the compiled kernel."""

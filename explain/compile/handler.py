@@ -29,9 +29,9 @@ from explain.compile.cost import Cost, LaunchCost
 from explain.compile.listing import Listing, packed
 from explain.experiment import Experiment
 from explain.trace.patches import replaced
+from explain.worker_process import Progress
 from kernels.launch import launcher, tensors
 
-Progress = Callable[[str, float], None]
 DISASSEMBLY_SECONDS = 60
 
 
@@ -131,9 +131,9 @@ def compiled_launches(
 
 def _listing(function: Any, asm: Any) -> Listing:
     lines, first_line = inspect.getsourcelines(function)
-    sass, trouble = _disassembled(asm["cubin"])
+    sass, problem = _disassembled(asm["cubin"])
     file = function.__code__.co_filename
-    return Listing.of(function.__name__, file, first_line, "".join(lines), asm["ptx"], sass, trouble)
+    return Listing.of(function.__name__, file, first_line, "".join(lines), asm["ptx"], sass, problem)
 
 
 def _disassembled(cubin: bytes) -> tuple[str, str]:
@@ -170,9 +170,9 @@ def _number(pattern: str, log: str) -> int:
     return int(found[1])
 
 
-def _version(said: str) -> str:
-    found = re.search(r"V(\d[\d.]*)", said)
-    return found[1] if found else said.strip()
+def _version(text: str) -> str:
+    found = re.search(r"V(\d[\d.]*)", text)
+    return found[1] if found else text.strip()
 
 
 def _explained(error: Exception, capability: int) -> str:
@@ -195,8 +195,8 @@ def _explained(error: Exception, capability: int) -> str:
 
 
 def _ptxas(text: str) -> str:
-    said = [line for line in text.splitlines() if "error" in line.lower() and "stderr" not in line]
-    return said[-1] if said else text
+    errors = [line for line in text.splitlines() if "error" in line.lower() and "stderr" not in line]
+    return errors[-1] if errors else text
 
 
 def _last_line(text: str) -> str:

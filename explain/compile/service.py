@@ -19,11 +19,11 @@ from typing import Any
 from explain import recordings
 from explain.compile.cost import Cost
 from explain.compile.listing import Listing, unpacked
-from explain.engine import ROOT, cache_folder, has_triton, must_be_a_kernel, scratch
+from explain.engine import cache_folder, has_triton, must_be_a_kernel, scratch
 from explain.experiment import Experiment
 from explain.jobs import Job, Jobs
 from explain.records.results import write_bytes
-from explain.workers import WorkerError, WorkerPool, WorkerSpec
+from explain.workers import ROOT, WorkerError, WorkerPool, WorkerSpec
 from kernels.catalog import KERNELS
 
 COMPILE_WORKER = WorkerSpec(
@@ -68,7 +68,7 @@ class Compiler:
         self._listings: dict[str, bytes] = {}  # by key, packed
 
     def look(self, experiment: Experiment, capability: int) -> Answer | None:
-        """What is known of this experiment for this compute capability; None if nobody has asked the compiler yet."""
+        """What is known of this experiment for this compute capability; None if it was never compiled here."""
         job = self._jobs.get(key_of(experiment, capability))
         if job is None:
             return self._known(experiment, capability)

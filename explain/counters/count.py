@@ -15,9 +15,9 @@ from explain.counters.model import COPIED_BYTES, METRICS, TOLERANCE, CopyCheck, 
 from explain.counters.stalls import Stalls
 from explain.device.measurement import Provenance
 from explain.experiment import Experiment
+from explain.worker_process import Progress
 
 TIMES_L2 = 4  # reads this multiple of L2's size, to evict everything else
-Progress = Callable[[str, float], None]
 Work = Callable[[], object]
 
 

@@ -14,14 +14,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from explain.counters import errors
 from explain.counters.model import COPIED_BYTES, METRICS, CopyCheck, Counters, Counts
 from explain.device.measurement import Provenance
 from explain.experiment import Experiment
+from explain.workers import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 150  # for its own start, two starts of ours (one per pass), and the inputs
 RANGES = 3  # the copy, cold, warm
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import platform
 import subprocess
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,10 +21,10 @@ import triton
 from explain.device import point, roofs
 from explain.device.measurement import Measurement, PrefixState, Provenance
 from explain.experiment import Experiment
+from explain.worker_process import Progress
 from kernels.launch import launcher, tensors
 from kernels.verify import verify
 
-Progress = Callable[[str, float], None]
 ILLEGAL = (
     "illegal memory access",
     "misaligned address",

@@ -1,4 +1,4 @@
-"""Measurement: what the GPU said of one Experiment, with where and how. Numpy and standard library only."""
+"""Measurement: one Experiment on a GPU, with its error, its times and its provenance. Standard library only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Timing:
-    """Times of one launch in milliseconds, by device events, L2 flushed between launches; the first runs apart.
+    """Times of one launch in milliseconds, by device events, with L2 cleared before each launch.
 
     `first_call_ms` holds compilation and the first launch, by the host's clock.
     """

@@ -16,9 +16,9 @@ from explain.device.measurement import Provenance, Timing
 from explain.experiment import Experiment
 from explain.records.code import commit
 from explain.records.model import Origin, Point
+from explain.worker_process import Progress
 from kernels.launch import launcher, tensors_on
 
-Progress = Callable[[str, float], None]
 Launch = Callable[[], object]
 WARM_UP_MS, REPEAT_MS = 25, 100
 METHOD = f"triton.testing.do_bench, {WARM_UP_MS} ms warm-up, L2 cleared before each launch"

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import torch
 
 from explain.records.model import Roof
+from explain.worker_process import Progress
 from kernels import bandwidth
 
-Progress = Callable[[str, float], None]
 Launch = Callable[[], object]
 WARM_UP_SECONDS = 0.1  # an idle GPU raises its clocks within this time
 LAUNCHES = 15

@@ -20,8 +20,8 @@ from typing import Any
 
 from explain.chapters.speed import timeline
 from explain.experiment import ParameterError
-from explain.records.code import ROOT
 from explain.records.results import RECORDINGS
+from explain.workers import ROOT
 
 KEEP = 3
 """How many programs of a launch the file keeps."""

@@ -1,9 +1,8 @@
 """What the kernels load and store at the sizes GPUs are measured at, counted by buffer in Triton's interpreter.
 
-A run that is too large is traced by the smallest part that stands for all of it (`levels.slice_of`), and the file says
-so. Softmaxes are also compiled for sm_90: their registers say how many rows are in flight at once, and so how much of
-them a cache can hold. Needs no GPU; takes a few minutes. The file is written after each run, and a run that was stopped
-continues.
+Of a large run, only the smallest part that represents the whole is traced (`levels.slice_of`); the file says so.
+Softmaxes are also compiled for sm_90: their registers limit how many rows are in progress at once, and so how much of
+them a cache can hold. Needs no GPU; takes a few minutes. The file is written after each run; a stopped run continues.
 """
 
 from __future__ import annotations

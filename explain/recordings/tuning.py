@@ -1,6 +1,6 @@
 """The tuning grid's rungs compiled for an H200 at all settings: shared memory, registers, spills.
 
-Needs no GPU; takes about two minutes a rung, and nothing for a rung whose code has not changed.
+Needs no GPU; takes about two minutes per rung. A rung with unchanged code is skipped.
 """
 
 from __future__ import annotations

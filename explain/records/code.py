@@ -11,15 +11,14 @@ import hashlib
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from explain.jobs import Job
 from explain.records.model import Point
+from explain.workers import ROOT
 from kernels.catalog import KERNELS
 from kernels.digest import digest_of, running
 
-ROOT = Path(__file__).resolve().parents[2]
 HEAD_START_S = 15.0
 _SHOWN = ("py", "js", "css", "html")
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -38,7 +37,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "latency": ("explain/recordings/latency.py",),
 }
-"""Files whose digest stands for what a benchmark measures, as patterns below the repository's root."""
+"""The files that a benchmark measures, for their digest; patterns below the repository's root."""
 
 
 def is_stale(point: Point) -> bool:

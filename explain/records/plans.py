@@ -86,7 +86,7 @@ PLANS: Mapping[str, Plan] = {
     for plan in (
         Plan(
             "times",  # the first, so that a first call is one: nothing else has compiled these kernels before
-            "standard attention and FlashAttention as N grows, the first call apart",
+            "standard attention and FlashAttention as N grows; the first call separately",
             tuple(experiment for pair in zip(*map(lengths, COMPARED), strict=True) for experiment in pair),
             counters=False,
         ),

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from explain.records.code import ROOT, stale_parts
+from explain.records.code import stale_parts
+from explain.workers import ROOT
 
 BENCHMARKS = ROOT / "benchmarks" / "results"
 RECORDINGS = ROOT / "explain" / "recordings"
@@ -87,7 +88,7 @@ class Committed:
 
     @property
     def stale(self) -> list[str]:
-        """The names of what it measured whose code has changed since. Raises ResultFileError."""
+        """The names of the measured code that has changed since. Raises ResultFileError."""
         return list(dict.fromkeys(_stale(read(self.path))))
 
 

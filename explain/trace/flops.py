@@ -31,7 +31,7 @@ class FlopCounter:
 
 
 def is_float(handle: Any) -> bool:
-    """Whether a TensorHandle holds floats. Its dtype does not say: a comparison of floats has theirs, but holds bools."""
+    """Whether a TensorHandle holds floats. A comparison of floats has their dtype, but holds bools."""
     kind = handle.data.dtype.kind
     return bool(kind == "f" or (kind == "u" and handle.dtype.scalar.is_floating()))
 

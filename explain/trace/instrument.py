@@ -218,12 +218,7 @@ class _Rewriter(interpreter.ASTTransformer):  # type: ignore[misc]  # visit_Assi
         return self.report("_tilescope_mark", node, [], _walrus(value), value)
 
     def report(
-        self,
-        hook: str,
-        node: ast.stmt,
-        names: Sequence[str],
-        walrus: Sequence[str] = (),
-        value: ast.expr | None = None,
+        self, hook: str, node: ast.stmt, names: Sequence[str], walrus: Sequence[str] = (), value: ast.expr | None = None
     ) -> ast.expr:
         site = ast.Subscript(_name(SITES), ast.Constant(len(self.sites)), ast.Load())
         self.sites.append(Site(self.source, node.lineno, (*names, *walrus)))

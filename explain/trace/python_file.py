@@ -23,9 +23,8 @@ from triton.runtime.errors import InterpreterError
 from explain.trace.errors import BadTarget, OutOfBounds, TraceError
 from explain.trace.instrument import PROJECT
 from explain.trace.model import Trace
-from explain.trace.recorder import Programs, record_call
+from explain.trace.recorder import Programs, Progress, record_call
 
-Progress = Callable[[str, float], None]
 LIBRARIES = ("<", *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
 OURS = str(PROJECT / "explain")
 

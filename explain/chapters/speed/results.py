@@ -19,8 +19,9 @@ from typing import Any
 from explain.device.measurement import Provenance
 from explain.figures import palette
 from explain.records import results
-from explain.records.code import ROOT, stale_parts
+from explain.records.code import stale_parts
 from explain.records.model import Record
+from explain.workers import ROOT
 from kernels.catalog import KERNELS
 
 FILE = results.BENCHMARKS / "speed.json"

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from explain.counters import count, ncu
-from explain.counters import errors as trouble
+from explain.counters import count, errors, ncu
 from explain.counters.model import COPIED_BYTES, METRICS, CopyCheck, Counters, Counts
 from explain.device import point
 from explain.device.measurement import Provenance, Timing
@@ -19,7 +18,7 @@ from explain.records.model import Point
 WHERE = Provenance("Test GPU", "1", "13.0", "2", "3", "3.11", "2026-01-01")
 EXPERIMENT = Experiment.of("softmax_online")
 TIMING = Timing(80.0, 1.0, 0.9, 1.1, 50, "fake")
-WHY = trouble.of_code(35, "cuptiRangeProfilerEnable", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES")
+WHY = errors.of_code(35, "cuptiRangeProfilerEnable", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES")
 
 
 def counted(**values: float) -> Counts:
@@ -58,12 +57,12 @@ def test_a_copy_must_be_counted_within_a_thousandth(off, passes):
         if passes:
             count.require(check)
         else:
-            with pytest.raises(trouble.CountersUnavailable, match="1,073,741,824 bytes"):
+            with pytest.raises(errors.CountersUnavailable, match="1,073,741,824 bytes"):
                 count.require(check)
 
 
 def test_without_dram_counters_nothing_is_trusted():
-    with pytest.raises(trouble.CountersUnavailable, match="no DRAM bytes"):
+    with pytest.raises(errors.CountersUnavailable, match="no DRAM bytes"):
         count.require(CopyCheck(COPIED_BYTES, None, None))
 
 
@@ -92,7 +91,7 @@ def _table(*reads: int) -> str:
     return "\n".join([*head, *rows, ""])
 
 
-def _point_without_cupti(monkeypatch: pytest.MonkeyPatch, why: trouble.CountersUnavailable) -> Point:
+def _point_without_cupti(monkeypatch: pytest.MonkeyPatch, why: errors.CountersUnavailable) -> Point:
     """What the device worker answers where CUPTI refuses; the launch is left out, since there is no GPU."""
 
     def refused(*_: object) -> None:
@@ -107,7 +106,7 @@ def _point_without_cupti(monkeypatch: pytest.MonkeyPatch, why: trouble.CountersU
 
 def test_where_neither_counts_the_time_is_still_there_and_the_point_says_why(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    got = _point_without_cupti(monkeypatch, trouble.not_trusted("a copy was counted as half of it"))
+    got = _point_without_cupti(monkeypatch, errors.not_trusted("a copy was counted as half of it"))
     assert (got.counters, got.timing, got.peak_bytes) == (None, TIMING, 4096)
     assert "a copy was counted as half of it" in got.why
     assert got.holds(counters=False, timing=True)
@@ -121,7 +120,7 @@ def test_ncu_is_not_asked_again_where_this_user_may_read_no_counters(tmp_path, m
     assert "ncu could not count either" in first.why
     (tmp_path / "ncu").unlink()
     assert _point_without_cupti(monkeypatch, WHY).why == first.why
-    other = _point_without_cupti(monkeypatch, trouble.no_library())
+    other = _point_without_cupti(monkeypatch, errors.no_library())
     assert "ncu" not in other.why  # another reason: asked again, and it is gone
 
 
@@ -148,13 +147,13 @@ def test_where_cupti_cannot_ncu_counts_and_it_is_said(tmp_path, monkeypatch):
 )
 def test_where_ncu_cannot_either_both_reasons_are_given(tmp_path, monkeypatch, prints, status, words):
     _ncu(tmp_path, monkeypatch, prints, status)
-    with pytest.raises(trouble.CountersUnavailable, match=words) as failed:
+    with pytest.raises(errors.CountersUnavailable, match=words) as failed:
         ncu.count(EXPERIMENT, WHERE, WHY)
     assert "NVreg_RestrictProfilingToAdminUsers=0" in str(failed.value)
 
 
 def test_without_ncu_cuptis_reason_stands(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(trouble.CountersUnavailable) as failed:
+    with pytest.raises(errors.CountersUnavailable) as failed:
         ncu.count(EXPERIMENT, WHERE, WHY)
     assert failed.value is WHY

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from explain.counters import cupti
-from explain.counters import errors as trouble
+from explain.counters import cupti, errors
 from explain.counters.cupti import Cupti, RangeProfiler
 from explain.counters.model import METRICS
 from explain.counters.stalls import METRICS as STALLS
@@ -75,7 +74,7 @@ def test_a_launch_that_fails_gives_the_counters_back():
     ],
 )
 def test_a_failure_has_its_cause_and_its_remedy(function, code, words):
-    with pytest.raises(trouble.CountersUnavailable) as failed:
+    with pytest.raises(errors.CountersUnavailable) as failed:
         profiler(FakeCupti({function: code})).count(lambda: None, lambda: None)
     assert re.search(words, str(failed.value))
     assert function in str(failed.value)
@@ -84,13 +83,13 @@ def test_a_failure_has_its_cause_and_its_remedy(function, code, words):
 
 
 def test_a_library_without_the_range_profiler_is_too_old():
-    with pytest.raises(trouble.CountersUnavailable, match=r"CUDA 12\.6.*upgrade"):
+    with pytest.raises(errors.CountersUnavailable, match=r"CUDA 12\.6.*upgrade"):
         RangeProfiler(Cupti(object()), WANTED, 1, lambda: None)
 
 
 def test_a_missing_library_is_said(monkeypatch):
     monkeypatch.setattr(cupti, "libraries", list)
-    with pytest.raises(trouble.CountersUnavailable, match="pip install nvidia-cuda-cupti"):
+    with pytest.raises(errors.CountersUnavailable, match="pip install nvidia-cuda-cupti"):
         Cupti.load()
 
 
@@ -98,7 +97,7 @@ def test_a_library_that_cannot_be_loaded_is_as_good_as_missing(monkeypatch, tmp_
     for name in ("libcupti.so.13", "libnvperf_host.so"):
         (tmp_path / name).write_bytes(b"no library")
     monkeypatch.setattr(cupti, "libraries", lambda: [tmp_path / "libcupti.so.13"])
-    with pytest.raises(trouble.CountersUnavailable, match="not found together"):
+    with pytest.raises(errors.CountersUnavailable, match="not found together"):
         Cupti.load()
 
 
@@ -107,7 +106,7 @@ def test_no_driver_is_said(monkeypatch):
         raise OSError
 
     monkeypatch.setattr("ctypes.CDLL", absent)
-    with pytest.raises(trouble.CountersUnavailable, match="No NVIDIA driver"):
+    with pytest.raises(errors.CountersUnavailable, match="No NVIDIA driver"):
         cupti.current_context()
 
 
@@ -117,7 +116,7 @@ def test_no_context_is_said(monkeypatch):
             return 0
 
     monkeypatch.setattr("ctypes.CDLL", lambda _: Driver())
-    with pytest.raises(trouble.CountersUnavailable, match=r"not started.*Run a kernel"):
+    with pytest.raises(errors.CountersUnavailable, match=r"not started.*Run a kernel"):
         cupti.current_context()
 
 

@@ -11,8 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from explain.chapters.speed import figures
-from explain.counters import count
-from explain.counters import errors as trouble
+from explain.counters import count, errors
 from explain.counters.cupti import Cupti, RangeProfiler
 from explain.counters.stalls import KINDS, METRICS, REASONS, Stalls
 from explain.device import point
@@ -87,7 +86,7 @@ def test_a_chip_that_does_not_count_them_and_a_cupti_that_may_not_are_said(monke
     assert lacking.counters
 
     def refused(*_):
-        raise trouble.no_library()
+        raise errors.no_library()
 
     by_ncu = _asked(monkeypatch, refused)
     assert "nvidia-cuda-cupti" in by_ncu.why

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from explain.counters import errors as trouble
+from explain.counters import errors
 from explain.counters.model import METRICS, CopyCheck, Counters, Counts
 from explain.counters.stalls import METRICS as STALLS
 from explain.counters.stalls import Stalls
@@ -21,9 +21,9 @@ from explain.records.model import Origin, Point
 WHERE = Provenance("Test GPU", "1", "13.0", "2", "3", "3.11", "2026-01-01")
 
 REFUSED = {
-    7: trouble.of_code(35, "cuptiRangeProfilerEnable", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"),
-    8: trouble.not_trusted("a copy of 1,073,741,824 bytes was counted as 5 read"),
-    9: trouble.no_library(),
+    7: errors.of_code(35, "cuptiRangeProfilerEnable", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"),
+    8: errors.not_trusted("a copy of 1,073,741,824 bytes was counted as 5 read"),
+    9: errors.no_library(),
 }
 
 

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from explain.records import code, results
+from explain.workers import ROOT
 from kernels.catalog import KERNELS
 
 
@@ -102,13 +103,13 @@ def test_every_committed_result_is_there_and_the_command_lists_it():
     assert not others
     done = subprocess.run(
         [sys.executable, "-m", "explain", "results", "--json"],
-        cwd=code.ROOT,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
     )
     listed = json.loads(done.stdout)["results"]
-    assert [row["file"] for row in listed] == [path.relative_to(code.ROOT).as_posix() for path in files]
+    assert [row["file"] for row in listed] == [path.relative_to(ROOT).as_posix() for path in files]
     assert {row["file"] for row in listed if row["stale"]} == {
-        one.path.relative_to(code.ROOT).as_posix() for one in results.committed() if one.stale
+        one.path.relative_to(ROOT).as_posix() for one in results.committed() if one.stale
     }

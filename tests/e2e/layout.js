@@ -4,6 +4,7 @@
 //        heading (a level skipped, or no single h1) · canvas (without a name)
 (() => {
   const SLACK = 1.5;                                       // pixels that rounding may take
+  const DENSE = 0.45;                                      // numbers in cells may stand closer than words: by so much of a space
   const CONTRAST = 4.5;                                    // WCAG 2, AA
   const drawn = new WeakMap();                             // canvas → [{text, left, top, right, bottom}], in its own pixels
 
@@ -231,7 +232,7 @@
       const named = canvas.ariaLabel || canvas.getAttribute("aria-labelledby") || canvas.title || canvas.textContent.trim();
       if (!named && !canvas.closest("[aria-hidden=true]")) fault("canvas", "", canvas, "has no name");
       const across = edge.width / canvas.width, down = edge.height / canvas.height;
-      const texts = (drawn.get(canvas) ?? []).map(({ text, space, left, top, right, bottom }) => ({ text, space: space * across, left: left * across, right: right * across, top: top * down, bottom: bottom * down }));
+      const texts = (drawn.get(canvas) ?? []).map(({ text, space, left, top, right, bottom }) => ({ text, space: space * across * DENSE, left: left * across, right: right * across, top: top * down, bottom: bottom * down }));
       for (const one of texts) {
         const past = Math.max(-one.left, -one.top, one.right - edge.width, one.bottom - edge.height);
         if (past > SLACK) fault("outside", one.text, canvas, `drawn ${Math.round(past)} px past the canvas`);

@@ -3,7 +3,7 @@
 import { format } from "../numbers.js";
 import { NOWHERE, dot, figureEms, line, widest, write } from "../surface.js";
 
-const SMALLEST = 9.5;
+const SMALLEST_FIGURES = 9.5;
 
 /**
  * state: {rows, labels, max: {before, now}, alpha, sum: {before, now}, span: [low, high] of m, largestSum}; a part
@@ -15,8 +15,8 @@ export function paintRows(surface, palette, state, selected, phase = 1, glowing 
   const ctx = surface.clear();
   const { rows, labels, max, alpha, sum, span, largestSum } = state;
   const { font } = palette;
-  // Many rows get smaller digits rather than none, down to SMALLEST pixels.
-  const fitting = Math.max(SMALLEST, surface.height / (1.12 * rows + 1.9));
+  // Many rows get smaller digits rather than none, down to SMALLEST_FIGURES pixels.
+  const fitting = Math.max(SMALLEST_FIGURES, surface.height / (1.12 * rows + 1.9));
   const size = rows === 1 ? palette.size * Math.min(1.3, Math.max(0.88, surface.width / palette.size / 30))
     : Math.min(0.88 * palette.size, fitting);
   const head = size * 1.9;

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import select
 import statistics
@@ -112,7 +113,8 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
             key = _key(asdict(case), asdict(variant))
             nothing: Task = {"right": False, "why": "did not answer in time"}
             told = errors.get(key, nothing) | times.get(key, {})
-            rows.append({"name": variant.name, **{k: v for k, v in told.items() if k not in ("case", "variant")}})
+            own = {k: _finite(v) for k, v in told.items() if k not in ("case", "variant")}
+            rows.append({"name": variant.name, **own})
         found.append({"case": {**asdict(case), "name": case.name}, "variants": rows})
     return {
         "provenance": provenance().__dict__,
@@ -308,6 +310,11 @@ def state_of_the_gpu() -> dict[str, str]:
 
 def _shape(case: dict[str, Any]) -> dict[str, Any]:
     return {**case, "shape": tuple(case["shape"])}
+
+
+def _finite(value: Any) -> Any:
+    """The value, or its name where JSON has no number for it: the error of a result that is inf or NaN."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _key(case: dict[str, Any], variant: dict[str, Any]) -> str:

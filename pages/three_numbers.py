@@ -5,10 +5,7 @@ from explain.ui import layout
 
 layout.chapter(
     __file__,
-    goal=(
-        "see that what the formula says, what the kernel asks for and what the GPU counts are one number, and where "
-        "caches make it another."
-    ),
+    goal="see that formula, kernel and GPU count the same bytes, and where the caches make them differ.",
 )
 choice = view.choose()
 shown, records = view.hierarchy(choice)

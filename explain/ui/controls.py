@@ -31,7 +31,7 @@ ROW_LABELS = {
     "rows": "Rows",
     "cols": "Elements in a row",
     "k": "Largest to keep, K",
-    "order": "Order of the joins",
+    "order": "Order of merging",
     "block_m": "Rows in a tile, BLOCK_M",
     "block_n": "Elements in a tile, BLOCK_N",
 }

@@ -25,8 +25,8 @@ from explain.workers import WorkerError
 
 WHERE = "interpreter · error: |result − float64| of each element, on the same rounded inputs"
 TOLERANCE = (
-    "error ÷ tolerance: the largest of any element; ≤ 1 passes. Tolerance: 2 × the plain formula's error in that dtype, "
-    "plus a rounding band"
+    "error ÷ tolerance: the largest of any element; ≤ 1 passes. The tolerance is of each element: 2 × the error of the "
+    "plain formula in that dtype, plus a rounding band. Kernels that round more have a larger one"
 )
 
 

@@ -113,8 +113,8 @@ def paper_algorithm() -> None:
 def closing() -> None:
     """Things to try, questions, sources."""
     layout.try_this(
-        "In *Step through*, press **Home** and go on to the first line that sets α: it is 0 in every row, since there "
-        "is nothing yet to keep.",
+        "In *Step through*, click the player, press **Home** and go on to the first line that sets α: it is 0 in "
+        "every row, since there is nothing yet to keep.",
         "Switch *Causal* on: tiles right of the diagonal are never loaded, and on the diagonal scores right of it are "
         "−∞.",
         "In *Tile sizes*, make both sides 128 and look at the registers. Then choose the T4, which has about a "

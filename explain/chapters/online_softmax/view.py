@@ -99,7 +99,7 @@ def run(way: str, beside: bool) -> tuple[list[Experiment], list[Trace]]:
                 "the same ℓ up to rounding, though its last bits may differ."
             )
             layout.prose(
-                "A row of T tiles takes T − 1 joins in any order. In a line they wait for one another; as a tree they "
+                "A row of T tiles takes T − 1 merges in any order. In a line they wait for one another; as a tree they "
                 "take ⌈log₂ T⌉ launches, and each launch sends its pairs through HBM. The table below counts both."
             )
             if beside:
@@ -159,8 +159,7 @@ def closing() -> None:
         "**ascending** one.",
         "**Tiles in parallel** with the wrong kernel beside it: find the first join whose sum differs, and read the "
         "factor that is missing.",
-        "Change the **order of the joins** from a tree to left to right: the same pairs, another shape, the same "
-        "result.",
+        "Change the **order of merging** from a tree to left to right: the same pairs, another shape, the same result.",
         "**With top-k** on the **constant** input: all are equal, so the first K columns are kept.",
         "**large magnitude**: read in the table which updates of ℓ survive it.",
     )

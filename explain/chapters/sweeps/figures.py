@@ -216,7 +216,7 @@ def slopes(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
         known = slope(numbers(theory(sweep, readings, kernel, what)))
         if found is not None:
             rows.append((name_of(kernel), None if known is None else _raised(x, known), f"**{_raised(x, found)}**"))
-    return markdown((WHAT[what][0], Column("theory"), Column("measured")), rows)
+    return markdown((WHAT[what][0], Column("theory"), Column("fitted")), rows)
 
 
 def slope_note(sweep: Sweep, what: str) -> str:

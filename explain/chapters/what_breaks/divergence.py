@@ -17,7 +17,7 @@ from kernels.museum import Exhibit
 
 
 def compared(broken: Exhibit) -> tuple[Experiment, Experiment]:
-    """The right kernel and the broken one, on the input that shows the bug."""
+    """The correct kernel and the broken one, on the input that shows the bug."""
     right, wrong = (Experiment.of(n, broken.sizes, broken.shown_by) for n in (broken.base, broken.kernel))
     return right, wrong
 

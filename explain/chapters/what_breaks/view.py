@@ -114,12 +114,12 @@ def verdicts(exhibit: Exhibit) -> None:
         st.error(error.words, icon=":material/error:")
         return
     with st.container(key="numbers of verdicts"):
-        st.markdown(markdown(("input", "right kernel", "this kernel"), rows))
+        st.markdown(markdown(("input", "correct kernel", "this kernel"), rows))
     st.caption("interpreter · error against float64 ÷ tolerance, the largest of any element; ≤ 1 passes")
 
 
 def run(exhibit: Exhibit) -> None:
-    """The player, right kernel beside broken, opened at the first difference; and how the difference spreads."""
+    """The player, correct kernel beside broken, opened at the first difference; and how the difference spreads."""
     found: list[Divergence] = []
     own = compared(exhibit)
     pair = st.session_state.get(_WATCHED, {}).get(exhibit.name) or own
@@ -149,7 +149,7 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -
     where = f" at {first.place}" if first.place else ""
     layout.prose(
         f"**First difference: step {first.step}**, line {first.line}: `{first.variable}`{where} is "
-        f"**{number(first.right, 4)}** in the right kernel and **{number(first.broken, 4)}** in this one."
+        f"**{number(first.right, 4)}** in the correct kernel and **{number(first.broken, 4)}** in this one."
         + ("" if any(one.variable == output for one in found) else
            f" The difference **disappears**: the stored `{output}` is equal to the bit.")
     )  # fmt: skip
@@ -158,7 +158,7 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -
             st.button(
                 f"`{one.variable}` · step {one.step}",
                 key=f"divergence {exhibit.name} {one.variable}",
-                help=f"line {one.line}, {one.place or 'one number'}: {number(one.right, 4)} in the right kernel, "
+                help=f"line {one.line}, {one.place or 'one number'}: {number(one.right, 4)} in the correct kernel, "
                 f"{number(one.broken, 4)} in this one; elements that differ: {one.elements:,}",
                 on_click=_go,
                 args=(broken, one.step),
@@ -178,7 +178,7 @@ def _watch(exhibit: Exhibit, pair: tuple[Experiment, Experiment] | None) -> None
 
 
 def _pair(exhibit: Exhibit, inputs: str) -> tuple[Experiment, Experiment]:
-    """The right kernel's experiment and the broken one's, on one of the exhibit's inputs."""
+    """The correct kernel's experiment and the broken one's, on one of the exhibit's inputs."""
     return _both(exhibit, exhibit.sizes, inputs, 0)
 
 
@@ -237,7 +237,7 @@ class Attempt(NamedTuple):
 
     @property
     def breaks(self) -> bool:
-        """Whether the right kernel passes on this input and the broken one fails."""
+        """Whether the correct kernel passes on this input and the broken one fails."""
         return self.right.within_tolerance and not self.broken.within_tolerance
 
 
@@ -272,7 +272,7 @@ def _row(exhibit: Exhibit, at: int, attempt: Attempt) -> None:
         )
         st.markdown(
             f"{at} · {said} {_input(experiment)}, seed {experiment.seed}, {size}, {p['dtype']}: "
-            f"this kernel {_cell(attempt.broken)}, the right kernel {_cell(attempt.right)}"
+            f"this kernel {_cell(attempt.broken)}, the correct kernel {_cell(attempt.right)}"
         )
         if st.button("Watch it", key=f"watch {exhibit.name} {at}", on_click=_watch, args=(exhibit, attempt.pair)):
             st.rerun()
@@ -292,7 +292,8 @@ def _chosen_inputs() -> tuple[str, int]:
             columns[0].select_slider("Scale", SCALES, 1.0, key="game scale", format_func=lambda x: f"{x:g}"),
             columns[1].select_slider("Offset", OFFSETS, 0.0, key="game offset", format_func=lambda x: fixed(x, 0)),
             columns[2].selectbox("Order", ORDERS, key="game order", help="As drawn, or sorted within each row."),
-            columns[3].selectbox("Masked keys", HIDDEN, key="game hidden", format_func=lambda x: x.replace("_", " "), help="Their scores are −∞."),
+            columns[3].selectbox("Masked keys", HIDDEN, key="game hidden", format_func=lambda x: x.replace("_", " "),
+            help="Their scores are −∞."),
             columns[4].selectbox("NaN score", NANS, key="game nan", help="Which score is NaN."),
         ).name  # fmt: skip
     return str(inputs), int(seed)

@@ -3,6 +3,8 @@
 import { format } from "../numbers.js";
 import { NOWHERE, dot, figureEms, line, widest, write } from "../surface.js";
 
+const SMALLEST_FIGURES = 9.5;
+
 /**
  * state: {rows, labels, max: {before, now}, alpha, sum: {before, now}, span: [low, high] of m, largestSum}; a part
  * that the kernel lacks is null. The sum's bar is the old sum times α plus what this tile adds; `phase`, from 0 to
@@ -13,7 +15,10 @@ export function paintRows(surface, palette, state, selected, phase = 1, glowing 
   const ctx = surface.clear();
   const { rows, labels, max, alpha, sum, span, largestSum } = state;
   const { font } = palette;
-  const size = palette.size * (rows === 1 ? Math.min(1.3, Math.max(0.88, surface.width / palette.size / 30)) : 0.88);
+  // Many rows get smaller digits rather than none, down to SMALLEST_FIGURES pixels.
+  const fitting = Math.max(SMALLEST_FIGURES, surface.height / (1.12 * rows + 1.9));
+  const size = rows === 1 ? palette.size * Math.min(1.3, Math.max(0.88, surface.width / palette.size / 30))
+    : Math.min(0.88 * palette.size, fitting);
   const head = size * 1.9;
   const rowHeight = Math.max(2, Math.min((surface.height - head) / rows, size * 2.6));
   const names = labels ?? (rows > 1 ? Array.from({ length: rows }, (_, r) => String(r)) : []);

@@ -349,7 +349,7 @@
   };
 
   /** Resolves when nothing has changed for `quiet` ms: neither the page's tree nor the size of its pictures. */
-  window.layoutSettled = (quiet = 150, limit = 10_000) =>
+  window.layoutSettled = (quiet = 150, limit = 60_000) =>
     new Promise((resolve) => {
       const begun = performance.now();
       let last = begun, state = "";

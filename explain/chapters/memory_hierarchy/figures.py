@@ -189,7 +189,7 @@ def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu) -> str:
         x += side + 24
     y = top + side + 56
     own = {"L2": gpu.l2_bytes, "shared memory, one program": gpu.shared_bytes}
-    indent = widest((f"{gpu.name}, {name}" for name in own), bold=True) + 16
+    indent = 1.1 * widest((f"{gpu.name}, {name}" for name in own), bold=True) + 16  # small letters are set wider
     for name, count in own.items():
         held = unit * math.sqrt(count / item)
         if held <= side:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -41,6 +42,9 @@ def running_app(app: str = "app.py", *, root: Path = ROOT, start_limit_s: float 
     # A user has no such variable; the app's own workers choose between interpreter and compiler.
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
+        if Path(app).parent != Path("."):  # Streamlit serves `static` from beside the script
+            command[4] = shutil.copy(root / app, folder)
+            Path(folder, "static").symlink_to(root / "static")
         log = Path(folder, "server.log")
         with log.open("wb") as output:
             child = subprocess.Popen(command, cwd=root, env=environment, stdout=output, stderr=subprocess.STDOUT)

@@ -27,7 +27,7 @@ def test_two_groups_and_a_warp_that_fetches_are_recorded_visit_by_visit(tmp_path
     assert done.returncode == 0, done.stdout + done.stderr
     one = timeline.load(timeline.path_of("attention_hopper-d128", tmp_path))
     for program in one.programs:
-        assert [name for name, _ in program.named] == ["fetch warp", "group 1", "group 2"]
+        assert [name for name, _ in program.named] == ["producer", "consumer 1", "consumer 2"]
         assert program.visits() == one.shape[2] // 128
         assert 0.3 < program.matmuls <= 1
         assert program.hidden is not None

@@ -19,8 +19,8 @@ Runs = tuple[Sequence[Experiment], Sequence[Trace]]
 def two_kernels() -> Runs:
     """The naive and the safe kernel on one row, side by side; their experiments and traces."""
     layout.prose(
-        "Softmax gives x the weight exp(x) / ℓ, where ℓ is its row's sum of exp(x). Left: as written. Right: the safe "
-        "softmax, exp(x − m) with the row's maximum m."
+        "The weight of x is exp(x) / ℓ, with ℓ = Σ exp(x) over its row. Left: naive softmax. Right: safe softmax, "
+        "exp(x − m) with the row's maximum m."
     )
 
     row = controls.controls(lessons.SAFE, ["inputs", "cols", "block_n", "dtype"], controls.ROW_PRESETS)

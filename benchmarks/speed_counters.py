@@ -1,6 +1,8 @@
-"""What the hardware counted of the kernels that `speed.py` times: bytes, tensor cores, why warps wait. For what is in the way of a goal; no timing.
+"""What the hardware counted of the kernels that `speed.py` times: bytes, tensor cores, why warps wait. For what is in
+the way of a goal; no timing.
 
-Each of ours and each baseline that is here runs alone, L2 cold, once for each set of counters that the GPU can count together; the counters have counted a
+Each of ours and each baseline that is here runs alone, L2 cold, once for each set of counters that the GPU can count
+together; the counters have counted a
 copy rightly before (`explain/counters/`).
 
 python benchmarks/speed_counters.py backward softmax --only ×8192× ×131072 --out benchmarks/results/speed_counters.json
@@ -34,7 +36,9 @@ def main() -> int:
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"{', '.join(CASES)}; all of them unless given")
-    parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help="only shapes whose name has one of these")  # fmt: skip
+    parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help=(
+        "only shapes whose name has one of these"
+    ))  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result there, as JSON")
     parsed = parser.parse_args()
     if unknown := [table for table in parsed.tables if table not in CASES]:
@@ -55,7 +59,9 @@ def main() -> int:
 
 
 def counted(tables: list[str], only: list[str]) -> Iterator[dict[str, Any]]:
-    """{"case", "name", "counts", "stalls"} of each kernel; of one that does not run here {"case", "name", "why"}. Raises CountersUnavailable."""
+    """{"case", "name", "counts", "stalls"} of each kernel; of one that does not run here {"case", "name", "why"}.
+    Raises CountersUnavailable.
+    """
     import torch
 
     from benchmarks.speed_cases import CASES, FLOORS, make_inputs, variants

@@ -58,7 +58,8 @@ COPY = "copy of as many bytes"
 
 PROMISES = (
     *(
-        Promise(f"attention forward, d = {d}, N = 2k–16k, causal and not", "attention", "attention", (d, d), (CUDNN,), (FA3,))
+        Promise(f"attention forward, d = {d}, N = 2k–16k, causal and not", "attention", "attention", (d, d), (CUDNN,),
+        (FA3,))
         for d in (128, 64)
     ),
     *(
@@ -74,7 +75,8 @@ PROMISES = (
     ),
     Promise(
         "softmax, fp32 and bf16, rows of 1k–32k", "softmax", "softmax", (1024, 32768),
-        (_at_least(0.93, "copy", "copy"), _at_least(1.0, "torch.softmax", "torch")), (_at_least(0.97, "copy", "copy"), QUACK),
+        (_at_least(0.93, "copy", "copy"), _at_least(1.0, "torch.softmax", "torch")),
+        (_at_least(0.97, "copy", "copy"), QUACK),
     ),
     Promise(
         "softmax, fp32 and bf16, rows of 64k–256k", "softmax", "softmax", (65536, 262144),
@@ -105,9 +107,11 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
     where, before, after = result["provenance"], result["before"], result["after"]
     yield ""
     yield (
-        f"{where['gpu']}, driver {where['driver']}, torch {where['torch']}, triton {where['triton']}, {where['date']}; {after.get('clocks.sm', 'clock unknown')} and "
-        f"{before.get('temperature.gpu', '?')}–{after.get('temperature.gpu', '?')} °C; random data, {result['method']}; a variant that exceeds its tolerance has no time. "
-        "[What is in the way](docs/speed.md). Again: `python benchmarks/speed.py --out FILE`."
+        f"{where['gpu']}, driver {where['driver']}, torch {where['torch']}, triton {where['triton']}, {where['date']}; "
+        f"{after.get('clocks.sm', 'clock unknown')} and "
+        f"{before.get('temperature.gpu', '?')}–{after.get('temperature.gpu', '?')} °C; random data, "
+        f"{result['method']}; a variant that exceeds its tolerance has no time. [What is in the way](docs/speed.md). "
+        "Again: `python benchmarks/speed.py --out FILE`."
     )
 
 

@@ -1,7 +1,10 @@
-"""How fast one rung of the ladder is over tile sizes, warps and stages, on this GPU, and why some settings have no time.
+"""How fast one rung of the ladder is over tile sizes, warps and stages, on this GPU, and why some settings have no
+time.
 
-Every setting is first compiled, run and checked against float64, several processes at once; then one process alone times the right ones in turn, round
-after round, as `speed.py` does. The file is written whole after every answer: what is killed goes on where it was, unless the rung's code, the GPU
+Every setting is first compiled, run and checked against float64, several processes at once; then one process alone
+times the right ones in turn, round
+after round, as `speed.py` does. The file is written whole after every answer: what is killed goes on where it was,
+unless the rung's code, the GPU
 or a version has changed. `explain/tuning_grid.py` reads it.
 
 python benchmarks/tuning_grid.py --out benchmarks/results/tuning_grid.json
@@ -159,7 +162,9 @@ def _each(tuning: Tuning, points: Any) -> Tuning:
 
 
 def checked(tasks: list[speed.Task]) -> Iterator[dict[str, Any]]:
-    """In a process of its own: each task's one setting compiled, run and compared with float64, and what the compiler says of it."""
+    """In a process of its own: each task's one setting compiled, run and compared with float64, and what the compiler
+    says of it.
+    """
     import torch
 
     from benchmarks.speed_cases import Case, Variant, error_over_tolerance, make_inputs
@@ -193,7 +198,9 @@ def verdict_of(error: float) -> dict[str, Any]:
 
 
 def compilers_word(kernel: Any) -> dict[str, int]:
-    """Shared memory, registers and spills of the one launch that the kernel was compiled for; what is not known is left out."""
+    """Shared memory, registers and spills of the one launch that the kernel was compiled for; what is not known is left
+    out.
+    """
     compiled = [one for caches in kernel.device_caches.values() for one in caches[0].values()]
     if not compiled:
         return {}
@@ -219,7 +226,10 @@ def table(grid: Grid) -> Iterator[str]:
     for point in grid.timed[:10]:
         settings = " ".join(f"{name}={value}" for name, value in zip(SETTINGS, point.settings, strict=True))
         speed_ = grid.work / (point.seconds or float("nan")) / 1e12
-        yield f"  {1e3 * (point.seconds or 0):8.3f} ms {speed_:6.0f} TFLOP/s  registers {point.registers} spills {point.spills} shared {point.shared_bytes}  {settings}"
+        yield (
+            f"  {1e3 * (point.seconds or 0):8.3f} ms {speed_:6.0f} TFLOP/s  registers {point.registers} spills "
+            f"{point.spills} shared {point.shared_bytes}  {settings}"
+        )
     for trouble in sorted({point.trouble for point in grid.points if point.trouble}):
         yield f"  {sum(point.trouble == trouble for point in grid.points)} × {trouble}"
 

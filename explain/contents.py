@@ -2,9 +2,11 @@
 
     \"\"\"Home: what this is.\"\"\"
     \"\"\"Chapter 5: FlashAttention. The stepper on tiles of Q, K and V.\"\"\"       the number is its place
-    \"\"\"Lab 1: Three numbers. Formula, trace and hardware, side by side.\"\"\"     measurements, after the chapters, in their own order
+    \"\"\"Lab 1: Three numbers. Formula, trace and hardware, side by side.\"\"\"     measurements, after the chapters,
+    in their own order
     \"\"\"Tool: Side by side. Any two runs, stepped together.\"\"\"                  after those
-    \"\"\"Hidden: Lecturer's notes. One chapter's, in a second window.\"\"\"        has an address, no entry in the navigation
+    \"\"\"Hidden: Lecturer's notes. One chapter's, in a second window.\"\"\"        has an address, no entry in the
+    navigation
 
 Imports no streamlit.
 """
@@ -87,7 +89,8 @@ def _page(path: Path) -> Page:
     heading = _HEADING.match(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
     if heading is None:
         raise ValueError(
-            f"pages/{path.name}: the docstring must begin with 'Home: …', 'Chapter N: Title. …', 'Lab N: Title. …', 'Tool: Title. …' or 'Hidden: Title. …'"
+            f"pages/{path.name}: the docstring must begin with 'Home: …', 'Chapter N: Title. …', 'Lab N: Title. …', "
+            "'Tool: Title. …' or 'Hidden: Title. …'"
         )
     home, chapter, lab, place, tool, hidden, title, about = heading.groups()
     kind = (home or lab or tool or hidden or "chapter").lower()

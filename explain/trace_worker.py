@@ -1,4 +1,4 @@
-"""The trace worker: answers the engine's requests to run and record kernels in Triton's CPU interpreter. Imports torch."""
+"""The trace worker: answers requests to run and record kernels in Triton's CPU interpreter. Imports torch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
         {"kind": "output", "experiment": …, "reverse_keys": false, "out": path}
 
     "experiment" and "file" write a trace and answer {"steps", "trace_seconds", "file_bytes", "traffic", "launches":
-    [{"kernel", "grid", "traffic"}]}, an experiment also {"error", "tolerance", "within_tolerance", "output"}. `traffic` is
+    [{"kernel", "grid", "traffic"}]}, an experiment also {"error", "tolerance", "within_tolerance", "output"}. `traffic`
+    is
     {"read_bytes", "written_bytes", "flops"} of all programs, recorded or not. "output" records nothing, writes the
     arrays of `run_output` as .npz and answers {}. Raises TraceError, OutOfBounds, ValueError, OSError.
     """

@@ -14,7 +14,9 @@ Outcomes = dict[str, str]
 
 
 def outcomes(stats: Mapping[str, Iterable[Any]]) -> Outcomes:
-    """Each test's outcome by its id, from the reports of pytest's terminal reporter. An error in set-up or clean-up is a failure."""
+    """Each test's outcome by its id, from the reports of pytest's terminal reporter. An error in set-up or clean-up is
+    a failure.
+    """
     found: Outcomes = {}
     for kind in reversed(ORDER):
         reports = [*stats.get(kind, ()), *(stats.get("error", ()) if kind == "failed" else ())]
@@ -23,7 +25,7 @@ def outcomes(stats: Mapping[str, Iterable[Any]]) -> Outcomes:
 
 
 def write(path: Path, found: Outcomes, where: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Writes the run. It is added to the file's run of the same day, GPU, versions and code: a suite may run in parts."""
+    """Writes the run, added to the file's run of the same day, GPU, versions and code: a suite may run in parts."""
     before = results.read(path) if path.exists() else {}
     code = measured_code(["GPU tests"])["code"]
     same = (before.get("where"), before.get("code")) == (where, code)

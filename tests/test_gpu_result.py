@@ -15,7 +15,8 @@ def reports(*names: str) -> list[SimpleNamespace]:
 
 
 def test_a_test_that_fails_or_errs_anywhere_has_failed():
-    stats = {"passed": reports("a", "b", "c"), "failed": reports("b"), "error": reports("c"), "skipped": reports("d"), "warnings": reports("e")}  # fmt: skip
+    stats = {"passed": reports("a", "b", "c"), "failed": reports("b"), "error": reports("c"), "skipped": reports("d"),
+        "warnings": reports("e")}  # fmt: skip
     assert gpu_result.outcomes(stats) == {"a": "passed", "b": "failed", "c": "failed", "d": "skipped"}
 
 

@@ -1,4 +1,6 @@
-"""The page of measurements: what is recorded is shown as such, a reader's file is compared or refused, and no trouble with counters closes it."""
+"""The page of measurements: what is recorded is shown as such, a reader's file is compared or refused, and no trouble
+with counters closes it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages' logic: each runs alone, controls change what is drawn, and what cannot be used is said beside its control."""
+"""The pages' logic: each runs alone, controls change what is drawn, an unusable value is named beside its control."""
 
 from __future__ import annotations
 

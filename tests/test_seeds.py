@@ -142,7 +142,7 @@ def test_the_softmax_puzzles(puzzle, softmax):
 
 
 def test_the_flash_attention_puzzle():
-    """A vector of 200 queries, keys and values each, of one feature: here 16, the fewest that a matrix product takes."""
+    """A vector of 200 queries, keys and values each, of one feature: here 16, the fewest that a matmul takes."""
     q, k, v = (torch.randn(1, 1, 200, 16, generator=torch.Generator().manual_seed(seed)) for seed in range(3))
     o, lse = flash_attention(q, k, v, block_m=32, block_n=32)
     s = q @ k.mT / 4

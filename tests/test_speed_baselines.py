@@ -1,4 +1,6 @@
-"""Others' kernels in the benchmark: called as their libraries have it, their results in our order of axes, and missed in words where they are not installed."""
+"""Others' kernels in the benchmark: called as their libraries have it, their results in our order of axes, and missed
+in words where they are not installed.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,8 @@ def test_quack_computes_the_softmax(monkeypatch):
     )
 
 
-@pytest.mark.parametrize(("table", "baseline"), [("attention", "FlashAttention-4"), ("backward", "FlashAttention-4 backward"), ("softmax", "QuACK")])  # fmt: skip
+@pytest.mark.parametrize(("table", "baseline"), [("attention", "FlashAttention-4"), ("backward",
+    "FlashAttention-4 backward"), ("softmax", "QuACK")])  # fmt: skip
 def test_every_case_has_them_and_where_they_are_not_installed_the_reason_is_their_name(monkeypatch, table, baseline):
     for case in CASES[table]():
         assert Variant(baseline) in variants(case, tune=False)

@@ -116,7 +116,8 @@ def test_what_the_hardware_did_is_shown_where_it_was_counted_and_else_how_to(fil
 
 
 def test_what_warps_wait_for_is_drawn_where_it_was_counted(file, monkeypatch):
-    (asked,) = (one for one in plans.rungs() if one.kernel == "rung:tma" and not one.values["causal"] and one.values["head_dim"] == 128)  # fmt: skip
+    (asked,) = (one for one in plans.rungs() if one.kernel == "rung:tma" and not one.values["causal"]
+        and one.values["head_dim"] == 128)  # fmt: skip
     point = made.point(asked)
     assert point.counters
     stalls = Stalls(1000, 100, 50, {"selected": 100, "gmma": 900}, 1)
@@ -299,7 +300,9 @@ def test_the_link_to_the_same_arithmetic_opens_both_runs_without_triton(pair, mo
     test = page("side_by_side", **rungs.side_by_side(pair, "").query)
     assert not test.error
     assert "must be" not in texts(test)
-    assert [box.value for box in test.selectbox if str(box.key).endswith("kernel")] == [run.kernel for run in CLIMB[pair]]  # fmt: skip
+    assert [box.value for box in test.selectbox if str(box.key).endswith("kernel")] == [
+        run.kernel for run in CLIMB[pair]
+    ]
 
 
 def test_the_curve_over_n_has_no_rungs_and_a_colour_for_each_line(monkeypatch, tmp_path):

@@ -29,7 +29,9 @@ SMALL = {"sweep": ui.OWN, "witness": "trace", "attention values": "32, 64"}
 
 
 class Here(Engine):
-    """An engine that answers at once: a trace is the formula's, a point on its GPU is the recorded one, if there is one."""
+    """An engine that answers at once: a trace is the formula's, a point on its GPU is the recorded one, if there is
+    one.
+    """
 
     def __init__(self, gpu: bool = False) -> None:
         self.gpu = gpu

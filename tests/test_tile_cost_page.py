@@ -1,4 +1,4 @@
-"""The page of a tile's cost: opens on what is recorded, takes any kernel and tile, asks the compiler only on a click."""
+"""The page of a tile's cost: opens on a recording, takes any kernel and tile, compiles only on a click."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The benchmark that fills the tuning grid: what it asks, what it keeps, what it says of a setting without a time. No GPU: children are made up."""
+"""The benchmark that fills the tuning grid: what it asks, what it keeps, what it says of a setting without a time. No
+GPU: children are made up.
+"""
 
 from __future__ import annotations
 

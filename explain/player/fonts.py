@@ -1,4 +1,6 @@
-"""The app's fonts as one style sheet with the files in it, for a page that opens without a server; fonts.js makes the same."""
+"""The app's fonts as one style sheet with the files in it, for a page that opens without a server; fonts.js makes the
+same.
+"""
 
 from __future__ import annotations
 

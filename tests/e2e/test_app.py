@@ -1,4 +1,6 @@
-"""The app as a new user meets it: it opens on something worth seeing, it steps, a step has an address, a bad address is said."""
+"""The app as a new user meets it: it opens on something worth seeing, it steps, a step has an address, a bad address is
+said.
+"""
 
 from __future__ import annotations
 

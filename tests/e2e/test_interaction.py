@@ -1,4 +1,6 @@
-"""The player under keys, pointer and touch: clocks, jumps, the lists behind the counters, questions, the full-screen view."""
+"""The player under keys, pointer and touch: clocks, jumps, the lists behind the counters, questions, the full-screen
+view.
+"""
 
 from __future__ import annotations
 
@@ -430,7 +432,8 @@ def test_a_swipe_steps_and_a_scroll_does_not(phone: Page):
 
 def test_a_finger_hits_every_button_and_nothing_is_wider_than_the_phone(phone: Page):
     sizes = phone.locator(".player button:visible, .player select:visible").evaluate_all(
-        "all => all.map((e) => { const r = e.getBoundingClientRect(); return [e.getAttribute('aria-label'), r.height]; })"
+        "all => all.map((e) => { const r = e.getBoundingClientRect(); return [e.getAttribute('aria-label'), "
+        "r.height]; })"
     )
     assert len(sizes) > 12
     assert [name for name, height in sizes if height < 39.5] == []

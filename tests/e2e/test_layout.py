@@ -1,6 +1,8 @@
-"""Every page and view at the widths of a phone, two laptops and a projector, in both themes and under two sets of system fonts.
+"""Every page and view at the widths of a phone, two laptops and a projector, in both themes and under two sets of
+system fonts.
 
-What is checked stands in layout.js: no text is cut, two texts never share a place, nothing leaves its picture, contrast is
+What is checked stands in layout.js: no text is cut, two texts never share a place, nothing leaves its picture, contrast
+is
 enough, headings are in order, canvases have names. And no text is drawn with a font of the machine's.
 """
 

@@ -1,4 +1,6 @@
-"""A reader's own file in a browser: loaded, compared with the recorded one on every page of the lab, refused when it was altered."""
+"""A reader's own file in a browser: loaded, compared with the recorded one on every page of the lab, refused when it
+was altered.
+"""
 
 from __future__ import annotations
 

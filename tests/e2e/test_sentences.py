@@ -1,4 +1,6 @@
-"""Every step of every kernel has one plain sentence, made from its numbers. They are read off the player's own modules, in a browser."""
+"""Every step of every kernel has one plain sentence, made from its numbers. They are read off the player's own modules,
+in a browser.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Chapter "Speed" in a browser: a rung is pressed, and its idea, its code and what is new in it are there; the keyboard does the same."""
+"""Chapter "Speed" in a browser: a rung is pressed, and its idea, its code and what is new in it are there; the keyboard
+does the same.
+"""
 
 from __future__ import annotations
 

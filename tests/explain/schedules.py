@@ -1,8 +1,12 @@
-"""A timeline made up for tests: a schedule with plain numbers, in the form of Proton's trace. It is no recording, and is never shown as one.
+"""A timeline made up for tests: a schedule with plain numbers, in the form of Proton's trace. It is no recording, and
+is never shown as one.
 
-Two groups take turns. In each visit a group waits 10 cycles for K, starts Q Kᵀ, which takes 200 cycles, and with it P V of the tile before, which is
-done 200 cycles after that; its softmax takes the 300 cycles after Q Kᵀ, so that 200 of them lie under P V; then O is rescaled in 50. The second
-group is 300 cycles behind the first. The warp that fetches asks for K and V of each visit 100 cycles before it, in 20 cycles each.
+Two groups take turns. In each visit a group waits 10 cycles for K, starts Q Kᵀ, which takes 200 cycles, and with it P V
+of the tile before, which is
+done 200 cycles after that; its softmax takes the 300 cycles after Q Kᵀ, so that 200 of them lie under P V; then O is
+rescaled in 50. The second
+group is 300 cycles behind the first. The warp that fetches asks for K and V of each visit 100 cycles before it, in 20
+cycles each.
 """
 
 from __future__ import annotations
@@ -44,7 +48,8 @@ def trace(visits: int = 8, programs: int = 3) -> dict[str, Any]:
 def made(**other: Any) -> timeline.Timeline:
     """Its timeline, at 2,000 cycles a microsecond."""
     values: dict[str, Any] = {
-        "name": "made_up", "module": "kernels.attention_hopper", "function": "flash_attention_hopper", "shape": (1, 2, 1024, 128),
+        "name": "made_up", "module": "kernels.attention_hopper", "function": "flash_attention_hopper",
+        "shape": (1, 2, 1024, 128),
         "dtype": "bf16", "causal": False, "sm_mhz": 2000.0, "plain_us": 2.5, "marked_us": 3.0,
         "programs": timeline.from_proton(trace(), 2), "commit": "abc", "code": "def", "provenance": WHERE,
     }  # fmt: skip

@@ -101,7 +101,10 @@ def test_what_the_assembler_refuses_is_said_in_its_last_words():
 
     from explain.compile.handler import _explained
 
-    said = "`ptxas` failed with error code 255\n`ptxas` stderr:\nptxas x.ptx, line 3; error   : Unknown symbol 'y'\nRepro command: ptxas x.ptx\n"
+    said = (
+        "`ptxas` failed with error code 255\n`ptxas` stderr:\nptxas x.ptx, line 3; error   : Unknown symbol "
+        "'y'\nRepro command: ptxas x.ptx\n"
+    )
     words = _explained(PTXASError(said), 90)
     assert (
         words

@@ -22,7 +22,8 @@ SWEEP = Sweep.of(PAIR, "seq_len", [64, 128, 256, 512], {"head_dim": 64, "dtype":
 ROOFS = {
     roof.level: roof
     for roof in (
-        Roof("shared", 30e12, "B/s", "s"), Roof("l2", 9e12, "B/s", "l"), Roof("hbm", 4e12, "B/s", "h"), Roof("matmul fp16", 7e14, "FLOP/s", "m"),
+        Roof("shared", 30e12, "B/s", "s"), Roof("l2", 9e12, "B/s", "l"), Roof("hbm", 4e12, "B/s", "h"),
+        Roof("matmul fp16", 7e14, "FLOP/s", "m"),
     )
 }  # fmt: skip
 
@@ -83,7 +84,8 @@ def test_where_two_kernels_cross_is_said_with_how_far_apart_they_end():
 def test_a_crossing_between_two_points_is_said_with_its_place():
     readings = measured(asked=1.0)
     slow = [
-        Reading(r.experiment, "hardware", {}, r.flops, 1e-3 if r.experiment.kernel == "flash_attention" else n * 1e-5, "", "")
+        Reading(r.experiment, "hardware", {}, r.flops, 1e-3 if r.experiment.kernel == "flash_attention" else n * 1e-5,
+        "", "")
         for r in readings
         for n in [r.experiment.values["seq_len"]]
     ]  # fmt: skip
@@ -94,7 +96,8 @@ def test_a_crossing_between_two_points_is_said_with_its_place():
 
 def test_registers_that_spill_are_named_with_where_and_how_much():
     readings = [
-        Reading(e, "hardware", {SPILLED: 3 * 10**9 if e.values["seq_len"] > 128 and e.kernel == "flash_attention" else 0}, 1, 1.0, "", "")
+        Reading(e, "hardware", {SPILLED: 3 * 10**9 if e.values["seq_len"] > 128 and e.kernel == "flash_attention"
+        else 0}, 1, 1.0, "", "")
         for e in SWEEP.experiments
     ]  # fmt: skip
     (sentence,) = figures.spills(SWEEP, readings)
@@ -106,7 +109,8 @@ def test_tiles_cross_at_a_tile_that_was_measured():
     tiles = Sweep.of(["flash_attention_v1", "flash_attention"], "block_m", [16, 32, 64], {"seq_len": 256})
     times = {("flash_attention_v1", 16): 1.0, ("flash_attention", 16): 1.1}
     readings = [
-        Reading(e, "hardware", {}, 1, times.get((e.kernel, e.values["block_m"]), 2.0 - (e.kernel == "flash_attention")), "", "")
+        Reading(e, "hardware", {}, 1, times.get((e.kernel, e.values["block_m"]), 2.0 - (e.kernel == "flash_attention")),
+        "", "")
         for e in tiles.experiments
     ]  # fmt: skip
     (sentence,) = figures.crossings(tiles, readings, ["seconds"])

@@ -18,7 +18,8 @@ GRID = Grid(
     (
         BEST,
         Point(128, 64, 4, 3, seconds=8e-3, registers=255, shared_bytes=131072, spills=60),
-        Point(256, 128, 8, 3, trouble="shared memory", why="262,144 bytes", registers=255, shared_bytes=262144, spills=0),
+        Point(256, 128, 8, 3, trouble="shared memory", why="262,144 bytes", registers=255, shared_bytes=262144,
+        spills=0),
         Point(256, 128, 4, 3, trouble="wrong", error=3.0),
     ),
 )  # fmt: skip

@@ -1,4 +1,6 @@
-"""Bytes level by level: what was recorded agrees with the formula, every gap has its cause, DRAM reads are as predicted or it is said why."""
+"""Bytes level by level: what was recorded agrees with the formula, every gap has its cause, DRAM reads are as predicted
+or it is said why.
+"""
 
 from __future__ import annotations
 

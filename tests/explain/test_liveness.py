@@ -80,7 +80,9 @@ def test_in_flash_attention_a_tile_lives_as_long_as_it_is_needed():
 
 @pytest.mark.parametrize("seed", range(40))
 def test_no_run_reads_what_was_said_to_be_dead(seed):
-    """Random programs, run in all ways their branches can go: a value that is read later was alive after every line between."""
+    """Random programs, run in all ways their branches can go: a value that is read later was alive after every line
+    between.
+    """
     source = _random_program(random.Random(seed))
     found = alive(source, first_line=1)
     for choices in itertools.product([False, True], repeat=6):

@@ -1,4 +1,6 @@
-"""The climb: each rung's module, line and twins exist; what the benchmark says of it is told as it is, slower rungs and missing ones too."""
+"""The climb: each rung's module, line and twins exist; what the benchmark says of it is told as it is, slower rungs and
+missing ones too.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ PEAK = Limit("matmul", 800e12, "made for this test")
 def case(**speeds: float) -> Case:
     """One shape, timed at these FLOP/s: rungs by their name, other kernels as well."""
     variants = [
-        Variant(speed.RUNG + name if name in ORDER else {"top": "attention"}.get(name, name), 1e12 / per_second, per_second, 0.2)
+        Variant(speed.RUNG + name if name in ORDER else {"top": "attention"}.get(name, name), 1e12 / per_second,
+        per_second, 0.2)
         for name, per_second in speeds.items()
     ]  # fmt: skip
     return Case("attention", (2, 16, 8192, 128), "bf16", False, 1e12, "FLOP/s", tuple(variants))
@@ -125,7 +128,8 @@ def test_names_at_the_lines_ends_do_not_cover_one_another():
 
 
 def test_a_rung_that_is_not_right_has_no_time_and_says_so():
-    wrong = dataclasses.replace(case(), variants=(Variant(f"{speed.RUNG}bf16", error=3.0, why="exceeds its tolerance"),))  # fmt: skip
+    wrong = dataclasses.replace(case(), variants=(Variant(f"{speed.RUNG}bf16", error=3.0, why="exceeds its tolerance"),
+        ))  # fmt: skip
     step = rungs.climb(wrong)[1]
     assert step.variant is not None
     assert step.variant.missed
@@ -146,7 +150,8 @@ def test_timed_rungs_stand_under_the_roofs_at_one_intensity():
 
 def test_what_a_gpu_counted_is_found_by_the_cases_d_and_mask():
     shape = case()
-    counted = {one.kernel: one for one in plans.rungs() if (one.values["head_dim"], one.values["causal"]) == (128, False)}  # fmt: skip
+    counted = {one.kernel: one for one in plans.rungs()
+        if (one.values["head_dim"], one.values["causal"]) == (128, False)}  # fmt: skip
     there = record(point(counted["rung:bf16"]), point(counted[BY_NAME[TOP].kernel]), point(counted["torch:cudnn"]))
     found = rungs.counted(there, shape)
     assert set(found) == {"bf16", TOP}
@@ -157,7 +162,8 @@ def test_what_a_gpu_counted_is_found_by_the_cases_d_and_mask():
 
 
 def test_spills_of_the_rung_below_are_part_of_a_rungs_gain():
-    counted = {one.kernel: one for one in plans.rungs() if (one.values["head_dim"], one.values["causal"]) == (128, False)}  # fmt: skip
+    counted = {one.kernel: one for one in plans.rungs()
+        if (one.values["head_dim"], one.values["causal"]) == (128, False)}  # fmt: skip
     points = {name: point(counted[f"rung:{name}"]) for name in ("naive_fp32", "bf16")}
     below = points["naive_fp32"].counters
     assert below is not None

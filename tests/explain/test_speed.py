@@ -62,7 +62,8 @@ def result_json() -> dict[str, Any]:
     softmax = case(
         "softmax", [4096, 65536], "fp32", "B/s",
         timed("copy", 4.2e12, 1e12, 0.0), timed("torch.softmax", 2e12, 1e12), timed("softmax_shared_row", 3.9e12, 1e12),
-        timed("softmax", 3.8e12, 1e12), {"name": "softmax_two_reads", "error": 3.2, "right": False, "why": "exceeds its tolerance"},
+        timed("softmax", 3.8e12, 1e12), {"name": "softmax_two_reads", "error": 3.2, "right": False,
+        "why": "exceeds its tolerance"},
     )  # fmt: skip
     decode = case(
         "decode",
@@ -74,7 +75,8 @@ def result_json() -> dict[str, Any]:
     )
     return {
         "provenance": dataclasses.asdict(GPU), "method": "median of 30 launches",
-        "before": {"clocks.sm": "345 MHz", "temperature.gpu": "38"}, "after": {}, "cases": [*attention, softmax, decode],
+        "before": {"clocks.sm": "345 MHz", "temperature.gpu": "38"}, "after": {},
+        "cases": [*attention, softmax, decode],
     }  # fmt: skip
 
 

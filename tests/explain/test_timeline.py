@@ -44,7 +44,8 @@ def test_programs_are_kept_from_all_over_the_launch(keep, kept):
 
 def test_what_runs_under_what_is_counted_once():
     program = Program(
-        0, 0, (Lane(0, (Span("QK", 0, 100), Span("PV", 50, 200), Span("softmax", 150, 250))), Lane(4, (Span("PV", 190, 220), Span("wait K", 220, 400)))),
+        0, 0, (Lane(0, (Span("QK", 0, 100), Span("PV", 50, 200), Span("softmax", 150, 250))), Lane(4, (Span("PV", 190,
+        220), Span("wait K", 220, 400)))),
     )  # fmt: skip
     assert program.matmuls == 220 / 400
     assert program.hidden == 70 / 100

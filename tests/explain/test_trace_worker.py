@@ -298,7 +298,8 @@ def test_a_place_that_cannot_be_written_is_said_before_the_run(trace_file, tmp_p
 
 def test_a_tiny_limit_on_a_new_workers_first_matrix_product(tmp_path):
     (tmp_path / "lesson.py").write_text(
-        "import numpy, torch\ndef main(): torch.randn(64, 64) @ torch.randn(64, 64); numpy.ones((9, 9)) @ numpy.ones((9, 9))"
+        "import numpy, torch\ndef main(): torch.randn(64, 64) @ torch.randn(64, 64); numpy.ones((9, 9)) @ "
+        "numpy.ones((9, 9))"
     )
     request = {"kind": "file", "path": str(tmp_path / "lesson.py"), "function": "main", "programs": "all", "out": None}
     with WorkerPool(TRACE_WORKER) as pool, pytest.raises((WorkerFailed, WorkerOutOfMemory)) as raised:

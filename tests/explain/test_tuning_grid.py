@@ -20,11 +20,14 @@ DATA = {
     "after": {},
     "grids": [
         {
-            "rung": "pipelined", "code": "abc", "shape": [2, 16, 8192, 128], "dtype": "bf16", "causal": True, "work": 1e12,
+            "rung": "pipelined", "code": "abc", "shape": [2, 16, 8192, 128], "dtype": "bf16", "causal": True,
+            "work": 1e12,
             "points": [
-                {"block_m": 128, "block_n": 64, "warps": 8, "stages": 3, "seconds": 2e-3, "p20": 1.9e-3, "p80": 2.1e-3, "error": 0.3,
+                {"block_m": 128, "block_n": 64, "warps": 8, "stages": 3, "seconds": 2e-3, "p20": 1.9e-3, "p80": 2.1e-3,
+                "error": 0.3,
                  "trouble": "", "why": "", "shared_bytes": 131072, "registers": 172, "spills": 0},
-                {"block_m": 256, "block_n": 128, "warps": 8, "stages": 4, "trouble": "shared memory", "why": "Required: 327680", "shared_bytes": 327680},
+                {"block_m": 256, "block_n": 128, "warps": 8, "stages": 4, "trouble": "shared memory",
+                "why": "Required: 327680", "shared_bytes": 327680},
                 {"block_m": 128, "block_n": 64, "warps": 4, "stages": 2, "seconds": 1e-3},
             ],
         }

@@ -231,7 +231,8 @@ ACTIONS: dict[str, Callable[..., dict[str, Any] | None]] = {
     function.__name__: function
     for function in (
         echo, count, fail, fail_wrapped, leave, poison, unsendable, too_long, loop, loop_in_c, crash, end, allocate,
-        keep_in_a_cycle, grow, grow_in_child, share_with_children, orphan, print_much, close_output, hang_up, read_input, sleep,
+        keep_in_a_cycle, grow, grow_in_child, share_with_children, orphan, print_much, close_output, hang_up,
+        read_input, sleep,
         environment, files, threads, fork, keep_talking, lose_output, fail_without_a_word,
     )
 }  # fmt: skip

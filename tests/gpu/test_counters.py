@@ -88,7 +88,9 @@ def test_what_l1_is_asked_beyond_the_formula_has_named_causes(engine, kernel):
 
 @pytest.mark.parametrize("kernel", ["softmax_safe", "softmax_online", "flash_attention"])
 def test_dram_reads_are_the_predicted(engine, kernel):
-    """Softmax at rows in flight beyond L2 reads x again in every pass; FlashAttention's re-reads of K and V are served by L2."""
+    """Softmax at rows in flight beyond L2 reads x again in every pass; FlashAttention's re-reads of K and V are served
+    by L2.
+    """
     attention = kernel == "flash_attention"
     experiment = sizes(kernel)[0 if attention else 2]
     terms = [term for term in experiment.entry.formula(experiment.values).terms if not term.written]

@@ -1,4 +1,6 @@
-"""The micro-benchmarks on a GPU: right, in the order of the memory hierarchy, and within what the datasheet's wires carry."""
+"""The micro-benchmarks on a GPU: right, in the order of the memory hierarchy, and within what the datasheet's wires
+carry.
+"""
 
 from __future__ import annotations
 

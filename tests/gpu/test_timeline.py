@@ -1,4 +1,4 @@
-"""A timeline of a real GPU: Proton's trace of the marked kernel, read, and the marked kernel's result the plain one's."""
+"""A timeline of a real GPU: Proton's trace of the marked kernel is read, and its result is the plain kernel's."""
 
 from __future__ import annotations
 

@@ -29,7 +29,8 @@ def tiles(experiment: Experiment) -> int:
 
 
 def quick_grid(kernel: Kernel) -> list[Experiment]:
-    """A seventh of the grid, the quickest first: every shape and every preset in every dtype, long rows with one preset.
+    """A seventh of the grid, the quickest first: every shape and every preset in every dtype, long rows with one
+    preset.
 
     The mutants die on it (test_mutants.py). A GPU runs the whole grid (tests/gpu).
     """

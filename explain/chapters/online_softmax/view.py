@@ -35,7 +35,7 @@ def choose() -> tuple[str, bool]:
 
 
 def run(way: str, beside: bool) -> tuple[list[Experiment], list[Trace]]:
-    """One or two kernels in the player, and what to see there; the experiments, the right one last, with their traces."""
+    """One or two kernels in the player, and what to see; the experiments, the right one last, with their traces."""
     experiments: list[Experiment]
     match way:
         case "Element by element":

@@ -122,8 +122,8 @@ KERNELS: tuple[Fast, ...] = (
             ),
             Idea(
                 "Whole vectors, wherever a row starts",
-                "A thread loads 16 bytes at once only from a multiple of 16 bytes. So columns are counted from the last "
-                "such boundary before the row, and elements of a neighbouring row are set to −∞.",
+                "A thread loads 16 bytes at once only from a multiple of 16 bytes. So columns are counted from the "
+                "last such boundary before the row, and elements of a neighbouring row are set to −∞.",
                 "x_row = x_ptr + rows * stride_xm // VECTOR * VECTOR",
             ),
             Idea(

@@ -43,7 +43,7 @@ BELOW = 24.0  # from the foot of the columns to the numbers under them
 def climb(
     steps: tuple[Step, ...], libraries: tuple[Variant, ...], peak: Limit | None, shape: str, chosen: str
 ) -> str:  # fmt: skip
-    """A column per kernel, as high as its throughput: a button, with its numbers below; libraries and peak are lines."""
+    """A column per kernel, as high as its throughput, with its numbers below; libraries and peak are lines."""
     speeds = [step.per_second or 0.0 for step in steps] + [one.per_second or 0.0 for one in libraries]
     most = 1.04 * max(*speeds, peak.per_second if peak else 0.0, 1.0)
     heads = ("TFLOP/s", "of the peak" if peak else "", "speedup over the one before")
@@ -599,7 +599,9 @@ def shapes_table(cases: Sequence[Case], limits: Sequence[Limit | None]) -> str:
     """Every shape as markdown: our fastest kernel, its share of the roof, its speedup over each library."""
     libraries = all_baselines(cases)
     columns: tables.Columns = (
-        " × ".join(TABLES[cases[0].table].dimensions), "our fastest", "throughput", Column("of the roof", numbers.percent),
+        " "
+        "× ".join(TABLES[cases[0].table].dimensions), "our fastest", "throughput",
+        Column("of the roof", numbers.percent),
         *(Column(f"÷ {one.label}", numbers.ratio) for one in libraries),
     )  # fmt: skip
     rows: list[list[str | float | None]] = []

@@ -75,10 +75,10 @@ def answer(times: Times) -> str:
     first, second = (numbers.duration(flash[n].first_call_ms / 1e3) for n in times.lengths[:2])
     faster = found.told("**FlashAttention**", "is faster than **standard attention**", "N") if found else ""
     return (
-        f"{faster} On short sequences FlashAttention saves two of three launches; on long ones it saves the bytes of S and "
-        f"P. **Is the first call warm-up?** No, it is compilation: FlashAttention's first call took {first}, its first "
-        f"call at the next N {second}, because one compiled kernel serves every N. Standard attention is compiled again "
-        "for each power of two: its softmax uses a tile as long as the row."
+        f"{faster} On short sequences FlashAttention saves two of three launches; on long ones it saves the bytes of S "
+        f"and P. **Is the first call warm-up?** No, it is compilation: FlashAttention's first call took {first}, its "
+        f"first call at the next N {second}, because one compiled kernel serves every N. Standard attention is "
+        "compiled again for each power of two: its softmax uses a tile as long as the row."
     )
 
 

@@ -293,7 +293,7 @@ def load(path: Path = FILE) -> Result | None:
 
 
 def parse(data: Mapping[str, Any]) -> Result:
-    """The result that `benchmarks/speed.py` wrote as this JSON. Raises KeyError, TypeError or ValueError for another."""
+    """The result that `benchmarks/speed.py` wrote as this JSON. Raises KeyError, TypeError, ValueError for another."""
     state = {name: dict(data.get(name) or {}) for name in ("before", "after")}
     cases = tuple(map(_case, data["cases"]))
     stale = stale_parts(data.get("code"))

@@ -286,7 +286,8 @@ def _asked(head_dim: int, causal: bool) -> dict[str, Experiment]:
 class Spill:
     """The registers that the rung below spills and a rung does not: bytes, and their time at the measured L2 bandwidth.
 
-    `seconds` is that time, `of` the whole time of the rung below; `bandwidth` is in bytes per second. `tensor` is how busy
+    `seconds` is that time, `of` the whole time of the rung below; `bandwidth` is in bytes per second. `tensor` is how
+    busy
     the tensor cores are in the rung below and in the rung, in percent of their peak.
     """
 

@@ -52,7 +52,7 @@ SHAPE_LABELS = {"N": "N", "V": "V, elements in a row", "d": "d", "dtype": "dtype
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The benchmark's result, the case that the reader chose, the GPU's record, and what is drawn of them, each once."""
+    """The benchmark's result, the chosen case, the GPU's record, and what is drawn of them, each once."""
 
     result: Result
     case: Case
@@ -141,7 +141,7 @@ def _chosen(result: Same, case: Case, record: Same) -> Chosen:
 
 
 def chosen(table: str, prefix: str = "") -> Chosen | None:
-    """The benchmark's result and one case of the table, as the reader chose; None, and the page says why, without one."""
+    """The benchmark's result and one case of the table; without one None, and the page says why."""
     try:
         result = results.load(results.FILE)
     except ResultFileError as error:

@@ -33,7 +33,7 @@ RECORDED = "traced"
 
 @dataclass(frozen=True)
 class Traced:
-    """Bytes that a kernel's programs load and store, counted in Triton's interpreter; `what` was run, `where` and when."""
+    """Bytes that a kernel's programs load and store, counted in the interpreter; `what` was run, `where` and when."""
 
     bytes: Bytes
     what: str
@@ -159,7 +159,7 @@ def own_bytes(counts: Counts) -> int | None:
 
 
 def amount(count: float) -> str:
-    """Bytes in decimal units, with one digit more than elsewhere so that gaps can be checked: "536.9 MB", "−25.5 MB"."""
+    """Bytes in decimal units, with one digit more than elsewhere, to check gaps: "536.9 MB", "−25.5 MB"."""
     for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if abs(count) >= unit:
             return f"{count / unit:,.{2 if unit == 1e9 else 1}f} {name}".replace("-", "−")
@@ -227,7 +227,7 @@ def _traced(run: Mapping[str, Any], source: str) -> Traced:
 
 
 def recorded_trace(experiment: Experiment) -> Traced | None:
-    """The recorded trace of a run that is too large to trace on a page (`python -m explain record bytes`), else None."""
+    """The recorded trace of a run too large to trace on a page (`python -m explain record bytes`), else None."""
     return _recorded().get(experiment.key)
 
 

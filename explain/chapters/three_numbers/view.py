@@ -129,7 +129,7 @@ def choose() -> Choice:
 
 
 def hierarchy(choice: Choice) -> tuple[Shown, Sequence[Shelved]]:
-    """The memory hierarchy with the bytes that crossed each link; the numbers, and the records they were chosen from."""
+    """The memory hierarchy with the bytes of each link; the numbers, and the records that they come from."""
     drawn, told = st.columns([3, 2], gap="large")
     with told:
         records = records_choice()

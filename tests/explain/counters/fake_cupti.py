@@ -8,7 +8,9 @@ from typing import Any
 
 
 class FakeCupti:
-    """`codes`: function -> the error it answers. `lacks`: metrics the chip does not have. `values`: of every metric, a list a range."""
+    """`codes`: function -> the error it answers. `lacks`: metrics the chip does not have. `values`: of every metric, a
+    list a range.
+    """
 
     def __init__(
         self, codes: dict[str, int] | None = None, lacks: tuple[str, ...] = (), values: Any = None, passes: int = 1

@@ -73,7 +73,8 @@ def test_a_worker_that_dies_or_hangs_is_replaced(engine):
 def test_a_measurement_round_trips():
     measured = Measurement.from_json(
         {
-            "experiment": asking(0).to_json(), "error": "nan", "tolerance": 1.0, "output": "o", "within_tolerance": False, "timing": None,
+            "experiment": asking(0).to_json(), "error": "nan", "tolerance": 1.0, "output": "o",
+            "within_tolerance": False, "timing": None,
             "prefixes": [{"tiles": 1, "keys": 16, "error": 0.0, "tolerance": 1.0, "within_tolerance": True}],
             "provenance": dict.fromkeys(("gpu", "driver", "cuda", "torch", "triton", "python", "date"), ""),
         }

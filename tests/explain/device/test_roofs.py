@@ -1,4 +1,6 @@
-"""The roofs: the fastest grid counts, and what this GPU has no room for is left out. What they measure: tests/kernels/test_bandwidth.py."""
+"""The roofs: the fastest grid counts, and what this GPU has no room for is left out. What they measure:
+tests/kernels/test_bandwidth.py.
+"""
 
 from __future__ import annotations
 

@@ -47,4 +47,4 @@ def test_the_game_answers(page: Page, app_url: str):
     page.get_by_role("button", name="Try normal numbers").click()
     expect(page.get_by_text("It breaks.")).to_be_visible()
     page.get_by_role("button", name="Watch it").click()
-    expect(page.get_by_text("On an input of yours: plain normal numbers.")).to_be_visible()
+    expect(page.get_by_role("button", name="Back to the exhibit")).to_be_visible()

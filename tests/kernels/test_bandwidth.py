@@ -79,11 +79,18 @@ class Hopper:
     get_current_stream = lambda self, device: 0
     get_current_target = lambda self: GPUTarget("cuda", 90, 32)
 
-run = JITFunction.run def compile_only(kernel, *args, grid, warmup, **kwargs): ptx = run(kernel, *args, grid=grid,
-warmup=True, **kwargs).asm["ptx"] loop = ptx[ptx.index("$L__BB"):] print(kernel.fn.__name__, *(loop.count(op) for op
-in ("ld.shared.v4", "ld.global.cg", "ld.global.v4", "ex2.approx"))) JITFunction.run = compile_only
-driver.set_active(Hopper()) x = torch.rand(4 * bandwidth.TILE) bandwidth.shared_read(x, 1, 100) bandwidth.read(x, 8,
-100) bandwidth.exponentials(x, 100)
+run = JITFunction.run
+def compile_only(kernel, *args, grid, warmup, **kwargs):
+    ptx = run(kernel, *args, grid=grid, warmup=True, **kwargs).asm["ptx"]
+    loop = ptx[ptx.index("$L__BB"):]
+    counted = ("ld.shared.v4", "ld.global.cg", "ld.global.v4", "ex2.approx")
+    print(kernel.fn.__name__, *(loop.count(op) for op in counted))
+JITFunction.run = compile_only
+driver.set_active(Hopper())
+x = torch.rand(4 * bandwidth.TILE)
+bandwidth.shared_read(x, 1, 100)
+bandwidth.read(x, 8, 100)
+bandwidth.exponentials(x, 100)
 """
 
 

@@ -100,7 +100,9 @@ def test_a_plot_is_saved_as_a_picture_without_a_connection(page: Page, server: S
     with page.expect_download() as started:
         plot.locator("[data-title^='Download plot']").click()
     data = Path(started.value.path()).read_bytes()
-    assert started.value.suggested_filename == f"tilescope-bytes-requested-by-loads-and-stores-over-seq-len.{kind.lower()}"
+    assert (
+        started.value.suggested_filename == f"tilescope-bytes-requested-by-loads-and-stores-over-seq-len.{kind.lower()}"
+    )
     assert data.startswith(b"\x89PNG") if kind == "PNG" else b"FlashAttention-2" in data
     page.context.set_offline(False)
 

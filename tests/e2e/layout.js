@@ -357,7 +357,9 @@
         const now = performance.now();
         const pictures = [...everything(document)].filter(({ localName }) => localName === "canvas" || localName === "svg");
         const running = document.querySelector("[data-test-script-state]")?.dataset.testScriptState ?? "notRunning";
-        const themed = isThemed(document.querySelector(".stApp")) && [...everything(document)].every((e) => !e.matches(".player") || isThemed(e));
+        const app = document.querySelector(".stApp");
+        const styled = app === null || getComputedStyle(app).getPropertyValue("--f-max") !== "";   // app.css is in force
+        const themed = styled && isThemed(app) && [...everything(document)].every((e) => !e.matches(".player") || isThemed(e));
         const fresh = `${themed} ${running} ${document.fonts.status} ${document.body.textContent.length} ${pictures.map((p) => `${p.clientWidth} ${p.clientHeight}`).join()}`;
         if (fresh !== state || running !== "notRunning" || !themed) [state, last] = [fresh, now];
         if (now - last >= quiet || now - begun > limit) resolve(now - begun <= limit);

@@ -166,7 +166,7 @@ def test_from_which_n_is_answered_from_a_record_and_a_first_call_is_shown(file, 
     assert measured is not None
     assert measured.crossing is not None
     assert measured.crossing.first is not None
-    assert f"**N = {measured.crossing.first:,}**" in said
+    assert f"**N = {measured.crossing.first:,.0f}**" in said
     flash = measured.by_kernel["flash_attention"][measured.lengths[0]]
     assert f"**{flash.first_call_ms / flash.median_ms:,.0f}**" in said
     assert len(test.get("plotly_chart")) == 1
@@ -176,7 +176,7 @@ def test_chapters_5_and_8_say_the_same_of_the_crossing():
     measured = lengths.of(shelf.recorded())
     assert measured is not None
     assert measured.crossing is not None
-    first = f"**N = {measured.crossing.first:,}**"
+    first = f"**N = {measured.crossing.first:,.0f}**"
     crossed = f"N ≈ {measured.crossing.x:,.0f}"
     for said in (texts(page("flash_attention")), texts(page("speed", view="From which N?"))):
         assert first in said

@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     compile_ = command(
         "compile",
         do.compile,
-        "Compile a kernel for a GPU you need not have: shared memory, registers, spills, occupancy.",
+        "Compile a kernel for a GPU you don't have: shared memory, registers, spills, occupancy.",
     )
     compile_.add_argument("kernel", metavar="KERNEL", help=f"one of {', '.join(TAUGHT)}")
     compile_.add_argument("--gpu", choices=GPUS, default=DEFAULT, help=f"compile for this GPU ({DEFAULT})")

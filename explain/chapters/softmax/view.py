@@ -105,8 +105,8 @@ def same_answer() -> None:
         r"\frac{e^{x-m}}{\sum_j e^{x_j-m}} = \frac{e^{-m}\,e^{x}}{e^{-m}\sum_j e^{x_j}} = \frac{e^{x}}{\sum_j e^{x_j}}"
     )
     layout.prose(
-        "The factor exp(−m) stands above and below the line. Any m would do; the maximum is the choice with which no "
-        "exponential exceeds 1 and one of them is exactly 1, so the sum is never 0."
+        "The factor exp(−m) is in the numerator and in the denominator. Any m would do; the maximum is the choice "
+        "with which no exponential exceeds 1 and one of them is exactly 1, so the sum is never 0."
     )
 
 

@@ -360,9 +360,9 @@ def closing() -> None:
         ),
         (
             "Why not choose a lower number than −10,000 to stand for −∞?",
-            "Any finite number is some input's score, and a row whose scores are all below it takes hidden keys for "
-            "its maximum. −∞ is below every score, and exp(−∞ − m) is exactly 0. Its price is −∞ − −∞ = NaN, which "
-            "one line, `m_safe`, avoids.",
+            "Any finite number can be a score. If all scores of a row are below it, a masked key becomes the maximum. "
+            "−∞ is below every score, and exp(−∞ − m) is exactly 0. The price: −∞ − (−∞) is NaN. One line, `m_safe`, "
+            "avoids it.",
         ),
         (
             "What does a test need that finds all of these?",

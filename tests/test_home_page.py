@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
+from explain import ROOT, recordings
 from explain import contents as chapters
-from explain import recordings
 from explain.chapters.home import figures
 from tests.test_pages import texts
-
-ROOT = Path(__file__).parents[1]
 
 
 def opened() -> AppTest:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explain import lessons, recordings
+from explain import ROOT, lessons, recordings
 from explain.chapters.triton_ladder import ladder
 from explain.device.measurement import Measurement
 from explain.engine import DeviceStatus, engine
@@ -17,7 +17,6 @@ from explain.recordings.shipped import shipped
 from explain.trace import file as trace_file
 from explain.ui import device
 
-ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "pages").glob("*.py"))
 
 

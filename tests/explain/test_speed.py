@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from explain import ROOT
 from explain.chapters.speed import fast_kernels, figures
 from explain.chapters.speed import results as speed
-from explain.contents import ROOT
 from explain.figures import palette
 from explain.records.model import Roof
 from explain.records.results import ResultFileError

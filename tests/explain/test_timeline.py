@@ -8,11 +8,10 @@ import re
 import subprocess
 import sys
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import pytest
 
-from explain import recordings
+from explain import ROOT, recordings
 from explain.chapters.speed import figures, timeline
 from explain.chapters.speed.timeline import SCOPES, Lane, Program, Span
 from explain.recordings.timelines import RUNS
@@ -21,8 +20,6 @@ from kernels import scopes
 from kernels.edits import source_of
 from kernels.schedule import deal, tile_visits
 from tests.explain import schedules
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_protons_trace_becomes_programs_with_cycles_of_their_own():

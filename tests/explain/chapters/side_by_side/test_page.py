@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from explain import ROOT
 from explain.chapters.side_by_side import pairs as side_by_side
 from explain.chapters.side_by_side.pairs import PAIRS
 from explain.experiment import Experiment
 from explain.trace.model import Trace
 from kernels.catalog import TAUGHT
 
-PAGE = Path(__file__).parents[1] / "pages" / "side_by_side.py"
+PAGE = ROOT / "pages" / "side_by_side.py"
 
 
 @pytest.fixture

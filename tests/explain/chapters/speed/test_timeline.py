@@ -12,14 +12,15 @@ from dataclasses import asdict, replace
 import pytest
 
 from explain import ROOT, recordings
-from explain.chapters.speed import figures, timeline
+from explain.chapters.speed import timeline
+from explain.chapters.speed import timeline_figures as figures
 from explain.chapters.speed.timeline import SCOPES, Lane, Program, Span
 from explain.recordings.timelines import RUNS
 from explain.records.results import ResultFileError
 from kernels import scopes
 from kernels.edits import source_of
 from kernels.schedule import deal, tile_visits
-from tests.explain import schedules
+from tests.explain.chapters.speed import schedules
 
 
 def test_protons_trace_becomes_programs_with_cycles_of_their_own():

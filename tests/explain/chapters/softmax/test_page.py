@@ -7,7 +7,7 @@ import re
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.test_pages import page, texts
+from tests.pages import page, texts
 
 
 def bars(test: AppTest) -> list[str]:

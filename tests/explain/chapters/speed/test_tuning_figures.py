@@ -6,7 +6,8 @@ import csv
 import io
 import re
 
-from explain.chapters.speed import figures, tuning
+from explain.chapters.speed import tuning
+from explain.chapters.speed import tuning_figures as figures
 from explain.chapters.speed.rungs import BY_NAME
 from explain.chapters.speed.tuning import Grid, Point
 from explain.gpus import GPUS

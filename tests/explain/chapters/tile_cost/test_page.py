@@ -14,8 +14,8 @@ from explain.compile import service
 from explain.compile.service import Answer
 from kernels.catalog import TAUGHT
 from kernels.museum import EXHIBITS
-from tests.test_pages import page, texts
-from tests.test_tile_pages import Slow
+from tests.explain.chapters.flash_attention.test_page import Slow
+from tests.pages import page, texts
 
 
 @pytest.fixture(autouse=True)

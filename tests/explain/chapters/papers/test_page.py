@@ -9,9 +9,9 @@ import pytest
 from explain.chapters.papers import milakov
 from explain.records import file, registry
 from explain.records.model import Record
-from tests.explain.papers import made
+from tests.explain.chapters.papers import made
 from tests.explain.records.made import WHERE
-from tests.test_pages import page, texts
+from tests.pages import page, texts
 
 PANELS = {
     "Softmax and top-k": (4, ("| 1 | 1 | 1 | section 4, algorithm 4 |",)),

@@ -12,7 +12,7 @@ from explain.chapters.sweeps.analysis import slope
 from explain.records.model import Record
 from explain.records.plans import PLANS
 from kernels.catalog import KERNELS
-from tests.explain.papers import made
+from tests.explain.chapters.papers import made
 from tests.explain.records.made import WHERE
 
 RECORD = made.record()

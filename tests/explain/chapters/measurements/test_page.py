@@ -21,7 +21,7 @@ from explain.ui import records
 from explain.workers import WorkerSpec
 from tests.explain.device.fake_worker import WHERE
 from tests.explain.records import made
-from tests.test_pages import page, texts
+from tests.pages import page, texts
 
 COUNT = "Count one kernel now"
 FAKE = WorkerSpec("device", "tests.explain.device.fake_worker:handle", default_seconds=20, address_space_limit=False)

@@ -9,13 +9,13 @@ from streamlit.testing.v1 import AppTest
 
 from explain.chapters.speed import timeline
 from explain.records.results import ResultFileError
-from tests.explain import schedules
+from tests.explain.chapters.speed import schedules
 
 
 def page(name: str = "") -> None:
-    from explain.chapters.speed import view
+    from explain.chapters.speed import timeline_view
 
-    view.warps(name)
+    timeline_view.warps(name)
 
 
 def shown(name: str = "") -> AppTest:

@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from explain.chapters.speed import fast_kernels, figures, lengths, rungs, tuning, view
+from explain.chapters.speed import (
+    climb_view,
+    counters_figures,
+    fast_kernels,
+    lengths,
+    lengths_view,
+    rungs,
+    timeline_figures,
+    tuning,
+    tuning_figures,
+)
 from explain.chapters.speed import results as speed
 from explain.chapters.speed import timeline as timelines
 from explain.chapters.speed.results import TABLES
@@ -24,11 +34,11 @@ from explain.ui import device as ui_device
 from explain.workers import WorkerError, WorkerTimeout
 from kernels.catalog import KERNELS
 from kernels.rungs import ORDER
-from tests.explain import schedules
+from tests.explain.chapters.speed import schedules
+from tests.explain.chapters.speed.test_results import GPU, RECORD, result_json, timed
+from tests.explain.chapters.speed.test_tuning_figures import GRID
 from tests.explain.records import made
-from tests.explain.test_figures_tuning import GRID
-from tests.explain.test_speed import GPU, RECORD, result_json, timed
-from tests.test_pages import page, texts
+from tests.pages import page, texts
 
 OTHERS = "Other kernels"
 
@@ -101,7 +111,7 @@ def test_without_a_record_of_that_gpu_there_is_no_share(file, monkeypatch):
 
 
 def test_what_the_hardware_did_is_shown_where_it_was_counted_and_else_how_to(file, monkeypatch):
-    assert view.COUNTED_BY in texts(page("speed"))
+    assert climb_view.COUNTED_BY in texts(page("speed"))
     counted = {one.kernel: one for one in plans.rungs() if not one.values["causal"] and one.values["head_dim"] == 128}
     points = {one.key: made.point(one) for one in (counted["rung:bf16"], counted["rung:tma"])}
     older, (key, point) = Origin(GPU, "abc", "of older code"), next(iter(points.items()))
@@ -112,7 +122,9 @@ def test_what_the_hardware_did_is_shown_where_it_was_counted_and_else_how_to(fil
     assert "| bf16 | **" in said
     assert "| TMA | **" in said
     assert "N = 8,192, d = 128" in said
-    assert [line for line in said.splitlines() if view.COUNTED_BY in line and "bf16" in line and "TMA" not in line]
+    assert [
+        line for line in said.splitlines() if climb_view.COUNTED_BY in line and "bf16" in line and "TMA" not in line
+    ]
 
 
 def test_what_warps_wait_for_is_drawn_where_it_was_counted(file, monkeypatch):
@@ -125,7 +137,7 @@ def test_what_warps_wait_for_is_drawn_where_it_was_counted(file, monkeypatch):
     there = dataclasses.replace(RECORD, points={asked.key: dataclasses.replace(point, counters=counters)})
     monkeypatch.setattr(shelf, "shelved", lambda: ([shelf.Shelved("test", there, shelf.RECORDED)], {}))
     said = texts(page("speed"))
-    assert figures.stall_bars([("TMA", stalls)]) in said
+    assert counters_figures.stall_bars([("TMA", stalls)]) in said
     assert "*GMMA*" in said
 
 
@@ -134,7 +146,7 @@ def test_a_timeline_is_drawn_where_there_is_one_and_else_the_page_says_how_to_re
     made_up = schedules.made()
     monkeypatch.setattr(timelines, "recorded", lambda: (made_up,))
     test = page("speed")
-    assert figures.timeline_told(made_up, made_up.programs[0]) in texts(test)
+    assert timeline_figures.timeline_told(made_up, made_up.programs[0]) in texts(test)
     assert len(test.get("plotly_chart")) == 3
 
 
@@ -146,7 +158,7 @@ def test_settings_are_shown_as_timed_or_as_compiled(file, monkeypatch, tmp_path)
         said = texts(page("speed", view="Tuning", tuned=rungs.BY_NAME[grid.rung].label))
         too_large = sum(point.trouble == "shared memory" for point in grid.points)
         assert f"{too_large} of {len(grid.points)} " in said
-        assert figures.grid(grid, KERNELS[f"rung:{grid.rung}"].hue) in said
+        assert tuning_figures.grid(grid, KERNELS[f"rung:{grid.rung}"].hue) in said
         assert tuning.COMMAND in said
     timed = dataclasses.replace(GRID, code="of older code")
     result = tuning.Tuning(GPU, "abc", "medians", grids=(timed,))
@@ -259,7 +271,7 @@ class Gpu(Engine):
 def gpu(monkeypatch):
     """This machine has a GPU."""
     here = Gpu()
-    for module in (view, ui_sweeps, ui_device):
+    for module in (lengths_view, ui_sweeps, ui_device):
         monkeypatch.setattr(module, "engine", lambda: here)
     return here
 

@@ -23,7 +23,7 @@ from explain.records.model import Point, Roof
 from explain.workers import WorkerTimeout
 from tests.explain.records import made
 from tests.explain.records.made import WHERE
-from tests.test_pages import page, texts
+from tests.pages import page, texts
 
 SMALL = {"sweep": ui.OWN, "witness": "trace", "attention values": "32, 64"}
 

@@ -23,7 +23,7 @@ from explain.records.plans import sizes
 from explain.records.registry import Shelved, recorded
 from explain.workers import WorkerDied, WorkerFailed
 from tests.explain.records.made import WHERE
-from tests.test_pages import page, texts
+from tests.pages import page, texts
 
 NONE = DeviceStatus(False, "No NVIDIA driver on this machine.")
 THERE = DeviceStatus(True, "", {**WHERE.__dict__})

@@ -7,7 +7,7 @@ import re
 from streamlit.testing.v1 import AppTest
 
 from explain.glossary import TERMS
-from tests.test_pages import page
+from tests.pages import page
 
 
 def entries(test: AppTest) -> list[str]:

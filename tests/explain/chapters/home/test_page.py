@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 from explain import ROOT, recordings
 from explain import contents as chapters
 from explain.chapters.home import figures
-from tests.test_pages import texts
+from tests.pages import texts
 
 
 def opened() -> AppTest:

@@ -10,13 +10,13 @@ from streamlit.testing.v1 import AppTest
 from explain.chapters.what_breaks import view as museum
 from explain.chapters.what_breaks.divergence import compared
 from kernels.museum import EXHIBITS
-from tests import test_pages
-from tests.test_pages import page
+from tests import pages
+from tests.pages import page
 
 
 def texts(test: AppTest) -> str:
     """The page's words, without the marks around those that the glossary has."""
-    return re.sub(r"</?span[^>]*>", "", test_pages.texts(test))
+    return re.sub(r"</?span[^>]*>", "", pages.texts(test))
 
 
 def everything(test: AppTest) -> str:

@@ -15,7 +15,7 @@ from explain.records.model import Record
 from explain.records.plans import PLANS
 from explain.trace import file as trace_file
 from kernels.catalog import KERNELS
-from tests.explain.papers import made
+from tests.explain.chapters.papers import made
 from tests.explain.records.made import WHERE
 
 RECORD = made.record()

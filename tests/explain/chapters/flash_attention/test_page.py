@@ -15,7 +15,7 @@ from explain.compile.service import Answer, Compiler
 from explain.engine import DeviceStatus, engine
 from explain.gpus import GPUS
 from explain.ui import gpu as gpu_module
-from tests.test_pages import page, texts
+from tests.pages import page, texts
 
 
 def test_memory_is_drawn_for_the_gpu_that_is_chosen():

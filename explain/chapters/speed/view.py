@@ -1,4 +1,4 @@
-"""Chapter 8's page, part by part: the climb, tuning, from which N, the other kernels."""
+"""The page Speed, part by part: the climb, tuning, from which N, the other kernels."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def list_kernels(parsed: argparse.Namespace) -> int:
         print(f"{kernel['name']:<26}{kernel['idea']}{wrong}")
         defaults = " ".join(f"{name}={spec['default']}" for name, spec in kernel["parameters"].items())
         print(f"{'':<26}{defaults}\n")
-    print("Broken on purpose, by one line (chapter 7)")
+    print("Broken on purpose, by one line (chapter What breaks)")
     for exhibit in EXHIBITS.values():
         causal = " --set causal=true" if exhibit.sizes.get("causal") else ""
         shown = "no input shows it" if exhibit.harmless else f"shown by --inputs {exhibit.shown_by}{causal}"

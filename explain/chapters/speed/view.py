@@ -1,4 +1,4 @@
-"""What stands under every view of chapter 8: how it was measured, things to try, questions, sources."""
+"""What stands under every view of the page Speed: how it was measured, things to try, questions, sources."""
 
 from __future__ import annotations
 

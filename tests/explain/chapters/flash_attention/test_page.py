@@ -1,4 +1,4 @@
-"""Chapters 4 and 5: what their controls change, and a compilation from its button to its numbers."""
+"""Memory hierarchy and FlashAttention: what their controls change, and a compilation from its button to its numbers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_memories_of_every_gpu_lie_within_their_pictures(gpu):
 
 
 def test_a_load_from_l2_takes_less_than_half_the_time_of_one_from_hbm():
-    """Chapter 4 says so of every GPU for which both were measured."""
+    """Memory hierarchy says so of every GPU for which both were measured."""
     known = [gpu.latencies for gpu in GPUS.values() if {"l2", "hbm"} <= gpu.latencies.keys()]
     assert len(known) > 2
     assert all(2 * levels["l2"].cycles < levels["hbm"].cycles for levels in known)

@@ -1,4 +1,4 @@
-"""Chapters 4 and 5 in numbers: tiles, trips to HBM, and pictures that are to scale."""
+"""Memory hierarchy and FlashAttention in numbers: tiles, trips to HBM, and pictures that are to scale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 1's page: six logits that break as written and not when safe, and what the traces say of the kernels."""
+"""The page Softmax: six logits that break as written and not when safe, and what the traces say of the kernels."""
 
 from __future__ import annotations
 

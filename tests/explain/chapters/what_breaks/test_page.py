@@ -1,4 +1,4 @@
-"""Chapters 6 and 7: what is drawn follows what is chosen, and the game answers with real runs."""
+"""Exactness and What breaks: what is drawn follows what is chosen, and the game answers with real runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 2's page, part by part."""
+"""The page Online softmax, part by part."""
 
 from __future__ import annotations
 

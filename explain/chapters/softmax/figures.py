@@ -1,4 +1,4 @@
-"""Chapter 1's pictures: one row of logits through the naive and the safe softmax, in the precision of a format.
+"""Pictures of Softmax: one row of logits through the naive and the safe softmax, in the precision of a format.
 
 Every operation is done in float32 and rounded to the format ("fp32", "fp16" or "bf16"), like hardware for that format.
 """

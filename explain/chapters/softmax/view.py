@@ -1,4 +1,4 @@
-"""Chapter 1's page, part by part."""
+"""The page Softmax, part by part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 6's pictures: where O differs from float64, by element, by row and after each tile."""
+"""Pictures of Exactness: where O differs from float64, by element, by row and after each tile."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import re
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -15,8 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from explain.beats import step_of
 from explain.experiment import Experiment, ParameterError
+from explain.figures.numbers import number
 from explain.trace.model import Trace, numbers
 
 ROOMS = Path(__file__).parent / "chapters"
@@ -31,6 +35,10 @@ MOST_WORDS = 30
 MOST_CAPTIONS = 20
 MOST_MINUTES = 60
 
+DIGITS = 4
+"""Of a number in a caption, as in the player's texts."""
+
+_NUMBER = re.compile(r"\{(?:(sum|max) )?(\w+)( before)?\}")
 _TOUR = {"title": str, "chapter": str, "run": list, "caption": list}
 _CAPTION: Mapping[str, type | tuple[type, ...]] = {
     "at": str, "text": str, "say": str, "minutes": (int, float), "depth": str, "panels": list, "row": int,
@@ -182,21 +190,26 @@ def resolved(tour: Tour, traces: Sequence[Trace]) -> dict[str, Any]:
     variable that its run does not have.
     """
     captions = [
-        {
-            "run": SIDES.index(caption.side),
-            "step": (step := _step(tour, traces, caption, where)),
-            "row": _row(tour, traces, caption, step, where),
-            "depth": caption.depth,
-            "panels": list(caption.panels),
-            "watch": _watched(traces, caption, where),
-            "text": caption.text,
-            "say": caption.say,
-            "minutes": caption.minutes,
-        }
-        for i, caption in enumerate(tour.captions, 1)
-        for where in [f"{tour.file}: caption {i}"]
+        _resolved(tour, traces, caption, f"{tour.file}: caption {i}") for i, caption in enumerate(tour.captions, 1)
     ]
     return {"chapter": tour.chapter, "title": tour.title, "captions": captions}
+
+
+def _resolved(tour: Tour, traces: Sequence[Trace], caption: Caption, where: str) -> dict[str, Any]:
+    run = SIDES.index(caption.side)
+    step = _step(tour, traces, caption, where)
+    row = _row(tour, traces, caption, step, where)
+    return {
+        "run": run,
+        "step": step,
+        "row": row,
+        "depth": caption.depth,
+        "panels": list(caption.panels),
+        "watch": _watched(traces, caption, where),
+        "text": _filled(caption.text, traces[run], step, row or 0, where),
+        "say": caption.say,
+        "minutes": caption.minutes,
+    }
 
 
 def _step(tour: Tour, traces: Sequence[Trace], caption: Caption, where: str) -> int:
@@ -223,6 +236,28 @@ def _row(tour: Tour, traces: Sequence[Trace], caption: Caption, step: int, where
         allowed = f"{tile[0]} to {tile[-1]}" if len(tile) > 1 else f"{tile[0]}"
         raise TourError(f"{where}: row={caption.row}: this step's tile has rows {allowed}")
     return int(tile.index(caption.row))
+
+
+def _filled(text: str, trace: Trace, step: int, row: int, where: str) -> str:
+    """The text with its numbers: {l_i}, {l_i before}, {sum p} and {max s} are the followed row's at this step."""
+
+    def number_of(place: re.Match[str]) -> str:
+        how, name, before = place.groups()
+        value = trace.state(step - bool(before)).get(name)
+        try:
+            held = numbers(value).astype(np.float64) if value is not None else None
+        except TypeError:
+            held = None
+        if held is None:
+            raise TourError(f"{where}: text: {place[0]}: no variable of numbers has this name at this step")
+        line = held[row] if held.ndim == 2 else held.reshape(-1)
+        if how:
+            return number(float(line.sum() if how == "sum" else line.max()), DIGITS)
+        if held.ndim > 1 and line.size > 1:
+            raise TourError(f"{where}: text: {place[0]}: is a tile; write {{sum {name}}} or {{max {name}}}")
+        return number(float(line[row] if line.size > 1 else line[0]), DIGITS)
+
+    return _NUMBER.sub(number_of, text)
 
 
 def _watched(traces: Sequence[Trace], caption: Caption, where: str) -> str:

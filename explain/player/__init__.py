@@ -15,10 +15,10 @@ Python sends the whole traces once; the browser draws every step, and Python nev
 `offset` counts from the end of the header. Steps count from 0, here, in the address and on screen. `place` names a
 start: the browser remembers the step reached from it and goes on there when the reader returns; a new place is shown
 at once. Without a step, the player goes to the tile and line that it showed last, if it showed the same kernels.
-`link` is what else the address holds of what is seen. A token is a text, or [class, text] with class k(eyword), s(tring), n(umber), c(omment), f(unction's name) or
-v(ariable). Equations are those of `explain.source.equations`; `alive` has the variables that a later line still reads
-(`explain.source.liveness`); `glossary` explains the variables of the catalog's kernels. `explain.player.export` makes
-a page without a server from the same packet and files.
+`link` is what else the address holds of what is seen. A token is a text, or [class, text] with class k(eyword),
+s(tring), n(umber), c(omment), f(unction's name) or v(ariable). Equations are those of `explain.source.equations`;
+`alive` has the variables that a later line still reads (`explain.source.liveness`); `glossary` explains the variables
+of the catalog's kernels. `explain.player.export` makes a page without a server from the same packet and files.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ export class Tour {
     this.at = n;
     player.step = caption.t;
     for (const { selection } of player.lanes) if (caption.row !== null) selection.row = caption.row;
-    if (caption.watch) player.watch.follow(caption.watch);
+    player.watch.follow(caption.watch || player.watch.otherwise);
     player.setDepth?.(caption.depth);
     this.write();
     player.presenter.compose(caption.panels);

@@ -14,14 +14,14 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from explain.beats import step_of
 from explain.experiment import Experiment, ParameterError
 from explain.figures.numbers import number
-from explain.trace.model import Trace, numbers
+from explain.trace.model import Affine, Tile, Trace, numbers
 
 ROOMS = Path(__file__).parent / "chapters"
 DEPTHS = ("idea", "code")
@@ -42,7 +42,7 @@ _NUMBER = re.compile(r"\{(?:(sum|max) )?(\w+)( before)?\}")
 _TOUR = {"title": str, "chapter": str, "run": list, "caption": list}
 _CAPTION: Mapping[str, type | tuple[type, ...]] = {
     "at": str, "text": str, "say": str, "minutes": (int, float), "depth": str, "panels": list, "row": int,
-    "watch": str, "side": str,
+    "column": int, "watch": str, "side": str,
 }  # fmt: skip
 
 
@@ -63,6 +63,8 @@ class Caption:
     """The panels to show; all if empty."""
     row: int | None = None
     """The followed row of the matrix."""
+    column: int | None = None
+    """The followed column of the matrix."""
     watch: str = ""
     side: str = "left"
     """Which of two runs the event is in."""
@@ -184,10 +186,11 @@ def _check(
 
 
 def resolved(tour: Tour, traces: Sequence[Trace]) -> dict[str, Any]:
-    """The tour as the player takes it, as JSON: {chapter, title, captions: [{run, step, row, …}]}.
+    """The tour as the player takes it, as JSON: {chapter, title, captions: [{run, step, row, column, …}]}.
 
-    `step` counts in its own run; `row` is the place in that step's tile. Raises TourError for an event, a row or a
-    variable that its run does not have.
+    `step` counts in its own run; `row` and `column` are places in that step's tile.
+
+    Raises TourError for an event, a row, a column or a variable that its run does not have.
     """
     captions = [
         _resolved(tour, traces, caption, f"{tour.file}: caption {i}") for i, caption in enumerate(tour.captions, 1)
@@ -198,11 +201,12 @@ def resolved(tour: Tour, traces: Sequence[Trace]) -> dict[str, Any]:
 def _resolved(tour: Tour, traces: Sequence[Trace], caption: Caption, where: str) -> dict[str, Any]:
     run = SIDES.index(caption.side)
     step = _step(tour, traces, caption, where)
-    row = _row(tour, traces, caption, step, where)
+    row, column = (_place(tour, traces, caption, step, axis, where) for axis in ("row", "column"))
     return {
         "run": run,
         "step": step,
         "row": row,
+        "column": column,
         "depth": caption.depth,
         "panels": list(caption.panels),
         "watch": _watched(traces, caption, where),
@@ -221,21 +225,23 @@ def _step(tour: Tour, traces: Sequence[Trace], caption: Caption, where: str) -> 
         raise TourError(f"{where}: at: {error}") from None
 
 
-def _row(tour: Tour, traces: Sequence[Trace], caption: Caption, step: int, where: str) -> int | None:
-    """The followed row's place in the tile of a step."""
-    if caption.row is None:
+def _place(
+    tour: Tour, traces: Sequence[Trace], caption: Caption, step: int, axis: Literal["row", "column"], where: str
+) -> int | None:
+    """The place of the followed row or column in the tile of a step."""
+    wanted = caption.row if axis == "row" else caption.column
+    if wanted is None:
         return None
     run = SIDES.index(caption.side)
-    state, roles = traces[run].state(step), tour.runs[run].entry.roles
-    rows, _ = tour.runs[run].entry.score_shape(tour.runs[run].values)
-    if not 0 <= caption.row < rows:
-        raise TourError(f"{where}: row={caption.row}: must be from 0 to {rows - 1}")
-    held = state.get(roles.get("rows", ""))
-    tile = numbers(held).reshape(-1).tolist() if held is not None else [caption.row]
-    if caption.row not in tile:
-        allowed = f"{tile[0]} to {tile[-1]}" if len(tile) > 1 else f"{tile[0]}"
-        raise TourError(f"{where}: row={caption.row}: this step's tile has rows {allowed}")
-    return int(tile.index(caption.row))
+    experiment, state = tour.runs[run], traces[run].state(step)
+    size = experiment.entry.score_shape(experiment.values)[axis == "column"]
+    if not 0 <= wanted < size:
+        raise TourError(f"{where}: {axis}={wanted}: must be from 0 to {size - 1}")
+    held = state.get(experiment.entry.roles.get("rows" if axis == "row" else "cols", ""))
+    tile = numbers(held).reshape(-1).tolist() if held is not None else [wanted]
+    if wanted not in tile:
+        raise TourError(f"{where}: {axis}={wanted}: this step's tile has {axis}s {tile[0]} to {tile[-1]}")
+    return int(tile.index(wanted))
 
 
 def _filled(text: str, trace: Trace, step: int, row: int, where: str) -> str:
@@ -244,12 +250,9 @@ def _filled(text: str, trace: Trace, step: int, row: int, where: str) -> str:
     def number_of(place: re.Match[str]) -> str:
         how, name, before = place.groups()
         value = trace.state(step - bool(before)).get(name)
-        try:
-            held = numbers(value).astype(np.float64) if value is not None else None
-        except TypeError:
-            held = None
-        if held is None:
+        if not isinstance(value, Tile | Affine):
             raise TourError(f"{where}: text: {place[0]}: no variable of numbers has this name at this step")
+        held = value.numpy().astype(np.float64)
         line = held[row] if held.ndim == 2 else held.reshape(-1)
         if how:
             return number(float(line.sum() if how == "sum" else line.max()), DIGITS)

@@ -52,7 +52,10 @@ export class Tour {
     if (!caption) return false;
     this.at = n;
     player.step = caption.t;
-    for (const { selection } of player.lanes) if (caption.row !== null) selection.row = caption.row;
+    for (const { selection } of player.lanes) {
+      selection.row = caption.row ?? selection.row;
+      selection.col = caption.column ?? selection.col;
+    }
     player.watch.follow(caption.watch || player.watch.otherwise);
     player.setDepth?.(caption.depth);
     this.write();

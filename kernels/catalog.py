@@ -38,10 +38,9 @@ class Kernel:
     formula: Callable[[Values], Traffic]
     roles: Mapping[str, str]
     """The kernel's own variable for each role that the player knows: scores, exponentials (P̃, or P), running_max,
-    new_max,
-    running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S); for top-k kept,
-    kept_at and kept_weight (the list, its columns, its weights); for a merge other_max, other_sum, other_rescale (the
-    other pair), tile_at and other_at (which tiles the pairs belong to)."""
+    new_max, running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S); for top-k
+    kept, kept_at and kept_weight (the list, its columns, its weights); for a merge other_max, other_sum, other_rescale
+    (the other pair), tile_at and other_at (which tiles the pairs belong to)."""
     check: Callable[[Values], None]
     """Raises ParameterError for parameters that do not fit together."""
     kind: Kind = "taught"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from explain.chapters.speed.tuning import TROUBLES, Grid
+from explain.chapters.speed.tuning import FAILURES, Grid
 from explain.chapters.speed.tuning import Point as Setting
 from explain.figures import labels, numbers, palette, svg
 from explain.gpus import Gpu
@@ -48,11 +48,11 @@ def _stages(stages: int) -> str:
 def _cell(x: float, y: float, point: Setting, best: Setting | None, colour: str) -> str:
     inside, middle = (x + 2, y + 2, CELL - 4, CELL_HIGH - 4), x + CELL / 2
     mark = f" {SPILLED}" if point.spills else ""
-    if point.trouble:
+    if point.failure:
         box = svg.rect(
             *inside, palette.css("alarm"), opacity=0.06, stroke=palette.css("alarm"), dashed=True, title=setting(point)
         )
-        words = TROUBLES[point.trouble][0]
+        words = FAILURES[point.failure][0]
         return box + svg.text(middle, y + 24, words, size=svg.SMALL, anchor="middle", fill=palette.css_ink("alarm"))
     if point.seconds is None or best is None or best.seconds is None:
         hue = palette.css("warning" if point.spills else "slate")
@@ -76,8 +76,8 @@ def setting(point: Setting) -> str:
     parts = [f"{point.block_m} × {point.block_n}, {point.warps} warps, {_stages(point.stages)}"]
     if point.seconds is not None:
         parts.append(numbers.duration(point.seconds))
-    if point.trouble:
-        parts.append(f"{TROUBLES[point.trouble][1]}{f': {point.why}' if point.why else ''}")
+    if point.failure:
+        parts.append(f"{FAILURES[point.failure][1]}{f': {point.why}' if point.why else ''}")
     if point.registers is not None:
         parts.append(f"{point.registers} registers per thread")
     if point.spills:
@@ -90,7 +90,7 @@ def setting(point: Setting) -> str:
 def grid_told(of: Grid, gpu: Gpu | None) -> str:
     """The result of the grid in sentences; markdown."""
     many, timed = len(of.points), of.timed
-    out = sum(point.trouble == "shared memory" for point in of.points)
+    out = sum(point.failure == "shared memory" for point in of.points)
     spilled = [point for point in of.points if point.spills]
     said = []
     if timed and timed[0].seconds and timed[-1].seconds:

@@ -106,7 +106,8 @@ def test_one_run_opens_where_a_row_is_rescaled(page: Page, app_url: str):
     page.goto(f"{app_url}/flash_attention?causal=true")  # no tour is made for it
     assert step_of(page) == worked
     row = int(np.where(alpha > 0, alpha, 1).argmin())  # where the most is shrunk
-    expect(page.locator(".words")).to_contain_text(f"Row {row} ")
+    place = numbers(trace.state(rescale)["rows"])[row]
+    expect(page.locator(".words")).to_contain_text(f"Row {place} ")
     expect(page.locator(".words")).to_contain_text(f"× {alpha[row]:.4g}")
     page.keyboard.press("ArrowLeft")
     at(page, worked - 1)

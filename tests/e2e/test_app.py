@@ -116,7 +116,8 @@ def test_one_run_opens_where_a_row_is_rescaled(page: Page, app_url: str):
 @pytest.mark.parametrize(
     ("address", "experiment", "made"),
     [
-        ("memory_hierarchy?causal=true", lessons.STANDARD.with_(causal=True), "s"),  # nothing is rescaled where S is whole
+        # Nothing is rescaled where S is whole.
+        ("memory_hierarchy?causal=true", lessons.STANDARD.with_(causal=True), "s"),
         ("triton_ladder?rung=Three+passes", ladder.RUNGS[3].experiment(lessons.ONLINE), "m_i"),
     ],
 )

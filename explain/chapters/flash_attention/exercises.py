@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from explain.chapters.flash_attention import algorithm
+from explain.chapters.flash_attention.tiles import SIDES
 from explain.compile.cost import LaunchCost, occupancy, too_large
 from explain.exercises import Question, Runs, Why, first, set_to
 from explain.experiment import Experiment
@@ -16,8 +17,9 @@ from explain.gpus import Gpu
 from explain.trace.model import numbers
 from kernels.traffic import tiles
 
-SIDES = (16, 32, 64, 128, 256)
 NO_SIDE = "none"
+OUTPUTS = ("o", "o_hbm")
+"""The buffers of O: finished, and unfinished between visits."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def _smallest(shown: Shown) -> tuple[range, float]:
 
 def _why_smallest(shown: Shown) -> Why:
     steps, least = _smallest(shown)
-    (experiment, trace), roles = shown.runs[0], shown.runs[0][0].entry.roles
+    trace, roles = shown.runs[0][1], shown.runs[0][0].entry.roles
     state = trace.state(steps[0])
     alpha, old, new = (numbers(state[roles[role]]) for role in ("rescale", "running_max", "new_max"))
     row = int(np.argmin(np.where(alpha > 0, alpha, np.inf)))
@@ -92,7 +94,8 @@ def _why_reads(shown: Shown) -> Why:
 
 
 def _compiled(shown: Shown, side: int = 0) -> LaunchCost:
-    assert shown.experiment is not None and shown.cost is not None
+    assert shown.experiment is not None
+    assert shown.cost is not None
     return shown.cost(shown.experiment.with_(block_m=side, block_n=side) if side else shown.experiment)
 
 
@@ -151,13 +154,13 @@ def _moved(shown: Shown, run: int, *buffers: str) -> int:
 
 
 def _why_times(shown: Shown) -> Why:
-    left, right = (_moved(shown, run, "o") for run in (0, 1))
+    left, right = (_moved(shown, run, *OUTPUTS) for run in (0, 1))
     return Why(f"Left: {count(left)} bytes of O are read and written. Right: {count(right)} bytes, each written once. "
                f"{count(left)} ÷ {count(right)} = {number(left / right)}.")  # fmt: skip
 
 
 def _why_wide(shown: Shown) -> Why:
-    left, right = ([_bytes(one, "o") for one in (run, _double(run))] for run, _ in shown.runs)
+    left, right = ([_bytes(one, *OUTPUTS) for one in (run, _double(run))] for run, _ in shown.runs)
     sides = [run.values["block_n"] for run in (shown.runs[0][0], _double(shown.runs[0][0]))]
     return Why(f"BLOCK_N = {sides[0]}: {count(left[0])} bytes. BLOCK_N = {sides[1]}: {count(left[1])} bytes. "
                f"The right kernel moves {count(right[0])} bytes of O and then {count(right[1])}.")  # fmt: skip
@@ -215,8 +218,10 @@ QUESTIONS = (
     ),
     Question[Shown](
         "reads",
-        lambda shown: f"Make BLOCK_M twice as large, {_wider(shown, 'block_m').values['block_m']}. How many bytes of K "
-        "and V are read then?",
+        lambda shown: (
+            f"Make BLOCK_M twice as large, {_wider(shown, 'block_m').values['block_m']}. How many bytes of K "
+            "and V are read then?"
+        ),
         "number",
         lambda shown: _bytes(_wider(shown, "block_m"), "k", "v"),
         _why_reads,
@@ -252,7 +257,7 @@ QUESTIONS = (
         "times",
         "How many times as many bytes of O does the left kernel move as the right one?",
         "number",
-        lambda shown: _moved(shown, 0, "o") / _moved(shown, 1, "o"),
+        lambda shown: _moved(shown, 0, *OUTPUTS) / _moved(shown, 1, *OUTPUTS),
         _why_times,
         unit="×",
         asked=lambda shown: shown.view == ORDER and len(shown.runs) == 2,
@@ -264,7 +269,7 @@ QUESTIONS = (
             "left kernel move then?"
         ),
         "number",
-        lambda shown: _bytes(_double(shown.runs[0][0]), "o"),
+        lambda shown: _bytes(_double(shown.runs[0][0]), *OUTPUTS),
         _why_wide,
         unit="bytes",
         asked=lambda shown: shown.view == ORDER and len(shown.runs) == 2 and shown.runs[0][0].values["block_n"] < 64,

@@ -39,8 +39,8 @@ def _why_first(shown: Shown) -> Why:
 def _why_elements(shown: Shown) -> Why:
     one, last = shown.found[0], shown.found[-1]
     return Why(
-        f"`{one.variable}` differs in {count(one.elements)} elements at step {one.step}. The last variable to differ "
-        f"is `{last.variable}` at step {last.step}, in {count(last.elements)}.",
+        f"Elements of `{one.variable}` that differ at step {one.step}: {count(one.elements)}. The last variable to "
+        f"differ is `{last.variable}`, at step {last.step}, in {count(last.elements)}.",
         one.step,
         BROKEN,
     )

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from explain import ROOT
 from explain import doctor as looking
 from explain.compile.cost import occupancy, too_large
 from explain.compile.service import Compiler
@@ -24,7 +25,7 @@ from explain.records.code import stale_words
 from explain.records.file import RecordFileError
 from explain.records.plans import PLANS
 from explain.trace.file import TraceFileError
-from explain.workers import ROOT, WorkerOutOfMemory, WorkerTimeout
+from explain.workers import WorkerOutOfMemory, WorkerTimeout
 from kernels.catalog import KERNELS, TAUGHT
 from kernels.inputs import PRESETS
 from kernels.museum import EXHIBITS

@@ -19,7 +19,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from explain import ROOT
+
 PAGES = ROOT / "pages"
 NOTES = ROOT / "docs" / "lecturer"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from triton import knobs
@@ -16,8 +15,6 @@ from explain.compile.service import Compiler, listing_path
 from explain.gpus import GPUS
 from explain.workers import WorkerFailed
 from kernels.catalog import KERNELS, of_kind
-
-ROOT = Path(__file__).parents[2]
 
 PTX = """\
 .visible .entry some_kernel(.param .u64 a)

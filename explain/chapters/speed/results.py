@@ -16,12 +16,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from explain import ROOT
 from explain.device.measurement import Provenance
 from explain.figures import palette
 from explain.records import results
 from explain.records.code import stale_parts
 from explain.records.model import Record
-from explain.workers import ROOT
 from kernels.catalog import KERNELS
 
 FILE = results.BENCHMARKS / "speed.json"

@@ -16,6 +16,7 @@ from streamlit.runtime.pages_manager import PagesManager
 from explain import contents, glossary
 from explain.figures import palette
 from explain.player import files
+from explain.ui import exercises
 
 LOOK = Path(__file__).parent.parent / "look"
 STYLE = f"<style>.stApp {{ {palette.both_themes()} }}\n{(LOOK / 'app.css').read_text(encoding='utf-8')}</style>"
@@ -71,7 +72,7 @@ def cards(pages: Sequence[contents.Page]) -> None:
                 chapter_link(page.stem, f"**{number}{page.title}**")
                 st.markdown(page.about)
                 if page.minutes:
-                    st.caption(f"{page.minutes} minutes")
+                    st.caption(f"{page.minutes} minutes{exercises.mark(page.stem)}", unsafe_allow_html=True)
 
 
 def prose(text: str) -> None:

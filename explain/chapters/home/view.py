@@ -6,7 +6,7 @@ import streamlit as st
 
 from explain import contents
 from explain.chapters.home import figures
-from explain.ui import device, layout
+from explain.ui import device, exercises, layout
 
 
 def where_to_start() -> None:
@@ -23,6 +23,7 @@ def where_to_start() -> None:
         layout.cards(lab)
     st.header("Tools", anchor=False)
     layout.cards([*contents.of_kind("tool"), contents.page_of("questions.py")])
+    exercises.progress()
 
 
 def what_you_see() -> None:

@@ -41,7 +41,7 @@ class Kernel:
     new_max, running_sum, new_sum, rescale, weights (P, after ÷ ℓ, of a kernel with another output), accumulator,
     output, rows and cols (the tile's coordinates in S); for top-k kept,
     kept_at and kept_weight (the list, its columns, its weights); for a merge other_max, other_sum, other_rescale (the
-    other pair), tile_at and other_at (which tiles the pairs belong to)."""
+    other pair), tile_at and other_at (which tiles the pairs belong to); result of a vector addition."""
     check: Callable[[Values], None]
     """Raises ParameterError for parameters that do not fit together."""
     kind: Kind = "taught"
@@ -103,7 +103,7 @@ class Kernel:
         return {**arrays, "do": inputs.gradient(p, seed)} if self.gradient else arrays
 
     def score_shape(self, p: Values) -> tuple[int, int]:
-        """(rows, columns) of one head's S; of x for a softmax; of x, y and z, one row each, for vectors."""
+        """(rows, columns) of one head's S; of x for a softmax; of one vector."""
         if self.family == "vector":
             return (1, p["n"])
         return (p["rows"], p["cols"]) if self.family == "softmax" else (p["seq_len"], p["kv_len"])
@@ -164,7 +164,7 @@ _TAUGHT = (
     Kernel(
         "vector_add", "Vector addition", "vector addition", "One tile for each program; a mask for the last one.",
         module="kernels.vector", family="vector", parameters=parameters.VECTOR, formula=traffic.vector_add,
-        roles={"output": "z"}, check=lambda p: None, outputs=("z",), hue=3, inputs="edge",
+        roles={"result": "c"}, check=lambda p: None, outputs=("c",), hue=3, inputs="edge",
         expected="kernels.vector:expected",
     ),
     _softmax(

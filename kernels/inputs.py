@@ -124,12 +124,12 @@ def check_fit(preset: Preset, p: Values) -> None:
 
 
 def shapes(family: str, p: Values, gradient: bool = False) -> dict[str, tuple[int, ...]]:
-    """Shapes of a family's inputs: x and y of vectors; x for softmax; q, k, v for attention.
+    """Shapes of a family's inputs: a and b for vectors; x for softmax; q, k, v for attention.
 
     With `gradient` also do, the gradient of O.
     """
     if family == "vector":
-        return {"x": (p["n"],), "y": (p["n"],)}
+        return {"a": (p["n"],), "b": (p["n"],)}
     if family == "softmax":
         return {"x": (p["rows"], p["cols"])}
     q_shape = (p["batch"], p["heads"], p["seq_len"], p["head_dim"])
@@ -138,9 +138,9 @@ def shapes(family: str, p: Values, gradient: bool = False) -> dict[str, tuple[in
 
 
 def vector_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
-    """x and y (n,): the two halves of a softmax's row. `check_fit` has accepted the size."""
+    """a and b (n,): the two halves of a softmax's row. `check_fit` has accepted the size."""
     row = softmax_inputs(preset, {**p, "rows": 1, "cols": 2 * p["n"]}, seed)["x"][0]
-    return {"x": row[: p["n"]], "y": row[p["n"] :]}
+    return {"a": row[: p["n"]], "b": row[p["n"] :]}
 
 
 def softmax_inputs(preset: Preset, p: Values, seed: int) -> Arrays:

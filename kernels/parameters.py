@@ -114,7 +114,7 @@ ORDER = Parameter("order", "choice", "tree", "order in which the tiles' (m, l) a
 ROWS_TILE = Parameter("block_m", "tile", 4, "rows in a tile", maximum=LARGEST_TILE)
 
 VECTOR = (
-    Parameter("n", "size", 27, "elements of x, of y and of z"),
+    Parameter("n", "size", 27, "elements of a, of b and of c"),
     DTYPE,
     Parameter("block_n", "tile", 8, "elements in a tile", maximum=LARGEST_TILE),
 )

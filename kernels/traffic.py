@@ -82,11 +82,11 @@ def tiles(length: int, block: int) -> int:
 def vector_add(p: Values) -> Traffic:
     item, n = ITEM_BYTES[p["dtype"]], p["n"]
     terms = (
-        Term("x", False, n, 1, item, "each element, once"),
-        Term("y", False, n, 1, item, "each element, once"),
-        Term("z", True, n, 1, item, "each sum, once"),
+        Term("a", False, n, 1, item, "each element, once"),
+        Term("b", False, n, 1, item, "each element, once"),
+        Term("c", True, n, 1, item, "each sum, once"),
     )
-    return Traffic(terms, (Work("x + y", "other", tiles(n, p["block_n"]) * p["block_n"]),))
+    return Traffic(terms, (Work("a + b", "other", tiles(n, p["block_n"]) * p["block_n"]),))
 
 
 def passes(

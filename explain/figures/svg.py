@@ -84,7 +84,15 @@ def circle(x: float, y: float, radius: float, fill: str, *, title: str = "") -> 
 
 
 def button(
-    key: str, name: str, x: float, y: float, width: float, height: float, parts: Iterable[str], *, chosen: bool,
+    key: str,
+    name: str,
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    parts: Iterable[str],
+    *,
+    chosen: bool,
     title: str = "",
 ) -> str:
     """A part of a picture that can be pressed (`explain.ui.pictures.pressable`), with a frame around it.

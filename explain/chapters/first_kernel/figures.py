@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from explain.chapters.first_kernel.programs import Program
 from explain.figures.numbers import number
-from explain.figures.palette import css, css_ink
-from explain.figures.svg import button, line, picture, rect, text
+from explain.figures.palette import css
+from explain.figures.svg import button, picture, rect, text
 from explain.figures.tables import markdown
 from explain.source.functions import function_source
 
@@ -32,10 +32,10 @@ PARTS = (
     Part("launch, program", "for program in", "program ="),
     Part("tile", "offsets =", "offsets ="),
     Part("mask", "mask =", "mask ="),
-    Part("pointer, load", "x_tile =", "x ="),
-    Part("pointer, load", "y_tile =", "y ="),
-    Part("add", "z_tile =", "z ="),
-    Part("pointer, store", "z[", "tl.store"),
+    Part("pointer, load", "a_tile =", "a ="),
+    Part("pointer, load", "b_tile =", "b ="),
+    Part("add", "c_tile =", "c ="),
+    Part("pointer, store", "c[", "tl.store"),
 )
 
 
@@ -83,7 +83,7 @@ def tiles(programs: Sequence[Program], n: int, chosen: int) -> str:
         width = LEFT + lanes * CELL + 4
         parts.append(button(str(program.number), said, 0, y - 3, width, 42, cells, chosen=program.number == chosen))
     height = 28 + 44.0 * len(programs) + 24
-    parts.append(text(LEFT, height - 6, f"the number of each element; x, y and z have {n}", faint=True))
+    parts.append(text(LEFT, height - 6, f"the number of each element; a, b and c have {n}", faint=True))
     return picture(LEFT + lanes * CELL + 8, height, f"{len(programs)} programs of {lanes} lanes", parts, "38rem")
 
 
@@ -96,7 +96,9 @@ def vector(programs: Sequence[Program], n: int) -> str:
         parts.append(text(x + lanes * cell / 2, 18, f"program {program.number}", anchor="middle", bold=True))
         for lane, on in enumerate(program.mask):
             hue = css(_hue(program)) if on else "none"
-            parts.append(_cell(x + lane * cell, 28, 30, hue, f"element {program.offsets[lane]}", on=bool(on), wide=cell))
+            parts.append(
+                _cell(x + lane * cell, 28, 30, hue, f"element {program.offsets[lane]}", on=bool(on), wide=cell)
+            )
         first, last = program.offsets[0], program.offsets[-1]
         parts.append(text(x, 76, f"{first}", faint=True))
         parts.append(text(x + lanes * cell, 76, f"{last}", anchor="end", faint=True))
@@ -116,13 +118,13 @@ def offsets(program: Program) -> str:
 
 
 def pointers(program: Program, item_bytes: int) -> str:
-    """Where a program's elements of x are: the pointer, plus the offsets; in bytes, and what is there."""
+    """Where a program's elements of a are: the pointer, plus the offsets; in bytes, and what is there."""
     rows = (
         ("offsets", [str(offset) for offset in program.offsets], _hue(program)),
-        ("x_ptr + offsets, in bytes", [f"+{offset * item_bytes}" for offset in program.offsets], "slate"),
-        ("x", _values(program.x, program.mask), "hbm"),
+        ("a_ptr + offsets, in bytes", [f"+{offset * item_bytes}" for offset in program.offsets], "slate"),
+        ("a", _values(program.a, program.mask), "hbm"),
     )
-    return _rows(rows, program.mask, f"The addresses that program {program.number} loads x from")
+    return _rows(rows, program.mask, f"The addresses that program {program.number} loads a from")
 
 
 def masked(program: Program, n: int) -> str:
@@ -130,9 +132,9 @@ def masked(program: Program, n: int) -> str:
     rows = (
         ("offsets", [str(offset) for offset in program.offsets], _hue(program)),
         (f"mask = offsets < {n}", ["on" if on else "off" for on in program.mask], "slate"),
-        ("x", _values(program.x, program.mask), "hbm"),
-        ("y", _values(program.y, program.mask), "hbm"),
-        ("z, stored", _values(program.z, program.mask), "acc"),
+        ("a", _values(program.a, program.mask), "hbm"),
+        ("b", _values(program.b, program.mask), "hbm"),
+        ("c, stored", _values(program.c, program.mask), "acc"),
     )
     return _rows(rows, program.mask, f"The lanes of program {program.number}: which are on, and what they store")
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from explain.trace.model import Trace, numbers
 
-VARIABLES = ("offsets", "mask", "x", "y", "z")
+VARIABLES = ("offsets", "mask", "a", "b", "c")
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,9 +19,9 @@ class Program:
     first_step: int
     offsets: np.ndarray
     mask: np.ndarray
-    x: np.ndarray
-    y: np.ndarray
-    z: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+    c: np.ndarray
 
     @property
     def working(self) -> int:

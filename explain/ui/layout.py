@@ -37,8 +37,7 @@ def chapter(file: str, goal: str = "") -> None:
     window.
 
     Until `st.navigation` is first called a Streamlit server that finds a folder `pages/` serves its files by itself,
-    without app.py; so
-    the first visit to a fresh server, when it is to a chapter's own address, starts over as the app.
+    without app.py; so the first visit to a fresh server, when it is to a chapter's own address, starts over as the app.
     """
     if PagesManager.uses_pages_directory:
         PagesManager.uses_pages_directory = False

@@ -167,8 +167,8 @@ def _tile_report(experiment: Experiment, gpu: Gpu) -> None:
     listings = compiler().listings(experiment, gpu.compute_capability)
     if at < len(listings):
         listing(listings[at], key=f"listing {experiment.key} {gpu.target} {at}")
-        if listings[at].trouble:
-            st.caption(listings[at].trouble)
+        if listings[at].error:
+            st.caption(listings[at].error)
         return
     st.markdown("The numbers above were compiled beforehand, without the instructions of this tile.")
     _ask(experiment, gpu, None)

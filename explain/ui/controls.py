@@ -226,11 +226,12 @@ def choose(experiments: Mapping[str, Experiment], default: Callable[[str], Exper
 
 
 def _write(query: Mapping[str, str]) -> None:
-    """Writes the page's address at once, so Back undoes it at once. The old run's step is cleared: the player sets its
-    own.
+    """Writes the page's address at once, so Back undoes it at once. The old run's step and caption are cleared: the
+    player sets its own.
     """
     if any(st.query_params.get(name) != value for name, value in query.items()):
-        st.query_params.update({**query, **({"step": ""} if "step" in st.query_params else {})})
+        old = {name: "" for name in ("step", "caption") if name in st.query_params}
+        st.query_params.update({**query, **old})
 
 
 def _fits_screen(experiment: Experiment) -> Experiment:

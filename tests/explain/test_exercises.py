@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from explain import contents, lessons
+from explain.chapters.attention.exercises import Shown as Token
+from explain.chapters.attention.heads import head
 from explain.chapters.exactness import exercises as exactness
 from explain.chapters.flash_attention import exercises as flash
 from explain.chapters.flash_attention import tiles
@@ -28,6 +30,7 @@ from explain.experiment import Experiment
 from explain.gpus import GPUS
 from explain.ui.exercises import inline
 from explain.ui.stepper import lesson
+from kernels.inputs import HEADS_TO_SHOW
 from kernels.museum import EXHIBITS
 
 
@@ -81,6 +84,12 @@ def compiled(gpu: str) -> tile_cost.Shown:
 
 
 CONTEXTS: dict[str, Callable[[], Sequence[Any]]] = {
+    "attention": lambda: tuple(Token(head(number), token) for number in HEADS_TO_SHOW[:3] for token in (0, 8)),
+    "first_kernel": lambda: (
+        runs(lessons.VECTORS),
+        runs(lessons.VECTORS.with_(n=24)),
+        runs(lessons.VECTORS.with_(n=3)),
+    ),
     "softmax": lambda: (
         softmaxes(lessons.SAFE, -1.0, 0.5, 2.0, 3.5, 0.0, 1.0),
         softmaxes(lessons.SAFE.with_(inputs="ascending"), 9.0, 0.5, -30.0, 3.5, 0.0, 1.0),

@@ -1,4 +1,4 @@
-"""Chapter 6: Exactness. FlashAttention and standard attention against float64; other orders, other bits, same error."""
+"""Chapter 7: Exactness. FlashAttention and standard attention against float64; other orders, other bits, same error."""
 
 import streamlit as st
 

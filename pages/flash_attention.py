@@ -1,4 +1,4 @@
-"""Chapter 5: FlashAttention. Tiles of Q, K and V stepped through, what a tile costs on a GPU, and whose loop is
+"""Chapter 6: FlashAttention. Tiles of Q, K and V stepped through, what a tile costs on a GPU, and whose loop is
 outside.
 """
 

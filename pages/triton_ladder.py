@@ -1,4 +1,4 @@
-"""Chapter 3: Triton ladder. Softmax kernels in order, each with its one idea, its trace and what the next one mends."""
+"""Chapter 5: Triton ladder. Softmax kernels in order, each with its one idea, its trace and what the next one mends."""
 
 from explain.chapters.triton_ladder import view
 from explain.ui import layout

@@ -1,4 +1,4 @@
-"""Chapter 7: What breaks. Bugs that shipped: one line of the real kernel each, an input that shows it, and a game."""
+"""Chapter 8: What breaks. Bugs that shipped: one line of the real kernel each, an input that shows it, and a game."""
 
 import streamlit as st
 

@@ -33,10 +33,14 @@ const KEYS = [
   ["f", null, "present"],
   ["b", null, "blank", "B or .", "Full screen: black screen, and back"],
   [".", null, "blank"],
+  ["+", null, "larger", "+ −", "Larger or smaller text"],
+  ["=", null, "larger"],
+  ["-", null, "smaller"],
   ["?", null, "help", "?", "These keys"],
-  ["Escape", null, "escape", "Esc", "Close; leave full screen"],
+  ["t", null, "tour", "T", "Begin or leave the tour; in it → and ← turn the captions"],
+  ["Escape", null, "escape", "Esc", "Close; leave the tour; leave full screen"],
 ];
-const KEYS_AT_FULL_SCREEN = ["1 … 9, 0", "Full screen: one panel, all panels"];
+const KEYS_AT_FULL_SCREEN = ["1 … 9, 0", "Full screen: one panel, all panels; with Shift: add or remove one"];
 const NO_KEYS = [
   ["Alt click", "On a name in the source: watch it and go to its next change"],
   ["swipe", "Touch: left for next, right for previous"],
@@ -68,10 +72,10 @@ function keyPressed(player, event) {
   const known = key.length === 1 ? key.toLowerCase() : key;
   const [, , action] = KEYS.find(([name, shift]) => name === known && (shift === null || shift === event.shiftKey))
     ?? [];
-  const digit = /^\d$/.test(key) && player.presenter.presenting;
+  const digit = player.presenter.presenting && /^(?:Digit|Numpad)(\d)$/.exec(event.code)?.[1];
   if (!action && !digit) return;
-  if (!digit && player.act(action) === false) return;      // no use for it here: the page may have it
-  if (digit) player.presenter.press(Number(key));
+  if (!digit && player.press(action) === false) return;      // no use for it here: the page may have it
+  if (digit) player.presenter.press(Number(digit), event.shiftKey);
   event.preventDefault();
 }
 
@@ -96,7 +100,7 @@ function listenToSwipes(player) {
     if (!began || !player.ready) return;
     const dx = touch.clientX - began.x, dy = touch.clientY - began.y;
     const swiped = Math.abs(dx) > SWIPE_PX && Math.abs(dx) > 2 * Math.abs(dy) && timeStamp - began.at < SWIPE_MS;
-    if (swiped) player.act(dx < 0 ? "next" : "previous");
+    if (swiped) player.press(dx < 0 ? "next" : "previous");
     began = null;
   }, { passive: true });
 }

@@ -86,7 +86,8 @@ export class Watch {
     const names = [...this.names, ...this.accesses.keys()];
     this.select.replaceChildren(...names.map((name) => Object.assign(element("option", "", name), { value: name })));
     this.player.$(".watch").hidden = !names.length;
-    this.follow([this.player.packet.watch, this.name].find((name) => names.includes(name)) ?? names[0]);
+    this.otherwise = [this.player.packet.watch, this.name].find((name) => names.includes(name)) ?? names[0];
+    this.follow(this.otherwise);
   }
 
   /** The accesses of each buffer: “loads of k” → [{i (the run), launch, buffer, still (the kind of access that is
@@ -138,6 +139,7 @@ export class Watch {
 
   follow(name) {
     const { player } = this;
+    if (name !== undefined && !this.names.includes(name) && !this.accesses.has(name)) return;
     this.name = name;
     this.select.value = name ?? "";
     const accesses = this.accesses.get(name);
@@ -148,7 +150,9 @@ export class Watch {
     this.sets = this.asked === name ? settings : this.settings(this.asked);
     this.question = null;
     player.stamp++;
-    if (player.ready) player.render();
+    if (!player.ready) return;
+    player.render();
+    player.settle();
   }
 
   /** The variable that decides this one's value: m_i is a copy of m_new. */

@@ -100,17 +100,18 @@ def test_the_app_opens_on_the_real_sentence(page: Page, app_url: str):
 
 
 def test_one_run_opens_where_a_row_is_rescaled(page: Page, app_url: str):
-    trace = recorded(lessons.OPENING)
+    trace = recorded(lessons.OPENING.with_(causal=True))
     rescale, alpha = next(
         (step, numbers(value))
         for step, value in trace.history("alpha")
         if (numbers(value) < 1).any() and (numbers(trace.state(step)["l_i"]) > 0).any()
     )
     worked = next(step for step, _ in trace.history("l_i") if step > rescale)
-    page.goto(f"{app_url}/flash_attention")
+    page.goto(f"{app_url}/flash_attention?causal=true")  # no tour is made for it
     assert step_of(page) == worked
     row = int(np.where(alpha > 0, alpha, 1).argmin())  # where the most is shrunk
-    expect(page.locator(".words")).to_contain_text(f"Row {row} ")
+    place = numbers(trace.state(rescale)["rows"])[row]
+    expect(page.locator(".words")).to_contain_text(f"Row {place} ")
     expect(page.locator(".words")).to_contain_text(f"× {alpha[row]:.4g}")
     page.keyboard.press("ArrowLeft")
     at(page, worked - 1)
@@ -119,7 +120,8 @@ def test_one_run_opens_where_a_row_is_rescaled(page: Page, app_url: str):
 @pytest.mark.parametrize(
     ("address", "experiment", "made"),
     [
-        ("memory_hierarchy", lessons.STANDARD, "s"),  # nothing is rescaled where S is whole
+        # Nothing is rescaled where S is whole.
+        ("memory_hierarchy?causal=true", lessons.STANDARD.with_(causal=True), "s"),
         ("triton_ladder?rung=Three+passes", ladder.RUNGS[3].experiment(lessons.ONLINE), "m_i"),
     ],
 )
@@ -220,7 +222,7 @@ def test_back_and_forward_return_to_each_experiment_at_the_step_it_was_left_at(p
 
 
 def test_back_returns_to_the_exhibit_before_at_its_step(page: Page, app_url: str):
-    page.goto(f"{app_url}/what_breaks")
+    page.goto(f"{app_url}/what_breaks?step=40")
     left = step_of(page) + 2
     edited = page.get_by_role("heading", name=re.compile("^flash_attention_kernel .*~")).inner_text()
     broken = re.compile(edited[edited.index("~") :])

@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 
 from explain import contents, lessons
+from explain.chapters.attention.exercises import Shown as Token
+from explain.chapters.attention.heads import head
 from explain.chapters.softmax.exercises import Shown as TwoSoftmaxes
 from explain.exercises import Question, Why, check, of_room, typed_number
 from explain.experiment import Experiment
 from explain.ui.exercises import inline
 from explain.ui.stepper import lesson
+from kernels.inputs import HEADS_TO_SHOW
 
 
 def runs(*experiments: Experiment) -> tuple[tuple[Experiment, Any], ...]:
@@ -26,6 +29,12 @@ def softmaxes(row: Experiment, *logits: float) -> TwoSoftmaxes:
 
 
 CONTEXTS: dict[str, Callable[[], Sequence[Any]]] = {
+    "attention": lambda: tuple(Token(head(number), token) for number in HEADS_TO_SHOW[:3] for token in (0, 8)),
+    "first_kernel": lambda: (
+        runs(lessons.VECTORS),
+        runs(lessons.VECTORS.with_(n=24)),
+        runs(lessons.VECTORS.with_(n=3)),
+    ),
     "softmax": lambda: (
         softmaxes(lessons.SAFE, -1.0, 0.5, 2.0, 3.5, 0.0, 1.0),
         softmaxes(lessons.SAFE.with_(inputs="ascending"), 9.0, 0.5, -30.0, 3.5, 0.0, 1.0),

@@ -15,6 +15,8 @@ LONG = 150
 def tiles(experiment: Experiment) -> int:
     """The tiles that the programs of a run visit, with top-k's K scans of each: what its time here grows with."""
     p = experiment.values
+    if "n" in p:
+        return -(-p["n"] // p["block_n"])
     if "rows" in p:
         return p["rows"] * -(-p["cols"] // p["block_n"]) * p.get("k", 1)
     return p["batch"] * p["heads"] * -(-p["seq_len"] // p["block_m"]) * -(-p["kv_len"] // p["block_n"])

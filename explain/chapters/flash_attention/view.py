@@ -20,7 +20,7 @@ CONTROLS = ["inputs", "seq_len", "kv_len", "block_m", "block_n", "dtype", "causa
 def step_through() -> None:
     """One run in the player, its bytes counted twice, and the same kernel on the GPU."""
     experiment = controls.controls(lessons.OPENING, CONTROLS, controls.ATTENTION_PRESETS)
-    traces = stepper.stepper([experiment], key="flash attention")
+    traces = stepper.stepper([experiment], key="flash attention", chapter="flash_attention")
     layout.prose(
         "A program keeps one tile of queries on chip and walks over the tiles of keys. Each tile of S is made, used "
         "and dropped. What stays is the running maximum m, the running sum ℓ and the unfinished output Õ. Whenever a "
@@ -87,7 +87,7 @@ def loop_order() -> None:
     """The first FlashAttention beside the second on the same input, and what happens to O."""
     experiment = controls.controls(lessons.OPENING, CONTROLS, controls.ATTENTION_PRESETS)
     runs = [lessons.first_order(experiment), experiment]
-    traces = stepper.stepper(runs, key="loop order")
+    traces = stepper.stepper(runs, key="loop order", chapter="flash_attention")
     layout.prose(
         "**Left, keys and values outside:** one program per head takes a tile of K and V and walks over all queries. "
         "Each visit needs that row's unfinished O, m and ℓ, so they are read from HBM and written back, once a tile "

@@ -80,7 +80,7 @@ def standard_attention() -> tuple[Experiment, list[Trace]]:
         ["inputs", "seq_len", "kv_len", "block_m", "block_n", "dtype", "causal"],
         controls.ATTENTION_PRESETS,
     )
-    traces = stepper.stepper([experiment], key="standard attention")
+    traces = stepper.stepper([experiment], key="standard attention", chapter="memory_hierarchy")
     if traces:
         layout.prose(
             "**Every trip to HBM.** Launch 1 multiplies and writes S. Launch 2 reads S back, takes the softmax of its "

@@ -98,7 +98,7 @@ def tile_choice() -> Experiment:
         else:
             refused = f"{name}={asked}: must be one of {', '.join(texts)}"
         with column:
-            labels = ROW_LABELS if KERNELS[kernel].family == "softmax" else {**LABELS, "head_dim": "d"}
+            labels = {**LABELS, "head_dim": "d"} if KERNELS[kernel].family == "attention" else ROW_LABELS
             _choice(labels[name], values, chosen[name], name, _plain)
     try:
         experiment = tiles.compiled_as(kernel, chosen)

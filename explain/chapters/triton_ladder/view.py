@@ -28,7 +28,7 @@ def one_rung(at: int) -> Experiment:
     layout.prose(f"**{at + 1}. {experiment.entry.title}.** {rung.idea}")
     if experiment.entry.wrong:
         st.warning(f"Wrong on purpose: {experiment.entry.wrong}.", icon=":material/warning:")
-    traces = stepper.stepper([experiment], key="ladder")
+    traces = stepper.stepper([experiment], key="ladder", chapter="triton_ladder")
     layout.prose(
         f"**What {'is still missing' if at + 1 == len(ladder.RUNGS) else 'the next kernel fixes'}.** {rung.lacks}"
     )

@@ -123,7 +123,7 @@ def run(exhibit: Exhibit) -> None:
     found: list[Divergence] = []
     own = compared(exhibit)
     pair = st.session_state.get(_WATCHED, {}).get(exhibit.name) or own
-    linked = st.session_state.setdefault(_LINKED, exhibit.name if "step" in st.query_params else "")
+    linked = st.session_state.setdefault(_LINKED, exhibit.name if {"step", "caption"} & {*st.query_params} else "")
 
     def opening(traces: Sequence[Trace]) -> int | None:
         found.extend(divergences(*traces))
@@ -136,7 +136,8 @@ def run(exhibit: Exhibit) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"On your input: {_input(pair[0])}.")
             st.button("Back to the exhibit's input", on_click=_watch, args=(exhibit, None))
-    if stepper(pair, key="what breaks", step=opening, request=st.session_state.get(_PRESSED, 0)):
+    pressed = st.session_state.get(_PRESSED, 0)
+    if stepper(pair, key="what breaks", step=opening, request=pressed, chapter="what_breaks"):
         _spread(exhibit, pair[1], found)
 
 

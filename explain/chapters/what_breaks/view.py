@@ -141,8 +141,8 @@ def run(exhibit: Exhibit) -> exercises.Shown | None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"On your input: {_input(pair[0])}.")
             st.button("Back to the exhibit's input", on_click=_watch, args=(exhibit, None))
-<<<<<<< HEAD
-    traces = stepper(pair, key="what breaks", step=opening, request=st.session_state.get(_PRESSED, 0))
+    pressed = st.session_state.get(_PRESSED, 0)
+    traces = stepper(pair, key="what breaks", step=opening, request=pressed, chapter="what_breaks")
     if not traces:
         return None
     _spread(exhibit, pair[1], found)
@@ -153,11 +153,6 @@ def _ratio(broken: Experiment, inputs: str) -> float:
     """The largest error ÷ tolerance of this kernel on other inputs; ∞ where the tolerance is 0. Raises WorkerError."""
     one = trial(broken.with_(inputs=inputs).key)
     return one.error / one.tolerance if one.tolerance else math.inf if one.error else 0.0
-=======
-    pressed = st.session_state.get(_PRESSED, 0)
-    if stepper(pair, key="what breaks", step=opening, request=pressed, chapter="what_breaks"):
-        _spread(exhibit, pair[1], found)
->>>>>>> main
 
 
 def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -> None:

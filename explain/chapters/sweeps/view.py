@@ -214,7 +214,7 @@ def sweep_growth(shown: Shown, times_only: bool = False) -> None:
             chart(figure, f"{name} over {sweep.axis}", shown.csv, alt=f"{name} over {figures.axis_title(sweep.axis)}")
             if table:
                 st.markdown(table, unsafe_allow_html=True)
-                st.caption(figures.slope_note(sweep, what))
+                st.caption(figures.slope_note(sweep, readings, what))
     _misses(shown)
     st.caption(_source(shown))
 
@@ -304,9 +304,9 @@ def sweep_points(shown: Shown) -> None:
 def closing() -> None:
     """Things to try, sources."""
     layout.try_this(
-        "Standard and flash, over N: choose *at HBM*, then *requested by loads and stores*. FlashAttention also "
+        "Standard and flash, over N: choose *at DRAM (HBM)*, then *requested by loads and stores*. FlashAttention also "
         "requests bytes that grow with N²; L2 serves most of them.",
-        "FlashAttention-1 keeps the unfinished O of all heads in HBM, in float32. Its bytes *at HBM* jump at one N: "
+        "FlashAttention-1 keeps the unfinished O of all heads in HBM, in float32. Its bytes *at DRAM* jump at one N: "
         "compare the size of that O with L2's.",
         "Time is flat at first: there the launch takes longer than the work. From which N on does it follow the dots?",
         "Build your own sweep, small enough for the interpreter, and let the trace count it: it must match the "

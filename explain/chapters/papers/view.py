@@ -156,14 +156,14 @@ def figure_2(chosen: Sequence[Shelved]) -> None:
     layout.prose(
         "**What differs.** ¹ *FLOPs*: each matmul has 2 N² d per head. Standard attention has 6 of them, "
         "FlashAttention has 7, because it recomputes S in the backward pass. The paper's column is about 12 times "
-        "lower for both; its author said that it may be off by a factor (github.com/Dao-AILab/flash-attention, issue 741). "
-        "The ratio 7 to 6 is close to the paper's. *Bytes*: **minimum** means that each step reads its operands once and writes "
-        "its results once. The paper's 40.3 GB includes masking and dropout, which write more N² matrices. In the "
-        "backward pass PyTorch's FlashAttention sums dQ in float32, which is more than the minimum. *FlashAttention-1 "
-        "at B = 64* moves about as many bytes as standard attention: it loads and stores O in float32 at every tile "
-        "of keys. The middle figure shows that larger tiles move fewer bytes; above 128 rows our tile no longer fits "
-        "the registers. *The version*: PyTorch has FlashAttention-2, with queries in the outer loop. The paper "
-        "measured FlashAttention-1."
+        "lower for both; its author said that it may be off by a factor (github.com/Dao-AILab/flash-attention, issue "
+        "741). The ratio 7 to 6 is close to the paper's. *Bytes*: **minimum** means that each step reads its operands "
+        "once and writes its results once. The paper's 40.3 GB includes masking and dropout, which write more N² "
+        "matrices. In the backward pass PyTorch's FlashAttention sums dQ in float32, which is more than the minimum. "
+        "*FlashAttention-1 at B = 64* moves about as many bytes as standard attention: it loads and stores O in "
+        "float32 at every tile of keys. The middle figure shows that larger tiles move fewer bytes; above 128 rows our "
+        "tile no longer fits the registers. *The version*: PyTorch has FlashAttention-2, with queries in the outer "
+        "loop. The paper measured FlashAttention-1."
     )
     layout.try_this(
         "Divide the counted FLOPs by the measured time. How close is each kernel to the GPU's matmul peak?",

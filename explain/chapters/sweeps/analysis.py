@@ -40,7 +40,7 @@ def jump(points: Mapping[float, float], fitted: int = FITTED) -> float | None:
     steps = [math.log(b / a) / math.log(x / w) for (w, a), (x, b) in itertools.pairwise(last)]
     for at, one in enumerate(steps):
         beside = steps[max(at - 1, 0) : at] + steps[at + 1 : at + 2]
-        if beside and all(abs(one - other) > JUMP for other in beside):
+        if beside and all(abs(one) - abs(other) > JUMP for other in beside):
             return last[at + 1][0]
     return None
 

@@ -151,16 +151,16 @@ def figure_2(chosen: Sequence[Shelved]) -> None:
         _pair("blocks", [one], lambda records: figures.blocks(*records.values()))
         _source([one], "our kernels, forward, figure 2's sizes; the tile's other side is B too, but at most d = 64")
     layout.prose(
-        "**What differs.** *FLOPs*: each matmul has 2 N² d per head. Standard attention has 6 of them, FlashAttention "
-        "has 7, because it recomputes S in the backward pass. The paper's column is about 12 times lower for both; "
-        "its author said that it may be off by a factor (github.com/Dao-AILab/flash-attention, issue 741). The ratio "
-        "7 to 6 is close to the paper's. *Bytes*: **least** means that each step reads its operands once and writes "
-        "its results once. The paper's 40.3 GB includes masking and dropout, which write more N² matrices. In the "
-        "backward pass PyTorch's FlashAttention sums dQ in float32, which is more than the least. *FlashAttention-1 "
-        "at B = 64* moves about as many bytes as standard attention: it loads and stores O in float32 at every tile "
-        "of keys. The middle figure shows that larger tiles move fewer bytes; above 128 rows our tile no longer fits "
-        "the registers. *The version*: PyTorch has FlashAttention-2, with queries in the outer loop. The paper "
-        "measured FlashAttention-1."
+        "**What differs.** ¹ *FLOPs*: each matmul has 2 N² d per head. Standard attention has 6 of them, "
+        "FlashAttention has 7, because it recomputes S in the backward pass. The paper's column is about 12 times "
+        "lower for both; its author said that it may be off by a factor (github.com/Dao-AILab/flash-attention, issue "
+        "741). The ratio 7 to 6 is close to the paper's. *Bytes*: **minimum** means that each step reads its operands "
+        "once and writes its results once. The paper's 40.3 GB includes masking and dropout, which write more N² "
+        "matrices. In the backward pass PyTorch's FlashAttention sums dQ in float32, which is more than the minimum. "
+        "*FlashAttention-1 at B = 64* moves about as many bytes as standard attention: it loads and stores O in "
+        "float32 at every tile of keys. The middle figure shows that larger tiles move fewer bytes; above 128 rows our "
+        "tile no longer fits the registers. *The version*: PyTorch has FlashAttention-2, with queries in the outer "
+        "loop. The paper measured FlashAttention-1."
     )
 
 
@@ -183,7 +183,7 @@ def theorem_2(chosen: Sequence[Shelved]) -> None:
         "theorem's. **DRAM** sees less. L2 keeps K and V, which all programs of a head read, so FlashAttention-2 "
         "reads Q, K and V from DRAM once: its DRAM bytes grow with N, not N², and do not depend on the tile. "
         "FlashAttention-1 loads and stores O at every visit. While O fits L2 the slope is 1; beyond that all of it "
-        "goes to DRAM, and one line fitted to both is steeper than either. Standard attention's S and P exceed L2 "
+        "goes to DRAM: the bytes jump, and no slope describes them. Standard attention's S and P exceed L2 "
         "early. On the shortest sequences L1 also saves some reads, so a slope can exceed 2. Each curve also has "
         "bytes that are read or written once, which Θ leaves out."
     )

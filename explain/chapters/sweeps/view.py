@@ -215,7 +215,7 @@ def sweep_growth(shown: Shown, times_only: bool = False) -> None:
             chart(figure, f"{name} over {sweep.axis}", shown.csv, alt=f"{name} over {figures.axis_title(sweep.axis)}")
             if table:
                 st.markdown(table, unsafe_allow_html=True)
-                st.caption(figures.slope_note(sweep, what))
+                st.caption(figures.slope_note(sweep, readings, what))
     _misses(shown)
     st.caption(_source(shown))
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from explain import ROOT
 from explain import doctor as looking
 from explain.compile.cost import occupancy, too_large
 from explain.compile.service import Compiler
@@ -24,7 +25,7 @@ from explain.records.code import stale_words
 from explain.records.file import RecordFileError
 from explain.records.plans import PLANS
 from explain.trace.file import TraceFileError
-from explain.workers import ROOT, WorkerOutOfMemory, WorkerTimeout
+from explain.workers import WorkerOutOfMemory, WorkerTimeout
 from kernels.catalog import KERNELS, TAUGHT
 from kernels.inputs import PRESETS
 from kernels.museum import EXHIBITS
@@ -68,7 +69,7 @@ def list_kernels(parsed: argparse.Namespace) -> int:
         print(f"{kernel['name']:<26}{kernel['idea']}{wrong}")
         defaults = " ".join(f"{name}={spec['default']}" for name, spec in kernel["parameters"].items())
         print(f"{'':<26}{defaults}\n")
-    print("Broken on purpose, by one line (chapter 7)")
+    print("Broken on purpose, by one line (chapter What breaks)")
     for exhibit in EXHIBITS.values():
         causal = " --set causal=true" if exhibit.sizes.get("causal") else ""
         shown = "no input shows it" if exhibit.harmless else f"shown by --inputs {exhibit.shown_by}{causal}"

@@ -1,12 +1,10 @@
 """The pages there are, found in `pages/`: a page says what it is in the first line of its docstring, and nowhere else.
 
     \"\"\"Home: what this is.\"\"\"
-    \"\"\"Chapter 5: FlashAttention. The stepper on tiles of Q, K and V.\"\"\"       the number is its place
-    \"\"\"Lab 1: Three numbers. Formula, trace and hardware, side by side.\"\"\"     measurements, after the chapters,
-    in their own order
+    \"\"\"Chapter 6: FlashAttention. The stepper on tiles of Q, K and V.\"\"\"       the number is its place
+    \"\"\"Lab 1: Three numbers. Formula, trace and hardware, side by side.\"\"\"     after the chapters
     \"\"\"Tool: Side by side. Any two runs, stepped together.\"\"\"                  after those
-    \"\"\"Hidden: Lecturer's notes. One chapter's, in a second window.\"\"\"        has an address, no entry in the
-    navigation
+    \"\"\"Hidden: Lecturer's notes. One chapter's, in a second window.\"\"\"        has an address, no entry in the bar
 
 Imports no streamlit.
 """
@@ -19,7 +17,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from explain import ROOT
+
 PAGES = ROOT / "pages"
 NOTES = ROOT / "docs" / "lecturer"
 

@@ -12,10 +12,10 @@ from importlib import metadata
 
 import psutil
 
-from explain import recordings
+from explain import ROOT, recordings
 from explain.engine import Engine, cache_folder, has_triton
 from explain.experiment import Experiment
-from explain.workers import ROOT, WorkerError
+from explain.workers import WorkerError
 
 OLDEST_PYTHON = (3, 11)
 COUNTED = Experiment.of("softmax_online")

@@ -21,7 +21,7 @@ from typing import Any
 
 import platformdirs
 
-from explain import recordings
+from explain import ROOT, recordings
 from explain.device.measurement import Measurement
 from explain.experiment import Experiment
 from explain.jobs import Job
@@ -29,7 +29,7 @@ from explain.output import Output
 from explain.records.model import Point, Roof
 from explain.trace.file import TraceFile, TraceFileError
 from explain.worker_process import Progress
-from explain.workers import ROOT, WorkerError, WorkerPool, WorkerSpec
+from explain.workers import WorkerError, WorkerPool, WorkerSpec
 
 TRACE_WORKER = WorkerSpec(
     "trace",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,18 +134,9 @@ class Experiment:
     # Command line
 
     def to_arguments(self) -> list[str]:
-        """Command-line arguments; `from_arguments` reads them."""
+        """Command-line arguments; `from_parsed` reads them."""
         settings = [word for name, value in self.parameters for word in ("--set", f"{name}={_text(value)}")]
         return [self.kernel, *settings, "--inputs", self.inputs, "--seed", str(self.seed)]
-
-    @classmethod
-    def from_arguments(cls, arguments: Sequence[str]) -> Experiment:
-        """The experiment in the arguments `KERNEL --set name=value … --inputs PRESET --seed N`."""
-        parser = argparse.ArgumentParser(prog="experiment", add_help=False)
-        parser.add_argument("kernel")
-        cls.add_arguments(parser)
-        parsed = parser.parse_args(arguments)
-        return cls.from_parsed(parsed.kernel, parsed)
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -30,12 +30,12 @@ from typing import Any
 
 import psutil
 
+from explain import ROOT
 from explain.worker_process import PREFIX_BYTES, Progress, encode
 
 WARM_UP_SECONDS = 120  # importing torch and triton takes 4 s, and half a minute from a cold disk
 WATCH_SECONDS = 0.05  # how often limits and cancellation are checked
 OUTPUT_BYTES = 64 * 1024  # of what a worker prints, the last part is kept: the reason is there
-ROOT = Path(__file__).resolve().parent.parent
 
 DEATHS = {  # by name: Windows lacks some of these signals
     "SIGSEGV": "a segmentation fault: it used memory that is not its own",

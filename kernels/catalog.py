@@ -38,8 +38,8 @@ class Kernel:
     formula: Callable[[Values], Traffic]
     roles: Mapping[str, str]
     """The kernel's own variable for each role that the player knows: scores, exponentials (P̃, or P), running_max,
-    new_max,
-    running_sum, new_sum, rescale, accumulator, output, rows and cols (the tile's coordinates in S); for top-k kept,
+    new_max, running_sum, new_sum, rescale, weights (P, after ÷ ℓ, of a kernel with another output), accumulator,
+    output, rows and cols (the tile's coordinates in S); for top-k kept,
     kept_at and kept_weight (the list, its columns, its weights); for a merge other_max, other_sum, other_rescale (the
     other pair), tile_at and other_at (which tiles the pairs belong to)."""
     check: Callable[[Values], None]
@@ -226,7 +226,10 @@ _TAUGHT = (
     _flash(
         "attention_standard", "Standard attention", "standard attention",
         "Three launches; S and P, N² elements each, go through HBM.", formula=traffic.attention_standard, hue=1,
-        roles={role: name for role, name in _FLASH_ROLES.items() if role not in ("new_max", "rescale", "output")},
+        roles={
+            **{role: name for role, name in _FLASH_ROLES.items() if role not in ("new_max", "rescale", "output")},
+            "weights": "y",
+        },
         check=parameters.check_standard, outputs=("o",), program="Program", stores_scores=True,
         buffers={"softmax_row_kernel": {"x": "s", "y": "p"}}, between=traffic.between_launches,
     ),

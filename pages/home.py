@@ -6,5 +6,6 @@ from explain.ui import layout
 view.step_of_an_old_link()
 layout.chapter(__file__)
 view.opening()
+view.doors()
 view.where_to_start()
 view.what_you_see()

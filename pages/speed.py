@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from explain.chapters.speed import view
+from explain.chapters.speed import climb_view, kernels_view, lengths_view, timeline_view, tuning_view, view
+from explain.chapters.speed.chosen import chosen
 from explain.ui import controls, layout
 
 layout.chapter(
@@ -11,20 +12,20 @@ layout.chapter(
 )
 match controls.view("The climb", "Tuning", "From which N?", "Other kernels"):
     case "The climb":
-        shown = view.chosen("attention")
-        view.climb(shown)
+        shown = chosen("attention")
+        climb_view.climb(shown)
         if shown:
-            view.climb_roofline(shown)
-            view.climb_counters(shown)
+            climb_view.under_the_roofline(shown)
+            climb_view.counted(shown)
             st.header("What the warps do, cycle by cycle", anchor=False)
-            view.warps()
-            view.curve(shown)
-            view.shapes(shown)
+            timeline_view.warps()
+            kernels_view.curve(shown)
+            kernels_view.shapes(shown)
     case "Tuning":
-        view.tuned()
+        tuning_view.settings()
     case "From which N?":
-        view.faster_from()
-        view.first_call()
+        lengths_view.faster_from()
+        lengths_view.first_call()
     case _:
-        view.others()
+        kernels_view.others()
 view.closing()

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from explain import ROOT
+
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
 LAST = ")  # fmt: skip\n\n_for_speed"  # where _TAUGHT ends
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 import runpy
-from pathlib import Path
 
+from explain import ROOT
 from explain.cli import _parser
-
-ROOT = Path(__file__).parents[1]
 
 
 def test_the_readmes_figures_are_the_committed_results():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explain import lessons, recordings
+from explain import ROOT, lessons, recordings
 from explain.chapters.triton_ladder import ladder
 from explain.device.measurement import Measurement
 from explain.engine import DeviceStatus, engine
@@ -16,24 +16,9 @@ from explain.experiment import Experiment
 from explain.recordings.shipped import shipped
 from explain.trace import file as trace_file
 from explain.ui import device
+from tests.pages import page, texts
 
-ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "pages").glob("*.py"))
-
-
-def page(name: str, **query: str) -> AppTest:
-    test = AppTest.from_file(str(ROOT / "pages" / f"{name}.py"), default_timeout=60)
-    for key, value in query.items():
-        test.query_params[key] = value
-    test.run()
-    assert not test.exception
-    return test
-
-
-def texts(test: AppTest) -> str:
-    """What is written on the page; a term's definition is not."""
-    written = "\n".join(str(element.value) for element in [*test.markdown, *test.caption, *test.error])
-    return re.sub(r"<span[^>]*>(.*?)</span>", r"\1", written)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)

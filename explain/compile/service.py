@@ -16,14 +16,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from explain import recordings
+from explain import ROOT, recordings
 from explain.compile.cost import Cost
 from explain.compile.listing import Listing, unpacked
 from explain.engine import cache_folder, has_triton, must_be_a_kernel, scratch
 from explain.experiment import Experiment
 from explain.jobs import Job, Jobs
 from explain.records.results import write_bytes
-from explain.workers import ROOT, WorkerError, WorkerPool, WorkerSpec
+from explain.workers import WorkerError, WorkerPool, WorkerSpec
 from kernels.catalog import KERNELS
 
 COMPILE_WORKER = WorkerSpec(

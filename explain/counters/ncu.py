@@ -15,11 +15,11 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+from explain import ROOT
 from explain.counters import errors
 from explain.counters.model import COPIED_BYTES, METRICS, CopyCheck, Counters, Counts
 from explain.device.measurement import Provenance
 from explain.experiment import Experiment
-from explain.workers import ROOT
 
 SECONDS = 150  # for its own start, two starts of ours (one per pass), and the inputs
 RANGES = 3  # the copy, cold, warm

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-LINE = 1.3
-"""A line's height in font sizes."""
 MONO = 0.6
 """Of the code font: each character's width in font sizes."""
 _UNKNOWN = 1000

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable
-from typing import Any
 
-from explain.figures.labels import LINE, wrapped
-
+SMALL = 12
+"""The font size of what stands beside a picture's main words."""
 LEGIBLE = 0.7
 """The smallest scale of a picture: its words, 14 units high, are then ten pixels high."""
 
@@ -71,18 +70,6 @@ def text(
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" text-anchor="{anchor}"{weight}{opacity}{colour}>'
         f"{html.escape(words)}</text>"
     )
-
-
-def paragraph(
-    x: float, y: float, words: str, width: float, *, size: float = 14, bold: bool = False, **look: Any
-) -> tuple[str, float]:
-    """Text in lines at most `width` wide; the first baseline is at y. Returns it and the height of all its lines.
-
-    look: `anchor`, `faint` and `fill` of `text`.
-    """
-    lines = wrapped(words, width, size, bold)
-    drawn = [text(x, y + i * LINE * size, one, size=size, bold=bold, **look) for i, one in enumerate(lines)]
-    return "".join(drawn), LINE * size * len(lines)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, *, stroke: str = "currentColor", opacity: float = 0.5) -> str:

@@ -1,8 +1,7 @@
-"""Tables: rows of values in, Markdown out, or HTML where a row can be pressed."""
+"""Tables: rows of values in, Markdown out."""
 
 from __future__ import annotations
 
-import html as escaping
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -43,23 +42,6 @@ def markdown(columns: Columns, rows: Iterable[Sequence[Any]]) -> str:
     return "\n".join([f"| {' | '.join(_escaped(_heading(column)) for column in columns)} |", f"|{rule}|", *lines])
 
 
-def html(columns: Columns, rows: Iterable[Sequence[Any]], keys: Sequence[str], chosen: str | None = None) -> str:
-    """The table as HTML with a button in the first cell of each row: `data-press` is the row's key, `aria-pressed`
-    says the chosen one.
-
-    Cells are plain text. Raises ValueError where keys, rows or cells do not match in number.
-    """
-    body = []
-    for key, row in zip(keys, rows, strict=True):
-        first, *rest = (escaping.escape(cell) for cell in _cells(columns, row))
-        press, on = f'data-press="{escaping.escape(key)}"', key == chosen
-        cells = "".join(f"<td{_right(column)}>{cell}</td>" for column, cell in zip(columns[1:], rest, strict=True))
-        button = f'<button {press} aria-pressed="{str(on).lower()}">{first}</button>'
-        body.append(f"<tr {press}{' class=on' if on else ''}><th scope=row>{button}</th>{cells}</tr>")
-    heads = "".join(f"<th scope=col{_right(one)}>{escaping.escape(_heading(one))}</th>" for one in columns)
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(body)}</tbody></table>"
-
-
 def plain(text: str) -> str:
     """Words from a file or a user as Markdown shows them: one line, no markup."""
     return " ".join(text.split()).translate(_PLAIN)
@@ -92,7 +74,3 @@ def _escaped(cell: str) -> str:
 
 def _heading(column: str | Column) -> str:
     return column.heading if isinstance(column, Column) else column
-
-
-def _right(column: str | Column) -> str:
-    return " class=n" if isinstance(column, Column) else ""

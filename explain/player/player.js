@@ -402,6 +402,17 @@ class Player {
     });
     this.on(window, "resize", () => this.length && this.fit());
     this.on(window, "popstate", () => clearTimeout(this.settling)); // the address is of the next page now
+    // A chapter's questions ask for the step of each run, and lead to one.
+    this.on(window, "tilescope:where", ({ detail }) => {
+      if (this.ready) detail.steps = this.woven.map((steps) => steps[this.step]);
+    });
+    this.on(window, "tilescope:go", ({ detail: { step, run } }) => {
+      if (!this.ready) return;
+      this.pause();
+      this.go(this.positionOf[run]?.get(step) ?? this.step);
+      this.section.scrollIntoView({ block: "start", behavior: "smooth" });
+      this.section.focus({ preventScroll: true });
+    });
     for (const type of ["pointermove", "pointerdown"]) this.on(this.section, type, (event) => this.point(event));
     this.on(this.section, "pointerleave", () => (this.$(".tip").hidden = true));
     this.on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.ready && this.retheme() && this.render());

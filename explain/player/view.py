@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from datetime import datetime
 from typing import Any
 
+from explain.beats import beats
 from explain.experiment import Experiment
 from explain.gpus import GPUS
 from explain.trace.model import Trace
@@ -31,6 +33,7 @@ def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
         "title": entry.title,
         "kernel": entry.base,
         "roles": dict(entry.roles),
+        "beats": [astuple(beat) for beat in beats(trace, entry.roles)],
         "score_shape": list(entry.score_shape(p)),
         **({"axes": ["queries", "keys"]} if entry.family == "attention" else {}),
         "row_labels": list(row_labels) if row_labels else None,

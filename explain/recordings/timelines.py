@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from explain import ROOT
 from explain.chapters.speed import timeline
 from explain.experiment import ParameterError
 from explain.records.results import RECORDINGS
-from explain.workers import ROOT
 
 KEEP = 3
 """How many programs of a launch the file keeps."""

@@ -13,9 +13,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from explain import ROOT
 from explain.jobs import Job
 from explain.records.model import Point
-from explain.workers import ROOT
 from kernels.catalog import KERNELS
 from kernels.digest import digest_of, running
 

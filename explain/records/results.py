@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from explain import ROOT
 from explain.records.code import stale_parts
-from explain.workers import ROOT
 
 BENCHMARKS = ROOT / "benchmarks" / "results"
 RECORDINGS = ROOT / "explain" / "recordings"

@@ -9,11 +9,9 @@ import ast
 import difflib
 import functools
 import re
-from pathlib import Path
 
 from kernels.edits import source_of
 
-ROOT = Path(__file__).resolve().parents[2]
 CONTEXT = 3
 """Unchanged lines that an excerpt keeps around a change."""
 _SHAPE = re.compile(r" \([A-Z_, ]+\)$")  # at the end of a comment

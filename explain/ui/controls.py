@@ -62,8 +62,7 @@ def controls(
 
     `prefix` goes before the names in the address, for pages with several experiments. `a_row` is the number of controls
     per row, by default all. A value that cannot be used (from the address, or in this combination) stays in its
-    control,
-    with the error below it; the last valid experiment is returned.
+    control, with the error below it; the last valid experiment is returned.
     """
     address = _Address(default, prefix)
     state, labels = address.state, ROW_LABELS if "cols" in default.values else LABELS
@@ -187,8 +186,7 @@ class _Address:
         """Sets this experiment in the session; returns its part of the page's address.
 
         That is each value that differs from `default` or is in the address already; all values for another preset,
-        which
-        has its own defaults.
+        which has its own defaults.
         """
         own, known = experiment.to_query(), self.default.to_query()
         preset = experiment.inputs != self.default.inputs

@@ -35,8 +35,7 @@ def chapter(file: str, goal: str = "") -> None:
     window.
 
     Until `st.navigation` is first called a Streamlit server that finds a folder `pages/` serves its files by itself,
-    without app.py; so
-    the first visit to a fresh server, when it is to a chapter's own address, starts over as the app.
+    without app.py; so the first visit to a fresh server, when it is to a chapter's own address, starts over as the app.
     """
     if PagesManager.uses_pages_directory:
         PagesManager.uses_pages_directory = False
@@ -60,18 +59,6 @@ def chapter_link(page: str, label: str, query: Mapping[str, str] | None = None) 
         st.page_link(f"pages/{page}.py", label=label, query_params=dict(query) if query else None)
     except StreamlitPageNotFoundError:
         st.markdown(label)
-
-
-def cards(pages: Sequence[contents.Page]) -> None:
-    """A card for each page, four in a row: where it leads, what it is about, how long a lecture spends there."""
-    for start in range(0, len(pages), 4):
-        for page, column in zip(pages[start : start + 4], st.columns(4), strict=False):
-            with column.container(border=True, height="stretch"):
-                number = f"{page.number} · " if page.kind == "chapter" else ""
-                chapter_link(page.stem, f"**{number}{page.title}**")
-                st.markdown(page.about)
-                if page.minutes:
-                    st.caption(f"{page.minutes} minutes")
 
 
 def prose(text: str) -> None:

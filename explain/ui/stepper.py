@@ -76,7 +76,7 @@ def traced(experiments: Sequence[Experiment]) -> list[tuple[Experiment, Trace]]:
 
 
 def traffic_table(experiment: Experiment, trace: Trace) -> None:
-    """Shows the bytes of each buffer by formula and by trace; both must agree to the byte."""
+    """Shows the bytes of each buffer and the FLOPs, by formula and by trace; both must agree."""
     traffic, got = experiment.entry.formula(experiment.values), trace.traffic()
     traced = [launch.totals for launch in trace.launches]
     rows: list[tuple[object, ...]] = []
@@ -85,14 +85,12 @@ def traffic_table(experiment: Experiment, trace: Trace) -> None:
         total = sum(counted.get(f"{term.buffer}_ptr", 0) for counted in counts)
         formula = f"{term.elements:,} × {term.times} × {term.item_bytes} B"
         rows.append((f"`{term.buffer}`", "written" if term.written else "read", formula, term.bytes, total, term.why))
-    for name, by_formula, key, why in (
-        ("read", traffic.read_bytes, "read_bytes", ""),
-        ("written", traffic.written_bytes, "written_bytes", ""),
-        ("FLOPs", traffic.flops, "flops", f"{count(traffic.flops_of('matmul'))} of them in matmuls"),
-    ):
-        rows.append((f"**{name}**", "", "", f"**{count(by_formula)}**", f"**{count(got[key])}**", why))
-    columns = ("buffer", "", "formula", Column("bytes, formula"), Column("bytes, trace"), "why")
+    for way, total in (("read", traffic.read_bytes), ("written", traffic.written_bytes)):
+        rows.append(("**all**", way, "", f"**{count(total)}**", f"**{count(got[f'{way}_bytes'])}**", ""))
+    columns = ("buffer", "direction", "formula", Column("bytes, formula"), Column("bytes, trace"), "why")
     st.markdown(markdown(columns, rows))
+    matmuls = f"{count(traffic.flops_of('matmul'))} of them in matmuls"
+    st.markdown(f"FLOPs: **{count(traffic.flops)}** by formula, {matmuls}; **{count(got['flops'])}** by trace.")
     if got != traffic.totals():
         st.error(
             "Formula and trace disagree, so one of them is wrong. Please report this experiment.",

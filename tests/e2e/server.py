@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-ROOT = Path(__file__).parents[2]
+from explain import ROOT
 
 
 @dataclass(frozen=True)

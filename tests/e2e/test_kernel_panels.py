@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from explain import lessons
+from explain import ROOT, lessons
 from explain.figures.numbers import number
 from explain.player.view import view
 from explain.run_experiment import run_traced
 from explain.trace import file as trace_file
 from explain.trace.model import Trace, numbers
-from tests.e2e.server import ROOT, Server, running_app
+from tests.e2e.server import Server, running_app
 
 HERE = Path(__file__).parent
 EXPERIMENTS = {

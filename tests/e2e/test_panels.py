@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+from explain import ROOT
 from explain.glossary import definitions
 from explain.source.liveness import alive
 from explain.trace import file as trace_file
 from explain.trace.model import Affine, Tile, Trace
-from tests.e2e.server import ROOT, Server, running_app
+from tests.e2e.server import Server, running_app
 from tests.e2e.test_player import HERE, TILE, first, flash, flash_view, press, printed
 
 CHIP = {"name": "H200", "shared_bytes": 232_448, "register_bytes": 262_144}

@@ -14,13 +14,14 @@ import pytest
 import torch
 from playwright.sync_api import Page, expect
 
+from explain import ROOT
 from explain.figures.numbers import number
 from explain.trace import file as trace_file
 from explain.trace.model import Trace
 from explain.trace.recorder import record_call
 from kernels import attention, real_inputs, softmax
 from kernels.catalog import KERNELS
-from tests.e2e.server import ROOT, Server, running_app
+from tests.e2e.server import Server, running_app
 
 HERE = Path(__file__).parent
 SENTENCE = real_inputs.sentence("short")

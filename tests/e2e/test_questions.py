@@ -20,6 +20,6 @@ def test_the_screen_answers(page: Page, app_url: str, question: Question):
 def test_the_app_has_the_table_too(page: Page, app_url: str):
     page.goto(f"{app_url}/questions")
     for question in questions():
-        if question.page is None:  # tests/explain/test_questions.py says so
+        if question.page is None:  # tests/explain/chapters/questions/test_questions.py says so
             continue
         expect(page.get_by_role("row").filter(has_text=question.look[:40])).to_have_count(1)

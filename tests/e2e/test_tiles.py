@@ -1,4 +1,4 @@
-"""Chapters 4 and 5 in a browser: pictures are drawn, and a tile is compiled while the page waits for nothing."""
+"""Memory hierarchy and FlashAttention in a browser: pictures are drawn, a tile is compiled in the background."""
 
 from __future__ import annotations
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from explain import cli
+from explain import ROOT, cli
 from explain.trace import file as trace_file
 from kernels.catalog import TAUGHT
-
-ROOT = Path(__file__).parents[2]
 
 
 def run(capsys, *arguments: str) -> tuple[int, str, str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
 import pytest
 
+from explain import ROOT
 from explain.source.equations import equations
 
-KERNELS = Path(__file__).parents[2] / "kernels"
+KERNELS = ROOT / "kernels"
 
 
 def plain(tree):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import tomllib
-from pathlib import Path
 
+from explain import ROOT
 from explain.player import files, fonts
 
-ROOT = Path(__file__).parents[2]
 THEME = tomllib.loads((ROOT / ".streamlit/config.toml").read_text(encoding="utf-8"))["theme"]
 
 

@@ -6,7 +6,6 @@ import hashlib
 import importlib.util
 import itertools
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import ImageFont
 
-from explain.figures import labels, svg
+from explain import ROOT
+from explain.figures import labels
 from explain.figures.lines import Line, chart
 
-ROOT = Path(__file__).parents[2]
 WORDS = "FlashAttention-2 for Hopper: 1,234 TFLOP/s · α = 0.731, Õ ← Õ·α + P̃V, 7.1 × 10⁻⁴ ≤ −∞"
 
 
@@ -80,14 +79,6 @@ def test_labels_that_do_not_crowd_stay_and_those_that_do_share_their_middle():
     assert labels.spread([10, 50, 90], 12) == [10, 50, 90]
     assert labels.spread([0, 0], 17) == [-8.5, 8.5]
     assert labels.spread([20, 0], 17, high=18.5) == [10, -7]
-
-
-def test_a_paragraph_has_a_line_of_text_for_each_line_and_says_how_high_it_is():
-    drawn, height = svg.paragraph(10, 20, WORDS, 150, size=12, anchor="middle")
-    found = [float(y) for y in re.findall(r'<text x="10.0" y="([\d.]+)" font-size="12" text-anchor="middle"', drawn)]
-    assert len(found) == len(labels.wrapped(WORDS, 150, 12)) > 2
-    assert found[0] == 20
-    assert height == pytest.approx(len(found) * 12 * labels.LINE)
 
 
 @pytest.mark.parametrize("log", [False, True])

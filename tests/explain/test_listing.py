@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from triton import knobs
@@ -16,8 +15,6 @@ from explain.compile.service import Compiler, listing_path
 from explain.gpus import GPUS
 from explain.workers import WorkerFailed
 from kernels.catalog import KERNELS, of_kind
-
-ROOT = Path(__file__).parents[2]
 
 PTX = """\
 .visible .entry some_kernel(.param .u64 a)
@@ -179,10 +176,10 @@ def test_without_a_disassembler_there_is_ptx_and_it_is_said_why_no_sass(monkeypa
             raise RuntimeError("Cannot find nvdisasm")
 
     monkeypatch.setattr(knobs, "nvidia", type("Knobs", (), {"nvdisasm": Gone()})())
-    sass, trouble = handler._disassembled(b"cubin")
+    sass, error = handler._disassembled(b"cubin")
     assert sass == ""
-    assert "Cannot find nvdisasm" in trouble
-    assert list(Listing.of("f", "mine.py", 30, SOURCE, PTX, sass, trouble).codes()) == ["PTX"]
+    assert "Cannot find nvdisasm" in error
+    assert list(Listing.of("f", "mine.py", 30, SOURCE, PTX, sass, error).codes()) == ["PTX"]
 
 
 @pytest.mark.parametrize("capability", sorted({gpu.compute_capability for gpu in GPUS.values()}))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import itertools
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from explain import ROOT
 from explain.source.liveness import alive
-
-ROOT = Path(__file__).parents[2]
 
 
 def after(body: str, arguments: str = "a, b") -> dict[int, list[str]]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import tomllib
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from explain import ROOT
 from explain.figures import palette
 
-CONFIG = Path(__file__).parents[2] / ".streamlit" / "config.toml"
+CONFIG = ROOT / ".streamlit" / "config.toml"
 
 # Machado, Oliveira & Fernandes 2009, severity 1, on linear RGB.
 SIGHT = {

@@ -1,4 +1,4 @@
-"""Tables as Markdown and as HTML."""
+"""Tables as Markdown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from explain.figures import numbers
-from explain.figures.tables import Column, html, markdown, plain
+from explain.figures.tables import Column, markdown, plain
 
 COLUMNS = ("kernel", Column("time", numbers.duration), Column("count"))
 
@@ -28,14 +28,6 @@ def test_no_rows_are_no_table_and_a_row_of_another_length_is_refused():
     assert markdown(COLUMNS, []) == ""
     with pytest.raises(ValueError, match="2 cells in a table of 3 columns"):
         markdown(COLUMNS, [("a", 1.0)])
-
-
-def test_a_row_of_html_can_be_pressed_and_shows_markup_as_text():
-    table = html(COLUMNS, [("<b>", 1.0, 2), ("c", 2.0, 3)], keys=["one", "two"], chosen="two")
-    assert table.count("<button") == 2
-    assert '<button data-press="two" aria-pressed="true">c</button>' in table
-    assert "&lt;b&gt;" in table
-    assert "<b>" not in table
 
 
 def test_words_of_a_file_have_no_markup():

@@ -6,10 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from explain import ROOT
 from explain.device.prefixes import compare_prefixes
 from explain.engine import DEVICE_WORKER, Engine
 from explain.experiment import Experiment
@@ -17,7 +17,6 @@ from explain.trace import file as trace_file
 from explain.workers import WorkerFailed, WorkerSpec
 
 pytestmark = [pytest.mark.gpu, pytest.mark.alone]
-ROOT = Path(__file__).parents[2]
 BAD = WorkerSpec(
     "device", "tests.gpu.bad_worker:handle", env=DEVICE_WORKER.env, default_seconds=120, address_space_limit=False
 )

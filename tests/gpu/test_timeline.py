@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
+from explain import ROOT
 from explain.chapters.speed import timeline
 
-ROOT = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.alone,

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from explain import ROOT
 from explain.trace.recorder import record_call
 from kernels import bandwidth
 
-ROOT = Path(__file__).parents[2]
 TILE = bandwidth.TILE
 
 

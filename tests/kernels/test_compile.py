@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from explain import ROOT
 
 
 def ptx(kernel: str, dtype: str) -> tuple[int, int, int]:

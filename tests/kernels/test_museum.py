@@ -93,7 +93,6 @@ def test_an_exhibit_is_an_experiment_as_any_other():
     experiment = Experiment.of("flash_attention~finite_mask", {"causal": True}, "made:offset=-16000")
     assert Experiment.from_json(experiment.to_json()) == experiment
     assert Experiment.from_query(experiment.to_query()) == experiment
-    assert Experiment.from_arguments(experiment.to_arguments()) == experiment
     assert not set(TAUGHT) & {exhibit.kernel for exhibit in EXHIBITS.values()}
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from explain import ROOT
 from explain.experiment import Experiment
 from explain.records.plans import PLANS
 from explain.trace.fidelity import interpreter_fidelity
@@ -23,8 +24,6 @@ from kernels.rungs import GLUON, ORDER
 from kernels.rungs.shape import tile
 from kernels.verify import verify
 from tests.kernels.rungs import PLAIN, experiments, module, verdict
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)

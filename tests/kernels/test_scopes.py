@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from explain import ROOT
 from kernels import scopes
 from kernels.edits import source_of
 
-ROOT = Path(__file__).parents[2]
 HOPPER = "kernels.attention_hopper"
 
 

@@ -1,1 +1,1 @@
-"""Chapter 6, Exactness."""
+"""The room of the page Exactness."""

@@ -1,4 +1,4 @@
-"""Chapter 6's page, part by part: FlashAttention and standard attention beside float64, and other orders of the same
+"""The page Exactness, part by part: FlashAttention and standard attention beside float64, and other orders of the same
 sum.
 """
 
@@ -181,7 +181,7 @@ def other_orders(experiment: Experiment) -> None:
     layout.prose(
         "A single softmax shows it best. Its tiles run in parallel and each gives its maximum m and its sum ℓ; "
         "joining two of these pairs is associative and commutative on paper, so any order will do: from the left, "
-        "from the right, or as the tree of chapter 2."
+        "from the right, or as the tree of *Online softmax*."
     )
     merges(
         controls.controls(lessons.JOINED, ["inputs", "cols", "block_n", "dtype"], controls.ROW_PRESETS, prefix="row.")

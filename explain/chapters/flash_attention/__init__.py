@@ -1,1 +1,1 @@
-"""Chapter 5, FlashAttention."""
+"""The room of the page FlashAttention."""

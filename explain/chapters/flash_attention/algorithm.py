@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-KERNEL = "flash_attention"
 ALGORITHM: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "1–2",

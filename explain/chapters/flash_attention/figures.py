@@ -1,6 +1,4 @@
-"""Chapter 5's pictures: a tile in its SRAM, by formula and as compiled; bytes of both loop orders; N²d²/M; the paper's
-algorithm.
-"""
+"""Pictures of FlashAttention: a tile in its SRAM, both loop orders' bytes, N²d²/M, the paper's algorithm."""
 
 from __future__ import annotations
 

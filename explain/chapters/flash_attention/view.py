@@ -1,4 +1,4 @@
-"""Chapter 5's page, part by part: its four views."""
+"""The page FlashAttention, part by part: its four views."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def step_through() -> None:
         st.header("From which N is it faster?", anchor=False)
         layout.prose(f"{lengths.answer(measured)}\n\n{lengths.table(measured)}")
         st.caption(measured.source)
-        layout.chapter_link("speed", "Chapter 8 answers it live where there is a GPU →", {"view": "From which N?"})
+        layout.chapter_link("speed", "Speed answers it live where there is a GPU →", {"view": "From which N?"})
 
 
 def tile_sizes(gpu: Gpu) -> None:

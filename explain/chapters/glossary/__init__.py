@@ -1,1 +1,1 @@
-"""Chapter 9, Glossary."""
+"""The room of the page Glossary."""

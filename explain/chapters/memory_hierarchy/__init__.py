@@ -1,1 +1,1 @@
-"""Chapter 4, Memory hierarchy."""
+"""The room of the page Memory hierarchy."""

@@ -1,6 +1,4 @@
-"""Chapter 4's pictures: memory levels to scale, in bytes and in time; S and P beside Q, K, V, O; a tiled matmul; trips
-to HBM.
-"""
+"""Pictures of Memory hierarchy: levels to scale, in bytes and in time; S and P; a tiled matmul; trips to HBM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 4's page, part by part."""
+"""The page Memory hierarchy, part by part."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Chapter 2, Online softmax."""
+"""The room of the page Online softmax."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from explain.contents import ROOT, Page, pages
+from explain import ROOT
+from explain.contents import Page, pages
 from explain.figures.tables import markdown
 
 DOCUMENT = ROOT / "docs" / "questions.md"

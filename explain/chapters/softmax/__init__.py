@@ -1,1 +1,1 @@
-"""Chapter 1, Softmax."""
+"""The room of the page Softmax."""

@@ -1,1 +1,1 @@
-"""Chapter 8, Speed."""
+"""The room of the page Speed."""

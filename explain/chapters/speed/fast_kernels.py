@@ -65,7 +65,9 @@ class Fast:
         return functions.line_number(self.module, idea.line, self.shown)
 
 
-SPLIT = Twin("online_softmax", "Chapter 2 merges the parts of a row, step by step →", {"walk": "Tiles in parallel"})
+SPLIT = Twin(
+    "online_softmax", "Online softmax merges the parts of a row, step by step →", {"walk": "Tiles in parallel"}
+)
 
 KERNELS: tuple[Fast, ...] = (
     Fast(
@@ -132,7 +134,7 @@ KERNELS: tuple[Fast, ...] = (
                 "y = (p * inverse[:, None]).to(y_ptr.dtype.element_ty)",
             ),
         ),
-        Twin("triton_ladder", "Chapter 3 steps through the same on one row →", {"rung": "Whole row"}),
+        Twin("triton_ladder", "The Triton ladder steps through the same on one row →", {"rung": "Whole row"}),
         ("kernels.softmax", "softmax_row_kernel"),
     ),
     Fast(
@@ -158,7 +160,7 @@ KERNELS: tuple[Fast, ...] = (
             ),
         ),
         Twin(
-            "triton_ladder", "Chapter 3 steps through the same three passes, with the row in HBM →",
+            "triton_ladder", "The Triton ladder steps through the same three passes, with the row in HBM →",
             {"rung": "Three passes"},
         ),
     ),
@@ -177,7 +179,7 @@ KERNELS: tuple[Fast, ...] = (
                 "x_ptrs = x_ptr + cols.to(tl.int64) * stride_xn",
             ),
         ),
-        Twin("triton_ladder", "Chapter 3 steps through the same on one row →", {"rung": "Whole row"}),
+        Twin("triton_ladder", "The Triton ladder steps through the same on one row →", {"rung": "Whole row"}),
         ("kernels.softmax_fast", "softmax_rows_kernel"),
     ),
     Fast(
@@ -246,7 +248,7 @@ KERNELS: tuple[Fast, ...] = (
                 "cols = kept[:, None] + tl.arange(0, BLOCK_T)[None, :] * BLOCK_N",
             ),
         ),
-        Twin("online_softmax", "Chapter 2 steps through softmax with top-k, a list per tile →", {"walk": "With top-k"}),
+        Twin("online_softmax", "Online softmax steps through top-k, a list per tile →", {"walk": "With top-k"}),
     ),
     Fast(
         "flash_decode", "decode", "Split the keys of few queries", "kernels.decode", ("flash_decode_kernel",),

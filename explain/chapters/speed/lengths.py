@@ -38,7 +38,7 @@ class Times:
 
     @property
     def crossing(self) -> Crossing | None:
-        """From which N on FlashAttention is faster: chapter 8's computation, on the same numbers."""
+        """From which N on FlashAttention is faster: the chapter Speed's computation, on the same numbers."""
         standard, flash = (
             {float(n): one.median_ms for n, one in self.by_kernel[kernel].items()} for kernel in COMPARED
         )

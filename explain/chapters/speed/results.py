@@ -16,12 +16,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from explain import ROOT
 from explain.device.measurement import Provenance
 from explain.figures import palette
 from explain.records import results
 from explain.records.code import stale_parts
 from explain.records.model import Record
-from explain.workers import ROOT
 from kernels.catalog import KERNELS
 
 FILE = results.BENCHMARKS / "speed.json"
@@ -56,8 +56,7 @@ RUNG = "rung "
 
 @dataclass(frozen=True)
 class Table:
-    """One kind of work: the names of its shape's numbers in order, the one that a curve runs along, and what its "
-    "work counts."""
+    """One kind of work: the names of its shape's numbers, the one that a curve runs along, and what is counted."""
 
     title: str
     dimensions: tuple[str, ...]
@@ -86,8 +85,10 @@ TABLES: Mapping[str, Table] = {
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to compute a case. `seconds` is a median, or None with the reason in `why`; `error` is error ÷ "
-    "tolerance: ≤ 1 passes."""
+    """One way to compute a case.
+
+    `seconds` is a median, or None with the reason in `why`; `error` is error ÷ tolerance: ≤ 1 passes.
+    """
 
     name: str
     seconds: float | None = None
@@ -144,8 +145,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class Case:
-    """One shape, and how fast each variant was on it. `unit` is "FLOP/s" or "B/s", `work` the FLOPs or bytes of "
-    "one launch."""
+    """One shape, and how fast each variant was on it.
+
+    `unit` is "FLOP/s" or "B/s", `work` the FLOPs or bytes of one launch.
+    """
 
     table: str
     shape: tuple[int, ...]
@@ -251,8 +254,7 @@ class Limit:
 
 
 def roof(case: Case, record: Record | None) -> Limit | None:
-    """The hardware's limit for this case: for bytes the fastest floor of the same run, for FLOPs the matmul of "
-    "`record`."""
+    """The hardware's limit for this case: for bytes the same run's fastest floor, for FLOPs the record's matmul."""
     floors = [variant for variant in case.variants if variant.floor and variant.per_second]
     if case.unit == "B/s" and floors:
         fastest = max(floors, key=lambda variant: variant.per_second or 0.0)

@@ -1,9 +1,9 @@
 """What the warps of a kernel did, cycle by cycle: a timeline recorded on a GPU, as values.
 
 `python -m explain record timelines` runs kernels with marked scopes (`kernels/scopes.py`) under Proton, Triton's
-profiler. One warp stands for each
-warpgroup: its four warps run together. The clock is read at the start and end of a statement. The assembler may move
-arithmetic across a reading, but no wait and no matmul. Imports neither triton nor torch.
+profiler. One warp stands for each warpgroup: its four warps run together. The clock is read at the start and end of a
+statement. The assembler may move arithmetic across a reading, but no wait and no matmul. Imports neither triton nor
+torch.
 """
 
 from __future__ import annotations

@@ -284,7 +284,7 @@ def gap_table(found: Levels, between: Sequence[Gap]) -> str:
             head = ("", "", "")
         if gap.unexplained:
             rows.append((*head, "*not explained*", _signed(gap.unexplained), ""))
-    return markdown(("from, to", "", Column("difference"), "cause", Column("bytes"), "source"), rows)
+    return markdown(("between", "direction", Column("difference"), "cause", Column("bytes"), "source"), rows)
 
 
 def cause_words(between: Sequence[Gap]) -> str:
@@ -328,8 +328,8 @@ def terms_table(traffic: Traffic, traced: Traced | None, chosen: str) -> str:
             f"<td>{html.escape(term.why)}</td></tr>"
         )
     head = (
-        "<tr><th>buffer</th><th></th><th class=n>elements × times × size</th><th class=n>formula, bytes</th><th "
-        "class=n>trace, bytes</th><th>why</th></tr>"
+        "<tr><th>buffer</th><th>direction</th><th class=n>elements × times × size</th>"
+        "<th class=n>formula, bytes</th><th class=n>trace, bytes</th><th>why</th></tr>"
     )
     return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 
@@ -350,7 +350,7 @@ def buffers_table(key: str, traffic: Traffic, traced: Traced | None, prediction:
     if prediction and prediction.parts and key == "dram":
         rows = [(f"`{part.term.buffer}`", amount(part.bytes), part.words) for part in prediction.parts]
         return markdown(("buffer", Column("predicted reads"), "why"), rows)
-    columns = ("buffer", "", Column("formula", amount), Column("trace", amount))
+    columns = ("buffer", "direction", Column("formula", amount), Column("trace", amount))
     return markdown(
         columns, [(f"`{t.buffer}`", _written(t.written), t.bytes, _traced_of(traced, t)) for t in traffic.terms]
     )

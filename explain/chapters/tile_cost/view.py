@@ -167,8 +167,8 @@ def _tile_report(experiment: Experiment, gpu: Gpu) -> None:
     listings = compiler().listings(experiment, gpu.compute_capability)
     if at < len(listings):
         listing(listings[at], key=f"listing {experiment.key} {gpu.target} {at}")
-        if listings[at].trouble:
-            st.caption(listings[at].trouble)
+        if listings[at].error:
+            st.caption(listings[at].error)
         return
     st.markdown("The numbers above were compiled beforehand, without the instructions of this tile.")
     _ask(experiment, gpu, None)
@@ -202,7 +202,7 @@ def reading() -> None:
 
 
 def closing() -> None:
-    """Things to try, a link to chapter 5, sources."""
+    """Things to try, a link to FlashAttention, sources."""
     layout.try_this(
         "Choose the line with `tl.exp`: count the exponentials, and compare with BLOCK_M × BLOCK_N elements over the "
         "program's 128 threads.",
@@ -212,7 +212,7 @@ def closing() -> None:
         "which these kernels do not allow, so the products become float arithmetic.",
         "Make both sides of the tile 128 and look for *spill* among the kinds.",
     )
-    layout.chapter_link("flash_attention", "Chapter 5 pours this tile into its SRAM →", {"view": "Tile sizes"})
+    layout.chapter_link("flash_attention", "FlashAttention pours this tile into its SRAM →", {"view": "Tile sizes"})
     layout.sources(
         "NVIDIA CUDA Binary Utilities (nvdisasm; instruction set reference) and PTX ISA",
         "NVIDIA CUDA C++ Programming Guide, technical specifications per compute capability, and CUDA Occupancy "

@@ -1,1 +1,1 @@
-"""Chapter 3, Triton ladder."""
+"""The room of the page Triton ladder."""

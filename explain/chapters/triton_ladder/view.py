@@ -1,4 +1,4 @@
-"""Chapter 3's page, part by part."""
+"""The page Triton ladder, part by part."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Chapter 7, What breaks."""
+"""The room of the page What breaks."""

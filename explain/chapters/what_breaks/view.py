@@ -1,4 +1,4 @@
-"""Chapter 7's page, part by part: an exhibit's changed line, its verdicts, its first difference, and the game."""
+"""The page What breaks, part by part: an exhibit's changed line, its verdicts, its first difference, and the game."""
 
 from __future__ import annotations
 

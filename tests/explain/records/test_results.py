@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from explain import ROOT
 from explain.records import code, results
-from explain.workers import ROOT
 from kernels.catalog import KERNELS
 
 

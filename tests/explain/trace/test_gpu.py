@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
+from explain import ROOT
 from tests.explain.trace import gpu_rules
 
 
 @pytest.fixture
 def interpreted(tmp_path):
     """The rows as the interpreter gives them: it needs a process of its own beside the compiler."""
-    path, root = tmp_path / "rows.pt", Path(__file__).parents[3]
+    path, root = tmp_path / "rows.pt", ROOT
     command = [sys.executable, "-m", gpu_rules.__name__, str(path)]
     subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, cwd=root, check=True)
     return torch.load(path)

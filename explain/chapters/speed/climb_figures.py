@@ -1,0 +1,196 @@
+"""The climb: its columns, the sentences on it, and what the GPU counted of its kernels."""
+
+from __future__ import annotations
+
+import functools
+import html
+from collections.abc import Sequence
+
+from explain.chapters.speed.results import Limit, Variant
+from explain.chapters.speed.rungs import Rung, Spill, Step, largest, share
+from explain.figures import labels, numbers, palette, svg
+
+NO_TIME = "no time"
+TOP, TALL, ROW, LEAST_COLUMN, GAP = 26.0, 240.0, 20.0, 88.0, 17.0
+BELOW = 24.0  # from the foot of the columns to the numbers under them
+
+
+def _tera(per_second: float) -> str:
+    """Under "TFLOP/s": "709", "8.98"."""
+    return numbers.number(per_second / 1e12)
+
+
+@functools.lru_cache(maxsize=64)
+def climb(
+    steps: tuple[Step, ...], libraries: tuple[Variant, ...], peak: Limit | None, shape: str, chosen: str
+) -> str:  # fmt: skip
+    """A column per kernel, as high as its throughput, with its numbers below; libraries and peak are lines."""
+    speeds = [step.per_second or 0.0 for step in steps] + [one.per_second or 0.0 for one in libraries]
+    most = 1.04 * max(*speeds, peak.per_second if peak else 0.0, 1.0)
+    heads = ("TFLOP/s", "of the peak" if peak else "", "speedup over the one before")
+    names = [f"{at} {step.rung.label}" for at, step in enumerate(steps, start=1)]
+    wide = max(LEAST_COLUMN, labels.widest(names, 13, bold=True) + 10)
+    heads_wide = max(labels.widest(labels.wrapped(head, 110, svg.SMALL), svg.SMALL) for head in heads)
+    left, base = 1.05 * heads_wide + 20, TOP + TALL
+    right = left + wide * len(steps)
+    foot = base + BELOW + 3 * ROW
+
+    parts = _scale(most, left, right, base)
+    for at, step in enumerate(steps):
+        parts.append(_column(step, at + 1, (left + at * wide, wide, base), most, peak, step.rung.name == chosen))
+    for at, head in enumerate(heads, start=1):
+        for row, words in enumerate(labels.wrapped(head, 110, svg.SMALL)):
+            parts.append(
+                svg.text(left - 10, base + BELOW + at * ROW + row * 14, words, size=svg.SMALL, anchor="end", faint=True)
+            )
+    parts += _brackets(steps, left, wide, foot + 14)
+    lines, room = _lines(libraries, peak, (left, right, base), most)
+    words = f"{len(steps)} kernels on {shape}: " + "; ".join(f"{step.rung.label} {_said(step)}" for step in steps)
+    return svg.picture(right + room, foot + 42, words, parts + lines, most=f"{1.25 * (right + room):.0f}px")
+
+
+def _scale(most: float, left: float, right: float, base: float) -> list[str]:
+    """Lines at round TFLOP/s."""
+    tera = most / 1e12
+    apart = next((step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500) if tera / step <= 6), 1000)
+    parts = [svg.text(left - 10, TOP - 10, "TFLOP/s", size=svg.SMALL, anchor="end", faint=True)]
+    for mark in range(0, int(tera) + 1, apart):
+        y = base - TALL * mark / tera
+        parts.append(svg.line(left, y, right, y, opacity=0.14 if mark else 0.5))
+        parts.append(svg.text(left - 10, y + 4, f"{mark}", size=svg.SMALL, anchor="end", faint=True))
+    return parts
+
+
+def _column(
+    step: Step, number: int, place: tuple[float, float, float], most: float, peak: Limit | None, chosen: bool
+) -> str:  # fmt: skip
+    """One kernel's column, name and numbers, as a button."""
+    (x, wide, base), rung = place, step.rung
+    middle, colour = x + wide / 2, palette.css(palette.kernel(rung.entry.hue))
+    tall = base - TOP + BELOW + 3 * ROW
+    parts = [svg.rect(x + 3, TOP - 6, wide - 6, tall + 12, "currentColor", opacity=0.001)]
+    if step.per_second:
+        high = TALL * step.per_second / most
+        parts.append(svg.rect(x + 3, base - high, wide - 6, high, colour, opacity=0.95 if chosen else 0.62))
+    else:
+        parts.append(svg.rect(x + 8, base - 26, wide - 16, 26, colour, opacity=0.08, stroke=colour, dashed=True))
+        parts.append(svg.text(middle, base - 9, _why_none(step), size=svg.SMALL, anchor="middle", faint=True))
+    parts.append(svg.text(middle, base + 19, f"{number} {rung.label}", size=13, anchor="middle", bold=chosen))
+    of_peak = share(step, peak)
+    cells = (
+        (_tera(step.per_second) if step.per_second else numbers.NONE, True, ""),
+        (numbers.percent(of_peak) if of_peak else "", False, ""),
+        (numbers.ratio(step.gain) if step.gain else "", step.slower, palette.css_ink("alarm") if step.slower else ""),
+    )
+    for row, (words, bold, fill) in enumerate(cells, start=1):
+        parts.append(svg.text(middle, base + BELOW + row * ROW, words, anchor="middle", bold=bold, fill=fill))
+    frame = f'x="{x + 1:.1f}" y="{TOP - 6:.1f}" width="{wide - 2:.1f}" height="{tall + 14:.1f}"'
+    parts.append(f'<rect class="frame" {frame} rx="4" fill="none"/>')
+    label = html.escape(f"Kernel {number}, {rung.title}: {_said(step)}")
+    state = f'data-press="{rung.name}" aria-pressed="{str(chosen).lower()}" aria-label="{label}"'
+    return f'<g role="button" tabindex="0" {state}>{"".join(parts)}</g>'
+
+
+def _why_none(step: Step) -> str:
+    if step.variant is None:
+        return "not timed"
+    return "wrong result" if step.variant.missed else NO_TIME
+
+
+def _said(step: Step) -> str:
+    """Its throughput and speedup, for a screen reader."""
+    if step.per_second is None:
+        return _why_none(step)
+    gain = f", {numbers.ratio(step.gain)} the kernel before" if step.gain else ""
+    return f"{numbers.si(step.per_second, 'FLOP/s')}{gain}"
+
+
+def _brackets(steps: Sequence[Step], left: float, wide: float, y: float) -> list[str]:
+    """Which kernels are plain Triton, and which Gluon."""
+    parts = []
+    for gluon, words in ((False, "plain Triton"), (True, "Gluon")):
+        own = [at for at, step in enumerate(steps) if step.rung.gluon == gluon]
+        if own:
+            x, end = left + own[0] * wide + 6, left + (own[-1] + 1) * wide - 6
+            hue = palette.css(palette.kernel(steps[own[0]].rung.entry.hue))
+            parts.append(svg.rect(x, y, end - x, 3, hue))
+            parts.append(svg.text((x + end) / 2, y + 19, words, size=svg.SMALL, anchor="middle", faint=True))
+    return parts
+
+
+def _lines(
+    libraries: Sequence[Variant], peak: Limit | None, place: tuple[float, float, float], most: float
+) -> tuple[list[str], float]:  # fmt: skip
+    """The libraries and the peak across all columns, their names at the right; and how wide these are."""
+    left, right, base = place
+    lines = [(one.per_second or 0.0, one.label, palette.css(one.hue or "slate"), "") for one in libraries]
+    if peak:
+        lines.append((peak.per_second, f"peak: {peak.name}", "currentColor", ' stroke-dasharray="6 4"'))
+    names = [f"{name}, {_tera(speed)}" for speed, name, *_ in lines]
+    heights = [base - TALL * speed / most for speed, *_ in lines]
+    places = labels.spread(heights, GAP, low=TOP - 16)
+    parts = []
+    for (_, _, colour, dash), name, y, label_y in zip(lines, names, heights, places, strict=True):
+        path = f"M{left:.1f} {y:.1f}H{right + 4:.1f}L{right + 16:.1f} {label_y:.1f}"
+        parts.append(f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.6"{dash}/>')
+        parts.append(svg.text(right + 20, label_y + 4.5, name, size=13))
+    return parts, 32 + labels.widest(names, 13)
+
+
+def climb_told(
+    steps: Sequence[Step], libraries: Sequence[Variant], peak: Limit | None, spill: Spill | None = None
+) -> str:  # fmt: skip
+    """The result of the climb in sentences; markdown. `spill`: what the kernel before the largest speedup spills."""
+    timed = [step for step in steps if step.per_second]
+    if not timed:
+        return "None of the kernels is timed yet. Their code and ideas are below."
+    top, said = timed[-1], []
+    speed = top.per_second or 0.0
+    parts = [f"{numbers.percent(of_peak)} of the peak"] if (of_peak := share(top, peak)) else []
+    parts += [f"{numbers.ratio(speed / one.per_second)} {one.label}" for one in libraries if one.per_second]
+    reached = f"**{top.rung.label}** reaches **{numbers.si(speed, 'FLOP/s')}**"
+    said.append(f"{reached}: {', '.join(parts)}." if parts else f"{reached}.")
+    if len(timed) > 1:
+        first = timed[0]
+        said.append(f"That is {numbers.ratio(speed / (first.per_second or 1.0))} {first.rung.label}.")
+    if len(timed) > 2 and (most := largest(steps)) and most.gain:
+        also = f": {spill.rung.label} also spills {numbers.moved(spill.size)} of registers" if spill else ""
+        said.append(f"The largest speedup is **{most.rung.label}**, {numbers.ratio(most.gain)}{also}.")
+    if slow := [f"**{step.rung.label}**" for step in steps if step.slower]:
+        said.append(f"Slower than the kernel before, on this shape: {', '.join(slow)}.")
+    if missing := sum(step.variant is None for step in steps):
+        said.append(f"Not timed at this shape: {missing} of {len(steps)}.")
+    return " ".join(said)
+
+
+def number(step: Step, peak: Limit | None, lower: Rung | None, spill: Spill | None = None) -> str:
+    """A kernel's throughput and speedup in sentences, or why it has none; markdown."""
+    if step.variant is None:
+        return "Not timed at this shape yet."
+    if step.per_second is None:
+        return f"No time: {'its error exceeds the tolerance' if step.variant.missed else step.variant.why}."
+    parts = [f"**{numbers.si(step.per_second, 'FLOP/s')}**"]
+    if of_peak := share(step, peak):
+        parts.append(f"{numbers.percent(of_peak)} of the peak")
+    if step.gain and lower:
+        parts.append(f"{numbers.ratio(step.gain)} {lower.label}")
+    said = [f"{', '.join(parts)}."]
+    if step.slower:
+        said.append("On this shape it is slower than the kernel before.")
+    if step.gain and spill:
+        said.append(f"The speedup has two causes. {_causes(spill)}")
+    return " ".join(said)
+
+
+def _causes(spill: Spill) -> str:
+    """The two causes of a speedup over a kernel that spills, from the counters: busier tensor cores, and no spills."""
+    said, (before, now) = "", spill.tensor
+    if before is not None and now is not None:
+        said += f"Tensor cores: busy {before:.0f}% of their peak in {spill.rung.label}, {now:.0f}% here. "
+    said += f"Spills: {spill.rung.label} moves {numbers.moved(spill.size)} of spilled registers, this kernel none."
+    if spill.seconds and spill.of and spill.bandwidth:
+        cost, whole = numbers.duration(spill.seconds), numbers.duration(spill.of)
+        said += (
+            f" At the measured L2 bandwidth of {numbers.si(spill.bandwidth, 'B/s')} that takes {cost} of its {whole}."
+        )
+    return said

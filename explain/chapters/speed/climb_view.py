@@ -1,0 +1,148 @@
+"""The climb: the kernels as columns, the chosen one, its place under the roofs, and what the GPU counted."""
+
+from __future__ import annotations
+
+import functools
+
+import streamlit as st
+
+from explain.chapters.speed import climb_figures, counters_figures, results, rungs
+from explain.chapters.speed.chosen import Chosen
+from explain.chapters.speed.kernels_view import traced_instead
+from explain.chapters.speed.lengths_view import time_here
+from explain.chapters.speed.results import TABLES, Case
+from explain.chapters.speed.rungs import BY_NAME, RUNGS, Step
+from explain.experiment import Experiment
+from explain.figures import numbers
+from explain.records.code import is_stale
+from explain.ui.charts import chart
+from explain.ui.layout import prose
+from explain.ui.pictures import drawing, pressable, pressed
+
+OPENING = "bf16"
+"""The rung that the page opens on: the first with one below to compare with."""
+COUNTED_BY = "python -m explain measure --plan rungs"
+
+
+@st.fragment  # another rung redraws this and nothing else
+def climb(shown: Chosen | None) -> None:
+    """The kernels as columns on one shape, and below them the one that was pressed."""
+    case, peak = (shown.case, shown.limit) if shown else (None, None)
+    steps, libraries = rungs.climb(case), rungs.beside(case) if case else ()
+    name = pressed("rung", BY_NAME, OPENING)
+    if (asked := st.query_params.get("rung", name)) != name:
+        st.markdown(f":small[:red[**rung={asked}: must be one of {', '.join(BY_NAME)}**]]")
+    most = rungs.largest(steps)
+    prose(climb_figures.climb_told(steps, libraries, peak, shown.spilled(most.rung) if shown and most else None))
+    pressable(climb_figures.climb(steps, libraries, peak, case.words if case else "no shape", name), "rung")
+    if shown and case:
+        st.caption(" · ".join(filter(None, (case.words, shown.result.source, shown.result.state))))
+        said = [f"Counted: {TABLES[case.table].work}."]
+        if case.causal:
+            said.append("Kernels 1 to 3 compute the hidden half as well; it is not counted.")
+        if peak:
+            said.append(f"Peak: a large matmul measured on the same GPU, not the datasheet ({peak.source}).")
+        if (top := steps[-1].variant) and top.function in results.DISPATCHERS:
+            said.append("The top kernel's time is that of our dispatcher, which runs it at these shapes.")
+        if any(step.variant is None for step in steps):
+            said.append(f"Times of all kernels need a Hopper GPU: `{results.COMMAND}`.")
+        st.caption(" ".join(said))
+    _rung(next(step for step in steps if step.rung.name == name), shown)
+
+
+def _rung(step: Step, shown: Chosen | None) -> None:
+    """One rung: its idea, its throughput, the reason, its code."""
+    rung, lower = step.rung, rungs.below(step.rung)
+    at = RUNGS.index(rung)
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.header(f"{at + 1}. {rung.title}", anchor=False, width="content")
+        with st.container(horizontal=True, width="content"):
+            _go_to("Previous kernel", ":material/arrow_back:", at - 1)
+            _go_to("Next kernel", ":material/arrow_forward:", at + 1)
+    words, code = st.columns([2, 3], gap="large")
+    with words:
+        prose(f"**Idea.** {rung.idea}")
+        limit, spill = (shown.limit, shown.spilled(rung)) if shown else (None, None)
+        prose(f"**Throughput.** {climb_figures.number(step, limit, lower, spill)}")
+        if shown:
+            _timed_here(rungs.experiment(rung, shown.case), shown.case)
+        prose(f"**Why it helps.** {rung.why}")
+        st.code(rung.line, language="python", wrap_lines=True)
+        st.caption(f"{rung.file}, line {rung.line_number}")
+        prose(f"**Accepts:** {rung.takes}")
+        traced_instead(rung.gluon, rung.twin)
+    with code:
+        new, whole = st.tabs(["What is new", "The whole kernel"] if lower else ["The whole kernel", "What is new"])
+        with new if lower else whole:
+            if lower:
+                st.code(rungs.difference(rung), language="diff", height=520)
+                st.caption(f"{lower.file} → {rung.file}: green lines are new, red lines are gone.")
+            else:
+                prose("This is the first kernel: all of it is new.")
+        with whole if lower else new:
+            st.code(rung.source, language="python", height=520)
+            st.caption(f"{rung.file}, without its imports")
+
+
+def _go_to(label: str, icon: str, at: int) -> None:
+    """A button that goes to the rung at this place."""
+    name = RUNGS[at].name if 0 <= at < len(RUNGS) else ""
+    go = functools.partial(st.query_params.__setitem__, "rung", name)
+    st.button(label, icon=icon, type="tertiary", disabled=not name, on_click=go)
+
+
+def _timed_here(experiment: Experiment, case: Case) -> None:
+    """The rung on this shape, timed on this machine's GPU on request, if there is one."""
+    timing, gpu = time_here("Time it on this machine's", experiment)
+    if timing:
+        prose(f"Here: **{numbers.si(case.work / timing.median_ms * 1e3, case.unit)}**.")
+        st.caption(f"hardware · {gpu}, now · {timing.method}; not interleaved with the other kernels")
+
+
+@st.fragment
+def under_the_roofline(shown: Chosen) -> None:
+    """The timed rungs under the GPU's roofs."""
+    if shown.roofline is None or shown.record is None:
+        return
+    picture, intensity = shown.roofline
+    st.header("Under the roofline", anchor=False)
+    prose(
+        f"Every kernel has the same **arithmetic intensity**: {intensity:,.0f} FLOPs per byte. It must read Q, K and V "
+        "and write O, and HBM is far from being the limit. The climb goes straight up, towards the roof of the tensor "
+        "cores. Waiting holds a kernel back, not bandwidth."
+    )
+    chart(picture, "roofline of the rungs", alt="The kernels of the climb under the roofs of memory and arithmetic")
+    measured = f"roofs measured on the same GPU, {shown.record.provenance.date}"
+    st.caption(f"FLOPs and bytes: formula, {shown.case.words} · times: {shown.result.source} · {measured}")
+
+
+def counted(shown: Chosen) -> None:
+    """What the GPU counted of the rungs: tensor-core use, bytes, and why warps wait; or how to count it."""
+    st.header("What the hardware did", anchor=False)
+    found = shown.counted
+    if not found:
+        prose("No GPU has counted these kernels yet.")
+        st.caption(f"On a machine with a Hopper GPU, `{COUNTED_BY}` counts tensor-core use, bytes and stalls of each.")
+        return
+    prose(
+        "A kernel is fast if its **tensor cores** are busy. Each kernel of the climb removes one thing they waited for."
+    )
+    st.markdown(shown.counters_table)
+    if shown.stalls:
+        drawing(shown.stall_bars)
+        label, stalls = shown.stalls[-1]
+        prose(f"**{label}**: {counters_figures.stalls_told(stalls)}")
+        if any(rung.gluon and rung.name in found for rung in RUNGS):
+            st.caption(
+                "A launch in Gluon has 3 idle warps of 12 (of 16 with three consumer groups): Triton rounds up to a "
+                "multiple of four. They stand at a barrier all the time, so that share of the barrier stall is not "
+                "waiting."
+            )
+    first = next(iter(found.values()))
+    where, p = first.origin.provenance if first.origin else None, first.experiment.values
+    shape = f"batch {p['batch']}, {p['heads']} heads, N = {p['seq_len']:,}, d = {p['head_dim']}"
+    said = ["recorded", f"{where.gpu}, {where.date}" if where else "hardware", shape + ", causal" * p["causal"]]
+    said.append("L2 cold, in runs of their own · tensor cores: share of their peak while an SM is active")
+    st.caption(" · ".join(said))
+    if stale := [BY_NAME[name].label for name, point in found.items() if is_stale(point)]:
+        st.caption(f"Stale: the code of {', '.join(stale)} has changed since it was counted. Again: `{COUNTED_BY}`")

@@ -1,0 +1,107 @@
+"""Our kernels beside the libraries: bars, the curve over the length, the table of speedups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import plotly.graph_objects as go
+
+from explain.chapters.speed.results import TABLES, Case, Limit, all_baselines, colours, ratio
+from explain.figures import labels, numbers, palette, svg, tables
+from explain.figures.lines import Line, chart
+from explain.figures.tables import Column
+
+NO_TIME = "no time"
+BAR_ROW, BARS_TOP, BARS_WIDE = 46.0, 24.0, 540.0
+
+
+def bars(case: Case, limit: Limit | None, colour: Mapping[str, str]) -> str:
+    """A bar per kernel, as long as its throughput, with its share of the roof and its error; or why it has no time."""
+    variants = case.best
+    longest = max([one.per_second or 0.0 for one in variants] + ([limit.per_second] if limit else []) + [1.0])
+    parts = []
+    for at, one in enumerate(variants):
+        y = BARS_TOP + at * BAR_ROW
+        parts.append(svg.text(0, y + 15, one.label, bold=one.ours))
+        speed = numbers.si(one.per_second, case.unit) if one.per_second else ""
+        speed += f" · {numbers.percent(one.per_second / limit.per_second)}" if one.per_second and limit else ""
+        parts.append(svg.text(BARS_WIDE, y + 15, speed, anchor="end", bold=one.ours))
+        about = ["ours"] * one.ours
+        about += [f"error ÷ tolerance {numbers.number(one.error, 2)}"] if one.error is not None else []
+        room = BARS_WIDE - labels.text_width(one.label, bold=one.ours) - labels.text_width(speed, bold=one.ours) - 24
+        x = labels.text_width(one.label, bold=one.ours) + 12
+        parts.append(
+            svg.text(x, y + 15, labels.shortened(", ".join(about), room, svg.SMALL), size=svg.SMALL, faint=True)
+        )
+        if one.per_second is None:
+            first = (one.why.strip().splitlines() or ["the reason was not recorded"])[0]
+            why = "the error exceeds the tolerance" if one.missed else first
+            words = labels.shortened(f"{NO_TIME}: {why}", BARS_WIDE, svg.SMALL)
+            fill = palette.css_ink("alarm") if one.missed else ""
+            parts.append(svg.text(0, y + 35, words, size=svg.SMALL, fill=fill, faint=not one.missed))
+            continue
+        wide, hue = BARS_WIDE * one.per_second / longest, palette.css(colour[one.function])
+        parts.append(svg.rect(0, y + 22, wide, 15, hue, title=f"{one.label} {one.options}".strip()))
+    if limit:
+        x = BARS_WIDE * limit.per_second / longest
+        tops = (BARS_TOP + at * BAR_ROW + 20 for at in range(len(variants)))
+        parts += [svg.rect(x - 1.5, top, 1.5, 19, "currentColor") for top in tops]
+        words = f"roof: {limit.name}, {numbers.si(limit.per_second, case.unit)}"
+        parts.append(svg.text(x, 14, f"{words} ▕", size=svg.SMALL, anchor="end"))
+    high = BARS_TOP + BAR_ROW * len(variants)
+    return svg.picture(BARS_WIDE, high, f"Throughput of each kernel on {case.words}", parts, most="800px")
+
+
+def bars_told(case: Case, limit: Limit | None) -> str:
+    """The bars in a sentence; markdown."""
+    ours = case.ours
+    if ours is None or ours.per_second is None:
+        return "None of our kernels has a time here."
+    said = [f"{numbers.percent(ours.per_second / limit.per_second)} of the roof"] if limit else []
+    said += [f"{numbers.ratio(ratio(ours, one))} {one.label}" for one in case.baselines]
+    reached = f"**{ours.label}** reaches **{numbers.si(ours.per_second, case.unit)}**"
+    return f"{reached}: {', '.join(said)}." if said else f"{reached}."
+
+
+def settings(case: Case) -> str:
+    """Which settings the bars show, where several were tried; empty otherwise."""
+    several = [variant for variant in case.best if variant.settings > 1 and variant.seconds is not None]
+    return "; ".join(f"{one.label} with {one.options}, the fastest of {one.settings} settings" for one in several)
+
+
+def curve(cases: Sequence[Case], limits: Sequence[Limit | None]) -> go.Figure:
+    """Each kernel's throughput over the length, and the roof dashed. `limits` are the cases' roofs."""
+    unit, along, hues = cases[0].unit, TABLES[cases[0].table].along, colours(cases)
+    functions = {one.function: one for case in cases for one in case.variants if not one.floor}
+    lines = []
+    for function in sorted(functions):
+        own = [(case.along, one) for case in cases for one in case.best if one.function == function]
+        points = [(x, one.per_second / 1e12) for x, one in own if one.per_second]
+        lines.append(Line(points, functions[function].label, palette.mid(hues[function])))
+    roofs = [(case.along, limit.per_second / 1e12) for case, limit in zip(cases, limits, strict=True) if limit]
+    name = next((limit.name for limit in limits if limit), "")
+    lines.append(Line(roofs, f"roof: {name}", palette.mid("slate"), dashed=True))
+    titles = {"N": "N, queries and keys", "V": "V, elements in a row"}
+    return chart("", lines, x=titles[along], y=f"T{unit}", unit=f" T{unit}", height=400)
+
+
+def shapes_table(cases: Sequence[Case], limits: Sequence[Limit | None]) -> str:
+    """Every shape as markdown: our fastest kernel, its share of the roof, its speedup over each library."""
+    libraries = all_baselines(cases)
+    columns: tables.Columns = (
+        " "
+        "× ".join(TABLES[cases[0].table].dimensions), "our fastest", "throughput",
+        Column("of the roof", numbers.percent),
+        *(Column(f"÷ {one.label}", numbers.ratio) for one in libraries),
+    )  # fmt: skip
+    rows: list[list[str | float | None]] = []
+    for case, limit in zip(cases, limits, strict=True):
+        ours = case.ours
+        if ours is None or ours.per_second is None:
+            rows.append([case.words, "none has a time", *[None] * (len(columns) - 2)])
+            continue
+        beside = {one.function: one for one in case.baselines}
+        of_roof = ours.per_second / limit.per_second if limit else None
+        ratios = [ratio(ours, beside[one.function]) if one.function in beside else None for one in libraries]
+        rows.append([case.words, ours.label, f"**{numbers.si(ours.per_second, case.unit)}**", of_roof, *ratios])
+    return tables.markdown(columns, rows)

@@ -1,0 +1,68 @@
+"""What the warps do, cycle by cycle."""
+
+from __future__ import annotations
+
+import functools
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from explain.chapters.speed import timeline, timeline_figures
+from explain.chapters.speed.rungs import RUNGS
+from explain.chapters.speed.timeline import Timeline
+from explain.figures.plot import kept
+from explain.records.results import ResultFileError
+from explain.ui.charts import chart
+from explain.ui.controls import option
+from explain.ui.layout import prose
+from kernels.digest import digest_of
+
+
+def warps(name: str = "") -> None:
+    """The timelines recorded of the kernel of this name, or of all; or how to record them."""
+    ladder = [rung.entry.module for rung in RUNGS]
+    try:
+        runs = [run for run in timeline.recorded() if name in ("", run.name)]
+    except ResultFileError as error:
+        st.error(str(error), icon=":material/error:")
+        return
+    if not runs:
+        what = name or "any kernel"
+        st.info(
+            f"No timeline of {what} is recorded. On a machine with a Hopper GPU: `{timeline.COMMAND}`",
+            icon=":material/info:",
+        )
+        return
+    _lanes(tuple(sorted(runs, key=lambda run: ladder.index(run.module) if run.module in ladder else -1)))
+
+
+@st.fragment
+def _lanes(runs: tuple[Timeline, ...]) -> None:
+    named = {run.key: run for run in runs}
+    which, of = st.columns([3, 2])
+    with which:
+        run = named[option("Run", {key: one.title for key, one in named.items()}, "run", next(iter(named)))]
+    programs = {str(one.program): one for one in run.programs}
+    with of:
+        words = {number: f"program {number}, on SM {one.sm}" for number, one in programs.items()}
+        number = option("Program", words, "program", next(iter(programs)))
+    prose(
+        "The producer warp asks the TMA for tiles. **Consumer** warpgroups run the matmuls and the softmax. Where a "
+        "softmax overlaps with a matmul of its own group or of the other, the tensor cores do not wait."
+    )
+    prose(timeline_figures.timeline_told(run, programs[number]))
+    chart(_lanes_figure(run, int(number)), f"timeline of {run.key}", alt=f"What the warps of {run.title} do over time")
+    st.caption(
+        f"{run.source}. One warp stands for each warpgroup. A matmul runs while its group continues; its bar ends when "
+        "the group has waited for it. Drag the picture or the strip below it to move; point at a bar for its cycles."
+    )
+    if len(runs) > 1:
+        st.markdown(timeline_figures.compared(runs))
+        st.caption("Means over the recorded programs. ≤: the end of a matmul is not recorded, only the wait for it.")
+    if run.code != digest_of(run.module, run.function):
+        st.caption(f"Stale: the kernel has changed since this was recorded. Again: `{timeline.COMMAND} {run.name}`")
+
+
+@functools.lru_cache(maxsize=32)
+def _lanes_figure(run: Timeline, number: int) -> go.Figure:
+    return kept(timeline_figures.lanes(run, next(program for program in run.programs if program.program == number)))

@@ -1,0 +1,43 @@
+"""The glossary's page: every term on it, each with an address, and a search."""
+
+from __future__ import annotations
+
+import re
+
+from streamlit.testing.v1 import AppTest
+
+from explain.glossary import TERMS
+from tests.pages import page
+
+
+def entries(test: AppTest) -> list[str]:
+    return re.findall(r"<div>.*?</div>", "".join(element.proto.body for element in test.get("html")))
+
+
+def test_it_has_every_term_with_its_address():
+    shown = entries(page("glossary"))
+    assert len(shown) == len(TERMS)
+    for term, entry in zip(TERMS, shown, strict=True):
+        assert f'href="glossary?term={term.key}"' in entry
+        assert f'href="{term.chapter}"' in entry
+
+
+def test_an_address_leads_to_its_term():
+    first = entries(page("glossary", term="alpha"))[0]
+    assert "var(--f-alpha)" in first
+
+
+def test_an_unknown_term_is_said_and_the_list_is_there():
+    test = page("glossary", term="<b>nothing")
+    assert "`term=<b>nothing`" in test.warning[0].value
+    assert len(entries(test)) == len(TERMS)
+
+
+def test_search_narrows_the_list():
+    test = page("glossary")
+    test.text_input[0].set_value("l_i").run()
+    assert 'term=l_i"' in entries(test)[0]
+    assert len(entries(test)) < 10
+    test.text_input[0].set_value("zebra").run()
+    assert not entries(test)
+    assert "zebra" in test.info[0].value

@@ -1,0 +1,161 @@
+"""The page of measurements: what is recorded is shown as such, a reader's file is compared or refused, and no trouble
+with counters closes it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explain.chapters.measurements import figures
+from explain.engine import DeviceStatus, Engine
+from explain.records import file
+from explain.records import registry as shelf
+from explain.records.model import Point, Record
+from explain.records.plans import PLANS, sizes
+from explain.ui import records
+from explain.workers import WorkerSpec
+from tests.explain.device.fake_worker import WHERE
+from tests.explain.records import made
+from tests.pages import page, texts
+
+COUNT = "Count one kernel now"
+FAKE = WorkerSpec("device", "tests.explain.device.fake_worker:handle", default_seconds=20, address_space_limit=False)
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_this_machine(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
+
+
+def other() -> Record:
+    """Another GPU's: one of the shipped experiments is faster, one could not be run."""
+    where = replace(made.WHERE, gpu="NVIDIA Other 9")
+    first, second, _ = sizes("softmax_online")
+    return made.record(made.point(first), Point(second, why="The GPU's memory is full"), where=where)
+
+
+def bring(test: AppTest, data: bytes) -> AppTest:
+    test.file_uploader[0].set_value(("gpu.json", data, "application/json"))
+    test.run()
+    assert not test.exception
+    return test
+
+
+def test_what_is_recorded_is_shown_with_its_gpu_and_its_numbers():
+    test = page("measurements")
+    said = texts(test)
+    record = shelf.recorded()
+    assert "NVIDIA H200" in said
+    table = test.dataframe[0].value
+    assert len(table) == len(PLANS["levels"].experiments)
+    assert record is not None
+    first = record.point(PLANS["levels"].experiments[0])
+    assert first is not None
+    assert first.counters is not None
+    assert table["DRAM read, L2 cold, MB"][0] * 1e6 == pytest.approx(first.counters.cold.dram_read_bytes)
+
+
+def test_a_readers_file_is_compared_and_gone_when_it_is_forgotten():
+    test = bring(page("measurements"), file.written(other()))
+    assert test.pills[0].value == ["recorded:h200.json", shelf.uploaded(file.written(other())).key]
+    said = texts(test)
+    assert "NVIDIA Other 9" in said
+    assert "The GPU's memory is full" in said  # the record's own reason
+    table = test.dataframe[0].value
+    assert any("Other 9" in column for column in table.columns)
+    next(button for button in test.button if button.label == "Forget my files").click().run()
+    assert not test.exception
+    assert "Other 9" not in texts(test)
+
+
+def test_a_file_that_cannot_be_believed_is_refused_with_the_reason():
+    data = file.written(other())
+    test = bring(page("measurements"), data.replace(b"4096", b"4095", 1))
+    assert [error.value for error in test.error if "gpu.json" in error.value]
+    assert len(test.pills[0].options) == 1
+
+
+def test_a_file_of_this_machine_comes_first_and_a_broken_one_is_named():
+    shelf.own_folder().mkdir(parents=True)
+    file.save(shelf.own_folder() / "other-9.json", other())
+    (shelf.own_folder() / "half.json").write_bytes(b'{"format": "tilescope-record"')
+    test = page("measurements")
+    assert [option.partition(" ·")[0] for option in test.pills[0].options] == ["Other 9", "H200"]
+    assert test.pills[0].value == ["here:other-9.json"]
+    assert "NVIDIA Other 9" in texts(test)
+    assert "half.json" in test.warning[0].value
+
+
+def test_without_any_record_the_page_says_how_to_make_one(monkeypatch):
+    monkeypatch.setattr(shelf, "recorded", lambda: None)
+    assert "python -m explain measure" in page("measurements").info[0].value
+
+
+def test_text_of_a_file_is_text():
+    where = replace(made.WHERE, gpu="<img src=x> | **G** [a](b)")
+    shown = [shelf.Shelved("a", made.record(where=where), shelf.YOURS)]
+    drawn = figures.about(shown)
+    assert "<img" not in drawn
+    assert "**G**" not in drawn
+    assert "](b)" not in drawn
+
+
+# Counters on this machine
+
+
+@pytest.fixture(scope="module")
+def fake() -> Iterator[Engine]:
+    engine = Engine(device=FAKE)
+    yield engine
+    engine.close()
+
+
+def counted(fake: Engine, monkeypatch: pytest.MonkeyPatch, seed: int) -> AppTest:
+    """The page after its button was pressed, where the worker does what this seed asks of it."""
+    monkeypatch.setattr(Engine, "device_if_known", lambda self: DeviceStatus(True, "", WHERE.__dict__))
+    monkeypatch.setattr(records, "engine", lambda: fake)
+    monkeypatch.setattr(records, "SAMPLE", records.SAMPLE.with_(seed=seed))
+    test = page("measurements")
+    next(button for button in test.button if button.label == COUNT).click().run()
+    deadline = time.monotonic() + 60
+    while any(button.label == "Cancel" for button in test.button) and time.monotonic() < deadline:
+        time.sleep(0.1)
+        test.run()
+    assert not test.exception
+    assert "NVIDIA H200" in texts(test)  # what can be shown is shown
+    return test
+
+
+def test_without_a_gpu_nothing_offers_to_count():
+    assert not [button for button in page("measurements").button if button.label == COUNT]
+
+
+def test_counters_of_this_machine_are_shown_beside_the_formula(fake, monkeypatch):
+    said = texts(counted(fake, monkeypatch, 0))
+    formula = records.SAMPLE.entry.formula(records.SAMPLE.values)
+    assert f"| {formula.read_bytes:,} | 1,000 | 1,000 |" in said
+
+
+@pytest.mark.parametrize(
+    ("seed", "words"),
+    [
+        (7, "NVreg_RestrictProfilingToAdminUsers=0"),
+        (8, "1,073,741,824"),
+        (9, "pip install nvidia-cuda-cupti"),
+    ],
+    ids=["no permission", "copy check fails", "no CUPTI"],
+)
+def test_where_counters_cannot_be_read_the_cause_and_the_remedy_are_said(fake, monkeypatch, seed, words):
+    test = counted(fake, monkeypatch, seed)
+    assert words in test.warning[0].value
+
+
+def test_a_worker_killed_in_mid_measurement_costs_that_measurement(fake, monkeypatch):
+    test = counted(fake, monkeypatch, 4)
+    assert "abort" in test.error[0].value
+    assert "| 1,000 | 1,000 |" in texts(counted(fake, monkeypatch, 0))

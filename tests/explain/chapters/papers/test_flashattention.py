@@ -1,0 +1,132 @@
+"""FlashAttention's figures, tables and theorem: the paper's numbers, our counts, fitted slopes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from explain.chapters.papers import figures, flashattention
+from explain.chapters.papers.flashattention import FIGURE_2, TABLE_20, TABLE_21, TABLE_LENGTHS
+from explain.chapters.sweeps.analysis import slope
+from explain.records.model import Record
+from explain.records.plans import PLANS
+from kernels.catalog import KERNELS
+from tests.explain.chapters.papers import made
+from tests.explain.records.made import WHERE
+
+RECORD = made.record()
+EMPTY = Record("", WHERE)
+
+
+def test_the_papers_flops_are_about_a_twelfth_of_those_counted():
+    standard, flash = FIGURE_2
+    assert flashattention.matmul_flops(standard) == 12 * 64 * 16 * 1024**2 * 64
+    for row in FIGURE_2:
+        experiment = flashattention.gpt2(row.baseline)
+        assert experiment.entry.formula(experiment.values).flops_of("matmul") == flashattention.matmul_flops(row)
+        assert 12 < flashattention.matmul_flops(row) / 1e9 / row.gflops < 13
+    assert flash.gflops / standard.gflops == pytest.approx(7 / 6, rel=0.04)
+
+
+def test_the_papers_tables_have_a_place_for_every_length():
+    for table in (TABLE_20, TABLE_21):
+        for baseline, values in table.items():
+            assert len(values) == len(TABLE_LENGTHS), baseline
+
+
+def test_the_papers_memory_is_what_its_matrices_weigh():
+    """Flash keeps 8 matrices of N d a head and some sums; standard attention adds about 4 of N²."""
+    for n, flash, standard in zip(
+        TABLE_LENGTHS, TABLE_21["torch:flash_backward"], TABLE_21["torch:attention_backward"], strict=True
+    ):
+        assert flash is not None
+        small = 2 * flashattention.inputs_bytes(n) / 1e6
+        assert 1 <= flash / small < 1.7
+        if standard and n >= 1024:
+            assert (standard - small) / (16 * 8 * n * n * 2 / 1e6) == pytest.approx(4, rel=0.1)
+
+
+def test_every_point_is_planned():
+    for plan, experiments in (
+        ("flashattention", flashattention.COUNTED),
+        ("flashattention-memory", flashattention.TIMED),
+    ):
+        assert PLANS[plan].experiments == experiments
+        assert len(set(experiments)) == len(experiments)
+
+
+def test_the_tile_that_stays_on_chip_is_what_grows():
+    for kernel, side in (("flash_attention_v1", "block_n"), ("flash_attention", "block_m")):
+        tiles = [flashattention.by_block(kernel, block).values for block in flashattention.BLOCKS]
+        assert [p[side] for p in tiles] == list(flashattention.BLOCKS)
+        assert all(min(p["block_m"], p["block_n"]) <= 64 for p in tiles)
+
+
+def test_the_formulas_slopes_are_theorem_2s():
+    for kernel in ("flash_attention_v1", "flash_attention"):
+        by_block = [
+            (b, flashattention.formula_bytes(flashattention.by_block(kernel, b))) for b in flashattention.BLOCKS
+        ]
+        assert slope(dict(by_block), fitted=len(by_block)) == pytest.approx(-1, abs=0.1)
+        by_length = [
+            (n, flashattention.formula_bytes(flashattention.by_length(kernel, n))) for n in flashattention.LENGTHS
+        ]
+        assert slope(dict(by_length), fitted=len(by_length)) == pytest.approx(2, abs=0.1)
+
+
+def test_slopes_are_fitted_to_what_was_counted():
+    rows = figures.slopes(RECORD).splitlines()
+    assert len(rows) == 2 + 2 + 3
+    assert rows[-1].endswith("| 1.00 |")  # in this record FlashAttention-2's DRAM bytes grow with N
+    assert figures.slopes(EMPTY).count("| – | – |") == 5
+
+
+def test_a_tile_that_spills_is_named_and_not_fitted():
+    experiment = flashattention.by_block("flash_attention", 256)
+    point = RECORD.point(experiment)
+    assert point is not None
+    assert point.counters is not None
+    cold = replace(point.counters.cold, l2_read_bytes=10**12, spill_read_bytes=3 * 10**9, spill_written_bytes=10**9)
+    spilled = RECORD.with_(replace(point, counters=replace(point.counters, cold=cold)))
+    assert "B = 256: 4 GB" in figures.spills_words(spilled)
+    assert figures.spills_words(RECORD) == ""
+    line = next(line for line in figures.slopes(spilled).splitlines() if line.startswith("| B | FlashAttention-2"))
+    formula, on_chip, _ = line.removesuffix(" |").split(" | ")[-3:]
+    assert on_chip.startswith("−0.9")
+    assert formula.startswith("−0.9")
+
+
+def test_what_a_run_left_dirty_in_l2_is_its_own():
+    point = RECORD.point(flashattention.OURS[0])
+    assert point is not None
+    assert point.counters is not None
+    cold = point.counters.cold
+    assert flashattention.hbm_bytes(point) == sum(
+        part or 0 for part in (cold.dram_read_bytes, cold.dram_written_bytes, cold.dirty_bytes)
+    )
+
+
+def test_figure_2_has_the_papers_columns_beside_ours():
+    table = figures.table_2(RECORD)
+    assert "| Standard attention | 66.6 | 825 (12.4 ×) | 40.3 GB | 25.2 GB | " in table
+    assert "| FlashAttention | 75.2 | 962 (12.8 ×) | 4.4 GB |" in table
+    assert table.count("–") == 0
+    assert figures.table_2(EMPTY).count("–") == 4
+
+
+def test_the_tables_charts_have_both_gpus():
+    ours = [f"{KERNELS[row.baseline].short}, H200" for row in FIGURE_2]
+    papers = [f"paper: {row.name}" for row in FIGURE_2]
+    for chart in figures.tables(RECORD):
+        assert [line.name for line in chart.data] == [papers[0], ours[0], papers[1], ours[1]]
+        assert [line.line.dash for line in chart.data] == ["dash", "solid"] * 2
+    assert [line.name for line in figures.tables(EMPTY)[0].data] == papers
+
+
+def test_the_pyramid_has_the_papers_levels_and_those_measured():
+    ours, papers = figures.hierarchy(RECORD).data
+    assert list(papers.y) == ["SRAM (shared memory)", "HBM", "host memory"]
+    assert set(ours.y) <= {"SRAM (shared memory)", "L1", "L2", "HBM", "host memory"}
+    assert "L2" in list(ours.y)
+    assert "19 TB/s, 20 MB" in papers.text[0]

@@ -1,0 +1,61 @@
+"""Softmax's numbers: a softmax in each format's own precision, where it breaks, and what mends it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from explain.chapters.softmax import figures
+from kernels import reference
+from kernels.parameters import ITEM_BYTES
+
+ROW = np.array([-1.0, 0.5, 2.0, 3.5, 0.0, 1.0])
+TORCH = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+UNIT = {"fp32": 2.0**-24, "fp16": 2.0**-11, "bf16": 2.0**-8}
+
+
+@pytest.mark.parametrize("dtype", ITEM_BYTES)
+def test_the_largest_number_is_the_formats_own(dtype):
+    assert figures.LARGEST[dtype] == torch.finfo(TORCH[dtype]).max
+
+
+@pytest.mark.parametrize("dtype", ITEM_BYTES)
+@pytest.mark.parametrize("x", [11.0, 12.0, 88.0, 89.0, 2000.0])
+def test_exp_leaves_a_format_where_torch_says_so(dtype, x):
+    ours = figures.as_written(np.array([x]), dtype).p[0]
+    theirs = float(torch.tensor(x, dtype=torch.float64).exp().to(TORCH[dtype]))
+    assert math.isinf(ours) == math.isinf(theirs)
+    assert math.isinf(theirs) or abs(ours - theirs) <= 4 * UNIT[dtype] * theirs
+
+
+@pytest.mark.parametrize("dtype", ITEM_BYTES)
+@pytest.mark.parametrize("shift", [0.0, 8.0, -8.0])
+def test_both_ways_are_softmax_where_nothing_overflows(dtype, shift):
+    for way in (figures.as_written, figures.safe):
+        row = way(ROW + shift, dtype)
+        if np.isfinite(row.total):
+            np.testing.assert_allclose(row.y, reference.softmax(ROW), rtol=16 * UNIT[dtype])
+
+
+@pytest.mark.parametrize(("dtype", "shift"), [("fp32", 90), ("bf16", 90), ("fp16", 10), ("fp32", -200)])
+def test_as_written_breaks_and_safe_does_not(dtype, shift):
+    assert np.isnan(figures.as_written(ROW + shift, dtype).y).any()
+    assert np.isfinite(figures.safe(ROW + shift, dtype).y).all()
+
+
+def test_a_loss_through_the_weights_is_lost_where_logsumexp_is_exact():
+    found = figures.losses(50 * ROW, 0, "fp32")
+    assert found.pop("float64") == found.pop("m + ln ℓ − x") == 225.0
+    assert set(found.values()) == {math.inf}
+    assert math.isnan(figures.losses(ROW + 100, 0, "fp32")["−ln of the naive softmax"])
+
+
+def test_bars_show_what_is_no_number_as_such_and_are_heard():
+    shown = figures.bars(figures.as_written(ROW + 90, "fp32"))
+    assert 'class="cell odd"><i>∞</i>' in shown
+    assert 'class="cell odd"><i>NaN</i>' in shown
+    assert 'aria-label="exp(x) / ℓ: NaN, NaN' in shown
+    assert "--share: 1.0000" in figures.bars(figures.safe(ROW, "fp32"))

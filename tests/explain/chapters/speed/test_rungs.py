@@ -1,0 +1,185 @@
+"""The climb: each rung's module, line and twins exist; what the benchmark says of it is told as it is, slower rungs and
+missing ones too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+
+import pytest
+
+from explain.chapters.speed import climb_figures as figures
+from explain.chapters.speed import counters_figures, rungs
+from explain.chapters.speed import results as speed
+from explain.chapters.speed.results import Case, Limit, Variant
+from explain.chapters.speed.rungs import BY_NAME, RUNGS, TOP
+from explain.experiment import Experiment
+from explain.recordings.shipped import shipped
+from explain.records import plans
+from explain.records.model import Roof
+from kernels.catalog import TAUGHT
+from kernels.edits import source_of
+from kernels.rungs import ORDER
+from tests.explain.records.made import point, record
+
+PEAK = Limit("matmul", 800e12, "made for this test")
+
+
+def case(**speeds: float) -> Case:
+    """One shape, timed at these FLOP/s: rungs by their name, other kernels as well."""
+    variants = [
+        Variant(speed.RUNG + name if name in ORDER else {"top": "attention"}.get(name, name), 1e12 / per_second,
+        per_second, 0.2)
+        for name, per_second in speeds.items()
+    ]  # fmt: skip
+    return Case("attention", (2, 16, 8192, 128), "bf16", False, 1e12, "FLOP/s", tuple(variants))
+
+
+def test_the_rungs_are_those_of_the_folder_in_its_order_and_the_hopper_kernel_on_top():
+    assert [rung.name for rung in RUNGS] == [*ORDER, TOP]
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_each_rung_has_its_code_its_line_and_what_is_new_in_it(rung):
+    text = source_of(rung.entry.module)
+    assert rung.line in rung.source
+    assert text.splitlines()[rung.line_number - 1].strip() == rung.line
+    assert f"def {rung.entry.function}(" in rung.source
+    assert rung.gluon == ("@gluon.jit" in rung.source)
+    lower = rungs.below(rung)
+    if lower is None:
+        assert rungs.difference(rung) == ""
+        return
+    changed = [line[1:].strip() for line in rungs.difference(rung).splitlines() if line.startswith("+")]
+    assert rung.line in changed
+    assert rung.line not in [line.strip() for line in lower.source.splitlines()]
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_each_rungs_twins_are_shipped_traces_and_the_link_leads_to_them(rung):
+    pair = []
+    for side in ("a.", "b."):
+        query = {name.removeprefix(side): value for name, value in rung.twin.query.items() if name.startswith(side)}
+        run = Experiment.from_query(query)
+        pair.append(run)
+        assert run.kernel in TAUGHT
+        assert run in list(shipped())
+    assert pair[0] != pair[1]
+
+
+def test_a_diff_leaves_out_what_is_alike_far_from_a_change():
+    shown = rungs.difference(BY_NAME["exp2"]).splitlines()
+    assert {line[:1] for line in shown} <= {"+", "-", " ", "@", ""}
+    assert "@@" in shown
+    assert len(shown) < len(BY_NAME["exp2"].source.splitlines())
+
+
+def test_a_step_has_its_gain_over_the_rung_below_where_both_have_a_time():
+    steps = {step.rung.name: step for step in rungs.climb(case(naive_fp32=10e12, bf16=200e12, top=600e12))}
+    assert steps["naive_fp32"].gain is None
+    assert steps["bf16"].gain == pytest.approx(20)
+    assert steps["exp2"].variant is None
+    assert steps[TOP].per_second == 600e12
+    assert steps[TOP].gain is None
+    assert rungs.largest(list(steps.values())) == steps["bf16"]
+
+
+def test_without_a_benchmark_no_rung_has_a_number():
+    steps = rungs.climb(None)
+    assert [step.variant for step in steps] == [None] * len(RUNGS)
+    assert "FLOP/s" not in figures.climb_told(steps, (), None)
+
+
+def test_others_stand_beside_the_rungs_and_no_rung_among_them():
+    beside = rungs.beside(
+        case(bf16=200e12, top=600e12, **{"torch.sdpa cudnn": 500e12, "flash_attention_hopper[groups=3]": 610e12})
+    )
+    assert [one.label for one in beside] == ["cuDNN"]
+
+
+def test_what_is_slower_is_said_and_drawn_in_the_alarms_colour():
+    steps = rungs.climb(case(naive_fp32=10e12, bf16=200e12, exp2=150e12))
+    assert "15.0 × fp32" in figures.climb_told(steps, (), PEAK)
+    picture = figures.climb(steps, (), PEAK, "2 × 16", "exp2")
+    assert re.findall(r'fill="var\(--q-alarm\)">([^<]*)<', picture) == ["0.75 ×"]
+    assert [step.rung.name for step in steps if step.slower] == ["exp2"]
+    assert "0.75 × bf16" in figures.number(steps[2], PEAK, RUNGS[1])
+
+
+def test_the_picture_has_each_rung_to_press_its_number_and_its_share():
+    steps = rungs.climb(case(naive_fp32=10e12, bf16=200e12))
+    picture = figures.climb(steps, (), PEAK, "2 × 16", "bf16")
+    assert re.findall(r'data-press="(\w+)"', picture) == [rung.name for rung in RUNGS]
+    assert picture.count('aria-pressed="true"') == 1
+    for words in (">200<", ">25%<", ">20.0 ×<", "peak: matmul, 800"):
+        assert words in picture
+    assert picture.count(">not timed<") == len(RUNGS) - 2
+
+
+def test_names_at_the_lines_ends_do_not_cover_one_another():
+    baselines = [
+        Variant(f"baseline {at}", 1.0, per_second) for at, per_second in enumerate((790e12, 795e12, 500e12, 501e12))
+    ]
+    picture = figures.climb(rungs.climb(None), tuple(baselines), PEAK, "a shape", "bf16")
+    places = sorted(float(y) for y in re.findall(r'y="([\d.]+)"[^>]*>(?:baseline \d|peak: matmul), ', picture))
+    assert len(places) == 5
+    assert all(after - before >= figures.GAP - 0.11 for before, after in itertools.pairwise(places))
+
+
+def test_a_rung_that_is_not_right_has_no_time_and_says_so():
+    wrong = dataclasses.replace(case(), variants=(Variant(f"{speed.RUNG}bf16", error=3.0, why="exceeds its tolerance"),
+        ))  # fmt: skip
+    step = rungs.climb(wrong)[1]
+    assert step.variant is not None
+    assert step.variant.missed
+    assert "FLOP/s" not in figures.number(step, PEAK, RUNGS[0])
+    assert ">wrong result<" in figures.climb(rungs.climb(wrong), (), PEAK, "a shape", "bf16")
+
+
+def test_timed_rungs_stand_under_the_roofs_at_one_intensity():
+    roofs = {"matmul bf16": Roof("matmul bf16", 800e12, "FLOP/s", ""), "hbm": Roof("hbm", 4e12, "B/s", "")}
+    shape = case(naive_fp32=10e12, bf16=200e12, top=600e12)
+    points = rungs.under_roofs(rungs.climb(shape), shape, roofs)
+    assert [point.flops_per_second for point in points] == [10e12, 200e12, 600e12]
+    batch_heads, length, d = 32, 8192, 128
+    moved = batch_heads * length * (4 * d * 2 + 4)  # Q, K, V and O in 16 bits, lse in 32
+    assert {point.intensity for point in points} == {shape.work / moved}
+    assert {point.compute for point in points} == {800e12}
+
+
+def test_what_a_gpu_counted_is_found_by_the_cases_d_and_mask():
+    shape = case()
+    counted = {one.kernel: one for one in plans.rungs()
+        if (one.values["head_dim"], one.values["causal"]) == (128, False)}  # fmt: skip
+    there = record(point(counted["rung:bf16"]), point(counted[BY_NAME[TOP].kernel]), point(counted["torch:cudnn"]))
+    found = rungs.counted(there, shape)
+    assert set(found) == {"bf16", TOP}
+    assert rungs.counted(there, dataclasses.replace(shape, causal=True)) == {}
+    assert rungs.counted(None, shape) == {}
+    lines = counters_figures.counters_table(found, RUNGS).splitlines()
+    assert [line.split(" | ")[0] for line in lines[2:]] == ["| bf16", "| persistent"]
+
+
+def test_spills_of_the_rung_below_are_part_of_a_rungs_gain():
+    counted = {one.kernel: one for one in plans.rungs()
+        if (one.values["head_dim"], one.values["causal"]) == (128, False)}  # fmt: skip
+    points = {name: point(counted[f"rung:{name}"]) for name in ("naive_fp32", "bf16")}
+    below = points["naive_fp32"].counters
+    assert below is not None
+    spilling = dataclasses.replace(
+        below.cold, spill_read_bytes=6 * 10**9, spill_written_bytes=10**9, l2_read_bytes=10**10
+    )
+    points["naive_fp32"] = dataclasses.replace(points["naive_fp32"], counters=dataclasses.replace(below, cold=spilling))
+    roofs = {"l2": Roof("l2", 5e12, "B/s", "")}
+    spill = rungs.spilled(points, BY_NAME["bf16"], roofs)
+    assert spill is not None
+    assert spill.size == 7 * 10**9
+    assert below.cold.sm_bytes is not None
+    assert spilling.sm_bytes is not None
+    assert spill.seconds == pytest.approx((spilling.sm_bytes - below.cold.sm_bytes) / 5e12)
+    steps = rungs.climb(case(naive_fp32=10e12, bf16=200e12))
+    assert "7 GB" in figures.number(steps[1], PEAK, RUNGS[0], spill)
+    assert rungs.spilled(points, BY_NAME["exp2"], roofs) is None
+    assert rungs.spilled(points | {"naive_fp32": points["bf16"]}, BY_NAME["bf16"], roofs) is None

@@ -1,0 +1,203 @@
+"""The lab's page of sweeps: whose word it takes, what it runs, what it says where something is not there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explain.chapters.sweeps import view as ui
+from explain.chapters.sweeps.model import LEVELS, formula
+from explain.chapters.sweeps.ready import READY, RECORDED
+from explain.chapters.sweeps.runner import Runner
+from explain.engine import DeviceStatus, Engine
+from explain.experiment import Experiment
+from explain.records import file
+from explain.records import registry as shelf
+from explain.records.model import Point, Roof
+from explain.workers import WorkerTimeout
+from tests.explain.records import made
+from tests.explain.records.made import WHERE
+from tests.pages import page, texts
+
+SMALL = {"sweep": ui.OWN, "witness": "trace", "attention values": "32, 64"}
+
+
+class Here(Engine):
+    """An engine that answers at once: a trace is the formula's, a point on its GPU is the recorded one, if there is
+    one.
+    """
+
+    def __init__(self, gpu: bool = False) -> None:
+        self.gpu = gpu
+        self.fails: Exception | None = None
+
+    def check(self, experiment: Experiment, **_: Any) -> dict[str, Any]:
+        if self.fails:
+            raise self.fails
+        return {"traffic": experiment.entry.formula(experiment.values).totals()}
+
+    def point(self, experiment: Experiment, *_: Any, **__: Any) -> Point:
+        record = shelf.recorded()
+        assert record is not None
+        point = record.point(experiment)
+        assert point is not None
+        return point
+
+    def roofs(self, *_: Any, **__: Any) -> dict[str, Roof]:
+        return {"hbm": Roof("hbm", 3e12, "B/s", "made for this test")}
+
+    def device(self) -> DeviceStatus:
+        return DeviceStatus(True, "", {**WHERE.__dict__}) if self.gpu else DeviceStatus(False, "No driver here.")
+
+    def device_if_known(self) -> DeviceStatus:
+        return self.device()
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Here]:
+    fake = Here()
+    runner = Runner(fake, tmp_path)
+    monkeypatch.setattr(ui, "runner", lambda: runner)
+    monkeypatch.setattr(ui, "engine", lambda: fake)
+    monkeypatch.setattr(shelf, "own_folder", lambda: tmp_path / "records")
+    ui._roofs_kept.clear()
+    yield fake
+    ui._roofs_kept.clear()
+
+
+def press(test: AppTest, label: str) -> AppTest:
+    (button,) = (button for button in test.button if button.label == label)
+    return button.click().run()
+
+
+def settled(test: AppTest) -> AppTest:
+    """What a browser does by itself: looks again until nothing runs."""
+    deadline = time.monotonic() + 20
+    while any(button.label == "Cancel" for button in test.button):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+        test.run()
+    assert not test.exception
+    return test
+
+
+def plots(test: AppTest) -> list[str]:
+    return [chart.proto.spec for chart in test.get("plotly_chart")]
+
+
+def test_every_ready_sweep_is_recorded_with_counters_and_times():
+    record = shelf.recorded()
+    assert record is not None
+    missing = [e for e in RECORDED if (point := record.point(e)) is None or not point.holds(True, True)]
+    assert not missing
+
+
+def test_it_opens_on_what_the_gpu_recorded_bytes_time_and_roofline(here):
+    test = page("sweeps")
+    said = texts(test)
+    assert "NVIDIA H200" in said
+    assert len(plots(test)) == 3
+    record = shelf.recorded()
+    assert record is not None
+    assert f"shared memory {record.roofs['shared'].per_second / 1e12:.3g} TB" in plots(test)[2]
+
+
+@pytest.mark.parametrize("sweep", READY)
+def test_every_ready_sweep_can_be_shown(here, sweep):
+    test = page("sweeps", sweep=sweep)
+    assert len(plots(test)) == 3
+
+
+def test_a_readers_own_file_has_a_say_where_it_has_points_of_the_sweep(here):
+    sweep = next(iter(READY.values()))
+    points = [made.point(experiment) for experiment in sweep.experiments]
+    brought = file.written(made.record(*points, where=replace(WHERE, gpu="NVIDIA Other 9")))
+    test = page("sweeps")
+    test.file_uploader[0].set_value(("gpu.json", brought, "application/json"))
+    test.run()
+    test.button_group(key="witness").set_value(shelf.uploaded(brought).key).run()
+    assert not test.exception
+    assert "NVIDIA Other 9" in texts(test)
+    other = page("sweeps")
+    elsewhere = file.written(made.record(made.point(Experiment.of("softmax_online"))))
+    other.file_uploader[0].set_value(("gpu.json", elsewhere, "application/json"))
+    other.run()
+    assert "Test 1 · your file: " in texts(other)
+
+
+def test_another_level_changes_the_bytes(here):
+    hbm, asked = page("sweeps"), page("sweeps", level=LEVELS["asked"])
+    assert plots(hbm)[0] != plots(asked)[0]
+    assert plots(hbm)[1] == plots(asked)[1]
+
+
+def test_without_any_record_the_formula_speaks_and_the_roofline_says_what_it_needs(here, monkeypatch):
+    monkeypatch.setattr(shelf, "recorded", lambda: None)
+    test = page("sweeps")
+    assert len(plots(test)) == 1  # without times there is no roofline
+    assert "N<sup>2.00</sup>" in texts(test)
+
+
+def test_a_sweep_is_run_and_drawn(here):
+    test = page("sweeps", **SMALL)
+    assert not plots(test)
+    press(test, "Run 4 points")
+    settled(test)
+    said = texts(test)
+    assert "4 of 4 points" in said
+    assert len(plots(test)) == 1
+    assert f"{formula(Experiment.of('flash_attention', {'seq_len': 64})).bytes['asked']:,}" in said
+    assert page("sweeps", **SMALL).get("plotly_chart")  # another session has it too
+
+
+def test_what_failed_is_shown_with_its_reason_and_can_be_tried_again(here):
+    here.fails = WorkerTimeout(60)
+    test = settled(press(page("sweeps", **SMALL), "Run 4 points"))
+    assert [expander for expander in test.expander if expander.label.startswith("4 ")]
+    assert "60 s" in texts(test)
+    here.fails = None
+    settled(press(test, "Start over"))
+    assert "60 s" not in texts(test)
+    assert len(plots(test)) == 1
+
+
+def test_a_gpu_here_is_measured_and_so_are_its_roofs(here):
+    here.gpu = True
+    test = page("sweeps", sweep="Causal or not", witness="hardware")
+    settled(press(test, "Run 4 points"))
+    assert len(plots(test)) == 3
+    assert "made for this test" not in texts(test)
+    press(test, "Measure this GPU's roofs")
+    assert not test.exception
+    assert "made for this test" in texts(test)
+    assert "HBM 3 TB" in plots(test)[2]
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"attention values": "32, many"}, "seq_len=many: "),
+        ({"attention values": ""}, "24 values"),
+        ({"attention held": "head_dim"}, "name=value"),
+        ({"attention held": "head_dim=3"}, "head_dim=3: "),
+        ({"attention held": "sky=blue"}, "sky=blue: "),
+    ],
+)
+def test_what_cannot_be_swept_is_said_and_nothing_is_run(here, query, words):
+    test = page("sweeps", **{**SMALL, **query})
+    assert words in texts(test)
+    assert not [button for button in test.button if button.label.startswith("Run")]
+
+
+def test_a_record_without_some_points_says_how_many_there_are(here, monkeypatch):
+    record = shelf.recorded()
+    assert record is not None
+    some = {key: point for key, point in record.points.items() if '"seq_len":128' in key}
+    monkeypatch.setattr(shelf, "recorded", lambda: replace(record, points=some))
+    assert "4 of 32 points" in texts(page("sweeps"))

@@ -1,0 +1,192 @@
+"""The lab's page of three numbers: what it shows with and without a GPU, and where its numbers come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explain.chapters.three_numbers import view as page_levels
+from explain.chapters.three_numbers.byte_accounting import check
+from explain.chapters.three_numbers.levels import amount
+from explain.counters import errors
+from explain.counters.model import Counters
+from explain.engine import DeviceStatus, engine
+from explain.experiment import Experiment
+from explain.gpus import GPUS
+from explain.records import registry as shelf
+from explain.records.model import Point
+from explain.records.plans import sizes
+from explain.records.registry import Shelved, recorded
+from explain.workers import WorkerDied, WorkerFailed
+from tests.explain.records.made import WHERE
+from tests.pages import page, texts
+
+NONE = DeviceStatus(False, "No NVIDIA driver on this machine.")
+THERE = DeviceStatus(True, "", {**WHERE.__dict__})
+
+
+def drawn(test: AppTest) -> str:
+    """What is written in the pictures and on the page."""
+    return texts(test)
+
+
+def with_gpu(monkeypatch: pytest.MonkeyPatch, status: DeviceStatus, point: Callable[[Experiment], Point]) -> None:
+    class Here:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(engine(), name)
+
+        def device_if_known(self) -> DeviceStatus:
+            return status
+
+        def point(self, experiment: Experiment, **_: object) -> Point:
+            return point(experiment)
+
+    monkeypatch.setattr(page_levels, "engine", Here)
+
+
+def refused(error: Exception) -> Callable[[Experiment], Point]:
+    def point(_: Experiment) -> Point:
+        raise error
+
+    return point
+
+
+def measured(kernel: str) -> Counters:
+    record = recorded()
+    assert record is not None
+    point = record.point(sizes(kernel)[0])
+    assert point is not None
+    assert point.counters is not None
+    return point.counters
+
+
+def count(test: AppTest) -> AppTest:
+    (button,) = [one for one in test.button if one.label == "Count on this GPU"]
+    return button.click().run()
+
+
+def test_without_a_gpu_the_recorded_counters_are_shown_and_say_whose_they_are(monkeypatch):
+    with_gpu(monkeypatch, NONE, refused(AssertionError()))
+    test = page("three_numbers", kernel="softmax_online")
+    said = drawn(test)
+    assert "NVIDIA H200" in said
+    assert NONE.reason in said
+    assert not [one for one in test.button if one.label == "Count on this GPU"]
+
+
+def test_a_missed_prediction_names_its_cause_and_its_bytes(monkeypatch):
+    with_gpu(monkeypatch, NONE, refused(AssertionError()))
+    said = drawn(page("three_numbers", kernel="softmax_safe", size="1"))
+    done = check(sizes("softmax_safe")[0], measured("softmax_safe").cold, GPUS["H200"])
+    assert done is not None
+    assert not done.met
+    (held,) = [cause for cause in done.causes if cause.name == "Hit in L2"]
+    assert f"Hit in L2: {amount(held.bytes)}" in said
+
+
+def test_on_a_gpu_the_run_is_counted_here_and_kept_for_later_reruns(monkeypatch):
+    asked = []
+
+    def point(experiment: Experiment) -> Point:
+        asked.append(experiment)
+        here = replace(measured("softmax_online"), provenance=WHERE, fallback="")
+        return Point(experiment, here)
+
+    with_gpu(monkeypatch, THERE, point)
+    test = page("three_numbers", kernel="softmax_online")
+    count(test)
+    for _ in range(2):
+        assert "NVIDIA Test 1" in drawn(test)
+        assert "**CUPTI**" in drawn(test)
+        test.run()
+    assert asked == [sizes("softmax_online")[0]]
+
+
+def test_where_cupti_may_not_ncu_counts_and_the_page_says_why(monkeypatch):
+    why = str(errors.of_code(35, "cuptiRangeProfilerEnable", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"))
+    with_gpu(
+        monkeypatch, THERE, lambda one: Point(one, replace(measured("softmax_online"), provenance=WHERE, fallback=why))
+    )
+    said = drawn(count(page("three_numbers", kernel="softmax_online")))
+    assert "**ncu**" in said
+    assert "ERR_NVGPUCTRPERM" in said
+
+
+@pytest.mark.parametrize(
+    ("point", "words"),
+    [
+        (
+            lambda one: Point(one, why=str(errors.not_trusted("a copy of 1,073,741,824 bytes was counted as 7 read"))),
+            "1,073,741,824 bytes was counted as 7 read",
+        ),
+        (lambda one: Point(one, why=str(errors.no_library())), "CUPTI, NVIDIA's library that reads the counters"),
+        (lambda one: Point(one, why=str(errors.of_code(35, "f", "n"))), "NVreg_RestrictProfilingToAdminUsers=0"),
+        (refused(WorkerDied(-9, "")), "The process running the kernel ended with"),
+        (refused(WorkerFailed("DeviceError", "The GPU's memory is full.", "", "")), "The GPU's memory is full."),
+    ],
+    ids=["not trusted", "no library", "no permission", "killed", "no memory"],
+)
+def test_what_cannot_be_counted_here_is_said_and_the_recorded_counters_stay(monkeypatch, point, words):
+    with_gpu(monkeypatch, THERE, point)
+    test = count(page("three_numbers", kernel="softmax_online"))
+    assert not test.exception
+    assert words in [*test.warning, *test.error][0].value
+    assert "NVIDIA H200" in drawn(test)
+
+
+def test_with_neither_gpu_nor_record_formula_and_trace_remain(monkeypatch):
+    with_gpu(monkeypatch, NONE, refused(AssertionError()))
+    monkeypatch.setattr(shelf, "shelved", lambda: ([], {}))
+    test = page("three_numbers", kernel="flash_attention_v1")
+    said = drawn(test)
+    experiment = sizes("flash_attention_v1")[0]
+    assert "NVIDIA H200" not in said
+    assert amount(experiment.entry.formula(experiment.values).read_bytes) in said
+
+
+def test_the_players_own_run_is_traced_here(monkeypatch):
+    with_gpu(monkeypatch, NONE, refused(AssertionError()))
+    said = drawn(page("three_numbers", kernel="softmax_safe", size="small"))
+    assert "Formula = Traced (read)" in said
+    assert "not measured. " in said
+
+
+def test_warm_and_cold_are_different_counts(monkeypatch):
+    with_gpu(monkeypatch, NONE, refused(AssertionError()))
+    cold, warm = (drawn(page("three_numbers", kernel="softmax_safe", l2=heat)) for heat in ("cold", "warm"))
+    assert "Left in L2 by the run before" in warm
+    assert "Left in L2 by the run before" not in cold
+
+
+def test_an_address_that_makes_no_sense_is_said_and_the_page_stands():
+    said = drawn(page("three_numbers", kernel="nonsense", size="9", link="moon", term="read-moon"))
+    assert "kernel=nonsense: " in said
+    assert "size=9: " in said
+
+
+def test_several_gpus_are_put_side_by_side(monkeypatch):
+    with_gpu(monkeypatch, NONE, refused(AssertionError()))
+    record = recorded()
+    assert record is not None
+    other = replace(record, provenance=WHERE)
+    both = [Shelved("recorded:h200.json", record, "recorded"), Shelved("here:test-1.json", other, "your file")]
+    monkeypatch.setattr("explain.records.registry.shelved", lambda: (both, {}))
+    test = page("three_numbers", kernel="softmax_online")
+    assert "| Test 1 · " not in drawn(test)
+    test.session_state["records choice"] = [one.key for one in both]
+    said = drawn(test.run())
+    assert "| H200 · " in said
+    assert "| Test 1 · " in said
+
+
+def test_without_triton_the_page_opens_on_shipped_traces(monkeypatch, tmp_path):
+    with_gpu(monkeypatch, NONE, refused(AssertionError()))
+    monkeypatch.setattr("explain.engine.has_triton", lambda: False)
+    monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
+    test = page("three_numbers")
+    assert not test.error
+    assert "Formula = Traced (read)" in drawn(test)

@@ -1,0 +1,98 @@
+"""The page of a tile's cost: opens on a recording, takes any kernel and tile, compiles only on a click."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explain.chapters.flash_attention import tiles
+from explain.chapters.tile_cost import view as compiled
+from explain.compile import service
+from explain.compile.service import Answer
+from kernels.catalog import TAUGHT
+from kernels.museum import EXHIBITS
+from tests.explain.chapters.flash_attention.test_page import Slow
+from tests.pages import page, texts
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled_here(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
+
+
+def shown(test: AppTest) -> dict[str, Any]:
+    """The data of the listing on the page."""
+    (component,) = [one for one in test.get("bidi_component") if "first_line" in (one.proto.json or "")]
+    return json.loads(component.proto.json)
+
+
+def test_it_opens_without_triton_on_a_recorded_tile_with_its_instructions(monkeypatch):
+    monkeypatch.setattr(service, "has_triton", lambda: False)
+    test = page("tile_cost")
+    data = shown(test)
+    assert [code["name"] for code in data["codes"]] == ["SASS", "PTX"]
+    assert "".join(token if isinstance(token, str) else token[1] for token in data["lines"][0]) == "@triton.jit"
+    test = page("tile_cost", block_m="128", dtype="bf16")
+    next(b for b in test.button if b.key == "compile tile").click().run()
+    assert test.error
+
+
+def test_each_gpu_has_its_own_instructions():
+    first, other = (shown(page("tile_cost", gpu=gpu))["codes"][0]["instructions"] for gpu in ("H200", "T4"))
+    assert any("GMMA" in text for text, *_ in first)
+    assert not any("GMMA" in text for text, *_ in other)
+
+
+def test_a_tile_is_compiled_on_a_click_and_can_be_stopped(monkeypatch):
+    slow = Slow()
+    monkeypatch.setattr(compiled, "compiler", lambda: slow)
+    test = page("tile_cost", kernel="softmax_tiled", block_m="8")
+    assert slow.asked == []
+    next(b for b in test.button if b.key == "compile tile").click().run()
+    experiment = tiles.compiled_as("softmax_tiled", {**tiles.opening("softmax_tiled"), "block_m": 8})
+    assert slow.asked == [(experiment, 90)]
+    assert "3 s" in texts(test)
+    next(b for b in test.button if b.key == "stop compiling").click().run()
+    test.run()
+    assert test.error
+
+
+def test_a_recorded_cost_without_instructions_offers_to_compile_them():
+    test = page("tile_cost", block_m="128")
+    assert any(b.key == "compile tile" for b in test.button)
+
+
+def test_every_kernel_and_every_broken_one_can_be_chosen_and_the_address_says_which():
+    test = page("tile_cost", block_m="128")
+    options = test.selectbox[0].options
+    assert len(options) == len(TAUGHT) + len(EXHIBITS)
+    test.selectbox[0].set_value("softmax_online").run()
+    assert not test.exception
+    assert test.query_params["kernel"] in ("softmax_online", ["softmax_online"])
+    assert "block_m" not in test.query_params
+    assert len(test.selectbox) == 3  # kernel, dtype, BLOCK_N
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"block_m": "24"}, "block_m=24: "),
+        ({"kernel": "nonsense"}, "kernel=nonsense: "),
+        ({"kernel": "softmax_tiled", "block_m": "1024", "block_n": "1024"}, "65536"),
+    ],
+)
+def test_what_the_address_cannot_mean_is_said(query, words):
+    assert words in texts(page("tile_cost", **query))
+
+
+def test_what_the_compiler_refuses_is_said(monkeypatch):
+    slow = Slow()
+    monkeypatch.setattr(compiled, "compiler", lambda: slow)
+    test = page("tile_cost", kernel="softmax_tiled")
+    next(b for b in test.button if b.key == "compile tile").click().run()
+    slow.now = Answer(error="Triton could not compile this kernel for sm_90: too large")
+    test.run()
+    assert "sm_90: too large" in test.error[0].value

@@ -1,0 +1,118 @@
+"""Exactness and What breaks: what is drawn follows what is chosen, and the game answers with real runs."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explain.chapters.what_breaks import view as museum
+from explain.chapters.what_breaks.divergence import compared
+from kernels.museum import EXHIBITS
+from tests import pages
+from tests.pages import page
+
+
+def texts(test: AppTest) -> str:
+    """The page's words, without the marks around those that the glossary has."""
+    return re.sub(r"</?span[^>]*>", "", pages.texts(test))
+
+
+def everything(test: AppTest) -> str:
+    return "\n".join([texts(test), *(code.value for code in test.code), *(info.value for info in test.info)])
+
+
+@pytest.mark.parametrize("exhibit", EXHIBITS.values(), ids=lambda exhibit: exhibit.name)
+def test_an_exhibit_shows_its_line_its_story_and_its_verdicts(exhibit):
+    test = page("what_breaks", exhibit=exhibit.name)
+    shown = everything(test)
+    assert f"- {exhibit.old}" in shown
+    assert f"+ {exhibit.new}" in shown
+    assert exhibit.story in shown
+    if exhibit.link:
+        assert f"[{exhibit.source}]({exhibit.link})" in shown
+    verdicts = next(block.value for block in test.markdown if block.value.startswith("| input |")).splitlines()[2:]
+    assert ("✗" in verdicts[0]) != exhibit.harmless
+    plain = verdicts[1]
+    assert ("✗" in plain) == (exhibit.hidden_by != "normal")
+
+
+def test_a_button_goes_to_the_step_of_its_variable():
+    test = page("what_breaks")
+    button = next(b for b in test.button if b.key == "divergence no_running_max alpha")
+    _, broken = compared(EXHIBITS["no_running_max"])
+    button.click().run()
+    assert not test.exception
+    assert f"step {test.session_state[museum._GO][broken.key]}" in button.label
+
+
+def test_choosing_an_exhibit_is_written_to_the_address_and_what_is_none_is_said():
+    test = page("what_breaks", exhibit="finite_mask")
+    assert "- s = tl.where(visible" in everything(test)
+    test.segmented_control(key="exhibit").set_value("finite_start").run()
+    assert test.query_params["exhibit"] == "finite_start"
+    assert "-5e4" in everything(test)
+    assert "exhibit=sunshine: " in texts(page("what_breaks", exhibit="sunshine"))
+
+
+def ask(test: AppTest, exhibit: str, which: str = "ask") -> AppTest:
+    next(b for b in test.button if b.key == f"{which} {exhibit}").click().run()
+    assert not test.exception
+    return test
+
+
+def test_the_game_counts_attempts_and_a_real_run_answers():
+    test = page("what_breaks", exhibit="finite_start")
+    ask(test, "finite_start", "plain")
+    assert "1 · :green[" in texts(test)
+    test.select_slider(key="game offset").set_value(-1000.0).run()
+    ask(test, "finite_start")
+    assert re.search(r"2 · :green\[.*−1,000", texts(test))
+    test.select_slider(key="game offset").set_value(-80000.0).run()
+    ask(test, "finite_start")
+    assert re.search(r"3 · :red\[.*−80,000", texts(test))
+    test.segmented_control(key="exhibit").set_value("sum_from_one").run()
+    assert "1 · :" not in texts(test)
+
+
+def test_an_input_found_in_the_game_can_be_watched():
+    test = page("what_breaks", exhibit="inf_minus_inf")
+    test.selectbox(key="game hidden").set_value("first_tile").run()
+    ask(test, "inf_minus_inf")
+    next(b for b in test.button if b.key == "watch inf_minus_inf 1").click().run()
+    assert not test.exception
+    assert "first_tile" in str(test.session_state[museum._WATCHED])
+
+
+def test_a_dtype_too_narrow_for_an_input_is_still_an_answer():
+    test = page("what_breaks", exhibit="finite_start")
+    test.selectbox(key="game dtype").set_value("fp16").run()
+    test.select_slider(key="game offset").set_value(-80000.0).run()
+    ask(test, "finite_start")
+    assert "1 · :green[" in texts(test)  # −80,000 is −∞ in fp16: nothing is seen at all
+
+
+def test_without_triton_the_game_says_so(monkeypatch):
+    monkeypatch.setattr(museum, "has_triton", lambda: False)
+    assert "Triton runs on Linux only" in everything(page("what_breaks"))
+
+
+def test_exactness_shows_both_errors_in_every_dtype_and_order():
+    shown = texts(page("exactness"))
+    for dtype in ("fp32", "fp16", "bf16"):
+        assert f"| {dtype} | FlashAttention-2 |" in shown
+    for order in ("left to right", "right to left", "tree"):
+        assert f"| {order} |" in shown
+    assert "✗" not in shown
+
+
+def test_exactness_follows_its_controls():
+    test = page("exactness", causal="true", dtype="bf16", block_n="32")
+    shown = texts(test)
+    assert "**bf16**" in shown
+    assert "32 keys" in shown
+    assert "of 256 |" in shown  # elements of the joined softmax
+    assert "of 128 |" in texts(page("exactness", **{"row.cols": "32"}))
+    figures = [chart.proto.spec for chart in test.get("plotly_chart")]
+    assert len(figures) == 2

@@ -1,0 +1,24 @@
+"""Opens a page without a browser, and reads it."""
+
+from __future__ import annotations
+
+import re
+
+from streamlit.testing.v1 import AppTest
+
+from explain import ROOT
+
+
+def page(name: str, **query: str) -> AppTest:
+    test = AppTest.from_file(str(ROOT / "pages" / f"{name}.py"), default_timeout=60)
+    for key, value in query.items():
+        test.query_params[key] = value
+    test.run()
+    assert not test.exception
+    return test
+
+
+def texts(test: AppTest) -> str:
+    """What is written on the page; a term's definition is not."""
+    written = "\n".join(str(element.value) for element in [*test.markdown, *test.caption, *test.error])
+    return re.sub(r"<span[^>]*>(.*?)</span>", r"\1", written)

@@ -77,7 +77,7 @@ def doors() -> None:
     with use:
         st.header("Use it on your own kernel", anchor=False)
         layout.prose("Trace any Triton kernel line by line on a CPU. Then compare two runs, step by step.")
-        st.code("python -m explain trace your_file.py:main --out run.tilescope", language="bash", wrap_lines=True)
+        st.code("python -m explain trace your_file.py:main \\\n    --out run.tilescope", language="bash")
         layout.chapter_link("side_by_side", "**Side by side →**")
 
 

@@ -59,7 +59,9 @@ def dressed(
 
 @pytest.fixture
 def context(dressed: tuple[str, Browser]) -> Iterator[BrowserContext]:
-    context = dressed[1].new_context(viewport={"width": 1440, "height": 900}, color_scheme="light")
+    context = dressed[1].new_context(
+        viewport={"width": 1440, "height": 900}, color_scheme="light", reduced_motion="reduce"
+    )
     context.set_default_timeout(60_000)
     context.add_init_script(path=CHECKER)
     yield context

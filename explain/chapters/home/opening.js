@@ -12,8 +12,7 @@ const AT_N = new Set(["scale", "trips"]);                  // the scenes with N 
 const USES_ARROWS = "input, textarea, select, [contenteditable], [role=slider], [role=radiogroup], [role=dialog]";
 // One opening per mount; Streamlit calls again with new data or theme.
 const OPENINGS = new WeakMap();
-// Where the reader left it, to come back to from a line; until the page is reloaded.
-const LEFT_AT = (globalThis.tilescopeOpening ??= { time: 0, left: false });
+const LEFT_AT = "tilescope opening";                       // the tab remembers when a line was followed, for the way back
 
 /** The packet as the scenes read it: matrices by row, and what belongs to a tile, a program, the followed row. */
 class Story {
@@ -123,8 +122,7 @@ class Opening {
 
   // --- loading ---
 
-  update({ data, setTriggerValue }) {
-    this.leave = (line) => setTriggerValue("line", line);
+  update({ data }) {
     if (this.data !== data) this.load(data);
     this.retheme();
   }
@@ -133,9 +131,10 @@ class Opening {
     this.data = data;
     this.story = new Story(JSON.parse(data));
     const { scenes, seconds, starts, sizes, source } = this.story;
-    this.time = LEFT_AT.time < seconds ? LEFT_AT.time : 0;
-    this.wanted = !LEFT_AT.left;                           // whether it plays when it is in sight
-    LEFT_AT.left = false;
+    const left = sessionStorage.getItem(LEFT_AT);
+    sessionStorage.removeItem(LEFT_AT);
+    this.time = Math.min(Number(left), seconds - HELD);
+    this.wanted = left === null;                           // whether it plays when it is in sight
     this.until = seconds;
     this.$(".time").max = seconds;
     this.$(".size input").max = sizes.length - 1;
@@ -167,7 +166,6 @@ class Opening {
 
   lead(link, { page, step }) {
     link.href = `./${page}?step=${step}`;
-    Object.assign(link.dataset, { page, step });
   }
 
   /** Shows the strip of stills to who wants no motion, else the stage. */
@@ -271,7 +269,6 @@ class Opening {
     this.$(".clock").textContent = `${clock(this.time)} / ${clock(story.seconds)}`;
     this.drawSlider(name);
     Object.assign(this.section.dataset, { scene: name, time: this.time.toFixed(2), playing });
-    LEFT_AT.time = this.time;
   }
 
   /** Draws a scene; the words in the picture are its name. */
@@ -323,7 +320,10 @@ class Opening {
       toggle();
     });
     this.on(document, "keydown", (event) => this.key(event));
-    this.on(this.section, "click", (event) => this.follow(event));
+    press(".code", () => {
+      this.pause();
+      sessionStorage.setItem(LEFT_AT, this.time);
+    });
     this.on(document, "visibilitychange", () => this.seen(this.inSight && !document.hidden));
     this.on(this.still, "change", () => this.settle());
     this.on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.retheme());
@@ -345,16 +345,6 @@ class Opening {
     if (!by || other || !this.inSight || this.still.matches || event.composedPath()[0].closest?.(USES_ARROWS)) return;
     event.preventDefault();
     this.step(by);
-  }
-
-  /** To the line, in this window unless another is asked for. */
-  follow(event) {
-    const link = event.target.closest("a");
-    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    event.preventDefault();
-    LEFT_AT.left = true;
-    this.pause();
-    this.leave({ page: link.dataset.page, step: Number(link.dataset.step) });
   }
 
   stop() {

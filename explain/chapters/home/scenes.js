@@ -129,7 +129,7 @@ export class Pen {
 const NAMES = { q: "Q", k: "K", v: "V", o: "O" };
 
 /** HBM with Q, K, V and O: how much of them is there, as shares of their rows. */
-function hbm(pen, data, { q = 1, k = q, v = q, o = [], empty = false } = {}) {
+function hbm(pen, data, { q = 1, k = q, v = q, o = [], empty = false, shapes = false } = {}) {
   const { layout } = pen, there = { q, k, v };
   pen.box(layout.hbm, null, { stroke: pen.palette.line, radius: 12 });
   pen.text("HBM", ...layout.title, { size: layout.small, weight: 600, ink: "hbm" });
@@ -138,7 +138,7 @@ function hbm(pen, data, { q = 1, k = q, v = q, o = [], empty = false } = {}) {
     const at = layout.memory[name], [x, y, under, low] = layout.beside(at);
     pen.box(at, pen.palette.raised);
     pen.text(label, x, y, { weight: 600 });
-    pen.text(`${data.rows} × ${data.dims}`, under, low, { size: layout.small, ink: "muted" });
+    if (shapes) pen.text(`${data.rows} × ${data.dims}`, under, low, { size: layout.small, ink: "muted" });
     const shown = Math.round(data.rows * (there[name] ?? 0));
     pen.cells(name, { ...at, h: (at.h * shown) / data.rows }, { rows: [0, shown] });
     if (name !== "o") continue;
@@ -158,7 +158,7 @@ function chip(pen) {
 function sentence(pen, data, p) {
   const { layout } = pen, { words, token, leading } = layout;
   const made = straight(p, 0.08, 0.92), now = Math.floor(made * data.rows);
-  hbm(pen, data, { q: made });
+  hbm(pen, data, { q: made, shapes: true });
   const gap = pen.width(" ", token);
   let { x, y } = words;
   data.tokens.forEach((text, i) => {
@@ -235,11 +235,11 @@ function trips(pen, data, p) {
     const look = { weight: 600, size: layout.large, align: "center", ink: pen.onFill(PARTS[name]) };
     pen.text(name.toUpperCase(), here.x + side / 2, y + side / 2, look);
   };
-  TRIPS.forEach(([, name], i) => {
-    const back = i % 2, t = at[i];
-    if (back ? t > 0 : i === 0 || at[i - 1] === 1) square(name, back ? between(down, up, t) : between(up, down, t));
-    if (back && t > 0) square(name, down);
-  });
+  const [sDown, sUp, pDown, pUp] = at;
+  for (const [name, there, go, back] of [["s", true, sDown, sUp], ["p", sUp === 1, pDown, pUp]]) {
+    if (there) square(name, between(up, down, go));
+    if (back > 0) square(name, between(down, up, back));
+  }
   const [x, y, right] = list;
   pen.text(`N = ${shown.n}`, right, y, { ink: "muted", align: "right" });
   TRIPS.forEach(([label, name], i) =>
@@ -282,7 +282,7 @@ function visit(pen, data, j, motion, formula) {
   const named = (name, at, shape, there = 1) =>
     pen.faded(there, () => {
       pen.text(name, at.x, tile.under, { weight: 600 });
-      pen.text(shape, at.x + layout.label * 1.5, tile.under, { size: layout.small, ink: "muted" });
+      if (!look) pen.text(shape, at.x + layout.label * 1.5, tile.under, { size: layout.small, ink: "muted" });
     });
   named("Q", tile.q, data.tileShape.q, straight(q, 0.8, 1));
   named("S", tile.s, data.tileShape.s, straight(made, 0, 0.2));

@@ -41,9 +41,7 @@ def opening() -> None:
         st.error(error.words, icon=":material/error:")
         return
     source = f"{run.view['badge']} · HBM bytes: formula"
-    line = _OPENING(key="opening", data=values.packet(flash, standard, source), on_line_change=lambda: None).line
-    if line:
-        st.switch_page(f"pages/{line['page']}.py", query_params={"step": str(line["step"])})
+    _OPENING(key="opening", data=values.packet(flash, standard, source))
 
 
 def step_of_an_old_link() -> None:

@@ -49,7 +49,7 @@ class Page:
 
     @property
     def icon(self) -> str:
-        """A Material symbol: a chapter's is its number."""
+        """A Material symbol: a chapter's is its number, as far as there are such symbols."""
         if self.kind == "chapter" and self.number < 10:
             return f":material/counter_{self.number}:"
         return {"home": ":material/grid_view:", "lab": ":material/experiment:", "tool": ":material/build:"}.get(

@@ -11,6 +11,7 @@ import { Presenter } from "./presenter.js";
 import { Story, weave } from "./story.js";
 import { decodeTrace } from "./trace.js";
 import { fillTip } from "./tip.js";
+import { Tour, printsAsSlides } from "./tour.js";
 import { Transport } from "./transport.js";
 import { Watch } from "./watch.js";
 
@@ -19,7 +20,7 @@ const SAID_MS = 300;
 const FAR_DOWN = 0.42;                                     // of the window's height
 const PAGE_HEAD_PX = 72;
 const TILE = 1;                                            // the clock of a clicker's keys
-// Place → the step it was left at, until the page is reloaded.
+// Place → the step and the caption it was left at, until the page is reloaded.
 const LEFT = (globalThis.tilescopeLeft ??= new Map());
 // Player → the spot it showed last, to find again in a changed run.
 const SPOTS = (globalThis.tilescopeSpots ??= new Map());
@@ -60,11 +61,14 @@ class Player {
     this.ready = false;
     this.abort = new AbortController();
     this.observer = new ResizeObserver(() => this.resized());
+    // What is above the player may grow: words come after it, or take another line once their font is there.
+    this.around = new ResizeObserver(() => requestAnimationFrame(() => this.length && this.fit()));
     this.counters = new Counters(this);
     this.transport = new Transport(this);
     this.watch = new Watch(this);
     this.comparison = new Comparison(this);
     this.presenter = new Presenter(this);
+    this.tour = new Tour(this);
     this.listen();
     new ExportMenu(this, this.abort.signal);
   }
@@ -83,7 +87,9 @@ class Player {
     if (packet.place !== this.packet.place) {
       this.packet = packet;
       if (packet.watch) this.watch.follow(packet.watch);
-      this.go(packet.step ?? this.worked());
+      this.tour.load();
+      this.start();
+      this.go(this.step, false, true);
     }
     this.fit();
     if (this.retheme()) this.render();
@@ -145,18 +151,36 @@ class Player {
     this.section.dataset.steps = this.length;
     this.$(".title").textContent = titles.join("  ·  ");
     this.buildPicker(view);
-    for (const part of [this.counters, this.transport, this.watch, this.comparison, this.presenter]) part.load();
-    const start = LEFT.get(this.place) ?? packet.step ?? this.sameSpot();
-    this.step = start === null ? this.worked() : this.clamp(start);
+    for (const part of [this.counters, this.transport, this.watch, this.comparison, this.presenter,
+      this.tour]) part.load();
+    this.start();
     this.ready = true;
     this.fit();
     this.retheme(true);
     for (const canvas of this.root.querySelectorAll("canvas")) this.observer.observe(canvas);
+    this.around.observe((this.root.host ?? this.root).closest("[data-testid=stMainBlockContainer]") ?? document.body);
     if (!this.resized()) this.render();
     this.remember();
     if (this.shown) this.settle();                         // a run that the address does not have yet
+    else printsAsSlides(this);
     this.shown = true;
     this.section.dataset.testid = "player";                // ready to be stepped
+    this.tour.greet();
+  }
+
+  /** Sets where to start: where this place was left, the tour, the step that is asked for, or one worth seeing. */
+  start() {
+    const { packet, tour, lanes } = this;
+    const { step = packet.step, caption = packet.caption ?? 0, link = packet.link } = LEFT.get(this.place) ?? {};
+    const toured = tour.set(caption - 1);
+    if (!toured || step !== null) {
+      const start = step ?? this.sameSpot();
+      this.step = start === null ? this.worked() : this.clamp(start);
+    }
+    const { row, panels, watch } = link ?? {};
+    if (row) for (const { selection } of lanes) selection.row = Number(row) || 0;
+    if (panels) this.presenter.compose(panels.split(","));
+    if (watch) this.watch.follow(watch);
   }
 
   buildPicker(view) {
@@ -231,7 +255,7 @@ class Player {
     dataset.visit = story.visitAt[k];
     this.$(".picker select").value = story.programAt[k];
     const told = () => this.lanes.map((lane) => lane.sentence()).join(" Right: ");
-    this.say(() => `${this.watch.said()}${this.where(t)} ${told()}`);
+    this.say(() => `${this.tour.said()}${this.watch.said()}${this.where(t)} ${told()}`);
     this.section.drawMs = performance.now() - started;     // benchmarks/player.py reads it
   }
 
@@ -320,15 +344,31 @@ class Player {
 
   /** Remembers the step; once it rests, it is in the address. */
   settle() {
-    LEFT.set(this.place, this.step);
+    LEFT.set(this.place, { step: this.step, caption: this.tour.at + 1, link: null });
     this.remember();
     clearTimeout(this.settling);
     if (!this.query || location.protocol === "file:") return;
     this.settling = setTimeout(() => {
       const url = new URL(location.href);
-      url.searchParams.set(this.query, this.step);
+      for (const [name, value] of Object.entries(this.seen())) {
+        if (value === null) url.searchParams.delete(name);
+        else url.searchParams.set(name, value);
+      }
       history.replaceState(history.state, "", url);
     }, SETTLED_MS);
+  }
+
+  /** What the address says of what is seen; null: as a caption, or as the player itself, has it. */
+  seen() {
+    const { tour: { caption, at }, presenter, watch, lanes } = this;
+    const { row, rows } = lanes[0].at;
+    return {
+      caption: caption && at + 1,
+      [this.query]: this.step === caption?.t ? null : this.step,
+      row: rows > 1 && row !== caption?.row ? row : null,
+      panels: presenter.composition(),
+      watch: watch.name === (caption?.watch || watch.otherwise) ? null : watch.name,
+    };
   }
 
   remember() {
@@ -340,9 +380,14 @@ class Player {
     this.transport.pause();
   }
 
+  /** Does what a key, a clicker or a swipe stands for: in a tour its captions, else a step. False as for `act`. */
+  press(what) {
+    return this.tour.takes(what) || this.act(what);
+  }
+
   /** Does what a key, button or swipe stands for. False where there is nothing to do. */
   act(what) {
-    const { transport, watch, presenter } = this;
+    const { transport, watch, presenter, tour } = this;
     const row = (by) => this.picked(0, { ...this.lanes[0].at, row: this.lanes[0].at.row + by });
     const actions = {
       first: () => this.go(0),
@@ -361,11 +406,15 @@ class Player {
       ask: () => watch.toggle(),
       goTo: () => transport.askStep(),
       difference: () => this.comparison.goToFirst(),
+      tour: () => tour.toggle(),
+      leaveTour: () => tour.leave(),
       panels: () => presenter.list(),
+      larger: () => presenter.resize(1),
+      smaller: () => presenter.resize(-1),
       present: () => presenter.toggle(),
       blank: () => presenter.blank(),
       help: () => showKeys(this),
-      escape: () => this.unpin() || watch.dismiss() || presenter.leave(),
+      escape: () => this.unpin() || watch.dismiss() || tour.leave() || presenter.leave(),
     };
     if (what !== "play") this.pause();
     return actions[what]();
@@ -383,8 +432,9 @@ class Player {
     if (step !== undefined) return this.go(this.positionOf[i].get(step) ?? this.step);
     const most = Math.max(...this.lanes.map((lane) => lane.rowCount)) - 1;
     for (const lane of this.lanes) lane.selection = { row: Math.max(0, Math.min(most, row)), col: Math.max(0, col) };
-    this.remember();
-    return this.render();
+    this.render();
+    this.settle();
+    return true;
   }
 
   // --- input ---
@@ -447,6 +497,7 @@ class Player {
   stop() {
     this.abort.abort();
     this.observer.disconnect();
+    this.around.disconnect();
     this.pause();
     this.presenter.leave();
     clearTimeout(this.settling);

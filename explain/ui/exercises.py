@@ -10,9 +10,10 @@ from typing import Any
 
 import streamlit as st
 
-from explain import contents, glossary
+from explain import contents
 from explain.exercises import C, Question, Verdict, check, of_room
 from explain.figures.numbers import count
+from explain.ui import terms
 from explain.workers import WorkerError
 
 _LOOK = Path(__file__).parent.parent / "look"
@@ -121,7 +122,7 @@ _INLINE = re.compile(r"(<[^>]*>)|`([^`]+)`|\*\*(.+?)\*\*|\*(.+?)\*|\[([^\]]+)\]\
 
 def inline(text: str) -> str:
     """Inline Markdown as HTML: bold, italic, code, links; the glossary's terms are marked."""
-    return _inline(glossary.marked(text))
+    return _inline(terms.marked(text))
 
 
 def _inline(text: str) -> str:

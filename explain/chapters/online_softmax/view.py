@@ -57,7 +57,7 @@ def run(way: str, beside: bool) -> tuple[list[Experiment], list[Trace]]:
             row = controls.controls(lessons.TOPK, ["inputs", "cols", "k", "block_n"], controls.ROW_PRESETS)
             experiments = [row]
 
-    traces = stepper.stepper(experiments, key="online softmax")
+    traces = stepper.stepper(experiments, key="online softmax", chapter="online_softmax")
     if way in (ELEMENT, TILE, MERGED):
         stepper.row_sums(experiments, traces)
 

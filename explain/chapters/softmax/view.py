@@ -26,7 +26,7 @@ def two_kernels() -> Runs:
 
     row = controls.controls(lessons.SAFE, ["inputs", "cols", "block_n", "dtype"], controls.ROW_PRESETS)
     pair = [lessons.naive_twin(row), row]
-    traces = stepper.stepper(pair, key="softmax")
+    traces = stepper.stepper(pair, key="softmax", chapter="softmax")
     stepper.row_sums(pair, traces)
     if row.inputs == lessons.SAFE.inputs:
         layout.prose(

@@ -112,8 +112,8 @@ class Variant:
         """What it is called on screen."""
         if self.function in MEASURED_ONLY:
             return MEASURED_ONLY[self.function][0]
-        known = IN_CATALOG.get(self.function) if not self.ours else None
-        return KERNELS[known].short if known else self.function
+        known = f"rung:{self.rung}" if self.rung else IN_CATALOG.get(self.function)
+        return KERNELS[known].short if known in KERNELS else self.function
 
     @property
     def hue(self) -> str:
@@ -172,6 +172,12 @@ class Case:
         return f"{shape}, {self.dtype}{', causal' if self.causal else ''}"
 
     @property
+    def named(self) -> str:
+        """ "batch 1, heads 16, N 8,192, d 128, bf16, causal"."""
+        names = zip(TABLES[self.table].dimensions, self.shape, strict=True)
+        return f"{', '.join(f'{name} {size:,}' for name, size in names)}, {self.words.partition(', ')[2]}"
+
+    @property
     def along(self) -> int:
         """Where it stands on its table's curve; 0 where there is none."""
         table = TABLES[self.table]
@@ -201,8 +207,9 @@ class Case:
 
     @cached_property
     def without_rungs(self) -> Case:
-        """The case without the climb's kernels: ten are too many lines for a chart."""
-        return replace(self, variants=tuple(one for one in self.variants if not one.rung))
+        """The case without the climb's kernels, ten too many for a chart; our dispatcher runs the top one."""
+        climbed = (f"{RUNG}", "flash_attention_hopper")
+        return replace(self, variants=tuple(one for one in self.variants if not one.name.startswith(climbed)))
 
 
 @dataclass(frozen=True)
@@ -237,11 +244,11 @@ class Result:
     def state(self) -> str:
         """The GPU's clock and temperature before and after; empty where the driver did not report them."""
         said = [
-            f"{when} {state['clocks.sm']}, {state['temperature.gpu']} °C"
-            for when, state in (("before", self.before), ("after", self.after))
+            f"{state['clocks.sm']} at {state['temperature.gpu']} °C {when}"
+            for when, state in (("before the run, idle", self.before), ("at its end", self.after))
             if {"clocks.sm", "temperature.gpu"} <= set(state)
         ]
-        return f"clock and temperature {', '.join(said)}" if said else ""
+        return f"GPU clock: {', '.join(said)}" if said else ""
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from explain.device.measurement import Provenance
 from explain.records import results
+from explain.records.results import ResultFileError
 from kernels.catalog import KERNELS
 
 RUNGS = ("pipelined", "tma")
@@ -121,6 +122,17 @@ class Tuning:
     def of(self, rung: str) -> Grid | None:
         """A rung's grid; None if it has none."""
         return next((grid for grid in self.grids if grid.rung == rung), None)
+
+
+def best(shape: Sequence[int], dtype: str, causal: bool, gpu: str) -> dict[str, float]:
+    """FLOP/s of each rung at its fastest setting on this shape and GPU, by its short name; empty if none was tuned."""
+    try:
+        found = load(FILE)
+    except ResultFileError:
+        return {}
+    grids = [grid for grid in found.grids if grid.timed] if found and found.provenance.gpu == gpu else []
+    own = [grid for grid in grids if (grid.shape, grid.dtype, grid.causal) == (tuple(shape), dtype, causal)]
+    return {KERNELS[f"rung:{grid.rung}"].short: grid.work / (grid.timed[0].seconds or 1.0) for grid in own}
 
 
 def completed(grid: Grid, compiled: Grid | None) -> Grid:

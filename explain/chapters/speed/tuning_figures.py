@@ -67,7 +67,7 @@ def _cell(x: float, y: float, point: Setting, best: Setting | None, colour: str)
     fastest = point == best
     fill, stroke = 0.06 + 0.5 * (best.seconds / point.seconds) ** 2, "currentColor" if fastest else "none"
     box = svg.rect(*inside, colour, opacity=fill, stroke=stroke, title=setting(point))
-    words = f"{numbers.duration(point.seconds)}{mark}"
+    words = f"{numbers.fixed(1e3 * point.seconds, 2)} ms{mark}"
     return box + svg.text(middle, y + 24, words, anchor="middle", bold=fastest)
 
 
@@ -97,7 +97,7 @@ def grid_told(of: Grid, gpu: Gpu | None) -> str:
         best, worst = timed[0], timed[-1]
         names = [f"{p.block_m} × {p.block_n} with {p.warps} warps and {_stages(p.stages)}" for p in (best, worst)]
         speed = numbers.si(of.work / timed[0].seconds, "FLOP/s")
-        said.append(f"{len(timed)} of {many} settings have a time.")
+        said.append(f"{len(timed)} of {many} settings ran.")
         said.append(f"Fastest: **{names[0]}**, {numbers.duration(timed[0].seconds)} ({speed}).")
         slower = numbers.ratio(timed[-1].seconds / timed[0].seconds)
         said.append(f"Slowest: {names[1]}, **{slower}** that time for the same result.")
@@ -111,4 +111,6 @@ def grid_told(of: Grid, gpu: Gpu | None) -> str:
             f"{len(spilled)} spill registers{all_with}: a tile's S, P̃ and Õ are spread over the registers of the "
             "program's threads, at most 255 each, so fewer warps need more registers per thread."
         )
+    if timed and timed[0].spills:
+        said.append(f"The fastest spills {4 * timed[0].spills} B per thread: less than its larger tile saves.")
     return " ".join(said)

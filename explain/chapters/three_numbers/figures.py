@@ -14,7 +14,7 @@ from explain.experiment import Experiment
 from explain.figures.labels import text_width
 from explain.figures.numbers import percent
 from explain.figures.palette import css
-from explain.figures.svg import line, picture, rect, text
+from explain.figures.svg import button, line, picture, rect, text
 from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
 from kernels.traffic import Term, Traffic
@@ -151,16 +151,8 @@ def _button(
     level: Level,
     parts: Sequence[str],
 ) -> str:
-    pressed = str(key == chosen).lower()
     said = f"{name}: {level.note or name}" if level.known else f"{name}: not measured. {level.why}"
-    frame = (
-        f'<rect class="frame" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="6" '
-        'fill="transparent"/>'
-    )
-    return (
-        f'<g data-press="{key}" role="button" tabindex="0" aria-pressed="{pressed}" aria-label="{html.escape(name)}">'
-        f"<title>{html.escape(said)}</title>{frame}{''.join(parts)}</g>"
-    )
+    return button(key, name, x, y, width, height, parts, chosen=key == chosen, title=said)
 
 
 def _arrow(x: float, y: float, height: float, count: int | None, most: int, key: str, *, up: bool) -> str:

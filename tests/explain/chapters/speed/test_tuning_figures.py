@@ -29,7 +29,7 @@ GRID = Grid(
 def test_a_cell_has_its_time_and_the_fastest_stands_out():
     picture = figures.grid(GRID, 2)
     assert re.search(r'stroke="currentColor"[^>]*><title>128 × 64, 8 warps, 3 stages; 2 ms', picture)
-    assert re.search(r'font-weight="650">2 ms<', picture)
+    assert re.search(r'font-weight="650">2.00 ms<', picture)
     assert picture.count('stroke="currentColor"') == 1 + picture.count("<line")
     filled = [float(opacity) for opacity in re.findall(r'fill="var\(--f-kernel-2\)" fill-opacity="([\d.]+)"', picture)]
     assert filled[0] > 2 * filled[1]
@@ -37,7 +37,7 @@ def test_a_cell_has_its_time_and_the_fastest_stands_out():
 
 def test_what_spills_does_not_fit_or_is_wrong_is_marked():
     picture = figures.grid(GRID, 2)
-    assert f">8 ms {figures.SPILLED}<" in picture
+    assert f">8.00 ms {figures.SPILLED}<" in picture
     for point in GRID.points[2:]:
         assert f">{tuning.FAILURES[point.failure][0]}<" in picture
     assert "240 B" in figures.setting(GRID.points[1])

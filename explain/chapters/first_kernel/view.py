@@ -31,7 +31,7 @@ def two_sources() -> None:
 def run() -> Run | None:
     """The kernel in the player, with its sizes to choose; None if it cannot run here."""
     experiment = controls.controls(lessons.VECTORS, ["n", "block_n", "dtype"], [])
-    traces = stepper.stepper([experiment], key="first kernel")
+    traces = stepper.stepper([experiment], key="first kernel", chapter="first_kernel")
     return (experiment, traces[0]) if traces else None
 
 

@@ -15,7 +15,7 @@ layout.prose(
     "tile of several rows. A tile is what a program holds on chip at a time."
 )
 at = view.choose()
-row = view.one_rung(at)
-view.all_rungs(row)
+row, runs = view.one_rung(at)
+outcomes = view.all_rungs(row)
 view.change(at)
-view.closing()
+view.closing(row, runs, outcomes)

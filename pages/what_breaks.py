@@ -15,7 +15,7 @@ with story:
     view.plaque(exhibit)
 with verdicts:
     view.verdicts(exhibit)
-view.run(exhibit)
+questions = view.run(exhibit)
 st.header("The game: find an input that breaks it", anchor=False)
 view.game(exhibit)
-view.closing()
+view.closing(questions)

@@ -27,7 +27,7 @@ const KEYS = [
   ["n", false, "nextMove", "N", "Next change of the watched variable"],
   ["n", true, "previousMove", "Shift N", "Previous change of the watched variable"],
   ["g", null, "goTo", "G", "Go to a step by its number"],
-  ["a", null, "ask", "A", "Ask first: predict the watched variable before it changes"],
+  ["a", null, "ask", "A", "Predict: type the watched variable's next value before you see it"],
   ["d", null, "difference", "D", "Two runs: go to the first difference"],
   ["p", null, "present", "P or F", "Full screen, and back"],
   ["f", null, "present"],
@@ -62,7 +62,8 @@ function keyPressed(player, event) {
   const { tagName, type } = event.target;
   const { key } = event;
   const typing = tagName === "SELECT" || (tagName === "INPUT" && !["range", "checkbox"].includes(type));
-  if (typing && key !== "Escape") return;
+  const idle = event.target.closest(".ask") && !event.target.value && /^(Arrow|Page)/.test(key); // nothing typed yet
+  if (typing && key !== "Escape" && !idle) return;
   if ((tagName === "BUTTON" || tagName === "SUMMARY") && (key === " " || key === "Enter")) return;
   if (player.presenter.blanked) {                           // any key ends the black screen
     event.preventDefault();

@@ -61,6 +61,8 @@ class Player {
     this.ready = false;
     this.abort = new AbortController();
     this.observer = new ResizeObserver(() => this.resized());
+    // What is above the player may grow: words come after it, or take another line once their font is there.
+    this.around = new ResizeObserver(() => requestAnimationFrame(() => this.length && this.fit()));
     this.counters = new Counters(this);
     this.transport = new Transport(this);
     this.watch = new Watch(this);
@@ -156,6 +158,7 @@ class Player {
     this.fit();
     this.retheme(true);
     for (const canvas of this.root.querySelectorAll("canvas")) this.observer.observe(canvas);
+    this.around.observe((this.root.host ?? this.root).closest("[data-testid=stMainBlockContainer]") ?? document.body);
     if (!this.resized()) this.render();
     this.remember();
     if (this.shown) this.settle();                         // a run that the address does not have yet
@@ -500,6 +503,7 @@ class Player {
   stop() {
     this.abort.abort();
     this.observer.disconnect();
+    this.around.disconnect();
     this.pause();
     this.presenter.leave();
     clearTimeout(this.settling);

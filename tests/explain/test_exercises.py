@@ -12,12 +12,26 @@ import pytest
 from explain import contents, lessons
 from explain.chapters.attention.exercises import Shown as Token
 from explain.chapters.attention.heads import head
+from explain.chapters.exactness import exercises as exactness
+from explain.chapters.flash_attention import exercises as flash
+from explain.chapters.flash_attention import tiles
+from explain.chapters.memory_hierarchy import exercises as memory
 from explain.chapters.softmax.exercises import Shown as TwoSoftmaxes
+from explain.chapters.tile_cost import exercises as tile_cost
+from explain.chapters.triton_ladder import exercises as ladder_questions
+from explain.chapters.triton_ladder import ladder
+from explain.chapters.what_breaks import exercises as breaks
+from explain.chapters.what_breaks.divergence import compared, divergences
+from explain.compile.cost import LaunchCost
+from explain.compile.service import compiler
+from explain.engine import engine
 from explain.exercises import Question, Why, check, of_room, typed_number
 from explain.experiment import Experiment
+from explain.gpus import GPUS
 from explain.ui.exercises import inline
 from explain.ui.stepper import lesson
 from kernels.inputs import HEADS_TO_SHOW
+from kernels.museum import EXHIBITS
 
 
 def runs(*experiments: Experiment) -> tuple[tuple[Experiment, Any], ...]:
@@ -26,6 +40,47 @@ def runs(*experiments: Experiment) -> tuple[tuple[Experiment, Any], ...]:
 
 def softmaxes(row: Experiment, *logits: float) -> TwoSoftmaxes:
     return TwoSoftmaxes(runs(lessons.naive_twin(row), row), lambda: np.array(logits))
+
+
+ASCENDING = lessons.ONLINE.with_(inputs="ascending")
+SHORT = lessons.SHORT.through("attention_standard")
+
+
+def climbed(row: Experiment, kernel: str) -> ladder_questions.Shown:
+    rungs = [(rung, rung.experiment(row)) for rung in ladder.RUNGS]
+    outcomes = [ladder.outcome(rung, one, lesson(one.key)[1]) for rung, one in rungs]
+    return ladder_questions.Shown(row, runs(*(one for _, one in rungs if one.kernel == kernel)), outcomes)
+
+
+def tile_sizes(gpu: str) -> flash.Shown:
+    def cost(tile: Experiment) -> LaunchCost:
+        answer = compiler().look(tile, GPUS[gpu].compute_capability)
+        assert answer is not None
+        assert answer.cost is not None
+        return answer.cost.launches[0]
+
+    return flash.Shown(flash.SIZES, experiment=tiles.tile(64, 64), gpu=GPUS[gpu], cost=cost)
+
+
+def exhibit(name: str) -> breaks.Shown:
+    shown = EXHIBITS[name]
+    pair = runs(*compared(shown))
+    ratios = {"normal": 0.5, shown.shown_by: math.nan}
+    return breaks.Shown(pair, divergences(*(trace for _, trace in pair)), ratios.__getitem__)
+
+
+def exact(experiment: Experiment) -> exactness.Shown:
+    return exactness.Shown(experiment, lambda way: engine().output(way.experiment, reverse_keys=way.reverse_keys))
+
+
+def compiled(gpu: str) -> tile_cost.Shown:
+    experiment = tiles.compiled_as("flash_attention", tiles.opening("flash_attention"))
+    capability = GPUS[gpu].compute_capability
+    answer = compiler().look(experiment, capability)
+    assert answer is not None
+    assert answer.cost is not None
+    launch, listings = answer.cost.launches[0], compiler().listings(experiment, capability)
+    return tile_cost.Shown(experiment, GPUS[gpu], launch, listings)
 
 
 CONTEXTS: dict[str, Callable[[], Sequence[Any]]] = {
@@ -46,6 +101,21 @@ CONTEXTS: dict[str, Callable[[], Sequence[Any]]] = {
         runs(lessons.added_twin(lessons.MERGED), lessons.MERGED),
         runs(lessons.TOPK),
     ),
+    "triton_ladder": lambda: (climbed(lessons.ONLINE, "softmax_online"), climbed(ASCENDING, "softmax_row")),
+    "memory_hierarchy": lambda: tuple(
+        memory.Shown(GPUS[gpu], one, trace)
+        for gpu, (one, trace) in zip(("H200", "T4"), runs(lessons.STANDARD, SHORT), strict=True)
+    ),
+    "flash_attention": lambda: (
+        flash.Shown(flash.STEP, runs(lessons.OPENING)),
+        flash.Shown(flash.STEP, runs(lessons.SHORT)),
+        flash.Shown(flash.ORDER, runs(lessons.first_order(lessons.OPENING), lessons.OPENING)),
+        *(tile_sizes(gpu) for gpu in ("H200", "T4")),
+        flash.Shown(flash.PAPER, experiment=lessons.OPENING),
+    ),
+    "what_breaks": lambda: tuple(exhibit(name) for name in ("finite_start", "nan_swallowed")),
+    "exactness": lambda: tuple(exact(lessons.EXACT.with_(dtype=dtype)) for dtype in ("fp16", "bf16")),
+    "tile_cost": lambda: tuple(compiled(gpu) for gpu in ("H200", "T4")),
 }
 """What each page shows: the run it opens on first, then others."""
 

@@ -93,11 +93,6 @@ def part(heading: str, words: str, wide: float = 2) -> DeltaGenerator:
     return picture
 
 
-def try_this(*things: str) -> None:
-    """Things to try, in the order of a good walk."""
-    prose("**Things to try**\n\n" + "\n".join(f"- {thing}" for thing in things))
-
-
 def questions(*pairs: tuple[str, str]) -> None:
     """Three questions, each with its answer folded away. Raises ValueError for another number of them."""
     if len(pairs) != 3:

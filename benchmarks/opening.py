@@ -24,9 +24,9 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, expect, sync_playwright
 
+from explain.browser import find_browser
 from explain.records import results
 from explain.records.code import measured_code
-from tests.e2e.browser import find_browser
 from tests.e2e.server import running_app
 
 FIRST_PAGE_S, PICTURE_S = 2.0, 1.0

@@ -10,7 +10,7 @@ sys.path.insert(0, str(ROOT))
 
 from playwright.sync_api import expect, sync_playwright  # noqa: E402
 
-from tests.e2e.browser import find_browser  # noqa: E402
+from explain.browser import find_browser  # noqa: E402
 from tests.e2e.server import running_app  # noqa: E402
 
 STEP = 330  # last row of tiles, third key tile: the running max rises, so α < 1

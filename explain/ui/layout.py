@@ -69,18 +69,16 @@ def prose(text: str) -> None:
     st.markdown(terms.marked(text), unsafe_allow_html=True)
 
 
-def part(heading: str, words: str) -> DeltaGenerator:
-    """A heading and a paragraph in a column of at most 75 characters; returns the place for the picture beside it."""
+def part(heading: str, words: str, wide: float = 2) -> DeltaGenerator:
+    """A heading and a paragraph in a column of at most 75 characters; returns the place for the picture beside it.
+
+    The picture's column is `wide` times as wide.
+    """
     st.header(heading, anchor=False)
-    column, picture = st.columns([1, 2], gap="large")
+    column, picture = st.columns([1, wide], gap="large")
     with column.container(key=f"words: {heading}"):
         prose(words)
     return picture
-
-
-def try_this(*things: str) -> None:
-    """Things to try, in the order of a good walk."""
-    prose("**Things to try**\n\n" + "\n".join(f"- {thing}" for thing in things))
 
 
 def questions(*pairs: tuple[str, str]) -> None:

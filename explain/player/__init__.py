@@ -4,7 +4,8 @@ Python sends the whole traces once; the browser draws every step, and Python nev
 
     u32, the header's length, little-endian · the header, UTF-8 JSON · the trace files, one after the other
 
-    {"id": …, "place": …, "step": first step, "query": …, "height": …, "watch": "loads of k" (optional),
+    {"id": …, "place": …, "step": first step, "depth": "idea" | "code" | null, "query": …, "height": …,
+     "watch": "loads of k" (optional),
      "glossary": {name: its meaning},
      "runs": [{"view": …, "offset": …, "bytes": …, "error": … | null,
                "sources": [{"first_line": 41, "lines": [[token, …], …], "equations": {"57": {variable, plain, numbers}},
@@ -12,7 +13,8 @@ Python sends the whole traces once; the browser draws every step, and Python nev
 
 `offset` counts from the end of the header. Steps count from 0, here, in the address and on screen. `place` names a
 start: the browser remembers the step reached from it and goes on there when the reader returns; a new place is shown
-at once. Without a step, the player goes to the tile and line that it showed last, if it showed the same kernels. A
+at once. Without a step, the player goes to the tile and line that it showed last, if it showed the same kernels.
+Without a depth, it takes the address's, Code for an address with a step only, or the one that the reader chose last. A
 token is a text, or [class, text] with class k(eyword), s(tring), n(umber), c(omment), f(unction's name) or
 v(ariable). Equations are those of `explain.source.equations`; `alive` has the variables that a later line still reads
 (`explain.source.liveness`); `glossary` explains the variables of the catalog's kernels. `explain.player.export` makes
@@ -114,7 +116,8 @@ def player(
     body = body_of(runs)
     first, count = _start(key, (body.id, step, request), query, None if worked else 0)
     marks = {"watch": watch} if watch else {}
-    _COMPONENT(key=key, data=body.packet(place=f"{key} {count}", step=first, query=query, height=height, **marks))
+    place = f"{key} {count}"
+    _COMPONENT(key=key, data=body.packet(place=place, step=first, depth=None, query=query, height=height, **marks))
 
 
 def body_of(runs: Sequence[Run]) -> Body:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from explain.player import Run, body_of, files
 
 
-def standalone_html(runs: Sequence[Run], step: int = 0) -> str:
-    """The page that shows one run, or two side by side, and opens on `step`, counted from 0.
+def standalone_html(runs: Sequence[Run], step: int = 0, depth: Literal["idea", "code"] = "code") -> str:
+    """The page that shows one run, or two side by side, and opens on `step`, counted from 0, at this depth.
 
     Raises:
         ValueError: no run or more than two, or an invalid view, as for `explain.player.player`.
     """
-    packet = body_of(runs).packet(place=None, step=step, query=None, height=None)
+    packet = body_of(runs).packet(place=None, step=step, depth=depth, query=None, height=None)
     return files.page(packet, " · ".join(run.view["title"] for run in runs))

@@ -3,6 +3,7 @@
 
 import { Comparison } from "./compare.js";
 import { Counters } from "./counters.js";
+import { Depth } from "./depth.js";
 import { ExportMenu } from "./export.js";
 import { listenToKeys, showKeys } from "./keys.js";
 import { Lane } from "./lane.js";
@@ -18,7 +19,6 @@ const SETTLED_MS = 400;
 const SAID_MS = 300;
 const FAR_DOWN = 0.42;                                     // of the window's height
 const PAGE_HEAD_PX = 72;
-const TILE = 1;                                            // the clock of a clicker's keys
 // Place → the step it was left at, until the page is reloaded.
 const LEFT = (globalThis.tilescopeLeft ??= new Map());
 // Player → the spot it showed last, to find again in a changed run.
@@ -60,6 +60,7 @@ class Player {
     this.ready = false;
     this.abort = new AbortController();
     this.observer = new ResizeObserver(() => this.resized());
+    this.depth = new Depth(this);
     this.counters = new Counters(this);
     this.transport = new Transport(this);
     this.watch = new Watch(this);
@@ -83,6 +84,7 @@ class Player {
     if (packet.place !== this.packet.place) {
       this.packet = packet;
       if (packet.watch) this.watch.follow(packet.watch);
+      this.depth.follow();
       this.go(packet.step ?? this.worked());
     }
     this.fit();
@@ -124,7 +126,9 @@ class Player {
     this.section.classList.remove("failed");
     this.observer.disconnect();
     this.stories = stories;
-    this.woven = weave(stories);
+    const { woven, beats } = weave(stories);
+    this.woven = woven;
+    this.beats = beats;
     this.length = this.woven[0].length;
     // Of each run: its step → the first step of the timeline with it.
     this.positionOf = this.woven.map((steps) => {
@@ -145,7 +149,8 @@ class Player {
     this.section.dataset.steps = this.length;
     this.$(".title").textContent = titles.join("  ·  ");
     this.buildPicker(view);
-    for (const part of [this.counters, this.transport, this.watch, this.comparison, this.presenter]) part.load();
+    const parts = [this.depth, this.counters, this.transport, this.watch, this.comparison, this.presenter];
+    for (const part of parts) part.load();
     const start = LEFT.get(this.place) ?? packet.step ?? this.sameSpot();
     this.step = start === null ? this.worked() : this.clamp(start);
     this.ready = true;
@@ -223,7 +228,12 @@ class Player {
     const started = performance.now();
     const t = this.step;
     this.comparison.render(t);
-    this.lanes.forEach((lane, i) => lane.render(this.woven[i][t], this.palette, this.stamp, motion));
+    const beat = this.beats.findLast(({ begin }) => begin <= t);
+    this.lanes.forEach((lane, i) => {
+      lane.beat = beat?.of[i];
+      lane.hides = this.watch.hides(t);
+      lane.render(this.woven[i][t], this.palette, this.stamp, motion);
+    });
     for (const lane of this.lanes) lane.write();
     this.comparison.write();
     this.transport.render(t);
@@ -235,6 +245,7 @@ class Player {
     dataset.step = t;
     dataset.line = story.trace.line[k];
     dataset.visit = story.visitAt[k];
+    dataset.beat = beat?.of[0].kind ?? "";
     this.$(".picker select").value = story.programAt[k];
     const told = () => this.lanes.map((lane) => lane.sentence()).join(" Right: ");
     this.say(() => `${this.watch.said()}${this.where(t)} ${told()}`);
@@ -306,9 +317,9 @@ class Player {
   }
 
   /** Goes forward to `step`, or to the question before it; from an open question to its answer. */
-  advance(step) {
+  advance(step, motion = false) {
     const set = this.watch.stopWithin(this.step, this.clamp(step));
-    if (!set) return this.go(step, step === this.step + 1);
+    if (!set) return this.go(step, motion);
     if (this.watch.isAsked(set)) return this.go(set.at, true);
     this.pause();
     return this.watch.ask(set);
@@ -333,6 +344,7 @@ class Player {
     this.settling = setTimeout(() => {
       const url = new URL(location.href);
       url.searchParams.set(this.query, this.step);
+      if (this.depth.possible) url.searchParams.set("depth", this.depth.shown);
       history.replaceState(history.state, "", url);
     }, SETTLED_MS);
   }
@@ -355,10 +367,11 @@ class Player {
       last: () => this.go(this.length - 1),
       next: () => transport.step(1),
       previous: () => transport.step(-1),
-      nextCoarse: () => transport.step(1, 1),
-      previousCoarse: () => transport.step(-1, 1),
-      nextTile: () => transport.step(1, 0, TILE),
-      previousTile: () => transport.step(-1, 0, TILE),
+      nextCoarse: () => transport.step(1, transport.coarser),
+      previousCoarse: () => transport.step(-1, transport.coarser),
+      nextTile: () => transport.step(1, "tile"),
+      previousTile: () => transport.step(-1, "tile"),
+      depth: () => this.depth.toggle(),
       play: () => (transport.playing ? this.pause() : transport.play()),
       up: () => row(-1),
       down: () => row(1),

@@ -93,7 +93,7 @@ def measure(
         tuning = told(tuning, answer)
         save(out, tuning)
 
-    new = [(grid, point) for grid in tuning.grids for point in grid.points if point.error is None and not point.trouble]
+    new = [(grid, point) for grid in tuning.grids for point in grid.points if point.error is None and not point.failure]
     for answer in speed.run(
         "check", [_task(grid, [point], rounds) for grid, point in new], speed.CHECKERS, deadline, Path(__file__)
     ):
@@ -103,7 +103,7 @@ def measure(
     right = [
         _task(grid, points, rounds)
         for grid in tuning.grids
-        if (points := [p for p in grid.points if p.error is not None and not p.trouble and p.seconds is None])
+        if (points := [p for p in grid.points if p.error is not None and not p.failure and p.seconds is None])
     ]
     print(f"checked after {seconds - deadline + time.monotonic():.0f} s", file=sys.stderr, flush=True)
     for answer in speed.run("time", right, 1, deadline):
@@ -117,7 +117,7 @@ def _with_what_there_is(grid: Grid, before: Tuning | None) -> Grid:
     own = before.of(grid.rung) if before else None
     if own is None or replace(own, points=()) != replace(grid, points=()):
         return grid
-    there = {point.settings: point for point in own.points if point.trouble != "silent"}
+    there = {point.settings: point for point in own.points if point.failure != "silent"}
     return replace(grid, points=tuple(there.get(point.settings, point) for point in grid.points))
 
 
@@ -152,7 +152,7 @@ def _silent(tuning: Tuning) -> Tuning:
     why = f"no word for {speed.SILENCE:.0f} s, or its process ended"
 
     def point(one: Point) -> Point:
-        return one if one.trouble or one.error is not None else replace(one, trouble="silent", why=why)
+        return one if one.failure or one.error is not None else replace(one, failure="silent", why=why)
 
     return _each(tuning, lambda grid: tuple(map(point, grid.points)))
 
@@ -182,9 +182,9 @@ def checked(tasks: list[speed.Task]) -> Iterator[dict[str, Any]]:
             torch.cuda.synchronize()
             error = error_over_tolerance(case, inputs, result)
             yield {**answer, **compilers_word(kernel), **verdict_of(error)}
-        except Exception as failure:
-            yield {**answer, **compilers_word(kernel), **trouble_of(failure)}
-            if "CUDA error" in str(failure):
+        except Exception as exception:
+            yield {**answer, **compilers_word(kernel), **failure_of(exception)}
+            if "CUDA error" in str(exception):
                 return  # this process can launch nothing more: another goes on
         yield {"done": True}
 
@@ -194,7 +194,7 @@ def verdict_of(error: float) -> dict[str, Any]:
     if error <= 1:
         return {"error": error}
     known = error if math.isfinite(error) else None
-    return {"error": known, "trouble": "wrong", "why": f"{error:.3g} times the error that is allowed"}
+    return {"error": known, "failure": "wrong", "why": f"{error:.3g} times the error that is allowed"}
 
 
 def compilers_word(kernel: Any) -> dict[str, int]:
@@ -212,12 +212,12 @@ def compilers_word(kernel: Any) -> dict[str, int]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def trouble_of(failure: Exception) -> dict[str, str]:
+def failure_of(exception: Exception) -> dict[str, str]:
     """Why a setting could not be run, as the file says it."""
-    kind = type(failure).__name__
-    name = getattr(failure, "name", "") if kind == "OutOfResources" else ""
-    trouble = {"": "error", "shared memory": "shared memory"}.get(name, "registers")
-    return {"trouble": trouble, "why": f"{kind}: {failure}"[:300]}
+    kind = type(exception).__name__
+    name = getattr(exception, "name", "") if kind == "OutOfResources" else ""
+    failure = {"": "error", "shared memory": "shared memory"}.get(name, "registers")
+    return {"failure": failure, "why": f"{kind}: {exception}"[:300]}
 
 
 def table(grid: Grid) -> Iterator[str]:
@@ -230,8 +230,8 @@ def table(grid: Grid) -> Iterator[str]:
             f"  {1e3 * (point.seconds or 0):8.3f} ms {speed_:6.0f} TFLOP/s  registers {point.registers} spills "
             f"{point.spills} shared {point.shared_bytes}  {settings}"
         )
-    for trouble in sorted({point.trouble for point in grid.points if point.trouble}):
-        yield f"  {sum(point.trouble == trouble for point in grid.points)} × {trouble}"
+    for failure in sorted({point.failure for point in grid.points if point.failure}):
+        yield f"  {sum(point.failure == failure for point in grid.points)} × {failure}"
 
 
 if __name__ == "__main__":

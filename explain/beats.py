@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,6 +191,8 @@ class _Run:
             return "keep" if in_tile else None if role in reads else "setup"
         if role in ("scores", "exponentials"):
             return role
+        if role == "result":
+            return "add"
         if role in ("new_max", "rescale", "other_rescale"):
             return "new_max"
         if role in ("output", "kept_weight", "weights"):
@@ -230,11 +232,11 @@ class _Run:
         kept = [step for step in self.set_at["kept"] if self.read_at(step)]  # not its empty list
         writes = np.array(sorted([step for role in content for step in self.set_at[role]] + kept))
         found: list[int] = []
-        for begin, next_begin in zip(begins, [*begins[1:], steps], strict=True):
+        for begin, next_begin in pairwise([*begins, steps]):
             at = int(np.searchsorted(writes, begin))
             if at < len(writes) and writes[at] < min(next_begin, self.program_end(begin)):
                 found.append(begin)
-        for visit, (begin, next_begin) in enumerate(zip(found, [*found[1:], steps], strict=True)):
+        for visit, (begin, next_begin) in enumerate(pairwise([*found, steps])):
             visit_at[begin : self.leaves(begin, next_begin)] = visit
         return visit_at
 

@@ -2,11 +2,9 @@
 
     \"\"\"Home: what this is.\"\"\"
     \"\"\"Chapter 6: FlashAttention. The stepper on tiles of Q, K and V.\"\"\"       the number is its place
-    \"\"\"Lab 1: Three numbers. Formula, trace and hardware, side by side.\"\"\"     measurements, after the chapters,
-    in their own order
+    \"\"\"Lab 1: Three numbers. Formula, trace and hardware, side by side.\"\"\"     after the chapters
     \"\"\"Tool: Side by side. Any two runs, stepped together.\"\"\"                  after those
-    \"\"\"Hidden: Lecturer's notes. One chapter's, in a second window.\"\"\"        has an address, no entry in the
-    navigation
+    \"\"\"Hidden: Lecturer's notes. One chapter's, in a second window.\"\"\"        has an address, no entry in the bar
 
 Imports no streamlit.
 """
@@ -51,7 +49,7 @@ class Page:
 
     @property
     def icon(self) -> str:
-        """A Material symbol: a chapter's is its number."""
+        """A Material symbol: a chapter's is its number, as far as there are such symbols."""
         if self.kind == "chapter" and self.number < 10:
             return f":material/counter_{self.number}:"
         return {"home": ":material/grid_view:", "lab": ":material/experiment:", "tool": ":material/build:"}.get(

@@ -100,12 +100,24 @@ def _pattern() -> re.Pattern[str]:
 
 
 @functools.lru_cache(maxsize=1024)
-def marked(text: str) -> str:
+def terms_in(text: str) -> frozenset[Term]:
+    """The terms that occur in Markdown, outside code, mathematics and links."""
+    return frozenset(filter(None, map(_term_of, _pattern().finditer(text))))
+
+
+def _term_of(found: re.Match[str]) -> Term | None:
+    word: str | None = found[3]
+    return (_spelled().get(word) or _spelled().get(word[0].lower() + word[1:])) if word else None
+
+
+@functools.lru_cache(maxsize=1024)
+def marked(text: str, elsewhere: frozenset[Term] = frozenset()) -> str:
     """Markdown in which the first occurrence of each term carries its definition, as HTML for `explain/look/app.css`.
 
-    Code, mathematics and links stay as they are; any other HTML in the text becomes plain characters.
+    Terms in `elsewhere` stay plain. Code, mathematics and links stay as they are; any other HTML in the text becomes
+    plain characters.
     """
-    said: set[Term] = set()
+    said = set(elsewhere)
 
     def mark(found: re.Match[str]) -> str:
         skipped, tag, word, plural = found.groups()
@@ -113,7 +125,7 @@ def marked(text: str) -> str:
             return skipped
         if tag:
             return "&lt;"
-        term = _spelled().get(word) or _spelled().get(word[0].lower() + word[1:])
+        term = _term_of(found)
         if term is None or term in said:
             return found[0]
         said.add(term)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from explain.experiment import Experiment
 from kernels.parameters import ITEM_BYTES
 
+VECTORS = Experiment.of("vector_add", {"n": 27, "block_n": 8}, "edge")
 OPENING = Experiment.of("flash_attention", {"block_m": 16, "block_n": 16}, "sentence")
 SHORT = OPENING.with_(inputs="sentence_short", seq_len=15, kv_len=15, block_m=8, block_n=8)
 ONLINE = Experiment.of("softmax_online", {"rows": 1, "block_n": 2}, "notebook")

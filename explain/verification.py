@@ -51,7 +51,7 @@ def grid(kernel: Kernel, *, every: int = 1) -> Iterator[Experiment]:
             yield Experiment.of(kernel.name, {"dtype": dtype}, preset)
     experiments = (
         Experiment.of(kernel.name, {**shape, "dtype": dtype}, preset, seed)
-        for seed, shape in enumerate(_softmax_shapes(kernel) if kernel.family == "softmax" else _SHAPES)
+        for seed, shape in enumerate(_shapes(kernel))
         for dtype in ITEM_BYTES
         for preset in SYNTHETIC
     )
@@ -59,7 +59,13 @@ def grid(kernel: Kernel, *, every: int = 1) -> Iterator[Experiment]:
     yield from (e for number, e in enumerate(experiments) if sum(divmod(number, len(SYNTHETIC))) % every == 0)
 
 
-def _softmax_shapes(kernel: Kernel) -> Iterator[dict[str, Value]]:
+def _shapes(kernel: Kernel) -> Iterator[dict[str, Value]]:
+    if kernel.family == "attention":
+        yield from _SHAPES
+        return
+    if kernel.family == "vector":
+        yield from ({"n": n, "block_n": _TILE} for n in _COLUMNS)
+        return
     names = {parameter.name for parameter in kernel.parameters}
     for cols in _COLUMNS:
         whole = next_power_of_two(cols)

@@ -33,7 +33,7 @@ class Kernel:
     """Its label in charts and narrow tables."""
     idea: str
     module: str
-    family: Literal["softmax", "attention"]
+    family: Literal["vector", "softmax", "attention"]
     parameters: tuple[Parameter, ...]
     formula: Callable[[Values], Traffic]
     roles: Mapping[str, str]
@@ -41,7 +41,7 @@ class Kernel:
     scores, exponentials (P̃, or P), running_max, new_max, running_sum, new_sum, rescale, weights (P after ÷ ℓ, where the
     output is another), accumulator, output, rows and cols (the tile's coordinates in S); for top-k kept, kept_at and
     kept_weight (the list, its columns, its weights); for a merge other_max, other_sum, other_rescale (the other pair),
-    tile_at and other_at (which tiles the pairs belong to)."""
+    tile_at and other_at (which tiles the pairs belong to); result of a vector addition."""
     check: Callable[[Values], None]
     """Raises ParameterError for parameters that do not fit together."""
     kind: Kind = "taught"
@@ -99,14 +99,17 @@ class Kernel:
 
     def make_inputs(self, preset: Preset, p: Values, seed: int) -> Arrays:
         """The arrays this kernel takes, float32 holding values of the experiment's dtype."""
-        of_family = inputs.softmax_inputs if self.family == "softmax" else inputs.attention_inputs
-        arrays = (self.make or of_family)(preset, p, seed)
+        arrays = (self.make or _INPUTS[self.family])(preset, p, seed)
         return {**arrays, "do": inputs.gradient(p, seed)} if self.gradient else arrays
 
     def score_shape(self, p: Values) -> tuple[int, int]:
-        """(rows, columns) of one head's S, or of x for a softmax."""
+        """(rows, columns) of one head's S; of x for a softmax; of one vector."""
+        if self.family == "vector":
+            return (1, p["n"])
         return (p["rows"], p["cols"]) if self.family == "softmax" else (p["seq_len"], p["kv_len"])
 
+
+_INPUTS = {"vector": inputs.vector_inputs, "softmax": inputs.softmax_inputs, "attention": inputs.attention_inputs}
 
 _SOFTMAX_ROLES = {
     "scores": "x",
@@ -159,6 +162,12 @@ _flash = partial(
 )  # fmt: skip
 
 _TAUGHT = (
+    Kernel(
+        "vector_add", "Vector addition", "vector addition", "One tile for each program; a mask for the last one.",
+        module="kernels.vector", family="vector", parameters=parameters.VECTOR, formula=traffic.vector_add,
+        roles={"result": "c"}, check=lambda p: None, outputs=("c",), hue=3, inputs="edge",
+        expected="kernels.vector:expected",
+    ),
     _softmax(
         "softmax_naive", "Naive softmax", "naive softmax", "The formula as written: exp(x) / Σ exp(x).",
         formula=traffic.softmax_naive, hue=0, inputs="large_magnitude",

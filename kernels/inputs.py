@@ -91,14 +91,14 @@ PRESETS: Mapping[str, Preset] = {
         Preset("edge", "each score is 1 more than the one before, up to 89: exp overflows in float32 above 88.7",
                lambda g, r, c, b: np.tile(np.arange(90.0 - c, 90.0), (r, 1)), defaults={"rows": 1, "cols": 6}),
         Preset("notebook", "six scores: −0.3 0.2 0.5 0.7 0.1 0.8; each further row is shifted by one", _notebook,
-               defaults={"rows": 1, "cols": 6, "seq_len": 1, "kv_len": 6}),
+               defaults={"rows": 1, "cols": 6, "seq_len": 1, "kv_len": 6, "n": 3}),
         Preset("sentence", "a real paragraph of 64 tokens: attention heads of all-MiniLM-L6-v2 "
                "(with fewer kv_heads than heads, Q meets another head's K)", sentence="paragraph",
-               defaults={"rows": 64, "cols": 64}),
+               defaults={"rows": 64, "cols": 64, "n": 32}),
         Preset("sentence_short", "a real sentence of 15 tokens, same model", sentence="short",
-               defaults={"rows": 15, "cols": 15, "seq_len": 15}),
+               defaults={"rows": 15, "cols": 15, "seq_len": 15, "n": 7}),
         Preset("sentence_ragged", "a real sentence of 23 tokens, a prime number: no tile size divides it",
-               sentence="ragged", defaults={"rows": 23, "cols": 23, "seq_len": 23}),
+               sentence="ragged", defaults={"rows": 23, "cols": 23, "seq_len": 23, "n": 11}),
     )
 }  # fmt: skip
 
@@ -106,14 +106,14 @@ PRESETS: Mapping[str, Preset] = {
 def check_fit(preset: Preset, p: Values) -> None:
     """Raises ParameterError, which names the size, if a preset has no values of these sizes."""
     if preset.name == "notebook":
-        name = "cols" if "cols" in p else "kv_len"
-        if p[name] != len(NOTEBOOK_ROW):
-            raise ParameterError(
-                name, p[name], f"must be {len(NOTEBOOK_ROW)}, the length of the row of inputs=notebook"
-            )
+        whole = len(NOTEBOOK_ROW)
+        name, length = next(size for size in (("cols", whole), ("kv_len", whole), ("n", whole // 2)) if size[0] in p)
+        if p[name] != length:
+            raise ParameterError(name, p[name], f"must be {length}: inputs=notebook has a row of {whole} numbers")
     if preset.sentence:
         heads, tokens, head_dim = real_inputs.sentence(preset.sentence).q.shape
-        largest = {"batch": 1, "heads": heads, "rows": tokens, "cols": tokens, "seq_len": tokens, "kv_len": tokens}
+        largest = {"batch": 1, "heads": heads, "n": tokens // 2}
+        largest |= dict.fromkeys(("rows", "cols", "seq_len", "kv_len"), tokens)
         for name, most in largest.items():
             if p.get(name, 1) > most:
                 raise ParameterError(name, p[name], f"must be at most {most} with inputs={preset.name}")
@@ -124,12 +124,23 @@ def check_fit(preset: Preset, p: Values) -> None:
 
 
 def shapes(family: str, p: Values, gradient: bool = False) -> dict[str, tuple[int, ...]]:
-    """Shapes of a family's inputs: x for softmax; q, k, v for attention; with `gradient` also do, the gradient of O."""
+    """Shapes of a family's inputs: a and b for vectors; x for softmax; q, k, v for attention.
+
+    With `gradient` also do, the gradient of O.
+    """
+    if family == "vector":
+        return {"a": (p["n"],), "b": (p["n"],)}
     if family == "softmax":
         return {"x": (p["rows"], p["cols"])}
     q_shape = (p["batch"], p["heads"], p["seq_len"], p["head_dim"])
     kv_shape = (p["batch"], p["kv_heads"], p["kv_len"], p["head_dim"])
     return {"q": q_shape, "k": kv_shape, "v": kv_shape, **({"do": q_shape} if gradient else {})}
+
+
+def vector_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
+    """a and b (n,): the two halves of a softmax's row. `check_fit` has accepted the size."""
+    row = softmax_inputs(preset, {**p, "rows": 1, "cols": 2 * p["n"]}, seed)["x"][0]
+    return {"a": row[: p["n"]], "b": row[p["n"] :]}
 
 
 def softmax_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
@@ -180,8 +191,8 @@ def gradient(p: Values, seed: int) -> np.ndarray:
 
 
 def labels(preset: Preset, p: Values) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """The tokens of the rows and of the columns of S, for a real sentence; None for other presets."""
-    if not preset.sentence:
+    """The tokens of the rows and of the columns of S, for a real sentence; None for other presets, and for vectors."""
+    if not preset.sentence or "n" in p:
         return None
     tokens = real_inputs.sentence(preset.sentence).tokens
     if "rows" in p:

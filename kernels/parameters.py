@@ -113,6 +113,12 @@ ORDERS = ("left to right", "right to left", "tree")
 ORDER = Parameter("order", "choice", "tree", "order in which the tiles' (m, l) are merged", choices=ORDERS)
 ROWS_TILE = Parameter("block_m", "tile", 4, "rows in a tile", maximum=LARGEST_TILE)
 
+VECTOR = (
+    Parameter("n", "size", 27, "elements of a, of b and of c"),
+    DTYPE,
+    Parameter("block_n", "tile", 8, "elements in a tile", maximum=LARGEST_TILE),
+)
+
 ATTENTION = (
     Parameter("batch", "size", 1, "sequences"),
     Parameter("heads", "size", 1, "query heads", maximum=65535),

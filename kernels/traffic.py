@@ -79,6 +79,16 @@ def tiles(length: int, block: int) -> int:
     return -(-length // block)
 
 
+def vector_add(p: Values) -> Traffic:
+    item, n = ITEM_BYTES[p["dtype"]], p["n"]
+    terms = (
+        Term("a", False, n, 1, item, "each element, once"),
+        Term("b", False, n, 1, item, "each element, once"),
+        Term("c", True, n, 1, item, "each sum, once"),
+    )
+    return Traffic(terms, (Work("a + b", "other", tiles(n, p["block_n"]) * p["block_n"]),))
+
+
 def passes(
     rows: int, cols: int, item: int, *, loads: int, flops_a_row: Iterable[Work], x: str = "x", y: str = "y"
 ) -> Traffic:

@@ -1,4 +1,4 @@
-"""Chapter 6: Exactness. FlashAttention and standard attention against float64; other orders, other bits, same error."""
+"""Chapter 7: Exactness. FlashAttention and standard attention against float64; other orders, other bits, same error."""
 
 import streamlit as st
 
@@ -20,4 +20,4 @@ view.by_dtype(experiment)
 view.other_orders(experiment)
 view.growth(experiment)
 view.base_2()
-view.closing()
+view.closing(experiment)

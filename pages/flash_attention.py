@@ -1,4 +1,4 @@
-"""Chapter 5: FlashAttention. Tiles of Q, K and V stepped through, what a tile costs on a GPU, and whose loop is
+"""Chapter 6: FlashAttention. Tiles of Q, K and V stepped through, what a tile costs on a GPU, and whose loop is
 outside.
 """
 
@@ -17,13 +17,13 @@ with views:
     shown = controls.view("Step through", "Tile sizes", "Loop order", "The paper's algorithm")
 match shown:
     case "Step through":
-        view.step_through()
+        questions = view.step_through()
     case "Tile sizes":
         with gpus:
             gpu = gpu_choice()
-        view.tile_sizes(gpu)
+        questions = view.tile_sizes(gpu)
     case "Loop order":
-        view.loop_order()
+        questions = view.loop_order()
     case _:
-        view.paper_algorithm()
-view.closing()
+        questions = view.paper_algorithm()
+view.closing(questions)

@@ -1,4 +1,4 @@
-"""Chapter 9: Glossary. Every term with its symbol, its name in the code, its colour and what it means."""
+"""Tool: Glossary. Every term with its symbol, its name in the code, its colour and what it means."""
 
 from explain.chapters.glossary import view
 from explain.ui import layout

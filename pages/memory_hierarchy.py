@@ -1,4 +1,4 @@
-"""Chapter 4: Memory hierarchy. A GPU's memory to scale, and every trip that standard attention makes to HBM."""
+"""Chapter 3: Memory hierarchy. A GPU's memory to scale, and every trip that standard attention makes to HBM."""
 
 from explain.chapters.memory_hierarchy import view
 from explain.ui import layout
@@ -13,4 +13,4 @@ view.load_times(gpu, logarithmic)
 experiment, traces = view.standard_attention()
 view.tiled_reads(experiment, traces)
 view.scores(gpu)
-view.closing(gpu)
+view.closing(gpu, experiment, traces)

@@ -1,4 +1,4 @@
-"""Chapter 8: Speed. Attention from online softmax in fp32 to a persistent Hopper kernel, one idea at a time."""
+"""Chapter 9: Speed. Attention from online softmax in fp32 to a persistent Hopper kernel, one idea at a time."""
 
 import streamlit as st
 

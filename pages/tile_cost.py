@@ -11,6 +11,7 @@ layout.chapter(
     goal="see what a tile needs before it runs: registers, shared memory, spills, and the instructions of each line.",
 )
 gpu = gpu_choice()
-view.tile_report(view.tile_choice(), gpu)
+experiment = view.tile_choice()
+view.tile_report(experiment, gpu)
 view.reading()
-view.closing()
+view.closing(experiment, gpu)

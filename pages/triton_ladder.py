@@ -1,4 +1,4 @@
-"""Chapter 3: Triton ladder. Softmax kernels in order, each with its one idea, its trace and what the next one mends."""
+"""Chapter 5: Triton ladder. Softmax kernels in order, each with its one idea, its trace and what the next one mends."""
 
 from explain.chapters.triton_ladder import view
 from explain.ui import layout
@@ -15,7 +15,7 @@ layout.prose(
     "tile of several rows. A tile is what a program holds on chip at a time."
 )
 at = view.choose()
-row = view.one_rung(at)
-view.all_rungs(row)
+row, runs = view.one_rung(at)
+outcomes = view.all_rungs(row)
 view.change(at)
-view.closing()
+view.closing(row, runs, outcomes)

@@ -1,4 +1,4 @@
-"""Chapter 7: What breaks. Bugs that shipped: one line of the real kernel each, an input that shows it, and a game."""
+"""Chapter 8: What breaks. Bugs that shipped: one line of the real kernel each, an input that shows it, and a game."""
 
 import streamlit as st
 
@@ -15,7 +15,7 @@ with story:
     view.plaque(exhibit)
 with verdicts:
     view.verdicts(exhibit)
-view.run(exhibit)
+questions = view.run(exhibit)
 st.header("The game: find an input that breaks it", anchor=False)
 view.game(exhibit)
-view.closing()
+view.closing(questions)

@@ -110,10 +110,10 @@ page.number_input[0].set_value(100).run()
 assert not page.exception
 assert page.query_params["temperature"] in ("100", ["100"]), page.query_params
 last = contents.chapters()[-1]
-assert (last.number, last.title) == (9, "Temperature")
+assert (last.number, last.title) == (10, "Temperature")
 app = AppTest.from_file("app.py", default_timeout=120).run()
 assert not app.exception, app.exception
-assert "**9 · Temperature**" in [link.proto.label for link in app.get("page_link")]
+assert "**10 · Temperature**" in [link.proto.label for link in app.get("page_link")]
 """
     done = run(project, "-c", look)
     assert done.returncode == 0, done.stderr

@@ -84,25 +84,23 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Listing:
-    """One kernel: its source from `first_line` of its file, its PTX and SASS; `trouble` says why there is no SASS."""
+    """One kernel: its source from `first_line` of its file, its PTX and SASS; `error` says why there is no SASS."""
 
     kernel: str
     first_line: int
     source: str
     ptx: tuple[Instruction, ...]
     sass: tuple[Instruction, ...]
-    trouble: str = ""
+    error: str = ""
 
     @classmethod
-    def of(
-        cls, kernel: str, file: str, first_line: int, source: str, ptx: str, sass: str, trouble: str = ""
-    ) -> Listing:
+    def of(cls, kernel: str, file: str, first_line: int, source: str, ptx: str, sass: str, error: str = "") -> Listing:
         """From the compiler's texts; `file` is where the kernel's source stands."""
         name = PurePath(file).name
         own = range(first_line, first_line + len(source.splitlines()))
         called: dict[tuple[str, int], set[int]] = {}
         instructions = tuple(_ptx(ptx, own, called))
-        return cls(kernel, first_line, source, instructions, tuple(_sass(sass, name, own, called)), trouble)
+        return cls(kernel, first_line, source, instructions, tuple(_sass(sass, name, own, called)), error)
 
     def codes(self) -> dict[str, tuple[Instruction, ...]]:
         """What there is to read, by name."""

@@ -24,13 +24,13 @@ class Reason:
 
 KINDS: Mapping[str, str] = {
     "issued": "issuing",
-    "ready": "ready, not chosen",
-    "tensor": "tensor cores and arithmetic",
-    "memory": "L2 and HBM",
-    "chip": "shared memory and exponentials",
-    "pace": "the previous instruction",
-    "barrier": "other warps",
-    "code": "fetching code",
+    "ready": "ready, another warp issues",
+    "tensor": "waits for tensor cores or arithmetic",
+    "memory": "waits for L2 or HBM",
+    "chip": "waits for shared memory or exponentials",
+    "pace": "waits for its own last instruction",
+    "barrier": "waits for other warps (barrier)",
+    "code": "waits for code to be fetched",
     "other": "anything else",
 }
 """The kinds of a warp's time: what it waits for."""

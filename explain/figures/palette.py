@@ -50,7 +50,7 @@ KERNELS: Mapping[str, str] = {
         "#9d3c97",  # 5: FlashAttention-1; split and merged
         "#979919",  # 6: top-k
         "#c0445c",  # 7: wrong on purpose
-        "#836034",  # 8: PyTorch
+        "#eb323c",  # 8: PyTorch
         "#b37ed4",  # 9: the library's FlashAttention-2
         "#2092fb",  # 10: cuDNN
         "#755d74",  # 11: FlashAttention-3 and 4

@@ -83,5 +83,31 @@ def circle(x: float, y: float, radius: float, fill: str, *, title: str = "") -> 
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" fill="{fill}">{_title(title)}</circle>'
 
 
+def button(
+    key: str,
+    name: str,
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    parts: Iterable[str],
+    *,
+    chosen: bool,
+    title: str = "",
+) -> str:
+    """A part of a picture that can be pressed (`explain.ui.pictures.pressable`), with a frame around it.
+
+    key: what a press chooses.  name: what a screen reader says; `title`, the hover text, is the name unless given.
+    """
+    frame = (
+        f'<rect class="frame" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="6" '
+        'fill="transparent"/>'
+    )
+    return (
+        f'<g data-press="{html.escape(key)}" role="button" tabindex="0" aria-pressed="{str(chosen).lower()}" '
+        f'aria-label="{html.escape(name)}">{_title(title or name)}{frame}{"".join(parts)}</g>'
+    )  # fmt: skip
+
+
 def _title(words: str) -> str:
     return f"<title>{html.escape(words)}</title>" if words else ""

@@ -6,6 +6,8 @@ Python sends the whole traces once; the browser draws every step, and Python nev
 
     {"id": …, "place": …, "step": first step, "depth": "idea" | "code" | null, "query": …, "height": …,
      "watch": "loads of k" (optional),
+     "tour": that of `explain.tours.resolved` (optional), "caption": its caption to begin at, from 1 (optional),
+     "link": {"row": "15", "panels": "map,rows", …} (optional),
      "glossary": {name: its meaning},
      "runs": [{"view": …, "offset": …, "bytes": …, "error": … | null,
                "sources": [{"first_line": 41, "lines": [[token, …], …], "equations": {"57": {variable, plain, numbers}},
@@ -14,11 +16,12 @@ Python sends the whole traces once; the browser draws every step, and Python nev
 `offset` counts from the end of the header. Steps count from 0, here, in the address and on screen. `place` names a
 start: the browser remembers the step reached from it and goes on there when the reader returns; a new place is shown
 at once. Without a step, the player goes to the tile and line that it showed last, if it showed the same kernels.
-Without a depth, it takes the address's, Code for an address with a step only, or the one that the reader chose last. A
-token is a text, or [class, text] with class k(eyword), s(tring), n(umber), c(omment), f(unction's name) or
-v(ariable). Equations are those of `explain.source.equations`; `alive` has the variables that a later line still reads
-(`explain.source.liveness`); `glossary` explains the variables of the catalog's kernels. `explain.player.export` makes
-a page without a server from the same packet and files.
+`link` is what else the address holds of what is seen. Without a depth in link, caption or packet, an address with a
+step opens Code, any other the depth that the reader chose last. A token is a text, or [class, text] with class
+k(eyword), s(tring), n(umber), c(omment), f(unction's name) or v(ariable). Equations are those of
+`explain.source.equations`; `alive` has the variables that a later line still reads (`explain.source.liveness`);
+`glossary` explains the variables of the catalog's kernels. `explain.player.export` makes a page without a server from
+the same packet and files.
 """
 
 from __future__ import annotations
@@ -41,6 +44,9 @@ from explain.source.equations import equations
 from explain.source.liveness import alive
 from explain.trace.file import TraceFile, TraceFileError
 from explain.ui import address
+
+SEEN = ("row", "panels", "depth", "watch")
+"""What the address holds of what is seen, besides the step and the caption."""
 
 _SEQUENCE = (list, tuple)
 _VIEW: Mapping[str, tuple[type, ...]] = {
@@ -100,6 +106,7 @@ def player(
     query: str | None = "step",
     worked: bool = False,
     watch: str | None = None,
+    tour: Mapping[str, Any] | None = None,
 ) -> None:
     """Show one run, or two side by side and stepped together.
 
@@ -108,16 +115,26 @@ def player(
     starts at step 0 or, `worked`, at a step that shows something: the first rescale of one run, the first
     difference of two; after a change of the runs' parameters, at the tile and line shown before. After Back or
     Forward the address comes first. `watch` is marked on the timeline: a variable ("m_i") or a buffer's accesses
-    ("loads of k"). `height` is in CSS pixels; by default it follows the window.
+    ("loads of k"). `height` is in CSS pixels; by default it follows the window. A `tour` (`explain.tours.resolved`)
+    begins with the player, but for a link to a step and for a `request`.
 
     Raises:
         ValueError: no run or more than two, or a view with a missing, unknown or invalid part.
     """
     body = body_of(runs)
-    first, count = _start(key, (body.id, step, request), query, None if worked else 0)
-    marks = {"watch": watch} if watch else {}
+    name = hashlib.sha256(_compact(tour).encode()).hexdigest() if tour else ""
+    link, count = _start(key, (body.id, step, request, name), query)
+    first = _number(link, "step")
+    if first is None and not (tour and "caption" in link):
+        first = step if step is not None or worked else 0
+    more: dict[str, Any] = {"watch": watch} if watch else {}
+    if tour:
+        begins = "step" not in link and not request
+        more |= {"tour": dict(tour), "caption": _number(link, "caption") or (1 if begins else None)}
+    if seen := {name: value for name, value in link.items() if name in SEEN}:
+        more["link"] = seen
     place = f"{key} {count}"
-    _COMPONENT(key=key, data=body.packet(place=place, step=first, depth=None, query=query, height=height, **marks))
+    _COMPONENT(key=key, data=body.packet(place=place, step=first, depth=None, query=query, height=height, **more))
 
 
 def body_of(runs: Sequence[Run]) -> Body:
@@ -141,7 +158,7 @@ class Body:
     head: str
     traces: bytes
 
-    def packet(self, **head: int | str | None) -> bytes:
+    def packet(self, **head: Any) -> bytes:
         # Written as the browser's JSON.stringify writes it, so that a page exported there is the one exported here.
         text = f"{_compact({'id': self.id, **head})[:-1]},{self.head[1:]}".encode()
         return struct.pack("<I", len(text)) + text + self.traces
@@ -204,32 +221,34 @@ def token_lines(text: str) -> Iterator[list[str | tuple[str, str]]]:
     yield line
 
 
-def _start(
-    key: str, wanted: tuple[str, int | None, int], query: str | None, otherwise: int | None
-) -> tuple[int | None, int]:
-    """The first step and the number of this start in the session; both are kept until something else is wanted."""
-    kept: tuple[tuple[str, int | None, int], int | None, int] | None = st.session_state.get(f"{key}:start")
-    returned = _address_step(query) if address.returned() else None
-    if kept and kept[0] == wanted and returned is None:
+def _start(key: str, wanted: tuple[str, int | None, int, str], query: str | None) -> tuple[dict[str, str], int]:
+    """The part of the address that counts for this start, and the start's number in the session; both are kept until
+    something else is wanted.
+    """
+    kept: tuple[tuple[str, int | None, int, str], dict[str, str], int] | None = st.session_state.get(f"{key}:start")
+    link = _linked(query) if address.returned() else {}
+    if kept and kept[0] == wanted and not link:
         return kept[1:]
-    asked = wanted[1] if wanted[1] is not None else _asked(query, otherwise)
-    first, count = returned if returned is not None else asked, kept[2] + 1 if kept else 1
-    st.session_state[f"{key}:start"] = (wanted, first, count)
-    return first, count
+    if not link and wanted[1] is None and query is not None and f"?{query}" not in st.session_state:
+        link = _linked(query)  # once: it is of the link that was opened, not of runs chosen later
+        st.session_state[f"?{query}"] = True
+    count = kept[2] + 1 if kept else 1
+    st.session_state[f"{key}:start"] = (wanted, link, count)
+    return link, count
 
 
-def _asked(query: str | None, otherwise: int | None) -> int | None:
-    """The address's step. It counts once, for the link that was opened, not for runs chosen later."""
-    if query is None or f"?{query}" in st.session_state:
-        return otherwise
-    asked = _address_step(query)
-    st.session_state[f"?{query}"] = True
-    return otherwise if asked is None else asked
+def _linked(query: str | None) -> dict[str, str]:
+    """What the address says about the player, if it names a step or a caption."""
+    if query is None:
+        return {}
+    texts = {"step": st.query_params.get(query, ""), "caption": st.query_params.get("caption", "")}
+    numbered = {name: text for name, text in texts.items() if text.isascii() and text.isdecimal() and len(text) < 10}
+    seen = {name: text for name in SEEN if (text := st.query_params.get(name))}
+    return {**seen, **numbered} if numbered else {}
 
 
-def _address_step(query: str | None) -> int | None:
-    text = "" if query is None else st.query_params.get(query, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
+def _number(link: Mapping[str, str], name: str) -> int | None:
+    return int(link[name]) if name in link else None
 
 
 def _check(view: Mapping[str, Any]) -> None:

@@ -44,8 +44,7 @@ export class Counters {
         row.append(Object.assign(element("th", "", name), { scope: "row" }));
         return numbers.map((total, column) => {
           const now = element("b");
-          const commas = grouped(total).length - String(total).length;
-          now.style.minWidth = `${String(total).length + 0.5 * commas}ch`; // nothing moves while it counts
+          now.dataset.most = grouped(total);               // it is as wide as that: nothing moves while it counts
           const parts = [now, ...(programs === 1 ? [] : [element("span", "of", ` / ${grouped(total)}`)])];
           row.insertCell().append(...(explain ? [explain(name, column, parts)] : parts));
           return now;

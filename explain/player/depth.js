@@ -23,12 +23,6 @@ export class Depth {
     });
   }
 
-  load() {
-    this.box.hidden = !this.possible;
-    this.chosen ??= this.first();
-    this.show();
-  }
-
   /** Whether the runs have beats to draw. */
   get possible() {
     return this.player.beats.length > 0;
@@ -36,23 +30,16 @@ export class Depth {
 
   /** The depth on screen: "idea" or "code". */
   get shown() {
-    return this.possible ? this.chosen : "code";
+    return this.possible && this.chosen || "code";
   }
 
-  /** The packet's or the address's; Code for an address that names a step only; the reader's last; Idea. */
-  first() {
-    const { packet, query } = this.player;
-    const address = new URLSearchParams(query ? location.search : "");
-    const named = [packet.depth, address.get("depth"), address.has(query) && "code", lastDepth(), "code"];
-    return named.find((depth) => DEPTHS.includes(depth));
-  }
-
-  /** Follows the address, if it names a depth: after Back and Forward. */
-  follow() {
-    const named = this.player.query && new URLSearchParams(location.search).get("depth");
-    if (DEPTHS.includes(named)) this.chosen = named;
-    this.show();
-    this.player.transport.showClock();
+  /** Begins at a depth; without one at the depth shown before, at Code for an address that names a step, at the
+   * reader's last, or at Idea. */
+  start(depth) {
+    const { query } = this.player;
+    const asked = query && new URLSearchParams(location.search).has(query) && "code";
+    const known = [depth, this.chosen, asked, lastDepth(), "code"];
+    this.set(known.find((one) => DEPTHS.includes(one)));
   }
 
   toggle() {
@@ -63,12 +50,10 @@ export class Depth {
   /** Shows a depth at the same step, and keeps it for the next page. */
   choose(depth) {
     const { player } = this;
-    this.chosen = depth;
     try {
       localStorage.setItem(KEPT, depth);
     } catch { /* not stored: the next page opens as before */ }
-    this.show();
-    player.transport.showClock();
+    this.set(depth);
     player.presenter.show();
     player.fit();
     if (!player.resized()) player.render();
@@ -76,11 +61,15 @@ export class Depth {
     player.section.focus({ preventScroll: true });
   }
 
-  show() {
-    const { section } = this.player;
+  /** Sets the depth; draws nothing. */
+  set(depth) {
+    const { section, transport } = this.player;
+    this.chosen = depth;
+    this.box.hidden = !this.possible;
     section.dataset.depth = this.shown;
     for (const button of this.box.children) {
       button.setAttribute("aria-pressed", String(button.dataset.depth === this.shown));
     }
+    transport.showClock();
   }
 }

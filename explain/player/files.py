@@ -30,7 +30,7 @@ _MODULES = (
     *(f"panels/{name}.js" for name in _PANELS),
     *("sentences.js", "beat_words.js", "lane.js"),
     *(f"{name}.js" for name in _INTERACTION),
-    *("picture.js", "fonts.js", "export.js", "player.js"),
+    *("picture.js", "tour.js", "fonts.js", "export.js", "player.js"),
 )
 
 

@@ -28,16 +28,20 @@ const KEYS = [
   ["n", false, "nextMove", "N", "Next change of the watched variable"],
   ["n", true, "previousMove", "Shift N", "Previous change of the watched variable"],
   ["g", null, "goTo", "G", "Go to a step by its number"],
-  ["a", null, "ask", "A", "Ask first: predict the watched variable before it changes"],
+  ["a", null, "ask", "A", "Predict: type the watched variable's next value before you see it"],
   ["d", null, "difference", "D", "Two runs: go to the first difference"],
   ["p", null, "present", "P or F", "Full screen, and back"],
   ["f", null, "present"],
   ["b", null, "blank", "B or .", "Full screen: black screen, and back"],
   [".", null, "blank"],
+  ["+", null, "larger", "+ −", "Larger or smaller text"],
+  ["=", null, "larger"],
+  ["-", null, "smaller"],
   ["?", null, "help", "?", "These keys"],
-  ["Escape", null, "escape", "Esc", "Close; leave full screen"],
+  ["t", null, "tour", "T", "Begin or leave the tour; in it → and ← turn the captions"],
+  ["Escape", null, "escape", "Esc", "Close; leave the tour; leave full screen"],
 ];
-const KEYS_AT_FULL_SCREEN = ["1 … 9, 0", "Full screen: one panel, all panels"];
+const KEYS_AT_FULL_SCREEN = ["1 … 9, 0", "Full screen: one panel, all panels; with Shift: add or remove one"];
 const NO_KEYS = [
   ["Alt click", "On a name in the source: watch it and go to its next change"],
   ["swipe", "Touch: left for next, right for previous"],
@@ -59,7 +63,8 @@ function keyPressed(player, event) {
   const { tagName, type } = event.target;
   const { key } = event;
   const typing = tagName === "SELECT" || (tagName === "INPUT" && !["range", "checkbox"].includes(type));
-  if (typing && key !== "Escape") return;
+  const idle = event.target.closest(".ask") && !event.target.value && /^(Arrow|Page)/.test(key); // nothing typed yet
+  if (typing && key !== "Escape" && !idle) return;
   if ((tagName === "BUTTON" || tagName === "SUMMARY") && (key === " " || key === "Enter")) return;
   if (player.presenter.blanked) {                           // any key ends the black screen
     event.preventDefault();
@@ -69,10 +74,10 @@ function keyPressed(player, event) {
   const known = key.length === 1 ? key.toLowerCase() : key;
   const [, , action] = KEYS.find(([name, shift]) => name === known && (shift === null || shift === event.shiftKey))
     ?? [];
-  const digit = /^\d$/.test(key) && player.presenter.presenting;
+  const digit = player.presenter.presenting && /^(?:Digit|Numpad)(\d)$/.exec(event.code)?.[1];
   if (!action && !digit) return;
-  if (!digit && player.act(action) === false) return;      // no use for it here: the page may have it
-  if (digit) player.presenter.press(Number(key));
+  if (!digit && player.press(action) === false) return;      // no use for it here: the page may have it
+  if (digit) player.presenter.press(Number(digit), event.shiftKey);
   event.preventDefault();
 }
 
@@ -97,7 +102,7 @@ function listenToSwipes(player) {
     if (!began || !player.ready) return;
     const dx = touch.clientX - began.x, dy = touch.clientY - began.y;
     const swiped = Math.abs(dx) > SWIPE_PX && Math.abs(dx) > 2 * Math.abs(dy) && timeStamp - began.at < SWIPE_MS;
-    if (swiped) player.act(dx < 0 ? "next" : "previous");
+    if (swiped) player.press(dx < 0 ? "next" : "previous");
     began = null;
   }, { passive: true });
 }

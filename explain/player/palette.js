@@ -26,7 +26,10 @@ export class Palette {
     const quantities = ["max", "sum", "alpha", "p", "acc", "hbm", "scores"];
     this.quantity = Object.fromEntries(quantities.map((q) => [q, { ink: get(`q-${q}`), fill: get(`f-${q}`) }]));
     this.font = css.fontFamily;
-    this.size = parseFloat(css.fontSize);
+    // At full screen the smallest text of a picture is as large as other text.
+    const size = parseFloat(css.fontSize);
+    this.size = size * (parseFloat(get("picture-text")) || 1);
+    this.smallest = size * (parseFloat(get("picture-least")) || 0);
     for (const name of ["scores", "output", "share", "reads"]) this[name] = ramp(get(`ramp-${name}`).split(" "));
     for (const name of ["written", "masked", "nan"]) this[name] = pixel(name);
     this.lit = packed(channels(this.quantity.hbm.fill));

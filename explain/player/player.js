@@ -12,6 +12,7 @@ import { Presenter } from "./presenter.js";
 import { Story, weave } from "./story.js";
 import { decodeTrace } from "./trace.js";
 import { fillTip } from "./tip.js";
+import { Tour, printsAsSlides } from "./tour.js";
 import { Transport } from "./transport.js";
 import { Watch } from "./watch.js";
 
@@ -19,7 +20,7 @@ const SETTLED_MS = 400;
 const SAID_MS = 300;
 const FAR_DOWN = 0.42;                                     // of the window's height
 const PAGE_HEAD_PX = 72;
-// Place → the step it was left at, until the page is reloaded.
+// Place → the step, the caption and the depth it was left at, until the page is reloaded.
 const LEFT = (globalThis.tilescopeLeft ??= new Map());
 // Player → the spot it showed last, to find again in a changed run.
 const SPOTS = (globalThis.tilescopeSpots ??= new Map());
@@ -60,12 +61,15 @@ class Player {
     this.ready = false;
     this.abort = new AbortController();
     this.observer = new ResizeObserver(() => this.resized());
+    // What is above the player may grow: words come after it, or take another line once their font is there.
+    this.around = new ResizeObserver(() => requestAnimationFrame(() => this.length && this.fit()));
     this.depth = new Depth(this);
     this.counters = new Counters(this);
     this.transport = new Transport(this);
     this.watch = new Watch(this);
     this.comparison = new Comparison(this);
     this.presenter = new Presenter(this);
+    this.tour = new Tour(this);
     this.listen();
     new ExportMenu(this, this.abort.signal);
   }
@@ -84,8 +88,9 @@ class Player {
     if (packet.place !== this.packet.place) {
       this.packet = packet;
       if (packet.watch) this.watch.follow(packet.watch);
-      this.depth.follow();
-      this.go(packet.step ?? this.worked());
+      this.tour.load();
+      this.start();
+      this.go(this.step, false, true);
     }
     this.fit();
     if (this.retheme()) this.render();
@@ -149,19 +154,38 @@ class Player {
     this.section.dataset.steps = this.length;
     this.$(".title").textContent = titles.join("  ·  ");
     this.buildPicker(view);
-    const parts = [this.depth, this.counters, this.transport, this.watch, this.comparison, this.presenter];
-    for (const part of parts) part.load();
-    const start = LEFT.get(this.place) ?? packet.step ?? this.sameSpot();
-    this.step = start === null ? this.worked() : this.clamp(start);
+    for (const part of [this.counters, this.transport, this.watch, this.comparison, this.presenter,
+      this.tour]) part.load();
+    this.start();
     this.ready = true;
     this.fit();
     this.retheme(true);
     for (const canvas of this.root.querySelectorAll("canvas")) this.observer.observe(canvas);
+    this.around.observe((this.root.host ?? this.root).closest("[data-testid=stMainBlockContainer]") ?? document.body);
     if (!this.resized()) this.render();
     this.remember();
     if (this.shown) this.settle();                         // a run that the address does not have yet
+    else printsAsSlides(this);
     this.shown = true;
     this.section.dataset.testid = "player";                // ready to be stepped
+    this.tour.greet();
+  }
+
+  /** Sets where to start: where this place was left, the tour, the step that is asked for, or one worth seeing. */
+  start() {
+    const { packet, tour, lanes } = this;
+    const left = LEFT.get(this.place);
+    const { step = packet.step, caption = packet.caption ?? 0, link = packet.link } = left ?? {};
+    const toured = tour.set(caption - 1);
+    if (!toured || step !== null) {
+      const start = step ?? this.sameSpot();
+      this.step = start === null ? this.worked() : this.clamp(start);
+    }
+    const { row, panels, watch, depth = toured ? null : packet.depth } = link ?? {};
+    this.depth.start(left?.depth ?? depth);
+    if (row) for (const { selection } of lanes) selection.row = Number(row) || 0;
+    if (panels) this.presenter.compose(panels.split(","));
+    if (watch) this.watch.follow(watch);
   }
 
   buildPicker(view) {
@@ -248,7 +272,7 @@ class Player {
     dataset.beat = beat?.of[0].kind ?? "";
     this.$(".picker select").value = story.programAt[k];
     const told = () => this.lanes.map((lane) => lane.sentence()).join(" Right: ");
-    this.say(() => `${this.watch.said()}${this.where(t)} ${told()}`);
+    this.say(() => `${this.tour.said()}${this.watch.said()}${this.where(t)} ${told()}`);
     this.section.drawMs = performance.now() - started;     // benchmarks/player.py reads it
   }
 
@@ -337,16 +361,33 @@ class Player {
 
   /** Remembers the step; once it rests, it is in the address. */
   settle() {
-    LEFT.set(this.place, this.step);
+    const { step, tour, depth } = this;
+    LEFT.set(this.place, { step, caption: tour.at + 1, depth: depth.shown, link: null });
     this.remember();
     clearTimeout(this.settling);
     if (!this.query || location.protocol === "file:") return;
     this.settling = setTimeout(() => {
       const url = new URL(location.href);
-      url.searchParams.set(this.query, this.step);
-      if (this.depth.possible) url.searchParams.set("depth", this.depth.shown);
+      for (const [name, value] of Object.entries(this.seen())) {
+        if (value === null) url.searchParams.delete(name);
+        else url.searchParams.set(name, value);
+      }
       history.replaceState(history.state, "", url);
     }, SETTLED_MS);
+  }
+
+  /** What the address says of what is seen; null: as a caption, or as the player itself, has it. */
+  seen() {
+    const { tour: { caption, at }, presenter, watch, lanes, depth } = this;
+    const { row, rows } = lanes[0].at;
+    return {
+      caption: caption && at + 1,
+      [this.query]: this.step === caption?.t ? null : this.step,
+      row: rows > 1 && row !== caption?.row ? row : null,
+      panels: presenter.composition(),
+      depth: depth.possible && depth.shown !== caption?.depth ? depth.shown : null,
+      watch: watch.name === (caption?.watch || watch.otherwise) ? null : watch.name,
+    };
   }
 
   remember() {
@@ -358,9 +399,14 @@ class Player {
     this.transport.pause();
   }
 
+  /** Does what a key, a clicker or a swipe stands for: in a tour its captions, else a step. False as for `act`. */
+  press(what) {
+    return this.tour.takes(what) || this.act(what);
+  }
+
   /** Does what a key, button or swipe stands for. False where there is nothing to do. */
   act(what) {
-    const { transport, watch, presenter } = this;
+    const { transport, watch, presenter, tour } = this;
     const row = (by) => this.picked(0, { ...this.lanes[0].at, row: this.lanes[0].at.row + by });
     const actions = {
       first: () => this.go(0),
@@ -380,11 +426,15 @@ class Player {
       ask: () => watch.toggle(),
       goTo: () => transport.askStep(),
       difference: () => this.comparison.goToFirst(),
+      tour: () => tour.toggle(),
+      leaveTour: () => tour.leave(),
       panels: () => presenter.list(),
+      larger: () => presenter.resize(1),
+      smaller: () => presenter.resize(-1),
       present: () => presenter.toggle(),
       blank: () => presenter.blank(),
       help: () => showKeys(this),
-      escape: () => this.unpin() || watch.dismiss() || presenter.leave(),
+      escape: () => this.unpin() || watch.dismiss() || tour.leave() || presenter.leave(),
     };
     if (what !== "play") this.pause();
     return actions[what]();
@@ -402,8 +452,9 @@ class Player {
     if (step !== undefined) return this.go(this.positionOf[i].get(step) ?? this.step);
     const most = Math.max(...this.lanes.map((lane) => lane.rowCount)) - 1;
     for (const lane of this.lanes) lane.selection = { row: Math.max(0, Math.min(most, row)), col: Math.max(0, col) };
-    this.remember();
-    return this.render();
+    this.render();
+    this.settle();
+    return true;
   }
 
   // --- input ---
@@ -421,6 +472,17 @@ class Player {
     });
     this.on(window, "resize", () => this.length && this.fit());
     this.on(window, "popstate", () => clearTimeout(this.settling)); // the address is of the next page now
+    // A chapter's questions ask for the step of each run, and lead to one.
+    this.on(window, "tilescope:where", ({ detail }) => {
+      if (this.ready) detail.steps = this.woven.map((steps) => steps[this.step]);
+    });
+    this.on(window, "tilescope:go", ({ detail: { step, run } }) => {
+      if (!this.ready) return;
+      this.pause();
+      this.go(this.positionOf[run]?.get(step) ?? this.step);
+      this.section.scrollIntoView({ block: "start", behavior: "smooth" });
+      this.section.focus({ preventScroll: true });
+    });
     for (const type of ["pointermove", "pointerdown"]) this.on(this.section, type, (event) => this.point(event));
     this.on(this.section, "pointerleave", () => (this.$(".tip").hidden = true));
     this.on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.ready && this.retheme() && this.render());
@@ -455,6 +517,7 @@ class Player {
   stop() {
     this.abort.abort();
     this.observer.disconnect();
+    this.around.disconnect();
     this.pause();
     this.presenter.leave();
     clearTimeout(this.settling);

@@ -23,18 +23,25 @@ function hiddenPanels(key, otherwise) {
   }
 }
 
+const SIZES = [0.7, 0.8, 0.9, 1, 1.15, 1.3, 1.5, 1.75, 2];  // of the text, as the keys + and − choose it
+
+/** The columns of the full-screen view, by the number of panels. */
+const acrossOf = (panels) => (panels < 2 ? 1 : panels < 5 ? 2 : 3);
+
 export class Presenter {
   constructor(player) {
     this.player = player;
-    this.hidden = new Set();
+    this.hidden = new Set();                               // by the reader, in this window
+    this.composed = null;                                  // the panels of a caption or a link
+    this.chosen = new Set();                               // the panels at full screen
     this.presenting = false;
-    this.alone = null;
+    this.size = SIZES.indexOf(1);
     player.on(document, "fullscreenchange", () => {
       if (!document.fullscreenElement && this.full) this.leave();
     });
     player.on(player.$(".blank"), "click", () => this.blank(false));
     player.on(player.$(".stage select"), "change", (event) => {
-      this.choose(event.target.value || null);
+      this.choose(event.target.value ? [event.target.value] : this.keys());
       player.section.focus({ preventScroll: true });
     });
     player.on(player.$(".stage"), "click", (event) => {
@@ -49,7 +56,9 @@ export class Presenter {
       checked = section.querySelector(".lane.flat > .invariant:not([hidden])");
     const kind = stories.length === 1 || (flat && !checked) ? null : flat ? "flat" : "tiled";
     this.key = kind ? `${HIDDEN_KEY}, two ${kind}` : HIDDEN_KEY;
-    this.hidden = hiddenPanels(this.key, HIDDEN_OF_TWO[kind] ?? []);
+    this.otherwise = new Set(HIDDEN_OF_TWO[kind] ?? []);
+    this.hidden = hiddenPanels(this.key, this.otherwise);
+    this.composed = null;
     this.show();
   }
 
@@ -65,25 +74,58 @@ export class Presenter {
       elements: present.filter((panel) => panelKey(panel) === key) }));
   }
 
-  /** Marks the panels that are hidden or alone, and fills the list of panels. */
+  keys() {
+    return this.panels().map(({ key }) => key);
+  }
+
+  /** The panels to show in the window: those of the caption or the link, else those that the reader has not hidden. */
+  inWindow() {
+    return this.keys().filter((key) => (this.composed ? this.composed.has(key) : !this.hidden.has(key)));
+  }
+
+  /** Shows these panels, for a caption or a link; null or none: the reader's own. */
+  compose(keys) {
+    const known = this.keys().filter((key) => keys?.includes(key));
+    this.composed = known.length ? new Set(known) : null;
+    if (this.presenting && known.length) this.chosen = new Set(known);
+    this.show();
+  }
+
+  /** The panels for the address; null: as the caption has them, or a player without one. */
+  composition() {
+    const { caption } = this.player.tour;
+    const all = this.keys(), shown = this.inWindow();
+    const plain = caption?.panels.length ? all.filter((key) => caption.panels.includes(key))
+      : all.filter((key) => !this.otherwise.has(key));
+    return shown.join() === plain.join() ? null : shown.join();
+  }
+
+  /** Marks the panels that are not shown, and fills the list of panels. */
   show() {
     const { section, $ } = this.player;
     const panels = this.panels();
-    if (!panels.some(({ key }) => key === this.alone)) this.alone = null;
+    const shown = new Set(this.presenting ? [...this.chosen] : this.inWindow());
+    const alone = this.presenting && shown.size === 1;
     for (const { key, elements } of panels) {
       for (const panel of elements) {
-        panel.toggleAttribute("data-away", this.alone ? key !== this.alone : this.hidden.has(key));
-        panel.toggleAttribute("data-alone", key === this.alone);
+        panel.toggleAttribute("data-away", !shown.has(key));
+        panel.toggleAttribute("data-alone", alone && shown.has(key));
       }
     }
     for (const lane of section.querySelectorAll(".lane")) this.spread(lane);
+    const inLanes = [...shown].filter((key) => key !== "counters").length;
+    section.style.setProperty("--across", this.player.stories?.length === 2 ? 1 : acrossOf(inLanes));
+    section.style.setProperty("--down", Math.max(1, inLanes - 1));
     section.classList.toggle("presenting", this.presenting);
-    section.classList.toggle("alone", Boolean(this.alone));
+    section.classList.toggle("alone", alone);
+    section.classList.toggle("many", this.presenting && inLanes > 4);
     const option = (value, text) => Object.assign(element("option", "", text), { value });
     const list = $(".stage select");
     const named = panels.map(({ key, name }, i) => option(key, i < KEYED ? `${i + 1} · ${name}` : name));
-    list.replaceChildren(option("", "0 · All panels"), ...named);
-    list.value = this.alone ?? "";
+    const some = !alone && shown.size < panels.length;
+    const several = panels.filter(({ key }) => shown.has(key)).map(({ name }) => name).join(" + ");
+    list.replaceChildren(...(some ? [option("several", several)] : []), option("", "0 · All panels"), ...named);
+    list.value = alone ? [...shown][0] : some ? "several" : "";
     if (this.player.ready) this.player.resized();
   }
 
@@ -96,7 +138,7 @@ export class Presenter {
     for (const name of columns) column(name).toggleAttribute("data-away", gone(name));
     lane.toggleAttribute("data-away", !lane.querySelector(".panel:not([hidden], [data-away])"));
     const beside = ["side", "memory"].filter((name) => !gone(name));
-    lane.querySelector(".tabs").toggleAttribute("data-away", this.alone !== null || beside.length < 2);
+    lane.querySelector(".tabs").toggleAttribute("data-away", this.presenting || beside.length < 2);
     const tab = lane.querySelector(".tabs [aria-pressed=true]")?.dataset.side;
     if (tab) lane.dataset.side = beside.length === 1 ? { side: "state", memory: "memory" }[beside[0]] : tab;
     lane.classList.toggle("no-left", gone("left"));
@@ -110,44 +152,49 @@ export class Presenter {
   list() {
     const { player } = this;
     player.pause();
-    const rows = this.panels().map(({ key, name }, i) => {
+    const shown = this.presenting ? [...this.chosen] : this.inWindow();
+    const rows = this.panels().map(({ key, name }) => {
       const row = element("div", "choice");
       const label = element("label");
       const box = element("input");
-      Object.assign(box, { type: "checkbox", checked: !this.hidden.has(key) });
+      Object.assign(box, { type: "checkbox", checked: shown.includes(key) });
       box.addEventListener("change", () => this.keep(key, box.checked));
       label.append(box, name);
       const present = () => {
         close(player.section);
-        this.enter(key);
+        this.enter([key]);
       };
       row.append(label, buttonOf("", "Full screen", `Show ${name} at full screen`, present));
       return row;
     });
-    const note = element("p", "sum", "Shown in this window:");
+    const note = element("p", "sum", this.presenting ? "Shown at full screen:" : "Shown in this window:");
     const close = openDialog(player.section, "Panels", [note, ...rows], "small");
   }
 
+  /** Shows or hides a panel: at full screen, of a caption's panels, or for as long as this window is open. */
   keep(key, shown) {
-    if (shown) this.hidden.delete(key);
-    else this.hidden.add(key);
-    try {
-      sessionStorage.setItem(this.key, JSON.stringify([...this.hidden]));
-    } catch { /* not stored: kept until the page is left */ }
+    if (this.presenting) return this.choose(with_(this.chosen, key, shown));
+    if (this.composed) this.composed = new Set(with_(this.composed, key, shown));
+    else {
+      this.hidden = new Set(with_(this.hidden, key, !shown));
+      try {
+        sessionStorage.setItem(this.key, JSON.stringify([...this.hidden]));
+      } catch { /* not stored: kept until the page is left */ }
+    }
     this.show();
+    return this.player.settle();
   }
 
   // --- full screen ---
 
   toggle() {
     if (this.presenting) this.leave();
-    else this.enter(this.panels()[0]?.key ?? null);
+    else this.enter(this.composed ? this.inWindow() : this.keys().slice(0, 1));
   }
 
-  async enter(key) {
+  async enter(keys) {
     const { section } = this.player;
-    this.presenting = true;
-    this.alone = key;
+    this.stand(true, keys);
     this.full = false;
     try {
       await document.documentElement.requestFullscreen();
@@ -160,33 +207,48 @@ export class Presenter {
     section.focus({ preventScroll: true });
   }
 
+  /** Takes the form of the full-screen view, or leaves it, without asking the browser for the screen. */
+  stand(presenting, keys = this.keys()) {
+    this.presenting = presenting;
+    this.chosen = new Set(presenting ? keys : []);
+    this.show();
+  }
+
   /** Back to the page; false if it is there already. */
   leave() {
     const { section } = this.player;
     if (!this.presenting) return false;
-    this.presenting = false;
-    this.alone = null;
     this.blank(false);
     if (this.full && document.fullscreenElement) document.exitFullscreen().catch(() => {});
     this.full = false;
     if (section.hasAttribute("popover")) section.hidePopover?.();
     section.removeAttribute("popover");
-    this.show();
+    this.stand(false);
     this.player.fit();
     section.focus({ preventScroll: true });
     return true;
   }
 
-  choose(key) {
-    this.alone = key;
+  /** Shows these panels at full screen; none: as it was. */
+  choose(keys) {
+    if (keys.length) this.chosen = new Set(keys);
     this.show();
   }
 
-  /** Keys 1 to 9: one panel; 0: all. Only in the full-screen view. */
-  press(digit) {
+  /** Keys 1 to 9: that panel; with Shift it is added or taken away. 0: all. Only at full screen. */
+  press(digit, adds) {
     if (!this.presenting) return;
-    const panel = this.panels()[digit - 1];
-    if (digit === 0 || panel) this.choose(panel?.key ?? null);
+    const key = this.keys()[digit - 1];
+    if (digit === 0) this.choose(this.keys());
+    else if (key) this.choose(adds ? with_(this.chosen, key, !this.chosen.has(key)) : [key]);
+  }
+
+  /** Larger or smaller text, in the window and at full screen. */
+  resize(by) {
+    this.size = Math.max(0, Math.min(SIZES.length - 1, this.size + by));
+    this.player.section.style.setProperty("--size", SIZES[this.size]);
+    this.player.resized();
+    this.player.say(`Text at ${Math.round(SIZES[this.size] * 100)} percent.`);
   }
 
   /** Sets the black screen to `on`, by default to its opposite. */
@@ -197,4 +259,10 @@ export class Presenter {
   get blanked() {
     return !this.player.$(".blank").hidden;
   }
+}
+
+/** The keys with `key` among them, or without it. */
+function with_(keys, key, among) {
+  const others = [...keys].filter((one) => one !== key);
+  return among ? [...others, key] : others;
 }

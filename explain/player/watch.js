@@ -3,7 +3,7 @@
 
 import { LOAD, STORE } from "./counters.js";
 import { number } from "./numbers.js";
-import { element, elementOf } from "./words.js";
+import { alongAxis, element, elementOf, mathElement } from "./words.js";
 import { isFloat } from "./trace.js";
 
 const WATCHED_FIRST = [
@@ -13,6 +13,9 @@ const WATCHED_FIRST = [
 const DECIDED_BY = { running_max: "new_max", running_sum: "new_sum" };
 // The most relative error of an answer that is right to its digits.
 const COARSE = 0.05;
+
+// The most elements of a row that a question lists.
+const MOST_GIVEN = 16;
 
 const sameNumber = (x, y) => x === y || (x !== x && y !== y);
 
@@ -45,6 +48,12 @@ export function judge(text, truth, name) {
   if (!(off <= answer.half)) return ["wrong", `Not quite: ${name} = ${number(truth)}.`];
   return off <= COARSE * Math.abs(truth) ? ["right", "Right, to your digits."]
     : ["rough", "Right, but give one more digit."];
+}
+
+/** The places of an equation's tree: the texts in braces, without them. */
+function placesOf(tree) {
+  if (typeof tree === "string") return /^\{.+\}$/.test(tree) ? [tree.slice(1, -1)] : [];
+  return Array.isArray(tree) ? tree.flatMap(placesOf) : [];
 }
 
 export class Watch {
@@ -86,7 +95,8 @@ export class Watch {
     const names = [...this.names, ...this.accesses.keys()];
     this.select.replaceChildren(...names.map((name) => Object.assign(element("option", "", name), { value: name })));
     this.player.$(".watch").hidden = !names.length;
-    this.follow([this.player.packet.watch, this.name].find((name) => names.includes(name)) ?? names[0]);
+    this.otherwise = [this.player.packet.watch, this.name].find((name) => names.includes(name)) ?? names[0];
+    this.follow(this.otherwise);
   }
 
   /** The accesses of each buffer: “loads of k” → [{i (the run), launch, buffer, still (the kind of access that is
@@ -138,6 +148,7 @@ export class Watch {
 
   follow(name) {
     const { player } = this;
+    if (name !== undefined && !this.names.includes(name) && !this.accesses.has(name)) return;
     this.name = name;
     this.select.value = name ?? "";
     const accesses = this.accesses.get(name);
@@ -148,7 +159,9 @@ export class Watch {
     this.sets = this.asked === name ? settings : this.settings(this.asked);
     this.question = null;
     player.stamp++;
-    if (player.ready) player.render();
+    if (!player.ready) return;
+    player.render();
+    player.settle();
   }
 
   /** The variable that decides this one's value: m_i is a copy of m_new. */
@@ -219,11 +232,13 @@ export class Watch {
     this.question = { set, given: "" };
     this.box.querySelector("input").value = "";
     this.player.go(set.at - 1, false, true);
+    this.box.querySelector("input").focus({ preventScroll: true });
   }
 
   /** Closes the question; true if there was one. */
   dismiss() {
     const open = Boolean(this.question);
+    if (open) this.player.section.focus({ preventScroll: true });
     this.question = null;
     this.box.hidden = true;
     return open;
@@ -240,7 +255,10 @@ export class Watch {
   render(t) {
     const { player, question } = this;
     const past = this.moves.filter((at) => at <= t).length;
-    player.$(".watch .moves").textContent = `${past} / ${this.moves.length}`;
+    const moves = player.$(".watch .moves");
+    const what = this.accesses.has(this.name) ? this.name.split("s of ")[0] : "change";
+    moves.textContent = `${what} ${past} of ${this.moves.length}`;
+    moves.dataset.of = `${past}/${this.moves.length}`;
     const at = question ? question.set.at : -1;
     if (t !== at && t !== at - 1) this.question = null;
     this.box.hidden = !this.question;
@@ -249,6 +267,7 @@ export class Watch {
     this.box.classList.toggle("revealed", revealed);
     this.box.querySelector("form").hidden = revealed;
     const { words, old, now } = this.element(question.set);
+    this.give(question.set, revealed);
     const line = player.stories[question.set.i].trace.line[player.woven[question.set.i][at]];
     const asks = revealed ? `Line ${line}${words}` : `Next is line ${line}. What will ${this.asked} be${words}?`;
     this.box.querySelector(".question").textContent = asks;
@@ -266,10 +285,53 @@ export class Watch {
     change.replaceChildren(name, ` ${old === null ? "" : `${old} → `}${this.written}`);
   }
 
+  /** Shows the asked line's formula, and the numbers that enter it: of the selected element, before the line runs. */
+  give({ i, at }, revealed) {
+    const lane = this.player.lanes[i];
+    const k = this.player.woven[i][at];
+    const { trace } = lane.story;
+    const equation = lane.annotations.sources[trace.source[k]].equations[trace.line[k]];
+    const formula = this.box.querySelector(".formula"), given = this.box.querySelector(".given");
+    formula.hidden = given.hidden = revealed || !equation;
+    if (formula.hidden) return;
+    formula.replaceChildren(mathElement(["math", equation.plain], (name) => lane.quantityOf.get(name), []));
+    const numbers = new Map(placesOf(equation.numbers).filter((place) => place !== equation.variable)
+      .flatMap((place) => this.numbersOf(place, lane, k)));
+    given.replaceChildren(...[...numbers].map(([name, text]) => {
+      const pair = element("div");
+      const term = element("dt", "", name);
+      const quantity = lane.quantityOf.get(name);
+      if (quantity) term.dataset.q = quantity;
+      pair.append(term, element("dd", "", text));
+      return pair;
+    }));
+  }
+
+  /** The numbers that an equation's place stands for before step k: [[name, text], …]. */
+  numbersOf(place, lane, k) {
+    const at = { ...lane.at, isOutput: lane.quantityOf.get(this.asked) === "acc" };
+    const list = (name, axis, where = at) => {
+      const value = lane.lookup(name, k - 1, k);
+      const all = alongAxis(value, axis, where)?.map((x) => number(x, !isFloat(value.dtype)));
+      return all ? [[name, all.slice(0, MOST_GIVEN).join(", ") + (all.length > MOST_GIVEN ? ", …" : "")]] : [];
+    };
+    const [how, ...parts] = place.split("|");
+    if (how === "dot") {
+      const column = at.isOutput ? at.dim : at.col;
+      return [...list(parts[0], "1"),
+        ...list(parts[1], parts[2] === "T" ? "1" : "0", { row: column, col: column })];
+    }
+    if (parts.length) return how === "pid" ? [] : list(parts[0], parts[1]);
+    const [name, , hint] = place.split(":");
+    const value = lane.lookup(name, k - 1, k);
+    const index = elementOf(value, hint || undefined, { ...at, isOutput: lane.quantityOf.get(name) === "acc" });
+    return index < 0 || !value.data ? [] : [[name, number(value.data[index], !isFloat(value.dtype))]];
+  }
+
   /** The question or its answer, for screen readers. */
   said() {
     if (!this.question) return "";
-    const parts = ["question", "change", "verdict"].map((part) => this.box.querySelector(`.${part}`));
+    const parts = ["question", "given", "change", "verdict"].map((part) => this.box.querySelector(`.${part}`));
     return `${parts.filter((p) => !p.hidden && p.textContent).map((p) => p.textContent).join(": ")} `;
   }
 

@@ -50,18 +50,21 @@ export function elementOf(value, hint, { row, col, dim, rows, cols, isOutput }) 
   return down >= 0 && across < shape[1] ? down * shape[1] + across : -1;
 }
 
-/** The maximum or the sum of a tile's selected row (axis 1) or column (axis 0), or of a whole vector. */
-export function reduced(value, how, axis, { row, col }) {
+/** The elements of a tile's selected row (axis 1) or column (axis 0), or of a whole vector; null where there are none. */
+export function alongAxis(value, axis, { row, col }) {
   if (!value?.data) return null;
   const [height, width] = value.shape.length === 2 ? value.shape : [1, value.data.length];
   const start = value.shape.length < 2 ? 0 : axis === "0" ? col : row * width;
   const [count, stride] = value.shape.length === 2 && axis === "0" ? [height, width] : [width, 1];
-  let out = how === "sum" ? 0 : -Infinity;
-  for (let i = 0; i < count; i++) {
-    const x = value.data[start + i * stride];
-    out = how === "sum" ? out + x : x > out ? x : out;   // as the kernel's max does, this one ignores NaN
-  }
-  return out;
+  return Array.from({ length: count }, (_, i) => value.data[start + i * stride]);
+}
+
+/** Their maximum or sum. As the kernel's max does, this one ignores NaN. */
+export function reduced(value, how, axis, at) {
+  const elements = alongAxis(value, axis, at);
+  if (!elements) return null;
+  return how === "sum" ? elements.reduce((sum, x) => sum + x, 0)
+    : elements.reduce((most, x) => (x > most ? x : most), -Infinity);
 }
 
 /** Element (row, col) of the matmul of two tiles; `transposed`: of the first and the second's transpose. */

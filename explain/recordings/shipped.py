@@ -22,6 +22,7 @@ def shipped() -> Iterator[Experiment]:
 
 
 def _opened_on() -> Iterator[Experiment]:
+    yield lessons.VECTORS
     yield lessons.OPENING
     yield lessons.OPENING.with_(causal=True)
     yield lessons.SHORT

@@ -21,8 +21,7 @@ from explain.compile.service import Compiler
 from explain.experiment import Experiment
 from explain.records import results
 from explain.records.code import measured_code, stale_parts
-from explain.records.plans import sizes
-from kernels.catalog import TAUGHT
+from explain.records.plans import MEASURED, sizes
 
 CAPABILITY = 90
 ALIGNED = 16  # rows: enough for the compiler to know as much about them as about thousands
@@ -40,7 +39,7 @@ def run(parsed: argparse.Namespace) -> int:
     fresh = {name: digest for name, digest in code.items() if not stale_parts({name: digest})}
     found = {Experiment.from_json(run["experiment"]).key: run for run in before["runs"]}
     done = {key: run for key, run in found.items() if run["experiment"]["kernel"] in fresh}
-    wanted = [experiment for kernel in TAUGHT for experiment in sizes(kernel)]
+    wanted = [experiment for kernel in MEASURED for experiment in sizes(kernel)]
     where = {"triton": version("triton"), "python": platform.python_version()}
     where["date"] = datetime.now(UTC).date().isoformat()
     compiler = Compiler()

@@ -61,11 +61,11 @@ def compiled(rung: str, point: Point) -> Point:
     try:
         cost = compiled_launches(launch, GPU.compute_capability, lambda *_: None)[0][0]
     except CompileError as error:
-        return replace(point, trouble="error", why=str(error))
+        return replace(point, failure="error", why=str(error))
     fits = cost.shared_bytes <= GPU.shared_bytes
     return replace(
         point,
-        trouble="" if fits else "shared memory",
+        failure="" if fits else "shared memory",
         why="" if fits else f"{cost.shared_bytes:,} bytes; the limit for a program is {GPU.shared_bytes:,}",
         shared_bytes=cost.shared_bytes,
         registers=cost.registers,

@@ -76,14 +76,16 @@ def marked(below: str, above: str) -> str:
 
 
 def excerpt(diff: str) -> str:
-    """The changed lines of a diff and CONTEXT lines around them; "@@" where others are left out."""
+    """The changed lines of a diff and CONTEXT lines around them; says where others are left out."""
     lines = diff.splitlines()
     changed = [at for at, line in enumerate(lines) if line[:1] in "+-"]
     near = {at for one in changed for at in range(one - CONTEXT, one + CONTEXT + 1)}
     shown: list[str] = []
-    skipped = False
+    skipped = 0
     for at, line in enumerate(lines):
         if at in near:
-            shown += ["@@"] * (skipped and bool(shown)) + [line]
-        skipped = at not in near
+            shown += [f" ⋯ {skipped} lines left out"] * bool(skipped and shown) + [
+                re.sub(r" +(?=\([A-Z_, ]+\)$)", "  ", line)
+            ]
+        skipped = 0 if at in near else skipped + 1
     return "\n".join(shown)

@@ -30,6 +30,7 @@ ROW_LABELS = {
     **LABELS,
     "rows": "Rows",
     "cols": "Elements in a row",
+    "n": "Elements, n",
     "k": "Largest to keep, K",
     "order": "Order of merging",
     "block_m": "Rows in a tile, BLOCK_M",
@@ -43,6 +44,7 @@ LARGEST_ON_SCREEN = {
     "seq_len": 256,
     "kv_len": 256,
     "cols": 128,
+    "n": 128,
     "block_m": 64,
     "block_n": 64,
     "head_dim": 128,
@@ -62,11 +64,10 @@ def controls(
 
     `prefix` goes before the names in the address, for pages with several experiments. `a_row` is the number of controls
     per row, by default all. A value that cannot be used (from the address, or in this combination) stays in its
-    control,
-    with the error below it; the last valid experiment is returned.
+    control, with the error below it; the last valid experiment is returned.
     """
     address = _Address(default, prefix)
-    state, labels = address.state, ROW_LABELS if "cols" in default.values else LABELS
+    state, labels = address.state, LABELS if default.entry.family == "attention" else ROW_LABELS
     current, error = address.current()
     parameters = {parameter.name: parameter for parameter in default.entry.parameters}
     chosen: dict[str, object] = {}
@@ -147,7 +148,7 @@ def _changed(current: Experiment, chosen: Mapping[str, object]) -> Experiment:
     return Experiment.of(current.kernel, {**current.values, **parameters}, inputs, current.seed)
 
 
-_SIZES = ("cols", "seq_len", "kv_len", "head_dim")
+_SIZES = ("cols", "n", "seq_len", "kv_len", "head_dim")
 
 
 @dataclass(frozen=True)
@@ -187,8 +188,7 @@ class _Address:
         """Sets this experiment in the session; returns its part of the page's address.
 
         That is each value that differs from `default` or is in the address already; all values for another preset,
-        which
-        has its own defaults.
+        which has its own defaults.
         """
         own, known = experiment.to_query(), self.default.to_query()
         preset = experiment.inputs != self.default.inputs
@@ -226,11 +226,12 @@ def choose(experiments: Mapping[str, Experiment], default: Callable[[str], Exper
 
 
 def _write(query: Mapping[str, str]) -> None:
-    """Writes the page's address at once, so Back undoes it at once. The old run's step is cleared: the player sets its
-    own.
+    """Writes the page's address at once, so Back undoes it at once. The old run's step and caption are cleared: the
+    player sets its own.
     """
     if any(st.query_params.get(name) != value for name, value in query.items()):
-        st.query_params.update({**query, **({"step": ""} if "step" in st.query_params else {})})
+        old = {name: "" for name in ("step", "caption") if name in st.query_params}
+        st.query_params.update({**query, **old})
 
 
 def _fits_screen(experiment: Experiment) -> Experiment:

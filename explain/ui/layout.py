@@ -10,12 +10,14 @@ from html import escape
 from pathlib import Path
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 from streamlit.errors import StreamlitPageNotFoundError
 from streamlit.runtime.pages_manager import PagesManager
 
-from explain import contents, glossary
+from explain import contents
 from explain.figures import palette
 from explain.player import files
+from explain.ui import exercises, terms
 
 LOOK = Path(__file__).parent.parent / "look"
 STYLE = f"<style>.stApp {{ {palette.both_themes()} }}\n{(LOOK / 'app.css').read_text(encoding='utf-8')}</style>"
@@ -35,12 +37,12 @@ def chapter(file: str, goal: str = "") -> None:
     window.
 
     Until `st.navigation` is first called a Streamlit server that finds a folder `pages/` serves its files by itself,
-    without app.py; so
-    the first visit to a fresh server, when it is to a chapter's own address, starts over as the app.
+    without app.py; so the first visit to a fresh server, when it is to a chapter's own address, starts over as the app.
     """
     if PagesManager.uses_pages_directory:
         PagesManager.uses_pages_directory = False
         st.rerun()
+    terms.new_page()
     page = contents.page_of(file)
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.title(page.title, anchor=False, width="content")
@@ -71,14 +73,21 @@ def cards(pages: Sequence[contents.Page]) -> None:
                 chapter_link(page.stem, f"**{number}{page.title}**")
                 st.markdown(page.about)
                 if page.minutes:
-                    st.caption(f"{page.minutes} minutes")
+                    st.caption(f"{page.minutes} minutes{exercises.mark(page.stem)}", unsafe_allow_html=True)
 
 
 def prose(text: str) -> None:
-    """Words on a page, as markdown; the first time a term of the glossary occurs its definition is there to hover,
-    focus or tap.
-    """
-    st.markdown(glossary.marked(text), unsafe_allow_html=True)
+    """Words on a page, as Markdown. The page's first use of a term has its definition, to hover, focus or tap."""
+    st.markdown(terms.marked(text), unsafe_allow_html=True)
+
+
+def part(heading: str, words: str) -> DeltaGenerator:
+    """A heading and a paragraph in a column of at most 75 characters; returns the place for the picture beside it."""
+    st.header(heading, anchor=False)
+    column, picture = st.columns([1, 2], gap="large")
+    with column.container(key=f"words: {heading}"):
+        prose(words)
+    return picture
 
 
 def try_this(*things: str) -> None:
@@ -93,7 +102,7 @@ def questions(*pairs: tuple[str, str]) -> None:
     st.header("Three questions", anchor=False)
     # One element, where three st.expander and their words would be six: each costs a page some milliseconds to open.
     folded = (
-        f"<details><summary>{escape(asked)}</summary>\n\n{glossary.marked(told)}\n\n</details>" for asked, told in pairs
+        f"<details><summary>{escape(asked)}</summary>\n\n{terms.marked(told)}\n\n</details>" for asked, told in pairs
     )
     st.markdown("\n\n".join(folded), unsafe_allow_html=True)
 

@@ -40,6 +40,8 @@ _PRESSABLE = st.components.v2.component(
     html='<div class="board"></div>',
     css="""
 .board { overflow-x: auto; color: var(--st-text-color); font-family: var(--st-font); line-height: 1.5 }
+.narrow { display: none }
+@media (max-width: 640px) { .wide { display: none } .narrow { display: block } }
 [data-press] { cursor: pointer; outline: none }
 .frame { stroke: transparent; stroke-width: 1.5 }
 [data-press]:hover .frame { stroke: currentColor; stroke-opacity: .35 }
@@ -62,7 +64,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const board = parentElement.querySelector(".board");
   const held = board.querySelector("[data-press]:focus")?.dataset.press;
   board.innerHTML = data.html;
-  if (held) board.querySelector(`:is([role=button], button)[data-press="${held}"]`)?.focus({ preventScroll: true });
+  const again = board.querySelectorAll(`:is([role=button], button)[data-press="${held}"]`);
+  [...again].find((part) => part.checkVisibility())?.focus({ preventScroll: true });
   const press = (event) => {
     const part = event.target.closest("[data-press]");
     if (!part || (event.type === "keydown" && event.key !== "Enter" && event.key !== " ")) return;

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import streamlit as st
 
+from explain import tours
 from explain.engine import engine
 from explain.experiment import Experiment
 from explain.figures.numbers import count, fixed
@@ -18,6 +21,8 @@ from explain.player.view import view
 from explain.trace.model import Tile, Trace
 from explain.workers import WorkerError
 
+OWN_TOUR = "own tour"
+"""The session's own tour, dropped onto its page."""
 Step = int | Callable[[Sequence[Trace]], int | None]
 
 
@@ -28,12 +33,14 @@ def stepper(
     titles: Sequence[str] | None = None,
     request: int = 0,
     watch: str | None = None,
+    chapter: str = "",
 ) -> list[Trace]:
     """Shows the player for one run, or for two side by side, and returns their traces; shows the error if there is
     none.
 
     `step` is where to start, and where to go when it or `request` changes; or a function of the traces that returns it.
     `titles` replace the kernels' own. `watch` is the variable or term that the player marks on its timeline.
+    The tour of `chapter` begins with the player, if these are its runs.
     """
     try:
         with st.spinner("Running the kernel line by line…", show_time=True):
@@ -46,8 +53,37 @@ def stepper(
         shown = [replace(run, view={**run.view, "title": title}) for run, title in zip(shown, titles, strict=True)]
     traces = [trace for _, trace in runs]
     at = step(traces) if callable(step) else step
-    player(shown, key=key, step=at, request=request, worked=True, watch=watch)
+    player(shown, key=key, step=at, request=request, worked=True, watch=watch, tour=_tour(chapter, experiments))
     return traces
+
+
+def _tour(chapter: str, experiments: Sequence[Experiment]) -> dict[str, Any] | None:
+    """The tour of a chapter through these runs, a lecturer's own before the chapter's; None without one."""
+    own = own_tour()
+    for tour in (own if own and own.chapter == chapter else None, tours.of(chapter)):
+        if tour and tour.plays(experiments):
+            try:
+                return toured(tour)
+            except tours.TourError:  # the page of the lecturer's own tour says why
+                continue
+    return None
+
+
+def own_tour() -> tours.Tour | None:
+    """The tour file that was dropped onto the page of one's own tour, else the one that the app was started with;
+    None without one, or if it cannot be read.
+    """
+    dropped: tours.Tour | None = st.session_state.get(OWN_TOUR)
+    try:
+        return dropped or tours.given()
+    except tours.TourError:
+        return None
+
+
+@functools.lru_cache(maxsize=32)
+def toured(tour: tours.Tour) -> dict[str, Any]:
+    """A tour with its events found in its runs' traces, as the player takes it. Raises TourError and WorkerError."""
+    return tours.resolved(tour, [lesson(experiment.key)[1] for experiment in tour.runs])
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
@@ -76,7 +112,7 @@ def traced(experiments: Sequence[Experiment]) -> list[tuple[Experiment, Trace]]:
 
 
 def traffic_table(experiment: Experiment, trace: Trace) -> None:
-    """Shows the bytes of each buffer by formula and by trace; both must agree to the byte."""
+    """Shows the bytes of each buffer and the FLOPs, by formula and by trace; both must agree."""
     traffic, got = experiment.entry.formula(experiment.values), trace.traffic()
     traced = [launch.totals for launch in trace.launches]
     rows: list[tuple[object, ...]] = []
@@ -85,14 +121,12 @@ def traffic_table(experiment: Experiment, trace: Trace) -> None:
         total = sum(counted.get(f"{term.buffer}_ptr", 0) for counted in counts)
         formula = f"{term.elements:,} × {term.times} × {term.item_bytes} B"
         rows.append((f"`{term.buffer}`", "written" if term.written else "read", formula, term.bytes, total, term.why))
-    for name, by_formula, key, why in (
-        ("read", traffic.read_bytes, "read_bytes", ""),
-        ("written", traffic.written_bytes, "written_bytes", ""),
-        ("FLOPs", traffic.flops, "flops", f"{count(traffic.flops_of('matmul'))} of them in matmuls"),
-    ):
-        rows.append((f"**{name}**", "", "", f"**{count(by_formula)}**", f"**{count(got[key])}**", why))
-    columns = ("buffer", "", "formula", Column("bytes, formula"), Column("bytes, trace"), "why")
+    for way, total in (("read", traffic.read_bytes), ("written", traffic.written_bytes)):
+        rows.append(("**all**", way, "", f"**{count(total)}**", f"**{count(got[f'{way}_bytes'])}**", ""))
+    columns = ("buffer", "direction", "formula", Column("bytes, formula"), Column("bytes, trace"), "why")
     st.markdown(markdown(columns, rows))
+    matmuls = f"{count(traffic.flops_of('matmul'))} of them in matmuls"
+    st.markdown(f"FLOPs: **{count(traffic.flops)}** by formula, {matmuls}; **{count(got['flops'])}** by trace.")
     if got != traffic.totals():
         st.error(
             "Formula and trace disagree, so one of them is wrong. Please report this experiment.",

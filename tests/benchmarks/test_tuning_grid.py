@@ -12,7 +12,7 @@ import pytest
 from triton.runtime.errors import OutOfResources
 
 from benchmarks import speed, tuning_grid
-from explain.chapters.speed.tuning import TROUBLES, empty, load
+from explain.chapters.speed.tuning import FAILURES, empty, load
 from tests.explain.records.made import WHERE
 
 
@@ -35,7 +35,7 @@ def asked(monkeypatch):
                 elif settings[0] * settings[1] * settings[3] > 2**16:
                     yield {
                         **answer,
-                        **tuning_grid.trouble_of(OutOfResources(3e5, 2e5, "shared memory")),
+                        **tuning_grid.failure_of(OutOfResources(3e5, 2e5, "shared memory")),
                         "shared_bytes": 300000,
                     }
                 else:
@@ -59,9 +59,9 @@ def test_every_setting_has_a_time_or_a_reason_and_the_file_is_what_was_measured(
     assert load(path) == found
     (grid,) = found.grids
     assert len(grid.points) == len(set(calls["check"])) == 72
-    assert all((point.seconds is not None) != (point.trouble in TROUBLES) for point in grid.points)
-    assert {point.trouble for point in grid.points} == {"", "shared memory", "silent"}
-    assert calls["time"] == [point.settings for point in grid.points if point.error is not None and not point.trouble]
+    assert all((point.seconds is not None) != (point.failure in FAILURES) for point in grid.points)
+    assert {point.failure for point in grid.points} == {"", "shared memory", "silent"}
+    assert calls["time"] == [point.settings for point in grid.points if point.error is not None and not point.failure]
     assert grid.timed[0].block_m == 64
     assert not list(path.parent.glob("*.part"))
 
@@ -98,23 +98,23 @@ def test_what_is_silent_is_asked_again(asked, tmp_path):
     mute.clear()
     calls["check"].clear()
     assert not any(
-        point.trouble == "silent" for point in measured(tmp_path / "grid.json", before=first).grids[0].points
+        point.failure == "silent" for point in measured(tmp_path / "grid.json", before=first).grids[0].points
     )
     assert calls["check"] == [(64, 32, 4, 1)]
 
 
 @pytest.mark.parametrize(
-    ("failure", "trouble"),
+    ("exception", "failure"),
     [
         (OutOfResources(300000, 232448, "shared memory"), "shared memory"),
         (OutOfResources(512, 256, "threads"), "registers"),
         (RuntimeError("CUDA error: an illegal memory access"), "error"),
     ],
 )
-def test_why_a_setting_cannot_be_run_is_said(failure, trouble):
-    said = tuning_grid.trouble_of(failure)
-    assert said["trouble"] == trouble
-    assert str(failure) in said["why"]
+def test_why_a_setting_cannot_be_run_is_said(exception, failure):
+    said = tuning_grid.failure_of(exception)
+    assert said["failure"] == failure
+    assert str(exception) in said["why"]
 
 
 class Unloadable:
@@ -135,7 +135,7 @@ def test_what_cannot_be_loaded_still_says_its_shared_memory():
 
 def test_a_wrong_result_has_a_reason_that_is_plain_json():
     assert tuning_grid.verdict_of(0.9) == {"error": 0.9}
-    assert tuning_grid.verdict_of(3.0)["trouble"] == "wrong"
+    assert tuning_grid.verdict_of(3.0)["failure"] == "wrong"
     assert json.loads(json.dumps(tuning_grid.verdict_of(float("inf")), allow_nan=False))["error"] is None
 
 

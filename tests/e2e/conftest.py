@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -78,16 +79,24 @@ def tab(browser: Browser) -> Iterator[tuple[Page, CDPSession]]:
 
 @pytest.fixture
 def page(tab: tuple[Page, CDPSession], app: Server) -> Iterator[Page]:
-    """A blank page of 1440×900, light, without a history, storage or a pointer over it.
-
-    The test fails at its end if the page logged an error or raised one, asked any machine but this one for
-    anything, or left a traceback in the server's log.
-    """
+    """A blank, watched page of 1440×900, light, without a history, storage or a pointer over it."""
     page, devtools = tab
     page.set_viewport_size({"width": 1440, "height": 900})
     page.emulate_media(color_scheme="light", reduced_motion="no-preference")
     page.mouse.move(0, 0)
     devtools.send("Page.resetNavigationHistory")
+    with watched(page, app):
+        yield page
+        if not page.url.startswith("about:"):
+            page.evaluate("[sessionStorage, localStorage].forEach((storage) => storage.clear())")
+        page.goto("about:blank")
+    page.context.clear_cookies()
+
+
+@contextmanager
+def watched(page: Page, app: Server) -> Iterator[None]:
+    """Fails at its end if the page logged an error or raised one, asked any machine but this one for anything, or left
+    a traceback in the server's log."""
     faults: list[str] = []
     log_before = len(app.log.read_text(errors="replace"))
     listeners: dict[str, Callable[[Any], None]] = {
@@ -98,13 +107,9 @@ def page(tab: tuple[Page, CDPSession], app: Server) -> Iterator[Page]:
     }
     for event, listener in listeners.items():
         page.on(event, listener)  # type: ignore[call-overload]  # it wants a literal for each
-    yield page
-    if not page.url.startswith("about:"):
-        page.evaluate("[sessionStorage, localStorage].forEach((storage) => storage.clear())")
-    page.goto("about:blank")
+    yield
     for event, listener in listeners.items():
         page.remove_listener(event, listener)
-    page.context.clear_cookies()
     printed = app.log.read_text(errors="replace")[log_before:]
     if "Traceback (most recent call last)" in printed:
         faults.append(f"server: {printed}")

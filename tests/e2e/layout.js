@@ -341,6 +341,24 @@
 
   window.layoutFaults = check;
 
+  const characters = new Map();                            // a font's style → the characters seen in it
+  /** Marks the elements with characters that no text of the same font had before, with these. */
+  window.markNewCharacters = () => {
+    for (const element of everything(document)) {
+      element.removeAttribute("data-new-characters");
+      // What KaTeX adds for screen readers has no font of its own, and nobody sees it.
+      if (element.closest("script, style, title, head, .katex-mathml")) continue;
+      const text = [...element.childNodes].filter(({ nodeType }) => nodeType === Node.TEXT_NODE).map(({ data }) => data).join("");
+      if (!text.trim()) continue;
+      const { fontFamily, fontWeight, fontStyle } = getComputedStyle(element);
+      const key = `${fontFamily} ${fontWeight} ${fontStyle}`;
+      const seen = characters.get(key) ?? characters.set(key, new Set()).get(key);
+      const fresh = [...new Set(text)].filter((character) => character.trim() && !seen.has(character));
+      for (const character of fresh) seen.add(character);
+      if (fresh.length) element.dataset.newCharacters = fresh.join("");
+    }
+  };
+
   /** Whether an element of the page has the theme that the browser asks for. */
   const isThemed = (element) => {
     if (!element) return true;

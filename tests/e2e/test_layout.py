@@ -2,8 +2,8 @@
 system fonts.
 
 What is checked stands in layout.js: no text is cut, two texts never share a place, nothing leaves its picture, contrast
-is
-enough, headings are in order, canvases have names. And no text is drawn with a font of the machine's.
+is enough, headings are in order, canvases have names. And no text is drawn with a font of the machine's, no page shows
+or logs an error. Under DejaVu a page is loaded in light, under Liberation in dark.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Error, Locator, Page, expect
+from playwright.sync_api import Browser, Error, Locator, Page, expect
 
 from explain import contents
+from tests.e2e.conftest import watched
 from tests.e2e.fonts import NoFontsError, only
 from tests.e2e.server import Server
 
@@ -31,6 +32,7 @@ WHOLE: tuple[Look, ...] = (
     (1440, "dark"),
 )
 """The theme moves nothing, so that two widths are enough in the dark."""
+LOADED_DARK: tuple[Look, ...] = ((1440, "dark"), (420, "dark"), (420, "light"))
 SHORT: tuple[Look, ...] = ((1440, "light"), (420, "light"))
 CHOOSES = ("view", "panel", "walk", "rung", "exhibit")
 """The keys of what chooses among a page's views."""
@@ -57,40 +59,65 @@ def dressed(
     browser.close()
 
 
-@pytest.fixture
-def context(dressed: tuple[str, Browser]) -> Iterator[BrowserContext]:
-    context = dressed[1].new_context(viewport={"width": 1440, "height": 900}, color_scheme="light")
+@pytest.fixture(scope="module")
+def tab(dressed: tuple[str, Browser]) -> Iterator[Page]:
+    """One tab for all pages: a page that opens in a used tab costs a third of one that opens in a new one."""
+    context = dressed[1].new_context(viewport={"width": 1440, "height": 900})
     context.set_default_timeout(60_000)
     context.add_init_script(path=CHECKER)
-    yield context
+    yield context.new_page()
     context.close()
 
 
+@pytest.fixture
+def page(tab: Page) -> Page:
+    if not tab.url.startswith(("about:", "file:")):
+        tab.evaluate("[sessionStorage, localStorage].forEach((storage) => storage.clear())")
+    tab.goto("about:blank")
+    wear(tab, SHORT[0])
+    return tab
+
+
 @pytest.mark.parametrize("stem", STEMS)
-def test_layout(context: BrowserContext, dressed: tuple[str, Browser], app: Server, stem: str) -> None:
-    page = context.new_page()
-    whole = dressed[0] == "DejaVu"
-    page.goto(f"{app.url}/{'' if stem == 'home' else stem}")
-    expect(page.get_by_role("heading", level=1).first).to_be_visible()
-    settled(page)
+def test_layout(page: Page, dressed: tuple[str, Browser], app: Server, stem: str) -> None:
+    every_view = dressed[0] == "DejaVu"
+    first_look = WHOLE if every_view else LOADED_DARK
+    wear(page, first_look[0])
     found: list[str] = []
-    for number, view in enumerate(views(page) if whole else [""]):
-        for width, theme in WHOLE if whole and (number == 0 or stem not in SAME_LAYOUT) else SHORT:
-            page.set_viewport_size({"width": width, "height": 1080 if width == 1920 else 900})
-            page.emulate_media(color_scheme=theme)
-            settled(page)
-            where = " / ".join(filter(None, (stem, view, str(width), theme)))
-            found += [f"{where}: {named(fault)}" for fault in faults(page)]
-            if (width, theme) == SHORT[0]:  # the fonts are the same at each width and in each theme
-                found += [f"{where}: the system's font {font} for “{text}”" for font, text in foreign_fonts(page)]
-        page.set_viewport_size({"width": 1440, "height": 900})
-        page.emulate_media(color_scheme="light")
+    with watched(page, app):
+        page.goto(f"{app.url}/{'' if stem == 'home' else stem}")
+        expect(page.get_by_role("heading", level=1).first).to_be_visible()
+        settled(page)
+        for number, view in enumerate(views(page) if every_view else [""]):
+            looks = first_look if number == 0 else SHORT if stem in SAME_LAYOUT else WHOLE
+            for look in looks:
+                wear(page, look)
+                settled(page)
+                where = " / ".join(filter(None, (stem, view, *map(str, look))))
+                found += [f"{where}: {named(fault)}" for fault in faults(page)]
+                if look == looks[0]:  # the fonts are the same at each width and in each theme
+                    found += [f"{where}: the system's font {font} for “{text}”" for font, text in foreign_fonts(page)]
+                    found += [f"{where}: {error}" for error in errors(page)]
+            wear(page, SHORT[0])
     assert not found, "\n".join(found)
 
 
+def wear(page: Page, look: Look) -> None:
+    """Gives the window a look's width, and the browser its theme."""
+    width, theme = look
+    page.set_viewport_size({"width": width, "height": 1080 if width == 1920 else 900})
+    page.emulate_media(color_scheme=theme)
+
+
+def errors(page: Page) -> list[str]:
+    """What a page shows of errors: boxes, and players that failed."""
+    boxes = page.locator("[data-testid=stException], [data-testid=stAlertContentError], .player .failure:visible")
+    unready = page.locator(".player:not([data-testid=player])")
+    return boxes.all_inner_texts() + ["a player is not ready"] * unready.count()
+
+
 @pytest.mark.parametrize("mode", ["Memory", "presenter"])
-def test_the_players_other_faces(context: BrowserContext, app: Server, mode: str) -> None:
-    page = context.new_page()
+def test_the_players_other_faces(page: Page, app: Server, mode: str) -> None:
     page.goto(f"{app.url}/flash_attention")
     player = page.get_by_test_id("player")
     expect(player).to_be_visible()
@@ -107,9 +134,8 @@ def test_the_players_other_faces(context: BrowserContext, app: Server, mode: str
     assert not found, "\n".join(found)
 
 
-def test_what_is_taken_home_has_the_apps_fonts(context: BrowserContext, app: Server, tmp_path: Path) -> None:
+def test_what_is_taken_home_has_the_apps_fonts(page: Page, app: Server, tmp_path: Path) -> None:
     """The exported lecture, a picture of the player and one of a plot, each opened from disk."""
-    page = context.new_page()
     page.goto(f"{app.url}/sweeps?witness=formula&image+format=SVG")
     plot = page.get_by_test_id("stPlotlyChart").first
     expect(plot.locator(".main-svg").first).to_be_visible()
@@ -172,13 +198,17 @@ def named(fault: Fault) -> str:
 
 
 def foreign_fonts(page: Page) -> list[tuple[str, str]]:
-    """The fonts that are not the app's, each with a text that is drawn with it."""
+    """The fonts that are not the app's, each with a text that is drawn with it.
+
+    Asked of the elements that layout.js marks: those with a character that was not yet drawn in their font.
+    """
+    page.evaluate("window.markNewCharacters()")
     client = page.context.new_cdp_session(page)
     client.send("DOM.enable")
     client.send("CSS.enable")
     root = client.send("DOM.getDocument", {"depth": -1, "pierce": True})["root"]
     found: dict[str, str] = {}
-    for node, text in text_nodes(root):
+    for node, text in marked(root):
         try:
             fonts = client.send("CSS.getPlatformFontsForNode", {"nodeId": node})["fonts"]
         except Error:  # the page has drawn this text anew since
@@ -190,14 +220,10 @@ def foreign_fonts(page: Page) -> list[tuple[str, str]]:
     return list(found.items())
 
 
-def text_nodes(node: dict[str, Any]) -> Iterator[tuple[int, str]]:
-    """The elements with text of their own, shadow trees included, and that text."""
-    # What KaTeX adds for screen readers has no font of its own, and nobody sees it.
-    if node["nodeName"] in {"SCRIPT", "STYLE", "TITLE", "HEAD"} or "katex-mathml" in node.get("attributes", ()):
-        return
-    children = [*node.get("children", ()), *node.get("shadowRoots", ())]
-    words = " ".join(child["nodeValue"].strip() for child in children if child["nodeType"] == 3)
-    if words.strip():
-        yield node["nodeId"], words.strip()
-    for child in children:
-        yield from text_nodes(child)
+def marked(node: dict[str, Any]) -> Iterator[tuple[int, str]]:
+    """The marked elements, in shadow trees too, with the new characters of each."""
+    attributes = node.get("attributes", [])
+    if "data-new-characters" in attributes:
+        yield node["nodeId"], attributes[attributes.index("data-new-characters") + 1]
+    for child in (*node.get("children", ()), *node.get("shadowRoots", ())):
+        yield from marked(child)

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
+from tests.e2e.test_layout import foreign_fonts
+
 CHECKER = Path(__file__).with_name("layout.js")
 BOX = "width: 9rem; white-space: nowrap; "
 PLANTED = {
@@ -116,3 +118,15 @@ def test_a_canvas_that_was_wiped_shows_nothing_of_before(blank: Page) -> None:
     assert found(blank, html) == ["outside"]
     blank.evaluate("document.querySelector('canvas').getContext('2d').clearRect(0, 0, 300, 150)")
     assert blank.evaluate("window.layoutFaults()") == []
+
+
+def test_it_finds_a_font_of_the_machines_once_for_each_new_character(blank: Page) -> None:
+    blank.set_content("<p style='font-family: serif'>abc</p>")
+    blank.evaluate(
+        "document.body.append(...['abc', 'abd'].map((text) => Object.assign(document.createElement('p'), { textContent: text, style: 'font-family: serif' })))"
+    )
+    (font,) = foreign_fonts(blank)
+    assert font[1] == "abc"
+    assert foreign_fonts(blank) == []
+    blank.evaluate("document.querySelector('p').textContent = 'xyz'")
+    assert [text for _, text in foreign_fonts(blank)] == ["xyz"]

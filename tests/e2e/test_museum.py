@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 
 def test_it_opens_where_they_part_and_a_button_goes_on(page: Page, app_url: str):
-    page.goto(f"{app_url}/what_breaks?exhibit=no_running_max")
+    page.goto(f"{app_url}/what_breaks?exhibit=zero_for_minus_inf")
     player = page.get_by_test_id("player")
     first = page.get_by_role("button", name=re.compile(r" · step \d+")).first
     (step,) = re.findall(r"step (\d+)", first.inner_text())

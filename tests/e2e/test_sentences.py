@@ -24,7 +24,7 @@ from explain.trace.recorder import record_call
 from kernels.catalog import KERNELS, TAUGHT
 from kernels.museum import EXHIBITS
 
-SMALL = {"rows": 4, "cols": 7, "block_m": 4, "block_n": 4, "seq_len": 7, "kv_len": 7, "head_dim": 16}
+SMALL = {"rows": 4, "cols": 7, "n": 7, "block_m": 4, "block_n": 4, "seq_len": 7, "kv_len": 7, "head_dim": 16}
 LOAD = """async ([file, view]) => {
   const {decodeTrace, Story, sentence} = globalThis.tilescope;
   const story = new Story(await decodeTrace(Uint8Array.from(atob(file), (c) => c.charCodeAt(0))), JSON.parse(view));

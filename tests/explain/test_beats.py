@@ -28,6 +28,7 @@ LISTED = ("load", "keep")
 MERGED = (PAIR, ("load", "new_max", "merge"), OUT)
 # Per kernel, the beats of its tile visits, in the order in which these kinds of visit begin.
 TILES = {
+    "vector_add": (),
     "softmax_naive": (SUM, OUT),
     "softmax_safe": (("load", "new_max"), SUM, OUT),
     "softmax_row": (("load", "new_max", "exponentials", "add", "normalise", "write"),),

@@ -72,6 +72,24 @@ def test_prose_carries_each_definition_once():
     assert definitions()["m_i"] in marked(text)
 
 
+def test_a_page_says_each_definition_once(monkeypatch):
+    from explain.ui import terms
+
+    monkeypatch.setattr(terms.st, "session_state", {})
+    terms.new_page()
+    first, second = "The running max and α.", "The running max, α and a tile."
+    assert definitions()["m_i"] in terms.marked(first)
+    assert definitions()["m_i"] not in terms.marked(second)
+    assert find("tile").definition in terms.marked(second)
+    assert terms.marked(first) == marked(first)  # again, as in a fragment that runs alone
+    terms.new_page()
+    assert definitions()["m_i"] in terms.marked(second)
+
+
+def test_a_common_word_is_a_term_only_in_bold():
+    assert carried("Each value of a key press; the **value** of a **key**.") == ["**value**", "**key**"]
+
+
 def test_what_is_counted_and_timed_has_its_words():
     assert carried("L2 cold or a warm L2; sectors of a cache line; dirty lines.") == [
         "L2 cold",

@@ -176,10 +176,10 @@ def test_without_a_disassembler_there_is_ptx_and_it_is_said_why_no_sass(monkeypa
             raise RuntimeError("Cannot find nvdisasm")
 
     monkeypatch.setattr(knobs, "nvidia", type("Knobs", (), {"nvdisasm": Gone()})())
-    sass, trouble = handler._disassembled(b"cubin")
+    sass, error = handler._disassembled(b"cubin")
     assert sass == ""
-    assert "Cannot find nvdisasm" in trouble
-    assert list(Listing.of("f", "mine.py", 30, SOURCE, PTX, sass, trouble).codes()) == ["PTX"]
+    assert "Cannot find nvdisasm" in error
+    assert list(Listing.of("f", "mine.py", 30, SOURCE, PTX, sass, error).codes()) == ["PTX"]
 
 
 @pytest.mark.parametrize("capability", sorted({gpu.compute_capability for gpu in GPUS.values()}))

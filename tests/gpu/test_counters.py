@@ -12,8 +12,8 @@ from explain.engine import Engine
 from explain.experiment import Experiment
 from explain.records import file
 from explain.records.model import Record
-from explain.records.plans import sizes
-from kernels.catalog import KERNELS, TAUGHT
+from explain.records.plans import MEASURED, sizes
+from kernels.catalog import KERNELS
 
 pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 
@@ -72,7 +72,7 @@ def test_l1_counts_the_traced_bytes(engine, kernel):
     assert own == pytest.approx(traced["read_bytes"] + traced["written_bytes"], rel=1e-3)
 
 
-@pytest.mark.parametrize("kernel", TAUGHT)
+@pytest.mark.parametrize("kernel", MEASURED)
 def test_what_l1_is_asked_beyond_the_formula_has_named_causes(engine, kernel):
     rows = {"rows": 64, "cols": 4096} | ({"block_n": 1024} if kernel != "softmax_row" else {})
     heads = {"heads": 2, "seq_len": 256, "head_dim": 64, "dtype": "bf16", "block_m": 64, "block_n": 64}

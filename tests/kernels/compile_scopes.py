@@ -1,8 +1,8 @@
 """Compiles a Gluon attention for a Hopper GPU you don't have, with and without scopes, in a process of its own.
 
-python compile_scopes.py kernels.attention_hopper flash_attention_hopper 128     prints whether the marked copy with
-no profiler at work has the plain kernel's instructions, how many clock readings it has with one at work, the bytes of
-shared memory then, and its warps
+python compile_scopes.py kernels.attention_hopper:flash_attention_hopper:128 …     prints a line for each: whether the
+marked copy with no profiler at work has the plain kernel's instructions, how many clock readings it has with one at
+work, the bytes of shared memory then, and its warps
 """
 
 import importlib
@@ -44,22 +44,22 @@ def instructions(kernel) -> str:
     )
 
 
-name, function, head_dim = sys.argv[1:]
 driver.set_active(HOPPER)
 knobs.compilation.always_compile = True
 JITFunction.run = compile_only
-q = torch.randn(1, 2, 768, int(head_dim), dtype=torch.bfloat16)
-plain, marked = importlib.import_module(name), scopes.load(name)
-for module in (plain, marked):
-    for asked, answer in (("sms", 132), ("hopper_refusal", "")):  # of a GPU, which is not here
-        if hasattr(module, asked):
-            setattr(module, asked, lambda *_, answer=answer: answer)
-    getattr(module, function)(q, q, q)
-same = instructions(compiled[0]) == instructions(compiled[1])
 hook = InstrumentationHook(mode.Default(optimizations="clock32", sampling_strategy="selective", sampling_options="0,4"))
-hook.activate()
-getattr(marked, function)(q, q, q)
-hook.deactivate()
-profiled = compiled[2]
-readings = len(re.findall(r"mov\.u32 \S+ %clock;", profiled.asm["ptx"]))
-print(same, readings, profiled.metadata.shared, profiled.metadata.num_warps)
+for wanted in sys.argv[1:]:
+    name, function, head_dim = wanted.split(":")
+    q = torch.randn(1, 2, 768, int(head_dim), dtype=torch.bfloat16)
+    plain, marked = importlib.import_module(name), scopes.load(name)
+    for module in (plain, marked):
+        for asked, answer in (("sms", 132), ("hopper_refusal", "")):  # of a GPU, which is not here
+            if hasattr(module, asked):
+                setattr(module, asked, lambda *_, answer=answer: answer)
+        getattr(module, function)(q, q, q)
+    hook.activate()
+    getattr(marked, function)(q, q, q)
+    hook.deactivate()
+    same = instructions(compiled[-3]) == instructions(compiled[-2])
+    readings = len(re.findall(r"mov\.u32 \S+ %clock;", compiled[-1].asm["ptx"]))
+    print(same, readings, compiled[-1].metadata.shared, compiled[-1].metadata.num_warps)

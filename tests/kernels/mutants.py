@@ -27,6 +27,9 @@ HIDDEN = 's = tl.where(visible, s, -float("inf"))'
 START = 'm_i = tl.full((BLOCK_M,), -float("inf"), tl.float32)'
 
 MUTANTS = (
+    Mutant("mask one element short", "vector_add", "mask = offsets < n\n    a =", "mask = offsets < n - 1\n    a ="),
+    Mutant("every program takes the first tile", "vector_add", "program * BLOCK_N + tl", "0 * program + tl"),
+    Mutant("tiles overlap", "vector_add", "program * BLOCK_N + tl", "program * (BLOCK_N - 1) + tl"),
     *(
         mutant
         for name in (

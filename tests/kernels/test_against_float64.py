@@ -6,10 +6,11 @@ import pytest
 
 from explain.experiment import Experiment
 from explain.trace.fidelity import interpreter_fidelity
-from explain.verification import grid, must_pass
+from explain.verification import must_pass
 from kernels.catalog import TAUGHT, Kernel
 from kernels.launch import launcher, tensors
 from kernels.verify import Verdict, verify
+from tests.kernels.quick import quick_grid
 
 
 def verdict_of(kernel: Kernel, experiment: Experiment) -> Verdict:
@@ -18,24 +19,6 @@ def verdict_of(kernel: Kernel, experiment: Experiment) -> Verdict:
     with interpreter_fidelity():
         outputs = launcher(kernel, p, tensors(p, arrays, "cpu"))()
     return verify(kernel, p, arrays, outputs)
-
-
-def tiles(experiment: Experiment) -> int:
-    """The tiles that the programs of a run visit, with top-k's K scans of each: what its time here grows with."""
-    p = experiment.values
-    if "rows" in p:
-        return p["rows"] * -(-p["cols"] // p["block_n"]) * p.get("k", 1)
-    return p["batch"] * p["heads"] * -(-p["seq_len"] // p["block_m"]) * -(-p["kv_len"] // p["block_n"])
-
-
-def quick_grid(kernel: Kernel) -> list[Experiment]:
-    """A seventh of the grid, the quickest first: every shape and every preset in every dtype, long rows with one
-    preset.
-
-    The mutants die on it (test_mutants.py). A GPU runs the whole grid (tests/gpu).
-    """
-    seventh = (e for e in grid(kernel, every=7) if e.values.get("kv_len", 0) < 4096 or e.inputs == "normal")
-    return sorted(seventh, key=tiles)
 
 
 @pytest.mark.parametrize("kernel", TAUGHT.values(), ids=lambda kernel: kernel.name)

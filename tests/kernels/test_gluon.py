@@ -57,8 +57,8 @@ def test_it_gives_what_flash_attention_must_give(name):
     attention = on_cpu(importlib.import_module(path), wrapper)
     missed = []
     for number, shape in enumerate(SHAPES + (WIDTHS if name == "the top" else ())):
-        for preset in PRESETS:
-            dtype = ("fp16", "bf16")[(number + PRESETS.index(preset)) % 2]
+        for which in (number, number + 1):  # two presets a shape, all in turn
+            preset, dtype = PRESETS[which % len(PRESETS)], ("fp16", "bf16")[which % 2]
             e = Experiment.of("flash_attention", {**shape, "dtype": dtype, "block_n": 128}, preset, number)
             if not (v := verdict(attention, e)).within_tolerance:
                 missed.append((e.key, v))
@@ -134,7 +134,7 @@ def test_where_o_takes_qs_place_it_is_given_back_once(old, new):
 def test_unbroken_it_is_neither(name):
     path, wrapper = KERNELS[name]
     whole = importlib.import_module(path)
-    assert not any(is_stuck_or_wrong(on_cpu(whole, wrapper, seed), e) for seed, e in told(3))
+    assert not any(is_stuck_or_wrong(on_cpu(whole, wrapper, seed), e) for seed, e in told(2))
 
 
 def is_stuck_or_wrong(attention, experiment: Experiment) -> bool:

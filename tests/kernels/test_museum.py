@@ -11,7 +11,8 @@ from kernels.catalog import KERNELS, TAUGHT
 from kernels.edits import Edit, load, source_of
 from kernels.museum import EXHIBITS
 from kernels.verify import Verdict
-from tests.kernels.test_against_float64 import quick_grid, verdict_of
+from tests.kernels.quick import quick_grid
+from tests.kernels.test_against_float64 import verdict_of
 
 each = pytest.mark.parametrize("exhibit", EXHIBITS.values(), ids=lambda exhibit: exhibit.name)
 

@@ -9,7 +9,8 @@ import pytest
 from explain.verification import grid
 from kernels.catalog import KERNELS
 from tests.kernels.mutants import MUTANTS, Mutant, mutated
-from tests.kernels.test_against_float64 import quick_grid, verdict_of
+from tests.kernels.quick import quick_grid
+from tests.kernels.test_against_float64 import verdict_of
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.kernel}: {mutant.name}")

@@ -28,7 +28,7 @@ def weights(result) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("topk", TOPKS, ids=named)
-@pytest.mark.parametrize(("k", "block_n"), [(1, 1), (1, 64), (2, 4), (5, 1), (5, 64), (17, 4), (32, 64)])
+@pytest.mark.parametrize(("k", "block_n"), [(1, 1), (2, 4), (5, 64), (17, 16), (32, 64)])
 def test_topk_is_softmax_and_then_topk(topk, k, block_n):
     x = torch.randn(3, 50, generator=torch.Generator().manual_seed(k))
     y, index = topk(x, k=k, block_n=block_n)
@@ -106,7 +106,7 @@ def test_every_order_of_the_joins_gives_the_softmax(order, cols):
 
 
 def test_the_last_bits_may_depend_on_the_order_and_nothing_more():
-    x = torch.randn(64, 256, generator=torch.Generator().manual_seed(1))
+    x = torch.randn(16, 128, generator=torch.Generator().manual_seed(1))
     line, tree = (softmax_split(x, order=order, block_n=8) for order in ("left to right", "tree"))
     assert not torch.equal(line, tree)
     torch.testing.assert_close(line, tree, rtol=1e-6, atol=0)

@@ -13,7 +13,7 @@ from explain.output import Floats, Output
 from kernels.catalog import KERNELS
 
 SCALE = "Cividis"
-PALE, INK = ["#f6f2de", "#e8c500"], "#17212B"  # Cividis towards its light end: INK can be read on all of it
+PALE, INK = palette.RAMPS["output"][0][3:5], palette.LINES["dark-letters"][0]
 
 
 def errors(flash: Output, standard: Output, block_m: int) -> go.Figure:
@@ -68,7 +68,7 @@ def after_each_tile(found: Floats) -> go.Figure:
     ]
     figure = plot()
     figure.add_heatmap(
-        z=found, text=text, texttemplate="%{text}", textfont={"color": INK}, colorscale=PALE, zmin=0,
+        z=found, text=text, texttemplate="%{text}", textfont={"color": INK}, colorscale=list(PALE), zmin=0,
         zmax=np.nanmax(found) or 1, showscale=False, xgap=2, ygap=2, hoverongaps=False,
         hovertemplate="query tile %{y}, after key tile %{x}<br>largest error %{z:.3g}<extra></extra>",
     )  # fmt: skip

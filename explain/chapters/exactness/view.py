@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from explain import lessons
-from explain.chapters.exactness import figures
+from explain.chapters.exactness import exercises, figures
 from explain.chapters.exactness import orders as ways_to_compute
 from explain.chapters.exactness.orders import Way
 from explain.engine import engine
@@ -20,6 +20,7 @@ from explain.figures.numbers import count, ratio, scientific
 from explain.figures.tables import Column, markdown
 from explain.output import Output
 from explain.ui import controls, layout
+from explain.ui.exercises import ask
 from explain.ui.stepper import lesson
 from explain.workers import WorkerError
 
@@ -210,19 +211,10 @@ def base_2() -> None:
     )
 
 
-def closing() -> None:
+def closing(experiment: Experiment) -> None:
     """Things to try, questions, sources."""
-    layout.try_this(
-        "Choose bf16: it has 8 bits of precision where fp16 has 11. A typical error grows about eightfold, and which "
-        "kernel's is smaller does not change.",
-        "Choose fp32: more than two elements in three have other bits in another order, and every error is below a "
-        "millionth.",
-        "Give the softmax the dtype fp16: m and ℓ are joined in float32 as before, and rounding the weights to 16 "
-        "bits hides the difference.",
-        "Choose the input *large magnitude*: one key takes all the weight, so nothing is added up, and every way "
-        "gives the same bits.",
-        "Make BLOCK_N as large as the sequence: one tile, no rescale. The error stays where it is.",
-    )
+    shown = exercises.Shown(experiment, lambda way: output(way.experiment.key, way.reverse_keys))
+    ask("exactness", exercises.QUESTIONS, shown, experiment.key)
     layout.questions(
         (
             "Is FlashAttention an approximation?",

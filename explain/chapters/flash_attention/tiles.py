@@ -88,7 +88,8 @@ def compiled_as(kernel: str, chosen: Mapping[str, Value]) -> Experiment:
         return Experiment.of(kernel, {"seq_len": LENGTH, **chosen}, "normal")
     tile = int(chosen.get("block_n", 1))
     cols = tile if WHOLE_ROW_TILE in KERNELS[kernel].parameters else max(LENGTH, TILES * tile)
-    return Experiment.of(kernel, {"rows": ROWS, "cols": cols, **chosen}, "normal")
+    sizes = {"n": cols} if KERNELS[kernel].family == "vector" else {"rows": ROWS, "cols": cols}
+    return Experiment.of(kernel, {**sizes, **chosen}, "normal")
 
 
 def recorded_grid() -> Iterator[tuple[Experiment, int]]:

@@ -7,20 +7,25 @@ import streamlit as st
 from explain import lessons
 from explain.chapters.flash_attention import algorithm as paper
 from explain.chapters.flash_attention import figures, tiles
+from explain.chapters.flash_attention.exercises import ORDER, PAPER, QUESTIONS, SIZES, STEP, Shown
 from explain.chapters.speed import lengths
 from explain.chapters.tile_cost import view as tile_cost_view
+from explain.compile.cost import LaunchCost
+from explain.compile.service import compiler
+from explain.experiment import Experiment
 from explain.gpus import Gpu
 from explain.records import registry
 from explain.ui import controls, device, layout, pictures, stepper
+from explain.ui.exercises import ask
 from kernels.parameters import ITEM_BYTES
 
 CONTROLS = ["inputs", "seq_len", "kv_len", "block_m", "block_n", "dtype", "causal"]
 
 
-def step_through() -> None:
+def step_through() -> Shown:
     """One run in the player, its bytes counted twice, and the same kernel on the GPU."""
     experiment = controls.controls(lessons.OPENING, CONTROLS, controls.ATTENTION_PRESETS)
-    traces = stepper.stepper([experiment], key="flash attention")
+    traces = stepper.stepper([experiment], key="flash attention", chapter="flash_attention")
     layout.prose(
         "A program keeps one tile of queries on chip and walks over the tiles of keys. Each tile of S is made, used "
         "and dropped. What stays is the running maximum m, the running sum ℓ and the unfinished output Õ. Whenever a "
@@ -36,9 +41,10 @@ def step_through() -> None:
         layout.prose(f"{lengths.answer(measured)}\n\n{lengths.table(measured)}")
         st.caption(measured.source)
         layout.chapter_link("speed", "Speed answers it live where there is a GPU →", {"view": "From which N?"})
+    return Shown(STEP, tuple(zip([experiment], traces, strict=False)))
 
 
-def tile_sizes(gpu: Gpu) -> None:
+def tile_sizes(gpu: Gpu) -> Shown:
     """A tile in the shared memory and registers of a chosen GPU, by formula and as compiled; how often K and V are
     read.
     """
@@ -81,13 +87,22 @@ def tile_sizes(gpu: Gpu) -> None:
             "**2N²d / BLOCK_M = 8N²d²/M**: the Θ(N²d²/M) of FlashAttention's theorem 2, with its constant."
         )
         st.markdown(figures.reads_table(reads))
+    return Shown(SIZES, experiment=experiment, gpu=gpu, cost=lambda tile: _compiled(tile, gpu))
 
 
-def loop_order() -> None:
+def _compiled(tile: Experiment, gpu: Gpu) -> LaunchCost:
+    answer = compiler().look(tile, gpu.compute_capability)
+    if answer is None or answer.cost is None:
+        p = tile.values
+        raise ValueError(f"The tile {p['block_m']} × {p['block_n']} is not compiled yet. Choose it, and compile it.")
+    return answer.cost.launches[0]
+
+
+def loop_order() -> Shown:
     """The first FlashAttention beside the second on the same input, and what happens to O."""
     experiment = controls.controls(lessons.OPENING, CONTROLS, controls.ATTENTION_PRESETS)
     runs = [lessons.first_order(experiment), experiment]
-    traces = stepper.stepper(runs, key="loop order")
+    traces = stepper.stepper(runs, key="loop order", chapter="flash_attention")
     layout.prose(
         "**Left, keys and values outside:** one program per head takes a tile of K and V and walks over all queries. "
         "Each visit needs that row's unfinished O, m and ℓ, so they are read from HBM and written back, once a tile "
@@ -98,9 +113,10 @@ def loop_order() -> None:
         pairs = list(zip(runs, traces, strict=True))
         pictures.drawing(figures.shares_bars(pairs))
         st.markdown(figures.shares_table(pairs))
+    return Shown(ORDER, tuple(zip(runs, traces, strict=False)))
 
 
-def paper_algorithm() -> None:
+def paper_algorithm() -> Shown:
     """FlashAttention-2's algorithm 1 beside the kernel."""
     layout.prose(
         "FlashAttention-2's forward pass, its algorithm 1, told in our words, and the lines of this kernel that do "
@@ -108,19 +124,14 @@ def paper_algorithm() -> None:
     )
     st.markdown(figures.algorithm_table(paper.ALGORITHM), unsafe_allow_html=True)
     layout.prose(paper.NOT_IN_THE_PAPER)
+    return Shown(PAPER, experiment=lessons.OPENING)
 
 
-def closing() -> None:
+def closing(shown: Shown) -> None:
     """Things to try, questions, sources."""
-    layout.try_this(
-        "In *Step through*, click the player, press **Home** and go on to the first line that sets α: it is 0 in "
-        "every row, since there is nothing yet to keep.",
-        "Switch *Causal* on: tiles right of the diagonal are never loaded, and on the diagonal scores right of it are "
-        "−∞.",
-        "In *Tile sizes*, make both sides 128 and look at the registers. Then choose the T4, which has about a "
-        "quarter of an H100's shared memory.",
-        "In *Loop order*, halve BLOCK_N: the left kernel moves O twice as often, the right one does not care.",
-    )
+    if shown.runs or shown.experiment:
+        keys = [one.key for one in [*(experiment for experiment, _ in shown.runs), shown.experiment] if one]
+        ask("flash_attention", QUESTIONS, shown, f"{shown.view} {keys} {shown.gpu and shown.gpu.name}")
     layout.questions(
         (
             "Which loop is outside, and who owns O?",

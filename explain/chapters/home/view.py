@@ -6,16 +6,18 @@ import streamlit as st
 
 from explain import contents
 from explain.chapters.home import figures
-from explain.ui import device, layout
+from explain.ui import device, exercises, layout
 
 
 def where_to_start() -> None:
     """A card for each chapter, for each page of the lab, and for the tools."""
     st.header("Where to start", anchor=False)
     minutes = sum(page.minutes or 0 for page in contents.chapters())
+    first, flash = contents.chapters()[0], contents.page_of("flash_attention")
     layout.prose(
-        f"New to softmax? Begin at 1 and go on in order: about {minutes} minutes in all. If you know attention and its "
-        "cost, begin at 5. Each chapter stands by itself and opens on an example at work."
+        f"New to attention? Begin at {first.number} and go on in order: about {minutes} minutes in all. If you know "
+        f"attention and its cost, begin at {flash.number}. Each chapter stands by itself and opens on an example at "
+        "work."
     )
     layout.cards(contents.chapters())
     if lab := contents.of_kind("lab"):
@@ -23,6 +25,7 @@ def where_to_start() -> None:
         layout.cards(lab)
     st.header("Tools", anchor=False)
     layout.cards([*contents.of_kind("tool"), contents.page_of("questions.py")])
+    exercises.progress()
 
 
 def what_you_see() -> None:

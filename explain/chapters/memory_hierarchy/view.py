@@ -5,12 +5,13 @@ from __future__ import annotations
 import streamlit as st
 
 from explain import lessons
-from explain.chapters.memory_hierarchy import figures
+from explain.chapters.memory_hierarchy import exercises, figures
 from explain.experiment import Experiment
 from explain.figures.numbers import capacity
 from explain.gpus import LIMITS, Gpu
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
+from explain.ui.exercises import ask
 from explain.ui.gpu import gpu_choice, host_bytes
 
 
@@ -80,7 +81,7 @@ def standard_attention() -> tuple[Experiment, list[Trace]]:
         ["inputs", "seq_len", "kv_len", "block_m", "block_n", "dtype", "causal"],
         controls.ATTENTION_PRESETS,
     )
-    traces = stepper.stepper([experiment], key="standard attention")
+    traces = stepper.stepper([experiment], key="standard attention", chapter="memory_hierarchy")
     if traces:
         layout.prose(
             "**Every trip to HBM.** Launch 1 multiplies and writes S. Launch 2 reads S back, takes the softmax of its "
@@ -112,21 +113,17 @@ def tiled_reads(experiment: Experiment, traces: list[Trace]) -> None:
 def scores(gpu: Gpu) -> None:
     """How S and P outgrow everything else as N grows."""
     st.header("S and P beside Q, K, V and O", anchor=False)
-    seq_len = st.select_slider("N, queries and keys", [2**k for k in range(7, 15)], value=4096, key="scores of")
+    seq_len = st.select_slider("N, queries and keys", exercises.LENGTHS, value=4096, key="scores of")
     pictures.drawing(figures.scores(seq_len, 64, "fp16", gpu))
     st.markdown(figures.scores_table(seq_len, 64, "fp16", 16, gpu))
     st.caption("formula · fp16, d = 64, one sequence. Hover over a rectangle for its size.")
 
 
-def closing(gpu: Gpu) -> None:
+def closing(gpu: Gpu, experiment: Experiment, traces: list[Trace]) -> None:
     """Things to try, questions, sources."""
-    layout.try_this(
-        "Switch the scale to *Logarithmic*: it shows every level, and hides how far apart they are.",
-        "Make the query tiles larger and look for *read K* in the table of trips: its bytes fall. Those of S and P do "
-        "not, whatever the tiles.",
-        "Move the last slider up. Q, K, V and O grow with N, S and P with N². From which N on does one head's S no "
-        "longer fit in L2?",
-    )
+    if traces:
+        shown = exercises.Shown(gpu, experiment, traces[0])
+        ask("memory_hierarchy", exercises.QUESTIONS, shown, f"{experiment.key} {gpu.name}")
     layout.questions(
         (
             "What is in SRAM while a tile of S is made?",

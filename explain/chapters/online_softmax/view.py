@@ -8,11 +8,12 @@ import numpy as np
 import streamlit as st
 
 from explain import lessons
-from explain.chapters.online_softmax import running_sum_demo
+from explain.chapters.online_softmax import exercises, running_sum_demo
 from explain.chapters.triton_ladder import ladder
 from explain.experiment import Experiment
 from explain.trace.model import Trace
 from explain.ui import controls, layout, stepper
+from explain.ui.exercises import ask
 
 ELEMENT, TILE, ROWS, MERGED, TOPK = (
     "Element by element",
@@ -56,7 +57,7 @@ def run(way: str, beside: bool) -> tuple[list[Experiment], list[Trace]]:
             row = controls.controls(lessons.TOPK, ["inputs", "cols", "k", "block_n"], controls.ROW_PRESETS)
             experiments = [row]
 
-    traces = stepper.stepper(experiments, key="online softmax")
+    traces = stepper.stepper(experiments, key="online softmax", chapter="online_softmax")
     if way in (ELEMENT, TILE, MERGED):
         stepper.row_sums(experiments, traces)
 
@@ -152,17 +153,11 @@ def other_updates(row: Experiment) -> None:
     st.markdown(running_sum_demo.table(x))
 
 
-def closing() -> None:
+def closing(way: str, experiments: Sequence[Experiment], traces: Sequence[Trace]) -> None:
     """Things to try, questions, sources."""
-    layout.try_this(
-        "Walk the **descending** input: after the first tile α stays 1, so a forgotten α would go unnoticed. Then the "
-        "**ascending** one.",
-        "**Tiles in parallel** with the wrong kernel beside it: find the first join whose sum differs, and read the "
-        "factor that is missing.",
-        "Change the **order of merging** from a tree to left to right: the same pairs, another shape, the same result.",
-        "**With top-k** on the **constant** input: all are equal, so the first K columns are kept.",
-        "**large magnitude**: read in the table which updates of ℓ survive it.",
-    )
+    if traces:
+        runs = tuple(zip(experiments, traces, strict=True))
+        ask("online_softmax", exercises.QUESTIONS, runs, f"{way} {[one.key for one in experiments]}")
     layout.questions(
         (
             "Why may ℓ start from any number?",

@@ -9,10 +9,12 @@ from explain import lessons
 from explain.experiment import Experiment, ParameterError
 from kernels.catalog import KERNELS
 
+_OPENINGS = {"vector": lessons.VECTORS, "softmax": lessons.ONLINE, "attention": lessons.SHORT}
+
 
 def opening(kernel: str) -> Experiment:
-    """The experiment that a kernel opens on: the short sentence or the notebook's row, so any two of a family fit."""
-    like = lessons.ONLINE if KERNELS[kernel].family == "softmax" else lessons.SHORT
+    """The experiment that a kernel opens on: its family's, so any two of a family fit."""
+    like = _OPENINGS[KERNELS[kernel].family]
     own = {parameter.name for parameter in KERNELS[kernel].parameters}
     given = {name: value for name, value in like.values.items() if name in own}
     try:
@@ -23,7 +25,7 @@ def opening(kernel: str) -> Experiment:
 
 def controls_of(kernel: str) -> list[str]:
     """The parameters that the reader can choose, in order."""
-    wanted = ("seq_len", "kv_len", "cols", "block_m", "block_n", "dtype", "causal")
+    wanted = ("seq_len", "kv_len", "cols", "n", "block_m", "block_n", "dtype", "causal")
     own = {parameter.name for parameter in KERNELS[kernel].parameters}
     return ["inputs", *(name for name in wanted if name in own)]
 

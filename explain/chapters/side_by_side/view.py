@@ -38,6 +38,6 @@ def _side(prefix: str, start: Experiment) -> Experiment:
     name, more = st.columns([3, 2], vertical_alignment="bottom")
     with name:
         kernel = controls.kernel(LABELS[prefix], start.kernel, f"{prefix}kernel")
-    presets = controls.ROW_PRESETS if KERNELS[kernel].family == "softmax" else controls.ATTENTION_PRESETS
+    presets = controls.ATTENTION_PRESETS if KERNELS[kernel].family == "attention" else controls.ROW_PRESETS
     with more.popover("Input and sizes", width="stretch"):
         return controls.controls(pairs.opening(kernel), pairs.controls_of(kernel), presets, prefix=prefix, a_row=2)

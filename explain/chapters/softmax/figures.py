@@ -26,6 +26,8 @@ LARGEST: Mapping[str, float] = {
     "bf16": float(np.uint32(0x7F7F0000).view(np.float32)),  # exponent 254, every bit of the precision set
 }
 """The largest finite number of each format."""
+SHIFTS = (-2000, -200, -100, -50, 0, 5, 8, 10, 20, 50, 80, 86, 90, 200, 2000)
+"""What the page can add to all six logits."""
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ import numpy as np
 import streamlit as st
 
 from explain import lessons
-from explain.chapters.softmax import figures
+from explain.chapters.softmax import exercises, figures
 from explain.experiment import Experiment
 from explain.trace.model import Trace
 from explain.ui import controls, layout, stepper
+from explain.ui.exercises import ask
 
 Runs = tuple[Sequence[Experiment], Sequence[Trace]]
 
@@ -25,7 +26,7 @@ def two_kernels() -> Runs:
 
     row = controls.controls(lessons.SAFE, ["inputs", "cols", "block_n", "dtype"], controls.ROW_PRESETS)
     pair = [lessons.naive_twin(row), row]
-    traces = stepper.stepper(pair, key="softmax")
+    traces = stepper.stepper(pair, key="softmax", chapter="softmax")
     stepper.row_sums(pair, traces)
     if row.inputs == lessons.SAFE.inputs:
         layout.prose(
@@ -33,6 +34,11 @@ def two_kernels() -> Runs:
             "The sum is ∞ too, and ∞ / ∞ is NaN. On the right x − m is never above 0, so no exponential is above 1."
         )
     return pair, traces
+
+
+def _logits() -> np.ndarray:
+    """The six logits of the sliders, divided by the temperature; nothing is added to them."""
+    return np.array([st.session_state[f"x{i}"] for i in range(6)]) / float(st.session_state["temperature"])
 
 
 @st.fragment
@@ -52,7 +58,7 @@ def six_logits() -> None:
     shifts, temperatures, dtypes, targets = st.columns(4)
     shift = shifts.select_slider(
         "Add to all logits",
-        (-2000, -200, -100, -50, 0, 5, 8, 10, 20, 50, 80, 86, 90, 200, 2000),
+        figures.SHIFTS,
         0,
         key="add",
         bind="query-params",
@@ -123,19 +129,12 @@ def cost(runs: Runs) -> None:
         stepper.traffic_table(pair[-1], traces[-1])
 
 
-def closing() -> None:
+def closing(runs: Runs) -> None:
     """Things to try, questions, sources."""
-    layout.try_this(
-        "Choose the **ascending** input above: nothing overflows, both rows add up to 1, and the kernels differ by "
-        "one pass.",
-        "Choose **everything masked**: a row of nothing but −∞. Both kernels give zeros, because they ask whether ℓ "
-        "is 0.",
-        "Set *Format* to fp16 and add 5, then 8: one sum fp16 can hold, one it cannot. Now lower x3 until it can "
-        "again.",
-        "Add −200 in fp32. Now every exp(x) underflows to 0, and 0/0 is NaN too.",
-        "Add 2000 in bf16 and look at the logits themselves: bf16 has steps of 8 there, so they round to the same "
-        "number before softmax begins.",
-    )
+    pair, traces = runs
+    if traces:
+        shown = exercises.Shown(tuple(zip(pair, traces, strict=True)), _logits)
+        ask("softmax", exercises.QUESTIONS, shown, pair[-1].key)
     layout.questions(
         ("Could one subtract another number than the maximum?",
          "Any number gives the same weights on paper. One far below the maximum lets exp overflow, one far above it "

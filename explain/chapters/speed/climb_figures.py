@@ -12,6 +12,7 @@ from explain.figures import labels, numbers, palette, svg
 
 NO_TIME = "no time"
 TOP, TALL, ROW, LEAST_COLUMN, GAP = 26.0, 240.0, 20.0, 88.0, 17.0
+NARROW, NARROW_ROW = 380.0, 36.0
 BELOW = 24.0  # from the foot of the columns to the numbers under them
 
 
@@ -76,19 +77,61 @@ def _column(
         parts.append(svg.rect(x + 8, base - 26, wide - 16, 26, colour, opacity=0.08, stroke=colour, dashed=True))
         parts.append(svg.text(middle, base - 9, _why_none(step), size=svg.SMALL, anchor="middle", faint=True))
     parts.append(svg.text(middle, base + 19, f"{number} {rung.label}", size=13, anchor="middle", bold=chosen))
+    for row, (words, bold, fill) in enumerate(_cells(step, peak), start=1):
+        parts.append(svg.text(middle, base + BELOW + row * ROW, words, anchor="middle", bold=bold, fill=fill))
+    return _button(step, number, chosen, parts, (x + 1, TOP - 6, wide - 2, tall + 14))
+
+
+def _cells(step: Step, peak: Limit | None) -> tuple[tuple[str, bool, str], ...]:
+    """Throughput, share of the peak and speedup: words, whether they are bold, and their colour."""
     of_peak = share(step, peak)
-    cells = (
+    return (
         (_tera(step.per_second) if step.per_second else numbers.NONE, True, ""),
         (numbers.percent(of_peak) if of_peak else "", False, ""),
         (numbers.ratio(step.gain) if step.gain else "", step.slower, palette.css_ink("alarm") if step.slower else ""),
     )
-    for row, (words, bold, fill) in enumerate(cells, start=1):
-        parts.append(svg.text(middle, base + BELOW + row * ROW, words, anchor="middle", bold=bold, fill=fill))
-    frame = f'x="{x + 1:.1f}" y="{TOP - 6:.1f}" width="{wide - 2:.1f}" height="{tall + 14:.1f}"'
-    parts.append(f'<rect class="frame" {frame} rx="4" fill="none"/>')
-    label = html.escape(f"Kernel {number}, {rung.title}: {_said(step)}")
-    state = f'data-press="{rung.name}" aria-pressed="{str(chosen).lower()}" aria-label="{label}"'
-    return f'<g role="button" tabindex="0" {state}>{"".join(parts)}</g>'
+
+
+def _button(
+    step: Step, number: int, chosen: bool, parts: Sequence[str], frame: tuple[float, float, float, float]
+) -> str:  # fmt: skip
+    """A kernel's parts as a button, with the frame that marks the chosen one."""
+    x, y, width, height = (f"{one:.1f}" for one in frame)
+    box = f'<rect class="frame" x="{x}" y="{y}" width="{width}" height="{height}" rx="4" fill="none"/>'
+    label = html.escape(f"Kernel {number}, {step.rung.title}: {_said(step)}")
+    state = f'data-press="{step.rung.name}" aria-pressed="{str(chosen).lower()}" aria-label="{label}"'
+    return f'<g role="button" tabindex="0" {state}>{"".join(parts)}{box}</g>'
+
+
+@functools.lru_cache(maxsize=64)
+def climb_in_rows(
+    steps: tuple[Step, ...], libraries: tuple[Variant, ...], peak: Limit | None, chosen: str
+) -> str:  # fmt: skip
+    """The same for a phone: a row per kernel, then the libraries and the peak."""
+    others = [(one.label, one.per_second or 0.0, palette.css(one.hue or "slate")) for one in libraries]
+    others += [(f"peak: {peak.name}", peak.per_second, palette.css("slate"))] if peak else []
+    most = max(1.0, *(step.per_second or 0.0 for step in steps), *(speed for _, speed, _ in others))
+    columns = (NARROW - 142, NARROW - 64, NARROW - 4)
+    heads = zip(columns, ("TFLOP/s", "of the peak", "speedup"), strict=True)
+    parts = [svg.text(x, 12, words, size=svg.SMALL, anchor="end", faint=True) for x, words in heads]
+    for at, step in enumerate(steps):
+        y, bold = 20 + NARROW_ROW * at, step.rung.name == chosen
+        drawn = [svg.rect(0, y, NARROW, NARROW_ROW, "currentColor", opacity=0.001)]
+        drawn.append(svg.text(4, y + 15, f"{at + 1} {step.rung.label}", bold=bold))
+        cells = zip(columns, _cells(step, peak), strict=True)
+        drawn += [svg.text(x, y + 15, words, anchor="end", bold=heavy, fill=fill) for x, (words, heavy, fill) in cells]
+        if step.per_second:
+            wide = (NARROW - 8) * step.per_second / most
+            colour = palette.css(palette.kernel(step.rung.entry.hue))
+            drawn.append(svg.rect(4, y + 21, wide, 9, colour, opacity=0.95 if bold else 0.62))
+        else:
+            drawn.append(svg.text(4, y + 31, _why_none(step), size=svg.SMALL, faint=True))
+        parts.append(_button(step, at + 1, bold, drawn, (1, y, NARROW - 2, NARROW_ROW - 1)))
+    for at, (name, speed, colour) in enumerate(others, start=len(steps)):
+        y = 20 + NARROW_ROW * at
+        parts += [svg.text(4, y + 15, name), svg.text(columns[0], y + 15, _tera(speed), anchor="end")]
+        parts.append(svg.rect(4, y + 21, (NARROW - 8) * speed / most, 4, colour))
+    return svg.picture(NARROW, 20 + NARROW_ROW * (len(steps) + len(others)), "The kernels, a row each", parts, "30rem")
 
 
 def _why_none(step: Step) -> str:
@@ -186,7 +229,7 @@ def _causes(spill: Spill) -> str:
     """The two causes of a speedup over a kernel that spills, from the counters: busier tensor cores, and no spills."""
     said, (before, now) = "", spill.tensor
     if before is not None and now is not None:
-        said += f"Tensor cores: busy {before:.0f}% of their peak in {spill.rung.label}, {now:.0f}% here. "
+        said += f"Tensor pipe active: {before:.0f}% of cycles in {spill.rung.label}, {now:.0f}% here. "
     said += f"Spills: {spill.rung.label} moves {numbers.moved(spill.size)} of spilled registers, this kernel none."
     if spill.seconds and spill.of and spill.bandwidth:
         cost, whole = numbers.duration(spill.seconds), numbers.duration(spill.of)

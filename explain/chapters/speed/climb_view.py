@@ -6,7 +6,7 @@ import functools
 
 import streamlit as st
 
-from explain.chapters.speed import climb_figures, counters_figures, results, rungs
+from explain.chapters.speed import climb_figures, counters_figures, results, rungs, tuning
 from explain.chapters.speed.chosen import Chosen
 from explain.chapters.speed.kernels_view import traced_instead
 from explain.chapters.speed.lengths_view import time_here
@@ -34,9 +34,11 @@ def climb(shown: Chosen | None) -> None:
         st.markdown(f":small[:red[**rung={asked}: must be one of {', '.join(BY_NAME)}**]]")
     most = rungs.largest(steps)
     prose(climb_figures.climb_told(steps, libraries, peak, shown.spilled(most.rung) if shown and most else None))
-    pressable(climb_figures.climb(steps, libraries, peak, case.words if case else "no shape", name), "rung")
+    wide = climb_figures.climb(steps, libraries, peak, case.words if case else "no shape", name)
+    narrow = climb_figures.climb_in_rows(steps, libraries, peak, name)
+    pressable(f"<div class=wide>{wide}</div><div class=narrow>{narrow}</div>", "rung")
     if shown and case:
-        st.caption(" · ".join(filter(None, (case.words, shown.result.source, shown.result.state))))
+        st.caption(" · ".join(filter(None, (case.named, shown.result.source, shown.result.state))))
         said = [f"Counted: {TABLES[case.table].work}."]
         if case.causal:
             said.append("Kernels 1 to 3 compute the hidden half as well; it is not counted.")
@@ -44,6 +46,9 @@ def climb(shown: Chosen | None) -> None:
             said.append(f"Peak: a large matmul measured on the same GPU, not the datasheet ({peak.source}).")
         if (top := steps[-1].variant) and top.function in results.DISPATCHERS:
             said.append("The top kernel's time is that of our dispatcher, which runs it at these shapes.")
+        if tuned := tuning.best(case.shape, case.dtype, case.causal, shown.result.provenance.gpu):
+            faster = " and ".join(f"{label} {numbers.si(speed, 'FLOP/s')}" for label, speed in tuned.items())
+            said.append(f"Each kernel of the climb has one setting of tile, warps and stages; tuned: {faster}.")
         if any(step.variant is None for step in steps):
             said.append(f"Times of all kernels need a Hopper GPU: `{results.COMMAND}`.")
         st.caption(" ".join(said))
@@ -75,7 +80,7 @@ def _rung(step: Step, shown: Chosen | None) -> None:
         new, whole = st.tabs(["What is new", "The whole kernel"] if lower else ["The whole kernel", "What is new"])
         with new if lower else whole:
             if lower:
-                st.code(rungs.difference(rung), language="diff", height=520)
+                st.code(rungs.difference(rung), language="diff", height=520, wrap_lines=True)
                 st.caption(f"{lower.file} → {rung.file}: green lines are new, red lines are gone.")
             else:
                 prose("This is the first kernel: all of it is new.")
@@ -129,20 +134,20 @@ def counted(shown: Chosen) -> None:
     )
     st.markdown(shown.counters_table)
     if shown.stalls:
+        prose("**Where a warp's time goes.** Each bar is the time of all warps of a kernel.")
         drawing(shown.stall_bars)
         label, stalls = shown.stalls[-1]
         prose(f"**{label}**: {counters_figures.stalls_told(stalls)}")
         if any(rung.gluon and rung.name in found for rung in RUNGS):
             st.caption(
-                "A launch in Gluon has 3 idle warps of 12 (of 16 with three consumer groups): Triton rounds up to a "
-                "multiple of four. They stand at a barrier all the time, so that share of the barrier stall is not "
-                "waiting."
+                "In Gluon, Triton rounds the number of warps up to a multiple of four. 3 of 12 warps (of 16, with "
+                "three consumer groups) have no work and stay at a barrier. Their part of that stall costs no time."
             )
     first = next(iter(found.values()))
     where, p = first.origin.provenance if first.origin else None, first.experiment.values
     shape = f"batch {p['batch']}, {p['heads']} heads, N = {p['seq_len']:,}, d = {p['head_dim']}"
     said = ["recorded", f"{where.gpu}, {where.date}" if where else "hardware", shape + ", causal" * p["causal"]]
-    said.append("L2 cold, in runs of their own · tensor cores: share of their peak while an SM is active")
+    said.append("L2 cold, in runs of their own · tensor pipe active: share of the cycles in which an SM has work")
     st.caption(" · ".join(said))
     if stale := [BY_NAME[name].label for name, point in found.items() if is_stale(point)]:
-        st.caption(f"Stale: the code of {', '.join(stale)} has changed since it was counted. Again: `{COUNTED_BY}`")
+        st.caption(f"Stale: the code of {', '.join(stale)} has changed since it was counted. To repeat: `{COUNTED_BY}`")

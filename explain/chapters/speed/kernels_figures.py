@@ -46,10 +46,10 @@ def bars(case: Case, limit: Limit | None, colour: Mapping[str, str]) -> str:
         x = BARS_WIDE * limit.per_second / longest
         tops = (BARS_TOP + at * BAR_ROW + 20 for at in range(len(variants)))
         parts += [svg.rect(x - 1.5, top, 1.5, 19, "currentColor") for top in tops]
-        words = f"roof: {limit.name}, {numbers.si(limit.per_second, case.unit)}"
+        words = f"peak: {limit.name}, {numbers.si(limit.per_second, case.unit)}"
         parts.append(svg.text(x, 14, f"{words} ▕", size=svg.SMALL, anchor="end"))
     high = BARS_TOP + BAR_ROW * len(variants)
-    return svg.picture(BARS_WIDE, high, f"Throughput of each kernel on {case.words}", parts, most="800px")
+    return svg.picture(BARS_WIDE, high, f"Throughput of each kernel on {case.named}", parts, most="800px")
 
 
 def bars_told(case: Case, limit: Limit | None) -> str:
@@ -57,7 +57,7 @@ def bars_told(case: Case, limit: Limit | None) -> str:
     ours = case.ours
     if ours is None or ours.per_second is None:
         return "None of our kernels has a time here."
-    said = [f"{numbers.percent(ours.per_second / limit.per_second)} of the roof"] if limit else []
+    said = [f"{numbers.percent(ours.per_second / limit.per_second)} of the peak"] if limit else []
     said += [f"{numbers.ratio(ratio(ours, one))} {one.label}" for one in case.baselines]
     reached = f"**{ours.label}** reaches **{numbers.si(ours.per_second, case.unit)}**"
     return f"{reached}: {', '.join(said)}." if said else f"{reached}."
@@ -80,7 +80,7 @@ def curve(cases: Sequence[Case], limits: Sequence[Limit | None]) -> go.Figure:
         lines.append(Line(points, functions[function].label, palette.mid(hues[function])))
     roofs = [(case.along, limit.per_second / 1e12) for case, limit in zip(cases, limits, strict=True) if limit]
     name = next((limit.name for limit in limits if limit), "")
-    lines.append(Line(roofs, f"roof: {name}", palette.mid("slate"), dashed=True))
+    lines.append(Line(roofs, f"peak: {name}", palette.mid("slate"), dashed=True))
     titles = {"N": "N, queries and keys", "V": "V, elements in a row"}
     return chart("", lines, x=titles[along], y=f"T{unit}", unit=f" T{unit}", height=400)
 
@@ -91,7 +91,7 @@ def shapes_table(cases: Sequence[Case], limits: Sequence[Limit | None]) -> str:
     columns: tables.Columns = (
         " "
         "× ".join(TABLES[cases[0].table].dimensions), "our fastest", "throughput",
-        Column("of the roof", numbers.percent),
+        Column("of the peak", numbers.percent),
         *(Column(f"÷ {one.label}", numbers.ratio) for one in libraries),
     )  # fmt: skip
     rows: list[list[str | float | None]] = []

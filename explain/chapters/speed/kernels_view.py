@@ -51,13 +51,13 @@ def _bars(shown: Chosen) -> None:
     case, limit, result = shown.case, shown.limit, shown.result
     prose(kernels_figures.bars_told(case, limit))
     drawing(shown.bars)
-    said = [result.source, result.state, f"roof by {limit.source}" if limit else "", kernels_figures.settings(case)]
+    said = [result.source, result.state, f"peak: {limit.source}" if limit else "", kernels_figures.settings(case)]
     st.caption(" · ".join(filter(None, said)))
-    notes = [f"{case.words}. Counted: {TABLES[case.table].work}."]
+    notes = [f"{case.named}. Counted: {TABLES[case.table].work}."]
     if any(one.function in results.DISPATCHERS for one in case.variants):
         notes.append("Our dispatcher is the call to use in a program: it runs the fastest kernel that takes the shape.")
     if limit is None:
-        notes.append("No roof: it was not measured on this GPU. `python -m explain measure --plan roofs` measures it.")
+        notes.append("No peak: it was not measured on this GPU. `python -m explain measure --plan roofs` measures it.")
     st.caption(" ".join(notes))
 
 

@@ -10,10 +10,16 @@ SHORTEST = 1e-6
 """Seconds at the left end of the bars."""
 
 
-def first_call(compiled: float | None, first: float, later: float, gpu: str) -> str:
-    """A first call beside the later ones, as bars on a log scale. Seconds; `compiled`: compilation alone, if known."""
-    bars = [("compilation alone, on a CPU", compiled, "slate")] if compiled is not None else []
-    bars += [("first call, with compilation", first, "series-2"), ("each later call", later, "series-1")]
+def first_call(
+    compiled: tuple[str, float] | None, first: float, later: float, gpu: str, triton: str = ""
+) -> str:  # fmt: skip
+    """A first call beside the later ones, as bars on a log scale. Seconds.
+
+    `compiled`: the compilation alone, if known, and the triton that compiled; `triton`: that of the calls.
+    """
+    by = f", triton {triton}" if triton else ""
+    bars = [(f"compilation alone, triton {compiled[0]}", compiled[1], "slate")] if compiled else []
+    bars += [(f"first call, compiling{by}", first, "series-2"), ("each later call", later, "series-1")]
     left, wide, high = labels.widest(words for words, *_ in bars) + 16, 420.0, 30.0
     foot, decades = 8 + high * len(bars), range(round(log10(SHORTEST)), 2)
 
@@ -30,4 +36,5 @@ def first_call(compiled: float | None, first: float, later: float, gpu: str) -> 
         parts.append(svg.text(left - 12, y + 16, words, anchor="end"))
         parts.append(svg.rect(left, y, at(seconds) - left, high - 8, palette.css(hue)))
         parts.append(svg.text(at(seconds) + 8, y + 16, numbers.duration(seconds), bold=True))
-    return svg.picture(left + wide + 90, foot + 26, f"A first call on {gpu} beside the later ones", parts, "54rem")
+    parts.append(svg.text(left + wide, foot + 34, "logarithmic scale", size=svg.SMALL, anchor="end", faint=True))
+    return svg.picture(left + wide + 90, foot + 42, f"A first call on {gpu} beside the later ones", parts, "54rem")

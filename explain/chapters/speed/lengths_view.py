@@ -53,10 +53,11 @@ def first_call() -> None:
         )
         answer = compiler().look(_tile(), here.compute_capability)
         cost = answer.cost if answer else None
-        compiled = sum(launch.seconds for launch in cost.launches) if cost else None
-        drawing(lengths_figures.first_call(compiled, first, later, measured.provenance.gpu))
+        compiled = (cost.triton, sum(launch.seconds for launch in cost.launches)) if cost else None
+        where = measured.provenance
+        drawing(lengths_figures.first_call(compiled, first, later, where.gpu, where.triton))
         if answer and cost:
-            st.caption(f"compilation alone: {provenance(cost, answer.origin)}; seconds of that machine")
+            st.caption(f"compilation alone: {provenance(cost, answer.origin)}; on that machine's CPU")
         st.caption(measured.source)
         with st.expander("Every length"):
             st.markdown(lengths.table(measured))

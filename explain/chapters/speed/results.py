@@ -56,8 +56,7 @@ RUNG = "rung "
 
 @dataclass(frozen=True)
 class Table:
-    """One kind of work: the names of its shape's numbers in order, the one that a curve runs along, and what its "
-    "work counts."""
+    """One kind of work: the names of its shape's numbers, the one that a curve runs along, and what is counted."""
 
     title: str
     dimensions: tuple[str, ...]
@@ -86,8 +85,10 @@ TABLES: Mapping[str, Table] = {
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to compute a case. `seconds` is a median, or None with the reason in `why`; `error` is error ÷ "
-    "tolerance: ≤ 1 passes."""
+    """One way to compute a case.
+
+    `seconds` is a median, or None with the reason in `why`; `error` is error ÷ tolerance: ≤ 1 passes.
+    """
 
     name: str
     seconds: float | None = None
@@ -111,8 +112,8 @@ class Variant:
         """What it is called on screen."""
         if self.function in MEASURED_ONLY:
             return MEASURED_ONLY[self.function][0]
-        known = IN_CATALOG.get(self.function) if not self.ours else None
-        return KERNELS[known].short if known else self.function
+        known = f"rung:{self.rung}" if self.rung else IN_CATALOG.get(self.function)
+        return KERNELS[known].short if known in KERNELS else self.function
 
     @property
     def hue(self) -> str:
@@ -144,8 +145,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class Case:
-    """One shape, and how fast each variant was on it. `unit` is "FLOP/s" or "B/s", `work` the FLOPs or bytes of "
-    "one launch."""
+    """One shape, and how fast each variant was on it.
+
+    `unit` is "FLOP/s" or "B/s", `work` the FLOPs or bytes of one launch.
+    """
 
     table: str
     shape: tuple[int, ...]
@@ -167,6 +170,12 @@ class Case:
         """ "1 × 16 × 8,192 × 128, bf16, causal"."""
         shape = " × ".join(f"{size:,}" for size in self.shape)
         return f"{shape}, {self.dtype}{', causal' if self.causal else ''}"
+
+    @property
+    def named(self) -> str:
+        """ "batch 1, heads 16, N 8,192, d 128, bf16, causal"."""
+        names = zip(TABLES[self.table].dimensions, self.shape, strict=True)
+        return f"{', '.join(f'{name} {size:,}' for name, size in names)}, {self.words.partition(', ')[2]}"
 
     @property
     def along(self) -> int:
@@ -198,8 +207,9 @@ class Case:
 
     @cached_property
     def without_rungs(self) -> Case:
-        """The case without the climb's kernels: ten are too many lines for a chart."""
-        return replace(self, variants=tuple(one for one in self.variants if not one.rung))
+        """The case without the climb's kernels, ten too many for a chart; our dispatcher runs the top one."""
+        climbed = (f"{RUNG}", "flash_attention_hopper")
+        return replace(self, variants=tuple(one for one in self.variants if not one.name.startswith(climbed)))
 
 
 @dataclass(frozen=True)
@@ -234,11 +244,11 @@ class Result:
     def state(self) -> str:
         """The GPU's clock and temperature before and after; empty where the driver did not report them."""
         said = [
-            f"{when} {state['clocks.sm']}, {state['temperature.gpu']} °C"
-            for when, state in (("before", self.before), ("after", self.after))
+            f"{state['clocks.sm']} at {state['temperature.gpu']} °C {when}"
+            for when, state in (("before the run, idle", self.before), ("at its end", self.after))
             if {"clocks.sm", "temperature.gpu"} <= set(state)
         ]
-        return f"clock and temperature {', '.join(said)}" if said else ""
+        return f"GPU clock: {', '.join(said)}" if said else ""
 
 
 @dataclass(frozen=True)
@@ -251,8 +261,7 @@ class Limit:
 
 
 def roof(case: Case, record: Record | None) -> Limit | None:
-    """The hardware's limit for this case: for bytes the fastest floor of the same run, for FLOPs the matmul of "
-    "`record`."""
+    """The hardware's limit for this case: for bytes the same run's fastest floor, for FLOPs the record's matmul."""
     floors = [variant for variant in case.variants if variant.floor and variant.per_second]
     if case.unit == "B/s" and floors:
         fastest = max(floors, key=lambda variant: variant.per_second or 0.0)

@@ -35,8 +35,7 @@ CLIMB: dict[str, tuple[Experiment, Experiment]] = {
 
 @dataclass(frozen=True)
 class Twin:
-    """Traced runs with the same arithmetic: the page that steps through them, the link's words, the page's "
-    "address."""
+    """Traced runs with the same arithmetic: the page that steps through them, the link's words, the page's address."""
 
     page: str
     words: str
@@ -225,8 +224,10 @@ def difference(rung: Rung) -> str:
 
 @dataclass(frozen=True)
 class Step:
-    """A rung on one shape. `variant` is its benchmark result, None if it was not benchmarked; `gain` its speedup "
-    "over the rung below."""
+    """A rung on one shape.
+
+    `variant` is its benchmark result, None if it was not benchmarked; `gain` its speedup over the rung below.
+    """
 
     rung: Rung
     variant: Variant | None
@@ -267,8 +268,10 @@ def share(step: Step, peak: Limit | None) -> float | None:
 
 
 def counted(record: Record | None, case: Case) -> dict[str, Point]:
-    """What a GPU's record has counted of each rung, by its name, at the case's d and mask. N, batch and heads are "
-    "the record's."""
+    """What a GPU's record has counted of each rung, by its name, at the case's d and mask.
+
+    N, batch and heads are the record's.
+    """
     points = {name: record.point(one) for name, one in _asked(case.shape[3], case.causal).items()} if record else {}
     return {name: point for name, point in points.items() if point and point.counters}
 
@@ -287,8 +290,7 @@ class Spill:
     """The registers that the rung below spills and a rung does not: bytes, and their time at the measured L2 bandwidth.
 
     `seconds` is that time, `of` the whole time of the rung below; `bandwidth` is in bytes per second. `tensor` is how
-    busy
-    the tensor cores are in the rung below and in the rung, in percent of their peak.
+    busy the tensor cores are in the rung below and in the rung, in percent of their peak.
     """
 
     rung: Rung
@@ -300,8 +302,7 @@ class Spill:
 
 
 def spilled(points: Mapping[str, Point], rung: Rung, roofs: Mapping[str, Roof]) -> Spill | None:
-    """The spills that `rung` removes from the rung below; None where neither was counted or the one below spills "
-    "no more."""
+    """The spills that `rung` removes from the rung below; None if they are not counted or nothing is removed."""
     lower = below(rung)
     own, under = points.get(rung.name), points.get(lower.name) if lower else None
     if not (lower and own and under and own.counters and under.counters):
@@ -343,6 +344,8 @@ def largest(steps: Sequence[Step]) -> Step | None:
 
 
 def _names(rung: Rung) -> tuple[str, ...]:
-    """The benchmark's names of it. The dispatcher runs the top rung at every shape that it takes, and the table "
-    "has no other time of it."""
+    """The benchmark's names of it.
+
+    The dispatcher runs the top rung at every shape that it takes, and the table has no other time of it.
+    """
     return (rung.entry.function, "attention") if rung.name == TOP else (f"{RUNG}{rung.name}",)

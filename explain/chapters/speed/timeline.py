@@ -1,9 +1,9 @@
 """What the warps of a kernel did, cycle by cycle: a timeline recorded on a GPU, as values.
 
 `python -m explain record timelines` runs kernels with marked scopes (`kernels/scopes.py`) under Proton, Triton's
-profiler. One warp stands for each
-warpgroup: its four warps run together. The clock is read at the start and end of a statement. The assembler may move
-arithmetic across a reading, but no wait and no matmul. Imports neither triton nor torch.
+profiler. One warp stands for each warpgroup: its four warps run together. The clock is read at the start and end of a
+statement. The assembler may move arithmetic across a reading, but no wait and no matmul. Imports neither triton nor
+torch.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from explain import recordings
 from explain.device.measurement import Provenance
 from explain.records import results
 from explain.records.results import ResultFileError
+from kernels.catalog import KERNELS
 
 FORMAT, VERSION = "tilescope-timeline", 1
 COMMAND = "python -m explain record timelines"
@@ -146,9 +147,10 @@ class Timeline:
 
     @property
     def title(self) -> str:
-        """ "attention_hopper, 1 × 8 × 2,048 × 128, bf16, causal"."""
+        """ "persistent, 1 × 8 × 2,048 × 128, bf16, causal"."""
         shape = " × ".join(f"{size:,}" for size in self.shape)
-        return f"{self.name}, {shape}, {self.dtype}{', causal' if self.causal else ''}"
+        short = next((one.short for one in KERNELS.values() if one.module == self.module), self.name)
+        return f"{short}, {shape}, {self.dtype}{', causal' if self.causal else ''}"
 
     @property
     def source(self) -> str:

@@ -60,7 +60,7 @@ def _lanes(runs: tuple[Timeline, ...]) -> None:
         st.markdown(timeline_figures.compared(runs))
         st.caption("Means over the recorded programs. ≤: the end of a matmul is not recorded, only the wait for it.")
     if run.code != digest_of(run.module, run.function):
-        st.caption(f"Stale: the kernel has changed since this was recorded. Again: `{timeline.COMMAND} {run.name}`")
+        st.caption(f"Stale: the kernel has changed since this was recorded. To repeat: `{timeline.COMMAND} {run.name}`")
 
 
 @functools.lru_cache(maxsize=32)

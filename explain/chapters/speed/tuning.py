@@ -10,13 +10,14 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from explain.device.measurement import Provenance
 from explain.records import results
+from explain.records.results import ResultFileError
 from kernels.catalog import KERNELS
 
 RUNGS = ("pipelined", "tma")
@@ -29,7 +30,7 @@ COMPILED = results.RECORDINGS / "tuning-compiled.json"
 tuning`).
 """
 COMMAND = "python benchmarks/tuning_grid.py --out benchmarks/results/tuning_grid.json"
-TROUBLES: Mapping[str, tuple[str, str]] = {
+FAILURES: Mapping[str, tuple[str, str]] = {
     "shared memory": ("too large", "its tiles do not fit shared memory"),
     "registers": ("registers", "its threads need more registers than an SM has"),
     "wrong": ("wrong result", "its error exceeds the tolerance"),
@@ -43,7 +44,7 @@ TROUBLES: Mapping[str, tuple[str, str]] = {
 class Point:
     """One setting. `seconds` is the median of a launch, with its 20% and 80% quantiles.
 
-    Without a time, `trouble` is one of TROUBLES and `why` has the details; both are empty if the run was cut short.
+    Without a time, `failure` is one of FAILURES and `why` has the details; both are empty if the run was cut short.
     `error` is error ÷ tolerance: ≤ 1 passes. The compiler reports the rest: bytes of shared memory per program,
     registers per thread, and spills, the 4-byte values per thread that found no register.
     """
@@ -56,7 +57,7 @@ class Point:
     p20: float | None = None
     p80: float | None = None
     error: float | None = None
-    trouble: str = ""
+    failure: str = ""
     why: str = ""
     shared_bytes: int | None = None
     registers: int | None = None
@@ -123,6 +124,17 @@ class Tuning:
         return next((grid for grid in self.grids if grid.rung == rung), None)
 
 
+def best(shape: Sequence[int], dtype: str, causal: bool, gpu: str) -> dict[str, float]:
+    """FLOP/s of each rung at its fastest setting on this shape and GPU, by its short name; empty if none was tuned."""
+    try:
+        found = load(FILE)
+    except ResultFileError:
+        return {}
+    grids = [grid for grid in found.grids if grid.timed] if found and found.provenance.gpu == gpu else []
+    own = [grid for grid in grids if (grid.shape, grid.dtype, grid.causal) == (tuple(shape), dtype, causal)]
+    return {KERNELS[f"rung:{grid.rung}"].short: grid.work / (grid.timed[0].seconds or 1.0) for grid in own}
+
+
 def completed(grid: Grid, compiled: Grid | None) -> Grid:
     """The grid, with the compiler's reason for settings that did not answer because they do not fit.
 
@@ -130,8 +142,8 @@ def completed(grid: Grid, compiled: Grid | None) -> Grid:
     """
     if compiled is None or (compiled.code, compiled.words) != (grid.code, grid.words):
         return grid
-    known = {point.settings: point for point in compiled.points if point.trouble}
-    points = (known.get(point.settings, point) if point.trouble == "silent" else point for point in grid.points)
+    known = {point.settings: point for point in compiled.points if point.failure}
+    points = (known.get(point.settings, point) if point.failure == "silent" else point for point in grid.points)
     return replace(grid, points=tuple(points))
 
 
@@ -165,6 +177,6 @@ def parse(data: Mapping[str, Any]) -> Tuning:
 def _grid(data: Mapping[str, Any]) -> Grid:
     batch, heads, seq_len, head_dim = data["shape"]
     points = tuple(Point(**point) for point in data["points"])
-    if unknown := {point.trouble for point in points} - {"", *TROUBLES}:
-        raise ValueError(f"trouble={', '.join(sorted(unknown))}: must be one of {', '.join(TROUBLES)}")
+    if unknown := {point.failure for point in points} - {"", *FAILURES}:
+        raise ValueError(f"failure={', '.join(sorted(unknown))}: must be one of {', '.join(FAILURES)}")
     return Grid(**{**data, "shape": (batch, heads, seq_len, head_dim), "points": points})

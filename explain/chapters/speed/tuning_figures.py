@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from explain.chapters.speed.tuning import TROUBLES, Grid
+from explain.chapters.speed.tuning import FAILURES, Grid
 from explain.chapters.speed.tuning import Point as Setting
 from explain.figures import labels, numbers, palette, svg
 from explain.gpus import Gpu
@@ -48,11 +48,11 @@ def _stages(stages: int) -> str:
 def _cell(x: float, y: float, point: Setting, best: Setting | None, colour: str) -> str:
     inside, middle = (x + 2, y + 2, CELL - 4, CELL_HIGH - 4), x + CELL / 2
     mark = f" {SPILLED}" if point.spills else ""
-    if point.trouble:
+    if point.failure:
         box = svg.rect(
             *inside, palette.css("alarm"), opacity=0.06, stroke=palette.css("alarm"), dashed=True, title=setting(point)
         )
-        words = TROUBLES[point.trouble][0]
+        words = FAILURES[point.failure][0]
         return box + svg.text(middle, y + 24, words, size=svg.SMALL, anchor="middle", fill=palette.css_ink("alarm"))
     if point.seconds is None or best is None or best.seconds is None:
         hue = palette.css("warning" if point.spills else "slate")
@@ -67,7 +67,7 @@ def _cell(x: float, y: float, point: Setting, best: Setting | None, colour: str)
     fastest = point == best
     fill, stroke = 0.06 + 0.5 * (best.seconds / point.seconds) ** 2, "currentColor" if fastest else "none"
     box = svg.rect(*inside, colour, opacity=fill, stroke=stroke, title=setting(point))
-    words = f"{numbers.duration(point.seconds)}{mark}"
+    words = f"{numbers.fixed(1e3 * point.seconds, 2)} ms{mark}"
     return box + svg.text(middle, y + 24, words, anchor="middle", bold=fastest)
 
 
@@ -76,8 +76,8 @@ def setting(point: Setting) -> str:
     parts = [f"{point.block_m} × {point.block_n}, {point.warps} warps, {_stages(point.stages)}"]
     if point.seconds is not None:
         parts.append(numbers.duration(point.seconds))
-    if point.trouble:
-        parts.append(f"{TROUBLES[point.trouble][1]}{f': {point.why}' if point.why else ''}")
+    if point.failure:
+        parts.append(f"{FAILURES[point.failure][1]}{f': {point.why}' if point.why else ''}")
     if point.registers is not None:
         parts.append(f"{point.registers} registers per thread")
     if point.spills:
@@ -90,14 +90,14 @@ def setting(point: Setting) -> str:
 def grid_told(of: Grid, gpu: Gpu | None) -> str:
     """The result of the grid in sentences; markdown."""
     many, timed = len(of.points), of.timed
-    out = sum(point.trouble == "shared memory" for point in of.points)
+    out = sum(point.failure == "shared memory" for point in of.points)
     spilled = [point for point in of.points if point.spills]
     said = []
     if timed and timed[0].seconds and timed[-1].seconds:
         best, worst = timed[0], timed[-1]
         names = [f"{p.block_m} × {p.block_n} with {p.warps} warps and {_stages(p.stages)}" for p in (best, worst)]
         speed = numbers.si(of.work / timed[0].seconds, "FLOP/s")
-        said.append(f"{len(timed)} of {many} settings have a time.")
+        said.append(f"{len(timed)} of {many} settings ran.")
         said.append(f"Fastest: **{names[0]}**, {numbers.duration(timed[0].seconds)} ({speed}).")
         slower = numbers.ratio(timed[-1].seconds / timed[0].seconds)
         said.append(f"Slowest: {names[1]}, **{slower}** that time for the same result.")
@@ -111,4 +111,6 @@ def grid_told(of: Grid, gpu: Gpu | None) -> str:
             f"{len(spilled)} spill registers{all_with}: a tile's S, P̃ and Õ are spread over the registers of the "
             "program's threads, at most 255 each, so fewer warps need more registers per thread."
         )
+    if timed and timed[0].spills:
+        said.append(f"The fastest spills {4 * timed[0].spills} B per thread: less than its larger tile saves.")
     return " ".join(said)

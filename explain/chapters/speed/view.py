@@ -14,7 +14,7 @@ def closing() -> None:
             "Every kernel first runs on random data and is compared with float64. Its **tolerance** is twice the "
             "error of the same formula in eager PyTorch, plus a rounding band. Kernels that exceed it are not timed. "
             "The kernels of a shape are then timed in turn, round after round, so a slow moment affects all of them, "
-            "with L2 emptied before each launch. The **roof** is measured too: for bytes a kernel that only moves "
+            "with L2 emptied before each launch. The **peak** is measured too: for bytes a kernel that only moves "
             "them, for FLOPs a large matmul. It is not a physical limit, but what a simpler kernel reaches on the "
             "same GPU."
         )

@@ -81,8 +81,7 @@ def theory(sweep: Sweep, readings: Sequence[Reading], kernel: str, what: str) ->
     """The theoretical curve of a kernel, at the measured values.
 
     Of bytes: the formula; at HBM every element once, as if L2 held all that is used again. Of time: the FLOPs by
-    formula, scaled to meet the last point, since
-    theory has their power and not their price.
+    formula, scaled to meet the last point, since theory has their power and not their price.
     """
     measured = curve(sweep, readings, kernel, what)
     if not measured or what == "shared":

@@ -64,8 +64,8 @@ class Sweep:
         """The sweep over these values (or their text), in order, each once.
 
         A value that one kernel cannot take is left out for that kernel (`left_out`). Raises ParameterError, which names
-        the parameter, its value and
-        what is allowed, for what no kernel takes, and for a kernel that can take none of the values.
+        the parameter, its value and what is allowed, for what no kernel takes, and for a kernel that can take none of
+        the values.
         """
         if not kernels or len(kernels) > MOST_KERNELS or len(set(kernels)) < len(kernels):
             raise ParameterError("kernels", ",".join(kernels), f"must be one to {MOST_KERNELS} kernels, each once")

@@ -14,6 +14,7 @@ from explain.chapters.sweeps.figures import (
     LABEL_PIXELS,
     LEVEL_SYMBOLS,
     SLATE,
+    SYMBOLS,
     TOP,
     coloured,
     name_of,
@@ -54,7 +55,7 @@ def roofline(
     low, high = math.log10(min(speeds)) - 0.5, math.log10(top) + 0.75
     for level, speed in bandwidths.items():
         _line(figure, left, top / speed, speed, "solid", LEVEL_NAMES[level])
-        words = f"{LEVEL_NAMES[level]} {si(speed, 'B/s')}"
+        words = f"{SYMBOLS[LEVEL_SYMBOLS[level]]} {LEVEL_NAMES[level]} {si(speed, 'B/s')}"
         note(figure, top / speed, top, words, shift=(4, 4), yanchor="bottom", textangle=-32)
     if gpu is not None and "hbm" in bandwidths:
         _line(
@@ -98,7 +99,7 @@ def roofline(
     for level in [level for level in MEMORY_ROOFS if any(point.level == level for point in points)]:
         figure.add_scatter(
             x=[None], y=[None], mode="markers", name=f"bytes {LEVELS[level]}",
-            marker={"symbol": LEVEL_SYMBOLS[level], "size": 11, "color": SLATE}
+            marker={"symbol": f"{LEVEL_SYMBOLS[level]}-open", "size": 11, "color": SLATE}
         )  # fmt: skip
     marks = ticks(low, high)
     figure.update_xaxes(
@@ -106,7 +107,8 @@ def roofline(
         tickformat=",~g", dtick=1
     )  # fmt: skip
     figure.update_yaxes(
-        type="log", title="FLOP/s", range=[low, high], tickvals=marks, ticktext=[si(mark, "") for mark in marks]
+        type="log", title="throughput", range=[low, high], tickvals=marks,
+        ticktext=[si(mark, "FLOP/s") for mark in marks],
     )  # fmt: skip
     figure.update_layout(
         height=HEIGHT, margin={"l": 8, "r": 24, "t": TOP, "b": BOTTOM}, legend={"orientation": "h", "y": 1.09},

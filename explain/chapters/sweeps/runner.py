@@ -2,8 +2,7 @@
 
 A sweep belongs to no session: everybody who asks for the same sweep sees the same run. Its readings are the lines of a
 file, named by the sweep, the source of its numbers and the digest of the code. A run that is killed loses only the
-point
-it was at, and the next run, in any process, continues there.
+point it was at, and the next run, in any process, continues there.
 """
 
 from __future__ import annotations

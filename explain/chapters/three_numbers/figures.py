@@ -14,7 +14,7 @@ from explain.experiment import Experiment
 from explain.figures.labels import text_width
 from explain.figures.numbers import percent
 from explain.figures.palette import css
-from explain.figures.svg import line, picture, rect, text
+from explain.figures.svg import button, line, picture, rect, text
 from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
 from kernels.traffic import Term, Traffic
@@ -151,16 +151,8 @@ def _button(
     level: Level,
     parts: Sequence[str],
 ) -> str:
-    pressed = str(key == chosen).lower()
     said = f"{name}: {level.note or name}" if level.known else f"{name}: not measured. {level.why}"
-    frame = (
-        f'<rect class="frame" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="6" '
-        'fill="transparent"/>'
-    )
-    return (
-        f'<g data-press="{key}" role="button" tabindex="0" aria-pressed="{pressed}" aria-label="{html.escape(name)}">'
-        f"<title>{html.escape(said)}</title>{frame}{''.join(parts)}</g>"
-    )
+    return button(key, name, x, y, width, height, parts, chosen=key == chosen, title=said)
 
 
 def _arrow(x: float, y: float, height: float, count: int | None, most: int, key: str, *, up: bool) -> str:
@@ -284,7 +276,7 @@ def gap_table(found: Levels, between: Sequence[Gap]) -> str:
             head = ("", "", "")
         if gap.unexplained:
             rows.append((*head, "*not explained*", _signed(gap.unexplained), ""))
-    return markdown(("from, to", "", Column("difference"), "cause", Column("bytes"), "source"), rows)
+    return markdown(("between", "direction", Column("difference"), "cause", Column("bytes"), "source"), rows)
 
 
 def cause_words(between: Sequence[Gap]) -> str:
@@ -328,8 +320,8 @@ def terms_table(traffic: Traffic, traced: Traced | None, chosen: str) -> str:
             f"<td>{html.escape(term.why)}</td></tr>"
         )
     head = (
-        "<tr><th>buffer</th><th></th><th class=n>elements × times × size</th><th class=n>formula, bytes</th><th "
-        "class=n>trace, bytes</th><th>why</th></tr>"
+        "<tr><th>buffer</th><th>direction</th><th class=n>elements × times × size</th>"
+        "<th class=n>formula, bytes</th><th class=n>trace, bytes</th><th>why</th></tr>"
     )
     return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 
@@ -350,7 +342,7 @@ def buffers_table(key: str, traffic: Traffic, traced: Traced | None, prediction:
     if prediction and prediction.parts and key == "dram":
         rows = [(f"`{part.term.buffer}`", amount(part.bytes), part.words) for part in prediction.parts]
         return markdown(("buffer", Column("predicted reads"), "why"), rows)
-    columns = ("buffer", "", Column("formula", amount), Column("trace", amount))
+    columns = ("buffer", "direction", Column("formula", amount), Column("trace", amount))
     return markdown(
         columns, [(f"`{t.buffer}`", _written(t.written), t.bytes, _traced_of(traced, t)) for t in traffic.terms]
     )

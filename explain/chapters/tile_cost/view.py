@@ -9,6 +9,7 @@ import streamlit as st
 
 from explain.chapters.flash_attention import figures, tiles
 from explain.chapters.flash_attention.tiles import SIDES
+from explain.chapters.tile_cost import exercises
 from explain.chapters.tile_cost.figures import limits
 from explain.chapters.tile_cost.listing_view import listing
 from explain.compile.service import Answer, compiler, provenance
@@ -16,6 +17,7 @@ from explain.experiment import Experiment, ParameterError
 from explain.gpus import Gpu
 from explain.ui import layout
 from explain.ui.controls import LABELS, ROW_LABELS
+from explain.ui.exercises import ask
 from explain.ui.follow import follow
 from explain.ui.pictures import drawing
 from kernels.catalog import KERNELS, TAUGHT
@@ -98,7 +100,7 @@ def tile_choice() -> Experiment:
         else:
             refused = f"{name}={asked}: must be one of {', '.join(texts)}"
         with column:
-            labels = ROW_LABELS if KERNELS[kernel].family == "softmax" else {**LABELS, "head_dim": "d"}
+            labels = {**LABELS, "head_dim": "d"} if KERNELS[kernel].family == "attention" else ROW_LABELS
             _choice(labels[name], values, chosen[name], name, _plain)
     try:
         experiment = tiles.compiled_as(kernel, chosen)
@@ -167,8 +169,8 @@ def _tile_report(experiment: Experiment, gpu: Gpu) -> None:
     listings = compiler().listings(experiment, gpu.compute_capability)
     if at < len(listings):
         listing(listings[at], key=f"listing {experiment.key} {gpu.target} {at}")
-        if listings[at].trouble:
-            st.caption(listings[at].trouble)
+        if listings[at].error:
+            st.caption(listings[at].error)
         return
     st.markdown("The numbers above were compiled beforehand, without the instructions of this tile.")
     _ask(experiment, gpu, None)
@@ -201,17 +203,13 @@ def reading() -> None:
         )
 
 
-def closing() -> None:
+def closing(experiment: Experiment, gpu: Gpu) -> None:
     """Things to try, a link to FlashAttention, sources."""
-    layout.try_this(
-        "Choose the line with `tl.exp`: count the exponentials, and compare with BLOCK_M × BLOCK_N elements over the "
-        "program's 128 threads.",
-        "Choose the line that loads K. On the H200 no thread waits for it: *copy HBM → shared* goes on while the "
-        "thread computes. On the T4 it is a plain load.",
-        "Set the dtype to fp32 and look for the matmuls: there are none. Tensor cores would round fp32 to tf32, "
-        "which these kernels do not allow, so the products become float arithmetic.",
-        "Make both sides of the tile 128 and look for *spill* among the kinds.",
-    )
+    answer = compiler().look(experiment, gpu.compute_capability)
+    if answer is not None and answer.cost is not None:
+        listings = compiler().listings(experiment, gpu.compute_capability)
+        shown = exercises.Shown(experiment, gpu, answer.cost.launches[0], listings)
+        ask("tile_cost", exercises.QUESTIONS, shown, f"{experiment.key} {gpu.name}")
     layout.chapter_link("flash_attention", "FlashAttention pours this tile into its SRAM →", {"view": "Tile sizes"})
     layout.sources(
         "NVIDIA CUDA Binary Utilities (nvdisasm; instruction set reference) and PTX ISA",

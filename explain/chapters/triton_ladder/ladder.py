@@ -151,7 +151,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
     """All rungs side by side, as Markdown."""
     columns = (
         "rung", Column("reads + writes per element"), Column("bytes read"), Column("bytes written"),
-        Column("largest error against float64"), "",
+        Column("largest error against float64"), "result",
     )  # fmt: skip
     rows = [
         (

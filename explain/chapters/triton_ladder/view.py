@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from explain import lessons
-from explain.chapters.triton_ladder import ladder
+from explain.chapters.triton_ladder import exercises, ladder
+from explain.exercises import Runs
 from explain.experiment import Experiment
 from explain.ui import controls, layout, stepper
+from explain.ui.exercises import ask
 
 
 def choose() -> int:
@@ -19,8 +23,11 @@ def choose() -> int:
     return names.index(chosen)
 
 
-def one_rung(at: int) -> Experiment:
-    """One rung in the player, its idea before and what it still lacks after, its bytes; the row that all rungs get."""
+def one_rung(at: int) -> tuple[Experiment, Runs]:
+    """One rung in the player, its idea before and what it lacks after, its bytes.
+
+    Returns the row that all rungs get, and the run.
+    """
     rung = ladder.RUNGS[at]
     row = controls.controls(lessons.ONLINE, ["inputs", "cols", "block_n"], controls.ROW_PRESETS)
     experiment = rung.experiment(row)
@@ -28,17 +35,17 @@ def one_rung(at: int) -> Experiment:
     layout.prose(f"**{at + 1}. {experiment.entry.title}.** {rung.idea}")
     if experiment.entry.wrong:
         st.warning(f"Wrong on purpose: {experiment.entry.wrong}.", icon=":material/warning:")
-    traces = stepper.stepper([experiment], key="ladder")
+    traces = stepper.stepper([experiment], key="ladder", chapter="triton_ladder")
     layout.prose(
         f"**What {'is still missing' if at + 1 == len(ladder.RUNGS) else 'the next kernel fixes'}.** {rung.lacks}"
     )
     if traces:
         st.header("This rung's bytes: formula and trace", anchor=False)
         stepper.traffic_table(experiment, traces[0])
-    return row
+    return row, tuple(zip([experiment], traces, strict=False))
 
 
-def all_rungs(row: Experiment) -> None:
+def all_rungs(row: Experiment) -> Sequence[ladder.Outcome]:
     """Every rung on one input, as a table."""
     st.header("All rungs on this input", anchor=False)
     layout.prose(
@@ -52,6 +59,7 @@ def all_rungs(row: Experiment) -> None:
     st.markdown(ladder.table(outcomes))
     if len(outcomes) < len(rungs):
         st.caption("Some rungs were not recorded on this input, and this machine has no Triton to run them.")
+    return outcomes
 
 
 def change(at: int) -> None:
@@ -62,15 +70,10 @@ def change(at: int) -> None:
         st.code(ladder.difference(below.kernel, ladder.RUNGS[at].kernel), language="diff", wrap_lines=True)
 
 
-def closing() -> None:
+def closing(row: Experiment, runs: Runs, outcomes: Sequence[ladder.Outcome]) -> None:
     """Things to try, questions, sources."""
-    layout.try_this(
-        "Keep your eye on the running state and climb: set once on the first rung, forgotten at every tile on the "
-        "second, carried along from the third.",
-        "Choose **large magnitude** and read the table: which rungs turn wrong, and which already were?",
-        "Choose a tile as long as the row: **Per tile, wrong** turns right. Say why that makes it dangerous.",
-        "On **Online**, press Shift → and count the tiles at which α < 1.",
-    )
+    shown = exercises.Shown(row, runs, outcomes)
+    ask("triton_ladder", exercises.QUESTIONS, shown, f"{row.key} {[one.key for one, _ in runs]}")
     layout.questions(
         (
             "The whole-row kernel reads each element once, the online one twice. Why not always the first?",

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import streamlit as st
 
+from explain.chapters.what_breaks import exercises
 from explain.chapters.what_breaks.divergence import Divergence, compared, divergences
 from explain.engine import engine, has_triton
 from explain.experiment import Experiment, ParameterError
@@ -18,6 +19,7 @@ from explain.figures.tables import markdown
 from explain.trace.model import Trace
 from explain.ui import layout
 from explain.ui.address import returned
+from explain.ui.exercises import ask
 from explain.ui.stepper import stepper
 from explain.workers import WorkerError
 from kernels.catalog import KERNELS
@@ -118,12 +120,15 @@ def verdicts(exhibit: Exhibit) -> None:
     st.caption("interpreter · error against float64 ÷ tolerance, the largest of any element; ≤ 1 passes")
 
 
-def run(exhibit: Exhibit) -> None:
-    """The player, correct kernel beside broken, opened at the first difference; and how the difference spreads."""
+def run(exhibit: Exhibit) -> exercises.Shown | None:
+    """The player, correct kernel beside broken, opened at the first difference; and how the difference spreads.
+
+    Returns what the questions are about; None if the runs cannot be shown.
+    """
     found: list[Divergence] = []
     own = compared(exhibit)
     pair = st.session_state.get(_WATCHED, {}).get(exhibit.name) or own
-    linked = st.session_state.setdefault(_LINKED, exhibit.name if "step" in st.query_params else "")
+    linked = st.session_state.setdefault(_LINKED, exhibit.name if {"step", "caption"} & {*st.query_params} else "")
 
     def opening(traces: Sequence[Trace]) -> int | None:
         found.extend(divergences(*traces))
@@ -136,8 +141,18 @@ def run(exhibit: Exhibit) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"On your input: {_input(pair[0])}.")
             st.button("Back to the exhibit's input", on_click=_watch, args=(exhibit, None))
-    if stepper(pair, key="what breaks", step=opening, request=st.session_state.get(_PRESSED, 0)):
-        _spread(exhibit, pair[1], found)
+    pressed = st.session_state.get(_PRESSED, 0)
+    traces = stepper(pair, key="what breaks", step=opening, request=pressed, chapter="what_breaks")
+    if not traces:
+        return None
+    _spread(exhibit, pair[1], found)
+    return exercises.Shown(tuple(zip(pair, traces, strict=True)), found, lambda inputs: _ratio(pair[1], inputs))
+
+
+def _ratio(broken: Experiment, inputs: str) -> float:
+    """The largest error ÷ tolerance of this kernel on other inputs; ∞ where the tolerance is 0. Raises WorkerError."""
+    one = trial(broken.with_(inputs=inputs).key)
+    return one.error / one.tolerance if one.tolerance else math.inf if one.error else 0.0
 
 
 def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -> None:
@@ -341,16 +356,10 @@ def _cell(trial: Trial) -> str:
     return f":green[✓ {ratio:.2f}]" if trial.within_tolerance else f":red[✗ {number(ratio)}]"
 
 
-def closing() -> None:
+def closing(shown: exercises.Shown | None) -> None:
     """Things to try, questions, sources."""
-    layout.try_this(
-        "In exhibit 1, step on from the first difference to `alpha`: m has fallen, and α = exp(m_i − m_new) is ∞, "
-        "since float32 has no number that large.",
-        "In exhibit 4, go to `p` with its button and read row 0: the weight sits on keys that are hidden, right of "
-        "the diagonal.",
-        "Break exhibit 5 with the smallest input you can find: how many keys does it take?",
-        "Find exhibit 7's answer before the hints do. Then read line 5 of algorithm 3 in Milakov & Gimelshein again.",
-    )
+    if shown is not None:
+        ask("what_breaks", exercises.QUESTIONS, shown, shown.runs[1][0].key)
     layout.questions(
         (
             "Why do plain normal numbers pass nearly every exhibit?",

@@ -63,7 +63,8 @@ export class ZoomPanel extends Panel {
     const wide = surface.width - left - 2, high = surface.height - top - 2;
     // Smaller numbers where that shows the whole tile; a part of the tile where they would be too small to read.
     const whole = Math.min(palette.size * 1.15, wide / cols / ems, high / rows / LINE_EM);
-    const size = whole >= SMALLEST_PX ? whole : Math.max(SMALLEST_PX, palette.size * 0.8);
+    const smallest = Math.max(SMALLEST_PX, palette.smallest);
+    const size = whole >= smallest ? whole : Math.max(smallest, palette.size * 0.8);
     const fit = (room, cell, count) => Math.max(1, Math.min(count, Math.floor(room / cell + 1e-6)));
     const across = fit(wide, size * ems, cols), down = fit(high, size * LINE_EM, rows);
     const first = (selected, shown, count) => Math.max(0, Math.min(count - shown, selected - (shown >> 1)));

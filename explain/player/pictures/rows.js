@@ -16,11 +16,15 @@ export function paintRows(surface, palette, state, selected, phase = 1, glowing 
   const { rows, labels, max, alpha, sum, span, largestSum } = state;
   const { font } = palette;
   // Many rows get smaller digits rather than none, down to SMALLEST_FIGURES pixels.
-  const fitting = Math.max(SMALLEST_FIGURES, surface.height / (1.12 * rows + 1.9));
+  const smallest = Math.max(SMALLEST_FIGURES, palette.smallest);
+  const fitting = Math.max(smallest, surface.height / (1.12 * rows + 1.9));
   const size = rows === 1 ? palette.size * Math.min(1.3, Math.max(0.88, surface.width / palette.size / 30))
     : Math.min(0.88 * palette.size, fitting);
   const head = size * 1.9;
-  const rowHeight = Math.max(2, Math.min((surface.height - head) / rows, size * 2.6));
+  // Where the digits may not shrink further, the rows around the followed one.
+  const fit = palette.smallest ? Math.floor((surface.height - head) / (1.12 * size)) : rows;
+  const shown = Math.max(1, Math.min(rows, fit)), first = Math.max(0, Math.min(rows - shown, selected - (shown >> 1)));
+  const rowHeight = Math.max(2, Math.min((surface.height - head) / shown, size * 2.6));
   const names = labels ?? (rows > 1 ? Array.from({ length: rows }, (_, r) => String(r)) : []);
   const left = names.length ? Math.ceil(widest(ctx, names, size, font, surface.width * 0.2)) + 12 : 0;
   const gap = size * 1.3;
@@ -49,8 +53,8 @@ export function paintRows(surface, palette, state, selected, phase = 1, glowing 
   }
   const numbers = rowHeight >= size * 1.12 && parts.every(({ width, room }) => width >= room + size);
   const digits = { size, font, align: "right", colour: palette.text };
-  for (let r = 0; r < rows; r++) {
-    const y = head + r * rowHeight, middle = y + rowHeight / 2;
+  for (let r = first; r < first + shown; r++) {
+    const y = head + (r - first) * rowHeight, middle = y + rowHeight / 2;
     const on = r === selected;
     if (on && rows > 1) {
       ctx.fillStyle = palette.raised;
@@ -73,8 +77,8 @@ export function paintRows(surface, palette, state, selected, phase = 1, glowing 
     }
   }
   return (x, y) => {
-    const row = Math.floor((y - head) / rowHeight);
-    if (row < 0 || row >= rows || x < 0) return null;
+    const row = first + Math.floor((y - head) / rowHeight);
+    if (row < first || row >= first + shown || x < 0) return null;
     return { row, part: parts.findLast((part) => x >= part.x - 4)?.key };
   };
 }

@@ -14,9 +14,8 @@ from explain.experiment import Experiment, ParameterError
 from explain.records import file, measure
 from explain.records import registry as shelf
 from explain.records.model import Origin
-from explain.records.plans import PLANS, Plan, sizes
+from explain.records.plans import MEASURED, PLANS, Plan, sizes
 from explain.workers import WorkerError, WorkerFailed, WorkerSpec
-from kernels.catalog import TAUGHT
 from kernels.parameters import ITEM_BYTES
 from tests.explain.device.fake_worker import WHERE
 
@@ -168,7 +167,7 @@ def test_a_file_that_cannot_be_believed_is_left_alone(engine, tmp_path, lines):
 # The plans
 
 
-@pytest.mark.parametrize("kernel", TAUGHT)
+@pytest.mark.parametrize("kernel", MEASURED)
 def test_a_kernel_is_measured_at_three_sizes_beyond_any_l2(kernel):
     experiments = sizes(kernel)
     assert len(set(experiments)) == 3

@@ -156,7 +156,7 @@ def test_settings_are_shown_as_timed_or_as_compiled(file, monkeypatch, tmp_path)
     assert compiled is not None
     for grid in compiled.grids:
         said = texts(page("speed", view="Tuning", tuned=rungs.BY_NAME[grid.rung].label))
-        too_large = sum(point.trouble == "shared memory" for point in grid.points)
+        too_large = sum(point.failure == "shared memory" for point in grid.points)
         assert f"{too_large} of {len(grid.points)} " in said
         assert tuning_figures.grid(grid, KERNELS[f"rung:{grid.rung}"].hue) in said
         assert tuning.COMMAND in said

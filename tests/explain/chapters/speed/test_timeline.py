@@ -176,10 +176,10 @@ def test_runs_side_by_side_are_the_means_of_their_programs():
     made = schedules.made()
     (one,) = timeline.from_proton(schedules.trace(), 1)
     fetch_only = replace(one, lanes=tuple(lane for lane in one.lanes if lane.produces))
-    rows = figures.compared([made, replace(made, name="alone", programs=(fetch_only,))]).splitlines()
+    rows = figures.compared([made, replace(made, programs=(fetch_only,))]).splitlines()
     assert len(rows) == 4
     assert f"**≤ {one.matmuls:.0%}** | **≤ {one.hidden:.0%}** | {one.cycles / 8:,.0f} |" in rows[2]
-    assert rows[3].startswith("| alone")
+    assert rows[3].startswith("| persistent")
     assert "**≤ 0%** | – |" in rows[3]
 
 
@@ -195,6 +195,6 @@ def test_what_the_lanes_come_to_is_told_with_what_the_marks_cost():
 def test_a_timeline_says_what_it_is_of_and_where_it_is_from():
     made = schedules.made(causal=True)
     assert made.key == "made_up-d128-causal"
-    assert made.title == "made_up, 1 × 2 × 1,024 × 128, bf16, causal"
+    assert made.title == "persistent, 1 × 2 × 1,024 × 128, bf16, causal"
     assert "recorded · NVIDIA Test 1" in made.source
     assert json.loads(json.dumps(asdict(made)))["name"] == "made_up"

@@ -25,8 +25,8 @@ DATA = {
             "points": [
                 {"block_m": 128, "block_n": 64, "warps": 8, "stages": 3, "seconds": 2e-3, "p20": 1.9e-3, "p80": 2.1e-3,
                 "error": 0.3,
-                 "trouble": "", "why": "", "shared_bytes": 131072, "registers": 172, "spills": 0},
-                {"block_m": 256, "block_n": 128, "warps": 8, "stages": 4, "trouble": "shared memory",
+                 "failure": "", "why": "", "shared_bytes": 131072, "registers": 172, "spills": 0},
+                {"block_m": 256, "block_n": 128, "warps": 8, "stages": 4, "failure": "shared memory",
                 "why": "Required: 327680", "shared_bytes": 327680},
                 {"block_m": 128, "block_n": 64, "warps": 4, "stages": 2, "seconds": 1e-3},
             ],
@@ -56,7 +56,7 @@ def test_a_file_is_read_as_values(tmp_path):
     [
         lambda data: data.pop("commit"),
         lambda data: data["grids"][0].update(shape=[1, 2]),
-        lambda data: data["grids"][0]["points"][0].update(trouble="tired"),
+        lambda data: data["grids"][0]["points"][0].update(failure="tired"),
         lambda data: data["grids"][0]["points"][0].update(tile=3),
         lambda data: data.update(grids=3),
     ],
@@ -75,12 +75,12 @@ def test_a_file_that_is_not_json_is_refused_by_its_name(tmp_path):
 
 
 def test_what_did_not_answer_and_cannot_fit_takes_the_compilers_word():
-    silent = tuning.Point(256, 128, 8, 4, trouble="silent", why="no word")
+    silent = tuning.Point(256, 128, 8, 4, failure="silent", why="no word")
     (grid,) = tuning.parse(DATA).grids
     timed = replace(grid, points=(grid.points[0], silent, replace(silent, stages=3)))
     first, second, third = tuning.completed(timed, grid).points
     assert first == grid.points[0]
     assert second == grid.points[1]
-    assert third.trouble == "silent"
+    assert third.failure == "silent"
     assert tuning.completed(timed, replace(grid, code="other")) == timed
     assert tuning.completed(timed, None) == timed

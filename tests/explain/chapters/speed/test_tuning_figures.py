@@ -19,9 +19,9 @@ GRID = Grid(
     (
         BEST,
         Point(128, 64, 4, 3, seconds=8e-3, registers=255, shared_bytes=131072, spills=60),
-        Point(256, 128, 8, 3, trouble="shared memory", why="262,144 bytes", registers=255, shared_bytes=262144,
+        Point(256, 128, 8, 3, failure="shared memory", why="262,144 bytes", registers=255, shared_bytes=262144,
         spills=0),
-        Point(256, 128, 4, 3, trouble="wrong", error=3.0),
+        Point(256, 128, 4, 3, failure="wrong", error=3.0),
     ),
 )  # fmt: skip
 
@@ -29,7 +29,7 @@ GRID = Grid(
 def test_a_cell_has_its_time_and_the_fastest_stands_out():
     picture = figures.grid(GRID, 2)
     assert re.search(r'stroke="currentColor"[^>]*><title>128 × 64, 8 warps, 3 stages; 2 ms', picture)
-    assert re.search(r'font-weight="650">2 ms<', picture)
+    assert re.search(r'font-weight="650">2.00 ms<', picture)
     assert picture.count('stroke="currentColor"') == 1 + picture.count("<line")
     filled = [float(opacity) for opacity in re.findall(r'fill="var\(--f-kernel-2\)" fill-opacity="([\d.]+)"', picture)]
     assert filled[0] > 2 * filled[1]
@@ -37,9 +37,9 @@ def test_a_cell_has_its_time_and_the_fastest_stands_out():
 
 def test_what_spills_does_not_fit_or_is_wrong_is_marked():
     picture = figures.grid(GRID, 2)
-    assert f">8 ms {figures.SPILLED}<" in picture
+    assert f">8.00 ms {figures.SPILLED}<" in picture
     for point in GRID.points[2:]:
-        assert f">{tuning.TROUBLES[point.trouble][0]}<" in picture
+        assert f">{tuning.FAILURES[point.failure][0]}<" in picture
     assert "240 B" in figures.setting(GRID.points[1])
 
 
@@ -66,12 +66,12 @@ def test_without_times_a_cell_has_what_the_compiler_says():
     assert not grid.timed
     picture, said = figures.grid(grid, 2), figures.grid_told(grid, GPUS["H200"])
     for point in grid.points:
-        assert (point.trouble == "shared memory") == ((point.shared_bytes or 0) > GPUS["H200"].shared_bytes)
-        assert point.trouble or f">{point.registers} regs{' ⚠' * bool(point.spills)}<" in picture
+        assert (point.failure == "shared memory") == ((point.shared_bytes or 0) > GPUS["H200"].shared_bytes)
+        assert point.failure or f">{point.registers} regs{' ⚠' * bool(point.spills)}<" in picture
     assert "TFLOP/s" not in said
 
 
 def test_the_table_has_a_line_for_every_setting():
     rows = list(csv.DictReader(io.StringIO(GRID.csv)))
     assert len(rows) == len(GRID.points)
-    assert (rows[0]["block_m"], rows[0]["stages"], rows[0]["seconds"], rows[0]["trouble"]) == ("128", "3", "0.002", "")
+    assert (rows[0]["block_m"], rows[0]["stages"], rows[0]["seconds"], rows[0]["failure"]) == ("128", "3", "0.002", "")

@@ -39,10 +39,10 @@ from explain.compile import cost
 from explain.counters.model import SECTOR, Counts
 from explain.experiment import Experiment
 from explain.gpus import GPUS
-from explain.records.plans import PLANS
+from explain.records.plans import MEASURED, PLANS
 from explain.records.registry import recorded
 from explain.trace.recorder import record_call
-from kernels.catalog import KERNELS, TAUGHT
+from kernels.catalog import KERNELS
 from kernels.launch import launcher, tensors
 from tests.explain.records.made import counters
 
@@ -86,7 +86,7 @@ def test_what_was_traced_at_the_measured_sizes_is_the_formula_buffer_by_buffer(e
     assert dict(traced.bytes) == by_term(experiment)
 
 
-@pytest.mark.parametrize("kernel", TAUGHT)
+@pytest.mark.parametrize("kernel", MEASURED)
 def test_a_part_counted_as_often_as_there_are_such_parts_is_the_whole(kernel):
     p = side_by_side.opening(kernel).values
     if KERNELS[kernel].family == "attention":

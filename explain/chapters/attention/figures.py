@@ -1,0 +1,228 @@
+"""Pictures of Attention in ten minutes: one token's row from scores to output, heads, shapes, the bytes of S."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from explain.chapters.attention.contexts import MODELS, Model
+from explain.chapters.attention.heads import Array, Head
+from explain.figures.labels import text_width, widest
+from explain.figures.numbers import capacity, count, fixed, moved, percent, ratio
+from explain.figures.palette import css, css_ink
+from explain.figures.svg import button, line, picture, rect, text
+from explain.gpus import Gpu
+
+SHADES = 8
+"""How many shades a map of numbers has, from 0 to its largest."""
+ROW = 23.0
+STRIP = 4
+"""Width of one feature in a strip."""
+
+
+def row_of(head: Head, token: int) -> str:
+    """From the query of one token to its output: its scores, its weights, the weighted values. A press chooses a row.
+
+    Every bar and every strip is from float64 numbers of the model's own Q, K and V.
+    """
+    tokens, d = head.tokens, head.q.shape[1]
+    names = max(widest(tokens, bold=True), text_width("query", bold=True)) + 14
+    key, score, weight, value = (names + at for at in (0, d * STRIP + 22, d * STRIP + 168, d * STRIP + 308))
+    width, top = value + d * STRIP + 12, 88.0
+    scores, weights = head.scores[token], head.weights[token]
+    weighted = weights[:, None] * head.v
+    largest_k, largest_v = _largest(head.q, head.k), _largest(weighted, head.output[token])
+    parts = [
+        text(0, 30, tokens[token], bold=True),
+        heat(head.q[token : token + 1], key, 14, STRIP, 22, "hbm", largest_k),
+        text(key + d * STRIP + 12, 30, f"its query q, {d} numbers"),
+        text(key, top - 12, "keys k", bold=True),
+        text(score, top - 12, "score q·k / √d", bold=True, fill=css_ink("scores")),
+        text(weight, top - 12, "weight", bold=True, fill=css_ink("p")),
+        text(value, top - 12, "weight × value v", bold=True),
+    ]
+    reach, zero = float(np.abs(scores).max()) or 1.0, score + 44.0
+    for j, name in enumerate(tokens):
+        y = top + ROW * j
+        bar = 40 * float(scores[j]) / reach
+        row = [
+            text(4, y + 16, name, bold=j == token),
+            heat(head.k[j : j + 1], key, y + 3, STRIP, 16, "hbm", largest_k),
+            rect(min(zero, zero + bar), y + 4, abs(bar), 14, css("scores"), opacity=0.8),
+            text(score + 130, y + 16, fixed(float(scores[j]), 2), anchor="end"),
+            rect(weight, y + 4, 80 * float(weights[j]) / float(weights.max()), 14, css("p"), opacity=0.9),
+            text(weight + 126, y + 16, percent(float(weights[j]), 1), anchor="end"),
+            heat(weighted[j : j + 1], value, y + 3, STRIP, 16, "hbm", largest_v),
+        ]
+        said = f"{name}: score {fixed(float(scores[j]), 2)}, weight {percent(float(weights[j]), 1)}"
+        parts.append(button(str(j), said, 0, y, width - 4, ROW - 1, row, chosen=j == token))
+    end = top + ROW * len(tokens)
+    parts += [
+        line(score, end + 4, width - 8, end + 4),
+        text(weight + 126, end + 24, percent(float(weights.sum()), 1), anchor="end", bold=True),
+        text(score, end + 24, "together"),
+        heat(head.output[token : token + 1], value, end + 10, STRIP, 22, "acc", largest_v),
+        text(value, end + 52, f"the output o of “{tokens[token]}”", fill=css_ink("acc"), bold=True, size=13),
+    ]
+    return picture(width, end + 60, f"Attention of “{tokens[token]}”: scores, weights and output", parts, "46rem")
+
+
+def matrices(head: Head, token: int) -> str:
+    """Q, K and V with a row for each token; the chosen token's rows are framed."""
+    n, d = head.q.shape
+    names = widest(head.tokens) + 12
+    wide, high, gap = STRIP * d, 15, 26
+    parts = [text(names - 12, 36 + high * (i + 0.8), name, anchor="end", size=12) for i, name in enumerate(head.tokens)]
+    for at, (name, values) in enumerate((("Q", head.q), ("K", head.k), ("V", head.v))):
+        x = names + at * (wide + gap)
+        parts.append(text(x + wide / 2, 14, name, anchor="middle", bold=True))
+        parts.append(text(x + wide / 2, 29, f"{n} × {d}", anchor="middle", faint=True, size=12))
+        parts.append(heat(values, x, 36, STRIP, high, "hbm", _largest(values)))
+        parts.append(rect(x - 1, 35 + high * token, wide + 2, high + 2, "none", stroke="currentColor"))
+    return picture(names + 3 * (wide + gap), 42 + high * n, "Q, K and V of the sentence", parts, "40rem")
+
+
+def score_map(head: Head, token: int) -> str:
+    """S, N × N: a row for each query, a column for each key; the chosen token's row is framed."""
+    n, cell = len(head.tokens), 20
+    names = widest(head.tokens, 12) + 10
+    parts = [
+        text(names - 8, 8 + cell * (i + 0.7), name, anchor="end", size=12, bold=i == token)
+        for i, name in enumerate(head.tokens)
+    ]
+    parts.append(heat(head.scores, names, 8, cell, cell, "scores", _largest(head.scores)))
+    parts.append(rect(names - 1, 7 + cell * token, cell * n + 2, cell + 2, "none", stroke="currentColor"))
+    below = 8 + cell * n
+    for j, name in enumerate(head.tokens):
+        x = names + cell * (j + 0.65)
+        parts.append(
+            f'<g transform="rotate(-60 {x:.1f} {below + 8})">{text(x, below + 8, name, size=12, anchor="end")}</g>'
+        )
+    parts.append(text(names + cell * n + 14, 22, f"S: {n} × {n}", bold=True, fill=css_ink("scores")))
+    parts.append(text(names + cell * n + 14, 42, "a row: one query", faint=True))
+    parts.append(text(names + cell * n + 14, 62, "a column: one key", faint=True))
+    return picture(names + cell * n + 140, below + 52, f"The {n} × {n} scores of head {head.number}", parts, "36rem")
+
+
+def softened(tokens: Sequence[str], before: Array, after: Array, raised: int) -> str:
+    """The weights of one row before (outlined) and after (filled) one score was made larger."""
+    cell, high = 44.0, 150.0
+    parts, most = [], max(float(before.max()), float(after.max()))
+    for j, name in enumerate(tokens):
+        x, old, new = 6 + j * cell, high * float(before[j]) / most, high * float(after[j]) / most
+        parts += [
+            rect(x, 24 + high - new, cell - 12, new, css("p"), opacity=0.9 if j == raised else 0.55),
+            rect(x, 24 + high - old, cell - 12, old, "none", stroke="currentColor", dashed=True),
+            text(x + (cell - 12) / 2, 18 + high - max(old, new), percent(float(after[j])), anchor="middle", size=12),
+            f'<g transform="rotate(-40 {x + 24:.1f} {high + 40})">'
+            f"{text(x + 24, high + 40, name, size=12, anchor='end', bold=j == raised)}</g>",
+        ]
+    return picture(12 + cell * len(tokens), high + 84, "The weights, before and after", parts, "46rem")
+
+
+def heads(each: Sequence[Head], chosen: int) -> str:
+    """The weights of several heads, N × N each; a press chooses one."""
+    n, cell, across = len(each[0].tokens), 7, 4
+    side = n * cell
+    parts = []
+    for at, one in enumerate(each):
+        x, y = (at % across) * (side + 28) + 8, (at // across) * (side + 40) + 8
+        drawn = [
+            rect(x, y, side, side, css("slate"), opacity=0.08),
+            heat(one.weights, x, y, cell, cell, "p", 0.5),
+            text(x + side / 2, y + side + 18, f"head {one.number}", anchor="middle", bold=one.number == chosen),
+        ]
+        label = f"head {one.number}"
+        parts.append(
+            button(str(one.number), label, x - 6, y - 6, side + 12, side + 32, drawn, chosen=one.number == chosen)
+        )
+    rows = -(-len(each) // across)
+    return picture(across * (side + 28), rows * (side + 40) + 8, f"The weights of {len(each)} heads", parts, "38rem")
+
+
+def shapes(n: int, d: int) -> str:
+    """softmax(Q Kᵀ / √d) V as rectangles, all to one scale: N × d for Q, K, V and O, N × N for S and P."""
+    unit = 150 / max(n, d)
+    wide, narrow = max(unit * n, 1.0), max(unit * d, 1.0)
+    x, parts, middle = 20.0, [], 30 + 75.0
+    drawn = (
+        ("Q", narrow, wide, "hbm", f"{count(n)} × {d}"), "×", ("Kᵀ", wide, narrow, "hbm", f"{d} × {count(n)}"), "=",
+        ("S", wide, wide, "scores", f"{count(n)} × {count(n)}"), "softmax →",
+        ("P", wide, wide, "p", f"{count(n)} × {count(n)}"), "×", ("V", narrow, wide, "hbm", f"{count(n)} × {d}"), "=",
+        ("O", narrow, wide, "acc", f"{count(n)} × {d}"),
+    )  # fmt: skip
+    for one in drawn:
+        if isinstance(one, str):
+            room = text_width(one) + 16
+            parts.append(text(x + room / 2, middle + 5, one, anchor="middle"))
+            x += room
+            continue
+        name, across, down, hue, shape = one
+        room = max(across, text_width(shape, 12))
+        left = x + (room - across) / 2
+        parts.append(rect(left, middle - down / 2, across, down, css(hue), opacity=0.45, stroke=css(hue), title=shape))
+        parts.append(text(x + room / 2, 18, name, anchor="middle", bold=True))
+        parts.append(text(x + room / 2, 206, shape, anchor="middle", size=12, faint=True))
+        x += room
+    return picture(x + 20, 214, f"The shapes of attention at N = {n}, d = {d}", parts, "56rem")
+
+
+def score_bytes(gpu: Gpu, tokens: int) -> str:
+    """The bytes of one head's S for each model, logarithmic, beside the GPU's memories; S of `tokens` tokens first."""
+    rows = [Model("This sentence", 0, tokens, "", ""), *MODELS]
+    marks = (("shared memory of an SM", gpu.shared_bytes_sm), ("L2 cache", gpu.l2_bytes), (gpu.hbm, gpu.hbm_bytes))
+    left, width, low, high = widest((one.name for one in rows), bold=True) + 20, 460.0, 2.0, 13.0
+
+    def at(size: float) -> float:
+        return left + width * (math.log10(size) - low) / (high - low)
+
+    bottom = 66 + 40.0 * len(rows)
+    parts = []
+    for i, (name, size) in enumerate(marks):
+        x = at(size)
+        parts.append(line(x, 20 + 16 * i, x, bottom, stroke=css("slate"), opacity=0.9))
+        parts.append(text(x - 5, 16 + 16 * i, f"{name}, {capacity(size)}", anchor="end", size=12))
+    for i, one in enumerate(rows):
+        y = 66 + 40.0 * i
+        over = one.score_bytes > gpu.hbm_bytes
+        parts += [
+            text(left - 12, y + 14, one.name, anchor="end", bold=True),
+            text(left - 12, y + 29, f"N = {count(one.context)}", anchor="end", faint=True, size=12),
+            rect(left, y + 2, at(one.score_bytes) - left, 26, css("scores"), opacity=0.75),
+            text(left + width + 80, y + 20, moved(one.score_bytes), anchor="end", bold=over),
+        ]
+    return picture(
+        left + width + 90, bottom + 6, f"S of one head beside the memories of the {gpu.name}", parts, "50rem"
+    )
+
+
+def heat(values: Array, x: float, y: float, wide: int, high: int, hue: str, largest: float) -> str:
+    """A matrix as cells: the hue above 0, grey below, stronger the larger; one path a shade, so a map stays small."""
+    shade = np.ceil(np.clip(np.abs(values) / (largest or 1.0), 0, 1) * SHADES - 0.5).astype(int)
+    parts = [f'<g transform="translate({x:.1f} {y:.1f})">']
+    for positive in (True, False):
+        fill = css(hue) if positive else css("slate")
+        for level in range(1, SHADES + 1):
+            rows, cols = np.nonzero((shade == level) & ((values > 0) == positive))
+            if len(rows):
+                cells = "".join(
+                    f"M{c * wide} {r * high}h{wide}v{high}h-{wide}z" for r, c in zip(rows, cols, strict=True)
+                )
+                parts.append(f'<path fill="{fill}" fill-opacity="{level / SHADES:g}" d="{cells}"/>')
+    return "".join((*parts, "</g>"))
+
+
+def too_large(gpu: Gpu) -> str:
+    """How often the largest S of MODELS would fill the GPU's memory."""
+    return ratio(max(one.score_bytes for one in MODELS) / gpu.hbm_bytes)
+
+
+def sources() -> str:
+    """Where each context length was published, as Markdown."""
+    return "Context lengths: " + " · ".join(f"{one.name}: [{one.source}]({one.address})" for one in MODELS)
+
+
+def _largest(*arrays: Array) -> float:
+    return max(float(np.abs(array).max()) for array in arrays)

@@ -1,0 +1,159 @@
+"""The page Attention in ten minutes, part by part."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from explain.chapters.attention import contexts, exercises, figures
+from explain.chapters.attention.heads import Head, head, with_larger
+from explain.figures.numbers import count, fixed, moved, number, percent
+from explain.ui import layout, pictures
+from explain.ui.exercises import ask
+from explain.ui.gpu import gpu_choice
+from kernels.inputs import HEADS_TO_SHOW
+
+START = "it"
+LENGTHS = (15, 64, 256, 1024, 4096)
+
+
+def one_row() -> tuple[Head, int]:
+    """One token's row from its query to its output; the head and the token that the reader chose."""
+    first = head(HEADS_TO_SHOW[0])
+    token = int(pictures.pressed("token", [str(i) for i in range(len(first.tokens))], str(first.tokens.index(START))))
+    shown = head(int(pictures.pressed("head", [str(one) for one in HEADS_TO_SHOW], str(first.number))))
+    word = shown.tokens[token]
+    best = int(shown.weights[token].argmax())
+    with layout.part(
+        "What does a word look at?",
+        "A language model reads tokens: words and pieces of words. **Attention** lets each token collect information "
+        f"from the others. The token **{word}** compares its **query** with the **key** of every token. A good match "
+        "gives a high **score**. Softmax turns the scores into **weights**. The **output** is the sum of all "
+        f"**values**, each times its weight. Here {word} gives {percent(float(shown.weights[token, best]))} of its "
+        f"weight to **{shown.tokens[best]}**. Press another token.",
+    ):
+        pictures.pressable(figures.row_of(shown, token), "token")
+        st.caption(
+            "Q, K and V of a real language model (all-MiniLM-L6-v2, layer 1) reading this sentence; all else is "
+            "computed here in float64. In a strip each cell is a number: coloured above 0, grey below 0."
+        )
+    return shown, token
+
+
+def matrices(shown: Head, token: int) -> None:
+    """Q, K and V: a row for each token."""
+    n, d = shown.q.shape
+    with layout.part(
+        "Query, key, value",
+        f"From each token the model makes three rows of {d} numbers, with three learned matrices. The **query** says "
+        "what the token looks for. The **key** says what it offers. The **value** is what it passes on. The length of "
+        f"a row is d = {d}, the **head dimension**. {n} tokens give the matrices Q, K and V, each N × d = {n} × {d}.",
+    ):
+        pictures.drawing(figures.matrices(shown, token))
+
+
+def scores(shown: Head, token: int) -> None:
+    """A score is a dot product; all of them are S, N × N."""
+    n, d = shown.q.shape
+    best = int(shown.scores[token].argmax())
+    dot = float(shown.q[token] @ shown.k[best])
+    with layout.part(
+        "Score",
+        f"A **score** is a dot product: multiply {d} pairs of numbers and add them. For the query of "
+        f"**{shown.tokens[token]}** and the key of **{shown.tokens[best]}** it is {number(dot)}. Divide by √d = "
+        f"{number(np.sqrt(d))}: the score is {fixed(float(shown.scores[token, best]), 2)}. Without the division, "
+        f"scores grow with d. Every query meets every key, so there are N × N = {n} × {n} = {n * n} scores: the matrix "
+        "S = QKᵀ / √d. In PyTorch: `S = Q @ K.T / d**0.5`.",
+    ):
+        pictures.drawing(figures.score_map(shown, token))
+
+
+@st.fragment
+def weights(shown: Head, token: int) -> None:
+    """Why softmax: weights are positive and sum to 1; a larger score takes from all others."""
+    row, words = shown.scores[token], shown.tokens
+    raised = int(row.argmin())
+    with layout.part(
+        "Weight: why softmax?",
+        "An average needs **weights** that are positive and sum to 1. Scores are neither. Softmax takes exp of each "
+        "score, which is positive, and divides by their sum. A score that is 1 larger gives a weight e = 2.72 times as "
+        f"large, before the division. Make the score of **{words[raised]}** larger: its weight grows, all others "
+        "shrink, and the sum stays 1. In PyTorch: `P = torch.softmax(S, dim=-1)`.",
+    ):
+        more = st.slider(f"Add to the score of “{words[raised]}”", 0.0, 8.0, 4.0, 0.5, key="more", bind="query-params")
+        after = with_larger(row, raised, more)
+        pictures.drawing(figures.softened(words, shown.weights[token], after, raised))
+        st.caption(
+            f"{words[raised]}: {fixed(float(row[raised]), 2)} + {more:g} = {fixed(float(row[raised]) + more, 2)} · its "
+            f"weight {percent(float(shown.weights[token, raised]), 1)} → {percent(float(after[raised]), 1)} · sum of "
+            f"all weights {fixed(float(after.sum()), 4)} · dashed: before"
+        )
+
+
+def heads(shown: Head) -> None:
+    """The heads of the layer, to choose from."""
+    each = [head(number) for number in HEADS_TO_SHOW]
+    back = max(each, key=lambda one: one.mean_before)
+    first = max(each, key=lambda one: one.mean_first)
+    with layout.part(
+        "Head",
+        f"One set of Q, K and V is a **head**. This layer has {len(each)}, each with its own learned matrices. Each "
+        f"looks at other things. Head {back.number} gives {percent(back.mean_before)} of its weight to the token "
+        f"before. Head {first.number} gives {percent(first.mean_first)} to the first token. A square is P of one head: "
+        "a row for each query, a column for each key. Press a head: all pictures above then show it.",
+    ):
+        pictures.pressable(figures.heads(each, shown.number), "head")
+
+
+def shapes(shown: Head) -> None:
+    """The shapes of every matrix to one scale, at the reader's N."""
+    n, d = shown.q.shape
+    with layout.part(
+        "Shapes",
+        "All of attention in PyTorch: `O = torch.softmax(Q @ K.T / d**0.5, dim=-1) @ V`. Q, K, V and O are N × d. S "
+        "and P are N × N. Move N: d stays, so Q, K, V and O become thin, and S and P take over. Twice the tokens make "
+        "four times the scores.",
+    ):
+        tokens = st.select_slider("Tokens, N", LENGTHS, n, key="tokens", bind="query-params", format_func=count)
+        pictures.drawing(figures.shapes(int(tokens), d))
+
+
+def too_many_scores(shown: Head) -> None:
+    """The bytes of S at the context lengths of published models, beside a GPU's memory."""
+    n = len(shown.tokens)
+    longest = max(contexts.MODELS, key=lambda one: one.context)
+    st.header("Why N² hurts", anchor=False)
+    words, drawn = st.columns([1, 2], gap="large")
+    with drawn:
+        gpu = gpu_choice()
+        pictures.drawing(figures.score_bytes(gpu, n))
+        st.caption(f"S of one head: N² scores × {contexts.ITEM_BYTES} bytes. {figures.sources()}")
+    with words.container(key="words: why N² hurts"):
+        layout.prose(
+            f"S has N² numbers of {contexts.ITEM_BYTES} bytes. At this sentence's N = {n} that is nothing. At "
+            f"{longest.name}'s N = {count(longest.context)} one head's S takes {moved(longest.score_bytes)}: "
+            f"{figures.too_large(gpu)} the memory of an {gpu.name}. A model has dozens of heads in each of dozens of "
+            "layers. FlashAttention computes the same output and never stores S: it makes a small tile of S on the "
+            "chip, uses it, and drops it. How that can be exact is what the next chapters show. It begins with "
+            "softmax."
+        )
+
+
+def closing(shown: Head, token: int) -> None:
+    """Things to try, questions, sources."""
+    ask("attention", exercises.QUESTIONS, exercises.Shown(shown, token), f"{shown.number} {token}")
+    layout.questions(
+        ("Is attention a search?",
+         "A soft one. A search returns the value of the best key. Attention returns a mixture of all values, weighted "
+         "by how well their keys match. A mixture has a gradient, so the model can learn what to look for."),
+        ("May a token look at tokens after it?",
+         "In this model, yes: it reads whole sentences. A model that writes text may not look ahead. Its scores with "
+         "later tokens are set to −∞, so their weights are 0. That is the causal mask."),
+        ("Is the output exact if weights of nearly 0 are left out?",
+         "No, but nearly. FlashAttention does not do that: it leaves nothing out, and its result is the same up to "
+         "rounding."),
+    )  # fmt: skip
+    layout.sources(
+        "A. Vaswani et al., Attention is all you need, arXiv 1706.03762, 2017",
+        "the sentence's Q, K and V: [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2)",
+    )

@@ -1,0 +1,97 @@
+"""Questions of the chapter on exactness: the errors of two attention kernels and of other orders, against float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from explain.chapters.exactness import orders
+from explain.exercises import Question, Why
+from explain.experiment import Experiment
+from explain.figures.numbers import count, scientific
+from explain.output import Output
+from kernels.parameters import ITEM_BYTES
+
+FLASH, STANDARD = "FlashAttention-2", "standard attention"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The attention that the page compares, and `output(way)`: its result beside float64. It raises WorkerError."""
+
+    experiment: Experiment
+    output: Callable[[orders.Way], Output]
+
+
+def _of(shown: Shown, experiment: Experiment) -> Output:
+    return shown.output(orders.Way("", experiment))
+
+
+def _medians(shown: Shown) -> dict[str, float]:
+    pairs = {dtype: flash for dtype, flash, _ in orders.by_dtype(shown.experiment)}
+    return {dtype: _of(shown, pairs[dtype]).quantile(0.5) for dtype in ITEM_BYTES}
+
+
+def _why_factor(shown: Shown) -> Why:
+    medians = _medians(shown)
+    factor = medians["bf16"] / medians["fp16"]
+    return Why(f"Median errors of FlashAttention-2: fp16 {scientific(medians['fp16'])}, bf16 "
+               f"{scientific(medians['bf16'])}. The quotient is {factor:.2f}: bf16 has 8 bits of precision, fp16 has "
+               "11, and 2³ = 8.")  # fmt: skip
+
+
+def _largest(shown: Shown) -> tuple[float, float]:
+    pair = orders.flash(shown.experiment), orders.standard(shown.experiment)
+    flash, standard = (_of(shown, one).largest() for one in pair)
+    return flash, standard
+
+
+def _why_smaller(shown: Shown) -> Why:
+    flash, standard = _largest(shown)
+    return Why(f"Largest errors in {shown.experiment.values['dtype']}: {FLASH} {scientific(flash)}, {STANDARD} "
+               f"{scientific(standard)}.")  # fmt: skip
+
+
+def _other(shown: Shown) -> orders.Way:
+    return list(orders.ways(shown.experiment))[1]
+
+
+def _changed(shown: Shown) -> int:
+    return shown.output(_other(shown)).changed_from(_of(shown, orders.flash(shown.experiment)))
+
+
+def _why_changed(shown: Shown) -> Why:
+    own, other = _of(shown, orders.flash(shown.experiment)), shown.output(_other(shown))
+    return Why(
+        f"{count(_changed(shown))} of {count(own.error.size)} elements differ. The median error is "
+        f"{scientific(own.quantile(0.5))} with the tiles above and {scientific(other.quantile(0.5))} with "
+        f"{_other(shown).name}: other bits, the same error."
+    )
+
+
+QUESTIONS = (
+    Question[Shown](
+        "factor",
+        "By what factor is the median error of FlashAttention-2 larger in bf16 than in fp16?",
+        "number",
+        lambda shown: _medians(shown)["bf16"] / _medians(shown)["fp16"],
+        _why_factor,
+        unit="×",
+        tolerance=0.05,
+    ),
+    Question[Shown](
+        "smaller",
+        lambda shown: f"Which kernel has the smaller largest error in {shown.experiment.values['dtype']}?",
+        "choice",
+        lambda shown: FLASH if _largest(shown)[0] <= _largest(shown)[1] else STANDARD,
+        _why_smaller,
+        (FLASH, STANDARD),
+    ),
+    Question[Shown](
+        "bits",
+        lambda shown: f"With {_other(shown).name}, how many elements of O have other bits?",
+        "number",
+        _changed,
+        _why_changed,
+    ),
+)

@@ -1,0 +1,166 @@
+"""Pictures of Your first Triton kernel: both sources side by side, the vector in tiles, the lanes of one program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from explain.chapters.first_kernel.programs import Program
+from explain.figures.numbers import number
+from explain.figures.palette import css
+from explain.figures.svg import button, picture, rect, text
+from explain.figures.tables import markdown
+from explain.source.functions import function_source
+
+MODULE = "kernels.vector"
+CELL = 46.0
+LEFT = 150.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """One thing that both programs do: its word, and how its line begins in PyTorch and in Triton."""
+
+    word: str
+    loop: str
+    kernel: str
+
+
+PARTS = (
+    Part("launch, program", "for program in", "program ="),
+    Part("tile", "offsets =", "offsets ="),
+    Part("mask", "mask =", "mask ="),
+    Part("pointer, load", "a_tile =", "a ="),
+    Part("pointer, load", "b_tile =", "b ="),
+    Part("add", "c_tile =", "c ="),
+    Part("pointer, store", "c[", "tl.store"),
+)
+
+
+def side_by_side() -> str:
+    """The lines of the PyTorch loop and of the Triton kernel that do the same, as a Markdown table.
+
+    Raises ValueError for a line of PARTS that is not in its source.
+    """
+    loop = function_source(MODULE, "vector_add_in_pytorch")
+    kernel = function_source(MODULE, "vector_add_kernel")
+    rows = [(part.word, f"`{_line(loop, part.loop)}`", f"`{_line(kernel, part.kernel)}`") for part in PARTS]
+    return markdown(("", "PyTorch, one tile after another", "Triton, all tiles at once"), rows)
+
+
+def launch_line() -> str:
+    """The line of the wrapper that launches the kernel."""
+    return _line(function_source(MODULE, "vector_add"), "vector_add_kernel[")
+
+
+def _line(source: str, begins: str) -> str:
+    found = [one.strip() for one in source.splitlines() if one.strip().startswith(begins)]
+    if not found:
+        raise ValueError(f"no line begins with {begins!r} in:\n{source}")
+    return found[0]
+
+
+def tiles(programs: Sequence[Program], n: int, chosen: int) -> str:
+    """Programs × lanes: a row for each program, a cell for each lane; lanes that the mask turns off are dashed.
+
+    Each row can be pressed.
+    """
+    lanes = len(programs[0].offsets)
+    parts = [text(LEFT + (lane + 0.5) * CELL, 16, f"{lane}", anchor="middle", faint=True) for lane in range(lanes)]
+    parts.append(text(LEFT - 14, 16, "lane", anchor="end", faint=True))
+    for program in programs:
+        y, hue = 28 + 44.0 * program.number, css(_hue(program))
+        off = lanes - program.working
+        cells = [text(8, y + 24, f"program {program.number}", bold=program.number == chosen)]
+        for lane, (offset, on) in enumerate(zip(program.offsets, program.mask, strict=True)):
+            x = LEFT + lane * CELL
+            cells.append(_cell(x, y, 36, hue if on else "none", f"element {offset}" if on else "off", on=bool(on)))
+            cells.append(text(x + CELL / 2, y + 24, f"{offset}", anchor="middle", faint=not on))
+        said = f"program {program.number}: elements {program.offsets[0]} to {program.offsets[program.working - 1]}"
+        said += f", {off} lanes off" if off else ""
+        width = LEFT + lanes * CELL + 4
+        parts.append(button(str(program.number), said, 0, y - 3, width, 42, cells, chosen=program.number == chosen))
+    height = 28 + 44.0 * len(programs) + 24
+    parts.append(text(LEFT, height - 6, f"the number of each element; a, b and c have {n}", faint=True))
+    return picture(LEFT + lanes * CELL + 8, height, f"{len(programs)} programs of {lanes} lanes", parts, "38rem")
+
+
+def vector(programs: Sequence[Program], n: int) -> str:
+    """The elements in one line, cut into the tiles of the programs; a bracket and a number for each."""
+    lanes, cell = len(programs[0].offsets), 19.0
+    parts = []
+    for program in programs:
+        x = program.number * (lanes * cell + 10)
+        parts.append(text(x + lanes * cell / 2, 18, f"program {program.number}", anchor="middle", bold=True))
+        for lane, on in enumerate(program.mask):
+            hue = css(_hue(program)) if on else "none"
+            parts.append(
+                _cell(x + lane * cell, 28, 30, hue, f"element {program.offsets[lane]}", on=bool(on), wide=cell)
+            )
+        first, last = program.offsets[0], program.offsets[-1]
+        parts.append(text(x, 76, f"{first}", faint=True))
+        parts.append(text(x + lanes * cell, 76, f"{last}", anchor="end", faint=True))
+    width = len(programs) * (lanes * cell + 10)
+    return picture(width, 84, f"{n} elements in {len(programs)} tiles of {lanes}", parts, "44rem")
+
+
+def offsets(program: Program) -> str:
+    """How a program finds its elements: program × BLOCK_N + lane = offsets."""
+    lanes = len(program.offsets)
+    rows = (
+        ("program × BLOCK_N", [f"{program.number} × {lanes}"] * lanes, "slate"),
+        ("+ arange(0, BLOCK_N)", [str(lane) for lane in range(lanes)], "slate"),
+        ("= offsets", [str(offset) for offset in program.offsets], _hue(program)),
+    )
+    return _rows(rows, np.ones(lanes, bool), f"The offsets of program {program.number}")
+
+
+def pointers(program: Program, item_bytes: int) -> str:
+    """Where a program's elements of a are: the pointer, plus the offsets; in bytes, and what is there."""
+    rows = (
+        ("offsets", [str(offset) for offset in program.offsets], _hue(program)),
+        ("a_ptr + offsets, in bytes", [f"+{offset * item_bytes}" for offset in program.offsets], "slate"),
+        ("a", _values(program.a, program.mask), "hbm"),
+    )
+    return _rows(rows, program.mask, f"The addresses that program {program.number} loads a from")
+
+
+def masked(program: Program, n: int) -> str:
+    """The mask of a program, and what it adds and stores."""
+    rows = (
+        ("offsets", [str(offset) for offset in program.offsets], _hue(program)),
+        (f"mask = offsets < {n}", ["on" if on else "off" for on in program.mask], "slate"),
+        ("a", _values(program.a, program.mask), "hbm"),
+        ("b", _values(program.b, program.mask), "hbm"),
+        ("c, stored", _values(program.c, program.mask), "acc"),
+    )
+    return _rows(rows, program.mask, f"The lanes of program {program.number}: which are on, and what they store")
+
+
+def _values(tile: np.ndarray, mask: np.ndarray) -> list[str]:
+    return [number(float(value)) if on else "" for value, on in zip(tile, mask, strict=True)]
+
+
+def _rows(rows: Sequence[tuple[str, Sequence[str], str]], mask: np.ndarray, label: str) -> str:
+    """Rows of one cell per lane, each with its name and hue; a lane that is off is dashed."""
+    left, parts = 190.0, []
+    for at, (name, cells, hue) in enumerate(rows):
+        y = 4 + 42.0 * at
+        parts.append(text(left - 12, y + 23, name, anchor="end", bold=True))
+        for lane, (words, on) in enumerate(zip(cells, mask, strict=True)):
+            x = left + lane * CELL
+            parts.append(_cell(x, y, 34, css(hue) if on else "none", words, on=bool(on)))
+            parts.append(text(x + CELL / 2, y + 23, words, anchor="middle", faint=not on, size=13))
+    return picture(left + len(mask) * CELL + 4, 4 + 42.0 * len(rows), label, parts, "40rem")
+
+
+def _cell(x: float, y: float, high: float, fill: str, title: str, *, on: bool, wide: float = CELL) -> str:
+    return rect(
+        x + 1, y, wide - 2, high, fill, opacity=0.32, stroke=fill if on else "currentColor", dashed=not on, title=title
+    )
+
+
+def _hue(program: Program) -> str:
+    return f"series-{program.number % 4 + 1}"

@@ -1,0 +1,130 @@
+"""The page Your first Triton kernel, part by part."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from explain import lessons
+from explain.chapters.first_kernel import exercises, figures
+from explain.chapters.first_kernel.programs import Program, programs
+from explain.experiment import Experiment
+from explain.figures.numbers import count
+from explain.trace.model import Trace
+from explain.ui import controls, layout, pictures, stepper
+from explain.ui.exercises import ask
+from kernels.parameters import ITEM_BYTES
+
+Run = tuple[Experiment, Trace]
+
+
+def two_sources() -> None:
+    """The same addition as a PyTorch loop and as a Triton kernel, line beside line."""
+    with layout.part(
+        "Ten lines of PyTorch, ten lines of Triton",
+        "Both functions add two vectors, tile by tile. A **tile** is a short piece that is worked on as a whole. "
+        "PyTorch's loop takes one tile after another. In Triton you write only the body of the loop: the **kernel**. "
+        "The GPU runs it for all tiles at once.",
+    ):
+        st.markdown(figures.side_by_side())
+
+
+def run() -> Run | None:
+    """The kernel in the player, with its sizes to choose; None if it cannot run here."""
+    experiment = controls.controls(lessons.VECTORS, ["n", "block_n", "dtype"], [])
+    traces = stepper.stepper([experiment], key="first kernel")
+    return (experiment, traces[0]) if traces else None
+
+
+def five_words(shown: Run) -> None:
+    """Launch, program, tile, pointer and mask: each with what the trace has of it."""
+    experiment, trace = shown
+    each, p = programs(trace), experiment.values
+    n, block = p["n"], p["block_n"]
+    last = str(len(each) - 1)
+    chosen = each[int(pictures.pressed("program", [str(one.number) for one in each], last))]
+    _launch(each, n, block)
+    _program(each, n, chosen)
+    first, end = chosen.offsets[0], chosen.offsets[-1]
+    with layout.part(
+        "Tile",
+        f"`tl.arange(0, {block})` makes {block} numbers at once, 0 to {block - 1}. One number, one **lane**. Program "
+        f"{chosen.number} adds {chosen.number} × {block} to each. Its **offsets** are {first} to {end}: the numbers of "
+        "the elements in its tile. Every line after this one works on the whole tile. The size of a tile is a power "
+        "of two, and it is fixed when the kernel is compiled.",
+    ):
+        pictures.drawing(figures.offsets(chosen))
+    item = ITEM_BYTES[p["dtype"]]
+    with layout.part(
+        "Pointer",
+        f"A kernel gets no tensors. It gets **pointers**: the address of a tensor's first element in the GPU's memory, "
+        f"**HBM**. `a_ptr + offsets` makes {block} addresses. An element of {p['dtype']} has {item} bytes, so lane 0 "
+        f"reads {count(int(first) * item)} bytes after the start of a. `tl.load` copies the tile from HBM onto the "
+        "chip. `tl.store` copies a tile back.",
+    ):
+        pictures.drawing(figures.pointers(chosen, item))
+    off = block - chosen.working
+    with layout.part(
+        "Mask",
+        f"{n} elements fill {n // block} tiles of {block} and leave {n % block} over. The last program would read past "
+        f"the end. The **mask** `offsets < {n}` turns those lanes off: they load nothing and store nothing. In program "
+        f"{chosen.number}, {off} of {block} lanes are off. A kernel without a mask reads memory that is not its own, "
+        "and may crash or give wrong numbers.",
+    ):
+        pictures.drawing(figures.masked(chosen, n))
+
+
+def _launch(each: tuple[Program, ...], n: int, block: int) -> None:
+    with layout.part(
+        "Launch",
+        f"A **launch** starts a kernel on a **grid** of programs. The number in brackets is the size of the grid: "
+        f"⌈{n} / {block}⌉ = {len(each)} programs. PyTorch's loop is gone. Nothing says which program runs first, so no "
+        "program may need another one's result.",
+    ):
+        st.code(figures.launch_line(), language="python", wrap_lines=True)
+        pictures.drawing(figures.vector(each, n))
+
+
+def _program(each: tuple[Program, ...], n: int, chosen: Program) -> None:
+    with layout.part(
+        "Program",
+        f"A **program** is one run of the kernel. All {len(each)} run the same lines. `tl.program_id(0)` tells a "
+        "program its number, and from the number it knows which elements are its own. Press a program: the pictures "
+        "below show its numbers.",
+    ):
+        pictures.pressable(figures.tiles(each, n, chosen.number), "program")
+
+
+def cost(shown: Run) -> None:
+    """The bytes by formula and by trace, beside the FLOPs."""
+    experiment, trace = shown
+    work = experiment.entry.formula(experiment.values)
+    moved = work.read_bytes + work.written_bytes
+    st.header("What it costs", anchor=False)
+    layout.prose(
+        f"The kernel moves {count(moved)} bytes and adds {count(work.flops)} times. A GPU can do hundreds of "
+        "operations in the time of one load from HBM, so here it mostly waits for bytes. Softmax is the same. The next "
+        "chapters count bytes for this reason."
+    )
+    stepper.traffic_table(experiment, trace)
+
+
+def closing(shown: Run | None) -> None:
+    """Things to try, questions, sources."""
+    if shown:
+        ask("first_kernel", exercises.QUESTIONS, [shown], shown[0].key)
+    layout.questions(
+        ("Why does the kernel not loop over the tiles?",
+         "The launch is the loop. Each program does one iteration, and the GPU runs as many programs at once as it has "
+         "room for. Later kernels have loops too: there a program takes several tiles, one after another."),
+        ("Is a program a thread?",
+         "No. A program is run by several warps of 32 threads each, 4 warps by default. Triton divides the lanes of a "
+         "tile among the threads. In CUDA you write what one thread does; in Triton what one program does."),
+        ("Why must a tile's size be a power of two?",
+         "Triton divides a tile evenly among 32 threads per warp, and into loads of 2, 4, 8 or 16 bytes. That works "
+         "for powers of two. The mask takes care of all other lengths."),
+    )  # fmt: skip
+    layout.sources(
+        "[Triton tutorial 01, Vector Addition]"
+        "(https://triton-lang.org/main/getting-started/tutorials/01-vector-add.html)",
+        "S. Rush, [Triton-Puzzles](https://github.com/srush/Triton-Puzzles)",
+    )

@@ -1,0 +1,96 @@
+"""Questions about a compiled tile: what limits it, and its instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from explain.compile.cost import WARP, LaunchCost, occupancy
+from explain.compile.listing import Listing, counts
+from explain.exercises import Question, Why
+from explain.experiment import Experiment
+from explain.figures.numbers import count
+from explain.gpus import Gpu
+
+LIMITS = ("shared memory", "registers", "warps", "programs")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A compiled launch of a kernel, for a GPU, and the listings of its launches: empty where none were kept."""
+
+    experiment: Experiment
+    gpu: Gpu
+    launch: LaunchCost
+    listings: Sequence[Listing]
+
+
+def _why_limit(shown: Shown) -> Why:
+    fits = occupancy(shown.launch, shown.gpu)
+    each = ", ".join(f"{name} {programs}" for name, programs in fits.by_limit.items())
+    return Why(f"Programs per SM that each limit allows: {each}. The smallest is {fits.programs}.")
+
+
+def _warps(shown: Shown) -> int:
+    return occupancy(shown.launch, shown.gpu).programs * shown.launch.num_warps
+
+
+def _why_warps(shown: Shown) -> Why:
+    fits, own = occupancy(shown.launch, shown.gpu), shown.launch.num_warps
+    return Why(f"{fits.programs} programs × {own} warps = {_warps(shown)}, of {shown.gpu.warps_sm} that an SM of the "
+               f"{shown.gpu.name} can hold.")  # fmt: skip
+
+
+def _scores_per_thread(shown: Shown) -> int:
+    p = shown.experiment.values
+    return int(p["block_m"] * p["block_n"] // (WARP * shown.launch.num_warps))
+
+
+def _why_scores(shown: Shown) -> Why:
+    p, threads = shown.experiment.values, WARP * shown.launch.num_warps
+    return Why(f"{p['block_m']} × {p['block_n']} scores ÷ {threads} threads = {_scores_per_thread(shown)}. "
+               f"A thread uses {shown.launch.registers} registers in all.")  # fmt: skip
+
+
+def _matmuls(shown: Shown) -> int:
+    return sum(number for kind, number in counts(shown.listings[0].sass).items() if "matmul" in kind)
+
+
+def _why_matmuls(shown: Shown) -> Why:
+    kinds = sorted(counts(shown.listings[0].sass).items(), key=lambda one: -one[1])
+    return Why("SASS instructions by kind: " + ", ".join(f"{kind} {count(found)}" for kind, found in kinds) + ".")
+
+
+QUESTIONS = (
+    Question[Shown](
+        "limit",
+        lambda shown: f"What limits the programs per SM of the {shown.gpu.name}?",
+        "choice",
+        lambda shown: occupancy(shown.launch, shown.gpu).limit,
+        _why_limit,
+        LIMITS,
+    ),
+    Question[Shown](
+        "warps",
+        lambda shown: f"How many warps of this kernel does an SM of the {shown.gpu.name} hold at once?",
+        "number",
+        _warps,
+        _why_warps,
+    ),
+    Question[Shown](
+        "scores-per-thread",
+        "How many scores of a tile of S does each thread hold?",
+        "number",
+        _scores_per_thread,
+        _why_scores,
+        asked=lambda shown: shown.experiment.entry.family == "attention",
+    ),
+    Question[Shown](
+        "matmuls",
+        "How many SASS instructions of the first launch are matmuls?",
+        "number",
+        _matmuls,
+        _why_matmuls,
+        asked=lambda shown: bool(shown.listings),
+    ),
+)

@@ -1,0 +1,103 @@
+// A chapter's questions, and the reader's progress. Answers go to the server to be checked; progress stays in this
+// browser. data: {totals: {room: its number of questions}, room, html}; without a room, the progress of all rooms.
+
+const KEPT = "tilescope.progress";                         // {room: [names of the questions answered right]}
+const CHANGED = "tilescope:progress";
+
+function progress() {
+  try {
+    return JSON.parse(localStorage.getItem(KEPT)) ?? {};
+  } catch {
+    return {};                                             // no storage, or not ours
+  }
+}
+
+function keep(all) {
+  try {
+    if (all) localStorage.setItem(KEPT, JSON.stringify(all));
+    else localStorage.removeItem(KEPT);
+  } catch { /* private windows have no storage */ }
+  dispatchEvent(new CustomEvent(CHANGED));
+}
+
+/** Shows each room's count at every `data-progress` of the page. The elements belong to Streamlit, so a style does. */
+function writeCounts(totals, all) {
+  let style = document.getElementById("tilescope-progress");
+  if (!style) document.head.append((style = Object.assign(document.createElement("style"), { id: "tilescope-progress" })));
+  style.textContent = Object.entries(totals).map(([room, total]) => {
+    const done = Math.min(total, all[room]?.length ?? 0);
+    const words = done ? `${done === total ? "✓ " : ""}${done} of ${total} questions` : `${total} questions`;
+    return `[data-progress="${room}"]::after { content: " · ${words}" }`;
+  }).join("\n");
+}
+
+/** The player's step of one of its runs, and null where no player is ready. */
+function stepInPlayer(run) {
+  const place = { steps: null };
+  dispatchEvent(new CustomEvent("tilescope:where", { detail: place }));
+  return place.steps?.[run] ?? null;
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".exercises");
+  const { totals, room, html } = data;
+  const leave = new AbortController();
+  const on = (target, type, handler) => target.addEventListener(type, handler, { signal: leave.signal });
+  if (root.shown !== html) redraw(root, html);
+  const tally = root.querySelector(".tally");
+
+  for (const item of root.querySelectorAll("[data-verdict=right]")) {
+    const { name } = item.closest("li").dataset;
+    const all = progress();
+    if (!all[room]?.includes(name)) keep({ ...all, [room]: [...(all[room] ?? []), name] });
+  }
+
+  function show() {
+    const all = progress();
+    writeCounts(totals, all);
+    for (const item of root.querySelectorAll("li")) item.toggleAttribute("data-done", all[room]?.includes(item.dataset.name));
+    const rooms = room ? [room] : Object.keys(totals);
+    const of = rooms.reduce((sum, one) => sum + totals[one], 0);
+    const done = rooms.reduce((sum, one) => sum + Math.min(totals[one], all[one]?.length ?? 0), 0);
+    tally.hidden = !done;
+    tally.dataset.done = done;
+    tally.querySelector("span").textContent = `${done} of ${of} answered. Only this browser remembers it.`;
+  }
+
+  on(root, "submit", (event) => {
+    event.preventDefault();
+    const item = event.target.closest("li");
+    const { name, kind, run } = item.dataset;
+    const field = item.querySelector(kind === "choice" ? "input:checked" : "input");
+    const given = kind === "step" ? stepInPlayer(Number(run)) : field?.value.trim();
+    if (given === null || given === undefined || given === "") return (field ?? item.querySelector("input"))?.focus();
+    return setTriggerValue("checked", { name, given: String(given) });
+  });
+  on(root, "click", (event) => {
+    const { step, run } = event.target.dataset;
+    if (step) dispatchEvent(new CustomEvent("tilescope:go", { detail: { step: Number(step), run: Number(run) } }));
+    if (event.target.matches("[data-forget]")) {
+      const { [room]: _, ...others } = progress();
+      keep(room && Object.keys(others).length ? others : null);
+    }
+  });
+  on(window, CHANGED, show);
+  on(window, "storage", show);                             // another tab
+  show();
+  return () => leave.abort();
+}
+
+/** Draws the questions anew; what was typed and not yet checked stays, and so does the focus. */
+function redraw(root, html) {
+  const drafts = new Map([...root.querySelectorAll("li")].map((item) => [item.dataset.name, item.querySelector("input[type=text]")?.value]));
+  const held = document.activeElement?.closest?.(".exercises li");
+  const part = document.activeElement?.tagName.toLowerCase();
+  const name = root.contains(held) ? held.dataset.name : null;
+  root.innerHTML = `${html}<p class="tally" hidden><span></span><button type="button" data-forget>Forget my progress</button></p>`;
+  root.shown = html;
+  for (const item of root.querySelectorAll("li")) {
+    const field = item.querySelector("input[type=text]");
+    if (field && !field.value) field.value = drafts.get(item.dataset.name) ?? "";
+    if (item.dataset.name === name) item.querySelector(part)?.focus({ preventScroll: true });
+  }
+}

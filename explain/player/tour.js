@@ -1,0 +1,184 @@
+// The tour: captions that lead through the run. Each sets the step, the depth, the panels, the row and the watched
+// variable. A second window can follow it and turn its pages (the run sheet of the lecturer's notes).
+
+import { drawingOf, takePicture } from "./picture.js";
+
+/** What a key, a clicker or a swipe does in a tour: captions forward. */
+const WAYS = { next: 1, nextTile: 1, previous: -1, previousTile: -1 };
+const CHANNEL = "tilescope tour";
+/** Set on the page's root while a clicker leads through the chapters; explain/look/frame.js reads it. */
+const CLICKER = "clicker";
+
+export class Tour {
+  constructor(player) {
+    this.player = player;
+    this.box = player.$(".tour");
+    this.captions = [];
+    this.at = -1;
+    player.on(this.box, "click", (event) => {
+      const button = event.target.closest("button");
+      if (button) player.press(button.dataset.do);
+      player.section.focus({ preventScroll: true });
+    });
+    this.channel = new BroadcastChannel(CHANNEL);
+    player.abort.signal.addEventListener("abort", () => this.channel.close());
+    this.channel.onmessage = ({ data }) => {
+      if (data.asks && this.captions.length) this.tell();
+      if (data.press && player.ready && this.on) player.press(data.press);
+    };
+  }
+
+  load() {
+    const { packet, positionOf } = this.player;
+    const { captions = [] } = packet.tour ?? {};
+    this.captions = captions.map((one) => ({ ...one, t: positionOf[one.run].get(one.step) }));
+    this.player.$(".tools [data-do=tour]").hidden = !captions.length;
+    this.at = -1;
+    this.write();
+  }
+
+  get on() {
+    return this.at >= 0;
+  }
+
+  get caption() {
+    return this.captions[this.at] ?? null;
+  }
+
+  /** Sets the player to caption `n`, counted from 0; draws nothing. False where there is no such caption. */
+  set(n) {
+    const { player } = this;
+    const caption = this.captions[n];
+    if (!caption) return false;
+    this.at = n;
+    player.step = caption.t;
+    for (const { selection } of player.lanes) {
+      selection.row = caption.row ?? selection.row;
+      selection.col = caption.column ?? selection.col;
+    }
+    player.watch.follow(caption.watch || player.watch.otherwise);
+    player.depth.set(caption.depth);
+    this.write();
+    player.presenter.compose(caption.panels);
+    return true;
+  }
+
+  /** Shows caption `n`; a rescale moves. */
+  show(n) {
+    const { player } = this;
+    player.pause();
+    if (!this.set(n)) return;
+    player.go(player.step, true, true);
+  }
+
+  /** Begins the tour, or leaves it: the step stays, the panels are the reader's again. */
+  toggle() {
+    if (this.on) this.leave();
+    else this.show(0);
+  }
+
+  /** False where the tour is not on. */
+  leave() {
+    if (!this.on) return false;
+    this.at = -1;
+    this.write();
+    this.player.presenter.compose(null);
+    this.player.go(this.player.step, false, true);
+    return true;
+  }
+
+  /** Takes what a key, a clicker or a swipe stands for. False where it is not the tour's. */
+  takes(what) {
+    if (what === "leaveTour") return this.leave();
+    const by = WAYS[what];
+    if (!this.on || !by) return false;
+    const last = this.at === this.captions.length - 1;
+    if (by > 0 && last) this.end(what === "nextTile");
+    else this.show(Math.max(0, this.at + by));
+    return true;
+  }
+
+  /** After the last caption; a clicker goes on down the page, and to the next chapter. */
+  end(byClicker) {
+    this.leave();
+    if (!byClicker) return;
+    this.player.presenter.leave();
+    document.documentElement.dataset[CLICKER] = "";
+    document.querySelector("[data-testid=stMain]")?.focus({ preventScroll: true });
+  }
+
+  /** A clicker that came from the chapter before leads through this tour too. */
+  greet() {
+    if (!this.on || document.documentElement.dataset[CLICKER] === undefined) return;
+    this.player.section.focus({ preventScroll: true });
+    this.player.section.scrollIntoView({ block: "center" });
+  }
+
+  write() {
+    const { box, caption, captions, at } = this;
+    box.hidden = !caption;
+    this.player.$(".tools [data-do=tour]").setAttribute("aria-pressed", String(this.on));
+    if (caption) this.player.section.dataset.caption = at + 1;
+    else delete this.player.section.dataset.caption;
+    if (captions.length) this.tell();
+    if (!caption) return;
+    box.querySelector(".told").textContent = caption.text;
+    box.querySelector(".of").textContent = `${at + 1} / ${captions.length}`;
+    box.querySelector("[data-do=previous]").disabled = at === 0;
+  }
+
+  /** Tells the run sheet in another window where the tour is. */
+  tell() {
+    const { chapter, title, captions } = this.player.packet.tour;
+    const sheet = captions.map(({ text, say, minutes }) => ({ text, say, minutes }));
+    this.channel.postMessage({ chapter, title, at: this.at, captions: sheet });
+  }
+
+  /** For screen readers. */
+  said() {
+    return this.on ? `Caption ${this.at + 1} of ${this.captions.length}: ${this.caption.text} ` : "";
+  }
+
+  /** Each caption as a drawing of the whole player, as the presenter's view shows it. */
+  slides() {
+    const { player, at } = this;
+    const { section } = player;
+    const back = player.step;
+    section.classList.add("slide");
+    player.presenter.stand(true, player.presenter.keys().slice(0, 4));
+    const drawings = this.captions.map((_, n) => {
+      this.set(n);
+      player.go(player.step, false, true);
+      player.resized();
+      return drawingOf(takePicture(section), "");
+    });
+    section.classList.remove("slide");
+    player.presenter.stand(false);
+    if (at < 0) this.leave();
+    else this.set(at);
+    player.go(back, false, true);
+    return drawings;
+  }
+}
+
+/** Makes an exported page print as slides, a page for each caption. With `#print` in its address it does so at once. */
+export function printsAsSlides(player) {
+  if (location.protocol !== "file:" && location.protocol !== "blob:") return;
+  const sheets = document.createElement("div");
+  sheets.className = "slides";
+  document.body.append(sheets);
+  const lay = () => {
+    if (!player.tour.captions.length) return;
+    document.documentElement.classList.add("has-slides");
+    const pages = player.tour.slides().map((drawing) => {
+      const page = new DOMParser().parseFromString(drawing, "image/svg+xml").documentElement;
+      page.removeAttribute("width");
+      page.removeAttribute("height");
+      return document.importNode(page, true);
+    });
+    sheets.replaceChildren(...pages);
+  };
+  player.on(window, "beforeprint", lay);
+  if (location.hash === "#slides") lay();
+  if (location.hash === "#print") window.print();
+}

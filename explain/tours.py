@@ -1,0 +1,281 @@
+"""Tours: captions that lead through a recorded run. docs/tours.md describes the file.
+
+A chapter's tour is `tour.toml` in its room. A caption names its step by what happens there ("first rescale of row 15"),
+so a tour stays right when a kernel's lines move. Imports no streamlit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import re
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from explain.beats import step_of
+from explain.experiment import Experiment, ParameterError
+from explain.figures.numbers import number
+from explain.trace.model import Affine, Tile, Trace, numbers
+
+ROOMS = Path(__file__).parent / "chapters"
+DEPTHS = ("idea", "code")
+SIDES = ("left", "right")
+PANELS = (
+    "source", "equation", "invariant", "map", "zoom", "strip", "rows", "kept", "pairs", "output", "variables", "hbm",
+    "sram", "counters",
+)  # fmt: skip
+"""The player's panels, by the names that presenter.js gives them."""
+MOST_WORDS = 30
+MOST_CAPTIONS = 20
+MOST_MINUTES = 60
+
+DIGITS = 4
+"""Of a number in a caption, as in the player's texts."""
+
+_NUMBER = re.compile(r"\{(?:(sum|max) )?(\w+)( before)?\}")
+_TOUR = {"title": str, "chapter": str, "run": list, "caption": list}
+_CAPTION: Mapping[str, type | tuple[type, ...]] = {
+    "at": str, "text": str, "say": str, "minutes": (int, float), "depth": str, "panels": list, "row": int,
+    "column": int, "watch": str, "side": str,
+}  # fmt: skip
+
+
+class TourError(ValueError):
+    """A tour file cannot be used; the message names the file, the caption and what is allowed."""
+
+
+@dataclass(frozen=True)
+class Caption:
+    """One caption: the event that it stands at, how the player looks there, its words, and the lecturer's."""
+
+    at: str
+    text: str
+    say: str
+    minutes: float
+    depth: str = "code"
+    panels: tuple[str, ...] = ()
+    """The panels to show; all if empty."""
+    row: int | None = None
+    """The followed row of the matrix."""
+    column: int | None = None
+    """The followed column of the matrix."""
+    watch: str = ""
+    side: str = "left"
+    """Which of two runs the event is in."""
+
+
+@dataclass(frozen=True)
+class Tour:
+    """A tour through one run, or through two side by side."""
+
+    file: str
+    title: str
+    chapter: str
+    runs: tuple[Experiment, ...]
+    captions: tuple[Caption, ...]
+
+    @property
+    def minutes(self) -> float:
+        """How long a lecture spends on it."""
+        return sum(caption.minutes for caption in self.captions)
+
+    def plays(self, experiments: Sequence[Experiment]) -> bool:
+        """Whether these are its runs."""
+        return tuple(experiments) == self.runs
+
+
+def read(path: Path) -> Tour:
+    """The tour in a file. Raises TourError."""
+    try:
+        return parse(path.read_text(encoding="utf-8"), path.name)
+    except (OSError, UnicodeDecodeError) as error:
+        raise TourError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
+
+
+@functools.cache
+def of(chapter: str) -> Tour | None:
+    """A chapter's own tour; None where its room has none."""
+    path = ROOMS / chapter / "tour.toml"
+    return read(path) if path.exists() else None
+
+
+def shipped() -> tuple[Tour, ...]:
+    """Every chapter's own tour, by the chapters' names."""
+    found = (of(path.parent.name) for path in sorted(ROOMS.glob("*/tour.toml")))
+    return tuple(tour for tour in found if tour)
+
+
+@functools.cache
+def given() -> Tour | None:
+    """The tour that the app was started with, `streamlit run app.py -- --tour FILE`; None without one.
+
+    Raises TourError.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--tour", type=Path)
+    path = parser.parse_known_args(sys.argv[1:])[0].tour
+    return read(path) if path else None
+
+
+def parse(text: str, file: str) -> Tour:
+    """The tour in the text of a file. Raises TourError."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise TourError(f"{file}: is not TOML: {error}") from None
+    _check(data, _TOUR, ("title", "chapter", "run", "caption"), file)
+    runs, captions = data["run"], data["caption"]
+    if not 1 <= len(runs) <= 2:
+        raise TourError(f"{file}: has {len(runs)} runs; the player shows one, or two side by side")
+    if not 1 <= len(captions) <= MOST_CAPTIONS:
+        raise TourError(f"{file}: has {len(captions)} captions; from 1 to {MOST_CAPTIONS} are allowed")
+    experiments = tuple(_run(run, f"{file}: run {i}") for i, run in enumerate(runs, 1))
+    made = tuple(_caption(one, len(experiments), f"{file}: caption {i}") for i, one in enumerate(captions, 1))
+    return Tour(file, data["title"], data["chapter"], experiments, made)
+
+
+def _run(given: object, where: str) -> Experiment:
+    if not isinstance(given, dict) or "kernel" not in given:
+        raise TourError(f"{where}: must be a table with kernel, and its parameters, inputs and seed")
+    values = {name: value for name, value in given.items() if name not in ("kernel", "inputs", "seed")}
+    try:
+        return Experiment.of(given["kernel"], values, given.get("inputs"), given.get("seed", 0))
+    except ParameterError as error:
+        raise TourError(f"{where}: {error}") from None
+
+
+def _caption(given: object, runs: int, where: str) -> Caption:
+    if not isinstance(given, dict):
+        raise TourError(f"{where}: must be a table with at, text, say and minutes")
+    _check(given, _CAPTION, ("at", "text", "say", "minutes"), where)
+    values = {name: " ".join(value.split()) if isinstance(value, str) else value for name, value in given.items()}
+    caption = Caption(**{**values, "panels": tuple(values.get("panels", ()))})
+    sides = SIDES[:runs]
+    for name, value, allowed in (
+        ("depth", caption.depth, DEPTHS),
+        ("side", caption.side, sides),
+        *(("panels", panel, PANELS) for panel in caption.panels),
+    ):
+        if value not in allowed:
+            raise TourError(f"{where}: {name}={value!r}: must be one of {', '.join(allowed)}")
+    if (words := len(caption.text.split())) not in range(1, MOST_WORDS + 1):
+        raise TourError(f"{where}: text has {words} words; from 1 to {MOST_WORDS} are allowed")
+    if not 0 <= caption.minutes <= MOST_MINUTES:
+        raise TourError(f"{where}: minutes={caption.minutes}: must be from 0 to {MOST_MINUTES}")
+    return caption
+
+
+def _check(
+    given: Mapping[str, Any], allowed: Mapping[str, type | tuple[type, ...]], required: Sequence[str], where: str
+) -> None:
+    for name in required:
+        if name not in given:
+            raise TourError(f"{where}: {name} is missing")
+    for name, value in given.items():
+        if name not in allowed:
+            raise TourError(f"{where}: {name} is unknown; allowed are {', '.join(allowed)}")
+        if not isinstance(value, allowed[name]) or isinstance(value, bool):
+            kinds = {str: "text", list: "a list", int: "a whole number", (int, float): "a number"}
+            raise TourError(f"{where}: {name}={value!r}: must be {kinds[allowed[name]]}")
+
+
+def resolved(tour: Tour, traces: Sequence[Trace]) -> dict[str, Any]:
+    """The tour as the player takes it, as JSON: {chapter, title, captions: [{run, step, row, column, …}]}.
+
+    `step` counts in its own run; `row` and `column` are places in that step's tile.
+
+    Raises TourError for an event, a row, a column or a variable that its run does not have.
+    """
+    captions = [
+        _resolved(tour, traces, caption, f"{tour.file}: caption {i}") for i, caption in enumerate(tour.captions, 1)
+    ]
+    return {"chapter": tour.chapter, "title": tour.title, "captions": captions}
+
+
+def _resolved(tour: Tour, traces: Sequence[Trace], caption: Caption, where: str) -> dict[str, Any]:
+    run = SIDES.index(caption.side)
+    step = _step(tour, traces, caption, where)
+    row, column = (_place(tour, traces, caption, step, axis, where) for axis in ("row", "column"))
+    return {
+        "run": run,
+        "step": step,
+        "row": row,
+        "column": column,
+        "depth": caption.depth,
+        "panels": list(caption.panels),
+        "watch": _watched(traces, caption, where),
+        "text": _filled(caption.text, traces[run], step, row or 0, where),
+        "say": caption.say,
+        "minutes": caption.minutes,
+    }
+
+
+def _step(tour: Tour, traces: Sequence[Trace], caption: Caption, where: str) -> int:
+    run = SIDES.index(caption.side)
+    try:
+        other = traces[1 - run] if len(traces) == 2 else None
+        return step_of(traces[run], tour.runs[run].entry.roles, caption.at, other)
+    except ValueError as error:
+        raise TourError(f"{where}: at: {error}") from None
+
+
+def _place(
+    tour: Tour, traces: Sequence[Trace], caption: Caption, step: int, axis: Literal["row", "column"], where: str
+) -> int | None:
+    """The place of the followed row or column in the tile of a step."""
+    wanted = caption.row if axis == "row" else caption.column
+    if wanted is None:
+        return None
+    run = SIDES.index(caption.side)
+    experiment, state = tour.runs[run], traces[run].state(step)
+    size = experiment.entry.score_shape(experiment.values)[axis == "column"]
+    if not 0 <= wanted < size:
+        raise TourError(f"{where}: {axis}={wanted}: must be from 0 to {size - 1}")
+    held = state.get(experiment.entry.roles.get("rows" if axis == "row" else "cols", ""))
+    tile = numbers(held).reshape(-1).tolist() if held is not None else [wanted]
+    if wanted not in tile:
+        raise TourError(f"{where}: {axis}={wanted}: this step's tile has {axis}s {tile[0]} to {tile[-1]}")
+    return int(tile.index(wanted))
+
+
+def _filled(text: str, trace: Trace, step: int, row: int, where: str) -> str:
+    """The text with its numbers: {l_i}, {l_i before}, {sum p} and {max s} are the followed row's at this step."""
+
+    def number_of(place: re.Match[str]) -> str:
+        how, name, before = place.groups()
+        value = trace.state(step - bool(before)).get(name)
+        if not isinstance(value, Tile | Affine):
+            raise TourError(f"{where}: text: {place[0]}: no variable of numbers has this name at this step")
+        held = value.numpy().astype(np.float64)
+        line = held[row] if held.ndim == 2 else held.reshape(-1)
+        if how:
+            return number(float(line.sum() if how == "sum" else line.max()), DIGITS)
+        if held.ndim > 1 and line.size > 1:
+            raise TourError(f"{where}: text: {place[0]}: is a tile; write {{sum {name}}} or {{max {name}}}")
+        return number(float(line[row] if line.size > 1 else line[0]), DIGITS)
+
+    return _NUMBER.sub(number_of, text)
+
+
+def _watched(traces: Sequence[Trace], caption: Caption, where: str) -> str:
+    known = {name for trace in traces for _, name in trace.names}
+    moved = {
+        f"{way} of {buffer.removesuffix('_ptr')}"
+        for trace in traces
+        for launch in trace.launches
+        for way, counts in (("loads", launch.read_bytes), ("stores", launch.written_bytes))
+        for buffer, count in counts.items()
+        if count
+    }
+    if caption.watch and caption.watch not in known | moved:
+        raise TourError(
+            f"{where}: watch={caption.watch!r}: must be a variable of the kernel, such as "
+            f"{', '.join(sorted(known)[:5])}, or one of {', '.join(sorted(moved))}"
+        )
+    return caption.watch

@@ -1,0 +1,14 @@
+"""Chapter 0: Attention in ten minutes. Query, key, value, score, weight and head, on a real sentence."""
+
+from explain.chapters.attention import view
+from explain.ui import layout
+
+layout.chapter(__file__, goal="know what attention computes, and why its N × N scores are a problem.")
+shown, token = view.one_row()
+view.matrices(shown, token)
+view.scores(shown, token)
+view.weights(shown, token)
+view.heads(shown)
+view.shapes(shown)
+view.too_many_scores(shown)
+view.closing(shown, token)

@@ -1,0 +1,55 @@
+"""A chapter's questions in the browser: answered wrong and right, led to the step, remembered and forgotten."""
+
+from __future__ import annotations
+
+import json
+
+from playwright.sync_api import Page, expect
+
+KEPT = "localStorage.getItem('tilescope.progress')"
+
+
+def question(page: Page, name: str):
+    return page.locator(f".exercises li[data-name={name}]")
+
+
+def test_a_question_is_checked_shown_in_the_player_and_remembered(page: Page, app_url: str):
+    page.goto(f"{app_url}/online_softmax")
+    player = page.get_by_test_id("player")
+    expect(player).to_be_visible()
+    tiles = question(page, "how-often")
+    verdict = tiles.locator(".verdict")
+    tiles.locator("input").fill("0")
+    tiles.get_by_role("button").click()
+    expect(verdict).to_have_attribute("data-verdict", "wrong")
+    assert page.evaluate(KEPT) is None
+
+    tiles.locator("[data-step]").click()  # the explanation leads to the step that shows it
+    shown = tiles.locator("[data-step]").get_attribute("data-step")
+    expect(player).to_have_attribute("data-step", str(shown))
+    step = question(page, "first-rescale")
+    step.get_by_role("button").click()  # and that is the step the next question asks for
+    expect(step.locator(".verdict")).to_have_attribute("data-verdict", "right")
+    expect(step).to_have_attribute("data-done", "")
+    assert json.loads(page.evaluate(KEPT)) == {"online_softmax": ["first-rescale"]}
+
+    page.reload()
+    expect(step).to_have_attribute("data-done", "")
+    page.locator(".exercises [data-forget]").click()
+    expect(step).not_to_have_attribute("data-done", "")
+    assert page.evaluate(KEPT) is None
+
+
+def test_a_card_counts_the_questions_of_its_chapter(page: Page, app_url: str):
+    page.goto(app_url)
+    mark = page.locator("[data-progress=online_softmax]")
+    counted = "(element) => getComputedStyle(element, '::after').content"
+    expect(mark).to_be_visible()
+    page.wait_for_function(f"({counted})(document.querySelector('[data-progress=online_softmax]')) !== 'none'")
+    before = mark.evaluate(counted)
+    page.evaluate("localStorage.setItem('tilescope.progress', '{\"online_softmax\": [\"updates\"]}')")
+    page.reload()
+    expect(page.locator(".exercises [data-forget]")).to_be_visible()
+    assert mark.evaluate(counted) != before
+    page.locator(".exercises [data-forget]").click()
+    page.wait_for_function(f"({counted})(document.querySelector('[data-progress=online_softmax]')) === {before!r}")

@@ -1,0 +1,180 @@
+"""Each room's questions on the run that its page opens on and on another: the run decides which answer is right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from explain import contents, lessons
+from explain.chapters.attention.exercises import Shown as Token
+from explain.chapters.attention.heads import head
+from explain.chapters.exactness import exercises as exactness
+from explain.chapters.flash_attention import exercises as flash
+from explain.chapters.flash_attention import tiles
+from explain.chapters.memory_hierarchy import exercises as memory
+from explain.chapters.softmax.exercises import Shown as TwoSoftmaxes
+from explain.chapters.tile_cost import exercises as tile_cost
+from explain.chapters.triton_ladder import exercises as ladder_questions
+from explain.chapters.triton_ladder import ladder
+from explain.chapters.what_breaks import exercises as breaks
+from explain.chapters.what_breaks.divergence import compared, divergences
+from explain.compile.cost import LaunchCost
+from explain.compile.service import compiler
+from explain.engine import engine
+from explain.exercises import Question, Why, check, of_room, typed_number
+from explain.experiment import Experiment
+from explain.gpus import GPUS
+from explain.ui.exercises import inline
+from explain.ui.stepper import lesson
+from kernels.inputs import HEADS_TO_SHOW
+from kernels.museum import EXHIBITS
+
+
+def runs(*experiments: Experiment) -> tuple[tuple[Experiment, Any], ...]:
+    return tuple((experiment, lesson(experiment.key)[1]) for experiment in experiments)
+
+
+def softmaxes(row: Experiment, *logits: float) -> TwoSoftmaxes:
+    return TwoSoftmaxes(runs(lessons.naive_twin(row), row), lambda: np.array(logits))
+
+
+ASCENDING = lessons.ONLINE.with_(inputs="ascending")
+SHORT = lessons.SHORT.through("attention_standard")
+
+
+def climbed(row: Experiment, kernel: str) -> ladder_questions.Shown:
+    rungs = [(rung, rung.experiment(row)) for rung in ladder.RUNGS]
+    outcomes = [ladder.outcome(rung, one, lesson(one.key)[1]) for rung, one in rungs]
+    return ladder_questions.Shown(row, runs(*(one for _, one in rungs if one.kernel == kernel)), outcomes)
+
+
+def tile_sizes(gpu: str) -> flash.Shown:
+    def cost(tile: Experiment) -> LaunchCost:
+        answer = compiler().look(tile, GPUS[gpu].compute_capability)
+        assert answer is not None
+        assert answer.cost is not None
+        return answer.cost.launches[0]
+
+    return flash.Shown(flash.SIZES, experiment=tiles.tile(64, 64), gpu=GPUS[gpu], cost=cost)
+
+
+def exhibit(name: str) -> breaks.Shown:
+    shown = EXHIBITS[name]
+    pair = runs(*compared(shown))
+    ratios = {"normal": 0.5, shown.shown_by: math.nan}
+    return breaks.Shown(pair, divergences(*(trace for _, trace in pair)), ratios.__getitem__)
+
+
+def exact(experiment: Experiment) -> exactness.Shown:
+    return exactness.Shown(experiment, lambda way: engine().output(way.experiment, reverse_keys=way.reverse_keys))
+
+
+def compiled(gpu: str) -> tile_cost.Shown:
+    experiment = tiles.compiled_as("flash_attention", tiles.opening("flash_attention"))
+    capability = GPUS[gpu].compute_capability
+    answer = compiler().look(experiment, capability)
+    assert answer is not None
+    assert answer.cost is not None
+    launch, listings = answer.cost.launches[0], compiler().listings(experiment, capability)
+    return tile_cost.Shown(experiment, GPUS[gpu], launch, listings)
+
+
+CONTEXTS: dict[str, Callable[[], Sequence[Any]]] = {
+    "attention": lambda: tuple(Token(head(number), token) for number in HEADS_TO_SHOW[:3] for token in (0, 8)),
+    "first_kernel": lambda: (
+        runs(lessons.VECTORS),
+        runs(lessons.VECTORS.with_(n=24)),
+        runs(lessons.VECTORS.with_(n=3)),
+    ),
+    "softmax": lambda: (
+        softmaxes(lessons.SAFE, -1.0, 0.5, 2.0, 3.5, 0.0, 1.0),
+        softmaxes(lessons.SAFE.with_(inputs="ascending"), 9.0, 0.5, -30.0, 3.5, 0.0, 1.0),
+    ),
+    "online_softmax": lambda: (
+        runs(lessons.ONLINE),
+        runs(lessons.element_by_element(lessons.ONLINE)),
+        runs(lessons.MERGED),
+        runs(lessons.added_twin(lessons.MERGED), lessons.MERGED),
+        runs(lessons.TOPK),
+    ),
+    "triton_ladder": lambda: (climbed(lessons.ONLINE, "softmax_online"), climbed(ASCENDING, "softmax_row")),
+    "memory_hierarchy": lambda: tuple(
+        memory.Shown(GPUS[gpu], one, trace)
+        for gpu, (one, trace) in zip(("H200", "T4"), runs(lessons.STANDARD, SHORT), strict=True)
+    ),
+    "flash_attention": lambda: (
+        flash.Shown(flash.STEP, runs(lessons.OPENING)),
+        flash.Shown(flash.STEP, runs(lessons.SHORT)),
+        flash.Shown(flash.ORDER, runs(lessons.first_order(lessons.OPENING), lessons.OPENING)),
+        *(tile_sizes(gpu) for gpu in ("H200", "T4")),
+        flash.Shown(flash.PAPER, experiment=lessons.OPENING),
+    ),
+    "what_breaks": lambda: tuple(exhibit(name) for name in ("finite_start", "nan_swallowed")),
+    "exactness": lambda: tuple(exact(lessons.EXACT.with_(dtype=dtype)) for dtype in ("fp16", "bf16")),
+    "tile_cost": lambda: tuple(compiled(gpu) for gpu in ("H200", "T4")),
+}
+"""What each page shows: the run it opens on first, then others."""
+
+
+def right_and_wrong(question: Question[Any], context: Any) -> tuple[str, str]:
+    answer = question.answer(context)
+    match question.kind:
+        case "number":
+            return str(answer), str(1 if not math.isfinite(answer) else 2 * answer + 1)
+        case "choice":
+            return str(answer), next(option for option in question.options_of(context) if option != answer)
+    return str(answer[0]), str(answer[-1] + 1)
+
+
+def test_every_room_with_questions_is_tested():
+    assert {page.stem for page in contents.pages() if of_room(page.stem)} == set(CONTEXTS)
+
+
+@pytest.mark.parametrize("room", CONTEXTS)
+def test_the_run_decides(room):
+    contexts, questions = CONTEXTS[room](), of_room(room)
+    assert len({question.name for question in questions}) == len(questions)
+    for question in questions:
+        asked = [context for context in contexts if question.asked(context)]
+        assert asked, f"{question.name} is asked on none of these runs"
+        for context in asked:
+            right, wrong = right_and_wrong(question, context)
+            accepted, refused = (check(question, context, given) for given in (right, wrong))
+            assert (accepted.right, refused.right) == (True, False), question.name
+            assert any(letter.isdigit() for letter in refused.words), question.name  # the numbers of the run
+            assert "<" in inline(refused.words)
+            assert question.kind != "step" or refused.step in question.answer(context)
+        with pytest.raises((AttributeError, TypeError)):  # without a run there is no answer: it is stored nowhere
+            question.answer(None)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1.25", 1.25), ("98,304", 98304), ("1,25", 1.25), ("−2e3", -2000), (" ∞ ", math.inf), ("-inf", -math.inf)],
+)
+def test_a_number_is_typed_in_many_ways(text, value):
+    assert typed_number(text)[0] == value
+
+
+@pytest.mark.parametrize(("given", "right"), [("0.607", True), ("0.61", True), ("0.6", True), ("0.62", False)])
+def test_a_number_may_be_rounded(given, right):
+    question = Question[float]("alpha", "", "number", lambda run: run, lambda run: Why(f"{run}"))
+    assert check(question, math.exp(-0.5), given).right is right
+
+
+def test_a_whole_number_is_exact():
+    question = Question[int]("bytes", "", "number", lambda run: run, lambda run: Why(f"{run}"))
+    assert [check(question, 98_304, given).right for given in ("98304", "98,304", "98,300")] == [True, True, False]
+
+
+def test_what_is_no_answer_is_refused():
+    number = Question[int]("bytes", "", "number", lambda run: run, lambda run: Why(f"{run}"))
+    choice = Question[str]("which", "", "choice", lambda run: run, lambda run: Why(f"{run}"), ("yes", "no"))
+    step = Question[Sequence[int]]("where", "", "step", lambda run: run, lambda run: Why(f"{run}"))
+    for question, context, given in ((number, 1, "many"), (choice, "no", "maybe"), (step, range(0), "3")):
+        with pytest.raises(ValueError, match=r"\w"):
+            check(question, context, given)

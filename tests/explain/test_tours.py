@@ -1,0 +1,141 @@
+"""Tours: every chapter's is found in its run; a file that cannot be used is named, with what is allowed."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explain import contents, tours
+from explain.player.files import text
+from explain.ui.stepper import lesson, toured
+from tests.explain.test_player_wrapper import unpacked
+
+SHIPPED = tours.shipped()
+MINE = """
+title = "Mine"
+chapter = "online_softmax"
+[[run]]
+kernel = "softmax_online"
+inputs = "notebook"
+rows = 1
+block_n = 1
+[[caption]]
+at = "second rescale"
+text = "{l_i before} × {alpha} + {sum p} = {l_i}"
+say = "Say this."
+minutes = 2
+row = 0
+watch = "l_i"
+"""
+
+
+@pytest.mark.parametrize("tour", SHIPPED, ids=lambda tour: tour.chapter)
+def test_a_chapters_tour_is_found_in_its_run(tour):
+    assert 6 <= len(tour.captions) <= 10
+    assert tour.chapter in {page.stem for page in contents.pages()}
+    traces = [lesson(experiment.key)[1] for experiment in tour.runs]
+    found = toured(tour)["captions"]
+    for caption in found:
+        assert 0 <= caption["step"] < traces[caption["run"]].steps
+        assert "{" not in caption["text"]
+        assert caption["say"]
+        assert caption["panels"]
+    assert len({(caption["run"], caption["step"]) for caption in found}) == len(found)
+
+
+@pytest.mark.parametrize("tour", SHIPPED, ids=lambda tour: tour.chapter)
+def test_a_chapter_begins_with_its_tour(tour):
+    test = AppTest.from_file(str(contents.PAGES / f"{tour.chapter}.py"), default_timeout=120).run()
+    head, _ = unpacked(test.get("bidi_component")[0].proto.bytes)
+    assert head["tour"] == toured(tour)
+    assert head["caption"] == 1
+
+
+def test_the_panels_are_the_players():
+    names = re.search(r"const PANEL_NAMES = \{(.*?)\};", text("presenter.js"), re.DOTALL)
+    assert names
+    assert set(re.findall(r"(\w+): \"", names[1])) == set(tours.PANELS)
+
+
+def test_the_numbers_of_a_caption_are_the_runs():
+    tour = tours.parse(MINE, "mine.toml")
+    (trace,) = (lesson(experiment.key)[1] for experiment in tour.runs)
+    (caption,) = tours.resolved(tour, [trace])["captions"]
+    before, alpha, added, now = (float(one) for one in re.findall(r"[\d.]+", caption["text"]))
+    assert now == pytest.approx(before * alpha + added, rel=1e-3)
+    assert trace.state(caption["step"])["l_i"].numpy() == pytest.approx(now, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ('title = "Mine"', "", ("title",)),
+        ('title = "Mine"', "title = 3", ("title", "text")),
+        ("[[caption]]", "[[captions]]", ("caption",)),
+        ('"softmax_online"', '"softmax_onlin"', ("run 1", "softmax_onlin", "softmax_online")),
+        ("block_n = 1", "block_m = 1", ("run 1", "block_m", "block_n")),
+        ('watch = "l_i"', 'depth = "deep"', ("caption 1", "deep", *tours.DEPTHS)),
+        ('watch = "l_i"', 'panels = ["map", "maps"]', ("caption 1", "maps", *tours.PANELS)),
+        ('watch = "l_i"', 'side = "right"', ("caption 1", "right", "left")),
+        ('watch = "l_i"', 'colour = "red"', ("caption 1", "colour", "watch")),
+        ("minutes = 2", "minutes = 200", ("caption 1", "200", "60")),
+        ('"{l_i', f'"{"word " * 31}{{l_i', ("caption 1", "30")),
+        ("[[run]]", "[[run", ("TOML",)),
+    ],
+)
+def test_a_file_that_is_wrong_is_named_with_what_is_allowed(old, new, named):
+    assert old in MINE
+    with pytest.raises(tours.TourError) as error:
+        tours.parse(MINE.replace(old, new), "mine.toml")
+    for word in ("mine.toml", *named):
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("second rescale", "second resale", ("second resale", "rescale", "new_max")),
+        ("second rescale", "second NaN", ("second NaN",)),
+        ("row = 0", "row = 4", ("row=4", "0 to 0")),
+        ("row = 0", "column = 3", ("column=3", "columns 1 to 1")),
+        ('"l_i"', '"l_j"', ("l_j", "l_i", "loads of x")),
+        ("{alpha}", "{beta}", ("{beta}",)),
+        ("{alpha}", "{x_ptr}", ("{x_ptr}",)),
+    ],
+)
+def test_what_a_run_does_not_have_is_named(old, new, named):
+    tour = tours.parse(MINE.replace(old, new), "mine.toml")
+    with pytest.raises(tours.TourError) as error:
+        tours.resolved(tour, [lesson(experiment.key)[1] for experiment in tour.runs])
+    for word in ("mine.toml", "caption 1", *named):
+        assert word in str(error.value)
+
+
+def test_a_tour_with_other_runs_is_not_played():
+    test = AppTest.from_file(str(contents.PAGES / "online_softmax.py"), default_timeout=120)
+    test.query_params["inputs"] = "ascending"
+    test.run()
+    head, _ = unpacked(test.get("bidi_component")[0].proto.bytes)
+    assert "tour" not in head
+
+
+@pytest.mark.parametrize(
+    ("query", "caption", "step", "link"),
+    [
+        ({"caption": "3"}, 3, None, {}),
+        ({"step": "12"}, None, 12, {}),
+        ({"caption": "3", "step": "12", "row": "2"}, 3, 12, {"row": "2"}),
+        ({"caption": "x", "row": "2"}, 1, None, {}),
+    ],
+)
+def test_a_link_says_where_to_begin(query, caption, step, link):
+    test = AppTest.from_file(str(contents.PAGES / "flash_attention.py"), default_timeout=120)
+    for name, value in query.items():
+        test.query_params[name] = value
+    test.run()
+    head, _ = unpacked(test.get("bidi_component")[0].proto.bytes)
+    assert (head["caption"], head["step"], head.get("link", {})) == (caption, step, link)
+    assert json.dumps(head["tour"])

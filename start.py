@@ -111,7 +111,7 @@ def run_tests(options: list[str]) -> int:
 
 
 def _need_browser() -> None:
-    from tests.e2e.browser import NoBrowserError, find_browser, install_browser
+    from explain.browser import NoBrowserError, find_browser, install_browser
 
     try:
         try:
@@ -126,7 +126,7 @@ def _need_browser() -> None:
 
 def _need_fonts() -> None:
     """The layout tests run under two sets of system fonts; a test that lacks one says which package has it."""
-    from tests.e2e.browser import install_with_apt
+    from explain.browser import install_with_apt
     from tests.e2e.fonts import missing_packages
 
     for package in missing_packages():
@@ -137,7 +137,7 @@ def _need_fonts() -> None:
 def _make_venv() -> None:
     _say(f"making {VENV.name} with Python {VERSION}")
     if importlib.util.find_spec("ensurepip") is None:  # Debian and Ubuntu ship it apart
-        from tests.e2e.browser import install_with_apt
+        from explain.browser import install_with_apt
 
         package = f"python{VERSION}-venv"
         if not install_with_apt(package):

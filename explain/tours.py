@@ -105,10 +105,14 @@ def of(chapter: str) -> Tour | None:
     return read(path) if path.exists() else None
 
 
+def chapters() -> tuple[str, ...]:
+    """The chapters that have a tour."""
+    return tuple(path.parent.name for path in sorted(ROOMS.glob("*/tour.toml")))
+
+
 def shipped() -> tuple[Tour, ...]:
     """Every chapter's own tour, by the chapters' names."""
-    found = (of(path.parent.name) for path in sorted(ROOMS.glob("*/tour.toml")))
-    return tuple(tour for tour in found if tour)
+    return tuple(tour for tour in map(of, chapters()) if tour)
 
 
 @functools.cache

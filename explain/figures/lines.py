@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from explain.figures import palette
 from explain.figures.labels import spread, widest
-from explain.figures.numbers import number
+from explain.figures.numbers import number, power
 from explain.figures.plot import FONT, plot
 from kernels.catalog import KERNELS
 
@@ -90,7 +90,11 @@ def as_csv(figure: go.Figure) -> str:
 def _ticks(values: Sequence[float], *, own: bool) -> dict[str, object]:
     """Ticks of a logarithmic axis: powers of ten over three of them, else the values themselves or 1, 2, 5 a decade."""
     if not values or max(values) / min(values) > 1000:
-        return {"dtick": 1, "exponentformat": "power"}
+        ends = math.floor(math.log10(min(values or [1]))), math.ceil(math.log10(max(values or [1])))
+        decades = {
+            10.0**one: number(10.0**one, 1) if -4 < one < 6 else power(one) for one in range(ends[0], ends[1] + 1)
+        }
+        return {"tickvals": list(decades), "ticktext": list(decades.values())}
     marks = sorted(set(values))
     if not own:
         decades = range(math.floor(math.log10(marks[0])), math.ceil(math.log10(marks[-1])) + 1)

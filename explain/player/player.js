@@ -7,7 +7,7 @@ import { Depth } from "./depth.js";
 import { ExportMenu } from "./export.js";
 import { listenToKeys, showKeys } from "./keys.js";
 import { Lane } from "./lane.js";
-import { Palette } from "./palette.js";
+import { Palette, themeOf } from "./palette.js";
 import { Presenter } from "./presenter.js";
 import { Story, weave } from "./story.js";
 import { decodeTrace } from "./trace.js";
@@ -209,15 +209,9 @@ class Player {
 
   /** Reads the theme's colours; true if they changed. */
   retheme(force = false) {
-    const probe = document.createElement("i");
-    probe.style.color = "var(--st-background-color, white)";
-    this.section.append(probe);
-    const [r, g, b] = getComputedStyle(probe).color.match(/[\d.]+/g).map(Number);
-    probe.remove();
-    const dark = 0.299 * r + 0.587 * g + 0.114 * b < 128;
-    this.section.dataset.theme = dark ? "dark" : "light";
+    const theme = (this.section.dataset.theme = themeOf(this.section));
     const css = getComputedStyle(this.section);
-    const look = [dark, css.color, css.fontFamily, css.fontSize, css.getPropertyValue("--ground")].join();
+    const look = [theme, css.color, css.fontFamily, css.fontSize, css.getPropertyValue("--ground")].join();
     if (!force && look === this.look) return false;
     this.look = look;
     this.palette = new Palette(this.section);

@@ -26,7 +26,7 @@ function hiddenPanels(key, otherwise) {
 const SIZES = [0.7, 0.8, 0.9, 1, 1.15, 1.3, 1.5, 1.75, 2];  // of the text, as the keys + and − choose it
 
 /** The columns of the full-screen view, by the number of panels. */
-const acrossOf = (panels) => (panels < 2 ? 1 : panels < 5 ? 2 : 3);
+const acrossOf = (panels) => Math.max(1, Math.min(panels, 3));
 
 export class Presenter {
   constructor(player) {
@@ -114,8 +114,8 @@ export class Presenter {
     }
     for (const lane of section.querySelectorAll(".lane")) this.spread(lane);
     const inLanes = [...shown].filter((key) => key !== "counters").length;
-    section.style.setProperty("--across", this.player.stories?.length === 2 ? 1 : acrossOf(inLanes));
-    section.style.setProperty("--down", Math.max(1, inLanes - 1));
+    const beside = inLanes - shown.has("source");          // the source has rows of its own
+    section.style.setProperty("--across", acrossOf(beside));
     section.classList.toggle("presenting", this.presenting);
     section.classList.toggle("alone", alone);
     section.classList.toggle("many", this.presenting && inLanes > 4);

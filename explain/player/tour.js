@@ -150,7 +150,8 @@ export class Tour {
       this.set(n);
       player.go(player.step, false, true);
       player.resized();
-      return drawingOf(takePicture(section), "");
+      for (const lane of player.lanes) lane.panels.get("source").land();
+      return drawingOf(takePicture(section), "", `slide${n}`);
     });
     section.classList.remove("slide");
     player.presenter.stand(false);
@@ -179,6 +180,8 @@ export function printsAsSlides(player) {
     sheets.replaceChildren(...pages);
   };
   player.on(window, "beforeprint", lay);
-  if (location.hash === "#slides") lay();
-  if (location.hash === "#print") window.print();
+  document.fonts.ready.then(() => {
+    if (location.hash === "#slides") lay();
+    if (location.hash === "#print") window.print();
+  });
 }

@@ -46,10 +46,15 @@ def test_a_chapters_tour_is_found_in_its_run(tour):
     assert len({(caption["run"], caption["step"]) for caption in found}) == len(found)
 
 
+def player_of(test: AppTest) -> bytes:
+    """The packet of the page's player: the one component that gets bytes."""
+    return next(packet for one in test.get("bidi_component") if (packet := one.proto.bytes))
+
+
 @pytest.mark.parametrize("tour", SHIPPED, ids=lambda tour: tour.chapter)
 def test_a_chapter_begins_with_its_tour(tour):
     test = AppTest.from_file(str(contents.PAGES / f"{tour.chapter}.py"), default_timeout=120).run()
-    head, _ = unpacked(test.get("bidi_component")[0].proto.bytes)
+    head, _ = unpacked(player_of(test))
     assert head["tour"] == toured(tour)
     assert head["caption"] == 1
 
@@ -118,7 +123,7 @@ def test_a_tour_with_other_runs_is_not_played():
     test = AppTest.from_file(str(contents.PAGES / "online_softmax.py"), default_timeout=120)
     test.query_params["inputs"] = "ascending"
     test.run()
-    head, _ = unpacked(test.get("bidi_component")[0].proto.bytes)
+    head, _ = unpacked(player_of(test))
     assert "tour" not in head
 
 
@@ -136,6 +141,6 @@ def test_a_link_says_where_to_begin(query, caption, step, link):
     for name, value in query.items():
         test.query_params[name] = value
     test.run()
-    head, _ = unpacked(test.get("bidi_component")[0].proto.bytes)
+    head, _ = unpacked(player_of(test))
     assert (head["caption"], head["step"], head.get("link", {})) == (caption, step, link)
     assert json.dumps(head["tour"])

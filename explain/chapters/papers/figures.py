@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from explain.chapters.papers import flashattention, milakov
 from explain.chapters.papers.milakov import Figure, Said
-from explain.chapters.sweeps.analysis import slope
+from explain.chapters.sweeps.analysis import jump, slope
 from explain.experiment import Experiment
 from explain.figures import numbers, palette
 from explain.figures.lines import Line, chart, colour_of
@@ -202,8 +202,8 @@ def table_2(record: Record) -> str:
             )
         )  # fmt: skip
     columns = (
-        "", Column("GFLOP, paper"), Column("GFLOP, counted (÷ paper)"), Column("HBM, paper", _gb),
-        Column("HBM, least", _gb), Column(f"DRAM, {short(record)}", _gb), Column("time, paper", duration),
+        "", Column("GFLOP, paper ¹"), Column("GFLOP, counted (÷ paper)"), Column("HBM, paper", _gb),
+        Column("HBM, minimum", _gb), Column(f"DRAM, {short(record)}", _gb), Column("time, paper", duration),
         Column(f"time, {short(record)}", duration),
     )  # fmt: skip
     return markdown(columns, rows)
@@ -241,8 +241,8 @@ def blocks(record: Record) -> Pair:
         taken = ((one.values[axis], _seconds(record.point(one))) for one in experiments)
         times.append(Line([(block, 1e3 * time) for block, time in taken if time], name, colour))
     return (
-        chart("bytes between L2 and the SMs", moved, x=BLOCK, y="GB", unit=" GB"),
-        chart("time", times, x=BLOCK, y="ms", unit=" ms"),
+        chart("bytes between L2 and the SMs", moved, x=BLOCK, y="bytes, GB", unit=" GB"),
+        chart("time", times, x=BLOCK, y="time, ms", unit=" ms"),
     )
 
 
@@ -258,9 +258,10 @@ def theorem(record: Record) -> Pair:
     )
     by_block.extend(_theory(by_block[-2], -1))
     by_length.extend(_theory(by_length[-2], 2))
+    drawn = partial(chart, y="bytes, GB", unit=" GB", log=True, height=440)
     return (
-        chart("larger tiles, N = 1,024", by_block, x=f"{BLOCK}: M = 4 d B", y="GB", unit=" GB", log=True, height=440),
-        chart("longer sequences, tiles of 128 × 64", by_length, x="N", y="GB", unit=" GB", log=True, height=440),
+        drawn("larger tiles, N = 1,024", by_block, x=f"{BLOCK}: M = 4 d B"),
+        drawn("longer sequences, tiles of 128 × 64", by_length, x="N"),
     )
 
 
@@ -324,8 +325,9 @@ def spills_words(record: Record) -> str:
 
 
 def _power(points: Sequence[tuple[float, float]]) -> float | None:
-    """The slope of all points on logarithmic axes; None for fewer than two."""
-    return slope(dict(points), fitted=len(points))
+    """The slope of all points on logarithmic axes; None for fewer than two, and where the curve jumps."""
+    known = dict(points)
+    return None if jump(known, len(points)) else slope(known, fitted=len(points))
 
 
 def tables(record: Record) -> Pair:
@@ -348,7 +350,8 @@ def tables(record: Record) -> Pair:
             for values, name in ((papers, f"paper: {theirs}"), (found, f"{KERNELS[baseline].short}, {short(record)}")):
                 points = [(n, y) for n, y in zip(flashattention.TABLE_LENGTHS, values, strict=True) if y]
                 lines.append(Line(points, name, colour_of(baseline), dashed=values is papers))
-        return chart(title, lines, x="N", y=unit, unit=f" {unit}", log=True, height=440)
+        what = f"{title.partition(': ')[2]}, {unit}"
+        return chart(title, lines, x="N", y=what, unit=f" {unit}", log=True, height=440)
 
     return (
         drawn("Table 20: time", flashattention.TABLE_20, "ms", time),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from kernels.parameters import Value
 
 FITTED = 4
 """Points at the far end that a slope is fitted to; there, terms that do not grow no longer matter."""
+JUMP = 3.0
+"""How much steeper a jump is than the steps beside it, as a power of x."""
 
 
 def slope(points: Mapping[float, float], fitted: int = FITTED) -> float | None:
@@ -28,6 +31,20 @@ def slope(points: Mapping[float, float], fitted: int = FITTED) -> float | None:
     return sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / spread
 
 
+def jump(points: Mapping[float, float], fitted: int = FITTED) -> float | None:
+    """The x at which y jumps, among the last `fitted` points: no power of x describes such a curve.
+
+    A jump is a step that is steeper than its neighbours by more than JUMP. None without one.
+    """
+    last = sorted((x, y) for x, y in points.items() if x > 0 and y > 0)[-fitted:]
+    steps = [math.log(b / a) / math.log(x / w) for (w, a), (x, b) in itertools.pairwise(last)]
+    for at, one in enumerate(steps):
+        beside = steps[max(at - 1, 0) : at] + steps[at + 1 : at + 2]
+        if beside and all(abs(one) - abs(other) > JUMP for other in beside):
+            return last[at + 1][0]
+    return None
+
+
 @dataclass(frozen=True)
 class Crossing:
     """From which x on one curve stays below another.
@@ -41,17 +58,17 @@ class Crossing:
     x: float | None
     ratios: Mapping[float, float]
 
-    def told(self, subject: str, does: str, x: str, exact: bool = False) -> str:
+    def told(self, subject: str, does: str, x: str, exact: bool = False, known: str = "measured") -> str:
         """The same in a sentence, markdown.
 
         `subject` is the lower curve, `does` says what "below" means: "is faster than …". `exact`: x has no values
-        between the measured ones.
+        between the known ones. `known`: how the values were found.
         """
         last = max(self.ratios)
         if self.first is None:
             return f"There is no {x} from which on {subject} {does}, up to {x} = {last:,.0f}."
         start = f" from **{x} = {self.first:,.0f}** on" if self.x else ""
-        said = f"{subject} {does}{start}, at every measured {x} ({ratio(self.ratios[last])} at {x} = {last:,.0f})."
+        said = f"{subject} {does}{start}, at every {known} {x} ({ratio(self.ratios[last])} at {x} = {last:,.0f})."
         if self.x and not exact:
             said += f" The curves cross at {x} ≈ {self.x:,.0f} (interpolated)."
         before = {at: one for at, one in self.ratios.items() if at < self.first}

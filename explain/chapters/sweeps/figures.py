@@ -16,6 +16,7 @@ from explain.chapters.sweeps.analysis import (
     FITTED,
     crossing,
     curve,
+    jump,
     numbers,
     slope,
 )
@@ -74,7 +75,7 @@ def growth(sweep: Sweep, readings: Sequence[Reading], what: str) -> go.Figure:
     """
     curves = {kernel: curve(sweep, readings, kernel, what) for kernel in sweep.kernels}
     curves = {kernel: points for kernel, points in curves.items() if points}
-    return _lines(sweep, curves, what) if sweep.numeric else _bars(sweep, curves, what)
+    return _lines(sweep, readings, curves, what) if sweep.numeric else _bars(sweep, curves, what)
 
 
 def theory(sweep: Sweep, readings: Sequence[Reading], kernel: str, what: str) -> dict[Value, float]:
@@ -84,7 +85,7 @@ def theory(sweep: Sweep, readings: Sequence[Reading], kernel: str, what: str) ->
     formula, scaled to meet the last point, since theory has their power and not their price.
     """
     measured = curve(sweep, readings, kernel, what)
-    if not measured or what == "shared":
+    if not measured or what == "shared" or _source(readings) == "formula":
         return {}
     experiments = {value: sweep.at(kernel, value) for value in measured}
     if what == "seconds":
@@ -94,11 +95,19 @@ def theory(sweep: Sweep, readings: Sequence[Reading], kernel: str, what: str) ->
     return {value: float(once(e) if what == "hbm" else formula(e).bytes["asked"]) for value, e in experiments.items()}
 
 
-def _lines(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str) -> go.Figure:
+def _source(readings: Sequence[Reading]) -> str:
+    """The one source of the readings; empty if there are several."""
+    sources = {reading.witness for reading in readings}
+    return sources.pop() if len(sources) == 1 else ""
+
+
+def _lines(
+    sweep: Sweep, readings: Sequence[Reading], curves: Mapping[str, Mapping[Value, float]], what: str
+) -> go.Figure:
     figure, unit = plot(), WHAT[what][1]
     for kernel, points in curves.items():
         colour, symbol = _look(sweep, kernel)
-        known = theory(sweep, _as_readings(sweep, kernel, points, what), kernel, what)
+        known = theory(sweep, readings, kernel, what)
         if known:
             figure.add_scatter(
                 x=list(known), y=list(known.values()), mode="lines", hoverinfo="skip", showlegend=False,
@@ -114,8 +123,7 @@ def _lines(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str)
     pixels = (HEIGHT - TOP - BOTTOM) / max(high - low, 1e-9)
     x, right = AXES[sweep.axis][0], max(float(value) for points in curves.values() for value in points)
     ends = {kernel: list(points.values())[-1] for kernel, points in curves.items()}
-    powers = {kernel: slope(numbers(points)) for kernel, points in curves.items()}
-    labels = {k: name_of(k) + (f", {_raised(x, power)}" if power is not None else "") for k, power in powers.items()}
+    labels = {k: ", ".join(filter(None, (name_of(k), _power(x, numbers(points))))) for k, points in curves.items()}
     for kernel, shift in shifts({kernel: math.log10(y) * pixels for kernel, y in ends.items()}).items():
         colour, symbol = _look(sweep, kernel)
         note(figure, right, ends[kernel], f"{coloured(SYMBOLS[symbol], colour)} {labels[kernel]}", shift=(9, shift))
@@ -153,15 +161,6 @@ def _bars(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str) 
         legend={"orientation": "h", "y": 1.12}
     )  # fmt: skip
     return figure
-
-
-def _as_readings(sweep: Sweep, kernel: str, points: Mapping[Value, float], what: str) -> list[Reading]:
-    """Readings that hold only one curve."""
-    timed = what == "seconds"
-    return [
-        Reading(sweep.at(kernel, x), "", {} if timed else {what: int(y)}, 0, y if timed else None, "", "")
-        for x, y in points.items()
-    ]
 
 
 def shifts(ends: Mapping[str, float], high: float = math.inf) -> dict[str, float]:
@@ -208,25 +207,35 @@ def _raised(x: str, power: float) -> str:
 
 
 def slopes(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
-    """The power with which each kernel's curve grows, by theory and as measured, as Markdown."""
+    """The power with which each kernel's curve grows, by theory and as found, as Markdown."""
     x, rows = AXES[sweep.axis][0], []
     for kernel in sweep.kernels:
-        found = slope(numbers(curve(sweep, readings, kernel, what)))
-        known = slope(numbers(theory(sweep, readings, kernel, what)))
-        if found is not None:
-            rows.append((name_of(kernel), None if known is None else _raised(x, known), f"**{_raised(x, found)}**"))
+        found = _power(x, numbers(curve(sweep, readings, kernel, what)))
+        known = _power(x, numbers(theory(sweep, readings, kernel, what)))
+        if found:
+            rows.append((name_of(kernel), known or None, f"**{found}**"))
+    if _source(readings) == "formula":
+        return markdown((WHAT[what][0], Column("fitted")), [(kernel, found) for kernel, _, found in rows])
     return markdown((WHAT[what][0], Column("theory"), Column("fitted")), rows)
 
 
-def slope_note(sweep: Sweep, what: str) -> str:
-    """The meaning of the dashed lines, and how slopes were fitted."""
-    dashes = {
+def _power(x: str, points: Mapping[float, float]) -> str:
+    """The power of x with which a curve grows, or where it jumps; empty for fewer than two points."""
+    if (at := jump(points)) is not None:
+        return f"jumps at {x} = {at:,.0f}"
+    power = slope(points)
+    return "" if power is None else _raised(x, power)
+
+
+def slope_note(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
+    """The meaning of the dotted lines, and how slopes were fitted."""
+    dotted = {
         "seconds": "FLOPs by formula, scaled to the last point",
-        "hbm": "every element once, the minimum if L2 keeps nothing between launches",
+        "hbm": "every element once per launch, as if L2 kept nothing between launches",
         "shared": "",
     }.get(what, "the formula")
     fitted = f"slopes by least squares over the last {min(FITTED, len(sweep.values))} points"
-    return f"dotted: {dashes}; {fitted}" if dashes else fitted
+    return f"dotted: {dotted}; {fitted}" if dotted and _source(readings) != "formula" else fitted
 
 
 def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -> list[str]:
@@ -234,7 +243,7 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
     if not sweep.numeric or len(sweep.kernels) < 2:
         return []
     above, below = PAIR if set(PAIR) <= set(sweep.kernels) else sweep.kernels[:2]
-    sentences = []
+    sentences, known = [], {"formula": "computed", "trace": "traced"}.get(_source(readings), "measured")
     for what in whats:
         found = crossing(*(numbers(curve(sweep, readings, kernel, what)) for kernel in (above, below)))
         if found:
@@ -242,7 +251,8 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
                 what, f"moves fewer bytes {LEVELS.get(what, '')}"
             )
             subject, x = f"**{name_of(below)}**", AXES[sweep.axis][0]
-            sentences.append(found.told(subject, f"{does} than **{name_of(above)}**", x, exact=sweep.axis in TILES))
+            does += f" than **{name_of(above)}**"
+            sentences.append(found.told(subject, does, x, exact=sweep.axis in TILES, known=known))
     return sentences
 
 

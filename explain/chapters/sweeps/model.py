@@ -33,7 +33,7 @@ AXES: Mapping[str, tuple[str, str]] = {
 LEVELS: Mapping[str, str] = {
     "asked": "requested by loads and stores",
     "l2": "between L2 and the SMs",
-    "hbm": "at HBM",
+    "hbm": "at DRAM (HBM)",
     "shared": "in shared memory",
 }
 """Where bytes are counted. Requested bytes come from formula and trace, and on a GPU from L1."""

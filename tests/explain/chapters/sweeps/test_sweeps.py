@@ -309,6 +309,14 @@ def test_a_slope_is_that_of_the_far_end():
     assert analysis.slope({1.0: 2.0, 2.0: 0.0}) is None
 
 
+@given(power=st.floats(-3, 3))
+def test_a_step_that_no_power_describes_is_a_jump(power):
+    points = {2.0**i: 2.0 ** (i * power) for i in range(8)}
+    assert analysis.jump(points) is None
+    assert analysis.jump({x: y * (1000 if x >= 64 else 1) for x, y in points.items()}) == 64
+    assert analysis.jump({1.0: 1.0, 2.0: 1e9}) is None
+
+
 def test_curves_cross_between_two_points_below_the_first_or_never():
     xs = [2.0**i for i in range(8)]
     square, line = {x: x * x for x in xs}, {x: 12.5 * x for x in xs}

@@ -25,5 +25,6 @@ panel = st.segmented_control(
     bind="query-params",
     wrap=True,
 )
-PANELS[str(panel)](view.choose())
-view.closing()
+chosen = view.choose()
+PANELS[str(panel)](chosen)
+view.closing(str(panel), chosen)

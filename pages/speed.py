@@ -10,6 +10,7 @@ layout.chapter(
     __file__,
     goal="follow attention from a slow kernel to one near the hardware's limit; name each step's idea and speedup.",
 )
+shown = None
 match controls.view("The climb", "Tuning", "From which N?", "Other kernels"):
     case "The climb":
         shown = chosen("attention")
@@ -28,4 +29,4 @@ match controls.view("The climb", "Tuning", "From which N?", "Other kernels"):
         lengths_view.first_call()
     case _:
         kernels_view.others()
-view.closing()
+view.closing(shown)

@@ -17,4 +17,4 @@ if shown and shown.readings:
     st.header("Roofline", anchor=False)
     view.sweep_roofline(shown)
     view.sweep_points(shown)
-view.closing()
+view.closing(shown)

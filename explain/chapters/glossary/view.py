@@ -5,8 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from explain import glossary
-from explain.chapters.glossary import figures
+from explain.chapters.glossary import exercises, figures
 from explain.ui import layout
+from explain.ui.exercises import ask
 
 
 def linked_term() -> None:
@@ -40,11 +41,7 @@ def entries() -> None:
 
 def closing() -> None:
     """Things to try, questions, sources."""
-    layout.try_this(
-        "Search for **max** and for **m_i**: words and code lead to the same entry.",
-        "Click a name to open its own address: a link that you can send to a student.",
-        "Hover, focus or tap a dotted word in any chapter: its definition comes from this list.",
-    )
+    ask("glossary", exercises.QUESTIONS, glossary.TERMS, "")
     layout.questions(
         ("Why is the sum called ℓ here and d in the paper on online softmax?",
          "Milakov and Gimelshein call the normalizer d. FlashAttention calls it ℓ, because d is the head dimension "

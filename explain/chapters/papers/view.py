@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
-from explain.chapters.papers import figures, flashattention, milakov
+from explain.chapters.papers import exercises, figures, flashattention, milakov
 from explain.experiment import Experiment
 from explain.figures import lines
 from explain.figures.numbers import count, moved
@@ -15,6 +15,7 @@ from explain.records.model import Record
 from explain.records.registry import Shelved
 from explain.ui import layout
 from explain.ui.charts import chart, image_format
+from explain.ui.exercises import ask
 from explain.ui.records import records_choice
 from explain.ui.stepper import traces_of
 
@@ -79,30 +80,26 @@ def softmax_and_top_k(chosen: Sequence[Shelved]) -> None:
         f"with 4,000 rows V = {count(milakov.FIGURES[0].lengths[-1])}, a matrix of "
         f"{moved(milakov.FIGURES[0].largest_bytes)}; with 10 rows V = {count(milakov.FIGURES[1].lengths[-1])}."
     )
-    layout.try_this(
-        "Figure 1: find the V where safe and online softmax begin to differ, and the V from which safe softmax reads "
-        "more from DRAM. Are they the same?",
-        "Figure 2: ten rows give ten programs for more than a hundred SMs. If it is not bandwidth, what does the fused "
-        "kernel lack?",
-        "Figure 3: the fused kernel makes one access where the other makes five. From which V on does that show, and "
-        "what limits it before?",
-    )
 
 
 def _accesses() -> None:
     """Accesses per element: the paper's, by formula, and counted in our kernels' traces."""
-    experiments = {kernel: milakov.counting(kernel) for kernel in milakov.PAPERS_ACCESSES}
-    traces = traces_of(list(experiments.values()))
-    counted = {
-        kernel: None if trace is None else milakov.accesses(experiment, trace.traffic())
-        for (kernel, experiment), trace in zip(experiments.items(), traces, strict=True)
-    }
     with st.container(key="numbers of accesses"):
-        st.markdown(figures.accesses(counted))
+        st.markdown(figures.accesses(_counted_accesses()))
     st.caption(
         "formula and trace · one row of 64 elements in four tiles, K = 5 · loads and stores in HBM per element, "
         "without the final list of K weights and columns"
     )
+
+
+def _counted_accesses() -> dict[str, float | None]:
+    """Accesses per element of each of the paper's kernels, from its trace; None without a trace."""
+    experiments = {kernel: milakov.counting(kernel) for kernel in milakov.PAPERS_ACCESSES}
+    traces = traces_of(list(experiments.values()))
+    return {
+        kernel: None if trace is None else milakov.accesses(experiment, trace.traffic())
+        for (kernel, experiment), trace in zip(experiments.items(), traces, strict=True)
+    }
 
 
 def _knee(shown: Sequence[Shelved]) -> None:
@@ -165,10 +162,6 @@ def figure_2(chosen: Sequence[Shelved]) -> None:
         "tile no longer fits the registers. *The version*: PyTorch has FlashAttention-2, with queries in the outer "
         "loop. The paper measured FlashAttention-1."
     )
-    layout.try_this(
-        "Divide the counted FLOPs by the measured time. How close is each kernel to the GPU's matmul peak?",
-        "Find the block size from which bytes still fall but time does not. What limits the time from there on?",
-    )
 
 
 def theorem_2(chosen: Sequence[Shelved]) -> None:
@@ -194,12 +187,6 @@ def theorem_2(chosen: Sequence[Shelved]) -> None:
         "early. On the shortest sequences L1 also saves some reads, so a slope can exceed 2. Each curve also has "
         "bytes that are read or written once, which Θ leaves out."
     )
-    layout.try_this(
-        "Double the rows of the tile that stays on chip. By how much do the bytes fall between L2 and the SMs, and in "
-        "DRAM?",
-        "Over N, FlashAttention-2's dashed line has half the slope of the solid one. At which N would its K and V no "
-        "longer fit in L2?",
-    )
 
 
 def time_and_memory(chosen: Sequence[Shelved]) -> None:
@@ -222,10 +209,6 @@ def time_and_memory(chosen: Sequence[Shelved]) -> None:
         "at once; where both GPUs' lines coincide, its versions agree. *Time*: a newer GPU has more bandwidth and "
         "more FLOP/s, so both lines move down; the paper is about the distance between them. On short sequences the "
         "launches of standard attention take longer than their work, and its lines are flat."
-    )
-    layout.try_this(
-        "Standard attention needs some memory for N = 4,096. Which N does FlashAttention reach in the same memory?",
-        "Four N² matrices per head in fp16: compute their bytes at N = 4,096 and compare with table 21.",
     )
 
 
@@ -252,16 +235,13 @@ def memory_hierarchy(chosen: Sequence[Shelved]) -> None:
         "all SMs together. The paper's 20 MB are an A100's shared memory and L1, which are one memory: 108 × 192 KiB "
         "= 20.3 MiB."
     )
-    layout.try_this(
-        "Divide each bar by the one below it. Which step costs most? Which step does a kernel avoid if its rows fit "
-        "in L2?",
-        "How many FLOPs could the GPU do in the time that one number takes from HBM? The page of sweeps draws this as "
-        "a roof.",
-    )
 
 
-def closing() -> None:
-    """Sources."""
+def closing(panel: str, chosen: Sequence[Shelved]) -> None:
+    """Things to try, sources."""
+    record = chosen[0].record if chosen else None
+    known = {} if panel != exercises.SOFTMAX else {k: found for k, found in _counted_accesses().items() if found}
+    ask("papers", exercises.QUESTIONS, exercises.Shown(panel, record, known), f"{panel} {chosen and chosen[0].key}")
     layout.sources(milakov.SOURCE, f"{flashattention.SOURCE}, figures 1 and 2, theorem 2, appendix E.6")
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
-from explain.ui.layout import prose, questions, sources, try_this
+from explain.chapters.speed import exercises
+from explain.chapters.speed.chosen import Chosen
+from explain.ui.exercises import ask
+from explain.ui.layout import prose, questions, sources
 
 
-def closing() -> None:
+def closing(shown: Chosen | None = None) -> None:
     """How it was measured, things to try, questions, sources."""
     with st.expander("How this was measured"):
         prose(
@@ -18,17 +21,9 @@ def closing() -> None:
             "them, for FLOPs a large matmul. It is not a physical limit, but what a simpler kernel reaches on the "
             "same GPU."
         )
-    try_this(
-        "Attention with a causal mask: go from the longest N to the shortest. Which kernels lose throughput? What "
-        "must each program do even if it has few tiles?",
-        "Change d from 128 to 64. The number of exponentials stays the same and the matmuls halve. Which kernel loses "
-        "most?",
-        "Read the diff of each kernel. Find the one line that would undo its idea if it were removed.",
-        "*Other kernels*, softmax: follow one kernel over V in fp32, then in bf16. From which V on does a row no "
-        "longer fit, and which kernel takes over?",
-        "*Other kernels*, top-5: PyTorch launches a softmax and then a search. Compare the bytes it writes in between "
-        "with the bytes of the five results.",
-    )
+    if shown:
+        about = exercises.Shown(shown.case, shown.cases, shown.limit)
+        ask("speed", exercises.QUESTIONS, about, f"{shown.case.named} {shown.result.source}")
     questions(
         (
             "Is the fast kernel less exact?",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import plotly.graph_objects as go
 import streamlit as st
 
-from explain.chapters.sweeps import figures, roofline
+from explain.chapters.sweeps import exercises, figures, roofline
 from explain.chapters.sweeps.analysis import roofline_points
 from explain.chapters.sweeps.model import AXES, LEVELS, Reading, Sweep, recorded
 from explain.chapters.sweeps.ready import READY
@@ -21,6 +21,7 @@ from explain.gpus import GPUS, known_as
 from explain.records.model import Roof
 from explain.ui import layout
 from explain.ui.charts import chart, image_format
+from explain.ui.exercises import ask
 from explain.ui.follow import follow, on_request
 from explain.ui.records import another_record, records_there
 from kernels.catalog import KERNELS, TAUGHT
@@ -301,20 +302,11 @@ def sweep_points(shown: Shown) -> None:
     )
 
 
-def closing() -> None:
+def closing(shown: Shown | None) -> None:
     """Things to try, sources."""
-    layout.try_this(
-        "Standard and flash, over N: choose *at DRAM (HBM)*, then *requested by loads and stores*. FlashAttention also "
-        "requests bytes that grow with N²; L2 serves most of them.",
-        "FlashAttention-1 keeps the unfinished O of all heads in HBM, in float32. Its bytes *at DRAM* jump at one N: "
-        "compare the size of that O with L2's.",
-        "Time is flat at first: there the launch takes longer than the work. From which N on does it follow the dots?",
-        "Build your own sweep, small enough for the interpreter, and let the trace count it: it must match the "
-        "formula's dots.",
-        "Move the roofline's slider from the shortest to the longest sequence. Which kernels rise to a roof, and which "
-        "do not move?",
-        "Save a plot: its camera makes a PNG or an SVG, the button below it a CSV.",
-    )
+    if shown and shown.readings:
+        about = exercises.Shown(shown.sweep, shown.readings)
+        ask("sweeps", exercises.QUESTIONS, about, f"{shown.sweep.key} {shown.source} {len(shown.readings)}")
     layout.sources(
         "S. Williams, A. Waterman, D. Patterson, Roofline: an insightful visual performance model for multicore "
         "architectures, CACM 52(4), 2009",

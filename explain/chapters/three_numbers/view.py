@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from explain.chapters.three_numbers import figures
+from explain.chapters.three_numbers import exercises, figures
 from explain.chapters.three_numbers import shown as lab
 from explain.chapters.three_numbers.levels import WAYS, Traced, Witness, recorded_trace, whole_trace, witness
 from explain.chapters.three_numbers.shown import Shown
@@ -16,6 +16,7 @@ from explain.engine import engine
 from explain.experiment import Experiment
 from explain.records.registry import Shelved
 from explain.ui import controls, layout, pictures, stepper
+from explain.ui.exercises import ask
 from explain.ui.follow import follow, on_request
 from explain.ui.records import records_choice
 from explain.ui.stepper import traces_of
@@ -192,16 +193,10 @@ def every_kernel(records: Sequence[Shelved]) -> None:
                 st.markdown(of_all)
 
 
-def closing() -> None:
-    """Things to try, questions, sources."""
-    layout.try_this(
-        "Choose *Softmax of a whole row on chip* with rows of 32,768: registers spill. Where do those bytes appear, "
-        "and where do they go?",
-        "Choose *FlashAttention-2* and look from L1 down to DRAM: at which level are the papers' “HBM accesses”, and "
-        "why are DRAM's reads so few?",
-        "Compare *FlashAttention-1* at the same sizes: which buffers does L2 no longer hold?",
-        "Switch L2 to warm: what changes for a matrix that is larger than L2, and what for one that fits?",
-    )
+def closing(choice: Choice, shown: Shown) -> None:
+    """Things to try, sources."""
+    key = f"{choice.experiment.key} {choice.warm} {shown.levels.dram.source}"
+    ask("three_numbers", exercises.QUESTIONS, exercises.Shown(choice.experiment, shown), key)
     layout.sources(
         "NVIDIA, CUPTI documentation, Range Profiling API; Nsight Compute, metrics reference",
         "T. Dao et al., FlashAttention, arXiv 2205.14135, 2022, theorem 2",

@@ -1,0 +1,98 @@
+"""Questions about the climb: the benchmark's times of each kernel on one shape, and on other lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from explain.chapters.speed import results, rungs
+from explain.chapters.speed.results import Case, Limit
+from explain.exercises import Question, Why
+from explain.figures.numbers import percent, ratio, si
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The chosen case of the benchmark, all cases of its table, and the measured peak."""
+
+    case: Case
+    cases: Sequence[Case]
+    peak: Limit | None
+
+
+def _largest(shown: Shown) -> rungs.Step:
+    step = rungs.largest(rungs.climb(shown.case))
+    if step is None:
+        raise ValueError("The kernels of the climb were not timed on this shape.")
+    return step
+
+
+def _why_largest(shown: Shown) -> Why:
+    gains = ", ".join(f"{step.rung.label} {ratio(step.gain)}" for step in rungs.climb(shown.case) if step.gain)
+    return Why(f"Speedup of each kernel over the one below: {gains}.")
+
+
+def _ends(shown: Shown) -> tuple[Case, Case]:
+    """The shortest and the longest case with these parameters."""
+    along = results.beside(shown.case, shown.cases)
+    return along[0], along[-1]
+
+
+def _kept(shown: Shown) -> dict[str, float]:
+    """Throughput at the shortest N ÷ at the longest, of each kernel that was timed at both."""
+    short, long = (rungs.climb(case) for case in _ends(shown))
+    return {
+        one.rung.label: one.per_second / other.per_second
+        for one, other in zip(short, long, strict=True)
+        if one.per_second and other.per_second
+    }
+
+
+def _why_kept(shown: Shown) -> Why:
+    short, long = _ends(shown)
+    each = ", ".join(f"{name} {percent(share)}" for name, share in _kept(shown).items())
+    return Why(f"Throughput at N = {short.along:,} as a share of that at N = {long.along:,}: {each}.")
+
+
+def _top(shown: Shown) -> tuple[float, float]:
+    step = rungs.climb(shown.case)[-1]
+    if not step.per_second or not shown.peak:
+        raise ValueError("The top kernel or the peak was not measured on this shape.")
+    return step.per_second, shown.peak.per_second
+
+
+def _why_top(shown: Shown) -> Why:
+    own, peak = _top(shown)
+    return Why(f"{si(own, 'FLOP/s')} ÷ {si(peak, 'FLOP/s')}, the measured matmul, = {percent(own / peak, 1)}.")
+
+
+QUESTIONS = (
+    Question[Shown](
+        "largest-step",
+        "Which kernel has the largest speedup over the one below, on this shape?",
+        "choice",
+        lambda shown: _largest(shown).rung.label,
+        _why_largest,
+        [rung.label for rung in rungs.RUNGS],
+        asked=lambda shown: rungs.largest(rungs.climb(shown.case)) is not None,
+    ),
+    Question[Shown](
+        "short",
+        "From the longest N to the shortest, which kernel loses the largest share of its throughput?",
+        "choice",
+        lambda shown: min(_kept(shown), key=_kept(shown).__getitem__),
+        _why_kept,
+        lambda shown: list(_kept(shown)),
+        asked=lambda shown: len(results.beside(shown.case, shown.cases)) > 1 and len(_kept(shown)) > 1,
+    ),
+    Question[Shown](
+        "peak",
+        "What share of the measured peak does the top kernel reach on this shape, in percent?",
+        "number",
+        lambda shown: 100 * _top(shown)[0] / _top(shown)[1],
+        _why_top,
+        unit="%",
+        tolerance=0.02,
+        asked=lambda shown: shown.peak is not None and rungs.climb(shown.case)[-1].per_second is not None,
+    ),
+)

@@ -1,0 +1,90 @@
+"""Questions about one run's bytes, from the formula down to DRAM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from explain.chapters.three_numbers.levels import Level
+from explain.chapters.three_numbers.shown import Shown as Counted
+from explain.exercises import Question, Why
+from explain.experiment import Experiment
+from explain.figures.numbers import count, number
+from kernels.traffic import Term
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The run, and what was counted of it."""
+
+    experiment: Experiment
+    counted: Counted
+
+
+def _largest(shown: Shown) -> Term:
+    return max(shown.counted.traffic.terms, key=lambda term: term.bytes)
+
+
+def _name(term: Term) -> str:
+    return f"{'write' if term.written else 'read'} {term.buffer}"
+
+
+def _why_largest(shown: Shown) -> Why:
+    term, traffic = _largest(shown), shown.counted.traffic
+    every = traffic.read_bytes + traffic.written_bytes
+    return Why(f"*{_name(term)}*: {count(term.elements)} elements × {count(term.times)} × {term.item_bytes} B = "
+               f"{count(term.bytes)} bytes, {term.bytes / every:.0%} of {count(every)}.")  # fmt: skip
+
+
+def _reads(shown: Shown) -> list[tuple[Level, int]]:
+    return [(level, level.read) for level in shown.counted.levels if level.read]
+
+
+def _steps(shown: Shown) -> dict[str, float]:
+    """Read bytes of a level ÷ those of the next, by the names of both."""
+    known = _reads(shown)
+    return {f"{above.name} → {below.name}": more / less for (above, more), (below, less) in pairwise(known)}
+
+
+def _why_steps(shown: Shown) -> Why:
+    each = ", ".join(f"{level.name} {count(read)}" for level, read in _reads(shown))
+    return Why(f"Bytes read: {each}.")
+
+
+def _why_ratio(shown: Shown) -> Why:
+    formula, dram = shown.counted.levels.formula.read, shown.counted.levels.dram.read
+    assert formula
+    assert dram
+    return Why(f"The formula has {count(formula)} bytes of loads, DRAM delivers {count(dram)}: "
+               f"{count(formula)} ÷ {count(dram)} = {number(formula / dram)}. The caches serve the rest.")  # fmt: skip
+
+
+QUESTIONS = (
+    Question[Shown](
+        "largest-term",
+        "Which term of the formula has most bytes?",
+        "choice",
+        lambda shown: _name(_largest(shown)),
+        _why_largest,
+        lambda shown: list(dict.fromkeys(_name(term) for term in shown.counted.traffic.terms)),
+    ),
+    Question[Shown](
+        "ratio",
+        "How many times as many bytes do the kernel's loads request, by the formula, as DRAM delivers?",
+        "number",
+        lambda shown: (shown.counted.levels.formula.read or 0) / (shown.counted.levels.dram.read or 1),
+        _why_ratio,
+        unit="×",
+        tolerance=0.02,
+        asked=lambda shown: bool(shown.counted.levels.dram.read),
+    ),
+    Question[Shown](
+        "largest-step",
+        "Between which two levels do the bytes read fall most?",
+        "choice",
+        lambda shown: max(_steps(shown), key=_steps(shown).__getitem__),
+        _why_steps,
+        lambda shown: list(_steps(shown)),
+        asked=lambda shown: len(_steps(shown)) > 1,
+    ),
+)

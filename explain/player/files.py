@@ -17,18 +17,18 @@ from explain.figures import palette
 from explain.player import fonts
 
 _HERE = Path(__file__).parent
-_PICTURES = ("array", "map", "strip", "rows", "bars", "timeline")
+_PICTURES = ("array", "chip", "map", "strip", "rows", "bars", "timeline")
 _PANELS = (
     "panel", "source", "equation", "map", "zoom", "strip", "rows", "invariant", "kept", "pairs", "output", "variables",
-    "hbm", "sram",
+    "hbm", "sram", "idea",
 )  # fmt: skip
-_INTERACTION = ("dialog", "clocks", "transport", "counters", "watch", "compare", "presenter", "keys")
+_INTERACTION = ("dialog", "depth", "clocks", "transport", "counters", "watch", "compare", "presenter", "keys")
 _MODULES = (
     *("trace.js", "numbers.js", "words.js", "story.js", "palette.js", "surface.js"),
     *(f"pictures/{name}.js" for name in _PICTURES),
     "tip.js",
     *(f"panels/{name}.js" for name in _PANELS),
-    *("sentences.js", "lane.js"),
+    *("sentences.js", "beat_words.js", "lane.js"),
     *(f"{name}.js" for name in _INTERACTION),
     *("picture.js", "tour.js", "fonts.js", "export.js", "player.js"),
 )

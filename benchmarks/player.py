@@ -33,11 +33,11 @@ import psutil
 from playwright.sync_api import Browser, Page, ViewportSize, WebSocket, sync_playwright
 
 from benchmarks.classroom_load import RAMP_S, Tally, attend, cpu_seconds, share_two_cores
+from explain.browser import find_browser
 from explain.engine import HEAD_START_S
 from explain.player.view import view
 from explain.records import results
 from explain.records.code import measured_code
-from tests.e2e.browser import find_browser
 from tests.e2e.server import Server, running_app
 
 CHAPTER = "flash_attention"

@@ -73,11 +73,11 @@ def beats(trace: Trace, roles: Mapping[str, str]) -> tuple[Beat, ...]:
 def step_of(trace: Trace, roles: Mapping[str, str], event: str, other: Trace | None = None) -> int:
     """The step of an event, found by what happens there.
 
-    An event is `[first|second|…|last] WHAT [of NAME | of row R]`, by default the first. WHAT is a kind of beat, or
-    "tile". NAME is a buffer that is loaded or written, or a variable that the beat sets. R is a row of the whole
-    matrix; then only tiles with this row count, a new maximum counts if it raises the row's m, and a rescale or merge
-    if the row's α is below 1 and its maximum was finite before. Also "largest drop of row R" (the rescale with its
-    smallest α), "first NaN", and "first difference" from the run `other`.
+    An event is `[first|second|…|last] WHAT [of NAME | of row R]`, by default the first. WHAT is a kind of beat, "tile",
+    or "set" of a variable. NAME is a buffer that is loaded or written, or a variable that the beat sets. R is a row of
+    the whole matrix; then only tiles with this row count, a new maximum counts if it raises the row's m, and a rescale
+    or merge if the row's α is below 1 and its maximum was finite before. Also "largest drop of row R" (the rescale with
+    its smallest α), "first NaN", and "first difference" from the run `other`.
 
     Raises ValueError naming the event and what is allowed, or that it does not happen.
     """
@@ -286,10 +286,12 @@ class _Run:
             raise self.unknown(event)
         ordinal, what, row, name = match.groups()
         what = "new_max" if what == "new maximum" else what
-        if (ordinal or "first") not in _ORDINALS or what not in (*KINDS, "tile"):
+        if (ordinal or "first") not in _ORDINALS or what not in (*KINDS, "tile", *(("set",) if name else ())):
             raise self.unknown(event)
         if name and what in ("load", "write"):
             steps = self.accesses(what, name)
+        elif name and what == "set":
+            steps = [step for step in range(self.trace.steps) if name in self.sets(step)]
         else:
             counted = self.counted(what, None if row is None else int(row))
             steps = [beat.at for beat in counted if name is None or name in beat.names]
@@ -299,6 +301,7 @@ class _Run:
     def unknown(self, event: str) -> ValueError:
         return ValueError(
             f"event {event!r}: allowed are [{'|'.join(_ORDINALS)}] ({'|'.join(KINDS)}|tile) [of NAME | of row R], "
+            f"[{'|'.join(_ORDINALS)}] set of VARIABLE, "
             f"largest drop of row R, first NaN, first difference"
         )
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from explain import commands as do
+from explain import tours
 from explain.commands import BAD_ARGUMENTS, EXPORTS, FAILED, complain
 from explain.experiment import Experiment, ParameterError
 from explain.gpus import DEFAULT, GPUS
@@ -115,6 +116,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     export.add_argument("--step", default="0", metavar="N", help="the step the page opens on, counted from 0")
     Experiment.add_arguments(export)
+
+    tour = command("tour", do.tour, "Show a tour's run sheet, or write the tour as slides or as a page to take along.")
+    tour.add_argument("target", metavar="TOUR", help=f"a chapter, {', '.join(tours.chapters())}, or a tour file")
+    tour.add_argument(
+        "--pdf", type=Path, metavar="FILE", help="slides, a caption on each; Chrome or Chromium prints them"
+    )
+    tour.add_argument("--html", type=Path, metavar="FILE", help="a page that plays the tour without a server")
 
     plans = "; ".join(f"{plan.name}: {plan.about}" for plan in PLANS.values())
     measure = command(

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from explain import ROOT
+from explain import ROOT, tours
 from explain import doctor as looking
+from explain.browser import NoBrowserError
 from explain.compile.cost import occupancy, too_large
 from explain.compile.service import Compiler
 from explain.engine import Engine, TraceRun
@@ -213,6 +214,41 @@ def export(parsed: argparse.Namespace) -> int:
     if parsed.json:
         return print_json(answer | {"experiment": trace.experiment})
     print(f"{parsed.out}: {answer['file_bytes']:,} bytes, {trace.steps:,} steps")
+    return 0
+
+
+def tour(parsed: argparse.Namespace) -> int:
+    from explain.slides import SlidesError, page_of, pdf_of  # brings Streamlit, which the other commands do without
+
+    try:
+        one = tours.of(parsed.target) or tours.read(Path(parsed.target))
+    except tours.TourError as error:
+        return complain(f"{error}; the chapters with a tour are {', '.join(tours.chapters())}", BAD_ARGUMENTS)
+    files = {"--html": parsed.html, "--pdf": parsed.pdf}
+    for option, path in files.items():
+        if path and not path.parent.is_dir():
+            raise ParameterError(option, path, "must be in a folder that exists")
+    engine = Engine()
+    try:
+        with progress_line() as progress:
+            content, page = page_of(one, engine, progress)
+        if parsed.html:
+            parsed.html.write_text(page, encoding="utf-8")
+        if parsed.pdf:
+            parsed.pdf.write_bytes(pdf_of(page))
+    except tours.TourError as error:
+        return complain(str(error), BAD_ARGUMENTS)
+    except (NoBrowserError, SlidesError, ValueError) as error:
+        return complain(f"--pdf: {error}. Or write --html FILE, open it and print it: each caption is a page", FAILED)
+    finally:
+        engine.close()
+    written = {str(path): path.stat().st_size for path in files.values() if path}
+    if parsed.json:
+        return print_json({"minutes": one.minutes, "files": written, **content})
+    for i, caption in enumerate(content["captions"], 1):
+        print(f"{i:>2}. {caption['minutes']:g} min  {caption['text']}\n{'':>12}{caption['say']}")
+    for path, size in written.items():
+        print(f"{path}: {size:,} bytes")
     return 0
 
 

@@ -92,8 +92,7 @@ PRESETS: Mapping[str, Preset] = {
                lambda g, r, c, b: np.tile(np.arange(90.0 - c, 90.0), (r, 1)), defaults={"rows": 1, "cols": 6}),
         Preset("notebook", "six scores: −0.3 0.2 0.5 0.7 0.1 0.8; each further row is shifted by one", _notebook,
                defaults={"rows": 1, "cols": 6, "seq_len": 1, "kv_len": 6, "n": 3}),
-        Preset("sentence", "a real paragraph of 64 tokens: attention heads of all-MiniLM-L6-v2 "
-               "(with fewer kv_heads than heads, Q meets another head's K)", sentence="paragraph",
+        Preset("sentence", "a real paragraph of 64 tokens: attention heads of all-MiniLM-L6-v2", sentence="paragraph",
                defaults={"rows": 64, "cols": 64, "n": 32}),
         Preset("sentence_short", "a real sentence of 15 tokens, same model", sentence="short",
                defaults={"rows": 15, "cols": 15, "seq_len": 15, "n": 7}),

@@ -13,10 +13,10 @@ const SWIPE_MS = 700;
 
 /** [key, with Shift, what the player does, how it is written, in words]. C and R are Streamlit's own. */
 const KEYS = [
-  ["ArrowRight", false, "next", "→", "Next line, tile or element (the clock chooses)"],
-  ["ArrowLeft", false, "previous", "←", "Previous line, tile or element"],
-  ["ArrowRight", true, "nextCoarse", "Shift →", "Next by the coarser clock: tile or pass"],
-  ["ArrowLeft", true, "previousCoarse", "Shift ←", "Previous by the coarser clock"],
+  ["ArrowRight", false, "next", "→", "Next beat, line or tile, as the switch says"],
+  ["ArrowLeft", false, "previous", "←", "Previous beat, line or tile"],
+  ["ArrowRight", true, "nextCoarse", "Shift →", "Next by the next larger step: tile or pass"],
+  ["ArrowLeft", true, "previousCoarse", "Shift ←", "Previous by the next larger step"],
   ["PageDown", null, "nextTile", "Page ↓", "Next tile (a clicker sends this) *"],
   ["PageUp", null, "previousTile", "Page ↑", "Previous tile (a clicker sends this) *"],
   ["ArrowDown", null, "down", "↓", "Next row of the tile"],
@@ -24,6 +24,7 @@ const KEYS = [
   ["Home", null, "first", "Home", "First step *"],
   ["End", null, "last", "End", "Last step *"],
   [" ", null, "play", "Space", "Play or pause *"],
+  ["i", null, "depth", "I", "Idea or code: the tiles of a beat, or its lines"],
   ["n", false, "nextMove", "N", "Next change of the watched variable"],
   ["n", true, "previousMove", "Shift N", "Previous change of the watched variable"],
   ["g", null, "goTo", "G", "Go to a step by its number"],
@@ -43,7 +44,7 @@ const KEYS = [
 const KEYS_AT_FULL_SCREEN = ["1 … 9, 0", "Full screen: one panel, all panels; with Shift: add or remove one"];
 const NO_KEYS = [
   ["Alt click", "On a name in the source: watch it and go to its next change"],
-  ["swipe", "Touch: left for next, right for previous"],
+  ["Swipe", "Touch: left for next, right for previous"],
 ];
 
 /** These scroll the page until the player has the focus or fills the screen. */

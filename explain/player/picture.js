@@ -245,8 +245,9 @@ const PAINT = {
   },
 };
 
-/** A picture as the text of an SVG file; what is drawn on canvases is in it as PNG, all else as shapes and text. */
-export function drawingOf({ width, height, marks }, fonts) {
+/** A picture as the text of an SVG file; what is drawn on canvases is in it as PNG, all else as shapes and text.
+ * `own` begins its ids, where several stand in one page. */
+export function drawingOf({ width, height, marks }, fonts, own = "") {
   const make = (tag, attributes, ...children) => {
     const out = document.createElementNS(DRAWING, tag);
     for (const [name, value] of Object.entries(attributes)) if (value !== undefined) out.setAttribute(name,
@@ -260,13 +261,13 @@ export function drawingOf({ width, height, marks }, fonts) {
     if (x <= 0 && y <= 0 && w >= width && h >= height) return undefined;
     const key = [x, y, w, h].join();
     if (!named.has(key)) {
-      named.set(key, `clip${named.size}`);
+      named.set(key, `${own}clip${named.size}`);
       defs.append(make("clipPath", { id: named.get(key) }, make("rect", { x, y, width: w, height: h })));
     }
     return `url(#${named.get(key)})`;
   };
   const ramp = (colours) => {
-    const id = `ramp${defs.childElementCount}`;
+    const id = `${own}ramp${defs.childElementCount}`;
     defs.append(make("linearGradient", { id },
       ...colours.map((colour, i) => make("stop", { offset: i / (colours.length - 1), "stop-color": colour }))));
     return `url(#${id})`;

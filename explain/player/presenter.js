@@ -8,7 +8,7 @@ const HIDDEN_OF_TWO = { flat: ["strip"], tiled: ["zoom", "strip", "output"] }; /
 const PANEL_NAMES = {
   source: "Kernel source", equation: "Current line", invariant: "Loop invariant", map: "Scores", zoom: "This tile",
   strip: "One row of the tile", rows: "Running state", kept: "Top-k list", pairs: "Merged tiles", output: "Output",
-  variables: "Variables", hbm: "HBM", sram: "SRAM", counters: "Counters",
+  variables: "Variables", hbm: "HBM", sram: "On-chip memory", counters: "Counters", idea: "Idea",
 };
 
 const KEYED = 9;                                           // panels with a key of their own
@@ -26,7 +26,7 @@ function hiddenPanels(key, otherwise) {
 const SIZES = [0.7, 0.8, 0.9, 1, 1.15, 1.3, 1.5, 1.75, 2];  // of the text, as the keys + and − choose it
 
 /** The columns of the full-screen view, by the number of panels. */
-const acrossOf = (panels) => (panels < 2 ? 1 : panels < 5 ? 2 : 3);
+const acrossOf = (panels) => Math.max(1, Math.min(panels, 3));
 
 export class Presenter {
   constructor(player) {
@@ -62,11 +62,13 @@ export class Presenter {
     this.show();
   }
 
-  /** The panels that these runs have, in their order on screen: [{key, name, elements}]. */
+  /** The panels that these runs have at this depth, in their order on screen: [{key, name, elements}]. */
   panels() {
     const { section } = this.player;
     const all = [...section.querySelectorAll(".panel"), section.querySelector(".counters")];
-    const present = all.filter((panel) => !panel.hidden && !panel.parentElement.hidden);
+    const idea = this.player.depth.shown === "idea";
+    const present = all.filter((panel) => !panel.hidden && !panel.parentElement.hidden
+      && panel.classList.contains("idea") === idea);
     const keys = [...new Set(present.map(panelKey))];
     return keys.map((key) => ({ key, name: PANEL_NAMES[key],
       elements: present.filter((panel) => panelKey(panel) === key) }));
@@ -112,8 +114,8 @@ export class Presenter {
     }
     for (const lane of section.querySelectorAll(".lane")) this.spread(lane);
     const inLanes = [...shown].filter((key) => key !== "counters").length;
-    section.style.setProperty("--across", this.player.stories?.length === 2 ? 1 : acrossOf(inLanes));
-    section.style.setProperty("--down", Math.max(1, inLanes - 1));
+    const beside = inLanes - shown.has("source");          // the source has rows of its own
+    section.style.setProperty("--across", acrossOf(beside));
     section.classList.toggle("presenting", this.presenting);
     section.classList.toggle("alone", alone);
     section.classList.toggle("many", this.presenting && inLanes > 4);

@@ -57,7 +57,7 @@ export class Tour {
       selection.col = caption.column ?? selection.col;
     }
     player.watch.follow(caption.watch || player.watch.otherwise);
-    player.setDepth?.(caption.depth);
+    player.depth.set(caption.depth);
     this.write();
     player.presenter.compose(caption.panels);
     return true;
@@ -150,7 +150,8 @@ export class Tour {
       this.set(n);
       player.go(player.step, false, true);
       player.resized();
-      return drawingOf(takePicture(section), "");
+      for (const lane of player.lanes) lane.panels.get("source").land();
+      return drawingOf(takePicture(section), "", `slide${n}`);
     });
     section.classList.remove("slide");
     player.presenter.stand(false);
@@ -179,6 +180,8 @@ export function printsAsSlides(player) {
     sheets.replaceChildren(...pages);
   };
   player.on(window, "beforeprint", lay);
-  if (location.hash === "#slides") lay();
-  if (location.hash === "#print") window.print();
+  document.fonts.ready.then(() => {
+    if (location.hash === "#slides") lay();
+    if (location.hash === "#print") window.print();
+  });
 }

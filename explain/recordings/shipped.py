@@ -30,6 +30,7 @@ def _opened_on() -> Iterator[Experiment]:
     yield from lessons.in_every_dtype(lessons.naive_twin(lessons.SAFE))
     yield lessons.first_order(lessons.OPENING)
     yield lessons.STANDARD
+    yield lessons.ONE_TILE
     for row in (lessons.ONLINE, lessons.ONLINE.with_(inputs="sentence_short", cols=15, block_n=4)):
         yield row
         yield lessons.element_by_element(row)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from html import escape
 from pathlib import Path
@@ -17,7 +17,7 @@ from streamlit.runtime.pages_manager import PagesManager
 from explain import contents
 from explain.figures import palette
 from explain.player import files
-from explain.ui import exercises, terms
+from explain.ui import terms
 
 LOOK = Path(__file__).parent.parent / "look"
 STYLE = f"<style>.stApp {{ {palette.both_themes()} }}\n{(LOOK / 'app.css').read_text(encoding='utf-8')}</style>"
@@ -64,27 +64,18 @@ def chapter_link(page: str, label: str, query: Mapping[str, str] | None = None) 
         st.markdown(label)
 
 
-def cards(pages: Sequence[contents.Page]) -> None:
-    """A card for each page, four in a row: where it leads, what it is about, how long a lecture spends there."""
-    for start in range(0, len(pages), 4):
-        for page, column in zip(pages[start : start + 4], st.columns(4), strict=False):
-            with column.container(border=True, height="stretch"):
-                number = f"{page.number} · " if page.kind == "chapter" else ""
-                chapter_link(page.stem, f"**{number}{page.title}**")
-                st.markdown(page.about)
-                if page.minutes:
-                    st.caption(f"{page.minutes} minutes{exercises.mark(page.stem)}", unsafe_allow_html=True)
-
-
 def prose(text: str) -> None:
     """Words on a page, as Markdown. The page's first use of a term has its definition, to hover, focus or tap."""
     st.markdown(terms.marked(text), unsafe_allow_html=True)
 
 
-def part(heading: str, words: str) -> DeltaGenerator:
-    """A heading and a paragraph in a column of at most 75 characters; returns the place for the picture beside it."""
+def part(heading: str, words: str, wide: float = 2) -> DeltaGenerator:
+    """A heading and a paragraph in a column of at most 75 characters; returns the place for the picture beside it.
+
+    The picture's column is `wide` times as wide.
+    """
     st.header(heading, anchor=False)
-    column, picture = st.columns([1, 2], gap="large")
+    column, picture = st.columns([1, wide], gap="large")
     with column.container(key=f"words: {heading}"):
         prose(words)
     return picture

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, CDPSession, ConsoleMessage, Page, expect, sync_playwright
 
-from tests.e2e.browser import NoBrowserError, find_browser
+from explain.browser import NoBrowserError, find_browser
 from tests.e2e.server import Server, running_app
 
 HERE = Path(__file__).parent

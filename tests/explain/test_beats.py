@@ -104,6 +104,18 @@ def test_the_step_that_shows_a_beat_sets_one_of_its_names_or_moves_it(shipped):
                 assert set(beat.names) & (moved if beat.kind in ("load", "write") else set(trace.changes(beat.at)))
 
 
+def test_a_variable_is_set_where_its_line_runs():
+    trace, roles = traced(lessons.VECTORS), lessons.VECTORS.entry.roles
+    first, last = (step_of(trace, roles, f"{which} set of mask") for which in ("first", "last"))
+    assert "mask" in trace.changes(first)
+    assert first < step_of(trace, roles, "first load of a") < step_of(trace, roles, "first add") < last
+    assert int(numbers(trace.state(last)["mask"]).sum()) == 27 % 8
+    with pytest.raises(ValueError, match="set of VARIABLE"):
+        step_of(trace, roles, "first set")
+    with pytest.raises(ValueError, match="does not happen"):
+        step_of(trace, roles, "first set of nothing")
+
+
 def test_a_trace_without_roles_has_no_beats():
     trace = traced(lessons.ONLINE)
     assert beats(trace, {}) == ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from explain import contents
@@ -31,3 +33,21 @@ def test_a_chapter_and_a_page_of_the_lab_have_notes_for_their_lecturer():
     for page in (*contents.chapters(), *contents.of_kind("lab")):
         assert page.notes.exists(), page.stem
         assert page.minutes, page.stem
+
+
+def test_a_chapters_number_stands_in_its_page_only():
+    """Chapters move; a mention by title stays right."""
+    files = [
+        path
+        for pattern in ("README.md", "docs/**/*.md", "pages/*.py", "explain/**/*.py", "explain/**/*.toml")
+        for path in contents.PAGES.parent.glob(pattern)
+        if path.name != "contents.py"
+    ]
+    assert len(files) > 100
+    numbered = [
+        (path.name, line)
+        for path in files
+        for at, line in enumerate(path.read_text(encoding="utf-8").splitlines())
+        if re.search(r"\bchapters? \d", line, re.IGNORECASE) and not (path.parent == contents.PAGES and at == 0)
+    ]
+    assert not numbered

@@ -19,7 +19,9 @@ SHADES = 8
 """How many shades a map of numbers has, from 0 to its largest."""
 ROW = 23.0
 STRIP = 4
-"""Width of one feature in a strip."""
+"""Width of one number in a matrix."""
+THIN = 3
+"""Width of one number where strips stand beside bars."""
 
 
 def row_of(head: Head, token: int) -> str:
@@ -29,15 +31,16 @@ def row_of(head: Head, token: int) -> str:
     """
     tokens, d = head.tokens, head.q.shape[1]
     names = max(widest(tokens, bold=True), text_width("query", bold=True)) + 14
-    key, score, weight, value = (names + at for at in (0, d * STRIP + 22, d * STRIP + 168, d * STRIP + 308))
-    width, top = value + d * STRIP + 12, 88.0
+    strip = d * THIN
+    key, score, weight, value = (names + at for at in (0, strip + 16, strip + 150, strip + 282))
+    width, top = value + strip + 22, 88.0
     scores, weights = head.scores[token], head.weights[token]
     weighted = weights[:, None] * head.v
-    largest_k, largest_v = _largest(head.q, head.k), _largest(weighted, head.output[token])
+    largest_k, largest_v = _largest(head.q, head.k), _largest(weighted) / 3
     parts = [
         text(0, 30, tokens[token], bold=True),
-        heat(head.q[token : token + 1], key, 14, STRIP, 22, "hbm", largest_k),
-        text(key + d * STRIP + 12, 30, f"its query q, {d} numbers"),
+        heat(head.q[token : token + 1], key, 14, THIN, 22, "hbm", largest_k),
+        text(score, 30, f"its query q, {d} numbers"),
         text(key, top - 12, "keys k", bold=True),
         text(score, top - 12, "score q·k / √d", bold=True, fill=css_ink("scores")),
         text(weight, top - 12, "weight", bold=True, fill=css_ink("p")),
@@ -49,12 +52,12 @@ def row_of(head: Head, token: int) -> str:
         bar = 40 * float(scores[j]) / reach
         row = [
             text(4, y + 16, name, bold=j == token),
-            heat(head.k[j : j + 1], key, y + 3, STRIP, 16, "hbm", largest_k),
+            heat(head.k[j : j + 1], key, y + 3, THIN, 16, "hbm", largest_k),
             rect(min(zero, zero + bar), y + 4, abs(bar), 14, css("scores"), opacity=0.8),
             text(score + 130, y + 16, fixed(float(scores[j]), 2), anchor="end"),
             rect(weight, y + 4, 80 * float(weights[j]) / float(weights.max()), 14, css("p"), opacity=0.9),
             text(weight + 126, y + 16, percent(float(weights[j]), 1), anchor="end"),
-            heat(weighted[j : j + 1], value, y + 3, STRIP, 16, "hbm", largest_v),
+            heat(weighted[j : j + 1], value, y + 3, THIN, 16, "hbm", largest_v),
         ]
         said = f"{name}: score {fixed(float(scores[j]), 2)}, weight {percent(float(weights[j]), 1)}"
         parts.append(button(str(j), said, 0, y, width - 4, ROW - 1, row, chosen=j == token))
@@ -63,8 +66,16 @@ def row_of(head: Head, token: int) -> str:
         line(score, end + 4, width - 8, end + 4),
         text(weight + 126, end + 24, percent(float(weights.sum()), 1), anchor="end", bold=True),
         text(score, end + 24, "together"),
-        heat(head.output[token : token + 1], value, end + 10, STRIP, 22, "acc", largest_v),
-        text(value, end + 52, f"the output o of “{tokens[token]}”", fill=css_ink("acc"), bold=True, size=13),
+        heat(head.output[token : token + 1], value, end + 10, THIN, 22, "acc", largest_v),
+        text(
+            width - 8,
+            end + 52,
+            f"the output o of “{tokens[token]}”",
+            fill=css_ink("acc"),
+            bold=True,
+            size=13,
+            anchor="end",
+        ),
     ]
     return picture(width, end + 60, f"Attention of “{tokens[token]}”: scores, weights and output", parts, "46rem")
 
@@ -173,7 +184,7 @@ def score_bytes(gpu: Gpu, tokens: int) -> str:
     """The bytes of one head's S for each model, logarithmic, beside the GPU's memories; S of `tokens` tokens first."""
     rows = [Model("This sentence", 0, tokens, "", ""), *MODELS]
     marks = (("shared memory of an SM", gpu.shared_bytes_sm), ("L2 cache", gpu.l2_bytes), (gpu.hbm, gpu.hbm_bytes))
-    left, width, low, high = widest((one.name for one in rows), bold=True) + 20, 460.0, 2.0, 13.0
+    left, width, low, high = widest((one.name for one in rows), bold=True) + 32, 460.0, 2.0, 13.0
 
     def at(size: float) -> float:
         return left + width * (math.log10(size) - low) / (high - low)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
+from explain import lessons
 from explain.chapters.attention import contexts, exercises, figures
 from explain.chapters.attention.heads import Head, head, with_larger
 from explain.figures.numbers import count, fixed, moved, number, percent
-from explain.ui import layout, pictures
+from explain.ui import layout, pictures, stepper
 from explain.ui.exercises import ask
 from explain.ui.gpu import gpu_choice
 from kernels.inputs import HEADS_TO_SHOW
@@ -29,7 +30,7 @@ def one_row() -> tuple[Head, int]:
         "A language model reads tokens: words and pieces of words. **Attention** lets each token collect information "
         f"from the others. The token **{word}** compares its **query** with the **key** of every token. A good match "
         "gives a high **score**. Softmax turns the scores into **weights**. The **output** is the sum of all "
-        f"**values**, each times its weight. Here {word} gives {percent(float(shown.weights[token, best]))} of its "
+        f"**values**, each times its weight. Here **{word}** gives {percent(float(shown.weights[token, best]))} of its "
         f"weight to **{shown.tokens[best]}**. Press another token.",
     ):
         pictures.pressable(figures.row_of(shown, token), "token")
@@ -98,9 +99,9 @@ def heads(shown: Head) -> None:
     with layout.part(
         "Head",
         f"One set of Q, K and V is a **head**. This layer has {len(each)}, each with its own learned matrices. Each "
-        f"looks at other things. Head {back.number} gives {percent(back.mean_before)} of its weight to the token "
-        f"before. Head {first.number} gives {percent(first.mean_first)} to the first token. A square is P of one head: "
-        "a row for each query, a column for each key. Press a head: all pictures above then show it.",
+        f"looks at other things. Head {back.number} gives {percent(back.mean_before, 1)} of its weight to the token "
+        f"before. Head {first.number} gives {percent(first.mean_first, 1)} to the first token. A square is P of one "
+        "head: a row for each query, a column for each key. Press a head: all pictures above then show it.",
     ):
         pictures.pressable(figures.heads(each, shown.number), "head")
 
@@ -114,8 +115,8 @@ def shapes(shown: Head) -> None:
         "and P are N × N. Move N: d stays, so Q, K, V and O become thin, and S and P take over. Twice the tokens make "
         "four times the scores.",
     ):
-        tokens = st.select_slider("Tokens, N", LENGTHS, n, key="tokens", bind="query-params", format_func=count)
-        pictures.drawing(figures.shapes(int(tokens), d))
+        tokens: int = st.select_slider("Tokens, N", LENGTHS, n, key="tokens", bind="query-params", format_func=count)
+        pictures.drawing(figures.shapes(tokens, d))
 
 
 def too_many_scores(shown: Head) -> None:
@@ -137,6 +138,16 @@ def too_many_scores(shown: Head) -> None:
             "chip, uses it, and drops it. How that can be exact is what the next chapters show. It begins with "
             "softmax."
         )
+
+
+def three_kernels() -> None:
+    """The sentence's first head through standard attention, line by line."""
+    st.header("The same on a GPU, line by line", anchor=False)
+    layout.prose(
+        "On a GPU the three lines are three kernels. Here they are in Triton, recorded on this sentence, head "
+        f"{HEADS_TO_SHOW[0]}. Press → in the bar above the code: it leads from the scores to the output."
+    )
+    stepper.stepper([lessons.ONE_TILE], key="attention", chapter="attention")
 
 
 def closing(shown: Head, token: int) -> None:

@@ -7,8 +7,10 @@ import streamlit as st
 from explain import lessons
 from explain.chapters.first_kernel import exercises, figures
 from explain.chapters.first_kernel.programs import Program, programs
+from explain.chapters.memory_hierarchy.figures import REGISTER_CYCLES
 from explain.experiment import Experiment
 from explain.figures.numbers import count
+from explain.gpus import DEFAULT, GPUS
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
@@ -24,14 +26,15 @@ def two_sources() -> None:
         "Both functions add two vectors, tile by tile. A **tile** is a short piece that is worked on as a whole. "
         "PyTorch's loop takes one tile after another. In Triton you write only the body of the loop: the **kernel**. "
         "The GPU runs it for all tiles at once.",
-    ):
+        wide=3,
+    ).container(key="numbers: two sources"):
         st.markdown(figures.side_by_side())
 
 
 def run() -> Run | None:
     """The kernel in the player, with its sizes to choose; None if it cannot run here."""
     experiment = controls.controls(lessons.VECTORS, ["n", "block_n", "dtype"], [])
-    traces = stepper.stepper([experiment], key="first kernel")
+    traces = stepper.stepper([experiment], key="first kernel", chapter="first_kernel")
     return (experiment, traces[0]) if traces else None
 
 
@@ -100,10 +103,11 @@ def cost(shown: Run) -> None:
     work = experiment.entry.formula(experiment.values)
     moved = work.read_bytes + work.written_bytes
     st.header("What it costs", anchor=False)
+    wait = GPUS[DEFAULT].latencies["hbm"].cycles
     layout.prose(
-        f"The kernel moves {count(moved)} bytes and adds {count(work.flops)} times. A GPU can do hundreds of "
-        "operations in the time of one load from HBM, so here it mostly waits for bytes. Softmax is the same. The next "
-        "chapters count bytes for this reason."
+        f"The kernel moves {count(moved)} bytes for {count(work.flops)} additions. On an {DEFAULT}, a load from HBM "
+        f"takes {count(round(wait))} clock cycles, and an addition takes {REGISTER_CYCLES:g}. So the time is the time "
+        "of the loads and stores. Softmax is the same: the next chapters count bytes."
     )
     stepper.traffic_table(experiment, trace)
 

@@ -180,6 +180,11 @@ export class SourcePanel extends Panel {
     cancelAnimationFrame(this.scrolling);
     this.scrolling = requestAnimationFrame(() => (this.code.scrollTop = this.scrolled = to));
   }
+
+  /** Scrolls at once, for a picture of the step. */
+  land() {
+    this.code.scrollTop = this.scrolled;
+  }
 }
 
 /** The right end of an element's last line of text, in the window. */

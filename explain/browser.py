@@ -1,4 +1,4 @@
-"""The one place that finds, or installs, the Chrome or Chromium that the browser tests drive.
+"""The one place that finds, or installs, a Chrome or Chromium: it prints slides, and the browser tests drive it.
 
 Standard library only: `start.py` uses it before anything is installed.
 """
@@ -49,7 +49,7 @@ def find_browser() -> Path:
         if _starts(candidate):
             return candidate
     raise NoBrowserError(
-        "the browser tests need Chrome or Chromium and none was found: install one "
+        "Chrome or Chromium is needed, and none was found: install one "
         f"(Debian: sudo apt install chromium), or set {BROWSER_VARIABLE} to its path"
     )
 

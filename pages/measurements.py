@@ -17,6 +17,7 @@ if shown := records_choice():
     st.header("Counters on this machine", anchor=False)
     counters_here()
     view.own_gpu(shown)
+    view.predictions()
     layout.sources(
         "Nsight Compute documentation, Metrics Structure (docs.nvidia.com/nsight-compute)",
         "NVIDIA CUPTI documentation, Range Profiling API",

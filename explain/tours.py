@@ -115,16 +115,28 @@ def shipped() -> tuple[Tour, ...]:
     return tuple(tour for tour in map(of, chapters()) if tour)
 
 
-@functools.cache
 def given() -> Tour | None:
     """The tour that the app was started with, `streamlit run app.py -- --tour FILE`; None without one.
 
     Raises TourError.
     """
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--tour", type=Path)
-    path = parser.parse_known_args(sys.argv[1:])[0].tour
+    path = _given_path()
     return read(path) if path else None
+
+
+def is_given() -> bool:
+    """Whether the app was started with a tour, which may be wrong."""
+    return any(argument.partition("=")[0] == "--tour" for argument in sys.argv[1:])
+
+
+def _given_path() -> Path | None:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--tour", type=Path)
+    try:
+        path: Path | None = parser.parse_known_args(sys.argv[1:])[0].tour
+    except argparse.ArgumentError as error:
+        raise TourError(f"--tour: {error.message}; give a tour file") from None
+    return path
 
 
 def parse(text: str, file: str) -> Tour:

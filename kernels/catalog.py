@@ -37,11 +37,11 @@ class Kernel:
     parameters: tuple[Parameter, ...]
     formula: Callable[[Values], Traffic]
     roles: Mapping[str, str]
-    """The kernel's own variable for each role that the player knows: scores, exponentials (P̃, or P), running_max,
-    new_max, running_sum, new_sum, rescale, weights (P, after ÷ ℓ, of a kernel with another output), accumulator,
-    output, rows and cols (the tile's coordinates in S); for top-k kept,
-    kept_at and kept_weight (the list, its columns, its weights); for a merge other_max, other_sum, other_rescale (the
-    other pair), tile_at and other_at (which tiles the pairs belong to); result of a vector addition."""
+    """The kernel's own variable for each role that the player knows: queries, keys, values (attention's operands),
+    scores, exponentials (P̃, or P), running_max, new_max, running_sum, new_sum, rescale, weights (P after ÷ ℓ, where the
+    output is another), accumulator, output, rows and cols (the tile's coordinates in S); for top-k kept, kept_at and
+    kept_weight (the list, its columns, its weights); for a merge other_max, other_sum, other_rescale (the other pair),
+    tile_at and other_at (which tiles the pairs belong to); result of a vector addition."""
     check: Callable[[Values], None]
     """Raises ParameterError for parameters that do not fit together."""
     kind: Kind = "taught"
@@ -139,8 +139,9 @@ def _keeps(roles: Mapping[str, str]) -> dict[str, str]:
 
 _LISTED_ROLES = {"kept": "top_y", "kept_at": "top_i"}
 _FLASH_ROLES = {
-    "scores": "s", "exponentials": "p", "output": "o", "running_max": "m_i", "new_max": "m_new", "running_sum": "l_i",
-    "rescale": "alpha", "accumulator": "acc", "rows": "rows", "cols": "cols",
+    "queries": "q", "keys": "k", "values": "v", "scores": "s", "exponentials": "p", "output": "o",
+    "running_max": "m_i", "new_max": "m_new", "running_sum": "l_i", "rescale": "alpha", "accumulator": "acc",
+    "rows": "rows", "cols": "cols",
 }  # fmt: skip
 
 _softmax = partial(

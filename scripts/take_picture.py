@@ -21,7 +21,7 @@ def main() -> int:
     with running_app() as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1440, "height": 900})
-        page.goto(f"{server.url}/?step={STEP}")
+        page.goto(f"{server.url}/flash_attention?step={STEP}")
         expect(page.get_by_test_id("player")).to_have_attribute("data-step", str(STEP))
         page.wait_for_timeout(1000)
         page.screenshot(path=ROOT / "docs" / "tilescope.png")

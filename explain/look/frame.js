@@ -25,6 +25,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const outside = (event) => event.composedPath().includes(bar) || open(false);
   for (const type of ["pointerdown", "focusin"]) document.addEventListener(type, outside, { signal: leave.signal });
   letTheKeysScroll();
+  const onward = (event) => atTheEnd(event) && setTriggerValue("page", bar.querySelector("[rel=next]")?.dataset.page);
+  document.addEventListener("keydown", onward, { signal: leave.signal });
   document.addEventListener("click", photograph, { capture: true, signal: leave.signal });
   return () => leave.abort();
 }
@@ -35,6 +37,13 @@ function letTheKeysScroll() {
   if (!main) return;
   main.tabIndex = -1;
   if (document.activeElement === document.body) main.focus({ preventScroll: true });
+}
+
+/** A clicker that went through the chapter's tour, and down to the chapter's end, goes on to the next chapter. */
+function atTheEnd({ key, defaultPrevented }) {
+  const main = document.querySelector("[data-testid=stMain]");
+  if (key !== "PageDown" || defaultPrevented || !main || !("clicker" in document.documentElement.dataset)) return false;
+  return main.scrollTop + main.clientHeight >= main.scrollHeight - 4;
 }
 
 /** The camera of a plot: the plot as it stands, with its fonts; Plotly's own picture would be set in the machine's. */

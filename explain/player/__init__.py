@@ -4,7 +4,8 @@ Python sends the whole traces once; the browser draws every step, and Python nev
 
     u32, the header's length, little-endian · the header, UTF-8 JSON · the trace files, one after the other
 
-    {"id": …, "place": …, "step": first step, "query": …, "height": …, "watch": "loads of k" (optional),
+    {"id": …, "place": …, "step": first step, "depth": "idea" | "code" | null, "query": …, "height": …,
+     "watch": "loads of k" (optional),
      "tour": that of `explain.tours.resolved` (optional), "caption": its caption to begin at, from 1 (optional),
      "link": {"row": "15", "panels": "map,rows", …} (optional),
      "glossary": {name: its meaning},
@@ -15,10 +16,12 @@ Python sends the whole traces once; the browser draws every step, and Python nev
 `offset` counts from the end of the header. Steps count from 0, here, in the address and on screen. `place` names a
 start: the browser remembers the step reached from it and goes on there when the reader returns; a new place is shown
 at once. Without a step, the player goes to the tile and line that it showed last, if it showed the same kernels.
-`link` is what else the address holds of what is seen. A token is a text, or [class, text] with class k(eyword),
-s(tring), n(umber), c(omment), f(unction's name) or v(ariable). Equations are those of `explain.source.equations`;
-`alive` has the variables that a later line still reads (`explain.source.liveness`); `glossary` explains the variables
-of the catalog's kernels. `explain.player.export` makes a page without a server from the same packet and files.
+`link` is what else the address holds of what is seen. Without a depth in link, caption or packet, an address with a
+step opens Code, any other the depth that the reader chose last. A token is a text, or [class, text] with class
+k(eyword), s(tring), n(umber), c(omment), f(unction's name) or v(ariable). Equations are those of
+`explain.source.equations`; `alive` has the variables that a later line still reads (`explain.source.liveness`);
+`glossary` explains the variables of the catalog's kernels. `explain.player.export` makes a page without a server from
+the same packet and files.
 """
 
 from __future__ import annotations
@@ -130,7 +133,8 @@ def player(
         more |= {"tour": dict(tour), "caption": _number(link, "caption") or (1 if begins else None)}
     if seen := {name: value for name, value in link.items() if name in SEEN}:
         more["link"] = seen
-    _COMPONENT(key=key, data=body.packet(place=f"{key} {count}", step=first, query=query, height=height, **more))
+    place = f"{key} {count}"
+    _COMPONENT(key=key, data=body.packet(place=place, step=first, depth=None, query=query, height=height, **more))
 
 
 def body_of(runs: Sequence[Run]) -> Body:

@@ -129,7 +129,8 @@ const SAVE = {
     return [{ name: `${menu.kernels.join("-and-")}-steps-${cut.from}-to-${cut.to}.webm`, blob }];
   },
   async html(menu) {
-    const page = standalone(menu.player.packet, menu.player.step, await embeddedFonts());
+    const { packet, step, depth } = menu.player;
+    const page = standalone(packet, { step, depth: depth.shown }, await embeddedFonts());
     return [{ name: menu.named("html"), blob: new Blob([page], { type: "text/html" }) }];
   },
   async trace(menu) {
@@ -190,13 +191,13 @@ function blankFor({ width, height }, scale, multiple = 1) {
   return canvas;
 }
 
-/** The run as one HTML file that opens on `step`; explain/player/export.py makes the same. */
-function standalone(packet, step, fonts) {
+/** The run as one HTML file that opens at a place, {step, depth}; explain/player/export.py makes the same. */
+function standalone(packet, place, fonts) {
   const title = `${packet.runs.map(({ view }) => view.title).join(" · ")} · Tilescope`;
   const filling = {
     fonts,
     title: title.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;"),
-    packet: base64(packetBytes(packet, step)),
+    packet: base64(packetBytes(packet, place)),
     parts: JSON.stringify(PARTS).replaceAll("<", "\\u003c"),
     player: tilescope.toString(),
   };
@@ -204,9 +205,9 @@ function standalone(packet, step, fonts) {
 }
 
 /** The packet's bytes for an exported page. */
-function packetBytes({ runs, ...head }, step) {
+function packetBytes({ runs, ...head }, { step, depth }) {
   const described = runs.map(({ trace, glossary, ...run }) => run); // the player adds the glossary to each run
-  const alone = { ...head, place: null, step, query: null, height: null, runs: described };
+  const alone = { ...head, place: null, step, depth, query: null, height: null, runs: described };
   const text = new TextEncoder().encode(JSON.stringify(alone));
   const length = new DataView(new ArrayBuffer(4));
   length.setUint32(0, text.length, true);

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from explain.player import Run, body_of, files
 
 
-def standalone_html(runs: Sequence[Run], step: int | None = 0, tour: Mapping[str, Any] | None = None) -> str:
-    """The page that shows one run, or two side by side, and opens on `step`, counted from 0, or on its `tour`
-    (`explain.tours.resolved`). It prints as slides, a page for each caption.
+def standalone_html(
+    runs: Sequence[Run],
+    step: int | None = 0,
+    tour: Mapping[str, Any] | None = None,
+    depth: Literal["idea", "code"] = "code",
+) -> str:
+    """The page that shows one run, or two side by side, and opens on `step`, counted from 0, at this depth, or on its
+    `tour` (`explain.tours.resolved`). It prints as slides, a page for each caption.
 
     Raises:
         ValueError: no run or more than two, or an invalid view, as for `explain.player.player`.
     """
     more: dict[str, Any] = {"tour": dict(tour), "caption": 1} if tour else {}
-    packet = body_of(runs).packet(place=None, step=step, query=None, height=None, **more)
+    packet = body_of(runs).packet(place=None, step=step, depth=depth, query=None, height=None, **more)
     return files.page(packet, tour["title"] if tour else " · ".join(run.view["title"] for run in runs))

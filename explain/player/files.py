@@ -17,18 +17,18 @@ from explain.figures import palette
 from explain.player import fonts
 
 _HERE = Path(__file__).parent
-_PICTURES = ("array", "map", "strip", "rows", "bars", "timeline")
+_PICTURES = ("array", "chip", "map", "strip", "rows", "bars", "timeline")
 _PANELS = (
     "panel", "source", "equation", "map", "zoom", "strip", "rows", "invariant", "kept", "pairs", "output", "variables",
-    "hbm", "sram",
+    "hbm", "sram", "idea",
 )  # fmt: skip
-_INTERACTION = ("dialog", "clocks", "transport", "counters", "watch", "compare", "presenter", "keys")
+_INTERACTION = ("dialog", "depth", "clocks", "transport", "counters", "watch", "compare", "presenter", "keys")
 _MODULES = (
     *("trace.js", "numbers.js", "words.js", "story.js", "palette.js", "surface.js"),
     *(f"pictures/{name}.js" for name in _PICTURES),
     "tip.js",
     *(f"panels/{name}.js" for name in _PANELS),
-    *("sentences.js", "lane.js"),
+    *("sentences.js", "beat_words.js", "lane.js"),
     *(f"{name}.js" for name in _INTERACTION),
     *("picture.js", "tour.js", "fonts.js", "export.js", "player.js"),
 )
@@ -78,15 +78,19 @@ def _player() -> str:
 @lru_cache(maxsize=1)
 def _parts() -> str:
     """As JSON.stringify writes them, but for <, so that no part of them can end the script of a page."""
-    light, dark = (f"{{ {palette.variables(theme)} }}" for theme in palette.THEMES)
-    colours = f'.player {light}\n.player[data-theme="dark"] {dark}\n'
-    parts = {"css": colours + text("player.css"), "html": text("player.html"), "page": _standalone()}
+    parts = {"css": colours(".player") + text("player.css"), "html": text("player.html"), "page": _standalone()}
     return json.dumps(parts, separators=(",", ":"), ensure_ascii=False).replace("<", r"\u003c")
 
 
 def module(name: str) -> str:
     """One of them as it stands in a scope that it shares."""
-    return _joinable(text(name))
+    return joinable(text(name))
+
+
+def colours(selector: str) -> str:
+    """CSS with the palette of both themes for an element with data-theme."""
+    light, dark = (f"{{ {palette.variables(theme)} }}" for theme in palette.THEMES)
+    return f'{selector} {light}\n{selector}[data-theme="dark"] {dark}\n'
 
 
 def _standalone() -> str:
@@ -94,7 +98,8 @@ def _standalone() -> str:
     return text("standalone.html").replace("/* palette */", palette.both_themes())
 
 
-def _joinable(module: str) -> str:
+def joinable(module: str) -> str:
+    """A module's source without imports and exports."""
     # The modules share one scope once joined, so what they import from each other is already there.
     module = re.sub(r'^import \{[^}]*\} from "\.[./\w]+\.js";\n', "", module, flags=re.MULTILINE)
     return re.sub(r"^export (default )?", "", module, flags=re.MULTILINE)

@@ -13,8 +13,8 @@ const SWIPE_MS = 700;
 
 /** [key, with Shift, what the player does, how it is written, in words]. C and R are Streamlit's own. */
 const KEYS = [
-  ["ArrowRight", false, "next", "→", "Next line, tile or element (the clock chooses)"],
-  ["ArrowLeft", false, "previous", "←", "Previous line, tile or element"],
+  ["ArrowRight", false, "next", "→", "Next beat, line or tile (the clock chooses)"],
+  ["ArrowLeft", false, "previous", "←", "Previous beat, line or tile"],
   ["ArrowRight", true, "nextCoarse", "Shift →", "Next by the coarser clock: tile or pass"],
   ["ArrowLeft", true, "previousCoarse", "Shift ←", "Previous by the coarser clock"],
   ["PageDown", null, "nextTile", "Page ↓", "Next tile (a clicker sends this) *"],
@@ -24,6 +24,7 @@ const KEYS = [
   ["Home", null, "first", "Home", "First step *"],
   ["End", null, "last", "End", "Last step *"],
   [" ", null, "play", "Space", "Play or pause *"],
+  ["i", null, "depth", "I", "Idea or code: the tiles of a beat, or its lines"],
   ["n", false, "nextMove", "N", "Next change of the watched variable"],
   ["n", true, "previousMove", "Shift N", "Previous change of the watched variable"],
   ["g", null, "goTo", "G", "Go to a step by its number"],

@@ -4,6 +4,7 @@ import { bytes, counted, exact, number, times } from "./numbers.js";
 import { isFlat } from "./pictures/map.js";
 import { EquationPanel } from "./panels/equation.js";
 import { HbmPanel } from "./panels/hbm.js";
+import { IdeaPanel } from "./panels/idea.js";
 import { InvariantPanel } from "./panels/invariant.js";
 import { KeptPanel } from "./panels/kept.js";
 import { MapPanel } from "./panels/map.js";
@@ -40,6 +41,8 @@ export class Lane {
     this.select = select;
     this.selection = { row: 0, col: 0 };
     this.step = -1;
+    this.beat = null;                                      // that holds the step; in two runs, that this one waits on
+    this.hides = false;                                    // whether a question is open: nothing after the step is shown
     this.phase = 1;                                        // how far a movement has got; 1: at rest
     this.glowing = this.pinned = null;                     // names of variables, highlighted everywhere
     this.timeOf = (k) => k;                                // a step of this run → its step on the timeline
@@ -66,12 +69,15 @@ export class Lane {
     const pictures = make(MapPanel, ZoomPanel, StripPanel, RowsPanel, InvariantPanel, KeptPanel, PairsPanel,
       OutputPanel);
     const [variables, ...memory] = make(VariablesPanel, HbmPanel, SramPanel);
+    const [idea] = make(IdeaPanel);
     const shown = pictures.filter((panel) => panel.shown);
     if (!shown.length) shown.push(variables);
     shown.push(...memory.filter((panel) => panel.shown));
     for (const panel of [...pictures, variables, ...memory]) panel.root.hidden = !shown.includes(panel);
     // Canvases first: a font set on a canvas after the page has changed forces a layout.
-    this.panels = new Map([...shown, ...make(SourcePanel, EquationPanel)].map((panel) => [panel.name, panel]));
+    idea.root.hidden = !idea.shown;
+    this.panels = new Map([...shown, ...(idea.shown ? [idea] : []), ...make(SourcePanel, EquationPanel)]
+      .map((panel) => [panel.name, panel]));
     for (const column of ["middle", "side", "memory"]) {
       this.$(`.${column}`).hidden = !this.$(`.${column} .panel:not([hidden])`);
     }

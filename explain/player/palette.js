@@ -16,14 +16,24 @@ function ramp(anchors) {
   });
 }
 
+/** "light" or "dark": the theme that an element stands in. */
+export function themeOf(section) {
+  const probe = document.createElement("i");
+  probe.style.color = "var(--st-background-color, white)";
+  section.append(probe);
+  const [r, g, b] = getComputedStyle(probe).color.match(/[\d.]+/g).map(Number);
+  probe.remove();
+  return 0.299 * r + 0.587 * g + 0.114 * b < 128 ? "dark" : "light";
+}
+
 /** The colours of the current theme, read from the player's CSS (explain/figures/palette.py). */
 export class Palette {
   constructor(section) {
     const css = getComputedStyle(section);
     const get = (name) => css.getPropertyValue(`--${name}`).trim();
     const pixel = (name) => packed(channels(get(name)));
-    for (const name of ["text", "muted", "faint", "line", "ground", "raised"]) this[name] = get(name);
-    const quantities = ["max", "sum", "alpha", "p", "acc", "hbm", "scores"];
+    for (const name of ["text", "muted", "faint", "line", "ground", "raised", "code-ground"]) this[name] = get(name);
+    const quantities = ["max", "sum", "alpha", "p", "acc", "hbm", "scores", "slate"];
     this.quantity = Object.fromEntries(quantities.map((q) => [q, { ink: get(`q-${q}`), fill: get(`f-${q}`) }]));
     this.font = css.fontFamily;
     // At full screen the smallest text of a picture is as large as other text.

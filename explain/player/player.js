@@ -3,10 +3,11 @@
 
 import { Comparison } from "./compare.js";
 import { Counters } from "./counters.js";
+import { Depth } from "./depth.js";
 import { ExportMenu } from "./export.js";
 import { listenToKeys, showKeys } from "./keys.js";
 import { Lane } from "./lane.js";
-import { Palette } from "./palette.js";
+import { Palette, themeOf } from "./palette.js";
 import { Presenter } from "./presenter.js";
 import { Story, weave } from "./story.js";
 import { decodeTrace } from "./trace.js";
@@ -19,8 +20,7 @@ const SETTLED_MS = 400;
 const SAID_MS = 300;
 const FAR_DOWN = 0.42;                                     // of the window's height
 const PAGE_HEAD_PX = 72;
-const TILE = 1;                                            // the clock of a clicker's keys
-// Place → the step and the caption it was left at, until the page is reloaded.
+// Place → the step, the caption and the depth it was left at, until the page is reloaded.
 const LEFT = (globalThis.tilescopeLeft ??= new Map());
 // Player → the spot it showed last, to find again in a changed run.
 const SPOTS = (globalThis.tilescopeSpots ??= new Map());
@@ -63,6 +63,7 @@ class Player {
     this.observer = new ResizeObserver(() => this.resized());
     // What is above the player may grow: words come after it, or take another line once their font is there.
     this.around = new ResizeObserver(() => requestAnimationFrame(() => this.length && this.fit()));
+    this.depth = new Depth(this);
     this.counters = new Counters(this);
     this.transport = new Transport(this);
     this.watch = new Watch(this);
@@ -130,7 +131,9 @@ class Player {
     this.section.classList.remove("failed");
     this.observer.disconnect();
     this.stories = stories;
-    this.woven = weave(stories);
+    const { woven, beats } = weave(stories);
+    this.woven = woven;
+    this.beats = beats;
     this.length = this.woven[0].length;
     // Of each run: its step → the first step of the timeline with it.
     this.positionOf = this.woven.map((steps) => {
@@ -171,13 +174,15 @@ class Player {
   /** Sets where to start: where this place was left, the tour, the step that is asked for, or one worth seeing. */
   start() {
     const { packet, tour, lanes } = this;
-    const { step = packet.step, caption = packet.caption ?? 0, link = packet.link } = LEFT.get(this.place) ?? {};
+    const left = LEFT.get(this.place);
+    const { step = packet.step, caption = packet.caption ?? 0, link = packet.link } = left ?? {};
     const toured = tour.set(caption - 1);
     if (!toured || step !== null) {
       const start = step ?? this.sameSpot();
       this.step = start === null ? this.worked() : this.clamp(start);
     }
-    const { row, panels, watch } = link ?? {};
+    const { row, panels, watch, depth = toured ? null : packet.depth } = link ?? {};
+    this.depth.start(left?.depth ?? depth);
     if (row) for (const { selection } of lanes) selection.row = Number(row) || 0;
     if (panels) this.presenter.compose(panels.split(","));
     if (watch) this.watch.follow(watch);
@@ -204,15 +209,9 @@ class Player {
 
   /** Reads the theme's colours; true if they changed. */
   retheme(force = false) {
-    const probe = document.createElement("i");
-    probe.style.color = "var(--st-background-color, white)";
-    this.section.append(probe);
-    const [r, g, b] = getComputedStyle(probe).color.match(/[\d.]+/g).map(Number);
-    probe.remove();
-    const dark = 0.299 * r + 0.587 * g + 0.114 * b < 128;
-    this.section.dataset.theme = dark ? "dark" : "light";
+    const theme = (this.section.dataset.theme = themeOf(this.section));
     const css = getComputedStyle(this.section);
-    const look = [dark, css.color, css.fontFamily, css.fontSize, css.getPropertyValue("--ground")].join();
+    const look = [theme, css.color, css.fontFamily, css.fontSize, css.getPropertyValue("--ground")].join();
     if (!force && look === this.look) return false;
     this.look = look;
     this.palette = new Palette(this.section);
@@ -247,7 +246,12 @@ class Player {
     const started = performance.now();
     const t = this.step;
     this.comparison.render(t);
-    this.lanes.forEach((lane, i) => lane.render(this.woven[i][t], this.palette, this.stamp, motion));
+    const beat = this.beats.findLast(({ begin }) => begin <= t);
+    this.lanes.forEach((lane, i) => {
+      lane.beat = beat?.of[i];
+      lane.hides = this.watch.hides(t);
+      lane.render(this.woven[i][t], this.palette, this.stamp, motion);
+    });
     for (const lane of this.lanes) lane.write();
     this.comparison.write();
     this.transport.render(t);
@@ -259,6 +263,7 @@ class Player {
     dataset.step = t;
     dataset.line = story.trace.line[k];
     dataset.visit = story.visitAt[k];
+    dataset.beat = beat?.of[0].kind ?? "";
     this.$(".picker select").value = story.programAt[k];
     const told = () => this.lanes.map((lane) => lane.sentence()).join(" Right: ");
     this.say(() => `${this.tour.said()}${this.watch.said()}${this.where(t)} ${told()}`);
@@ -330,9 +335,9 @@ class Player {
   }
 
   /** Goes forward to `step`, or to the question before it; from an open question to its answer. */
-  advance(step) {
+  advance(step, motion = false) {
     const set = this.watch.stopWithin(this.step, this.clamp(step));
-    if (!set) return this.go(step, step === this.step + 1);
+    if (!set) return this.go(step, motion);
     if (this.watch.isAsked(set)) return this.go(set.at, true);
     this.pause();
     return this.watch.ask(set);
@@ -350,7 +355,8 @@ class Player {
 
   /** Remembers the step; once it rests, it is in the address. */
   settle() {
-    LEFT.set(this.place, { step: this.step, caption: this.tour.at + 1, link: null });
+    const { step, tour, depth } = this;
+    LEFT.set(this.place, { step, caption: tour.at + 1, depth: depth.shown, link: null });
     this.remember();
     clearTimeout(this.settling);
     if (!this.query || location.protocol === "file:") return;
@@ -366,13 +372,14 @@ class Player {
 
   /** What the address says of what is seen; null: as a caption, or as the player itself, has it. */
   seen() {
-    const { tour: { caption, at }, presenter, watch, lanes } = this;
+    const { tour: { caption, at }, presenter, watch, lanes, depth } = this;
     const { row, rows } = lanes[0].at;
     return {
       caption: caption && at + 1,
       [this.query]: this.step === caption?.t ? null : this.step,
       row: rows > 1 && row !== caption?.row ? row : null,
       panels: presenter.composition(),
+      depth: depth.possible && depth.shown !== caption?.depth ? depth.shown : null,
       watch: watch.name === (caption?.watch || watch.otherwise) ? null : watch.name,
     };
   }
@@ -400,10 +407,11 @@ class Player {
       last: () => this.go(this.length - 1),
       next: () => transport.step(1),
       previous: () => transport.step(-1),
-      nextCoarse: () => transport.step(1, 1),
-      previousCoarse: () => transport.step(-1, 1),
-      nextTile: () => transport.step(1, 0, TILE),
-      previousTile: () => transport.step(-1, 0, TILE),
+      nextCoarse: () => transport.step(1, transport.coarser),
+      previousCoarse: () => transport.step(-1, transport.coarser),
+      nextTile: () => transport.step(1, "tile"),
+      previousTile: () => transport.step(-1, "tile"),
+      depth: () => this.depth.toggle(),
       play: () => (transport.playing ? this.pause() : transport.play()),
       up: () => row(-1),
       down: () => row(1),

@@ -8,7 +8,7 @@ const HIDDEN_OF_TWO = { flat: ["strip"], tiled: ["zoom", "strip", "output"] }; /
 const PANEL_NAMES = {
   source: "Kernel source", equation: "Current line", invariant: "Loop invariant", map: "Scores", zoom: "This tile",
   strip: "One row of the tile", rows: "Running state", kept: "Top-k list", pairs: "Merged tiles", output: "Output",
-  variables: "Variables", hbm: "HBM", sram: "SRAM", counters: "Counters",
+  variables: "Variables", hbm: "HBM", sram: "SRAM", counters: "Counters", idea: "Idea",
 };
 
 const KEYED = 9;                                           // panels with a key of their own
@@ -62,11 +62,13 @@ export class Presenter {
     this.show();
   }
 
-  /** The panels that these runs have, in their order on screen: [{key, name, elements}]. */
+  /** The panels that these runs have at this depth, in their order on screen: [{key, name, elements}]. */
   panels() {
     const { section } = this.player;
     const all = [...section.querySelectorAll(".panel"), section.querySelector(".counters")];
-    const present = all.filter((panel) => !panel.hidden && !panel.parentElement.hidden);
+    const idea = this.player.depth.shown === "idea";
+    const present = all.filter((panel) => !panel.hidden && !panel.parentElement.hidden
+      && panel.classList.contains("idea") === idea);
     const keys = [...new Set(present.map(panelKey))];
     return keys.map((key) => ({ key, name: PANEL_NAMES[key],
       elements: present.filter((panel) => panelKey(panel) === key) }));

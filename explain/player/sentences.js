@@ -22,7 +22,7 @@ export function sentence(story, k, row) {
   return new Telling(story, k, row).sentence();
 }
 
-class Telling {
+export class Telling {
   constructor(story, k, row) {
     this.story = story;
     this.k = k;

@@ -6,7 +6,6 @@ import { isFloat } from "./trace.js";
 const LARGEST_MAP = 4_000_000;                            // cells; past this a map is neither readable nor quick
 
 const indentation = (text) => text.length - text.trimStart().length;
-const isLoopHeader = (text) => /^\s*(for|while)\b/.test(text);
 
 export class Story {
   constructor(trace, view) {
@@ -18,8 +17,8 @@ export class Story {
     this.indexPrograms();
     this.indexFrames();
     this.indexRoles(view.roles ?? {});
-    this.indexVisits();
-    this.indexJoins();
+    this.indexBeats();
+    this.indexTold();
     this.indexMapAxes();
     this.scoreMap = this.mapOf("scores");
     this.outputMap = this.mapOf("output");
@@ -123,7 +122,7 @@ export class Story {
 
   /** The step at which a visit sets its sum; in a pass without a sum, its output, maximum or scores. */
   madeIn({ begin, end }) {
-    const roles = ["new_sum", "running_sum", "output", "running_max", "exponentials", "scores"];
+    const roles = ["new_sum", "running_sum", "output", "running_max", "exponentials", "scores", "kept"];
     const made = roles.find((role) => this.changedAt(role, begin, end - 1) >= 0);
     return made ? this.firstChange(made, begin) : begin;
   }
@@ -242,40 +241,40 @@ export class Story {
     return found;
   }
 
-  // --- tile visits ---
+  // --- beats, and the tile visits and merges that they make up ---
 
-  /** A visit begins where a tile's coordinates are set, if scores or exponentials follow; it ends where its loop's
-   * body is left. */
-  indexVisits() {
+  /** Beats, with the visits of tiles and the merges of pairs that they belong to (explain/beats.py). */
+  indexBeats() {
+    const fields = ([kind, begin, end, at, program, tile, names]) => ({ kind, begin, end, at, program, tile, names });
+    this.beats = (this.view.beats ?? []).map(fields);
     this.visits = [];
     this.visitAt = new Int32Array(this.steps).fill(-1);
-    const stepsOf = (role) => this.eventsOf(role).map(({ step }) => step);
-    const begins = [...new Set([...stepsOf("rows"), ...stepsOf("cols")])].sort((a, b) => a - b);
-    const writes = [...stepsOf("scores"), ...stepsOf("exponentials")].sort((a, b) => a - b);
-    let write = 0;
-    begins.forEach((begin, i) => {
-      const program = this.programAt[begin];
-      const end = Math.min(begins[i + 1] ?? this.steps, this.programs[program].end);
-      while (write < writes.length && writes[write] < begin) write++;
-      if (write < writes.length && writes[write] < end) this.visits.push({ begin, end, program });
-    });
-    this.visits.forEach((visit, v) => {
-      visit.end = this.leaves(visit, this.visits[v + 1]?.begin);
-      visit.ordinal = this.programs[visit.program].visits++;
-      this.visitAt.fill(v, visit.begin, visit.end);
-    });
+    this.joinAt = new Int32Array(this.steps).fill(-1);
+    const key = ({ program, tile }) => `${program} ${tile}`;
+    const merges = new Set(this.beats.filter(({ kind }) => kind === "merge").map(key));
+    let before = "";
+    for (const beat of this.beats) {
+      const { begin, end, program, tile } = beat;
+      if (tile >= 0 && merges.has(key(beat))) this.joinAt.fill(tile, begin, end);
+      else if (tile >= 0) {
+        if (key(beat) !== before) this.visits.push({ begin, end, program, ordinal: this.programs[program].visits++ });
+        this.visits.at(-1).end = end;
+        this.visitAt.fill(this.visits.length - 1, begin, end);
+      }
+      before = key(beat);
+    }
   }
 
-  leaves({ begin, program }, nextBegin) {
-    const end = Math.min(nextBegin ?? this.steps, this.programs[program].end);
-    const { depth } = this.trace;
-    const inside = indentation(this.text(begin));
-    for (let k = begin + 1; k < end; k++) {
-      if (depth[k] > depth[begin] || (depth[k] === depth[begin] && indentation(this.text(k)) >= inside)) continue;
-      for (let j = k; j < end; j++) if (!isLoopHeader(this.text(j))) return k;
-      return end === nextBegin ? end : k;                 // only loop headers up to the next tile: still this loop
+  /** Marks the steps that compute more than addresses, masks and counts: those that move data or set a float. */
+  indexTold() {
+    const { access_at, change_at, change_value, header } = this.trace;
+    const isNumber = ({ k, d }) => k === "t" ? isFloat(d) : k === "s" && d === "float";
+    const counts = header.values.map(isNumber);
+    this.told = new Uint8Array(this.steps);
+    for (let k = 0; k < this.steps; k++) {
+      this.told[k] = access_at[k + 1] > access_at[k] || k === this.programs[this.programAt[k]].first;
+      for (let c = change_at[k]; c < change_at[k + 1]; c++) if (counts[change_value[c]]) this.told[k] = 1;
     }
-    return end;
   }
 
   visit(k) {
@@ -301,17 +300,6 @@ export class Story {
 
   get joins() {
     return Boolean(this.roles.tile_at && this.roles.other_at);
-  }
-
-  /** A join lasts from the step that names its other tile to the step that sets its sum. */
-  indexJoins() {
-    this.joinAt = new Int32Array(this.steps).fill(-1);
-    const counts = new Map();
-    for (const { step } of this.joins ? this.eventsOf("other_at") : []) {
-      const program = this.programAt[step], ordinal = counts.get(program) ?? 0;
-      counts.set(program, ordinal + 1);
-      this.joinAt.fill(ordinal, step, this.firstChange("running_sum", step) + 1);
-    }
   }
 
   /** The ordinal of step k's tile visit in its program, or of its join; −1 for none. */
@@ -490,23 +478,65 @@ export const stretchOrder = (key) => {
   return Number(program) * 1e6 + parseInt(visit, 10) + (visit.endsWith("+") ? 0.5 : 0);
 };
 
+const SUMS = new Set(["rescale", "add", "merge"]);         // beats that update ℓ or the accumulator: the same place
+
+/** Two lists of beats in order, as pairs: beats of the same kind together, one that only one run has with null. */
+function paired(left, right) {
+  const same = (a, b) => a.kind === b.kind || (SUMS.has(a.kind) && SUMS.has(b.kind));
+  const most = left.map(() => []).concat([[]]);            // pairs of the same kind from (i, j) on
+  const at = (i, j) => most[i]?.[j] ?? 0;
+  for (let i = left.length - 1; i >= 0; i--) {
+    for (let j = right.length - 1; j >= 0; j--) {
+      most[i][j] = same(left[i], right[j]) ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1));
+    }
+  }
+  const out = [];
+  let i = 0, j = 0;
+  while (i < left.length || j < right.length) {
+    const both = i < left.length && j < right.length;
+    if (both && same(left[i], right[j])) out.push([left[i++], right[j++]]);
+    else if (j >= right.length || (both && at(i + 1, j) >= at(i, j + 1))) out.push([left[i++], null]);
+    else out.push([null, right[j++]]);
+  }
+  return out;
+}
+
+/** A stretch's beats; all its steps as one, if the run has none. */
+function beatsOf(story, steps) {
+  if (!steps?.length) return [];
+  const [begin] = steps, end = steps.at(-1) + 1;
+  const own = story.beats.filter((beat) => beat.begin >= begin && beat.end <= end);
+  return own.length ? own : [{ begin, end, at: begin }];
+}
+
 /**
- * One timeline for one or two runs: for each, the run's own step at every step of the timeline. Two runs meet at the
- * start and the end of each tile visit and join; the one with fewer lines waits on its last.
+ * One timeline for one or two runs: `woven`, for each its own step at every step of the timeline, and `beats`, each
+ * {begin, end, at, of: each run's beat}. Two runs meet at each beat; the one without it, or with fewer lines, waits.
  */
 export function weave(stories) {
-  if (stories.length === 1) return [Uint32Array.from({ length: stories[0].steps }, (_, k) => k)];
+  if (stories.length === 1) {
+    const [{ beats, steps }] = stories;
+    const of = (beat) => ({ begin: beat.begin, end: beat.end, at: beat.at, of: [beat] });
+    return { woven: [Uint32Array.from({ length: steps }, (_, k) => k)], beats: beats.map(of) };
+  }
   const parts = stories.map(stretches);
   const all = new Set(parts.flatMap((part) => [...part.keys()]));
   const keys = [...all].sort((a, b) => stretchOrder(a) - stretchOrder(b));
-  const out = stories.map(() => []);
+  const out = stories.map(() => []), beats = [];
+  const last = stories.map(({ beats: [first] }) => first); // each run's latest beat, on which it waits
   for (const key of keys) {
-    const length = Math.max(...parts.map((part) => part.get(key)?.length ?? 0));
-    parts.forEach((part, i) => {
-      const steps = part.get(key) ?? [];
-      const waiting = steps.at(-1) ?? out[i].at(-1) ?? 0;
-      for (let k = 0; k < length; k++) out[i].push(steps[k] ?? waiting);
-    });
+    for (const pair of paired(...stories.map((story, i) => beatsOf(story, parts[i].get(key))))) {
+      const length = Math.max(...pair.map((beat) => (beat ? beat.end - beat.begin : 0)));
+      const begin = out[0].length;
+      const at = begin + Math.max(...pair.map((beat) => (beat ? beat.at - beat.begin : 0)));
+      pair.forEach((beat, i) => {
+        const waiting = beat ? beat.end - 1 : out[i].at(-1) ?? 0;
+        for (let k = 0; k < length; k++) out[i].push(beat ? Math.min(beat.begin + k, waiting) : waiting);
+        if (beat) last[i] = beat;
+      });
+      beats.push({ begin, end: begin + length, at, of: [...last] });
+    }
   }
-  return out.map((steps) => Uint32Array.from(steps));
+  const told = stories.every((story) => story.beats.length);
+  return { woven: out.map((steps) => Uint32Array.from(steps)), beats: told ? beats : [] };
 }

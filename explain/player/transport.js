@@ -7,17 +7,16 @@ import { TIMELINE_INSET, paintTimeline } from "./pictures/timeline.js";
 import { Surface } from "./surface.js";
 import { element } from "./words.js";
 
-const PLAY_MS = 550;                                       // a step, at speed 1
+const PLAY_MS = 550, BEAT_MS = 1600;                       // a step, or a beat, at speed 1
 const NEAR_PX = 3;                                         // from a mark on the timeline
-// The coarsest clock: only for Shift and arrows, never chosen.
-const PASS = 2;
+const CHOICES = { code: ["every", "line", "beat", "tile"], idea: ["beat", "tile"] };
 
 export class Transport {
   constructor(player) {
     this.player = player;
     this.range = player.$("input[type=range]");
     this.surface = new Surface(player.$(".timeline canvas"));
-    this.level = 0;
+    this.chosen = { code: "every", idea: "beat" };          // the clock of each depth
     this.speed = 1;
     this.listen();
   }
@@ -34,7 +33,7 @@ export class Transport {
     });
     player.on(player.$(".clock"), "click", (event) => {
       const button = event.target.closest("button");
-      if (button) this.choose(Number(button.dataset.level));
+      if (button) this.choose(button.dataset.clock);
     });
     player.on(player.$(".speed"), "change", (event) => {
       this.speed = Number(event.target.value);
@@ -49,7 +48,7 @@ export class Transport {
     const { stories, positionOf, length } = this.player;
     const [story] = stories;
     const at = (step) => positionOf[0].get(step);
-    this.clocks = clocksOf(stories, positionOf);
+    this.clocks = clocksOf(this.player);
     const nan = Math.min(...stories.map((s, i) => (s.firstNaN ? positionOf[i].get(s.firstNaN.step) : Infinity)));
     const marks = (s, i) => s.rescales.map(({ step, rows, of }) => ({ at: positionOf[i].get(step), share: rows / of,
       rows, of }));
@@ -74,41 +73,52 @@ export class Transport {
 
   // --- the clock ---
 
-  get clock() {
-    return this.clocks[this.level];
+  /** The key of the clock in force. */
+  get level() {
+    const level = this.chosen[this.player.depth.shown];
+    return this.clocks[level] ? level : "line";
+  }
+
+  /** The clock of Shift and an arrow. */
+  get coarser() {
+    return this.level === "tile" ? "pass" : "tile";
   }
 
   choose(level) {
-    this.level = level;
+    this.chosen[this.player.depth.shown] = level;
     this.showClock();
     this.player.section.focus({ preventScroll: true });
   }
 
   showClock() {
-    const coarser = this.clocks[this.level + 1];
-    const { section } = this.player;
-    section.dataset.clock = this.clock.name;
-    this.player.$(".clock").replaceChildren(...this.clocks.slice(0, PASS).map(({ name }, level) => {
+    const { player, clocks, level } = this;
+    const coarser = clocks[this.coarser];
+    player.section.dataset.clock = clocks[level].name;
+    const keys = CHOICES[player.depth.shown].filter((key) => clocks[key]);
+    player.$(".clock").replaceChildren(...keys.map((key) => {
+      const { name, says } = clocks[key];
       const button = buttonOf("", name, `Step by ${name}`, () => {});
-      button.dataset.level = level;
-      button.setAttribute("aria-pressed", String(level === this.level));
+      button.title = `Step by ${says}`;
+      button.dataset.clock = key;
+      button.setAttribute("aria-pressed", String(key === level));
       return button;
     }));
     const name = (what, words, keys) => {
-      const button = this.player.$(`.buttons [data-do=${what}]`);
+      const button = player.$(`.buttons [data-do=${what}]`);
       button.setAttribute("aria-label", words);
       button.title = `${words} · ${keys}`;
     };
-    name("next", `Next ${this.clock.says}`, "→");
-    name("previous", `Previous ${this.clock.says}`, "←");
+    name("next", `Next ${clocks[level].says}`, "→");
+    name("previous", `Previous ${clocks[level].says}`, "←");
     name("nextCoarse", `Next ${coarser.says}`, "Shift →");
     name("previousCoarse", `Previous ${coarser.says}`, "Shift ←");
   }
 
-  /** One on or back by the clock (`coarser` 0), by the next coarser one (1), or by the clock `level`. */
-  step(direction, coarser = 0, level = this.level + coarser) {
+  /** One on or back by a clock. */
+  step(direction, level = this.level) {
     const { player } = this;
-    player.advance(tick(this.clocks[level], player.step, direction, player.length));
+    const small = direction > 0 && ["every", "line", "beat"].includes(level);
+    player.advance(tick(this.clocks[level], player.step, direction, player.length), small);
   }
 
   // --- playing ---
@@ -117,8 +127,9 @@ export class Transport {
     const { player } = this;
     clearInterval(this.playing);
     if (player.step >= player.length - 1) player.go(0);
+    const pace = this.level === "beat" ? BEAT_MS : PLAY_MS;
     this.playing = setInterval(() => (player.step < player.length - 1 ? this.step(1) : this.pause()),
-      PLAY_MS / this.speed);
+      pace / this.speed);
     this.showPlaying();
   }
 
@@ -150,7 +161,7 @@ export class Transport {
     const step = `step ${grouped(t)} of ${grouped(player.length - 1)}`;
     this.range.setAttribute("aria-valuetext", step);
     player.$(".count").textContent = step;
-    const { name } = this.clocks[1];
+    const { name } = this.clocks.tile;
     const between = story.visits.length ? `between ${name}s` : "";
     player.$(".tile").textContent = visit ? `${name} ${visit.ordinal + 1} of ${program.visits}` : between;
     player.$(".nan").hidden = !this.nanWords || (veiled && this.score.nan > t);
@@ -164,7 +175,7 @@ export class Transport {
     const k = player.woven[0][t];
     const [story] = player.stories;
     const visit = story.visit(k);
-    const tile = visit ? `, ${this.clocks[1].name} ${visit.ordinal + 1}` : "";
+    const tile = visit ? `, ${this.clocks.tile.name} ${visit.ordinal + 1}` : "";
     const words = [`step ${grouped(t)}${tile}, line ${story.trace.line[k]}`];
     if (player.watch.asks && t > player.step) return words[0];
     const near = (at) => Math.abs(this.xOf(at) - x) < NEAR_PX;

@@ -223,6 +223,11 @@ export class Watch {
     return this.question?.set === set && this.player.step === set.at - 1;
   }
 
+  /** Whether a question is open at step t: what follows is to be predicted. */
+  hides(t) {
+    return this.question?.set.at - 1 === t;
+  }
+
   ask(set) {
     this.question = { set, given: "" };
     this.box.querySelector("input").value = "";

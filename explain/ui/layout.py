@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from html import escape
 from pathlib import Path
@@ -17,7 +17,7 @@ from streamlit.runtime.pages_manager import PagesManager
 from explain import contents
 from explain.figures import palette
 from explain.player import files
-from explain.ui import exercises, terms
+from explain.ui import terms
 
 LOOK = Path(__file__).parent.parent / "look"
 STYLE = f"<style>.stApp {{ {palette.both_themes()} }}\n{(LOOK / 'app.css').read_text(encoding='utf-8')}</style>"
@@ -66,18 +66,6 @@ def chapter_link(page: str, label: str, query: Mapping[str, str] | None = None) 
         st.page_link(f"pages/{page}.py", label=label, query_params=dict(query) if query else None)
     except StreamlitPageNotFoundError:
         st.markdown(label)
-
-
-def cards(pages: Sequence[contents.Page]) -> None:
-    """A card for each page, four in a row: where it leads, what it is about, how long a lecture spends there."""
-    for start in range(0, len(pages), 4):
-        for page, column in zip(pages[start : start + 4], st.columns(4), strict=False):
-            with column.container(border=True, height="stretch"):
-                number = f"{page.number} · " if page.kind == "chapter" else ""
-                chapter_link(page.stem, f"**{number}{page.title}**")
-                st.markdown(page.about)
-                if page.minutes:
-                    st.caption(f"{page.minutes} minutes{exercises.mark(page.stem)}", unsafe_allow_html=True)
 
 
 def prose(text: str) -> None:

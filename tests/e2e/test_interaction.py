@@ -87,7 +87,7 @@ def test_the_clock_decides_what_the_arrows_do_and_shift_is_coarser(opened, trace
     second = trace.launches[0].recorded[1].first_step
     page.keyboard.press("Shift+ArrowRight")  # the next pass over the tiles: the next program's
     at(page, next(step for step in tiles if step > second))
-    page.get_by_role("button", name="Step by line").click()
+    page.get_by_role("button", name="Step by every line").click()
     page.keyboard.press("ArrowLeft")
     at(page, next(step for step in tiles if step > second) - 1)
 

@@ -62,7 +62,7 @@ def dressed(
 @pytest.fixture(scope="module")
 def tab(dressed: tuple[str, Browser]) -> Iterator[Page]:
     """One tab for all pages: a page that opens in a used tab costs a third of one that opens in a new one."""
-    context = dressed[1].new_context(viewport={"width": 1440, "height": 900})
+    context = dressed[1].new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
     context.set_default_timeout(60_000)
     context.add_init_script(path=CHECKER)
     yield context.new_page()

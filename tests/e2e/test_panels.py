@@ -38,7 +38,7 @@ def app(trace, tmp_path_factory) -> Iterator[Server]:
     trace_file.write(trace, folder / "flash.tilescope")
     for name, chip in (("flash", CHIP), ("small", SMALL_CHIP)):
         folder.joinpath(f"{name}.json").write_text(
-            json.dumps([{"file": "flash.tilescope", "view": {**flash_view(), "chip": chip}}])
+            json.dumps([{"file": "flash.tilescope", "view": {**flash_view(trace), "chip": chip}}])
         )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PLAYER_CASES", str(folder))

@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 from playwright.sync_api import Page, expect
 
 from explain import ROOT
+from explain.beats import beats
 from explain.figures.numbers import number
 from explain.trace import file as trace_file
 from explain.trace.model import Trace
@@ -58,21 +60,22 @@ def flash(causal=False, dtype=torch.float32, nan=False):
     return record_call(lambda: attention.flash_attention(q, k, v, causal=causal, block_m=TILE, block_n=TILE))
 
 
-def view(kernel, shape, **more):
+def view(kernel, shape, trace, **more):
     entry = KERNELS[kernel]
     roles = dict(entry.roles)
     return {
         "title": entry.title,
         "kernel": kernel,
         "roles": roles,
+        "beats": [astuple(beat) for beat in beats(trace, roles)],
         "score_shape": shape,
         "badge": "trace · here",
         **more,
     }
 
 
-def flash_view():
-    return view("flash_attention", [N, N], row_labels=TOKENS, col_labels=TOKENS, pick_program="query tile")
+def flash_view(trace):
+    return view("flash_attention", [N, N], trace, row_labels=TOKENS, col_labels=TOKENS, pick_program="query tile")
 
 
 @pytest.fixture(scope="module")
@@ -92,10 +95,13 @@ def cases(tmp_path_factory) -> tuple[Path, dict[str, Trace]]:
     whole = folder.joinpath("flash.tilescope").read_bytes()
     folder.joinpath("altered.tilescope").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     shown = {
-        **{name: [(name, flash_view())] for name in ("flash", "causal", "half", "nan")},
+        **{name: [(name, flash_view(traces[name]))] for name in ("flash", "causal", "half", "nan")},
         "foreign": [("flash", {"title": "a kernel of theirs", "badge": "trace"})],
-        "altered": [("altered", flash_view())],
-        "pair": [("wrong", view("softmax_blocked_wrong", [1, 6])), ("online", view("softmax_online", [1, 6]))],
+        "altered": [("altered", flash_view(traces["flash"]))],
+        "pair": [
+            ("wrong", view("softmax_blocked_wrong", [1, 6], traces["wrong"])),
+            ("online", view("softmax_online", [1, 6], traces["online"])),
+        ],
     }
     for name, runs in shown.items():
         described = [{"file": f"{file}.tilescope", "view": one} for file, one in runs]

@@ -144,3 +144,44 @@ def test_a_link_says_where_to_begin(query, caption, step, link):
     head, _ = unpacked(player_of(test))
     assert (head["caption"], head["step"], head.get("link", {})) == (caption, step, link)
     assert json.dumps(head["tour"])
+
+
+@pytest.mark.parametrize("stem", [page.stem for page in contents.pages() if page.notes.exists()])
+def test_each_run_sheet_is_its_chapters_tour(stem):
+    test = AppTest.from_file(str(contents.PAGES / "notes.py"), default_timeout=120)
+    test.query_params["chapter"] = stem
+    test.run()
+    assert not test.exception
+    sheet = json.loads(test.get("bidi_component")[0].proto.json or "null")
+    tour = tours.of(stem)
+    if tour is None:
+        assert sheet is None
+    else:
+        assert [one["say"] for one in sheet["captions"]] == [caption.say for caption in tour.captions]
+        assert sum(one["minutes"] for one in sheet["captions"]) == tour.minutes
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_an_own_tour_plays_on_its_page_and_in_its_chapter(works, tmp_path, monkeypatch):
+    path = tmp_path / "mine.toml"
+    path.write_text(MINE if works else MINE.replace("second rescale", "second resale"))
+    monkeypatch.setattr("sys.argv", ["app.py", "--tour", str(path)])
+    test = AppTest.from_file(str(contents.PAGES / "tour.py"), default_timeout=120).run()
+    assert not test.exception
+    chapter = AppTest.from_file(str(contents.PAGES / "online_softmax.py"), default_timeout=120).run()
+    played, _ = unpacked(chapter.get("bidi_component")[0].proto.bytes)
+    if works:
+        assert not test.error
+        head, _ = unpacked(test.get("bidi_component")[0].proto.bytes)
+        assert len(head["tour"]["captions"]) == len(played["tour"]["captions"]) == 1
+    else:
+        assert "mine.toml: caption 1" in test.error[0].value
+        assert played["tour"]["title"] != "Mine"
+
+
+def test_the_app_with_a_tour_opens_on_it(tmp_path, monkeypatch):
+    path = tmp_path / "mine.toml"
+    path.write_text(MINE)
+    monkeypatch.setattr("sys.argv", ["app.py", "--tour", str(path)])
+    test = AppTest.from_file(str(contents.ROOT / "app.py"), default_timeout=120).run()
+    assert test.title[0].value == contents.page_of("tour.py").title

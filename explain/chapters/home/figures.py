@@ -1,4 +1,4 @@
-"""What was measured beforehand, for the first page: each a sentence from a committed file, "" where there is none."""
+"""The first page's words: how long, how many cards in a row, and what was measured beforehand."""
 
 from __future__ import annotations
 
@@ -9,8 +9,27 @@ from explain.records.code import stale_parts, stale_parts_if_known, stale_words
 HALL = results.BENCHMARKS / "classroom_load.json"
 
 
+_HOURS = ("half an hour", "an hour", "two hours", "three hours", "four hours", "five hours", "six hours")
+
+
+def about(minutes: int) -> str:
+    """A length of time as one says it: "about two hours". Raises ValueError for more than six hours."""
+    hours = round(minutes / 60)
+    if hours >= len(_HOURS):
+        raise ValueError(f"minutes={minutes}: allowed are at most {60 * len(_HOURS) - 31}")
+    return f"about {_HOURS[hours]}"
+
+
+def rows(cards: int, most: int = 3) -> list[int]:
+    """How many cards stand in each row: `most`, but no card is alone in the last row."""
+    full, rest = divmod(cards, most)
+    if rest == 1 and full and most > 2:
+        return [most] * (full - 1) + [most - 1, 2]
+    return [most] * full + [rest] * bool(rest)
+
+
 def verified() -> str:
-    """How many experiments on a GPU are within their tolerance."""
+    """How many experiments on a GPU are within their tolerance; "" without a record, as below."""
     record = recordings.measured("verification-h200")
     if record is None:
         return ""

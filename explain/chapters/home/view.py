@@ -2,42 +2,122 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import streamlit as st
 
-from explain import contents
+from explain import contents, lessons
 from explain.chapters.home import figures
-from explain.ui import device, exercises, layout
+from explain.chapters.home import opening as values
+from explain.player import files
+from explain.ui import device, exercises, layout, stepper
+from explain.workers import WorkerError
+
+_HERE = Path(__file__).parent
+_PLAYERS = ("numbers.js", "palette.js", "surface.js")
+_OWN = ("scenes.js", "opening.js")
+
+
+def _text(name: str) -> str:
+    return _HERE.joinpath(name).read_text(encoding="utf-8")
+
+
+_OPENING = st.components.v2.component(
+    "tilescope_opening",
+    html=_text("opening.html"),
+    css=files.colours(".opening") + _text("opening.css"),
+    js="".join(
+        [*map(files.module, _PLAYERS), *(files.joinable(_text(name)) for name in _OWN), "export default mount;\n"]
+    ),
+)
+
+
+def opening() -> None:
+    """The run of the first chapters as an animation; a scene leads to its line in a chapter's player."""
+    try:
+        (run, flash), (_, standard) = (stepper.lesson(one.key) for one in (lessons.OPENING, lessons.STANDARD))
+    except WorkerError as error:
+        st.error(error.words, icon=":material/error:")
+        return
+    source = f"{run.view['badge']} · HBM bytes: formula"
+    _OPENING(key="opening", data=values.packet(flash, standard, source))
+
+
+def step_of_an_old_link() -> None:
+    """A link to a step of this page, which had a player, leads to the same run's step in its chapter."""
+    if step := st.query_params.get("step"):
+        st.switch_page("pages/flash_attention.py", query_params={"step": step})
+
+
+def doors() -> None:
+    """Three ways on: learn, teach, use."""
+    chapters = contents.chapters()
+    first, minutes = chapters[0], sum(page.minutes or 0 for page in chapters)
+    learn, teach, use = (
+        column.container(border=True, height="stretch", key=f"door {name}")
+        for name, column in zip(("learn", "teach", "use"), st.columns(3, gap="medium"), strict=True)
+    )
+    with learn:
+        st.header("Learn it", anchor=False)
+        layout.prose(
+            f"{len(chapters)} chapters, each with a real run to step through: {figures.about(minutes)} in all. "
+            "No GPU is needed."
+        )
+        layout.chapter_link(first.stem, f"**Begin: {first.title} →**")
+    with teach:
+        st.header("Teach it", anchor=False)
+        layout.prose(
+            "Every chapter has notes for a second window: what to say, typical errors, minutes. "
+            "**P** in a player fills the projector."
+        )
+        layout.chapter_link("notes", "**Lecturer's notes →**")
+    with use:
+        st.header("Use it on your own kernel", anchor=False)
+        layout.prose("Trace any Triton kernel line by line on a CPU. Then compare two runs, step by step.")
+        st.code("python -m explain trace your_file.py:main \\\n    --out run.tilescope", language="bash")
+        layout.chapter_link("side_by_side", "**Side by side →**")
 
 
 def where_to_start() -> None:
     """A card for each chapter, for each page of the lab, and for the tools."""
-    st.header("Where to start", anchor=False)
-    minutes = sum(page.minutes or 0 for page in contents.chapters())
-    first, flash = contents.chapters()[0], contents.page_of("flash_attention")
+    st.header("The chapters", anchor=False)
+    flash = contents.page_of("flash_attention")
     layout.prose(
-        f"New to attention? Begin at {first.number} and go on in order: about {minutes} minutes in all. If you know "
-        f"attention and its cost, begin at {flash.number}. Each chapter stands by itself and opens on an example at "
-        "work."
+        f"Each chapter stands by itself. If you know attention and its cost, begin at {flash.number}, {flash.title}."
     )
-    layout.cards(contents.chapters())
-    if lab := contents.of_kind("lab"):
-        st.header("The lab", anchor=False)
-        layout.cards(lab)
+    _cards(contents.chapters())
+    st.header("The lab", anchor=False)
+    _cards(contents.of_kind("lab"))
     st.header("Tools", anchor=False)
-    layout.cards([*contents.of_kind("tool"), contents.page_of("questions.py")])
+    _cards([*contents.of_kind("tool"), contents.page_of("questions.py")])
     exercises.progress()
+
+
+def _cards(pages: Sequence[contents.Page]) -> None:
+    """A card for each page: where it leads, what it is about, how long a lecture spends there."""
+    left = iter(pages)
+    for cards in figures.rows(len(pages)):
+        for column in st.columns(cards, gap="medium"):
+            page = next(left)
+            with column.container(border=True, height="stretch"):
+                number = f"{page.number} · " if page.kind == "chapter" else ""
+                layout.chapter_link(page.stem, f"**{number}{page.title}**")
+                st.markdown(page.about)
+                if page.minutes:
+                    st.caption(f"{page.minutes} minutes{exercises.mark(page.stem)}", unsafe_allow_html=True)
 
 
 def what_you_see() -> None:
     """Where the numbers come from, and what runs the kernels on this machine."""
     what, live = st.columns(2, gap="large")
     with what:
-        st.header("What you see", anchor=False)
+        st.header("Where the numbers come from", anchor=False)
         layout.prose(
-            "A GPU runs this very source, compiled. For the player, Triton's interpreter executed it line by line on "
-            "the CPU, and recorded each line's variables, loads and stores: every number in the player is from that "
-            "recording. Two more witnesses stand beside it, a formula for every byte and FLOP, and the compiled "
-            "kernel on a GPU. Where they differ, you are told."
+            "A GPU runs the same source, compiled. For the player, Triton's interpreter ran it line by line on a CPU "
+            "and recorded each variable, load and store. Every number above comes from that recording. Two other "
+            "sources check it: a formula for every byte and FLOP, and the compiled kernel on a GPU. If two of them "
+            "differ, the page says so."
         )
     with live:
         st.header("What runs it here", anchor=False)

@@ -191,6 +191,89 @@ export class HbmState {
   }
 }
 
+/**
+ * The places of buffers, each {buffer, name, size}: in lines from the left, at the largest scale at which all fit into
+ * width × height, a cell at most `biggest` pixels wide. A size is written beside its name where that costs little room.
+ */
+export function placeBuffers(ctx, palette, named, { width: room, height }, biggest = BIGGEST_CELL_PX) {
+  const size = Math.max(10, palette.size * 0.84);
+  const head = size * 1.75, gap = size * 1.1;
+  setFont(ctx, `650 ${size}px ${palette.font}`);
+  const wordy = named.map((one) => ctx.measureText(`${one.name} ${one.size}`).width);
+  const brief = named.map(({ name }) => ctx.measureText(name).width);
+  const smallest = Math.min(...named.map(({ buffer }) => Math.sqrt(buffer.itemBytes)));
+  const attempt = (labels, scale) => {
+    const places = [];
+    let x = 1, y = 0, tallest = 0;
+    named.forEach((one, b) => {
+      const { buffer } = one;
+      const cell = Math.sqrt(buffer.itemBytes) * scale;
+      const width = Math.max(buffer.width * cell, labels[b]);
+      if (x > 1 && x + width > room) (x = 1), (y += head + tallest + gap * 0.6), (tallest = 0);
+      places.push({ ...one, x, top: y + head, cell, width });
+      x += width + gap;
+      tallest = Math.max(tallest, buffer.height * cell);
+    });
+    const wide = Math.max(...places.map((place) => place.x + place.buffer.width * place.cell));
+    return { places, fits: wide <= room && y + head + tallest + 2 <= height };
+  };
+  const best = (labels) => {
+    let scale = biggest / smallest, tried = attempt(labels, scale);
+    while (!tried.fits && scale > 1e-4) tried = attempt(labels, (scale *= 0.95));
+    return { ...tried, scale };
+  };
+  const full = best(wordy), short = best(brief);
+  const wins = full.scale >= short.scale * 0.8 ? full : short;
+  return { size, head, places: wins.places, sized: wins === full };
+}
+
+/** Writes the names, and where there is room the sizes, over buffers that `placeBuffers` has placed. */
+export function nameBuffers(ctx, { text, muted, font }, { places, size, head, sized }) {
+  for (const { name, size: bytes, x, top, width } of places) {
+    const y = top - head * 0.62;
+    write(ctx, name, x, y, { colour: text, size, weight: 650, font });
+    if (!sized) continue;
+    const named = ctx.measureText(`${name} `).width;
+    write(ctx, bytes, x + named, y, { colour: muted, size: size * 0.9, font, room: Math.max(0, width - named) });
+  }
+}
+
+/** A buffer to scale, with what its step touches marked. */
+export function paintBuffer(ctx, palette, { buffer, x, top, cell }, glows = false) {
+  const w = buffer.width * cell, h = buffer.height * cell;
+  ctx.imageSmoothingEnabled = cell < 1;
+  if (buffer.drawn) ctx.drawImage(buffer.image, x, top, w, h);
+  if (cell >= GRID_PX) {
+    ctx.strokeStyle = palette.line;
+    ctx.lineWidth = 1;
+    for (let col = 1; col < buffer.width; col++) line(ctx, x + col * cell, top, x + col * cell, top + h);
+    for (let row = 1; row < buffer.height; row++) line(ctx, x, top + row * cell, x + w, top + row * cell);
+  }
+  if (buffer.matrices > 1) {
+    ctx.strokeStyle = palette.muted;                     // between the matrices of its heads
+    ctx.lineWidth = 1;
+    const { cols, rows } = buffer;
+    for (let col = cols; col < buffer.width; col += cols) line(ctx, x + col * cell, top, x + col * cell, top + h);
+    for (let row = rows; row < buffer.height; row += rows) line(ctx, x, top + row * cell, x + w, top + row * cell);
+  }
+  ctx.strokeStyle = glows ? palette.text : palette.faint;
+  ctx.lineWidth = glows ? 2.5 : 1;
+  ctx.strokeRect(x - 0.5, top - 0.5, w + 1, h + 1);
+  if (!buffer.touched) return;
+  const { top: first, bottom, left, right } = buffer.touched;
+  const wide = Math.max(2, (right - left + 1) * cell), high = Math.max(2, (bottom - first + 1) * cell);
+  const box = [x + left * cell, top + first * cell, wide, high];
+  ctx.strokeStyle = palette.text;
+  ctx.lineWidth = 1.75;
+  if (buffer.stored) {
+    ctx.fillStyle = hatching(ctx, palette.text, 1);
+    ctx.fillRect(...box);
+    ctx.setLineDash([4, 2.5]);
+  }
+  ctx.strokeRect(...box);
+  ctx.setLineDash([]);
+}
+
 export class HbmPanel extends Panel {
   constructor(lane) {
     super(lane, "hbm");
@@ -232,94 +315,25 @@ export class HbmPanel extends Panel {
   paintBuffers() {
     const { palette, drawn } = this;
     const ctx = this.surface.clear();
-    this.surface.layer("labels", drawn.key, (pen) => {
-      for (const { buffer, x, top, width } of drawn.places) {
-        const y = top - drawn.head * 0.62, { size } = drawn, { font } = palette;
-        write(pen, buffer.name, x, y, { colour: palette.text, size, weight: 650, font });
-        if (!drawn.sized) continue;
-        const named = pen.measureText(`${buffer.name} `).width;
-        const room = Math.max(0, width - named);
-        write(pen, bytes(buffer.bytes), x + named, y, { colour: palette.muted, size: size * 0.9, font, room });
-      }
-    });
-    for (const place of drawn.places) this.paintBuffer(ctx, place);
+    this.surface.layer("labels", drawn.key, (pen) => nameBuffers(pen, palette, drawn));
+    const { glowing } = this.lane;
+    for (const place of drawn.places) {
+      paintBuffer(ctx, palette, place, glowing !== null && stemOf(glowing) === place.buffer.name);
+    }
   }
 
   glow() {
     this.paint();
   }
 
-  paintBuffer(ctx, { buffer, x, top, cell }) {
-    const { palette, lane } = this;
-    const w = buffer.width * cell, h = buffer.height * cell;
-    ctx.imageSmoothingEnabled = cell < 1;
-    if (buffer.drawn) ctx.drawImage(buffer.image, x, top, w, h);
-    if (cell >= GRID_PX) {
-      ctx.strokeStyle = palette.line;
-      ctx.lineWidth = 1;
-      for (let col = 1; col < buffer.width; col++) line(ctx, x + col * cell, top, x + col * cell, top + h);
-      for (let row = 1; row < buffer.height; row++) line(ctx, x, top + row * cell, x + w, top + row * cell);
-    }
-    if (buffer.matrices > 1) {
-      ctx.strokeStyle = palette.muted;                     // between the matrices of its heads
-      ctx.lineWidth = 1;
-      const { cols, rows } = buffer;
-      for (let col = cols; col < buffer.width; col += cols) line(ctx, x + col * cell, top, x + col * cell, top + h);
-      for (let row = rows; row < buffer.height; row += rows) line(ctx, x, top + row * cell, x + w, top + row * cell);
-    }
-    const glows = lane.glowing !== null && stemOf(lane.glowing) === buffer.name;
-    ctx.strokeStyle = glows ? palette.text : palette.faint;
-    ctx.lineWidth = glows ? 2.5 : 1;
-    ctx.strokeRect(x - 0.5, top - 0.5, w + 1, h + 1);
-    if (!buffer.touched) return;
-    const { top: first, bottom, left, right } = buffer.touched;
-    const wide = Math.max(2, (right - left + 1) * cell), high = Math.max(2, (bottom - first + 1) * cell);
-    const box = [x + left * cell, top + first * cell, wide, high];
-    ctx.strokeStyle = palette.text;
-    ctx.lineWidth = 1.75;
-    if (buffer.stored) {
-      ctx.fillStyle = hatching(ctx, palette.text, 1);
-      ctx.fillRect(...box);
-      ctx.setLineDash([4, 2.5]);
-    }
-    ctx.strokeRect(...box);
-    ctx.setLineDash([]);
-  }
-
-  /** The place of each buffer: in lines from the left, at the largest scale at which all of them fit. */
-  layout(launch, state) {
-    const key = `${launch} ${this.lane.stamp} ${this.surface.width} ${this.surface.height}`;
+  /** The place of each buffer; kept for each launch. */
+  layout(launch, { buffers }) {
+    const { surface, palette, lane } = this;
+    const key = `${launch} ${lane.stamp} ${surface.width} ${surface.height}`;
     const kept = this.layouts.get(launch);
     if (kept?.key === key) return kept;
-    const size = Math.max(10, this.palette.size * 0.84);
-    const head = size * 1.75, gap = size * 1.1;
-    const { ctx } = this.surface;
-    setFont(ctx, `650 ${size}px ${this.palette.font}`);
-    const wordy = state.buffers.map(({ name, bytes: n }) => ctx.measureText(`${name} ${bytes(n)}`).width);
-    const brief = state.buffers.map(({ name }) => ctx.measureText(name).width);
-    const smallest = Math.min(...state.buffers.map(({ itemBytes }) => Math.sqrt(itemBytes)));
-    const attempt = (labels, scale) => {
-      const places = [];
-      let x = 1, y = 0, tallest = 0;
-      state.buffers.forEach((buffer, b) => {
-        const cell = Math.sqrt(buffer.itemBytes) * scale;
-        const width = Math.max(buffer.width * cell, labels[b]);
-        if (x > 1 && x + width > this.surface.width) (x = 1), (y += head + tallest + gap * 0.6), (tallest = 0);
-        places.push({ buffer, x, top: y + head, cell, width });
-        x += width + gap;
-        tallest = Math.max(tallest, buffer.height * cell);
-      });
-      const wide = Math.max(...places.map((place) => place.x + place.buffer.width * place.cell));
-      return { places, fits: wide <= this.surface.width && y + head + tallest + 2 <= this.surface.height };
-    };
-    const best = (labels) => {
-      let scale = BIGGEST_CELL_PX / smallest, tried = attempt(labels, scale);
-      while (!tried.fits && scale > 1e-4) tried = attempt(labels, (scale *= 0.95));
-      return { ...tried, scale };
-    };
-    const full = best(wordy), named = best(brief);
-    const wins = full.scale >= named.scale * 0.8 ? full : named; // sizes are written where they cost little room
-    const layout = { key, size, head, places: wins.places, sized: wins === full };
+    const named = buffers.map((buffer) => ({ buffer, name: buffer.name, size: bytes(buffer.bytes) }));
+    const layout = { key, ...placeBuffers(surface.ctx, palette, named, surface) };
     this.layouts.set(launch, layout);
     return layout;
   }

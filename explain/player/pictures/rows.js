@@ -63,7 +63,7 @@ export function paintRows(surface, palette, state, selected, phase = 1, glowing 
     if (left && rowHeight >= size * 1.12) {
       const colour = on ? palette.text : palette.muted;
       write(ctx, names[r], left - 10, middle,
-        { ...digits, size: size * 0.95, colour, weight: on ? 600 : 400, room: left - 8 });
+        { ...digits, size: Math.max(size * 0.95, palette.smallest), colour, weight: on ? 600 : 400, room: left - 8 });
     }
     for (const { key, x: start, width, end, room, texts } of parts) {
       const place = { x: start, width: numbers ? width - room : width };

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from explain import ROOT, recordings
@@ -26,7 +27,35 @@ def test_it_leads_to_every_chapter_lab_and_tool():
         assert any(page.title in link for link in links), page.title
         assert page.about in said
         assert page.minutes is None or f"{page.minutes} min" in said
-    assert f"{sum(page.minutes or 0 for page in chapters.chapters())} min" in said
+    assert figures.about(sum(page.minutes or 0 for page in chapters.chapters())) in said
+
+
+def test_a_door_leads_to_the_first_chapter_and_to_the_notes():
+    pages = [link.proto.page for link in opened().get("page_link")]
+    assert pages[:3] == [chapters.chapters()[0].stem, "notes", "side_by_side"]
+
+
+@pytest.mark.parametrize(("minutes", "hours"), [(20, 0), (31, 1), (89, 1), (124, 2), (160, 3)])
+def test_a_length_of_time_is_said_in_hours(minutes, hours):
+    assert figures.about(minutes) == figures.about(60 * hours)
+    with pytest.raises(ValueError, match="minutes=600"):
+        figures.about(600)
+
+
+@pytest.mark.parametrize("cards", range(12))
+def test_no_card_stands_alone_below_others(cards):
+    rows = figures.rows(cards)
+    assert sum(rows) == cards
+    assert all(0 < row <= 3 for row in rows)
+    assert len(rows) < 2 or rows[-1] > 1
+
+
+def test_an_old_link_to_a_step_leads_to_the_same_step_of_the_chapter():
+    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    test.query_params["step"] = "330"
+    test.run()
+    assert test.query_params["step"] == "330"
+    assert test.title[0].value == chapters.page_of("flash_attention").title
 
 
 def test_what_was_measured_is_what_the_files_say():

@@ -1,0 +1,216 @@
+"""The opening's values: what it draws, from the trace of `lessons.OPENING`, and the bytes of `kernels.traffic`."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explain.beats import beats, step_of
+from explain.experiment import Experiment
+from explain.figures.numbers import count, fixed, moved, ratio
+from explain.gpus import DEFAULT, GPUS
+from explain.lessons import OPENING, STANDARD
+from explain.trace.model import Trace, numbers
+from kernels.inputs import labels
+from kernels.parameters import ITEM_BYTES
+from kernels.traffic import Traffic
+
+Floats = NDArray[np.float32]
+
+LENGTHS = tuple(2**power for power in range(6, 18))
+"""N on the slider: this sentence's 64 tokens to 131,072."""
+LARGE_TILE = 128
+"""The side of a tile as fast kernels choose it, for the bytes at the largest N."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the opening takes from a trace with `tiles` tiles of keys, all float32.
+
+    q, o: (N, d). k, v: (N, d). s: (N, N), scaled scores. m, l, alpha, added: (tiles, N), the running max and sum after
+    each tile, the rescale factor and the sum of the tile's exponentials. acc: (tiles, N, d), Õ after each tile. `row`
+    is the row to follow: of those in the first tile that rescales one, the row that shrinks most.
+    """
+
+    q: Floats
+    k: Floats
+    v: Floats
+    s: Floats
+    m: Floats
+    l: Floats  # noqa: E741
+    alpha: Floats
+    added: Floats
+    acc: Floats
+    o: Floats
+    row: int
+
+
+def run_of(trace: Trace, experiment: Experiment) -> Run:
+    """The values of an attention run that keeps Õ on chip: a program per tile of queries, a visit per tile of keys.
+
+    Raises ValueError if no row is rescaled.
+    """
+    p, roles = experiment.values, experiment.entry.roles
+    rows, cols, dims, block_m, block_n = (p[name] for name in ("seq_len", "kv_len", "head_dim", "block_m", "block_n"))
+    q, k, v, o = (np.zeros((side, dims), np.float32) for side in (rows, cols, cols, rows))
+    s = np.zeros((rows, cols), np.float32)
+    m, l, alpha, added = (np.zeros((-(-cols // block_n), rows), np.float32) for _ in range(4))  # noqa: E741
+    acc = np.zeros((len(m), rows, dims), np.float32)
+    ends = {(beat.program, beat.tile): beat.end for beat in beats(trace, roles)}
+    for (program, tile), end in ends.items():
+        mine, state = slice(program * block_m, (program + 1) * block_m), trace.state(end - 1)
+        if tile < 0:
+            q[mine], o[mine] = numbers(state["q"]), numbers(state[roles["output"]])
+            continue
+        keys = slice(tile * block_n, (tile + 1) * block_n)
+        k[keys], v[keys], s[mine, keys] = (numbers(state[name]) for name in ("k", "v", roles["scores"]))
+        for name, kept in (("running_max", m), ("running_sum", l), ("rescale", alpha), ("accumulator", acc)):
+            kept[tile, mine] = numbers(state[roles[name]])
+        added[tile, mine] = numbers(state[roles["exponentials"]]).sum(axis=1)
+    shrunk = np.argwhere(alpha[1:] < 1)
+    if not len(shrunk):
+        raise ValueError("no row of this run is rescaled")
+    tile, begin = int(shrunk[0][0]) + 1, int(shrunk[0][1]) // block_m * block_m
+    return Run(q, k, v, s, m, l, alpha, added, acc, o, begin + int(alpha[tile, begin : begin + block_m].argmin()))
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One scene: what opening.js draws, for how many seconds, its sentence, and the page and step of its line."""
+
+    name: str
+    seconds: float
+    sentence: str
+    page: str
+    step: int
+
+
+def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
+    """The scenes in order; each leads to the step of an event in the trace of OPENING or of STANDARD."""
+    p, row = OPENING.values, run.row
+    tokens, block_m, block_n = p["seq_len"], p["block_m"], p["block_n"]
+    tile = int((run.alpha[1:, row] < 1).argmax()) + 1
+    old, shrink, new, total = (
+        fixed(float(x[row]), 3) for x in (run.l[tile - 1], run.alpha[tile], run.added[tile], run.l[tile])
+    )
+    programs = -(-tokens // block_m)
+    told: Sequence[tuple[str, float, Experiment, str, str]] = (
+        ("sentence", 4, OPENING, "first load of q", f"Each of these {tokens} tokens becomes a row of Q, K and V."),
+        ("scores", 3.5, OPENING, "first scores", "Every query meets every key: S\xa0=\xa0QKᵀ."),
+        ("scale", 5, STANDARD, "first write of s", "Twice the tokens, four times the scores. S outgrows the chip."),
+        ("trips", 4, STANDARD, "first load of p", "Standard attention writes S, reads it, writes P, reads it."),
+        ("tile", 4, OPENING, f"first scores of row {row}",
+         f"Instead, keep {block_m} queries on chip. Bring {block_n} keys: one tile of S."),
+        ("row", 3.5, OPENING, f"first add of row {row}", "A row keeps two numbers: its largest score m, its sum ℓ."),
+        ("larger", 4, OPENING, f"first rescale of row {row}",
+         "A larger score comes: m moves, and the old sum shrinks by α."),
+        ("join", 6, OPENING, f"second add of row {row}", f"The new terms join: {old} × {shrink} + {new} = {total}."),
+        ("next", 8, OPENING, f"second drop of row {row}", "The tile is dropped. The next comes. m, ℓ and Õ stay."),
+        ("write", 6, OPENING, "first write of o", "After the last tile, O\xa0=\xa0Õ/ℓ is written to HBM, once."),
+        ("programs", 6, OPENING, "last scores", f"{programs} programs, each for {block_m} rows. S is never whole."),
+        ("bills", 9, OPENING, "last write of o", "The same result, and S never went to HBM."),
+    )  # fmt: skip
+    traces = {OPENING: (flash, "flash_attention"), STANDARD: (standard, "memory_hierarchy")}
+
+    def scene(name: str, seconds: float, experiment: Experiment, event: str, sentence: str) -> Scene:
+        trace, page = traces[experiment]
+        return Scene(name, seconds, sentence, page, step_of(trace, experiment.entry.roles, event))
+
+    return tuple(scene(*one) for one in told)
+
+
+def size(tokens: int) -> dict[str, Any]:
+    """S of one head at N = `tokens` in float32: its bytes, beside all shared memory of the GPU; and what four trips to
+    HBM cost.
+    """
+    item, chip = ITEM_BYTES["fp32"], GPUS[DEFAULT].shared_bytes_all
+    formula = _traffic(STANDARD, tokens)
+    trips = [term.bytes for term in formula.terms if term.buffer in ("s", "p")]
+    whole = tokens * tokens * item
+    return {
+        "tokens": tokens,
+        "n": count(tokens),
+        "bytes": whole,
+        "s": moved(whole),
+        "chips": ratio(whole / chip),
+        "trips": [moved(trip) for trip in trips],
+        "all": moved(sum(trips)),
+    }
+
+
+def bill(experiment: Experiment, traffic: Traffic) -> dict[str, Any]:
+    """The bytes of one kernel between HBM and the chip, buffer by buffer, in the order of the formula's terms."""
+    parts: dict[str, int] = {}
+    for term in traffic.terms:
+        parts[term.buffer] = parts.get(term.buffer, 0) + term.bytes
+    total = sum(parts.values())
+    return {"name": experiment.entry.short, "total": f"{count(total)} B", "bytes": total, "parts": list(parts.items())}
+
+
+def large() -> dict[str, str]:
+    """The two bills at the largest N, in tiles as fast kernels have them."""
+    n = LENGTHS[-1]
+    totals = (
+        traffic.read_bytes + traffic.written_bytes
+        for traffic in (_traffic(one, n, LARGE_TILE) for one in (STANDARD, OPENING))
+    )
+    standard, flash = totals
+    return {
+        "n": count(n),
+        "tile": str(LARGE_TILE),
+        "standard": moved(standard),
+        "flash": moved(flash),
+        "times": ratio(standard / flash),
+    }
+
+
+def _traffic(experiment: Experiment, tokens: int, tile: int | None = None) -> Traffic:
+    """The formula of the same attention with another N; its inputs need not exist."""
+    sides = {} if tile is None else {"block_m": tile, "block_n": tile}
+    return experiment.entry.formula({**experiment.values, "seq_len": tokens, "kv_len": tokens, **sides})
+
+
+@lru_cache(maxsize=2)
+def packet(flash: Trace, standard: Trace, source: str) -> str:
+    """All that the opening draws, as JSON. Arrays are base64 of little-endian float32, row-major.
+
+    flash, standard: the traces of OPENING and STANDARD. source: where they come from, in words.
+    """
+    run, p = run_of(flash, OPENING), OPENING.values
+    named = labels(OPENING.preset, p)
+    chip, told = GPUS[DEFAULT], scenes(run, flash, standard)
+    written = next(scene.step for scene in told if scene.name == "write")
+    drawn = ("q", "k", "v", "s", "m", "l", "alpha", "added", "acc", "o")
+    return json.dumps(
+        {
+            "tokens": named[0] if named else [str(i) for i in range(p["seq_len"])],
+            "dims": p["head_dim"],
+            "block": [p["block_m"], p["block_n"]],
+            "row": run.row,
+            "arrays": {name: _encoded(getattr(run, name)) for name in drawn},
+            "sizes": [size(tokens) for tokens in LENGTHS],
+            "chip": {
+                "name": chip.name,
+                "bytes": chip.shared_bytes_all,
+                "text": moved(chip.shared_bytes_all),
+            },
+            "bills": [bill(one, one.entry.formula(one.values)) for one in (STANDARD, OPENING)],
+            "large": large(),
+            "written": f"{count(sum(access.bytes for access in flash.accesses(written)))} B",
+            "scenes": [asdict(one) for one in told],
+            "source": source,
+        },
+        ensure_ascii=False,
+        allow_nan=False,
+    )
+
+
+def _encoded(values: Floats) -> str:
+    return base64.b64encode(values.astype("<f4").tobytes()).decode()

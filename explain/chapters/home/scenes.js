@@ -1,0 +1,485 @@
+// The opening's scenes. Each draws its picture at a moment `p` of its time, 0 to 1, from the packet alone; nothing is
+// kept between two moments. Sizes are in units of the layout, which is as wide as the stage.
+
+import { format } from "../../player/numbers.js";
+import { write } from "../../player/surface.js";
+
+const fixed = format(1, 4);                                // 7.096
+const between = (a, b, t) => a + (b - a) * t;
+const clamped = (t) => Math.max(0, Math.min(1, t));
+/** How far a motion from `a` to `b` of a scene's time has come, straight or eased. */
+const straight = (p, a, b) => clamped((p - a) / (b - a));
+const eased = (p, a, b) => ((t) => t * t * (3 - 2 * t))(straight(p, a, b));
+const box = (x, y, w, h) => ({ x, y, w, h });
+const moving = (from, to, t) => Object.fromEntries(Object.keys(to).map((side) => [side, between(from[side], to[side], t)]));
+/** Part i of n of a matrix in HBM: one tile's rows. */
+const band = ({ x, y, w, h }, i, n) => box(x, y + (h * i) / n, w, h / n);
+
+const WIDE = {
+  width: 1200, height: 560, small: 16, label: 19, large: 27, token: 27, leading: 48,
+  chip: box(0, 0, 1200, 386), hbm: box(0, 410, 1200, 150), title: [24, 436], onChip: [1176, 24, "right"],
+  memory: { q: box(150, 424, 128, 122), k: box(410, 424, 128, 122), v: box(670, 424, 128, 122), o: box(930, 424, 128, 122) },
+  beside: (m) => [m.x + m.w + 14, m.y + 16, m.x + m.w + 14, m.y + 42],
+  words: box(60, 60, 1080, 300),
+  whole: { q: box(330, 106, 96, 256), k: box(446, 26, 256, 68), s: box(446, 106, 256, 256), said: [730, 130, 730, 166] },
+  scale: { x: 90, y: 366, chip: 250, most: 346, said: [560, 90], step: 52 },
+  slider: box(560, 300, 560, 48),
+  trips: { up: 130, down: 430, s: 120, p: 300, side: 108, list: [560, 40, 1120], step: 40 },
+  tile: {
+    q: box(60, 132, 112, 192), k: box(216, 46, 192, 64), s: box(216, 132, 192, 192), v: box(452, 46, 112, 64),
+    o: box(452, 132, 112, 192), under: 346, keys: [216, 28],
+  },
+  row: { x: 650, axis: 712, end: 1060, value: 1176, title: 46, m: 108, l: 174, thick: 34, sum: 250, o: 326, high: 34 },
+  grid: { x: 250, y: 36, cell: 76, gap: 6, said: [680, 120], step: 40 },
+  bills: { x: 60, w: 1080, y: [90, 210], thick: 46, said: [310, 344] },
+};
+const NARROW = {
+  width: 400, height: 620, small: 13, label: 15, large: 18, token: 17, leading: 27,
+  chip: box(0, 0, 400, 420), hbm: box(0, 440, 400, 180), title: [12, 458], onChip: [390, 16, "right"],
+  memory: { q: box(14, 498, 80, 112), k: box(111, 498, 80, 112), v: box(208, 498, 80, 112), o: box(306, 498, 80, 112) },
+  beside: (m) => [m.x, m.y - 14, m.x + 20, m.y - 14],
+  words: box(12, 30, 376, 380),
+  whole: { q: box(52, 108, 62, 230), k: box(124, 40, 230, 58), s: box(124, 108, 230, 230), said: [124, 364, 124, 390] },
+  scale: { x: 20, y: 272, chip: 190, most: 250, said: [20, 314], step: 22 },
+  slider: box(14, 372, 372, 44),
+  trips: { up: 100, down: 500, s: 20, p: 110, side: 80, list: [205, 60, 388], step: 34 },
+  tile: {
+    q: box(14, 96, 62, 96), k: box(92, 44, 96, 40), s: box(92, 96, 96, 96), v: box(206, 44, 62, 40),
+    o: box(206, 96, 62, 96), under: 206, keys: [92, 30],
+  },
+  row: { x: 14, axis: 44, end: 312, value: 388, title: 240, m: 272, l: 310, thick: 22, sum: 346, o: 388, high: 20 },
+  grid: { x: 70, y: 34, cell: 60, gap: 6, said: [20, 336], step: 26 },
+  bills: { x: 12, w: 376, y: [80, 190], thick: 40, said: [290, 314] },
+};
+
+/** The layout for a stage of this width in pixels. */
+export const layoutOf = (width) => (width < 720 ? NARROW : WIDE);
+
+/** What draws one moment: words, boxes, matrices. `said` collects the words that can be read. */
+export class Pen {
+  constructor(ctx, palette, pictures, layout) {
+    Object.assign(this, { ctx, palette, pictures, layout, said: [] });
+  }
+
+  ink(quantity) {
+    return this.palette.quantity[quantity]?.ink ?? this.palette[quantity] ?? quantity;
+  }
+
+  fill(quantity) {
+    return this.palette.quantity[quantity]?.fill ?? this.palette[quantity];
+  }
+
+  /** The colour of letters on a quantity's fill. */
+  onFill(quantity) {
+    return this.palette.inkOn(this.palette.packed(this.fill(quantity)));
+  }
+
+  /** Draws with this opacity. */
+  faded(alpha, draw) {
+    if (alpha <= 0) return;
+    const before = this.ctx.globalAlpha;
+    this.ctx.globalAlpha = before * alpha;
+    draw();
+    this.ctx.globalAlpha = before;
+  }
+
+  text(text, x, y, { size = this.layout.label, ink = "text", weight = 400, align = "left" } = {}) {
+    if (this.ctx.globalAlpha > 0.5) this.said.push(text);
+    write(this.ctx, text, x, y, { colour: this.ink(ink), size, weight, align, font: this.palette.font });
+  }
+
+  width(text, size, weight = 400) {
+    this.ctx.font = this.ctx.fontInForce = `${weight} ${size}px ${this.palette.font}`;
+    return this.ctx.measureText(text).width;
+  }
+
+  box({ x, y, w, h }, fill, { stroke, radius = 0, dash = [], thick = 1.5 } = {}) {
+    const { ctx } = this;
+    ctx.beginPath();
+    ctx.roundRect(x, y, Math.max(0, w), Math.max(0, h), radius);
+    if (fill) {
+      ctx.fillStyle = fill;
+      ctx.fill();
+    }
+    if (!stroke) return;
+    ctx.strokeStyle = stroke;
+    ctx.lineWidth = thick;
+    ctx.setLineDash(dash);
+    ctx.stroke();
+    ctx.setLineDash([]);
+  }
+
+  /** A thin line from one x to another. */
+  rule(from, to, y) {
+    this.box(box(from, y - 0.6, to - from, 1.2), this.palette.faint);
+  }
+
+  /** Rows and columns of a matrix, all by default, as coloured cells. */
+  cells(name, to, { rows, cols } = {}) {
+    const picture = this.pictures[name];
+    const [r0, r1] = rows ?? [0, picture.height], [c0, c1] = cols ?? [0, picture.width];
+    if (r1 <= r0 || to.w <= 0 || to.h <= 0) return;
+    this.ctx.imageSmoothingEnabled = false;
+    this.ctx.drawImage(picture, c0, r0, c1 - c0, r1 - r0, to.x, to.y, to.w, to.h);
+  }
+}
+
+// --- what every scene stands on: HBM below, the chip above ---
+
+const NAMES = { q: "Q", k: "K", v: "V", o: "O" };
+
+/** HBM with Q, K, V and O: how much of them is there, as shares of their rows. */
+function hbm(pen, data, { q = 1, k = q, v = q, o = [], empty = false, shapes = false } = {}) {
+  const { layout } = pen, there = { q, k, v };
+  pen.box(layout.hbm, null, { stroke: pen.palette.line, radius: 12 });
+  pen.text("HBM", ...layout.title, { size: layout.small, weight: 600, ink: "hbm" });
+  if (empty) return;
+  for (const [name, label] of Object.entries(NAMES)) {
+    const at = layout.memory[name], [x, y, under, low] = layout.beside(at);
+    pen.box(at, pen.palette.raised);
+    pen.text(label, x, y, { weight: 600 });
+    if (shapes) pen.text(`${data.rows} × ${data.dims}`, under, low, { size: layout.small, ink: "muted" });
+    const shown = Math.round(data.rows * (there[name] ?? 0));
+    pen.cells(name, { ...at, h: (at.h * shown) / data.rows }, { rows: [0, shown] });
+    if (name !== "o") continue;
+    for (const i of o) pen.cells("o", band(at, i, data.programs), { rows: data.ownRows(i) });
+  }
+}
+
+function chip(pen) {
+  const { layout } = pen, [x, y, align] = layout.onChip;
+  pen.box(layout.chip, pen.palette["code-ground"], { radius: 12 });
+  pen.text("on chip", x, y, { size: layout.small, ink: "muted", align });
+}
+
+// --- the problem ---
+
+/** The words flow into lines; each becomes a row of Q, K and V. */
+function sentence(pen, data, p) {
+  const { layout } = pen, { words, token, leading } = layout;
+  const made = straight(p, 0.08, 0.92), now = Math.floor(made * data.rows);
+  hbm(pen, data, { q: made, shapes: true });
+  const gap = pen.width(" ", token);
+  let { x, y } = words;
+  data.tokens.forEach((text, i) => {
+    const width = pen.width(text, token, 400);
+    if (x + width > words.x + words.w) {
+      x = words.x;
+      y += leading;
+    }
+    if (i === now) pen.box(box(x - 5, y - leading * 0.42, width + 10, leading * 0.84), pen.palette.raised, { radius: 5 });
+    pen.faded(i <= now ? 1 : 0.45, () => pen.text(text, x, y, { size: token, ink: i <= now ? "text" : "muted" }));
+    x += width + gap;
+  });
+}
+
+/** Row by row, S grows from Q and Kᵀ. */
+function scores(pen, data, p) {
+  const { layout } = pen, { q, k, s, said } = layout.whole;
+  const rows = Math.round(data.rows * straight(p, 0.06, 0.8));
+  hbm(pen, data);
+  chip(pen);
+  pen.cells("q", q);
+  pen.cells("kt", k);
+  pen.box(s, null, { stroke: pen.palette.line });
+  pen.cells("s", { ...s, h: (s.h * rows) / data.rows }, { rows: [0, rows] });
+  if (rows > 0 && rows < data.rows) {
+    const y = s.y + (s.h * (rows - 1)) / data.rows;
+    pen.box(box(q.x - 3, y - 1, s.x + s.w - q.x + 6, s.h / data.rows + 2), null, { stroke: pen.palette.text });
+  }
+  pen.text("Q", q.x - 12, q.y + 14, { weight: 600, align: "right" });
+  pen.text("Kᵀ", k.x - 12, k.y + k.h / 2, { weight: 600, align: "right" });
+  pen.text("S = QKᵀ", said[0], said[1], { size: layout.large, weight: 600, ink: "scores" });
+  pen.text(`${data.rows} × ${data.rows}`, said[2], said[3], { ink: "muted" });
+}
+
+/** S and what the chip holds, as squares whose areas are their bytes. */
+function scale(pen, data, p) {
+  const { layout, palette } = pen, { x, y, chip: side, most, said, step } = layout.scale;
+  const at = data.chosen ?? between(0, data.sizes.length - 1, eased(p, 0.06, 0.86));
+  const shown = data.sizes[(data.shown = Math.round(at))];
+  const bytes = data.sizes[0].bytes * 4 ** at;
+  const perByte = Math.min(side / Math.sqrt(data.chip.bytes), most / Math.sqrt(bytes));
+  const square = (size) => box(x, y - perByte * Math.sqrt(size), perByte * Math.sqrt(size), perByte * Math.sqrt(size));
+  hbm(pen, data, { empty: true });
+  const [chipAt, sAt] = [square(data.chip.bytes), square(bytes)];
+  const drawChip = () => pen.box(chipAt, palette.raised, { stroke: palette.muted });
+  if (bytes < data.chip.bytes) drawChip();
+  pen.box(sAt, pen.fill("scores"));
+  if (bytes >= data.chip.bytes) drawChip();
+  pen.text("chip", chipAt.x, y + layout.small, { size: layout.small, ink: "muted" });
+  if (sAt.w > layout.large * 2) {
+    const look = { size: layout.large, weight: 600, align: "center", ink: pen.onFill("scores") };
+    pen.text("S", sAt.x + sAt.w / 2, sAt.y + sAt.h / 2, look);
+  }
+  const lines = [
+    [`S  ${shown.s}`, { size: layout.large, weight: 600, ink: "scores" }],
+    [`all shared memory of an ${data.chip.name}  ${data.chip.text}`, {}],
+    [shown.bytes > data.chip.bytes ? `S is ${shown.chips} as large` : "S fits on the chip", { ink: "muted" }],
+  ];
+  lines.forEach(([text, look], i) => pen.text(text, said[0], said[1] + i * step, look));
+}
+
+const TRIPS = [["S to HBM", "s"], ["S back", "s"], ["P to HBM", "p"], ["P back", "p"]];
+
+/** S and P, N × N each, go down to HBM and come back. */
+function trips(pen, data, p) {
+  const { layout } = pen, { up, down, side, list, step } = layout.trips;
+  const shown = data.sizes[(data.shown = data.chosen ?? data.sizes.length - 1)];
+  const at = TRIPS.map((_, i) => eased(p, 0.04 + 0.22 * i, 0.22 + 0.22 * i));
+  hbm(pen, data, { empty: true });
+  chip(pen);
+  const square = (name, y) => {
+    const here = box(layout.trips[name], y, side, side);
+    pen.box(here, pen.fill(PARTS[name]), { radius: 3 });
+    const look = { weight: 600, size: layout.large, align: "center", ink: pen.onFill(PARTS[name]) };
+    pen.text(name.toUpperCase(), here.x + side / 2, y + side / 2, look);
+  };
+  const [sDown, sUp, pDown, pUp] = at;
+  for (const [name, there, go, back] of [["s", true, sDown, sUp], ["p", sUp === 1, pDown, pUp]]) {
+    if (there) square(name, between(up, down, go));
+    if (back > 0) square(name, between(down, up, back));
+  }
+  const [x, y, right] = list;
+  pen.text(`N = ${shown.n}`, right, y, { ink: "muted", align: "right" });
+  TRIPS.forEach(([label, name], i) =>
+    pen.faded(eased(at[i], 0.5, 1), () => {
+      pen.text(label, x, y + (i + 1) * step, { ink: PARTS[name] });
+      pen.text(shown.trips[i], right, y + (i + 1) * step, { align: "right" });
+    }),
+  );
+  pen.faded(eased(p, 0.92, 0.98), () => {
+    pen.text("together", x, y + 5.2 * step, { weight: 600 });
+    pen.text(shown.all, right, y + 5.2 * step, { weight: 600, size: layout.large, align: "right" });
+  });
+}
+
+// --- tile by tile ---
+
+/** How far each motion of a tile's visit has come. */
+const ARRIVED = { q: 1, keys: 1, scores: 1, look: 1, max: 1, shrink: 1, add: 1, drop: 0, values: 1 };
+
+/** Visit j of the followed row's program, with its state: what moves is a number from 0 to 1. */
+function visit(pen, data, j, motion, formula) {
+  const { layout } = pen, { tile } = layout, { tiles, row } = data;
+  const { q, keys, scores: made, values, drop, look } = { ...ARRIVED, ...motion };
+  const program = Math.floor(row / data.block[0]), own = data.ownRows(program), seen = data.keysOf(j);
+  hbm(pen, data);
+  chip(pen);
+  pen.cells("q", moving(band(layout.memory.q, program, data.programs), tile.q, q), { rows: own });
+  pen.faded(1 - drop, () => {
+    const from = band(layout.memory.k, j, tiles), to = moving(from, tile.k, keys);
+    pen.faded(1 - straight(keys, 0.4, 0.9), () => pen.cells("k", to, { rows: seen }));
+    pen.faded(straight(keys, 0.4, 0.9), () => pen.cells("kt", to, { cols: seen }));
+    if (values > 0) pen.cells("v", moving(band(layout.memory.v, j, tiles), tile.v, values), { rows: seen });
+    if (made > 0) {
+      const high = (tile.s.h * Math.round(made * data.block[0])) / data.block[0];
+      const rows = [own[0], own[0] + Math.round(made * data.block[0])];
+      pen.cells("s", { ...tile.s, h: high }, { rows, cols: seen });
+    }
+  });
+  pen.box(tile.s, null, { stroke: pen.palette.line });
+  const named = (name, at, shape, there = 1) =>
+    pen.faded(there, () => {
+      pen.text(name, at.x, tile.under, { weight: 600 });
+      if (!look) pen.text(shape, at.x + layout.label * 1.5, tile.under, { size: layout.small, ink: "muted" });
+    });
+  named("Q", tile.q, data.tileShape.q, straight(q, 0.8, 1));
+  named("S", tile.s, data.tileShape.s, straight(made, 0, 0.2));
+  pen.faded(straight(keys, 0.8, 1) * (1 - drop), () =>
+    pen.text(`Kᵀ, keys ${seen[0]}–${seen[1] - 1}`, ...tile.keys, { size: layout.small, ink: "muted" }),
+  );
+  if (look <= 0) return;
+  pen.faded(look, () => followed(pen, data, j, { ...ARRIVED, ...motion }, formula));
+}
+
+/** The followed row's m, ℓ and Õ during visit j, and the row's place in the tiles. */
+function followed(pen, data, j, motion, formula) {
+  const { layout, palette } = pen, { tile, row: at } = layout, { row } = data;
+  const { scores: made, max, shrink, add, drop, values } = motion;
+  const before = data.state(j - 1), after = data.state(j), { alpha, added } = after;
+  const y = tile.s.y + (tile.s.h * (row % data.block[0])) / data.block[0];
+  pen.cells(`acc${add > 0 ? j : j - 1}`, j > 0 || add > 0 ? tile.o : box(0, 0, 0, 0));
+  pen.box(tile.o, null, { stroke: palette.line });
+  pen.text("Õ", tile.o.x, tile.under, { weight: 600, ink: "acc" });
+  if (values > 0.9) pen.faded(1 - drop, () => pen.text("V", tile.v.x + tile.v.w + 10, tile.v.y + tile.v.h / 2, { weight: 600 }));
+  pen.box(box(tile.q.x - 4, y - 1, tile.o.x + tile.o.w - tile.q.x + 8, tile.s.h / data.block[0] + 2), null, {
+    stroke: palette.text, radius: 2,
+  });
+  pen.text(`row ${row}: “${data.tokens[row]}”`, at.x, at.title, { weight: 600 });
+
+  // m: this tile's scores on an axis, the largest so far marked
+  const place = (score) => between(at.axis, at.end, clamped((score - data.low) / (data.high - data.low)));
+  pen.rule(at.axis, at.end, at.m);
+  pen.faded(made * (1 - drop), () => {
+    for (const score of data.rowScores(j)) pen.box(box(place(score) - 2, at.m - 11, 4, 22), pen.fill("scores"), { radius: 2 });
+  });
+  const m = before.m === null ? after.m : between(before.m, after.m, max);
+  pen.text("m", at.x, at.m, { size: layout.large, weight: 600, ink: "max" });
+  pen.faded(before.m === null ? max : 1, () => {
+    if (max > 0 && before.m !== null && after.m > before.m)
+      pen.box(box(place(before.m) - 7, at.m - 7, 14, 14), null, { stroke: pen.fill("max"), radius: 7 });
+    pen.box(box(place(m) - 8, at.m - 8, 16, 16), pen.fill("max"), { radius: 8 });
+    pen.text(fixed(m), at.value, at.m, { ink: "max", align: "right" });
+  });
+
+  // ℓ: what is kept of the old sum, then this tile's terms
+  const long = (value) => ((at.end - at.axis) * value) / data.longest;
+  const kept = before.l * between(1, alpha, shrink), top = at.l - at.thick / 2;
+  pen.text("ℓ", at.x, at.l, { size: layout.large, weight: 600, ink: "sum" });
+  if (shrink > 0 && add < 1 && alpha < 1)
+    pen.faded(1 - add, () =>
+      pen.box(box(at.axis, top, long(before.l), at.thick), null, { stroke: pen.fill("alpha"), dash: [5, 4], radius: 3 }),
+    );
+  pen.box(box(at.axis, top, long(kept), at.thick), pen.fill("sum"), { radius: 3 });
+  pen.faded(0.55, () => pen.box(box(at.axis + long(kept), top, long(added * add), at.thick), pen.fill("sum"), { radius: 3 }));
+  if (before.l > 0 || add > 0) pen.text(fixed(kept + added * add), at.value, at.l, { ink: "sum", align: "right" });
+  if (formula) pen.faded(formula.there, () => sumOf(pen, formula.parts));
+
+  // Õ: the row's part of the accumulator
+  pen.text("Õ", at.x, at.o, { size: layout.large, weight: 600, ink: "acc" });
+  pen.rule(at.axis, at.end, at.o);
+  const wide = (at.end - at.axis) / data.dims;
+  after.acc.forEach((value, d) => {
+    const old = before.acc[d] * between(1, alpha, shrink), now = between(old, value, add);
+    const high = (at.high * now) / data.largest;
+    pen.box(box(at.axis + d * wide + 1, at.o - Math.max(0, high), wide - 2, Math.abs(high)), pen.fill("acc"));
+  });
+}
+
+/** A calculation, each part in its quantity's colour. */
+function sumOf(pen, parts) {
+  const { layout } = pen;
+  let x = layout.row.axis;
+  const size = layout.large, gap = pen.width(" ", size);
+  for (const [text, ink, there = 1] of parts) {
+    pen.faded(there, () => pen.text(text, x, layout.row.sum, { size, ink, weight: 600 }));
+    x += pen.width(text, size, 600) + gap;
+  }
+}
+
+function tile(pen, data, p) {
+  const motion = { q: eased(p, 0.02, 0.22), keys: eased(p, 0.26, 0.5), scores: straight(p, 0.54, 0.86) };
+  visit(pen, data, 0, { ...motion, values: 0, look: 0 });
+}
+
+function row(pen, data, p) {
+  const motion = { look: eased(p, 0, 0.15), max: eased(p, 0.3, 0.45), add: eased(p, 0.55, 0.85), shrink: 0 };
+  visit(pen, data, 0, { ...motion, values: eased(p, 0.45, 0.55) });
+}
+
+const factor = (data, there) => {
+  const before = data.state(data.moves - 1), after = data.state(data.moves);
+  const parts = [["α = exp(", "alpha"], [fixed(before.m), "max"], ["−", "alpha"], [fixed(after.m), "max"], [`) = ${fixed(after.alpha)}`, "alpha"]];
+  return { there, parts };
+};
+
+/** The tile in which the row's maximum moves: m goes up, and what was summed shrinks. */
+function larger(pen, data, p) {
+  const arrive = eased(p, 0.02, 0.2);
+  const motion = { keys: arrive, scores: straight(p, 0.2, 0.36), max: eased(p, 0.4, 0.56), shrink: eased(p, 0.66, 0.9) };
+  visit(pen, data, data.moves, { ...motion, values: arrive, add: 0 }, factor(data, eased(p, 0.54, 0.62)));
+}
+
+function join(pen, data, p) {
+  const before = data.state(data.moves - 1), after = data.state(data.moves);
+  const there = eased(p, 0.3, 0.42), whole = eased(p, 0.46, 0.54);
+  const parts = [
+    [fixed(before.l), "sum"], [`× ${fixed(after.alpha)}`, "alpha"], [`+ ${fixed(after.added)}`, "sum", there],
+    [`= ${fixed(after.l)}`, "sum", whole],
+  ];
+  visit(pen, data, data.moves, { add: eased(p, 0.1, 0.42) }, { there: 1, parts });
+}
+
+/** The tile goes, and each further one comes, adds and goes. */
+function next(pen, data, p) {
+  const left = data.tiles - data.moves - 1, first = left ? 0.2 : 1;
+  if (p < first) return visit(pen, data, data.moves, { drop: eased(p, 0.03, first - 0.04) });
+  const turn = Math.min(left - 1, Math.floor(((p - first) / (1 - first)) * left));
+  const t = ((p - first) / (1 - first)) * left - turn;
+  const arrive = eased(t, 0, 0.24);
+  const motion = { keys: arrive, values: arrive, scores: straight(t, 0.24, 0.4), max: eased(t, 0.44, 0.5) };
+  const rest = { shrink: eased(t, 0.5, 0.58), add: eased(t, 0.58, 0.72), drop: eased(t, 0.82, 1) };
+  return visit(pen, data, data.moves + 1 + turn, { ...motion, ...rest });
+}
+
+/** Õ ÷ ℓ goes down to HBM as O. */
+function written(pen, data, p) {
+  const { layout, palette } = pen, { tile: at, row: beside } = layout;
+  const program = Math.floor(data.row / data.block[0]), own = data.ownRows(program);
+  const divided = eased(p, 0.1, 0.3), moved = eased(p, 0.42, 0.72);
+  hbm(pen, data, { o: moved === 1 ? [program] : [] });
+  chip(pen);
+  pen.cells("q", at.q, { rows: own });
+  pen.text("Q", at.q.x, at.under, { weight: 600 });
+  pen.box(at.s, null, { stroke: palette.line });
+  pen.text("S", at.s.x, at.under, { weight: 600 });
+  pen.text("dropped", at.s.x + layout.label * 1.5, at.under, { size: layout.small, ink: "muted" });
+  pen.box(at.o, null, { stroke: palette.line });
+  if (moved < 1) {
+    const to = moving(at.o, band(layout.memory.o, program, data.programs), moved);
+    pen.faded(1 - divided, () => pen.cells(`acc${data.tiles - 1}`, to));
+    pen.faded(divided, () => pen.cells("o", to, { rows: own }));
+  }
+  pen.text(divided < 0.5 ? "Õ" : "O", at.o.x, at.under, { weight: 600, ink: "acc" });
+  const last = data.state(data.tiles - 1), size = layout.large;
+  pen.text(`row ${data.row}: “${data.tokens[data.row]}”`, beside.x, beside.title, { weight: 600 });
+  pen.text("O = Õ / ℓ", beside.x, beside.m, { size, weight: 600, ink: "acc" });
+  pen.text(`ℓ = ${fixed(last.l)}`, beside.x, beside.l, { ink: "sum", size });
+  pen.faded(eased(p, 0.66, 0.76), () => pen.text(`${data.tileShape.o} numbers, ${data.written}`, beside.x, beside.sum));
+}
+
+/** All programs at once: each has one tile of its scores at a time. */
+function programs(pen, data, p) {
+  const { layout, palette } = pen, { x, y, cell, gap, said, step } = layout.grid;
+  const t = straight(p, 0.06, 0.86) * data.tiles, j = Math.min(data.tiles - 1, Math.floor(t)), done = t >= data.tiles;
+  hbm(pen, data, { o: done ? [...Array(data.programs).keys()] : [Math.floor(data.row / data.block[0])] });
+  chip(pen);
+  for (let i = 0; i < data.programs; i++)
+    for (let c = 0; c < data.tiles; c++) {
+      const at = box(x + c * (cell + gap), y + i * (cell + gap), cell, cell);
+      pen.box(at, null, { stroke: palette.line, dash: [4, 4], thick: 1 });
+      const share = c === j && !done ? Math.min(1, 4 * (t - j)) : 0;
+      pen.faded(share, () => pen.cells("s", at, { rows: data.ownRows(i), cols: data.keysOf(c) }));
+    }
+  const lines = [
+    [`${data.programs} programs`, { size: layout.large, weight: 600 }],
+    [`${data.programs * data.tiles} tiles of S, ${data.programs} at a time`, { ink: "scores" }],
+    ["no program waits for another", { ink: "muted" }],
+  ];
+  lines.forEach(([text, look], i) => pen.text(text, said[0], said[1] + i * step, look));
+}
+
+const PARTS = { q: "slate", k: "slate", v: "slate", s: "scores", p: "p", o: "acc", lse: "sum" };
+
+/** The bytes of both kernels between HBM and the chip. */
+function bills(pen, data, p) {
+  const { layout, palette } = pen, { x, w, y, thick, said } = layout.bills;
+  hbm(pen, data, { o: [...Array(data.programs).keys()] });
+  const most = Math.max(...data.bills.map(({ bytes }) => bytes));
+  data.bills.forEach((bill, i) => {
+    const grown = eased(p, 0.04 + 0.26 * i, 0.26 + 0.26 * i);
+    pen.faded(eased(p, 0.26 * i, 0.04 + 0.26 * i), () => pen.text(bill.name, x, y[i] - thick * 0.55, {}));
+    let from = x;
+    for (const [name, bytes] of bill.parts) {
+      const wide = ((w * bytes) / most) * grown;
+      pen.box(box(from, y[i], wide, thick), pen.fill(PARTS[name]), { stroke: palette.ground });
+      if (wide > 26) pen.text(name.toUpperCase(), from + wide / 2, y[i] + thick / 2, { align: "center", weight: 600, ink: pen.onFill(PARTS[name]) });
+      from += wide;
+    }
+    pen.faded(eased(p, 0.22 + 0.26 * i, 0.3 + 0.26 * i), () =>
+      pen.text(bill.total, x + w, y[i] - thick * 0.55, { align: "right", weight: 600, size: layout.large }),
+    );
+  });
+  const { n, tile: side, standard, flash, times } = data.large;
+  pen.faded(eased(p, 0.66, 0.74), () => {
+    pen.text(`${n} tokens, tiles of ${side} × ${side}`, x, said[0], { ink: "muted" });
+    pen.text(`${standard} or ${flash}: ${times} less`, x, said[1], { weight: 600 });
+  });
+}
+
+/** The moment of a scene to print, where that is not its end. */
+export const STILLS = { programs: 0.7 };
+
+/** Every scene by its name: (pen, data, p) → draws it. */
+export const SCENES = { sentence, scores, scale, trips, tile, row, larger, join, next, write: written, programs, bills };

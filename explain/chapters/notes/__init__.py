@@ -1,0 +1,1 @@
+"""The lecturer's notes, a page for a second window."""

@@ -1,0 +1,58 @@
+"""The lecturer's notes, part by part."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import streamlit as st
+
+from explain import contents, tours
+from explain.ui import layout, stepper
+from explain.workers import WorkerError
+
+_HERE = Path(__file__).parent
+_RUN_SHEET = st.components.v2.component(
+    "tilescope_run_sheet",
+    html=(_HERE / "run_sheet.html").read_text(encoding="utf-8"),
+    css=(_HERE / "run_sheet.css").read_text(encoding="utf-8"),
+    js=(_HERE / "run_sheet.js").read_text(encoding="utf-8"),
+)
+
+
+def choose() -> contents.Page:
+    """The page whose notes are shown, kept in the address."""
+    with_notes = {page.stem: page for page in contents.pages() if page.notes.exists()}
+    asked = st.query_params.get("chapter")
+    names = list(with_notes)
+    stem = st.selectbox(
+        "Chapter",
+        names,
+        index=names.index(asked) if asked in with_notes else 0,
+        format_func=lambda stem: with_notes[stem].title,
+    )
+    st.query_params["chapter"] = stem
+    return with_notes[stem]
+
+
+def run_sheet(page: contents.Page) -> None:
+    """The page's tour beside the clock. It follows the player in another window of this browser, and its keys turn the
+    player's captions.
+    """
+    with st.container(horizontal=True):
+        layout.chapter_link(page.stem, f"Open **{page.title}**, about {page.minutes} minutes")
+        layout.chapter_link("tour", "Play a tour of your own")
+    own = stepper.own_tour()
+    tour = own if own and own.chapter == page.stem else tours.of(page.stem)
+    sheet = None
+    if tour:
+        with suppress(tours.TourError, WorkerError):  # the player says why; the sheet still follows other tours
+            sheet = stepper.toured(tour)
+    _RUN_SHEET(key="run sheet", data=sheet)
+
+
+def notes(page: contents.Page) -> None:
+    """What to say, common errors, what there is time for."""
+    _, _, text = page.notes.read_text(encoding="utf-8").partition("\n")
+    with st.container(key="notes"):
+        st.markdown(text)

@@ -1,0 +1,1 @@
+"""A lecturer's own tour."""

@@ -1,0 +1,112 @@
+// A beat in words: its name, and one sentence with the numbers of the followed row.
+
+import { bytes, number } from "./numbers.js";
+import { Telling } from "./sentences.js";
+import { isNormalised } from "./story.js";
+
+const SYMBOLS = { q: "Q", k: "K", v: "V", o: "O", s: "S", p: "P", m: "m", l: "ℓ", lse: "L", top: "y" };
+const BY_ROLE = {
+  queries: "Q", keys: "Kᵀ", values: "V", running_max: "m", new_max: "m", running_sum: "ℓ", new_sum: "ℓ",
+  rescale: "α", other_rescale: "β", accumulator: "Õ", other_max: "other m", other_sum: "other ℓ", weights: "P", kept: "kept",
+};
+
+/** How a buffer is written: q is Q, m_hbm is m. */
+export const bufferSymbol = (name) => SYMBOLS[name.replace(/_(ptr|desc)$/, "").split("_")[0]]
+  ?? name.replace(/_(ptr|desc)$/, "");
+
+/** How the variable of a role is written at step k. */
+export function roleSymbol(story, role, k) {
+  if (role === "exponentials") return isNormalised(story, k) ? "P" : "P̃";
+  const variable = story.view.roles[role];
+  return BY_ROLE[role] ?? SYMBOLS[variable] ?? variable;
+}
+
+const listedWords = (words) => (words.length > 1 ? `${words.slice(0, -1).join(", ")} and ${words.at(-1)}` : words[0]);
+const symbolsOf = (names) => listedWords([...new Set(names.map(bufferSymbol))]);
+
+/** A beat's name: “new maximum”, “load K”. */
+export function beatName(story, { kind, names, end }) {
+  const scores = () => roleSymbol(story, "scores", end - 1);
+  const sums = () => names.map((name) => Object.keys(story.view.roles).find((role) => story.view.roles[role] === name))
+    .map((role) => roleSymbol(story, role, end - 1)).join(" and ");
+  const written = {
+    setup: () => "start", load: () => `load ${symbolsOf(names)}`, scores: () => `scores ${scores()}`,
+    new_max: () => "new maximum", exponentials: () => "exponentials", rescale: () => `rescale ${sums()}`,
+    add: () => `add to ${sums()}`, drop: () => "drop the tile", merge: () => "merge", keep: () => "keep the largest",
+    finish: () => "end of the pass", normalise: () => "divide by ℓ", write: () => `write ${symbolsOf(names)}`,
+  };
+  return written[kind]();
+}
+
+/** The beat in one sentence, for row `row` of its tile. */
+export function beatSentence(story, beat, row) {
+  return new BeatTelling(story, beat, row).told();
+}
+
+class BeatTelling extends Telling {
+  constructor(story, beat, row) {
+    super(story, beat.at, row);
+    this.beat = beat;
+    this.last = beat.end - 1;
+  }
+
+  told() {
+    const own = {
+      load: "moves", write: "moves", scores: "scores", setup: "starts", finish: "ends", drop: "drops",
+      normalise: "weights", keep: "keeps",
+    }[this.beat.kind];
+    return (own && this[own]()) || this.sentence();
+  }
+
+  /** Several loads or stores as one; "" for a single one, which has a sentence of its own. */
+  moves() {
+    const { story, beat } = this;
+    const { access_at: at, access_bytes: moved } = story.trace;
+    const all = Array.from(moved.slice(at[beat.begin], at[beat.end]));
+    if (all.length < 2) return "";
+    const total = bytes(all.reduce((sum, n) => sum + n, 0));
+    const [verb, way] = beat.kind === "load" ? ["Loads", "from"] : ["Writes", "to"];
+    return `${verb} ${symbolsOf(beat.names)} ${way} HBM: ${total}.`;
+  }
+
+  scores() {
+    const now = this.along(this.story.role("scores", this.last));
+    return now ? this.rowOfScores(now) : "";
+  }
+
+  keeps() {
+    return this.keptMade(this.story.role("kept", this.last));
+  }
+
+  /** The state that stays on chip, with the row's numbers: “m = 2.19”. */
+  state() {
+    const { story, last } = this;
+    const held = (role) => {
+      const value = this.number(role, last);
+      return value === undefined || !story.roles[role] ? [] : [`${roleSymbol(story, role, last)} = ${number(value)}`];
+    };
+    const accumulator = story.role("accumulator", last) ? [roleSymbol(story, "accumulator", last)] : [];
+    return [...held("running_max"), ...held("running_sum"), ...accumulator];
+  }
+
+  starts() {
+    const state = this.state();
+    if (!this.beat.names.length || !state.length) return this.opening();
+    return `Nothing is seen yet: ${listedWords(state.map((one) => (/=/.test(one) ? one : `${one} = 0`)))}.`;
+  }
+
+  ends() {
+    const state = this.state();
+    return state.length ? this.say(`the pass is done: ${listedWords(state)}`) : "";
+  }
+
+  drops() {
+    return this.say(`the tile is dropped; ${listedWords(this.state())} stay`);
+  }
+
+  weights() {
+    const value = this.story.role("weights", this.last);
+    if (!value || !this.beat.names.includes(this.story.view.roles.weights)) return "";
+    return this.say(`P = P̃ ÷ ℓ, with ℓ = ${number(this.number("running_sum", this.last))}`);
+  }
+}

@@ -1,0 +1,75 @@
+// Two depths of one timeline. Idea draws the tiles of a beat; Code shows its lines. The switch keeps the step.
+
+const KEPT = "tilescope: depth";
+const DEPTHS = ["idea", "code"];
+
+/** The depth that this browser's reader chose last; null for none. */
+function lastDepth() {
+  try {
+    return localStorage.getItem(KEPT);
+  } catch {                                                // nothing can be stored
+    return null;
+  }
+}
+
+export class Depth {
+  constructor(player) {
+    this.player = player;
+    this.chosen = null;
+    this.box = player.$(".depth");
+    player.on(this.box, "click", (event) => {
+      const button = event.target.closest("button");
+      if (button) this.choose(button.dataset.depth);
+    });
+  }
+
+  /** Whether the runs have beats to draw. */
+  get possible() {
+    return this.player.beats.length > 0;
+  }
+
+  /** The depth on screen: "idea" or "code". */
+  get shown() {
+    return this.possible && this.chosen || "code";
+  }
+
+  /** Begins at a depth; without one at the depth shown before, at Code for an address that names a step, at the
+   * reader's last, or at Idea. */
+  start(depth) {
+    const { query } = this.player;
+    const asked = query && new URLSearchParams(location.search).has(query) && "code";
+    const known = [depth, this.chosen, asked, lastDepth(), "code"];
+    this.set(known.find((one) => DEPTHS.includes(one)));
+  }
+
+  toggle() {
+    if (!this.possible) return false;
+    return this.choose(DEPTHS.find((depth) => depth !== this.shown));
+  }
+
+  /** Shows a depth at the same step, and keeps it for the next page. */
+  choose(depth) {
+    const { player } = this;
+    try {
+      localStorage.setItem(KEPT, depth);
+    } catch { /* not stored: the next page opens as before */ }
+    this.set(depth);
+    player.presenter.show();
+    player.fit();
+    if (!player.resized()) player.render();
+    player.settle();
+    player.section.focus({ preventScroll: true });
+  }
+
+  /** Sets the depth; draws nothing. */
+  set(depth) {
+    const { section, transport } = this.player;
+    this.chosen = depth;
+    this.box.hidden = !this.possible;
+    section.dataset.depth = this.shown;
+    for (const button of this.box.children) {
+      button.setAttribute("aria-pressed", String(button.dataset.depth === this.shown));
+    }
+    transport.showClock();
+  }
+}

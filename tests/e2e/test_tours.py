@@ -1,0 +1,201 @@
+"""Tours in the browser: keys, links, the run sheet in a second window, the projector's text, the page from disk."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from explain import cli, tours
+from explain.ui.stepper import toured
+
+TOUR = "flash_attention"
+TEXT_PX = 36  # at 1080 pixels of height
+# The sizes of all text that is seen, in the page and on its canvases.
+LETTERS = """
+  globalThis.drawn = [];
+  const fill = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+    const { c, d } = this.getTransform();
+    const scale = Math.hypot(c, d) / devicePixelRatio;
+    globalThis.drawn.push([parseFloat(this.font.match(/([\\d.]+)px/)[1]) * scale, String(text)]);
+    return fill.call(this, text, ...place);
+  };
+"""
+SMALLEST = """(player) => {
+  const seen = [];
+  const walker = document.createTreeWalker(player, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const parent = node.parentElement;
+    if (!/\\S/.test(node.data) || parent.closest(".live, select, style, title, math") || !parent.checkVisibility()) continue;
+    seen.push([parseFloat(getComputedStyle(parent).fontSize), node.data.trim()]);
+  }
+  return [...seen, ...globalThis.drawn.splice(0)].sort(([a], [b]) => a - b)[0];
+}"""
+
+
+def player(page: Page) -> Locator:
+    return page.get_by_test_id("player")
+
+
+def caption(page: Page, number: int) -> None:
+    expect(player(page)).to_have_attribute("data-caption", str(number))
+
+
+def steps_of(chapter: str) -> list[int]:
+    tour = tours.of(chapter)
+    assert tour
+    return [one["step"] for one in toured(tour)["captions"]]
+
+
+def test_keys_turn_the_captions_and_the_run_sheet_follows(page: Page, app_url: str):
+    steps = steps_of(TOUR)
+    page.goto(f"{app_url}/{TOUR}")
+    caption(page, 1)
+    expect(player(page)).to_have_attribute("data-step", str(steps[0]))
+    sheet_page = page.context.new_page()
+    sheet_page.goto(f"{app_url}/notes?chapter={TOUR}")
+    sheet = sheet_page.get_by_test_id("run-sheet")
+    expect(sheet).to_have_attribute("data-caption", "1")
+
+    page.keyboard.press("ArrowRight")  # from anywhere on the page
+    caption(page, 2)
+    expect(sheet).to_have_attribute("data-caption", "2")
+    player(page).press("PageDown")  # a clicker
+    caption(page, 3)
+    page.keyboard.press("ArrowLeft")
+    caption(page, 2)
+    page.wait_for_url("**caption=2**")
+
+    sheet_page.locator("h1").click()
+    sheet_page.keyboard.press("PageDown")  # the clicker turns the player's captions from there too
+    caption(page, 3)
+    expect(player(page)).to_have_attribute("data-step", str(steps[2]))
+    minutes = [one.minutes for one in tours.of(TOUR).captions]  # type: ignore[union-attr]
+    expect(sheet).to_have_attribute("data-left", re.compile(rf"^{sum(minutes[2:]):g}$"))
+    sheet_page.close()
+
+    player(page).press("Escape")
+    expect(player(page)).not_to_have_attribute("data-caption", re.compile(""))
+    expect(player(page)).to_have_attribute("data-step", str(steps[2]))
+    page.keyboard.press("ArrowRight")
+    expect(player(page)).to_have_attribute("data-step", str(steps[2] + 1))
+    page.get_by_role("button", name="Tour").click()
+    caption(page, 1)
+
+
+def test_a_link_holds_what_is_seen(page: Page, app_url: str):
+    page.goto(f"{app_url}/{TOUR}?caption=8")
+    caption(page, 8)
+    player(page).focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Panels", exact=True).click()
+    page.get_by_role("dialog").get_by_role("checkbox", name="Scores").uncheck()
+    page.keyboard.press("Escape")
+    page.get_by_label("Watched variable").and_(page.locator("select")).select_option("alpha")
+    page.wait_for_url("**watch=alpha**")
+    address, words = page.url, page.locator(".words").inner_text()
+    page.evaluate("sessionStorage.clear()")
+    page.goto("about:blank")
+    page.goto(address)
+    expect(player(page)).to_have_attribute("data-step", str(steps_of(TOUR)[7]))
+    expect(page.locator(".words")).to_have_text(words)
+    expect(page.locator(".panel.map")).to_be_hidden()
+    expect(page.locator(".panel.rows")).to_be_visible()
+    expect(page.get_by_label("Watched variable").and_(page.locator("select"))).to_have_value("alpha")
+    assert "caption" not in address
+    expect(player(page)).not_to_have_attribute("data-caption", re.compile(""))
+
+
+@pytest.mark.parametrize("tour", tours.shipped(), ids=lambda tour: tour.chapter)
+def test_each_caption_shows_its_panels_below_it_and_is_large_on_the_projector(page: Page, app_url: str, tour):
+    page.add_init_script(LETTERS)
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    page.goto(f"{app_url}/{tour.chapter}?caption=1")
+    caption(page, 1)
+    player(page).focus()
+    for presenting in (False, True):
+        for number, one in enumerate(tour.captions, 1):
+            caption(page, number)
+            for panel in one.panels:
+                place = page.locator(".counters" if panel == "counters" else f".panel.{panel}")
+                if one.depth == "code":
+                    expect(place.first).to_be_visible()
+            strip = page.locator(".tour").bounding_box()
+            lanes = page.locator(".lanes").bounding_box()
+            assert strip
+            assert lanes
+            assert strip["y"] + strip["height"] <= lanes["y"]
+            if presenting:
+                size, text = player(page).evaluate(SMALLEST)
+                assert size >= TEXT_PX - 0.5, f"caption {number}: {text!r} has {size:.1f} px"
+            if number < len(tour.captions):
+                page.keyboard.press("ArrowRight")
+        if not presenting:
+            page.keyboard.press("t")
+            page.keyboard.press("t")
+            caption(page, 1)
+            page.keyboard.press("p")
+            expect(page.get_by_role("button", name="Leave full screen")).to_be_visible()
+            page.evaluate("globalThis.drawn.length = 0")
+
+
+def test_panels_are_composed_and_the_text_grows_at_full_screen(page: Page, app_url: str):
+    page.goto(f"{app_url}/{TOUR}?step=47")
+    player(page).press("p")
+    expect(page.locator(".panel.source")).to_be_visible()
+    page.keyboard.press("Shift+Digit2")
+    expect(page.locator(".panel.equation")).to_be_visible()
+    expect(page.locator(".panel.source")).to_be_visible()
+    page.keyboard.press("Shift+Digit1")
+    expect(page.locator(".panel.source")).to_be_hidden()
+    size = "(player) => parseFloat(getComputedStyle(player).fontSize)"
+    before = player(page).evaluate(size)
+    page.keyboard.press("+")
+    assert player(page).evaluate(size) > before
+    page.keyboard.press("-")
+    assert player(page).evaluate(size) == pytest.approx(before)
+
+
+def test_one_clicker_goes_through_the_tour_to_the_chapters_end_and_to_the_next_chapter(page: Page, app_url: str):
+    last = len(steps_of("softmax"))
+    page.goto(f"{app_url}/softmax?caption={last}")
+    caption(page, last)
+    player(page).press("PageDown")
+    expect(player(page)).not_to_have_attribute("data-caption", re.compile(""))
+    for _ in range(40):
+        page.keyboard.press("PageDown")
+        page.wait_for_timeout(150)
+        if "/online_softmax" in page.url:
+            break
+    caption(page, 1)
+    page.keyboard.press("PageDown")
+    caption(page, 2)
+
+
+def test_an_exported_tour_opens_from_disk_and_prints_a_page_for_each_caption(browser, tmp_path: Path, capsys):
+    html, pdf = tmp_path / "tour.html", tmp_path / "tour.pdf"
+    assert cli.main(["tour", "online_softmax", "--html", str(html), "--pdf", str(pdf)]) == 0
+    captions = len(steps_of("online_softmax"))
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf.read_bytes())) == captions
+    assert capsys.readouterr().out.count(" min ") == captions
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, offline=True)
+    page = context.new_page()
+    page.goto(html.as_uri())
+    caption(page, 1)
+    player(page).press("ArrowRight")
+    caption(page, 2)
+    page.goto("about:blank")
+    page.goto(f"{html.as_uri()}#slides")
+    expect(page.locator(".slides svg")).to_have_count(captions)
+    context.close()
+
+
+def test_a_tour_that_is_not_there_is_named(capsys, tmp_path):
+    assert cli.main(["tour", "no_such_tour"]) == 2
+    said = capsys.readouterr().err
+    for word in ("no_such_tour", "flash_attention"):
+        assert word in said

@@ -1,0 +1,147 @@
+"""The opening's packet: its numbers are the trace's and the formulas', it is small, and its insight comes in time."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from explain.beats import beats
+from explain.chapters.home import opening
+from explain.engine import engine
+from explain.experiment import Experiment
+from explain.figures.numbers import count, fixed
+from explain.gpus import DEFAULT, GPUS
+from explain.lessons import OPENING, STANDARD
+from explain.trace.model import Tile, Trace, numbers
+from kernels.inputs import labels
+
+LOADING_S = 2
+"""What a page may take until its first motion."""
+
+
+@pytest.fixture(scope="module")
+def flash() -> Trace:
+    return engine().trace(OPENING).trace
+
+
+@pytest.fixture(scope="module")
+def standard() -> Trace:
+    return engine().trace(STANDARD).trace
+
+
+@pytest.fixture(scope="module")
+def run(flash: Trace) -> opening.Run:
+    return opening.run_of(flash, OPENING)
+
+
+@pytest.fixture(scope="module")
+def packet(flash: Trace, standard: Trace) -> dict[str, Any]:
+    text = opening.packet(flash, standard, "its source")
+    assert len(text.encode()) <= 250_000
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def array(packet: dict[str, Any], name: str, *shape: int) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(packet["arrays"][name]), "<f4").reshape(shape)
+
+
+def test_the_arrays_are_those_that_the_kernel_read_made_and_wrote(packet, flash):
+    p = OPENING.values
+    n, d = p["seq_len"], p["head_dim"]
+    inputs = OPENING.entry.make_inputs(OPENING.preset, p, OPENING.seed)
+    for name in "qkv":
+        assert (array(packet, name, n, d) == inputs[name][0, 0]).all()
+    tiles = [value for _, value in flash.history("s") if isinstance(value, Tile)][1::2]  # masked: the second of a tile
+    side = n // p["block_n"]
+    scores = np.block([[numbers(tiles[i * side + j]) for j in range(side)] for i in range(side)])
+    assert (array(packet, "s", n, n) == scores).all()
+    outputs = [numbers(value) for _, value in flash.history("o")]
+    assert (array(packet, "o", n, d) == np.concatenate(outputs)).all()
+    assert packet["tokens"] == list(labels(OPENING.preset, p)[0])
+
+
+def test_the_running_state_obeys_its_recurrence(run):
+    for tile in range(1, len(run.m)):
+        assert np.allclose(run.alpha[tile], np.exp(run.m[tile - 1] - run.m[tile]))
+        assert np.allclose(run.l[tile], run.l[tile - 1] * run.alpha[tile] + run.added[tile])
+    assert (run.alpha[0] == 0).all()
+    assert np.allclose(run.acc[-1] / run.l[-1][:, None], run.o)
+
+
+def test_both_kernels_give_the_same_result(run, standard):
+    last = standard.launches[-1].recorded
+    outputs = [numbers(standard.state(program.first_step + program.steps - 1)["acc"]) for program in last]
+    assert np.allclose(run.o, np.concatenate(outputs), atol=1e-5)
+
+
+def test_the_followed_row_is_the_one_that_shrinks_most_in_the_first_tile_that_shrinks_any(run):
+    first = next(j for j in range(1, len(run.alpha)) if (run.alpha[j] < 1).any())
+    size = OPENING.values["block_m"]
+    program = run.row // size
+    assert not (run.alpha[first, : program * size] < 1).any()
+    own = run.alpha[first, program * size : (program + 1) * size]
+    assert run.alpha[first, run.row] == own.min() < 1
+
+
+def test_the_calculation_in_words_is_the_runs(packet, run):
+    said = next(scene["sentence"] for scene in packet["scenes"] if scene["name"] == "join")
+    for value in (run.l[0], run.alpha[1], run.added[1], run.l[1]):
+        assert fixed(float(value[run.row]), 3) in said
+
+
+def test_a_run_without_a_rescale_is_refused():
+    flat = OPENING.with_(inputs="constant")
+    with pytest.raises(ValueError, match="rescaled"):
+        opening.run_of(engine().trace(flat).trace, flat)
+
+
+def test_the_bills_are_the_formulas_and_the_traces(packet, flash, standard):
+    for bill, (experiment, trace) in zip(packet["bills"], ((STANDARD, standard), (OPENING, flash)), strict=True):
+        moved = trace.traffic()
+        assert bill["bytes"] == moved["read_bytes"] + moved["written_bytes"] == sum(size for _, size in bill["parts"])
+        assert bill["total"] == f"{count(bill['bytes'])} B"
+        assert bill["name"] == experiment.entry.short
+    assert {"s", "p"} & dict(packet["bills"][1]["parts"]).keys() == set()
+
+
+def test_s_grows_with_the_square_of_n_and_outgrows_the_chip(packet):
+    sizes, chip = packet["sizes"], GPUS[DEFAULT].shared_bytes_all
+    assert [size["tokens"] for size in sizes] == [64 * 2**i for i in range(12)]
+    assert sizes[0]["tokens"] == OPENING.values["seq_len"]
+    for size in sizes:
+        assert size["bytes"] == 4 * size["tokens"] ** 2
+        assert len(size["trips"]) == 4
+    assert sizes[0]["bytes"] < packet["chip"]["bytes"] == chip < sizes[-1]["bytes"]
+
+
+def test_the_scenes_take_about_a_minute_and_the_insight_comes_within_thirty_seconds(packet):
+    scenes = packet["scenes"]
+    assert 60 <= sum(scene["seconds"] for scene in scenes) <= 90
+    names = [scene["name"] for scene in scenes]
+    until = sum(scene["seconds"] for scene in scenes[: names.index("larger") + 1])
+    assert until + LOADING_S <= 30
+    assert all(len(scene["sentence"].split()) <= 15 for scene in scenes)
+
+
+def test_each_scene_leads_to_a_step_that_does_it(packet, flash, standard, run):
+    scenes = {scene["name"]: scene for scene in packet["scenes"]}
+    on_page: dict[str, tuple[Experiment, Trace]] = {
+        "flash_attention": (OPENING, flash),
+        "memory_hierarchy": (STANDARD, standard),
+    }
+    kinds = {
+        "sentence": "load", "scores": "scores", "scale": "write", "trips": "load", "tile": "scores", "row": "add",
+        "larger": "rescale", "join": "add", "next": "drop", "write": "write", "programs": "scores", "bills": "write",
+    }  # fmt: skip
+    assert scenes.keys() == kinds.keys()
+    for name, scene in scenes.items():
+        experiment, trace = on_page[scene["page"]]
+        beat = next(b for b in beats(trace, experiment.entry.roles) if b.begin <= scene["step"] < b.end)
+        assert beat.kind == kinds[name], name
+    shrinks = numbers(flash.state(scenes["larger"]["step"])["alpha"])[run.row % OPENING.values["block_m"]]
+    assert shrinks == run.alpha[1, run.row]

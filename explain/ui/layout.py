@@ -44,7 +44,7 @@ def chapter(file: str, goal: str = "", words: str = "") -> DeltaGenerator:
         st.rerun()
     terms.new_page()
     page = contents.page_of(file)
-    with st.container(key="opening"):
+    with st.container(key="chapter head"):
         column, beside = st.columns([2, 3], gap="large")
     with column:
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):

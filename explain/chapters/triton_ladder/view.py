@@ -19,7 +19,14 @@ def choose() -> int:
     """The rung that the reader chose, by its place."""
     names = [rung.name for rung in ladder.RUNGS]
     chosen = st.segmented_control(
-        "Rung", names, default=names[0], required=True, key="rung", bind="query-params", wrap=True
+        "Rung",
+        names,
+        default=names[0],
+        required=True,
+        key="rung",
+        bind="query-params",
+        wrap=True,
+        label_visibility="collapsed",
     )
     return names.index(chosen)
 

@@ -116,7 +116,7 @@ def verdicts(exhibit: Exhibit) -> None:
         st.error(error.words, icon=":material/error:")
         return
     with st.container(key="numbers of verdicts"):
-        st.markdown(markdown(("input", "correct kernel", "this kernel"), rows))
+        st.markdown(markdown(("input", "correct kernel", "broken kernel"), rows))
     st.caption("interpreter · error against float64 ÷ tolerance, the largest of any element; ≤ 1 passes")
 
 
@@ -164,7 +164,7 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -
     where = f" at {first.place}" if first.place else ""
     layout.prose(
         f"**First difference: step {first.step}**, line {first.line}: `{first.variable}`{where} is "
-        f"**{number(first.right, 4)}** in the correct kernel and **{number(first.broken, 4)}** in this one."
+        f"**{number(first.right, 4)}** in the correct kernel and **{number(first.broken, 4)}** in the broken one."
         + ("" if any(one.variable == output for one in found) else
            f" The difference **disappears**: the stored `{output}` is equal to the bit.")
     )  # fmt: skip
@@ -174,7 +174,7 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -
                 f"`{one.variable}` · step {one.step}",
                 key=f"divergence {exhibit.name} {one.variable}",
                 help=f"line {one.line}, {one.place or 'one number'}: {number(one.right, 4)} in the correct kernel, "
-                f"{number(one.broken, 4)} in this one; elements that differ: {one.elements:,}",
+                f"{number(one.broken, 4)} in the broken one; elements that differ: {one.elements:,}",
                 on_click=_go,
                 args=(broken, one.step),
                 type="primary" if order == 0 else "secondary",

@@ -19,6 +19,7 @@ from explain.figures.tables import markdown
 from explain.trace.model import Trace
 from explain.ui import layout
 from explain.ui.address import returned
+from explain.ui.controls import in_words
 from explain.ui.exercises import ask
 from explain.ui.stepper import stepper
 from explain.workers import WorkerError
@@ -233,7 +234,7 @@ def _game(exhibit: Exhibit) -> None:
         try:
             attempts.append(_attempt(exhibit, sizes, "normal" if plain else inputs, seed))
         except ParameterError as error:
-            st.error(f"{error}", icon=":material/error:")
+            st.error(in_words(error), icon=":material/error:")
         except WorkerError as error:
             st.error(error.words, icon=":material/error:")
     for at in range(len(attempts), max(0, len(attempts) - SHOWN_ATTEMPTS), -1):

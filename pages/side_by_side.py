@@ -5,7 +5,7 @@ import streamlit as st
 from explain.chapters.side_by_side import pairs, view
 from explain.ui import layout, stepper
 
-with layout.chapter(__file__, words="Step any two runs together. They meet at the start of each tile visit."):
+with layout.chapter(__file__, goal="step two runs together, and find the first place where they differ."):
     left, right, ready = view.choose()
 stepper.stepper([left, right], key="side by side", titles=pairs.titles([left, right]))
 look, signs = st.columns(2, gap="large")
@@ -13,7 +13,8 @@ with look:
     layout.prose(f"**To look for.** {ready.look}" if ready else "")
 with signs:
     layout.prose(
-        "The run with fewer lines waits on its last. **≠** marks what differs at this step: a counter, or a row of the "
-        "running state by more than rounding. A score that differs has a cut corner. Values are compared by row and "
-        "column; a maximum or a sum only where both runs have seen the same columns of its row."
+        "The runs meet at the start of each tile visit. The run with fewer lines waits on its last. **≠** marks what "
+        "differs at this step: a counter, or a row of the running state by more than rounding. A score that differs "
+        "has a cut corner. Values are compared by row and column; a maximum or a sum only where both runs have seen "
+        "the same columns of its row."
     )

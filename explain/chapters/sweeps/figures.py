@@ -245,10 +245,8 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
     if not sweep.numeric or len(sweep.kernels) < 2:
         return []
     above, below = PAIR if set(PAIR) <= set(sweep.kernels) else sweep.kernels[:2]
-    sentences, known = (
-        [],
-        {"formula": "computed", "trace": "traced", "predicted": "predicted"}.get(_source(readings), "measured"),
-    )
+    how = {"formula": "computed", "trace": "traced", "predicted": "predicted"}
+    sentences, known = [], how.get(_source(readings), "measured")
     for what in whats:
         found = crossing(*(numbers(curve(sweep, readings, kernel, what)) for kernel in (above, below)))
         if found:

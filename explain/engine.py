@@ -187,7 +187,7 @@ class Engine:
         if not has_triton():
             return DeviceStatus(False, "Triton runs on Linux only; recorded runs are shown.")
         if not nvidia_driver():
-            return DeviceStatus(False, "No NVIDIA driver on this machine.")
+            return DeviceStatus(False, "This machine has no NVIDIA driver.")
         return DeviceStatus(**self._device.call({"kind": "probe"}))
 
     def measure(

@@ -64,7 +64,8 @@ def _shapes(kernel: Kernel) -> Iterator[dict[str, Value]]:
         yield from _SHAPES
         return
     if kernel.family == "vector":
-        yield from ({"n": n, "block_n": _TILE} for n in _COLUMNS)
+        for n in _COLUMNS:
+            yield {"n": n, "block_n": _TILE}
         return
     names = {parameter.name for parameter in kernel.parameters}
     for cols in _COLUMNS:

@@ -92,8 +92,7 @@ PRESETS: Mapping[str, Preset] = {
                lambda g, r, c, b: np.tile(np.arange(90.0 - c, 90.0), (r, 1)), defaults={"rows": 1, "cols": 6}),
         Preset("notebook", "six scores: −0.3 0.2 0.5 0.7 0.1 0.8; each further row is shifted by one", _notebook,
                defaults={"rows": 1, "cols": 6, "seq_len": 1, "kv_len": 6, "n": 3}),
-        Preset("sentence", "a real paragraph of 64 tokens: attention heads of all-MiniLM-L6-v2 "
-               "(with fewer kv_heads than heads, Q meets another head's K)", sentence="paragraph",
+        Preset("sentence", "a real paragraph of 64 tokens: attention heads of all-MiniLM-L6-v2", sentence="paragraph",
                defaults={"rows": 64, "cols": 64, "n": 32}),
         Preset("sentence_short", "a real sentence of 15 tokens, same model", sentence="short",
                defaults={"rows": 15, "cols": 15, "seq_len": 15, "n": 7}),
@@ -109,14 +108,23 @@ def check_fit(preset: Preset, p: Values) -> None:
         whole = len(NOTEBOOK_ROW)
         name, length = next(size for size in (("cols", whole), ("kv_len", whole), ("n", whole // 2)) if size[0] in p)
         if p[name] != length:
-            raise ParameterError(name, p[name], f"must be {length}: inputs=notebook has a row of {whole} numbers")
+            raise ParameterError(
+                name,
+                p[name],
+                f"inputs=notebook has {whole} numbers, so only {length} works; choose inputs=normal for another",
+            )
     if preset.sentence:
         heads, tokens, head_dim = real_inputs.sentence(preset.sentence).q.shape
-        largest = {"batch": 1, "heads": heads, "n": tokens // 2}
-        largest |= dict.fromkeys(("rows", "cols", "seq_len", "kv_len"), tokens)
-        for name, most in largest.items():
+        text = f"the text of inputs={preset.name} has"
+        largest = {
+            "batch": (1, "there is only one text"),
+            "heads": (heads, f"the model has {heads} heads"),
+            "n": (tokens // 2, f"{text} {tokens // 2} numbers for each vector"),
+        }
+        largest |= dict.fromkeys(("rows", "cols", "seq_len", "kv_len"), (tokens, f"{text} {tokens} tokens"))
+        for name, (most, reason) in largest.items():
             if p.get(name, 1) > most:
-                raise ParameterError(name, p[name], f"must be at most {most} with inputs={preset.name}")
+                raise ParameterError(name, p[name], f"{reason}; choose inputs=normal for more")
         if p.get("head_dim", head_dim) != head_dim:
             raise ParameterError(
                 "head_dim", p["head_dim"], f"must be {head_dim}, the head_dim of the model of inputs={preset.name}"

@@ -82,7 +82,7 @@ EXHIBITS: Mapping[str, Exhibit] = {
         ),
         Exhibit(
             "zero_for_minus_inf",
-            "A maximum of −∞ becomes 0, and stays",
+            "A maximum of −∞ is set to 0",
             "flash_attention",
             "m_i = m_new",
             "m_i = m_safe",
@@ -136,7 +136,7 @@ EXHIBITS: Mapping[str, Exhibit] = {
         ),
         Exhibit(
             "inf_minus_inf",
-            "−∞ − −∞",
+            "−∞ minus −∞ is NaN",
             "flash_attention",
             "p = tl.exp(s - m_safe[:, None])",
             "p = tl.exp(s - m_new[:, None])",

@@ -40,9 +40,9 @@ class Parameter:
             case "choice":
                 return f"must be one of {', '.join(self.choices)}"
             case "tile":
-                return f"must be a power of two from {self.minimum} to {self.maximum}"
+                return f"must be a power of two from {self.minimum:,} to {self.maximum:,}"
             case _:
-                return f"must be a whole number from {self.minimum} to {self.maximum}"
+                return f"must be a whole number from {self.minimum:,} to {self.maximum:,}"
 
     def parse(self, value: object) -> Value:
         """The value in its own type, from that type or from text. Raises ParameterError."""
@@ -128,10 +128,10 @@ ATTENTION = (
     Parameter("seq_len", "size", 64, "queries, N"),
     Parameter("kv_len", "size", lambda p: p["seq_len"], "keys and values"),
     Parameter("head_dim", "size", 32, "d", minimum=16, maximum=256),
-    Parameter("causal", "flag", False, "query i sees keys up to i + kv_len − seq_len"),
+    Parameter("causal", "flag", False, "each token sees itself and the tokens before it"),
     DTYPE,
-    Parameter("block_m", "tile", 16, "queries in a tile, B_r", maximum=256),
-    Parameter("block_n", "tile", 16, "keys in a tile, B_c", maximum=256),
+    Parameter("block_m", "tile", 16, "queries in a tile (B_r in the paper)", maximum=256),
+    Parameter("block_n", "tile", 16, "keys in a tile (B_c in the paper)", maximum=256),
 )
 
 _HALF = Parameter("dtype", "choice", "fp16", "of Q, K, V and O", choices=("fp16", "bf16"))

@@ -3,7 +3,7 @@
 from explain.chapters.side_by_side import pairs, view
 from explain.ui import layout, stepper
 
-layout.chapter(__file__)
+layout.chapter(__file__, goal="step two runs together, and find the first place where they differ.")
 left, right, ready = view.choose()
 stepper.stepper([left, right], key="side by side", titles=pairs.titles([left, right]))
 if ready:

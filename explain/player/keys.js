@@ -13,10 +13,10 @@ const SWIPE_MS = 700;
 
 /** [key, with Shift, what the player does, how it is written, in words]. C and R are Streamlit's own. */
 const KEYS = [
-  ["ArrowRight", false, "next", "→", "Next beat, line or tile (the clock chooses)"],
+  ["ArrowRight", false, "next", "→", "Next beat, line or tile, as the switch says"],
   ["ArrowLeft", false, "previous", "←", "Previous beat, line or tile"],
-  ["ArrowRight", true, "nextCoarse", "Shift →", "Next by the coarser clock: tile or pass"],
-  ["ArrowLeft", true, "previousCoarse", "Shift ←", "Previous by the coarser clock"],
+  ["ArrowRight", true, "nextCoarse", "Shift →", "Next by the next larger step: tile or pass"],
+  ["ArrowLeft", true, "previousCoarse", "Shift ←", "Previous by the next larger step"],
   ["PageDown", null, "nextTile", "Page ↓", "Next tile (a clicker sends this) *"],
   ["PageUp", null, "previousTile", "Page ↑", "Previous tile (a clicker sends this) *"],
   ["ArrowDown", null, "down", "↓", "Next row of the tile"],
@@ -44,7 +44,7 @@ const KEYS = [
 const KEYS_AT_FULL_SCREEN = ["1 … 9, 0", "Full screen: one panel, all panels; with Shift: add or remove one"];
 const NO_KEYS = [
   ["Alt click", "On a name in the source: watch it and go to its next change"],
-  ["swipe", "Touch: left for next, right for previous"],
+  ["Swipe", "Touch: left for next, right for previous"],
 ];
 
 /** These scroll the page until the player has the focus or fills the screen. */

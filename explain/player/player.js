@@ -169,6 +169,7 @@ class Player {
     this.shown = true;
     this.section.dataset.testid = "player";                // ready to be stepped
     this.tour.greet();
+    if (location.hash === "#player") this.section.scrollIntoView();
   }
 
   /** Sets where to start: where this place was left, the tour, the step that is asked for, or one worth seeing. */

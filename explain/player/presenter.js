@@ -8,7 +8,7 @@ const HIDDEN_OF_TWO = { flat: ["strip"], tiled: ["zoom", "strip", "output"] }; /
 const PANEL_NAMES = {
   source: "Kernel source", equation: "Current line", invariant: "Loop invariant", map: "Scores", zoom: "This tile",
   strip: "One row of the tile", rows: "Running state", kept: "Top-k list", pairs: "Merged tiles", output: "Output",
-  variables: "Variables", hbm: "HBM", sram: "SRAM", counters: "Counters", idea: "Idea",
+  variables: "Variables", hbm: "HBM", sram: "On-chip memory", counters: "Counters", idea: "Idea",
 };
 
 const KEYED = 9;                                           // panels with a key of their own

@@ -210,7 +210,7 @@ export class Transport {
       const step = /^\d{1,9}$/.test(text) ? Number(text) : -1;
       if (step < 0 || step >= player.length) {
         const last = grouped(player.length - 1);
-        refusal.textContent = `Step ${input.value.trim() || "(empty)"}: must be a whole number from 0 to ${last}.`;
+        refusal.textContent = `There is no step ${input.value.trim() || "without a number"}. Enter 0 to ${last}.`;
         input.select();
         return;
       }

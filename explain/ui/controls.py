@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -36,6 +36,14 @@ ROW_LABELS = {
     "block_m": "Rows in a tile, BLOCK_M",
     "block_n": "Elements in a tile, BLOCK_N",
 }
+PRESET_TITLES = {
+    "notebook": "six numbers",
+    "sentence": "paragraph, 64 tokens",
+    "sentence_short": "sentence, 15 tokens",
+    "sentence_ragged": "sentence, 23 tokens",
+    "edge": "counting up to 89 (overflow)",
+}
+"""Presets that need more than their own name on screen."""
 LARGEST_ON_SCREEN = {
     "rows": 16,
     "batch": 1,
@@ -92,8 +100,28 @@ def controls(
         except ParameterError as refused:
             st.session_state[state], error = (current, None), refused
     if error is not None:
-        places.get(error.parameter, st).markdown(f":small[:red[**{error}**]]")
+        refuse(in_words(error, labels), state, places.get(error.parameter))
     return current
+
+
+def in_words(error: ParameterError, labels: Mapping[str, str] = LABELS) -> str:
+    """The error with the names that the controls have: "Queries, N: 100. The text of *sentence* has 64 tokens; …"."""
+
+    def named(found: re.Match[str]) -> str:
+        name, value = found.groups()
+        if name == "inputs":
+            return f"*{value.replace('_', ' ')}*"
+        return f"{labels[name]} {value}" if name in labels else found[0]
+
+    told = re.sub(r"\b(\w+)=(\w+)", named, error.allowed)
+    label = labels.get(error.parameter, error.parameter)
+    return f"**{label}: {error.value}.** {told[0].upper()}{told[1:]}."
+
+
+def refuse(words: str, key: str, place: DeltaGenerator | None = None) -> None:
+    """Shows below a control why its value cannot be used. It lies over the page, so nothing below it moves."""
+    with (place or st).container(key=f"refused {key}"):
+        st.markdown(f":red[{words}]")
 
 
 def kernel(label: str, default: str, name: str) -> str:
@@ -101,16 +129,12 @@ def kernel(label: str, default: str, name: str) -> str:
     shown.
     """
     titles = {kernel: entry.title for kernel, entry in TAUGHT.items()}
-    return option(label, titles, name, default, label_visibility="collapsed")
+    return option(label, titles, name, default)
 
 
 def option(
-    label: str,
-    options: Mapping[str, str],
-    name: str,
-    default: str,
-    label_visibility: Literal["visible", "collapsed"] = "visible",
-) -> str:
+    label: str, options: Mapping[str, str], name: str, default: str
+) -> str:  # fmt: skip
     """A choice among `options` (value -> words), kept in the page's address under `name`. An unknown one is reported,
     and `default` is shown.
     """
@@ -120,17 +144,9 @@ def option(
     def chosen() -> None:
         st.query_params[name] = st.session_state[name]
 
-    st.selectbox(
-        label,
-        list(options),
-        key=name,
-        format_func=options.__getitem__,
-        on_change=chosen,
-        label_visibility=label_visibility,
-    )
+    st.selectbox(label, list(options), key=name, format_func=options.__getitem__, on_change=chosen)
     if asked not in options:
-        error = ParameterError(name, asked, f"must be one of {', '.join(options)}")
-        st.markdown(f":small[:red[**{error}**]]")
+        refuse(in_words(ParameterError(name, asked, f"must be one of {', '.join(options)}"), {name: label}), name)
     return str(st.session_state[name])
 
 
@@ -139,10 +155,10 @@ def _choices(experiment: Experiment) -> dict[str, object]:
 
 
 def _changed(current: Experiment, chosen: Mapping[str, object]) -> Experiment:
-    """The experiment of the controls; a new preset brings its own sizes. Raises ParameterError."""
+    """The experiment of the controls; a preset with sizes of its own brings them. Raises ParameterError."""
     parameters = {name: value for name, value in chosen.items() if name != "inputs"}
     inputs = str(chosen.get("inputs", current.inputs))
-    if inputs != current.inputs:
+    if inputs != current.inputs and preset_of(inputs).defaults:
         parameters = {name: parameters.get(name, value) for name, value in current.values.items() if name not in _SIZES}
         return Experiment.of(current.kernel, parameters, inputs, current.seed)
     return Experiment.of(current.kernel, {**current.values, **parameters}, inputs, current.seed)
@@ -237,14 +253,12 @@ def _write(query: Mapping[str, str]) -> None:
 def _fits_screen(experiment: Experiment) -> Experiment:
     for name, most in LARGEST_ON_SCREEN.items():
         if (value := experiment.values.get(name, 0)) > most:
-            raise ParameterError(name, value, f"must be at most {most} on this page; the command line takes more")
+            raise ParameterError(name, value, f"this page takes at most {most}; the command line takes more")
     p = experiment.values
     rows, cols = experiment.entry.score_shape(p)
     visits = tiles(rows, p.get("block_m", 1)) * tiles(cols, p["block_n"])
     if visits > MOST_VISITS:
-        words = (
-            f"makes {visits:,} tiles to step through; this page takes at most {MOST_VISITS:,}, the command line more"
-        )
+        words = f"that makes {visits:,} tiles to step through, this page takes {MOST_VISITS:,}; choose a larger tile"
         raise ParameterError("block_n", p["block_n"], words)
     return experiment
 
@@ -255,9 +269,13 @@ def _preset(current: Experiment, presets: Sequence[str], key: str) -> str:
         LABELS["inputs"],
         options,
         key=key,
-        format_func=lambda name: name.replace("_", " "),
-        help="\n".join(f"- **{name.replace('_', ' ')}**: {preset_of(name).help}" for name in options),
+        format_func=_title,
+        help="\n".join(f"- **{_title(name)}**: {preset_of(name).help}" for name in options),
     )
+
+
+def _title(preset: str) -> str:
+    return PRESET_TITLES.get(preset, preset.replace("_", " "))
 
 
 def _control(parameter: Parameter, label: str, key: str) -> object:

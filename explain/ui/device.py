@@ -29,7 +29,7 @@ def on_device(experiment: Experiment, trace: Trace) -> None:
         st.caption("Looking for a GPU…")
         return
     if not status.available:
-        st.markdown(f"No GPU available: {status.reason}")
+        st.markdown(f"No GPU available. {status.reason}")
         _recorded_on_device(experiment)
         return
 
@@ -113,4 +113,4 @@ def _gpu_status(status: DeviceStatus) -> None:
     if status.available and status.provenance:
         st.markdown(f":green[●] **{status.provenance['gpu']}** runs them compiled.")
     else:
-        st.markdown(f":gray[●] No GPU available: {status.reason}")
+        st.markdown(f":gray[●] No GPU available. {status.reason}")

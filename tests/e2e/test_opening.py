@@ -156,6 +156,7 @@ def test_a_scene_leads_to_its_step_and_back(page: Page, app_url: str, scenes, na
     scrub(page, round(ends(scenes)[at] - 0.5, 1))
     opening(page).get_by_role("link").click()
     expect(page.get_by_test_id("player")).to_have_attribute("data-step", str(scenes[at].step))
+    expect(page.get_by_test_id("player")).to_be_in_viewport(ratio=0.5)
     assert page.url.split("?")[0].endswith(scenes[at].page)
     page.go_back()
     expect(opening(page)).to_have_attribute("data-scene", name)
@@ -169,7 +170,7 @@ def test_without_motion_it_is_a_strip_of_stills(page: Page, app_url: str, scenes
     expect(stills).to_have_count(len(scenes))
     for still, scene in zip(stills.all(), scenes, strict=True):
         expect(still).to_contain_text(scene.sentence.replace("\xa0", " "))
-        expect(still.get_by_role("link")).to_have_attribute("href", f"./{scene.page}?step={scene.step}")
+        expect(still.get_by_role("link")).to_have_attribute("href", f"./{scene.link}")
         expect(still.get_by_role("img")).to_have_attribute("aria-label", re.compile("."))
     expect(opening(page).get_by_role("button", name="Play")).to_have_count(0)
     page.emulate_media(reduced_motion="no-preference")

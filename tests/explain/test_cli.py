@@ -190,4 +190,4 @@ def test_as_a_module():
         check=False,
     )
     assert done.returncode == 2
-    assert done.stderr == "explain: block_n=3: must be a power of two from 1 to 65536\n"
+    assert done.stderr == "explain: block_n=3: must be a power of two from 1 to 65,536\n"

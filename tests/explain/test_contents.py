@@ -40,7 +40,7 @@ def test_a_chapters_number_stands_in_its_page_only():
     files = [
         path
         for pattern in ("README.md", "docs/**/*.md", "pages/*.py", "explain/**/*.py", "explain/**/*.toml")
-        for path in contents.ROOT.glob(pattern)
+        for path in contents.PAGES.parent.glob(pattern)
         if path.name != "contents.py"
     ]
     assert len(files) > 100

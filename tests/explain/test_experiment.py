@@ -47,7 +47,7 @@ def test_round_trips(experiment):
         ("softmax_online", {"cols": 0}, None, 0, "cols", "from 1"),
         ("softmax_online", {"rows": -1}, None, 0, "rows", "from 1"),
         ("softmax_online", {"block_n": 24}, None, 0, "block_n", "power of two"),
-        ("softmax_online", {"block_n": 2**17}, None, 0, "block_n", "to 65536"),
+        ("softmax_online", {"block_n": 2**17}, None, 0, "block_n", "to 65,536"),
         ("softmax_row", {"cols": 100, "block_n": 64}, None, 0, "block_n", "at least 100"),
         ("softmax_tiled", {"block_m": 1024, "block_n": 1024}, None, 0, "block_m", "at most 64"),
         ("softmax_online", {"dtype": "fp64"}, None, 0, "dtype", "fp32, fp16, bf16"),

@@ -67,7 +67,15 @@ def row_of(head: Head, token: int) -> str:
         text(weight + 126, end + 24, percent(float(weights.sum()), 1), anchor="end", bold=True),
         text(score, end + 24, "together"),
         heat(head.output[token : token + 1], value, end + 10, THIN, 22, "acc", largest_v),
-        text(value, end + 52, f"the output o of “{tokens[token]}”", fill=css_ink("acc"), bold=True, size=13),
+        text(
+            width - 8,
+            end + 52,
+            f"the output o of “{tokens[token]}”",
+            fill=css_ink("acc"),
+            bold=True,
+            size=13,
+            anchor="end",
+        ),
     ]
     return picture(width, end + 60, f"Attention of “{tokens[token]}”: scores, weights and output", parts, "46rem")
 
@@ -176,7 +184,7 @@ def score_bytes(gpu: Gpu, tokens: int) -> str:
     """The bytes of one head's S for each model, logarithmic, beside the GPU's memories; S of `tokens` tokens first."""
     rows = [Model("This sentence", 0, tokens, "", ""), *MODELS]
     marks = (("shared memory of an SM", gpu.shared_bytes_sm), ("L2 cache", gpu.l2_bytes), (gpu.hbm, gpu.hbm_bytes))
-    left, width, low, high = widest((one.name for one in rows), bold=True) + 20, 460.0, 2.0, 13.0
+    left, width, low, high = widest((one.name for one in rows), bold=True) + 32, 460.0, 2.0, 13.0
 
     def at(size: float) -> float:
         return left + width * (math.log10(size) - low) / (high - low)

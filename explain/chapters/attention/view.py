@@ -115,8 +115,8 @@ def shapes(shown: Head) -> None:
         "and P are N × N. Move N: d stays, so Q, K, V and O become thin, and S and P take over. Twice the tokens make "
         "four times the scores.",
     ):
-        tokens = st.select_slider("Tokens, N", LENGTHS, n, key="tokens", bind="query-params", format_func=count)
-        pictures.drawing(figures.shapes(int(tokens), d))
+        tokens: int = st.select_slider("Tokens, N", LENGTHS, n, key="tokens", bind="query-params", format_func=count)
+        pictures.drawing(figures.shapes(tokens, d))
 
 
 def too_many_scores(shown: Head) -> None:

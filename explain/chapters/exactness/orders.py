@@ -55,7 +55,7 @@ def ways(experiment: Experiment) -> Iterator[Way]:
 
 
 def merges(experiment: Experiment) -> Iterator[Way]:
-    """The same softmax by parallel tiles, its pairs (m, ℓ) joined in each order."""
+    """The same softmax by parallel tiles, its pairs (m, ℓ) merged in each order."""
     for order in ORDERS:
         yield Way(
             order,

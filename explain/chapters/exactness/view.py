@@ -26,8 +26,9 @@ from explain.workers import WorkerError
 
 WHERE = "interpreter · error: |result − float64| of each element, on the same rounded inputs"
 TOLERANCE = (
-    "error ÷ tolerance: the largest of any element; ≤ 1 passes. The tolerance is of each element: 2 × the error of the "
-    "plain formula in that dtype, plus a rounding band. Kernels that round more have a larger one"
+    "error ÷ tolerance: the largest of any element; ≤ 1 passes. Each element has its own tolerance: 2 × the error of "
+    "the same formula in eager PyTorch, plus a rounding band that grows with the roundings. Standard attention rounds "
+    "S and P too, so its tolerance is larger, and a larger error can be a smaller share of it"
 )
 
 
@@ -181,7 +182,7 @@ def other_orders(experiment: Experiment) -> None:
     orders(experiment)
     layout.prose(
         "A single softmax shows it best. Its tiles run in parallel and each gives its maximum m and its sum ℓ; "
-        "joining two of these pairs is associative and commutative on paper, so any order will do: from the left, "
+        "merging two of these pairs is associative and commutative on paper, so any order will do: from the left, "
         "from the right, or as the tree of *Online softmax*."
     )
     merges(

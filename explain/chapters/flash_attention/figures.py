@@ -121,7 +121,8 @@ def cost_table(cost: Cost, gpu: Gpu) -> str:
             )
         )
     columns = (
-        "kernel", Column("shared memory per program"), Column("registers per thread"), Column("spills per thread"),
+        "kernel", Column("shared memory per program, of the most allowed"),
+        Column("registers per thread"), Column("spills per thread"),
         Column("programs per SM"), "limited by", Column("compile time"),
     )  # fmt: skip
     return markdown(columns, rows)

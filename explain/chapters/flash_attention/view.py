@@ -13,6 +13,7 @@ from explain.chapters.tile_cost import view as tile_cost_view
 from explain.compile.cost import LaunchCost
 from explain.compile.service import compiler
 from explain.experiment import Experiment
+from explain.figures.numbers import capacity
 from explain.gpus import Gpu
 from explain.records import registry
 from explain.ui import controls, device, layout, pictures, stepper
@@ -61,7 +62,8 @@ def tile_sizes(gpu: Gpu) -> Shown:
     own = {name: str(experiment.values[name]).lower() for name in ("block_m", "block_n", "head_dim", "dtype", "causal")}
     layout.chapter_link("tile_cost", "Read the instructions of this tile →", {**own, "gpu": gpu.name})
     layout.prose(
-        f"The rim is the most that one program may use on the {gpu.name}. **Formula** counts each array once. "
+        f"The top line is the most that one program may use on the {gpu.name}: {capacity(gpu.shared_bytes)} "
+        "of shared memory, and 255 registers for each of its 128 threads. **Formula** counts each array once. "
         f"**Compiler** is the result of Triton and ptxas for this very kernel for {gpu.target}: copies of K and V that "
         "are fetched ahead, operands that a matmul wants in shared memory, addresses and masks in registers. "
         "It needs no GPU. A thread has 255 registers at most; what does not fit in them is spilled to memory and "

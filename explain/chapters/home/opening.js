@@ -164,8 +164,8 @@ class Opening {
     return item;
   }
 
-  lead(link, { page, step }) {
-    link.href = `./${page}?step=${step}`;
+  lead(link, scene) {
+    link.href = `./${scene.link}`;
   }
 
   /** Shows the strip of stills to who wants no motion, else the stage. */

@@ -83,13 +83,19 @@ def run_of(trace: Trace, experiment: Experiment) -> Run:
 
 @dataclass(frozen=True)
 class Scene:
-    """One scene: what opening.js draws, for how many seconds, its sentence, and the page and step of its line."""
+    """One scene: what scenes.js draws, for how many seconds, its sentence, and the page, step and row of its line."""
 
     name: str
     seconds: float
     sentence: str
     page: str
     step: int
+    row: int
+
+    @property
+    def link(self) -> str:
+        """The address of its line, in the player of its page."""
+        return f"{self.page}?step={self.step}&row={self.row}#player"
 
 
 def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
@@ -121,7 +127,9 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
 
     def scene(name: str, seconds: float, experiment: Experiment, event: str, sentence: str) -> Scene:
         trace, page = traces[experiment]
-        return Scene(name, seconds, sentence, page, step_of(trace, experiment.entry.roles, event))
+        step = step_of(trace, experiment.entry.roles, event)
+        own = trace.program(step).id[0] == row // block_m
+        return Scene(name, seconds, sentence, page, step, row if own else trace.program(step).id[0] * block_m)
 
     return tuple(scene(*one) for one in told)
 
@@ -204,7 +212,7 @@ def packet(flash: Trace, standard: Trace, source: str) -> str:
             "bills": [bill(one, one.entry.formula(one.values)) for one in (STANDARD, OPENING)],
             "large": large(),
             "written": f"{count(sum(access.bytes for access in flash.accesses(written)))} B",
-            "scenes": [asdict(one) for one in told],
+            "scenes": [{**asdict(one), "link": one.link} for one in told],
             "source": source,
         },
         ensure_ascii=False,

@@ -90,7 +90,7 @@ def where_to_start() -> None:
     st.header("The lab", anchor=False)
     _cards(contents.of_kind("lab"))
     st.header("Tools", anchor=False)
-    _cards([*contents.of_kind("tool"), contents.page_of("questions.py")])
+    _cards(contents.of_kind("tool"))
     exercises.progress()
 
 

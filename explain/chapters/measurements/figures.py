@@ -82,7 +82,7 @@ def about(shown: Sequence[Shelved]) -> str:
     facts = [_facts(one) for one in shown]
     rows = [(f"**{name}**", *(fact[name] for fact in facts)) for name in facts[0]]
     known = [row for row in rows if any(cell != NONE for cell in row[1:])]
-    return markdown(("", *(plain(one.label) for one in shown)), known)
+    return markdown(("record", *(plain(one.label) for one in shown)), known)
 
 
 def _facts(one: Shelved) -> dict[str, str]:
@@ -101,7 +101,7 @@ def _facts(one: Shelved) -> dict[str, str]:
         "torch, triton, Python": plain(f"{where.torch}, {where.triton}, {where.python}"),
         "measured on": _listed({origin.provenance.date for origin in origins} or {where.date}),
         "commit of Tilescope": _listed({_short(commit) for commit in commits}),
-        "experiments": (
+        "measurements": (
             f"{len(points):,}: {len(counted):,} counted, {sum(point.timing is not None for point in points):,} timed"
         ),
         "could not be measured": f"{len(missed(record)):,}",
@@ -111,7 +111,7 @@ def _facts(one: Shelved) -> dict[str, str]:
         "passes per count": _listed({str(counters.passes) for counters in counted if counters.passes}),
         "copy check": _copies(counted),
         "counters that this chip lacks": _listed(lacking),
-        "timing method": _listed({point.timing.method for point in points if point.timing}),
+        "timing method": _methods({point.timing.method for point in points if point.timing}),
     }
 
 
@@ -145,7 +145,7 @@ def roofs_table(shown: Sequence[Shelved]) -> str:
         methods = {roof.method: None for roof in roofs if roof}
         cells = (si(roof.per_second, plain(roof.unit)) if roof else None for roof in roofs)
         rows.append((f"**{plain(_ROOFS.get(level, level))}**", *cells, plain("; ".join(methods))))
-    return markdown(("", *(Column(plain(one.label)) for one in shown), "method"), rows)
+    return markdown(("limit", *(Column(plain(one.label)) for one in shown), "method"), rows)
 
 
 def copy_words(copy: CopyCheck) -> str:
@@ -186,8 +186,16 @@ def _off(counted: int, copied: int) -> str:
 
 
 def _short(commit: str) -> str:
-    """A commit's first ten digits, with the mark of a changed checkout."""
-    return commit if len(commit) < 40 else f"{commit[:10]}{commit[40:]}"
+    """A commit's first ten digits; says whether the checkout had local changes."""
+    return commit if len(commit) < 40 else f"{commit[:10]}{', with local changes' if commit.endswith('+') else ''}"
+
+
+def _methods(methods: set[str]) -> str:
+    """The phrases that all methods share, once, and then what some add."""
+    phrases = [method.replace(";", ",").split(", ") for method in sorted(methods)]
+    shared = [one for one in phrases[0] if all(one in other for other in phrases)] if phrases else []
+    extra = dict.fromkeys(one for own in phrases for one in own if one not in shared)
+    return plain(", ".join(shared) + (f"; some: {'; '.join(extra)}" if extra else "")) or NONE
 
 
 def _listed(values: set[str]) -> str:

@@ -17,7 +17,7 @@ from explain.ui import layout
 def sources(shown: Sequence[Shelved]) -> None:
     """Which GPUs measured the records that are shown, how, and what is missing."""
     st.header("Where these numbers come from", anchor=False)
-    facts, words = st.columns([3, 2], gap="large")
+    facts, words = st.columns([2, 1], gap="large")
     with facts, st.container(key="numbers of records"):
         st.markdown(figures.about(shown), unsafe_allow_html=True)
     with words:
@@ -69,9 +69,9 @@ def own_gpu(shown: Sequence[Shelved]) -> None:
     """How to measure another GPU, and every record to download."""
     st.header("Your own GPU", anchor=False)
     layout.prose(
-        "On a machine with an NVIDIA GPU this measures everything that is shown here. It keeps each point as it "
-        "comes: when it is interrupted, call it again and it goes on. The pages find its file by themselves; to show "
-        "it elsewhere, load it there with the button at the top of this page."
+        "On a machine with an NVIDIA GPU this measures everything that is shown here. If it is "
+        "interrupted, run it again; it continues. The pages find its file; to show it elsewhere, load it there with "
+        "the button at the top of this page."
     )
     st.code("python -m explain measure", language="bash")
     with st.container(horizontal=True):

@@ -53,7 +53,7 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
         text(0, 20, f"{gpu.hbm}, {capacity(gpu.hbm_bytes)}, and the L2 cache in its corner", bold=True),
         rect(0, top, side, side, HBM, opacity=0.35, stroke=HBM, title=f"{gpu.hbm}: {capacity(gpu.hbm_bytes)}"),
         rect(side - small - 6, top + 6, small, small, CHIP, title=f"L2: {capacity(gpu.l2_bytes)}"),
-        text(12, top + side - 14, f"{gpu.hbm_bytes / gpu.l2_bytes:,.0f} × the bytes of L2"),
+        text(12, top + side - 14, f"{gpu.hbm_bytes / gpu.l2_bytes:,.0f} times as large as L2"),
     ]
     chip = (
         ("L2 cache", gpu.l2_bytes, 0),
@@ -65,7 +65,7 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
     ground = top + unit * math.sqrt(max(count for _, count, _ in chip))
     x, inner = (
         0.0,
-        [text(0, 20, f"The same L2, drawn {unit * math.sqrt(gpu.l2_bytes) / small:,.0f} × as wide", bold=True)],
+        [text(0, 20, f"The same L2, enlarged {unit * math.sqrt(gpu.l2_bytes) / small:,.0f} times", bold=True)],
     )
     for name, count, one in chip:
         edge = unit * math.sqrt(count)
@@ -76,7 +76,7 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
             cell = unit * math.sqrt(one)
             inner += [
                 rect(x, ground - cell, cell, cell, CHIP, title=f"{name} of one SM: {capacity(one)}"),
-                text(x, ground + 62, f"{gpu.sms} × {capacity(one)}", faint=True),
+                text(x, ground + 62, f"{gpu.sms} SMs × {capacity(one)}, one is dark", faint=True),
             ]
         x += edge + gap
     label = f"Memory of the {gpu.name} to scale, by area"
@@ -146,10 +146,12 @@ def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False) -> str:
                 opacity=0.8,
                 title=gpu.latencies[level.key].source,
             ),
-            text(left + length + 8, y + 15, duration(own / REGISTER_CYCLES), bold=True),
+            text(left + length + 8, y + 15, duration(round(own) / REGISTER_CYCLES), bold=True),
             text(left + length + 8, y + 31, f"{own:,.0f} cycles", faint=True, size=12),
         ]
-    return picture(left + width + 100, 52 * len(rows) + 4, f"Time of one load on the {gpu.name}", parts, "46rem")
+    scale = "logarithmic scale" if logarithmic else "linear scale: the shortest bars are hardly seen"
+    parts.append(text(left, 52 * len(rows) + 14, scale, size=12, faint=True))
+    return picture(left + width + 100, 52 * len(rows) + 22, f"Time of one load on the {gpu.name}", parts, "46rem")
 
 
 def latency_sources(gpu: Gpu) -> str:
@@ -220,7 +222,7 @@ def scores_table(seq_len: int, head_dim: int, dtype: str, heads: int, gpu: Gpu) 
             "",
         ),
     )
-    return markdown(("", Column("Q, K, V and O"), Column("S and P"), Column("S and P ÷ the rest")), rows)
+    return markdown(("what", Column("Q, K, V and O"), Column("S and P"), Column("S and P ÷ the rest")), rows)
 
 
 def product(p: Mapping[str, Any]) -> str:
@@ -310,5 +312,5 @@ def product_reads(experiment: Experiment, trace: Trace) -> str:
             traced = trip.traced / (trip.term.elements * trip.term.item_bytes)
             across = f"⌈{length} / {block}⌉ = {tiles(length, block)}"
             rows.append((trip.term.buffer.upper(), across, trip.term.times, traced))
-    columns = ("", Column("tiles across"), Column("reads per element, formula"), Column("reads per element, trace"))
-    return markdown(columns, rows)
+    reads = (Column(f"reads per element, {source}") for source in ("formula", "trace"))
+    return markdown(("matrix", Column("tiles across"), *reads), rows)

@@ -57,11 +57,14 @@ def load_times(gpu: Gpu, logarithmic: bool) -> None:
         else:
             st.info(f"No latency of the {gpu.name} is published. Choose another GPU to see what a load costs.")
     with words:
-        layout.prose(
+        how = (
             "One thread loads a value, waits for it, and uses it; nothing else is under way. "
             f"{figures.REGISTER_CYCLES:g} clock cycles count as a second here: the time of one operation on registers "
-            "that needs the result of the one before. A kernel hides much of the wait, since other warps go on while "
-            "one waits. It cannot hide the bytes: each takes its share of the bandwidth, "
+            "that needs the result of the one before. "
+        )
+        layout.prose(
+            f"{how if gpu.latencies else ''}A kernel hides much of the wait, since other warps go on while one waits. "
+            "It cannot hide the bytes: each takes its share of the bandwidth, "
             f"{gpu.hbm_bytes_per_second / 1e12:.3g} TB/s between {gpu.hbm} and the chip."
         )
         if gpu.latencies:

@@ -94,8 +94,8 @@ def run(way: str, beside: bool) -> tuple[list[Experiment], list[Trace]]:
             )
         case "Tiles in parallel":
             layout.prose(
-                "Here no program walks the row. Each tile gives its own pair (m, ℓ); then pairs are joined: m = "
-                "max(m₁, m₂) and ℓ = ℓ₁ exp(m₁ − m) + ℓ₂ exp(m₂ − m). One factor is always 1. The join is associative "
+                "Here no program reads the whole row. Each tile gives its own pair (m, ℓ); then pairs are merged: m = "
+                "max(m₁, m₂) and ℓ = ℓ₁ exp(m₁ − m) + ℓ₂ exp(m₂ − m). One factor is always 1. The merge is associative "
                 "and commutative, so the pairs may come from the left, from the right or as a tree: the same m, and "
                 "the same ℓ up to rounding, though its last bits may differ."
             )
@@ -170,8 +170,8 @@ def closing(way: str, experiments: Sequence[Experiment], traces: Sequence[Trace]
             "alone would pass.",
         ),
         (
-            "Tiles are joined in parallel, in any order. Why is the result the same?",
-            "A pair (m, ℓ) stands for the number ℓ · exp(m), the true sum of exp(x) over its elements. Joining adds "
+            "Tiles are merged in parallel, in any order. Why is the result the same?",
+            "A pair (m, ℓ) stands for the number ℓ · exp(m), the true sum of exp(x) over its elements. Merging adds "
             "these numbers, and addition is associative and commutative; the maximum only chooses the unit they are "
             "written in. In floating point each addition rounds, so the last bits may depend on the order.",
         ),

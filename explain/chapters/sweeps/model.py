@@ -86,7 +86,7 @@ class Sweep:
             if name == axis:
                 raise ParameterError(name, value, "is the swept parameter and cannot be fixed too")
             if name not in together:
-                raise ParameterError(name, value, f"is no parameter; choose among {', '.join(together)}")
+                raise ParameterError(name, value, f"is not a parameter; choose from {', '.join(together)}")
             held[name] = together[name].parse(value)
         sweep = cls(tuple(kernels), axis, parsed, tuple(held.items()))
         for kernel in kernels:

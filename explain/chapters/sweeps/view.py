@@ -21,6 +21,7 @@ from explain.gpus import GPUS, known_as
 from explain.records.model import Roof
 from explain.ui import layout
 from explain.ui.charts import chart, image_format
+from explain.ui.controls import in_words, refuse
 from explain.ui.exercises import ask
 from explain.ui.follow import follow, on_request
 from explain.ui.records import another_record, records_there
@@ -101,10 +102,13 @@ def sweep_choice() -> Sweep | None:
             else None,
         )
     try:
-        return Sweep.from_query({"kernels": ",".join(kernels), "over": axis or "", "values": listed, "fixed": fixed})
+        sweep = Sweep.from_query({"kernels": ",".join(kernels), "over": axis or "", "values": listed, "fixed": fixed})
     except ParameterError as error:
-        st.markdown(f":small[:red[**{error}**]]")
-        return None
+        refuse(in_words(error, {"kernels": "Kernels", "over": "Over"}), "sweep", over)
+        kept: Sweep | None = st.session_state.get(f"{family}: last sweep")  # what is below stays
+        return kept
+    st.session_state[f"{family}: last sweep"] = sweep
+    return sweep
 
 
 def sweep_readings(sweep: Sweep, without: Container[str] = ()) -> Shown:

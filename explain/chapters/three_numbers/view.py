@@ -24,7 +24,7 @@ from explain.ui.stepper import traces_of
 _WHAT = {
     "CUPTI": "NVIDIA's library, in the process that runs the kernel, on this machine's GPU",
     "ncu": "Nsight Compute's command line, in a separate process, if CUPTI is not available",
-    "recorded": "counted beforehand on a named GPU, shown if this machine cannot count",
+    "recorded": "counted beforehand on a named GPU, shown if this machine has no GPU",
     "formula only": "formula and trace, for sizes without counts",
 }
 
@@ -55,7 +55,7 @@ def counted_here(experiment: Experiment, shown: Sequence[Shelved]) -> Witness:
             if why:
                 st.warning(why, icon=":material/warning:")
     else:
-        why = f"This machine cannot count: {status.reason}"
+        why = f"This machine has no GPU counters. {status.reason}"
     points = ((one, one.record.point(experiment)) for one in shown)
     found = next(((one, point.counters) for one, point in points if point and point.counters), None)
     if here is not None:

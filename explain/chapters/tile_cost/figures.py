@@ -15,10 +15,10 @@ def limits(launch: LaunchCost, gpu: Gpu) -> str:
     """How many programs each of an SM's four limits allows; the lowest, which decides, is drawn strongest."""
     fits = occupancy(launch, gpu)
     uses = {
-        "shared memory": f"{launch.shared_bytes:,} B per program, of {gpu.shared_bytes_sm:,}",
-        "registers": f"{launch.registers} per thread, {WARP * launch.num_warps * launch.registers:,} per program, "
-        f"of {gpu.register_bytes_sm // 4:,}",
-        "warps": f"{launch.num_warps} per program, of {gpu.warps_sm}",
+        "shared memory": f"{launch.shared_bytes:,} B per program; the SM has {gpu.shared_bytes_sm:,} B",
+        "registers": f"{launch.registers} per thread, {WARP * launch.num_warps * launch.registers:,} per program; "
+        f"the SM has {gpu.register_bytes_sm // 4:,}",
+        "warps": f"{launch.num_warps} per program; the SM has room for {gpu.warps_sm}",
         "programs": f"at most {gpu.programs_sm}",
     }
     left, drawn = widest(fits.by_limit, bold=True) + 24, []

@@ -13,7 +13,7 @@ const bytesOf = (tiles) => tiles.reduce((sum, tile) => sum + tile.bytes, 0);
 export class SramPanel extends Panel {
   constructor(lane) {
     super(lane, "sram");
-    this.head("SRAM", "");
+    this.head("on-chip memory", "");
     this.fromHbm = this.findLoaded();
     this.items = new Map();
     this.list = this.root.querySelector(".tiles");
@@ -91,13 +91,13 @@ export class SramPanel extends Panel {
     const { chip } = this.view;
     const room = chip ? chip.shared_bytes + chip.register_bytes : 0;
     const over = chip && total > room ? `${binary(total - room)} too much` : "";
-    this.head("SRAM", "", chip ? `${binary(total)} alive · ${chip.name}` : `${binary(total)} alive`, over);
+    this.head("on-chip memory", "", `${binary(total)} in use${chip ? ` · ${chip.name}` : ""}`, over);
     this.shownTank = [tiles, total, room];
     this.paint();
     const holds = ({ top, bottom, x: left, width }, x, y) => y >= top && y <= bottom && x >= left && x <= left + width;
     this.at = (x, y) => this.tiles.find((part) => holds(part, x, y)) ?? null;
     const named = tiles.map((tile) => `${tile.name} ${binary(tile.bytes)}`);
-    this.canvas.setAttribute("aria-label", `SRAM, ${binary(total)} alive: ${named.join(", ")}${over && `, ${over}`}`);
+    this.canvas.setAttribute("aria-label", `On-chip memory, ${binary(total)} in use: ${named.join(", ")}${over && `, ${over}`}`);
   }
 
   write() {

@@ -46,7 +46,7 @@ def test_a_sweep_survives_json_and_an_address(sweep):
 
 def test_a_value_that_one_kernel_cannot_take_is_left_out_for_it_alone():
     sweep = READY["Softmax, over N"]
-    assert sweep.left_out == (("softmax_row", 131072, "cols=131072: must be a whole number from 1 to 65536"),)
+    assert sweep.left_out == (("softmax_row", 131072, "cols=131072: must be a whole number from 1 to 65,536"),)
     assert sum(e.values["cols"] == 131072 for e in sweep.experiments) == 4
 
 

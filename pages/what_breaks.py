@@ -10,12 +10,9 @@ layout.chapter(
     goal="see how one wrong line breaks a kernel, and why ordinary random numbers do not show it.",
 )
 exhibit = view.choose()
-story, verdicts = st.columns([3, 2], gap="large")
-with story:
-    view.plaque(exhibit)
-with verdicts:
-    view.verdicts(exhibit)
+view.plaque(exhibit)
 questions = view.run(exhibit)
+view.verdicts(exhibit)
 st.header("The game: find an input that breaks it", anchor=False)
 view.game(exhibit)
 view.closing(questions)

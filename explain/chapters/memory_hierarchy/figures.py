@@ -65,7 +65,14 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
     ground = top + unit * math.sqrt(max(count for _, count, _ in chip))
     x, inner = (
         0.0,
-        [text(0, 20, f"The same L2, enlarged {unit * math.sqrt(gpu.l2_bytes) / small:,.0f} times", bold=True)],
+        [
+            text(
+                0,
+                20,
+                f"The same L2, enlarged {unit * math.sqrt(gpu.l2_bytes) / small:,.0f} times; dark: what one SM has",
+                bold=True,
+            )
+        ],
     )
     for name, count, one in chip:
         edge = unit * math.sqrt(count)
@@ -76,13 +83,13 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
             cell = unit * math.sqrt(one)
             inner += [
                 rect(x, ground - cell, cell, cell, CHIP, title=f"{name} of one SM: {capacity(one)}"),
-                text(x, ground + 62, f"{gpu.sms} SMs × {capacity(one)}, one is dark", faint=True),
+                text(x, ground + 62, f"{gpu.sms} × {capacity(one)}", faint=True),
             ]
         x += edge + gap
     label = f"Memory of the {gpu.name} to scale, by area"
     return (
         picture(side + 4, side + top + 6, label, outer, "26rem"),
-        picture(width + 40, ground + 74, f"{label}, magnified", inner, "46rem"),
+        picture(width + 40, ground + 74, f"{label}, magnified", inner, "38rem"),
     )
 
 

@@ -88,9 +88,7 @@ def plaque(exhibit: Exhibit) -> None:
     lines = [text for _, _, text in changed]
     block = textwrap.dedent("\n".join([above, *lines])).splitlines()
     marks = [" ", *(sign for sign, _, _ in changed)]
-    st.code(
-        "\n".join(f"{mark} {line}" for mark, line in zip(marks, block, strict=True)), language="diff", wrap_lines=True
-    )
+    diff = "\n".join(f"{mark} {line}" for mark, line in zip(marks, block, strict=True))
     origin = (
         f"from [{exhibit.source}]({exhibit.link})"
         if exhibit.link
@@ -98,12 +96,17 @@ def plaque(exhibit: Exhibit) -> None:
         if exhibit.harmless
         else "common in first versions"
     )
-    st.caption(f"{module.replace('.', '/')}.py, line {number} · {origin}")
-    layout.prose(exhibit.story)
+    code, story = st.columns(2, gap="large")
+    with code:
+        st.code(diff, language="diff", wrap_lines=True)
+        st.caption(f"{module.replace('.', '/')}.py, line {number} · {origin}")
+    with story:
+        layout.prose(exhibit.story)
 
 
 def verdicts(exhibit: Exhibit) -> None:
     """Both kernels against float64, on the input that shows the bug and on normal numbers."""
+    st.header("Which inputs show it", anchor=False)
     if not has_triton():
         st.info(NO_TRITON)
         return

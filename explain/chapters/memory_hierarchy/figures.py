@@ -63,17 +63,8 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
     gap, width = 20.0, 520.0
     unit = (width - 2 * gap) / sum(math.sqrt(count) for _, count, _ in chip)
     ground = top + unit * math.sqrt(max(count for _, count, _ in chip))
-    x, inner = (
-        0.0,
-        [
-            text(
-                0,
-                20,
-                f"The same L2, enlarged {unit * math.sqrt(gpu.l2_bytes) / small:,.0f} times; dark: what one SM has",
-                bold=True,
-            )
-        ],
-    )
+    times = unit * math.sqrt(gpu.l2_bytes) / small
+    x, inner = 0.0, [text(0, 20, f"The same L2, enlarged {times:,.0f} times; dark: what one SM has", bold=True)]
     for name, count, one in chip:
         edge = unit * math.sqrt(count)
         title = f"{name}: {capacity(count)}"

@@ -70,6 +70,7 @@ def choose() -> Exhibit:
             {"exhibit": st.session_state["exhibit"]}
         ),  # the step belonged to another run
         wrap=True,
+        label_visibility="collapsed",
     )
     if asked not in names:
         st.markdown(f":small[:red[**exhibit={asked}: must be one of {', '.join(names)}**]]")
@@ -78,7 +79,7 @@ def choose() -> Exhibit:
 
 
 def plaque(exhibit: Exhibit) -> None:
-    """The changed line in its place, and the story of the bug."""
+    """The changed line in its place, and its source."""
     module, edit = KERNELS[exhibit.base].module, exhibit.edit
     assert edit is not None
     source = source_of(module)
@@ -88,7 +89,9 @@ def plaque(exhibit: Exhibit) -> None:
     lines = [text for _, _, text in changed]
     block = textwrap.dedent("\n".join([above, *lines])).splitlines()
     marks = [" ", *(sign for sign, _, _ in changed)]
-    diff = "\n".join(f"{mark} {line}" for mark, line in zip(marks, block, strict=True))
+    st.code(
+        "\n".join(f"{mark} {line}" for mark, line in zip(marks, block, strict=True)), language="diff", wrap_lines=True
+    )
     origin = (
         f"from [{exhibit.source}]({exhibit.link})"
         if exhibit.link
@@ -96,17 +99,11 @@ def plaque(exhibit: Exhibit) -> None:
         if exhibit.harmless
         else "common in first versions"
     )
-    code, story = st.columns(2, gap="large")
-    with code:
-        st.code(diff, language="diff", wrap_lines=True)
-        st.caption(f"{module.replace('.', '/')}.py, line {number} · {origin}")
-    with story:
-        layout.prose(exhibit.story)
+    st.caption(f"{module.replace('.', '/')}.py, line {number} · {origin}")
 
 
 def verdicts(exhibit: Exhibit) -> None:
     """Both kernels against float64, on the input that shows the bug and on normal numbers."""
-    st.header("Which inputs show it", anchor=False)
     if not has_triton():
         st.info(NO_TRITON)
         return

@@ -6,11 +6,12 @@ from explain.chapters.measurements import view
 from explain.ui import layout
 from explain.ui.records import counters_here, records_choice
 
-layout.chapter(
+with layout.chapter(
     __file__,
     goal="know where every measured number in this app comes from, and put your own GPU's beside it.",
-)
-if shown := records_choice():
+):
+    shown = records_choice()
+if shown:
     view.sources(shown)
     view.numbers(shown)
     view.roofs(shown)

@@ -170,7 +170,6 @@ def test_the_ladder_shows_one_rung_and_counts_them_all():
 
 def test_an_address_leads_to_its_rung_and_its_row():
     test = page("triton_ladder", rung="Per tile, wrong", inputs="large_magnitude", cols="16", block_n="4")
-    assert test.warning
     assert "| **3** | 128 | 64 | NaN | :red[" in texts(test)
 
 

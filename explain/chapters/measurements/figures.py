@@ -196,7 +196,8 @@ def _short(commit: str) -> str:
 
 def _methods(methods: set[str]) -> str:
     """The phrases that all methods share, once, and then what some add."""
-    phrases = [method.replace(";", ",").split(", ") for method in sorted(methods)]
+    parts = [method.partition("; ") for method in sorted(methods)]
+    phrases = [[*first.split(", "), *filter(None, [rest])] for first, _, rest in parts]
     shared = [one for one in phrases[0] if all(one in other for other in phrases)] if phrases else []
     extra = dict.fromkeys(one for own in phrases for one in own if one not in shared)
     return plain(", ".join(shared) + (f"; some: {'; '.join(extra)}" if extra else "")) or NONE

@@ -108,14 +108,23 @@ def check_fit(preset: Preset, p: Values) -> None:
         whole = len(NOTEBOOK_ROW)
         name, length = next(size for size in (("cols", whole), ("kv_len", whole), ("n", whole // 2)) if size[0] in p)
         if p[name] != length:
-            raise ParameterError(name, p[name], f"must be {length}: inputs=notebook has a row of {whole} numbers")
+            raise ParameterError(
+                name,
+                p[name],
+                f"inputs=notebook has {whole} numbers, so only {length} works; choose inputs=normal for another",
+            )
     if preset.sentence:
         heads, tokens, head_dim = real_inputs.sentence(preset.sentence).q.shape
-        largest = {"batch": 1, "heads": heads, "n": tokens // 2}
-        largest |= dict.fromkeys(("rows", "cols", "seq_len", "kv_len"), tokens)
-        for name, most in largest.items():
+        text = f"the text of inputs={preset.name} has"
+        largest = {
+            "batch": (1, "there is only one text"),
+            "heads": (heads, f"the model has {heads} heads"),
+            "n": (tokens // 2, f"{text} {tokens // 2} numbers for each vector"),
+        }
+        largest |= dict.fromkeys(("rows", "cols", "seq_len", "kv_len"), (tokens, f"{text} {tokens} tokens"))
+        for name, (most, reason) in largest.items():
             if p.get(name, 1) > most:
-                raise ParameterError(name, p[name], f"must be at most {most} with inputs={preset.name}")
+                raise ParameterError(name, p[name], f"{reason}; choose inputs=normal for more")
         if p.get("head_dim", head_dim) != head_dim:
             raise ParameterError(
                 "head_dim", p["head_dim"], f"must be {head_dim}, the head_dim of the model of inputs={preset.name}"

@@ -21,8 +21,8 @@ _BEGAN = pytest.StashKey[float]()
 # pytest-xdist has another command line and inherits the answer.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["TRITON_INTERPRET"] = "0" if "--gpu" in sys.argv else "1"
-elif os.environ["TRITON_INTERPRET"] == "0":
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the workers' references would take all cores from each other
+else:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the workers would take all cores from each other
 
 settings.register_profile(
     "tilescope",

@@ -7,7 +7,8 @@ import { isNormalised } from "./story.js";
 const SYMBOLS = { q: "Q", k: "K", v: "V", o: "O", s: "S", p: "P", m: "m", l: "ℓ", lse: "L", top: "y" };
 const BY_ROLE = {
   queries: "Q", keys: "Kᵀ", values: "V", running_max: "m", new_max: "m", running_sum: "ℓ", new_sum: "ℓ",
-  rescale: "α", other_rescale: "β", accumulator: "Õ", other_max: "other m", other_sum: "other ℓ", weights: "P", kept: "kept",
+  rescale: "α", other_rescale: "β", accumulator: "Õ", other_max: "other m", other_sum: "other ℓ", weights: "P",
+  kept: "kept",
 };
 
 /** How a buffer is written: q is Q, m_hbm is m. */

@@ -96,7 +96,7 @@ def stale_words(parts: Sequence[str]) -> str:
     if not parts:
         return ""
     if parts == ["everything"]:
-        return "no code version is recorded with it"
+        return "this recording does not name the code it measured"
     more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
     return f"measured on older code of {', '.join(parts[:3])}{more}"
 

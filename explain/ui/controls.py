@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -99,8 +100,28 @@ def controls(
         except ParameterError as refused:
             st.session_state[state], error = (current, None), refused
     if error is not None:
-        places.get(error.parameter, st).markdown(f":small[:red[**{error}**]]")
+        refuse(in_words(error, labels), state, places.get(error.parameter))
     return current
+
+
+def in_words(error: ParameterError, labels: Mapping[str, str] = LABELS) -> str:
+    """The error with the names that the controls have: "Queries, N: 100. The text of *sentence* has 64 tokens; …"."""
+
+    def named(found: re.Match[str]) -> str:
+        name, value = found.groups()
+        if name == "inputs":
+            return f"*{value.replace('_', ' ')}*"
+        return f"{labels[name]} {value}" if name in labels else found[0]
+
+    told = re.sub(r"\b(\w+)=(\w+)", named, error.allowed)
+    label = labels.get(error.parameter, error.parameter)
+    return f"**{label}: {error.value}.** {told[0].upper()}{told[1:]}."
+
+
+def refuse(words: str, key: str, place: DeltaGenerator | None = None) -> None:
+    """Shows below a control why its value cannot be used. It lies over the page, so nothing below it moves."""
+    with (place or st).container(key=f"refused {key}"):
+        st.markdown(f":red[{words}]")
 
 
 def kernel(label: str, default: str, name: str) -> str:
@@ -125,8 +146,7 @@ def option(
 
     st.selectbox(label, list(options), key=name, format_func=options.__getitem__, on_change=chosen)
     if asked not in options:
-        error = ParameterError(name, asked, f"must be one of {', '.join(options)}")
-        st.markdown(f":small[:red[**{error}**]]")
+        refuse(in_words(ParameterError(name, asked, f"must be one of {', '.join(options)}"), {name: label}), name)
     return str(st.session_state[name])
 
 
@@ -233,14 +253,12 @@ def _write(query: Mapping[str, str]) -> None:
 def _fits_screen(experiment: Experiment) -> Experiment:
     for name, most in LARGEST_ON_SCREEN.items():
         if (value := experiment.values.get(name, 0)) > most:
-            raise ParameterError(name, value, f"must be at most {most} on this page; the command line takes more")
+            raise ParameterError(name, value, f"this page takes at most {most}; the command line takes more")
     p = experiment.values
     rows, cols = experiment.entry.score_shape(p)
     visits = tiles(rows, p.get("block_m", 1)) * tiles(cols, p["block_n"])
     if visits > MOST_VISITS:
-        words = (
-            f"makes {visits:,} tiles to step through; this page takes at most {MOST_VISITS:,}, the command line more"
-        )
+        words = f"that makes {visits:,} tiles to step through, this page takes {MOST_VISITS:,}; choose a larger tile"
         raise ParameterError("block_n", p["block_n"], words)
     return experiment
 

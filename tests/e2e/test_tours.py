@@ -80,6 +80,7 @@ def test_keys_turn_the_captions_and_the_run_sheet_follows(page: Page, app_url: s
     player(page).press("Escape")
     expect(player(page)).not_to_have_attribute("data-caption", re.compile(""))
     expect(player(page)).to_have_attribute("data-step", str(steps[2]))
+    page.keyboard.press("i")  # from the tiles to the lines
     page.keyboard.press("ArrowRight")
     expect(player(page)).to_have_attribute("data-step", str(steps[2] + 1))
     page.get_by_role("button", name="Tour").click()

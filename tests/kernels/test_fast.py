@@ -30,7 +30,7 @@ SOFTMAX = [
 ]
 RAGGED = {
     "rows": lambda module: lambda x: module.softmax_rows(x, block_m=4),
-    "two_reads": lambda module: lambda x: module.softmax_two_reads(x, block_n=16, apart=2 * x.shape[1]),
+    "two_reads": lambda module: lambda x: module.softmax_two_reads(x, block_n=64, apart=2 * x.shape[1]),
     "shared_row": lambda module: lambda x: module.softmax_shared_row(x, block_n=next_power_of_two(x.shape[1] + 7)),
 }
 every_softmax = pytest.mark.parametrize("softmax", SOFTMAX, ids=["rows", "pipelined", "two_reads", "shared_row"])
@@ -100,19 +100,19 @@ def ragged(dtype: torch.dtype) -> Iterator[torch.Tensor]:
         yield from (x, wider[:, :cols], shifted[3:].view(5, cols))
 
 
-def rows_wrong(softmax: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype) -> int:
-    """How many of the ragged matrices it gets wrong."""
+def some_are_wrong(softmax: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype) -> bool:
+    """Whether it gets one of the ragged matrices wrong."""
     rtol = {torch.float32: 1e-5, torch.float16: 2e-3}.get(dtype, 8e-3)
-    wrong = 0
     for x in ragged(dtype):
         before = x.clone()
         try:
             y = softmax(x).double()
         except IndexError:  # the stand-in for a GPU: an address outside the matrix
-            return wrong + 1
+            return True
         right = torch.softmax(before.double(), dim=-1)
-        wrong += not torch.allclose(y, right, rtol=rtol, atol=1e-7) or not torch.equal(x, before)
-    return wrong
+        if not torch.allclose(y, right, rtol=rtol, atol=1e-7) or not torch.equal(x, before):
+            return True
+    return False
 
 
 def staged(seed: int = 0, module: ModuleType = softmax_staged, **options: int) -> Callable[[torch.Tensor], Any]:
@@ -125,7 +125,7 @@ def staged(seed: int = 0, module: ModuleType = softmax_staged, **options: int) -
 @pytest.mark.parametrize("name", [*RAGGED, "staged"])
 def test_rows_that_start_anywhere(name, dtype):
     with interpreter_fidelity():
-        assert rows_wrong(staged(warps=1) if name == "staged" else RAGGED[name](softmax_fast), dtype) == 0
+        assert not some_are_wrong(staged(warps=1) if name == "staged" else RAGGED[name](softmax_fast), dtype)
 
 
 def test_a_staged_row_of_minus_infinity_is_zeros_and_a_nan_spoils_its_row_alone():
@@ -164,7 +164,7 @@ def test_one_thing_wrong_with_the_edges_and_rows_are_too(name, function, old, ne
     broken = edits.load(path, Edit(f"{name} {old} {new}", function, old, new))
     softmax = staged(module=broken, warps=1) if name == "staged" else RAGGED[name](broken)
     with interpreter_fidelity():
-        assert any(rows_wrong(softmax, dtype) for dtype in (torch.float32, torch.bfloat16))
+        assert any(some_are_wrong(softmax, dtype) for dtype in (torch.float32, torch.bfloat16))
 
 
 DECODE_BROKEN = [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 import pytest
 
 from explain.verification import grid
@@ -18,9 +16,12 @@ def test_the_suite_notices(mutant):
     kernel = mutated(mutant)
     entry = KERNELS[mutant.kernel]
     in_its_dtype_first = sorted(quick_grid(entry), key=lambda e: e.values["dtype"] != mutant.dtype)
-    many_tiles = (e for e in grid(entry) if e.values.get("kv_len", 0) >= 4096 and e.values["dtype"] != "fp32")
+    # What is rounded at every tile is seen where there are many.
+    many_tiles = [e for e in grid(entry) if e.values.get("kv_len", 0) >= 4096 and e.values["dtype"] == mutant.dtype]
+    rounds = mutant.dtype != "fp32"
     assert any(
-        not verdict_of(kernel, experiment).within_tolerance for experiment in chain(in_its_dtype_first, many_tiles)
+        not verdict_of(kernel, experiment).within_tolerance
+        for experiment in (many_tiles + in_its_dtype_first if rounds else in_its_dtype_first)
     )
 
 

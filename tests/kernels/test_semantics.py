@@ -175,9 +175,9 @@ def test_attention_strides_past_2_to_the_31_elements(attention, far):
 
 @by_name("attention", EVERY_ATTENTION, ids=named)
 def test_any_tile_size_gives_the_same_answer(attention):
-    q, k, v = qkv(1, 2, 23, 24, kv_len=31, kv_heads=1)
+    q, k, v = qkv(1, 2, 11, 24, kv_len=15, kv_heads=1)
     expected, _ = reference.attention(*(tensor.numpy() for tensor in (q, k, v)), causal=True)
-    for block_m, block_n in ((1, 1), (4, 16), (16, 4), (32, 32)):
+    for block_m, block_n in ((1, 1), (2, 8), (8, 2), (16, 16)):
         o = output(attention(q, k, v, causal=True, block_m=block_m, block_n=block_n))
         np.testing.assert_allclose(o.numpy(), expected, atol=2e-6)
 

@@ -129,7 +129,7 @@ def chosen(table: str, prefix: str = "") -> Chosen | None:
         st.info(f"The benchmark has not run here. On a machine with a GPU: `{results.COMMAND}`")
         return None
     if words := stale_words(result.stale):
-        st.caption(f":orange-badge[stale] {words}")
+        st.caption(f":orange-badge[may be out of date] {words}")
     cases = result.of(table)
     if not cases:
         st.info(

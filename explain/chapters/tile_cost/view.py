@@ -12,9 +12,11 @@ from explain.chapters.flash_attention.tiles import SIDES
 from explain.chapters.tile_cost import exercises
 from explain.chapters.tile_cost.figures import limits
 from explain.chapters.tile_cost.listing_view import listing
+from explain.compile.cost import Cost
 from explain.compile.service import Answer, compiler, provenance
 from explain.experiment import Experiment, ParameterError
 from explain.gpus import Gpu
+from explain.records import registry
 from explain.ui import layout
 from explain.ui.controls import LABELS, ROW_LABELS
 from explain.ui.exercises import ask
@@ -46,9 +48,17 @@ def _tile_cost(experiment: Experiment, gpu: Gpu) -> None:
     if answer is not None and cost is not None:
         st.markdown(f"**{figures.verdict(cost, gpu)}**")
         st.markdown(figures.cost_table(cost, gpu))
-        st.caption(provenance(cost, answer.origin))
+        st.caption(_source(cost, answer.origin))
         return
     _ask(experiment, gpu, answer)
+
+
+def _source(cost: Cost, origin: str) -> str:
+    """Where a cost is from, and which other compiler made the kernels that were timed."""
+    record = registry.recorded()
+    timed = record.provenance.triton if record else cost.triton
+    other = f" · the kernels timed in this app: triton {timed}; their registers can differ"
+    return provenance(cost, origin) + other * (timed != cost.triton)
 
 
 def compiling(experiment: Experiment, gpu: Gpu) -> None:
@@ -155,7 +165,7 @@ def _tile_report(experiment: Experiment, gpu: Gpu) -> None:
     st.markdown(f"**{figures.verdict(answer.cost, gpu)}**")
     with st.container(key="numbers of tile"):
         st.markdown(figures.cost_table(answer.cost, gpu))
-    st.caption(provenance(answer.cost, answer.origin))
+    st.caption(_source(answer.cost, answer.origin))
     names = [f"{number}. {launch.kernel}" for number, launch in enumerate(answer.cost.launches, start=1)]
     at = 0
     if len(names) > 1:

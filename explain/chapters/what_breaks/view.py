@@ -19,6 +19,7 @@ from explain.figures.tables import markdown
 from explain.trace.model import Trace
 from explain.ui import layout
 from explain.ui.address import returned
+from explain.ui.controls import in_words
 from explain.ui.exercises import ask
 from explain.ui.stepper import stepper
 from explain.workers import WorkerError
@@ -69,6 +70,7 @@ def choose() -> Exhibit:
             {"exhibit": st.session_state["exhibit"]}
         ),  # the step belonged to another run
         wrap=True,
+        label_visibility="collapsed",
     )
     if asked not in names:
         st.markdown(f":small[:red[**exhibit={asked}: must be one of {', '.join(names)}**]]")
@@ -77,7 +79,7 @@ def choose() -> Exhibit:
 
 
 def plaque(exhibit: Exhibit) -> None:
-    """The changed line in its place, and the story of the bug."""
+    """The changed line in its place, and its source."""
     module, edit = KERNELS[exhibit.base].module, exhibit.edit
     assert edit is not None
     source = source_of(module)
@@ -98,7 +100,6 @@ def plaque(exhibit: Exhibit) -> None:
         else "common in first versions"
     )
     st.caption(f"{module.replace('.', '/')}.py, line {number} · {origin}")
-    layout.prose(exhibit.story)
 
 
 def verdicts(exhibit: Exhibit) -> None:
@@ -116,7 +117,7 @@ def verdicts(exhibit: Exhibit) -> None:
         st.error(error.words, icon=":material/error:")
         return
     with st.container(key="numbers of verdicts"):
-        st.markdown(markdown(("input", "correct kernel", "this kernel"), rows))
+        st.markdown(markdown(("input", "correct kernel", "broken kernel"), rows))
     st.caption("interpreter · error against float64 ÷ tolerance, the largest of any element; ≤ 1 passes")
 
 
@@ -164,7 +165,7 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -
     where = f" at {first.place}" if first.place else ""
     layout.prose(
         f"**First difference: step {first.step}**, line {first.line}: `{first.variable}`{where} is "
-        f"**{number(first.right, 4)}** in the correct kernel and **{number(first.broken, 4)}** in this one."
+        f"**{number(first.right, 4)}** in the correct kernel and **{number(first.broken, 4)}** in the broken one."
         + ("" if any(one.variable == output for one in found) else
            f" The difference **disappears**: the stored `{output}` is equal to the bit.")
     )  # fmt: skip
@@ -174,7 +175,7 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -
                 f"`{one.variable}` · step {one.step}",
                 key=f"divergence {exhibit.name} {one.variable}",
                 help=f"line {one.line}, {one.place or 'one number'}: {number(one.right, 4)} in the correct kernel, "
-                f"{number(one.broken, 4)} in this one; elements that differ: {one.elements:,}",
+                f"{number(one.broken, 4)} in the broken one; elements that differ: {one.elements:,}",
                 on_click=_go,
                 args=(broken, one.step),
                 type="primary" if order == 0 else "secondary",
@@ -233,7 +234,7 @@ def _game(exhibit: Exhibit) -> None:
         try:
             attempts.append(_attempt(exhibit, sizes, "normal" if plain else inputs, seed))
         except ParameterError as error:
-            st.error(f"{error}", icon=":material/error:")
+            st.error(in_words(error), icon=":material/error:")
         except WorkerError as error:
             st.error(error.words, icon=":material/error:")
     for at in range(len(attempts), max(0, len(attempts) - SHOWN_ATTEMPTS), -1):

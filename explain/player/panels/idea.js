@@ -1,4 +1,5 @@
-// Idea: the tiles of a beat on chip, the whole matrices in HBM below, what moves between them, the followed row's numbers.
+// Idea: the tiles of a beat on chip, the whole matrices in HBM below, what moves between them, and the followed row's
+// numbers.
 
 import { beatName, beatSentence, bufferSymbol, roleSymbol } from "../beat_words.js";
 import { exact, number, times, bytes } from "../numbers.js";
@@ -14,14 +15,15 @@ const COLUMNS = [
   { roles: ["queries"] }, { roles: ["scores"], above: "keys" }, { roles: ["new_max", "running_max"], state: true },
   { roles: ["rescale"], state: true }, { roles: ["exponentials"] },
   { roles: ["new_sum", "running_sum"], state: true }, { roles: ["output", "accumulator"], above: "values" },
-  { roles: ["weights"] }, { roles: ["kept"] }, { roles: ["kept_weight"] },
+  { roles: ["result"] }, { roles: ["weights"] }, { roles: ["kept"] }, { roles: ["kept_weight"] },
 ];
 /** The same where two pairs are merged: its own, the other, the factors. */
 const MERGED = [
   ...["running_max", "running_sum", "other_max", "other_sum", "rescale", "other_rescale"]
     .map((role) => ({ roles: [role], state: true })),
 ];
-const DEEP = new Set(["queries", "keys", "values", "accumulator"]); // their columns, K's rows, are the head's dimensions
+// Along one side these have the head's dimensions.
+const DEEP = new Set(["queries", "keys", "values", "accumulator"]);
 const LOCAL = new Set(["keys", "values", "scores", "exponentials"]);
 const LOOKS = {
   scores: ["scores", "scores", true], kept: ["scores", "scores", true], exponentials: ["p", "share", false],
@@ -128,8 +130,9 @@ export class IdeaPanel extends Panel {
       lane.ranges.accumulator, lane.ranges.output) : 1 }[quantity] ?? 1;
     return {
       role, variable, set, data, dtype, rows: tall, cols: data.length / tall, item_bytes: itemBytes(dtype || "f32"),
-      symbol: role ? roleSymbol(story, role, k) : bufferSymbol(variable), quantity: quantity === "hbm" ? null : quantity,
-      turned: role === "keys", deep: DEEP.has(role) || (role === "output" && Boolean(story.roles.accumulator)), range, state: Boolean(range),
+      symbol: role ? roleSymbol(story, role, k) : bufferSymbol(variable),
+      quantity: quantity === "hbm" ? null : quantity, range, state: Boolean(range), turned: role === "keys",
+      deep: DEEP.has(role) || (role === "output" && Boolean(story.roles.accumulator)),
       whole: !isFloat(dtype), largest: ramp === "reads" ? this.largestOf(data) : largest, diverging,
       size: ramp === "reads", ramp,
     };

@@ -5,7 +5,7 @@ import { drawCells, figureEms, widest, write, writeAll } from "../surface.js";
 
 const LARGEST_EM = 6;                                      // the most that a cell takes
 const SMALLEST_FIGURE_PX = 10;
-const FIGURES_EM = 4.6, BARS_EM = 2;                                    // a column of m, α or ℓ: its numbers, or bars
+const FIGURES_EM = 4.6, BARS_EM = 2;                       // a column of m, α or ℓ: its numbers, or bars
 const DEPTH_ROWS = 2.2;                                    // K and V are at most so many times as high as the tile
 
 /** The matrix's height and width in cells, as it stands. */
@@ -13,8 +13,8 @@ const sides = ({ rows, cols, turned }) => (turned ? [cols, rows] : [rows, cols])
 
 /**
  * Places columns, each {main, above, state}, in a box {x, y, width, height}: {u, places}, a place is {item, x, y,
- * width, height}. An item is {rows, cols, turned, symbol, dtype}. One cell is u high and, but along the head's dimension,
- * u wide.
+ * width, height}. An item is {rows, cols, turned, symbol, dtype}. One cell is u high and, but along the head's
+ * dimension, u wide.
  */
 export function placeTiles(ctx, palette, columns, box) {
   const em = palette.size, small = em * 0.82;

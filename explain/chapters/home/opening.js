@@ -12,7 +12,8 @@ const AT_N = new Set(["scale", "trips"]);                  // the scenes with N 
 const USES_ARROWS = "input, textarea, select, [contenteditable], [role=slider], [role=radiogroup], [role=dialog]";
 // One opening per mount; Streamlit calls again with new data or theme.
 const OPENINGS = new WeakMap();
-const LEFT_AT = "tilescope opening";                       // the tab remembers when a line was followed, for the way back
+// Under it the tab remembers the time at which a line was followed, for the way back.
+const LEFT_AT = "tilescope opening";
 
 /** The packet as the scenes read it: matrices by row, and what belongs to a tile, a program, the followed row. */
 class Story {
@@ -89,7 +90,7 @@ function picturesOf({ arrays, rows, dims, tiles, row, block }, palette) {
     const part = j < 0 ? new Float32Array(block[0] * dims) : arrays.acc.subarray(from, from + block[0] * dims);
     made[`acc${j}`] = [part, dims, (x) => output(x, most)];
   }
-  return Object.fromEntries(Object.entries(made).map(([name, [data, columns, colour]]) => [name, picture(data, columns, colour)]));
+  return Object.fromEntries(Object.entries(made).map(([name, parts]) => [name, picture(...parts)]));
 }
 
 const largestOf = (data) => data.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
@@ -112,7 +113,8 @@ class Opening {
     this.still = matchMedia("(prefers-reduced-motion: reduce)");
     this.playing = this.inSight = false;
     this.observer = new ResizeObserver(() => this.draw());
-    this.watcher = new IntersectionObserver(([{ intersectionRatio }]) => this.seen(intersectionRatio >= IN_SIGHT), { threshold: IN_SIGHT });
+    const look = ([{ intersectionRatio }]) => this.seen(intersectionRatio >= IN_SIGHT);
+    this.watcher = new IntersectionObserver(look, { threshold: IN_SIGHT });
     this.listen();
   }
 
@@ -173,7 +175,8 @@ class Opening {
     const still = this.still.matches;
     this.section.classList.toggle("still", still);
     this.$(".stills").hidden = !still;
-    this.stills = still ? [...this.section.querySelectorAll(".stills canvas")].map((canvas) => new Surface(canvas)) : [];
+    const canvases = still ? [...this.section.querySelectorAll(".stills canvas")] : [];
+    this.stills = canvases.map((canvas) => new Surface(canvas));
     if (still) this.pause();
     else this.seen(this.inSight);
     this.draw();

@@ -108,18 +108,22 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
     )
     programs = -(-tokens // block_m)
     told: Sequence[tuple[str, float, Experiment, str, str]] = (
-        ("sentence", 4, OPENING, "first load of q", f"Each of these {tokens} tokens becomes a row of Q, K and V."),
+        ("sentence", 4, OPENING, "first load of q",
+         f"Each of these {tokens} tokens becomes a query, a key and a value."),
         ("scores", 3.5, OPENING, "first scores", "Every query meets every key: S\xa0=\xa0QKᵀ."),
         ("scale", 5, STANDARD, "first write of s", "Twice the tokens, four times the scores. S outgrows the chip."),
-        ("trips", 4, STANDARD, "first load of p", "Standard attention writes S, reads it, writes P, reads it."),
+        ("trips", 4, STANDARD, "first load of p",
+         "Standard attention writes S, reads it, writes P\xa0=\xa0softmax(S), reads it."),
         ("tile", 4, OPENING, f"first scores of row {row}",
          f"Instead, keep {block_m} queries on chip. Bring {block_n} keys: one tile of S."),
-        ("row", 3.5, OPENING, f"first add of row {row}", "A row keeps two numbers: its largest score m, its sum ℓ."),
+        ("row", 3.5, OPENING, f"first add of row {row}",
+         "A row keeps three things: largest score m, sum ℓ, output Õ."),
         ("larger", 4, OPENING, f"first rescale of row {row}",
          "A larger score comes: m moves, and the old sum shrinks by α."),
         ("join", 6, OPENING, f"second add of row {row}", f"The new terms join: {old} × {shrink} + {new} = {total}."),
         ("next", 8, OPENING, f"second drop of row {row}", "The tile is dropped. The next comes. m, ℓ and Õ stay."),
-        ("write", 6, OPENING, "first write of o", "After the last tile, O\xa0=\xa0Õ/ℓ is written to HBM, once."),
+        ("write", 6, OPENING, "first write of o",
+         "After the last tile, O\xa0=\xa0Õ/ℓ is written to HBM, once."),
         ("programs", 6, OPENING, "last scores", f"{programs} programs, each for {block_m} rows. S is never whole."),
         ("bills", 9, OPENING, "last write of o", "The same result, and S never went to HBM."),
     )  # fmt: skip

@@ -11,31 +11,39 @@ const clamped = (t) => Math.max(0, Math.min(1, t));
 const straight = (p, a, b) => clamped((p - a) / (b - a));
 const eased = (p, a, b) => ((t) => t * t * (3 - 2 * t))(straight(p, a, b));
 const box = (x, y, w, h) => ({ x, y, w, h });
-const moving = (from, to, t) => Object.fromEntries(Object.keys(to).map((side) => [side, between(from[side], to[side], t)]));
+const moving = (from, to, t) =>
+  Object.fromEntries(Object.keys(to).map((side) => [side, between(from[side], to[side], t)]));
 /** Part i of n of a matrix in HBM: one tile's rows. */
 const band = ({ x, y, w, h }, i, n) => box(x, y + (h * i) / n, w, h / n);
 
 const WIDE = {
   width: 1200, height: 560, small: 16, label: 19, large: 27, token: 27, leading: 48,
-  chip: box(0, 0, 1200, 386), hbm: box(0, 410, 1200, 150), title: [24, 436], onChip: [1176, 24, "right"],
-  memory: { q: box(150, 424, 128, 122), k: box(410, 424, 128, 122), v: box(670, 424, 128, 122), o: box(930, 424, 128, 122) },
+  chip: box(0, 0, 1200, 386), hbm: box(0, 410, 1200, 150),
+  title: [24, 436], aside: [24, 460], onChip: [1176, 24, "right"],
+  memory: {
+    q: box(150, 424, 128, 122), k: box(410, 424, 128, 122), v: box(670, 424, 128, 122), o: box(930, 424, 128, 122),
+  },
   beside: (m) => [m.x + m.w + 14, m.y + 16, m.x + m.w + 14, m.y + 42],
   words: box(60, 60, 1080, 300),
-  whole: { q: box(330, 106, 96, 256), k: box(446, 26, 256, 68), s: box(446, 106, 256, 256), said: [730, 130, 730, 166] },
+  whole: {
+    q: box(330, 106, 96, 256), k: box(446, 26, 256, 68), s: box(446, 106, 256, 256), said: [730, 130, 730, 166],
+  },
   scale: { x: 90, y: 366, chip: 250, most: 346, said: [560, 90], step: 52 },
   slider: box(560, 300, 560, 48),
-  trips: { up: 130, down: 430, s: 120, p: 300, side: 108, list: [560, 40, 1120], step: 40 },
+  trips: { up: 130, down: 430, s: 170, p: 340, side: 108, list: [560, 40, 1120], step: 40 },
   tile: {
     q: box(60, 132, 112, 192), k: box(216, 46, 192, 64), s: box(216, 132, 192, 192), v: box(452, 46, 112, 64),
     o: box(452, 132, 112, 192), under: 346, keys: [216, 28],
   },
-  row: { x: 650, axis: 712, end: 1060, value: 1176, title: 46, m: 108, l: 174, thick: 34, sum: 250, o: 326, high: 34 },
+  row: {
+    x: 650, axis: 712, end: 1060, value: 1176, title: 46, m: 108, l: 174, thick: 34, sum: 250, o: 326, high: 34,
+  },
   grid: { x: 250, y: 36, cell: 76, gap: 6, said: [680, 120], step: 40 },
   bills: { x: 60, w: 1080, y: [90, 210], thick: 46, said: [310, 344] },
 };
 const NARROW = {
   width: 400, height: 620, small: 13, label: 15, large: 18, token: 17, leading: 27,
-  chip: box(0, 0, 400, 420), hbm: box(0, 440, 400, 180), title: [12, 458], onChip: [390, 16, "right"],
+  chip: box(0, 0, 400, 420), hbm: box(0, 440, 400, 180), title: [12, 458], aside: [48, 458], onChip: [390, 16, "right"],
   memory: { q: box(14, 498, 80, 112), k: box(111, 498, 80, 112), v: box(208, 498, 80, 112), o: box(306, 498, 80, 112) },
   beside: (m) => [m.x, m.y - 14, m.x + 20, m.y - 14],
   words: box(12, 30, 376, 380),
@@ -56,7 +64,8 @@ const NARROW = {
 export function layoutOf(stage) {
   if (stage.width < stage.height) return NARROW;
   const width = Math.max(WIDE.width, (WIDE.height * stage.width) / stage.height), [, ...corner] = WIDE.onChip;
-  return { ...WIDE, width, chip: { ...WIDE.chip, w: width }, hbm: { ...WIDE.hbm, w: width }, onChip: [width - 24, ...corner] };
+  const [chip, hbm] = [WIDE.chip, WIDE.hbm].map((panel) => ({ ...panel, w: width }));
+  return { ...WIDE, width, chip, hbm, onChip: [width - 24, ...corner] };
 }
 
 /** What draws one moment: words, boxes, matrices. `said` collects the words that can be read. */
@@ -130,19 +139,21 @@ export class Pen {
 
 // --- what every scene stands on: HBM below, the chip above ---
 
-const NAMES = { q: "Q", k: "K", v: "V", o: "O" };
+const NAMES = { q: ["Q", "queries"], k: ["K", "keys"], v: ["V", "values"], o: ["O", "output"] };
 
 /** HBM with Q, K, V and O: how much of them is there, as shares of their rows. */
-function hbm(pen, data, { q = 1, k = q, v = q, o = [], empty = false, shapes = false } = {}) {
+function hbm(pen, data, { q = 1, k = q, v = q, o = [], empty = false, asides } = {}) {
   const { layout } = pen, there = { q, k, v };
   pen.box(layout.hbm, null, { stroke: pen.palette.line, radius: 12 });
   pen.text("HBM", ...layout.title, { size: layout.small, weight: 600, ink: "hbm" });
+  pen.text("GPU memory", ...layout.aside, { size: layout.small, ink: "muted" });
   if (empty) return;
-  for (const [name, label] of Object.entries(NAMES)) {
+  for (const [name, [label, word]] of Object.entries(NAMES)) {
     const at = layout.memory[name], [x, y, under, low] = layout.beside(at);
     pen.box(at, pen.palette.raised);
     pen.text(label, x, y, { weight: 600 });
-    if (shapes) pen.text(`${data.rows} × ${data.dims}`, under, low, { size: layout.small, ink: "muted" });
+    const aside = { words: word, shapes: `${data.rows} × ${data.dims}` }[asides];
+    if (aside) pen.text(aside, under, low, { size: layout.small, ink: "muted" });
     const shown = Math.round(data.rows * (there[name] ?? 0));
     pen.cells(name, { ...at, h: (at.h * shown) / data.rows }, { rows: [0, shown] });
     if (name !== "o") continue;
@@ -162,7 +173,7 @@ function chip(pen) {
 function sentence(pen, data, p) {
   const { layout } = pen, { words, token, leading } = layout;
   const made = straight(p, 0.08, 0.92), now = Math.floor(made * data.rows);
-  hbm(pen, data, { q: made, shapes: true });
+  hbm(pen, data, { q: made, asides: "words" });
   const gap = pen.width(" ", token);
   let { x, y } = words;
   data.tokens.forEach((text, i) => {
@@ -171,7 +182,8 @@ function sentence(pen, data, p) {
       x = words.x;
       y += leading;
     }
-    if (i === now) pen.box(box(x - 5, y - leading * 0.42, width + 10, leading * 0.84), pen.palette.raised, { radius: 5 });
+    const mark = box(x - 5, y - leading * 0.42, width + 10, leading * 0.84);
+    if (i === now) pen.box(mark, pen.palette.raised, { radius: 5 });
     pen.faded(i <= now ? 1 : 0.45, () => pen.text(text, x, y, { size: token, ink: i <= now ? "text" : "muted" }));
     x += width + gap;
   });
@@ -181,7 +193,7 @@ function sentence(pen, data, p) {
 function scores(pen, data, p) {
   const { layout } = pen, { q, k, s, said } = layout.whole;
   const rows = Math.round(data.rows * straight(p, 0.06, 0.8));
-  hbm(pen, data);
+  hbm(pen, data, { asides: "shapes" });
   chip(pen);
   pen.cells("q", q);
   pen.cells("kt", k);
@@ -306,17 +318,18 @@ function followed(pen, data, j, motion, formula) {
   pen.cells(`acc${add > 0 ? j : j - 1}`, j > 0 || add > 0 ? tile.o : box(0, 0, 0, 0));
   pen.box(tile.o, null, { stroke: palette.line });
   pen.text("Õ", tile.o.x, tile.under, { weight: 600, ink: "acc" });
-  if (values > 0.9) pen.faded(1 - drop, () => pen.text("V", tile.v.x + tile.v.w + 10, tile.v.y + tile.v.h / 2, { weight: 600 }));
-  pen.box(box(tile.q.x - 4, y - 1, tile.o.x + tile.o.w - tile.q.x + 8, tile.s.h / data.block[0] + 2), null, {
-    stroke: palette.text, radius: 2,
-  });
+  const v = [tile.v.x + tile.v.w + 10, tile.v.y + tile.v.h / 2];
+  if (values > 0.9) pen.faded(1 - drop, () => pen.text("V", ...v, { weight: 600 }));
+  const across = box(tile.q.x - 4, y - 1, tile.o.x + tile.o.w - tile.q.x + 8, tile.s.h / data.block[0] + 2);
+  pen.box(across, null, { stroke: palette.text, radius: 2 });
   pen.text(`row ${row}: “${data.tokens[row]}”`, at.x, at.title, { weight: 600 });
 
   // m: this tile's scores on an axis, the largest so far marked
   const place = (score) => between(at.axis, at.end, clamped((score - data.low) / (data.high - data.low)));
   pen.rule(at.axis, at.end, at.m);
   pen.faded(made * (1 - drop), () => {
-    for (const score of data.rowScores(j)) pen.box(box(place(score) - 2, at.m - 11, 4, 22), pen.fill("scores"), { radius: 2 });
+    const look = [pen.fill("scores"), { radius: 2 }];
+    for (const score of data.rowScores(j)) pen.box(box(place(score) - 2, at.m - 11, 4, 22), ...look);
   });
   const m = before.m === null ? after.m : between(before.m, after.m, max);
   pen.text("m", at.x, at.m, { size: layout.large, weight: 600, ink: "max" });
@@ -332,11 +345,13 @@ function followed(pen, data, j, motion, formula) {
   const kept = before.l * between(1, alpha, shrink), top = at.l - at.thick / 2;
   pen.text("ℓ", at.x, at.l, { size: layout.large, weight: 600, ink: "sum" });
   if (shrink > 0 && add < 1 && alpha < 1)
-    pen.faded(1 - add, () =>
-      pen.box(box(at.axis, top, long(before.l), at.thick), null, { stroke: pen.fill("alpha"), dash: [5, 4], radius: 3 }),
-    );
+    pen.faded(1 - add, () => {
+      const look = { stroke: pen.fill("alpha"), dash: [5, 4], radius: 3 };
+      pen.box(box(at.axis, top, long(before.l), at.thick), null, look);
+    });
   pen.box(box(at.axis, top, long(kept), at.thick), pen.fill("sum"), { radius: 3 });
-  pen.faded(0.55, () => pen.box(box(at.axis + long(kept), top, long(added * add), at.thick), pen.fill("sum"), { radius: 3 }));
+  const joined = box(at.axis + long(kept), top, long(added * add), at.thick);
+  pen.faded(0.55, () => pen.box(joined, pen.fill("sum"), { radius: 3 }));
   if (before.l > 0 || add > 0) pen.text(fixed(kept + added * add), at.value, at.l, { ink: "sum", align: "right" });
   if (formula) pen.faded(formula.there, () => sumOf(pen, formula.parts));
 
@@ -374,15 +389,18 @@ function row(pen, data, p) {
 
 const factor = (data, there) => {
   const before = data.state(data.moves - 1), after = data.state(data.moves);
-  const parts = [["α = exp(", "alpha"], [fixed(before.m), "max"], ["−", "alpha"], [fixed(after.m), "max"], [`) = ${fixed(after.alpha)}`, "alpha"]];
+  const parts = [
+    ["α = exp(", "alpha"], [fixed(before.m), "max"], ["−", "alpha"], [fixed(after.m), "max"],
+    [`) = ${fixed(after.alpha)}`, "alpha"],
+  ];
   return { there, parts };
 };
 
 /** The tile in which the row's maximum moves: m goes up, and what was summed shrinks. */
 function larger(pen, data, p) {
   const arrive = eased(p, 0.02, 0.2);
-  const motion = { keys: arrive, scores: straight(p, 0.2, 0.36), max: eased(p, 0.4, 0.56), shrink: eased(p, 0.66, 0.9) };
-  visit(pen, data, data.moves, { ...motion, values: arrive, add: 0 }, factor(data, eased(p, 0.54, 0.62)));
+  const motion = { keys: arrive, values: arrive, scores: straight(p, 0.2, 0.36), max: eased(p, 0.4, 0.56), add: 0 };
+  visit(pen, data, data.moves, { ...motion, shrink: eased(p, 0.66, 0.9) }, factor(data, eased(p, 0.54, 0.62)));
 }
 
 function join(pen, data, p) {
@@ -468,7 +486,8 @@ function bills(pen, data, p) {
     for (const [name, bytes] of bill.parts) {
       const wide = ((w * bytes) / most) * grown;
       pen.box(box(from, y[i], wide, thick), pen.fill(PARTS[name]), { stroke: palette.ground });
-      if (wide > 26) pen.text(name.toUpperCase(), from + wide / 2, y[i] + thick / 2, { align: "center", weight: 600, ink: pen.onFill(PARTS[name]) });
+      const look = { align: "center", weight: 600, ink: pen.onFill(PARTS[name]) };
+      if (wide > 26) pen.text(name.toUpperCase(), from + wide / 2, y[i] + thick / 2, look);
       from += wide;
     }
     pen.faded(eased(p, 0.22 + 0.26 * i, 0.3 + 0.26 * i), () =>
@@ -486,4 +505,6 @@ function bills(pen, data, p) {
 export const STILLS = { programs: 0.7 };
 
 /** Every scene by its name: (pen, data, p) → draws it. */
-export const SCENES = { sentence, scores, scale, trips, tile, row, larger, join, next, write: written, programs, bills };
+export const SCENES = {
+  sentence, scores, scale, trips, tile, row, larger, join, next, write: written, programs, bills,
+};

@@ -62,7 +62,9 @@ def test_the_arrays_are_those_that_the_kernel_read_made_and_wrote(packet, flash)
     assert (array(packet, "s", n, n) == scores).all()
     outputs = [numbers(value) for _, value in flash.history("o")]
     assert (array(packet, "o", n, d) == np.concatenate(outputs)).all()
-    assert packet["tokens"] == list(labels(OPENING.preset, p)[0])
+    named = labels(OPENING.preset, p)
+    assert named is not None
+    assert packet["tokens"] == list(named[0])
 
 
 def test_the_running_state_obeys_its_recurrence(run):

@@ -14,7 +14,7 @@ const COLUMNS = [
   { roles: ["queries"] }, { roles: ["scores"], above: "keys" }, { roles: ["new_max", "running_max"], state: true },
   { roles: ["rescale"], state: true }, { roles: ["exponentials"] },
   { roles: ["new_sum", "running_sum"], state: true }, { roles: ["output", "accumulator"], above: "values" },
-  { roles: ["weights"] }, { roles: ["kept"] }, { roles: ["kept_weight"] },
+  { roles: ["weights"] }, { roles: ["kept"] }, { roles: ["kept_weight"] }, { roles: ["result"] },
 ];
 /** The same where two pairs are merged: its own, the other, the factors. */
 const MERGED = [

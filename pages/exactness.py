@@ -5,14 +5,12 @@ import streamlit as st
 from explain.chapters.exactness import view
 from explain.ui import layout
 
-layout.chapter(
+with layout.chapter(
     __file__,
-    goal=(
-        "know what “exact” means: no score is dropped or approximated; the roundings fall in other places, and "
-        "float64 says what they cost."
-    ),
-)
-experiment = view.choose()
+    goal="know what “exact” means: no score is dropped or approximated; the roundings fall in other places, and "
+    "float64 says what they cost.",
+):
+    experiment = view.choose()
 view.beside_each_other(experiment)
 view.rounding()
 st.header("In each dtype", anchor=False)

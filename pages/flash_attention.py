@@ -2,28 +2,32 @@
 outside.
 """
 
-import streamlit as st
-
 from explain.chapters.flash_attention import view
 from explain.ui import controls, layout
 from explain.ui.gpu import gpu_choice
 
-layout.chapter(
+with layout.chapter(
     __file__,
     goal="compute attention without ever writing S = QKᵀ to memory, and know what that asks of the chip.",
-)
-views, gpus = st.columns(2, vertical_alignment="bottom")
-with views:
+    words="A program keeps one tile of queries on chip and reads the tiles of keys and values one after another. Each "
+    "tile of S is made, used and dropped.",
+):
     shown = controls.view("Step through", "Tile sizes", "Loop order", "The paper's algorithm")
+    match shown:
+        case "Step through":
+            experiment = view.choose("seq_len", "kv_len", "block_m", "block_n", "dtype", "causal")
+        case "Loop order":
+            experiment = view.choose("block_m", "block_n", "causal")
+        case "Tile sizes":
+            gpu = gpu_choice()
+            tile = view.choose_tile()
 match shown:
     case "Step through":
-        questions = view.step_through()
+        questions = view.step_through(experiment)
     case "Tile sizes":
-        with gpus:
-            gpu = gpu_choice()
-        questions = view.tile_sizes(gpu)
+        questions = view.tile_sizes(tile, gpu)
     case "Loop order":
-        questions = view.loop_order()
+        questions = view.loop_order(experiment)
     case _:
         questions = view.paper_algorithm()
 view.closing(questions)

@@ -5,6 +5,7 @@ from explain.ui import layout
 
 view.step_of_an_old_link()
 layout.chapter(__file__)
+view.tagline()
 view.opening()
 view.doors()
 view.where_to_start()

@@ -6,17 +6,19 @@ from explain.chapters.measurements import view
 from explain.ui import layout
 from explain.ui.records import counters_here, records_choice
 
-layout.chapter(
+with layout.chapter(
     __file__,
     goal="know where every measured number in this app comes from, and put your own GPU's beside it.",
-)
-if shown := records_choice():
+):
+    shown = records_choice()
+if shown:
     view.sources(shown)
     view.numbers(shown)
     view.roofs(shown)
     st.header("Counters on this machine", anchor=False)
     counters_here()
     view.own_gpu(shown)
+    view.predictions()
     layout.sources(
         "Nsight Compute documentation, Metrics Structure (docs.nvidia.com/nsight-compute)",
         "NVIDIA CUPTI documentation, Range Profiling API",

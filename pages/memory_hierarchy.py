@@ -3,11 +3,11 @@
 from explain.chapters.memory_hierarchy import view
 from explain.ui import layout
 
-layout.chapter(
+with layout.chapter(
     __file__,
     goal="see where a number lives on a GPU, what it costs to fetch, and why standard attention fetches so many.",
-)
-gpu, logarithmic = view.choose()
+):
+    gpu, logarithmic = view.choose()
 view.capacities(gpu, logarithmic)
 view.load_times(gpu, logarithmic)
 experiment, traces = view.standard_attention()

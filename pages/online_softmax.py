@@ -3,17 +3,15 @@
 from explain.chapters.online_softmax import view
 from explain.ui import layout
 
-layout.chapter(
+with layout.chapter(
     __file__,
     goal="find a row's maximum and its softmax sum in one pass over the row, and know why the result is exact.",
-)
-layout.prose(
-    "Softmax divides each exp(x − m) by their sum ℓ, where m is the row's maximum. Keep m and ℓ of what you have seen "
-    "so far. When a larger element moves m, multiply the old sum by α = exp(m − m_new): it was measured against the "
-    "old maximum."
-)
-way, beside = view.choose()
-experiments, traces = view.run(way, beside)
+    words="Keep the maximum m and the sum ℓ of what you have seen so far. A larger element moves m. Then multiply the "
+    "old sum by α = exp(m − m_new): it was measured against the old maximum.",
+):
+    way, beside = view.choose()
+    row = view.choose_row(way)
+experiments, traces = view.run(way, beside, row)
 view.accesses(way, experiments, traces)
 view.other_updates(experiments[-1])
 view.closing(way, experiments, traces)

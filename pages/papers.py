@@ -15,16 +15,10 @@ PANELS = {
     "Memory hierarchy": view.memory_hierarchy,
 }
 
-layout.chapter(__file__, goal="compare the papers' numbers with a modern GPU's, and explain each difference.")
-panel = st.segmented_control(
-    "Result",
-    list(PANELS),
-    default=next(iter(PANELS)),
-    required=True,
-    key="panel",
-    bind="query-params",
-    wrap=True,
-)
-chosen = view.choose()
+with layout.chapter(__file__, goal="compare the papers' numbers with a modern GPU's, and explain each difference."):
+    panel = st.segmented_control(
+        "Result", list(PANELS), default=next(iter(PANELS)), required=True, key="panel", bind="query-params", wrap=True
+    )
+    chosen = view.choose()
 PANELS[str(panel)](chosen)
 view.closing(str(panel), chosen)

@@ -3,11 +3,14 @@
 from explain.chapters.softmax import view
 from explain.ui import layout
 
-layout.chapter(
+with layout.chapter(
     __file__,
     goal="turn a row of numbers into weights that add up to 1, for numbers of any size, and count what that costs.",
-)
-runs = view.two_kernels()
+    words="The weight of x is exp(x) / ℓ, with ℓ = Σ exp(x) over its row. Left: naive softmax. Right: safe softmax, "
+    "exp(x − m) with the row's maximum m.",
+):
+    row = view.choose()
+runs = view.two_kernels(row)
 view.six_logits()
 view.overflow(runs)
 view.same_answer()

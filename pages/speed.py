@@ -6,12 +6,13 @@ from explain.chapters.speed import climb_view, kernels_view, lengths_view, timel
 from explain.chapters.speed.chosen import chosen
 from explain.ui import controls, layout
 
-layout.chapter(
+with layout.chapter(
     __file__,
     goal="follow attention from a slow kernel to one near the hardware's limit; name each step's idea and speedup.",
-)
+):
+    part = controls.view("The climb", "Tuning", "From which N?", "Other kernels")
 shown = None
-match controls.view("The climb", "Tuning", "From which N?", "Other kernels"):
+match part:
     case "The climb":
         shown = chosen("attention")
         climb_view.climb(shown)

@@ -5,11 +5,11 @@ import streamlit as st
 from explain.chapters.sweeps import view
 from explain.ui import layout
 
-layout.chapter(
+with layout.chapter(
     __file__,
     goal="see how bytes and time scale, from where on one kernel beats another, and which roof limits it.",
-)
-sweep = view.sweep_choice()
+):
+    sweep = view.sweep_choice()
 shown = view.sweep_readings(sweep) if sweep else None
 if shown and shown.readings:
     st.header("Bytes and time", anchor=False)

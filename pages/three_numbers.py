@@ -3,11 +3,11 @@
 from explain.chapters.three_numbers import view
 from explain.ui import layout
 
-layout.chapter(
+with layout.chapter(
     __file__,
     goal="see that formula, kernel and GPU count the same bytes, and where the caches make them differ.",
-)
-choice = view.choose()
+):
+    choice = view.choose()
 shown, records = view.hierarchy(choice)
 view.gaps(choice, shown, records)
 view.terms(choice, shown)

@@ -6,12 +6,12 @@ from explain.chapters.tile_cost import view
 from explain.ui import layout
 from explain.ui.gpu import gpu_choice
 
-layout.chapter(
+with layout.chapter(
     __file__,
     goal="see what a tile needs before it runs: registers, shared memory, spills, and the instructions of each line.",
-)
-gpu = gpu_choice()
-experiment = view.tile_choice()
+):
+    gpu = gpu_choice()
+    experiment = view.tile_choice()
 view.tile_report(experiment, gpu)
 view.reading()
 view.closing(experiment, gpu)

@@ -3,19 +3,15 @@
 from explain.chapters.triton_ladder import view
 from explain.ui import layout
 
-layout.chapter(
+with layout.chapter(
     __file__,
-    goal=(
-        "climb from a softmax that only fits short rows to online softmax on tiles, one idea a step, and count what "
-        "each step moves."
-    ),
-)
-layout.prose(
-    "A GPU runs a Triton kernel as many programs at once; here each program has a row of its own, on the last rung a "
-    "tile of several rows. A tile is what a program holds on chip at a time."
-)
-at = view.choose()
-row, runs = view.one_rung(at)
+    goal="climb from a softmax for short rows to online softmax on tiles, one idea a step, and count bytes.",
+    words="Each program has one row; on the last rung, a tile of rows.",
+):
+    at = view.choose()
+    row = view.choose_row()
+    view.idea(at)
+runs = view.one_rung(at, row)
 outcomes = view.all_rungs(row)
 view.change(at)
 view.closing(row, runs, outcomes)

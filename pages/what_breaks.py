@@ -5,17 +5,15 @@ import streamlit as st
 from explain.chapters.what_breaks import view
 from explain.ui import layout
 
-layout.chapter(
+with layout.chapter(
     __file__,
     goal="see how one wrong line breaks a kernel, and why ordinary random numbers do not show it.",
-)
-exhibit = view.choose()
-story, verdicts = st.columns([3, 2], gap="large")
-with story:
-    view.plaque(exhibit)
-with verdicts:
-    view.verdicts(exhibit)
+):
+    exhibit = view.choose()
 questions = view.run(exhibit)
+with layout.part("The bug", exhibit.story):
+    view.plaque(exhibit)
+    view.verdicts(exhibit)
 st.header("The game: find an input that breaks it", anchor=False)
 view.game(exhibit)
 view.closing(questions)

@@ -93,9 +93,17 @@ export class Presenter {
     this.show();
   }
 
+  /** The panels on screen: at full screen the chosen ones, or all where none of them is of this depth. */
+  inView() {
+    if (!this.presenting) return this.inWindow();
+    const chosen = this.keys().filter((key) => this.chosen.has(key));
+    return chosen.length ? chosen : this.keys();
+  }
+
   /** The panels for the address; null: as the caption has them, or a player without one. */
   composition() {
-    const { caption } = this.player.tour;
+    const { tour: { caption }, depth } = this.player;
+    if (depth.shown === "idea") return null;               // it has one picture
     const all = this.keys(), shown = this.inWindow();
     const plain = caption?.panels.length ? all.filter((key) => caption.panels.includes(key))
       : all.filter((key) => !this.otherwise.has(key));
@@ -106,7 +114,7 @@ export class Presenter {
   show() {
     const { section, $ } = this.player;
     const panels = this.panels();
-    const shown = new Set(this.presenting ? [...this.chosen] : this.inWindow());
+    const shown = new Set(this.inView());
     const alone = this.presenting && shown.size === 1;
     for (const { key, elements } of panels) {
       for (const panel of elements) {
@@ -154,7 +162,7 @@ export class Presenter {
   list() {
     const { player } = this;
     player.pause();
-    const shown = this.presenting ? [...this.chosen] : this.inWindow();
+    const shown = this.inView();
     const rows = this.panels().map(({ key, name }) => {
       const row = element("div", "choice");
       const label = element("label");

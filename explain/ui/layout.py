@@ -32,9 +32,9 @@ def icon() -> str:
     return "data:image/svg+xml;base64," + base64.b64encode((LOOK / "icon.svg").read_bytes()).decode()
 
 
-def chapter(file: str, goal: str = "") -> None:
-    """Opens the page whose `__file__` this is: its title, its goal in one sentence, the lecturer's notes for a second
-    window.
+def chapter(file: str, goal: str = "", words: str = "") -> DeltaGenerator:
+    """Opens the page whose `__file__` this is: its title, its goal in one sentence, a short introduction, the
+    lecturer's notes for a second window. Returns the place beside them, for the page's controls.
 
     Until `st.navigation` is first called a Streamlit server that finds a folder `pages/` serves its files by itself,
     without app.py; so the first visit to a fresh server, when it is to a chapter's own address, starts over as the app.
@@ -44,14 +44,18 @@ def chapter(file: str, goal: str = "") -> None:
         st.rerun()
     terms.new_page()
     page = contents.page_of(file)
-    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        st.title(page.title, anchor=False, width="content")
-        if page.notes.exists():
-            st.link_button(
-                "Lecturer's notes", f"notes?chapter={page.stem}", type="tertiary", icon=":material/open_in_new:"
-            )
-    if goal:
-        prose(f"**Goal: {goal}**")
+    with st.container(key="chapter head"):
+        column, beside = st.columns([2, 3], gap="large")
+    with column:
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+            st.title(page.title, anchor=False, width="content")
+            if page.notes.exists():
+                st.link_button(
+                    "Lecturer's notes", f"notes?chapter={page.stem}", type="tertiary", icon=":material/open_in_new:"
+                )
+        if goal or words:
+            prose("\n\n".join([f"**Goal: {goal}**"] * bool(goal) + [words]))
+    return beside
 
 
 def chapter_link(page: str, label: str, query: Mapping[str, str] | None = None) -> None:

@@ -157,7 +157,10 @@ def _share(found: Output) -> str:
 def choose() -> Experiment:
     """The attention that the page compares."""
     return controls.controls(
-        lessons.EXACT, ["inputs", "seq_len", "block_m", "block_n", "dtype", "causal"], controls.ATTENTION_PRESETS
+        lessons.EXACT,
+        ["inputs", "seq_len", "block_m", "block_n", "dtype", "causal"],
+        controls.ATTENTION_PRESETS,
+        a_row=3,
     )
 
 

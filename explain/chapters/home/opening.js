@@ -275,7 +275,7 @@ class Opening {
   paint(surface, scene, passed) {
     surface.measure();
     if (!surface.visible || !surface.width) return;
-    const layout = layoutOf(surface.width), ctx = surface.clear();
+    const layout = layoutOf(surface), ctx = surface.clear();
     const unit = Math.min(surface.width / layout.width, surface.height / layout.height);
     this.unit = unit;
     this.left = (surface.width - layout.width * unit) / 2;
@@ -290,7 +290,7 @@ class Opening {
     const slider = this.$(".size"), { story, unit } = this;
     slider.hidden = !AT_N.has(name);
     if (slider.hidden) return;
-    const at = layoutOf(this.surface.width).slider;
+    const at = layoutOf(this.surface).slider;
     const place = { left: this.left + at.x * unit, top: at.y * unit, width: at.w * unit, height: at.h * unit };
     for (const [side, size] of Object.entries(place)) slider.style[side] = `${size}px`;
     const chosen = story.shown ?? 0, { n } = story.sizes[chosen];
@@ -342,9 +342,14 @@ class Opening {
   key(event) {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     const other = event.ctrlKey || event.metaKey || event.altKey || event.shiftKey || event.defaultPrevented;
-    if (!by || other || !this.inSight || this.still.matches || event.composedPath()[0].closest?.(USES_ARROWS)) return;
+    if (!by || other || !this.inSight || event.composedPath()[0].closest?.(USES_ARROWS)) return;
     event.preventDefault();
-    this.step(by);
+    if (!this.still.matches) {
+      this.step(by);
+      return;
+    }
+    const [one, two] = this.section.querySelectorAll(".stills li");
+    this.$(".stills").scrollBy(by * (two.offsetLeft - one.offsetLeft), 0);
   }
 
   stop() {

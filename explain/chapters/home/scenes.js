@@ -52,8 +52,12 @@ const NARROW = {
   bills: { x: 12, w: 376, y: [80, 190], thick: 40, said: [290, 314] },
 };
 
-/** The layout for a stage of this width in pixels. */
-export const layoutOf = (width) => (width < 720 ? NARROW : WIDE);
+/** The layout for a stage of this size. A stage that is wider still has longer panels. */
+export function layoutOf(stage) {
+  if (stage.width < stage.height) return NARROW;
+  const width = Math.max(WIDE.width, (WIDE.height * stage.width) / stage.height), [, ...corner] = WIDE.onChip;
+  return { ...WIDE, width, chip: { ...WIDE.chip, w: width }, hbm: { ...WIDE.hbm, w: width }, onChip: [width - 24, ...corner] };
+}
 
 /** What draws one moment: words, boxes, matrices. `said` collects the words that can be read. */
 export class Pen {

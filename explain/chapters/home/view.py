@@ -44,6 +44,11 @@ def opening() -> None:
     _OPENING(key="opening", data=values.packet(flash, standard, source))
 
 
+def tagline() -> None:
+    """What Tilescope is, in a sentence."""
+    st.caption("See FlashAttention work: a real kernel, a real sentence, every line and every number.")
+
+
 def step_of_an_old_link() -> None:
     """A link to a step of this page, which had a player, leads to the same run's step in its chapter."""
     if step := st.query_params.get("step"):
@@ -68,10 +73,10 @@ def doors() -> None:
     with teach:
         st.header("Teach it", anchor=False)
         layout.prose(
-            "Every chapter has notes for a second window: what to say, typical errors, minutes. "
+            "Every chapter has a tour, and a run sheet for a second window: captions, what to say, minutes. "
             "**P** in a player fills the projector."
         )
-        layout.chapter_link("notes", "**Lecturer's notes →**")
+        layout.chapter_link("notes", "**Run sheets and notes →**")
     with use:
         st.header("Use it on your own kernel", anchor=False)
         layout.prose("Trace any Triton kernel line by line on a CPU. Then compare two runs, step by step.")

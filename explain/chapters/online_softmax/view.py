@@ -26,37 +26,32 @@ ELEMENT, TILE, ROWS, MERGED, TOPK = (
 
 def choose() -> tuple[str, bool]:
     """The way to read the row, and whether a wrong kernel runs beside the right one."""
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="large"):
+    with st.container(horizontal=True, vertical_alignment="center"):
         way = st.segmented_control(
             "How to read the row", [ELEMENT, TILE, ROWS, MERGED, TOPK], default=ELEMENT, required=True, key="walk",
-            bind="query-params", wrap=True,
+            bind="query-params", wrap=True, label_visibility="collapsed",
         )  # fmt: skip
         beside = way in (TILE, MERGED) and st.toggle("Wrong kernel beside it", key="beside", bind="query-params")
     return str(way), bool(beside)
 
 
-def run(way: str, beside: bool) -> tuple[list[Experiment], list[Trace]]:
-    """One or two kernels in the player, and what to see; the experiments, the right one last, with their traces."""
-    experiments: list[Experiment]
-    match way:
-        case "Element by element":
-            row = controls.controls(lessons.ONLINE, ["inputs", "cols"], controls.ROW_PRESETS)
-            experiments = [lessons.element_by_element(row)]
-        case "Tile by tile":
-            row = controls.controls(lessons.ONLINE, ["inputs", "cols", "block_n"], controls.ROW_PRESETS)
-            experiments = [lessons.wrong_twin(row), row] if beside else [row]
-        case "Rows at once":
-            row = controls.controls(
-                lessons.ROWS, ["inputs", "rows", "cols", "block_m", "block_n"], controls.ROW_PRESETS
-            )
-            experiments = [row]
-        case "Tiles in parallel":
-            row = controls.controls(lessons.MERGED, ["inputs", "cols", "block_n", "order"], controls.ROW_PRESETS)
-            experiments = [lessons.added_twin(row), row] if beside else [row]
-        case _:
-            row = controls.controls(lessons.TOPK, ["inputs", "cols", "k", "block_n"], controls.ROW_PRESETS)
-            experiments = [row]
+def choose_row(way: str) -> Experiment:
+    """The input and the sizes of the right kernel."""
+    default, names = {
+        ELEMENT: (lessons.ONLINE, ["inputs", "cols"]),
+        TILE: (lessons.ONLINE, ["inputs", "cols", "block_n"]),
+        ROWS: (lessons.ROWS, ["inputs", "rows", "cols", "block_m", "block_n"]),
+        MERGED: (lessons.MERGED, ["inputs", "cols", "block_n", "order"]),
+        TOPK: (lessons.TOPK, ["inputs", "cols", "k", "block_n"]),
+    }[way]
+    return controls.controls(default, names, controls.ROW_PRESETS)
 
+
+def run(way: str, beside: bool, row: Experiment) -> tuple[list[Experiment], list[Trace]]:
+    """One or two kernels in the player, and what to see; the experiments, the right one last, with their traces."""
+    wrong = {TILE: lessons.wrong_twin, MERGED: lessons.added_twin}
+    right = lessons.element_by_element(row) if way == ELEMENT else row
+    experiments = [wrong[way](row), right] if beside else [right]
     traces = stepper.stepper(experiments, key="online softmax", chapter="online_softmax")
     if way in (ELEMENT, TILE, MERGED):
         stepper.row_sums(experiments, traces)

@@ -17,14 +17,13 @@ from explain.ui.exercises import ask
 Runs = tuple[Sequence[Experiment], Sequence[Trace]]
 
 
-def two_kernels() -> Runs:
-    """The naive and the safe kernel on one row, side by side; their experiments and traces."""
-    layout.prose(
-        "The weight of x is exp(x) / ℓ, with ℓ = Σ exp(x) over its row. Left: naive softmax. Right: safe softmax, "
-        "exp(x − m) with the row's maximum m."
-    )
+def choose() -> Experiment:
+    """The row that the page is about."""
+    return controls.controls(lessons.SAFE, ["inputs", "cols", "block_n", "dtype"], controls.ROW_PRESETS)
 
-    row = controls.controls(lessons.SAFE, ["inputs", "cols", "block_n", "dtype"], controls.ROW_PRESETS)
+
+def two_kernels(row: Experiment) -> Runs:
+    """The naive and the safe kernel on one row, side by side; their experiments and traces."""
     pair = [lessons.naive_twin(row), row]
     traces = stepper.stepper(pair, key="softmax", chapter="softmax")
     stepper.row_sums(pair, traces)

@@ -12,37 +12,48 @@ from explain.exercises import Runs
 from explain.experiment import Experiment
 from explain.ui import controls, layout, stepper
 from explain.ui.exercises import ask
+from kernels.catalog import KERNELS
 
 
 def choose() -> int:
     """The rung that the reader chose, by its place."""
     names = [rung.name for rung in ladder.RUNGS]
     chosen = st.segmented_control(
-        "Rung", names, default=names[0], required=True, key="rung", bind="query-params", wrap=True
+        "Rung",
+        names,
+        default=names[0],
+        required=True,
+        key="rung",
+        bind="query-params",
+        wrap=True,
+        label_visibility="collapsed",
     )
     return names.index(chosen)
 
 
-def one_rung(at: int) -> tuple[Experiment, Runs]:
-    """One rung in the player, its idea before and what it lacks after, its bytes.
+def choose_row() -> Experiment:
+    """The row that all rungs get."""
+    return controls.controls(lessons.ONLINE, ["inputs", "cols", "block_n"], controls.ROW_PRESETS)
 
-    Returns the row that all rungs get, and the run.
-    """
+
+def idea(at: int) -> None:
+    """A rung's one idea; and its mistake, if it is wrong on purpose."""
     rung = ladder.RUNGS[at]
-    row = controls.controls(lessons.ONLINE, ["inputs", "cols", "block_n"], controls.ROW_PRESETS)
-    experiment = rung.experiment(row)
+    entry = KERNELS[rung.kernel]
+    wrong = f" :red[**Wrong on purpose:** {entry.wrong}.]" if entry.wrong else ""
+    layout.prose(f"**{at + 1}. {entry.title}.** {rung.idea}{wrong}")
 
-    layout.prose(f"**{at + 1}. {experiment.entry.title}.** {rung.idea}")
-    if experiment.entry.wrong:
-        st.warning(f"Wrong on purpose: {experiment.entry.wrong}.", icon=":material/warning:")
+
+def one_rung(at: int, row: Experiment) -> Runs:
+    """One rung in the player, what it lacks, its bytes. Returns the run."""
+    rung = ladder.RUNGS[at]
+    experiment = rung.experiment(row)
     traces = stepper.stepper([experiment], key="ladder", chapter="triton_ladder")
-    layout.prose(
-        f"**What {'is still missing' if at + 1 == len(ladder.RUNGS) else 'the next kernel fixes'}.** {rung.lacks}"
-    )
-    if traces:
-        st.header("This rung's bytes: formula and trace", anchor=False)
-        stepper.traffic_table(experiment, traces[0])
-    return row, tuple(zip([experiment], traces, strict=False))
+    heading = "Still missing" if at + 1 == len(ladder.RUNGS) else "What the next kernel fixes"
+    with layout.part(f"{heading}; this kernel's bytes", rung.lacks):
+        if traces:
+            stepper.traffic_table(experiment, traces[0])
+    return tuple(zip([experiment], traces, strict=False))
 
 
 def all_rungs(row: Experiment) -> Sequence[ladder.Outcome]:

@@ -70,6 +70,7 @@ def choose() -> Exhibit:
             {"exhibit": st.session_state["exhibit"]}
         ),  # the step belonged to another run
         wrap=True,
+        label_visibility="collapsed",
     )
     if asked not in names:
         st.markdown(f":small[:red[**exhibit={asked}: must be one of {', '.join(names)}**]]")
@@ -78,7 +79,7 @@ def choose() -> Exhibit:
 
 
 def plaque(exhibit: Exhibit) -> None:
-    """The changed line in its place, and the story of the bug."""
+    """The changed line in its place, and its source."""
     module, edit = KERNELS[exhibit.base].module, exhibit.edit
     assert edit is not None
     source = source_of(module)
@@ -99,7 +100,6 @@ def plaque(exhibit: Exhibit) -> None:
         else "common in first versions"
     )
     st.caption(f"{module.replace('.', '/')}.py, line {number} · {origin}")
-    layout.prose(exhibit.story)
 
 
 def verdicts(exhibit: Exhibit) -> None:

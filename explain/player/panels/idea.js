@@ -289,7 +289,7 @@ export class IdeaPanel extends Panel {
       const named = hbm.buffers.map((buffer) => {
         const { rows, cols, matrices } = buffer;
         const shape = times([...(matrices > 1 ? [matrices] : []), rows, cols]);
-        return { buffer, name: bufferSymbol(buffer.name), size: `${shape} · ${bytes(buffer.bytes)}` };
+        return { buffer, name: bufferSymbol(buffer.name), size: palette.smallest ? "" : `${shape} · ${bytes(buffer.bytes)}` };
       });
       const room = { width: width - left - em, height: height * HBM_SHARE - above };
       const drawn = placeBuffers(surface.ctx, palette, named, room, em * 2.4);
@@ -397,7 +397,7 @@ export class IdeaPanel extends Panel {
       if (!box || !place) continue;
       const low = { x: box.x + box.width / 2, y: box.y - 2 };
       const main = place.item === place.column.main;
-      const under = place.y + place.height + palette.size * (place.column.state ? 0.3 : 2.5);
+      const under = place.y + place.height + palette.size * (place.column.state || palette.smallest ? 0.3 : 2.5);
       const high = main ? { x: place.x + place.width / 2, y: under } : { x: place.x - 3, y: place.y + place.height };
       const [from, to] = move.store ? [high, low] : [low, high];
       ctx.strokeStyle = ctx.fillStyle = palette.quantity.hbm.fill;
@@ -490,7 +490,8 @@ export class IdeaPanel extends Panel {
     const most = story.beats.findLast((beat) => beat.program === program && beat.tile >= 0)?.tile + 1;
     if (tile >= 0) return `${story.visit(begin) ? "Tile" : "Merge"} ${tile + 1} of ${most}`;
     const first = story.beats.find((beat) => beat.program === program && beat.tile >= 0);
-    return !first || begin < first.begin ? "Before" : "After";
+    if (!first) return `Program ${story.programs[program].id[0]}`;
+    return begin < first.begin ? "Before" : "After";
   }
 
   /** The followed row's m, α and ℓ, and what this beat makes of them. */

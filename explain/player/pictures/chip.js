@@ -23,7 +23,9 @@ export function placeTiles(ctx, palette, columns, box) {
   const deep = Math.max(0, ...columns.map(({ above }) => (above ? sides(above)[0] : 0)));
   const caption = ({ rows, cols, item_bytes: size, symbol }) => (below.lines
     ? [times([rows, cols]), bytes(rows * cols * size)] : [symbol]);
-  const slots = columns.map(({ main, state }) => (state ? 0 : widest(ctx, caption(main), small, palette.font)));
+  // A column of state has no caption, but its symbol takes its room.
+  const slots = columns.map(({ main, state }) => (state ? widest(ctx, [main.symbol], em * 1.45, palette.font) + em * 0.2
+    : widest(ctx, caption(main), small, palette.font)));
   const attempt = (u) => {
     const along = deep ? Math.min(u, (DEPTH_ROWS * most * u) / deep) : u;
     const figures = u >= SMALLEST_FIGURE_PX * 1.3;

@@ -75,6 +75,7 @@ PANELS = """() => [...tilescopePlayer.querySelectorAll(".panel:not([hidden]), .c
     name: panel.classList[1] ?? "counters",
     seen: panel.checkVisibility() && panel.clientHeight > 0,
   }))"""
+EVERY_LINE = "localStorage.setItem('tilescope: depth', 'code'); localStorage.setItem('tilescope: clock', 'every')"
 STEP = """async ([from, presses]) => {
   const player = globalThis.tilescopePlayer, range = player.querySelector(".timeline input");
   const frame = () => new Promise(requestAnimationFrame);
@@ -290,6 +291,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with running_app() as server:
             for name, query in LECTURES.items():
                 page = browser.new_page(viewport=VIEWPORT)
+                page.add_init_script(EVERY_LINE)
                 wire = Wire(page)
                 ready = open_lecture(page, server, query)
                 seen = panels_of(page)

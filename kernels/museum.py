@@ -62,7 +62,7 @@ EXHIBITS: Mapping[str, Exhibit] = {
     for exhibit in (
         Exhibit(
             "no_running_max",
-            "The running max is not kept",
+            "Running max not kept",
             "flash_attention",
             "m_new = tl.maximum(m_i, tl.max(s, axis=1))",
             "m_new = tl.max(s, axis=1)",
@@ -82,7 +82,7 @@ EXHIBITS: Mapping[str, Exhibit] = {
         ),
         Exhibit(
             "zero_for_minus_inf",
-            "A maximum of −∞ is set to 0",
+            "−∞ as maximum set to 0",
             "flash_attention",
             "m_i = m_new",
             "m_i = m_safe",
@@ -100,7 +100,7 @@ EXHIBITS: Mapping[str, Exhibit] = {
         ),
         Exhibit(
             "finite_start",
-            "−50,000 stands for −∞",
+            "−50,000 for −∞",
             "flash_attention",
             'm_i = tl.full((BLOCK_M,), -float("inf"), tl.float32)',
             "m_i = tl.full((BLOCK_M,), -5e4, tl.float32)",
@@ -188,7 +188,7 @@ EXHIBITS: Mapping[str, Exhibit] = {
         ),
         Exhibit(
             "nan_swallowed",
-            "A NaN is taken for a number",
+            "NaN taken as a number",
             "softmax_online",
             "l_i = tl.where(l_i == 0.0, 1.0, l_i)",
             "l_i = tl.maximum(l_i, 1.0)",

@@ -18,6 +18,7 @@ if shown:
     st.header("Counters on this machine", anchor=False)
     counters_here()
     view.own_gpu(shown)
+    view.predictions()
     layout.sources(
         "Nsight Compute documentation, Metrics Structure (docs.nvidia.com/nsight-compute)",
         "NVIDIA CUPTI documentation, Range Profiling API",

@@ -16,6 +16,7 @@ from explain.experiment import Experiment
 from explain.recordings.shipped import shipped
 from explain.trace import file as trace_file
 from explain.ui import device
+from explain.ui.controls import LABELS, ROW_LABELS
 from tests.pages import page, texts
 
 PAGES = sorted((ROOT / "pages").glob("*.py"))
@@ -69,16 +70,17 @@ def test_an_address_leads_to_its_experiment():
 )
 def test_what_cannot_be_used_is_said_beside_its_control(name, query):
     refused, value = list(query.items())[-1]
-    assert f"{refused}={value}: " in texts(page(name, **query))
+    labels = ROW_LABELS if name == "online_softmax" else LABELS
+    assert f"**{labels.get(refused, refused)}: {value}.**" in texts(page(name, **query))
 
 
 def test_controls_that_do_not_fit_together_say_so_and_lose_nothing():
     test = page("flash_attention")
     test.number_input[0].set_value(65).run()
     assert not test.exception
-    assert "seq_len=65: " in texts(test)
+    assert f"**{LABELS['seq_len']}: 65.**" in texts(test)
     test.number_input[0].set_value(48).run()
-    assert "seq_len=" not in texts(test)
+    assert f"**{LABELS['seq_len']}: " not in texts(test)
 
 
 def test_what_was_refused_is_shown_until_it_is_mended():
@@ -86,9 +88,9 @@ def test_what_was_refused_is_shown_until_it_is_mended():
     for refused in (500, 0):
         test.number_input[0].set_value(refused).run()
         assert test.number_input[0].value == refused
-        assert f"seq_len={refused}: " in texts(test)
+        assert f"**{LABELS['seq_len']}: {refused}.**" in texts(test)
     test.number_input[0].set_value(64).run()  # what the page still shows
-    assert "seq_len=" not in texts(test)
+    assert f"**{LABELS['seq_len']}: " not in texts(test)
 
 
 def test_a_changed_address_wins_and_another_page_loses_nothing():

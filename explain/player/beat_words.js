@@ -7,7 +7,8 @@ import { isNormalised } from "./story.js";
 const SYMBOLS = { q: "Q", k: "K", v: "V", o: "O", s: "S", p: "P", m: "m", l: "ℓ", lse: "L", top: "y" };
 const BY_ROLE = {
   queries: "Q", keys: "Kᵀ", values: "V", running_max: "m", new_max: "m", running_sum: "ℓ", new_sum: "ℓ",
-  rescale: "α", other_rescale: "β", accumulator: "Õ", other_max: "other m", other_sum: "other ℓ", weights: "P", kept: "kept",
+  rescale: "α", other_rescale: "β", accumulator: "Õ", other_max: "other m", other_sum: "other ℓ", weights: "P",
+  kept: "kept",
 };
 
 /** How a buffer is written: q is Q, m_hbm is m. */
@@ -32,7 +33,8 @@ export function beatName(story, { kind, names, end }) {
   const written = {
     setup: () => "start", load: () => `load ${symbolsOf(names)}`, scores: () => `scores ${scores()}`,
     new_max: () => "new maximum", exponentials: () => "exponentials", rescale: () => `rescale ${sums()}`,
-    add: () => `add to ${sums()}`, drop: () => "drop the tile", merge: () => "merge", keep: () => "keep the largest",
+    add: () => (names.includes(story.view.roles.result) ? "add" : `add to ${sums()}`),
+    drop: () => "drop the tile", merge: () => "merge", keep: () => "keep the largest",
     finish: () => "end of the pass", normalise: () => "divide by ℓ", write: () => `write ${symbolsOf(names)}`,
   };
   return written[kind]();

@@ -1,15 +1,20 @@
 // Two depths of one timeline. Idea draws the tiles of a beat; Code shows its lines. The switch keeps the step.
 
-const KEPT = "tilescope: depth";
 const DEPTHS = ["idea", "code"];
 
-/** The depth that this browser's reader chose last; null for none. */
-function lastDepth() {
+/** What this browser's reader chose last, under a name; null for nothing. */
+export function lastChoice(name) {
   try {
-    return localStorage.getItem(KEPT);
+    return localStorage.getItem(`tilescope: ${name}`);
   } catch {                                                // nothing can be stored
     return null;
   }
+}
+
+export function keepChoice(name, value) {
+  try {
+    localStorage.setItem(`tilescope: ${name}`, value);
+  } catch { /* not stored: the next page opens as before */ }
 }
 
 export class Depth {
@@ -38,7 +43,7 @@ export class Depth {
   start(depth) {
     const { query } = this.player;
     const asked = query && new URLSearchParams(location.search).has(query) && "code";
-    const known = [depth, this.chosen, asked, lastDepth(), "code"];
+    const known = [depth, this.chosen, asked, lastChoice("depth"), "idea"];
     this.set(known.find((one) => DEPTHS.includes(one)));
   }
 
@@ -50,9 +55,7 @@ export class Depth {
   /** Shows a depth at the same step, and keeps it for the next page. */
   choose(depth) {
     const { player } = this;
-    try {
-      localStorage.setItem(KEPT, depth);
-    } catch { /* not stored: the next page opens as before */ }
+    keepChoice("depth", depth);
     this.set(depth);
     player.presenter.show();
     player.fit();

@@ -78,9 +78,11 @@ export class Presenter {
     return this.panels().map(({ key }) => key);
   }
 
-  /** The panels to show in the window: those of the caption or the link, else those that the reader has not hidden. */
+  /** The panels to show in the window: those of the caption or the link that this depth has, else those that the
+   * reader has not hidden. */
   inWindow() {
-    return this.keys().filter((key) => (this.composed ? this.composed.has(key) : !this.hidden.has(key)));
+    const keys = this.keys(), composed = keys.filter((key) => this.composed?.has(key));
+    return composed.length ? composed : keys.filter((key) => !this.hidden.has(key));
   }
 
   /** Shows these panels, for a caption or a link; null or none: the reader's own. */
@@ -91,9 +93,17 @@ export class Presenter {
     this.show();
   }
 
+  /** The panels on screen: at full screen the chosen ones, or all where none of them is of this depth. */
+  inView() {
+    if (!this.presenting) return this.inWindow();
+    const chosen = this.keys().filter((key) => this.chosen.has(key));
+    return chosen.length ? chosen : this.keys();
+  }
+
   /** The panels for the address; null: as the caption has them, or a player without one. */
   composition() {
-    const { caption } = this.player.tour;
+    const { tour: { caption }, depth } = this.player;
+    if (depth.shown === "idea") return null;               // it has one picture
     const all = this.keys(), shown = this.inWindow();
     const plain = caption?.panels.length ? all.filter((key) => caption.panels.includes(key))
       : all.filter((key) => !this.otherwise.has(key));
@@ -104,7 +114,7 @@ export class Presenter {
   show() {
     const { section, $ } = this.player;
     const panels = this.panels();
-    const shown = new Set(this.presenting ? [...this.chosen] : this.inWindow());
+    const shown = new Set(this.inView());
     const alone = this.presenting && shown.size === 1;
     for (const { key, elements } of panels) {
       for (const panel of elements) {
@@ -152,7 +162,7 @@ export class Presenter {
   list() {
     const { player } = this;
     player.pause();
-    const shown = this.presenting ? [...this.chosen] : this.inWindow();
+    const shown = this.inView();
     const rows = this.panels().map(({ key, name }) => {
       const row = element("div", "choice");
       const label = element("label");

@@ -1,6 +1,7 @@
 // The transport: clock, play and its speed, the timeline with its scrub bar, and the place in the run.
 
 import { clocksOf, tick } from "./clocks.js";
+import { keepChoice, lastChoice } from "./depth.js";
 import { buttonOf, openDialog } from "./dialog.js";
 import { grouped } from "./numbers.js";
 import { TIMELINE_INSET, paintTimeline } from "./pictures/timeline.js";
@@ -16,7 +17,7 @@ export class Transport {
     this.player = player;
     this.range = player.$("input[type=range]");
     this.surface = new Surface(player.$(".timeline canvas"));
-    this.chosen = { code: "every", idea: "beat" };          // the clock of each depth
+    this.chosen = { code: lastChoice("clock") ?? "line", idea: "beat" }; // the clock of each depth
     this.speed = 1;
     this.listen();
   }
@@ -85,7 +86,9 @@ export class Transport {
   }
 
   choose(level) {
-    this.chosen[this.player.depth.shown] = level;
+    const { shown } = this.player.depth;
+    this.chosen[shown] = level;
+    if (shown === "code") keepChoice("clock", level);
     this.showClock();
     this.player.section.focus({ preventScroll: true });
   }

@@ -8,10 +8,17 @@ import streamlit as st
 from explain.engine import engine
 from explain.gpus import DEFAULT, GPUS, Gpu, known_as
 
+_CHOSEN = "the reader's GPU"
+
 
 def gpu_choice(key: str = "gpu") -> Gpu:
-    """A control that chooses a GPU; it starts with this machine's GPU if that is in the list."""
+    """A control that chooses a GPU, one for all pages, kept in the address. It starts with this machine's GPU if known.
+
+    Streamlit forgets a control when the page changes, so the choice is kept in the session too.
+    """
     here = known_as(name) if (name := _name_of_gpu_here()) else None
+    if key not in st.session_state and key not in st.query_params and _CHOSEN in st.session_state:
+        st.session_state[key] = st.session_state[_CHOSEN]
     chosen = st.segmented_control(
         "GPU",
         list(GPUS),
@@ -21,6 +28,7 @@ def gpu_choice(key: str = "gpu") -> Gpu:
         bind="query-params",
         format_func=lambda name: f"{name} (this machine)" if name == here else name,
     )
+    st.session_state[_CHOSEN] = str(chosen)
     return GPUS[str(chosen)]
 
 

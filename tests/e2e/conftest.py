@@ -19,6 +19,12 @@ HERE = Path(__file__).parent
 # What comes in time on an idle machine may come late on a busy one; a test that passes waits no longer.
 PATIENCE_MS = 120_000
 
+# A reader who has chosen the code, and every line of it, before; tests/e2e/test_idea.py has one who comes first.
+CODE_READER = """try {
+  localStorage.setItem("tilescope: depth", "code");
+  localStorage.setItem("tilescope: clock", "every");
+} catch { /* about:blank has no storage */ }"""
+
 expect.set_options(timeout=PATIENCE_MS)
 
 
@@ -72,6 +78,7 @@ def tab(browser: Browser) -> Iterator[tuple[Page, CDPSession]]:
     """One tab for a file's tests: a page that opens in a used tab costs a third of one that opens in a new one."""
     context = browser.new_context()
     context.set_default_timeout(PATIENCE_MS)
+    context.add_init_script(CODE_READER)
     page = context.new_page()
     yield page, context.new_cdp_session(page)
     context.close()

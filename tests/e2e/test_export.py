@@ -21,6 +21,7 @@ from explain.player import Run
 from explain.player.export import standalone_html
 from explain.player.view import view
 from explain.trace.file import TraceFile
+from tests.e2e.conftest import CODE_READER
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -34,6 +35,7 @@ def run_of(experiment):
 def offline(browser) -> Iterator[Page]:
     """A page with the network off; the test fails if it asked for anything but the file, or complained."""
     context = browser.new_context(viewport={"width": 1440, "height": 900}, offline=True, accept_downloads=True)
+    context.add_init_script(CODE_READER)
     page, faults = context.new_page(), []
     page.on("console", lambda message: faults.append(message.text) if message.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: faults.append(str(error)))

@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from explain import lessons
 from explain.engine import engine
 from explain.trace.model import Tile, Trace
+from tests.e2e.conftest import CODE_READER
 from tests.e2e.server import Server
 
 FLASH = "flash_attention"
@@ -159,7 +160,7 @@ def test_g_goes_to_a_step_and_says_what_it_cannot_use(opened, trace):
     for wrong in ("-1", str(trace.steps), "many", ""):
         box.fill(wrong)
         box.press("Enter")
-        expect(page.get_by_role("alert").last).to_contain_text(f"from 0 to {trace.steps - 1}")
+        expect(page.get_by_role("alert").last).to_contain_text(f"0 to {trace.steps - 1}")
         at(page, 0)
     box.fill("40")
     box.press("Enter")
@@ -404,6 +405,7 @@ def test_the_maximum_is_asked_for_where_it_is_made_and_play_waits(opened, trace)
 @pytest.fixture
 def phone(browser: Browser, app: Server) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 420, "height": 860}, has_touch=True, is_mobile=True)
+    context.add_init_script(CODE_READER)
     page = context.new_page()
     page.goto(f"{app.url}/{FLASH}?step=0")
     expect(player(page)).to_have_attribute("data-step", "0")

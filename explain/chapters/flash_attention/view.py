@@ -14,10 +14,12 @@ from explain.compile.cost import LaunchCost
 from explain.compile.service import compiler
 from explain.experiment import Experiment
 from explain.figures.numbers import capacity
-from explain.gpus import Gpu
+from explain.gpus import Gpu, known_as
+from explain.prediction import fitted
 from explain.records import registry
 from explain.ui import controls, device, layout, pictures, stepper
 from explain.ui.exercises import ask
+from explain.ui.gpu import gpu_choice
 from kernels.parameters import ITEM_BYTES
 
 
@@ -40,12 +42,25 @@ def step_through(experiment: Experiment) -> Shown:
     if traces:
         st.header("On the GPU", anchor=False)
         device.on_device(experiment, traces[0])
-    if (measured := lengths.of(registry.recorded())) is not None:
-        st.header("From which N is it faster?", anchor=False)
+    _faster_from()
+    return Shown(STEP, tuple(zip([experiment], traces, strict=False)))
+
+
+def _faster_from() -> None:
+    """From which N on FlashAttention is faster on the chosen GPU: recorded there, or predicted."""
+    if (recorded := registry.recorded()) is None:
+        return
+    st.header("From which N is it faster?", anchor=False)
+    gpu = gpu_choice()
+    records = [one.record for one in registry.shelved()[0] if known_as(one.record.gpu) == gpu.name]
+    measured = next(filter(None, map(lengths.of, records)), None)
+    if measured is not None:
         layout.prose(f"{lengths.answer(measured)}\n\n{lengths.table(measured)}")
         st.caption(measured.source)
-        layout.chapter_link("speed", "Speed answers it live where there is a GPU →", {"view": "From which N?"})
-    return Shown(STEP, tuple(zip([experiment], traces, strict=False)))
+    elif model := fitted(recorded):
+        layout.prose(lengths.predicted_answer(lengths.predicted(model, gpu), gpu))
+        st.caption(f"{model.told}. To measure your own GPU: `python -m explain measure`")
+    layout.chapter_link("speed", "Speed answers it live where there is a GPU →", {"view": "From which N?"})
 
 
 def choose_tile() -> Experiment:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from explain.counters.model import TOLERANCE, CopyCheck, Counters, total
-from explain.figures.numbers import NONE, si
+from explain.figures.numbers import NONE, duration, percent, ratio, si
 from explain.figures.tables import Column, markdown, plain
+from explain.prediction import Model
 from explain.records.code import is_stale
 from explain.records.model import Point, Record, settings
 from explain.records.plans import Plan
 from explain.records.registry import Shelved
+from kernels.catalog import KERNELS
 
 Quantity = Callable[[Point], float | None]
 
@@ -192,7 +196,8 @@ def _short(commit: str) -> str:
 
 def _methods(methods: set[str]) -> str:
     """The phrases that all methods share, once, and then what some add."""
-    phrases = [method.replace(";", ",").split(", ") for method in sorted(methods)]
+    parts = [method.partition("; ") for method in sorted(methods)]
+    phrases = [[*first.split(", "), *filter(None, [rest])] for first, _, rest in parts]
     shared = [one for one in phrases[0] if all(one in other for other in phrases)] if phrases else []
     extra = dict.fromkeys(one for own in phrases for one in own if one not in shared)
     return plain(", ".join(shared) + (f"; some: {'; '.join(extra)}" if extra else "")) or NONE
@@ -200,3 +205,17 @@ def _methods(methods: set[str]) -> str:
 
 def _listed(values: set[str]) -> str:
     return "; ".join(plain(value) for value in sorted(values)) or NONE
+
+
+def prediction_table(model: Model) -> str:
+    """The model's error for each kernel, with the efficiencies that were fitted, as Markdown."""
+    rows = []
+    for kernel, (overhead, e_bytes, e_flops) in model.fitted.items():
+        factors = [point.factor for point in model.points if point.experiment.kernel == kernel]
+        errors = (len(factors), float(np.median(factors)), max(factors))
+        rows.append((KERNELS[kernel].short, *errors, duration(overhead), percent(e_bytes), percent(e_flops)))
+    columns = (
+        "kernel", Column("times"), Column("median error", ratio), Column("worst error", ratio), Column("overhead", str),
+        Column("of the bandwidth", str), Column("of the peak", str),
+    )  # fmt: skip
+    return markdown(columns, rows)

@@ -8,6 +8,7 @@ from functools import partial
 import streamlit as st
 
 from explain.chapters.measurements import figures
+from explain.prediction import fitted
 from explain.records import file, registry
 from explain.records.plans import PLANS
 from explain.records.registry import Shelved
@@ -84,3 +85,19 @@ def own_gpu(shown: Sequence[Shelved]) -> None:
                 icon=":material/download:",
                 key=f"download {one.key}",
             )
+
+
+def predictions() -> None:
+    """The model that predicts times for GPUs without a record, and its error on the shipped record."""
+    if (record := registry.recorded()) is None or (model := fitted(record)) is None:
+        return
+    st.header("Predicted times, and how wrong they are", anchor=False)
+    layout.prose(
+        "For a GPU without a record, the pages predict times: **overhead + max(bytes ÷ bandwidth, FLOPs ÷ peak)**, "
+        "on the SMs that have a program. Bandwidth and peak are the GPU's specification. Overhead and two "
+        f"efficiencies are fitted to each kernel's own times on the {model.gpu}. For the errors below, each time "
+        "is predicted from the kernel's other times."
+    )
+    with st.container(key="numbers of predictions"):
+        st.markdown(figures.prediction_table(model))
+    st.caption(model.told)

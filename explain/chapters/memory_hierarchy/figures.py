@@ -63,10 +63,8 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
     gap, width = 20.0, 520.0
     unit = (width - 2 * gap) / sum(math.sqrt(count) for _, count, _ in chip)
     ground = top + unit * math.sqrt(max(count for _, count, _ in chip))
-    x, inner = (
-        0.0,
-        [text(0, 20, f"The same L2, enlarged {unit * math.sqrt(gpu.l2_bytes) / small:,.0f} times", bold=True)],
-    )
+    times = unit * math.sqrt(gpu.l2_bytes) / small
+    x, inner = 0.0, [text(0, 20, f"The same L2, enlarged {times:,.0f} times; dark: what one SM has", bold=True)]
     for name, count, one in chip:
         edge = unit * math.sqrt(count)
         title = f"{name}: {capacity(count)}"
@@ -76,13 +74,13 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
             cell = unit * math.sqrt(one)
             inner += [
                 rect(x, ground - cell, cell, cell, CHIP, title=f"{name} of one SM: {capacity(one)}"),
-                text(x, ground + 62, f"{gpu.sms} SMs × {capacity(one)}, one is dark", faint=True),
+                text(x, ground + 62, f"{gpu.sms} × {capacity(one)}", faint=True),
             ]
         x += edge + gap
     label = f"Memory of the {gpu.name} to scale, by area"
     return (
         picture(side + 4, side + top + 6, label, outer, "26rem"),
-        picture(width + 40, ground + 74, f"{label}, magnified", inner, "46rem"),
+        picture(width + 40, ground + 74, f"{label}, magnified", inner, "38rem"),
     )
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from explain.chapters.sweeps.analysis import Crossing, crossing
 from explain.device.measurement import Provenance, Timing
 from explain.figures import numbers, tables
 from explain.figures.tables import Column
+from explain.gpus import Gpu
+from explain.prediction import Model
 from explain.records.model import Record
 from explain.records.plans import COMPARED, lengths
 from kernels.parameters import Values
@@ -80,6 +83,29 @@ def answer(times: Times) -> str:
         f"first call at the next N {second}, because one compiled kernel serves every N. Standard attention is "
         "compiled again for each power of two: its softmax uses a tile as long as the row."
     )
+
+
+def predicted(model: Model, gpu: Gpu) -> Mapping[str, Mapping[int, float]]:
+    """Predicted seconds of both kernels on a GPU, by N. Raises KeyError if the model does not know them."""
+    return {
+        kernel: {one.values["seq_len"]: model.seconds(one, gpu) or math.nan for one in _experiments(kernel)}
+        for kernel in COMPARED
+        if model.fitted[kernel]
+    }
+
+
+def predicted_answer(times: Mapping[str, Mapping[int, float]], gpu: Gpu) -> str:
+    """From which N on FlashAttention is predicted to be faster on a GPU, and every length; markdown."""
+    standard, flash = ({float(n): seconds for n, seconds in times[kernel].items()} for kernel in COMPARED)
+    found = crossing(standard, flash)
+    start = f"from **N = {numbers.count(int(found.first))} on**" if found and found.first else "at none of these N"
+    told = f"Predicted for the {gpu.name}: **FlashAttention** is faster than **standard attention** {start}."
+    columns = [
+        Column("N"),
+        *(Column(f"{name}, predicted", numbers.duration) for name in ("standard", "FlashAttention")),
+    ]
+    rows = [(n, *(times[kernel][n] for kernel in COMPARED), standard[n] / flash[n]) for n in times[COMPARED[0]]]
+    return f"{told}\n\n{tables.markdown([*columns, Column('speedup', numbers.ratio)], rows)}"
 
 
 def table(times: Times) -> str:

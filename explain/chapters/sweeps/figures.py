@@ -85,7 +85,7 @@ def theory(sweep: Sweep, readings: Sequence[Reading], kernel: str, what: str) ->
     formula, scaled to meet the last point, since theory has their power and not their price.
     """
     measured = curve(sweep, readings, kernel, what)
-    if not measured or what == "shared" or _source(readings) == "formula":
+    if not measured or what == "shared" or _source(readings) in ("formula", "predicted"):
         return {}
     experiments = {value: sweep.at(kernel, value) for value in measured}
     if what == "seconds":
@@ -105,6 +105,7 @@ def _lines(
     sweep: Sweep, readings: Sequence[Reading], curves: Mapping[str, Mapping[Value, float]], what: str
 ) -> go.Figure:
     figure, unit = plot(), WHAT[what][1]
+    drawn = "dash" if _source(readings) == "predicted" else "solid"
     for kernel, points in curves.items():
         colour, symbol = _look(sweep, kernel)
         known = theory(sweep, readings, kernel, what)
@@ -115,7 +116,8 @@ def _lines(
             )  # fmt: skip
         figure.add_scatter(
             x=list(points), y=list(points.values()), name=name_of(kernel), mode="lines+markers", showlegend=False,
-            line={"color": colour, "width": 2}, marker={"symbol": symbol, "size": 8, "color": colour},
+            line={"color": colour, "width": 2, "dash": drawn},
+            marker={"symbol": symbol, "size": 8, "color": colour},
             customdata=[si(y, unit) for y in points.values()],
             hovertemplate=f"{AXES[sweep.axis][0]} = %{{x:,}}: %{{customdata}}<extra>{name_of(kernel)}</extra>",
         )  # fmt: skip
@@ -243,7 +245,8 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
     if not sweep.numeric or len(sweep.kernels) < 2:
         return []
     above, below = PAIR if set(PAIR) <= set(sweep.kernels) else sweep.kernels[:2]
-    sentences, known = [], {"formula": "computed", "trace": "traced"}.get(_source(readings), "measured")
+    how = {"formula": "computed", "trace": "traced", "predicted": "predicted"}
+    sentences, known = [], how.get(_source(readings), "measured")
     for what in whats:
         found = crossing(*(numbers(curve(sweep, readings, kernel, what)) for kernel in (above, below)))
         if found:

@@ -12,6 +12,8 @@ from typing import Any
 
 from explain.counters.model import Counts
 from explain.experiment import Experiment, ParameterError
+from explain.gpus import Gpu
+from explain.prediction import Model
 from explain.records.model import Point, Record
 from kernels.parameters import Parameter, Value
 
@@ -211,6 +213,16 @@ def of_point(point: Point) -> Reading:
     flops = formula(point.experiment).flops
     seconds = point.timing.median_ms / 1e3 if point.timing else None
     return Reading(point.experiment, "hardware", _levels(counts), flops, seconds, point.why, source)
+
+
+def predicted(sweep: Sweep, model: Model, gpu: Gpu) -> tuple[Reading, ...]:
+    """The sweep's times on a GPU, predicted; kernels that the model does not know are left out."""
+    times = ((experiment, model.seconds(experiment, gpu)) for experiment in sweep.experiments)
+    return tuple(
+        Reading(one, "predicted", {}, formula(one).flops, seconds, "", model.told)
+        for one, seconds in times
+        if seconds is not None
+    )
 
 
 @functools.lru_cache(maxsize=256)

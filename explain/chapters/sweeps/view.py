@@ -12,18 +12,21 @@ import streamlit as st
 
 from explain.chapters.sweeps import exercises, figures, roofline
 from explain.chapters.sweeps.analysis import roofline_points
-from explain.chapters.sweeps.model import AXES, LEVELS, Reading, Sweep, recorded
+from explain.chapters.sweeps.model import AXES, LEVELS, Reading, Sweep, predicted, recorded
 from explain.chapters.sweeps.ready import READY
 from explain.chapters.sweeps.runner import State, runner
 from explain.engine import engine
 from explain.experiment import ParameterError
 from explain.gpus import GPUS, known_as
+from explain.prediction import Model, fitted
+from explain.records import registry
 from explain.records.model import Roof
 from explain.ui import layout
 from explain.ui.charts import chart, image_format
 from explain.ui.controls import in_words, refuse
 from explain.ui.exercises import ask
 from explain.ui.follow import follow, on_request
+from explain.ui.gpu import gpu_choice
 from explain.ui.records import another_record, records_there
 from kernels.catalog import KERNELS, TAUGHT
 
@@ -123,6 +126,7 @@ def sweep_readings(sweep: Sweep, without: Container[str] = ()) -> Shown:
     names = {
         **{key: one.label for key, one in records.items()},
         **({"hardware": f"{here}, this machine"} if here else {}),
+        **({"predicted": "Predicted for a GPU you choose"} if _model() else {}),
         "formula": "Formula",
         "trace": "Trace, in this machine's interpreter",
     }
@@ -155,6 +159,10 @@ def sweep_readings(sweep: Sweep, without: Container[str] = ()) -> Shown:
         record = records[witness].record
         found, total = recorded(sweep, record), len(sweep.experiments)
         return Shown(sweep, found, total, records[witness].source, "", record.gpu, record.roofs)
+    if witness == "predicted" and (model := _model()):
+        gpu = gpu_choice()
+        source = f"{gpu.name}, {model.told}"
+        return Shown(sweep, predicted(sweep, model, gpu), len(sweep.experiments), source, "", gpu.name)
     state = runner().look(sweep, witness)
     if witness != "formula":
         follow(
@@ -166,6 +174,12 @@ def sweep_readings(sweep: Sweep, without: Container[str] = ()) -> Shown:
     if witness == "hardware":
         return Shown(sweep, state.readings, state.total, f"hardware · {sources}", witness, here, _roofs_kept())
     return Shown(sweep, state.readings, state.total, sources, witness)
+
+
+def _model() -> Model | None:
+    """The model that predicts times, fitted to the shipped record; None without one."""
+    record = registry.recorded()
+    return fitted(record) if record else None
 
 
 def _progress(sweep: Sweep, witness: str) -> None:

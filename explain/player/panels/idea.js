@@ -1,4 +1,5 @@
-// Idea: the tiles of a beat on chip, the whole matrices in HBM below, what moves between them, the followed row's numbers.
+// Idea: the tiles of a beat on chip, the whole matrices in HBM below, what moves between them, and the followed row's
+// numbers.
 
 import { beatName, beatSentence, bufferSymbol, roleSymbol } from "../beat_words.js";
 import { exact, number, times, bytes } from "../numbers.js";
@@ -14,14 +15,15 @@ const COLUMNS = [
   { roles: ["queries"] }, { roles: ["scores"], above: "keys" }, { roles: ["new_max", "running_max"], state: true },
   { roles: ["rescale"], state: true }, { roles: ["exponentials"] },
   { roles: ["new_sum", "running_sum"], state: true }, { roles: ["output", "accumulator"], above: "values" },
-  { roles: ["weights"] }, { roles: ["kept"] }, { roles: ["kept_weight"] },
+  { roles: ["result"] }, { roles: ["weights"] }, { roles: ["kept"] }, { roles: ["kept_weight"] },
 ];
 /** The same where two pairs are merged: its own, the other, the factors. */
 const MERGED = [
   ...["running_max", "running_sum", "other_max", "other_sum", "rescale", "other_rescale"]
     .map((role) => ({ roles: [role], state: true })),
 ];
-const DEEP = new Set(["queries", "keys", "values", "accumulator"]); // their columns, K's rows, are the head's dimensions
+// Along one side these have the head's dimensions.
+const DEEP = new Set(["queries", "keys", "values", "accumulator"]);
 const LOCAL = new Set(["keys", "values", "scores", "exponentials"]);
 const LOOKS = {
   scores: ["scores", "scores", true], kept: ["scores", "scores", true], exponentials: ["p", "share", false],
@@ -128,8 +130,9 @@ export class IdeaPanel extends Panel {
       lane.ranges.accumulator, lane.ranges.output) : 1 }[quantity] ?? 1;
     return {
       role, variable, set, data, dtype, rows: tall, cols: data.length / tall, item_bytes: itemBytes(dtype || "f32"),
-      symbol: role ? roleSymbol(story, role, k) : bufferSymbol(variable), quantity: quantity === "hbm" ? null : quantity,
-      turned: role === "keys", deep: DEEP.has(role) || (role === "output" && Boolean(story.roles.accumulator)), range, state: Boolean(range),
+      symbol: role ? roleSymbol(story, role, k) : bufferSymbol(variable),
+      quantity: quantity === "hbm" ? null : quantity, range, state: Boolean(range), turned: role === "keys",
+      deep: DEEP.has(role) || (role === "output" && Boolean(story.roles.accumulator)),
       whole: !isFloat(dtype), largest: ramp === "reads" ? this.largestOf(data) : largest, diverging,
       size: ramp === "reads", ramp,
     };
@@ -286,7 +289,7 @@ export class IdeaPanel extends Panel {
       const named = hbm.buffers.map((buffer) => {
         const { rows, cols, matrices } = buffer;
         const shape = times([...(matrices > 1 ? [matrices] : []), rows, cols]);
-        return { buffer, name: bufferSymbol(buffer.name), size: `${shape} · ${bytes(buffer.bytes)}` };
+        return { buffer, name: bufferSymbol(buffer.name), size: palette.smallest ? "" : `${shape} · ${bytes(buffer.bytes)}` };
       });
       const room = { width: width - left - em, height: height * HBM_SHARE - above };
       const drawn = placeBuffers(surface.ctx, palette, named, room, em * 2.4);
@@ -394,7 +397,7 @@ export class IdeaPanel extends Panel {
       if (!box || !place) continue;
       const low = { x: box.x + box.width / 2, y: box.y - 2 };
       const main = place.item === place.column.main;
-      const under = place.y + place.height + palette.size * (place.column.state ? 0.3 : 2.5);
+      const under = place.y + place.height + palette.size * (place.column.state || palette.smallest ? 0.3 : 2.5);
       const high = main ? { x: place.x + place.width / 2, y: under } : { x: place.x - 3, y: place.y + place.height };
       const [from, to] = move.store ? [high, low] : [low, high];
       ctx.strokeStyle = ctx.fillStyle = palette.quantity.hbm.fill;
@@ -487,7 +490,8 @@ export class IdeaPanel extends Panel {
     const most = story.beats.findLast((beat) => beat.program === program && beat.tile >= 0)?.tile + 1;
     if (tile >= 0) return `${story.visit(begin) ? "Tile" : "Merge"} ${tile + 1} of ${most}`;
     const first = story.beats.find((beat) => beat.program === program && beat.tile >= 0);
-    return !first || begin < first.begin ? "Before" : "After";
+    if (!first) return `Program ${story.programs[program].id[0]}`;
+    return begin < first.begin ? "Before" : "After";
   }
 
   /** The followed row's m, α and ℓ, and what this beat makes of them. */

@@ -5,28 +5,30 @@ import { drawCells, figureEms, widest, write, writeAll } from "../surface.js";
 
 const LARGEST_EM = 6;                                      // the most that a cell takes
 const SMALLEST_FIGURE_PX = 10;
-const FIGURES_EM = 4.6, BARS_EM = 2;                                    // a column of m, α or ℓ: its numbers, or bars
-const DEPTH_ROWS = 2.2;                                    // K and V are at most so many times as high as the tile
+const FIGURES_EM = 4.6, BARS_EM = 2;                       // a column of m, α or ℓ: its numbers, or bars
+const DEPTH_ROWS = 1.5;                                    // K and V are at most so many times as high as the tile
 
 /** The matrix's height and width in cells, as it stands. */
 const sides = ({ rows, cols, turned }) => (turned ? [cols, rows] : [rows, cols]);
 
 /**
  * Places columns, each {main, above, state}, in a box {x, y, width, height}: {u, places}, a place is {item, x, y,
- * width, height}. An item is {rows, cols, turned, symbol, dtype}. One cell is u high and, but along the head's dimension,
- * u wide.
+ * width, height}. An item is {rows, cols, turned, symbol, dtype}. One cell is u high and, but along the head's
+ * dimension, u wide.
  */
 export function placeTiles(ctx, palette, columns, box) {
   const em = palette.size, small = em * 0.82;
+  const { named, below } = roomOf(palette);
   const most = Math.max(1, ...columns.map(({ main }) => sides(main)[0]));
   const deep = Math.max(0, ...columns.map(({ above }) => (above ? sides(above)[0] : 0)));
-  const caption = ({ rows, cols, item_bytes: size }) => [times([rows, cols]), bytes(rows * cols * size)];
+  const caption = ({ rows, cols, item_bytes: size, symbol }) => (below.lines
+    ? [times([rows, cols]), bytes(rows * cols * size)] : [symbol]);
   const slots = columns.map(({ main, state }) => (state ? 0 : widest(ctx, caption(main), small, palette.font)));
   const attempt = (u) => {
     const along = deep ? Math.min(u, (DEPTH_ROWS * most * u) / deep) : u;
     const figures = u >= SMALLEST_FIGURE_PX * 1.3;
     let x = box.x;
-    const top = box.y + em * 2.1 + (deep ? deep * along + em * 2.3 : 0);
+    const top = box.y + em * (named - 0.2) + (deep ? deep * along + em * named : 0);
     const places = columns.map((column, i) => {
       const { main, above, state } = column;
       const wide = state ? em * (figures ? FIGURES_EM : BARS_EM) : sides(main)[1] * (main.deep ? along : u);
@@ -37,9 +39,9 @@ export function placeTiles(ctx, palette, columns, box) {
       const place = { column, item: main, x: left, y: top, width: wide, height, u, figures };
       if (!above) return [place];
       const high = sides(above)[0] * along;
-      return [place, { column, item: above, x: left, y: top - em * 2.3 - high, width: wide, height: high, u: along }];
+      return [place, { column, item: above, x: left, y: top - em * named - high, width: wide, height: high, u: along }];
     });
-    const right = x - em * 1.5, bottom = top + most * u + em * 2.6;
+    const right = x - em * 1.5, bottom = top + most * u + em * below.ems;
     return { u, places: places.flat(), right, bottom, fits: right <= box.x + box.width
       && bottom <= box.y + box.height };
   };
@@ -49,6 +51,11 @@ export function placeTiles(ctx, palette, columns, box) {
     y: Math.max(0, (box.y + box.height - tried.bottom) / 2) };
   for (const place of tried.places) (place.x += shift.x), (place.y += shift.y);
   return tried;
+}
+
+/** The ems over a matrix for its symbol, and below it for its shape and bytes, which full screen leaves out. */
+function roomOf({ smallest }) {
+  return smallest ? { named: 1.8, below: { lines: 0, ems: 0.5 } } : { named: 2.3, below: { lines: 2, ems: 2.6 } };
 }
 
 /** Draws one placed matrix, its numbers as colours, and as figures where they fit. `look`: {data, opacity, note}. */
@@ -81,7 +88,7 @@ function paintMatrix(ctx, palette, cells, { item, x, y, width, height }, data) {
   if (ch < SMALLEST_FIGURE_PX || cw < 2 * SMALLEST_FIGURE_PX) return;
   const texts = values.map(item.whole ? (v) => number(v, true) : format(item.largest, 3));
   const size = Math.min(palette.size * 1.15, ch * 0.7, (cw - 4) / figureEms(ctx, texts, palette.font));
-  if (size < SMALLEST_FIGURE_PX) return;
+  if (size < Math.max(SMALLEST_FIGURE_PX, palette.smallest)) return;
   writeAll(ctx, texts.map((text, i) => ({ text, x: x + ((i % wide) + 0.5) * cw,
     y: y + (Math.floor(i / wide) + 0.5) * ch, colour: palette.inkOn(pixels[i]) })), { size, font: palette.font,
     align: "center" });
@@ -120,11 +127,11 @@ function nameTile(ctx, palette, { item, x, y, width, height, column }, { data, n
     const room = ctx.canvas.clientWidth - from - em * 0.8;
     const fits = [words, words.slice(0, 2), words.slice(0, 1)].map((some) => some.join(" · "))
       .find((text) => widest(ctx, [text], small.size, font) <= room);
-    if (fits) write(ctx, fits, from, y - em * 0.85, small);
+    if (fits && !palette.smallest) write(ctx, fits, from, y - em * 0.85, small);
     return;
   }
   write(ctx, item.symbol, x + width / 2, y - em * 0.95, { ...bold, align: "center" });
-  if (column.state) return;
+  if (column.state || palette.smallest) return;
   const at = (line) => y + height + em * (0.85 + 1.05 * line);
   [shape, size].forEach((text, i) => write(ctx, text, x + width / 2, at(i), { ...small, align: "center" }));
 }

@@ -105,7 +105,10 @@ export function mapLayout(surface, palette, { width, height }, rowLabels, colLab
     ? widest(ctx, patterns(rowNames), size, palette.font, surface.width * 0.26) + 14 : 8);
   let cw = Math.min((surface.width - left - 2) / width, isFlat({ width, height }) ? 120 : 76);
   const flat = colLabels && widest(ctx, colLabels, size, palette.font, 200) + 6 <= cw;
-  const top = Math.ceil(colLabels && !flat ? widest(ctx, colLabels, size, palette.font, 90) + 8 : size + 8);
+  // Large labels of rows reach above their first row, where those of the columns end.
+  const above = palette.smallest && rowNames.length ? size / 2 : 0;
+  const top = Math.ceil(colLabels && !flat
+    ? widest(ctx, colLabels, size, palette.font, Math.max(90, 6 * size)) + 8 + above : size + 8);
   let ch = Math.min((room - top - 2) / height, 76);
   if (isFlat({ width, height })) ch = Math.min(ch, Math.max(cw, 34));
   else {
@@ -114,7 +117,8 @@ export function mapLayout(surface, palette, { width, height }, rowLabels, colLab
   }
   const crisp = (x) => (x > 10 ? Math.floor(x * surface.scale) / surface.scale : x);
   const every = (pitch) => STRIDES.find((n) => n * pitch >= size + 3) ?? STRIDES.at(-1);
-  return { left, top, cw: crisp(cw), ch: crisp(ch), size, flat, rowEvery: every(ch), colEvery: flat ? 1 : every(cw) };
+  const shown = { rowEvery: every(ch), colEvery: flat ? 1 : every(cw) };
+  return { left, top, above, cw: crisp(cw), ch: crisp(ch), size, flat, ...shown };
 }
 
 /** The most height a map can use at its canvas's width. */
@@ -137,7 +141,7 @@ function drawMap(surface, palette, state, { group, tile, selected, rowLabels, co
   const { width, height } = map;
   const ctx = surface.clear();
   const box = surface.remember("box", stamp, () => mapLayout(surface, palette, map, rowLabels, colLabels));
-  const { left, top, cw, ch, size, rowEvery, colEvery } = box;
+  const { left, top, above, cw, ch, size, rowEvery, colEvery } = box;
   const w = cw * width, h = ch * height;
   const skips = state.skipped(group);
   surface.layer("frame", `${stamp} ${group[0].step}`, (pen) => {
@@ -160,9 +164,9 @@ function drawMap(surface, palette, state, { group, tile, selected, rowLabels, co
     } else if (colLabels) {
       for (let c = 0; c < width; c += colEvery) {
         pen.save();
-        pen.translate(left + (c + 0.5) * cw, top - 5);
+        pen.translate(left + (c + 0.5) * cw, top - above - 5);
         pen.rotate(-Math.PI / 2);
-        write(pen, colLabels[c] ?? "", 0, 0, { ...style, room: top - 6 });
+        write(pen, colLabels[c] ?? "", 0, 0, { ...style, room: top - above - 6 });
         pen.restore();
         pen.fontInForce = "";                              // restore() has reset it
       }

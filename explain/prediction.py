@@ -1,0 +1,131 @@
+"""A kernel's time on a GPU that was never measured, predicted from another GPU's record.
+
+    seconds = overhead + max(bytes ÷ (bandwidth × e_bytes), FLOPs ÷ (peak × e_flops)) ÷ busy
+
+`bytes` are those of every array once, `FLOPs` the formula's, bandwidth and peak the GPU's specification. `busy` is the
+share of the SMs that have a program. Overhead and the two efficiencies are fitted to the kernel's own points in the
+record. The model assumes that they are the same on every GPU. Its error is that of each recorded point, predicted
+without it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explain.experiment import Experiment
+from explain.figures.numbers import percent, ratio
+from explain.gpus import GPUS, Gpu, known_as
+from explain.records.model import Record
+from kernels.traffic import tiles
+
+Floats = NDArray[np.float64]
+
+_OVERHEADS = np.geomspace(2e-6, 4e-5, 10)
+_EFFICIENCIES = np.geomspace(0.01, 1.2, 24)
+_GRID = np.stack(np.meshgrid(_OVERHEADS, _EFFICIENCIES, _EFFICIENCIES, indexing="ij"), -1).reshape(-1, 3)
+"""Every (overhead in seconds, e_bytes, e_flops) that is tried, (choices, 3)."""
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """One recorded point: its measured seconds, and those predicted from the kernel's other points."""
+
+    experiment: Experiment
+    measured: float
+    seconds: float
+
+    @property
+    def factor(self) -> float:
+        """The error as a factor ≥ 1: 1.1 is 10% too slow or too fast."""
+        return max(self.seconds / self.measured, self.measured / self.seconds)
+
+
+@dataclass(frozen=True)
+class Model:
+    """The fitted (overhead, e_bytes, e_flops) of each kernel, on which GPU, and the predicted points of its record."""
+
+    gpu: str
+    fitted: Mapping[str, tuple[float, float, float]]
+    points: Sequence[Predicted]
+
+    def seconds(self, experiment: Experiment, gpu: Gpu) -> float | None:
+        """The predicted time of one call; None for a kernel without two points in the record."""
+        if (fitted := self.fitted.get(experiment.kernel)) is None:
+            return None
+        memory, compute = _ideal(experiment, gpu)
+        return fitted[0] + max(memory / fitted[1], compute / fitted[2])
+
+    @property
+    def median(self) -> float:
+        """The median error, a factor ≥ 1."""
+        return float(np.median([point.factor for point in self.points]))
+
+    @property
+    def told(self) -> str:
+        """Where a predicted number comes from and how wrong it may be, for a caption."""
+        errors = f"half are off by at most {percent(self.median - 1)}, the worst by {ratio(self.worst.factor)}"
+        return (
+            f"predicted · model fitted to the {self.gpu}'s record; each of its {len(self.points)} points predicted "
+            f"without itself: {errors}"
+        )
+
+    @property
+    def worst(self) -> Predicted:
+        """The point with the largest error."""
+        return max(self.points, key=lambda point: point.factor)
+
+
+@functools.lru_cache(maxsize=8)
+def fitted(record: Record) -> Model | None:
+    """The model of a record; None if its GPU's specification is unknown, or no kernel was timed twice."""
+    name = known_as(record.gpu)
+    timed = defaultdict(list)
+    for point in record.points.values():
+        if point.timing is not None:
+            timed[point.experiment.kernel].append((point.experiment, point.timing.median_ms / 1e3))
+    if name is None or all(len(own) < 2 for own in timed.values()):
+        return None
+    best: dict[str, tuple[float, float, float]] = {}
+    points: list[Predicted] = []
+    for kernel, own in timed.items():
+        if len(own) < 2:
+            continue
+        ideal = np.array([_ideal(experiment, GPUS[name]) for experiment, _ in own])
+        measured = np.array([seconds for _, seconds in own])
+        overhead, e_bytes, e_flops = (_GRID[:, [at]] for at in range(3))
+        tried: Floats = overhead + np.maximum(ideal[:, 0] / e_bytes, ideal[:, 1] / e_flops)  # (choices, points)
+        errors = np.abs(np.log(tried / measured))
+        total = errors.sum(axis=1)
+        best[kernel] = tuple(_GRID[np.argmin(total)].tolist())
+        for at, (experiment, seconds) in enumerate(own):
+            without = tried[np.argmin(total - errors[:, at]), at]
+            points.append(Predicted(experiment, seconds, float(without)))
+    return Model(name, best, tuple(points))
+
+
+def _ideal(experiment: Experiment, gpu: Gpu) -> tuple[float, float]:
+    """Seconds of the bytes and of the FLOPs at full bandwidth and peak, on the SMs that have a program."""
+    traffic = experiment.entry.formula(experiment.values)
+    size = sum(term.elements * term.item_bytes for term in traffic.terms)
+    tensor = experiment.entry.family == "attention" and experiment.values["dtype"] != "fp32"
+    peak = gpu.tensor_flops_per_second if tensor else gpu.fp32_flops_per_second
+    busy = min(1.0, _programs(experiment) / gpu.sms)
+    return size / gpu.hbm_bytes_per_second / busy, traffic.flops / peak / busy
+
+
+def _programs(experiment: Experiment) -> float:
+    """How many programs the largest launch has; ∞ for kernels whose tiles are unknown."""
+    p = experiment.values
+    if experiment.entry.family == "softmax":
+        return tiles(p["rows"], p.get("block_m", 1))
+    if "block_m" not in p:
+        return math.inf
+    heads: int = p["batch"] * p["heads"]
+    return heads if experiment.entry.outer == "block_n" else heads * tiles(p["seq_len"], p["block_m"])

@@ -1,0 +1,213 @@
+"""Idea, the player's second depth: it goes beat by beat through any kernel, says each with its numbers, and fits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from explain import lessons, recordings
+from explain.beats import beats, step_of
+from explain.chapters.what_breaks.divergence import compared
+from explain.experiment import Experiment
+from explain.figures.numbers import number
+from explain.player import Run
+from explain.player.export import standalone_html
+from explain.player.view import view
+from explain.trace.file import TraceFile
+from explain.trace.model import numbers
+from kernels.museum import EXHIBITS
+
+LONGEST = 20  # words of a beat's sentence
+CAUSAL = lessons.OPENING.with_(causal=True)
+KINDS = [lessons.OPENING, CAUSAL, lessons.first_order(lessons.OPENING), lessons.STANDARD, lessons.ONLINE, lessons.SAFE]
+KINDS += [lessons.ROWS, lessons.MERGED, lessons.TOPK, lessons.wrong_twin(lessons.ONLINE)]
+# Presses a key at each beat from the first on, and reads what is on screen at each.
+WALK = """() => {
+  const player = document.querySelector(".player") ?? [...document.querySelectorAll("*")]
+    .find((e) => e.shadowRoot?.querySelector(".player")).shadowRoot.querySelector(".player");
+  const press = (key) => player.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, composed: true}));
+  const seen = [];
+  press("Home");
+  for (let before = -1; before !== player.dataset.step && seen.length < 2000;) {
+    before = player.dataset.step;
+    seen.push({step: Number(before), lanes: [...player.querySelectorAll(".lane")].map((lane) => ({
+      kind: lane.querySelector(".beats [aria-current]")?.dataset.kind,
+      said: lane.querySelector(".says").textContent,
+      picture: lane.querySelector(".idea canvas").getAttribute("aria-label"),
+    }))});
+    press("ArrowRight");
+  }
+  return seen;
+}"""
+
+
+def run_of(experiment: Experiment) -> Run:
+    file = TraceFile(recordings.path_of(experiment).read_bytes())
+    return Run(file, view(experiment, file.trace, "recorded"))
+
+
+def player(page: Page):
+    return page.get_by_test_id("player")
+
+
+@pytest.fixture(scope="module")
+def reader(browser: Browser) -> Iterator[Page]:
+    """A reader who comes for the first time, with the network off."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, offline=True, reduced_motion="reduce")
+    page = context.new_page()
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    yield page
+    context.close()
+    assert not faults
+
+
+@pytest.fixture
+def opened(reader: Page, tmp_path: Path):
+    """opened(*experiments, step, depth): their exported page."""
+
+    def opened(*experiments: Experiment, step: int = 0, depth="idea") -> Page:
+        path = tmp_path / "page.html"
+        path.write_text(standalone_html([run_of(one) for one in experiments], step, depth=depth), encoding="utf-8")
+        reader.goto(path.as_uri())
+        expect(player(reader)).to_have_attribute("data-depth", depth)
+        return reader
+
+    return opened
+
+
+@pytest.mark.parametrize("experiment", KINDS, ids=lambda one: one.kernel)
+def test_the_arrows_go_through_every_beat_and_each_is_said_and_drawn(opened, experiment):
+    trace = run_of(experiment).trace.trace
+    found = beats(trace, experiment.entry.roles)
+    seen = opened(experiment).evaluate(WALK)
+    assert [one["step"] for one in seen] == [0, *(beat.at for beat in found[1:])] + (
+        [trace.steps - 1] if found[-1].at < trace.steps - 1 else []
+    )
+    for beat, one in zip(found, seen, strict=False):
+        (lane,) = one["lanes"]
+        assert lane["kind"] == beat.kind
+        assert 2 <= len(lane["said"].split()) <= LONGEST, lane["said"]
+        assert lane["picture"]
+
+
+def test_the_switch_keeps_the_step_and_the_beat_holds_it(opened):
+    trace, roles = run_of(lessons.OPENING).trace.trace, lessons.OPENING.entry.roles
+    page = opened(lessons.OPENING, step=40, depth="code")  # a line that only computes a mask
+    page.keyboard.press("i")
+    expect(player(page)).to_have_attribute("data-depth", "idea")
+    expect(player(page)).to_have_attribute("data-step", "40")
+    (holds,) = (beat for beat in beats(trace, roles) if beat.begin <= 40 < beat.end)
+    expect(player(page)).to_have_attribute("data-beat", holds.kind)
+    expect(page.locator(".panel.source")).to_be_hidden()
+    page.get_by_role("button", name="Code", exact=True).click()
+    expect(player(page)).to_have_attribute("data-step", "40")
+    expect(page.locator(".panel.source")).to_be_visible()
+    expect(page.locator(".panel.idea")).to_be_hidden()
+
+
+def test_the_rescale_shows_the_followed_rows_numbers(opened):
+    row = 15
+    trace, roles = run_of(lessons.OPENING).trace.trace, lessons.OPENING.entry.roles
+    step = step_of(trace, roles, f"first rescale of row {row}")
+    page = opened(lessons.OPENING, step=step)
+    for _ in range(row):
+        page.keyboard.press("ArrowDown")
+    before, after = (trace.state(at) for at in (step - 1, step))
+    old, alpha, new = (float(numbers(v)[row]) for v in (before["l_i"], after["alpha"], after["l_i"]))
+    added = float(numbers(after["p"])[row].sum())
+    for text in (number(x, digits=4) for x in (old, alpha, added, new)):
+        expect(page.locator(".idea .says")).to_contain_text(text)
+    shown = page.locator(".numbers dd[data-q=sum]")
+    expect(shown).to_contain_text(number(old, digits=4))
+    expect(shown.locator("b")).to_have_text(number(new, digits=4))
+    expect(page.locator(".numbers dd[data-q=alpha] b")).to_have_text(number(alpha, digits=4))
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        (lessons.ONLINE, lessons.wrong_twin(lessons.ONLINE)),
+        (lessons.first_order(lessons.OPENING), lessons.OPENING),
+        compared(EXHIBITS["acc_not_rescaled"]),
+    ],
+    ids=lambda pair: pair[1].kernel,
+)
+def test_two_runs_show_the_same_beat_or_one_waits(opened, pair):
+    seen = opened(*pair).evaluate(WALK)
+    sums = {"rescale", "add", "merge"}
+    before: list[object] = [None, None]
+    steps = [one["step"] for one in seen]
+    assert steps == sorted(steps)
+    for one in seen[:-1]:
+        now = [(lane["kind"], lane["said"]) for lane in one["lanes"]]
+        kinds = {kind for kind, _ in now}
+        waits = [a == b for a, b in zip(now, before, strict=True)]
+        assert len(kinds) == 1 or kinds <= sums or any(waits), one
+        before = [*now]
+    for i, experiment in enumerate(pair):
+        own = {beat.kind for beat in beats(run_of(experiment).trace.trace, experiment.entry.roles)}
+        assert own == {one["lanes"][i]["kind"] for one in seen}
+
+
+def test_lines_that_only_compute_addresses_and_masks_are_passed_over_but_for_every_line(opened):
+    trace = run_of(CAUSAL).trace.trace
+    page = opened(CAUSAL, depth="code")
+    seen = [0]
+    while len(seen) < 40:
+        page.keyboard.press("ArrowRight")
+        seen.append(int(player(page).get_attribute("data-step") or -1))
+    first = {program.first_step for program in trace.launches[0].recorded}
+    for step in range(seen[-1] + 1):
+        changed = [getattr(value, "dtype", "") for value in trace.changes(step).values()]
+        tells = bool(trace.accesses(step)) or step in first or any(dtype.startswith(("f", "bf")) for dtype in changed)
+        assert (step in seen) == tells, step
+    page.get_by_role("button", name="Step by every line").click()
+    page.keyboard.press("ArrowRight")
+    expect(player(page)).to_have_attribute("data-step", str(seen[-1] + 1))
+    page.evaluate("localStorage.clear()")
+
+
+def test_it_fits_the_window_is_touched_with_a_finger_and_its_pictures_are_still(opened):
+    page = opened(lessons.OPENING, step=47)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
+        picture = page.locator(".idea canvas")
+        page.keyboard.press("ArrowRight")
+        still = picture.evaluate("canvas => canvas.toDataURL()")
+        page.wait_for_timeout(700)
+        assert picture.evaluate("canvas => canvas.toDataURL()") == still
+    page.set_viewport_size({"width": 420, "height": 860})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    expect(page.locator(".idea canvas")).to_be_visible()
+    page.get_by_role("button", name="drop the tile").click()
+    expect(player(page)).to_have_attribute("data-beat", "drop")
+    page.set_viewport_size({"width": 1440, "height": 900})
+
+
+def test_a_first_reader_gets_idea_a_link_to_a_step_code_and_the_choice_is_kept(browser: Browser, app_url: str):
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context.set_default_timeout(60_000)
+    page = context.new_page()
+    page.goto(f"{app_url}/flash_attention?causal=true")
+    expect(player(page)).to_have_attribute("data-depth", "idea")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url(re.compile(r"[?&]depth=idea\b"))
+    page.goto(f"{app_url}/flash_attention?causal=true&step=40")
+    expect(player(page)).to_have_attribute("data-depth", "code")
+    page.goto(f"{app_url}/flash_attention?causal=true&step=40&depth=idea")
+    expect(player(page)).to_have_attribute("data-depth", "idea")
+    expect(player(page)).to_have_attribute("data-step", "40")
+    box = player(page).bounding_box()
+    assert box is not None
+    assert box["height"] <= 900
+    page.get_by_role("button", name="Code", exact=True).click()
+    page.wait_for_url(re.compile(r"[?&]depth=code\b"))
+    page.goto(f"{app_url}/flash_attention?causal=true")
+    expect(player(page)).to_have_attribute("data-depth", "code")
+    context.close()

@@ -1,0 +1,67 @@
+"""Predicted times: right where the GPU follows the model; no point is fitted to itself; other GPUs scale."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from explain.device.measurement import Timing
+from explain.experiment import Experiment
+from explain.gpus import GPUS
+from explain.prediction import fitted
+from explain.records import registry
+from explain.records.model import Point, Record
+
+RUNS = [Experiment.of("softmax_online", {"rows": 4096, "cols": 2**bit}) for bit in range(8, 16)]
+H200 = GPUS["H200"]
+
+
+def record(factors: dict[int, float] | None = None) -> Record:
+    """A GPU that moves the bytes of every array once, at half its bandwidth, after 8 µs; `factors` slow down a run."""
+    shipped = registry.recorded()
+    assert shipped is not None
+    points = {}
+    for at, run in enumerate(RUNS):
+        size = sum(term.elements * term.item_bytes for term in run.entry.formula(run.values).terms)
+        ms = 1e3 * (8e-6 + size / (H200.hbm_bytes_per_second / 2)) * (factors or {}).get(at, 1.0)
+        timing = next(p.timing for p in shipped.points.values() if p.timing)
+        points[run.key] = Point(run, timing=replace(timing, median_ms=ms))
+    return replace(shipped, points=points)
+
+
+def test_a_gpu_that_follows_the_model_is_predicted():
+    model = fitted(record())
+    assert model is not None
+    assert model.worst.factor < 1.2
+    assert len(model.points) == len(RUNS)
+
+
+def test_no_point_is_fitted_to_itself():
+    plain, slowed = fitted(record()), fitted(record({3: 10.0}))
+    assert plain is not None
+    assert slowed is not None
+    assert slowed.points[3].seconds == plain.points[3].seconds
+    assert slowed.worst.experiment == RUNS[3]
+    assert slowed.worst.factor == pytest.approx(10, rel=0.2)
+
+
+def test_another_gpu_scales_with_its_bandwidth():
+    model = fitted(record())
+    assert model is not None
+    own, slow = (model.seconds(RUNS[-1], GPUS[name]) for name in ("H200", "T4"))
+    assert own is not None
+    assert slow is not None
+    assert slow / own == pytest.approx(H200.hbm_bytes_per_second / GPUS["T4"].hbm_bytes_per_second, rel=0.05)
+    assert model.seconds(Experiment.of("flash_attention"), H200) is None
+
+
+def test_the_shipped_record_is_predicted_with_a_known_error():
+    shipped = registry.recorded()
+    assert shipped is not None
+    model = fitted(shipped)
+    assert model is not None
+    timed = [point for point in shipped.points.values() if isinstance(point.timing, Timing)]
+    assert 0.95 * len(timed) <= len(model.points) <= len(timed)
+    assert 1 < model.median < 1.25
+    assert model.worst.factor > model.median

@@ -6,7 +6,7 @@ import { drawCells, figureEms, widest, write, writeAll } from "../surface.js";
 const LARGEST_EM = 6;                                      // the most that a cell takes
 const SMALLEST_FIGURE_PX = 10;
 const FIGURES_EM = 4.6, BARS_EM = 2;                       // a column of m, α or ℓ: its numbers, or bars
-const DEPTH_ROWS = 2.2;                                    // K and V are at most so many times as high as the tile
+const DEPTH_ROWS = 1.5;                                    // K and V are at most so many times as high as the tile
 
 /** The matrix's height and width in cells, as it stands. */
 const sides = ({ rows, cols, turned }) => (turned ? [cols, rows] : [rows, cols]);

@@ -223,7 +223,7 @@ def count(browser: Browser, url: str, screen: Screen) -> dict[str, Any]:
     page.locator("[data-testid=player][data-step], [data-testid=opening][data-time]").first.wait_for(timeout=90_000)
     if screen.insight is not in_the_opening:
         page.wait_for_timeout(SETTLED_S * 1000)
-    result = {"screen": screen.name, "opens": counted(page, screen.explained)}
+    result: dict[str, Any] = {"screen": screen.name, "opens": counted(page, screen.explained)}
     if screen.insight:
         presses = screen.insight(page)
         result["presses"] = presses

@@ -170,7 +170,9 @@ def _caption(given: object, runs: int, where: str) -> Caption:
     if not isinstance(given, dict):
         raise TourError(f"{where}: must be a table with at, text, say and minutes")
     _check(given, _CAPTION, ("at", "text", "say", "minutes"), where)
-    values = {name: " ".join(value.split()) if isinstance(value, str) else value for name, value in given.items()}
+    values: dict[str, Any] = {
+        name: " ".join(value.split()) if isinstance(value, str) else value for name, value in given.items()
+    }
     caption = Caption(**{**values, "panels": tuple(values.get("panels", ()))})
     sides = SIDES[:runs]
     for name, value, allowed in (

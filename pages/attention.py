@@ -3,7 +3,7 @@
 from explain.chapters.attention import view
 from explain.ui import layout
 
-layout.chapter(__file__, goal="know what attention computes, and why its N × N scores are a problem.")
+layout.chapter(__file__, goal="know what attention computes, and why the N × N scores of N tokens are a problem.")
 shown, token = view.one_row()
 view.matrices(shown, token)
 view.scores(shown, token)

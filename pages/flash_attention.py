@@ -8,7 +8,7 @@ from explain.ui.gpu import gpu_choice
 
 with layout.chapter(
     __file__,
-    goal="compute attention without ever writing S = QKᵀ to memory, and know what that asks of the chip.",
+    goal="compute attention without ever writing S = QKᵀ to memory, and know how much on-chip memory that needs.",
     words="A program keeps one tile of queries on chip and reads the tiles of keys and values one after another. Each "
     "tile of S is made, used and dropped.",
 ):

@@ -1,7 +1,7 @@
-"""Writes the README's figures and docs/three-numbers.md from committed results: python scripts/write_figures.py
+"""Writes the figures of README.md, docs/newcomers.md and docs/three-numbers.md: python scripts/write_figures.py
 
-Replaces everything between the two marks in README.md. `--check` writes nothing and exits with 1 if a file is out of
-date.
+They come from committed results. In the first two it replaces everything between the two marks. `--check` writes
+nothing and exits with 1 if a file is out of date.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from explain.records.registry import recorded  # noqa: E402
 
 THREE_NUMBERS = ROOT / "docs" / "three-numbers.md"
 README = ROOT / "README.md"
+NEWCOMERS = ROOT / "docs" / "newcomers.md"
 SUITE = "benchmarks/results/gpu_suite.json"
 BEGIN, END = "<!-- figures: written by scripts/write_figures.py -->", "<!-- end of figures -->"
 Result = Mapping[str, Any]
@@ -170,6 +171,30 @@ def suite_line(suite: Result) -> str:
     )
 
 
+OTHER_SCREENS = (
+    ("transformer-explainer", 20, 23, "7 →"),
+    ("llm-viz", 5, 8, "1 click, 12 × Space"),
+)
+"""The other explainers as docs/newcomers.md describes: unexplained words, numerals, presses until the first insight."""
+
+
+def newcomers() -> str:
+    """What the first screens ask of a newcomer, as a table: ours from the committed counts, and the others."""
+    counts = results.read(results.BENCHMARKS / "first_screens.json")
+    rows: list[tuple[Any, ...]] = []
+    for screen in counts["screens"]:
+        reached = f"{screen['presses']} →" if screen.get("presses") else "0" if "presses" in screen else "–"
+        if screen["screen"] == "Home":
+            reached = f"0, after {screen['seconds']:.0f} s"
+        rows.append((screen["screen"], screen["opens"]["unexplained"], screen["opens"]["numbers"], reached))
+        if screen.get("presses") or screen["screen"] == "Home":
+            there = screen["at the insight"]
+            rows.append((f"{screen['screen']}, at the insight", there["unexplained"], there["numbers"], "–"))
+    columns = ("Screen", Column("Words not yet explained"), Column("Numbers"), "Presses until the first insight")
+    words = f"Counted on {counts['date'][:10]}. Repeat: `python -m benchmarks.first_screens`."
+    return "\n\n".join([BEGIN, markdown(columns, [*rows, *OTHER_SCREENS]), words, *_stale(counts), END])
+
+
 def three_numbers() -> str:
     """A document: every kernel's bytes by formula, trace and counters at three sizes larger than L2.
 
@@ -227,10 +252,10 @@ and V once; standard attention also S and P; FlashAttention-1 also its O, m and 
 
 def main(arguments: list[str]) -> int:
     """Writes or checks the files; returns the exit status."""
-    text = README.read_text()
-    head, _, rest = text.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    wanted = {README: head + figures() + tail, THREE_NUMBERS: three_numbers()}
+    wanted = {THREE_NUMBERS: three_numbers()}
+    for path, section in ((README, figures()), (NEWCOMERS, newcomers())):
+        head, _, rest = path.read_text().partition(BEGIN)
+        wanted[path] = head + section + rest.partition(END)[2]
     if "--check" in arguments:
         return int(any(not path.exists() or path.read_text() != text for path, text in wanted.items()))
     for path, text in wanted.items():

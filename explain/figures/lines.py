@@ -90,11 +90,10 @@ def as_csv(figure: go.Figure) -> str:
 def _ticks(values: Sequence[float], *, own: bool) -> dict[str, object]:
     """Ticks of a logarithmic axis: powers of ten over three of them, else the values themselves or 1, 2, 5 a decade."""
     if not values or max(values) / min(values) > 1000:
-        ends = math.floor(math.log10(min(values or [1]))), math.ceil(math.log10(max(values or [1])))
-        decades = {
-            10.0**one: number(10.0**one, 1) if -4 < one < 6 else power(one) for one in range(ends[0], ends[1] + 1)
-        }
-        return {"tickvals": list(decades), "ticktext": list(decades.values())}
+        low, high = math.log10(min(values, default=1)), math.log10(max(values, default=1))
+        powers = range(math.floor(low), math.ceil(high) + 1)
+        words = [number(10.0**one, 1) if -4 < one < 6 else power(one) for one in powers]
+        return {"tickvals": [10.0**one for one in powers], "ticktext": words}
     marks = sorted(set(values))
     if not own:
         decades = range(math.floor(math.log10(marks[0])), math.ceil(math.log10(marks[-1])) + 1)

@@ -124,13 +124,15 @@ def player(
     body = body_of(runs)
     name = hashlib.sha256(_compact(tour).encode()).hexdigest() if tour else ""
     link, count = _start(key, (body.id, step, request, name), query)
-    first = _number(link, "step")
-    if first is None and not (tour and "caption" in link):
-        first = step if step is not None or worked else 0
     more: dict[str, Any] = {"watch": watch} if watch else {}
+    caption = None
     if tour:
         begins = "step" not in link and not request
-        more |= {"tour": dict(tour), "caption": _number(link, "caption") or (1 if begins else None)}
+        caption = _number(link, "caption") or (1 if begins else None)
+        more |= {"tour": dict(tour), "caption": caption}
+    first = _number(link, "step")
+    if first is None and caption is None:  # a caption has its own step
+        first = step if step is not None or worked else 0
     if seen := {name: value for name, value in link.items() if name in SEEN}:
         more["link"] = seen
     place = f"{key} {count}"

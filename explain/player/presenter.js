@@ -78,9 +78,11 @@ export class Presenter {
     return this.panels().map(({ key }) => key);
   }
 
-  /** The panels to show in the window: those of the caption or the link, else those that the reader has not hidden. */
+  /** The panels to show in the window: those of the caption or the link that this depth has, else those that the
+   * reader has not hidden. */
   inWindow() {
-    return this.keys().filter((key) => (this.composed ? this.composed.has(key) : !this.hidden.has(key)));
+    const keys = this.keys(), composed = keys.filter((key) => this.composed?.has(key));
+    return composed.length ? composed : keys.filter((key) => !this.hidden.has(key));
   }
 
   /** Shows these panels, for a caption or a link; null or none: the reader's own. */

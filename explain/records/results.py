@@ -113,6 +113,7 @@ def committed() -> list[Committed]:
         Committed(BENCHMARKS / "tracing.json", "python benchmarks/tracing.py --out FILE", False),
         Committed(BENCHMARKS / "classroom_load.json", f"{here} benchmarks.classroom_load --out FILE", False),
         Committed(BENCHMARKS / "opening.json", f"{here} benchmarks.opening --out FILE", False),
+        Committed(BENCHMARKS / "first_screens.json", f"{here} benchmarks.first_screens --out FILE", False),
         Committed(BENCHMARKS / "player.json", f"{here} benchmarks.player --out FILE", False),
         Committed(BENCHMARKS / "speed.json", "python benchmarks/speed.py --out FILE"),
         Committed(BENCHMARKS / "speed_counters.json", "python benchmarks/speed_counters.py --out FILE"),

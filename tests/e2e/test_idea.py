@@ -140,7 +140,7 @@ def test_the_rescale_shows_the_followed_rows_numbers(opened):
 def test_two_runs_show_the_same_beat_or_one_waits(opened, pair):
     seen = opened(*pair).evaluate(WALK)
     sums = {"rescale", "add", "merge"}
-    before = [None, None]
+    before: list[object] = [None, None]
     steps = [one["step"] for one in seen]
     assert steps == sorted(steps)
     for one in seen[:-1]:
@@ -148,7 +148,7 @@ def test_two_runs_show_the_same_beat_or_one_waits(opened, pair):
         kinds = {kind for kind, _ in now}
         waits = [a == b for a, b in zip(now, before, strict=True)]
         assert len(kinds) == 1 or kinds <= sums or any(waits), one
-        before = now
+        before = [*now]
     for i, experiment in enumerate(pair):
         own = {beat.kind for beat in beats(run_of(experiment).trace.trace, experiment.entry.roles)}
         assert own == {one["lanes"][i]["kind"] for one in seen}

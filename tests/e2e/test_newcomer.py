@@ -6,8 +6,9 @@ Once with the keyboard alone, once by touch alone on a phone, once in dark mode.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -15,7 +16,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from tests.e2e.conftest import PATIENCE_MS, watched
 from tests.e2e.server import Server
 
-WAYS = {
+WAYS: Mapping[str, Mapping[str, Any]] = {
     "keyboard": {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light"},
     "touch": {"viewport": {"width": 420, "height": 900}, "has_touch": True, "is_mobile": True},
     "dark": {"viewport": {"width": 1440, "height": 900}, "color_scheme": "dark"},

@@ -115,7 +115,8 @@ def shapes(shown: Head) -> None:
         "and P are N × N. Move N: d stays, so Q, K, V and O become thin, and S and P take over. Twice the tokens make "
         "four times the scores.",
     ):
-        tokens: int = st.select_slider("Tokens, N", LENGTHS, n, key="tokens", bind="query-params", format_func=count)
+        tokens = st.select_slider("Tokens, N", LENGTHS, n, key="tokens", bind="query-params", format_func=count)
+        assert isinstance(tokens, int)  # one value, not a range
         pictures.drawing(figures.shapes(tokens, d))
 
 

@@ -195,13 +195,13 @@ def other_orders(experiment: Experiment) -> None:
 
 def growth(experiment: Experiment) -> None:
     """The error after each tile of keys."""
-    st.header("Does the error grow from tile to tile?", anchor=False)
-    layout.prose(
+    with layout.part(
+        "Does the error grow from tile to tile?",
         "Each tile of keys rescales ℓ and Õ by α and adds its own part, so each visit rounds again. But α ≤ 1 shrinks "
         "the old error along with the old sum, and the sums are in float32: follow a row of this map from left to "
-        "right."
-    )
-    tile_after_tile(experiment)
+        "right.",
+    ):
+        tile_after_tile(experiment)
 
 
 def base_2() -> None:

@@ -108,8 +108,7 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
     )
     programs = -(-tokens // block_m)
     told: Sequence[tuple[str, float, Experiment, str, str]] = (
-        ("sentence", 4, OPENING, "first load of q",
-         f"Each of these {tokens} tokens becomes a query, a key and a value."),
+        ("sentence", 4, OPENING, "first load of q", f"{tokens} tokens each get a query, a key and a value: Q, K, V."),
         ("scores", 3.5, OPENING, "first scores", "Every query meets every key: S\xa0=\xa0QKᵀ."),
         ("scale", 5, STANDARD, "first write of s", "Twice the tokens, four times the scores. S outgrows the chip."),
         ("trips", 4, STANDARD, "first load of p",

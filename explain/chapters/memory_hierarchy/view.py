@@ -73,25 +73,27 @@ def load_times(gpu: Gpu, logarithmic: bool) -> None:
 
 def standard_attention() -> tuple[Experiment, list[Trace]]:
     """Standard attention in the player, and every trip of its data to HBM."""
-    st.header("Standard attention: three launches, and S and P through HBM", anchor=False)
-    layout.prose(
+    with layout.part(
+        "Standard attention: three launches, and S and P through HBM",
         "Attention gives each query a mean of all values, weighted by the softmax of its scores: S = QKᵀ / √d, P = "
         "softmax(S), O = PV. Standard attention does one after the other, each in a launch of its own. Nothing stays "
-        "on chip from one launch to the next."
-    )
-    experiment = controls.controls(
-        lessons.STANDARD,
-        ["inputs", "seq_len", "kv_len", "block_m", "block_n", "dtype", "causal"],
-        controls.ATTENTION_PRESETS,
-    )
+        "on chip from one launch to the next.",
+    ):
+        experiment = controls.controls(
+            lessons.STANDARD,
+            ["inputs", "seq_len", "kv_len", "block_m", "block_n", "dtype", "causal"],
+            controls.ATTENTION_PRESETS,
+            a_row=4,
+        )
     traces = stepper.stepper([experiment], key="standard attention", chapter="memory_hierarchy")
     if traces:
-        layout.prose(
-            "**Every trip to HBM.** Launch 1 multiplies and writes S. Launch 2 reads S back, takes the softmax of its "
-            "rows and writes P. Launch 3 reads P back and multiplies it by V. S and P have a row for each query and a "
-            "column for each key. Each is written once, read once and thrown away."
-        )
-        st.markdown(figures.trips_table(experiment, traces[0]))
+        with layout.part(
+            "Every trip to HBM",
+            "Launch 1 multiplies and writes S. Launch 2 reads S back, takes the softmax of its rows and writes P. "
+            "Launch 3 reads P back and multiplies it by V. S and P have a row for each query and a column for each "
+            "key. Each is written once, read once and thrown away.",
+        ):
+            st.markdown(figures.trips_table(experiment, traces[0]))
     return experiment, traces
 
 

@@ -138,14 +138,14 @@ def accesses(way: str, experiments: Sequence[Experiment], traces: Sequence[Trace
 
 def other_updates(row: Experiment) -> None:
     """Tempting updates of the running sum, and what becomes of them on this row."""
-    st.header("Why ℓ ← ℓ + x does not work", anchor=False)
-    layout.prose(
+    x: np.ndarray = row.entry.make_inputs(row.preset, row.values, row.seed)["x"][0]
+    with layout.part(
+        "Why ℓ ← ℓ + x does not work",
         "Softmax does not change when the same number is added to the whole row, so a right update gives the same "
         "weights for this row and for this row + 100. Each update below was run on both in float32, element by "
-        "element."
-    )
-    x: np.ndarray = row.entry.make_inputs(row.preset, row.values, row.seed)["x"][0]
-    st.markdown(running_sum_demo.table(x))
+        "element.",
+    ):
+        st.markdown(running_sum_demo.table(x))
 
 
 def closing(way: str, experiments: Sequence[Experiment], traces: Sequence[Trace]) -> None:

@@ -79,53 +79,54 @@ def six_logits() -> None:
     with safe:
         layout.prose("**Safe**")
         st.html(figures.bars(figures.safe(x, dtype)))
-    st.header("Cross entropy", anchor=False)
-    layout.prose(
+    with layout.part(
+        "Cross entropy",
         "The loss of a classifier is −ln of the right class's weight. Computed in that order it is ∞ as soon as the "
         "weight underflows to 0. Cross entropy by logsumexp never makes the weight: −ln(exp(x − m) / ℓ) = m + ln ℓ − "
-        "x."
-    )
-    st.markdown(figures.loss_table(x, target, dtype))
-    st.caption("computed on this page · every operation rounded to the format")
+        "x.",
+    ):
+        st.markdown(figures.loss_table(x, target, dtype))
+        st.caption("computed on this page · every operation rounded to the format")
 
 
 def overflow(runs: Runs) -> None:
     """Where exp overflows in each format, and what the kernels make of the row there."""
     pair, traces = runs
-    st.header("Where exp overflows in each format", anchor=False)
-    st.markdown(figures.overflow_table())
-    layout.prose(
+    with layout.part(
+        "Where exp overflows in each format",
         "fp16 has few bits for the exponent: exp(12) is already too large. bf16 has as many as fp32, and breaks at "
         "the same place with fewer digits. The kernels here compute in fp32 whatever they store, so in all three the "
-        "naive one breaks above 88.72. Run on the row above:"
-    )
-    if traces:
-        st.markdown(figures.outcome_table(stepper.traced([*lessons.in_every_dtype(pair[0]), pair[1]])))
+        "naive one breaks above 88.72. The second table is from runs on the row above.",
+    ):
+        st.markdown(figures.overflow_table())
+        if traces:
+            st.markdown(figures.outcome_table(stepper.traced([*lessons.in_every_dtype(pair[0]), pair[1]])))
 
 
 def same_answer() -> None:
     """Why subtracting the maximum changes no weight."""
-    st.header("Why the answer is the same", anchor=False)
-    st.latex(
-        r"\frac{e^{x-m}}{\sum_j e^{x_j-m}} = \frac{e^{-m}\,e^{x}}{e^{-m}\sum_j e^{x_j}} = \frac{e^{x}}{\sum_j e^{x_j}}"
-    )
-    layout.prose(
-        "The factor exp(−m) is in the numerator and in the denominator. Any m would do; the maximum is the choice "
-        "with which no exponential exceeds 1 and one of them is exactly 1, so the sum is never 0."
-    )
+    with layout.part(
+        "Why the answer is the same",
+        "The factor exp(−m) is in the numerator and in the denominator. Any m would do. With the maximum, no "
+        "exponential exceeds 1 and one of them is exactly 1, so the sum is never 0.",
+    ):
+        st.latex(
+            r"\frac{e^{x-m}}{\sum_j e^{x_j-m}} = \frac{e^{-m}\,e^{x}}{e^{-m}\sum_j e^{x_j}} "
+            r"= \frac{e^{x}}{\sum_j e^{x_j}}"
+        )
 
 
 def cost(runs: Runs) -> None:
     """Loads and stores per element, as the traces counted them."""
     pair, traces = runs
-    st.header("What it costs", anchor=False)
-    layout.prose(
+    with layout.part(
+        "What it costs",
         "Safe softmax reads the row once more. Softmax does so little arithmetic that on a GPU its time is mostly "
-        "that of its loads and stores, so each pass matters. Accesses per element, as the traces counted them:"
-    )
-    if traces:
-        st.markdown(figures.access_table(list(zip(pair, traces, strict=True))))
-        stepper.traffic_table(pair[-1], traces[-1])
+        "that of its loads and stores, so each pass matters. The traces counted the accesses per element.",
+    ):
+        if traces:
+            st.markdown(figures.access_table(list(zip(pair, traces, strict=True))))
+            stepper.traffic_table(pair[-1], traces[-1])
 
 
 def closing(runs: Runs) -> None:

@@ -112,7 +112,7 @@ class Variant:
         """What it is called on screen."""
         if self.function in MEASURED_ONLY:
             return MEASURED_ONLY[self.function][0]
-        known = f"rung:{self.rung}" if self.rung else IN_CATALOG.get(self.function)
+        known = f"rung:{self.rung}" if self.rung else IN_CATALOG.get(self.function, "")
         return KERNELS[known].short if known in KERNELS else self.function
 
     @property

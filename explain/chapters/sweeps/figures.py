@@ -47,6 +47,8 @@ SLATE = palette.mid("slate")
 TILES = ("block_m", "block_n")
 HEIGHT, TOP, BOTTOM = 430, 40, 56
 LABEL_PIXELS = 17  # a label's height with its gap
+UNMEASURED = ("formula", "predicted")
+"""The sources that have no theory beside them: they are one."""
 WHAT: Mapping[str, tuple[str, str]] = {"seconds": ("time of one launch", "s"),
     **{k: (f"bytes {v}", "B") for k, v in LEVELS.items()}}  # fmt: skip
 
@@ -85,7 +87,7 @@ def theory(sweep: Sweep, readings: Sequence[Reading], kernel: str, what: str) ->
     formula, scaled to meet the last point, since theory has their power and not their price.
     """
     measured = curve(sweep, readings, kernel, what)
-    if not measured or what == "shared" or _source(readings) in ("formula", "predicted"):
+    if not measured or what == "shared" or _source(readings) in UNMEASURED:
         return {}
     experiments = {value: sweep.at(kernel, value) for value in measured}
     if what == "seconds":
@@ -216,7 +218,7 @@ def slopes(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
         known = _power(x, numbers(theory(sweep, readings, kernel, what)))
         if found:
             rows.append((name_of(kernel), known or None, f"**{found}**"))
-    if _source(readings) == "formula":
+    if _source(readings) in UNMEASURED:
         return markdown((WHAT[what][0], Column("fitted")), [(kernel, found) for kernel, _, found in rows])
     return markdown((WHAT[what][0], Column("theory"), Column("fitted")), rows)
 
@@ -237,7 +239,8 @@ def slope_note(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
         "shared": "",
     }.get(what, "the formula")
     fitted = f"slopes by least squares over the last {min(FITTED, len(sweep.values))} points"
-    return f"dotted: {dotted}; {fitted}" if dotted and _source(readings) != "formula" else fitted
+    dashed = "dashed: predicted, not measured; " if _source(readings) == "predicted" else ""
+    return f"dotted: {dotted}; {fitted}" if dotted and _source(readings) not in UNMEASURED else f"{dashed}{fitted}"
 
 
 def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -> list[str]:

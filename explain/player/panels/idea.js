@@ -490,7 +490,8 @@ export class IdeaPanel extends Panel {
     const most = story.beats.findLast((beat) => beat.program === program && beat.tile >= 0)?.tile + 1;
     if (tile >= 0) return `${story.visit(begin) ? "Tile" : "Merge"} ${tile + 1} of ${most}`;
     const first = story.beats.find((beat) => beat.program === program && beat.tile >= 0);
-    return !first || begin < first.begin ? "Before" : "After";
+    if (!first) return `Program ${story.programs[program].id[0]}`;
+    return begin < first.begin ? "Before" : "After";
   }
 
   /** The followed row's m, α and ℓ, and what this beat makes of them. */

@@ -6,7 +6,7 @@ import { drawCells, figureEms, widest, write, writeAll } from "../surface.js";
 const LARGEST_EM = 6;                                      // the most that a cell takes
 const SMALLEST_FIGURE_PX = 10;
 const FIGURES_EM = 4.6, BARS_EM = 2;                       // a column of m, α or ℓ: its numbers, or bars
-const DEPTH_ROWS = 2.2;                                    // K and V are at most so many times as high as the tile
+const DEPTH_ROWS = 1.5;                                    // K and V are at most so many times as high as the tile
 
 /** The matrix's height and width in cells, as it stands. */
 const sides = ({ rows, cols, turned }) => (turned ? [cols, rows] : [rows, cols]);
@@ -23,7 +23,9 @@ export function placeTiles(ctx, palette, columns, box) {
   const deep = Math.max(0, ...columns.map(({ above }) => (above ? sides(above)[0] : 0)));
   const caption = ({ rows, cols, item_bytes: size, symbol }) => (below.lines
     ? [times([rows, cols]), bytes(rows * cols * size)] : [symbol]);
-  const slots = columns.map(({ main, state }) => (state ? 0 : widest(ctx, caption(main), small, palette.font)));
+  // A column of state has no caption, but its symbol takes its room.
+  const slots = columns.map(({ main, state }) => (state ? widest(ctx, [main.symbol], em * 1.45, palette.font) + em * 0.2
+    : widest(ctx, caption(main), small, palette.font)));
   const attempt = (u) => {
     const along = deep ? Math.min(u, (DEPTH_ROWS * most * u) / deep) : u;
     const figures = u >= SMALLEST_FIGURE_PX * 1.3;

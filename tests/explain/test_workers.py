@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from explain import workers
+from explain import ROOT, workers
 from explain.workers import (
     WorkerCancelled,
     WorkerDied,
@@ -413,7 +413,7 @@ def test_the_module_imports_where_unix_modules_are_missing() -> None:
         "for name in ('SIGKILL', 'SIGBUS'): delattr(signal, name)\n"
         "import explain.workers"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=workers.ROOT)
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
 @pytest.mark.parametrize("limit", [0, -1.0, float("nan"), float("inf")])
@@ -477,7 +477,7 @@ def test_a_worker_ends_with_its_parent(do: str) -> None:
         print(pool.call({{"do": "echo"}})["pid"], flush=True)
         pool.call({{"do": "{do}", "seconds": 60}}, progress=lambda *_: print("busy", flush=True))
     """
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(workers.ROOT), str(Path(__file__).parent)])}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(Path(__file__).parent)])}
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=env) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
@@ -495,7 +495,7 @@ def test_an_idle_worker_ends_with_its_parent_and_never_reads_its_input() -> None
         print(answer["pid"], repr(answer["value"]))
     """
     run = subprocess.run(
-        [sys.executable, "-c", code], input="typed", capture_output=True, text=True, check=True, cwd=workers.ROOT
+        [sys.executable, "-c", code], input="typed", capture_output=True, text=True, check=True, cwd=ROOT
     )
     pid, value = run.stdout.split()
     assert value == "''"

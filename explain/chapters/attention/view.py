@@ -108,7 +108,7 @@ def heads(shown: Head) -> None:
 
 def shapes(shown: Head) -> None:
     """The shapes of every matrix to one scale, at the reader's N."""
-    n, d = shown.q.shape
+    n, d = len(shown.tokens), shown.q.shape[1]
     with layout.part(
         "Shapes",
         "All of attention in PyTorch: `O = torch.softmax(Q @ K.T / d**0.5, dim=-1) @ V`. Q, K, V and O are N × d. S "
@@ -116,7 +116,6 @@ def shapes(shown: Head) -> None:
         "four times the scores.",
     ):
         tokens = st.select_slider("Tokens, N", LENGTHS, n, key="tokens", bind="query-params", format_func=count)
-        assert isinstance(tokens, int)  # one value, not a range
         pictures.drawing(figures.shapes(tokens, d))
 
 

@@ -36,11 +36,11 @@ _OPENING = st.components.v2.component(
 def opening() -> None:
     """The run of the first chapters as an animation; a scene leads to its line in a chapter's player."""
     try:
-        (run, flash), (_, standard) = (stepper.lesson(one.key) for one in (lessons.OPENING, lessons.STANDARD))
+        (_, flash), (_, standard) = (stepper.lesson(one.key) for one in (lessons.OPENING, lessons.STANDARD))
     except WorkerError as error:
         st.error(error.words, icon=":material/error:")
         return
-    source = f"{run.view['badge']} · HBM bytes: formula"
+    source = f"A recorded run of the real kernel, {flash.created[:10]}; bytes by formula."
     _OPENING(key="opening", data=values.packet(flash, standard, source))
 
 

@@ -240,12 +240,23 @@ export class Comparison {
       let found = null;
       for (const held of this.quantities) {
         const both = this.pair(held, ends, key);
-        const [element] = both ? differing(...both.values, this.bounds(held[0]), 1) : [];
-        if (!element) continue;
-        const t = Math.max(...both.set.map((step, i) => positionOf[i].get(step)));
-        if (!found || t < found.t) found = { t, ...this.found(held, both.set, element) };
+        if (!both || !differing(...both.values, this.bounds(held[0]), 1).length) continue;
+        const begins = this.parts.map((part, i) => positionOf[i].get(part.get(key)[0]));
+        const one = this.firstWithin(held, key, Math.min(...begins));
+        if (!found || one.t < found.t) found = one;
       }
       if (found) return found;
+    }
+    return null;
+  }
+
+  /** Where a quantity first differs in a visit that it ends with another value; it may be set more than once there. */
+  firstWithin(held, key, from) {
+    const { woven } = this.player;
+    for (let t = from; t < woven[0].length; t++) {
+      const both = this.pair(held, woven.map((steps) => steps[t]), key);
+      const [element] = both ? differing(...both.values, this.bounds(held[0]), 1) : [];
+      if (element) return { t, ...this.found(held, both.set, element) };
     }
     return null;
   }

@@ -176,7 +176,8 @@ class Player {
   start() {
     const { packet, tour, lanes } = this;
     const left = LEFT.get(this.place);
-    const { step = packet.step, caption = packet.caption ?? 0, link = packet.link } = left ?? {};
+    const led = packet.caption !== 1 || (SPOTS.get(this.player)?.led ?? true); // who has left the tour is not led again
+    const { step = packet.step, caption = led ? packet.caption ?? 0 : 0, link = packet.link } = left ?? {};
     const toured = tour.set(caption - 1);
     if (!toured || step !== null) {
       const start = step ?? this.sameSpot();
@@ -387,7 +388,8 @@ class Player {
 
   remember() {
     const spot = this.stories[0].spot(this.woven[0][this.step]);
-    SPOTS.set(this.player, { ...spot, kernels: this.kernels, row: this.lanes[0].selection.row });
+    SPOTS.set(this.player, { ...spot, kernels: this.kernels, row: this.lanes[0].selection.row,
+      led: this.tour.on });
   }
 
   pause() {

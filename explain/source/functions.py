@@ -84,7 +84,7 @@ def excerpt(diff: str) -> str:
     skipped = 0
     for at, line in enumerate(lines):
         if at in near:
-            shown += [f" ⋯ {skipped} lines left out"] * bool(skipped and shown) + [
+            shown += [f" … {skipped} lines left out"] * bool(skipped and shown) + [
                 re.sub(r" +(?=\([A-Z_, ]+\)$)", "  ", line)
             ]
         skipped = 0 if at in near else skipped + 1

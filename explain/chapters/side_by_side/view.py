@@ -39,5 +39,5 @@ def _side(prefix: str, start: Experiment) -> Experiment:
     with name:
         kernel = controls.kernel(LABELS[prefix], start.kernel, f"{prefix}kernel")
     presets = controls.ATTENTION_PRESETS if KERNELS[kernel].family == "attention" else controls.ROW_PRESETS
-    with more.popover("Input and sizes", width="stretch"):
+    with more.popover("Input, sizes", width="stretch"):
         return controls.controls(pairs.opening(kernel), pairs.controls_of(kernel), presets, prefix=prefix, a_row=2)

@@ -20,7 +20,7 @@ def first_call(
     by = f", triton {triton}" if triton else ""
     bars = [(f"compilation alone, triton {compiled[0]}", compiled[1], "slate")] if compiled else []
     bars += [(f"first call, compiling{by}", first, "series-2"), ("each later call", later, "series-1")]
-    left, wide, high = labels.widest(words for words, *_ in bars) + 16, 420.0, 30.0
+    left, wide, high = labels.widest(words for words, *_ in bars) + 26, 420.0, 30.0
     foot, decades = 8 + high * len(bars), range(round(log10(SHORTEST)), 2)
 
     def at(seconds: float) -> float:

@@ -72,7 +72,7 @@ def test_each_rungs_twins_are_shipped_traces_and_the_link_leads_to_them(rung):
 def test_a_diff_leaves_out_what_is_alike_far_from_a_change():
     shown, source = rungs.difference(BY_NAME["exp2"]).splitlines(), BY_NAME["exp2"].source.splitlines()
     assert {line[:1] for line in shown} <= {"+", "-", " ", ""}
-    left_out = [int(line.split()[1]) for line in shown if line.startswith(" ⋯")]
+    left_out = [int(line.split()[1]) for line in shown if line.startswith(" … ")]
     assert left_out
     assert len(shown) - len(left_out) < len(source)
     assert len([line for line in shown if line[:1] == "+"]) < len(source) - sum(left_out)

@@ -118,7 +118,7 @@ def errors(page: Page) -> list[str]:
 
 @pytest.mark.parametrize("mode", ["Memory", "presenter"])
 def test_the_players_other_faces(page: Page, app: Server, mode: str) -> None:
-    page.goto(f"{app.url}/flash_attention")
+    page.goto(f"{app.url}/flash_attention?step=40&depth=code")
     player = page.get_by_test_id("player")
     expect(player).to_be_visible()
     if mode == "Memory":
@@ -164,11 +164,11 @@ def saved(page: Page, button: Locator, folder: Path) -> Path:
 
 def test_the_keys_of_play_stay_in_sight_where_the_player_is_higher_than_the_window(page: Page, app: Server) -> None:
     page.set_viewport_size({"width": 1440, "height": 700})
-    page.goto(f"{app.url}/online_softmax")
+    page.goto(f"{app.url}/online_softmax?step=0&depth=code")
     player = page.get_by_test_id("player")
     expect(player).to_be_visible()
     assert player.evaluate("(player) => player.getBoundingClientRect().bottom > innerHeight")
-    expect(player.get_by_role("button", name="Next step")).to_be_in_viewport(ratio=1)
+    expect(player.locator(".buttons [data-do=next]")).to_be_in_viewport(ratio=1)
 
 
 def views(page: Page) -> Iterator[str]:

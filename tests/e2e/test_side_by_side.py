@@ -60,7 +60,7 @@ def test_wrong_beside_right_part_in_the_sum_of_the_second_tile(opened):
     expect(page.locator(".difference .now")).to_contain_text("≠ l_i in 1 row")
     exponentials = page.locator(".counters td.differs")
     expect(exponentials.first).to_be_visible()
-    mark = exponentials.first.evaluate("cell => getComputedStyle(cell, '::after').content")
+    mark = exponentials.first.locator("b").evaluate("number => getComputedStyle(number, '::before').content")
     assert "≠" in mark  # not by colour alone
     page.keyboard.press("Home")
     expect(page.locator(".difference .now")).to_have_text("")

@@ -86,8 +86,8 @@ class Player {
     if (packet.id !== this.id) return this.load(packet);
     if (!this.ready) return undefined;                     // still loading, or failed
     if (packet.place !== this.packet.place) {
+      if (packet.watch) this.watch.follow(packet.watch);   // it keeps the step of the place that is left
       this.packet = packet;
-      if (packet.watch) this.watch.follow(packet.watch);
       this.tour.load();
       this.start();
       this.go(this.step, false, true);

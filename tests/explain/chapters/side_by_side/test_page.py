@@ -13,6 +13,7 @@ from explain.chapters.side_by_side import pairs as side_by_side
 from explain.chapters.side_by_side.pairs import PAIRS
 from explain.experiment import Experiment
 from explain.trace.model import Trace
+from explain.ui.controls import LABELS
 from kernels.catalog import TAUGHT
 
 PAGE = ROOT / "pages" / "side_by_side.py"
@@ -94,9 +95,9 @@ def test_another_kernel_of_the_family_keeps_the_sizes(shown):
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ({"a__kernel": "nonsense"}, "a.kernel=nonsense: "),
-        ({"a__kernel": "flash_attention", "a__block_n": "24"}, "block_n=24: "),
-        ({"b__kernel": "softmax_online", "b__inputs": "sunshine"}, "inputs=sunshine: "),
+        ({"a__kernel": "nonsense"}, "**Left kernel: nonsense.**"),
+        ({"a__kernel": "flash_attention", "a__block_n": "24"}, f"**{LABELS['block_n']}: 24.**"),
+        ({"b__kernel": "softmax_online", "b__inputs": "sunshine"}, f"**{LABELS['inputs']}: sunshine.**"),
     ],
 )
 def test_what_cannot_be_used_is_said(shown, query, words):

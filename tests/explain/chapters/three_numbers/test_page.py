@@ -164,8 +164,8 @@ def test_warm_and_cold_are_different_counts(monkeypatch):
 
 def test_an_address_that_makes_no_sense_is_said_and_the_page_stands():
     said = drawn(page("three_numbers", kernel="nonsense", size="9", link="moon", term="read-moon"))
-    assert "kernel=nonsense: " in said
-    assert "size=9: " in said
+    assert "**Kernel: nonsense.**" in said
+    assert "**Sizes: 9.**" in said
 
 
 def test_several_gpus_are_put_side_by_side(monkeypatch):

@@ -94,9 +94,11 @@ def run_tests(options: list[str]) -> int:
     """Run every check even when one fails, mypy beside the first tests; return 0 only if all passed."""
     _need_browser()
     _need_fonts()
-    # A file of browser tests keeps to one of the workers (loadgroup); what times or counts on a GPU runs alone.
-    parallel = ["-n", "logical", "--maxprocesses", "8", "--dist", "loadgroup"]
     gpu = "--gpu" in options
+    # A file of browser tests keeps to one of the workers (loadgroup), and waits more than it computes: one worker more
+    # than there are cores. What times or counts on a GPU runs alone.
+    workers = min(8, (os.cpu_count() or 1) + (not gpu))
+    parallel = ["-n", str(workers), "--dist", "loadgroup"]
     checks = {
         "ruff check": ["ruff", "check"],
         "ruff format": ["ruff", "format", "--check"],

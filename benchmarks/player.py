@@ -70,7 +70,7 @@ READY = f"""() => {{
   globalThis.tilescopePlayer = player;
   return performance.now();
 }}"""
-PANELS = """() => [...tilescopePlayer.querySelectorAll(".panel:not([hidden]), .counters")]
+PANELS = """() => [...tilescopePlayer.querySelectorAll(".panel:not([hidden], .idea), .counters")]
   .map((panel) => ({
     name: panel.classList[1] ?? "counters",
     seen: panel.checkVisibility() && panel.clientHeight > 0,
@@ -127,7 +127,7 @@ class Wire:
 
 def open_lecture(page: Page, server: Server, query: str) -> float:
     """Opens the chapter; returns milliseconds from the navigation to the first painted step."""
-    page.goto(f"{server.url}/{CHAPTER}?{query}")
+    page.goto(f"{server.url}/{CHAPTER}?{query}&step=0")
     page.wait_for_function(READY, timeout=PATIENCE_MS)
     return float(page.evaluate("() => new Promise((done) => requestAnimationFrame(() => done(performance.now())))"))
 

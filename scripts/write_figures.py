@@ -94,7 +94,8 @@ def lecture_hall(result: Result) -> str:
     return (
         f"**A lecture hall**: {students} students on all pages, each with a rerun every {period:g} s, for "
         f"{duration:g} s on {result['cores']} cores. Latency: p50 {result['p50_ms']:.0f} ms, p95 "
-        f"{result['p95_ms']:.0f} ms; {result['dropped']} connections lost ({result['date'][:10]}). Repeat: "
+        f"{result['p95_ms']:.0f} ms; connections lost: {result['dropped']}, pages failed: {result['failed']} "
+        f"({result['date'][:10]}). Repeat: "
         f"`python -m benchmarks.classroom_load --students {students} --period-s {period:g} --duration-s {duration:g}`."
     )
 

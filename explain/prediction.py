@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 _OVERHEADS = np.geomspace(2e-6, 4e-5, 10)
 _EFFICIENCIES = np.geomspace(0.01, 1.2, 24)
 _GRID = np.stack(np.meshgrid(_OVERHEADS, _EFFICIENCIES, _EFFICIENCIES, indexing="ij"), -1).reshape(-1, 3)
-"""Every (overhead in seconds, e_bytes, e_flops) that is tried, (choices, 3)."""
+"""The candidates of the fit, shape (choices, 3): overhead in seconds, e_bytes, e_flops."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def _ideal(experiment: Experiment, gpu: Gpu) -> tuple[float, float]:
 
 
 def _programs(experiment: Experiment) -> float:
-    """How many programs the largest launch has; ∞ for kernels whose tiles are unknown."""
+    """The number of programs in the largest launch; ∞ if the kernel's tiles are unknown."""
     p = experiment.values
     if experiment.entry.family == "softmax":
         return tiles(p["rows"], p.get("block_m", 1))

@@ -51,7 +51,7 @@ def _last_store(runs: Runs) -> range:
 def _why_last_store(runs: Runs) -> Why:
     last = _programs(runs)[-1]
     return Why(
-        f"Program {last.number} stores {last.working} elements of c: the lanes whose mask is on."
+        f"Program {last.number} stores {last.working} elements of c. Its other lanes are masked off."
         if last.working < len(last.mask)
         else f"Program {last.number} stores {last.working} elements of c: all lanes are on."
     )

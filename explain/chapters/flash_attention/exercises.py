@@ -202,7 +202,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "smallest-alpha",
-        "Go to a step at which the smallest α of the whole run is set, of those above 0.",
+        "Which α of this run is the smallest above 0? Go to the step that sets it.",
         "step",
         lambda shown: _smallest(shown)[0],
         _why_smallest,

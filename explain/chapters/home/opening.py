@@ -183,7 +183,7 @@ def large() -> dict[str, str]:
 
 
 def _traffic(experiment: Experiment, tokens: int, tile: int | None = None) -> Traffic:
-    """The formula of the same attention with another N; its inputs need not exist."""
+    """The bytes and FLOPs of the same attention at another N, by formula; no inputs are made."""
     sides = {} if tile is None else {"block_m": tile, "block_n": tile}
     return experiment.entry.formula({**experiment.values, "seq_len": tokens, "kv_len": tokens, **sides})
 

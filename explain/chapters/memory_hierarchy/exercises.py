@@ -89,7 +89,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "share",
-        "What share of all bytes that this run moves are S and P, in percent?",
+        "This run moves bytes to and from HBM. What percentage of them is S and P?",
         "number",
         lambda shown: 100 * _of_scores(shown)[0] / _of_scores(shown)[1],
         _why_share,

@@ -21,7 +21,7 @@ _RUN_SHEET = st.components.v2.component(
 
 
 def choose() -> contents.Page:
-    """The page whose notes are shown, kept in the address."""
+    """The chosen page; the address keeps it."""
     with_notes = {page.stem: page for page in contents.pages() if page.notes.exists()}
     asked = st.query_params.get("chapter")
     names = list(with_notes)

@@ -87,7 +87,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "peak",
-        "What share of the measured peak does the top kernel reach on this shape, in percent?",
+        "What percentage of the measured peak does the top kernel reach on this shape?",
         "number",
         lambda shown: 100 * _top(shown)[0] / _top(shown)[1],
         _why_top,

@@ -211,7 +211,7 @@ def _raised(x: str, power: float) -> str:
 
 
 def slopes(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
-    """The power with which each kernel's curve grows, by theory and as found, as Markdown."""
+    """Each kernel's growth as a power of the axis, by theory and as fitted; a Markdown table."""
     x, rows = AXES[sweep.axis][0], []
     for kernel in sweep.kernels:
         found = _power(x, numbers(curve(sweep, readings, kernel, what)))
@@ -224,7 +224,7 @@ def slopes(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
 
 
 def _power(x: str, points: Mapping[float, float]) -> str:
-    """The power of x with which a curve grows, or where it jumps; empty for fewer than two points."""
+    """A curve's growth as a power of x, or the x at which it jumps; empty for fewer than two points."""
     if (at := jump(points)) is not None:
         return f"jumps at {x} = {at:,.0f}"
     power = slope(points)

@@ -70,7 +70,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "ratio",
-        "How many times as many bytes do the kernel's loads request, by the formula, as DRAM delivers?",
+        "Divide the bytes that the loads request, by formula, by the bytes that DRAM delivers. What is the ratio?",
         "number",
         lambda shown: (shown.counted.levels.formula.read or 0) / (shown.counted.levels.dram.read or 1),
         _why_ratio,

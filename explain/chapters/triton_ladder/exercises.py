@@ -86,7 +86,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "fewest",
-        "Which rung reads and writes least per element, of those that are right on this input?",
+        "Some rungs are right on this input. Which of them reads and writes the least per element?",
         "choice",
         lambda shown: _fewest(shown).rung.name,
         _why_fewest,

@@ -88,7 +88,7 @@ def module(name: str) -> str:
 
 
 def colours(selector: str) -> str:
-    """The palette as CSS variables: light, and dark where the element has data-theme="dark"."""
+    """CSS with the palette of both themes for an element with data-theme."""
     light, dark = (f"{{ {palette.variables(theme)} }}" for theme in palette.THEMES)
     return f'{selector} {light}\n{selector}[data-theme="dark"] {dark}\n'
 

@@ -163,13 +163,13 @@ def sweep_readings(sweep: Sweep, without: Container[str] = ()) -> Shown:
         gpu = gpu_choice()
         source = f"{gpu.name}, {model.told}"
         return Shown(sweep, predicted(sweep, model, gpu), len(sweep.experiments), source, "", gpu.name)
-    state = runner().look(sweep, witness)
     if witness != "formula":
         follow(
             lambda: _progress(sweep, witness),
             lambda: bool(runner().look(sweep, witness).working),
             progress=lambda: len(runner().look(sweep, witness).readings),
         )
+    state = runner().look(sweep, witness)  # after `follow`: what ends in between is then shown, not missed
     sources = " and ".join(dict.fromkeys(reading.source for reading in state.readings))
     if witness == "hardware":
         return Shown(sweep, state.readings, state.total, f"hardware · {sources}", witness, here, _roofs_kept())

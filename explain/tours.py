@@ -272,7 +272,9 @@ def _place(
 
 
 def _filled(text: str, trace: Trace, step: int, row: int, where: str) -> str:
-    """The text with its numbers: {l_i}, {l_i before}, {sum p}, {min o} and {max s} are the followed row's at this step."""
+    """The text with its numbers, such as {l_i}, {l_i before}, {sum p}, {min o} and {max s}: the followed row's at this
+    step.
+    """
 
     def number_of(place: re.Match[str]) -> str:
         how, name, before = place.groups()

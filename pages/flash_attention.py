@@ -15,9 +15,10 @@ with layout.chapter(
     shown = controls.view("Step through", "Tile sizes", "Loop order", "The paper's algorithm")
     match shown:
         case "Step through":
-            experiment = view.choose("seq_len", "kv_len", "block_m", "block_n", "dtype", "causal")
+            experiment = view.choose("seq_len", "kv_len", "dtype")
         case "Loop order":
-            experiment = view.choose("block_m", "block_n", "causal")
+            experiment = view.choose()
+            view.which_loop()
         case "Tile sizes":
             gpu = gpu_choice()
             tile = view.choose_tile()

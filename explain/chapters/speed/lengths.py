@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ from explain.device.measurement import Provenance, Timing
 from explain.figures import numbers, tables
 from explain.figures.tables import Column
 from explain.gpus import Gpu
-from explain.prediction import Model
+from explain.prediction import NOT_PREDICTED, Model
 from explain.records.model import Record
 from explain.records.plans import COMPARED, lengths
 from kernels.parameters import Values
@@ -86,16 +85,18 @@ def answer(times: Times) -> str:
 
 
 def predicted(model: Model, gpu: Gpu) -> Mapping[str, Mapping[int, float]]:
-    """Predicted seconds of both kernels on a GPU, by N. Raises KeyError if the model does not know them."""
-    return {
-        kernel: {one.values["seq_len"]: model.seconds(one, gpu) or math.nan for one in _experiments(kernel)}
+    """Predicted seconds of both kernels on a GPU, by N; empty if they cannot be predicted."""
+    found = {
+        kernel: {one.values["seq_len"]: seconds for one in _experiments(kernel) if (seconds := model.seconds(one, gpu))}
         for kernel in COMPARED
-        if model.fitted[kernel]
     }
+    return found if all(found.values()) else {}
 
 
 def predicted_answer(times: Mapping[str, Mapping[int, float]], gpu: Gpu) -> str:
     """From which N on FlashAttention is predicted to be faster on a GPU, and every length; markdown."""
+    if not times:
+        return NOT_PREDICTED.format(gpu.name)
     standard, flash = ({float(n): seconds for n, seconds in times[kernel].items()} for kernel in COMPARED)
     found = crossing(standard, flash)
     start = f"from **N = {numbers.count(int(found.first))} on**" if found and found.first else "at none of these N"

@@ -86,15 +86,13 @@ def controls(
     current, error = address.current()
     parameters = {parameter.name: parameter for parameter in default.entry.parameters}
     chosen: dict[str, object] = {}
-    wide = a_row or len(names)
-    columns = [column for _ in range(0, len(names), wide) for column in st.columns(wide, vertical_alignment="top")]
-    fold = st
+    widths = [5 if name == "inputs" else 3 if parameters[name].kind == "flag" else 4 for name in names]
+    row = a_row or [*widths, *[2.5] * bool(folded)]
+    columns = [column for _ in range(0, len(names), a_row or len(names)) for column in st.columns(row)]
+    places = dict(zip(names, columns, strict=False))
     if folded:
-        flags = {name for name, parameter in parameters.items() if parameter.kind == "flag"}
-        *columns, last = st.columns([*(2 if name in flags else 3 for name in names), 2])
-        with last, st.container(key=f"folded {state}"):
-            fold = st.popover("More", width="stretch")
-    places = dict(zip(names, columns, strict=False)) | dict.fromkeys(folded, fold)
+        with columns[len(names)], st.container(key=f"folded {state}"):
+            places |= dict.fromkeys(folded, st.popover("More", width="stretch"))
     for name, place in places.items():
         with place:
             key = f"{state}: {name}"
@@ -112,10 +110,11 @@ def controls(
         except ParameterError as refused:
             st.session_state[state], error = (current, None), refused
     if error is not None:
-        words, is_folded = in_words(error, labels), error.parameter in folded
-        if is_folded:  # it may be open, over the words below its button
-            fold.markdown(f":red[{words}]")
-        refuse(words, state, last if is_folded else places.get(error.parameter))
+        words, place = in_words(error, labels), places.get(error.parameter)
+        if place and error.parameter in folded:  # it may be open, over the words below its button
+            place.markdown(f":red[{words}]")
+            place = columns[len(names)]
+        refuse(words, state, place)
     return current
 
 

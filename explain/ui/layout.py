@@ -74,14 +74,17 @@ def prose(text: str) -> None:
     st.markdown(terms.marked(text), unsafe_allow_html=True)
 
 
-def part(heading: str, words: str, wide: float = 2) -> DeltaGenerator:
-    """A heading and a paragraph in a column of at most 75 characters; returns the place for the picture beside it.
-
-    The picture's column is `wide` times as wide.
-    """
+def sides(heading: str, wide: float = 2) -> tuple[DeltaGenerator, DeltaGenerator]:
+    """A heading; returns the column for its words, and the place for their picture, `wide` times as wide."""
     st.header(heading, anchor=False)
     column, picture = st.columns([1, wide], gap="large")
-    with column.container(key=f"words: {heading}"):
+    return column.container(key=f"words: {heading}"), picture
+
+
+def part(heading: str, words: str, wide: float = 2) -> DeltaGenerator:
+    """A heading and a paragraph in a column of at most 75 characters; returns the place for the picture beside it."""
+    column, picture = sides(heading, wide)
+    with column:
         prose(words)
     return picture
 

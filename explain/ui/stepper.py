@@ -40,7 +40,7 @@ def stepper(
 
     `step` is where to start, and where to go when it or `request` changes; or a function of the traces that returns it.
     `titles` replace the kernels' own. `watch` is the variable or term that the player marks on its timeline.
-    The tour of `chapter` begins with the player, if these are its runs.
+    The tour through these runs begins with the player; that of `chapter`, if several chapters have one.
     """
     try:
         with st.spinner("Running the kernel line by line…", show_time=True):
@@ -58,10 +58,10 @@ def stepper(
 
 
 def _tour(chapter: str, experiments: Sequence[Experiment]) -> dict[str, Any] | None:
-    """The tour of a chapter through these runs, a lecturer's own before the chapter's; None without one."""
+    """The tour through these runs: a lecturer's own, else the chapter's, else another's; None without one."""
     own = own_tour()
-    for tour in (own if own and own.chapter == chapter else None, tours.of(chapter)):
-        if tour and tour.plays(experiments):
+    for tour in (own if own and own.runs == tuple(experiments) else None, tours.through(experiments, chapter)):
+        if tour:
             try:
                 return toured(tour)
             except tours.TourError:  # the page of the lecturer's own tour says why
@@ -80,7 +80,7 @@ def own_tour() -> tours.Tour | None:
         return None
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=64)
 def toured(tour: tours.Tour) -> dict[str, Any]:
     """A tour with its events found in its runs' traces, as the player takes it. Raises TourError and WorkerError."""
     return tours.resolved(tour, [lesson(experiment.key)[1] for experiment in tour.runs])

@@ -20,8 +20,9 @@ from explain.player import files
 from explain.ui import terms
 
 LOOK = Path(__file__).parent.parent / "look"
-STYLE = f"<style>.stApp {{ {palette.both_themes()} }}\n{(LOOK / 'app.css').read_text(encoding='utf-8')}</style>"
-"""The app's style sheet, with the palette's colours."""
+TERMS, _APP = ((LOOK / name).read_text(encoding="utf-8") for name in ("terms.css", "app.css"))
+STYLE = f"<style>.stApp {{ {palette.both_themes()} }}\n{TERMS}{_APP}</style>"
+"""The app's style sheet, with the palette's colours. TERMS is the part for terms with a definition."""
 
 _ARXIV = re.compile(r"(?<!\[)arXiv (\d{4}\.\d{4,5})")
 

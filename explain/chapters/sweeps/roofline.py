@@ -22,7 +22,6 @@ from explain.chapters.sweeps.figures import (
     shifts,
     ticks,
 )
-from explain.chapters.sweeps.model import LEVELS
 from explain.figures import palette
 from explain.figures.lines import colour_of
 from explain.figures.numbers import percent, si
@@ -103,7 +102,7 @@ def roofline(
         note(figure, end.intensity, end.flops_per_second, label, shift=(10, moved[kernel]), leader=True)
     for level in [level for level in MEMORY_ROOFS if any(point.level == level for point in points)]:
         figure.add_scatter(
-            x=[None], y=[None], mode="markers", name=f"bytes {LEVELS[level]}",
+            x=[None], y=[None], mode="markers", name=f"point at {LEVEL_NAMES[level]}",
             marker={"symbol": LEVEL_SYMBOLS[level], "size": 11, "color": palette.mid(LEVEL_HUES[level])}
         )  # fmt: skip
     marks = ticks(low, high)

@@ -68,7 +68,7 @@ class Shown:
 def sweep_choice() -> Sweep | None:
     """A ready-made sweep or the reader's own, kept in the address; shows the error and returns None if wrong."""
     chosen = st.pills(
-        "Sweep", [*READY, OWN], default=next(iter(READY)), required=True, key="sweep", bind="query-params"
+        "Sweep", [*READY, OWN], default=next(iter(READY)), required=True, key="sweep", bind="query-params", wrap=True
     )
     if chosen != OWN:
         return READY[str(chosen)]

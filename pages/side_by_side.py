@@ -7,7 +7,7 @@ from explain.ui import layout, stepper
 
 with layout.chapter(__file__, goal="step two runs together, and find the first place where they differ."):
     left, right, ready = view.choose()
-stepper.stepper([left, right], key="side by side", titles=pairs.titles([left, right]))
+stepper.stepper([left, right], key="side by side", chapter="side_by_side", titles=pairs.titles([left, right]))
 look, signs = st.columns(2, gap="large")
 with look:
     layout.prose(f"**To look for.** {ready.look}" if ready else "")

@@ -31,13 +31,14 @@ def errors(flash: Output, standard: Output, block_m: int) -> go.Figure:
         )  # fmt: skip
         figure.update_xaxes(title="feature", nticks=3, row=1, col=column)
     rows = np.arange(len(flash.of_rows()))
-    for kernel, output, dash in (
-        ("flash_attention", flash, "solid"),
-        ("attention_standard", standard, "dot"),
+    for kernel, output, symbol in (
+        ("flash_attention", flash, "circle"),
+        ("attention_standard", standard, "diamond-open"),
     ):
         name, colour = KERNELS[kernel].short, palette.mid(palette.kernel(KERNELS[kernel].hue))
         figure.add_scatter(
-            x=output.of_rows(), y=rows, name=name, line={"color": colour, "dash": dash, "shape": "hv"}, row=1, col=3,
+            x=output.of_rows(), y=rows, name=name, mode="markers", row=1, col=3,
+            marker={"color": colour, "symbol": symbol, "size": 6},
             hovertemplate="query %{y}: %{x:.3g}<extra>" + name + "</extra>",
         )  # fmt: skip
     figure.update_annotations(font_size=13)

@@ -18,7 +18,7 @@ from explain.chapters.sweeps.runner import State, runner
 from explain.engine import engine
 from explain.experiment import ParameterError
 from explain.gpus import GPUS, known_as
-from explain.prediction import Model, fitted
+from explain.prediction import NOT_PREDICTED, Model, fitted
 from explain.records import registry
 from explain.records.model import Roof
 from explain.ui import layout
@@ -161,8 +161,10 @@ def sweep_readings(sweep: Sweep, without: Container[str] = ()) -> Shown:
         return Shown(sweep, found, total, records[witness].source, "", record.gpu, record.roofs)
     if witness == "predicted" and (model := _model()):
         gpu = gpu_choice()
-        source = f"{gpu.name}, {model.told}"
-        return Shown(sweep, predicted(sweep, model, gpu), len(sweep.experiments), source, "", gpu.name)
+        found = predicted(sweep, model, gpu)
+        if not found:
+            st.info(NOT_PREDICTED.format(gpu.name), icon=":material/info:")
+        return Shown(sweep, found, len(sweep.experiments), f"{gpu.name}, {model.told}", "", gpu.name)
     if witness != "formula":
         follow(
             lambda: _progress(sweep, witness),

@@ -156,7 +156,7 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -
     if not found:
         layout.prose("**No difference**: on this input the two runs are equal to the bit.")
         return
-    st.markdown("The first difference of each variable, in order. Press one to go to its step:")
+    st.caption("The first difference of each variable, in order. Press one to go to its step.")
     with st.container(horizontal=True):
         for order, one in enumerate(found):
             st.button(

@@ -60,7 +60,7 @@ PAIRS = (
         "Standard and flash",
         lessons.SHORT.through("attention_standard"),
         lessons.SHORT,
-        "15 tokens, tiles of 8. Left: S and P go to HBM and come back. Right: each tile of S is used on chip and dropped.",
+        "15 tokens, tiles of 8. Left: S and P go to HBM and back. Right: each tile of S is used on chip and dropped.",
     ),
     Pair(
         "Keys or queries outside",

@@ -84,6 +84,7 @@ QUESTIONS = (
         _ratio,
         _why_ratio,
         tolerance=0.03,
+        hint="Both weights have the same divisor. So their ratio is exp(largest score − second largest score).",
     ),
     Question[Shown](
         "sharpest",
@@ -92,6 +93,7 @@ QUESTIONS = (
         _sharpest,
         _why_sharpest,
         _names,
+        hint="Look for the strongest cell of the square. Its row is the token.",
     ),
     Question[Shown](
         "seen-most",
@@ -100,6 +102,7 @@ QUESTIONS = (
         _seen_most,
         _why_seen_most,
         _names,
+        hint="Look for the column of the square that is strong in most rows.",
     ),
     Question[Shown](
         "twice-as-long",
@@ -107,5 +110,6 @@ QUESTIONS = (
         "number",
         _other_scores,
         _why_other_scores,
+        hint="Count the cells of S: rows × columns.",
     ),
 )

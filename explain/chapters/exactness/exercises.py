@@ -78,6 +78,7 @@ QUESTIONS = (
         _why_factor,
         unit="×",
         tolerance=0.05,
+        hint="Divide the two median errors: bf16 ÷ fp16.",
     ),
     Question[Shown](
         "smaller",
@@ -86,6 +87,7 @@ QUESTIONS = (
         lambda shown: FLASH if _largest(shown)[0] <= _largest(shown)[1] else STANDARD,
         _why_smaller,
         (FLASH, STANDARD),
+        hint="Compare the largest errors, not the medians.",
     ),
     Question[Shown](
         "bits",
@@ -93,5 +95,6 @@ QUESTIONS = (
         "number",
         _changed,
         _why_changed,
+        hint="Count the elements that differ, however little.",
     ),
 )

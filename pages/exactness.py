@@ -5,8 +5,7 @@ from explain.ui import layout
 
 with layout.chapter(
     __file__,
-    goal="know what “exact” means: no score is dropped or approximated. Only the roundings differ, and float64 shows "
-    "how much they cost.",
+    goal="know what “exact” means: every score is used. Only the roundings differ, and this page measures them.",
 ):
     experiment = view.choose()
 view.beside_each_other(experiment)

@@ -199,8 +199,8 @@ def base_2() -> None:
         "Why 1.44269504?",
         "exp(x) is 2 to the power of x · log2 e, and log2 e = 1.44269504… A GPU has a unit for powers of 2, so every "
         "`tl.exp` is a multiplication by log2 e and an `ex2`.\n\n`flash_attention_exp2` multiplies sm_scale by log2 e "
-        "once. Its S then counts in powers of 2, and no exponential needs the multiplication. At the end lse = (m + log2 ℓ) "
-        "· ln 2 is a natural logarithm again.",
+        "once. Its S then counts in powers of 2, and no exponential needs the multiplication. At the end lse = (m + "
+        "log2 ℓ) · ln 2 is a natural logarithm again.",
     ):
         st.code(_difference_in_base_2(), language="diff", wrap_lines=True)
         st.caption("flash_attention → flash_attention_exp2: green lines are new, red lines are gone.")

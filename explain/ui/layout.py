@@ -20,8 +20,9 @@ from explain.player import files
 from explain.ui import terms
 
 LOOK = Path(__file__).parent.parent / "look"
-STYLE = f"<style>.stApp {{ {palette.both_themes()} }}\n{(LOOK / 'app.css').read_text(encoding='utf-8')}</style>"
-"""The app's style sheet, with the palette's colours."""
+TERMS, _APP = ((LOOK / name).read_text(encoding="utf-8") for name in ("terms.css", "app.css"))
+STYLE = f"<style>.stApp {{ {palette.both_themes()} }}\n{TERMS}{_APP}</style>"
+"""The app's style sheet, with the palette's colours. TERMS is the part for terms with a definition."""
 
 _ARXIV = re.compile(r"(?<!\[)arXiv (\d{4}\.\d{4,5})")
 
@@ -73,14 +74,17 @@ def prose(text: str) -> None:
     st.markdown(terms.marked(text), unsafe_allow_html=True)
 
 
-def part(heading: str, words: str, wide: float = 2) -> DeltaGenerator:
-    """A heading and a paragraph in a column of at most 75 characters; returns the place for the picture beside it.
-
-    The picture's column is `wide` times as wide.
-    """
+def sides(heading: str, wide: float = 2) -> tuple[DeltaGenerator, DeltaGenerator]:
+    """A heading; returns the column for its words, and the place for their picture, `wide` times as wide."""
     st.header(heading, anchor=False)
     column, picture = st.columns([1, wide], gap="large")
-    with column.container(key=f"words: {heading}"):
+    return column.container(key=f"words: {heading}"), picture
+
+
+def part(heading: str, words: str, wide: float = 2) -> DeltaGenerator:
+    """A heading and a paragraph in a column of at most 75 characters; returns the place for the picture beside it."""
+    column, picture = sides(heading, wide)
+    with column:
         prose(words)
     return picture
 

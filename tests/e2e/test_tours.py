@@ -163,7 +163,7 @@ def test_one_clicker_goes_through_the_tour_to_the_chapters_end_and_to_the_next_c
 
 def test_every_tour_plays_from_disk_and_is_large_on_the_projector(browser, tmp_path: Path):
     """Without a network: each caption's step and panels, all of it in the window, text of 36 px; a chapter's slides."""
-    context = browser.new_context(viewport={"width": 1920, "height": 1080}, offline=True)
+    context = browser.new_context(offline=True)
     context.add_init_script(LETTERS)
     page = context.new_page()
     for name in tours.files():
@@ -171,6 +171,7 @@ def test_every_tour_plays_from_disk_and_is_large_on_the_projector(browser, tmp_p
         content, html = page_of(tour, engine())
         file = tmp_path / "tour.html"
         file.write_text(html, encoding="utf-8")
+        page.set_viewport_size({"width": 1440, "height": 900})
         page.goto(file.as_uri())
         caption(page, 1)
         captions = content["captions"]
@@ -182,6 +183,7 @@ def test_every_tour_plays_from_disk_and_is_large_on_the_projector(browser, tmp_p
             assert set(told["panels"] or ["idea"]) == set(seen["panels"]), where
             page.keyboard.press("ArrowRight")
         if tour == tours.of(tour.chapter)[0]:
+            page.set_viewport_size({"width": 1920, "height": 1080})
             page.evaluate("globalThis.drawn.length = 0")
             page.keyboard.press("p")
             page.keyboard.press("t")

@@ -56,6 +56,7 @@ export class Depth {
   choose(depth) {
     const { player } = this;
     keepChoice("depth", depth);
+    player.tour.depth = depth;
     this.set(depth);
     player.presenter.show();
     player.fit();

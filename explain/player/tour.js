@@ -15,6 +15,7 @@ export class Tour {
     this.box = player.$(".tour");
     this.captions = [];
     this.at = -1;
+    this.depth = null;                                     // the reader's, in place of the captions'
     player.on(this.box, "click", (event) => {
       const button = event.target.closest("button");
       if (button) player.press(button.dataset.do);
@@ -57,7 +58,7 @@ export class Tour {
       selection.col = caption.column ?? selection.col;
     }
     player.watch.follow(caption.watch || player.watch.otherwise);
-    player.depth.set(caption.depth);
+    player.depth.set(this.depth ?? caption.depth);
     this.write();
     player.presenter.compose(caption.panels);
     return true;
@@ -81,6 +82,7 @@ export class Tour {
   /** Other runs of the player begin with their tours only after a finished one. False where the tour is not on. */
   leave() {
     if (!this.on) return false;
+    this.depth = null;
     LED.add(this.at === this.captions.length - 1 ? this.player.id : this.player.player);
     this.at = -1;
     this.write();
@@ -127,6 +129,7 @@ export class Tour {
     box.querySelector(".told").textContent = caption.text;
     box.querySelector(".of").textContent = `${at + 1} / ${captions.length}`;
     box.querySelector("[data-do=previous]").disabled = at === 0;
+    box.querySelector("[data-do=next]").textContent = at === captions.length - 1 ? "Done" : "→";
   }
 
   /** Tells the run sheet in another window where the tour is. */

@@ -145,7 +145,7 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
          f"The new terms join the sum ℓ: {old} × {shrink} + {new} = {total}."),
         ("next", 8, OPENING, f"second drop of row {row}", "The tile is dropped. The next comes. m, ℓ and Õ stay."),
         ("write", 6, OPENING, "first write of o",
-         "After the last tile, O\xa0=\xa0Õ/ℓ is written to HBM, once."),
+         "After the last tile, O\xa0=\xa0Õ\xa0÷\xa0ℓ is written to HBM, once."),
         ("programs", 6, OPENING, "last scores", f"{programs} programs, each for {block_m} rows. S is never whole."),
         ("bills", 9, OPENING, "last write of o", "The same result, and S never went to HBM."),
     )  # fmt: skip

@@ -17,14 +17,14 @@ const moving = (from, to, t) =>
 const band = ({ x, y, w, h }, i, n) => box(x, y + (h * i) / n, w, h / n);
 
 const WIDE = {
-  width: 1200, height: 560, small: 16, label: 19, large: 27, token: 32, leading: 56,
+  width: 1200, height: 560, small: 16, label: 19, large: 27, token: 37, leading: 64,
   chip: box(0, 0, 1200, 386), hbm: box(0, 410, 1200, 150),
   title: [24, 436], aside: [24, 460], onChip: [24, 26],
   memory: {
     q: box(150, 424, 128, 122), k: box(410, 424, 128, 122), v: box(670, 424, 128, 122), o: box(930, 424, 128, 122),
   },
   beside: (m) => [m.x + m.w + 14, m.y + 16, m.x + m.w + 14, m.y + 42],
-  words: box(60, 52, 1080, 300),
+  words: box(60, 50, 1080, 300),
   whole: {
     q: box(330, 106, 96, 256), k: box(446, 26, 256, 68), s: box(446, 106, 256, 256), said: [730, 130, 730, 166],
   },
@@ -42,7 +42,7 @@ const WIDE = {
   bills: { x: 60, w: 1080, y: [90, 220], thick: 60, big: 60, said: 330 },
 };
 const NARROW = {
-  width: 400, height: 620, small: 13, label: 15, large: 18, token: 17, leading: 27,
+  width: 400, height: 620, small: 13, label: 15, large: 18, token: 20, leading: 35,
   chip: box(0, 0, 400, 420), hbm: box(0, 440, 400, 180), title: [12, 458], aside: [48, 458], onChip: [12, 18],
   memory: { q: box(14, 498, 80, 112), k: box(111, 498, 80, 112), v: box(208, 498, 80, 112), o: box(306, 498, 80, 112) },
   beside: (m) => [m.x, m.y - 14, m.x + 20, m.y - 14],
@@ -190,7 +190,7 @@ function sentence(pen, data, p) {
   let { x, y } = words;
   data.tokens.forEach((text, i) => {
     const width = pen.width(text, token, 400);
-    if (x + width > words.x + words.w) {
+    if (x + width > layout.width - words.x) {
       x = words.x;
       y += leading;
     }
@@ -241,7 +241,7 @@ function scale(pen, data, p) {
     pen.text("S", sAt.x + sAt.w / 2, sAt.y + sAt.h / 2, look);
   }
   const lines = [
-    [`S  ${shown.s}`, { size: layout.large, weight: 600, ink: "scores" }],
+    [`S  ${shown.s}, fp32`, { size: layout.large, weight: 600, ink: "scores" }],
     [`all shared memory of an ${data.chip.name}  ${data.chip.text}`, {}],
     [shown.bytes > data.chip.bytes ? `S is ${shown.chips} as large` : "S fits on the chip", { ink: "muted" }],
   ];
@@ -520,6 +520,7 @@ function programs(pen, data, p) {
   lines.forEach(([text, look], i) => pen.text(text, said[0], said[1] + i * step, look));
 }
 
+const TWICE = new Set(["s", "p"]);                         // written to HBM and read back
 const PARTS = { q: "hbm", k: "hbm", v: "hbm", s: "scores", p: "p", o: "acc", lse: "sum" };
 
 /** The bytes of both kernels between HBM and the chip: of this run, then at the largest N. */
@@ -539,7 +540,8 @@ function bills(pen, data, p) {
       const wide = w * between(shares[0][i][k], shares[1][i][k], large) * grown;
       pen.box(box(from, y[i], wide, thick), pen.fill(PARTS[name]), { stroke: palette.ground });
       const look = { align: "center", weight: 600, ink: pen.onFill(PARTS[name]) };
-      if (wide > 26) pen.text(name.toUpperCase(), from + wide / 2, y[i] + thick / 2, look);
+      const word = TWICE.has(name) && wide > 220 ? `${name.toUpperCase()}, written and read` : name.toUpperCase();
+      if (wide > 26) pen.text(word, from + wide / 2, y[i] + thick / 2, look);
       from += wide;
     });
     const totalLook = { align: "right", weight: 600, size: layout.large };

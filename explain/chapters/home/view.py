@@ -45,7 +45,7 @@ def opening() -> None:
 
 def tagline() -> None:
     """What Tilescope is, in a sentence."""
-    st.caption("See FlashAttention work: a real kernel, a real sentence, every line and every number.")
+    st.caption("FlashAttention computes attention fast on a GPU. See a real kernel do it on a real sentence.")
 
 
 def step_of_an_old_link() -> None:

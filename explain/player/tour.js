@@ -113,7 +113,9 @@ export class Tour {
 
   /** A clicker that came from the chapter before leads through this tour too. */
   greet() {
-    if (!this.on || document.documentElement.dataset[CLICKER] === undefined) return;
+    const { dataset } = document.documentElement;
+    if (!this.on || dataset[CLICKER] === undefined) return;
+    delete dataset[CLICKER];                               // until this tour ends
     this.player.section.focus({ preventScroll: true });
     this.player.section.scrollIntoView({ block: "center" });
   }

@@ -22,7 +22,7 @@ LETTERS = """
   CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
     const { c, d } = this.getTransform();
     const scale = Math.hypot(c, d) / devicePixelRatio;
-    if (/\\S/.test(text)) globalThis.drawn.push([parseFloat(this.font.match(/([\\d.]+)px/)[1]) * scale, String(text)]);
+    if (/\\S/.test(text) && this.canvas.checkVisibility({ visibilityProperty: true })) globalThis.drawn.push([parseFloat(this.font.match(/([\\d.]+)px/)[1]) * scale, String(text)]);
     return fill.call(this, text, ...place);
   };
 """

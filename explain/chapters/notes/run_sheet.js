@@ -2,7 +2,7 @@
 // follows the player, and its keys turn the player's captions.
 
 const CHANNEL = "tilescope tour";                          // explain/player/tour.js speaks on it
-const PRESSES = { ArrowRight: "next", PageDown: "next", ArrowLeft: "previous", PageUp: "previous" };
+const PRESSES = { ArrowRight: "next", PageDown: "nextTile", ArrowLeft: "previous", PageUp: "previousTile" };
 const MINUTE_MS = 60_000;
 const OWN_KEYS = "input, textarea, select, [role=listbox], [role=combobox], button, a, summary";
 const SHEETS = new WeakMap();
@@ -67,14 +67,16 @@ class RunSheet {
     const { sheet: { chapter, title, captions, at }, root } = this;
     root.hidden = false;
     Object.assign(root.dataset, { chapter, caption: at + 1 });
-    const now = captions[Math.max(0, at)], next = captions[at + 1];
+    const ended = at < 0 && this.started !== null;
+    const now = ended ? { text: "The tour is over.", say: "" } : captions[Math.max(0, at)];
+    const next = ended ? null : captions[at + 1];
     this.$(".title").textContent = title;
     this.$(".of").textContent = `${at + 1} / ${captions.length}`;
-    this.$(".open").hidden = at >= 0;
+    this.$(".open").hidden = at >= 0 || ended;
     this.$(".open a").href = chapter;
     this.$(".text").textContent = now.text;
     this.$(".say").textContent = now.say;
-    this.$(".next").textContent = next ? next.text : "The rest of the chapter.";
+    this.$(".next").textContent = next?.text ?? "The rest of the chapter, then the next chapter: Page ↓ goes on.";
     this.$("ol").replaceChildren(...captions.map(({ text, minutes }, i) => {
       const row = document.createElement("li");
       const time = document.createElement("b");

@@ -15,7 +15,6 @@ export class Tour {
     this.box = player.$(".tour");
     this.captions = [];
     this.at = -1;
-    this.depth = null;                                     // the reader's, in place of the captions'
     player.on(this.box, "click", (event) => {
       const button = event.target.closest("button");
       if (button) player.press(button.dataset.do);
@@ -58,7 +57,7 @@ export class Tour {
       selection.col = caption.column ?? selection.col;
     }
     player.watch.follow(caption.watch || player.watch.otherwise);
-    player.depth.set(this.depth ?? caption.depth);
+    if (!player.depth.byHand) player.depth.set(caption.depth);
     this.write();
     player.presenter.compose(caption.panels);
     return true;
@@ -82,7 +81,6 @@ export class Tour {
   /** Other runs of the player begin with their tours only after a finished one. False where the tour is not on. */
   leave() {
     if (!this.on) return false;
-    this.depth = null;
     LED.add(this.at === this.captions.length - 1 ? this.player.id : this.player.player);
     this.at = -1;
     this.write();

@@ -153,6 +153,7 @@ QUESTIONS = (
         _why_first,
         run=0,
         asked=lambda runs: "rescale" in runs[-1][0].entry.roles and len(runs) == 1,
+        hint="Look for the first time that a larger maximum follows a smaller one.",
     ),
     Question[Runs](
         "how-often",
@@ -161,6 +162,7 @@ QUESTIONS = (
         lambda runs: len(_rescales(runs)),
         _why_rescales,
         asked=lambda runs: "rescale" in runs[-1][0].entry.roles and len(runs) == 1,
+        hint="Count where a row has a sum and its maximum rises. A first tile finds no old sum.",
     ),
     Question[Runs](
         "forgotten",
@@ -170,6 +172,7 @@ QUESTIONS = (
         _why_forgotten,
         (YES, NO),
         asked=lambda runs: "new_max" in runs[-1][0].entry.roles and not _merges(runs) and len(runs) == 1,
+        hint="Does the maximum rise after the first tile? Only then does α change a sum.",
     ),
     Question[Runs](
         "merges",
@@ -178,6 +181,7 @@ QUESTIONS = (
         lambda runs: len(set_to(runs[-1], "rescale")),
         _why_merges,
         asked=_merges,
+        hint="Each merge makes one tile of two. It ends with a single one.",
     ),
     Question[Runs](
         "launches",
@@ -186,6 +190,7 @@ QUESTIONS = (
         _merge_launches,
         _why_launches,
         asked=_merges,
+        hint="Merges that do not need each other run in one launch. Count the rounds.",
     ),
     Question[Runs](
         "wrong-merge",
@@ -195,6 +200,7 @@ QUESTIONS = (
         _why_wrong_merge,
         run=0,
         asked=lambda runs: len(runs) == 2 and _merges(runs),
+        hint="The wrong kernel adds the sums as they are. That is right only if both maxima are equal.",
     ),
     Question[Runs](
         "written",
@@ -204,6 +210,7 @@ QUESTIONS = (
         _why_written,
         unit="bytes",
         asked=lambda runs: "kept" in runs[-1][0].entry.roles,
+        hint="x is only read. Count what is stored for a row: the kept weights and their columns.",
     ),
     Question[Runs](
         "updates",
@@ -212,5 +219,6 @@ QUESTIONS = (
         "number",
         lambda runs: len(_surviving(runs)),
         _why_updates,
+        hint="Look at the sums of weights in both columns. An update must pass on both rows.",
     ),
 )

@@ -69,7 +69,7 @@ class RunSheet {
     Object.assign(root.dataset, { chapter, caption: at + 1 });
     const ended = at < 0 && this.started !== null;
     const now = ended ? { text: "The tour is over.", say: "" } : captions[Math.max(0, at)];
-    const next = ended ? null : captions[at + 1];
+    const next = ended ? null : captions[Math.max(0, at) + 1];
     this.$(".title").textContent = title;
     this.$(".of").textContent = `${at + 1} / ${captions.length}`;
     this.$(".open").hidden = at >= 0 || ended;

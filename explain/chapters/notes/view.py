@@ -65,6 +65,6 @@ def notes(page: contents.Page) -> None:
     """What to say, common errors, what there is time for."""
     _, say, *rest = page.notes.read_text(encoding="utf-8").split("\n## ")
     with st.container(key="notes"):
-        columns = st.columns([3, 2], gap="large")
+        columns = st.columns(2, gap="large")
         for column, sections in zip(columns, ([say], rest), strict=True):
             column.markdown("\n".join(f"## {section}" for section in sections))

@@ -30,7 +30,7 @@ WITH_A_PLAYER = (
     "what_breaks",
     "side_by_side",
 )
-FAR_DOWN = ("memory_hierarchy", "first_kernel")
+FAR_DOWN = ("memory_hierarchy",)
 """Pages that come to their player after other parts: it has a screen of its own."""
 WHOLE_ON_A_LAPTOP = tuple(page for page in WITH_A_PLAYER if page not in FAR_DOWN)
 WITHIN_WINDOW = """player => new Promise((resolve, reject) => {

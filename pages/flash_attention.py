@@ -8,9 +8,9 @@ from explain.ui import controls, layout
 with layout.chapter(
     __file__,
     goal="compute attention without ever writing S = QKᵀ to memory, and know how much on-chip memory that needs.",
-    words=view.words(),
 ):
     shown = controls.view(*view.WORDS)
+    layout.introduce(view.WORDS[shown])
     match shown:
         case "Step through":
             experiment = view.choose("seq_len", "kv_len", "dtype")

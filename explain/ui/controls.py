@@ -124,7 +124,7 @@ def in_words(error: ParameterError, labels: Mapping[str, str] = LABELS) -> str:
     def named(found: re.Match[str]) -> str:
         name, value = found.groups()
         if name == "inputs":
-            return f"*{value.replace('_', ' ')}*"
+            return f"*{_title(value)}*"
         return f"{labels[name]} {value}" if name in labels else found[0]
 
     told = re.sub(r"\b(\w+)=(\w+)", named, error.allowed)

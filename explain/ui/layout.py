@@ -24,6 +24,7 @@ TERMS, _APP = ((LOOK / name).read_text(encoding="utf-8") for name in ("terms.css
 STYLE = f"<style>.stApp {{ {palette.both_themes()} }}\n{TERMS}{_APP}</style>"
 """The app's style sheet, with the palette's colours. TERMS is the part for terms with a definition."""
 
+_OPENING = "the column of the page's title and goal"
 _ARXIV = re.compile(r"(?<!\[)arXiv (\d{4}\.\d{4,5})")
 
 
@@ -56,7 +57,14 @@ def chapter(file: str, goal: str = "", words: str = "", wide: float = 1.5) -> De
                 )
         if goal or words:
             prose("\n\n".join([f"**Goal: {goal}**"] * bool(goal) + [words]))
+    st.session_state[_OPENING] = column
     return beside
+
+
+def introduce(words: str) -> None:
+    """Adds a paragraph below the page's goal, for words that depend on the page's controls."""
+    with st.session_state[_OPENING]:
+        prose(words)
 
 
 def chapter_link(page: str, label: str, query: Mapping[str, str] | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -383,6 +384,9 @@ def visit_grids(runs: Sequence[tuple[str, Visits]]) -> str:
 
 
 def algorithm_table(rows: Sequence[tuple[str, str, tuple[str, ...]]]) -> str:
-    """The algorithm's steps beside the kernel's lines, as Markdown."""
-    cells = [(number, words, "<br>".join(f"`{code}`" for code in codes)) for number, words, codes in rows]
+    """The algorithm's steps beside the kernel's lines, as Markdown with HTML."""
+    cells = [
+        (number, re.sub(r"_([a-z])", r"<sub>\1</sub>", words), "<br>".join(f"`{code}`" for code in codes))
+        for number, words, codes in rows
+    ]
     return markdown((Column("line"), "what it does", "the kernel's line"), cells)

@@ -31,15 +31,9 @@ WORDS = {
     "Loop order": "Left: keys and values in the outer loop, as in the first FlashAttention. Right: queries in the "
     "outer loop, as in FlashAttention-2. Both compute the same O.",
     "The paper's algorithm": "Algorithm 1 of FlashAttention-2, the forward pass, and the lines of this kernel that do "
-    "it. The paper's B_r is `BLOCK_M`, its B_c is `BLOCK_N`.",
+    "it. The paper's `B_r` is `BLOCK_M`, its `B_c` is `BLOCK_N`.",
 }
 """The page's views, and what each begins with."""
-
-
-def words() -> str:
-    """What the chosen view begins with."""
-    shown = st.session_state.get("view") or st.query_params.get("view")
-    return WORDS.get(str(shown), WORDS["Step through"])
 
 
 def choose(*folded: str) -> Experiment:

@@ -27,13 +27,8 @@ Pair = tuple[go.Figure, go.Figure]
 HEIGHT = 320
 _slope = partial(numbers.fixed, decimals=2)
 
-
-def _gb(size: float) -> str:
-    return f"{numbers.fixed(size / 1e9, 2)} GB"
-
-
-def _ms(seconds: float) -> str:
-    return f"{numbers.fixed(1e3 * seconds, 2)} ms"
+_gb = partial(numbers.aligned, unit="B", prefix="G")
+_ms = partial(numbers.aligned, unit="s", prefix="m")
 
 
 def short(record: Record) -> str:

@@ -24,7 +24,7 @@ from explain.chapters.sweeps.figures import (
 )
 from explain.figures import palette
 from explain.figures.lines import colour_of
-from explain.figures.numbers import percent, si
+from explain.figures.numbers import grouped, percent, si
 from explain.figures.plot import plot
 from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
@@ -166,7 +166,7 @@ def nearest(points: Sequence[RooflinePoint]) -> list[str]:
 
 def roofs_table(roofs: Mapping[str, Roof]) -> str:
     """The measured roofs, and how each was measured, as Markdown."""
-    rows = [(roof.level, f"**{si(roof.per_second, roof.unit)}**", roof.method) for roof in roofs.values()]
+    rows = [(roof.level, f"**{si(roof.per_second, roof.unit)}**", grouped(roof.method)) for roof in roofs.values()]
     return markdown(("roof", Column("best measured"), "method"), rows)
 
 

@@ -70,8 +70,8 @@ def _shows(shown: Shown) -> str:
 def _why_shows(shown: Shown) -> Why:
     normal, own = shown.ratio("normal"), shown.ratio(shown.runs[BROKEN][0].inputs)
     return Why(
-        f"Largest error ÷ tolerance of the broken kernel: {number(normal)} on normal numbers, {number(own)} on this "
-        "input; ≤ 1 passes."
+        f"Largest error ÷ tolerance of the broken kernel: {number(normal)} on random normal numbers, {number(own)} on "
+        "this input; ≤ 1 passes."
     )
 
 
@@ -84,14 +84,16 @@ QUESTIONS = (
         _why_first,
         lambda shown: sorted({*shown.runs[BROKEN][0].entry.roles.values(), shown.found[0].variable}),
         asked=lambda shown: bool(shown.found),
+        hint="Go to the first difference. The marked variable is set there.",
     ),
     Question[Shown](
         "elements",
-        "In how many elements does it differ at its first difference?",
+        "At the first difference: how many elements of this variable differ?",
         "number",
         lambda shown: shown.found[0].elements,
         _why_elements,
         asked=lambda shown: bool(shown.found),
+        hint="Go to the first difference. Count its marked elements.",
     ),
     Question[Shown](
         "output",
@@ -101,13 +103,15 @@ QUESTIONS = (
         _why_output,
         run=BROKEN,
         asked=lambda shown: _output(shown) is not None,
+        hint="Follow the difference from variable to variable until it reaches the output.",
     ),
     Question[Shown](
         "normal",
-        "Would a test on normal numbers find this bug?",
+        "Would a test on random normal numbers find this bug?",
         "choice",
         _shows,
         _why_shows,
         (YES, NO),
+        hint="Try that input in the game below. Does the error exceed its tolerance?",
     ),
 )

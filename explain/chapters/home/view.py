@@ -85,7 +85,7 @@ def doors() -> None:
     with teach:
         st.header("Teach it", anchor=False)
         layout.prose(
-            "Every chapter has a tour, and a run sheet for a second window: captions, what to say, minutes. "
+            "Every player has a tour, and a run sheet for a second window: captions, what to say, minutes. "
             "**P** in a player fills the projector."
         )
         layout.chapter_link("notes", "**Run sheets and notes →**")

@@ -11,7 +11,7 @@ from typing import Any
 from explain.experiment import Experiment
 from explain.figures.labels import text_width, widest
 from explain.figures.numbers import capacity, duration, moved, ratio
-from explain.figures.palette import css
+from explain.figures.palette import SYMBOLS, css
 from explain.figures.svg import line, picture, rect, text
 from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
@@ -21,7 +21,7 @@ from kernels.traffic import Term, tiles
 
 REGISTER_CYCLES = 4.0
 """One dependent add or FMA, in clock cycles. The pictures of time call this one second."""
-HBM, CHIP, SCORES, PROBABILITIES = css("hbm"), css("slate"), css("scores"), css("p")
+HBM, CHIP, SCORES = css("hbm"), css("slate"), css("scores")
 
 
 @dataclass(frozen=True)
@@ -171,16 +171,16 @@ def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu) -> str:
     parts = []
     for name in ("Q", "K", "V", "O"):
         parts += [
-            rect(x, top, narrow, side, HBM, title=f"{name}: {seq_len:,} × {head_dim}, {small}"),
+            rect(x, top, narrow, side, css(SYMBOLS[name]), title=f"{name}: {seq_len:,} × {head_dim}, {small}"),
             text(x + narrow / 2, 28, name, anchor="middle", bold=True),
         ]
         x += max(narrow, 14) + 14
     parts.append(text(10, top + side + 20, f"{small} each", faint=True))
     left = x = max(x + 16, 140)
-    for name, colour in (("S", SCORES), ("P", PROBABILITIES)):
+    for name in ("S", "P"):
         words = f"{seq_len:,} × {seq_len:,} = {moved(seq_len**2 * item)}"
         parts += [
-            rect(x, top, side, side, colour, opacity=0.7, title=f"{name}: {words}"),
+            rect(x, top, side, side, css(SYMBOLS[name]), opacity=0.7, title=f"{name}: {words}"),
             text(x, 28, name, bold=True),
             text(x, top + side + 20, words, faint=True),
         ]

@@ -19,6 +19,17 @@ def _merges(runs: Runs) -> bool:
     return "other_max" in runs[-1][0].entry.roles
 
 
+def _pieces(runs: Runs) -> str:
+    if _merges(runs):
+        return "merges"
+    return "elements" if runs[-1][0].values["block_n"] == 1 else "tiles"
+
+
+def _how_often(runs: Runs) -> str:
+    any_row = " in at least one row" if runs[-1][0].values["rows"] > 1 else ""
+    return f"At how many {_pieces(runs)} is 0 < α < 1{any_row}?"
+
+
 def _shrinks(alpha: np.ndarray) -> np.ndarray:
     return (alpha > 0) & (alpha < 1)
 
@@ -157,7 +168,7 @@ QUESTIONS = (
     ),
     Question[Runs](
         "how-often",
-        lambda runs: f"At how many {'merges' if _merges(runs) else 'tiles'} is 0 < α < 1 in at least one row?",
+        _how_often,
         "number",
         lambda runs: len(_rescales(runs)),
         _why_rescales,

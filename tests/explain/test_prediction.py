@@ -11,7 +11,7 @@ from explain.device.measurement import Timing
 from explain.experiment import Experiment
 from explain.gpus import GPUS
 from explain.prediction import fitted
-from explain.records import registry
+from explain.records import plans, registry
 from explain.records.model import Point, Record
 
 RUNS = [Experiment.of("softmax_online", {"rows": 4096, "cols": 2**bit}) for bit in range(8, 16)]
@@ -75,7 +75,7 @@ def test_two_kernels_cross_on_the_recorded_gpu_where_they_were_measured_to():
     assert times is not None
     model = fitted(shipped)
     assert model is not None
-    standard, flash = (lengths.predicted(model, H200)[kernel] for kernel in lengths.COMPARED)
+    standard, flash = (lengths.predicted(model, H200)[kernel] for kernel in plans.COMPARED)
     for n in times.lengths:
         assert standard[n] / flash[n] == pytest.approx(times.gain(n))
 
@@ -85,7 +85,7 @@ def test_tensor_cores_that_triton_does_not_use_have_no_prediction():
     assert shipped is not None
     model = fitted(shipped)
     assert model is not None
-    run = lengths.lengths("flash_attention")[-1]
+    run = plans.lengths("flash_attention")[-1]
     assert model.seconds(run, GPUS["RTX 4090"])
     assert model.seconds(run, GPUS["T4"]) is None
     assert not lengths.predicted(model, GPUS["T4"])

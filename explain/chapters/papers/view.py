@@ -276,7 +276,7 @@ def _beside(
     for group in [shown] if together and shown else [[one] for one in shown]:
         labels = ", ".join(one.label for one in group)
         for name, draw in draws.items():
-            drawn = _drawn(name, group, draw if together else lambda records, draw=draw: draw(*records.values()))
+            drawn = _drawn(name, group, draw if together else partial(_alone, draw))
             if isinstance(drawn, str):
                 with st.container(key=f"numbers of {name} {labels}"):
                     st.markdown(drawn)
@@ -285,6 +285,11 @@ def _beside(
                 title = picture.layout.title.text or ""
                 chart(picture, f"{name}, {title}, {labels}", lines.as_csv(picture), alt=title or name)
         st.caption(f"{'; '.join(one.source for one in group)} · {how}")
+
+
+def _alone(draw: Callable[[Record], Any], records: dict[str, Record]) -> Any:
+    """A drawing of the one record."""
+    return draw(*records.values())
 
 
 def _drawn(name: str, shown: Sequence[Shelved], draw: Callable[[dict[str, Record]], Any]) -> Any:

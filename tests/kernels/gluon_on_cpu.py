@@ -18,6 +18,8 @@ from typing import Any
 
 import torch
 
+from kernels.kept import Kept
+
 
 class Stuck(Exception):
     """Every job waits for a barrier, and no copy is in flight."""
@@ -112,7 +114,7 @@ class Descriptor:
 class Matmul:
     """An asynchronous matmul. Its result is known once it is waited for."""
 
-    def __init__(self, a: Any, b: Shared, acc: torch.Tensor) -> None:
+    def __init__(self, a: Any, b: Shared, acc: torch.Tensor | Matmul) -> None:
         self.operands = (a, b, acc)
         self.result: torch.Tensor | None = None
         self.known = False
@@ -121,6 +123,9 @@ class Matmul:
         if self.result is None:
             a, b, acc = self.operands
             a = a.values if isinstance(a, Shared) else a
+            if isinstance(acc, Matmul):  # started before
+                acc.compute()
+                acc = acc.result
             self.result = a.float() @ b.values.float() + acc
 
 
@@ -290,7 +295,7 @@ def on_cpu(module: ModuleType, wrapper: str, seed: int = 0) -> Callable[..., tup
     machine = Machine(seed)
     names = {**vars(module), **machine.names()}
     for name, value in vars(module).items():
-        function = getattr(value, "fn", value)
+        function = value.prepare if isinstance(value, Kept) else getattr(value, "fn", value)
         if (
             isinstance(function, FunctionType)
             and function.__module__ == module.__name__
@@ -299,6 +304,8 @@ def on_cpu(module: ModuleType, wrapper: str, seed: int = 0) -> Callable[..., tup
             own = FunctionType(function.__code__, names, name, function.__defaults__)
             own.__kwdefaults__ = function.__kwdefaults__
             names[name] = _Launched(machine, own) if name.endswith("_kernel") else own
+            if isinstance(value, Kept):
+                names[name] = Kept(own)
     run: Callable[..., tuple[torch.Tensor, torch.Tensor]] = names[wrapper]
     return run
 

@@ -134,8 +134,7 @@ def flash_decode(
     if call.seq_len > MOST:
         raise ValueError(f"q has {call.seq_len} queries a head: decoding takes 1 to {MOST}")
     if block_m is None:
-        most = 128 if q.element_size() == 2 and q.is_cuda else 32
-        block_m = max(16, min(most, triton.next_power_of_2(call.group * call.seq_len)))
+        block_m = _rows_of_a_tile(q, call)
     if block_n is None:
         block_n = _keys_that_fit(q, stages, block_m)
     m_tiles = triton.cdiv(call.group * call.seq_len, block_m)
@@ -168,6 +167,26 @@ def flash_decode(
         return o, lse
 
     return launch
+
+
+def _rows_of_a_tile(q: torch.Tensor, call: _Call) -> int:
+    """As many rows as a kv head has, 16 to 128; 64 where that leaves fewer rows of the tiles empty, and 32 where a
+    program has few keys, since joining the parts then takes longer than they do.
+
+    5×3×62×216 with 2410 keys: 60 → 40 µs; 3×64×40×128, 8 kv heads, 2399 keys: 63 → 47 µs.
+    """
+    rows = call.group * call.seq_len
+    most = max(16, triton.next_power_of_2(rows))
+    if q.element_size() == 4 or not q.is_cuda:
+        return min(32, most)
+
+    def tiles(block_m: int) -> int:
+        return triton.cdiv(rows, block_m)
+
+    block_m = min(most, 64 if 64 * tiles(64) < 128 * tiles(128) else 128)
+    while block_m > 32 and call.kv_len * call.batch * call.kv_heads * tiles(block_m) < 1024 * sms(q):
+        block_m //= 2
+    return block_m
 
 
 def _keys_that_fit(q: torch.Tensor, stages: int, rows: int) -> int:

@@ -114,7 +114,7 @@ class Descriptor:
 class Matmul:
     """An asynchronous matmul. Its result is known once it is waited for."""
 
-    def __init__(self, a: Any, b: Shared, acc: torch.Tensor | Matmul) -> None:
+    def __init__(self, a: Any, b: Shared, acc: torch.Tensor | Matmul | float) -> None:
         self.operands = (a, b, acc)
         self.result: torch.Tensor | None = None
         self.known = False
@@ -244,7 +244,7 @@ class Machine:
 
     def multiply(self, a: Any, b: Shared, acc: torch.Tensor, use_acc: bool = True, is_async: bool = False) -> Matmul:
         assert is_async, "a product that waits for itself is not asked for here"
-        product = Matmul(a, b, acc if use_acc else torch.zeros_like(acc))
+        product = Matmul(a, b, acc if use_acc else 0.0)
         if self.random.random() < 0.5:
             product.compute()
         self.here.job.products.append(product)

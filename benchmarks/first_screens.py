@@ -189,9 +189,7 @@ def by_the_tour(chapter: str) -> Callable[[Page], int]:
     """Presses → until the tour stands where an α below 1 shrinks the old sum."""
 
     def press(page: Page) -> int:
-        tour = tours.of(chapter)
-        assert tour, chapter
-        shrinking = _shrinking(tour.runs[0])
+        shrinking = _shrinking(tours.of(chapter)[0].runs[0])
         player = page.get_by_test_id("player")
         forward = player.locator(".tour [data-do=next]")
         for presses in range(MOST_PRESSES):

@@ -118,7 +118,11 @@ def _parser() -> argparse.ArgumentParser:
     Experiment.add_arguments(export)
 
     tour = command("tour", do.tour, "Show a tour's run sheet, or write the tour as slides or as a page to take along.")
-    tour.add_argument("target", metavar="TOUR", help=f"a chapter, {', '.join(tours.chapters())}, or a tour file")
+    tour.add_argument(
+        "target",
+        metavar="TOUR",
+        help=f"a tour file, or one of {', '.join(tours.files())}; a chapter's name alone means its first",
+    )
     tour.add_argument(
         "--pdf", type=Path, metavar="FILE", help="slides, a caption on each; Chrome or Chromium prints them"
     )

@@ -221,9 +221,9 @@ def tour(parsed: argparse.Namespace) -> int:
     from explain.slides import SlidesError, page_of, pdf_of  # brings Streamlit, which the other commands do without
 
     try:
-        one = tours.of(parsed.target) or tours.read(Path(parsed.target))
+        one = tours.named(parsed.target)
     except tours.TourError as error:
-        return complain(f"{error}; the chapters with a tour are {', '.join(tours.chapters())}", BAD_ARGUMENTS)
+        return complain(f"{error}; the tours are {', '.join(tours.files())}", BAD_ARGUMENTS)
     files = {"--html": parsed.html, "--pdf": parsed.pdf}
     for option, path in files.items():
         if path and not path.parent.is_dir():

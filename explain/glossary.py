@@ -112,7 +112,7 @@ def _term_of(found: re.Match[str]) -> Term | None:
 
 @functools.lru_cache(maxsize=1024)
 def marked(text: str, elsewhere: frozenset[Term] = frozenset()) -> str:
-    """Markdown in which the first occurrence of each term carries its definition, as HTML for `explain/look/app.css`.
+    """Markdown in which the first occurrence of each term carries its definition, as HTML.
 
     Terms in `elsewhere` stay plain. Code, mathematics and links stay as they are; any other HTML in the text becomes
     plain characters.
@@ -129,10 +129,13 @@ def marked(text: str, elsewhere: frozenset[Term] = frozenset()) -> str:
         if term is None or term in said:
             return found[0]
         said.add(term)
-        definition = html.escape(term.definition).replace("|", "&#124;").replace("`", "&#96;")
-        attributes = (
-            f'class="term" role="term" tabindex="0" data-definition="{definition}" aria-description="{definition}"'
-        )
-        return f"<span {attributes}>{word}{plural}</span>"
+        return dotted(f"{word}{plural}", term)
 
     return _pattern().sub(mark, text)
+
+
+def dotted(word: str, term: Term) -> str:
+    """A word with the definition of its term, as HTML for `explain/look/terms.css`."""
+    definition = html.escape(term.definition).replace("|", "&#124;").replace("`", "&#96;")
+    attributes = f'class="term" role="term" tabindex="0" data-definition="{definition}" aria-description="{definition}"'
+    return f"<span {attributes}>{word}</span>"

@@ -26,10 +26,11 @@ class Latency:
 class Gpu:
     """One GPU. `compute_capability` 90 means sm_90.
 
-    `tensor_flops_per_second` is of 16-bit matmuls with sums in float32, without sparsity; `fp32_flops_per_second` is
-    outside the tensor cores. An SM has `shared_bytes_sm` of shared memory, of which a program may have at most
-    `shared_bytes`. It holds at most `warps_sm` warps of 32 threads, from at most `programs_sm` programs. `latencies`
-    are by level: register, shared, l2, hbm, host.
+    `tensor_flops_per_second` is of 16-bit matmuls with sums in float32, without sparsity (a datasheet that prints the
+    rate with sparsity is halved); `fp32_flops_per_second` is outside the tensor cores. `source` has both. An SM has
+    `shared_bytes_sm` of shared memory, of which a program may have at most `shared_bytes`. It holds at most `warps_sm`
+    warps of 32 threads, from at most `programs_sm` programs. `latencies` are by level: register, shared, l2, hbm,
+    host.
     """
 
     name: str
@@ -94,20 +95,20 @@ GPUS: Mapping[str, Gpu] = {
     gpu.name: gpu
     for gpu in (
         Gpu("A100", 80, 108, 256 * KIB, 164 * KIB, 163 * KIB, 40 * MIB, 80 * GB, 2.039e12, 312e12, 19.5e12,
-            "NVIDIA A100 Tensor Core GPU architecture whitepaper and A100 80GB SXM datasheet",
+            "NVIDIA A100 architecture whitepaper; A100 datasheet, 80 GB SXM (bandwidth and FLOP/s)",
             latencies=_published(_AMPERE, register=4)
             | _published(_MT4G.format("A100-PCIE-40GB"), l2=220.953, hbm=640.112)),
         Gpu("H100", 90, 132, 256 * KIB, 228 * KIB, 227 * KIB, 50 * MIB, 80 * GB, 3.35e12, 989.4e12, 66.9e12,
-            "NVIDIA H100 Tensor Core GPU architecture whitepaper, SXM5",
+            "NVIDIA H100 architecture whitepaper, SXM5; H100 datasheet (bandwidth)",
             latencies=_published(_MT4G.format("H100 80GB HBM3"), shared=29.8824, l2=219.345, hbm=834.476)),
         Gpu("H200", 90, 132, 256 * KIB, 228 * KIB, 227 * KIB, 60 * MIB, 141 * GB, 4.8e12, 989.5e12, 67e12,
-            "NVIDIA H200 datasheet, SXM; L2 as the driver reports it",
+            "NVIDIA H200 datasheet, SXM (FLOP/s: half of those with sparsity); L2 as the driver reports it",
             latencies=_measured("h200")),
         Gpu("RTX 4090", 89, 128, 256 * KIB, 100 * KIB, 99 * KIB, 72 * MIB, 24 * GB, 1.008e12, 165.2e12, 82.6e12,
-            "NVIDIA Ada GPU architecture whitepaper", "GDDR6X", warps_sm=48, programs_sm=24,
+            "NVIDIA Ada GPU architecture whitepaper 2.02, appendix A", "GDDR6X", warps_sm=48, programs_sm=24,
             latencies=_published(_ADA, l2=296, hbm=636)),
-        Gpu("T4", 75, 40, 256 * KIB, 64 * KIB, 64 * KIB, 4 * MIB, 16 * GB, 0.32e12, 65e12, 8.1e12,
-            "NVIDIA Turing architecture whitepaper and T4 datasheet",
+        Gpu("T4", 75, 40, 256 * KIB, 64 * KIB, 64 * KIB, 4 * MIB, 16 * GB, 0.3e12, 65e12, 8.1e12,
+            "NVIDIA Turing architecture whitepaper; T4 datasheet (bandwidth and FLOP/s)",
             "GDDR6", warps_sm=32, programs_sm=16),
     )
 }  # fmt: skip

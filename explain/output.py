@@ -45,14 +45,6 @@ class Output:
         """The largest error of any element."""
         return float(self.error.max())
 
-    def of_rows(self) -> Floats:
-        """The largest error of each row of the first head, (seq_len,)."""
-        return self.of_head().max(axis=-1)
-
-    def of_head(self) -> Floats:
-        """The errors of the first head, (seq_len, head_dim)."""
-        return self.error[0, 0]
-
     def changed_from(self, than: Output) -> int:
         """How many elements are not exactly the same number as in another run."""
         same = (self.result == than.result) | (np.isnan(self.result) & np.isnan(than.result))

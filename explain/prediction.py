@@ -4,8 +4,9 @@
 
 `bytes` are those of every array once, `FLOPs` the formula's, bandwidth and peak the GPU's specification. `busy` is the
 share of the SMs that have a program. Overhead and the two efficiencies are fitted to the kernel's own points in the
-record. The model assumes that they are the same on every GPU. Its error is that of each recorded point, predicted
-without it.
+record. The model assumes that they are the same on every GPU. A point of the record keeps what the model misses: its
+recorded time is scaled by the model's ratio of the two GPUs, so kernels differ as they do in the record. The model's
+error is that of each recorded point, predicted without it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from kernels.traffic import tiles
 
 Floats = NDArray[np.float64]
 
+NOT_PREDICTED = "No prediction for the {}: Triton does not use its tensor cores, and the recorded matmuls ran on them."
 _OVERHEADS = np.geomspace(2e-6, 4e-5, 10)
 _EFFICIENCIES = np.geomspace(0.01, 1.2, 24)
 _GRID = np.stack(np.meshgrid(_OVERHEADS, _EFFICIENCIES, _EFFICIENCIES, indexing="ij"), -1).reshape(-1, 3)
@@ -56,11 +58,24 @@ class Model:
     points: Sequence[Predicted]
 
     def seconds(self, experiment: Experiment, gpu: Gpu) -> float | None:
-        """The predicted time of one call; None for a kernel without two points in the record."""
-        if (fitted := self.fitted.get(experiment.kernel)) is None:
+        """The predicted time of one call; None for a kernel without two points in the record, or if it would run on
+        tensor cores on one of the two GPUs only.
+        """
+        if experiment.kernel not in self.fitted or _on_tensor_cores(experiment, gpu) != _on_tensor_cores(
+            experiment, GPUS[self.gpu]
+        ):
             return None
+        own, recorded = self._modelled(experiment, gpu), self._recorded.get(experiment.key)
+        return own if recorded is None else recorded * own / self._modelled(experiment, GPUS[self.gpu])
+
+    def _modelled(self, experiment: Experiment, gpu: Gpu) -> float:
+        overhead, e_bytes, e_flops = self.fitted[experiment.kernel]
         memory, compute = _ideal(experiment, gpu)
-        return fitted[0] + max(memory / fitted[1], compute / fitted[2])
+        return overhead + max(memory / e_bytes, compute / e_flops)
+
+    @functools.cached_property
+    def _recorded(self) -> Mapping[str, float]:
+        return {point.experiment.key: point.measured for point in self.points}
 
     @property
     def median(self) -> float:
@@ -72,8 +87,8 @@ class Model:
         """Where a predicted number comes from and how wrong it may be, for a caption."""
         errors = f"half are off by at most {percent(self.median - 1)}, the worst by {ratio(self.worst.factor)}"
         return (
-            f"predicted · model fitted to the {self.gpu}'s record; each of its {len(self.points)} points predicted "
-            f"without itself: {errors}"
+            f"predicted · the {self.gpu}'s recorded times, scaled by a model of both GPUs. The model alone, for each "
+            f"of the {len(self.points)} recorded times without that time: {errors}"
         )
 
     @property
@@ -114,10 +129,15 @@ def _ideal(experiment: Experiment, gpu: Gpu) -> tuple[float, float]:
     """Seconds of the bytes and of the FLOPs at full bandwidth and peak, on the SMs that have a program."""
     traffic = experiment.entry.formula(experiment.values)
     size = sum(term.elements * term.item_bytes for term in traffic.terms)
-    tensor = experiment.entry.family == "attention" and experiment.values["dtype"] != "fp32"
-    peak = gpu.tensor_flops_per_second if tensor else gpu.fp32_flops_per_second
+    peak = gpu.tensor_flops_per_second if _on_tensor_cores(experiment, gpu) else gpu.fp32_flops_per_second
     busy = min(1.0, _programs(experiment) / gpu.sms)
     return size / gpu.hbm_bytes_per_second / busy, traffic.flops / peak / busy
+
+
+def _on_tensor_cores(experiment: Experiment, gpu: Gpu) -> bool:
+    """Whether the matmuls run on tensor cores; Triton uses none before Ampere."""
+    compiled_for = gpu.compute_capability >= 80 or experiment.entry.kind == "library"
+    return experiment.entry.family == "attention" and experiment.values["dtype"] != "fp32" and compiled_for
 
 
 def _programs(experiment: Experiment) -> float:

@@ -1,7 +1,8 @@
 """Tours: captions that lead through a recorded run. docs/tours.md describes the file.
 
-A chapter's tour is `tour.toml` in its room. A caption names its step by what happens there ("first rescale of row 15"),
-so a tour stays right when a kernel's lines move. Imports no streamlit.
+A chapter's tours are the files in its room's folder `tours`. A player shows the tour of its runs. A caption names its
+step by what happens there ("first rescale of row 15"), so a tour stays right when a kernel's lines move. Imports no
+streamlit.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ PANELS = (
     "sram", "counters",
 )  # fmt: skip
 """The player's panels, by the names that presenter.js gives them."""
-MOST_WORDS = 30
+MOST_WORDS = 25
 MOST_CAPTIONS = 20
 MOST_MINUTES = 60
 
 DIGITS = 4
 """Of a number in a caption, as in the player's texts."""
 
-_NUMBER = re.compile(r"\{(?:(sum|max) )?(\w+)( before)?\}")
+_NUMBER = re.compile(r"\{(?:(sum|min|max) )?(\w+)( before)?\}")
 _TOUR = {"title": str, "chapter": str, "run": list, "caption": list}
 _CAPTION: Mapping[str, type | tuple[type, ...]] = {
     "at": str, "text": str, "say": str, "minutes": (int, float), "depth": str, "panels": list, "row": int,
@@ -85,10 +86,6 @@ class Tour:
         """How long a lecture spends on it."""
         return sum(caption.minutes for caption in self.captions)
 
-    def plays(self, experiments: Sequence[Experiment]) -> bool:
-        """Whether these are its runs."""
-        return tuple(experiments) == self.runs
-
 
 def read(path: Path) -> Tour:
     """The tour in a file. Raises TourError."""
@@ -99,20 +96,32 @@ def read(path: Path) -> Tour:
 
 
 @functools.cache
-def of(chapter: str) -> Tour | None:
-    """A chapter's own tour; None where its room has none."""
-    path = ROOMS / chapter / "tour.toml"
-    return read(path) if path.exists() else None
+def files() -> Mapping[str, Path]:
+    """Every chapter's tour files by name, such as "softmax/1_naive_and_safe"; a chapter opens on its first."""
+    return {f"{path.parts[-3]}/{path.stem}": path for path in sorted(ROOMS.glob("*/tours/*.toml"))}
 
 
-def chapters() -> tuple[str, ...]:
-    """The chapters that have a tour."""
-    return tuple(path.parent.name for path in sorted(ROOMS.glob("*/tour.toml")))
-
-
+@functools.cache
 def shipped() -> tuple[Tour, ...]:
-    """Every chapter's own tour, by the chapters' names."""
-    return tuple(tour for tour in map(of, chapters()) if tour)
+    """Every chapter's own tours, in the order of their names."""
+    return tuple(map(read, files().values()))
+
+
+def of(chapter: str) -> tuple[Tour, ...]:
+    """A chapter's own tours, in order; none if its room has none."""
+    return tuple(tour for tour in shipped() if tour.chapter == chapter)
+
+
+def through(experiments: Sequence[Experiment], chapter: str) -> Tour | None:
+    """The tour through these runs: the chapter's own, else another chapter's; None without one."""
+    found = [tour for tour in shipped() if tour.runs == tuple(experiments)]
+    return min(found, key=lambda tour: tour.chapter != chapter, default=None)
+
+
+def named(target: str) -> Tour:
+    """The tour with a name of `files`, the first of a chapter, or that of a file. Raises TourError."""
+    own = [path for name, path in files().items() if target in (name, path.parts[-3])]
+    return read(own[0] if own else Path(target))
 
 
 def given() -> Tour | None:
@@ -263,7 +272,9 @@ def _place(
 
 
 def _filled(text: str, trace: Trace, step: int, row: int, where: str) -> str:
-    """The text with its numbers: {l_i}, {l_i before}, {sum p} and {max s} are the followed row's at this step."""
+    """The text with its numbers, such as {l_i}, {l_i before}, {sum p}, {min o} and {max s}: the followed row's at this
+    step.
+    """
 
     def number_of(place: re.Match[str]) -> str:
         how, name, before = place.groups()
@@ -273,9 +284,11 @@ def _filled(text: str, trace: Trace, step: int, row: int, where: str) -> str:
         held = value.numpy().astype(np.float64)
         line = held[row] if held.ndim == 2 else held.reshape(-1)
         if how:
-            return number(float(line.sum() if how == "sum" else line.max()), DIGITS)
+            return number(float(getattr(line, how)()), DIGITS)
         if held.ndim > 1 and line.size > 1:
-            raise TourError(f"{where}: text: {place[0]}: is a tile; write {{sum {name}}} or {{max {name}}}")
+            raise TourError(
+                f"{where}: text: {place[0]}: is a tile; write {{sum {name}}}, {{min {name}}} or {{max {name}}}"
+            )
         return number(float(line[row] if line.size > 1 else line[0]), DIGITS)
 
     return _NUMBER.sub(number_of, text)

@@ -3,8 +3,13 @@
 from explain.chapters.attention import view
 from explain.ui import layout
 
-layout.chapter(__file__, goal="know what attention computes, and why the N × N scores of N tokens are a problem.")
-shown, token = view.one_row()
+shown, token = view.chosen()
+with layout.chapter(
+    __file__,
+    goal="know what attention computes, and why the N × N scores of N tokens are a problem.",
+    words=view.what_a_word_looks_at(shown, token),
+):
+    view.one_row(shown, token)
 view.matrices(shown, token)
 view.scores(shown, token)
 view.weights(shown, token)

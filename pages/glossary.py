@@ -3,9 +3,10 @@
 from explain.chapters.glossary import view
 from explain.ui import layout
 
-layout.chapter(
+with layout.chapter(
     __file__, goal="find what a word, a symbol or a name in the code means, and the chapter where you meet it."
-)
+):
+    words = view.search()
 view.linked_term()
-view.entries()
+view.entries(words)
 view.closing()

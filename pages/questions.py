@@ -5,8 +5,12 @@ import streamlit as st
 from explain.chapters.questions import asked as questions
 from explain.ui import layout
 
-layout.chapter(__file__, goal="find the screen that answers a question which people asked in public.")
-layout.prose(
-    "The number leads to the place where it was asked. The screen answers with a run, a count or a measurement."
-)
-st.markdown(questions.table())
+with layout.chapter(__file__, goal="find the screen that answers a question which people asked in public."):
+    layout.prose(
+        "These questions come from issues of the field's repositories. The small links lead to the issues. The screen "
+        "answers with a run, a count or a measurement."
+    )
+for group in dict.fromkeys(one.group for one in questions.questions()):
+    st.header(group, anchor=False)
+    with st.container(key=f"asked: {group}"):
+        st.markdown(questions.table(group))

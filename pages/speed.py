@@ -1,7 +1,5 @@
 """Chapter 9: Speed. Attention from online softmax in fp32 to a persistent Hopper kernel, one idea at a time."""
 
-import streamlit as st
-
 from explain.chapters.speed import climb_view, kernels_view, lengths_view, timeline_view, tuning_view, view
 from explain.chapters.speed.chosen import chosen
 from explain.ui import controls, layout
@@ -11,15 +9,13 @@ with layout.chapter(
     goal="follow attention from a slow kernel to one near the hardware's limit; name each step's idea and speedup.",
 ):
     part = controls.view("The climb", "Tuning", "From which N?", "Other kernels")
-shown = None
+    shown = chosen("attention") if part == "The climb" else None
 match part:
     case "The climb":
-        shown = chosen("attention")
         climb_view.climb(shown)
         if shown:
             climb_view.under_the_roofline(shown)
             climb_view.counted(shown)
-            st.header("What the warps do, cycle by cycle", anchor=False)
             timeline_view.warps()
             kernels_view.curve(shown)
             kernels_view.shapes(shown)

@@ -1,7 +1,5 @@
 """Lab 2: Sweeps and roofline. How bytes and time scale, where two kernels cross, and what limits each of them."""
 
-import streamlit as st
-
 from explain.chapters.sweeps import view
 from explain.ui import layout
 
@@ -12,9 +10,7 @@ with layout.chapter(
     sweep = view.sweep_choice()
 shown = view.sweep_readings(sweep) if sweep else None
 if shown and shown.readings:
-    st.header("Bytes and time", anchor=False)
     view.sweep_growth(shown)
-    st.header("Roofline", anchor=False)
     view.sweep_roofline(shown)
     view.sweep_points(shown)
 view.closing(shown)

@@ -5,7 +5,7 @@ from explain.ui import layout
 
 layout.chapter(__file__)
 layout.prose(
-    "Copy a chapter's tour, `explain/chapters/<chapter>/tour.toml`, and change it. `docs/tours.md` describes the file."
+    "Copy a chapter's tour, `explain/chapters/<chapter>/tours/`, and change it. `docs/tours.md` describes the file."
 )
 if tour := view.choose():
     view.play(tour)

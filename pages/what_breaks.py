@@ -15,5 +15,6 @@ with layout.part("The bug", exhibit.story):
     view.plaque(exhibit)
     view.verdicts(exhibit)
 st.header("The game: find an input that breaks it", anchor=False)
+layout.prose("The same two kernels, on your input. Change it until the broken kernel fails and the correct one passes.")
 view.game(exhibit)
 view.closing(questions)

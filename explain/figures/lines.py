@@ -39,9 +39,12 @@ def colour_of(kernel: str) -> str:
 
 
 def chart(
-    title: str, lines: Iterable[Line], *, x: str, y: str, unit: str = "", log: bool = False, height: int = 380
-) -> go.Figure:
-    """Lines over a logarithmic x, with `log` over a logarithmic y too. Labels at the lines' ends do not overlap."""
+    title: str, lines: Iterable[Line], *, x: str, y: str, unit: str = "", log: bool = False, height: int = 380,
+    start: float = 0.0,
+) -> go.Figure:  # fmt: skip
+    """Lines over a logarithmic x, with `log` over a logarithmic y too; else y begins at `start`. Labels at the lines'
+    ends do not overlap.
+    """
     figure = plot()
     drawn = [line for line in lines if line.points]
     for line in drawn:
@@ -57,9 +60,9 @@ def chart(
     values = [point[1] for line in drawn for point in line.points]
     scaled = math.log10 if log else float
     top = max(values, default=10.0)
-    low, high = (scaled(min(values, default=1.0)) if log else 0.0), scaled(top)
+    low, high = (scaled(min(values, default=1.0)) if log else start), scaled(top)
     margin = 0.06 * ((high - low) or 1.0)
-    low, high = (low - margin if log else 0.0), high + margin
+    low, high = (low - margin if log else start), high + margin
     figure.update_xaxes(title=x, type="log", **_ticks([point[0] for line in drawn for point in line.points], own=True))
     ticks = _ticks(values, own=False) if log else {}
     figure.update_yaxes(title=y, type="log" if log else "linear", range=[low, high], **ticks)

@@ -8,6 +8,7 @@ binary (KiB, MiB), like its hardware. A sentence or a table uses one of the two.
 from __future__ import annotations
 
 import math
+import re
 
 NONE = "–"
 """Stands where there is no number."""
@@ -79,6 +80,16 @@ def si(value: float, unit: str, *, prefix: str | None = None, digits: int = 3) -
         fits = (name for name, factor in _PREFIXES.items() if rounded >= factor)
         prefix = next(fits, "n") if rounded else ""
     return f"{_plain(value / _PREFIXES[prefix], digits)} {prefix}{unit}"
+
+
+def aligned(value: float, unit: str, prefix: str, decimals: int = 2) -> str:
+    """One prefix and as many decimals for all numbers of a column: "25.20 GB", "0.54 GB"."""
+    return f"{fixed(value / _PREFIXES[prefix], decimals)} {prefix}{unit}"
+
+
+def grouped(words: str) -> str:
+    """A measurement's recorded words, their whole numbers from 1,000 on with separators; dates stay."""
+    return re.sub(r"(?<![\d.-])\d{4,}(?![\d.-])", lambda found: count(int(found[0])), words)
 
 
 def moved(size: float) -> str:

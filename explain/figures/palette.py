@@ -116,17 +116,21 @@ LINES: Mapping[str, tuple[str, str]] = {
 
 RAMPS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "scores": (
-        ("#5c5c12", "#9a9a2e", "#d6d69a", "#f7f7f5", "#c3bde0", "#8073ac", "#4a2383"),
-        ("#e3e38a", "#a8a83e", "#52521c", "#22262e", "#55468e", "#9a86e0", "#d3c6ff"),
+        ("#3a4654", "#7e8d9c", "#cdd5dc", "#f7f7f5", "#c3bde0", "#8073ac", "#4a2383"),
+        ("#d5dee7", "#8b9bab", "#3d4853", "#22262e", "#55468e", "#9a86e0", "#d3c6ff"),
     ),
     "output": (
-        ("#5c5c12", "#9a9a2e", "#d6d69a", "#f7f7f5", "#f3cfe2", "#d67fae", "#93316a"),
-        ("#e3e38a", "#a8a83e", "#52521c", "#22262e", "#64354f", "#c273a0", "#ffc4e3"),
+        ("#3a4654", "#7e8d9c", "#cdd5dc", "#f7f7f5", "#f3cfe2", "#d67fae", "#93316a"),
+        ("#d5dee7", "#8b9bab", "#3d4853", "#22262e", "#64354f", "#c273a0", "#ffc4e3"),
+    ),
+    "inputs": (
+        ("#3a4654", "#7e8d9c", "#cdd5dc", "#f7f7f5", "#f8dfa4", "#e6ab2c", "#8f6500"),
+        ("#d5dee7", "#8b9bab", "#3d4853", "#22262e", "#5a4412", "#b98718", "#ffd98c"),
     ),
     "reads": (("#f1f3f6", "#c6ccd7", "#8f98a9", "#525b6b"), ("#232831", "#474f5d", "#7b8494", "#c0c7d3")),
     "share": (("#f7f7f5", "#a9d8f4", "#56b4e9", "#2484bd"), ("#22262e", "#2b566e", "#3f93c2", "#8fd2f7")),
 }
-"""Colour ramps of numbers: from the most negative, olive, to the largest in the quantity's hue, or from 0 up.
+"""Colour ramps of numbers: from the most negative, slate, to the largest in the quantity's hue, or from 0 up.
 
 In CSS: `--ramp-NAME`, spaces between.
 """

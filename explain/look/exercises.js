@@ -55,7 +55,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   function show() {
     const all = progress();
     writeCounts(totals, all);
-    for (const item of root.querySelectorAll("li")) item.toggleAttribute("data-done", all[room]?.includes(item.dataset.name));
+    for (const item of root.querySelectorAll("li")) item.toggleAttribute("data-done", all[room]?.includes(item.dataset.name) ?? false);
     const rooms = room ? [room] : Object.keys(totals);
     const of = rooms.reduce((sum, one) => sum + totals[one], 0);
     const done = rooms.reduce((sum, one) => sum + Math.min(totals[one], all[one]?.length ?? 0), 0);

@@ -7,7 +7,7 @@ import { isNormalised } from "./story.js";
 const SYMBOLS = { q: "Q", k: "K", v: "V", o: "O", s: "S", p: "P", m: "m", l: "ℓ", lse: "L", top: "y" };
 const BY_ROLE = {
   queries: "Q", keys: "Kᵀ", values: "V", running_max: "m", new_max: "m", running_sum: "ℓ", new_sum: "ℓ",
-  rescale: "α", other_rescale: "β", accumulator: "Õ", other_max: "other m", other_sum: "other ℓ", weights: "P",
+  rescale: "α", other_rescale: "β", accumulator: "Õ", other_max: "m₂", other_sum: "ℓ₂", weights: "P",
   kept: "kept",
 };
 
@@ -18,6 +18,7 @@ export const bufferSymbol = (name) => SYMBOLS[name.replace(/_(ptr|desc)$/, "").s
 /** How the variable of a role is written at step k. */
 export function roleSymbol(story, role, k) {
   if (role === "exponentials") return isNormalised(story, k) ? "P" : "P̃";
+  if (role === "accumulator" && !story.view.roles.output) return "O"; // of weights that are divided already
   const variable = story.view.roles[role];
   return BY_ROLE[role] ?? SYMBOLS[variable] ?? variable;
 }

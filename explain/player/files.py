@@ -17,21 +17,7 @@ from explain.figures import palette
 from explain.player import fonts
 
 _HERE = Path(__file__).parent
-_PICTURES = ("array", "chip", "map", "strip", "rows", "bars", "timeline")
-_PANELS = (
-    "panel", "source", "equation", "map", "zoom", "strip", "rows", "invariant", "kept", "pairs", "output", "variables",
-    "hbm", "sram", "idea",
-)  # fmt: skip
-_INTERACTION = ("dialog", "depth", "clocks", "transport", "counters", "watch", "compare", "presenter", "keys")
-_MODULES = (
-    *("trace.js", "numbers.js", "words.js", "story.js", "palette.js", "surface.js"),
-    *(f"pictures/{name}.js" for name in _PICTURES),
-    "tip.js",
-    *(f"panels/{name}.js" for name in _PANELS),
-    *("sentences.js", "beat_words.js", "lane.js"),
-    *(f"{name}.js" for name in _INTERACTION),
-    *("picture.js", "tour.js", "fonts.js", "export.js", "player.js"),
-)
+_IMPORT = re.compile(r'^import \{[^}]*\} from "(\.[./\w]+\.js)";\n', re.MULTILINE)
 
 
 def text(name: str) -> str:
@@ -40,8 +26,17 @@ def text(name: str) -> str:
 
 
 def modules() -> str:
-    """All of them in one scope; `mount` is the component."""
-    return "".join(map(module, _MODULES))
+    """All of them in one scope, each after those that it imports; `mount` is the component."""
+    return "".join(map(module, _in_order(_HERE / "player.js", {})))
+
+
+def _in_order(path: Path, found: dict[str, None]) -> dict[str, None]:
+    """Adds a module after those that it imports, each once, by its name."""
+    for other in _IMPORT.findall(path.read_text(encoding="utf-8")):
+        if (known := str((path.parent / other).resolve().relative_to(_HERE))) not in found:
+            _in_order(_HERE / known, found)
+    found[str(path.relative_to(_HERE))] = None
+    return found
 
 
 @lru_cache(maxsize=1)
@@ -101,5 +96,5 @@ def _standalone() -> str:
 def joinable(module: str) -> str:
     """A module's source without imports and exports."""
     # The modules share one scope once joined, so what they import from each other is already there.
-    module = re.sub(r'^import \{[^}]*\} from "\.[./\w]+\.js";\n', "", module, flags=re.MULTILINE)
+    module = _IMPORT.sub("", module)
     return re.sub(r"^export (default )?", "", module, flags=re.MULTILINE)

@@ -4,7 +4,7 @@ import { bytes, counted, exact, number, times } from "./numbers.js";
 import { isFlat } from "./pictures/map.js";
 import { EquationPanel } from "./panels/equation.js";
 import { HbmPanel } from "./panels/hbm.js";
-import { IdeaPanel } from "./panels/idea.js";
+import { IdeaPanel } from "./idea/panel.js";
 import { InvariantPanel } from "./panels/invariant.js";
 import { KeptPanel } from "./panels/kept.js";
 import { MapPanel } from "./panels/map.js";
@@ -24,7 +24,7 @@ import { isFloat, itemBytes } from "./trace.js";
 const QUANTITIES = {
   running_max: "max", new_max: "max", other_max: "max", running_sum: "sum", new_sum: "sum", other_sum: "sum",
   rescale: "alpha", other_rescale: "alpha", scores: "scores", kept: "scores", exponentials: "p",
-  accumulator: "acc", output: "acc",
+  weights: "p", kept_weight: "p", accumulator: "acc", output: "acc",
 };
 const HOLD_MS = 60;                                        // until the step itself is painted
 const MOVE_MS = 540;                                       // a rescale, drawn as a movement
@@ -48,7 +48,7 @@ export class Lane {
     this.timeOf = (k) => k;                                // a step of this run → its step on the timeline
     this.$ = (selector) => root.querySelector(selector);
     const coloured = Object.entries(this.view.roles ?? {}).filter(([role]) => QUANTITIES[role]);
-    this.quantityOf = new Map(coloured.map(([role, variable]) => [variable, QUANTITIES[role]]));
+    this.quantityOf = new Map(coloured.map(([role, variable]) => [variable, QUANTITIES[this.output(role)]]));
     this.ranges = this.findRanges();
     const map = story.scoreMap ?? story.outputMap;
     this.flat = Boolean(map) && isFlat(map);
@@ -92,6 +92,7 @@ export class Lane {
       root.style.setProperty("--strip", columns > 12 ? "10.4em" : "5.6em");
     }
     const most = story.visits.reduce((rows, { begin }) => Math.max(rows, story.rowCount(begin)), 1);
+    root.classList.toggle("one-row", most === 1);          // then the picture has the state's numbers
     root.style.setProperty("--need", `${3.6 + (most === 1 ? 1.2 : most) * ROW_EM}em`);
     this.$(".lane-title").textContent = this.view.title ?? "";
   }
@@ -179,6 +180,11 @@ export class Lane {
   }
 
   // --- what the panels ask ---
+
+  /** A role as it is drawn: the output of a softmax is its weights. */
+  output(role) {
+    return role === "output" && !this.story.roles.accumulator ? "weights" : role;
+  }
 
   /** “row 3 “cat””: a row or column of the tile, by its place in the matrix. */
   label(axis, index) {

@@ -53,7 +53,7 @@ export function format(largest, digits, whole = false) {
     return (x) => special(x) ?? (x === 0 ? "0" : minus(x.toExponential(1).replace("e+", "e").replace("e-", "e−")));
   }
   const decimals = whole ? 0 : Math.max(0, digits - 1 - Math.max(0, Math.floor(Math.log10(largest || 1))));
-  return (x) => special(x) ?? (x === 0 ? "0" : minus(x.toFixed(decimals)));
+  return (x) => special(x) ?? (x === 0 ? "0" : minus(x.toFixed(decimals).replace(/^-(?=[0.]+$)/, "")));
 }
 
 /** Each different pattern of digits in texts, to measure: in the player's fonts all digits are equally wide. */

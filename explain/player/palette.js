@@ -40,7 +40,7 @@ export class Palette {
     const size = parseFloat(css.fontSize);
     this.size = size * (parseFloat(get("picture-text")) || 1);
     this.smallest = size * (parseFloat(get("picture-least")) || 0);
-    for (const name of ["scores", "output", "share", "reads"]) this[name] = ramp(get(`ramp-${name}`).split(" "));
+    for (const name of ["scores", "output", "inputs", "share", "reads"]) this[name] = ramp(get(`ramp-${name}`).split(" "));
     for (const name of ["written", "masked", "nan"]) this[name] = pixel(name);
     this.lit = packed(channels(this.quantity.hbm.fill));
     this.letters = { dark: get("dark-letters"), light: get("light-letters") };

@@ -22,6 +22,8 @@ const FAR_DOWN = 0.42;                                     // of the window's he
 const PAGE_HEAD_PX = 72;
 // Place → the step, the caption and the depth it was left at, until the page is reloaded.
 const LEFT = (globalThis.tilescopeLeft ??= new Map());
+// The runs and players that are not led through again: their tour was finished, or left before its end.
+const LED = (globalThis.tilescopeLed ??= new Set());
 // Player → the spot it showed last, to find again in a changed run.
 const SPOTS = (globalThis.tilescopeSpots ??= new Map());
 // One player per mount; Streamlit calls again with new data or theme.
@@ -176,8 +178,8 @@ class Player {
   start() {
     const { packet, tour, lanes } = this;
     const left = LEFT.get(this.place);
-    const led = packet.caption !== 1 || (SPOTS.get(this.player)?.led ?? true); // who has left the tour is not led again
-    const { step = packet.step, caption = led ? packet.caption ?? 0 : 0, link = packet.link } = left ?? {};
+    const again = packet.caption === 1 && [this.id, this.player].some((one) => LED.has(one));
+    const { step = packet.step, caption = again ? 0 : packet.caption ?? 0, link = packet.link } = left ?? {};
     const toured = tour.set(caption - 1);
     if (!toured || step !== null) {
       const start = step ?? this.sameSpot();
@@ -388,8 +390,7 @@ class Player {
 
   remember() {
     const spot = this.stories[0].spot(this.woven[0][this.step]);
-    SPOTS.set(this.player, { ...spot, kernels: this.kernels, row: this.lanes[0].selection.row,
-      led: this.tour.on });
+    SPOTS.set(this.player, { ...spot, kernels: this.kernels, row: this.lanes[0].selection.row });
   }
 
   pause() {

@@ -73,13 +73,15 @@ export class Tour {
 
   /** Begins the tour, or leaves it: the step stays, the panels are the reader's again. */
   toggle() {
-    if (this.on) this.leave();
-    else this.show(0);
+    if (this.on) return this.leave();
+    LED.clear();
+    return this.show(0);
   }
 
-  /** False where the tour is not on. */
+  /** Other runs of the player begin with their tours only after a finished one. False where the tour is not on. */
   leave() {
     if (!this.on) return false;
+    LED.add(this.at === this.captions.length - 1 ? this.player.id : this.player.player);
     this.at = -1;
     this.write();
     this.player.presenter.compose(null);

@@ -20,8 +20,8 @@ from kernels.traffic import tiles
 LABELS = {
     "inputs": "Input",
     "dtype": "dtype",
-    "block_m": "Tile: queries, BLOCK_M",
-    "block_n": "Tile: keys, BLOCK_N",
+    "block_m": "Query tile, BLOCK_M",
+    "block_n": "Key tile, BLOCK_N",
     "seq_len": "Queries, N",
     "kv_len": "Keys",
     "causal": "Causal",
@@ -66,24 +66,35 @@ ATTENTION_PRESETS = ("sentence", "sentence_short", "sentence_ragged", *_BITING)
 
 
 def controls(
-    default: Experiment, names: Sequence[str], presets: Sequence[str], *, prefix: str = "", a_row: int | None = None
+    default: Experiment,
+    names: Sequence[str],
+    presets: Sequence[str],
+    *,
+    prefix: str = "",
+    a_row: int | None = None,
+    folded: Sequence[str] = (),
 ) -> Experiment:
     """Draws a control for each name, bound to the page's address, and returns the chosen experiment.
 
     `prefix` goes before the names in the address, for pages with several experiments. `a_row` is the number of controls
-    per row, by default all. A value that cannot be used (from the address, or in this combination) stays in its
-    control, with the error below it; the last valid experiment is returned.
+    per row, by default all. The `folded` ones open from a button at the end of the row. A value that cannot be used
+    (from the address, or in this combination) stays in its control, with the error below it; the last valid experiment
+    is returned.
     """
     address = _Address(default, prefix)
     state, labels = address.state, LABELS if default.entry.family == "attention" else ROW_LABELS
     current, error = address.current()
     parameters = {parameter.name: parameter for parameter in default.entry.parameters}
     chosen: dict[str, object] = {}
-    places: dict[str, DeltaGenerator] = {}
-    wide = a_row or len(names)
-    columns = (column for _ in range(0, len(names), wide) for column in st.columns(wide, vertical_alignment="top"))
-    for name, column in zip(names, columns, strict=False):
-        with column:
+    widths = [5 if name == "inputs" else 3 if parameters[name].kind == "flag" else 4 for name in names]
+    row = a_row or [*widths, *[2.5] * bool(folded)]
+    columns = [column for _ in range(0, len(names), a_row or len(names)) for column in st.columns(row)]
+    places = dict(zip(names, columns, strict=False))
+    if folded:
+        with columns[len(names)], st.container(key=f"folded {state}"):
+            places |= dict.fromkeys(folded, st.popover("More", width="stretch"))
+    for name, place in places.items():
+        with place:
             key = f"{state}: {name}"
             if key not in st.session_state or st.session_state.get(f"{state}: shown") != current:
                 st.session_state[key] = _choices(current)[name]
@@ -91,7 +102,6 @@ def controls(
                 chosen[name] = _preset(current, presets, key)
             else:
                 chosen[name] = _control(parameters[name], labels.get(name, name.replace("_", " ").capitalize()), key)
-            places[name] = column
     st.session_state[f"{state}: shown"] = current
     if any(value != _choices(current)[name] for name, value in chosen.items()):
         try:
@@ -100,7 +110,11 @@ def controls(
         except ParameterError as refused:
             st.session_state[state], error = (current, None), refused
     if error is not None:
-        refuse(in_words(error, labels), state, places.get(error.parameter))
+        words, place = in_words(error, labels), places.get(error.parameter)
+        if place and error.parameter in folded:  # it may be open, over the words below its button
+            place.markdown(f":red[{words}]")
+            place = columns[len(names)]
+        refuse(words, state, place)
     return current
 
 

@@ -18,6 +18,7 @@ from explain.figures.tables import Column, markdown
 from explain.jobs import Job
 from explain.trace.model import Trace
 from explain.ui.follow import follow, on_request
+from explain.ui.layout import prose
 
 
 def on_device(experiment: Experiment, trace: Trace) -> None:
@@ -29,7 +30,7 @@ def on_device(experiment: Experiment, trace: Trace) -> None:
         st.caption("Looking for a GPU…")
         return
     if not status.available:
-        st.markdown(f"No GPU available. {status.reason}")
+        st.caption(f"No GPU available. {status.reason} The numbers below were recorded.")
         _recorded_on_device(experiment)
         return
 
@@ -55,10 +56,7 @@ def _recorded_on_device(experiment: Experiment) -> None:
 
 def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source: str = "hardware") -> None:
     where, timing = measurement.provenance, measurement.timing
-    st.caption(
-        f"{source} · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton "
-        f"{where.triton}, {where.date}"
-    )
+    told, states_table = st.columns([1, 2], gap="large")
     verdict = "within its tolerance" if measurement.within_tolerance else "**exceeds** its tolerance"
     error, tolerance = numbers.scientific(measurement.error), numbers.scientific(measurement.tolerance)
     said = [f"Largest error against float64: **{error}**, tolerance {tolerance}: {verdict}."]
@@ -71,19 +69,19 @@ def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source:
             f"{fast} to {slow}. First call, with compilation: {first}."
         )
     if states:
-        said.append("Launched on its first tiles of keys only, the compiled kernel must reach the same states:")
-        columns = (
-            Column("tiles"),
-            Column("keys"),
-            Column("largest difference in O", numbers.compact),
-            Column("largest difference in lse", numbers.compact),
+        said.append(
+            "The compiled kernel also ran on the first tiles of keys only. After each tile its O and its lse, the "
+            "logsumexp, must be those of the trace."
         )
-        rows = [
-            [s[name] for name in ("tiles", "keys", "largest difference in O", "largest difference in lse")]
-            for s in states
-        ]
-        said.append(markdown(columns, rows))
-    st.markdown("\n\n".join(said))
+        names = ("tiles", "keys", "largest difference in O", "largest difference in lse")
+        columns = [Column(name, numbers.scientific if name.startswith("largest") else None) for name in names]
+        states_table.markdown(markdown(columns, [[state[name] for name in names] for state in states]))
+    with told:
+        prose("\n\n".join(said))
+    st.caption(
+        f"{source} · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton "
+        f"{where.triton}, {where.date}"
+    )
 
 
 def engine_status() -> None:

@@ -20,9 +20,11 @@ from explain.player import files
 from explain.ui import terms
 
 LOOK = Path(__file__).parent.parent / "look"
-STYLE = f"<style>.stApp {{ {palette.both_themes()} }}\n{(LOOK / 'app.css').read_text(encoding='utf-8')}</style>"
-"""The app's style sheet, with the palette's colours."""
+TERMS, _APP = ((LOOK / name).read_text(encoding="utf-8") for name in ("terms.css", "app.css"))
+STYLE = f"<style>.stApp {{ {palette.both_themes()} }}\n{TERMS}{_APP}</style>"
+"""The app's style sheet, with the palette's colours. TERMS is the part for terms with a definition."""
 
+_OPENING = "the column of the page's title and goal"
 _ARXIV = re.compile(r"(?<!\[)arXiv (\d{4}\.\d{4,5})")
 
 
@@ -32,9 +34,9 @@ def icon() -> str:
     return "data:image/svg+xml;base64," + base64.b64encode((LOOK / "icon.svg").read_bytes()).decode()
 
 
-def chapter(file: str, goal: str = "", words: str = "") -> DeltaGenerator:
+def chapter(file: str, goal: str = "", words: str = "", wide: float = 1.5) -> DeltaGenerator:
     """Opens the page whose `__file__` this is: its title, its goal in one sentence, a short introduction, the
-    lecturer's notes for a second window. Returns the place beside them, for the page's controls.
+    lecturer's notes for a second window. Returns the place beside them, `wide` times as wide, for the page's controls.
 
     Until `st.navigation` is first called a Streamlit server that finds a folder `pages/` serves its files by itself,
     without app.py; so the first visit to a fresh server, when it is to a chapter's own address, starts over as the app.
@@ -45,7 +47,7 @@ def chapter(file: str, goal: str = "", words: str = "") -> DeltaGenerator:
     terms.new_page()
     page = contents.page_of(file)
     with st.container(key="chapter head"):
-        column, beside = st.columns([2, 3], gap="large")
+        column, beside = st.columns([1, wide], gap="large")
     with column:
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.title(page.title, anchor=False, width="content")
@@ -55,7 +57,14 @@ def chapter(file: str, goal: str = "", words: str = "") -> DeltaGenerator:
                 )
         if goal or words:
             prose("\n\n".join([f"**Goal: {goal}**"] * bool(goal) + [words]))
+    st.session_state[_OPENING] = column
     return beside
+
+
+def introduce(words: str) -> None:
+    """Adds a paragraph below the page's goal, for words that depend on the page's controls."""
+    with st.session_state[_OPENING]:
+        prose(words)
 
 
 def chapter_link(page: str, label: str, query: Mapping[str, str] | None = None) -> None:
@@ -73,14 +82,17 @@ def prose(text: str) -> None:
     st.markdown(terms.marked(text), unsafe_allow_html=True)
 
 
-def part(heading: str, words: str, wide: float = 2) -> DeltaGenerator:
-    """A heading and a paragraph in a column of at most 75 characters; returns the place for the picture beside it.
-
-    The picture's column is `wide` times as wide.
-    """
+def sides(heading: str, wide: float = 2) -> tuple[DeltaGenerator, DeltaGenerator]:
+    """A heading; returns the column for its words, and the place for their picture, `wide` times as wide."""
     st.header(heading, anchor=False)
     column, picture = st.columns([1, wide], gap="large")
-    with column.container(key=f"words: {heading}"):
+    return column.container(key=f"words: {heading}"), picture
+
+
+def part(heading: str, words: str, wide: float = 2) -> DeltaGenerator:
+    """A heading and a paragraph in a column of at most 75 characters; returns the place for the picture beside it."""
+    column, picture = sides(heading, wide)
+    with column:
         prose(words)
     return picture
 

@@ -40,7 +40,7 @@ def stepper(
 
     `step` is where to start, and where to go when it or `request` changes; or a function of the traces that returns it.
     `titles` replace the kernels' own. `watch` is the variable or term that the player marks on its timeline.
-    The tour of `chapter` begins with the player, if these are its runs.
+    The tour through these runs begins with the player; that of `chapter`, if several chapters have one.
     """
     try:
         with st.spinner("Running the kernel line by line…", show_time=True):
@@ -58,10 +58,10 @@ def stepper(
 
 
 def _tour(chapter: str, experiments: Sequence[Experiment]) -> dict[str, Any] | None:
-    """The tour of a chapter through these runs, a lecturer's own before the chapter's; None without one."""
+    """The tour through these runs: a lecturer's own, else the chapter's, else another's; None without one."""
     own = own_tour()
-    for tour in (own if own and own.chapter == chapter else None, tours.of(chapter)):
-        if tour and tour.plays(experiments):
+    for tour in (own if own and own.runs == tuple(experiments) else None, tours.through(experiments, chapter)):
+        if tour:
             try:
                 return toured(tour)
             except tours.TourError:  # the page of the lecturer's own tour says why
@@ -80,7 +80,7 @@ def own_tour() -> tours.Tour | None:
         return None
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=64)
 def toured(tour: tours.Tour) -> dict[str, Any]:
     """A tour with its events found in its runs' traces, as the player takes it. Raises TourError and WorkerError."""
     return tours.resolved(tour, [lesson(experiment.key)[1] for experiment in tour.runs])
@@ -112,7 +112,9 @@ def traced(experiments: Sequence[Experiment]) -> list[tuple[Experiment, Trace]]:
 
 
 def traffic_table(experiment: Experiment, trace: Trace) -> None:
-    """Shows the bytes of each buffer and the FLOPs, by formula and by trace; both must agree."""
+    """Shows the bytes and the FLOPs of a run in a line, and those of each buffer folded below it, by formula and by
+    trace; both must agree.
+    """
     traffic, got = experiment.entry.formula(experiment.values), trace.traffic()
     traced = [launch.totals for launch in trace.launches]
     rows: list[tuple[object, ...]] = []
@@ -121,13 +123,15 @@ def traffic_table(experiment: Experiment, trace: Trace) -> None:
         total = sum(counted.get(f"{term.buffer}_ptr", 0) for counted in counts)
         formula = f"{term.elements:,} × {term.times} × {term.item_bytes} B"
         rows.append((f"`{term.buffer}`", "written" if term.written else "read", formula, term.bytes, total, term.why))
-    for way, total in (("read", traffic.read_bytes), ("written", traffic.written_bytes)):
-        rows.append(("**all**", way, "", f"**{count(total)}**", f"**{count(got[f'{way}_bytes'])}**", ""))
     columns = ("buffer", "direction", "formula", Column("bytes, formula"), Column("bytes, trace"), "why")
-    st.markdown(markdown(columns, rows))
-    matmuls = f"{count(traffic.flops_of('matmul'))} of them in matmuls"
-    st.markdown(f"FLOPs: **{count(traffic.flops)}** by formula, {matmuls}; **{count(got['flops'])}** by trace.")
-    if got != traffic.totals():
+    totals, agree = traffic.totals(), got == traffic.totals()
+    said = ", ".join(f"**{count(totals[f'{way}_bytes'])} B** {way}" for way in ("read", "written"))
+    mark = ":green[✓ formula = trace]" if agree else ":red[✗ formula ≠ trace]"
+    matmuls = f", {count(matmul)} of them in matmuls" if (matmul := traffic.flops_of("matmul")) else ""
+    st.markdown(f"HBM: {said}. FLOPs: **{count(traffic.flops)}**{matmuls}. {mark}")
+    folded = f"<details><summary>Each buffer's bytes</summary>\n\n{markdown(columns, rows)}\n\n</details>"
+    st.markdown(folded, unsafe_allow_html=True)
+    if not agree:
         st.error(
             "Formula and trace disagree, so one of them is wrong. Please report this experiment.",
             icon=":material/error:",

@@ -123,9 +123,9 @@ def test_the_rescale_shows_the_followed_rows_numbers(opened):
     for text in (number(x, digits=4) for x in (old, alpha, added, new)):
         expect(page.locator(".idea .says")).to_contain_text(text)
     shown = page.locator(".numbers dd[data-q=sum]")
-    expect(shown).to_contain_text(number(old, digits=4))
-    expect(shown.locator("b")).to_have_text(number(new, digits=4))
-    expect(page.locator(".numbers dd[data-q=alpha] b")).to_have_text(number(alpha, digits=4))
+    expect(shown).to_contain_text(f"{old:.3f}")
+    expect(shown.locator("b")).to_have_text(f"{new:.3f}")
+    expect(page.locator(".numbers dd[data-q=alpha] b")).to_have_text(f"{alpha:.3f}")
 
 
 @pytest.mark.parametrize(

@@ -136,9 +136,9 @@ def test_a_newcomer_finds_the_way_in(reader: Reader, app_url: str):
     chosen = page.get_by_role("img", name=re.compile("^Attention of")).locator("[data-press]")
     expect(chosen.first).to_be_visible()
     tokens = chosen.count()
-    question = page.locator(".exercises li[data-name=twice-as-long]")
+    question = page.locator(".exercises li[data-name=three-times-as-long]")
     assert reader.answers(question, tokens * tokens) == "wrong"
-    assert reader.answers(question, 4 * tokens * tokens) == "right"
+    assert reader.answers(question, 9 * tokens * tokens) == "right"
     expect(question).to_have_attribute("data-done", "")
 
     # A first kernel: its tour begins by itself and goes on.

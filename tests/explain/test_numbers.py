@@ -90,6 +90,16 @@ def test_ratios(value, text):
     assert numbers.ratio(value) == text
 
 
+def test_a_columns_numbers_have_one_unit_and_as_many_decimals():
+    assert [numbers.aligned(size, "B", "G") for size in (25.2e9, 5.4e8, 0)] == ["25.20 GB", "0.54 GB", "0.00 GB"]
+    assert numbers.aligned(9.7e-4, "s", "m") == "0.97 ms"
+
+
+def test_recorded_words_get_separators_and_keep_dates():
+    words = "torch.matmul, 8192 × 8192, 1980 MHz, 2026-11-22, torch 2.11, 580.159.04"
+    assert numbers.grouped(words) == words.replace("8192", "8,192").replace("1980", "1,980")
+
+
 def test_shares_and_exponents():
     assert [numbers.percent(0.421), numbers.percent(0.421, 1)] == ["42%", "42.1%"]
     assert [numbers.percent(x, 1, signed=True) for x in (0.015, -0.015, 0)] == ["+1.5%", "−1.5%", "0.0%"]

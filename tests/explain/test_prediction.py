@@ -1,4 +1,4 @@
-"""Predicted times: right where the GPU follows the model; no point is fitted to itself; other GPUs scale."""
+"""Predicted times: a recorded time is kept and scaled to other GPUs; no point is fitted to itself."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from explain.chapters.speed import lengths
 from explain.device.measurement import Timing
 from explain.experiment import Experiment
 from explain.gpus import GPUS
@@ -54,6 +55,40 @@ def test_another_gpu_scales_with_its_bandwidth():
     assert slow is not None
     assert slow / own == pytest.approx(H200.hbm_bytes_per_second / GPUS["T4"].hbm_bytes_per_second, rel=0.05)
     assert model.seconds(Experiment.of("flash_attention"), H200) is None
+
+
+def test_a_recorded_time_stays_and_is_scaled_for_another_gpu():
+    plain, slowed = fitted(record()), fitted(record({3: 10.0}))
+    assert plain is not None
+    assert slowed is not None
+    for name in ("H200", "A100"):
+        own, slow = (model.seconds(RUNS[3], GPUS[name]) for model in (plain, slowed))
+        assert own is not None
+        assert slow is not None
+        assert slow / own == pytest.approx(10, rel=0.1)
+
+
+def test_two_kernels_cross_on_the_recorded_gpu_where_they_were_measured_to():
+    shipped = registry.recorded()
+    times = lengths.of(shipped)
+    assert shipped is not None
+    assert times is not None
+    model = fitted(shipped)
+    assert model is not None
+    standard, flash = (lengths.predicted(model, H200)[kernel] for kernel in lengths.COMPARED)
+    for n in times.lengths:
+        assert standard[n] / flash[n] == pytest.approx(times.gain(n))
+
+
+def test_tensor_cores_that_triton_does_not_use_have_no_prediction():
+    shipped = registry.recorded()
+    assert shipped is not None
+    model = fitted(shipped)
+    assert model is not None
+    run = lengths.lengths("flash_attention")[-1]
+    assert model.seconds(run, GPUS["RTX 4090"])
+    assert model.seconds(run, GPUS["T4"]) is None
+    assert not lengths.predicted(model, GPUS["T4"])
 
 
 def test_the_shipped_record_is_predicted_with_a_known_error():

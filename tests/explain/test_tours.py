@@ -8,13 +8,19 @@ import re
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explain import ROOT, contents, tours
+from explain import ROOT, contents, lessons, tours
+from explain.chapters.side_by_side.pairs import PAIRS
+from explain.chapters.triton_ladder.ladder import RUNGS
+from explain.chapters.what_breaks.divergence import compared
+from explain.experiment import Experiment
 from explain.player.files import text
 from explain.trace.model import numbers
 from explain.ui.stepper import lesson, toured
+from kernels.museum import EXHIBITS
 from tests.explain.test_player_wrapper import unpacked
 
 SHIPPED = tours.shipped()
+FIRST = {tour.chapter: tour for tour in reversed(SHIPPED)}
 MINE = """
 title = "Mine"
 chapter = "online_softmax"
@@ -33,7 +39,38 @@ watch = "l_i"
 """
 
 
-@pytest.mark.parametrize("tour", SHIPPED, ids=lambda tour: tour.chapter)
+def opened_on() -> dict[str, list[list[Experiment]]]:
+    """What each chapter's players open on, view by view."""
+    return {
+        "first_kernel": [[lessons.VECTORS]],
+        "softmax": [[lessons.naive_twin(lessons.SAFE), lessons.SAFE]],
+        "memory_hierarchy": [[lessons.STANDARD]],
+        "attention": [[lessons.ONE_TILE]],
+        "online_softmax": [
+            [lessons.element_by_element(lessons.ONLINE)],
+            [lessons.ONLINE],
+            [lessons.wrong_twin(lessons.ONLINE), lessons.ONLINE],
+            [lessons.ROWS],
+            [lessons.MERGED],
+            [lessons.added_twin(lessons.MERGED), lessons.MERGED],
+            [lessons.TOPK],
+        ],
+        "flash_attention": [[lessons.OPENING], [lessons.first_order(lessons.OPENING), lessons.OPENING]],
+        "triton_ladder": [[rung.experiment(lessons.ONLINE)] for rung in RUNGS],
+        "what_breaks": [[*compared(exhibit)] for exhibit in EXHIBITS.values()],
+        "side_by_side": [[pair.left, pair.right] for pair in PAIRS],
+        "three_numbers": [[lessons.SHORT]],
+    }
+
+
+def test_every_view_with_a_player_begins_with_a_tour():
+    for chapter, views in opened_on().items():
+        assert all(tours.through(runs, chapter) for runs in views), chapter
+        assert tours.through(views[0], chapter) == FIRST[chapter]
+    assert opened_on().keys() == FIRST.keys()
+
+
+@pytest.mark.parametrize("tour", SHIPPED, ids=lambda tour: f"{tour.chapter}/{tour.file}")
 def test_a_chapters_tour_is_found_in_its_run(tour):
     assert 6 <= len(tour.captions) <= 10
     assert tour.chapter in {page.stem for page in contents.pages()}
@@ -52,7 +89,7 @@ def player_of(test: AppTest) -> bytes:
     return next(packet for one in test.get("bidi_component") if (packet := one.proto.bytes))
 
 
-@pytest.mark.parametrize("tour", SHIPPED, ids=lambda tour: tour.chapter)
+@pytest.mark.parametrize("tour", FIRST.values(), ids=FIRST)
 def test_a_chapter_begins_with_its_tour(tour):
     test = AppTest.from_file(str(contents.PAGES / f"{tour.chapter}.py"), default_timeout=120).run()
     head, _ = unpacked(player_of(test))
@@ -88,7 +125,7 @@ def test_the_numbers_of_a_caption_are_the_runs():
         ('watch = "l_i"', 'side = "right"', ("caption 1", "right", "left")),
         ('watch = "l_i"', 'colour = "red"', ("caption 1", "colour", "watch")),
         ("minutes = 2", "minutes = 200", ("caption 1", "200", "60")),
-        ('"{l_i', f'"{"word " * 31}{{l_i', ("caption 1", "30")),
+        ('"{l_i', f'"{"word " * 26}{{l_i', ("caption 1", "25")),
         ("[[run]]", "[[run", ("TOML",)),
     ],
 )
@@ -154,7 +191,7 @@ def test_each_run_sheet_is_its_chapters_tour(stem):
     test.run()
     assert not test.exception
     sheet = json.loads(test.get("bidi_component")[0].proto.json or "null")
-    tour = tours.of(stem)
+    tour = FIRST.get(stem)
     if tour is None:
         assert sheet is None
     else:

@@ -10,6 +10,9 @@ from explain.chapters.attention.heads import Head
 from explain.exercises import Question, Why
 from explain.figures.numbers import count, fixed, number, percent
 
+TIMES = 3
+"""How much longer the sentence of the last question is."""
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -51,12 +54,15 @@ def _why_sharpest(shown: Shown) -> Why:
 
 
 def _other_scores(shown: Shown) -> int:
-    return (2 * len(shown.head.tokens)) ** 2
+    return (TIMES * len(shown.head.tokens)) ** 2
 
 
 def _why_other_scores(shown: Shown) -> Why:
     n = len(shown.head.tokens)
-    return Why(f"{2 * n} × {2 * n} = {count(4 * n * n)}: four times the {n} × {n} = {n * n} of this sentence.")
+    return Why(
+        f"{TIMES * n} × {TIMES * n} = {count((TIMES * n) ** 2)}: {TIMES} × {TIMES} times the {n} × {n} = {n * n} of "
+        "this sentence."
+    )
 
 
 def _ratio(shown: Shown) -> float:
@@ -102,8 +108,8 @@ QUESTIONS = (
         _names,
     ),
     Question[Shown](
-        "twice-as-long",
-        "How many scores does a sentence with twice as many tokens have in one head?",
+        "three-times-as-long",
+        "How many scores does a sentence with three times as many tokens have in one head?",
         "number",
         _other_scores,
         _why_other_scores,

@@ -10,7 +10,7 @@ import numpy as np
 from explain.chapters.attention.contexts import MODELS, Model
 from explain.chapters.attention.heads import Array, Head
 from explain.figures.labels import text_width, widest
-from explain.figures.numbers import capacity, count, fixed, moved, percent, ratio
+from explain.figures.numbers import count, fixed, moved, percent, ratio
 from explain.figures.palette import css, css_ink
 from explain.figures.svg import button, line, picture, rect, text
 from explain.gpus import Gpu
@@ -18,6 +18,8 @@ from explain.gpus import Gpu
 SHADES = 8
 """How many shades a map of numbers has, from 0 to its largest."""
 ROW = 23.0
+NUMBERED = 0.05
+"""From this weight on a token's score and weight are written; the others are hover text."""
 STRIP = 4
 """Width of one number in a matrix."""
 THIN = 3
@@ -54,18 +56,19 @@ def row_of(head: Head, token: int) -> str:
             text(4, y + 16, name, bold=j == token),
             heat(head.k[j : j + 1], key, y + 3, THIN, 16, "hbm", largest_k),
             rect(min(zero, zero + bar), y + 4, abs(bar), 14, css("scores"), opacity=0.8),
-            text(score + 130, y + 16, fixed(float(scores[j]), 2), anchor="end"),
             rect(weight, y + 4, 80 * float(weights[j]) / float(weights.max()), 14, css("p"), opacity=0.9),
-            text(weight + 126, y + 16, percent(float(weights[j]), 1), anchor="end"),
             heat(weighted[j : j + 1], value, y + 3, THIN, 16, "hbm", largest_v),
         ]
+        if weights[j] >= NUMBERED:
+            row.append(text(score + 130, y + 16, fixed(float(scores[j]), 2), anchor="end"))
+            row.append(text(weight + 126, y + 16, percent(float(weights[j]), 1), anchor="end"))
         said = f"{name}: score {fixed(float(scores[j]), 2)}, weight {percent(float(weights[j]), 1)}"
         parts.append(button(str(j), said, 0, y, width - 4, ROW - 1, row, chosen=j == token))
     end = top + ROW * len(tokens)
     parts += [
         line(score, end + 4, width - 8, end + 4),
-        text(weight + 126, end + 24, percent(float(weights.sum()), 1), anchor="end", bold=True),
-        text(score, end + 24, "together"),
+        text(weight + 126, end + 24, percent(float(weights.sum())), anchor="end", bold=True),
+        text(score, end + 24, "all together"),
         heat(head.output[token : token + 1], value, end + 10, THIN, 22, "acc", largest_v),
         text(
             width - 8,
@@ -92,29 +95,29 @@ def matrices(head: Head, token: int) -> str:
         parts.append(text(x + wide / 2, 29, f"{n} × {d}", anchor="middle", faint=True, size=12))
         parts.append(heat(values, x, 36, STRIP, high, "hbm", _largest(values)))
         parts.append(rect(x - 1, 35 + high * token, wide + 2, high + 2, "none", stroke="currentColor"))
-    return picture(names + 3 * (wide + gap), 42 + high * n, "Q, K and V of the sentence", parts, "40rem")
+    return picture(names + 3 * (wide + gap), 42 + high * n, "Q, K and V of the sentence", parts, "52rem")
 
 
 def score_map(head: Head, token: int) -> str:
-    """S, N × N: a row for each query, a column for each key; the chosen token's row is framed."""
-    n, cell = len(head.tokens), 20
-    names = widest(head.tokens, 12) + 10
+    """S, N × N: a row for each query, a column for each key; the chosen token's row is framed, with its numbers."""
+    n, wide, high = len(head.tokens), 38, 26
+    names = widest(head.tokens) + 10
     parts = [
-        text(names - 8, 8 + cell * (i + 0.7), name, anchor="end", size=12, bold=i == token)
-        for i, name in enumerate(head.tokens)
+        text(names - 8, 8 + high * (i + 0.7), name, anchor="end", bold=i == token) for i, name in enumerate(head.tokens)
     ]
-    parts.append(heat(head.scores, names, 8, cell, cell, "scores", _largest(head.scores)))
-    parts.append(rect(names - 1, 7 + cell * token, cell * n + 2, cell + 2, "none", stroke="currentColor"))
-    below = 8 + cell * n
-    for j, name in enumerate(head.tokens):
-        x = names + cell * (j + 0.65)
-        parts.append(
-            f'<g transform="rotate(-60 {x:.1f} {below + 8})">{text(x, below + 8, name, size=12, anchor="end")}</g>'
-        )
-    parts.append(text(names + cell * n + 14, 22, f"S: {n} × {n}", bold=True, fill=css_ink("scores")))
-    parts.append(text(names + cell * n + 14, 42, "a row: one query", faint=True))
-    parts.append(text(names + cell * n + 14, 62, "a column: one key", faint=True))
-    return picture(names + cell * n + 140, below + 52, f"The {n} × {n} scores of head {head.number}", parts, "36rem")
+    largest, below = _largest(head.scores), 8 + high * n
+    parts.append(heat(head.scores, names, 8, wide, high, "scores", largest))
+    y = 8 + high * token
+    parts.append(rect(names - 1, y - 1, wide * n + 2, high + 2, "var(--ground)", stroke="currentColor"))
+    for j, (name, score) in enumerate(zip(head.tokens, head.scores[token], strict=True)):
+        x = names + wide * (j + 0.5)
+        parts.append(text(x, y + 17, fixed(float(score), 2), anchor="middle", size=12))
+        parts.append(f'<g transform="rotate(-60 {x:.1f} {below + 8})">{text(x, below + 8, name, anchor="end")}</g>')
+    side = names + wide * n + 14
+    parts.append(text(side, 22, f"S: {n} × {n}", bold=True, fill=css_ink("scores")))
+    parts.append(text(side, 42, "a row: one query", faint=True))
+    parts.append(text(side, 62, "a column: one key", faint=True))
+    return picture(side + 130, below + 58, f"The {n} × {n} scores of head {head.number}", parts, "54rem")
 
 
 def softened(tokens: Sequence[str], before: Array, after: Array, raised: int) -> str:
@@ -150,7 +153,7 @@ def heads(each: Sequence[Head], chosen: int) -> str:
             button(str(one.number), label, x - 6, y - 6, side + 12, side + 32, drawn, chosen=one.number == chosen)
         )
     rows = -(-len(each) // across)
-    return picture(across * (side + 28), rows * (side + 40) + 8, f"The weights of {len(each)} heads", parts, "38rem")
+    return picture(across * (side + 28), rows * (side + 40) + 8, f"The weights of {len(each)} heads", parts, "46rem")
 
 
 def shapes(n: int, d: int) -> str:
@@ -194,7 +197,12 @@ def score_bytes(gpu: Gpu, tokens: int) -> str:
     for i, (name, size) in enumerate(marks):
         x = at(size)
         parts.append(line(x, 20 + 16 * i, x, bottom, stroke=css("slate"), opacity=0.9))
-        parts.append(text(x - 5, 16 + 16 * i, f"{name}, {capacity(size)}", anchor="end", size=12))
+        parts.append(text(x - 5, 16 + 16 * i, f"{name}, {moved(size)}", anchor="end", size=12))
+    for power in range(3, int(high), 3):
+        x = at(10**power)
+        parts.append(line(x, 62, x, bottom, opacity=0.2))
+        parts.append(text(x, bottom + 18, moved(10**power), anchor="middle", faint=True, size=12))
+    parts.append(text(left - 12, bottom + 18, "each line: × 1,000", anchor="end", faint=True, size=12))
     for i, one in enumerate(rows):
         y = 66 + 40.0 * i
         over = one.score_bytes > gpu.hbm_bytes
@@ -205,7 +213,7 @@ def score_bytes(gpu: Gpu, tokens: int) -> str:
             text(left + width + 80, y + 20, moved(one.score_bytes), anchor="end", bold=over),
         ]
     return picture(
-        left + width + 90, bottom + 6, f"S of one head beside the memories of the {gpu.name}", parts, "50rem"
+        left + width + 90, bottom + 26, f"S of one head beside the memories of the {gpu.name}", parts, "50rem"
     )
 
 

@@ -18,27 +18,33 @@ START = "it"
 LENGTHS = (15, 64, 256, 1024, 4096)
 
 
-def one_row() -> tuple[Head, int]:
-    """One token's row from its query to its output; the head and the token that the reader chose."""
+def chosen() -> tuple[Head, int]:
+    """The head and the token that the reader chose."""
     first = head(HEADS_TO_SHOW[0])
     token = int(pictures.pressed("token", [str(i) for i in range(len(first.tokens))], str(first.tokens.index(START))))
-    shown = head(int(pictures.pressed("head", [str(one) for one in HEADS_TO_SHOW], str(first.number))))
-    word = shown.tokens[token]
+    return head(int(pictures.pressed("head", [str(one) for one in HEADS_TO_SHOW], str(first.number)))), token
+
+
+def what_a_word_looks_at(shown: Head, token: int) -> str:
+    """The first paragraphs: from a token's query to its output."""
+    word, d = shown.tokens[token], shown.q.shape[1]
     best = int(shown.weights[token].argmax())
-    with layout.part(
-        "What does a word look at?",
+    return (
         "A language model reads tokens: words and pieces of words. **Attention** lets each token collect information "
-        f"from the others. The token **{word}** compares its **query** with the **key** of every token. A good match "
-        "gives a high **score**. Softmax turns the scores into **weights**. The **output** is the sum of all "
-        f"**values**, each times its weight. Here **{word}** gives {percent(float(shown.weights[token, best]))} of its "
-        f"weight to **{shown.tokens[best]}**. Press another token.",
-    ):
-        pictures.pressable(figures.row_of(shown, token), "token")
-        st.caption(
-            "Q, K and V of a real language model (all-MiniLM-L6-v2, layer 1) reading this sentence; all else is "
-            "computed here in float64. In a strip each cell is a number: coloured above 0, grey below 0."
-        )
-    return shown, token
+        f"from the others. The token “{word}” compares its **query** q with the **key** k of every token. A good match "
+        f"gives a high **score**. Softmax turns the scores into **weights**: “{word}” gives "
+        f"{percent(float(shown.weights[token, best]))} of its weight to “{shown.tokens[best]}”. The **output** o is "
+        "the sum of all **values** v, each times its weight.\n\n"
+        "**Press another token.** Numbers stand where a weight is large. Point at a row to see the others.\n\n"
+        f"A strip is a query, a key or a value: {d} numbers, coloured above 0 and grey below. They come from a real "
+        "language model, all-MiniLM-L6-v2, as it reads this sentence. It adds [CLS] and [SEP], which mark the "
+        "beginning and the end."
+    )
+
+
+def one_row(shown: Head, token: int) -> None:
+    """One token's row from its query to its output; a press chooses another token."""
+    pictures.pressable(figures.row_of(shown, token), "token")
 
 
 def matrices(shown: Head, token: int) -> None:
@@ -64,7 +70,7 @@ def scores(shown: Head, token: int) -> None:
         f"**{shown.tokens[token]}** and the key of **{shown.tokens[best]}** it is {number(dot)}. Divide by √d = "
         f"{number(np.sqrt(d))}: the score is {fixed(float(shown.scores[token, best]), 2)}. Without the division, "
         f"scores grow with d. Every query meets every key, so there are N × N = {n} × {n} = {n * n} scores: the matrix "
-        "S = QKᵀ / √d. In PyTorch: `S = Q @ K.T / d**0.5`.",
+        "S = QKᵀ / √d. In PyTorch:\n\n`S = Q @ K.T / d**0.5`",
     ):
         pictures.drawing(figures.score_map(shown, token))
 
@@ -77,9 +83,9 @@ def weights(shown: Head, token: int) -> None:
     with layout.part(
         "Weight: why softmax?",
         "An average needs **weights** that are positive and sum to 1. Scores are neither. Softmax takes exp of each "
-        "score, which is positive, and divides by their sum. A score that is 1 larger gives a weight e = 2.72 times as "
-        f"large, before the division. Make the score of **{words[raised]}** larger: its weight grows, all others "
-        "shrink, and the sum stays 1. In PyTorch: `P = torch.softmax(S, dim=-1)`.",
+        "score, which is positive, and divides by their sum. A score that is 1 larger makes its exp e = 2.72 times as "
+        f"large. Make the score of **{words[raised]}** larger: its weight grows, all others shrink, and the sum stays "
+        "1. In PyTorch:\n\n`P = torch.softmax(S, dim=-1)`",
     ):
         more = st.slider(f"Add to the score of “{words[raised]}”", 0.0, 8.0, 4.0, 0.5, key="more", bind="query-params")
         after = with_larger(row, raised, more)
@@ -93,15 +99,15 @@ def weights(shown: Head, token: int) -> None:
 
 def heads(shown: Head) -> None:
     """The heads of the layer, to choose from."""
-    each = [head(number) for number in HEADS_TO_SHOW]
+    each = [head(number) for number in sorted(HEADS_TO_SHOW)]
     back = max(each, key=lambda one: one.mean_before)
     first = max(each, key=lambda one: one.mean_first)
     with layout.part(
         "Head",
         f"One set of Q, K and V is a **head**. This layer has {len(each)}, each with its own learned matrices. Each "
-        f"looks at other things. Head {back.number} gives {percent(back.mean_before, 1)} of its weight to the token "
-        f"before. Head {first.number} gives {percent(first.mean_first, 1)} to the first token. A square is P of one "
-        "head: a row for each query, a column for each key. Press a head: all pictures above then show it.",
+        f"looks at different things. Head {back.number} gives {percent(back.mean_before, 1)} of its weight to the "
+        f"token before. Head {first.number} gives {percent(first.mean_first, 1)} to the first token. A square is P of "
+        "one head: a row for each query, a column for each key. Press a head: all pictures above then show it.",
     ):
         pictures.pressable(figures.heads(each, shown.number), "head")
 
@@ -111,9 +117,9 @@ def shapes(shown: Head) -> None:
     n, d = len(shown.tokens), shown.q.shape[1]
     with layout.part(
         "Shapes",
-        "All of attention in PyTorch: `O = torch.softmax(Q @ K.T / d**0.5, dim=-1) @ V`. Q, K, V and O are N × d. S "
-        "and P are N × N. Move N: d stays, so Q, K, V and O become thin, and S and P take over. Twice the tokens make "
-        "four times the scores.",
+        "Q, K, V and O are N × d. S and P are N × N. Move N: d stays, so Q, K, V and O become long and thin, and S "
+        "and P take over. Twice the tokens make four times the scores. All of attention in PyTorch:\n\n"
+        "`P = torch.softmax(Q @ K.T / d**0.5, dim=-1)`\n\n`O = P @ V`",
     ):
         tokens = st.select_slider("Tokens, N", LENGTHS, n, key="tokens", bind="query-params", format_func=count)
         pictures.drawing(figures.shapes(tokens, d))
@@ -131,8 +137,8 @@ def too_many_scores(shown: Head) -> None:
         st.caption(f"S of one head: N² scores × {contexts.ITEM_BYTES} bytes. {figures.sources()}")
     with words.container(key="words: why N² hurts"):
         layout.prose(
-            f"S has N² numbers of {contexts.ITEM_BYTES} bytes. At this sentence's N = {n} that is nothing. At "
-            f"{longest.name}'s N = {count(longest.context)} one head's S takes {moved(longest.score_bytes)}: "
+            f"S has N² numbers of {contexts.ITEM_BYTES} bytes. For this sentence, N = {n}, that is nothing. "
+            f"For {longest.name}, N = {count(longest.context)}, S of one head takes {moved(longest.score_bytes)}: "
             f"{figures.too_large(gpu)} the memory of an {gpu.name}. A model has dozens of heads in each of dozens of "
             "layers. FlashAttention computes the same output and never stores S: it makes a small tile of S on the "
             "chip, uses it, and drops it. How that can be exact is what the next chapters show. It begins with "
@@ -145,7 +151,8 @@ def three_kernels() -> None:
     st.header("The same on a GPU, line by line", anchor=False)
     layout.prose(
         "On a GPU the three lines are three kernels. Here they are in Triton, recorded on this sentence, head "
-        f"{HEADS_TO_SHOW[0]}. Press → in the bar above the code: it leads from the scores to the output."
+        f"{HEADS_TO_SHOW[0]}. Press → in the bar above the picture: it leads from the scores to the output. You need "
+        "not read the code yet. *Your first Triton kernel* explains it."
     )
     stepper.stepper([lessons.ONE_TILE], key="attention", chapter="attention")
 

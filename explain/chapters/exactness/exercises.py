@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from explain.chapters.exactness import orders
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
-from explain.figures.numbers import count, scientific
+from explain.figures.numbers import count, ratio, scientific
 from explain.output import Output
 from kernels.parameters import ITEM_BYTES
-
-FLASH, STANDARD = "FlashAttention-2", "standard attention"
 
 
 @dataclass(frozen=True)
@@ -40,16 +39,18 @@ def _why_factor(shown: Shown) -> Why:
                "11, and 2³ = 8.")  # fmt: skip
 
 
-def _largest(shown: Shown) -> tuple[float, float]:
-    pair = orders.flash(shown.experiment), orders.standard(shown.experiment)
-    flash, standard = (_of(shown, one).largest() for one in pair)
-    return flash, standard
+def _quotients(shown: Shown) -> dict[str, float]:
+    """Standard attention's largest error ÷ FlashAttention-2's, by dtype."""
+    return {
+        dtype: _of(shown, standard).largest() / (_of(shown, flash).largest() or math.nan)
+        for dtype, flash, standard in orders.by_dtype(shown.experiment)
+    }
 
 
-def _why_smaller(shown: Shown) -> Why:
-    flash, standard = _largest(shown)
-    return Why(f"Largest errors in {shown.experiment.values['dtype']}: {FLASH} {scientific(flash)}, {STANDARD} "
-               f"{scientific(standard)}.")  # fmt: skip
+def _why_closest(shown: Shown) -> Why:
+    each = ", ".join(f"{dtype} {ratio(one)}" for dtype, one in _quotients(shown).items())
+    return Why(f"Largest error of standard attention ÷ that of FlashAttention-2: {each}. In 16 bits standard attention "
+               "also rounds S and P.")  # fmt: skip
 
 
 def _other(shown: Shown) -> orders.Way:
@@ -80,12 +81,12 @@ QUESTIONS = (
         tolerance=0.05,
     ),
     Question[Shown](
-        "smaller",
-        lambda shown: f"Which kernel has the smaller largest error in {shown.experiment.values['dtype']}?",
+        "closest",
+        "In which dtype are the largest errors of both kernels closest to each other?",
         "choice",
-        lambda shown: FLASH if _largest(shown)[0] <= _largest(shown)[1] else STANDARD,
-        _why_smaller,
-        (FLASH, STANDARD),
+        lambda shown: min(_quotients(shown), key=lambda dtype: abs(math.log(_quotients(shown)[dtype]))),
+        _why_closest,
+        tuple(ITEM_BYTES),
     ),
     Question[Shown](
         "bits",

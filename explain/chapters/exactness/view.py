@@ -4,8 +4,10 @@ sum.
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -19,21 +21,18 @@ from explain.experiment import Experiment
 from explain.figures.numbers import count, ratio, scientific
 from explain.figures.tables import Column, markdown
 from explain.output import Output
+from explain.source import functions
 from explain.ui import controls, layout
 from explain.ui.exercises import ask
+from explain.ui.pictures import drawing
 from explain.ui.stepper import lesson
 from explain.workers import WorkerError
 
 WHERE = "interpreter · error: |result − float64| of each element, on the same rounded inputs"
-TOLERANCE = (
-    "error ÷ tolerance: the largest of any element; ≤ 1 passes. Each element has its own tolerance: 2 × the error of "
-    "the same formula in eager PyTorch, plus a rounding band that grows with the roundings. Standard attention rounds "
-    "S and P too, so its tolerance is larger, and a larger error can be a smaller share of it"
-)
 
 
 def beside_each_other(experiment: Experiment) -> None:
-    """The largest errors in a sentence, then the errors of both kernels by element and by row."""
+    """How large both kernels' errors are, beside where each kernel rounds."""
     try:
         with st.spinner("Running both kernels…"):
             flash, standard = (
@@ -42,66 +41,63 @@ def beside_each_other(experiment: Experiment) -> None:
     except WorkerError as error:
         st.error(error.words, icon=":material/error:")
         return
-    layout.prose(
-        f"In **{experiment.values['dtype']}** the largest error, |O − float64|, is **{scientific(flash.largest())}** "
-        f"for FlashAttention-2 and **{scientific(standard.largest())}** for standard "
-        f"attention{_compared(flash.largest(), standard.largest())}. Half of the elements have at most "
-        f"{scientific(flash.quantile(0.5))} and {scientific(standard.quantile(0.5))}."
+    words = (
+        f"Each element of O has an error, |O − float64|. In **{experiment.values['dtype']}** the median error of "
+        f"standard attention is {_compared(flash.quantile(0.5), standard.quantile(0.5))}.\n\n"
+        "Both kernels read the same Q, K and V. Rounding is their only error. Standard attention stores S and P in "
+        "HBM, so it rounds them to the input's dtype. FlashAttention keeps S, ℓ and Õ in float32 on chip. It rounds P̃ "
+        "for the second matmul, and O at the end. In 16 bits fewer roundings usually give a smaller error."
     )
-    with st.container(key="chart errors"):  # on a phone it keeps a width at which it can be read, and scrolls
+    with layout.part("How large the errors are", words), st.container(key="chart errors"):  # a phone scrolls it
         st.plotly_chart(_errors(experiment.key), key="errors by element", config={"displayModeBar": False})
-    st.caption(WHERE + (". Shown: head 0 of sequence 0." if flash.error.shape[0] * flash.error.shape[1] > 1 else ""))
+        st.caption(WHERE)
 
 
 def by_dtype(experiment: Experiment) -> None:
     """Quantiles of both kernels' errors in each dtype."""
-    try:
-        rows = [
-            (dtype, one.entry.short, *_quantiles(found := output(one.key)), _share(found))
-            for dtype, *pair in ways_to_compute.by_dtype(experiment)
-            for one in pair
-        ]
-    except WorkerError as error:
-        st.error(error.words, icon=":material/error:")
-        return
-    errors = (Column(heading, scientific) for heading in ("median error", "99% within", "largest error"))
-    with st.container(key="numbers by dtype"):
-        st.markdown(markdown(("dtype", "kernel", *errors, Column("error ÷ tolerance")), rows))
-    st.caption(f"{WHERE}. Inputs are rounded to each dtype first. · {TOLERANCE}")
+    words = (
+        "The same runs, with the inputs rounded to each dtype first. A result passes (✓) if the error of each element "
+        "is within its tolerance: twice the error of the same formula in eager PyTorch, plus a rounding band."
+    )
+    with layout.part("In each dtype", words):
+        try:
+            rows = [
+                (dtype, one.entry.short, *_quantiles(found := output(one.key)), _verdict(found))
+                for dtype, *pair in ways_to_compute.by_dtype(experiment)
+                for one in pair
+            ]
+        except WorkerError as error:
+            st.error(error.words, icon=":material/error:")
+            return
+        errors = (Column(heading, scientific) for heading in ("median error", "99% within", "largest error"))
+        with st.container(key="numbers of dtypes"):
+            st.markdown(markdown(("dtype", "kernel", *errors, "tolerance"), rows))
+        st.caption(WHERE)
 
 
-def orders(experiment: Experiment) -> None:
-    """The same attention, its terms added in several orders."""
-    _beside_the_first("numbers of orders", "order of addition", ways_to_compute.ways(experiment))
-
-
-def merges(experiment: Experiment) -> None:
-    """The same softmax, its tiles merged in each order."""
-    _beside_the_first("numbers of merges", "order of merging", ways_to_compute.merges(experiment))
-
-
-def _beside_the_first(key: str, what: str, ways: Iterable[Way]) -> None:
+def _beside_the_first(key: str, what: str, ways: Iterable[Way]) -> Mapping[str, Output]:
     """How many elements of each output differ from the first output's, and how far each output is from float64."""
     try:
-        found = [(way.name, output(way.experiment.key, way.reverse_keys)) for way in ways]
+        found = {way.name: output(way.experiment.key, way.reverse_keys) for way in ways}
     except WorkerError as error:
         st.error(error.words, icon=":material/error:")
-        return
-    first = found[0][1]
+        return {}
+    first = next(iter(found.values()))
     columns = (
         what,
         Column(f"elements that differ, of {count(first.error.size)}"),
         Column("median error", scientific),
         Column("largest error", scientific),
-        Column("error ÷ tolerance"),
+        "tolerance",
     )
     rows = [
-        (name, "" if one is first else one.changed_from(first), one.quantile(0.5), one.largest(), _share(one))
-        for name, one in found
+        (name, None if one is first else one.changed_from(first), one.quantile(0.5), one.largest(), _verdict(one))
+        for name, one in found.items()
     ]
     with st.container(key=key):
         st.markdown(markdown(columns, rows))
     st.caption(f"{WHERE}. Elements that differ from the first line in any bit.")
+    return found
 
 
 def tile_after_tile(experiment: Experiment) -> None:
@@ -129,10 +125,8 @@ def output(key: str, reverse_keys: bool = False) -> Output:
 @st.cache_resource(max_entries=64, show_spinner=False)
 def _errors(key: str) -> go.Figure:
     experiment = Experiment.from_json(json.loads(key))
-    flash, standard = (
-        output(one.key) for one in (ways_to_compute.flash(experiment), ways_to_compute.standard(experiment))
-    )
-    return figures.errors(flash, standard, experiment.values["block_m"])
+    pair = (ways_to_compute.flash(experiment), ways_to_compute.standard(experiment))
+    return figures.errors({one.kernel: output(one.key) for one in pair})
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
@@ -142,16 +136,15 @@ def _after_each_tile(key: str) -> go.Figure:
 
 
 def _compared(flash: float, standard: float) -> str:
-    return f" ({ratio(standard / flash)} FlashAttention-2's)" if flash and standard else ""
+    return f"**{ratio(standard / flash)}** that of FlashAttention-2" if flash else scientific(standard)
 
 
 def _quantiles(found: Output) -> tuple[float, float, float]:
     return found.quantile(0.5), found.quantile(0.99), found.largest()
 
 
-def _share(found: Output) -> str:
-    share = (found.error / found.allowed).max() if found.allowed.all() else 0.0
-    return f":green[✓ {share:.2f}]" if found.within_tolerance else f":red[✗ {share:.2f}]"
+def _verdict(found: Output) -> str:
+    return ":green[✓ within]" if found.within_tolerance else ":red[✗ exceeded]"
 
 
 def choose() -> Experiment:
@@ -164,55 +157,63 @@ def choose() -> Experiment:
     )
 
 
-def rounding() -> None:
-    """Where each kernel rounds."""
-    layout.prose(
-        "Both kernels read the same Q, K and V and depart from the true answer by rounding alone. Standard attention "
-        "rounds S and P to the input's dtype on their way through HBM. FlashAttention keeps S, ℓ and Õ in float32 on "
-        "chip and rounds P̃ for the matmul and O at the end: fewer roundings, so in 16 bits its error is as a "
-        "rule the smaller one."
-    )
-
-
 def other_orders(experiment: Experiment) -> None:
     """The same attention and the same softmax in other orders of addition."""
-    st.header("Other orders: the bits differ, the error does not", anchor=False)
-    layout.prose(
-        "Addition of floating-point numbers is not associative. A tile of another size, keys in the opposite order, "
-        "exp2 for exp: each adds up the same terms in another order, or rounds at other places. None of these results "
-        "is *the* right one; float64 says how far each is from that."
+    words = (
+        "Addition of floating-point numbers is not associative: (a + b) + c and a + (b + c) can differ in the last "
+        "bit. Tiles of another size and keys in reverse order add the same terms in another order. exp2 rounds at "
+        "other places. None of these results is *the* right one. float64 tells how far each of them is off."
     )
-    orders(experiment)
-    layout.prose(
-        "A single softmax shows it best. Its tiles run in parallel and each gives its maximum m and its sum ℓ; "
-        "merging two of these pairs is associative and commutative on paper, so any order will do: from the left, "
-        "from the right, or as the tree of *Online softmax*."
+    with layout.part("Other orders: the bits differ, the error does not", words):
+        place = st.container()
+        found = _beside_the_first("numbers of orders", "order of addition", ways_to_compute.ways(experiment))
+        with place:
+            drawing(figures.changed(found))
+            st.caption("O of head 0, its first 64 queries from left to right: coloured where any bit differs.")
+    words = (
+        "One softmax, its tiles computed in parallel. Each tile gives a pair: its maximum m and its sum ℓ. On paper "
+        "the merge of two pairs is associative and commutative, so every order is allowed: from the left, from the "
+        "right, or as the tree of *Online softmax*."
     )
-    merges(
-        controls.controls(lessons.JOINED, ["inputs", "cols", "block_n", "dtype"], controls.ROW_PRESETS, prefix="row.")
-    )
+    with layout.part("Merging tiles in another order", words):
+        merged = controls.controls(
+            lessons.JOINED, ["inputs", "cols", "block_n", "dtype"], controls.ROW_PRESETS, prefix="row."
+        )
+        _beside_the_first("numbers of merges", "order of merging", ways_to_compute.merges(merged))
 
 
 def growth(experiment: Experiment) -> None:
     """The error after each tile of keys."""
     with layout.part(
         "Does the error grow from tile to tile?",
-        "Each tile of keys rescales ℓ and Õ by α and adds its own part, so each visit rounds again. But α ≤ 1 shrinks "
-        "the old error along with the old sum, and the sums are in float32: follow a row of this map from left to "
-        "right.",
+        "Each tile of keys rescales ℓ and Õ by α and adds its own part, so each tile rounds again. But α ≤ 1 shrinks "
+        "the old error together with the old sum, and both sums are in float32. Read a row from left to right: that is "
+        "one tile of queries, after each tile of keys.",
     ):
         tile_after_tile(experiment)
 
 
 def base_2() -> None:
-    """Why log2 e is folded into the scale."""
-    st.header("Why 1.44269504?", anchor=False)
-    layout.prose(
-        "exp(x) = 2^(x · log2 e), and log2 e = 1.44269504… A GPU's unit for exponentials computes powers of 2, so "
-        "every `tl.exp` is a multiplication by log2 e and an `ex2`. The kernel `flash_attention_exp2` multiplies "
-        "sm_scale by log2 e once, on the host: its S counts in powers of 2, and the multiplication at each "
-        "exponential is gone. At the end lse = (m + log2 ℓ) · ln 2 is a natural logarithm again."
+    """Why log2 e is folded into the scale, and the lines that do it."""
+    with layout.part(
+        "Why 1.44269504?",
+        "exp(x) = 2<sup>x · log2 e</sup>, and log2 e = 1.44269504… A GPU has a unit for powers of 2, so every `tl.exp` "
+        "is a multiplication by log2 e and an `ex2`.\n\n`flash_attention_exp2` multiplies sm_scale by log2 e once. Its "
+        "S then counts in powers of 2, and no exponential needs the multiplication. At the end lse = (m + log2 ℓ) · "
+        "ln 2 is a natural logarithm again.",
+    ):
+        st.code(_difference_in_base_2(), language="diff", wrap_lines=True)
+        st.caption("flash_attention → flash_attention_exp2: green lines are new, red lines are gone.")
+
+
+@functools.cache
+def _difference_in_base_2() -> str:
+    """How scale, exponentials and logarithm differ in both kernels and their launches, as a diff."""
+    plain, base_2 = (
+        functions.functions_source("kernels.attention", (f"{name}_kernel", name))
+        for name in ("flash_attention", "flash_attention_exp2")
     )
+    return "\n".join(re.findall(r"^[-+](?! *#).*(?:tl\.exp|tl\.log|scale).*", functions.marked(plain, base_2), re.M))
 
 
 def closing(experiment: Experiment) -> None:
@@ -222,23 +223,24 @@ def closing(experiment: Experiment) -> None:
     layout.questions(
         (
             "Is FlashAttention an approximation?",
-            "No. It computes softmax(QKᵀ)V with every score in it. Its bits differ from another implementation's as "
-            "those of two exact implementations do that add in different orders. Asked in flash-attention "
+            "No. It computes softmax(QKᵀ)V from every score. It adds in another order than standard attention, so the "
+            "last bits differ. Two exact implementations with different orders differ in the same way. Asked in "
+            "flash-attention issues "
             "[#145](https://github.com/Dao-AILab/flash-attention/issues/145), "
             "[#410](https://github.com/Dao-AILab/flash-attention/issues/410) and "
             "[#1445](https://github.com/Dao-AILab/flash-attention/issues/1445).",
         ),
         (
-            "My test compares FlashAttention with PyTorch in fp16 and finds differences. What should it compare?",
-            "Each of the two with float64 on the same rounded inputs. A difference between two rounded results says "
-            "nothing about which is nearer; a fair test allows twice the error that the plain formula has in the same "
-            "dtype.",
+            "My test finds differences between FlashAttention and PyTorch in fp16. What should it compare?",
+            "Compare each of them with float64, on the same rounded inputs. The difference of two rounded results does "
+            "not tell which of them is closer to float64. A fair test allows twice the error of the plain formula in "
+            "the same dtype.",
         ),
         (
-            "Why does training not repeat to the bit, then?",
-            "Because order is not fixed everywhere: a backward pass that adds with atomics, or a split of the keys "
-            "over programs that depends on the machine, changes the order from run to run. The forward kernels here "
-            "visit tiles in one order, so they repeat to the bit.",
+            "Why does training not give the same bits every time?",
+            "The order of additions can change from run to run: in a backward pass that adds with atomics, or where "
+            "the number of splits depends on the machine. The forward kernels here visit the tiles in a fixed order, "
+            "so they repeat to the bit.",
         ),
     )
     layout.sources(

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from explain import glossary
 from explain.chapters.first_kernel.programs import Program
 from explain.figures.numbers import number
 from explain.figures.palette import css
 from explain.figures.svg import button, picture, rect, text
-from explain.figures.tables import markdown
 from explain.source.functions import function_source
 
 MODULE = "kernels.vector"
 CELL = 46.0
 LEFT = 150.0
+CHOSEN = "series-1"
+"""The hue of the chosen program's elements."""
 
 
 @dataclass(frozen=True)
@@ -29,25 +33,37 @@ class Part:
 
 
 PARTS = (
-    Part("launch, program", "for program in", "program ="),
+    Part("program", "for program in", "program ="),
     Part("tile", "offsets =", "offsets ="),
     Part("mask", "mask =", "mask ="),
-    Part("pointer, load", "a_tile =", "a ="),
-    Part("pointer, load", "b_tile =", "b ="),
+    Part("load", "a_tile =", "a ="),
+    Part("load", "b_tile =", "b ="),
     Part("add", "c_tile =", "c ="),
-    Part("pointer, store", "c[", "tl.store"),
+    Part("store", "c[", "tl.store"),
 )
 
 
 def side_by_side() -> str:
-    """The lines of the PyTorch loop and of the Triton kernel that do the same, as a Markdown table.
+    """The lines of the PyTorch loop and of the Triton kernel that do the same, as an HTML table.
 
-    Raises ValueError for a line of PARTS that is not in its source.
+    Triton's functions have their definitions. Raises ValueError for a line of PARTS that is not in its source.
     """
     loop = function_source(MODULE, "vector_add_in_pytorch")
     kernel = function_source(MODULE, "vector_add_kernel")
-    rows = [(part.word, f"`{_line(loop, part.loop)}`", f"`{_line(kernel, part.kernel)}`") for part in PARTS]
-    return markdown(("", "PyTorch, one tile after another", "Triton, all tiles at once"), rows)
+    headings = "".join(f"<th>{words}</th>" for words in ("", "PyTorch: one tile after another", "Triton: all at once"))
+    rows = "".join(
+        f"<tr><th>{part.word}</th>{_code(_line(loop, part.loop))}{_code(_line(kernel, part.kernel))}</tr>"
+        for part in PARTS
+    )
+    return f'<table class="sources"><thead><tr>{headings}</tr></thead><tbody>{rows}</tbody></table>'
+
+
+def _code(line: str) -> str:
+    def named(found: re.Match[str]) -> str:
+        term = glossary.find(found[0])
+        return glossary.dotted(found[0], term) if term else found[0]
+
+    return f"<td><code>{re.sub(r'(?:tl|triton)[.][a-z_]+', named, html.escape(line, quote=False))}</code></td>"
 
 
 def launch_line() -> str:
@@ -71,7 +87,7 @@ def tiles(programs: Sequence[Program], n: int, chosen: int) -> str:
     parts = [text(LEFT + (lane + 0.5) * CELL, 16, f"{lane}", anchor="middle", faint=True) for lane in range(lanes)]
     parts.append(text(LEFT - 14, 16, "lane", anchor="end", faint=True))
     for program in programs:
-        y, hue = 28 + 44.0 * program.number, css(_hue(program))
+        y, hue = 28 + 44.0 * program.number, css(CHOSEN if program.number == chosen else "slate")
         off = lanes - program.working
         cells = [text(8, y + 24, f"program {program.number}", bold=program.number == chosen)]
         for lane, (offset, on) in enumerate(zip(program.offsets, program.mask, strict=True)):
@@ -87,7 +103,7 @@ def tiles(programs: Sequence[Program], n: int, chosen: int) -> str:
     return picture(LEFT + lanes * CELL + 8, height, f"{len(programs)} programs of {lanes} lanes", parts, "38rem")
 
 
-def vector(programs: Sequence[Program], n: int) -> str:
+def vector(programs: Sequence[Program], n: int, chosen: int) -> str:
     """The elements in one line, cut into the tiles of the programs; a bracket and a number for each."""
     lanes, cell = len(programs[0].offsets), 19.0
     parts = []
@@ -95,7 +111,7 @@ def vector(programs: Sequence[Program], n: int) -> str:
         x = program.number * (lanes * cell + 10)
         parts.append(text(x + lanes * cell / 2, 18, f"program {program.number}", anchor="middle", bold=True))
         for lane, on in enumerate(program.mask):
-            hue = css(_hue(program)) if on else "none"
+            hue = css(CHOSEN if program.number == chosen else "slate") if on else "none"
             parts.append(
                 _cell(x + lane * cell, 28, 30, hue, f"element {program.offsets[lane]}", on=bool(on), wide=cell)
             )
@@ -112,7 +128,7 @@ def offsets(program: Program) -> str:
     rows = (
         ("program × BLOCK_N", [f"{program.number} × {lanes}"] * lanes, "slate"),
         ("+ arange(0, BLOCK_N)", [str(lane) for lane in range(lanes)], "slate"),
-        ("= offsets", [str(offset) for offset in program.offsets], _hue(program)),
+        ("= offsets", [str(offset) for offset in program.offsets], CHOSEN),
     )
     return _rows(rows, np.ones(lanes, bool), f"The offsets of program {program.number}")
 
@@ -120,7 +136,7 @@ def offsets(program: Program) -> str:
 def pointers(program: Program, item_bytes: int) -> str:
     """Where a program's elements of a are: the pointer, plus the offsets; in bytes, and what is there."""
     rows = (
-        ("offsets", [str(offset) for offset in program.offsets], _hue(program)),
+        ("offsets", [str(offset) for offset in program.offsets], CHOSEN),
         ("a_ptr + offsets, in bytes", [f"+{offset * item_bytes}" for offset in program.offsets], "slate"),
         ("a", _values(program.a, program.mask), "hbm"),
     )
@@ -130,7 +146,7 @@ def pointers(program: Program, item_bytes: int) -> str:
 def masked(program: Program, n: int) -> str:
     """The mask of a program, and what it adds and stores."""
     rows = (
-        ("offsets", [str(offset) for offset in program.offsets], _hue(program)),
+        ("offsets", [str(offset) for offset in program.offsets], CHOSEN),
         (f"mask = offsets < {n}", ["on" if on else "off" for on in program.mask], "slate"),
         ("a", _values(program.a, program.mask), "hbm"),
         ("b", _values(program.b, program.mask), "hbm"),
@@ -160,7 +176,3 @@ def _cell(x: float, y: float, high: float, fill: str, title: str, *, on: bool, w
     return rect(
         x + 1, y, wide - 2, high, fill, opacity=0.32, stroke=fill if on else "currentColor", dashed=not on, title=title
     )
-
-
-def _hue(program: Program) -> str:
-    return f"series-{program.number % 4 + 1}"

@@ -7,7 +7,6 @@ import streamlit as st
 from explain import lessons
 from explain.chapters.first_kernel import exercises, figures
 from explain.chapters.first_kernel.programs import Program, programs
-from explain.chapters.memory_hierarchy.figures import REGISTER_CYCLES
 from explain.experiment import Experiment
 from explain.figures.numbers import count
 from explain.gpus import DEFAULT, GPUS
@@ -19,22 +18,24 @@ from kernels.parameters import ITEM_BYTES
 Run = tuple[Experiment, Trace]
 
 
+TWO_SOURCES = (
+    "Both functions add two vectors, tile by tile. A **tile** is a short piece that is worked on as a whole. PyTorch's "
+    "loop takes one tile after another. In Triton you write only the body of the loop: the **kernel**. The GPU runs it "
+    "for all tiles at once."
+)
+
+
 def two_sources() -> None:
     """The same addition as a PyTorch loop and as a Triton kernel, line beside line."""
-    with layout.part(
-        "Ten lines of PyTorch, ten lines of Triton",
-        "Both functions add two vectors, tile by tile. A **tile** is a short piece that is worked on as a whole. "
-        "PyTorch's loop takes one tile after another. In Triton you write only the body of the loop: the **kernel**. "
-        "The GPU runs it for all tiles at once.",
-        wide=3,
-    ).container(key="numbers: two sources"):
-        st.markdown(figures.side_by_side())
+    st.markdown(figures.side_by_side(), unsafe_allow_html=True)
 
 
 def run() -> Run | None:
-    """The kernel in the player, with its sizes to choose; None if it cannot run here."""
+    """The kernel in the player, its sizes below it to choose; None if it cannot run here."""
+    player = st.container()
     experiment = controls.controls(lessons.VECTORS, ["n", "block_n", "dtype"], [])
-    traces = stepper.stepper([experiment], key="first kernel", chapter="first_kernel")
+    with player:
+        traces = stepper.stepper([experiment], key="first kernel", chapter="first_kernel")
     return (experiment, traces[0]) if traces else None
 
 
@@ -45,7 +46,7 @@ def five_words(shown: Run) -> None:
     n, block = p["n"], p["block_n"]
     last = str(len(each) - 1)
     chosen = each[int(pictures.pressed("program", [str(one.number) for one in each], last))]
-    _launch(each, n, block)
+    _launch(each, n, block, chosen.number)
     _program(each, n, chosen)
     first, end = chosen.offsets[0], chosen.offsets[-1]
     with layout.part(
@@ -68,7 +69,7 @@ def five_words(shown: Run) -> None:
     off = block - chosen.working
     with layout.part(
         "Mask",
-        f"{n} elements fill {n // block} tiles of {block} and leave {n % block} over. The last program would read past "
+        f"{n} elements fill {n // block} tiles of {block}, and {n % block} remain. The last program would read past "
         f"the end. The **mask** `offsets < {n}` turns those lanes off: they load nothing and store nothing. In program "
         f"{chosen.number}, {off} of {block} lanes are off. A kernel without a mask reads memory that is not its own, "
         "and may crash or give wrong numbers.",
@@ -76,7 +77,7 @@ def five_words(shown: Run) -> None:
         pictures.drawing(figures.masked(chosen, n))
 
 
-def _launch(each: tuple[Program, ...], n: int, block: int) -> None:
+def _launch(each: tuple[Program, ...], n: int, block: int, chosen: int) -> None:
     with layout.part(
         "Launch",
         f"A **launch** starts a kernel on a **grid** of programs. The number in brackets is the size of the grid: "
@@ -84,7 +85,7 @@ def _launch(each: tuple[Program, ...], n: int, block: int) -> None:
         "program may need another one's result.",
     ):
         st.code(figures.launch_line(), language="python", wrap_lines=True)
-        pictures.drawing(figures.vector(each, n))
+        pictures.drawing(figures.vector(each, n, chosen))
 
 
 def _program(each: tuple[Program, ...], n: int, chosen: Program) -> None:
@@ -103,11 +104,12 @@ def cost(shown: Run) -> None:
     work = experiment.entry.formula(experiment.values)
     moved = work.read_bytes + work.written_bytes
     st.header("What it costs", anchor=False)
-    wait = GPUS[DEFAULT].latencies["hbm"].cycles
+    gpu, off = GPUS[DEFAULT], work.flops - experiment.values["n"]
+    thrown = f" Lanes that are off add too: {count(off)} of the sums are thrown away." if off else ""
     layout.prose(
-        f"The kernel moves {count(moved)} bytes for {count(work.flops)} additions. On an {DEFAULT}, a load from HBM "
-        f"takes {count(round(wait))} clock cycles, and an addition takes {REGISTER_CYCLES:g}. So the time is the time "
-        "of the loads and stores. Softmax is the same: the next chapters count bytes."
+        f"The kernel moves {count(moved)} bytes for {count(work.flops)} additions.{thrown} An {gpu.name} adds "
+        f"{gpu.fp32_flops_per_second / gpu.hbm_bytes_per_second:.0f} numbers in the time that HBM moves one byte. So "
+        "the time is the time of the loads and stores. Softmax is the same, and so these chapters count bytes."
     )
     stepper.traffic_table(experiment, trace)
 

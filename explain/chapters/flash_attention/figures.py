@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from explain.chapters.flash_attention.tiles import SIDES, Reads, capacity, parts
+from explain.chapters.flash_attention.visits import Visits
 from explain.compile.cost import WARP, Cost, LaunchCost, occupancy, too_large
 from explain.experiment import Experiment
-from explain.figures.labels import text_width
+from explain.figures.labels import spread, text_width, widest
 from explain.figures.numbers import capacity as bytes_on_chip
 from explain.figures.numbers import count as counted
-from explain.figures.numbers import moved, percent
+from explain.figures.numbers import duration, moved, percent, ratio
 from explain.figures.palette import css, css_ink
+from explain.figures.palette import kernel as kernel_hue
 from explain.figures.svg import circle, line, picture, rect, text
 from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
 from explain.trace.model import Trace
+from kernels.catalog import KERNELS
 
 HUES = {"q": "hbm", "k": "hbm", "v": "hbm"}
 """Q, K and V are tiles of what lies in HBM; the other parts have hues of their own."""
@@ -195,6 +199,43 @@ def grid(costs: Mapping[tuple[int, int], Cost], gpu: Gpu, here: tuple[int, int])
     return picture(left + cell * len(SIDES), top + high * len(SIDES), label, drawn, "48rem")
 
 
+def crossing_chart(seconds: Mapping[str, Mapping[int, float]], predicted: bool) -> str:
+    """The times of two kernels by N, both axes logarithmic, and the second's speedup at each N. Predicted ones are
+    dashed.
+    """
+    left, top, high, step = 100.0, 24.0, 230.0, 92.0
+    lengths = list(next(iter(seconds.values())))
+    every = [one for times in seconds.values() for one in times.values()]
+    low, up = math.log(min(every)), math.log(max(every))
+    x = {n: left + step * i for i, n in enumerate(lengths)}
+    end = x[lengths[-1]]
+    drawn = [line(left - 30, top + high + 16, end + 30, top + high + 16, opacity=0.6)]
+    ends = []
+    for kernel, times in seconds.items():
+        hue = kernel_hue(KERNELS[kernel].hue)
+        points = [(x[n], top + high * (up - math.log(times[n])) / (up - low)) for n in lengths]
+        dashes = ' stroke-dasharray="6 5"' * predicted
+        path = " ".join(f"{at:.1f},{height:.1f}" for at, height in points)
+        drawn.append(f'<polyline points="{path}" fill="none" stroke="{css(hue)}" stroke-width="3"{dashes}/>')
+        for n, (at, height) in zip(lengths, points, strict=True):
+            drawn.append(circle(at, height, 5, css(hue), title=f"N = {n:,}: {duration(times[n])}"))
+        words = f"{KERNELS[kernel].short}, {duration(times[lengths[-1]])}"
+        ends.append((points[-1][1] + 5, words, css_ink(hue), points[0][1] + 5, duration(times[lengths[0]])))
+    for at, first in ((0, left - 12), (3, end + 12)):
+        heights = spread([one[3 if at == 0 else 0] for one in ends], 20)
+        for height, one in zip(heights, ends, strict=True):
+            said, anchor = (one[4], "end") if at == 0 else (one[1], "start")
+            drawn.append(text(first, height, said, anchor=anchor, bold=True, fill=one[2]))
+    drawn += [text(left - 40, top + high + 38, "N", anchor="end", faint=True)]
+    drawn += [text(left - 40, top + high + 62, "speedup", anchor="end", faint=True)]
+    standard, flash = seconds.values()
+    for n, at in x.items():
+        drawn.append(text(at, top + high + 38, counted(n), anchor="middle"))
+        drawn.append(text(at, top + high + 62, ratio(standard[n] / flash[n]), anchor="middle", bold=True))
+    width = end + 20 + widest([one[1] for one in ends], 14, bold=True)
+    return picture(width, top + high + 70, "Times of both kernels by N, both axes logarithmic", drawn, "58rem")
+
+
 def reads_chart(rows: Sequence[Reads]) -> str:
     """Bytes of K and V that the programs read, against BLOCK_M, both logarithmic, with the line of 8 N² d² / M."""
     left, top, step, high = 90.0, 30.0, 120.0, 230.0
@@ -286,23 +327,66 @@ def shares_bars(runs: Sequence[tuple[Experiment, Trace]]) -> str:
     """The groups' bytes as bars on one scale, O with its state first."""
     every = [(experiment.entry.title, shares(experiment, trace)) for experiment, trace in runs]
     most = max(sum(s.read + s.written for s in found) for _, found in every)
-    left, width, drawn = 210.0, 640.0, []
+    left, width, drawn = 210.0, 600.0, []
     for i, (title, found) in enumerate(every):
-        x, y = left, 50.0 * i + 8
+        x, y = left, 62.0 * i + 8
         drawn.append(text(left - 12, y + 22, title, anchor="end", bold=True))
+        small: list[tuple[float, str]] = []
         for share, (group, _, hue) in zip(found, GROUPS, strict=True):
             for count, way, opacity in ((share.read, "read", 0.35), (share.written, "written", 0.6)):
                 if not count:
                     continue
                 long, label = width * count / most, f"{group}, {way}: {count:,} B"
                 drawn.append(rect(x, y, long, 34, css(hue), opacity=opacity, stroke="currentColor", title=label))
-                fitting = (words for words in (f"{group} {way}", way) if long > text_width(words, 13) + 16)
-                drawn.append(text(x + 8, y + 22, next(fitting, ""), size=13))
+                words = f"{group} {way}"
+                if long > text_width(words, 13) + 16:
+                    drawn.append(text(x + 8, y + 22, words, size=13))
+                else:
+                    small.append((x + long / 2, words))
                 x += long
-    return picture(left + width + 12, 50 * len(every) + 8, "Bytes of each loop order", drawn, "62rem")
+        total = sum(share.read + share.written for share in found)
+        drawn.append(text(x + 10, y + 22, f"{counted(total)} B", bold=True))
+        extents = [text_width(words, 12) + 14 for _, words in small]
+        for at, (_, words) in zip(spread([at for at, _ in small], extents, left), small, strict=True):
+            drawn.append(text(at, y + 50, words, anchor="middle", size=12, faint=True))
+    return picture(left + width + 100, 62 * len(every) + 8, "Bytes of each loop order", drawn, "62rem")
+
+
+def visit_grids(runs: Sequence[tuple[str, Visits]]) -> str:
+    """The tiles of S in the order of the visits, a grid for each titled run. Each program has a shade; at the right,
+    how often each row's O is written to HBM.
+    """
+    cell, gap, top = 54.0, 150.0, 64.0
+    drawn, x, high = [], 92.0, 0.0
+    for title, found in runs:
+        rows, cols = (max(tile[axis] for tile in found.order) + 1 for axis in (0, 1))
+        side = min(cell, 4 * cell / max(rows, cols))
+        drawn.append(text(x, 16, title, bold=True))
+        drawn.append(text(x + side * cols / 2, top - 12, "keys →", anchor="middle", faint=True))
+        drawn.append(text(x - 10, top + side * rows / 2, "queries ↓", anchor="end", faint=True))
+        for (i, j), (program, place) in found.order.items():
+            at, y = x + side * j, top + side * i
+            fill, opacity = css("scores"), 0.18 + 0.2 * (program % 4)
+            hover = f"program {program}, visit {place}: query tile {i}, key tile {j}"
+            drawn.append(rect(at, y, side, side, fill, opacity=opacity, stroke="currentColor", title=hover))
+            if side >= 20:
+                size = min(18, side / 2)
+                drawn.append(text(at + side / 2, y + side / 2 + size / 3, str(place), anchor="middle", size=size))
+        for i, stores in found.stores.items():
+            if side >= 14:
+                said = f"O written {stores} ×"
+                drawn.append(text(x + side * cols + 10, top + side * i + side / 2 + 5, said, fill=css_ink("acc")))
+        programs = len({program for program, _ in found.order.values()})
+        said = "1 program, one tile after another" if programs == 1 else f"{programs} programs, at the same time"
+        drawn.append(text(x, top + side * rows + 24, said, faint=True))
+        x, high = x + max(side * cols + 110, text_width(title, 14, bold=True)) + gap, max(high, side * rows)
+    return picture(x - 60, top + high + 32, "The order in which each kernel visits the tiles of S", drawn, "58rem")
 
 
 def algorithm_table(rows: Sequence[tuple[str, str, tuple[str, ...]]]) -> str:
-    """The algorithm's steps beside the kernel's lines, as Markdown."""
-    cells = [(number, words, "<br>".join(f"`{code}`" for code in codes)) for number, words, codes in rows]
+    """The algorithm's steps beside the kernel's lines, as Markdown with HTML."""
+    cells = [
+        (number, re.sub(r"_([a-z])", r"<sub>\1</sub>", words), "<br>".join(f"`{code}`" for code in codes))
+        for number, words, codes in rows
+    ]
     return markdown((Column("line"), "what it does", "the kernel's line"), cells)

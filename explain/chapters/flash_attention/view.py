@@ -8,6 +8,7 @@ from explain import lessons
 from explain.chapters.flash_attention import algorithm as paper
 from explain.chapters.flash_attention import figures, tiles
 from explain.chapters.flash_attention.exercises import ORDER, PAPER, QUESTIONS, SIZES, STEP, Shown
+from explain.chapters.flash_attention.visits import visits
 from explain.chapters.speed import lengths
 from explain.chapters.tile_cost import view as tile_cost_view
 from explain.compile.cost import LaunchCost
@@ -22,10 +23,23 @@ from explain.ui.exercises import ask
 from explain.ui.gpu import gpu_choice
 from kernels.parameters import ITEM_BYTES
 
+WORDS = {
+    "Step through": "A program keeps one tile of queries on chip and reads the tiles of keys and values one after "
+    "another. It computes a tile of S, uses it and drops it.",
+    "Tile sizes": "One program's tiles must fit on chip: Q, K and V in shared memory, S and the output in registers. "
+    "**Formula** counts each array once. **Compiler** is what Triton and ptxas use.",
+    "Loop order": "Left: keys and values in the outer loop, as in the first FlashAttention. Right: queries in the "
+    "outer loop, as in FlashAttention-2. Both compute the same O.",
+    "The paper's algorithm": "Algorithm 1 of FlashAttention-2, the forward pass, and the lines of this kernel that do "
+    "it. The paper's B<sub>r</sub> is `BLOCK_M`, its B<sub>c</sub> is `BLOCK_N`.",
+}
+"""The page's views, and what each begins with."""
 
-def choose(*names: str) -> Experiment:
-    """The attention to step through, with these of its parameters to choose."""
-    return controls.controls(lessons.OPENING, ["inputs", *names], controls.ATTENTION_PRESETS, a_row=4)
+
+def choose(*folded: str) -> Experiment:
+    """The attention to step through; its `folded` parameters can be chosen too."""
+    names = ["inputs", "block_m", "block_n", "causal"]
+    return controls.controls(lessons.OPENING, names, controls.ATTENTION_PRESETS, folded=folded)
 
 
 def step_through(experiment: Experiment) -> Shown:
@@ -33,9 +47,9 @@ def step_through(experiment: Experiment) -> Shown:
     traces = stepper.stepper([experiment], key="flash attention", chapter="flash_attention")
     with layout.part(
         "Bytes: formula and trace",
-        "What stays on chip is the running maximum m, the running sum ℓ and the unfinished output Õ. Whenever a row's "
-        "maximum moves, its ℓ and Õ shrink by α: online softmax with a matmul inside. S never goes to HBM, so the "
-        "table has no row for it.",
+        "The running maximum m, the running sum ℓ and the unfinished output Õ stay on chip. When a row's maximum "
+        "moves, its ℓ and Õ are multiplied by α: online softmax with a matmul inside. S never goes to HBM, so no "
+        "buffer of the table is S.",
     ):
         if traces:
             stepper.traffic_table(experiment, traces[0])
@@ -51,28 +65,41 @@ def _faster_from() -> None:
     if (recorded := registry.recorded()) is None:
         return
     st.header("From which N is it faster?", anchor=False)
-    gpu = gpu_choice()
+    told, picture = st.columns([1, 2], gap="large")
+    with told:
+        gpu = gpu_choice()
     records = [one.record for one in registry.shelved()[0] if known_as(one.record.gpu) == gpu.name]
     measured = next(filter(None, map(lengths.of, records)), None)
+    model = fitted(recorded)
     if measured is not None:
-        layout.prose(f"{lengths.answer(measured)}\n\n{lengths.table(measured)}")
-        st.caption(measured.source)
-    elif model := fitted(recorded):
-        layout.prose(lengths.predicted_answer(lengths.predicted(model, gpu), gpu))
-        st.caption(f"{model.told}. To measure your own GPU: `python -m explain measure`")
-    layout.chapter_link("speed", "Speed answers it live where there is a GPU →", {"view": "From which N?"})
+        seconds, answer, source = measured.medians, lengths.answer(measured), measured.source
+    elif model is not None:
+        seconds = lengths.predicted(model, gpu)
+        answer = lengths.predicted_answer(seconds, gpu)
+        source = f"{model.told}. To measure your own GPU: `python -m explain measure`"
+    else:
+        return
+    with told:
+        layout.prose(answer)
+        layout.chapter_link("speed", "Speed measures it where there is a GPU →", {"view": "From which N?"})
+    with picture:
+        if seconds:
+            pictures.drawing(figures.crossing_chart(seconds, measured is None))
+        st.caption(source)
 
 
-def choose_tile() -> Experiment:
-    """The tile that is compiled."""
-    tile, more = st.columns(2, gap="medium"), st.columns([2, 2, 1], gap="medium", vertical_alignment="bottom")
+def choose_tile() -> tuple[Experiment, Gpu]:
+    """The tile that is compiled, and the GPU that it is compiled for."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        gpu = gpu_choice()
+        head_dim = st.segmented_control("d", [32, 64, 128], default=64, required=True, key="tile head_dim")
+        dtype = st.segmented_control("dtype", list(ITEM_BYTES), default="fp16", required=True, key="tile dtype")
+        causal = st.toggle("Causal", key="tile causal")
     sides = [16, 32, 64, 128, 256]
-    block_m = tile[0].select_slider("BLOCK_M, queries in a tile", sides, value=64, key="tile block_m")
-    block_n = tile[1].select_slider("BLOCK_N, keys in a tile", sides, value=64, key="tile block_n")
-    head_dim = more[0].segmented_control("d", [32, 64, 128], default=64, required=True, key="tile head_dim")
-    dtype = more[1].segmented_control("dtype", list(ITEM_BYTES), default="fp16", required=True, key="tile dtype")
-    causal = more[2].toggle("Causal", key="tile causal")
-    return tiles.tile(block_m, block_n, head_dim=int(head_dim), dtype=str(dtype), causal=causal)
+    queries, keys = st.columns(2, gap="medium")
+    block_m = queries.select_slider("BLOCK_M, queries in a tile", sides, value=64, key="tile block_m")
+    block_n = keys.select_slider("BLOCK_N, keys in a tile", sides, value=64, key="tile block_n")
+    return tiles.tile(block_m, block_n, head_dim=int(head_dim), dtype=str(dtype), causal=causal), gpu
 
 
 def tile_sizes(experiment: Experiment, gpu: Gpu) -> Shown:
@@ -85,20 +112,20 @@ def tile_sizes(experiment: Experiment, gpu: Gpu) -> Shown:
     layout.chapter_link("tile_cost", "Read the instructions of this tile →", {**own, "gpu": gpu.name})
     with layout.part(
         f"Every tile, d = {head_dim}, {dtype}: programs per SM of the {gpu.name}",
-        f"The top line is the most that one program may use on the {gpu.name}: {capacity(gpu.shared_bytes)} "
-        "of shared memory, and 255 registers for each of its 128 threads. **Formula** counts each array once. "
-        f"**Compiler** is the result of Triton and ptxas for this very kernel for {gpu.target}: copies of K and V that "
-        "are fetched ahead, operands that a matmul wants in shared memory, addresses and masks in registers. It needs "
-        "no GPU. What does not fit in the registers is spilled to memory and fetched back.",
+        f"In the picture above, the top line is the most that one program may use on the {gpu.name}: "
+        f"{capacity(gpu.shared_bytes)} of shared memory, and 255 registers for each of its 128 threads.\n\nThe "
+        f"compiler, here for {gpu.target}, needs more than the formula: it loads the next K and V ahead, a matmul "
+        "reads its operands from shared memory, and addresses and masks take registers. Registers that are missing "
+        "spill: their values go to memory and come back.",
     ):
         tile_cost_view.tile_grid(experiment, gpu)
     reads = tiles.reads(4096, int(head_dim), str(dtype))
     with layout.part(
         "Where N²d²/M comes from",
         "A tile of queries reads all of K and V once: 2Nd elements. There are N / BLOCK_M such tiles, so K and V cost "
-        "2N²d / BLOCK_M. A larger tile reads less. The chip's memory of M elements limits it. Let four tiles of "
-        "BLOCK_M × d fill it, of Q, K, V and O: BLOCK_M = M / 4d. Then **2N²d / BLOCK_M = 8N²d²/M**: the Θ(N²d²/M) of "
-        "FlashAttention's theorem 2, with its constant.",
+        "2N²d / BLOCK_M. A larger tile reads less, but the chip's memory of M elements limits it. Four tiles of "
+        "BLOCK_M × d fill it: Q, K, V and O. So BLOCK_M = M / 4d, and **2N²d / BLOCK_M = 8N²d²/M**. This is the "
+        "Θ(N²d²/M) of FlashAttention's theorem 2, with its constant.",
     ):
         pictures.drawing(figures.reads_chart(reads))
         st.caption(
@@ -120,27 +147,33 @@ def _compiled(tile: Experiment, gpu: Gpu) -> LaunchCost:
 def loop_order(experiment: Experiment) -> Shown:
     """The first FlashAttention beside the second on the same input, and what happens to O."""
     runs = [lessons.first_order(experiment), experiment]
-    traces = stepper.stepper(runs, key="loop order", chapter="flash_attention")
+    titles = ["FlashAttention-1: keys and values outside", "FlashAttention-2: queries outside"]
+    traces = stepper.stepper(runs, key="loop order", chapter="flash_attention", titles=titles)
+    pairs = tuple(zip(runs, traces, strict=False))
+    if len(pairs) < len(runs):
+        return Shown(ORDER, pairs)
+    with layout.part(
+        "The order of the tiles",
+        "Each square is a tile of S. Its number says when its program visits it.\n\n**FlashAttention-1** goes down "
+        "the columns: it loads a tile of keys and values and visits all queries with it.\n\n**FlashAttention-2** goes "
+        "along the rows: each program owns one row of tiles, and the rows run at the same time.",
+    ):
+        found = [visits(*pair) for pair in pairs]
+        pictures.drawing(figures.visit_grids(list(zip(titles, found, strict=True))))
+        st.caption("trace · the order and the writes of O are read from both runs")
     with layout.part(
         "What the order costs",
-        "**Left, keys and values outside:** one program per head takes a tile of K and V and reads all queries. Each "
-        "visit needs the unfinished O, m and ℓ of its rows. They are read from HBM and written back, once for each "
-        "tile of keys.\n\n**Right, queries outside:** a program owns its queries, so O, m and ℓ stay on chip until "
-        "they are done. Tiles of queries run at once. The price: K and V are read once for each tile of queries.",
+        "**Keys outside:** the next column comes back to the same rows. So O, m and ℓ of a row are read from HBM and "
+        "written back once for each tile of keys.\n\n**Queries outside:** O, m and ℓ stay on chip until they are done. "
+        "The price: K and V are read once for each tile of queries.",
     ):
-        if len(traces) == len(runs):
-            pairs = list(zip(runs, traces, strict=True))
-            pictures.drawing(figures.shares_bars(pairs))
-            st.markdown(figures.shares_table(pairs))
-    return Shown(ORDER, tuple(zip(runs, traces, strict=False)))
+        pictures.drawing(figures.shares_bars(pairs))
+        st.markdown(figures.shares_table(pairs))
+    return Shown(ORDER, pairs)
 
 
 def paper_algorithm() -> Shown:
     """FlashAttention-2's algorithm 1 beside the kernel."""
-    layout.prose(
-        "FlashAttention-2's forward pass, its algorithm 1, told in our words, and the lines of this kernel that do "
-        "it. Its B_r is `BLOCK_M`, its B_c is `BLOCK_N`."
-    )
     st.markdown(figures.algorithm_table(paper.ALGORITHM), unsafe_allow_html=True)
     layout.prose(paper.NOT_IN_THE_PAPER)
     return Shown(PAPER, experiment=lessons.OPENING)
@@ -153,21 +186,21 @@ def closing(shown: Shown) -> None:
         ask("flash_attention", QUESTIONS, shown, f"{shown.view} {keys} {shown.gpu and shown.gpu.name}")
     layout.questions(
         (
-            "Which loop is outside, and who owns O?",
-            "In FlashAttention-2's forward pass the queries are outside: a program owns a tile of queries and their "
-            "rows of O, and writes them once. In the first FlashAttention keys and values were outside, so O belonged "
-            "to nobody and went to HBM and back at every visit. *Loop order* counts both.",
+            "Which loop is outside, and which program owns each row of O?",
+            "In FlashAttention-2's forward pass the loop over queries is outside. A program owns a tile of queries and "
+            "their rows of O, and writes them once. In the first FlashAttention the loop over keys and values was "
+            "outside. No program owned a row of O, so O went to HBM and back at every visit. *Loop order* counts both.",
         ),
         (
             "Where does N²d²/M come from?",
-            "K and V are read once for each tile of queries, N / BLOCK_M times 2Nd elements, and BLOCK_M can be no "
-            "larger than the chip's memory allows: about M / 4d. *Tile sizes* works it out for each tile.",
+            "Each tile of queries reads K and V once: 2Nd elements, N / BLOCK_M times. The chip's memory of M elements "
+            "limits BLOCK_M to about M / 4d. *Tile sizes* calculates it for each tile.",
         ),
         (
             "Why divide by ℓ only at the end?",
-            "The first FlashAttention kept O normalised at every visit, which takes a multiplication and a division "
-            "more for each element of the tile, to arrive at numbers that the next tile rescales anyway. Until the "
-            "last tile only the ratio of Õ and ℓ matters.",
+            "The first FlashAttention divided at every visit. That costs a multiplication and a division more for each "
+            "element, and the next tile rescales the result again. Only the ratio of Õ and ℓ matters, so one division "
+            "after the last tile is enough.",
         ),
     )
     layout.sources(

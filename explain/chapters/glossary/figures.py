@@ -10,6 +10,11 @@ from explain import contents as chapters
 from explain.glossary import Term, find
 
 
+def anchor(group: str) -> str:
+    """The place of a group of terms on the page."""
+    return group.lower().replace(" ", "-")
+
+
 def entries(terms: Iterable[Term]) -> str:
     """A list of terms."""
     return f'<dl class="glossary">{"".join(_entry(term) for term in terms)}</dl>'

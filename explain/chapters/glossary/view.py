@@ -19,8 +19,8 @@ def linked_term() -> None:
         st.warning(f"`term={asked.replace('`', '')}`: there is no such term. Search below.", icon=":material/search:")
 
 
-def entries() -> None:
-    """All entries by group, or those that the search finds."""
+def search() -> str:
+    """The words that the reader looks for; below them, links to the groups."""
     words = st.text_input(
         "Search",
         placeholder="running max, α, acc, spill …",
@@ -28,6 +28,13 @@ def entries() -> None:
         key="search",
         bind="query-params",
     )
+    if not words:
+        st.markdown("Or go to: " + " · ".join(f"[{group}](#{figures.anchor(group)})" for group in glossary.GROUPS))
+    return words
+
+
+def entries(words: str) -> None:
+    """All entries by group, or those that the search finds."""
     found = glossary.search(words)
     if found and words:
         st.html(figures.entries(found))
@@ -35,7 +42,7 @@ def entries() -> None:
         st.info(f"No term contains “{words}”. Try one word, or clear the search to see all terms.")
     else:
         for group, terms in glossary.GROUPS.items():
-            st.header(group, anchor=False)
+            st.header(group, anchor=figures.anchor(group))
             st.html(figures.entries(terms))
 
 
@@ -47,11 +54,12 @@ def closing() -> None:
          "Milakov and Gimelshein call the normalizer d. FlashAttention calls it ℓ, because d is the head dimension "
          "there. One letter, one meaning: here it is ℓ."),
         ("What is the difference between P̃ and P?",
-         "P̃ = exp(S − m) is not yet divided by the running sum. P = P̃ / ℓ has rows that add up to 1; FlashAttention "
-         "never makes it."),
+         "P̃ = exp(S − m) is not yet divided by the running sum. P = P̃ / ℓ has rows that add up to 1. FlashAttention "
+         "never computes P."),
         ("What is a tile, and what is a block?",
-         "One thing. The papers say block; CUDA also calls a group of threads a block. Here a piece of a matrix is "
-         "always a tile, though its sides are named BLOCK_M and BLOCK_N."),
+         "Both words mean the same piece of a matrix. The papers say block, but CUDA also calls a group of threads a "
+         "block. Here a piece of a matrix is always a tile. Only the names of its sides, BLOCK_M and BLOCK_N, say "
+         "block."),
     )  # fmt: skip
     layout.sources(
         "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018",

@@ -77,13 +77,13 @@ function floats(text) {
 
 /** Every matrix as a picture with a pixel an element, in the theme's colours. */
 function picturesOf({ arrays, rows, dims, tiles, row, block }, palette) {
-  const neutral = (x, most) => palette.pixel(x + most, palette.reads, 2 * most, false);
+  const input = (x, most) => palette.pixel(x, palette.inputs, most);
   const scored = (x, most) => palette.pixel(x, palette.scores, most);
   const output = (x, most) => palette.pixel(x, palette.output, most);
-  const made = { q: [arrays.q, dims, neutral], k: [arrays.k, dims, neutral], v: [arrays.v, dims, neutral] };
+  const made = { q: [arrays.q, dims, input], k: [arrays.k, dims, input], v: [arrays.v, dims, input] };
   Object.assign(made, { s: [arrays.s, rows, scored], o: [arrays.o, dims, output] });
   const transposed = Float32Array.from(arrays.k, (_, i) => arrays.k[(i % rows) * dims + Math.floor(i / rows)]);
-  made.kt = [transposed, rows, neutral];
+  made.kt = [transposed, rows, input];
   const first = Math.floor(row / block[0]) * block[0], most = largestOf(arrays.acc);
   for (let j = -1; j < tiles; j++) {
     const from = (j * rows + first) * dims;
@@ -132,7 +132,7 @@ class Opening {
   load(data) {
     this.data = data;
     this.story = new Story(JSON.parse(data));
-    const { scenes, seconds, starts, sizes, source } = this.story;
+    const { scenes, seconds, starts, sizes } = this.story;
     const left = sessionStorage.getItem(LEFT_AT);
     sessionStorage.removeItem(LEFT_AT);
     this.time = Math.min(Number(left), seconds - HELD);
@@ -140,7 +140,6 @@ class Opening {
     this.until = seconds;
     this.$(".time").max = seconds;
     this.$(".size input").max = sizes.length - 1;
-    this.$(".source").textContent = source;
     const mark = (start) => Object.assign(document.createElement("i"), { style: `left: ${(100 * start) / seconds}%` });
     this.$(".marks").replaceChildren(...starts.slice(1).map(mark));
     this.$(".stills").replaceChildren(...scenes.map((scene) => this.stillOf(scene)));
@@ -155,13 +154,15 @@ class Opening {
   /** One scene at its end, with its sentence and its line. */
   stillOf(scene) {
     const item = document.createElement("li");
-    const said = Object.assign(document.createElement("p"), { className: "sentence", textContent: scene.sentence });
-    const stage = Object.assign(document.createElement("div"), { className: "stage" });
+    const [said, stage, terms] = [["p", "sentence"], ["div", "stage"], ["div", "terms"]].map(([name, className]) =>
+      Object.assign(document.createElement(name), { className }),
+    );
+    explain(said, scene.sentence, this.story.terms);
     const canvas = document.createElement("canvas");
     canvas.setAttribute("role", "img");
     const link = this.$(".code").cloneNode(true);
     this.lead(link, scene);
-    stage.append(canvas);
+    stage.append(canvas, terms);
     item.append(said, stage, link);
     return item;
   }
@@ -260,7 +261,7 @@ class Opening {
     if (scene !== this.drawn) {
       this.drawn = scene;
       if (!AT_N.has(name)) story.chosen = null;
-      this.$(".sentence").textContent = sentence;
+      explain(this.$(".sentence"), sentence, story.terms);
       this.lead(this.$(".code"), story.scenes[scene]);
     }
     this.paint(this.surface, scene, passed);
@@ -269,7 +270,6 @@ class Opening {
     const time = this.$(".time");
     time.value = this.time;
     time.ariaValueText = `${Math.round(this.time)} of ${story.seconds} seconds: ${sentence}`;
-    this.$(".clock").textContent = `${clock(this.time)} / ${clock(story.seconds)}`;
     this.drawSlider(name);
     Object.assign(this.section.dataset, { scene: name, time: this.time.toFixed(2), playing });
   }
@@ -284,9 +284,10 @@ class Opening {
     this.left = (surface.width - layout.width * unit) / 2;
     ctx.translate(this.left, 0);
     ctx.scale(unit, unit);
-    const pen = new Pen(ctx, this.palette, this.pictures, layout);
+    const pen = new Pen(ctx, this.palette, this.pictures, layout, this.story.terms);
     SCENES[this.story.scenes[scene].name](pen, this.story, passed);
     surface.canvas.setAttribute("aria-label", pen.said.join(" · "));
+    explainPicture(surface.canvas, this.story.terms, pen.terms, unit, this.left);
   }
 
   drawSlider(name) {
@@ -310,7 +311,7 @@ class Opening {
     press(".play", toggle);
     press(".back", () => this.step(-1));
     press(".on", () => this.step(1));
-    press(".stage", (event) => event.target.closest(".size") || toggle());
+    press(".stage", (event) => event.target.closest(".size, .term") || toggle());
     this.on(this.$(".time"), "input", (event) => this.show(Number(event.target.value)));
     this.on(this.$(".time"), "keydown", (event) => this.nudge(event));
     this.on(this.$(".size input"), "input", (event) => {
@@ -322,6 +323,7 @@ class Opening {
       event.preventDefault();
       toggle();
     });
+    this.on(this.section, "focusin", (event) => event.target.matches(".term") && this.pause());
     this.on(document, "keydown", (event) => this.key(event));
     press(".code", () => {
       this.pause();
@@ -363,7 +365,38 @@ class Opening {
   }
 }
 
-const clock = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
+/** A sentence in which the first use of each term has its definition. */
+function explain(place, sentence, terms) {
+  const words = Object.keys(terms).sort((a, b) => b.length - a.length).join("|"), said = new Set();
+  const parts = sentence.split(new RegExp(`(?<!\\p{L})(${words})(?![\\p{L}\u0303])`, "u"));
+  place.replaceChildren(...parts.map((part) => {
+    if (!terms[part] || said.has(terms[part])) return part;
+    said.add(terms[part]);
+    return termOf(part, terms[part]);
+  }));
+}
+
+/** A word with its definition, for who hovers, focuses or taps it; explain/look/terms.css shows it. */
+function termOf(word, definition) {
+  const span = Object.assign(document.createElement("span"), { className: "term", textContent: word, tabIndex: 0 });
+  for (const [name, value] of Object.entries({ role: "term", "data-definition": definition }))
+    span.setAttribute(name, value);
+  span.ariaDescription = definition;
+  return span;
+}
+
+/** Lays a term over each word of the picture that has a definition; a word that stays keeps its element. */
+function explainPicture(canvas, terms, words, unit, left) {
+  const place = canvas.nextElementSibling, there = new Map([...place.children].map((span) => [span.textContent, span]));
+  const shown = words.map(({ text, x, y, size, weight }) => {
+    const span = there.get(text) ?? termOf(text, terms[text]);
+    const [top, fontSize] = [y - size / 2, size].map((length) => `${length * unit}px`);
+    Object.assign(span.style, { left: `${left + x * unit}px`, top, fontSize, fontWeight: weight });
+    return span;
+  });
+  const stay = shown.length === there.size && shown.every((span) => span.parentElement === place);
+  if (!stay) place.replaceChildren(...shown);
+}
 
 export default function mount(component) {
   const { parentElement } = component;

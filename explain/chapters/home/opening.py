@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explain import glossary
 from explain.beats import beats, step_of
 from explain.experiment import Experiment
 from explain.figures.numbers import count, fixed, moved, ratio
@@ -28,6 +29,27 @@ LENGTHS = tuple(2**power for power in range(6, 18))
 """N on the slider: this sentence's 64 tokens to 131,072."""
 LARGE_TILE = 128
 """The side of a tile as fast kernels choose it, for the bytes at the largest N."""
+
+
+SAID = {
+    "token": ("token", "tokens"),
+    "query": ("query", "queries", "Q"),
+    "key": ("key", "keys", "K", "Kᵀ"),
+    "value": ("value", "values", "V"),
+    "scores": ("score", "scores", "S", "S = QKᵀ", "S\xa0=\xa0QKᵀ"),
+    "weights": ("P",),
+    "output": ("output", "O"),
+    "accumulator": ("Õ",),
+    "running max": ("m",),
+    "running sum": ("ℓ",),
+    "rescale factor": ("α",),
+    "SRAM": ("chip", "on chip"),
+    "sequence length": ("N",),
+    "standard attention": ("Standard attention", "standard attention"),
+    **{name: (name,) for name in ("softmax", "HBM", "tile", "FlashAttention-2")},
+    "program": ("programs",),
+}
+"""By term of the glossary: the words and symbols of the scenes that it explains."""
 
 
 @dataclass(frozen=True)
@@ -101,14 +123,14 @@ class Scene:
 def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
     """The scenes in order; each leads to the step of an event in the trace of OPENING or of STANDARD."""
     p, row = OPENING.values, run.row
-    tokens, block_m, block_n = p["seq_len"], p["block_m"], p["block_n"]
+    block_m, block_n = p["block_m"], p["block_n"]
     tile = int((run.alpha[1:, row] < 1).argmax()) + 1
     old, shrink, new, total = (
         fixed(float(x[row]), 3) for x in (run.l[tile - 1], run.alpha[tile], run.added[tile], run.l[tile])
     )
-    programs = -(-tokens // block_m)
+    programs = -(-p["seq_len"] // block_m)
     told: Sequence[tuple[str, float, Experiment, str, str]] = (
-        ("sentence", 4, OPENING, "first load of q", f"{tokens} tokens each get a query, a key and a value: Q, K, V."),
+        ("sentence", 4, OPENING, "first load of q", "Each token gets a query, a key and a value: rows of Q, K, V."),
         ("scores", 3.5, OPENING, "first scores", "Every query meets every key: S\xa0=\xa0QKᵀ."),
         ("scale", 5, STANDARD, "first write of s", "Twice the tokens, four times the scores. S outgrows the chip."),
         ("trips", 4, STANDARD, "first load of p",
@@ -116,13 +138,14 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
         ("tile", 4, OPENING, f"first scores of row {row}",
          f"Instead, keep {block_m} queries on chip. Bring {block_n} keys: one tile of S."),
         ("row", 3.5, OPENING, f"first add of row {row}",
-         "A row keeps three things: largest score m, sum ℓ, output Õ."),
+         "A row keeps three things: largest score m, sum ℓ, output so far Õ."),
         ("larger", 4, OPENING, f"first rescale of row {row}",
-         "A larger score comes: m moves, and the old sum shrinks by α."),
-        ("join", 6, OPENING, f"second add of row {row}", f"The new terms join: {old} × {shrink} + {new} = {total}."),
+         "A larger score comes: m, the largest, moves. The old sum ℓ shrinks by α."),
+        ("join", 6, OPENING, f"second add of row {row}",
+         f"The new terms join the sum ℓ: {old} × {shrink} + {new} = {total}."),
         ("next", 8, OPENING, f"second drop of row {row}", "The tile is dropped. The next comes. m, ℓ and Õ stay."),
         ("write", 6, OPENING, "first write of o",
-         "After the last tile, O\xa0=\xa0Õ/ℓ is written to HBM, once."),
+         "After the last tile, O\xa0=\xa0Õ\xa0÷\xa0ℓ is written to HBM, once."),
         ("programs", 6, OPENING, "last scores", f"{programs} programs, each for {block_m} rows. S is never whole."),
         ("bills", 9, OPENING, "last write of o", "The same result, and S never went to HBM."),
     )  # fmt: skip
@@ -162,22 +185,17 @@ def bill(experiment: Experiment, traffic: Traffic) -> dict[str, Any]:
     for term in traffic.terms:
         parts[term.buffer] = parts.get(term.buffer, 0) + term.bytes
     total = sum(parts.values())
-    return {"name": experiment.entry.short, "total": f"{count(total)} B", "bytes": total, "parts": list(parts.items())}
+    return {"name": experiment.entry.short, "total": moved(total), "bytes": total, "parts": list(parts.items())}
 
 
-def large() -> dict[str, str]:
-    """The two bills at the largest N, in tiles as fast kernels have them."""
-    n = LENGTHS[-1]
-    totals = (
-        traffic.read_bytes + traffic.written_bytes
-        for traffic in (_traffic(one, n, LARGE_TILE) for one in (STANDARD, OPENING))
-    )
-    standard, flash = totals
+def bills(tokens: int, side: int | None = None) -> dict[str, Any]:
+    """The bills of both kernels at N = `tokens`, in tiles of `side` × `side`, by default those of the run."""
+    each = [bill(one, _traffic(one, tokens, side)) for one in (STANDARD, OPENING)]
+    standard, flash = (one["bytes"] for one in each)
+    sides = side or OPENING.values["block_m"], side or OPENING.values["block_n"]
     return {
-        "n": count(n),
-        "tile": str(LARGE_TILE),
-        "standard": moved(standard),
-        "flash": moved(flash),
+        "size": f"{count(tokens)} tokens, tiles of {sides[0]} × {sides[1]}",
+        "each": each,
         "times": ratio(standard / flash),
     }
 
@@ -189,10 +207,10 @@ def _traffic(experiment: Experiment, tokens: int, tile: int | None = None) -> Tr
 
 
 @lru_cache(maxsize=2)
-def packet(flash: Trace, standard: Trace, source: str) -> str:
+def packet(flash: Trace, standard: Trace) -> str:
     """All that the opening draws, as JSON. Arrays are base64 of little-endian float32, row-major.
 
-    flash, standard: the traces of OPENING and STANDARD. source: where they come from, in words.
+    flash, standard: the traces of OPENING and STANDARD.
     """
     run, p = run_of(flash, OPENING), OPENING.values
     named = labels(OPENING.preset, p)
@@ -212,15 +230,20 @@ def packet(flash: Trace, standard: Trace, source: str) -> str:
                 "bytes": chip.shared_bytes_all,
                 "text": moved(chip.shared_bytes_all),
             },
-            "bills": [bill(one, one.entry.formula(one.values)) for one in (STANDARD, OPENING)],
-            "large": large(),
+            "bills": [bills(p["seq_len"]), bills(LENGTHS[-1], LARGE_TILE)],
             "written": f"{count(sum(access.bytes for access in flash.accesses(written)))} B",
             "scenes": [{**asdict(one), "link": one.link} for one in told],
-            "source": source,
+            "terms": {word: _definition(term) for term, words in SAID.items() for word in words},
         },
         ensure_ascii=False,
         allow_nan=False,
     )
+
+
+def _definition(name: str) -> str:
+    term = glossary.find(name)
+    assert term, name
+    return term.definition
 
 
 def _encoded(values: Floats) -> str:

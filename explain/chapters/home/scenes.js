@@ -17,14 +17,14 @@ const moving = (from, to, t) =>
 const band = ({ x, y, w, h }, i, n) => box(x, y + (h * i) / n, w, h / n);
 
 const WIDE = {
-  width: 1200, height: 560, small: 16, label: 19, large: 27, token: 27, leading: 48,
+  width: 1200, height: 560, small: 16, label: 19, large: 27, token: 37, leading: 64,
   chip: box(0, 0, 1200, 386), hbm: box(0, 410, 1200, 150),
-  title: [24, 436], aside: [24, 460], onChip: [1176, 24, "right"],
+  title: [24, 436], aside: [24, 460], onChip: [24, 26],
   memory: {
     q: box(150, 424, 128, 122), k: box(410, 424, 128, 122), v: box(670, 424, 128, 122), o: box(930, 424, 128, 122),
   },
   beside: (m) => [m.x + m.w + 14, m.y + 16, m.x + m.w + 14, m.y + 42],
-  words: box(60, 60, 1080, 300),
+  words: box(60, 50, 1080, 300),
   whole: {
     q: box(330, 106, 96, 256), k: box(446, 26, 256, 68), s: box(446, 106, 256, 256), said: [730, 130, 730, 166],
   },
@@ -39,11 +39,11 @@ const WIDE = {
     x: 650, axis: 712, end: 1060, value: 1176, title: 46, m: 108, l: 174, thick: 34, sum: 250, o: 326, high: 34,
   },
   grid: { x: 250, y: 36, cell: 76, gap: 6, said: [680, 120], step: 40 },
-  bills: { x: 60, w: 1080, y: [90, 210], thick: 46, said: [310, 344] },
+  bills: { x: 60, w: 1080, y: [90, 220], thick: 60, big: 60, said: 330 },
 };
 const NARROW = {
-  width: 400, height: 620, small: 13, label: 15, large: 18, token: 17, leading: 27,
-  chip: box(0, 0, 400, 420), hbm: box(0, 440, 400, 180), title: [12, 458], aside: [48, 458], onChip: [390, 16, "right"],
+  width: 400, height: 620, small: 13, label: 15, large: 18, token: 20, leading: 35,
+  chip: box(0, 0, 400, 420), hbm: box(0, 440, 400, 180), title: [12, 458], aside: [48, 458], onChip: [12, 18],
   memory: { q: box(14, 498, 80, 112), k: box(111, 498, 80, 112), v: box(208, 498, 80, 112), o: box(306, 498, 80, 112) },
   beside: (m) => [m.x, m.y - 14, m.x + 20, m.y - 14],
   words: box(12, 30, 376, 380),
@@ -55,23 +55,25 @@ const NARROW = {
     q: box(14, 96, 62, 96), k: box(92, 44, 96, 40), s: box(92, 96, 96, 96), v: box(206, 44, 62, 40),
     o: box(206, 96, 62, 96), under: 206, keys: [92, 30],
   },
-  row: { x: 14, axis: 44, end: 312, value: 388, title: 240, m: 272, l: 310, thick: 22, sum: 346, o: 388, high: 20 },
+  row: { x: 14, axis: 68, end: 312, value: 388, title: 240, m: 272, l: 310, thick: 22, sum: 346, o: 388, high: 20 },
   grid: { x: 70, y: 34, cell: 60, gap: 6, said: [20, 336], step: 26 },
-  bills: { x: 12, w: 376, y: [80, 190], thick: 40, said: [290, 314] },
+  bills: { x: 12, w: 376, y: [80, 190], thick: 40, big: 28, said: 280 },
 };
 
 /** The layout for a stage of this size. A stage that is wider still has longer panels. */
 export function layoutOf(stage) {
   if (stage.width < stage.height) return NARROW;
-  const width = Math.max(WIDE.width, (WIDE.height * stage.width) / stage.height), [, ...corner] = WIDE.onChip;
+  const width = Math.max(WIDE.width, (WIDE.height * stage.width) / stage.height);
   const [chip, hbm] = [WIDE.chip, WIDE.hbm].map((panel) => ({ ...panel, w: width }));
-  return { ...WIDE, width, chip, hbm, onChip: [width - 24, ...corner] };
+  return { ...WIDE, width, chip, hbm };
 }
 
-/** What draws one moment: words, boxes, matrices. `said` collects the words that can be read. */
+/** What draws one moment: words, boxes, matrices. `said` collects the words that can be read, `terms` those of them
+ * that `definitions` has, each definition once.
+ */
 export class Pen {
-  constructor(ctx, palette, pictures, layout) {
-    Object.assign(this, { ctx, palette, pictures, layout, said: [] });
+  constructor(ctx, palette, pictures, layout, definitions) {
+    Object.assign(this, { ctx, palette, pictures, layout, definitions, said: [], terms: [] });
   }
 
   ink(quantity) {
@@ -97,8 +99,19 @@ export class Pen {
   }
 
   text(text, x, y, { size = this.layout.label, ink = "text", weight = 400, align = "left" } = {}) {
-    if (this.ctx.globalAlpha > 0.5) this.said.push(text);
+    if (this.ctx.globalAlpha > 0.5) {
+      this.said.push(text);
+      this.explain(text, x, y, size, weight, align);
+    }
     write(this.ctx, text, x, y, { colour: this.ink(ink), size, weight, align, font: this.palette.font });
+  }
+
+  /** Remembers where a term stands that has a definition. */
+  explain(text, x, y, size, weight, align) {
+    const meaning = this.definitions[text];
+    if (!meaning || this.terms.some((term) => this.definitions[term.text] === meaning)) return;
+    const left = align === "left" ? x : x - this.width(text, size, weight) / (align === "right" ? 1 : 2);
+    this.terms.push({ text, x: left, y, size, weight });
   }
 
   width(text, size, weight = 400) {
@@ -162,9 +175,8 @@ function hbm(pen, data, { q = 1, k = q, v = q, o = [], empty = false, asides } =
 }
 
 function chip(pen) {
-  const { layout } = pen, [x, y, align] = layout.onChip;
-  pen.box(layout.chip, pen.palette["code-ground"], { radius: 12 });
-  pen.text("on chip", x, y, { size: layout.small, ink: "muted", align });
+  pen.box(pen.layout.chip, pen.palette["code-ground"], { radius: 12 });
+  pen.text("on chip", ...pen.layout.onChip, { size: pen.layout.small, weight: 600, ink: "slate" });
 }
 
 // --- the problem ---
@@ -178,7 +190,7 @@ function sentence(pen, data, p) {
   let { x, y } = words;
   data.tokens.forEach((text, i) => {
     const width = pen.width(text, token, 400);
-    if (x + width > words.x + words.w) {
+    if (x + width > layout.width - words.x) {
       x = words.x;
       y += leading;
     }
@@ -229,7 +241,7 @@ function scale(pen, data, p) {
     pen.text("S", sAt.x + sAt.w / 2, sAt.y + sAt.h / 2, look);
   }
   const lines = [
-    [`S  ${shown.s}`, { size: layout.large, weight: 600, ink: "scores" }],
+    [`S  ${shown.s}, fp32`, { size: layout.large, weight: 600, ink: "scores" }],
     [`all shared memory of an ${data.chip.name}  ${data.chip.text}`, {}],
     [shown.bytes > data.chip.bytes ? `S is ${shown.chips} as large` : "S fits on the chip", { ink: "muted" }],
   ];
@@ -257,7 +269,6 @@ function trips(pen, data, p) {
     if (back > 0) square(name, between(down, up, back));
   }
   const [x, y, right] = list;
-  pen.text(`N = ${shown.n}`, right, y, { ink: "muted", align: "right" });
   TRIPS.forEach(([label, name], i) =>
     pen.faded(eased(at[i], 0.5, 1), () => {
       pen.text(label, x, y + (i + 1) * step, { ink: PARTS[name] });
@@ -332,7 +343,7 @@ function followed(pen, data, j, motion, formula) {
     for (const score of data.rowScores(j)) pen.box(box(place(score) - 2, at.m - 11, 4, 22), ...look);
   });
   const m = before.m === null ? after.m : between(before.m, after.m, max);
-  pen.text("m", at.x, at.m, { size: layout.large, weight: 600, ink: "max" });
+  symbol(pen, "m", "largest", at.m, "max");
   pen.faded(before.m === null ? max : 1, () => {
     if (max > 0 && before.m !== null && after.m > before.m)
       pen.box(box(place(before.m) - 7, at.m - 7, 14, 14), null, { stroke: pen.fill("max"), radius: 7 });
@@ -343,11 +354,13 @@ function followed(pen, data, j, motion, formula) {
   // ℓ: what is kept of the old sum, then this tile's terms
   const long = (value) => ((at.end - at.axis) * value) / data.longest;
   const kept = before.l * between(1, alpha, shrink), top = at.l - at.thick / 2;
-  pen.text("ℓ", at.x, at.l, { size: layout.large, weight: 600, ink: "sum" });
+  symbol(pen, "ℓ", "sum", at.l, "sum");
   if (shrink > 0 && add < 1 && alpha < 1)
     pen.faded(1 - add, () => {
       const look = { stroke: pen.fill("alpha"), dash: [5, 4], radius: 3 };
       pen.box(box(at.axis, top, long(before.l), at.thick), null, look);
+      const middle = at.axis + long(kept + before.l) / 2, gone = long(before.l - kept);
+      if (gone > 2 * layout.large) pen.text("× α", middle, at.l, { ink: "alpha", weight: 600, align: "center" });
     });
   pen.box(box(at.axis, top, long(kept), at.thick), pen.fill("sum"), { radius: 3 });
   const joined = box(at.axis + long(kept), top, long(added * add), at.thick);
@@ -356,13 +369,25 @@ function followed(pen, data, j, motion, formula) {
   if (formula) pen.faded(formula.there, () => sumOf(pen, formula.parts));
 
   // Õ: the row's part of the accumulator
-  pen.text("Õ", at.x, at.o, { size: layout.large, weight: 600, ink: "acc" });
-  pen.rule(at.axis, at.end, at.o);
-  const wide = (at.end - at.axis) / data.dims;
-  after.acc.forEach((value, d) => {
-    const old = before.acc[d] * between(1, alpha, shrink), now = between(old, value, add);
-    const high = (at.high * now) / data.largest;
-    pen.box(box(at.axis + d * wide + 1, at.o - Math.max(0, high), wide - 2, Math.abs(high)), pen.fill("acc"));
+  symbol(pen, "Õ", "output", at.o, "acc");
+  bars(pen, after.acc.map((value, d) => between(before.acc[d] * between(1, alpha, shrink), value, add)), at.o,
+    data.largest);
+}
+
+/** A quantity of the followed row, with a word below it. */
+function symbol(pen, name, word, y, ink) {
+  const { layout } = pen, { x } = layout.row;
+  pen.text(name, x, y, { size: layout.large, weight: 600, ink });
+  pen.text(word, x, y + layout.large * 0.85, { size: layout.small, ink: "muted" });
+}
+
+/** A row of output numbers as bars above and below a line. */
+function bars(pen, values, y, largest) {
+  const { axis, end, high } = pen.layout.row, wide = (end - axis) / values.length;
+  pen.rule(axis, end, y);
+  values.forEach((value, d) => {
+    const tall = (high * value) / largest;
+    pen.box(box(axis + d * wide + 1, y - Math.max(0, tall), wide - 2, Math.abs(tall)), pen.fill("acc"));
   });
 }
 
@@ -444,11 +469,34 @@ function written(pen, data, p) {
     pen.faded(divided, () => pen.cells("o", to, { rows: own }));
   }
   pen.text(divided < 0.5 ? "Õ" : "O", at.o.x, at.under, { weight: 600, ink: "acc" });
-  const last = data.state(data.tiles - 1), size = layout.large;
+  const last = data.state(data.tiles - 1), start = data.row * data.dims;
   pen.text(`row ${data.row}: “${data.tokens[data.row]}”`, beside.x, beside.title, { weight: 600 });
-  pen.text("O = Õ / ℓ", beside.x, beside.m, { size, weight: 600, ink: "acc" });
-  pen.text(`ℓ = ${fixed(last.l)}`, beside.x, beside.l, { ink: "sum", size });
-  pen.faded(eased(p, 0.66, 0.76), () => pen.text(`${data.tileShape.o} numbers, ${data.written}`, beside.x, beside.sum));
+  symbol(pen, "Õ", "output", beside.m, "acc");
+  bars(pen, last.acc, beside.m, data.largest);
+  pen.faded(eased(p, 0.06, 0.14), () =>
+    pen.text(`÷ ℓ = ${fixed(last.l)}`, beside.axis, beside.l + layout.small / 2, { size: layout.large, ink: "sum" }),
+  );
+  pen.faded(divided, () => {
+    symbol(pen, "O", "divided", beside.sum, "acc");
+    const row = data.arrays.o.subarray(start, start + data.dims);
+    bars(pen, row, beside.sum, Math.max(...row.map(Math.abs)));
+  });
+  if (moved > 0) arrow(pen, at.o.x + at.o.w / 2, at.o.y + at.o.h, layout.memory.o);
+  pen.faded(eased(p, 0.66, 0.76), () => pen.text(`${data.tileShape.o} numbers, ${data.written}`, beside.axis, beside.o));
+}
+
+/** The way from a place on chip down to a matrix in HBM. */
+function arrow(pen, x, y, { x: left, y: end, w }) {
+  const { ctx } = pen, to = [left + w / 2, end - 4], turn = Math.atan2(to[1] - y, to[0] - x);
+  ctx.beginPath();
+  ctx.moveTo(x, y);
+  ctx.lineTo(...to);
+  for (const side of [-0.4, 0.4]) {
+    ctx.moveTo(...to);
+    ctx.lineTo(to[0] - 16 * Math.cos(turn + side), to[1] - 16 * Math.sin(turn + side));
+  }
+  Object.assign(ctx, { strokeStyle: pen.fill("hbm"), lineWidth: 3 });
+  ctx.stroke();
 }
 
 /** All programs at once: each has one tile of its scores at a time. */
@@ -472,33 +520,36 @@ function programs(pen, data, p) {
   lines.forEach(([text, look], i) => pen.text(text, said[0], said[1] + i * step, look));
 }
 
-const PARTS = { q: "slate", k: "slate", v: "slate", s: "scores", p: "p", o: "acc", lse: "sum" };
+const TWICE = new Set(["s", "p"]);                         // written to HBM and read back
+const PARTS = { q: "hbm", k: "hbm", v: "hbm", s: "scores", p: "p", o: "acc", lse: "sum" };
 
-/** The bytes of both kernels between HBM and the chip. */
+/** The bytes of both kernels between HBM and the chip: of this run, then at the largest N. */
 function bills(pen, data, p) {
-  const { layout, palette } = pen, { x, w, y, thick, said } = layout.bills;
+  const { layout, palette } = pen, { x, w, y, thick, big, said } = layout.bills;
   hbm(pen, data, { o: [...Array(data.programs).keys()] });
-  const most = Math.max(...data.bills.map(({ bytes }) => bytes));
-  data.bills.forEach((bill, i) => {
-    const grown = eased(p, 0.04 + 0.26 * i, 0.26 + 0.26 * i);
-    pen.faded(eased(p, 0.26 * i, 0.04 + 0.26 * i), () => pen.text(bill.name, x, y[i] - thick * 0.55, {}));
+  const large = eased(p, 0.5, 0.64), shown = data.bills[large < 0.5 ? 0 : 1];
+  const shares = data.bills.map(({ each }) => {
+    const most = Math.max(...each.map(({ bytes }) => bytes));
+    return each.map(({ parts }) => parts.map(([, bytes]) => bytes / most));
+  });
+  shown.each.forEach(({ name: kernel, total, parts }, i) => {
+    const grown = eased(p, 0.04 + 0.2 * i, 0.2 + 0.2 * i), there = eased(p, 0.2 * i, 0.04 + 0.2 * i);
+    pen.faded(there, () => pen.text(kernel, x, y[i] - thick * 0.55, {}));
     let from = x;
-    for (const [name, bytes] of bill.parts) {
-      const wide = ((w * bytes) / most) * grown;
+    parts.forEach(([name], k) => {
+      const wide = w * between(shares[0][i][k], shares[1][i][k], large) * grown;
       pen.box(box(from, y[i], wide, thick), pen.fill(PARTS[name]), { stroke: palette.ground });
       const look = { align: "center", weight: 600, ink: pen.onFill(PARTS[name]) };
-      if (wide > 26) pen.text(name.toUpperCase(), from + wide / 2, y[i] + thick / 2, look);
+      const word = TWICE.has(name) && wide > 220 ? `${name.toUpperCase()}, written and read` : name.toUpperCase();
+      if (wide > 26) pen.text(word, from + wide / 2, y[i] + thick / 2, look);
       from += wide;
-    }
-    pen.faded(eased(p, 0.22 + 0.26 * i, 0.3 + 0.26 * i), () =>
-      pen.text(bill.total, x + w, y[i] - thick * 0.55, { align: "right", weight: 600, size: layout.large }),
-    );
+    });
+    const totalLook = { align: "right", weight: 600, size: layout.large };
+    pen.faded(eased(grown, 0.8, 1), () => pen.text(total, x + w, y[i] - thick * 0.55, totalLook));
+    const less = () => pen.text(`${shown.times} less`, from + thick / 2, y[i] + thick / 2, { size: big, weight: 600 });
+    if (i > 0) pen.faded(eased(grown, 0.8, 1), less);
   });
-  const { n, tile: side, standard, flash, times } = data.large;
-  pen.faded(eased(p, 0.66, 0.74), () => {
-    pen.text(`${n} tokens, tiles of ${side} × ${side}`, x, said[0], { ink: "muted" });
-    pen.text(`${standard} or ${flash}: ${times} less`, x, said[1], { weight: 600 });
-  });
+  pen.text(shown.size, x, said, { ink: "muted" });
 }
 
 /** The moment of a scene to print, where that is not its end. */

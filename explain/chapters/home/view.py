@@ -26,7 +26,7 @@ def _text(name: str) -> str:
 _OPENING = st.components.v2.component(
     "tilescope_opening",
     html=_text("opening.html"),
-    css=files.colours(".opening") + _text("opening.css"),
+    css=files.colours(".opening") + layout.TERMS + _text("opening.css"),
     js="".join(
         [*map(files.module, _PLAYERS), *(files.joinable(_text(name)) for name in _OWN), "export default mount;\n"]
     ),
@@ -40,13 +40,12 @@ def opening() -> None:
     except WorkerError as error:
         st.error(error.words, icon=":material/error:")
         return
-    source = f"A recorded run of the real kernel, {flash.created[:10]}; bytes by formula."
-    _OPENING(key="opening", data=values.packet(flash, standard, source))
+    _OPENING(key="opening", data=values.packet(flash, standard))
 
 
 def tagline() -> None:
     """What Tilescope is, in a sentence."""
-    st.caption("See FlashAttention work: a real kernel, a real sentence, every line and every number.")
+    st.caption("FlashAttention computes attention fast on a GPU. See a real kernel do it on a real sentence.")
 
 
 def step_of_an_old_link() -> None:

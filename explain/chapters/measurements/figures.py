@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from explain.counters.model import TOLERANCE, CopyCheck, Counters, total
-from explain.figures.numbers import NONE, duration, percent, ratio, si
+from explain.figures.numbers import NONE, duration, grouped, percent, ratio, si
 from explain.figures.tables import Column, markdown, plain
 from explain.prediction import Model
 from explain.records.code import is_stale
@@ -148,7 +148,7 @@ def roofs_table(shown: Sequence[Shelved]) -> str:
         roofs = [one.record.roofs.get(level) for one in shown]
         methods = {roof.method: None for roof in roofs if roof}
         cells = (si(roof.per_second, plain(roof.unit)) if roof else None for roof in roofs)
-        rows.append((f"**{plain(_ROOFS.get(level, level))}**", *cells, plain("; ".join(methods))))
+        rows.append((f"**{plain(_ROOFS.get(level, level))}**", *cells, plain(grouped("; ".join(methods)))))
     return markdown(("limit", *(Column(plain(one.label)) for one in shown), "method"), rows)
 
 

@@ -26,12 +26,12 @@ class RunSheet {
   /** Takes the sheet that the page was opened on, until a player speaks. */
   offer(sheet) {
     if (!sheet) return;
-    if (!this.sheet || (this.sheet.at < 0 && this.offered !== sheet.chapter)) this.follow({ ...sheet, at: -1 });
-    this.offered = sheet.chapter;
+    if (!this.sheet || (this.sheet.at < 0 && this.offered !== sheet.title)) this.follow({ ...sheet, at: -1 });
+    this.offered = sheet.title;
   }
 
   follow(sheet) {
-    if (sheet.chapter !== this.sheet?.chapter) this.started = null;
+    if (sheet.title !== this.sheet?.title) this.started = null;
     if (sheet.at >= 0) this.started ??= Date.now();
     this.sheet = sheet;
     this.render();

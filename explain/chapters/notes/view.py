@@ -21,7 +21,7 @@ _RUN_SHEET = st.components.v2.component(
 
 
 def choose() -> contents.Page:
-    """The chosen page; the address keeps it."""
+    """The chosen page, of those with notes; the address keeps it."""
     with_notes = {page.stem: page for page in contents.pages() if page.notes.exists()}
     asked = st.query_params.get("chapter")
     names = list(with_notes)
@@ -36,19 +36,29 @@ def choose() -> contents.Page:
 
 
 def run_sheet(page: contents.Page) -> None:
-    """The page's tour beside the clock. It follows the player in another window of this browser, and its keys turn the
-    player's captions.
+    """The chosen tour of the page beside the clock. It follows the player in another window of this browser, whatever
+    tour plays there, and its keys turn the player's captions.
     """
     with st.container(horizontal=True):
         layout.chapter_link(page.stem, f"Open **{page.title}**, about {page.minutes} minutes")
         layout.chapter_link("tour", "Play a tour of your own")
-    own = stepper.own_tour()
-    tour = own if own and own.chapter == page.stem else tours.of(page.stem)
     sheet = None
-    if tour:
+    if tour := _tour(page):
         with suppress(tours.TourError, WorkerError):  # the player says why; the sheet still follows other tours
             sheet = stepper.toured(tour)
     _RUN_SHEET(key="run sheet", data=sheet)
+
+
+def _tour(page: contents.Page) -> tours.Tour | None:
+    """The tour that the reader chose of the page's; None if the page has none."""
+    own = stepper.own_tour()
+    given = {tour.title: tour for tour in (own, *tours.of(page.stem)) if tour and tour.chapter == page.stem}
+    if len(given) < 2:
+        return next(iter(given.values()), None)
+    title = st.selectbox(
+        "Tour", list(given), format_func=lambda title: f"{title}, {given[title].minutes:g} min", key=f"tour {page.stem}"
+    )
+    return given[title]
 
 
 def notes(page: contents.Page) -> None:

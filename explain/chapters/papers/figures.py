@@ -24,8 +24,11 @@ from kernels.catalog import KERNELS
 PAPER = palette.mid("slate")  # a paper's values are slate, and dashed
 Pair = tuple[go.Figure, go.Figure]
 """Two charts beside each other."""
-_gb = partial(si, unit="B", prefix="G")
+HEIGHT = 320
 _slope = partial(numbers.fixed, decimals=2)
+
+_gb = partial(numbers.aligned, unit="B", prefix="G")
+_ms = partial(numbers.aligned, unit="s", prefix="m")
 
 
 def short(record: Record) -> str:
@@ -57,10 +60,11 @@ def rates(figure: Figure, records: Mapping[str, Record]) -> Pair:
         for fast in figure.fast
     ]
     return (
-        chart(f"Figure {figure.number}: {figure.title}", lines, x=V, y="10⁹ elements/s", unit=" × 10⁹/s"),
+        chart(f"Figure {figure.number}: {figure.title}", lines, x=V, y="10⁹ elements/s", unit=" × 10⁹/s",
+              height=HEIGHT),
         chart(
             f"speedup over {KERNELS[figure.slow].short}", [*gains, *_said(figure.said, figure.lengths[-1])],
-            x=V, y="speedup", unit=" ×",
+            x=V, y="speedup", unit=" ×", height=HEIGHT, start=0.8 if figure.number < 3 else 0.0,
         ),
     )  # fmt: skip
 
@@ -84,7 +88,7 @@ def knee(record: Record) -> Pair:
     """How often figure 1's kernels read an element of x from DRAM, and from L2, over V."""
     dram, l2 = (
         chart(
-            f"reads of each element {where}", x=V, y="reads per element", unit=" reads", lines=[
+            f"reads of each element {where}", x=V, y="reads per element", unit=" reads", height=HEIGHT, lines=[
                 Line(milakov.reads(record, kernel, level), KERNELS[kernel].short, colour_of(kernel))
                 for kernel in ("softmax_naive", "softmax_safe", "softmax_online")
             ],
@@ -100,37 +104,37 @@ ONCE, MORE = 1.1, 1.5
 
 def knee_words(record: Record) -> str:
     """From which V on online softmax is faster, which cache stops holding the rows there, and the longest rows that
-    fit L2."""
+    fit L2; a Markdown list."""
     begins = milakov.knee(milakov.gains(record, milakov.FIGURES[0]))
     safe = milakov.reads(record, "softmax_safe", "dram")
     once = max((cols for cols, times in safe if times <= ONCE), default=None)
     again = min((cols for cols, times in safe if times >= MORE), default=None)
+    since = f"from **V = {count(begins)}** on" if begins else "at no V measured"
     said = [
-        f"On the {short(record)} the speedup of online softmax is at least {ratio(milakov.GAIN)} "
-        + (f"from **V = {count(begins)}** on." if begins else "at no V measured.")
-        + " On the paper's V100 all three kernels are similar up to V = 1,000."
+        f"On the {short(record)} online softmax is at least {ratio(milakov.GAIN)} as fast {since}. On the paper's V100 "
+        "all three kernels are similar up to V = 1,000."
     ]
     near = next((cols for cols, times in milakov.reads(record, "softmax_safe", "l2") if times >= MORE), None)
     if near:
-        said.append(f"From V = {count(near)} on, L1 no longer holds an SM's rows: the later passes read from L2.")
+        said.append(f"From V = {count(near)} on, L1 no longer holds an SM's rows. The later passes read from L2.")
     if once and again:
         said.append(
             f"Up to V = {count(once)} safe softmax reads each element **once** from DRAM, although its three passes "
-            f"load it three times. From V = {count(again)} on, L2 no longer holds the rows either: at the longest V "
-            f"each element is read {numbers.fixed(safe[-1][1], 1)} times. Only there do fewer passes mean fewer bytes "
-            "from DRAM."
+            f"load it three times. From V = {count(again)} on, L2 no longer holds the rows either. At the longest V "
+            f"each element is read {numbers.fixed(safe[-1][1], 1)} times. Only there do fewer passes save bytes from "
+            "DRAM."
         )
     known = GPUS.get(known_as(record.gpu) or "")
     if known:
         programs = 32 * known.warps_sm // milakov.THREADS
         said.append(
-            f"Each row has its own program, and an SM has threads for {programs} of ours. So at most "
-            f"{count(known.sms * programs)} rows are in flight, and {numbers.capacity(known.l2_bytes)} of L2 hold them "
-            f"up to V = {count(milakov.fits_l2(known))}; longer if registers allow fewer programs. The V100 has "
-            f"{numbers.capacity(milakov.THEIR_L2_BYTES)} of L2 for {milakov.THEIR_SMS} SMs, which hold them up to "
-            f"V = {count(milakov.fitted_theirs())}."
+            f"Each row has its own program, and an SM has threads for {programs} of ours: at most "
+            f"{count(known.sms * programs)} rows are in flight. {numbers.capacity(known.l2_bytes)} of L2 hold them up "
+            f"to V = {count(milakov.fits_l2(known))}, or longer if registers allow fewer programs. The V100 has "
+            f"{numbers.capacity(milakov.THEIR_L2_BYTES)} of L2 for {milakov.THEIR_SMS} SMs: enough up to V = "
+            f"{count(milakov.fitted_theirs())}."
         )
-    return " ".join(said)
+    return "\n".join(f"- {one}" for one in said)
 
 
 def larger_k(records: Mapping[str, Record]) -> str:
@@ -203,8 +207,8 @@ def table_2(record: Record) -> str:
         )  # fmt: skip
     columns = (
         "", Column("GFLOP, paper ¹"), Column("GFLOP, counted (÷ paper)"), Column("HBM, paper", _gb),
-        Column("HBM, minimum", _gb), Column(f"DRAM, {short(record)}", _gb), Column("time, paper", duration),
-        Column(f"time, {short(record)}", duration),
+        Column("HBM, minimum", _gb), Column(f"DRAM, {short(record)}", _gb), Column("time, paper", _ms),
+        Column(f"time, {short(record)}", _ms),
     )  # fmt: skip
     return markdown(columns, rows)
 
@@ -224,7 +228,7 @@ def forward_table(record: Record) -> str:
             )
         )  # fmt: skip
     bytes_of = (Column(level, _gb) for level in ("formula", "L2 ↔ SM", "DRAM"))
-    return markdown(("forward", *bytes_of, Column("time", duration), Column("memory beyond Q, K, V", _gb)), rows)
+    return markdown(("forward", *bytes_of, Column("time", _ms), Column("memory beyond Q, K, V", _gb)), rows)
 
 
 BLOCK = "B, rows of the tile that stays on chip"
@@ -241,8 +245,8 @@ def blocks(record: Record) -> Pair:
         taken = ((one.values[axis], _seconds(record.point(one))) for one in experiments)
         times.append(Line([(block, 1e3 * time) for block, time in taken if time], name, colour))
     return (
-        chart("bytes between L2 and the SMs", moved, x=BLOCK, y="bytes, GB", unit=" GB"),
-        chart("time", times, x=BLOCK, y="time, ms", unit=" ms"),
+        chart("bytes between L2 and the SMs", moved, x=BLOCK, y="bytes, GB", unit=" GB", height=HEIGHT),
+        chart("time", times, x=BLOCK, y="time, ms", unit=" ms", height=HEIGHT),
     )
 
 
@@ -258,7 +262,7 @@ def theorem(record: Record) -> Pair:
     )
     by_block.extend(_theory(by_block[-2], -1))
     by_length.extend(_theory(by_length[-2], 2))
-    drawn = partial(chart, y="bytes, GB", unit=" GB", log=True, height=440)
+    drawn = partial(chart, y="bytes, GB", unit=" GB", log=True, height=HEIGHT)
     return (
         drawn("larger tiles, N = 1,024", by_block, x=f"{BLOCK}: M = 4 d B"),
         drawn("longer sequences, tiles of 128 × 64", by_length, x="N"),
@@ -351,7 +355,7 @@ def tables(record: Record) -> Pair:
                 points = [(n, y) for n, y in zip(flashattention.TABLE_LENGTHS, values, strict=True) if y]
                 lines.append(Line(points, name, colour_of(baseline), dashed=values is papers))
         what = f"{title.partition(': ')[2]}, {unit}"
-        return chart(title, lines, x="N", y=what, unit=f" {unit}", log=True, height=440)
+        return chart(title, lines, x="N", y=what, unit=f" {unit}", log=True, height=HEIGHT)
 
     return (
         drawn("Table 20: time", flashattention.TABLE_20, "ms", time),
@@ -381,7 +385,10 @@ def hierarchy(record: Record) -> go.Figure:
             ],
             hovertemplate="%{y}: %{x:.3s}B/s<extra>" + name + "</extra>",
         )  # fmt: skip
-    figure.update_xaxes(title="bytes per second", type="log", range=[9.5, 15.4], dtick=1, exponentformat="power")
+    marks = [10.0**power for power in range(10, 14)]
+    figure.update_xaxes(
+        title="bandwidth", type="log", range=[9.5, 15.4], tickvals=marks, ticktext=[si(mark, "B/s") for mark in marks]
+    )
     figure.update_yaxes(autorange="reversed", ticksuffix="  ")
     figure.update_layout(
         height=90 + 75 * len(names), margin={"l": 8, "r": 8, "t": 8, "b": 8}, showlegend=False, bargap=0.25

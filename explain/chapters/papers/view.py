@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import streamlit as st
 
@@ -19,7 +20,6 @@ from explain.ui.exercises import ask
 from explain.ui.records import records_choice
 from explain.ui.stepper import traces_of
 
-Drawing = TypeVar("Drawing")
 COUNTERS = "GPU counters, from a cold L2"
 _FIGURES = {f"{figure.number}: {figure.title}": figure for figure in milakov.FIGURES}
 
@@ -41,45 +41,51 @@ def choose() -> list[Shelved]:
 
 def softmax_and_top_k(chosen: Sequence[Shelved]) -> None:
     """Milakov & Gimelshein: accesses per element, and figures 1 to 4."""
-    st.header("Memory accesses per element", anchor=False)
-    layout.prose(
-        "Milakov & Gimelshein argue with one number per kernel: its memory accesses per element. A formula gives it, "
-        "and the trace counts it, load by load, while the kernel runs."
-    )
-    _accesses()
-    st.header("Figures 1 to 4: the speedup from fewer accesses", anchor=False)
-    title = st.segmented_control(
-        "Figure",
-        list(_FIGURES),
-        default=next(iter(_FIGURES)),
-        required=True,
-        key="figure",
-        bind="query-params",
-        wrap=True,
-    )
-    layout.prose(
-        f"The paper measured on a {milakov.THEIR_GPU} and prints curves without numbers. These are its sentences. "
-        "Where they state a speedup, it is drawn grey and dashed:"
-    )
-    figure = _FIGURES[str(title)]
-    st.markdown("\n".join(f"- {said.words}, {said.where}" for said in figure.said))
+    words, pictures = layout.sides("Figures 1 to 4: fewer accesses, more throughput")
+    with words:
+        title = st.segmented_control(
+            "Figure",
+            list(_FIGURES),
+            default=next(iter(_FIGURES)),
+            required=True,
+            key="figure",
+            bind="query-params",
+            wrap=True,
+        )
+        figure = _FIGURES[str(title)]
+        layout.prose(
+            "Online softmax reads a row twice, safe softmax three times. Are fewer accesses faster?\n\n"
+            f"The paper measured on a {milakov.THEIR_GPU}. It prints curves without numbers, so we draw the speedups "
+            "that its sentences state, grey and dashed:\n\n"
+            + "\n".join(f"- {said.words}, {said.where}" for said in figure.said)
+            + "\n\n**What differs**\n\n"
+            f"- *Program*: the paper's has {milakov.THEIR_THREADS} threads per row, and each thread keeps its own pair "
+            f"(m, ℓ) until the end. Ours has {milakov.THREADS} and merges them after each tile of up to "
+            f"{count(milakov.LARGEST_TILE)} elements.\n"
+            + "- *Top-k*: the paper's kernel inserts one element at a time and rejects most of them at once. Ours "
+            "takes the K largest of every tile, at the same cost for any data.\n"
+            * (figure.number > 2)
+            + "- *Data*: the paper's is uniform between 0 and 1, ours is normal. The work is the same.\n"
+            f"- *Largest V*: ours is {count(figure.lengths[-1])}, a matrix of {moved(figure.largest_bytes)}."
+        )
     shown = _measured(chosen, tuple(figure.experiments()), "milakov")
-    if shown:
-        _pair(f"figure {figure.number}", shown, lambda records: figures.rates(figure, records))
-        _source(shown, "medians, L2 cleared before each run")
+    with pictures:
+        _beside(
+            shown, {f"figure {figure.number}": partial(figures.rates, figure)}, "medians, L2 cleared before each run",
+            together=True,
+        )  # fmt: skip
     if figure.number == 1:
-        _knee(shown)
+        for one in _measured(shown, milakov.COUNTED, "milakov-counters", counters=True):
+            with layout.part(f"Where the speedup starts: {one.label}", figures.knee_words(one.record)):
+                _beside([one], {"knee": figures.knee}, COUNTERS)
     if figure.number == 3 and shown:
         _larger_k(shown)
-    layout.prose(
-        f"**What differs.** *The program*: the paper's has {milakov.THEIR_THREADS} threads per row, and each thread "
-        f"keeps its own pair (m, ℓ) to the end. Ours has {milakov.THREADS} and joins them after every tile of up to "
-        f"{count(milakov.LARGEST_TILE)} elements. *Top-k*: the paper's kernel inserts one element at a time and "
-        "rejects most at once. Ours takes the K largest of every tile, at the same cost for any data. *The data*: the "
-        "paper's is uniform between 0 and 1, ours is normal; our kernels do the same work on both. *The largest V*: "
-        f"with 4,000 rows V = {count(milakov.FIGURES[0].lengths[-1])}, a matrix of "
-        f"{moved(milakov.FIGURES[0].largest_bytes)}; with 10 rows V = {count(milakov.FIGURES[1].lengths[-1])}."
-    )
+    with layout.part(
+        "Memory accesses per element",
+        "Milakov & Gimelshein describe a kernel by one number: its accesses to memory per element of the row. A "
+        "formula gives this number. The trace counts it, load by load, while the kernel runs.",
+    ):
+        _accesses()
 
 
 def _accesses() -> None:
@@ -102,139 +108,130 @@ def _counted_accesses() -> dict[str, float | None]:
     }
 
 
-def _knee(shown: Sequence[Shelved]) -> None:
-    """Figure 1: from which V on fewer passes are faster, and the reads from DRAM and L2 that explain it."""
-    for one in _measured(shown, milakov.COUNTED, "milakov-counters", counters=True):
-        layout.prose(f"**The knee moves.** {figures.knee_words(one.record)}")
-        _pair("knee", [one], lambda records: figures.knee(*records.values()))
-        _source([one], COUNTERS)
-
-
 def _larger_k(shown: Sequence[Shelved]) -> None:
     """Figure 3: what limits the fused kernels, and their speedup by K."""
-    for words in filter(None, (figures.topk_words(one.record) for one in shown)):
-        layout.prose(
-            f"**The limit.** {words} The paper's way of fusing, and safe softmax, then top-k, take the K largest of "
-            "every tile: K times a maximum over all lanes. Lanes wait for each other, not for bytes. In *lanes* each "
-            "lane keeps its own list until the row ends."
-        )
-    layout.prose(
-        "**Larger K.** A longer list costs more. In the paper's kernel, and in the one that fuses like it, this cost "
-        "cancels the gain of fusing. *Lanes* makes the list once per row, so its speedup grows: the two launches it is "
-        "compared with become slower."
-    )
-    with st.container(key="numbers of larger k"):
-        st.markdown(figures.larger_k(_records(shown)))
+    limits = "\n\n".join(filter(None, (figures.topk_words(one.record) for one in shown)))
     tiles = " ".join(filter(None, (figures.tiles_words(one.record) for one in shown)))
-    st.caption(f"Speedup over safe softmax, then top-k. Ours: V = {count(milakov.LONG)}; the paper names no V. {tiles}")
+    with layout.part(
+        "What limits the fused kernels, and larger K",
+        f"{limits}\n\nThe paper's way of fusing takes the K largest of every tile: K times a maximum over all lanes. "
+        "Lanes then wait for each other, not for bytes. In *lanes* each lane keeps its own list until the row ends."
+        "\n\nA longer list costs more. In the paper's kernel, and in the one that fuses like it, this cost cancels the "
+        "gain of fusing. *Lanes* makes the list once per row, so its speedup grows with K: the two launches that it is "
+        "compared with become slower.",
+    ):
+        with st.container(key="numbers of larger k"):
+            st.markdown(figures.larger_k(_records(shown)))
+        st.caption(
+            f"Speedup over safe softmax, then top-k. Ours: V = {count(milakov.LONG)}; the paper names no V. {tiles}"
+        )
 
 
 def figure_2(chosen: Sequence[Shelved]) -> None:
     """FlashAttention's figure 2: FLOPs, bytes and time of GPT-2 medium, the forward pass alone, the block sizes."""
-    st.header("GPT-2 medium, forward and backward", anchor=False)
-    layout.prose(
+    shown = _measured(chosen, flashattention.COUNTED, "flashattention")
+    with layout.part(
+        "GPT-2 medium, forward and backward",
         "Figure 2 of FlashAttention makes the paper's point: more FLOPs, fewer bytes, less time. The paper measured "
-        f"on an {flashattention.THEIR_GPU}. Here are the same sizes with PyTorch's own calls: matmul, softmax, matmul "
-        "with their gradients, and its FlashAttention-2."
-    )
-    for one in _measured(chosen, flashattention.COUNTED, "flashattention"):
-        with st.container(key=f"numbers of figure 2 {one.key}"):
-            st.markdown(figures.table_2(one.record))
-        _source([one], f"forward and backward, fp16, no mask, no dropout; DRAM by {COUNTERS}")
-        layout.prose("**The forward pass alone**, our kernels beside PyTorch's.")
-        with st.container(key=f"numbers of forward {one.key}"):
-            st.markdown(figures.forward_table(one.record))
-        layout.prose(
-            "**Figure 2, middle: larger blocks, fewer bytes.** The paper's bytes fall from B = 64 to 512, and its time "
-            "up to 256. Beyond that, the paper says (section 3.2), other factors limit the time, such as arithmetic."
-        )
-        _pair("blocks", [one], lambda records: figures.blocks(*records.values()))
-        _source([one], "our kernels, forward, figure 2's sizes; the tile's other side is B too, but at most d = 64")
-    layout.prose(
-        "**What differs.** ¹ *FLOPs*: each matmul has 2 N² d per head. Standard attention has 6 of them, "
-        "FlashAttention has 7, because it recomputes S in the backward pass. The paper's column is about 12 times "
-        "lower for both; its author said that it may be off by a factor (github.com/Dao-AILab/flash-attention, issue "
-        "741). The ratio 7 to 6 is close to the paper's. *Bytes*: **minimum** means that each step reads its operands "
-        "once and writes its results once. The paper's 40.3 GB includes masking and dropout, which write more N² "
-        "matrices. In the backward pass PyTorch's FlashAttention sums dQ in float32, which is more than the minimum. "
-        "*FlashAttention-1 at B = 64* moves about as many bytes as standard attention: it loads and stores O in "
-        "float32 at every tile of keys. The middle figure shows that larger tiles move fewer bytes; above 128 rows our "
-        "tile no longer fits the registers. *The version*: PyTorch has FlashAttention-2, with queries in the outer "
-        "loop. The paper measured FlashAttention-1."
-    )
+        f"on an {flashattention.THEIR_GPU}. Ours are PyTorch's calls at the same sizes: matmul, softmax, matmul with "
+        "their gradients, and PyTorch's FlashAttention-2.\n\n**What differs**\n\n"
+        "- ¹ *FLOPs*: a matmul has 2 N² d per head. Standard attention has 6 of them. FlashAttention has 7: it "
+        "recomputes S in the backward pass. The paper's column is about 12 times lower for both. Its author said that "
+        "it may be off by a factor ([flash-attention issue 741]"
+        "(https://github.com/Dao-AILab/flash-attention/issues/741)).\n"
+        "- *Bytes*: at the **minimum** each step reads its operands once and writes its results once. The paper's "
+        "40.3 GB include masking and dropout, which write more N² matrices. In the backward pass PyTorch's "
+        "FlashAttention sums dQ in float32, which is more than the minimum.\n"
+        "- *Version*: the paper measured FlashAttention-1. PyTorch has FlashAttention-2, with queries in the outer "
+        "loop.",
+    ):
+        _beside(
+            shown, {"figure 2": figures.table_2},
+            f"forward and backward, fp16, no mask, no dropout; DRAM by {COUNTERS}",
+        )  # fmt: skip
+    with layout.part(
+        "The forward pass alone",
+        "Our kernels beside PyTorch's. **Formula** is what the kernel's loads and stores request. A library's tiles "
+        "are unknown, so its formula is a minimum (≥).\n\nFlashAttention-1 with tiles of 64 rows moves about as many "
+        "bytes as standard attention: it loads and stores O in float32 at every tile of keys.",
+    ):
+        _beside(shown, {"forward": figures.forward_table}, f"forward, the same sizes; {COUNTERS}")
+    with layout.part(
+        "Figure 2, middle: larger blocks, fewer bytes",
+        "The paper's bytes fall from B = 64 to 512, and its time falls up to 256. Beyond that, the paper says (section "
+        "3.2), other factors limit the time, such as arithmetic.\n\nOurs fall too. Above 128 rows our tile no longer "
+        "fits the registers: it spills, and moves more bytes again.",
+    ):
+        _beside(
+            shown, {"blocks": figures.blocks},
+            "our kernels, forward, figure 2's sizes; the tile's other side is B too, but at most d = 64",
+        )  # fmt: skip
 
 
 def theorem_2(chosen: Sequence[Shelved]) -> None:
     """FlashAttention's theorem 2, as measured slopes of bytes."""
-    st.header("Theorem 2 as slopes", anchor=False)
-    layout.prose(
-        "Theorem 2: with an on-chip memory of M elements, standard attention needs Θ(Nd + N²) accesses to HBM, "
-        "FlashAttention Θ(N² d² / M). On logarithmic axes a power is a slope: −1 over M at a fixed N, 2 over N at a "
-        "fixed M. The proof takes tiles of B = M / 4d rows, so B stands for M."
-    )
-    for one in _measured(chosen, flashattention.COUNTED, "flashattention", counters=True):
-        _pair("theorem 2", [one], lambda records: figures.theorem(*records.values()))
-        with st.container(key=f"numbers of slopes {one.key}"):
-            st.markdown(figures.slopes(one.record))
-        _source([one], f"{COUNTERS}; slope of a line fitted to the logarithms. {figures.spills_words(one.record)}")
-    layout.prose(
-        "**What differs.** The theorem has two levels of memory; a GPU also has caches. The theorem's accesses to HBM "
-        "are the kernel's loads and stores. They show **between L2 and the SMs**, and there the slopes are the "
-        "theorem's. **DRAM** sees less. L2 keeps K and V, which all programs of a head read, so FlashAttention-2 "
-        "reads Q, K and V from DRAM once: its DRAM bytes grow with N, not N², and do not depend on the tile. "
-        "FlashAttention-1 loads and stores O at every visit. While O fits L2 the slope is 1; beyond that all of it "
-        "goes to DRAM: the bytes jump, and no slope describes them. Standard attention's S and P exceed L2 "
-        "early. On the shortest sequences L1 also saves some reads, so a slope can exceed 2. Each curve also has "
-        "bytes that are read or written once, which Θ leaves out."
-    )
+    shown = _measured(chosen, flashattention.COUNTED, "flashattention", counters=True)
+    with layout.part(
+        "Theorem 2 as slopes",
+        "With M elements of on-chip memory, standard attention needs Θ(Nd + N²) accesses to HBM, FlashAttention "
+        "Θ(N² d² / M). On logarithmic axes a power is a slope: −1 over M at a fixed N, 2 over N at a fixed M. The "
+        "proof uses tiles of B = M / 4d rows, so B stands for M.\n\n**What differs.** The theorem has two levels of "
+        "memory. A GPU also has caches.\n\n"
+        "- The theorem's accesses to HBM are the kernel's loads and stores. They appear **between L2 and the SMs**, "
+        "and there the slopes are the theorem's.\n"
+        "- **DRAM** sees fewer bytes. L2 keeps K and V, which all programs of a head read. So FlashAttention-2 reads "
+        "Q, K and V from DRAM once: its DRAM bytes grow with N, not N², and do not depend on the tile.\n"
+        "- FlashAttention-1 loads and stores O at every visit. While O fits L2 the slope is 1. Then all of O goes to "
+        "DRAM: the bytes jump, and no slope describes them.\n"
+        "- Standard attention's S and P exceed L2 early.\n"
+        "- On the shortest sequences L1 saves reads too, so a slope can exceed 2.\n"
+        "- Each curve includes bytes that are read or written once. Θ leaves them out.",
+    ):
+        _beside(
+            shown, {"theorem 2": figures.theorem, "slopes": figures.slopes, "spills": figures.spills_words},
+            f"{COUNTERS}; slope of a line fitted to the logarithms",
+        )  # fmt: skip
 
 
 def time_and_memory(chosen: Sequence[Shelved]) -> None:
     """FlashAttention's tables 20 and 21."""
-    st.header("Tables 20 and 21: time and memory over N", anchor=False)
-    layout.prose(
-        f"Forward and backward pass, 16 sequences of 8 heads, d = 64, on an {flashattention.THEIR_GPU}. Standard "
-        "attention keeps N² matrices for the backward pass, so its memory has slope 2. FlashAttention keeps O and one "
-        "logsumexp per row: slope 1."
-    )
-    for one in _measured(chosen, flashattention.TIMED, "flashattention-memory"):
-        _pair("tables 20 and 21", [one], lambda records: figures.tables(*records.values()))
-        _source(
-            [one],
+    shown = _measured(chosen, flashattention.TIMED, "flashattention-memory")
+    with layout.part(
+        "Tables 20 and 21: time and memory over N",
+        f"Forward and backward pass, 16 sequences of 8 heads, d = 64. The paper's GPU is an {flashattention.THEIR_GPU}."
+        "\n\nStandard attention keeps N² matrices for the backward pass, so its memory has slope 2. FlashAttention "
+        "keeps O and one logsumexp per row: slope 1.\n\n**What differs**\n\n"
+        "- *Time*: a newer GPU has more bandwidth and more FLOP/s, so both lines move down. The paper is about the "
+        "distance between them. On short sequences the launches of standard attention take longer than their work, so "
+        "its lines are flat.\n"
+        "- *Memory*: the paper's GPU was full after N = 4,096. A larger GPU continues with the same slope. Both counts "
+        "include Q, K, V and the gradient of O. The framework decides how many N² matrices exist at once. Where both "
+        "GPUs' lines coincide, its versions agree.",
+    ):
+        _beside(
+            shown, {"tables 20 and 21": figures.tables},
             "16 sequences, 8 heads, d = 64, fp16, forward and backward; memory: torch's allocator, with Q, K, V and dO",
-        )
-    layout.prose(
-        "**What differs.** *Memory*: the paper's GPU was full after N = 4,096. A larger GPU continues with the same "
-        "slope. Both counts include Q, K, V and the gradient of O. The framework decides how many N² matrices exist "
-        "at once; where both GPUs' lines coincide, its versions agree. *Time*: a newer GPU has more bandwidth and "
-        "more FLOP/s, so both lines move down; the paper is about the distance between them. On short sequences the "
-        "launches of standard attention take longer than their work, and its lines are flat."
-    )
+        )  # fmt: skip
 
 
 def memory_hierarchy(chosen: Sequence[Shelved]) -> None:
     """FlashAttention's figure 1, left, beside the measured roofs."""
-    st.header("Figure 1: the memory hierarchy", anchor=False)
-    layout.prose(
-        "The pyramid on FlashAttention's first page: 20 MB of SRAM at 19 TB/s, 40 GB of HBM at 1.5 TB/s, host memory "
-        "at 12.8 GB/s. The paper's numbers are an A100's specifications. Ours are measured with kernels that only "
-        "move bytes. Each mark of the axis is ten times the previous one."
-    )
     shown = [one for one in chosen if one.record.roofs]
     if chosen and not shown:
         _not_measured("Roofs are not measured on this GPU.", "roofs")
-    for one in shown:
-        picture = _drawn("hierarchy", [one], lambda records: figures.hierarchy(*records.values()))
-        chart(picture, f"memory hierarchy, {one.label}", lines.as_csv(picture), alt="Bandwidth and size of each level")
-        _source([one], "micro-benchmarks")
-        with st.expander("How each bandwidth was measured"):
-            st.markdown("\n".join(f"- **{roof.level}**: {roof.method}" for roof in one.record.roofs.values()))
-    layout.prose(
-        "**What differs.** The pyramid leaves out L2. L2 is between SRAM and HBM in size and bandwidth, and in the "
-        "other panels it explains why a kernel requests more bytes than DRAM delivers. SRAM is the shared memory of "
-        "all SMs together. The paper's 20 MB are an A100's shared memory and L1, which are one memory: 108 × 192 KiB "
-        "= 20.3 MiB."
-    )
+    with layout.part(
+        "Figure 1: the memory hierarchy",
+        "The pyramid on FlashAttention's first page has three levels: SRAM, HBM and host memory. The paper's numbers "
+        "are an A100's specifications. Ours are measured with kernels that only move bytes.\n\n**What differs**\n\n"
+        "- *L2*: the pyramid leaves it out. L2 is between SRAM and HBM in size and bandwidth. It explains why a "
+        "kernel requests more bytes than DRAM delivers.\n"
+        "- *SRAM*: ours is the shared memory of all SMs together. The paper's 20 MB are an A100's shared memory and "
+        "L1, which are one memory: 108 × 192 KiB = 20.3 MiB.",
+    ):
+        _beside(shown, {"memory hierarchy": figures.hierarchy}, "micro-benchmarks; logarithmic axis")
+        for one in shown:
+            with st.expander(f"How each bandwidth was measured: {one.label}"):
+                st.markdown("\n".join(f"- **{roof.level}**: {roof.method}" for roof in one.record.roofs.values()))
 
 
 def closing(panel: str, chosen: Sequence[Shelved]) -> None:
@@ -269,20 +266,31 @@ def _records(shown: Sequence[Shelved]) -> dict[str, Record]:
     return {name if alone else one.label: one.record for name, one in zip(names, shown, strict=True)}
 
 
-def _pair(name: str, shown: Sequence[Shelved], draw: Callable[[dict[str, Record]], figures.Pair]) -> None:
-    """Two charts beside each other."""
-    labels = ", ".join(one.label for one in shown)
-    for picture, column in zip(_drawn(name, shown, draw), st.columns(2, gap="large"), strict=True):
-        with column:
-            title = picture.layout.title.text
-            chart(picture, f"{name}, {title}, {labels}", lines.as_csv(picture), alt=title)
+def _beside(
+    shown: Sequence[Shelved], draws: Mapping[str, Callable[..., Any]], how: str, *, together: bool = False
+) -> None:  # fmt: skip
+    """What the records show, beside a part's words: charts or Markdown, and their source.
+
+    Each of `draws` takes one record; with `together` it takes all of them, by name.
+    """
+    for group in [shown] if together and shown else [[one] for one in shown]:
+        labels = ", ".join(one.label for one in group)
+        for name, draw in draws.items():
+            drawn = _drawn(name, group, draw if together else lambda records, draw=draw: draw(*records.values()))
+            if isinstance(drawn, str):
+                with st.container(key=f"numbers of {name} {labels}"):
+                    st.markdown(drawn)
+                continue
+            for picture in drawn if isinstance(drawn, tuple) else (drawn,):
+                title = picture.layout.title.text or ""
+                chart(picture, f"{name}, {title}, {labels}", lines.as_csv(picture), alt=title or name)
+        st.caption(f"{'; '.join(one.source for one in group)} · {how}")
 
 
-def _drawn(name: str, shown: Sequence[Shelved], draw: Callable[[dict[str, Record]], Drawing]) -> Drawing:
+def _drawn(name: str, shown: Sequence[Shelved], draw: Callable[[dict[str, Record]], Any]) -> Any:
     """A drawing of these records, made once for all sessions."""
     records = _records(shown)
-    drawing: Drawing = _kept(name, tuple(records), tuple(map(id, records.values())), records, draw)[1]
-    return drawing
+    return _kept(name, tuple(records), tuple(map(id, records.values())), records, draw)[1]
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
@@ -290,7 +298,3 @@ def _kept(
     name: str, labels: Sequence[str], ids: Sequence[int], _records: dict[str, Record], _draw: Callable[..., Any]
 ) -> Any:
     return _records, _draw(_records)  # the cache holds the records, so no other record gets their ids
-
-
-def _source(shown: Sequence[Shelved], how: str) -> None:
-    st.caption(f"{'; '.join(one.source for one in shown)} · {how}")

@@ -1,4 +1,4 @@
-"""What people ask, and the screen that answers: the table of docs/questions.md as values."""
+"""What people ask, and the screen that answers: the tables of docs/questions.md as values."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from explain.contents import Page, pages
 from explain.figures.tables import markdown
 
 DOCUMENT = ROOT / "docs" / "questions.md"
+_SOURCES = re.compile(r" \((\[.+\))\)$")
 
 
 @dataclass(frozen=True)
 class Question:
-    """One row. `question` and `look` are Markdown; `address` is relative to the app's; `words` stand on that screen."""
+    """One row under the heading `group`. `question`, its `sources` and `look` are Markdown; `address` is relative to
+    the app's; `words` stand on that screen.
+    """
 
+    group: str
     question: str
+    sources: str
     address: str
     look: str
     words: str
@@ -29,20 +34,31 @@ class Question:
 
 
 def questions() -> tuple[Question, ...]:
-    """Every row, in the document's order. Raises ValueError for a row without four cells."""
-    _, _, *rows = re.findall(r"^\| (.+) \|$|^\|-.*$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
-    return tuple(_question(row) for row in rows)
+    """Every row, in the document's order. Raises ValueError for a row without four cells or without a source."""
+    found, group = [], ""
+    for line in DOCUMENT.read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            group = line.removeprefix("## ")
+        elif line.startswith("| ") and not line.startswith("| question |"):
+            found.append(_question(group, line.strip("| ")))
+    return tuple(found)
 
 
-def _question(row: str) -> Question:
+def _question(group: str, row: str) -> Question:
     cells = row.split(" | ")
     if len(cells) != 4:
         raise ValueError(f"docs/questions.md: {row!r} has {len(cells)} cells, not 4")
-    question, address, look, words = cells
-    return Question(question, address.strip("`"), look, words)
+    asked, address, look, words = cells
+    if (sources := _SOURCES.search(asked)) is None:
+        raise ValueError(f"docs/questions.md: {asked!r} does not say in brackets where it was asked")
+    return Question(group, asked[: sources.start()], sources[1], address.strip("`"), look, words)
 
 
-def table() -> str:
-    """The rows as Markdown, with a link to each screen."""
-    rows = [(one.question, f"[{one.page.title}]({one.address})", one.look) for one in questions() if one.page]
+def table(group: str) -> str:
+    """A group's rows as Markdown, with a link to each screen."""
+    rows = [
+        (f"**{one.question}** :small[{one.sources}]", f"[{one.page.title} →]({one.address})", one.look)
+        for one in questions()
+        if one.page and one.group == group
+    ]
     return markdown(("question", "screen", "what to look at"), rows)

@@ -60,36 +60,30 @@ PAIRS = (
         "Standard and flash",
         lessons.SHORT.through("attention_standard"),
         lessons.SHORT,
-        "The left writes all of S to memory, reads it back for the softmax, writes P and reads that back. The right "
-        "drops each tile of S as soon as it is used. Watch the bytes of s, then of x, y and p in the next two "
-        "launches: the right has none of them.",
+        "15 tokens, tiles of 8. Left: S and P go to HBM and back. Right: each tile of S is used on chip and dropped.",
     ),
     Pair(
         "Keys or queries outside",
         lessons.first_order(lessons.SHORT),
         lessons.SHORT,
-        "FlashAttention-1 walks over the queries once for each tile of keys: the tiles fill column by column, and O "
-        "is read and written at every visit. FlashAttention-2 swaps the loops: row by row, and O is written once.",
+        "Left: column by column, and O goes to HBM at every visit. Right: row by row, and O is written once.",
     ),
     Pair(
         "Wrong and right",
         lessons.wrong_twin(lessons.ONLINE),
         lessons.ONLINE,
-        "The left divides each tile by the tile's own sum. Press First difference: there the left has thrown away "
-        "what the next tile needs.",
+        "Left: each tile is divided by its own sum, so the next tile has lost it. Right: one sum for all tiles.",
     ),
     Pair(
         "Two tile sizes",
         lessons.SHORT.with_(block_n=4),
         lessons.SHORT,
-        "The same kernel with tiles of 4 keys and of 8. After the same keys, m and ℓ agree but for rounding; on the "
-        "way the left rescales more often.",
+        "Left: tiles of 4 keys. Right: tiles of 8 keys. After the same keys, m and ℓ are equal up to rounding.",
     ),
     Pair(
         "Naive and safe",
         Experiment.of("softmax_naive", _LARGE_ROW, "large_magnitude"),
         Experiment.of("softmax_safe", _LARGE_ROW, "large_magnitude"),
-        "Scores in the ten thousands. The left's exp overflows, and ∞ / ∞ is NaN; the right subtracts the maximum "
-        "first, for one more pass over the row.",
+        "Numbers near 10,000. Left: exp overflows, and ∞ / ∞ is NaN. Right: the maximum is subtracted first.",
     ),
 )

@@ -7,10 +7,11 @@ import streamlit as st
 from explain.chapters.side_by_side import pairs
 from explain.chapters.side_by_side.pairs import PAIRS, Pair
 from explain.experiment import Experiment
-from explain.ui import controls
+from explain.ui import controls, layout
 from kernels.catalog import KERNELS
 
 LABELS = {"a.": "Left kernel", "b.": "Right kernel"}
+ANY_TWO = "Choose any two kernels and inputs. Both players step together, one tile visit after another."
 
 
 def choose() -> tuple[Experiment, Experiment, Pair | None]:
@@ -41,3 +42,17 @@ def _side(prefix: str, start: Experiment) -> Experiment:
     presets = controls.ATTENTION_PRESETS if KERNELS[kernel].family == "attention" else controls.ROW_PRESETS
     with more.popover("Input, sizes", width="stretch"):
         return controls.controls(pairs.opening(kernel), pairs.controls_of(kernel), presets, prefix=prefix, a_row=2)
+
+
+def how_to_read() -> None:
+    """What the marks mean, and how two runs of different length step together."""
+    with layout.part(
+        "How two runs step together",
+        "Both runs meet at the start of each tile visit. The run with fewer lines waits on its last line.",
+        wide=1,
+    ):
+        layout.prose(
+            "**≠** marks what differs at this step: a counter, or a row of m, ℓ or the output that differs by more "
+            "than rounding. A score that differs has a cut corner. A maximum or a sum is compared only where both "
+            "runs have read the same columns of the row."
+        )

@@ -166,7 +166,7 @@ def _lines(
 ) -> tuple[list[str], float]:  # fmt: skip
     """The libraries and the peak across all columns, their names at the right; and how wide these are."""
     left, right, base = place
-    lines = [(one.per_second or 0.0, one.label, palette.css(one.hue or "slate"), "") for one in libraries]
+    lines = [(one.per_second or 0.0, one.label, palette.css("slate"), "") for one in libraries]
     if peak:
         lines.append((peak.per_second, f"peak: {peak.name}", "currentColor", ' stroke-dasharray="6 4"'))
     names = [f"{name}, {_tera(speed)}" for speed, name, *_ in lines]
@@ -175,27 +175,22 @@ def _lines(
     parts = []
     for (_, _, colour, dash), name, y, label_y in zip(lines, names, heights, places, strict=True):
         path = f"M{left:.1f} {y:.1f}H{right + 4:.1f}L{right + 16:.1f} {label_y:.1f}"
-        parts.append(f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.6"{dash}/>')
+        parts.append(f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="{1.8 if dash else 1}"{dash}/>')
         parts.append(svg.text(right + 20, label_y + 4.5, name, size=13))
     return parts, 32 + labels.widest(names, 13)
 
 
-def climb_told(
-    steps: Sequence[Step], libraries: Sequence[Variant], peak: Limit | None, spill: Spill | None = None
-) -> str:  # fmt: skip
+def climb_told(steps: Sequence[Step], peak: Limit | None, spill: Spill | None = None) -> str:
     """The result of the climb in sentences; markdown. `spill`: what the kernel before the largest speedup spills."""
     timed = [step for step in steps if step.per_second]
     if not timed:
         return "None of the kernels is timed yet. Their code and ideas are below."
-    top, said = timed[-1], []
+    top, first = timed[-1], timed[0]
     speed = top.per_second or 0.0
-    parts = [f"{numbers.percent(of_peak)} of the peak"] if (of_peak := share(top, peak)) else []
-    parts += [f"{numbers.ratio(speed / one.per_second)} {one.label}" for one in libraries if one.per_second]
-    reached = f"**{top.rung.label}** reaches **{numbers.si(speed, 'FLOP/s')}**"
-    said.append(f"{reached}: {', '.join(parts)}." if parts else f"{reached}.")
+    parts = [f"{numbers.percent(of_peak)} of the measured peak"] if (of_peak := share(top, peak)) else []
     if len(timed) > 1:
-        first = timed[0]
-        said.append(f"That is {numbers.ratio(speed / (first.per_second or 1.0))} {first.rung.label}.")
+        parts.append(f"{numbers.ratio(speed / (first.per_second or 1.0))} {first.rung.label}")
+    said = [f"**{top.rung.label}** reaches **{numbers.si(speed, 'FLOP/s')}**{''.join(f', {one}' for one in parts)}."]
     if len(timed) > 2 and (most := largest(steps)) and most.gain:
         also = f": {spill.rung.label} also spills {numbers.moved(spill.size)} of registers" if spill else ""
         said.append(f"The largest speedup is **{most.rung.label}**, {numbers.ratio(most.gain)}{also}.")

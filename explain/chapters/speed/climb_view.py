@@ -16,7 +16,7 @@ from explain.experiment import Experiment
 from explain.figures import numbers
 from explain.records.code import is_stale
 from explain.ui.charts import chart
-from explain.ui.layout import prose
+from explain.ui.layout import part, prose
 from explain.ui.pictures import drawing, pressable, pressed
 
 OPENING = "bf16"
@@ -33,12 +33,12 @@ def climb(shown: Chosen | None) -> None:
     if (asked := st.query_params.get("rung", name)) != name:
         st.markdown(f":small[:red[**rung={asked}: must be one of {', '.join(BY_NAME)}**]]")
     most = rungs.largest(steps)
-    prose(climb_figures.climb_told(steps, libraries, peak, shown.spilled(most.rung) if shown and most else None))
+    prose(climb_figures.climb_told(steps, peak, shown.spilled(most.rung) if shown and most else None))
     wide = climb_figures.climb(steps, libraries, peak, case.words if case else "no shape", name)
     narrow = climb_figures.climb_in_rows(steps, libraries, peak, name)
     pressable(f"<div class=wide>{wide}</div><div class=narrow>{narrow}</div>", "rung")
     if shown and case:
-        st.caption(" · ".join(filter(None, (case.named, shown.result.source, shown.result.state))))
+        st.caption(f"{case.named} · {shown.result.source}")
         said = [f"Counted: {TABLES[case.table].work}."]
         if case.causal:
             said.append("Kernels 1 to 3 compute the hidden half as well; it is not counted.")
@@ -51,7 +51,10 @@ def climb(shown: Chosen | None) -> None:
             said.append(f"Each kernel of the climb has one setting of tile, warps and stages; tuned: {faster}.")
         if any(step.variant is None for step in steps):
             said.append(f"Times of all kernels need a Hopper GPU: `{results.COMMAND}`.")
-        st.caption(" ".join(said))
+        if shown.result.state:
+            said.append(f"{shown.result.state}.")
+        with st.expander("What these times count, and on which settings"):
+            prose("\n".join(f"- {one}" for one in said))
     _rung(next(step for step in steps if step.rung.name == name), shown)
 
 
@@ -110,44 +113,53 @@ def under_the_roofline(shown: Chosen) -> None:
     if shown.roofline is None or shown.record is None:
         return
     picture, intensity = shown.roofline
-    st.header("Under the roofline", anchor=False)
-    prose(
-        f"Every kernel has the same **arithmetic intensity**: {intensity:,.0f} FLOPs per byte. It must read Q, K and V "
-        "and write O, and HBM is far from being the limit. The climb goes straight up, towards the roof of the tensor "
-        "cores. Waiting holds a kernel back, not bandwidth."
-    )
-    chart(picture, "roofline of the rungs", alt="The kernels of the climb under the roofs of memory and arithmetic")
-    measured = f"roofs measured on the same GPU, {shown.record.provenance.date}"
-    st.caption(f"FLOPs and bytes: formula, {shown.case.words} · times: {shown.result.source} · {measured}")
+    with part(
+        "Under the roofline",
+        f"Every kernel has the same **arithmetic intensity**: {intensity:,.0f} FLOPs per byte. Each of them must read "
+        "Q, K and V and write O.\n\nThe slanted roofs are bandwidths, and they are far to the left. So the climb goes "
+        "straight up, towards the flat roof of the tensor cores. Waiting slows a kernel down here, not bandwidth.",
+    ):
+        chart(picture, "roofline of the rungs", alt="The kernels of the climb under the roofs of memory and arithmetic")
+        measured = f"roofs measured on the same GPU, {shown.record.provenance.date}"
+        st.caption(f"FLOPs and bytes: formula, {shown.case.words} · times: {shown.result.source} · {measured}")
 
 
 def counted(shown: Chosen) -> None:
     """What the GPU counted of the rungs: tensor-core use, bytes, and why warps wait; or how to count it."""
-    st.header("What the hardware did", anchor=False)
     found = shown.counted
     if not found:
+        st.header("What the hardware did", anchor=False)
         prose("No GPU has counted these kernels yet.")
         st.caption(f"On a machine with a Hopper GPU, `{COUNTED_BY}` counts tensor-core use, bytes and stalls of each.")
         return
-    prose(
-        "A kernel is fast if its **tensor cores** are busy. Each kernel of the climb removes one thing they waited for."
-    )
-    st.markdown(shown.counters_table)
-    if shown.stalls:
-        prose("**Where a warp's time goes.** Each bar is the time of all warps of a kernel.")
-        drawing(shown.stall_bars)
-        label, stalls = shown.stalls[-1]
-        prose(f"**{label}**: {counters_figures.stalls_told(stalls)}")
-        if any(rung.gluon and rung.name in found for rung in RUNGS):
-            st.caption(
-                "In Gluon, Triton rounds the number of warps up to a multiple of four. 3 of 12 warps (of 16, with "
-                "three consumer groups) have no work and stay at a barrier. Their part of that stall costs no time."
-            )
     first = next(iter(found.values()))
     where, p = first.origin.provenance if first.origin else None, first.experiment.values
-    shape = f"batch {p['batch']}, {p['heads']} heads, N = {p['seq_len']:,}, d = {p['head_dim']}"
-    said = ["recorded", f"{where.gpu}, {where.date}" if where else "hardware", shape + ", causal" * p["causal"]]
-    said.append("L2 cold, in runs of their own · tensor pipe active: share of the cycles in which an SM has work")
-    st.caption(" · ".join(said))
-    if stale := [BY_NAME[name].label for name, point in found.items() if is_stale(point)]:
-        st.caption(f"Stale: the code of {', '.join(stale)} has changed since it was counted. To repeat: `{COUNTED_BY}`")
+    shape = (
+        f"batch {p['batch']}, {p['heads']} heads, N = {p['seq_len']:,}, d = {p['head_dim']}" + ", causal" * p["causal"]
+    )
+    source = f"recorded · {f'{where.gpu}, {where.date}' if where else 'hardware'} · {shape}, L2 cold, in separate runs"
+    with part(
+        "What the hardware did",
+        "A kernel is fast if its **tensor cores** are busy. Each kernel of the climb removes one thing that they "
+        "waited for.\n\n**Tensor pipe active** is a share of the cycles in which an SM has work. **Spilled** are the "
+        "bytes of registers that did not fit and went to memory.",
+    ):
+        with st.container(key="numbers of counters"):
+            st.markdown(shown.counters_table)
+        st.caption(source)
+        if stale := [BY_NAME[name].label for name, point in found.items() if is_stale(point)]:
+            st.caption(
+                f"Stale: the code of {', '.join(stale)} has changed since it was counted. To repeat: `{COUNTED_BY}`"
+            )
+    if not shown.stalls:
+        return
+    label, stalls = shown.stalls[-1]
+    words = f"Each bar is the time of all warps of a kernel.\n\n**{label}**: {counters_figures.stalls_told(stalls)}"
+    if any(rung.gluon and rung.name in found for rung in RUNGS):
+        words += (
+            "\n\nIn Gluon, Triton rounds the number of warps up to a multiple of four. 3 of 12 warps (of 16, with "
+            "three consumer groups) have no work and stay at a barrier. Their part of that stall costs no time."
+        )
+    with part("Where a warp's time goes", words):
+        drawing(shown.stall_bars)
+        st.caption(source)

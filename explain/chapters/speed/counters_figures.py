@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from explain.chapters.speed.rungs import Rung
 from explain.counters.stalls import KINDS, REASONS, Stalls
@@ -19,7 +20,8 @@ def counters_table(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
     shown = [
         (rung, counters.cold) for rung in rungs if rung.name in counted and (counters := counted[rung.name].counters)
     ]
-    moved = (Column(name, numbers.moved) for name in ("L2 ↔ SMs", "DRAM (HBM)", "spilled"))
+    gigabytes = partial(numbers.aligned, unit="B", prefix="G")
+    moved = (Column(name, gigabytes) for name in ("L2 ↔ SMs", "DRAM (HBM)", "spilled"))
     columns: tables.Columns = ("kernel", Column("tensor pipe active", lambda percent: f"**{percent:.0f}%**"), *moved)
     rows = [(rung.label, c.tensor_active_percent, c.sm_bytes, c.hbm_bytes, c.spilled_bytes) for rung, c in shown]
     return tables.markdown(columns, rows)

@@ -10,7 +10,7 @@ from explain.chapters.speed.results import TABLES
 from explain.chapters.speed.rungs import Twin
 from explain.figures import lines
 from explain.ui.charts import chart
-from explain.ui.layout import chapter_link, prose
+from explain.ui.layout import chapter_link, part, prose
 from explain.ui.pictures import drawing
 
 
@@ -49,16 +49,15 @@ def _forget() -> None:
 def _bars(shown: Chosen) -> None:
     """The case's variants as bars."""
     case, limit, result = shown.case, shown.limit, shown.result
-    prose(kernels_figures.bars_told(case, limit))
-    drawing(shown.bars)
-    said = [result.source, result.state, f"peak: {limit.source}" if limit else "", kernels_figures.settings(case)]
-    st.caption(" · ".join(filter(None, said)))
-    notes = [f"{case.named}. Counted: {TABLES[case.table].work}."]
+    words = [kernels_figures.bars_told(case, limit), f"{case.named}. Counted: {TABLES[case.table].work}."]
     if any(one.function in results.DISPATCHERS for one in case.variants):
-        notes.append("Our dispatcher is the call to use in a program: it runs the fastest kernel that takes the shape.")
+        words.append("Our dispatcher is the call to use in a program: it runs the fastest kernel that takes the shape.")
     if limit is None:
-        notes.append("No peak: it was not measured on this GPU. `python -m explain measure --plan roofs` measures it.")
-    st.caption(" ".join(notes))
+        words.append("No peak: it was not measured on this GPU. `python -m explain measure --plan roofs` measures it.")
+    with part("Our kernels beside the libraries", "\n\n".join(words)):
+        drawing(shown.bars)
+        said = [result.source, result.state, f"peak: {limit.source}" if limit else "", kernels_figures.settings(case)]
+        st.caption(" · ".join(filter(None, said)))
 
 
 def curve(shown: Chosen) -> None:

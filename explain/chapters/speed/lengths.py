@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ from explain.device.measurement import Provenance, Timing
 from explain.figures import numbers, tables
 from explain.figures.tables import Column
 from explain.gpus import Gpu
-from explain.prediction import Model
+from explain.prediction import NOT_PREDICTED, Model
 from explain.records.model import Record
 from explain.records.plans import COMPARED, lengths
 from kernels.parameters import Values
@@ -40,11 +39,14 @@ class Times:
         return sorted(set.intersection(*(set(self.by_kernel[kernel]) for kernel in COMPARED)))
 
     @property
+    def medians(self) -> Mapping[str, Mapping[int, float]]:
+        """Each kernel's median time in seconds, by N."""
+        return {kernel: {n: self.by_kernel[kernel][n].median_ms / 1e3 for n in self.lengths} for kernel in COMPARED}
+
+    @property
     def crossing(self) -> Crossing | None:
         """From which N on FlashAttention is faster: the chapter Speed's computation, on the same numbers."""
-        standard, flash = (
-            {float(n): one.median_ms for n, one in self.by_kernel[kernel].items()} for kernel in COMPARED
-        )
+        standard, flash = self.medians.values()
         return crossing(standard, flash)
 
     @property
@@ -73,39 +75,31 @@ _experiments = functools.cache(lengths)
 
 
 def answer(times: Times) -> str:
-    """Both questions answered from the numbers; markdown."""
-    flash, found = times.by_kernel["flash_attention"], times.crossing
-    first, second = (numbers.duration(flash[n].first_call_ms / 1e3) for n in times.lengths[:2])
+    """From which N on FlashAttention is faster, and why; markdown."""
+    found = times.crossing
     faster = found.told("**FlashAttention**", "is faster than **standard attention**", "N") if found else ""
     return (
-        f"{faster} On short sequences FlashAttention saves two of three launches; on long ones it saves the bytes of S "
-        f"and P. **Is the first call warm-up?** No, it is compilation: FlashAttention's first call took {first}, its "
-        f"first call at the next N {second}, because one compiled kernel serves every N. Standard attention is "
-        "compiled again for each power of two: its softmax uses a tile as long as the row."
+        f"{faster}\n\nStandard attention needs three launches, FlashAttention one. On long sequences FlashAttention "
+        "also saves the bytes of S and P."
     )
 
 
 def predicted(model: Model, gpu: Gpu) -> Mapping[str, Mapping[int, float]]:
-    """Predicted seconds of both kernels on a GPU, by N. Raises KeyError if the model does not know them."""
-    return {
-        kernel: {one.values["seq_len"]: model.seconds(one, gpu) or math.nan for one in _experiments(kernel)}
+    """Predicted seconds of both kernels on a GPU, by N; empty if they cannot be predicted."""
+    found = {
+        kernel: {one.values["seq_len"]: seconds for one in _experiments(kernel) if (seconds := model.seconds(one, gpu))}
         for kernel in COMPARED
-        if model.fitted[kernel]
     }
+    return found if all(found.values()) else {}
 
 
 def predicted_answer(times: Mapping[str, Mapping[int, float]], gpu: Gpu) -> str:
-    """From which N on FlashAttention is predicted to be faster on a GPU, and every length; markdown."""
-    standard, flash = ({float(n): seconds for n, seconds in times[kernel].items()} for kernel in COMPARED)
-    found = crossing(standard, flash)
+    """From which N on FlashAttention is predicted to be faster on a GPU; markdown."""
+    if not times:
+        return NOT_PREDICTED.format(gpu.name)
+    found = crossing(*times.values())
     start = f"from **N = {numbers.count(int(found.first))} on**" if found and found.first else "at none of these N"
-    told = f"Predicted for the {gpu.name}: **FlashAttention** is faster than **standard attention** {start}."
-    columns = [
-        Column("N"),
-        *(Column(f"{name}, predicted", numbers.duration) for name in ("standard", "FlashAttention")),
-    ]
-    rows = [(n, *(times[kernel][n] for kernel in COMPARED), standard[n] / flash[n]) for n in times[COMPARED[0]]]
-    return f"{told}\n\n{tables.markdown([*columns, Column('speedup', numbers.ratio)], rows)}"
+    return f"Predicted for the {gpu.name}: **FlashAttention** is faster than **standard attention** {start}."
 
 
 def table(times: Times) -> str:

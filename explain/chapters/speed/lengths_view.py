@@ -16,11 +16,12 @@ from explain.compile.service import compiler, provenance
 from explain.device.measurement import Timing
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
+from explain.figures.numbers import count
 from explain.gpus import DEFAULT, GPUS, Gpu, known_as
 from explain.records import plans, registry
 from explain.ui.device import once_known
 from explain.ui.follow import on_request
-from explain.ui.layout import prose
+from explain.ui.layout import part
 from explain.ui.pictures import drawing
 
 LENGTHS = Sweep.of(PAIR, "seq_len", plans.LENGTHS, HEAD)
@@ -30,37 +31,40 @@ FIRST = plans.lengths("flash_attention")[0]
 
 def faster_from() -> None:
     """From which N on FlashAttention is faster than standard attention: of a GPU's record, or measured here."""
-    st.header("From which N is FlashAttention faster?", anchor=False)
-    prose(
+    with part(
+        "From which N is FlashAttention faster?",
         "Both kernels are plain Triton, written to be read. Standard attention has three launches, which write S and "
-        "P to HBM and read them back; FlashAttention has one. On short sequences that saves launches, on long ones "
-        "the bytes of S and P."
-    )
-    sweep_growth(sweep_readings(LENGTHS, without=("formula", "trace")), times_only=True)
+        "P to HBM and read them back. FlashAttention has one launch. On short sequences that saves launches, on long "
+        "ones the bytes of S and P.",
+    ):
+        shown = sweep_readings(LENGTHS, without=("formula", "trace"))
+    sweep_growth(shown, times_only=True)
 
 
 def first_call() -> None:
     """What a kernel's first call costs: in a GPU's record, with this machine's compiler, and on its GPU."""
-    st.header("Is the first call warm-up?", anchor=False)
     here = _here()
     if measured := lengths.of(registry.recorded()):
         timing = measured.by_kernel["flash_attention"][measured.lengths[0]]
         first, later = timing.first_call_ms / 1e3, timing.median_ms / 1e3
-        prose(
-            f"The first call takes as long as **{first / later:,.0f}** later calls. That is the compiler, not the GPU: "
+        with part(
+            "Is the first call warm-up?",
+            f"No, it is compilation. The first call takes as long as **{count(round(first / later))}** later calls. "
             "Triton compiles a kernel when it is first called with these dtypes, tile sizes and flags, and caches the "
-            "result on disk. To time a kernel, call it once, wait for it, and start the clock after that."
-        )
-        answer = compiler().look(_tile(), here.compute_capability)
-        cost = answer.cost if answer else None
-        compiled = (cost.triton, sum(launch.seconds for launch in cost.launches)) if cost else None
-        where = measured.provenance
-        drawing(lengths_figures.first_call(compiled, first, later, where.gpu, where.triton))
-        if answer and cost:
-            st.caption(f"compilation alone: {provenance(cost, answer.origin)}; on that machine's CPU")
-        st.caption(measured.source)
-        with st.expander("Every length"):
-            st.markdown(lengths.table(measured))
+            "result on disk.\n\nTo time a kernel, call it once, wait for it, and start the clock after that.",
+        ):
+            answer = compiler().look(_tile(), here.compute_capability)
+            cost = answer.cost if answer else None
+            compiled = (cost.triton, sum(launch.seconds for launch in cost.launches)) if cost else None
+            where = measured.provenance
+            drawing(lengths_figures.first_call(compiled, first, later, where.gpu, where.triton))
+            if answer and cost:
+                st.caption(
+                    f"compilation alone: {provenance(cost, answer.origin)}; on another machine's CPU, by another triton"
+                )
+            st.caption(measured.source)
+            with st.expander("Every length"), st.container(key="numbers of lengths"):
+                st.markdown(lengths.table(measured))
     compiling(_tile(), here)
     once_known(_live)
 

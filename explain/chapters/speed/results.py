@@ -19,6 +19,7 @@ from typing import Any
 from explain import ROOT
 from explain.device.measurement import Provenance
 from explain.figures import palette
+from explain.figures.numbers import grouped
 from explain.records import results
 from explain.records.code import stale_parts
 from explain.records.model import Record
@@ -244,7 +245,7 @@ class Result:
     def state(self) -> str:
         """The GPU's clock and temperature before and after; empty where the driver did not report them."""
         said = [
-            f"{state['clocks.sm']} at {state['temperature.gpu']} °C {when}"
+            f"{grouped(state['clocks.sm'])} at {state['temperature.gpu']} °C {when}"
             for when, state in (("before the run, idle", self.before), ("at its end", self.after))
             if {"clocks.sm", "temperature.gpu"} <= set(state)
         ]
@@ -270,7 +271,7 @@ def roof(case: Case, record: Record | None) -> Limit | None:
     if measured is None or record is None:
         return None
     name = "matmul" if case.unit == "FLOP/s" else "copy"
-    return Limit(name, measured.per_second, f"{measured.method}; {record.gpu}, {record.provenance.date}")
+    return Limit(name, measured.per_second, f"{grouped(measured.method)}; {record.gpu}, {record.provenance.date}")
 
 
 def choices(cases: Iterable[Case]) -> dict[str, list[str]]:

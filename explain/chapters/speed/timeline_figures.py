@@ -94,7 +94,7 @@ def compared(timelines: Sequence[Timeline]) -> str:
         cycles = statistics.fmean(program.cycles / max(program.visits(), 1) for program in one.programs)
         rows.append((one.title, busy, statistics.fmean(overlaps) if overlaps else None, round(cycles)))
     names = ("a matmul runs", "softmax overlaps with a matmul")
-    shares = [Column(name, lambda part: f"**≤ {numbers.percent(part)}**") for name in names]
+    shares = [Column(name, lambda part: f"**{'≤ ' if part else ''}{numbers.percent(part)}**") for name in names]
     columns: tables.Columns = ["run", *shares, Column("cycles per tile of keys")]
     return tables.markdown(columns, rows)
 

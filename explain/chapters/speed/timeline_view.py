@@ -14,7 +14,7 @@ from explain.figures.plot import kept
 from explain.records.results import ResultFileError
 from explain.ui.charts import chart
 from explain.ui.controls import option
-from explain.ui.layout import prose
+from explain.ui.layout import prose, sides
 from kernels.digest import digest_of
 
 
@@ -39,28 +39,35 @@ def warps(name: str = "") -> None:
 @st.fragment
 def _lanes(runs: tuple[Timeline, ...]) -> None:
     named = {run.key: run for run in runs}
-    which, of = st.columns([3, 2])
-    with which:
+    words, picture = sides("What the warps do, cycle by cycle")
+    with words:
         run = named[option("Run", {key: one.title for key, one in named.items()}, "run", next(iter(named)))]
-    programs = {str(one.program): one for one in run.programs}
-    with of:
-        words = {number: f"program {number}, on SM {one.sm}" for number, one in programs.items()}
-        number = option("Program", words, "program", next(iter(programs)))
-    prose(
-        "The producer warp asks the TMA for tiles. **Consumer** warpgroups run the matmuls and the softmax. Where a "
-        "softmax overlaps with a matmul of its own group or of the other, the tensor cores do not wait."
-    )
-    prose(timeline_figures.timeline_told(run, programs[number]))
-    chart(_lanes_figure(run, int(number)), f"timeline of {run.key}", alt=f"What the warps of {run.title} do over time")
-    st.caption(
-        f"{run.source}. One warp stands for each warpgroup. A matmul runs while its group continues; its bar ends when "
-        "the group has waited for it. Drag the picture or the strip below it to move; point at a bar for its cycles."
-    )
-    if len(runs) > 1:
-        st.markdown(timeline_figures.compared(runs))
-        st.caption("Means over the recorded programs. ≤: the end of a matmul is not recorded, only the wait for it.")
-    if run.code != digest_of(run.module, run.function):
-        st.caption(f"Stale: the kernel has changed since this was recorded. To repeat: `{timeline.COMMAND} {run.name}`")
+        programs = {str(one.program): one for one in run.programs}
+        places = {number: f"program {number}, on SM {one.sm}" for number, one in programs.items()}
+        number = option("Program", places, "program", next(iter(programs)))
+        prose(
+            "The **producer** warp asks the TMA for tiles. **Consumer** warpgroups run the matmuls and the softmax. "
+            "Where a softmax overlaps with a matmul of its own group or of the other, the tensor cores do not wait."
+            f"\n\n{timeline_figures.timeline_told(run, programs[number])}"
+        )
+    with picture:
+        chart(
+            _lanes_figure(run, int(number)), f"timeline of {run.key}", alt=f"What the warps of {run.title} do over time"
+        )
+        st.caption(
+            f"{run.source}. One warp stands for each warpgroup. A matmul runs while its group continues; its bar ends "
+            "when the group has waited for it. Drag the picture or the strip below it to move; point at a bar for its "
+            "cycles."
+        )
+        if len(runs) > 1:
+            with st.container(key="numbers of timelines"):
+                st.markdown(timeline_figures.compared(runs))
+            st.caption(
+                "Means over the recorded programs. ≤: the end of a matmul is not recorded, only the wait for it."
+            )
+        if run.code != digest_of(run.module, run.function):
+            again = f"{timeline.COMMAND} {run.name}"
+            st.caption(f"Stale: the kernel has changed since this was recorded. To repeat: `{again}`")
 
 
 @functools.lru_cache(maxsize=32)

@@ -7,20 +7,13 @@ import streamlit as st
 from explain.chapters.speed import tuning, tuning_figures
 from explain.gpus import GPUS, known_as
 from explain.records.results import ResultFileError
-from explain.ui.layout import chapter_link, prose
+from explain.ui.layout import chapter_link, prose, sides
 from explain.ui.pictures import drawing
 from kernels.catalog import KERNELS
 
 
 def settings() -> None:
     """One rung at every setting of tile, warps and stages: timed, or else compiled."""
-    st.header("One kernel, many settings", anchor=False)
-    prose(
-        "The same source, compiled with other tile sizes, warps and stages, is another kernel. A **large tile** reads "
-        "K and V less often and needs more registers. **More warps** spread a tile over more threads. **More stages** "
-        "load further ahead and hold more tiles in shared memory. No formula says which setting is fastest, so one "
-        "tries them: autotuning."
-    )
     try:
         timed, compiled = tuning.load(tuning.FILE), tuning.load(tuning.COMPILED)
     except ResultFileError as error:
@@ -32,25 +25,37 @@ def settings() -> None:
         return
     grids = {KERNELS[f"rung:{grid.rung}"].short: grid for grid in shown.grids}
     name = next(iter(grids))
-    if len(grids) > 1:
-        name = str(
-            st.segmented_control("Kernel", list(grids), default=name, required=True, key="tuned", bind="query-params")
+    words, picture = sides("One kernel, many settings")
+    with words:
+        if len(grids) > 1:
+            name = str(
+                st.segmented_control(
+                    "Kernel", list(grids), default=name, required=True, key="tuned", bind="query-params", wrap=True
+                )
+            )
+        own = grids[name]
+        grid = tuning.completed(own, compiled.of(own.rung) if compiled else None)
+        entry, gpu, where = KERNELS[f"rung:{own.rung}"], known_as(shown.provenance.gpu), shown.provenance
+        prose(
+            f"{tuning_figures.grid_told(grid, GPUS[gpu] if gpu else None)}\n\n"
+            "The same source, compiled with other tile sizes, warps and stages, is another kernel:\n\n"
+            "- A **large tile** reads K and V less often and needs more registers.\n"
+            "- **More warps** spread a tile over more threads.\n"
+            "- **More stages** load further ahead and hold more tiles in shared memory.\n\n"
+            "No formula says which setting is fastest, so one tries them: autotuning."
         )
-    own = grids[name]
-    grid = tuning.completed(own, compiled.of(own.rung) if compiled else None)
-    entry, gpu, where = KERNELS[f"rung:{own.rung}"], known_as(shown.provenance.gpu), shown.provenance
-    prose(tuning_figures.grid_told(grid, GPUS[gpu] if gpu else None))
-    drawing(tuning_figures.grid(grid, entry.hue))
-    if grid.timed:
-        st.caption(f"{grid.words} · {shown.source}")
-    else:
-        st.caption(f"{shown.method} · triton {where.triton}, {where.date} · d = {grid.shape[3]}, {grid.dtype}")
-        st.caption(
-            f"Each cell: registers per thread and shared memory per program. Times need a GPU: `{tuning.COMMAND}`"
-        )
-    if grid.code != entry.code:
-        st.caption("Stale: the kernel's code has changed since.")
-    st.caption(f"{tuning_figures.SPILLED} spills registers. Point at a cell for all its numbers.")
+    with picture:
+        drawing(tuning_figures.grid(grid, entry.hue))
+        if grid.timed:
+            st.caption(f"{grid.words} · {shown.source}")
+        else:
+            st.caption(f"{shown.method} · triton {where.triton}, {where.date} · d = {grid.shape[3]}, {grid.dtype}")
+            st.caption(
+                f"Each cell: registers per thread and shared memory per program. Times need a GPU: `{tuning.COMMAND}`"
+            )
+        if grid.code != entry.code:
+            st.caption("Stale: the kernel's code has changed since.")
+        st.caption(f"{tuning_figures.SPILLED} spills registers. Point at a cell for all its numbers.")
     st.download_button(
         "All settings as CSV", grid.csv, f"tilescope-tuning-{grid.rung}.csv", "text/csv", key="csv of the settings",
         icon=":material/download:", type="tertiary", on_click="ignore",

@@ -73,7 +73,8 @@ class Crossing:
             said += f" The curves cross at {x} ≈ {self.x:,.0f} (interpolated)."
         before = {at: one for at, one in self.ratios.items() if at < self.first}
         if any(one > 1 for one in before.values()):
-            said += f" Below that it varies: {', '.join(f'{ratio(one)} at {at:,.0f}' for at, one in before.items())}."
+            each = ", ".join(f"{ratio(one)} at {at:,.0f}" for at, one in before.items())
+            said += f" Before that it varies: {each}; below 1 the other kernel is ahead."
         return said
 
 

@@ -100,8 +100,8 @@ QUESTIONS = (
     Question[Shown](
         "slope",
         lambda shown: (
-            f"With which power of {_axis(shown)} do the bytes {_where(shown)} of "
-            f"{_short(_second(shown))} grow at the far end?"
+            f"The bytes {_where(shown)} of {_short(_second(shown))} grow with a power of {_axis(shown)}. Which power, "
+            "over the last points?"
         ),
         "number",
         _slope,
@@ -111,7 +111,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "fewest",
-        lambda shown: f"Which kernel moves fewest bytes {_where(shown)} at the last value?",
+        lambda shown: f"At the largest {_axis(shown)}, which kernel moves the fewest bytes {_where(shown)}?",
         "choice",
         lambda shown: _short(min(_fewest(shown), key=_fewest(shown).__getitem__)),
         _why_fewest,

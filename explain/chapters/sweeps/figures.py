@@ -125,9 +125,9 @@ def _lines(
         )  # fmt: skip
     low, high = _decades([y for points in curves.values() for y in points.values()])
     pixels = (HEIGHT - TOP - BOTTOM) / max(high - low, 1e-9)
-    x, right = AXES[sweep.axis][0], max(float(value) for points in curves.values() for value in points)
+    right = max(float(value) for points in curves.values() for value in points)
     ends = {kernel: list(points.values())[-1] for kernel, points in curves.items()}
-    labels = {k: ", ".join(filter(None, (name_of(k), _power(x, numbers(points))))) for k, points in curves.items()}
+    labels = {kernel: name_of(kernel) for kernel in curves}
     for kernel, shift in shifts({kernel: math.log10(y) * pixels for kernel, y in ends.items()}).items():
         colour, symbol = _look(sweep, kernel)
         note(figure, right, ends[kernel], f"{coloured(SYMBOLS[symbol], colour)} {labels[kernel]}", shift=(9, shift))

@@ -22,16 +22,19 @@ from explain.chapters.sweeps.figures import (
     shifts,
     ticks,
 )
-from explain.chapters.sweeps.model import LEVELS
+from explain.figures import palette
 from explain.figures.lines import colour_of
-from explain.figures.numbers import percent, si
+from explain.figures.numbers import grouped, percent, si
 from explain.figures.plot import plot
 from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
 from explain.records.model import Roof
 
 LEVEL_NAMES: Mapping[str, str] = {"hbm": "HBM", "l2": "L2", "shared": "shared memory"}
+LEVEL_HUES: Mapping[str, str] = {"hbm": "hbm", "l2": "series-5", "shared": "series-2"}
 HEIGHT = 560
+FAR = 0.15
+"""A kernel below this share of every roof is limited by none of them."""
 
 
 def roofline(
@@ -54,8 +57,9 @@ def roofline(
     right = max([room * max(intensities), *(2 * top / speed for speed in bandwidths.values())])
     low, high = math.log10(min(speeds)) - 0.5, math.log10(top) + 0.75
     for level, speed in bandwidths.items():
-        _line(figure, left, top / speed, speed, "solid", LEVEL_NAMES[level])
-        words = f"{SYMBOLS[LEVEL_SYMBOLS[level]]} {LEVEL_NAMES[level]} {si(speed, 'B/s')}"
+        hue = palette.mid(LEVEL_HUES[level])
+        _line(figure, left, top / speed, speed, hue, LEVEL_NAMES[level])
+        words = f"{coloured(SYMBOLS[LEVEL_SYMBOLS[level]], hue)} {LEVEL_NAMES[level]} {si(speed, 'B/s')}"
         note(figure, top / speed, top, words, shift=(4, 4), yanchor="bottom", textangle=-32)
     if gpu is not None and "hbm" in bandwidths:
         _line(
@@ -63,9 +67,9 @@ def roofline(
             left,
             top / gpu.hbm_bytes_per_second,
             gpu.hbm_bytes_per_second,
-            "dash",
+            palette.mid(LEVEL_HUES["hbm"]),
             "HBM by the datasheet",
-            legend=True,
+            datasheet=True,
         )
     for name, peak in peaks.items():
         start = min([peak / speed for speed in bandwidths.values()] or [left])
@@ -98,8 +102,8 @@ def roofline(
         note(figure, end.intensity, end.flops_per_second, label, shift=(10, moved[kernel]), leader=True)
     for level in [level for level in MEMORY_ROOFS if any(point.level == level for point in points)]:
         figure.add_scatter(
-            x=[None], y=[None], mode="markers", name=f"bytes {LEVELS[level]}",
-            marker={"symbol": f"{LEVEL_SYMBOLS[level]}-open", "size": 11, "color": SLATE}
+            x=[None], y=[None], mode="markers", name=f"point at {LEVEL_NAMES[level]}",
+            marker={"symbol": LEVEL_SYMBOLS[level], "size": 11, "color": palette.mid(LEVEL_HUES[level])}
         )  # fmt: skip
     marks = ticks(low, high)
     figure.update_xaxes(
@@ -149,6 +153,12 @@ def nearest(points: Sequence[RooflinePoint]) -> list[str]:
             shares[_unit_name(compute_roof_name(own[0].reading))] = own[0].flops_per_second / own[0].compute
         if shares:
             roof, share = max(shares.items(), key=lambda pair: pair[1])
+            if share < FAR:
+                sentences.append(
+                    f"**{name_of(kernel)}** is far below every roof ({percent(share)} of {roof}). Neither bytes nor "
+                    "FLOPs limit it: it waits."
+                )
+                continue
             what = "the roof of " + roof if roof in LEVEL_NAMES.values() else roof
             sentences.append(f"**{name_of(kernel)}** is closest to {what}: it reaches {percent(share)} of it.")
     return sentences
@@ -156,7 +166,7 @@ def nearest(points: Sequence[RooflinePoint]) -> list[str]:
 
 def roofs_table(roofs: Mapping[str, Roof]) -> str:
     """The measured roofs, and how each was measured, as Markdown."""
-    rows = [(roof.level, f"**{si(roof.per_second, roof.unit)}**", roof.method) for roof in roofs.values()]
+    rows = [(roof.level, f"**{si(roof.per_second, roof.unit)}**", grouped(roof.method)) for roof in roofs.values()]
     return markdown(("roof", Column("best measured"), "method"), rows)
 
 
@@ -185,11 +195,11 @@ def _by_kernel(points: Sequence[RooflinePoint]) -> dict[str, list[RooflinePoint]
 
 
 def _line(
-    figure: go.Figure, left: float, knee: float, bandwidth: float, dash: str, name: str, legend: bool = False
+    figure: go.Figure, left: float, knee: float, bandwidth: float, colour: str, name: str, datasheet: bool = False
 ) -> None:
-    """A slanted roof, from the left edge to the knee."""
+    """A slanted roof, from the left edge to the knee; a datasheet's is dashed and stands in the legend."""
     figure.add_scatter(
         x=[left, knee], y=[left * bandwidth, knee * bandwidth], mode="lines",
-        line={"color": SLATE, "width": 1 if legend else 2, "dash": dash},
-        showlegend=legend, name=name, hoverinfo="skip",
+        line={"color": colour, "width": 1 if datasheet else 2, "dash": "dash" if datasheet else "solid"},
+        showlegend=datasheet, name=name, hoverinfo="skip",
     )  # fmt: skip

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import plotly.graph_objects as go
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from explain.chapters.sweeps import exercises, figures, roofline
 from explain.chapters.sweeps.analysis import roofline_points
@@ -18,7 +19,7 @@ from explain.chapters.sweeps.runner import State, runner
 from explain.engine import engine
 from explain.experiment import ParameterError
 from explain.gpus import GPUS, known_as
-from explain.prediction import Model, fitted
+from explain.prediction import NOT_PREDICTED, Model, fitted
 from explain.records import registry
 from explain.records.model import Roof
 from explain.ui import layout
@@ -67,7 +68,7 @@ class Shown:
 def sweep_choice() -> Sweep | None:
     """A ready-made sweep or the reader's own, kept in the address; shows the error and returns None if wrong."""
     chosen = st.pills(
-        "Sweep", [*READY, OWN], default=next(iter(READY)), required=True, key="sweep", bind="query-params"
+        "Sweep", [*READY, OWN], default=next(iter(READY)), required=True, key="sweep", bind="query-params", wrap=True
     )
     if chosen != OWN:
         return READY[str(chosen)]
@@ -161,8 +162,10 @@ def sweep_readings(sweep: Sweep, without: Container[str] = ()) -> Shown:
         return Shown(sweep, found, total, records[witness].source, "", record.gpu, record.roofs)
     if witness == "predicted" and (model := _model()):
         gpu = gpu_choice()
-        source = f"{gpu.name}, {model.told}"
-        return Shown(sweep, predicted(sweep, model, gpu), len(sweep.experiments), source, "", gpu.name)
+        found = predicted(sweep, model, gpu)
+        if not found:
+            st.info(NOT_PREDICTED.format(gpu.name), icon=":material/info:")
+        return Shown(sweep, found, len(sweep.experiments), f"{gpu.name}, {model.told}", "", gpu.name)
     if witness != "formula":
         follow(
             lambda: _progress(sweep, witness),
@@ -213,29 +216,34 @@ def _offer(sweep: Sweep, witness: str, state: State, have: str) -> None:
 
 @st.fragment  # another level redraws this and nothing else
 def sweep_growth(shown: Shown, times_only: bool = False) -> None:
-    """Bytes and time over the axis, the crossings of two kernels, and the powers of growth."""
+    """Bytes and time over the axis, each beside the crossing of two kernels and the powers of growth."""
     sweep, readings = shown.sweep, shown.readings
     levels = [level for level in LEVELS if not times_only and any(level in reading.bytes for reading in readings)]
-    timed = any(reading.seconds for reading in readings)
-    if not levels and not timed:
-        _misses(shown)
-        return
-    whats = [_level(levels)] if levels else []
-    whats += ["seconds"] if timed else []
-    for sentence in figures.crossings(sweep, readings, whats):
-        layout.prose(f"- {sentence}")
-    for sentence in figures.spills(sweep, readings):
-        layout.prose(f"- {sentence}")
-    for what, column in zip(whats, st.columns(len(whats), gap="large"), strict=True):
-        with column:
-            name = "time" if what == "seconds" else f"bytes {LEVELS[what]}"
-            figure, table = _growth(sweep.key, shown.packed, what)
-            chart(figure, f"{name} over {sweep.axis}", shown.csv, alt=f"{name} over {figures.axis_title(sweep.axis)}")
-            if table:
-                st.markdown(table, unsafe_allow_html=True)
-                st.caption(figures.slope_note(sweep, readings, what))
+    over = f"over {AXES[sweep.axis][0]}"
+    if levels:
+        words, picture = layout.sides(f"Bytes {over}")
+        with words:
+            _grows(shown, _level(levels), picture, figures.spills(sweep, readings))
+    if any(reading.seconds for reading in readings):
+        words, picture = layout.sides(f"Time {over}")
+        with words:
+            _grows(shown, "seconds", picture, [])
     _misses(shown)
     st.caption(_source(shown))
+
+
+def _grows(shown: Shown, what: str, picture: DeltaGenerator, also: Sequence[str]) -> None:
+    """The words and slopes of one quantity, and its curves in `picture`."""
+    for sentence in [*figures.crossings(shown.sweep, shown.readings, [what]), *also]:
+        layout.prose(sentence)
+    figure, table = _growth(shown.sweep.key, shown.packed, what)
+    if table:
+        st.markdown(table, unsafe_allow_html=True)
+        st.caption(figures.slope_note(shown.sweep, shown.readings, what))
+    with picture:
+        name = "time" if what == "seconds" else f"bytes {LEVELS[what]}"
+        over = figures.axis_title(shown.sweep.axis)
+        chart(figure, f"{name} over {shown.sweep.axis}", shown.csv, alt=f"{name} over {over}")
 
 
 def _level(levels: Sequence[str]) -> str:
@@ -243,11 +251,10 @@ def _level(levels: Sequence[str]) -> str:
     if len(levels) == 1:
         return levels[0]
     return str(
-        st.segmented_control(
+        st.selectbox(
             "Bytes",
             levels,
-            default="hbm" if "hbm" in levels else levels[0],
-            required=True,
+            index=levels.index("hbm") if "hbm" in levels else 0,
             key="level",
             bind="query-params",
             format_func=LEVELS.__getitem__,
@@ -255,20 +262,22 @@ def _level(levels: Sequence[str]) -> str:
     )
 
 
+@st.fragment
 def sweep_roofline(shown: Shown) -> None:
     """The limit of each kernel at one value of the axis: a memory level, or arithmetic."""
-    layout.prose(
-        "A kernel cannot be faster than its arithmetic units, the flat roof. It cannot be faster than its bytes "
-        "arrive either: each level of memory has a slanted roof, its bandwidth times the **arithmetic intensity**, "
-        "the FLOPs per byte that passes there. Each kernel has one point per level. All its points have the same "
-        "height, because it has one speed, but it moves different numbers of bytes at each level. The roof that a "
-        "kernel nearly touches is its limit."
-    )
-    _roofline_at_a_value(shown)
+    words, picture = layout.sides("Roofline")
+    with words:
+        layout.prose(
+            "Two things limit a kernel's speed. Its arithmetic units have a highest rate: the flat roof. Its bytes "
+            "arrive at a highest rate too: each level of memory has a slanted roof, its bandwidth × the **arithmetic "
+            "intensity**, the FLOPs per byte that passes there.\n\nA kernel has one point per level. All its points "
+            "have the same height: one speed, but different bytes at each level. The roof that a kernel nearly touches "
+            "is its limit."
+        )
+        _roofline_at_a_value(shown, picture)
 
 
-@st.fragment
-def _roofline_at_a_value(shown: Shown) -> None:
+def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
     values = list(dict.fromkeys(reading.experiment.values[shown.sweep.axis] for reading in shown.readings
         if reading.seconds))  # fmt: skip
     if not values:
@@ -292,17 +301,19 @@ def _roofline_at_a_value(shown: Shown) -> None:
     if not points:
         st.info("No bytes were counted here, so the arithmetic intensity is unknown.")
         return
-    for sentence in roofline.nearest(points):
-        layout.prose(f"- {sentence}")
+    layout.prose("\n".join(f"- {sentence}" for sentence in roofline.nearest(points)))
     packed = _packed([point.reading for point in points])
-    chart(_roofline(packed, json.dumps([roof.__dict__ for roof in shown.roofs.values()]), shown.gpu), "roofline",
-        shown.csv)  # fmt: skip
-    with st.expander("Each kernel's share of each roof"), st.container(key="numbers of the roofline"):
-        st.markdown(roofline.roofline_table(points))
-    st.caption(_source(shown) + " · FLOPs by formula; bytes counted with a cold L2; roofs measured by micro-benchmarks")
-    if shown.roofs:
-        with st.expander("How the roofs were measured"):
-            st.markdown(roofline.roofs_table(shown.roofs))
+    with picture:
+        chart(_roofline(packed, json.dumps([roof.__dict__ for roof in shown.roofs.values()]), shown.gpu), "roofline",
+            shown.csv)  # fmt: skip
+        with st.expander("Each kernel's share of each roof"), st.container(key="numbers of the roofline"):
+            st.markdown(roofline.roofline_table(points))
+        if shown.roofs:
+            with st.expander("How the roofs were measured"):
+                st.markdown(roofline.roofs_table(shown.roofs))
+        st.caption(
+            _source(shown) + " · FLOPs by formula; bytes counted with a cold L2; roofs measured by micro-benchmarks"
+        )
 
 
 def sweep_points(shown: Shown) -> None:

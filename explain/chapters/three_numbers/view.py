@@ -180,7 +180,12 @@ def terms(choice: Choice, shown: Shown) -> None:
     term = pictures.pressed("term", figures.terms_by_key(shown.traffic), "")
     times = pictures.pressable(figures.terms_table(shown.traffic, shown.traced, term), "term")
     stepper.stepper(
-        [small], key="three numbers", step=lab.step_of(small, term), request=times, watch=lab.watched(small, term)
+        [small],
+        key="three numbers",
+        step=lab.step_of(small, term),
+        request=times,
+        watch=lab.watched(small, term),
+        chapter="three_numbers",
     )
 
 

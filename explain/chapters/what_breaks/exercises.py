@@ -70,8 +70,8 @@ def _shows(shown: Shown) -> str:
 def _why_shows(shown: Shown) -> Why:
     normal, own = shown.ratio("normal"), shown.ratio(shown.runs[BROKEN][0].inputs)
     return Why(
-        f"Largest error ÷ tolerance of the broken kernel: {number(normal)} on normal numbers, {number(own)} on this "
-        "input; ≤ 1 passes."
+        f"Largest error ÷ tolerance of the broken kernel: {number(normal)} on random normal numbers, {number(own)} on "
+        "this input; ≤ 1 passes."
     )
 
 
@@ -87,7 +87,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "elements",
-        "In how many elements does it differ at its first difference?",
+        "At the first difference: how many elements of this variable differ?",
         "number",
         lambda shown: shown.found[0].elements,
         _why_elements,
@@ -104,7 +104,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "normal",
-        "Would a test on normal numbers find this bug?",
+        "Would a test on random normal numbers find this bug?",
         "choice",
         _shows,
         _why_shows,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import streamlit as st
 
-from explain.chapters.what_breaks import exercises
+from explain.chapters.what_breaks import exercises, figures
 from explain.chapters.what_breaks.divergence import Divergence, compared, divergences
 from explain.engine import engine, has_triton
 from explain.experiment import Experiment, ParameterError
@@ -24,7 +23,6 @@ from explain.ui.exercises import ask
 from explain.ui.stepper import stepper
 from explain.workers import WorkerError
 from kernels.catalog import KERNELS
-from kernels.edits import source_of
 from kernels.inputs import PRESETS
 from kernels.museum import EXHIBITS, Exhibit
 from kernels.recipes import HIDDEN, NANS, ORDERS, Recipe
@@ -79,19 +77,9 @@ def choose() -> Exhibit:
 
 
 def plaque(exhibit: Exhibit) -> None:
-    """The changed line in its place, and its source."""
-    module, edit = KERNELS[exhibit.base].module, exhibit.edit
-    assert edit is not None
-    source = source_of(module)
-    changed = edit.diff(source)
-    number = changed[0][1]
-    above = source.splitlines()[number - 2]
-    lines = [text for _, _, text in changed]
-    block = textwrap.dedent("\n".join([above, *lines])).splitlines()
-    marks = [" ", *(sign for sign, _, _ in changed)]
-    st.code(
-        "\n".join(f"{mark} {line}" for mark, line in zip(marks, block, strict=True)), language="diff", wrap_lines=True
-    )
+    """The changed line in both kernels, and where the bug comes from."""
+    number, html = figures.changed_line(exhibit)
+    st.markdown(html, unsafe_allow_html=True)
     origin = (
         f"from [{exhibit.source}]({exhibit.link})"
         if exhibit.link
@@ -99,7 +87,7 @@ def plaque(exhibit: Exhibit) -> None:
         if exhibit.harmless
         else "common in first versions"
     )
-    st.caption(f"{module.replace('.', '/')}.py, line {number} · {origin}")
+    st.caption(f"{KERNELS[exhibit.base].module.replace('.', '/')}.py, line {number} · {origin}")
 
 
 def verdicts(exhibit: Exhibit) -> None:
@@ -143,7 +131,14 @@ def run(exhibit: Exhibit) -> exercises.Shown | None:
             st.markdown(f"On your input: {_input(pair[0])}.")
             st.button("Back to the exhibit's input", on_click=_watch, args=(exhibit, None))
     pressed = st.session_state.get(_PRESSED, 0)
-    traces = stepper(pair, key="what breaks", step=opening, request=pressed, chapter="what_breaks")
+    traces = stepper(
+        pair,
+        key="what breaks",
+        step=opening,
+        titles=figures.titles(exhibit),
+        request=pressed,
+        chapter="what_breaks",
+    )
     if not traces:
         return None
     _spread(exhibit, pair[1], found)
@@ -161,14 +156,7 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -
     if not found:
         layout.prose("**No difference**: on this input the two runs are equal to the bit.")
         return
-    first, output = found[0], KERNELS[exhibit.base].roles["output"]
-    where = f" at {first.place}" if first.place else ""
-    layout.prose(
-        f"**First difference: step {first.step}**, line {first.line}: `{first.variable}`{where} is "
-        f"**{number(first.right, 4)}** in the correct kernel and **{number(first.broken, 4)}** in the broken one."
-        + ("" if any(one.variable == output for one in found) else
-           f" The difference **disappears**: the stored `{output}` is equal to the bit.")
-    )  # fmt: skip
+    st.caption("The first difference of each variable, in order. Press one to go to its step.")
     with st.container(horizontal=True):
         for order, one in enumerate(found):
             st.button(
@@ -180,7 +168,9 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -
                 args=(broken, one.step),
                 type="primary" if order == 0 else "secondary",
             )
-    st.caption("The first difference of each variable, in order. Press one to go to its step.")
+    output = KERNELS[exhibit.base].roles["output"]
+    if not any(one.variable == output for one in found):
+        layout.prose(f"The difference **disappears**: the stored `{output}` is equal to the bit.")
 
 
 def _go(broken: Experiment, step: int) -> None:
@@ -223,13 +213,12 @@ def game(exhibit: Exhibit) -> None:
 
 def _game(exhibit: Exhibit) -> None:
     attempts: list[Attempt] = st.session_state.setdefault("attempts", {}).setdefault(exhibit.name, [])
-    softmax = KERNELS[exhibit.base].family == "softmax"
-    inputs, seed = _chosen_inputs()
-    sizes = _chosen_sizes(softmax)
+    inputs, seed, sizes = _chosen(KERNELS[exhibit.base].family == "softmax")
     with st.container(horizontal=True, vertical_alignment="center"):
         asked = st.button("Does it break?", type="primary", key=f"ask {exhibit.name}")
-        plain = st.button("Try normal numbers", key=f"plain {exhibit.name}")
-        st.markdown(_score(attempts, asked or plain))
+        plain = st.button("Try random normal numbers", key=f"plain {exhibit.name}")
+        if count := len(attempts) + (asked or plain):
+            st.markdown(f"Attempts: **{count}**")
     if asked or plain:
         try:
             attempts.append(_attempt(exhibit, sizes, "normal" if plain else inputs, seed))
@@ -237,6 +226,11 @@ def _game(exhibit: Exhibit) -> None:
             st.error(in_words(error), icon=":material/error:")
         except WorkerError as error:
             st.error(error.words, icon=":material/error:")
+    if attempts:
+        last = attempts[-1]
+        both = zip(figures.titles(exhibit), (last.right, last.broken), strict=True)
+        shown = tuple((name, _ratio_in_words(one), one.within_tolerance) for name, one in both)
+        st.markdown(figures.verdicts(shown), unsafe_allow_html=True)
     for at in range(len(attempts), max(0, len(attempts) - SHOWN_ATTEMPTS), -1):
         _row(exhibit, at, attempts[at - 1])
     for title, hint in zip(("First hint", "Second hint"), exhibit.hints, strict=True):
@@ -260,11 +254,6 @@ class Attempt(NamedTuple):
 def _attempt(exhibit: Exhibit, sizes: Mapping[str, object], inputs: str, seed: int) -> Attempt:
     pair = _both(exhibit, sizes, inputs, seed)
     return Attempt(pair, trial(pair[0].key), trial(pair[1].key))
-
-
-def _score(attempts: Sequence[Attempt], one_more: bool) -> str:
-    count = len(attempts) + one_more
-    return f"Attempts: **{count}**" if count else "The same kernel as above, on your input. No attempts yet."
 
 
 def _row(exhibit: Exhibit, at: int, attempt: Attempt) -> None:
@@ -294,16 +283,18 @@ def _row(exhibit: Exhibit, at: int, attempt: Attempt) -> None:
             st.rerun()
 
 
-def _chosen_inputs() -> tuple[str, int]:
-    presets = [name for name, preset in PRESETS.items() if not preset.sentence and name != "notebook"]
-    left, right = st.columns([3, 1])
-    inputs = left.selectbox(
-        "Input", [OWN, *presets], key="game inputs", format_func=lambda name: name.replace("_", " "),
-        help="\n".join(f"- **{name.replace('_', ' ')}**: {PRESETS[name].help}" for name in presets),
-    )  # fmt: skip
-    seed = right.number_input("Seed", min_value=0, max_value=2**31, value=0, step=1, key="game seed")
+def _chosen(softmax: bool) -> tuple[str, int, dict[str, object]]:
+    """The input, its seed, and the sizes. What is rarely changed opens from a button at the end of the row."""
+    presets = [name for name, preset in PRESETS.items() if not preset.sentence and preset.name != "notebook"]
+    *columns, last = st.columns([4, 4, 4, 4, 4, 3], vertical_alignment="bottom")
+    with last.popover("Sizes, seed", width="stretch"):
+        inputs = st.selectbox(
+            "Input", [OWN, *presets], key="game inputs", format_func=lambda name: name.replace("_", " "),
+            help="\n".join(f"- **{name.replace('_', ' ')}**: {PRESETS[name].help}" for name in presets),
+        )  # fmt: skip
+        seed = st.number_input("Seed", min_value=0, max_value=2**31, value=0, step=1, key="game seed")
+        sizes = _chosen_sizes(softmax)
     if inputs == OWN:
-        columns = st.columns(5)
         inputs = Recipe(
             columns[0].select_slider("Scale", SCALES, 1.0, key="game scale", format_func=lambda x: f"{x:g}"),
             columns[1].select_slider("Offset", OFFSETS, 0.0, key="game offset", format_func=lambda x: fixed(x, 0)),
@@ -312,35 +303,35 @@ def _chosen_inputs() -> tuple[str, int]:
             help="Their scores are −∞."),
             columns[4].selectbox("NaN score", NANS, key="game nan", help="Which score is NaN."),
         ).name  # fmt: skip
-    return str(inputs), int(seed)
+    else:
+        columns[0].markdown(f"Input: *{str(inputs).replace('_', ' ')}*")
+    return str(inputs), int(seed), sizes
 
 
 def _chosen_sizes(softmax: bool) -> dict[str, object]:
-    dtypes = ("fp32", "fp16", "bf16")
+    dtype = st.segmented_control("dtype", ("fp32", "fp16", "bf16"), default="fp32", required=True, key="game dtype")
     if softmax:
-        row = st.columns(3)
         return {
             "rows": 1,
-            "cols": row[0].select_slider("Elements in the row", LENGTHS, 16, key="game cols"),
-            "block_n": row[1].select_slider("Elements in a tile, BLOCK_N", TILES, 4, key="game row tile"),
-            "dtype": row[2].selectbox("dtype", dtypes, key="game dtype"),
+            "cols": st.select_slider("Elements in the row", LENGTHS, 16, key="game cols"),
+            "block_n": st.select_slider("Elements in a tile, BLOCK_N", TILES, 4, key="game row tile"),
+            "dtype": dtype,
         }
-    columns = st.columns(6, vertical_alignment="bottom")
     return {
-        "seq_len": columns[0].select_slider("Queries, N", LENGTHS, 32, key="game seq_len"),
-        "kv_len": columns[1].select_slider("Keys", LENGTHS, 32, key="game kv_len"),
+        "seq_len": st.select_slider("Queries, N", LENGTHS, 32, key="game seq_len"),
+        "kv_len": st.select_slider("Keys", LENGTHS, 32, key="game kv_len"),
         "head_dim": 16,
-        "block_m": columns[2].select_slider("BLOCK_M", TILES, 16, key="game block_m"),
-        "block_n": columns[3].select_slider("BLOCK_N", TILES, 16, key="game block_n"),
-        "dtype": columns[4].selectbox("dtype", dtypes, key="game dtype"),
-        "causal": columns[5].toggle("Causal", key="game causal"),
+        "block_m": st.select_slider("BLOCK_M", TILES, 16, key="game block_m"),
+        "block_n": st.select_slider("BLOCK_N", TILES, 16, key="game block_n"),
+        "dtype": dtype,
+        "causal": st.toggle("Causal", key="game causal"),
     }
 
 
 def _input(experiment: Experiment) -> str:
     preset = experiment.preset
     return (
-        "normal numbers"
+        "random normal numbers"
         if preset.name == "normal"
         else preset.help
         if ":" in preset.name
@@ -349,12 +340,16 @@ def _input(experiment: Experiment) -> str:
 
 
 def _cell(trial: Trial) -> str:
+    words = _ratio_in_words(trial)
+    return f":green[passes, {words}]" if trial.within_tolerance else f":red[**fails, {words}**]"
+
+
+def _ratio_in_words(trial: Trial) -> str:
     if not math.isfinite(trial.error):
-        return f":red[✗ {number(trial.error)}]"
+        return number(trial.error)
     if not trial.tolerance:
-        return ":green[✓ exact]" if not trial.error else f":red[✗ {number(trial.error)}, tolerance 0]"
-    ratio = trial.error / trial.tolerance
-    return f":green[✓ {ratio:.2f}]" if trial.within_tolerance else f":red[✗ {number(ratio)}]"
+        return "exact" if not trial.error else f"{number(trial.error)}, tolerance 0"
+    return number(trial.error / trial.tolerance, 2)
 
 
 def closing(shown: exercises.Shown | None) -> None:
@@ -363,22 +358,22 @@ def closing(shown: exercises.Shown | None) -> None:
         ask("what_breaks", exercises.QUESTIONS, shown, shown.runs[1][0].key)
     layout.questions(
         (
-            "Why do plain normal numbers pass nearly every exhibit?",
-            "Their scores lie within a few units of 0, no tile is wholly hidden, and a row's maximum never falls by "
-            "more than a few. Each of these bugs needs one of the things that random numbers do not do: very negative "
+            "Why do nearly all of these bugs pass a test with random normal numbers?",
+            "Random normal scores lie within a few units of 0. No tile is wholly hidden, a row's maximum never falls "
+            "by more than a few, and nothing is NaN. Each of these bugs needs one of these things: very negative "
             "scores, a hidden tile, a long fall, a NaN.",
         ),
         (
-            "Why not choose a lower number than −10,000 to stand for −∞?",
+            "Why not mask with a number lower than −10,000, instead of −∞?",
             "Any finite number can be a score. If all scores of a row are below it, a masked key becomes the maximum. "
             "−∞ is below every score, and exp(−∞ − m) is exactly 0. The price: −∞ − (−∞) is NaN. One line, `m_safe`, "
             "avoids it.",
         ),
         (
-            "What does a test need that finds all of these?",
-            "A reference in float64, a tolerance for each element, presets that bite (falling, far below zero, a "
-            "hidden first tile, a NaN), and comparisons that count NaN as a difference. The kernels here must pass "
-            "such a grid, in three dtypes, before they are shown.",
+            "What must a test have to find all of these?",
+            "A reference in float64. A tolerance for each element. Inputs that show the bugs: falling scores, scores "
+            "far below 0, a hidden first tile, a NaN. And a comparison that counts NaN as a difference. The kernels "
+            "here must pass such a grid of tests, in three dtypes.",
         ),
     )
     layout.sources(

@@ -30,7 +30,7 @@ export class KeptPanel extends Panel {
     const labels = this.cols.map((col) => (col < 0 ? "–" : this.view.col_labels?.[col] ?? `x${col}`));
     const largest = story.scoreMap?.largest ?? 1;
     const lines = [{ label: "x", quantity: "scores", ramp: "scores", largest, diverging: true, data: this.kept }];
-    const outputs = { label: "y", quantity: "acc", ramp: "share", largest: 1, diverging: false, data: this.weights };
+    const outputs = { label: "y", quantity: "p", ramp: "share", largest: 1, diverging: false, data: this.weights };
     if (this.weights.length) lines.push(outputs);
     this.at = paintStrip(this.surface, this.palette, { lines, labels, selected: -1 });
     const named = this.kept.slice(0, 16).map((x, i) => `${number(x)} in column ${this.cols[i]}`);

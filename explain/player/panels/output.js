@@ -39,7 +39,7 @@ export class OutputPanel extends Panel {
     }
     const note = done ? `row ${row} sums to ${number(total)}` : "nothing written yet";
     this.root.dataset.sum = total;
-    this.head(`output ${view.roles.output}`, "acc", note, total !== total ? "NaN" : "", view.roles.output);
+    this.head(`output ${view.roles.output}`, "p", note, total !== total ? "NaN" : "", view.roles.output);
     this.canvas.setAttribute("aria-label", `Output ${view.roles.output}: ${note}`);
     const tile = lane.flat ? lane.tile : null, colLabels = lane.flat ? view.col_labels : null;
     const shown = { group: this.group, tile, selected: lane.at.row, rowLabels: null, colLabels, stamp: lane.stamp };

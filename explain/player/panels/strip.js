@@ -26,7 +26,7 @@ export class StripPanel extends Panel {
     this.lines = [
       line("scores", "scores", "scores", story.scoreMap.largest, true),
       line("exponentials", "p", "share", lane.ranges.p, false),
-      story.outputMap && line("output", "acc", "share", story.outputMap.largest, false),
+      story.outputMap && line("output", "p", "share", story.outputMap.largest, false),
     ].filter((l) => l?.known);
     const title = !tile ? "no tile" : lane.rowCount > 1 ? `row ${tile.rows[at.row]} of this tile` : "this tile";
     this.head(title, "", tile && view.row_labels ? `“${view.row_labels[tile.rows[at.row]] ?? "–"}”` : "");

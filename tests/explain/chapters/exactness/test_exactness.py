@@ -94,20 +94,26 @@ def test_after_the_last_tile_the_unfinished_output_is_the_finished_one(causal):
     experiment = exactness.flash(lessons.EXACT.with_(causal=causal))
     trace, _ = run_traced(experiment, "all", lambda *_: None)
     errors = exactness.after_each_tile(trace, experiment)
-    rows = output(experiment).of_rows().reshape(4, 16).max(axis=1)
+    rows = output(experiment).error[0, 0].max(axis=-1).reshape(4, 16).max(axis=1)
     last = [row[~np.isnan(row)][-1] for row in errors]
     # O is rounded to fp16 once more: by half a unit of numbers below 1, at most.
     assert np.abs(rows - last).max() <= 2.0**-11 * np.abs(output(experiment).expected).max()
     assert (~np.isnan(errors)).sum(axis=1).tolist() == ([1, 2, 3, 4] if causal else [4, 4, 4, 4])
 
 
-def test_the_figures_show_the_errors():
-    flash, standard = pair("fp16")
-    figure = figures.errors(flash, standard, 16)
-    assert (figure.data[0].z == flash.of_head()).all()
-    assert (figure.data[1].z == standard.of_head()).all()
-    assert (figure.data[3].x == standard.of_rows()).all()
-    assert figure.data[0].coloraxis == figure.data[1].coloraxis  # one scale
+def test_the_figure_counts_every_element_with_an_error():
+    outputs = dict(zip(("flash_attention", "attention_standard"), pair("fp16"), strict=True))
+    figure = figures.errors(outputs)
+    assert [sum(bars.y) for bars in figure.data] == [int((one.error > 0).sum()) for one in outputs.values()]
+    exact = Output(np.ones((1, 1, 2, 2)), np.ones((1, 1, 2, 2)), np.zeros((1, 1, 2, 2)))
+    assert sum(figures.errors({"flash_attention": exact}).data[0].y) == 0
+
+
+def test_the_map_has_a_dot_for_each_element_with_other_bits():
+    runs = {way.name: output(way.experiment, way.reverse_keys) for way in exactness.ways(lessons.EXACT)}
+    first, *others = runs.values()
+    drawn = figures.changed(runs)
+    assert drawn.count("h2.2") == sum(one.changed_from(first) for one in others)
 
 
 def test_a_worker_writes_what_the_engine_reads():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from explain.beats import beats
 from explain.chapters.home import opening
 from explain.engine import engine
 from explain.experiment import Experiment
-from explain.figures.numbers import count, fixed
+from explain.figures.numbers import fixed, moved, ratio
 from explain.gpus import DEFAULT, GPUS
 from explain.lessons import OPENING, STANDARD
 from explain.trace.model import Tile, Trace, numbers
@@ -40,7 +41,7 @@ def run(flash: Trace) -> opening.Run:
 
 @pytest.fixture(scope="module")
 def packet(flash: Trace, standard: Trace) -> dict[str, Any]:
-    text = opening.packet(flash, standard, "its source")
+    text = opening.packet(flash, standard)
     assert len(text.encode()) <= 250_000
     found: dict[str, Any] = json.loads(text)
     return found
@@ -103,12 +104,24 @@ def test_a_run_without_a_rescale_is_refused():
 
 
 def test_the_bills_are_the_formulas_and_the_traces(packet, flash, standard):
-    for bill, (experiment, trace) in zip(packet["bills"], ((STANDARD, standard), (OPENING, flash)), strict=True):
-        moved = trace.traffic()
-        assert bill["bytes"] == moved["read_bytes"] + moved["written_bytes"] == sum(size for _, size in bill["parts"])
-        assert bill["total"] == f"{count(bill['bytes'])} B"
+    small, large = packet["bills"]
+    for bill, (experiment, trace) in zip(small["each"], ((STANDARD, standard), (OPENING, flash)), strict=True):
+        traced = trace.traffic()
+        assert bill["bytes"] == traced["read_bytes"] + traced["written_bytes"] == sum(size for _, size in bill["parts"])
+        assert bill["total"] == moved(bill["bytes"])
         assert bill["name"] == experiment.entry.short
-    assert {"s", "p"} & dict(packet["bills"][1]["parts"]).keys() == set()
+    for bills in (small, large):
+        whole, tiled = (dict(bill["parts"]) for bill in bills["each"])
+        assert {"s", "p"} <= whole.keys()
+        assert {"s", "p"}.isdisjoint(tiled)
+        assert bills["times"] == ratio(sum(whole.values()) / sum(tiled.values()))
+    assert dict(large["each"][0]["parts"])["s"] == 2 * 4 * opening.LENGTHS[-1] ** 2
+
+
+def test_every_symbol_of_a_sentence_has_its_definition(packet):
+    for scene in packet["scenes"]:
+        letters = set(re.findall(r"(?<!\w)(?:[A-ZΑ-ωℓ]|Õ)(?!\w)", scene["sentence"])) - {"A"}
+        assert letters <= packet["terms"].keys(), scene["name"]
 
 
 def test_s_grows_with_the_square_of_n_and_outgrows_the_chip(packet):

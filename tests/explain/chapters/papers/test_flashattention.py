@@ -109,8 +109,8 @@ def test_what_a_run_left_dirty_in_l2_is_its_own():
 
 def test_figure_2_has_the_papers_columns_beside_ours():
     table = figures.table_2(RECORD)
-    assert "| Standard attention | 66.6 | 825 (12.4 ×) | 40.3 GB | 25.2 GB | " in table
-    assert "| FlashAttention | 75.2 | 962 (12.8 ×) | 4.4 GB |" in table
+    assert "| Standard attention | 66.6 | 825 (12.4 ×) | 40.30 GB | 25.23 GB | " in table
+    assert "| FlashAttention | 75.2 | 962 (12.8 ×) | 4.40 GB |" in table
     assert table.count("–") == 0
     assert figures.table_2(EMPTY).count("–") == 4
 

@@ -10,14 +10,15 @@ from explain.chapters.questions import asked as questions
 def test_a_question_leads_to_a_page_and_names_its_source():
     for question in questions.questions():
         assert question.page is not None, question
-        assert "](https://github.com/" in question.question
+        assert question.group
+        assert "](https://github.com/" in question.sources
         assert question.look
         assert question.words
 
 
 def test_a_row_with_a_cell_missing_is_named(tmp_path, monkeypatch):
     document = tmp_path / "questions.md"
-    document.write_text("| a | b | c | d |\n|---|---|---|---|\n| why? | `/` | here |\n")
+    document.write_text("## group\n| question | b | c | d |\n|---|---|---|---|\n| why? | `/` | here |\n")
     monkeypatch.setattr(questions, "DOCUMENT", document)
     with pytest.raises(ValueError, match=r"why.*has 3 cells, not 4"):
         questions.questions()

@@ -58,10 +58,10 @@ def test_a_figure_has_a_curve_and_its_theory_for_each_kernel(what):
     assert len(dotted) == len(curves) == 2
     for theory, curve in zip(dotted, curves, strict=True):
         assert list(theory.y) == pytest.approx(list(curve.y))  # as these readings were made
-    assert [note.text.partition("</span> ")[2] for note in figure.layout.annotations] == [
-        f"{figures.name_of(kernel)}, N<sup>{slope(dict(zip(map(float, curve.x), curve.y, strict=True))):.2f}</sup>"
-        for kernel, curve in zip(PAIR, curves, strict=True)
-    ]
+    assert [note.text.partition("</span> ")[2] for note in figure.layout.annotations] == [*map(figures.name_of, PAIR)]
+    powers = [slope(dict(zip(map(float, curve.x), curve.y, strict=True))) for curve in curves]
+    table = figures.slopes(SWEEP, measured(asked=1.0), what)
+    assert all(f"**N<sup>{power:.2f}</sup>**" in table for power in powers)
 
 
 def test_values_that_are_no_numbers_are_bars():

@@ -1,0 +1,45 @@
+"""The tiles of S in the order in which a run's programs visit them, and how often each tile of O is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from explain.beats import beats
+from explain.experiment import Experiment
+from explain.trace.model import Trace, Value, numbers
+
+
+@dataclass(frozen=True)
+class Visits:
+    """`order`: the place of each tile (query tile, key tile) among those of its program, from 1, with the program's
+    number. `stores`: how often each query tile of O is written to HBM.
+    """
+
+    order: Mapping[tuple[int, int], tuple[int, int]]
+    stores: Mapping[int, int]
+
+
+def visits(experiment: Experiment, trace: Trace) -> Visits:
+    """The visits of an attention kernel's run in one launch and one head."""
+    roles, p = experiment.entry.roles, experiment.values
+    order: dict[tuple[int, int], tuple[int, int]] = {}
+    of_program: dict[int, int] = {}
+    stores: dict[int, int] = {}
+    for beat in beats(trace, roles):
+        state = trace.state(beat.end - 1)
+        if beat.kind == "scores":
+            tile = _first(state, roles["rows"]) // p["block_m"], _first(state, roles["cols"]) // p["block_n"]
+            of_program[beat.program] = of_program.get(beat.program, 0) + 1
+            order[tile] = beat.program, of_program[beat.program]
+        for step in range(beat.begin, beat.end):
+            written = [one for one in trace.accesses(step) if one.kind == "store"]
+            if any(one.buffer.name in ("o_ptr", "o_hbm_ptr") for one in written):
+                i = _first(trace.state(step), roles["rows"]) // p["block_m"]
+                stores[i] = stores.get(i, 0) + 1
+    return Visits(order, stores)
+
+
+def _first(state: Mapping[str, Value], name: str) -> Any:
+    return int(numbers(state[name])[0])

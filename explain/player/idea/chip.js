@@ -1,0 +1,200 @@
+// The tiles on chip as matrices: row beside row, or, where each is one row, one after the other as words in lines.
+
+import { format, number, times } from "../numbers.js";
+import { drawCells, figureEms, widest, write, writeAll } from "../surface.js";
+
+const LARGEST_EM = 8.5;                                    // the most that a cell takes
+const SMALLEST_FIGURE_PX = 10;
+const NAMED_EM = 2, TILE_GAP_EM = 1.5;                          // above a tile, for its name; between two tiles
+const BARS_EM = 2.6, STATE_EM = 4.8;                     // a column of m, α or ℓ: bars, or numbers
+const MOST_FIGURES = 6;                                    // rows of state with numbers; more are bars
+const STATE_DIGITS = 4;
+export const QUANTITY_WORDS = { max: "running max", sum: "running sum", alpha: "rescale factor" };
+const DEEPEST = 6;                                         // in cells: the least room for the head's dimensions
+
+/** A matrix's height and width in cells, as it stands. */
+export const sides = ({ rows, cols, turned }) => (turned ? [cols, rows] : [rows, cols]);
+
+/** The size of a shape or a note. */
+const smallOf = ({ size, smallest }) => Math.max(size * 0.82, smallest);
+
+/** Whether each column is one row, so that they can stand in lines. */
+export const areRows = (columns) => columns.every(({ main, above }) => sides(main)[0] === 1 && !above);
+
+/**
+ * Places columns, each {main, above, state}, in a box {x, y, width, height}; `names` are those of the rows, if they have
+ * any. Returns {places, names: the rows' where they have room}; a place is {item, column, x, y, width, height, u, last:
+ * whether nothing stands below}. A cell is u high and, but along the head's dimensions, u wide.
+ */
+export function placeTiles(ctx, palette, columns, box, names) {
+  const em = palette.size;
+  const flows = areRows(columns);
+  const symbols = columns.map(({ main }) => widest(ctx, [main.symbol], em * 1.3, palette.font));
+  const wordy = names ? widest(ctx, names, smallOf(palette), palette.font) + em * 0.7 : 0;
+  const attempt = flows ? (u) => flowed(columns, symbols, em, box, u)
+    : (u) => aligned(columns, symbols, em, box, u, u >= smallOf(palette) * 1.05 ? wordy : 0);
+  let u = em * LARGEST_EM, tried = attempt(u);
+  while (!tried.fits && u > 0.5) tried = attempt((u *= 0.97));
+  const byLine = Map.groupBy(tried.places, ({ line }) => line);
+  for (const line of byLine.values()) {
+    const right = Math.max(...line.map(({ x, width }) => x + width));
+    const shift = { x: Math.max(0, (box.x + box.width - right) / 2), y: (box.y + box.height - tried.bottom) / 2 };
+    for (const place of line) (place.x += shift.x), (place.y += Math.max(0, shift.y));
+  }
+  return { places: tried.places, names: tried.named ? names : null };
+}
+
+/** The width of a column's tile at a cell of u. */
+function widthOf({ main, state }, u, along, em) {
+  const [rows, cols] = sides(main);
+  if (state) return rows > MOST_FIGURES ? em * BARS_EM : Math.max(em * STATE_EM, rows === 1 ? u : 0);
+  return cols * (main.deep ? along : u);
+}
+
+/** Row beside row, with `named` pixels for the rows' names at the left. */
+function aligned(columns, symbols, em, box, u, named) {
+  const most = Math.max(...columns.map(({ main }) => sides(main)[0]));
+  const deep = Math.max(0, ...columns.map(({ above }) => (above ? sides(above)[0] : 0)));
+  const along = deep ? Math.min(u, (Math.max(most, DEEPEST) * u) / deep) : u;
+  const top = box.y + em * NAMED_EM + (deep ? deep * along + em * NAMED_EM : 0);
+  let right = box.x + named;
+  const places = columns.flatMap((column, i) => {
+    const { main, above, state } = column;
+    const width = widthOf(column, u, along, em), slot = Math.max(width, symbols[i]);
+    const x = right + (slot - width) / 2;
+    right += slot + em * (state && columns[i + 1]?.state ? 0.6 : TILE_GAP_EM);
+    const place = { column, item: main, x, y: top, width, height: sides(main)[0] * u, u, line: 0, last: true };
+    if (!above) return [place];
+    const height = sides(above)[0] * along;
+    return [place, { ...place, item: above, y: top - em * NAMED_EM - height, height, last: false }];
+  });
+  right -= em * TILE_GAP_EM;
+  const bottom = top + most * u;
+  return { places, bottom, named, fits: right <= box.x + box.width && bottom <= box.y + box.height };
+}
+
+/** Tiles of one row each, in as many lines as they need. */
+function flowed(columns, symbols, em, box, u) {
+  let x = box.x, y = box.y + em * NAMED_EM, line = 0, fits = true;
+  const places = columns.map((column, i) => {
+    const width = widthOf(column, u, u, em), slot = Math.max(width, symbols[i]);
+    if (x > box.x && x + slot > box.x + box.width) (x = box.x), (y += u + em * (NAMED_EM + 0.6)), line++;
+    fits &&= x + slot <= box.x + box.width;
+    const place = { column, item: column.main, x: x + (slot - width) / 2, y, width, height: u, u, line };
+    x += slot + em * (column.state && columns[i + 1]?.state ? 0.6 : TILE_GAP_EM);
+    return place;
+  });
+  for (const place of places) place.last = place.line === line;
+  return { places, bottom: y + u, fits: fits && y + u <= box.y + box.height };
+}
+
+/** The format of all numbers in a picture of these items: whole numbers, or the same decimals in each. */
+export function figureOf(items) {
+  const shown = items.filter(({ now, rows, state }) => now && (!state || rows <= MOST_FIGURES));
+  const all = shown.flatMap(({ now }) => Array.from(now)).filter(Number.isFinite);
+  const largest = all.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
+  return all.every(Number.isInteger) ? (x) => number(x, true) : format(largest || 1, STATE_DIGITS);
+}
+
+/** The size of the figures in all tiles that have room for them; 0 where none has. */
+export function figureSize(ctx, palette, places, figure) {
+  const sizes = places.filter(({ item, column }) => item.now && !column.state).map(({ item, width, height }) => {
+    const [high, wide] = sides(item);
+    const cw = width / wide, ch = height / high;
+    if (ch < SMALLEST_FIGURE_PX || cw < 2 * SMALLEST_FIGURE_PX) return 0;
+    const texts = Array.from(item.now, item.whole ? (v) => number(v, true) : figure);
+    return Math.min(palette.size * 2, ch * 0.7, (cw * 0.84) / figureEms(ctx, texts, palette.font));
+  });
+  return Math.min(...sizes.filter((size) => size >= Math.max(SMALLEST_FIGURE_PX, palette.smallest)), 1e3) % 1e3;
+}
+
+/** Draws one placed matrix, its numbers as colours, and as figures where they fit. `look`: {data, opacity, note, figure, size,
+ * old: what a row of state had before}. */
+export function paintTile(ctx, palette, cells, place, look) {
+  const { item, column, x, y, width, height } = place;
+  const { data, opacity } = look;
+  const shown = data && opacity > 0;
+  ctx.globalAlpha = opacity;
+  if (shown && column.state) paintState(ctx, palette, place, look);
+  else if (shown) paintMatrix(ctx, palette, cells, place, look);
+  ctx.globalAlpha = 1;
+  ctx.strokeStyle = shown ? palette.muted : palette.faint;
+  ctx.lineWidth = 1;
+  if (!shown || opacity < 0.5) ctx.setLineDash([3, 3]);
+  ctx.strokeRect(x - 0.5, y - 0.5, width + 1, height + 1);
+  ctx.setLineDash([]);
+  nameTile(ctx, palette, { ...place, shown: item.here && shown }, look);
+}
+
+/** A matrix as a heat map. */
+function paintMatrix(ctx, palette, cells, { item, x, y, width, height }, { data, figure, size }) {
+  const [high, wide] = sides(item);
+  const at = (r, c) => (item.turned ? data[c * item.cols + r] : data[r * item.cols + c]);
+  const values = Array.from({ length: high * wide }, (_, i) => at(Math.floor(i / wide), i % wide));
+  const ramp = palette[item.ramp], sized = item.ramp === "reads";
+  const pixels = Int32Array.from(values, (v) => palette.pixel(sized ? Math.abs(v) : v, ramp, item.largest,
+    item.diverging));
+  drawCells(ctx, cells, pixels, wide, x, y, width, height);
+  const cw = width / wide, ch = height / high;
+  const texts = values.map(item.whole ? (v) => number(v, true) : figure);
+  if (!size || ch < size || cw < figureEms(ctx, texts, palette.font) * size) return;
+  writeAll(ctx, texts.map((text, i) => ({ text, x: x + ((i % wide) + 0.5) * cw,
+    y: y + (Math.floor(i / wide) + 0.5) * ch, colour: palette.inkOn(pixels[i]) })), { size, font: palette.font,
+    align: "center" });
+}
+
+/** A number for each row: as figures where there are few, with the one before it, else as bars. */
+function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figure, old }) {
+  const { ink, fill } = palette.quantity[item.quantity];
+  ctx.fillStyle = palette.ground;
+  ctx.fillRect(x, y, width, height);
+  if (item.rows <= MOST_FIGURES) {
+    const style = { font: palette.font, align: "center" };
+    const size = Math.max(palette.smallest, Math.min(palette.size * 2, u * 0.6, width / 3.4));
+    const before = Math.max(palette.smallest, size * 0.62);
+    const word = QUANTITY_WORDS[item.quantity], small = smallOf(palette);
+    if (item.rows === 1 && u > size + 4 * small && widest(ctx, [word], small, palette.font) < width - 6) {
+      write(ctx, word, x + width / 2, y + u - small, { ...style, size: small, colour: palette.muted });
+    }
+    data.forEach((v, r) => {
+      const told = old && old[r] !== v && Number.isFinite(old[r]) && u >= size + before * 1.8;
+      const middle = y + (r + 0.5) * u, centre = x + width / 2;
+      if (told) write(ctx, `${figure(old[r])} →`, centre, middle - size * 0.75, { ...style, size: before,
+        colour: palette.muted });
+      write(ctx, figure(v), centre, middle + (told ? before * 0.45 : 0), { ...style, size, weight: 650, colour: ink });
+    });
+    return;
+  }
+  const [low, high] = item.range;
+  ctx.fillStyle = fill;
+  data.forEach((v, r) => {
+    const share = Number.isFinite(v) ? (v - low) / (high - low || 1) : 0;
+    ctx.fillRect(x, y + r * u + u * 0.12, width * Math.max(0, Math.min(1, share)), u * 0.76);
+  });
+}
+
+/** A matrix's symbol, and its shape where it is on chip and there is room. */
+function nameTile(ctx, palette, { item, x, y, width, column, shown }, { note = "" }) {
+  const em = palette.size, { font } = palette;
+  const ink = item.quantity ? palette.quantity[item.quantity].ink : palette.text;
+  const bold = { size: Math.max(em * 1.25, palette.smallest), weight: 650, font, colour: shown ? ink : palette.muted };
+  const small = { size: smallOf(palette), font, colour: palette.muted };
+  const main = item === column.main, symbol = widest(ctx, [item.symbol], bold.size * 1.08, font) + em * 0.45;
+  const room = (main ? width : ctx.canvas.clientWidth - x - em) - symbol;
+  const said = column.state || !shown ? [] : [times(sides(item)), note].filter(Boolean);
+  const shape = [said, said.slice(0, 1)].map((some) => some.join(" · "))
+    .find((text) => text && widest(ctx, [text], small.size, font) <= room) ?? "";
+  const wide = shape ? symbol + widest(ctx, [shape], small.size, font) : symbol - em * 0.45;
+  const left = main ? x + (width - wide) / 2 : x;
+  write(ctx, item.symbol, left, y - em * 0.9, bold);
+  if (shape) write(ctx, shape, left + symbol, y - em * 0.82, small);
+}
+
+/** The names of the rows, left of the first tile. */
+export function nameRows(ctx, palette, { names, places }, selected) {
+  if (!names) return;
+  const { x, y, u } = places[0];
+  names.forEach((name, r) => write(ctx, name, x - palette.size * 0.7, y + (r + 0.5) * u, { size: smallOf(palette),
+    font: palette.font, align: "right", weight: r === selected ? 650 : 400,
+    colour: r === selected ? palette.text : palette.muted }));
+}

@@ -1,0 +1,18 @@
+// The columns of the picture on chip: the roles of the variables that stand in one, and how each role is drawn.
+
+/** A column of tiles: it shows the variable that was set last of these roles; above it stands another role's tile. */
+export const tiles = (roles, above) => ({ roles, above });
+
+/** A column with a number for each row. */
+export const numbered = (...roles) => ({ roles, state: true });
+
+export const MAX = numbered("new_max", "running_max"), SUM = numbered("new_sum", "running_sum");
+export const RESCALE = numbered("rescale");
+
+/** [quantity, ramp, whether the ramp has two directions] of a role; without a look: a tile as it was loaded. */
+export const LOOKS = {
+  scores: ["scores", "scores", true], kept: ["scores", "scores", true], exponentials: ["p", "share", false],
+  weights: ["p", "share", false], kept_weight: ["p", "share", false], accumulator: ["acc", "output", true],
+  output: ["acc", "output", true], running_max: ["max"], new_max: ["max"], other_max: ["max"], running_sum: ["sum"],
+  new_sum: ["sum"], other_sum: ["sum"], rescale: ["alpha"], other_rescale: ["alpha"],
+};

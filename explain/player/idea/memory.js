@@ -1,0 +1,97 @@
+// HBM below the chip: its buffers, all at one scale, and the way of each tile between there and its place on chip.
+
+import { bufferSymbol } from "../beat_words.js";
+import { times } from "../numbers.js";
+import { paintBuffer } from "../panels/hbm.js";
+import { widest, write } from "../surface.js";
+
+const BIGGEST_EM = 3.6;                                    // of an element
+const BUFFER_GAP_EM = 1.4, WAYS_EM = 1.5;                         // between two buffers; above them, for what moves
+const CORNER_EM = 0.5, APART_EM = 0.5;
+
+/** Places buffers side by side in a band {x, width, height}, the name of each at its left: {places, groups, below,
+ * height}; a place is {buffer, symbol, x, top, cell}, from the band's top. Neighbours of one shape are a group, with the
+ * shape written once below them. */
+export function placeBand(ctx, palette, buffers, band) {
+  const em = palette.size, line = Math.max(em, palette.smallest) * 1.25;
+  const gap = em * BUFFER_GAP_EM, ways = em * WAYS_EM;
+  const symbols = buffers.map(({ name }) => bufferSymbol(name));
+  const named = symbols.map((symbol) => widest(ctx, [symbol], Math.max(em, palette.smallest) * 1.1, palette.font) + 6);
+  const tallest = Math.max(...buffers.map(({ height }) => height));
+  const widthAt = (cell) => buffers.reduce((sum, { width }, b) => sum + width * cell + named[b] + gap, -gap);
+  let cell = Math.min(em * BIGGEST_EM, (band.height - ways - line) / tallest);
+  while (widthAt(cell) > band.width && cell > 1e-3) cell *= 0.97;
+  let right = band.x + Math.max(0, (band.width - widthAt(cell)) / 2);
+  const places = buffers.map((buffer, b) => {
+    const x = right + named[b];
+    right = x + buffer.width * cell + gap;
+    return { buffer, symbol: symbols[b], x, top: ways, cell };
+  });
+  const groups = [];
+  for (const { buffer: { matrices, rows, cols, width }, x } of places) {
+    const shape = times([...(matrices > 1 ? [matrices] : []), rows, cols]), end = x + width * cell;
+    if (groups.at(-1)?.shape === shape) Object.assign(groups.at(-1), { right: end, each: "each " });
+    else groups.push({ shape, left: x, right: end, each: "" });
+  }
+  const below = ways + tallest * cell;
+  return { places, groups, below, height: below + line };
+}
+
+/** The buffers' names, and below them each shape once. */
+export function nameBand(ctx, palette, { places, groups, below }, y) {
+  const { size: em, smallest, font } = palette;
+  const bold = { size: Math.max(em, smallest), weight: 650, font, align: "right", colour: palette.text };
+  for (const { symbol, x, top, buffer, cell } of places) {
+    write(ctx, symbol, x - 6, y + top + Math.min((buffer.height * cell) / 2, em), bold);
+  }
+  const small = { size: Math.max(em * 0.82, smallest), font, align: "center", colour: palette.muted };
+  for (const { shape, each, left, right } of groups) {
+    if (widest(ctx, [each + shape], small.size, font) > right - left + em * BUFFER_GAP_EM) continue;
+    write(ctx, each + shape, (left + right) / 2, y + below + small.size * 0.85, small);
+  }
+}
+
+export function paintBand(ctx, palette, { places }) {
+  for (const place of places) paintBuffer(ctx, palette, place);
+}
+
+/** A line from each tile in HBM to the same tile on chip, in the way that it moves: up from the tile, along between
+ * chip and HBM, and to the tile from below, or from its left where another stands below it. No name is in its way. */
+export function paintWays(ctx, palette, moves, along) {
+  ctx.strokeStyle = ctx.fillStyle = palette.quantity.hbm.fill;
+  ctx.lineWidth = palette.size * 0.14;
+  moves.forEach(({ box, place, store }, i) => {
+    const apart = palette.size * APART_EM, y = along + apart * (i - (moves.length - 1) / 2);
+    const start = { x: box.x + box.width / 2, y: box.y - (store ? 2 : 0) };
+    const middle = place.y + place.height / 2;
+    const aside = place.x - palette.size * 0.75 - apart * i;
+    const under = { x: place.x + place.width / 2, y: place.y + place.height + 3 };
+    const end = place.last ? under : { x: place.x - 3, y: middle };
+    const bends = place.last ? [{ x: start.x, y }, { x: end.x, y }]
+      : [{ x: start.x, y }, { x: aside, y }, { x: aside, y: middle }];
+    const points = [start, ...bends, end];
+    ctx.beginPath();
+    ctx.moveTo(start.x, start.y);
+    bends.forEach((bend, at) => {
+      const from = points[at], to = points[at + 2];
+      const reach = Math.min(palette.size * CORNER_EM, Math.hypot(bend.x - from.x, bend.y - from.y) / 2,
+        Math.hypot(to.x - bend.x, to.y - bend.y) / 2);
+      ctx.arcTo(bend.x, bend.y, to.x, to.y, reach);
+    });
+    ctx.lineTo(end.x, end.y);
+    ctx.stroke();
+    const [tip, before] = store ? [start, points[1]] : [end, points.at(-2)];
+    arrowhead(ctx, tip, Math.sign(tip.x - before.x), Math.sign(tip.y - before.y), palette.size * 0.6);
+  });
+}
+
+/** An arrow's head at its tip, pointing along x or y. */
+function arrowhead(ctx, { x, y }, dx, dy, long) {
+  const along = dy ? 0 : 1;
+  ctx.beginPath();
+  ctx.moveTo(x, y);
+  for (const side of [-1, 1]) {
+    ctx.lineTo(x - (along ? dx * long : side * long * 0.6), y - (along ? side * long * 0.6 : dy * long));
+  }
+  ctx.fill();
+}

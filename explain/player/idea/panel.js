@@ -1,0 +1,353 @@
+// Idea: the tiles of a beat on chip, the whole matrices in HBM below, what moves between them, and the followed row's
+// numbers.
+
+import { beatName, beatSentence, bufferSymbol } from "../beat_words.js";
+import { bytes, exact, times } from "../numbers.js";
+import { Panel } from "../panels/panel.js";
+import { write } from "../surface.js";
+import { element } from "../words.js";
+import { QUANTITY_WORDS, areRows, figureOf, figureSize, nameRows, paintTile, placeTiles, sides } from "./chip.js";
+import { nameBand, paintBand, paintWays, placeBand } from "./memory.js";
+import { Scenes } from "./scene.js";
+
+const HBM_SHARE = 0.26;                                    // of the picture's height, at most
+const NARROW_EM = 40, TRAFFIC_EM = 8.5;                    // of the picture's width
+
+const ease = (t) => t * t * (3 - 2 * t);
+const mix = (a, b, t) => a + (b - a) * t;
+const itemsOf = (columns) => columns.flatMap(({ main, above }) => (above ? [main, above] : [main]));
+
+export class IdeaPanel extends Panel {
+  constructor(lane) {
+    super(lane, "idea");
+    this.head("Idea", "");
+    this.cells = document.createElement("canvas");
+    this.scenes = new Scenes(lane);
+    this.strip = this.root.querySelector(".beats");
+    this.says = this.root.querySelector(".says");
+    this.numbers = this.root.querySelector(".numbers");
+    this.strip.addEventListener("click", (event) => {
+      const at = event.target.closest("button")?.dataset.at;
+      if (at) lane.select({ step: Number(at) });
+    });
+  }
+
+  get shown() {
+    return this.story.beats.length > 0;
+  }
+
+  render(k) {
+    const { lane, surface } = this;
+    const { beat } = lane;
+    this.beat = beat;
+    if (!beat || !surface.visible) return;
+    this.scene = this.scenes.of(beat, lane.hides ? k : beat.end - 1);
+    const items = this.scene.columns.flatMap(({ main, above, state }) => [{ ...main, state }, ...(above ? [above] : [])]);
+    this.figure = figureOf(items.filter(({ whole }) => !whole));
+    this.paint();
+    this.at = (x, y) => this.under(x, y);
+    this.canvas.setAttribute("aria-label", this.described());
+  }
+
+  // --- the picture ---
+
+  paint() {
+    const { surface, palette, scene, lane } = this;
+    if (!scene || !surface.visible) return;
+    const em = palette.size, pad = em * 0.8;
+    const { width, height } = surface;
+    const narrow = width < em * NARROW_EM;
+    const ctx = surface.clear();
+    const band = this.bandOf(width, height, narrow);
+    // Where there is little room, only the tiles: the state of the followed row stands below.
+    const { columns } = scene;
+    const drawn = narrow && !areRows(columns) ? columns.filter(({ state }) => !state) : columns;
+    const above = drawn.some((column) => column.above) ? 0 : em * 0.9;
+    const told = narrow ? em * 1.8 : 0;                    // “HBM” and what was moved, in a line of its own
+    const inside = { x: pad, y: pad * 0.6 + above, width: width - 2 * pad, height: height - band.height - told - above
+      - pad * 2.2 };
+    this.placed = placeTiles(ctx, palette, drawn, inside, lane.rowLabels());
+    const bottom = inside.y + inside.height + pad;
+    const size = figureSize(ctx, palette, this.placed.places, this.figure);
+    ctx.fillStyle = palette.raised;
+    ctx.beginPath();
+    ctx.roundRect(1, 1, width - 2, bottom - 1, em * 0.6);
+    ctx.fill();
+    const quiet = { size: Math.max(em * 0.86, palette.smallest), font: palette.font, colour: palette.muted };
+    const held = itemsOf(columns).filter((item) => item.here);
+    const total = held.reduce((sum, { rows, cols, itemBytes }) => sum + rows * cols * itemBytes, 0);
+    write(ctx, `on chip · ${bytes(total)}`, pad, Math.max(em, quiet.size * 0.8), quiet);
+    this.paintHbm(ctx, quiet, band, bottom, narrow);
+    nameRows(ctx, palette, this.placed, lane.at.row);
+    const t = ease(lane.phase);
+    for (const place of this.placed.places) this.paintItem(ctx, place, t, size);
+    this.markRow(ctx);
+  }
+
+  paintItem(ctx, place, t, size) {
+    const { item } = place;
+    const { old, now } = item;
+    const move = this.ways.find((way) => !way.store && way.place === place);
+    const born = item.set >= this.beat.begin && now;
+    const gone = !item.here && now && this.beat.kind === "drop";
+    const opacity = item.here ? (born && !old?.length && !move ? t : 1) : gone ? 1 - t : 0;
+    const moving = t < 1 && old?.length === now?.length && born && !move;
+    const data = moving ? Array.from(now, (x, i) => (Number.isFinite(x) && Number.isFinite(old[i]) ? mix(old[i], x, t)
+      : x)) : now;
+    const from = move && t < 1 ? move.box : null;
+    const part = (side) => (from ? mix(from[side], place[side], t) : place[side]);
+    const at = { ...place, x: part("x"), y: part("y"), width: part("width"), height: part("height") };
+    if (from) paintTile(ctx, this.palette, this.cells, place, { data: null, opacity: 0 });
+    paintTile(ctx, this.palette, this.cells, at, { data: opacity > 0 ? data : null, opacity, figure: this.figure, size,
+      note: this.coordinates(item), old: this.before(item) });
+  }
+
+  /** “keys 16–31”, for K and V. */
+  coordinates({ role, here }) {
+    if (!here || !["keys", "values"].includes(role)) return "";
+    const cols = this.story.role("cols", this.scene.k)?.data;
+    return cols?.length ? `keys ${cols[0]}–${Math.min(cols[cols.length - 1], (this.view.score_shape?.[1] ?? 1e9) - 1)}`
+      : "";
+  }
+
+  /** The buffers of the launch in their band. */
+  bandOf(width, height, narrow) {
+    const { surface, palette, lane, scene: { launch, hbm } } = this;
+    return surface.remember(`band ${launch}`, `${lane.stamp} ${width} ${height}`, () => {
+      const x = palette.size * (narrow ? 0.8 : TRAFFIC_EM);
+      return placeBand(surface.ctx, palette, hbm.buffers, { x, width: width - x - palette.size, height: height * HBM_SHARE });
+    });
+  }
+
+  /** HBM with its top at y, what the beat moves marked, and the ways of the moves. */
+  paintHbm(ctx, quiet, band, y, narrow) {
+    const { palette, scene } = this;
+    const { hbm, k, moves } = scene;
+    const em = palette.size;
+    const title = { ...quiet, weight: 650, colour: palette.quantity.hbm.ink };
+    const told = this.traffic(), x = em * 0.8;
+    if (narrow) {
+      write(ctx, "HBM", x, y + band.height + em, title);
+      write(ctx, told.join(", "), x + quiet.size * 3, y + band.height + em, quiet);
+    } else {
+      ["HBM", ...told].forEach((text, i) => write(ctx, text, x, y + em * 1.6 + quiet.size * 1.3 * i, i ? quiet : title));
+    }
+    hbm.advance(k, palette);
+    const places = band.places.map((place) => ({ ...place, top: place.top + y }));
+    for (const { buffer } of places) Object.assign(buffer, { touched: null, stored: false });
+    const boxes = moves.map((move) => ({ ...move, cells: this.cellsOf(move) })).filter(({ cells }) => cells);
+    for (const { buffer, cells, store } of boxes) Object.assign(places[buffer].buffer, { touched: cells, stored: store });
+    paintBand(ctx, palette, { places });
+    for (const place of places) this.paintGrid(ctx, place);
+    nameBand(ctx, palette, band, y);
+    const boxOf = ({ buffer, cells }) => {
+      const { x: left, top, cell } = places[buffer];
+      return { x: left + cells.left * cell, y: top + cells.top * cell, width: (cells.right - cells.left + 1) * cell,
+        height: (cells.bottom - cells.top + 1) * cell };
+    };
+    this.ways = boxes.map((move) => ({ store: move.store, box: boxOf(move),
+      place: this.placed.places.find(({ item }) => item.variable === move.name) }));
+    ctx.fillStyle = palette.quantity.hbm.fill;
+    for (const { store, box } of this.ways) {
+      if (!store) ctx.fillRect(box.x + 1, box.y + 1, Math.max(1, box.width - 2), Math.max(1, box.height - 2));
+    }
+    paintWays(ctx, palette, this.ways.filter(({ place }) => place), y + em * 0.75);
+  }
+
+  /** The tiles of a buffer as a grid, by the largest part that one access of the launch touches. */
+  paintGrid(ctx, { buffer, x, top, cell }) {
+    const { palette } = this;
+    const tile = this.tileOf(buffer);
+    if (!tile) return;
+    ctx.strokeStyle = palette.muted;
+    ctx.lineWidth = 0.75;
+    ctx.beginPath();
+    for (let row = tile.rows; row < buffer.height; row += tile.rows) {
+      ctx.moveTo(x, top + row * cell);
+      ctx.lineTo(x + buffer.width * cell, top + row * cell);
+    }
+    for (let col = tile.cols; col < buffer.width; col += tile.cols) {
+      ctx.moveTo(x + col * cell, top);
+      ctx.lineTo(x + col * cell, top + buffer.height * cell);
+    }
+    ctx.stroke();
+  }
+
+  tileOf(buffer) {
+    const { hbm, launch, program } = this.scene;
+    if (buffer.tile === undefined && buffer.drawn) {
+      const all = this.scenes.accesses(program.first, program.end).filter((move) => hbm.buffers[move.buffer] === buffer);
+      const boxes = all.map((move) => this.cellsOf(move)).filter(Boolean);
+      const most = (low, high) => Math.max(0, ...boxes.map((box) => box[high] - box[low] + 1));
+      buffer.tile = boxes.length ? { rows: most("top", "bottom"), cols: most("left", "right"), launch } : null;
+    }
+    return buffer.tile;
+  }
+
+  /** The cells of its buffer that a move touches: {top, bottom, left, right}; null for none. */
+  cellsOf({ step, buffer: wanted }) {
+    const { hbm } = this.scene;
+    let box = null;
+    hbm.touch(step, (buffer, cell) => {
+      if (buffer !== hbm.buffers[wanted]) return;
+      const col = cell % buffer.width, row = (cell - col) / buffer.width;
+      box ??= { top: row, bottom: row, left: col, right: col };
+      box = { top: Math.min(box.top, row), bottom: Math.max(box.bottom, row), left: Math.min(box.left, col),
+        right: Math.max(box.right, col) };
+    });
+    return box;
+  }
+
+  /** “12,288 B read” and “0 B written”: the run's traffic so far. */
+  traffic() {
+    const { story } = this;
+    const { k } = this.scene;
+    const total = (counted) => story.programs.reduce((sum, { first, end }) => {
+      const at = Math.min(end - 1, k);
+      if (at < first) return sum;
+      const row = counted.subarray(at * story.bufferCount, (at + 1) * story.bufferCount);
+      return sum + row.reduce((all, n) => all + n, 0);
+    }, 0);
+    return [`${bytes(total(story.read))} read`, `${bytes(total(story.written))} written`];
+  }
+
+  markRow(ctx) {
+    const { row, rows } = this.lane.at;
+    if (rows < 2) return;
+    ctx.strokeStyle = this.palette.text;
+    ctx.lineWidth = 1.5;
+    for (const { item, x, y, width, u, column } of this.placed.places) {
+      if (item !== column.main || item.rows !== rows || !item.here) continue;
+      ctx.strokeRect(x - 1.5, y + row * u - 0.5, width + 3, u + 1);
+    }
+  }
+
+  // --- in words ---
+
+  write() {
+    const { story, lane, beat, scene } = this;
+    if (!beat || !scene || !this.surface.visible) return;
+    const text = lane.hides ? lane.sentence() : beatSentence(story, beat, lane.at.row);
+    if (this.says.textContent !== text) this.says.textContent = text;
+    this.writeStrip();
+    this.writeNumbers();
+  }
+
+  /** The beats of this tile, or of the stretch between tiles, the current one marked. */
+  writeStrip() {
+    const { story, beat, strip, lane } = this;
+    const own = story.beats.filter(({ program, tile }) => program === beat.program && tile === beat.tile);
+    const here = beat.tile < 0 ? own.slice(...this.stretch(own, beat)) : own;
+    const key = `${here[0].begin} ${here.length}`;
+    if (strip.dataset.key !== key) {
+      strip.dataset.key = key;
+      const title = element("li", "place", this.placeName(beat));
+      strip.replaceChildren(title, ...here.map((one) => {
+        const item = element("li"), button = element("button", "", beatName(story, one));
+        button.type = "button";
+        button.dataset.at = one.at;
+        button.dataset.kind = one.kind;
+        button.setAttribute("aria-label", beatName(story, one));
+        item.append(button);
+        return item;
+      }));
+    }
+    strip.querySelectorAll("button").forEach((button, i) => {
+      if (here[i].begin === beat.begin) button.setAttribute("aria-current", "step");
+      else button.removeAttribute("aria-current");
+    });
+    strip.classList.toggle("waits", Boolean(lane.waits));
+  }
+
+  /** The part of a program's beats outside its tiles that is one stretch. */
+  stretch(own, beat) {
+    let from = own.indexOf(beat), to = from + 1;
+    while (from > 0 && own[from - 1].end === own[from].begin) from--;
+    while (to < own.length && own[to].begin === own[to - 1].end) to++;
+    return [from, to];
+  }
+
+  placeName({ program, tile, begin }) {
+    const { story } = this;
+    const most = story.beats.findLast((beat) => beat.program === program && beat.tile >= 0)?.tile + 1;
+    if (tile >= 0) return `${story.visit(begin) ? "Tile" : "Merge"} ${tile + 1} of ${most}`;
+    const first = story.beats.find((beat) => beat.program === program && beat.tile >= 0);
+    if (!first) return `Program ${story.programs[program].id[0]}`;
+    return begin < first.begin ? "Before" : "After";
+  }
+
+  /** The followed row's m, α and ℓ, and what this beat makes of them. */
+  writeNumbers() {
+    const { lane, numbers, scene, figure } = this;
+    const { row, rows } = lane.at;
+    const of = (data) => (data?.length === rows ? data[row] : data?.length === 1 ? data[0] : undefined);
+    const states = scene.columns.filter(({ state }) => state).map(({ main }) => main);
+    const lines = states.map((item) => {
+      const now = item.here ? of(item.now) : undefined, old = of(this.before(item));
+      const changed = old !== undefined && !Object.is(old, now) && Number.isFinite(old);
+      return { item, text: now === undefined ? "–" : figure(now), old: changed ? `${figure(old)} → ` : "" };
+    });
+    const name = rows > 1 || this.view.row_labels ? lane.label("row", row) : "";
+    const key = [name, ...lines.map(({ item, text, old }) => `${item.symbol}${old}${text}`)].join("|");
+    if (numbers.dataset.key === key) return;
+    numbers.dataset.key = key;
+    const nodes = lines.flatMap(({ item, text, old }) => {
+      const word = element("dt", "word", QUANTITY_WORDS[item.quantity]);
+      const term = element("dt", "", item.symbol), value = element("dd");
+      term.dataset.q = value.dataset.q = item.quantity;
+      value.append(element("small", "", old), element("b", "", text));
+      return [word, term, value];
+    });
+    numbers.replaceChildren(...(name && nodes.length ? [element("dt", "of", name)] : []), ...nodes);
+  }
+
+  /** What a column of state held before this beat: its sum or maximum, whichever variable had it. */
+  before({ role, set }) {
+    const { scene, story } = this;
+    const running = { new_max: "running_max", new_sum: "running_sum" }[role] ?? role;
+    const k = scene.beat.begin - 1;
+    const changed = set >= scene.beat.begin && k >= scene.program.first && running?.startsWith("running");
+    return changed ? story.role(running, k)?.data : undefined;
+  }
+
+  described() {
+    const { scene } = this;
+    const said = itemsOf(scene.columns).filter((item) => item.here)
+      .map(({ symbol, rows, cols }) => `${symbol} ${rows} by ${cols}`);
+    const moved = scene.moves.map(({ buffer, store }) => `${bufferSymbol(scene.hbm.buffers[buffer].name)} ${store
+      ? "written" : "loaded"}`);
+    return `On chip: ${said.join(", ") || "nothing"}. HBM: ${moved.join(", ") || "no access"}.`;
+  }
+
+  /** A beat is drawn as a movement wherever it is on screen. */
+  moves() {
+    return this.surface.visible;
+  }
+
+  // --- under the pointer ---
+
+  under(x, y) {
+    for (const { item, x: left, y: top, width, height, column } of this.placed?.places ?? []) {
+      if (!item.here || x < left || x > left + width || y < top || y > top + height) continue;
+      const [high, wide] = sides(item);
+      const down = Math.min(high - 1, Math.floor(((y - top) / height) * high));
+      const across = Math.min(wide - 1, Math.floor(((x - left) / width) * wide));
+      const [r, c] = item.turned ? [across, down] : [down, across];
+      return { item, r, c, row: item === column.main && item.rows === this.lane.at.rows ? r : this.lane.at.row };
+    }
+    return null;
+  }
+
+  nameAt(x, y) {
+    return this.at?.(x, y)?.item.variable ?? null;
+  }
+
+  glow() {}
+
+  told({ item, r, c }) {
+    const index = item.cols > 1 ? `[${r}, ${c}]` : item.rows > 1 ? `[${r}]` : "";
+    const { now, rows, cols, dtype, symbol } = item;
+    return `${symbol}${index} = ${exact(now[r * cols + c], dtype)}\n${times([rows, cols])} ${dtype}, ${bytes(
+      rows * cols * item.itemBytes)}`;
+  }
+}

@@ -1,0 +1,154 @@
+// What a beat has on chip, and what it moves between there and HBM.
+
+import { bufferSymbol, roleSymbol } from "../beat_words.js";
+import { HbmState } from "../panels/hbm.js";
+import { isFloat, itemBytes } from "../trace.js";
+import { ATTENTION, DEEP } from "./attention.js";
+import { LOOKS } from "./column.js";
+import { MERGE } from "./merge.js";
+import { SOFTMAX } from "./softmax.js";
+import { VECTOR } from "./vector.js";
+
+const FAMILIES = [MERGE, ATTENTION, SOFTMAX, VECTOR];
+const DROPPED = new Set(["keys", "values", "scores", "exponentials"]); // with the tile
+const CARRIED = new Set(["running_max", "running_sum", "accumulator"]); // from tile to tile
+
+function largestOf(data) {
+  let most = 0;
+  for (const x of data) if (Math.abs(x) > most && Number.isFinite(x)) most = Math.abs(x);
+  return most || 1;
+}
+
+/** The scenes of a lane's run. */
+export class Scenes {
+  constructor(lane) {
+    this.lane = lane;
+    this.story = lane.story;
+    this.roles = lane.view.roles ?? {};
+    this.launches = new Map();                             // launch → its columns and the state of its HBM
+  }
+
+  /** The scene of a beat after step k: {k, program, columns, moves, hbm, launch}; a column is {main, above, state}, of
+   * items as `item` makes them. */
+  of(beat, k) {
+    const { story } = this;
+    const program = story.programs[beat.program];
+    const { columns, hbm } = this.launched(program.launch);
+    // The first step of the beat's tile or merge; undefined outside of them.
+    const since = beat.tile < 0 ? undefined
+      : story.beats.find((one) => one.program === beat.program && one.tile === beat.tile).begin;
+    const made = (column) => this.made(column, { beat, k, program, since });
+    return {
+      beat, k, program, hbm, launch: program.launch,
+      columns: columns.map((column) => ({ main: made(column), state: column.state,
+        above: column.above && made({ roles: [column.above] }) })).filter(({ main }) => main),
+      moves: this.accesses(beat.begin, Math.max(beat.begin, k + 1)),
+    };
+  }
+
+  /** A launch's columns: the tiles that it loads into variables without a role, and the roles that it sets. */
+  launched(launch) {
+    if (!this.launches.has(launch)) {
+      const { story } = this;
+      const { source } = story.trace.header.launches[launch];
+      const sets = (role) => story.roles[role]?.has(source);
+      const { columns } = FAMILIES.find(({ of }) => of.some(sets)) ?? VECTOR;
+      const own = columns.map(({ roles, above, state }) => ({ roles: roles.filter(sets), state,
+        above: sets(above) ? above : null })).filter(({ roles }) => roles.length);
+      this.launches.set(launch, { columns: [...this.loaded(launch), ...own], hbm: new HbmState(story, launch) });
+    }
+    return this.launches.get(launch);
+  }
+
+  loaded(launch) {
+    const { story } = this;
+    const known = new Set(Object.values(this.roles));
+    const loads = story.beats.filter(({ kind, program }) => kind === "load"
+      && story.programs[program].launch === launch);
+    const names = loads.flatMap(({ begin, end }) => this.accesses(begin, end).map(({ name }) => name));
+    return [...new Set(names)].filter((name) => name && !known.has(name)).map((variable) => ({ variable }));
+  }
+
+  /** The loads and stores of steps begin … end − 1: {step, buffer, store, name: the variable}. */
+  accesses(begin, end) {
+    const { access_at: at, access_kind: kind, access_buffer: buffer } = this.story.trace;
+    const out = [];
+    for (let step = begin; step < end; step++) {
+      for (let a = at[step]; a < at[step + 1]; a++) {
+        const store = kind[a] === 1;
+        const stored = () => /,\s*(\w+)\s*(?:,\s*mask\b|\))/.exec(this.story.text(step).replace(/#.*/, ""))?.[1];
+        out.push({ step, buffer: buffer[a], store, name: store ? stored() : this.story.changes(step)[0]?.label });
+      }
+    }
+    return out;
+  }
+
+  /** A column's variables by role: [[role, name]]. */
+  named({ roles, variable }) {
+    return variable ? [[null, variable]] : roles.map((role) => [role, this.roles[role]]);
+  }
+
+  /** What stands in a column: the variable that the tile has set, or one that is carried on, or the latest; before any
+   * is set, the shape of the first. Null for none. */
+  made(column, { beat, k, program, since = program.first }) {
+    const found = this.named(column).map(([role, variable]) => ({ role, variable, ...this.held(variable, k, program) }))
+      .filter(({ value }) => value);
+    const now = found.find(({ set, role }) => set >= since || CARRIED.has(role)) ?? found[0];
+    const shape = now ?? this.first(column, program);
+    if (!shape) return null;
+    const before = Math.max(program.first, beat.begin) - 1;
+    const old = before < program.first ? null : this.held(shape.variable, before, program)?.value.data ?? null;
+    return { ...this.item(shape, k), old, now: now ? now.value.data : null,
+      here: Boolean(now) && this.stays(now, beat, k, since) };
+  }
+
+  /** A variable of the running kernel after step k: {value, set: the step that set it}; null if it has none. */
+  held(name, k, program) {
+    const { story } = this;
+    const index = story.byName.get(`${story.launchAt(k).source} ${name}`);
+    const change = index === undefined ? -1 : story.lastChange(index, k, program.first);
+    if (change < 0) return null;
+    const value = story.trace.value(story.historyValue[change]);
+    return value.data ? { value, set: story.historyStep[change] } : null;
+  }
+
+  /** A column's first value in a launch. */
+  first(column, { launch }) {
+    const { story } = this;
+    const { source } = story.trace.header.launches[launch];
+    for (const [role, variable] of this.named(column)) {
+      const index = story.byName.get(`${source} ${variable}`);
+      for (let at = story.historyStart[index]; at < story.historyStart[index + 1]; at++) {
+        const value = story.trace.value(story.historyValue[at]);
+        if (value.data) return { role, variable, value, set: story.historyStep[at] };
+      }
+    }
+    return null;
+  }
+
+  /** Whether a variable is on chip: set in this tile and not dropped, or still read by a later line. */
+  stays({ role, variable, set }, beat, k, since) {
+    if (set >= since && !(beat.kind === "drop" && DROPPED.has(role))) return true;
+    const { trace } = this.story;
+    const { alive } = this.lane.annotations.sources[trace.source[k]];
+    return (alive[trace.line[k]] ?? []).includes(variable);
+  }
+
+  /** A tile, or a number for each row: its sides, its symbol, its colours. */
+  item({ role, variable, value, set }, k) {
+    const { lane, story } = this;
+    const { data, shape, dtype } = value;
+    const [quantity = null, ramp = "reads", diverging = false] = LOOKS[lane.output(role)] ?? [];
+    const range = { max: lane.ranges.max, sum: [0, lane.ranges.sum], alpha: [0, 1] }[quantity];
+    const rows = shape.length === 2 ? shape[0] : range ? data.length : 1;
+    const outputs = Math.max(lane.ranges.accumulator, lane.ranges.output);
+    const largest = { scores: story.scoreMap?.largest, p: lane.ranges.p, acc: diverging ? outputs : 1 }[quantity];
+    return {
+      role, variable, set, dtype, rows, cols: data.length / rows, itemBytes: itemBytes(dtype || "f32"),
+      symbol: role ? roleSymbol(story, role, k) : bufferSymbol(variable), quantity, ramp, diverging,
+      range, turned: role === "keys",
+      deep: DEEP.has(role) || (role === "output" && Boolean(story.roles.accumulator)), whole: !isFloat(dtype),
+      largest: quantity ? largest ?? 1 : largestOf(data),
+    };
+  }
+}

@@ -1,0 +1,9 @@
+// A softmax on chip, in the order in which it is computed; with the K largest, where a kernel keeps them.
+
+import { MAX, RESCALE, SUM, tiles } from "./column.js";
+
+export const SOFTMAX = {
+  of: ["scores", "exponentials", "kept"],
+  columns: [tiles(["scores"]), MAX, RESCALE, tiles(["exponentials"]), SUM, tiles(["output"]), tiles(["weights"]),
+    tiles(["kept"]), tiles(["kept_weight"])],
+};

@@ -50,6 +50,7 @@ class Question(Generic[C]):
     name: unique in its room; the reader's browser remembers it.  prompt: inline Markdown, without the answer.
     kind: "number", "choice" (one of `options`) or "step" (a step of run `run`, 0 left, 1 right).
     answer: the answer.  why: its explanation.  Both may raise ValueError or WorkerError: no answer in this run.
+    hint: how to find the answer, without it; a wrong answer shows it.
     tolerance: the largest relative error of a number; whole numbers must be exact.
     asked: whether the question fits what is shown, such as a view or a kernel.
     """
@@ -60,6 +61,7 @@ class Question(Generic[C]):
     answer: Callable[[C], Answer]
     why: Callable[[C], Why]
     options: Sequence[str] | Callable[[C], Sequence[str]] = ()
+    hint: str | Callable[[C], str] = ""
     unit: str = ""
     tolerance: float = 0.01
     run: int = 0
@@ -73,15 +75,23 @@ class Question(Generic[C]):
         """The options for what is shown."""
         return self.options(context) if callable(self.options) else self.options
 
+    def hint_of(self, context: C) -> str:
+        """The hint for what is shown."""
+        return self.hint(context) if callable(self.hint) else self.hint
+
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether an answer is right, and why, as inline Markdown; `step` of run `run` shows it in the player."""
+    """Whether an answer is right, and words about it, as inline Markdown; `step` of run `run` shows them in the player.
+
+    answer: what a wrong answer learns when the reader asks for it; its own words are a hint, without the answer.
+    """
 
     right: bool
     words: str
     step: int | None = None
     run: int = 0
+    answer: Verdict | None = None
 
 
 def check(question: Question[C], context: C, given: str) -> Verdict:
@@ -89,6 +99,8 @@ def check(question: Question[C], context: C, given: str) -> Verdict:
 
     Raises ValueError, in words, if `given` is no answer to the question or the run has none.
     """
+    if not given:
+        raise ValueError(_FIRST[question.kind])
     answer = question.answer(context)
     match question.kind:
         case "number":
@@ -96,20 +108,39 @@ def check(question: Question[C], context: C, given: str) -> Verdict:
             right = _is_near(given, answer, question.tolerance)
             shown = count(answer) if isinstance(answer, int) else number(answer, 4)
             shown += f" {question.unit}" if question.unit else ""
+            hint = _compared(typed_number(given)[0], answer, "Too small.", "Too large.")
         case "choice":
             options = question.options_of(context)
             if given not in options:
                 raise ValueError(f"answer={given}: must be one of {', '.join(options)}")
-            right, shown = given == answer, str(answer)
+            right, shown, hint = given == answer, str(answer), ""
         case "step":
             assert not isinstance(answer, int | float | str)
             if not answer:
                 raise ValueError("No step of this run does that. Choose another input.")
             right, shown = int(given) in answer, f"step {count(int(answer[0]))}"
+            hint = _compared(int(given), answer[0], "It is a later step.", "It is an earlier step.")
     why = question.why(context)
     step = why.step if why.step is not None or question.kind != "step" else int(answer[0])  # type: ignore[index]
-    verdict = "**Right.**" if right else f"**Not quite: {shown}.**"
-    return Verdict(right, f"{verdict} {why.words}", step, why.run if why.step is not None else question.run)
+    run = why.run if why.step is not None else question.run
+    if right:
+        return Verdict(True, f"**Right.** {why.words}", step, run)
+    words = " ".join(part for part in ("**Not quite.**", hint, question.hint_of(context)) if part)
+    told = Verdict(False, f"**Not quite: {shown}.** {why.words}", step, run)
+    return Verdict(False, words, None if question.kind == "step" else step, run, told)
+
+
+_FIRST = {
+    "number": "Type a number first.",
+    "choice": "Choose one first.",
+    "step": "The player is still loading. Go to the step first.",
+}
+"""What is said when there is no answer to check."""
+
+
+def _compared(given: float, answer: float, small: str, large: str) -> str:
+    """Which way to go from a wrong answer; nothing where NaN has no order."""
+    return small if given < answer else large if given > answer else ""
 
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?(\d*)|\.(\d+))(?:e([+-]?\d{1,3}))?")

@@ -41,6 +41,11 @@ class Term:
         return self.code[0] if self.code else re.sub(r"[^\w.+-]+", "-", self.name.lower()).strip("-")
 
     @property
+    def plain(self) -> str:
+        """The definition without marks for code."""
+        return self.definition.replace("`", "")
+
+    @property
     def spellings(self) -> tuple[str, ...]:
         """Its spellings in prose."""
         return (self.name,) if self.words is None else self.words
@@ -81,7 +86,7 @@ def search(text: str) -> list[Term]:
 
 def definitions() -> dict[str, str]:
     """The meaning of each name in the kernels' code, for tooltips."""
-    return {name: term.definition for term in TERMS for name in term.code}
+    return {name: term.plain for term in TERMS for name in term.code}
 
 
 _SKIPPED = r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$\n]+\$|!?\[[^\]\n]*\]\([^)\n]*\)|https?://\S+|:[\w/-]+:|:[a-z]+(?=\[)"
@@ -136,6 +141,6 @@ def marked(text: str, elsewhere: frozenset[Term] = frozenset()) -> str:
 
 def dotted(word: str, term: Term) -> str:
     """A word with the definition of its term, as HTML for `explain/look/terms.css`."""
-    definition = html.escape(term.definition).replace("|", "&#124;").replace("`", "&#96;")
+    definition = html.escape(term.plain).replace("|", "&#124;")
     attributes = f'class="term" role="term" tabindex="0" data-definition="{definition}" aria-description="{definition}"'
     return f"<span {attributes}>{word}</span>"

@@ -6,8 +6,8 @@ from explain.ui import layout
 with layout.chapter(
     __file__,
     goal="find a row's maximum and its softmax sum in one pass over the row, and know why the result is exact.",
-    words="Keep the maximum m and the sum ℓ of the elements read so far. A larger element moves m. Then multiply the "
-    "old sum by α = exp(m − m_new): it still uses the old maximum.",
+    words="Keep the maximum m and the sum ℓ of the elements read so far. The old sum was made with the old maximum: "
+    "α = exp(old m − new m) corrects it. A second pass divides by ℓ.",
 ):
     way, beside = view.choose()
     row = view.choose_row(way)

@@ -55,7 +55,9 @@ export default function ({ data, parentElement, setTriggerValue }) {
   function show() {
     const all = progress();
     writeCounts(totals, all);
-    for (const item of root.querySelectorAll("li")) item.toggleAttribute("data-done", all[room]?.includes(item.dataset.name) ?? false);
+    for (const item of root.querySelectorAll("li")) {
+      item.toggleAttribute("data-done", all[room]?.includes(item.dataset.name) ?? false);
+    }
     const rooms = room ? [room] : Object.keys(totals);
     const of = rooms.reduce((sum, one) => sum + totals[one], 0);
     const done = rooms.reduce((sum, one) => sum + Math.min(totals[one], all[one]?.length ?? 0), 0);
@@ -69,13 +71,16 @@ export default function ({ data, parentElement, setTriggerValue }) {
     const item = event.target.closest("li");
     const { name, kind, run } = item.dataset;
     const field = item.querySelector(kind === "choice" ? "input:checked" : "input");
-    const given = kind === "step" ? stepInPlayer(Number(run)) : field?.value.trim();
-    if (given === null || given === undefined || given === "") return (field ?? item.querySelector("input"))?.focus();
-    return setTriggerValue("checked", { name, given: String(given) });
+    const given = (kind === "step" ? stepInPlayer(Number(run)) : field?.value.trim()) ?? "";
+    if (given === "") item.querySelector("input")?.focus();
+    setTriggerValue("checked", { name, given: String(given) });
   });
   on(root, "click", (event) => {
     const { step, run } = event.target.dataset;
     if (step) dispatchEvent(new CustomEvent("tilescope:go", { detail: { step: Number(step), run: Number(run) } }));
+    if (event.target.matches("[data-show]")) {
+      setTriggerValue("checked", { name: event.target.closest("li").dataset.name, show: true });
+    }
     if (event.target.matches("[data-forget]")) {
       const { [room]: _, ...others } = progress();
       keep(room && Object.keys(others).length ? others : null);

@@ -21,6 +21,7 @@ export class Depth {
   constructor(player) {
     this.player = player;
     this.chosen = null;
+    this.byHand = false;                                   // a caption's depth then gives way to the reader's
     this.box = player.$(".depth");
     player.on(this.box, "click", (event) => {
       const button = event.target.closest("button");
@@ -56,6 +57,7 @@ export class Depth {
   choose(depth) {
     const { player } = this;
     keepChoice("depth", depth);
+    this.byHand = true;
     this.set(depth);
     player.presenter.show();
     player.fit();

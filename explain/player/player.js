@@ -187,6 +187,7 @@ class Player {
     }
     const { row, panels, watch, depth = toured ? null : packet.depth } = link ?? {};
     this.depth.start(left?.depth ?? depth);
+    this.depth.byHand ||= toured && Boolean(depth);        // the link's depth is a reader's
     if (row) for (const { selection } of lanes) selection.row = Number(row) || 0;
     if (panels) this.presenter.compose(panels.split(","));
     if (watch) this.watch.follow(watch);

@@ -57,7 +57,7 @@ export class Tour {
       selection.col = caption.column ?? selection.col;
     }
     player.watch.follow(caption.watch || player.watch.otherwise);
-    player.depth.set(caption.depth);
+    if (!player.depth.byHand) player.depth.set(caption.depth);
     this.write();
     player.presenter.compose(caption.panels);
     return true;

@@ -58,10 +58,19 @@ def _ask(room: str, questions: Sequence[Question[Any]], context: Any, shown: str
     verdicts: dict[str, tuple[str, str, Verdict | str]] = st.session_state.setdefault(f"{key}: verdicts", {})
 
     def checked() -> None:
+        """Keeps the verdict. The second wrong answer tells the right one, and so does the button after the first."""
         answer: Mapping[str, str] = st.session_state[key].checked
         question = next((one for one in questions if one.name == answer["name"]), None)
-        if question is not None:
-            verdicts[question.name] = shown, answer["given"], _verdict(question, context, answer["given"])
+        if question is None:
+            return
+        known, given, before = verdicts.get(question.name, ("", "", ""))
+        tried = known == shown and isinstance(before, Verdict) and not before.right
+        if not answer.get("show"):
+            given = answer["given"]
+            before = _verdict(question, context, given)
+        if tried and isinstance(before, Verdict):
+            before = before.answer or before
+        verdicts[question.name] = shown, given, before
 
     items = []
     for question in questions:
@@ -107,6 +116,8 @@ def _item(room: str, question: Question[C], context: C, given: str, verdict: Ver
         if verdict.step is not None:
             to = f'data-step="{verdict.step}" data-run="{verdict.run}"'
             go = f'<button type="button" {to}>Show step {count(verdict.step)}</button>'
+        if verdict.answer:
+            go += ' <button type="button" data-show>Show me the answer</button>'
         said = f'<p class="verdict" role="status" data-verdict="{state}">{inline(verdict.words)} {go}</p>'
     elif verdict:
         said = f'<p class="verdict" role="status" data-verdict="none">{inline(verdict)}</p>'

@@ -13,6 +13,8 @@ import pytest
 from playwright.sync_api import Browser, CDPSession, ConsoleMessage, Page, expect, sync_playwright
 
 from explain.browser import NoBrowserError, find_browser
+from explain.player import Run
+from explain.player.export import standalone_html
 from tests.e2e.server import Server, running_app
 
 HERE = Path(__file__).parent
@@ -24,6 +26,9 @@ CODE_READER = """try {
   localStorage.setItem("tilescope: depth", "code");
   localStorage.setItem("tilescope: clock", "every");
 } catch { /* about:blank has no storage */ }"""
+
+# A page lives for seconds here: compiling its JavaScript a second and a third time takes an eighth of all a test costs.
+NO_OPTIMISATION = "--js-flags=--no-turbofan --no-maglev"
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -62,7 +67,7 @@ def launch() -> Iterator[Callable[..., Browser]]:
     except (NoBrowserError, ValueError) as error:
         pytest.fail(str(error), pytrace=False)
     with sync_playwright() as playwright:
-        yield partial(playwright.chromium.launch, executable_path=path)
+        yield partial(playwright.chromium.launch, executable_path=path, args=[NO_OPTIMISATION])
 
 
 @pytest.fixture(scope="session")
@@ -100,6 +105,23 @@ def page(tab: tuple[Page, CDPSession], app: Server) -> Iterator[Page]:
     page.context.clear_cookies()
 
 
+@pytest.fixture
+def alone(page: Page, tmp_path: Path) -> Callable[..., Page]:
+    """alone(run, …, step=0): the player at *Code* on a page of its own, which opens from disk.
+
+    What needs no server is tested so: it costs a third of a page of the app.
+    """
+
+    def alone(*runs: Run, step: int | None = 0) -> Page:
+        file = tmp_path / "player.html"
+        file.write_text(standalone_html(runs, step))
+        page.goto(file.as_uri())
+        expect(page.get_by_test_id("player")).not_to_have_attribute("data-steps", "0")
+        return page
+
+    return alone
+
+
 @contextmanager
 def watched(page: Page, app: Server) -> Iterator[None]:
     """Fails at its end if the page logged an error or raised one, asked any machine but this one for anything, or left
@@ -132,4 +154,4 @@ def _console_faults(message: ConsoleMessage) -> list[str]:
 
 def _is_local(url: str, app_url: str) -> bool:
     host = app_url.removeprefix("http://")
-    return url.startswith((f"http://{host}/", f"ws://{host}/", "data:", "blob:", "about:"))
+    return url.startswith((f"http://{host}/", f"ws://{host}/", "file:", "data:", "blob:", "about:"))

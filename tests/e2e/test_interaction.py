@@ -5,7 +5,7 @@ view.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -13,6 +13,10 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from explain import lessons
 from explain.engine import engine
+from explain.experiment import Experiment
+from explain.player import Run
+from explain.player.view import view
+from explain.trace.file import TraceFile, to_bytes
 from explain.trace.model import Tile, Trace
 from tests.e2e.conftest import CODE_READER
 from tests.e2e.server import Server
@@ -39,16 +43,29 @@ def step_of(page: Page) -> int:
 
 
 @pytest.fixture
-def opened(page: Page, app_url: str):
-    """Opens a page of the app and waits until its player is drawn."""
+def opened(alone: Callable[..., Page]) -> Callable[..., Page]:
+    """Opens a run on a page of its own, its player with the focus."""
 
-    def opened(address: str = FLASH, step: int = 0) -> Page:
-        page.goto(f"{app_url}/{address}{'&' if '?' in address else '?'}step={step}")
-        expect(player(page)).to_have_attribute("data-step", str(step))
+    def opened(experiment: Experiment = lessons.OPENING, step: int = 0) -> Page:
+        file = TraceFile(to_bytes(engine().trace(experiment).trace))
+        page = alone(Run(file, view(experiment, file.trace, "recorded")), step=step)
         player(page).focus()
         return page
 
     return opened
+
+
+@pytest.fixture
+def served(page: Page, app_url: str) -> Callable[..., Page]:
+    """Opens the chapter in the app, where Streamlit's own parts matter."""
+
+    def served(step: int = 0) -> Page:
+        page.goto(f"{app_url}/{FLASH}?step={step}")
+        expect(player(page)).to_have_attribute("data-step", str(step))
+        player(page).focus()
+        return page
+
+    return served
 
 
 def settings(trace: Trace, name: str) -> list[int]:
@@ -95,7 +112,7 @@ def test_the_clock_decides_what_the_arrows_do_and_shift_is_coarser(opened, trace
 
 def test_tiles_of_one_element_are_called_elements(opened):
     row = engine().trace(lessons.element_by_element(lessons.ONLINE)).trace
-    page = opened("online_softmax")
+    page = opened(lessons.element_by_element(lessons.ONLINE))
     page.get_by_role("button", name="Step by element").click()
     for step in settings(row, "cols")[:4]:
         page.keyboard.press("ArrowRight")
@@ -200,7 +217,7 @@ def test_a_counter_lists_what_made_it_and_each_entry_leads_to_its_step(opened, t
 
 
 def test_a_long_list_is_counted_whole_and_drawn_in_part(opened, trace):
-    page = opened("flash_attention?block_m=4&block_n=4", 0)
+    page = opened(lessons.OPENING.with_(block_m=4, block_n=4))
     page.keyboard.press("End")
     page.get_by_role("button", name="List the loads of all buffers").click()
     dialog = page.get_by_role("dialog")
@@ -236,8 +253,8 @@ def test_the_keys_are_listed_in_a_dialog_that_keeps_the_focus(opened):
     expect(dialog).to_have_count(0)
 
 
-def test_streamlits_own_letters_are_left_alone(opened):
-    page = opened(step=3)
+def test_streamlits_own_letters_are_left_alone(served):
+    page = served(step=3)
     listed = page.evaluate(
         """() => {
           const host = [...document.querySelectorAll("*")].find((e) => e.shadowRoot?.querySelector(".player"));
@@ -249,9 +266,9 @@ def test_streamlits_own_letters_are_left_alone(opened):
     at(page, 3)
 
 
-def test_a_changed_run_keeps_its_tile_and_line(opened, trace):
+def test_a_changed_run_keeps_its_tile_and_line(served, trace):
     step = settings(trace, "l_i")[-1] - 1  # in the last tile of the last program
-    page = opened(step=step)
+    page = served(step=step)
     line = player(page).get_attribute("data-line") or ""
     program = page.locator(".picker select").input_value()
     causal = page.get_by_test_id("stCheckbox").get_by_text("Causal")
@@ -315,8 +332,8 @@ def test_a_clickers_key_blanks_the_screen_and_any_key_brings_it_back(opened, key
     expect(page.get_by_role("button", name="Leave full screen")).to_be_hidden()
 
 
-def test_a_panel_that_was_hidden_stays_hidden_in_this_window(opened):
-    page = opened()
+def test_a_panel_that_was_hidden_stays_hidden_in_this_window(served):
+    page = served()
     page.get_by_role("button", name="Panels").click()
     page.get_by_role("dialog").get_by_role("checkbox", name="Scores").uncheck()
     page.keyboard.press("Escape")

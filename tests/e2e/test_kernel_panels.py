@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page
 
-from explain import ROOT, lessons
+from explain import lessons
 from explain.figures.numbers import number
+from explain.player import Run
 from explain.player.view import view
 from explain.run_experiment import run_traced
-from explain.trace import file as trace_file
+from explain.trace.file import TraceFile, to_bytes
 from explain.trace.model import Trace, numbers
-from tests.e2e.server import Server, running_app
 
-HERE = Path(__file__).parent
 EXPERIMENTS = {
     "elements": lessons.element_by_element(lessons.ONLINE),
     "wrong": lessons.wrong_twin(lessons.ONLINE),
@@ -52,29 +49,18 @@ def traces() -> dict[str, Trace]:
     return {name: run_traced(experiment, "all", lambda *_: None)[0] for name, experiment in EXPERIMENTS.items()}
 
 
-@pytest.fixture(scope="module")
-def app(traces: dict[str, Trace], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("cases")
-    for name, trace in traces.items():
-        trace_file.write(trace, folder / f"{name}.trace")
-        shown = view(EXPERIMENTS[name], trace, "interpreter")
-        (folder / f"{name}.json").write_text(json.dumps([{"file": f"{name}.trace", "view": shown}]))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PLAYER_CASES", str(folder))
-        patch.setenv("PYTHONPATH", str(ROOT))
-        with running_app(str(HERE / "player_app.py")) as server:
-            yield server
+@pytest.fixture
+def opened(alone: Callable[..., Page], traces: dict[str, Trace]) -> Callable[[str], Page]:
+    def opened(case: str) -> Page:
+        trace = traces[case]
+        return alone(Run(TraceFile(to_bytes(trace)), view(EXPERIMENTS[case], trace, "interpreter")))
 
-
-def opened(page: Page, app: Server, case: str) -> Page:
-    page.goto(f"{app.url}?case={case}")
-    expect(page.locator(".player")).to_have_attribute("data-step", "0")
-    return page
+    return opened
 
 
 @pytest.mark.parametrize("case", ["elements", "masked", "rows", "topk", "bf16"])
-def test_the_loop_invariant_holds_at_every_step(page, app, traces, case):
-    opened(page, app, case)
+def test_the_loop_invariant_holds_at_every_step(opened, traces, case):
+    page = opened(case)
     verdicts = page.evaluate(WALK, ".invariant table:not([hidden]) .verdict")
     assert len(verdicts) == traces[case].steps
     started = [each for each in verdicts if each]
@@ -82,8 +68,8 @@ def test_the_loop_invariant_holds_at_every_step(page, app, traces, case):
     assert all(each == ["✓", "✓"] for each in started)
 
 
-def test_the_loop_invariant_counts_the_elements_and_recomputes_their_sum(page, app):
-    opened(page, app, "elements")
+def test_the_loop_invariant_counts_the_elements_and_recomputes_their_sum(opened):
+    page = opened("elements")
     heads = [
         [int(n) for n in re.findall(r"\d+", head)] for (head,) in page.evaluate(WALK, ".invariant h3 span") if head
     ]
@@ -94,15 +80,15 @@ def test_the_loop_invariant_counts_the_elements_and_recomputes_their_sum(page, a
     assert list(dict.fromkeys(sums)) == [f"= {number(float(value), digits=4)}" for value in expected]
 
 
-def test_the_proof_goes_from_its_base_through_its_step_to_its_end(page, app):
-    opened(page, app, "elements")
+def test_the_proof_goes_from_its_base_through_its_step_to_its_end(opened):
+    page = opened("elements")
     phases = [said for (said,) in page.evaluate(WALK, ".invariant li.now")]
     assert list(dict.fromkeys(phases)) == page.locator(".invariant li").all_text_contents()
     assert page.locator(".invariant li").evaluate_all("all => all.map(e => e.dataset.phase)") == ["base", "step", "end"]
 
 
-def test_the_loop_invariant_breaks_where_a_kernel_forgets_what_it_saw(page, app):
-    opened(page, app, "wrong")
+def test_the_loop_invariant_breaks_where_a_kernel_forgets_what_it_saw(opened):
+    page = opened("wrong")
     verdicts = [each for each in page.evaluate(WALK, ".invariant table:not([hidden]) .verdict") if each]
     assert verdicts[0] == ["✓", "✓"]
     assert verdicts[-1][1] == "✗"
@@ -111,8 +97,8 @@ def test_the_loop_invariant_breaks_where_a_kernel_forgets_what_it_saw(page, app)
 
 
 @pytest.mark.parametrize(("case", "leaves", "levels"), [("tree", 4, 3), ("line", 4, 4), ("added", 4, 3)])
-def test_merged_pairs_are_a_tree_of_what_the_kernel_computed(page, app, traces, case, leaves, levels):
-    opened(page, app, case)
+def test_merged_pairs_are_a_tree_of_what_the_kernel_computed(opened, traces, case, leaves, levels):
+    page = opened(case)
     made = [len(each) for each in page.evaluate(WALK, ".pairs .made")]
     assert made == sorted(made)
     assert made[-1] == 2 * leaves - 1
@@ -136,8 +122,8 @@ def joined(trace: Trace) -> list[float]:
     return found
 
 
-def test_the_list_of_a_top_k_fills_and_ends_with_its_weights(page, app, traces):
-    opened(page, app, "topk")
+def test_the_list_of_a_top_k_fills_and_ends_with_its_weights(opened, traces):
+    page = opened("topk")
     heads = [[int(n) for n in re.findall(r"\d+", said)] for (said,) in page.evaluate(WALK, ".kept h3 span")]
     assert [0, 4] in heads
     assert heads[-1] == [4, 4]

@@ -32,7 +32,9 @@ WHOLE: tuple[Look, ...] = (
     (1440, "dark"),
 )
 """The theme moves nothing, so that two widths are enough in the dark."""
-LOADED_DARK: tuple[Look, ...] = ((1440, "dark"), (420, "dark"), (420, "light"))
+FURTHER: tuple[Look, ...] = ((1440, "light"), (1920, "dark"), (1280, "light"), (420, "dark"))
+"""For a page's further views, whose frame has been looked at with the first."""
+LOADED_DARK: tuple[Look, ...] = ((1440, "dark"), (420, "light"))
 SHORT: tuple[Look, ...] = ((1440, "light"), (420, "light"))
 CHOOSES = ("view", "panel", "walk", "rung", "exhibit")
 """The keys of what chooses among a page's views."""
@@ -89,7 +91,7 @@ def test_layout(page: Page, dressed: tuple[str, Browser], app: Server, stem: str
         expect(page.get_by_role("heading", level=1).first).to_be_visible()
         settled(page)
         for number, view in enumerate(views(page) if every_view else [""]):
-            looks = first_look if number == 0 else SHORT if stem in SAME_LAYOUT else WHOLE
+            looks = first_look if number == 0 else SHORT if stem in SAME_LAYOUT else FURTHER
             for look in looks:
                 wear(page, look)
                 settled(page)

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import json
-import os
 import re
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from explain import ROOT
 from explain.glossary import definitions
+from explain.player import Run
 from explain.source.liveness import alive
-from explain.trace import file as trace_file
+from explain.trace.file import TraceFile, to_bytes
 from explain.trace.model import Affine, Tile, Trace
-from tests.e2e.server import Server, running_app
-from tests.e2e.test_player import HERE, TILE, first, flash, flash_view, press, printed
+from tests.e2e.test_player import TILE, first, flash, flash_view, press, printed
 
 CHIP = {"name": "H200", "shared_bytes": 232_448, "register_bytes": 262_144}
 SMALL_CHIP = {"name": "a small chip", "shared_bytes": 512, "register_bytes": 256}
@@ -31,31 +26,13 @@ def trace() -> Trace:
     return flash()
 
 
-@pytest.fixture(scope="module")
-def app(trace, tmp_path_factory) -> Iterator[Server]:
-    """The small app of player_app.py on one run, against two chips."""
-    folder: Path = tmp_path_factory.mktemp("cases")
-    trace_file.write(trace, folder / "flash.tilescope")
-    for name, chip in (("flash", CHIP), ("small", SMALL_CHIP)):
-        folder.joinpath(f"{name}.json").write_text(
-            json.dumps([{"file": "flash.tilescope", "view": {**flash_view(trace), "chip": chip}}])
-        )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PLAYER_CASES", str(folder))
-        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
-        with running_app(str(HERE / "player_app.py"), root=ROOT) as server:
-            yield server
-
-
 @pytest.fixture
-def opened(page, app):
+def opened(alone, page, trace):
     """Opens the player at a step, wide enough for all its panels."""
 
-    def opened(step: int, case: str = "flash", width: int = 1800) -> Page:
+    def opened(step: int, chip: dict[str, object] = CHIP, width: int = 1800) -> Page:
         page.set_viewport_size({"width": width, "height": 1000})
-        page.goto(f"{app.url}/?case={case}&step={step}")
-        expect(page.get_by_test_id("player")).not_to_have_attribute("data-steps", "0")
-        return page
+        return alone(Run(TraceFile(to_bytes(trace)), {**flash_view(trace), "chip": chip}), step=step)
 
     return opened
 
@@ -134,7 +111,7 @@ def test_on_chip_are_the_tiles_that_a_later_line_still_reads(opened, trace):
 
 def test_tiles_that_the_chip_cannot_hold_are_said_to_overflow(opened, trace):
     step = first(trace, "p")
-    expect(opened(step, case="small").locator(".sram h3 em")).to_be_visible()
+    expect(opened(step, SMALL_CHIP).locator(".sram h3 em")).to_be_visible()
     expect(opened(step).locator(".sram h3 em")).to_have_count(0)
 
 

@@ -18,7 +18,9 @@ from playwright.sync_api import Page, expect
 from explain import ROOT
 from explain.beats import beats
 from explain.figures.numbers import number
+from explain.player import Run
 from explain.trace import file as trace_file
+from explain.trace.file import TraceFile
 from explain.trace.model import Trace
 from explain.trace.recorder import record_call
 from kernels import attention, real_inputs, softmax
@@ -125,15 +127,28 @@ def traces(cases) -> dict[str, Trace]:
 
 
 @pytest.fixture
-def opened(page, app):
-    """Opens a case and waits until its player is drawn."""
+def opened(alone, cases):
+    """Opens a case on a page of its own."""
+    folder = cases[0]
 
-    def opened(case: str, step: int | None = None) -> Page:
+    def opened(case: str, step: int = 0) -> Page:
+        described = json.loads(folder.joinpath(f"{case}.json").read_text())
+        runs = [Run(TraceFile(folder.joinpath(run["file"]).read_bytes()), run["view"]) for run in described]
+        return alone(*runs, step=step)
+
+    return opened
+
+
+@pytest.fixture
+def served(page, app):
+    """Opens a case in the small app, where the address, a rerun or Streamlit's theme matters."""
+
+    def served(case: str, step: int | None = None) -> Page:
         page.goto(f"{app.url}/?case={case}" + ("" if step is None else f"&step={step}"))
         expect(page.get_by_test_id("player")).not_to_have_attribute("data-steps", "0")
         return page
 
-    return opened
+    return served
 
 
 def press(page, key=None):
@@ -236,8 +251,8 @@ def test_keys_that_scroll_are_the_pages_until_the_player_has_the_focus(opened, t
     expect(player).to_have_attribute("data-step", str(traces["flash"].steps - 1))
 
 
-def test_the_counter_the_address_and_the_dialog_count_alike(opened, traces):
-    page = opened("flash", 48)
+def test_the_counter_the_address_and_the_dialog_count_alike(served, traces):
+    page = served("flash", 48)
     counter = page.get_by_role("button", name="Go to a step by its number")
     assert [int(n) for n in re.findall(r"\d+", counter.inner_text())] == [48, traces["flash"].steps - 1]
     counter.click()
@@ -270,8 +285,8 @@ def test_buttons_the_scrub_bar_and_the_picker_move_too(opened, traces):
     expect(player).to_have_attribute("data-step", "50")
 
 
-def test_the_step_is_in_the_address_and_outlives_reload_rerun_and_absence(opened):
-    page = opened("flash", step=70)
+def test_the_step_is_in_the_address_and_outlives_reload_rerun_and_absence(served):
+    page = served("flash", step=70)
     player = page.get_by_test_id("player")
     expect(player).to_have_attribute("data-step", "70")
     page.keyboard.press("ArrowRight")
@@ -287,14 +302,14 @@ def test_the_step_is_in_the_address_and_outlives_reload_rerun_and_absence(opened
     expect(player).to_have_attribute("data-step", "71")
 
 
-def test_no_step_reaches_the_server_also_when_it_rests(opened, page):
+def test_no_step_reaches_the_server_also_when_it_rests(served, page):
     sent: list[str | bytes] = []
 
     def count(frame: str | bytes) -> None:
         sent.append(frame)
 
     page.on("websocket", lambda socket: socket.on("framesent", count))
-    opened("flash")
+    served("flash")
     page.wait_for_timeout(1000)
     before = len(sent)
     assert before  # the page has asked for its first run
@@ -372,16 +387,16 @@ def test_a_run_that_cannot_be_read_is_said(page, app):
     expect(alert).to_contain_text(re.compile("digest|altered"))
 
 
-def test_it_follows_the_theme(opened):
-    page = opened("flash")
+def test_it_follows_the_theme(served):
+    page = served("flash")
     player = page.get_by_test_id("player")
     expect(player).to_have_attribute("data-theme", "light")
     page.emulate_media(color_scheme="dark")
     expect(player).to_have_attribute("data-theme", "dark")
 
 
-def test_all_panels_fit_the_screen(opened, traces):
-    page = opened("flash", first(traces["flash"], "o"))
+def test_all_panels_fit_the_screen(served, traces):
+    page = served("flash", first(traces["flash"], "o"))
     frame = page.get_by_test_id("player").bounding_box()
     assert frame is not None
     assert frame["height"] <= 720

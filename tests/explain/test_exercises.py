@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -168,6 +169,12 @@ def right_and_wrong(question: Question[Any], context: Any) -> tuple[str, str]:
     return str(answer[0]), str(answer[-1] + 1)
 
 
+def gives_away(hint: str, told: str) -> bool:
+    """Whether a hint has the answer, which stands between "Not quite: " and a full stop."""
+    answer = told[told.index(": ") + 2 : told.index(".**")]
+    return re.search(rf"(?<![\w.,]){re.escape(answer)}(?![\w,]|\.\d)", hint) is not None
+
+
 def test_every_room_with_questions_is_tested():
     assert {page.stem for page in contents.pages() if of_room(page.stem)} == set(CONTEXTS)
 
@@ -183,10 +190,14 @@ def test_the_run_decides(room):
             right, wrong = right_and_wrong(question, context)
             accepted, refused = (check(question, context, given) for given in (right, wrong))
             assert (accepted.right, refused.right) == (True, False), question.name
-            assert room == "glossary" or any(letter.isdigit() for letter in refused.words), question.name
-            assert "<" in inline(refused.words)
+            told = refused.answer
+            assert told is not None
+            assert question.hint_of(context)
+            assert room == "glossary" or any(letter.isdigit() for letter in told.words), question.name
+            assert "<" in inline(told.words)
             found: Any = question.answer(context)
-            assert question.kind != "step" or refused.step in found
+            assert question.kind != "step" or (refused.step is None and told.step in found)
+            assert not gives_away(refused.words, told.words), question.name
         with pytest.raises((AttributeError, TypeError)):  # without a run there is no answer: it is stored nowhere
             question.answer(None)
 
@@ -208,6 +219,20 @@ def test_a_number_may_be_rounded(given, right):
 def test_a_whole_number_is_exact():
     question = Question[int]("bytes", "", "number", lambda run: run, lambda run: Why(f"{run}"))
     assert [check(question, 98_304, given).right for given in ("98304", "98,304", "98,300")] == [True, True, False]
+
+
+def test_a_wrong_answer_learns_which_way_to_go():
+    number = Question[float]("bytes", "", "number", lambda run: run, lambda run: Why(f"{run}"), hint="Count.")
+    small, large = (check(number, 8.0, given).words for given in ("2", "99"))
+    assert small != large
+    assert all("Count." in words and "8" not in words for words in (small, large))
+
+
+@pytest.mark.parametrize("kind", ["number", "choice", "step"])
+def test_nothing_is_no_answer(kind):
+    question = Question[Any]("any", "", kind, lambda run: run, lambda run: Why(""), ("yes", "no"))
+    with pytest.raises(ValueError, match=r"\w"):
+        check(question, {"number": 1, "choice": "no", "step": range(1)}[kind], "")
 
 
 def test_what_is_no_answer_is_refused():

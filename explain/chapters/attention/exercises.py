@@ -90,6 +90,7 @@ QUESTIONS = (
         _ratio,
         _why_ratio,
         tolerance=0.03,
+        hint="Both weights have the same divisor. So their ratio is exp(largest score − second largest score).",
     ),
     Question[Shown](
         "sharpest",
@@ -98,6 +99,7 @@ QUESTIONS = (
         _sharpest,
         _why_sharpest,
         _names,
+        hint="Look for the strongest cell of the square. Its row is the token.",
     ),
     Question[Shown](
         "seen-most",
@@ -106,6 +108,7 @@ QUESTIONS = (
         _seen_most,
         _why_seen_most,
         _names,
+        hint="Look for the column of the square that is strong in most rows.",
     ),
     Question[Shown](
         "three-times-as-long",
@@ -113,5 +116,6 @@ QUESTIONS = (
         "number",
         _other_scores,
         _why_other_scores,
+        hint="Count the cells of S: rows × columns.",
     ),
 )

@@ -79,6 +79,7 @@ QUESTIONS = (
         _why_factor,
         unit="×",
         tolerance=0.05,
+        hint="Divide the two median errors: bf16 ÷ fp16.",
     ),
     Question[Shown](
         "closest",
@@ -87,6 +88,7 @@ QUESTIONS = (
         lambda shown: min(_quotients(shown), key=lambda dtype: abs(math.log(_quotients(shown)[dtype]))),
         _why_closest,
         tuple(ITEM_BYTES),
+        hint="Divide the larger of the two errors by the smaller, in each dtype.",
     ),
     Question[Shown](
         "bits",
@@ -94,5 +96,6 @@ QUESTIONS = (
         "number",
         _changed,
         _why_changed,
+        hint="Count the elements that differ, however little.",
     ),
 )

@@ -72,13 +72,21 @@ def _why_bytes(runs: Runs) -> Why:
 
 
 QUESTIONS = (
-    Question[Runs]("lanes-off", "How many lanes, over all programs, does the mask turn off?", "number", _off, _why_off),
+    Question[Runs](
+        "lanes-off",
+        "How many lanes, over all programs, does the mask turn off?",
+        "number",
+        _off,
+        _why_off,
+        hint="Multiply programs by lanes per program, then subtract the elements.",
+    ),
     Question[Runs](
         "first-element",
         "What is the first offset of the last program?",
         "number",
         _first_offset,
         _why_first_offset,
+        hint="Multiply the number of the last program by the lanes of a tile.",
     ),
     Question[Runs](
         "last-store",
@@ -86,6 +94,7 @@ QUESTIONS = (
         "step",
         _last_store,
         _why_last_store,
+        hint="The programs run one after the other here. The last store of the run is the one.",
     ),
     Question[Runs](
         "bytes",
@@ -94,5 +103,6 @@ QUESTIONS = (
         _bytes,
         _why_bytes,
         unit="bytes",
+        hint="Count the loads and stores of one element. Multiply by the elements and by the bytes of a number.",
     ),
 )

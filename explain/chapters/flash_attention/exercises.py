@@ -199,6 +199,7 @@ QUESTIONS = (
         lambda shown: first(set_to(shown.runs[0], "rescale"), lambda alpha: np.all(alpha == 0)),
         _why_zero,
         asked=lambda shown: shown.view == STEP,
+        hint="Before the first tile of keys, m is −∞.",
     ),
     Question[Shown](
         "smallest-alpha",
@@ -207,6 +208,7 @@ QUESTIONS = (
         lambda shown: _smallest(shown)[0],
         _why_smallest,
         asked=lambda shown: shown.view == STEP,
+        hint="α is small where the maximum of a row rises far.",
     ),
     Question[Shown](
         "tiles",
@@ -215,6 +217,7 @@ QUESTIONS = (
         lambda shown: len(set_to(shown.runs[0], "rescale")),
         _why_tiles,
         asked=lambda shown: shown.view == STEP,
+        hint="Multiply the tiles of queries by the tiles of keys. A causal mask skips some.",
     ),
     Question[Shown](
         "reads",
@@ -227,6 +230,7 @@ QUESTIONS = (
         _why_reads,
         unit="bytes",
         asked=lambda shown: shown.view == STEP and shown.runs[0][0].values["block_m"] < 64,
+        hint="Each tile of queries reads the keys and values that it may see. Larger tiles are fewer.",
     ),
     Question[Shown](
         "registers",
@@ -235,6 +239,7 @@ QUESTIONS = (
         lambda shown: _compiled(shown, 128).registers,
         _why_registers,
         asked=lambda shown: shown.view == SIZES,
+        hint="Choose 128 in both controls and read the registers.",
     ),
     Question[Shown](
         "programs",
@@ -243,6 +248,7 @@ QUESTIONS = (
         _programs,
         _why_programs,
         asked=lambda shown: shown.view == SIZES,
+        hint="Each resource allows a number of programs. The smallest number decides.",
     ),
     Question[Shown](
         "square",
@@ -252,6 +258,7 @@ QUESTIONS = (
         _why_square,
         [*(f"{side} × {side}" for side in SIDES), NO_SIDE],
         asked=lambda shown: shown.view == SIZES,
+        hint="Begin with the largest side. It must fit in shared memory, and nothing may spill.",
     ),
     Question[Shown](
         "times",
@@ -261,6 +268,7 @@ QUESTIONS = (
         _why_times,
         unit="×",
         asked=lambda shown: shown.view == ORDER and len(shown.runs) == 2,
+        hint="Add the left kernel's bytes of O, read and written. Divide by the right kernel's.",
     ),
     Question[Shown](
         "wide-keys",
@@ -273,6 +281,7 @@ QUESTIONS = (
         _why_wide,
         unit="bytes",
         asked=lambda shown: shown.view == ORDER and len(shown.runs) == 2 and shown.runs[0][0].values["block_n"] < 64,
+        hint="With keys outside, O is read and written again for each tile of keys. Larger tiles are fewer.",
     ),
     Question[Shown](
         "line",
@@ -282,5 +291,6 @@ QUESTIONS = (
         _why_line,
         [line for line, _, _ in algorithm.ALGORITHM],
         asked=lambda shown: shown.view == PAPER,
+        hint="Look for the line that multiplies the old Õ by an exponential.",
     ),
 )

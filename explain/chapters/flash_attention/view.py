@@ -31,7 +31,7 @@ WORDS = {
     "Loop order": "Left: keys and values in the outer loop, as in the first FlashAttention. Right: queries in the "
     "outer loop, as in FlashAttention-2. Both compute the same O.",
     "The paper's algorithm": "Algorithm 1 of FlashAttention-2, the forward pass, and the lines of this kernel that do "
-    "it. The paper's B<sub>r</sub> is `BLOCK_M`, its B<sub>c</sub> is `BLOCK_N`.",
+    "it. The paper's `B_r` is `BLOCK_M`, its `B_c` is `BLOCK_N`.",
 }
 """The page's views, and what each begins with."""
 

@@ -32,6 +32,7 @@ QUESTIONS = tuple(
         partial(_code, symbol=symbol),
         partial(_why, symbol=symbol),
         lambda terms: sorted({term.code[0] for term in terms if term.code and term.quantity}),
+        hint="Search for the symbol. Its names in the kernels stand beside its definition.",
     )
     for name, symbol in (("sum", "ℓ"), ("rescale", "α"))
 )

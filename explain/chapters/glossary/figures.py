@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import html
+import re
 from collections.abc import Iterable
 
 from explain import contents as chapters
@@ -37,9 +38,13 @@ def _entry(term: Term) -> str:
     ]
     return (
         f"<div><dt{swatch}><s></s><b>{html.escape(term.symbol)}</b> "
-        f"{_link(term)}</dt><dd>{html.escape(term.definition)} "
+        f"{_link(term)}</dt><dd>{_in_code(html.escape(term.definition))} "
         f"<small>{' · '.join(part for part in more if part)}</small></dd><dd>{code}</dd></div>"
     )
+
+
+def _in_code(words: str) -> str:
+    return re.sub("`([^`]+)`", r"<code>\1</code>", words)
 
 
 def _link(term: Term) -> str:

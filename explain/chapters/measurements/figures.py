@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import plotly.graph_objects as go
 
 from explain.counters.model import TOLERANCE, CopyCheck, Counters, total
+from explain.figures import palette
 from explain.figures.numbers import NONE, duration, grouped, percent, ratio, si
+from explain.figures.plot import plot
 from explain.figures.tables import Column, markdown, plain
 from explain.prediction import Model
 from explain.records.code import is_stale
@@ -101,12 +104,15 @@ def _facts(one: Shelved) -> dict[str, str]:
     lacking = {name for counters in counted for name in counters.lacking}
     return {
         "GPU": plain(where.gpu),
-        "driver, CUDA": plain(f"{where.driver}, {where.cuda}"),
-        "torch, triton, Python": plain(f"{where.torch}, {where.triton}, {where.python}"),
+        "driver": plain(where.driver),
+        "CUDA": plain(where.cuda),
+        "torch": plain(where.torch),
+        "triton": plain(where.triton),
+        "Python": plain(where.python),
         "measured on": _listed({origin.provenance.date for origin in origins} or {where.date}),
         "commit of Tilescope": _listed({_short(commit) for commit in commits}),
         "measurements": (
-            f"{len(points):,}: {len(counted):,} counted, {sum(point.timing is not None for point in points):,} timed"
+            f"{len(points):,}: {sum(point.timing is not None for point in points):,} timed, {len(counted):,} counted"
         ),
         "could not be measured": f"{len(missed(record)):,}",
         "kernel changed since": f"{older:,}{unknown}",
@@ -213,9 +219,37 @@ def prediction_table(model: Model) -> str:
     for kernel, (overhead, e_bytes, e_flops) in model.fitted.items():
         factors = [point.factor for point in model.points if point.experiment.kernel == kernel]
         errors = (len(factors), float(np.median(factors)), max(factors))
-        rows.append((KERNELS[kernel].short, *errors, duration(overhead), percent(e_bytes), percent(e_flops)))
+        rows.append((KERNELS[kernel].title, *errors, duration(overhead), percent(e_bytes), percent(e_flops)))
     columns = (
         "kernel", Column("times"), Column("median error", ratio), Column("worst error", ratio), Column("overhead", str),
         Column("of the bandwidth", str), Column("of the peak", str),
     )  # fmt: skip
     return markdown(columns, rows)
+
+
+def predicted_chart(model: Model) -> go.Figure:
+    """Each recorded time over the time that the model predicts without it; on the diagonal both are equal."""
+    figure = plot()
+    families = {"softmax": "series-1", "attention": "series-2"}
+    for family, hue in families.items():
+        own = [point for point in model.points if point.experiment.entry.family == family]
+        figure.add_scatter(
+            x=[point.seconds for point in own], y=[point.measured for point in own], mode="markers", name=family,
+            marker={"color": palette.mid(hue), "size": 6, "opacity": 0.7},
+            text=[f"{KERNELS[p.experiment.kernel].short}, {settings(p.experiment)}: {ratio(p.factor)}" for p in own],
+            hovertemplate="%{text} off<extra></extra>",
+        )  # fmt: skip
+    low, high = (edge(point.measured for point in model.points) for edge in (min, max))
+    figure.add_scatter(
+        x=[low, high], y=[low, high], mode="lines", name="equal", hoverinfo="skip",
+        line={"color": palette.mid("slate"), "dash": "dash", "width": 1},
+    )  # fmt: skip
+    marks = [10.0**power for power in range(-6, 1) if low / 3 < 10.0**power < 3 * high]
+    axis = {"type": "log", "tickvals": marks, "ticktext": [duration(mark) for mark in marks]}
+    figure.update_xaxes(title="predicted time", **axis)
+    figure.update_yaxes(title="measured time", **axis)
+    figure.update_layout(
+        height=420, margin={"l": 8, "r": 8, "t": 36, "b": 8}, hovermode="closest",
+        legend={"orientation": "h", "y": 1.1, "x": 0},
+    )  # fmt: skip
+    return figure

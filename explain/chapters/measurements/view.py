@@ -13,6 +13,7 @@ from explain.records import file, registry
 from explain.records.plans import PLANS
 from explain.records.registry import Shelved
 from explain.ui import layout
+from explain.ui.charts import chart
 
 
 def sources(shown: Sequence[Shelved]) -> None:
@@ -23,11 +24,11 @@ def sources(shown: Sequence[Shelved]) -> None:
         st.markdown(figures.about(shown), unsafe_allow_html=True)
     with words:
         layout.prose(
-            "Every experiment runs several times, in separate runs: some are timed, others are counted by the GPU's "
-            "own counters. **A run that is counted is never timed.**\n\n**L2 cold**: nothing of the inputs is in the "
-            "cache when the run begins. **L2 warm**: the same kernel has just run.\n\n**Copy check**: before any "
-            "counter is believed, a copy of 1 GiB is counted. How many bytes that moves is known beforehand. If what "
-            "is counted is off by more than a thousandth, the counters are not trusted, and nothing is counted."
+            "Every experiment runs several times. Some runs are timed. Others are counted by the GPU's own counters. "
+            "**A counted run is never timed.**\n\n**L2 cold**: the cache holds none of the inputs when the run "
+            "begins. **L2 warm**: the same kernel has just run.\n\n**Copy check**: first, a copy of 1 GiB is counted. "
+            "Its bytes are known. If the count is off by more than 0.1%, the counters are not trusted, and nothing is "
+            "counted."
         )
     if missed := figures.missed_table(shown):
         with st.expander("Failed measurements, and why"):
@@ -53,8 +54,9 @@ def numbers(shown: Sequence[Shelved]) -> None:
         quantity = what.selectbox("Quantity", list(figures.QUANTITIES), key="quantity", bind="query-params")
     if name:
         table = figures.rows(plans[name], shown, quantity)
-        numbers = {column: st.column_config.NumberColumn(format="%,.4g") for row in table for column in list(row)[2:]}
-        st.dataframe(table, hide_index=True, column_config=numbers, key="points")
+        columns = {column: st.column_config.NumberColumn(format="%,.4g") for row in table for column in list(row)[2:]}
+        names = {"kernel": st.column_config.TextColumn(width=220), "sizes": st.column_config.TextColumn(width=300)}
+        st.dataframe(table, hide_index=True, column_config=columns | names, key="points")
     for one in shown:
         st.caption(one.source)
 
@@ -62,42 +64,48 @@ def numbers(shown: Sequence[Shelved]) -> None:
 def roofs(shown: Sequence[Shelved]) -> None:
     """The measured limits of each GPU."""
     if table := figures.roofs_table(shown):
-        st.header("Measured limits of each GPU", anchor=False)
-        st.markdown(table, unsafe_allow_html=True)
+        with layout.part(
+            "Measured limits of each GPU",
+            "Small kernels that only move bytes, only multiply matrices, or only compute exponentials. Their best "
+            "rates are the roofs in the rooflines and the peaks of the speed page.",
+        ), st.container(key="numbers of roofs"):  # fmt: skip
+            st.markdown(table, unsafe_allow_html=True)
 
 
 def own_gpu(shown: Sequence[Shelved]) -> None:
     """How to measure another GPU, and every record to download."""
-    st.header("Your own GPU", anchor=False)
-    layout.prose(
-        "On a machine with an NVIDIA GPU this measures everything that is shown here. If it is "
-        "interrupted, run it again; it continues. The pages find its file; to show it elsewhere, load it there with "
-        "the button at the top of this page."
-    )
-    st.code("python -m explain measure", language="bash")
-    with st.container(horizontal=True):
-        for one in shown:
-            st.download_button(
-                f"Download: {one.label}",
-                partial(file.written, one.record),
-                file_name=registry.file_name(one.record.gpu),
-                mime="application/json",
-                icon=":material/download:",
-                key=f"download {one.key}",
-            )
+    with layout.part(
+        "Your own GPU",
+        "On a machine with an NVIDIA GPU this command measures everything that is shown here. If it is interrupted, "
+        "run it again; it continues. The pages find its file. To show it elsewhere, load it there with the button at "
+        "the top of this page.",
+    ):
+        st.code("python -m explain measure", language="bash")
+        with st.container(horizontal=True):
+            for one in shown:
+                st.download_button(
+                    f"Download: {one.label}",
+                    partial(file.written, one.record),
+                    file_name=registry.file_name(one.record.gpu),
+                    mime="application/json",
+                    icon=":material/download:",
+                    key=f"download {one.key}",
+                )
 
 
 def predictions() -> None:
     """The model that predicts times for GPUs without a record, and its error on the shipped record."""
     if (record := registry.recorded()) is None or (model := fitted(record)) is None:
         return
-    st.header("Predicted times, and how wrong they are", anchor=False)
-    layout.prose(
-        "For a GPU without a record, the pages predict times: **overhead + max(bytes ÷ bandwidth, FLOPs ÷ peak)**, "
-        "on the SMs that have a program. Bandwidth and peak are the GPU's specification. Overhead and two "
-        f"efficiencies are fitted to each kernel's own times on the {model.gpu}. For the errors below, each time "
-        "is predicted from the kernel's other times."
-    )
-    with st.container(key="numbers of predictions"):
-        st.markdown(figures.prediction_table(model))
-    st.caption(model.told)
+    with layout.part(
+        "Predicted times, and how wrong they are",
+        "For a GPU without a record, the pages predict times. A model gives a time: **overhead + max(bytes ÷ "
+        "bandwidth, FLOPs ÷ peak)**, on the SMs that have a program. Bandwidth and peak are the GPU's specification. "
+        f"Overhead and two efficiencies are fitted to each kernel's own times on the {model.gpu}.\n\nA time that was "
+        f"recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So two kernels compare as they "
+        "do in the record.\n\n**How wrong is it?** The chart predicts each time from the kernel's others.",
+    ):
+        chart(figures.predicted_chart(model), "predicted and measured times")
+        st.caption(model.told)
+        with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):
+            st.markdown(figures.prediction_table(model))

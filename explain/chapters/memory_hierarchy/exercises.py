@@ -86,6 +86,7 @@ QUESTIONS = (
         "step",
         _first_write,
         _why_first_write,
+        hint="The first launch computes S. Look for its first store.",
     ),
     Question[Shown](
         "share",
@@ -95,6 +96,7 @@ QUESTIONS = (
         _why_share,
         unit="%",
         tolerance=0.02,
+        hint="Add the bytes of S and P, read and written. Divide by the bytes of all buffers.",
     ),
     Question[Shown](
         "reads-of-k",
@@ -106,6 +108,7 @@ QUESTIONS = (
         _why_reads_of_k,
         unit="bytes",
         asked=lambda shown: shown.experiment.values["block_m"] < 64,
+        hint="Each tile of queries reads all of K. Larger tiles are fewer.",
     ),
     Question[Shown](
         "l2",
@@ -114,5 +117,6 @@ QUESTIONS = (
         _too_long,
         _why_too_long,
         [*(count(n) for n in LENGTHS), NONE],
+        hint="S has N × N numbers of 2 bytes. Compare that with L2.",
     ),
 )

@@ -19,6 +19,17 @@ def _merges(runs: Runs) -> bool:
     return "other_max" in runs[-1][0].entry.roles
 
 
+def _pieces(runs: Runs) -> str:
+    if _merges(runs):
+        return "merges"
+    return "elements" if runs[-1][0].values["block_n"] == 1 else "tiles"
+
+
+def _how_often(runs: Runs) -> str:
+    any_row = " in at least one row" if runs[-1][0].values["rows"] > 1 else ""
+    return f"At how many {_pieces(runs)} is 0 < α < 1{any_row}?"
+
+
 def _shrinks(alpha: np.ndarray) -> np.ndarray:
     return (alpha > 0) & (alpha < 1)
 
@@ -153,14 +164,16 @@ QUESTIONS = (
         _why_first,
         run=0,
         asked=lambda runs: "rescale" in runs[-1][0].entry.roles and len(runs) == 1,
+        hint="Look for the first time that a larger maximum follows a smaller one.",
     ),
     Question[Runs](
         "how-often",
-        lambda runs: f"At how many {'merges' if _merges(runs) else 'tiles'} is 0 < α < 1 in at least one row?",
+        _how_often,
         "number",
         lambda runs: len(_rescales(runs)),
         _why_rescales,
         asked=lambda runs: "rescale" in runs[-1][0].entry.roles and len(runs) == 1,
+        hint="Count where a row has a sum and its maximum rises. A first tile finds no old sum.",
     ),
     Question[Runs](
         "forgotten",
@@ -170,6 +183,7 @@ QUESTIONS = (
         _why_forgotten,
         (YES, NO),
         asked=lambda runs: "new_max" in runs[-1][0].entry.roles and not _merges(runs) and len(runs) == 1,
+        hint="Does the maximum rise after the first tile? Only then does α change a sum.",
     ),
     Question[Runs](
         "merges",
@@ -178,6 +192,7 @@ QUESTIONS = (
         lambda runs: len(set_to(runs[-1], "rescale")),
         _why_merges,
         asked=_merges,
+        hint="Each merge makes one tile of two. It ends with a single one.",
     ),
     Question[Runs](
         "launches",
@@ -186,6 +201,7 @@ QUESTIONS = (
         _merge_launches,
         _why_launches,
         asked=_merges,
+        hint="Merges that do not need each other run in one launch. Count the rounds.",
     ),
     Question[Runs](
         "wrong-merge",
@@ -195,6 +211,7 @@ QUESTIONS = (
         _why_wrong_merge,
         run=0,
         asked=lambda runs: len(runs) == 2 and _merges(runs),
+        hint="The wrong kernel adds the sums as they are. That is right only if both maxima are equal.",
     ),
     Question[Runs](
         "written",
@@ -204,6 +221,7 @@ QUESTIONS = (
         _why_written,
         unit="bytes",
         asked=lambda runs: "kept" in runs[-1][0].entry.roles,
+        hint="x is only read. Count what is stored for a row: the kept weights and their columns.",
     ),
     Question[Runs](
         "updates",
@@ -212,5 +230,6 @@ QUESTIONS = (
         "number",
         lambda runs: len(_surviving(runs)),
         _why_updates,
+        hint="Look at the sums of weights in both columns. An update must pass on both rows.",
     ),
 )

@@ -122,6 +122,7 @@ QUESTIONS = (
         _why_accesses,
         unit="×",
         asked=lambda shown: shown.panel == SOFTMAX and {SPLIT, FUSED} <= set(shown.accesses),
+        hint="Divide the accesses of the two kernels in the table.",
     ),
     Question[Shown](
         "knee",
@@ -131,6 +132,7 @@ QUESTIONS = (
         _why_knee,
         [*(count(length) for length in milakov.FIGURES[0].lengths), NEVER],
         asked=lambda shown: shown.panel == SOFTMAX and shown.record is not None,
+        hint="Follow the speedup in figure 1 to the right.",
     ),
     Question[Shown](
         "throughput",
@@ -141,6 +143,7 @@ QUESTIONS = (
         unit="TFLOP/s",
         tolerance=0.03,
         asked=lambda shown: shown.panel == FIGURE_2 and shown.record is not None,
+        hint="Divide the FLOPs of the forward pass by its time.",
     ),
     Question[Shown](
         "slope",
@@ -150,6 +153,7 @@ QUESTIONS = (
         _why_slope,
         tolerance=0.1,
         asked=lambda shown: shown.panel == THEOREM and shown.record is not None,
+        hint="Take two points. The slope is log(ratio of the bytes) ÷ log(ratio of N).",
     ),
     Question[Shown](
         "memory",
@@ -159,6 +163,7 @@ QUESTIONS = (
         _why_reached,
         [count(n) for n in flashattention.TABLE_LENGTHS],
         asked=lambda shown: shown.panel == TABLES and shown.record is not None,
+        hint="FlashAttention's memory grows with N, standard attention's with N².",
     ),
     Question[Shown](
         "flops-per-number",
@@ -170,5 +175,6 @@ QUESTIONS = (
         asked=lambda shown: (
             shown.panel == HIERARCHY and shown.record is not None and {"matmul fp16", "hbm"} <= set(shown.record.roofs)
         ),
+        hint="Multiply the matmul throughput by the time that 2 bytes from HBM take.",
     ),
 )

@@ -112,6 +112,7 @@ QUESTIONS = (
         _stored,
         _why_stored,
         (SUMS_TO_1, ZEROS, NO_WEIGHTS),
+        hint="Compare exp(x) with the largest number of the format. What is ∞ ÷ ∞?",
     ),
     Question[Shown](
         "maximum",
@@ -120,6 +121,7 @@ QUESTIONS = (
         lambda shown: first(set_to(shown.runs[SAFE], "running_max"), lambda m: m == _row_max(shown)),
         _why_max,
         run=SAFE,
+        hint="Find the tile that holds the row's maximum.",
     ),
     Question[Shown](
         "extra-pass",
@@ -128,6 +130,7 @@ QUESTIONS = (
         lambda shown: _bytes_read(shown)[SAFE] - _bytes_read(shown)[NAIVE],
         _why_bytes,
         unit="bytes",
+        hint="Count how often each kernel reads the row.",
     ),
     Question[Shown](
         "overflow-fp16",
@@ -136,6 +139,7 @@ QUESTIONS = (
         _largest_shift,
         _why_shift,
         [str(shift) for shift in figures.SHIFTS],
+        hint="The largest fp16 number is 65,504. Find where ℓ passes it.",
     ),
     Question[Shown](
         "underflow-fp32",
@@ -143,6 +147,7 @@ QUESTIONS = (
         "number",
         lambda shown: _naive_sum(shown, -200, "fp32"),
         _why_underflow,
+        hint="Compare exp(x) with the smallest number of the format.",
     ),
     Question[Shown](
         "rounded-bf16",
@@ -150,5 +155,6 @@ QUESTIONS = (
         "number",
         lambda shown: len(_in_bf16(shown)),
         _why_bf16,
+        hint="Neighbours in bf16 are 8 apart here. Round each logit.",
     ),
 )

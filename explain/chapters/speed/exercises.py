@@ -75,6 +75,7 @@ QUESTIONS = (
         _why_largest,
         [rung.label for rung in rungs.RUNGS],
         asked=lambda shown: rungs.largest(rungs.climb(shown.case)) is not None,
+        hint="Divide each bar by the one before it.",
     ),
     Question[Shown](
         "short",
@@ -84,6 +85,7 @@ QUESTIONS = (
         _why_kept,
         lambda shown: list(_kept(shown)),
         asked=lambda shown: len(results.beside(shown.case, shown.cases)) > 1 and len(_kept(shown)) > 1,
+        hint="Divide the throughput at the shortest N by that at the longest, for each kernel.",
     ),
     Question[Shown](
         "peak",
@@ -94,5 +96,6 @@ QUESTIONS = (
         unit="%",
         tolerance=0.02,
         asked=lambda shown: shown.peak is not None and rungs.climb(shown.case)[-1].per_second is not None,
+        hint="Divide the last bar by the measured peak.",
     ),
 )

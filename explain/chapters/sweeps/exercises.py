@@ -108,6 +108,7 @@ QUESTIONS = (
         _why_slope,
         tolerance=0.1,
         asked=lambda shown: shown.sweep.numeric and len(_values(shown, _second(shown), _level(shown))) > 1,
+        hint="Take the last two points. The power is log(ratio of the bytes) ÷ log(ratio of the values).",
     ),
     Question[Shown](
         "fewest",
@@ -117,6 +118,7 @@ QUESTIONS = (
         _why_fewest,
         lambda shown: [_short(kernel) for kernel in shown.sweep.kernels],
         asked=lambda shown: len(shown.sweep.kernels) > 1 and bool(_fewest(shown)),
+        hint="Compare the curves at their right ends.",
     ),
     Question[Shown](
         "faster",
@@ -129,5 +131,6 @@ QUESTIONS = (
         _why_faster,
         lambda shown: [*(count(int(value)) for value in shown.sweep.values), NEVER],
         asked=_timed,
+        hint="Find where the two times cross for the last time.",
     ),
 )

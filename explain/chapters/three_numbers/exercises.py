@@ -67,6 +67,7 @@ QUESTIONS = (
         lambda shown: _name(_largest(shown)),
         _why_largest,
         lambda shown: list(dict.fromkeys(_name(term) for term in shown.counted.traffic.terms)),
+        hint="Compare the bytes of the terms, reads and writes apart.",
     ),
     Question[Shown](
         "ratio",
@@ -77,6 +78,7 @@ QUESTIONS = (
         unit="×",
         tolerance=0.02,
         asked=lambda shown: bool(shown.counted.levels.dram.read),
+        hint="Divide the first level of reads by the last.",
     ),
     Question[Shown](
         "largest-step",
@@ -86,5 +88,6 @@ QUESTIONS = (
         _why_steps,
         lambda shown: list(_steps(shown)),
         asked=lambda shown: len(_steps(shown)) > 1,
+        hint="Divide each level's bytes read by those of the next.",
     ),
 )

@@ -20,12 +20,8 @@ from explain.gpus import Gpu
 from kernels.traffic import Term, Traffic
 
 COLOURS = {
-    "formula": css("series-4"),
-    "traced": css("series-1"),
-    "l1": css("series-3"),
-    "l2": css("series-5"),
+    **dict.fromkeys(("formula", "traced", "l1", "l2", "shared"), css("slate")),
     "dram": css("hbm"),
-    "shared": css("series-2"),
 }
 """The colour of each level in every picture here."""
 LINKS = {"l1": "Programs ↔ L1", "l2": "L2 ↔ SM", "dram": "DRAM ↔ L2", "shared": "Programs ↔ shared memory"}
@@ -54,14 +50,14 @@ def hierarchy(found: Levels, prediction: Prediction | None, dirty: int | None, c
         _box(left, tops[2], width - 2 * left, box, "L2, of the GPU", COLOURS["l2"]),
         _box(left, tops[3], width - 2 * left, box, "DRAM (HBM)", COLOURS["dram"]),
         _link(
-            "l1", own, left + 12, tops[0] + box, gap, 338, most, chosen,
+            "l1", own, left + 12, tops[0] + box, gap, 340, most, chosen,
             (("formula", formula), ("traced", traced), ("measured", own)),
         ),
         _shared(found.shared, 374, tops[0] + box, gap, width - 374 - left, most, chosen),
-        _link("l2", found.l2, left + 12, tops[1] + box, gap, width - 2 * left - 12, most, chosen,
+        _link("l2", found.l2, left + 12, tops[1] + box, gap, width - 2 * left, most, chosen,
         (("measured", found.l2),)),
         _link(
-            "dram", found.dram, left + 12, tops[2] + box, gap, width - 2 * left - 12, most, chosen,
+            "dram", found.dram, left + 12, tops[2] + box, gap, width - 2 * left, most, chosen,
             (*((("predicted", _predicted(prediction)),) if prediction else ()), ("measured", found.dram)),
             f"{amount(dirty)} more were still in L2 at the end of the run" if dirty else "",
         ),
@@ -113,7 +109,7 @@ def _link(
             parts.append(text(edge, top + 22 * n, words, anchor="end", bold=own, size=13))
     if more:
         parts.append(text(at, top + 22 * (len(rows) + 1), more, faint=True, size=12))
-    return _button(key, LINKS[key], x - 10, y + 4, width, height - 8, chosen, level, parts)
+    return _button(key, LINKS[key], x - 12, y + 4, width, height - 8, chosen, level, parts)
 
 
 def _shared(level: Level, x: float, y: float, height: float, width: float, most: int, chosen: str) -> str:
@@ -270,13 +266,13 @@ def gap_table(found: Levels, between: Sequence[Gap]) -> str:
     names = {level.key: level.name for level in found}
     rows: list[tuple[str, ...]] = []
     for gap in between:
-        head = (f"{names[gap.above]} → {names[gap.below]}", _way(gap), _signed(gap.bytes))
+        head = (f"{names[gap.above]} → {names[gap.below]}", _way(gap))
         for cause in gap.causes if gap.bytes else ():
             rows.append((*head, f"**{cause.name}**", _signed(cause.bytes), cause.source))
-            head = ("", "", "")
+            head = ("", "")
         if gap.unexplained:
             rows.append((*head, "*not explained*", _signed(gap.unexplained), ""))
-    return markdown(("between", "direction", Column("difference"), "cause", Column("bytes"), "source"), rows)
+    return markdown(("between", "direction", "cause of the difference", Column("bytes"), "source"), rows)
 
 
 def cause_words(between: Sequence[Gap]) -> str:

@@ -69,6 +69,7 @@ QUESTIONS = (
         lambda shown: occupancy(shown.launch, shown.gpu).limit,
         _why_limit,
         LIMITS,
+        hint="Each resource allows a number of programs. The smallest number decides.",
     ),
     Question[Shown](
         "warps",
@@ -76,6 +77,7 @@ QUESTIONS = (
         "number",
         _warps,
         _why_warps,
+        hint="Multiply the programs per SM by the warps of a program.",
     ),
     Question[Shown](
         "scores-per-thread",
@@ -84,6 +86,7 @@ QUESTIONS = (
         _scores_per_thread,
         _why_scores,
         asked=lambda shown: shown.experiment.entry.family == "attention",
+        hint="Divide BLOCK_M × BLOCK_N by the threads of a program: its warps × the threads of a warp.",
     ),
     Question[Shown](
         "matmuls",
@@ -92,5 +95,6 @@ QUESTIONS = (
         _matmuls,
         _why_matmuls,
         asked=lambda shown: bool(shown.listings),
+        hint="Filter the instructions by their kind.",
     ),
 )

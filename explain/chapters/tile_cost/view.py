@@ -162,20 +162,31 @@ def _tile_report(experiment: Experiment, gpu: Gpu) -> None:
     if answer is None or answer.cost is None:
         _ask(experiment, gpu, answer)
         return
-    st.markdown(f"**{figures.verdict(answer.cost, gpu)}**")
-    with st.container(key="numbers of tile"):
-        st.markdown(figures.cost_table(answer.cost, gpu))
-    st.caption(_source(answer.cost, answer.origin))
     names = [f"{number}. {launch.kernel}" for number, launch in enumerate(answer.cost.launches, start=1)]
     at = 0
-    if len(names) > 1:
-        chosen = st.segmented_control(
-            "Launch", names, default=names[0], required=True, key=f"launch of {experiment.kernel}"
+    words, picture = layout.sides(f"What the programs use of an SM of the {gpu.name}")
+    with words:
+        if len(names) > 1:
+            chosen = st.segmented_control(
+                "Launch", names, default=names[0], required=True, key=f"launch of {experiment.kernel}", wrap=True
+            )
+            at = names.index(str(chosen))
+        layout.prose(
+            f"**{figures.verdict(answer.cost, gpu)}**\n\nRegisters belong to a thread, shared memory to a program. An "
+            "SM gives both to programs until one of them is used up. That one is the limit of the **occupancy**. A "
+            "thread that needs more than 255 registers **spills**: it stores the rest to memory that lies in HBM "
+            "behind the caches, and loads it again."
         )
-        at = names.index(str(chosen))
-    st.header(f"What limits the programs per SM of the {gpu.name}", anchor=False)
-    drawing(limits(answer.cost.launches[at], gpu))
+    with picture:
+        drawing(limits(answer.cost.launches[at], gpu))
+        with st.container(key="numbers of tile"):
+            st.markdown(figures.cost_table(answer.cost, gpu))
+        st.caption(_source(answer.cost, answer.origin))
     st.header("Instructions, and the lines they come from", anchor=False)
+    layout.prose(
+        "**PTX** is what Triton writes. ptxas makes **SASS** of it, which the GPU runs. Each instruction is marked "
+        "with the kernel's line that it comes from."
+    )
     listings = compiler().listings(experiment, gpu.compute_capability)
     if at < len(listings):
         listing(listings[at], key=f"listing {experiment.key} {gpu.target} {at}")
@@ -199,17 +210,12 @@ def tile_grid(experiment: Experiment, gpu: Gpu) -> None:
 
 
 def reading() -> None:
-    """How to read the report, in an expander."""
-    with st.expander("How to read this"):
+    """How to read the instructions, in an expander."""
+    with st.expander("How to read the instructions"):
         layout.prose(
-            "**Registers** belong to a thread, **shared memory** to a program. An SM hands both out until one of them "
-            "is used up; the shortest bar, drawn strongest, is the one that ends it. What does not fit in 255 "
-            "registers is **spilled**: stored to memory that lies in HBM behind the caches, and loaded "
-            "again.\n\n**PTX** is what Triton writes, **SASS** what ptxas makes of it and the GPU runs. Each "
-            "instruction is marked with the line of the kernel that it comes from. A line that calls a function, such "
-            "as `tl.max`, has the instructions of that function too. The compiler moves instructions, so neighbours "
-            "may come from lines far apart. The counts are of the program text: an instruction in a loop is counted "
-            "once, and runs once for each turn."
+            "- A line that calls a function, such as `tl.max`, has the instructions of that function too.\n"
+            "- The compiler moves instructions, so neighbours may come from lines far apart.\n"
+            "- The counts are of the program text: an instruction in a loop counts once, and runs once per iteration."
         )
 
 
@@ -220,7 +226,11 @@ def closing(experiment: Experiment, gpu: Gpu) -> None:
         listings = compiler().listings(experiment, gpu.compute_capability)
         shown = exercises.Shown(experiment, gpu, answer.cost.launches[0], listings)
         ask("tile_cost", exercises.QUESTIONS, shown, f"{experiment.key} {gpu.name}")
-    layout.chapter_link("flash_attention", "FlashAttention pours this tile into its SRAM →", {"view": "Tile sizes"})
+    layout.chapter_link(
+        "flash_attention",
+        "See how full this tile makes an SM →",
+        {"view": "Tile sizes"},
+    )
     layout.sources(
         "NVIDIA CUDA Binary Utilities (nvdisasm; instruction set reference) and PTX ISA",
         "NVIDIA CUDA C++ Programming Guide, technical specifications per compute capability, and CUDA Occupancy "

@@ -83,6 +83,7 @@ QUESTIONS = (
         lambda shown: sum(not one.right for one in shown.outcomes),
         _why_wrong,
         asked=lambda shown: len(shown.outcomes) == len(RUNGS),
+        hint="Look at the result of each rung in the table.",
     ),
     Question[Shown](
         "fewest",
@@ -92,6 +93,7 @@ QUESTIONS = (
         _why_fewest,
         [rung.name for rung in RUNGS],
         asked=lambda shown: len(shown.outcomes) == len(RUNGS),
+        hint="Leave out the rungs that are wrong. Then add reads and writes.",
     ),
     Question[Shown](
         "saved",
@@ -101,6 +103,7 @@ QUESTIONS = (
         _why_extra_bytes,
         unit="bytes",
         asked=lambda shown: len(shown.outcomes) == len(RUNGS),
+        hint="Subtract the bytes read by the two rungs.",
     ),
     Question[Shown](
         "one-tile",
@@ -108,6 +111,7 @@ QUESTIONS = (
         "number",
         _side_of_one_tile,
         _why_one_tile,
+        hint="One tile must be at least as long as the row. Tiles are powers of two.",
     ),
     Question[Shown](
         "shrinking",
@@ -116,5 +120,6 @@ QUESTIONS = (
         lambda shown: len(_shrinking(shown)),
         _why_shrinking,
         asked=lambda shown: bool(shown.runs) and "rescale" in shown.runs[0][0].entry.roles,
+        hint="Count where a row has a sum and its maximum rises. A first tile finds no old sum.",
     ),
 )

@@ -125,6 +125,7 @@ class Outcome:
     """The result of one rung's run."""
 
     rung: Rung
+    rows: int
     accesses: float
     read_bytes: int
     written_bytes: int
@@ -144,23 +145,25 @@ def outcome(rung: Rung, experiment: Experiment, trace: Trace) -> Outcome:
     both = np.isnan(y) & np.isnan(expected)
     error = float(np.max(np.where(both, 0.0, np.abs(y - expected))))
     moved = trace.traffic()
-    return Outcome(rung, accesses(experiment, moved), moved["read_bytes"], moved["written_bytes"], error)
+    rows = int(experiment.values["rows"])
+    return Outcome(rung, rows, accesses(experiment, moved), moved["read_bytes"], moved["written_bytes"], error)
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
     """All rungs side by side, as Markdown."""
     columns = (
-        "rung", Column("reads + writes per element"), Column("bytes read"), Column("bytes written"),
-        Column("largest error against float64"), "result",
+        "rung", Column("reads + writes per element"), Column("bytes read per row"), Column("bytes written per row"),
+        Column("largest error against float64"), "on this row", "wrong on purpose",
     )  # fmt: skip
     rows = [
         (
             one.rung.name,
             f"**{number(one.accesses)}**",
-            one.read_bytes,
-            one.written_bytes,
+            one.read_bytes // one.rows,
+            one.written_bytes // one.rows,
             scientific(one.error if one.error > SMALLEST else 0.0) if one.error == one.error else "NaN",
             ":green[right]" if one.right else ":red[wrong]",
+            KERNELS[one.rung.kernel].wrong,
         )
         for one in outcomes
     ]

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import streamlit as st
 
 from explain import lessons
-from explain.chapters.triton_ladder import exercises, ladder
+from explain.chapters.triton_ladder import exercises, figures, ladder
 from explain.exercises import Runs
 from explain.experiment import Experiment
-from explain.ui import controls, layout, stepper
+from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
 from kernels.catalog import KERNELS
 
@@ -49,27 +49,29 @@ def one_rung(at: int, row: Experiment) -> Runs:
     rung = ladder.RUNGS[at]
     experiment = rung.experiment(row)
     traces = stepper.stepper([experiment], key="ladder", chapter="triton_ladder")
-    heading = "Still missing" if at + 1 == len(ladder.RUNGS) else "What the next kernel fixes"
-    with layout.part(f"{heading}; this kernel's bytes", rung.lacks):
+    with layout.part("Still missing" if at + 1 == len(ladder.RUNGS) else "What the next kernel fixes", rung.lacks):
         if traces:
             stepper.traffic_table(experiment, traces[0])
     return tuple(zip([experiment], traces, strict=False))
 
 
-def all_rungs(row: Experiment) -> Sequence[ladder.Outcome]:
-    """Every rung on one input, as a table."""
-    st.header("All rungs on this input", anchor=False)
-    layout.prose(
-        "Every number is from a run: reads and writes per element counted in the trace, the error against float64 "
-        "from what the kernel stored. Milakov & Gimelshein count the same: naive 3, safe 4, online 3. The last rung "
-        "runs on four rows, the others on one."
-    )
+def all_rungs(at: int, row: Experiment) -> Sequence[ladder.Outcome]:
+    """Every rung on one input, as a picture and as a table; the rung `at` is framed."""
     rungs = [(one, one.experiment(row)) for one in ladder.RUNGS]
     found = zip(rungs, stepper.traces_of([own for _, own in rungs]), strict=True)
     outcomes = [ladder.outcome(one, own, trace) for (one, own), trace in found if trace is not None]
-    st.markdown(ladder.table(outcomes))
-    if len(outcomes) < len(rungs):
-        st.caption("Some rungs were not recorded on this input, and this machine has no Triton to run them.")
+    with layout.part(
+        "All rungs on this input",
+        "An arrow is one pass over the row: filled for a read, hollow for a write. All passes are counted in the "
+        "traces of runs on this input. Milakov & Gimelshein count the same: 3 accesses per element for naive softmax "
+        "(here *Two passes, unsafe*), 4 for safe softmax (*Three passes*), 3 for online softmax."
+        "\n\nA rung that is wrong on purpose can still be right on some rows.",
+    ):
+        pictures.drawing(figures.ladder(outcomes, at))
+        folded = f"<details><summary>Bytes and errors</summary>\n\n{ladder.table(outcomes)}\n\n</details>"
+        st.markdown(folded, unsafe_allow_html=True)
+        if len(outcomes) < len(rungs):
+            st.caption("Some rungs were not recorded on this input, and this machine has no Triton to run them.")
     return outcomes
 
 
@@ -87,10 +89,9 @@ def closing(row: Experiment, runs: Runs, outcomes: Sequence[ladder.Outcome]) -> 
     ask("triton_ladder", exercises.QUESTIONS, shown, f"{row.key} {[one.key for one, _ in runs]}")
     layout.questions(
         (
-            "The whole-row kernel reads each element once, the online one twice. Why not always the first?",
-            "It holds the row in one program's registers. A tile of 65,536 float32 values fills the whole register "
-            "file of a GPU's multiprocessor, so longer rows cannot be held. While rows fit, it is the best of the "
-            "ladder.",
+            "The whole-row kernel reads each element once, the online kernel twice. Why not always use the first?",
+            "It holds the row in one program's registers. A tile of 65,536 float32 values fills all registers of an "
+            "SM, so longer rows do not fit. For rows that fit, it is the best kernel of the ladder.",
         ),
         (
             "Online softmax moves as many bytes as the naive kernel. What was gained?",
@@ -99,8 +100,8 @@ def closing(row: Experiment, runs: Runs, outcomes: Sequence[ladder.Outcome]) -> 
         ),
         (
             "Rows and columns: why does a column of maxima help?",
-            "One program then updates many rows with the same instructions, which keeps its lanes at work where rows "
-            "are short, and it is the shape of attention: a tile of queries against a tile of keys.",
+            "One program then updates many rows with the same instructions. Where rows are short, this keeps its lanes "
+            "at work. It is also the shape of attention: a tile of queries and a tile of keys.",
         ),
     )
     layout.sources(

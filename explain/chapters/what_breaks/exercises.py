@@ -84,6 +84,7 @@ QUESTIONS = (
         _why_first,
         lambda shown: sorted({*shown.runs[BROKEN][0].entry.roles.values(), shown.found[0].variable}),
         asked=lambda shown: bool(shown.found),
+        hint="Go to the first difference. The marked variable is set there.",
     ),
     Question[Shown](
         "elements",
@@ -92,6 +93,7 @@ QUESTIONS = (
         lambda shown: shown.found[0].elements,
         _why_elements,
         asked=lambda shown: bool(shown.found),
+        hint="Go to the first difference. Count its marked elements.",
     ),
     Question[Shown](
         "output",
@@ -101,6 +103,7 @@ QUESTIONS = (
         _why_output,
         run=BROKEN,
         asked=lambda shown: _output(shown) is not None,
+        hint="Follow the difference from variable to variable until it reaches the output.",
     ),
     Question[Shown](
         "normal",
@@ -109,5 +112,6 @@ QUESTIONS = (
         _shows,
         _why_shows,
         (YES, NO),
+        hint="Try that input in the game below. Does the error exceed its tolerance?",
     ),
 )

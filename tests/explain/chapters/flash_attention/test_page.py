@@ -9,11 +9,13 @@ import pytest
 
 from explain import lessons
 from explain.chapters.flash_attention import tiles
+from explain.chapters.flash_attention.visits import visits
 from explain.chapters.memory_hierarchy import figures as memory_hierarchy
 from explain.chapters.tile_cost import view as compiled
 from explain.compile.service import Answer, Compiler
 from explain.engine import DeviceStatus, engine
 from explain.gpus import GPUS
+from explain.run_experiment import run_traced
 from explain.ui import gpu as gpu_module
 from tests.pages import page, texts
 
@@ -160,3 +162,11 @@ def test_the_papers_algorithm_stands_beside_the_kernels_lines():
 def test_every_gpu_of_the_list_can_be_chosen():
     for name in GPUS:
         assert name in "\n".join(s.value for s in page("flash_attention", view="Tile sizes", gpu=name).header)
+
+
+def test_the_loop_orders_visit_the_tiles_by_columns_and_by_rows():
+    runs = [lessons.first_order(lessons.SHORT), lessons.SHORT]
+    first, second = (visits(one, run_traced(one, "all", lambda *_: None)[0]) for one in runs)
+    assert {tile: place for tile, (_, place) in first.order.items()} == {(0, 0): 1, (1, 0): 2, (0, 1): 3, (1, 1): 4}
+    assert second.order == {(0, 0): (0, 1), (0, 1): (0, 2), (1, 0): (1, 1), (1, 1): (1, 2)}
+    assert (first.stores, second.stores) == ({0: 2, 1: 2}, {0: 1, 1: 1})

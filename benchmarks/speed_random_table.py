@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -72,12 +73,14 @@ def beside(result: dict[str, Any]) -> Iterator[Beside]:
 
 
 def untimed(result: dict[str, Any]) -> Iterator[str]:
-    """Who has no time, in how many shapes, and why. Ours with the shapes."""
+    """Who has no time, in how many shapes, and why: numbers in the reason are N. Ours with the shapes."""
     for table, (ours, *baselines) in WAYS.items():
         own = [case for case in result["cases"] if case["case"]["table"] == table]
         for name in (_name(ours), *baselines):
-            missed = [(row["why"], case["case"]["name"]) for case in own for row in case["variants"]
-                      if row["name"] == name and "seconds" not in row]  # fmt: skip
+            missed = [
+                (re.sub(r"\b\d+\b", "N", row["why"]), case["case"]["name"])
+                for case in own for row in case["variants"] if row["name"] == name and "seconds" not in row
+            ]  # fmt: skip
             for why, count in Counter(why for why, _ in missed).most_common():
                 shapes = "; ".join(shape for reason, shape in missed if reason == why)
                 where = f": {shapes}" if name == _name(ours) else ""

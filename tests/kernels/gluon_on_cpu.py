@@ -126,7 +126,7 @@ class Matmul:
             if isinstance(acc, Matmul):  # started before
                 acc.compute()
                 acc = acc.result
-            self.result = a.float() @ b.values.float() + acc
+            self.result = (a.float() @ b.values.float() + acc).as_subclass(Tile)
 
 
 class Job:

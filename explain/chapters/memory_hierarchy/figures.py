@@ -60,7 +60,7 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
         ("shared memory", gpu.shared_bytes_all, gpu.shared_bytes_sm),
         ("registers", gpu.register_bytes, gpu.register_bytes_sm),
     )
-    gap, width = 20.0, 520.0
+    gap, width = 24.0, 740.0
     unit = (width - 2 * gap) / sum(math.sqrt(count) for _, count, _ in chip)
     ground = top + unit * math.sqrt(max(count for _, count, _ in chip))
     times = unit * math.sqrt(gpu.l2_bytes) / small
@@ -80,7 +80,7 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
     label = f"Memory of the {gpu.name} to scale, by area"
     return (
         picture(side + 4, side + top + 6, label, outer, "26rem"),
-        picture(width + 40, ground + 74, f"{label}, magnified", inner, "38rem"),
+        picture(width + 40, ground + 74, f"{label}, magnified", inner, "50rem"),
     )
 
 
@@ -147,9 +147,9 @@ def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False) -> str:
             text(left + length + 8, y + 15, duration(round(own) / REGISTER_CYCLES), bold=True),
             text(left + length + 8, y + 31, f"{own:,.0f} cycles", faint=True, size=12),
         ]
-    scale = "logarithmic scale" if logarithmic else "linear scale: the shortest bars are hardly seen"
-    parts.append(text(left, 52 * len(rows) + 14, scale, size=12, faint=True))
-    return picture(left + width + 100, 52 * len(rows) + 22, f"Time of one load on the {gpu.name}", parts, "46rem")
+    if logarithmic:
+        parts.append(text(left, 52 * len(rows) + 14, "logarithmic scale", size=12, faint=True))
+    return picture(left + width + 100, 52 * len(rows) + 22, f"Time of one load on the {gpu.name}", parts, "52rem")
 
 
 def latency_sources(gpu: Gpu) -> str:
@@ -290,7 +290,7 @@ def trips_table(experiment: Experiment, trace: Trace) -> str:
         term, large = trip.term, trip.term.buffer in ("s", "p")
         mark = "**" if large else ""
         name = f"{'write' if term.written else 'read'} {mark}{term.buffer.upper()}{mark}"
-        elements = f"{term.elements:,}" + (f" × {term.times}" if term.times > 1 else "")
+        elements = f"{term.elements:,}" + (f", each {term.times} times" if term.times > 1 else "")
         rows.append((f"{trip.launch}", f"`{trip.kernel}`", name, elements, f"{mark}{term.bytes:,}{mark}", trip.traced))
         totals[large][0] += term.bytes
         totals[large][1] += trip.traced

@@ -86,7 +86,7 @@ def _with_tour(options: list[str]) -> list[str]:
     at = options.index("--tour")
     file = Path(*options[at + 1 : at + 2]).resolve()
     if not file.is_file():
-        raise SetUpError(f"--tour: {file} is no file: give a tour file, such as a copy of a chapter's tour.toml")
+        raise SetUpError(f"--tour: {file} is no file: give a tour file, such as a copy of a chapter's")
     return [*options[:at], *options[at + 2 :], "--", "--tour", str(file)]
 
 

@@ -7,8 +7,7 @@ from explain.ui import layout
 
 with layout.chapter(__file__, goal="find the screen that answers a question which people asked in public."):
     layout.prose(
-        "These questions come from issues of the field's repositories. The small links lead to the issues. The screen "
-        "answers with a run, a count or a measurement."
+        "The small links open the discussions on GitHub. The screens answer with a run, a count or a measurement."
     )
 for group in dict.fromkeys(one.group for one in questions.questions()):
     st.header(group, anchor=False)

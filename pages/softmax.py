@@ -6,8 +6,8 @@ from explain.ui import layout
 with layout.chapter(
     __file__,
     goal="turn a row of numbers into weights that add up to 1, for numbers of any size, and count what that costs.",
-    words="The weight of x is exp(x) / ℓ, with ℓ = Σ exp(x) over its row. Left: naive softmax. Right: safe softmax, "
-    "exp(x − m) with the row's maximum m.",
+    words="The weight of x is exp(x) / ℓ, with ℓ = Σ exp(x) over its row. The same row, two ways: the left one "
+    "overflows, the right one subtracts the row's maximum m first.",
 ):
     row = view.choose()
 runs = view.two_kernels(row)

@@ -25,7 +25,11 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const outside = (event) => event.composedPath().includes(bar) || open(false);
   for (const type of ["pointerdown", "focusin"]) document.addEventListener(type, outside, { signal: leave.signal });
   letTheKeysScroll();
-  const onward = (event) => atTheEnd(event) && setTriggerValue("page", bar.querySelector("[rel=next]")?.dataset.page);
+  const turn = () => setTriggerValue("page", bar.querySelector("[rel=next]")?.dataset.page);
+  const onward = (event) => atTheEnd(event) && turn();
+  const sheet = new BroadcastChannel("tilescope tour");    // a clicker in the window of the run sheet
+  sheet.onmessage = ({ data }) => data.press === "nextTile" && (atTheEnd({ key: "PageDown" }) ? turn() : scrollOn());
+  leave.signal.addEventListener("abort", () => sheet.close());
   document.addEventListener("keydown", onward, { signal: leave.signal });
   document.addEventListener("click", photograph, { capture: true, signal: leave.signal });
   return () => leave.abort();
@@ -44,6 +48,12 @@ function atTheEnd({ key, defaultPrevented }) {
   const main = document.querySelector("[data-testid=stMain]");
   if (key !== "PageDown" || defaultPrevented || !main || !("clicker" in document.documentElement.dataset)) return false;
   return main.scrollTop + main.clientHeight >= main.scrollHeight - 4;
+}
+
+/** A screen further down, for a clicker that has no window to scroll. */
+function scrollOn() {
+  const main = document.querySelector("[data-testid=stMain]");
+  if (main && "clicker" in document.documentElement.dataset) main.scrollBy({ top: main.clientHeight * 0.9 });
 }
 
 /** The camera of a plot: the plot as it stands, with its fonts; Plotly's own picture would be set in the machine's. */

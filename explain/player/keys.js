@@ -13,6 +13,7 @@ const SWIPE_MS = 700;
 
 /** [key, with Shift, what the player does, how it is written, in words]. C and R are Streamlit's own. */
 const KEYS = [
+  ["t", null, "tour", "T", "Begin or leave the tour; in it → and ← turn the captions"],
   ["ArrowRight", false, "next", "→", "Next beat, line or tile, as the switch says"],
   ["ArrowLeft", false, "previous", "←", "Previous beat, line or tile"],
   ["ArrowRight", true, "nextCoarse", "Shift →", "Next by the next larger step: tile or pass"],
@@ -38,7 +39,6 @@ const KEYS = [
   ["=", null, "larger"],
   ["-", null, "smaller"],
   ["?", null, "help", "?", "These keys"],
-  ["t", null, "tour", "T", "Begin or leave the tour; in it → and ← turn the captions"],
   ["Escape", null, "escape", "Esc", "Close; leave the tour; leave full screen"],
 ];
 const KEYS_AT_FULL_SCREEN = ["1 … 9, 0", "Full screen: one panel, all panels; with Shift: add or remove one"];

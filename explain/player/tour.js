@@ -111,7 +111,9 @@ export class Tour {
 
   /** A clicker that came from the chapter before leads through this tour too. */
   greet() {
-    if (!this.on || document.documentElement.dataset[CLICKER] === undefined) return;
+    const { dataset } = document.documentElement;
+    if (!this.on || dataset[CLICKER] === undefined) return;
+    delete dataset[CLICKER];                               // until this tour ends
     this.player.section.focus({ preventScroll: true });
     this.player.section.scrollIntoView({ block: "center" });
   }
@@ -127,6 +129,7 @@ export class Tour {
     box.querySelector(".told").textContent = caption.text;
     box.querySelector(".of").textContent = `${at + 1} / ${captions.length}`;
     box.querySelector("[data-do=previous]").disabled = at === 0;
+    box.querySelector("[data-do=next]").textContent = at === captions.length - 1 ? "Done" : "→";
   }
 
   /** Tells the run sheet in another window where the tour is. */

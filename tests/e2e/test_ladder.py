@@ -16,4 +16,4 @@ def test_the_address_holds_the_rung(page: Page, app: Server) -> None:
     page.wait_for_url("**rung=Online**")
     expect(page.locator(".player")).to_have_count(1)
     expect(page.locator(".player .failure")).to_be_hidden()
-    expect(page.locator(".player .source")).to_be_visible()
+    expect(page.locator(".player")).to_have_attribute("data-caption", "1")  # each rung has a tour

@@ -17,11 +17,14 @@ def player(page: Page) -> Locator:
 
 @pytest.fixture
 def opened(page: Page, app_url: str):
-    """Opens two runs from an address and waits until they are drawn."""
+    """Opens two runs from an address, waits until they are drawn, and leaves their tour for the code."""
 
     def opened(query: str = "") -> Page:
         page.goto(f"{app_url}/side_by_side?{query}")
         expect(player(page)).to_have_attribute("data-step", re.compile(r"\d+"))
+        if player(page).get_attribute("data-caption"):
+            player(page).press("Escape")
+            page.keyboard.press("i")
         return page
 
     return opened

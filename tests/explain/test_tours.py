@@ -90,11 +90,13 @@ def player_of(test: AppTest) -> bytes:
 
 
 @pytest.mark.parametrize("tour", FIRST.values(), ids=FIRST)
-def test_a_chapter_begins_with_its_tour(tour):
-    test = AppTest.from_file(str(contents.PAGES / f"{tour.chapter}.py"), default_timeout=120).run()
+def test_a_link_opens_a_chapters_tour_at_its_caption(tour):
+    test = AppTest.from_file(str(contents.PAGES / f"{tour.chapter}.py"), default_timeout=120)
+    test.query_params["caption"] = "2"
+    test.run()
     head, _ = unpacked(player_of(test))
     assert head["tour"] == toured(tour)
-    assert (head["caption"], head["step"]) == (1, None)
+    assert (head["caption"], head["step"]) == (2, None)
 
 
 def test_the_panels_are_the_players():

@@ -2,17 +2,24 @@
 // follows the player, and its keys turn the player's captions.
 
 const CHANNEL = "tilescope tour";                          // explain/player/tour.js speaks on it
-const PRESSES = { ArrowRight: "next", PageDown: "next", ArrowLeft: "previous", PageUp: "previous" };
+const PRESSES = { ArrowRight: "next", PageDown: "nextTile", ArrowLeft: "previous", PageUp: "previousTile" };
 const MINUTE_MS = 60_000;
 const OWN_KEYS = "input, textarea, select, [role=listbox], [role=combobox], button, a, summary";
 const SHEETS = new WeakMap();
+
+/** Minutes as 1:05. */
+function clock(minutes) {
+  const seconds = Math.floor(minutes * 60);
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+}
 
 class RunSheet {
   constructor(root) {
     this.root = root;
     this.$ = (selector) => root.querySelector(selector);
     this.sheet = null;
-    this.started = null;
+    this.started = null;                                   // the tour, in ms
+    this.turned = 0;                                       // its caption
     this.abort = new AbortController();
     const { signal } = this.abort;
     this.channel = new BroadcastChannel(CHANNEL);
@@ -31,8 +38,10 @@ class RunSheet {
   }
 
   follow(sheet) {
-    if (sheet.title !== this.sheet?.title) this.started = null;
+    const another = sheet.title !== this.sheet?.title;
+    if (another) this.started = null;
     if (sheet.at >= 0) this.started ??= Date.now();
+    if (another || sheet.at !== this.sheet.at) this.turned = Date.now();
     this.sheet = sheet;
     this.render();
   }
@@ -45,7 +54,7 @@ class RunSheet {
   }
 
   clicked(what) {
-    if (what === "restart") this.started = Date.now();
+    if (what === "restart") this.started = this.turned = Date.now();
     else if (what) this.press(what);
     this.tick();
   }
@@ -58,12 +67,16 @@ class RunSheet {
     const { sheet: { chapter, title, captions, at }, root } = this;
     root.hidden = false;
     Object.assign(root.dataset, { chapter, caption: at + 1 });
-    const now = captions[at], next = captions[at + 1];
+    const ended = at < 0 && this.started !== null;
+    const now = ended ? { text: "The tour is over.", say: "" } : captions[Math.max(0, at)];
+    const next = ended ? null : captions[Math.max(0, at) + 1];
     this.$(".title").textContent = title;
-    this.$(".of").textContent = now ? `${at + 1} / ${captions.length}` : "The tour is not running in the other window.";
-    this.$(".text").textContent = now?.text ?? "";
-    this.$(".say").textContent = now?.say ?? "";
-    this.$(".next").textContent = next ? next.text : "The rest of the chapter.";
+    this.$(".of").textContent = `${at + 1} / ${captions.length}`;
+    this.$(".open").hidden = at >= 0 || ended;
+    this.$(".open a").href = chapter;
+    this.$(".text").textContent = now.text;
+    this.$(".say").textContent = now.say;
+    this.$(".next").textContent = next?.text ?? "The rest of the chapter, then the next chapter: Page ↓ goes on.";
     this.$("ol").replaceChildren(...captions.map(({ text, minutes }, i) => {
       const row = document.createElement("li");
       const time = document.createElement("b");
@@ -75,18 +88,19 @@ class RunSheet {
     this.tick();
   }
 
-  /** The clock: minutes left by the plan, the time since the start, and how far behind the plan that is. */
+  /** The clock: the time left by the plan, for this caption and for the tour; the time since the start; the delay. */
   tick() {
     if (!this.sheet) return;
-    const { captions, at } = this.sheet;
+    const { captions } = this.sheet, at = Math.max(0, this.sheet.at);
     const sum = (list) => list.reduce((all, { minutes }) => all + minutes, 0);
-    const left = sum(captions.slice(Math.max(0, at)));
-    this.root.dataset.left = left;
-    this.$(".left").textContent = `${left} min left of ${sum(captions)}`;
-    const elapsed = this.started === null ? 0 : Date.now() - this.started;
-    const seconds = Math.floor(elapsed / 1000);
-    this.$(".clock").textContent = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
-    const late = elapsed / MINUTE_MS - sum(captions.slice(0, Math.max(0, at) + 1));
+    const since = (moment) => (this.started === null ? 0 : (Date.now() - moment) / MINUTE_MS);
+    const here = Math.max(0, captions[at].minutes - since(this.turned));
+    const left = here + sum(captions.slice(at + 1));
+    this.root.dataset.left = sum(captions.slice(at));
+    this.$(".left").textContent = `${clock(here)} for this caption, ${clock(left)} for the tour`;
+    const elapsed = since(this.started);
+    this.$(".clock").textContent = clock(elapsed);
+    const late = elapsed - sum(captions.slice(0, at + 1));
     this.$(".late").textContent = late > 0 ? `${Math.ceil(late)} min behind` : "";
   }
 

@@ -40,7 +40,7 @@ def run_sheet(page: contents.Page) -> None:
     tour plays there, and its keys turn the player's captions.
     """
     with st.container(horizontal=True):
-        layout.chapter_link(page.stem, f"Open **{page.title}**, about {page.minutes} minutes")
+        layout.chapter_link(page.stem, f"Open **{page.title}**, a lecture of about {page.minutes} minutes")
         layout.chapter_link("tour", "Play a tour of your own")
     sheet = None
     if tour := _tour(page):
@@ -63,6 +63,8 @@ def _tour(page: contents.Page) -> tours.Tour | None:
 
 def notes(page: contents.Page) -> None:
     """What to say, common errors, what there is time for."""
-    _, _, text = page.notes.read_text(encoding="utf-8").partition("\n")
+    _, say, *rest = page.notes.read_text(encoding="utf-8").split("\n## ")
     with st.container(key="notes"):
-        st.markdown(text)
+        columns = st.columns(2, gap="large")
+        for column, sections in zip(columns, ([say], rest), strict=True):
+            column.markdown("\n".join(f"## {section}" for section in sections))

@@ -39,7 +39,7 @@ UPDATES = (
     Update(
         "ℓ ← ℓ + x",
         lambda l_i, x, m_i, m_new: l_i + x,
-        "adds the scores, not their exponentials: ℓ changes when the row is shifted, and can be 0 or negative",
+        "adds the elements, not their exponentials: ℓ changes when the row is shifted, and can be 0 or negative",
     ),
     Update(
         "ℓ ← ℓ + exp(x)",

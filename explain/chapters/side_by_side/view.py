@@ -48,11 +48,11 @@ def how_to_read() -> None:
     """What the marks mean, and how two runs of different length step together."""
     with layout.part(
         "How two runs step together",
-        "Both runs meet at the start of each tile visit. The run with fewer lines waits on its last line.",
+        "Both runs start each tile together. The shorter one waits on its last line.",
         wide=1,
     ):
         layout.prose(
-            "**≠** marks what differs at this step: a counter, or a row of m, ℓ or the output that differs by more "
-            "than rounding. A score that differs has a cut corner. A maximum or a sum is compared only where both "
-            "runs have read the same columns of the row."
+            "**≠** marks what differs at this step: a byte count, or a row of m, ℓ or the output that differs by more "
+            "than rounding. In the map of S, a score that differs has a cut corner. A maximum or a sum is compared "
+            "only where both runs have read the same columns of the row."
         )

@@ -14,7 +14,7 @@ import numpy as np
 
 from explain.chapters.triton_ladder import ladder
 from explain.experiment import Experiment
-from explain.figures.numbers import number
+from explain.figures.numbers import fixed, number
 from explain.figures.tables import Column, Columns, markdown
 from explain.trace.model import Tile, Trace
 from kernels.inputs import representable
@@ -148,7 +148,7 @@ def bars(row: Row) -> str:
     lines = (
         _line("x", "scores", row.x, f"m = {number(row.m, 4)}" if row.m else "", "max"),
         _line(f"exp(x{subtracted})", "p", row.p, f"ℓ = {number(row.total, 4)}", "sum"),
-        _line(f"exp(x{subtracted}) / ℓ", "acc", row.y, f"sum = {number(weights, 4)}", "acc"),
+        _line(f"exp(x{subtracted}) / ℓ", "p", row.y, f"sum = {number(weights, 4)}", "p"),
     )
     return f'<div class="bars">{"".join(lines)}</div>'
 
@@ -166,10 +166,13 @@ def _line(label: str, quantity: str, values: np.ndarray, said: str, said_of: str
     )
 
 
+def _short(value: float) -> str:
+    """Three decimals below 10, three digits above."""
+    return fixed(value, 3) if 5e-4 <= abs(value) < 10 or value == 0 else number(value)
+
+
 def _cell(value: float, largest: float) -> str:
     if not math.isfinite(value):
         return f'<span class="cell odd"><i>{number(value, 4)}</i></span>'
     below = " below" if value < 0 else ""
-    return (
-        f'<span class="cell{below}"><i>{number(value, 4)}</i><u style="--share: {abs(value) / largest:.4f}"></u></span>'
-    )
+    return f'<span class="cell{below}"><i>{_short(value)}</i><u style="--share: {abs(value) / largest:.4f}"></u></span>'

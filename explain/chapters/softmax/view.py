@@ -30,7 +30,8 @@ def two_kernels(row: Experiment) -> Runs:
     if row.inputs == lessons.SAFE.inputs:
         layout.prose(
             "The row climbs to 89. exp(89) is larger than the largest float32, so on the left it becomes ∞: overflow. "
-            "The sum is ∞ too, and ∞ / ∞ is NaN. On the right x − m is never above 0, so no exponential is above 1."
+            "The sum is ∞ too. Then ∞ / ∞ is NaN, and the other five weights are exp(x) / ∞ = 0. On the right x − m is "
+            "never above 0, so no exponential is above 1."
         )
     return pair, traces
 
@@ -45,8 +46,8 @@ def six_logits() -> None:
     """Six logits with sliders; moving one reruns nothing else on the page."""
     st.header("Six logits", anchor=False)
     layout.prose(
-        "Move the logits and watch the weights. Then add the same number to all six: the safe softmax stays as it is, "
-        "and softmax as written breaks where its format ends."
+        "Move the logits and watch the weights. Then add the same number to all six: the weights of safe softmax stay "
+        "the same. Naive softmax breaks where exp(x) leaves its format."
     )
     start = (-1.0, 0.5, 2.0, 3.5, 0.0, 1.0)
     sliders = st.columns(6)
@@ -82,8 +83,9 @@ def six_logits() -> None:
     with layout.part(
         "Cross entropy",
         "The loss of a classifier is −ln of the right class's weight. Computed in that order it is ∞ as soon as the "
-        "weight underflows to 0. Cross entropy by logsumexp never makes the weight: −ln(exp(x − m) / ℓ) = m + ln ℓ − "
-        "x.",
+        "weight underflows to 0. Cross entropy by logsumexp never computes the weight: −ln(exp(x − m) / ℓ) = m + ln ℓ "
+        "− x.\n\nWith small logits all three agree up to rounding. Add 200: the naive one fails. Set x0 to −10 and "
+        "divide by 0.1: −ln of the safe softmax is ∞ too.",
     ):
         st.markdown(figures.loss_table(x, target, dtype))
         st.caption("computed on this page · every operation rounded to the format")
@@ -94,9 +96,9 @@ def overflow(runs: Runs) -> None:
     pair, traces = runs
     with layout.part(
         "Where exp overflows in each format",
-        "fp16 has few bits for the exponent: exp(12) is already too large. bf16 has as many as fp32, and breaks at "
-        "the same place with fewer digits. The kernels here compute in fp32 whatever they store, so in all three the "
-        "naive one breaks above 88.72. The second table is from runs on the row above.",
+        "fp16 has few bits for the exponent: exp(12) is already too large. bf16 has as many bits for it as fp32, so it "
+        "overflows at the same x, with fewer digits.\n\nThe kernels here compute in fp32, also when they store fp16 or "
+        "bf16. So naive softmax overflows above 88.72 in all three. The second table shows runs on the row above.",
     ):
         st.markdown(figures.overflow_table())
         if traces:
@@ -107,8 +109,8 @@ def same_answer() -> None:
     """Why subtracting the maximum changes no weight."""
     with layout.part(
         "Why the answer is the same",
-        "The factor exp(−m) is in the numerator and in the denominator. Any m would do. With the maximum, no "
-        "exponential exceeds 1 and one of them is exactly 1, so the sum is never 0.",
+        "The factor exp(−m) is in the numerator and in the denominator, so it cancels, for any m. With the maximum, no "
+        "exponential exceeds 1 and one of them is exactly 1. So the sum is never 0.",
     ):
         st.latex(
             r"\frac{e^{x-m}}{\sum_j e^{x_j-m}} = \frac{e^{-m}\,e^{x}}{e^{-m}\sum_j e^{x_j}} "
@@ -121,8 +123,9 @@ def cost(runs: Runs) -> None:
     pair, traces = runs
     with layout.part(
         "What it costs",
-        "Safe softmax reads the row once more. Softmax does so little arithmetic that on a GPU its time is mostly "
-        "that of its loads and stores, so each pass matters. The traces counted the accesses per element.",
+        "Safe softmax reads the row once more. Softmax does little arithmetic. On a GPU it spends most of its time on "
+        "loads and stores, so each pass matters. The traces counted the accesses per element. The bytes are those of "
+        "safe softmax.",
     ):
         if traces:
             st.markdown(figures.access_table(list(zip(pair, traces, strict=True))))
@@ -136,10 +139,10 @@ def closing(runs: Runs) -> None:
         shown = exercises.Shown(tuple(zip(pair, traces, strict=True)), _logits)
         ask("softmax", exercises.QUESTIONS, shown, pair[-1].key)
     layout.questions(
-        ("Could one subtract another number than the maximum?",
+        ("Can we subtract another number than the maximum?",
          "Any number gives the same weights on paper. One far below the maximum lets exp overflow, one far above it "
          "lets every exp underflow to 0. The maximum cannot do either."),
-        ("Why not compute in float64 and be done?",
+        ("Why not compute in float64?",
          "exp overflows there too, above 709.8, and attention scores can be larger. On a GPU float64 is also many "
          "times slower."),
         ("Why does cross entropy not take −ln of the safe softmax?",

@@ -111,11 +111,12 @@ def controls(
         except ParameterError as refused:
             st.session_state[state], error = (current, None), refused
     if error is not None:
-        words, place = in_words(error, labels), places.get(error.parameter)
-        if place and error.parameter in folded:  # it may be open, over the words below its button
-            place.markdown(f":red[{words}]")
-            place = columns[len(names)]
-        refuse(words, state, place)
+        words = in_words(error, labels)
+        below = places.get(error.parameter)
+        if below is not None and error.parameter in folded:  # it may be open, over the words below its button
+            below.markdown(f":red[{words}]")
+            below = columns[len(names)]
+        refuse(words, state, below)
     return current
 
 

@@ -470,6 +470,10 @@ class Player {
       const button = event.target.closest("button[data-do]");
       if (button && !button.closest(".watch")) this.act(button.dataset.do);
     });
+    this.on(this.$(".more"), "click", ({ target }) => {
+      const open = this.$("header").classList.toggle("open");
+      target.setAttribute("aria-expanded", String(open));
+    });
     this.on(window, "resize", () => this.length && this.fit());
     this.on(window, "popstate", () => clearTimeout(this.settling)); // the address is of the next page now
     // A chapter's questions ask for the step of each run, and lead to one.

@@ -250,7 +250,7 @@ def count_other(browser: Browser, options: argparse.Namespace) -> dict[str, Any]
 
 SCREENS = (
     Screen("Home", "", insight=in_the_opening),
-    Screen("Attention in ten minutes", "attention", insight=at_once),
+    Screen("Attention in ten minutes", "attention", ("q", "k", "v", "o", "d", "N"), at_once),
     Screen("Your first Triton kernel", "first_kernel"),
     Screen("Online softmax", "online_softmax", insight=by_the_tour("online_softmax")),
     Screen("FlashAttention", "flash_attention", insight=by_the_tour("flash_attention")),

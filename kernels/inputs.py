@@ -70,7 +70,7 @@ def _notebook(_: np.random.Generator, rows: int, cols: int, __: int) -> np.ndarr
 PRESETS: Mapping[str, Preset] = {
     preset.name: preset
     for preset in (
-        Preset("normal", "independent normal values, mean 0, variance 1"),
+        Preset("normal", "random numbers from a normal distribution, mean 0, variance 1"),
         Preset("ascending", "each score is larger than the one before: the running max changes at every tile",
                lambda g, r, c, b: _ramp(c) + _jitter(g, r, c)),
         Preset("descending", "the first score is the largest: the running max never changes, a missing α does not show",

@@ -44,7 +44,7 @@ class Recipe:
     @property
     def words(self) -> str:
         """The recipe in words."""
-        said = ["normal scores"]
+        said = ["random normal scores"]
         if self.scale != 1:
             said.append(f"scaled by {self.scale:,.10g}")
         if self.offset:

@@ -6,7 +6,7 @@ from explain.ui import layout
 view.step_of_an_old_link()
 with layout.chapter(__file__):
     view.tagline()
-view.opening()
+recorded = view.opening()
 view.doors()
 view.where_to_start()
-view.what_you_see()
+view.what_you_see(recorded)

@@ -7,6 +7,7 @@ from explain.ui import controls, layout
 with layout.chapter(
     __file__,
     goal="follow attention from a slow kernel to one near the hardware's limit; name each step's idea and speedup.",
+    words="For readers who write kernels. Press a column to see its code and what is new in it.",
 ):
     part = controls.view("The climb", "Tuning", "From which N?", "Other kernels")
     shown = chosen("attention") if part == "The climb" else None

@@ -5,7 +5,7 @@ from explain.ui import layout
 
 with layout.chapter(
     __file__,
-    goal="see that formula, kernel and GPU count the same bytes, and where the caches make them differ.",
+    goal="see three numbers for the same bytes (formula, trace, GPU counters) and where the caches make them differ.",
 ):
     choice = view.choose()
 shown, records = view.hierarchy(choice)

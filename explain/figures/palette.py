@@ -21,11 +21,22 @@ QUANTITIES: Mapping[str, str] = {
     "sum": "#009e73",  # running sum ℓ
     "alpha": "#d55e00",  # rescale factor α
     "scores": "#8073ac",  # S
-    "p": "#56b4e9",  # P̃ = exp(S − m), and P after the division
+    "p": "#56b4e9",  # P̃ = exp(S − m), and the weights P after the division
     "acc": "#cc79a7",  # accumulator Õ, output O
-    "hbm": "#e69f00",  # HBM and the bytes that go there
+    "hbm": "#e69f00",  # HBM, the bytes that go there, and what comes from there as it is: Q, K, V
 }
 """Okabe & Ito's colours, and purple: told apart by every eye."""
+
+SYMBOLS: Mapping[str, str] = {
+    **dict.fromkeys(("Q", "K", "V"), "hbm"),
+    **dict.fromkeys(("x", "S"), "scores"),
+    **dict.fromkeys(("P̃", "P", "y"), "p"),
+    **dict.fromkeys(("Õ", "O"), "acc"),
+    "m": "max",
+    "ℓ": "sum",
+    "α": "alpha",
+}
+"""The hue of each symbol, in text and pictures. A softmax reads scores x and makes weights y."""
 
 _SEEDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "fill": {"max": ("#0072b2", "#4a96ff"), "alpha": ("#d55e00", "#f07f2a"), "scores": ("#8073ac", "#9a86e0")},

@@ -81,6 +81,7 @@ export class Lane {
     for (const column of ["middle", "side", "memory"]) {
       this.$(`.${column}`).hidden = !this.$(`.${column} .panel:not([hidden])`);
     }
+    root.classList.toggle("bare", !pictures.some((panel) => panel.shown));
     root.classList.toggle("sideless", this.$(".middle").hidden || this.$(".side").hidden);
     root.classList.toggle("flat", this.flat);
     this.arrangeTabs();

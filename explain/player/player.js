@@ -181,6 +181,7 @@ class Player {
     const again = packet.caption === 1 && [this.id, this.player].some((one) => LED.has(one));
     const { step = packet.step, caption = again ? 0 : packet.caption ?? 0, link = packet.link } = left ?? {};
     const toured = tour.set(caption - 1);
+    if (packet.step !== null && !toured) LED.add(this.player); // who came to a step is not led at the next run either
     if (!toured || step !== null) {
       const start = step ?? this.sameSpot();
       this.step = start === null ? this.worked() : this.clamp(start);
@@ -468,6 +469,10 @@ class Player {
     this.on(this.$(".tools"), "click", (event) => {
       const button = event.target.closest("button[data-do]");
       if (button && !button.closest(".watch")) this.act(button.dataset.do);
+    });
+    this.on(this.$(".more"), "click", ({ target }) => {
+      const open = this.$("header").classList.toggle("open");
+      target.setAttribute("aria-expanded", String(open));
     });
     this.on(window, "resize", () => this.length && this.fit());
     this.on(window, "popstate", () => clearTimeout(this.settling)); // the address is of the next page now

@@ -9,6 +9,7 @@ import { Surface } from "./surface.js";
 import { element } from "./words.js";
 
 const PLAY_MS = 550, BEAT_MS = 1600;                       // a step, or a beat, at speed 1
+const MOST_MARKED = 40;                                    // programs, or tiles, with a mark; beyond: launches
 const NEAR_PX = 3;                                         // from a mark on the timeline
 const CHOICES = { code: ["every", "line", "beat", "tile"], idea: ["beat", "tile"] };
 
@@ -56,7 +57,9 @@ export class Transport {
     this.score = {
       length,
       programs: story.programs.map((program) => at(program.first)),
-      visits: story.visits.map((visit) => at(visit.begin)),
+      starts: story.programs.filter(({ launch }, p) => story.programs.length <= MOST_MARKED
+        || launch !== story.programs[p - 1]?.launch).map((program) => at(program.first)),
+      visits: story.visits.length > MOST_MARKED ? [] : story.visits.map((visit) => at(visit.begin)),
       rescales: stories.flatMap(marks),
       nan: nan === Infinity ? null : nan,
     };

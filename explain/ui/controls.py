@@ -37,11 +37,12 @@ ROW_LABELS = {
     "block_n": "Elements in a tile, BLOCK_N",
 }
 PRESET_TITLES = {
+    "normal": "random normal",
     "notebook": "six numbers",
     "sentence": "paragraph, 64 tokens",
     "sentence_short": "sentence, 15 tokens",
     "sentence_ragged": "sentence, 23 tokens",
-    "edge": "counting up to 89 (overflow)",
+    "edge": "up to 89: overflow",
 }
 """Presets that need more than their own name on screen."""
 LARGEST_ON_SCREEN = {
@@ -110,16 +111,17 @@ def controls(
         except ParameterError as refused:
             st.session_state[state], error = (current, None), refused
     if error is not None:
-        words, place = in_words(error, labels), places.get(error.parameter)
-        if place and error.parameter in folded:  # it may be open, over the words below its button
-            place.markdown(f":red[{words}]")
-            place = columns[len(names)]
-        refuse(words, state, place)
+        words = in_words(error, labels)
+        below = places.get(error.parameter)
+        if below is not None and error.parameter in folded:  # it may be open, over the words below its button
+            below.markdown(f":red[{words}]")
+            below = columns[len(names)]
+        refuse(words, state, below)
     return current
 
 
 def in_words(error: ParameterError, labels: Mapping[str, str] = LABELS) -> str:
-    """The error with the names that the controls have: "Queries, N: 100. The text of *sentence* has 64 tokens; …"."""
+    """The error in the words of the controls: "Queries, N: 100. The text of *paragraph, 64 tokens* has 64; …"."""
 
     def named(found: re.Match[str]) -> str:
         name, value = found.groups()
@@ -128,6 +130,8 @@ def in_words(error: ParameterError, labels: Mapping[str, str] = LABELS) -> str:
         return f"{labels[name]} {value}" if name in labels else found[0]
 
     told = re.sub(r"\b(\w+)=(\w+)", named, error.allowed)
+    if most := LARGEST_ON_SCREEN.get(error.parameter):
+        told = re.sub(r"(whole number from \d+ to) .*", rf"\1 {most}", told)
     label = labels.get(error.parameter, error.parameter)
     return f"**{label}: {error.value}.** {told[0].upper()}{told[1:]}."
 

@@ -58,17 +58,19 @@ def _ask(room: str, questions: Sequence[Question[Any]], context: Any, shown: str
     verdicts: dict[str, tuple[str, str, Verdict | str]] = st.session_state.setdefault(f"{key}: verdicts", {})
 
     def checked() -> None:
-        """Keeps the verdict. The second wrong answer tells the right one, and so does the button after the first."""
+        """Keeps the verdict. A second wrong answer tells the right one, and so does the button after the first."""
         answer: Mapping[str, str] = st.session_state[key].checked
         question = next((one for one in questions if one.name == answer["name"]), None)
         if question is None:
             return
         known, given, before = verdicts.get(question.name, ("", "", ""))
-        tried = known == shown and isinstance(before, Verdict) and not before.right
+        tells = known == shown and isinstance(before, Verdict) and not before.right
         if not answer.get("show"):
+            if (known, given) == (shown, answer["given"]):
+                return
             given = answer["given"]
             before = _verdict(question, context, given)
-        if tried and isinstance(before, Verdict):
+        if tells and isinstance(before, Verdict):
             before = before.answer or before
         verdicts[question.name] = shown, given, before
 

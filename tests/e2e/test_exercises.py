@@ -19,14 +19,14 @@ def test_a_question_is_checked_shown_in_the_player_and_remembered(page: Page, ap
     expect(player).to_be_visible()
     tiles = question(page, "how-often")
     verdict = tiles.locator(".verdict")
-    assert page.locator(".exercises [data-done]").count() == 0
+    assert page.locator(".exercises li[data-done]").count() == 0
     tiles.get_by_role("button").click()  # nothing typed
     expect(verdict).to_have_attribute("data-verdict", "none")
     tiles.locator("input").fill("0")
     tiles.get_by_text("Check").click()
     expect(verdict).to_have_attribute("data-verdict", "wrong")
     assert page.evaluate(KEPT) is None
-    assert page.locator(".exercises [data-done]").count() == 0
+    assert page.locator(".exercises li[data-done]").count() == 0
 
     hint = verdict.inner_text()
     tiles.locator("[data-show]").click()

@@ -41,6 +41,17 @@ CHOOSES = ("view", "panel", "walk", "rung", "exhibit")
 SAME_LAYOUT = ("what_breaks", "triton_ladder")
 """Pages whose exhibits or rungs share one layout: only the first is looked at in every width and theme."""
 STEMS = [page.stem for page in contents.pages()]
+FAR_DOWN = ("memory_hierarchy",)
+"""Pages that come to their player after other parts: it has a screen of its own."""
+WITHIN_WINDOW = """player => new Promise((resolve) => {
+  const box = () => player.getBoundingClientRect(), end = performance.now() + 5_000;
+  const look = () => {
+    const within = box().top >= 0 && box().bottom <= innerHeight + 0.5;
+    if (within || performance.now() > end) resolve(within ? "" : `from ${box().top} to ${box().bottom} px`);
+    else requestAnimationFrame(look);
+  };
+  look();
+})"""
 
 Fault = dict[str, str]
 
@@ -90,6 +101,8 @@ def test_layout(page: Page, dressed: tuple[str, Browser], app: Server, stem: str
         page.goto(f"{app.url}/{'' if stem == 'home' else stem}")
         expect(page.get_by_role("heading", level=1).first).to_be_visible()
         settled(page)
+        if every_view and (place := outside(page, scrolled=stem in FAR_DOWN)):
+            found.append(f"{stem}: the player is {place}, outside a laptop's window")
         for number, view in enumerate(views(page) if every_view else [""]):
             looks = first_look if number == 0 else SHORT if stem in SAME_LAYOUT else FURTHER
             for look in looks:
@@ -109,6 +122,17 @@ def wear(page: Page, look: Look) -> None:
     width, theme = look
     page.set_viewport_size({"width": width, "height": 1080 if width == 1920 else 900})
     page.emulate_media(color_scheme=theme)
+
+
+def outside(page: Page, *, scrolled: bool) -> str:
+    """Where the page's player is if it is not whole within the window, once scrolled to; else nothing."""
+    player = page.get_by_test_id("player")
+    if not player.count():
+        return ""
+    if scrolled:
+        player.evaluate("player => player.scrollIntoView({block: 'end'})")
+    found: str = player.evaluate(WITHIN_WINDOW)
+    return found
 
 
 def errors(page: Page) -> list[str]:

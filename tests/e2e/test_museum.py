@@ -1,4 +1,4 @@
-"""What breaks, in a browser: it opens where the runs part, a button goes to a variable's step, the game answers."""
+"""What breaks, in a browser: a button goes to a variable's first difference, the game answers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 
-def test_it_opens_where_they_part_and_a_button_goes_on(page: Page, app_url: str):
-    page.goto(f"{app_url}/what_breaks?exhibit=zero_for_minus_inf")
+def test_a_button_goes_to_the_first_difference_of_its_variable(page: Page, app_url: str):
+    page.goto(f"{app_url}/what_breaks?exhibit=zero_for_minus_inf&step=0&depth=code")
     player = page.get_by_test_id("player")
-    first = page.get_by_role("button", name=re.compile(r" · step \d+")).first
-    (step,) = re.findall(r"step (\d+)", first.inner_text())
-    expect(player).to_have_attribute("data-step", step)
+    expect(player).to_have_attribute("data-step", "0")
     button = page.get_by_role("button", name=re.compile(r"alpha · step \d+"))
     (step,) = re.findall(r"step (\d+)", button.inner_text())
     for _ in range(2):  # also a second time, after walking away
@@ -33,13 +31,12 @@ def test_it_opens_where_they_part_and_a_button_goes_on(page: Page, app_url: str)
     ],
 )
 def test_the_player_names_the_first_difference(page: Page, app_url: str, exhibit: str, parts: tuple[str, ...]):
-    page.goto(f"{app_url}/what_breaks?exhibit={exhibit}")
+    page.goto(f"{app_url}/what_breaks?exhibit={exhibit}&step=0&depth=code")
     for name, value in zip(("name", "index", "left", "right"), parts, strict=True):
         expect(page.locator(".difference")).to_have_attribute(f"data-{name}", value)
-    step = page.get_by_test_id("player").get_attribute("data-step")
-    page.locator(".player").press("End")
+    (step,) = re.findall(r"step (\d+)", page.get_by_role("button", name=re.compile(r" · step \d+")).first.inner_text())
     page.get_by_role("button", name="Go to the first difference").click()
-    expect(page.get_by_test_id("player")).to_have_attribute("data-step", str(step))
+    expect(page.get_by_test_id("player")).to_have_attribute("data-step", step)
 
 
 def test_the_game_answers(page: Page, app_url: str):

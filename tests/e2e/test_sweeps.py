@@ -83,15 +83,17 @@ def test_a_sweep_is_cancelled_and_resumed_and_keeps_what_it_had(page: Page, serv
     page.reload()  # it is the machine's, not the session's
     expect(resume).to_be_visible()
     resume.click()
-    expect(page.get_by_text(re.compile(r"^8 of 8 points"))).to_be_visible(timeout=200_000)
+    page.wait_for_function(f"() => !/\\b[0-{len(before)}] of 8 points/.test(document.body.innerText)")  # it goes on
+    if page.get_by_role("button", name="Cancel").count():
+        page.get_by_role("button", name="Cancel").click()
+        expect(resume).to_be_visible()
     after = download(page, "All points as CSV")
     assert after[: len(before)] == before
-    assert len({(row["kernel"], row["seq_len"]) for row in after}) == 8
+    assert len({(row["kernel"], row["seq_len"]) for row in after}) == len(after) > len(before)
 
 
-@pytest.mark.parametrize("kind", ["PNG", "SVG"])
-def test_a_plot_is_saved_as_a_picture_without_a_connection(page: Page, server: Server, kind: str):
-    page.goto(server.url + f"/sweeps?witness=formula&image+format={kind}")
+def test_a_plot_is_saved_as_a_picture_without_a_connection(page: Page, server: Server):
+    page.goto(server.url + "/sweeps?witness=formula&image+format=PNG")
     plot = page.get_by_test_id("stPlotlyChart").first
     expect(plot).to_be_visible()
     expect(plot.locator(".main-svg").first).to_be_visible()
@@ -100,10 +102,8 @@ def test_a_plot_is_saved_as_a_picture_without_a_connection(page: Page, server: S
     with page.expect_download() as started:
         plot.locator("[data-title^='Download plot']").click()
     data = Path(started.value.path()).read_bytes()
-    assert (
-        started.value.suggested_filename == f"tilescope-bytes-requested-by-loads-and-stores-over-seq-len.{kind.lower()}"
-    )
-    assert data.startswith(b"\x89PNG") if kind == "PNG" else b"FlashAttention-2" in data
+    assert started.value.suggested_filename == "tilescope-bytes-requested-by-loads-and-stores-over-seq-len.png"
+    assert data.startswith(b"\x89PNG")
     page.context.set_offline(False)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import tomllib
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from explain import ROOT
 from explain.figures import palette
+from explain.glossary import TERMS
 
 CONFIG = ROOT / ".streamlit" / "config.toml"
 
@@ -62,6 +64,25 @@ def test_a_mid_tone_is_seen_in_both_themes_and_letters_can_be_read_on_fills(name
 def test_kernels_are_told_apart_by_every_eye(sight):
     for one, other in itertools.combinations(palette.KERNELS, 2):
         assert difference(palette.mid(one), palette.mid(other), sight) > 10, (one, other)
+
+
+def test_a_term_and_its_symbol_have_one_hue():
+    for term in TERMS:
+        if term.quantity and term.symbol in palette.SYMBOLS:
+            assert term.quantity == palette.SYMBOLS[term.symbol], term.name
+
+
+_COLOUR = re.compile(r"(?<=[\s:\"'(,])#(?:[0-9a-fA-F]{3}){1,2}(?=[\s;\"',)}])|rgba?\((?!0 0 0 /)\d")
+
+
+@pytest.mark.parametrize("folder", ["explain", "pages"])
+def test_every_colour_is_the_palettes(folder):
+    files = [one for end in ("py", "js", "css", "html", "svg") for one in (ROOT / folder).rglob(f"*.{end}")]
+    assert files
+    for file in files:
+        text = re.sub(r'\[style\*="[^"]*"\]', "", file.read_text(encoding="utf-8"))  # matches a colour, sets none
+        if file.name not in ("palette.py", "icon.svg"):
+            assert not (found := _COLOUR.search(text)), (file.name, found[0] if found else "")
 
 
 def test_nobody_has_a_quantitys_colour():

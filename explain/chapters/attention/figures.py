@@ -11,7 +11,7 @@ from explain.chapters.attention.contexts import MODELS, Model
 from explain.chapters.attention.heads import Array, Head
 from explain.figures.labels import text_width, widest
 from explain.figures.numbers import count, fixed, moved, percent, ratio
-from explain.figures.palette import css, css_ink
+from explain.figures.palette import SYMBOLS, css, css_ink
 from explain.figures.svg import button, line, picture, rect, text
 from explain.gpus import Gpu
 
@@ -57,7 +57,7 @@ def row_of(head: Head, token: int) -> str:
             heat(head.k[j : j + 1], key, y + 3, THIN, 16, "hbm", largest_k),
             rect(min(zero, zero + bar), y + 4, abs(bar), 14, css("scores"), opacity=0.8),
             rect(weight, y + 4, 80 * float(weights[j]) / float(weights.max()), 14, css("p"), opacity=0.9),
-            heat(weighted[j : j + 1], value, y + 3, THIN, 16, "hbm", largest_v),
+            heat(weighted[j : j + 1], value, y + 3, THIN, 16, "acc", largest_v),
         ]
         if weights[j] >= NUMBERED:
             row.append(text(score + 130, y + 16, fixed(float(scores[j]), 2), anchor="end"))
@@ -162,10 +162,10 @@ def shapes(n: int, d: int) -> str:
     wide, narrow = max(unit * n, 1.0), max(unit * d, 1.0)
     x, parts, middle = 20.0, [], 30 + 75.0
     drawn = (
-        ("Q", narrow, wide, "hbm", f"{count(n)} × {d}"), "×", ("Kᵀ", wide, narrow, "hbm", f"{d} × {count(n)}"), "=",
-        ("S", wide, wide, "scores", f"{count(n)} × {count(n)}"), "softmax →",
-        ("P", wide, wide, "p", f"{count(n)} × {count(n)}"), "×", ("V", narrow, wide, "hbm", f"{count(n)} × {d}"), "=",
-        ("O", narrow, wide, "acc", f"{count(n)} × {d}"),
+        ("Q", narrow, wide, f"{count(n)} × {d}"), "×", ("Kᵀ", wide, narrow, f"{d} × {count(n)}"), "=",
+        ("S", wide, wide, f"{count(n)} × {count(n)}"), "softmax →",
+        ("P", wide, wide, f"{count(n)} × {count(n)}"), "×", ("V", narrow, wide, f"{count(n)} × {d}"), "=",
+        ("O", narrow, wide, f"{count(n)} × {d}"),
     )  # fmt: skip
     for one in drawn:
         if isinstance(one, str):
@@ -173,7 +173,8 @@ def shapes(n: int, d: int) -> str:
             parts.append(text(x + room / 2, middle + 5, one, anchor="middle"))
             x += room
             continue
-        name, across, down, hue, shape = one
+        name, across, down, shape = one
+        hue = SYMBOLS[name[0]]
         room = max(across, text_width(shape, 12))
         left = x + (room - across) / 2
         parts.append(rect(left, middle - down / 2, across, down, css(hue), opacity=0.45, stroke=css(hue), title=shape))

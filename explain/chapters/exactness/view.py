@@ -197,10 +197,10 @@ def base_2() -> None:
     """Why log2 e is folded into the scale, and the lines that do it."""
     with layout.part(
         "Why 1.44269504?",
-        "exp(x) = 2<sup>x · log2 e</sup>, and log2 e = 1.44269504… A GPU has a unit for powers of 2, so every `tl.exp` "
-        "is a multiplication by log2 e and an `ex2`.\n\n`flash_attention_exp2` multiplies sm_scale by log2 e once. Its "
-        "S then counts in powers of 2, and no exponential needs the multiplication. At the end lse = (m + log2 ℓ) · "
-        "ln 2 is a natural logarithm again.",
+        "exp(x) is 2 to the power of x · log2 e, and log2 e = 1.44269504… A GPU has a unit for powers of 2, so every "
+        "`tl.exp` is a multiplication by log2 e and an `ex2`.\n\n`flash_attention_exp2` multiplies sm_scale by log2 e "
+        "once. Its S then counts in powers of 2, and no exponential needs the multiplication. At the end lse = (m + "
+        "log2 ℓ) · ln 2 is a natural logarithm again.",
     ):
         st.code(_difference_in_base_2(), language="diff", wrap_lines=True)
         st.caption("flash_attention → flash_attention_exp2: green lines are new, red lines are gone.")

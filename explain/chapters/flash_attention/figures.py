@@ -210,7 +210,7 @@ def crossing_chart(seconds: Mapping[str, Mapping[int, float]], predicted: bool) 
     x = {n: left + step * i for i, n in enumerate(lengths)}
     end = x[lengths[-1]]
     drawn = [line(left - 30, top + high + 16, end + 30, top + high + 16, opacity=0.6)]
-    ends = []
+    starts, ends = [], []
     for kernel, times in seconds.items():
         hue = kernel_hue(KERNELS[kernel].hue)
         points = [(x[n], top + high * (up - math.log(times[n])) / (up - low)) for n in lengths]
@@ -219,20 +219,19 @@ def crossing_chart(seconds: Mapping[str, Mapping[int, float]], predicted: bool) 
         drawn.append(f'<polyline points="{path}" fill="none" stroke="{css(hue)}" stroke-width="3"{dashes}/>')
         for n, (at, height) in zip(lengths, points, strict=True):
             drawn.append(circle(at, height, 5, css(hue), title=f"N = {n:,}: {duration(times[n])}"))
-        words = f"{KERNELS[kernel].short}, {duration(times[lengths[-1]])}"
-        ends.append((points[-1][1] + 5, words, css_ink(hue), points[0][1] + 5, duration(times[lengths[0]])))
-    for at, first in ((0, left - 12), (3, end + 12)):
-        heights = spread([one[3 if at == 0 else 0] for one in ends], 20)
-        for height, one in zip(heights, ends, strict=True):
-            said, anchor = (one[4], "end") if at == 0 else (one[1], "start")
-            drawn.append(text(first, height, said, anchor=anchor, bold=True, fill=one[2]))
+        starts.append((points[0][1], css_ink(hue), duration(times[lengths[0]])))
+        ends.append((points[-1][1], css_ink(hue), f"{KERNELS[kernel].short}, {duration(times[lengths[-1]])}"))
+    for labels, at, anchor in ((starts, left - 12, "end"), (ends, end + 12, "start")):
+        heights = spread([height for height, _, _ in labels], 20)
+        for height, (_, ink, words) in zip(heights, labels, strict=True):
+            drawn.append(text(at, height + 5, words, anchor=anchor, bold=True, fill=ink))
     drawn += [text(left - 40, top + high + 38, "N", anchor="end", faint=True)]
     drawn += [text(left - 40, top + high + 62, "speedup", anchor="end", faint=True)]
     standard, flash = seconds.values()
     for n, at in x.items():
         drawn.append(text(at, top + high + 38, counted(n), anchor="middle"))
         drawn.append(text(at, top + high + 62, ratio(standard[n] / flash[n]), anchor="middle", bold=True))
-    width = end + 20 + widest([one[1] for one in ends], 14, bold=True)
+    width = end + 20 + widest([words for _, _, words in ends], 14, bold=True)
     return picture(width, top + high + 70, "Times of both kernels by N, both axes logarithmic", drawn, "58rem")
 
 

@@ -6,7 +6,6 @@ import base64
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -206,7 +205,6 @@ def _traffic(experiment: Experiment, tokens: int, tile: int | None = None) -> Tr
     return experiment.entry.formula({**experiment.values, "seq_len": tokens, "kv_len": tokens, **sides})
 
 
-@lru_cache(maxsize=2)
 def packet(flash: Trace, standard: Trace) -> str:
     """All that the opening draws, as JSON. Arrays are base64 of little-endian float32, row-major.
 

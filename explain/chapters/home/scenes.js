@@ -314,7 +314,7 @@ function visit(pen, data, j, motion, formula) {
   named("Q", tile.q, data.tileShape.q, straight(q, 0.8, 1));
   named("S", tile.s, data.tileShape.s, straight(made, 0, 0.2));
   pen.faded(straight(keys, 0.8, 1) * (1 - drop), () =>
-    pen.text(`Kᵀ, keys ${seen[0]}–${seen[1] - 1}`, ...tile.keys, { size: layout.small, ink: "muted" }),
+    pen.text(`Kᵀ, tile ${j + 1}`, ...tile.keys, { size: layout.small, ink: "muted" }),
   );
   if (look <= 0) return;
   pen.faded(look, () => followed(pen, data, j, { ...ARRIVED, ...motion }, formula));

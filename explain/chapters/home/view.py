@@ -10,13 +10,16 @@ import streamlit as st
 from explain import contents, lessons
 from explain.chapters.home import figures
 from explain.chapters.home import opening as values
+from explain.engine import engine
 from explain.player import files
-from explain.ui import device, exercises, layout, stepper
+from explain.ui import device, exercises, layout
 from explain.workers import WorkerError
 
 _HERE = Path(__file__).parent
 _PLAYERS = ("numbers.js", "palette.js", "surface.js")
 _OWN = ("scenes.js", "opening.js")
+ACROSS = 5
+"""Cards in a row."""
 
 
 def _text(name: str) -> str:
@@ -33,14 +36,24 @@ _OPENING = st.components.v2.component(
 )
 
 
-def opening() -> None:
-    """The run of the first chapters as an animation; a scene leads to its line in a chapter's player."""
+def opening() -> str:
+    """The run of the first chapters as an animation; a scene leads to its line in a chapter's player.
+
+    Returns the date of the run, "" without one.
+    """
     try:
-        (_, flash), (_, standard) = (stepper.lesson(one.key) for one in (lessons.OPENING, lessons.STANDARD))
+        packet, recorded = _packet()
     except WorkerError as error:
         st.error(error.words, icon=":material/error:")
-        return
-    _OPENING(key="opening", data=values.packet(flash, standard))
+        return ""
+    _OPENING(key="opening", data=packet)
+    return recorded
+
+
+@st.cache_resource(show_spinner=False)
+def _packet() -> tuple[str, str]:
+    flash, standard = (engine().trace(one).trace for one in (lessons.OPENING, lessons.STANDARD))
+    return values.packet(flash, standard), flash.created[:10]
 
 
 def tagline() -> None:
@@ -100,31 +113,28 @@ def where_to_start() -> None:
 
 def _cards(pages: Sequence[contents.Page]) -> None:
     """A card for each page: where it leads, what it is about, how long a lecture spends there."""
-    left = iter(pages)
-    for cards in figures.rows(len(pages)):
-        for column in st.columns(cards, gap="medium"):
-            page = next(left)
+    for first in range(0, len(pages), ACROSS):
+        for page, column in zip(pages[first : first + ACROSS], st.columns(ACROSS, gap="small"), strict=False):
             with column.container(border=True, height="stretch"):
                 number = f"{page.number} · " if page.kind == "chapter" else ""
                 layout.chapter_link(page.stem, f"**{number}{page.title}**")
-                st.markdown(page.about)
-                if page.minutes:
-                    st.caption(f"{page.minutes} minutes{exercises.mark(page.stem)}", unsafe_allow_html=True)
+                minutes = f"\n\n{page.minutes} minutes{exercises.mark(page.stem)}" if page.minutes else ""
+                st.markdown(f"{page.about}{minutes}", unsafe_allow_html=True)
 
 
-def what_you_see() -> None:
-    """Where the numbers come from, and what runs the kernels on this machine."""
+def what_you_see(recorded: str) -> None:
+    """Where the numbers come from, the date of the run above, and what runs the kernels on this machine."""
     what, live = st.columns(2, gap="large")
     with what:
         st.header("Where the numbers come from", anchor=False)
         layout.prose(
             "A GPU runs the same source, compiled. For the player, Triton's interpreter ran it line by line on a CPU "
-            "and recorded each variable, load and store. Every number above comes from that recording. Two other "
-            "sources check it: a formula for every byte and FLOP, and the compiled kernel on a GPU. If two of them "
-            "differ, the page says so."
+            f"and recorded each variable, load and store, on {recorded}. "
+            "Two other sources check the recording: a formula for every byte and FLOP, and the compiled kernel on a "
+            "GPU. If two of them differ, the page says so."
         )
     with live:
         st.header("What runs it here", anchor=False)
         device.engine_status()
-        for sentence in filter(None, (figures.verified(), figures.lecture_hall())):
-            st.caption(sentence)
+        if verified := figures.verified():
+            st.caption(verified)

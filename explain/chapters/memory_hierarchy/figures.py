@@ -11,7 +11,7 @@ from typing import Any
 from explain.experiment import Experiment
 from explain.figures.labels import text_width, widest
 from explain.figures.numbers import capacity, duration, moved, ratio
-from explain.figures.palette import css
+from explain.figures.palette import SYMBOLS, css
 from explain.figures.svg import line, picture, rect, text
 from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
@@ -21,7 +21,7 @@ from kernels.traffic import Term, tiles
 
 REGISTER_CYCLES = 4.0
 """One dependent add or FMA, in clock cycles. The pictures of time call this one second."""
-HBM, CHIP, SCORES, PROBABILITIES = css("hbm"), css("slate"), css("scores"), css("p")
+HBM, CHIP, SCORES = css("hbm"), css("slate"), css("scores")
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
         ("shared memory", gpu.shared_bytes_all, gpu.shared_bytes_sm),
         ("registers", gpu.register_bytes, gpu.register_bytes_sm),
     )
-    gap, width = 20.0, 520.0
+    gap, width = 24.0, 740.0
     unit = (width - 2 * gap) / sum(math.sqrt(count) for _, count, _ in chip)
     ground = top + unit * math.sqrt(max(count for _, count, _ in chip))
     times = unit * math.sqrt(gpu.l2_bytes) / small
@@ -80,7 +80,7 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
     label = f"Memory of the {gpu.name} to scale, by area"
     return (
         picture(side + 4, side + top + 6, label, outer, "26rem"),
-        picture(width + 40, ground + 74, f"{label}, magnified", inner, "38rem"),
+        picture(width + 40, ground + 74, f"{label}, magnified", inner, "50rem"),
     )
 
 
@@ -147,9 +147,9 @@ def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False) -> str:
             text(left + length + 8, y + 15, duration(round(own) / REGISTER_CYCLES), bold=True),
             text(left + length + 8, y + 31, f"{own:,.0f} cycles", faint=True, size=12),
         ]
-    scale = "logarithmic scale" if logarithmic else "linear scale: the shortest bars are hardly seen"
-    parts.append(text(left, 52 * len(rows) + 14, scale, size=12, faint=True))
-    return picture(left + width + 100, 52 * len(rows) + 22, f"Time of one load on the {gpu.name}", parts, "46rem")
+    if logarithmic:
+        parts.append(text(left, 52 * len(rows) + 14, "logarithmic scale", size=12, faint=True))
+    return picture(left + width + 100, 52 * len(rows) + 22, f"Time of one load on the {gpu.name}", parts, "52rem")
 
 
 def latency_sources(gpu: Gpu) -> str:
@@ -171,16 +171,16 @@ def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu) -> str:
     parts = []
     for name in ("Q", "K", "V", "O"):
         parts += [
-            rect(x, top, narrow, side, HBM, title=f"{name}: {seq_len:,} × {head_dim}, {small}"),
+            rect(x, top, narrow, side, css(SYMBOLS[name]), title=f"{name}: {seq_len:,} × {head_dim}, {small}"),
             text(x + narrow / 2, 28, name, anchor="middle", bold=True),
         ]
         x += max(narrow, 14) + 14
     parts.append(text(10, top + side + 20, f"{small} each", faint=True))
     left = x = max(x + 16, 140)
-    for name, colour in (("S", SCORES), ("P", PROBABILITIES)):
+    for name in ("S", "P"):
         words = f"{seq_len:,} × {seq_len:,} = {moved(seq_len**2 * item)}"
         parts += [
-            rect(x, top, side, side, colour, opacity=0.7, title=f"{name}: {words}"),
+            rect(x, top, side, side, css(SYMBOLS[name]), opacity=0.7, title=f"{name}: {words}"),
             text(x, 28, name, bold=True),
             text(x, top + side + 20, words, faint=True),
         ]
@@ -290,7 +290,7 @@ def trips_table(experiment: Experiment, trace: Trace) -> str:
         term, large = trip.term, trip.term.buffer in ("s", "p")
         mark = "**" if large else ""
         name = f"{'write' if term.written else 'read'} {mark}{term.buffer.upper()}{mark}"
-        elements = f"{term.elements:,}" + (f" × {term.times}" if term.times > 1 else "")
+        elements = f"{term.elements:,}" + (f", each {term.times} times" if term.times > 1 else "")
         rows.append((f"{trip.launch}", f"`{trip.kernel}`", name, elements, f"{mark}{term.bytes:,}{mark}", trip.traced))
         totals[large][0] += term.bytes
         totals[large][1] += trip.traced

@@ -7,7 +7,7 @@ import streamlit as st
 from explain import lessons
 from explain.chapters.memory_hierarchy import exercises, figures
 from explain.experiment import Experiment
-from explain.figures.numbers import capacity
+from explain.figures.numbers import capacity, count
 from explain.gpus import LIMITS, Gpu
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
@@ -64,8 +64,8 @@ def load_times(gpu: Gpu, logarithmic: bool) -> None:
         )
         layout.prose(
             f"{how if gpu.latencies else ''}A kernel hides much of the wait, since other warps go on while one waits. "
-            "It cannot hide the bytes: each takes its share of the bandwidth, "
-            f"{gpu.hbm_bytes_per_second / 1e12:.3g} TB/s between {gpu.hbm} and the chip."
+            f"But it cannot hide the bytes: at most {gpu.hbm_bytes_per_second / 1e12:.3g} TB pass between {gpu.hbm} "
+            "and the chip in a second."
         )
         if gpu.latencies:
             st.caption(figures.latency_sources(gpu))
@@ -91,7 +91,7 @@ def standard_attention() -> tuple[Experiment, list[Trace]]:
             "Every trip to HBM",
             "Launch 1 multiplies and writes S. Launch 2 reads S back, takes the softmax of its rows and writes P. "
             "Launch 3 reads P back and multiplies it by V. S and P have a row for each query and a column for each "
-            "key. Each is written once, read once and thrown away.",
+            "key. Each is written once, read once and thrown away. With 64 tokens S is still small. Move N below.",
         ):
             st.markdown(figures.trips_table(experiment, traces[0]))
     return experiment, traces
@@ -118,7 +118,7 @@ def tiled_reads(experiment: Experiment, traces: list[Trace]) -> None:
 def scores(gpu: Gpu) -> None:
     """How S and P outgrow everything else as N grows."""
     st.header("S and P beside Q, K, V and O", anchor=False)
-    seq_len = st.select_slider("N, queries and keys", exercises.LENGTHS, value=4096, key="scores of")
+    seq_len = st.select_slider("N, queries and keys", exercises.LENGTHS, value=4096, key="scores of", format_func=count)
     pictures.drawing(figures.scores(seq_len, 64, "fp16", gpu))
     st.markdown(figures.scores_table(seq_len, 64, "fp16", 16, gpu))
     st.caption("formula · fp16, d = 64, one sequence. Hover over a rectangle for its size.")

@@ -25,7 +25,7 @@ def tiles(experiment: Experiment, trace: Trace) -> list[Tile]:
     """The first row's tiles, in the order in which the kernel reads them."""
     roles = experiment.entry.roles
     sums = trace.history(roles["running_sum"])
-    found = []
+    found: list[Tile] = []
     for (steps, alpha), (_, m) in zip(
         set_to((experiment, trace), "rescale"), set_to((experiment, trace), "new_max"), strict=True
     ):
@@ -62,8 +62,8 @@ def merges(experiment: Experiment, trace: Trace) -> tuple[list[tuple[float, floa
         own, other = (int(numbers(state[roles[role]])) for role in ("tile_at", "other_at"))
         end = next(step for step, _ in sums if step > steps[0])
         after = trace.state(end)
-        m = max(float(numbers(state[roles["running_max"]])), float(numbers(state[roles["other_max"]])))
-        found.append(Merge(own, other, m, float(numbers(after[roles["running_sum"]]))))
+        larger = max(float(numbers(state[roles[role]])) for role in ("running_max", "other_max"))
+        found.append(Merge(own, other, larger, float(numbers(after[roles["running_sum"]]))))
     return pairs, found
 
 

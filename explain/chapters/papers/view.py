@@ -65,7 +65,7 @@ def softmax_and_top_k(chosen: Sequence[Shelved]) -> None:
             + "- *Top-k*: the paper's kernel inserts one element at a time and rejects most of them at once. Ours "
             "takes the K largest of every tile, at the same cost for any data.\n"
             * (figure.number > 2)
-            + "- *Data*: the paper's is uniform between 0 and 1, ours is normal. The work is the same.\n"
+            + "- *Data*: the paper's is uniform between 0 and 1, ours is normally distributed. The work is the same.\n"
             f"- *Largest V*: ours is {count(figure.lengths[-1])}, a matrix of {moved(figure.largest_bytes)}."
         )
     shown = _measured(chosen, tuple(figure.experiments()), "milakov")

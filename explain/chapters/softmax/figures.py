@@ -148,7 +148,7 @@ def bars(row: Row) -> str:
     lines = (
         _line("x", "scores", row.x, f"m = {number(row.m, 4)}" if row.m else "", "max"),
         _line(f"exp(x{subtracted})", "p", row.p, f"ℓ = {number(row.total, 4)}", "sum"),
-        _line(f"exp(x{subtracted}) / ℓ", "acc", row.y, f"sum = {number(weights, 4)}", "acc"),
+        _line(f"exp(x{subtracted}) / ℓ", "p", row.y, f"sum = {number(weights, 4)}", "p"),
     )
     return f'<div class="bars">{"".join(lines)}</div>'
 

@@ -224,8 +224,8 @@ def _causes(spill: Spill) -> str:
     """The two causes of a speedup over a kernel that spills, from the counters: busier tensor cores, and no spills."""
     said, (before, now) = "", spill.tensor
     if before is not None and now is not None:
-        said += f"Tensor pipe active: {before:.0f}% of cycles in {spill.rung.label}, {now:.0f}% here. "
-    said += f"Spills: {spill.rung.label} moves {numbers.moved(spill.size)} of spilled registers, this kernel none."
+        said += f"The tensor cores are active in {now:.0f}% of the cycles; in {spill.rung.label} in {before:.0f}%. "
+    said += f"And {spill.rung.label} moves {numbers.moved(spill.size)} of spilled registers, this kernel none."
     if spill.seconds and spill.of and spill.bandwidth:
         cost, whole = numbers.duration(spill.seconds), numbers.duration(spill.of)
         said += (

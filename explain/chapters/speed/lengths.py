@@ -46,8 +46,7 @@ class Times:
     @property
     def crossing(self) -> Crossing | None:
         """From which N on FlashAttention is faster: the chapter Speed's computation, on the same numbers."""
-        standard, flash = self.medians.values()
-        return crossing(standard, flash)
+        return _crossing(self.medians)
 
     @property
     def source(self) -> str:
@@ -74,6 +73,11 @@ def of(record: Record | None) -> Times | None:
 _experiments = functools.cache(lengths)
 
 
+def _crossing(seconds: Mapping[str, Mapping[int, float]]) -> Crossing | None:
+    standard, flash = ({float(n): one for n, one in times.items()} for times in seconds.values())
+    return crossing(standard, flash)
+
+
 def answer(times: Times) -> str:
     """From which N on FlashAttention is faster, and why; markdown."""
     found = times.crossing
@@ -97,7 +101,7 @@ def predicted_answer(times: Mapping[str, Mapping[int, float]], gpu: Gpu) -> str:
     """From which N on FlashAttention is predicted to be faster on a GPU; markdown."""
     if not times:
         return NOT_PREDICTED.format(gpu.name)
-    found = crossing(*times.values())
+    found = _crossing(times)
     start = f"from **N = {numbers.count(int(found.first))} on**" if found and found.first else "at none of these N"
     return f"Predicted for the {gpu.name}: **FlashAttention** is faster than **standard attention** {start}."
 

@@ -47,7 +47,7 @@ def lanes(timeline: Timeline, program: Program) -> go.Figure:
                 y=[f"{name} · {own_rows[span.scope]}" if span.scope in own_rows else rows[-1] for span in spans],
                 base=[timeline.microseconds(span.start) for span in spans],
                 x=[timeline.microseconds(span.cycles) for span in spans],
-                marker={"color": palette.mid(hue), "line": {"width": 0.5, "color": "rgba(127,127,127,0.6)"}},
+                marker={"color": palette.mid(hue), "line": {"width": 0.5, "color": palette.mid("slate")}},
                 customdata=[_span(timeline, span) for span in spans],
                 showlegend=not any(trace.name == kind for trace in figure.data),
                 hovertemplate="<b>%{customdata[0]}</b><br>%{customdata[1]}<extra>" + name + "</extra>",

@@ -175,7 +175,7 @@ def shifts(ends: Mapping[str, float], high: float = math.inf) -> dict[str, float
 
 def _room(labels: Iterable[str]) -> float:
     """The width of the longest label in pixels, without its tags."""
-    return 38 + widest((re.sub(r"<.*?>", "", label) for label in labels), size=13)
+    return 46 + widest((re.sub(r"<.*?>", "", label) for label in labels), size=13)
 
 
 def _look(sweep: Sweep, kernel: str) -> tuple[str, str]:

@@ -77,7 +77,7 @@ def roofline(
             x=[start, right], y=[peak, peak], mode="lines", line={"color": SLATE, "width": 2}, showlegend=False,
             hoverinfo="skip"
         )  # fmt: skip
-        note(figure, right, peak, f"{_unit_name(name)} {si(peak, 'FLOP/s')}", xanchor="right", yanchor="top")
+        note(figure, right, peak, f"{_unit_name(name)} {si(peak, 'FLOP/s')}", xanchor="right", yanchor="bottom")
     ends: dict[str, RooflinePoint] = {}
     for kernel, own in _by_kernel(points).items():
         colour = colour_of(kernel)

@@ -386,13 +386,12 @@ def heat_words(counters: Counters) -> str:
     cold, warm = counters.cold.dram_read_bytes, counters.warm.dram_read_bytes
     if cold is None or warm is None:
         return ""
-    if abs(warm - cold) <= WITHIN * cold:
-        why = "almost nothing of the inputs stayed in L2 after the run before"
-    elif warm < cold:
-        why = "that much of the inputs stayed in L2 after the run before"
-    else:
-        why = "more, because L2 starts full of data that the run before wrote"
-    return f"L2 warm instead of cold changes DRAM reads by {_signed(warm - cold)}: {why}."
+    changed = amount(abs(warm - cold))
+    if warm > cold:
+        return f"A warm L2 adds {changed} of DRAM reads: it starts full of data that the previous run wrote."
+    if cold - warm <= WITHIN * cold:
+        return f"A warm L2 saves only {changed} of DRAM reads: almost no inputs stayed in L2 after the previous run."
+    return f"A warm L2 saves {changed} of DRAM reads: these inputs stayed in L2 after the previous run."
 
 
 def _percent(share: float) -> str:

@@ -56,7 +56,7 @@ function aligned(columns, symbols, em, box, u, named) {
   const most = Math.max(...columns.map(({ main }) => sides(main)[0]));
   const deep = Math.max(0, ...columns.map(({ above }) => (above ? sides(above)[0] : 0)));
   const along = deep ? Math.min(u, (Math.max(most, DEEPEST) * u) / deep) : u;
-  const top = box.y + em * NAMED_EM + (deep ? deep * along + em * NAMED_EM : 0);
+  const top = box.y + em * NAMED_EM + deep * along;
   let right = box.x + named;
   const places = columns.flatMap((column, i) => {
     const { main, above, state } = column;
@@ -66,7 +66,7 @@ function aligned(columns, symbols, em, box, u, named) {
     const place = { column, item: main, x, y: top, width, height: sides(main)[0] * u, u, line: 0, last: true };
     if (!above) return [place];
     const height = sides(above)[0] * along;
-    return [place, { ...place, item: above, y: top - em * NAMED_EM - height, height, last: false }];
+    return [place, { ...place, item: above, y: top - em * NAMED_EM - height, height, last: false }]; // named beside it
   });
   right -= em * TILE_GAP_EM;
   const bottom = top + most * u;
@@ -173,21 +173,27 @@ function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figu
   });
 }
 
-/** A matrix's symbol, and its shape where it is on chip and there is room. */
+/** A matrix's symbol above it, and its shape where it is on chip and there is room; of one that stands above another,
+ * in lines at its left. */
 function nameTile(ctx, palette, { item, x, y, width, column, shown }, { note = "" }) {
   const em = palette.size, { font } = palette;
   const ink = item.quantity ? palette.quantity[item.quantity].ink : palette.text;
   const bold = { size: Math.max(em * 1.25, palette.smallest), weight: 650, font, colour: shown ? ink : palette.muted };
   const small = { size: smallOf(palette), font, colour: palette.muted };
-  const main = item === column.main, symbol = widest(ctx, [item.symbol], bold.size * 1.08, font) + em * 0.45;
-  const room = (main ? width : ctx.canvas.clientWidth - x - em) - symbol;
-  const said = column.state || !shown ? [] : [times(sides(item)), note].filter(Boolean);
-  const shape = [said, said.slice(0, 1)].map((some) => some.join(" · "))
-    .find((text) => text && widest(ctx, [text], small.size, font) <= room) ?? "";
-  const wide = shape ? symbol + widest(ctx, [shape], small.size, font) : symbol - em * 0.45;
-  const left = main ? x + (width - wide) / 2 : x;
+  const shape = column.state || !shown ? "" : times(sides(item));
+  if (item !== column.main) {
+    const at = { x: x - em * 0.5, align: "right" };
+    write(ctx, item.symbol, at.x, y + bold.size * 0.6, { ...bold, align: "right" });
+    [shape, shown ? note : ""].forEach((text, line) => write(ctx, text, at.x, y + bold.size * 1.4 + small.size * (0.5
+      + 1.2 * line), { ...small, align: "right" }));
+    return;
+  }
+  const symbol = widest(ctx, [item.symbol], bold.size * 1.08, font), gap = em * 0.45;
+  const said = widest(ctx, [shape], small.size, font);
+  const fits = shape && symbol + gap + said <= width;
+  const left = x + (width - (fits ? symbol + gap + said : symbol)) / 2;
   write(ctx, item.symbol, left, y - em * 0.9, bold);
-  if (shape) write(ctx, shape, left + symbol, y - em * 0.82, small);
+  if (fits) write(ctx, shape, left + symbol + gap, y - em * 0.82, small);
 }
 
 /** The names of the rows, left of the first tile. */

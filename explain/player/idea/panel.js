@@ -4,6 +4,7 @@
 import { beatName, beatSentence, bufferSymbol } from "../beat_words.js";
 import { bytes, exact, times } from "../numbers.js";
 import { Panel } from "../panels/panel.js";
+import { PairsTree } from "../panels/pairs.js";
 import { write } from "../surface.js";
 import { element } from "../words.js";
 import { QUANTITY_WORDS, areRows, figureOf, figureSize, nameRows, paintTile, placeTiles, sides } from "./chip.js";
@@ -24,6 +25,7 @@ export class IdeaPanel extends Panel {
     this.cells = document.createElement("canvas");
     this.scenes = new Scenes(lane);
     this.strip = this.root.querySelector(".beats");
+    this.tree = lane.story.joins ? new PairsTree(lane.story, this.root.querySelector(".tree")) : null;
     this.says = this.root.querySelector(".says");
     this.numbers = this.root.querySelector(".numbers");
     this.strip.addEventListener("click", (event) => {
@@ -62,9 +64,9 @@ export class IdeaPanel extends Panel {
     // Where there is little room, only the tiles: the state of the followed row stands below.
     const { columns } = scene;
     const drawn = narrow && !areRows(columns) ? columns.filter(({ state }) => !state) : columns;
-    const above = drawn.some((column) => column.above) ? 0 : em * 0.9;
+    const above = Math.max(em, palette.smallest);          // for the line “on chip”
     const told = narrow ? em * 1.8 : 0;                    // “HBM” and what was moved, in a line of its own
-    const inside = { x: pad, y: pad * 0.6 + above, width: width - 2 * pad, height: height - band.height - told - above
+    const inside = { x: pad, y: pad * 0.4 + above, width: width - 2 * pad, height: height - band.height - told - above
       - pad * 2.2 };
     this.placed = placeTiles(ctx, palette, drawn, inside, lane.rowLabels());
     const bottom = inside.y + inside.height + pad;
@@ -230,6 +232,7 @@ export class IdeaPanel extends Panel {
     const text = lane.hides ? lane.sentence() : beatSentence(story, beat, lane.at.row);
     if (this.says.textContent !== text) this.says.textContent = text;
     this.writeStrip();
+    this.tree?.show(scene.k);
     this.writeNumbers();
   }
 

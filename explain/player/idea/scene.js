@@ -34,9 +34,10 @@ export class Scenes {
     const { story } = this;
     const program = story.programs[beat.program];
     const { columns, hbm } = this.launched(program.launch);
-    // The first step of the beat's tile or merge; undefined outside of them.
-    const since = beat.tile < 0 ? undefined
-      : story.beats.find((one) => one.program === beat.program && one.tile === beat.tile).begin;
+    // The first step of the beat's tile or merge; outside of them, the one after the tile before.
+    const own = story.beats.filter((one) => one.program === beat.program);
+    const since = beat.tile >= 0 ? own.find((one) => one.tile === beat.tile).begin
+      : own.findLast((one) => one.tile >= 0 && one.begin < beat.begin)?.end ?? program.first;
     const made = (column) => this.made(column, { beat, k, program, since });
     return {
       beat, k, program, hbm, launch: program.launch,
@@ -90,7 +91,7 @@ export class Scenes {
 
   /** What stands in a column: the variable that the tile has set, or one that is carried on, or the latest; before any
    * is set, the shape of the first. Null for none. */
-  made(column, { beat, k, program, since = program.first }) {
+  made(column, { beat, k, program, since }) {
     const found = this.named(column).map(([role, variable]) => ({ role, variable, ...this.held(variable, k, program) }))
       .filter(({ value }) => value);
     const now = found.find(({ set, role }) => set >= since || CARRIED.has(role)) ?? found[0];
@@ -126,9 +127,9 @@ export class Scenes {
     return null;
   }
 
-  /** Whether a variable is on chip: set in this tile and not dropped, or still read by a later line. */
+  /** Whether a variable is on chip: set in this tile and not dropped, carried on, or still read by a later line. */
   stays({ role, variable, set }, beat, k, since) {
-    if (set >= since && !(beat.kind === "drop" && DROPPED.has(role))) return true;
+    if (set >= since ? !(beat.kind === "drop" && DROPPED.has(role)) : CARRIED.has(role)) return true;
     const { trace } = this.story;
     const { alive } = this.lane.annotations.sources[trace.source[k]];
     return (alive[trace.line[k]] ?? []).includes(variable);

@@ -1,6 +1,6 @@
 // Merging: each tile's (m, ℓ), and the joins of pairs as a tree that grows upwards, each child with its rescale factor.
 
-import { number } from "../numbers.js";
+import { format, number } from "../numbers.js";
 import { Panel } from "./panel.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -18,7 +18,7 @@ function drawn(tag, attributes, text) {
 export class PairsPanel extends Panel {
   constructor(lane) {
     super(lane, "pairs");
-    this.picture = this.root.querySelector(".tree");
+    this.tree = new PairsTree(this.story, this.root.querySelector(".tree"));
   }
 
   get shown() {
@@ -26,14 +26,31 @@ export class PairsPanel extends Panel {
   }
 
   write(k) {
+    const where = this.view.score_shape?.[0] > 1 ? `, row ${this.tree.rowAt(k)}` : "";
+    this.head("(m, ℓ) of the tiles, merged", "", `${this.tree.show(k)}${where}`);
+  }
+}
+
+/** The tree of a run's merges in an element. */
+export class PairsTree {
+  constructor(story, picture) {
+    Object.assign(this, { story, picture });
+  }
+
+  rowAt(k) {
+    const { programs, programAt } = this.story;
+    return programs[programAt[k]].id[0];
+  }
+
+  /** Marks what is merged after step k; returns it in words. */
+  show(k) {
     const { story } = this;
-    const row = story.programs[story.programAt[k]].id[0];
+    const row = this.rowAt(k);
     const nodes = story.pairs(row);
     const leaves = nodes.filter(({ children }) => !children.length).length;
     const made = nodes.filter(({ step }) => step <= k);
     const joined = made.filter(({ children }) => children.length).length;
-    const where = this.view.score_shape?.[0] > 1 ? `, row ${row}` : "";
-    this.head("(m, ℓ) of the tiles, merged", "", `${leaves} tiles, ${joined} of ${leaves - 1} merges done${where}`);
+    const said = `${leaves} tiles, ${joined} of ${leaves - 1} merges done`;
     if (this.drawnRow !== row) this.draw(nodes, leaves, row);
     nodes.forEach(({ begin, step }, i) => {
       const { classList } = this.groups[i];
@@ -42,12 +59,14 @@ export class PairsPanel extends Panel {
     });
     const last = made.at(-1);
     const latest = last ? `; the latest pair: m ${number(last.m)}, ℓ ${number(last.l)}` : "";
-    this.svg.setAttribute("aria-label", `${leaves} tiles, ${joined} of ${leaves - 1} merges done${latest}`);
+    this.svg.setAttribute("aria-label", `${said}${latest}`);
+    return said;
   }
 
   draw(nodes, leaves, row) {
     this.drawnRow = row;
     const look = leaves <= NAMED ? BOX : DOT;
+    const figure = format(Math.max(...nodes.flatMap((node) => [node.m, node.l].map(Math.abs)).filter(Number.isFinite)), 4);
     const top = Math.max(...nodes.map(({ level }) => level));
     const x = ({ at }) => (at + 0.5) * look.gap;
     const y = ({ level }) => (top - level) * look.level + look.height / 2 + 2;
@@ -61,15 +80,15 @@ export class PairsPanel extends Panel {
         group.append(drawn("line", { x1: x(from), y1: y(from) - look.height / 2, x2: x(node),
           y2: y(node) + look.height / 2 }));
         if (!look.size || node.factors[i] === undefined) return;
-        const outward = x(from) < x(node) ? -6 : 6;
+        const outward = x(from) < x(node) ? -12 : 12;
         const middle = { x: (x(from) + x(node)) / 2 + outward, y: (y(from) + y(node)) / 2 + 5 };
         const anchor = outward < 0 ? "end" : "start";
         group.append(drawn("text", { ...middle, class: "factor", "text-anchor": anchor },
-          `× ${number(node.factors[i])}`));
+          `× ${figure(node.factors[i])}`));
       });
       const [cx, cy, { width, height, radius: rx }] = [x(node), y(node), look];
       const text = (y, className, words) => group.append(drawn("text", { x: cx, y, class: className }, words));
-      const [m, l] = [`m ${number(node.m)}`, `ℓ ${number(node.l)}`];
+      const [m, l] = [`m ${figure(node.m)}`, `ℓ ${figure(node.l)}`];
       group.append(drawn("rect", { x: cx - width / 2, y: cy - height / 2, width, height, rx }));
       if (look.size) {
         text(cy - 4, "m", m);

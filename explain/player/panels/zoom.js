@@ -1,6 +1,6 @@
 // The current tile, enlarged: each of its values as a number, as many as can be read; the selected row marked.
 
-import { exact, format } from "../numbers.js";
+import { exact, format, range } from "../numbers.js";
 import { CELL_DIGITS, SMALLEST_PX } from "../pictures/array.js";
 import { isNormalised } from "../story.js";
 import { drawCells, figureEms, widest, write, writeAll } from "../surface.js";
@@ -102,8 +102,9 @@ export class ZoomPanel extends Panel {
       const c = Math.floor((x - left) / cw), r = Math.floor((y - top) / ch);
       return c >= 0 && c < across && r >= 0 && r < down ? { row: row0 + r, col: col0 + c } : null;
     };
-    return down < rows || across < cols ? `${down} × ${across} of the tile's ${rows} × ${cols}`
-      : `${rows} × ${cols}, this tile`;
+    if (down === rows && across === cols) return `${rows} × ${cols}, this tile`;
+    const part = (first, count, all) => `${range(first, first + count - 1)} of ${all}`;
+    return `rows ${part(row0, down, rows)}, columns ${part(col0, across, cols)}`;
   }
 
   clicked(at) {

@@ -36,12 +36,12 @@ export function paintRows(surface, palette, state, selected, phase = 1, glowing 
     sum && { key: "sum", titles: ["sum ℓ", "ℓ"], share: 1.12, values: sum.now ?? sum.before, largest: largestSum },
   ].filter(Boolean);
   const total = parts.reduce((all, { share }) => all + share, 0);
+  const figure = format(Math.max(...parts.map(({ largest }) => largest)), 4); // one for all parts
   let x = left;
   for (const part of parts) {
     const column = ((surface.width - left - 1) * part.share) / total;
     Object.assign(part, { x, width: column - gap, end: x + column - gap });
     x += column;
-    const figure = format(part.largest, 4);
     part.texts = Array.from({ length: rows }, (_, r) => (part.values?.[r] === undefined ? "" : figure(part.values[r])));
     part.room = figureEms(ctx, part.texts, font) * size * 1.08 + size * 0.5; // the selected row's numbers are bold
     const titleFont = { colour: palette.quantity[part.key].ink, size, weight: 600, font };

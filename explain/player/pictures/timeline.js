@@ -5,7 +5,7 @@ import { NOWHERE, line } from "../surface.js";
 export const TIMELINE_INSET = 9;                           // half the width of the range input's thumb
 
 /**
- * score: {length, programs: [start], visits: [start], rescales: [{at, share}], watched: [at], nan: at | null};
+ * score: {length, starts: [of a program or launch], visits: [start], rescales: [{at, share}], watched: [at], nan: at | null};
  * `veiled` hides the future. Returns xOf(step).
  */
 export function paintTimeline(surface, palette, score, at, stamp, veiled = false) {
@@ -27,7 +27,7 @@ export function paintTimeline(surface, palette, score, at, stamp, veiled = false
     score.visits.forEach((step, v) => v % everyVisit === 0 && tick(step, middle - 6, middle + 6));
     pen.strokeStyle = palette.muted;
     pen.lineWidth = 1.5;
-    if (score.programs.length > 1) for (const step of score.programs) tick(step, top, bottom);
+    if (score.starts.length > 1) for (const step of score.starts) tick(step, top, bottom);
   });
   const events = (pen) => {
     pen.fillStyle = palette.quantity.alpha.fill;

@@ -7,7 +7,7 @@ before each launch. A median counts.
 
 python benchmarks/speed.py softmax decode --out speed.json
 python benchmarks/speed.py --compare old.json new.json
-python benchmarks/speed.py --random 1 --shapes 200 --rounds 10 --out random.json
+python benchmarks/speed.py --random 1 2 3 --shapes 200 --rounds 8 --out random.json
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ SILENCE = 90.0  # seconds without a word after which a process hangs; some compi
 EMPTIED = (
     512 * 2**20
 )  # bytes written before a launch: several times any L2, and long enough that the launch is queued by then
-AHEAD = 40_000_000
-"""Cycles that the GPU idles before a turn, 20 ms: what is slow to launch is queued by then, and no variant pays for
-being the first.
+AHEAD = 4_000_000
+"""Cycles a variant that the GPU idles before a turn, 2 ms: what is slow to launch is queued by then, and no variant
+pays for being the first.
 """
 
 Task = dict[str, Any]
@@ -46,8 +46,10 @@ def main() -> int:
         "tables", nargs="*", help="softmax, topk, decode, attention, backward; all of them unless given"
     )
     parser.add_argument("--tune", action="store_true", help="our kernels over the options worth trying")
-    parser.add_argument("--random", type=int, metavar="SEED", help="shapes drawn by lot (benchmarks/speed_random.py)")
-    parser.add_argument("--shapes", type=int, default=200, help="so many of them (200)")
+    parser.add_argument(
+        "--random", type=int, nargs="+", metavar="SEED", help="shapes drawn by lot (benchmarks/speed_random.py)"
+    )
+    parser.add_argument("--shapes", type=int, default=200, help="so many of them for each seed (200)")
     parser.add_argument(
         "--only", nargs="+", default=[""], metavar="TEXT", help="only shapes whose name has one of these"
     )
@@ -68,19 +70,19 @@ def main() -> int:
         for answer in work(json.load(sys.stdin)):
             print(json.dumps(answer), flush=True)
         return 0
-    from benchmarks import speed_random, speed_table
+    from benchmarks import speed_random_table, speed_table
 
     result = measure(parsed)
     if parsed.out:
-        results.write(parsed.out, result)
+        results.write(parsed.out, result, indent=None if parsed.random else 1)
     print(table(result, parsed.show))
-    print(*(speed_table.lines if parsed.random is None else speed_random.summary)(result), sep="\n")
+    print(*(speed_table.lines if parsed.random is None else speed_random_table.summary)(result), sep="\n")
     return 0
 
 
 def measure(parsed: argparse.Namespace) -> dict[str, Any]:
     """Checks everything, times what is right; {"provenance", "before", "after", "cases": [{"case", "variants"}]}."""
-    from benchmarks import speed_random
+    from benchmarks import speed_random, speed_random_table
     from benchmarks.speed_cases import CASES, Case, Variant, variants
     from explain.device.handler import provenance
     from explain.records.code import measured_code
@@ -88,13 +90,15 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
     deadline = time.monotonic() + parsed.seconds
     drawn = parsed.random is not None
     if drawn:
-        cases = list(speed_random.cases(parsed.random, parsed.shapes, parsed.tables))
+        cases = [case for seed in parsed.random for case in speed_random.cases(seed, parsed.shapes, parsed.tables)]
     else:
         cases = [case for name in parsed.tables or CASES for case in CASES[name]()]
     cases = [case for case in cases if any(text in case.name for text in parsed.only)]
 
     def run_on(case: Case) -> list[Variant]:
-        return [v for v in variants(case, parsed.tune) if not drawn or v.function in speed_random.WAYS[case.table]]
+        return [
+            v for v in variants(case, parsed.tune) if not drawn or v.function in speed_random_table.WAYS[case.table]
+        ]
 
     tasks: list[Task] = [
         {"case": asdict(case), "variants": [asdict(v) for v in run_on(case)], "rounds": parsed.rounds} for case in cases
@@ -123,7 +127,7 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
         ),
         "before": before,
         "after": state_of_the_gpu(),
-        **({"seed": parsed.random} if drawn else {}),
+        **({"seeds": parsed.random} if drawn else {}),
         "method": f"median of {parsed.rounds} launches by device events, variants in turn, L2 emptied before each",
         "cases": found,
     }
@@ -211,7 +215,8 @@ def checked(tasks: list[Task]) -> Iterator[dict[str, Any]]:
             torch.cuda.synchronize()
             error = 0.0 if variant.function in FLOORS else error_over_tolerance(case, inputs, result)
             right = error <= 1
-            yield {**answer, "error": error, "right": right, "why": "" if right else "exceeds its tolerance"}
+            wrong = "exceeds its tolerance" if math.isfinite(error) else "exceeds its tolerance, NaN or infinite"
+            yield {**answer, "error": error, "right": right, "why": "" if right else wrong}
             del result
         except Exception as why:  # a baseline that is not here, a tile that does not fit: said in the result
             yield {**answer, "right": False, "why": f"{type(why).__name__}: {why}"[:300]}
@@ -232,7 +237,7 @@ def timed(tasks: list[Task]) -> Iterator[dict[str, Any]]:
         events: list[list[tuple[torch.cuda.Event, torch.cuda.Event]]] = [[] for _ in launches]
         host: list[list[float]] = [[] for _ in launches]
         for turn in range(task["rounds"] + 2):
-            torch.cuda._sleep(AHEAD)
+            torch.cuda._sleep(AHEAD * len(launches))
             for launch, own, called in zip(launches, events, host, strict=True):
                 empty.zero_()
                 start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -272,7 +277,7 @@ def table(result: dict[str, Any], show: int) -> str:
                     f"  {1e6 * row['seconds']:9.1f} us {scale * row['per_second']:8.3f} {unit} {share}"
                     f"  {row['error']:5.2f}  {row['name']}"
                 )
-            elif show >= 99 or row["why"].startswith("misses"):
+            elif show >= 99 or row["why"].startswith("exceeds"):
                 lines.append(f"  {row['why'][:110]}  {row['name']}")
     return "\n".join(lines)
 

@@ -1,7 +1,7 @@
 """Random shapes that a user might have, and how fast our dispatcher is on them: nothing can be tuned to this measure.
 
 Half of the shapes have the sizes of a published model, half have sizes of no model at all. `benchmarks/speed.py
---random SEED` checks each against float64 and times it; the same seed draws the same shapes.
+--random SEED …` checks each against float64 and times it; the same seed draws the same shapes.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
-from typing import Any
 
 from benchmarks.speed_cases import TORCH_DTYPE, Case
+from benchmarks.speed_random_table import WAYS
 
 MODELS = (  # query heads, key heads, head_dim
     (12, 12, 64), (25, 25, 64), (20, 20, 64), (32, 8, 128), (64, 8, 128), (28, 4, 128), (40, 40, 128), (16, 8, 256),
@@ -29,14 +29,6 @@ LENGTHS = (197, 257, 512, 577, 1024, 1500, 2048, 4096, 8192, 16384)
 TOKENS = 32768  # the most in one call
 WORK = 2**42  # FLOPs of the two matmuls, the most in one call
 ELEMENTS = 2**27  # of a softmax, the most in one call
-LARGE = 16 * 2**20
-"""Bytes of a softmax's input above which a copy is the bar."""
-WAYS = {
-    "softmax": ("kernels.dispatch:softmax", "torch.softmax", "copy", "QuACK"),
-    "attention": ("kernels.dispatch:attention", "torch.sdpa cudnn", "torch.sdpa flash", "FlashAttention-3"),
-    "backward": ("kernels.dispatch:attention_backward", "torch.sdpa cudnn backward", "torch.sdpa flash backward"),
-}
-"""Of each table: our dispatcher, and what it is measured beside."""
 
 
 def cases(seed: int, count: int, tables: list[str]) -> Iterator[Case]:
@@ -79,41 +71,3 @@ def _attention(draw: random.Random, table: str) -> Case:
     work = (4 if table == "attention" else 10) * batch * heads * seq_len * keys * head_dim / (2 if causal else 1)
     shape, dtype = (batch, heads, seq_len, head_dim), draw.choice(("bf16", "bf16", "fp16"))
     return Case(table, shape, dtype, work, "FLOP/s", causal, kv_heads, keys, by_rows=draw.random() < 0.5)
-
-
-def summary(result: dict[str, Any]) -> Iterator[str]:
-    """For each table and peer: the share of shapes won, the geometric mean and the worst five; with a call's time on
-    the host, too.
-    """
-    for table, (ours, *peers) in WAYS.items():
-        name = ours.partition(":")[2]
-        own = [case for case in result["cases"] if case["case"]["table"] == table]
-        missed = [case["case"]["name"] for case in own if not _time(case, name, "seconds")]
-        if own:
-            without = f", no time in {len(missed)}: {'; '.join(missed)}" if missed else ""
-            yield f"{table}: {len(own)} shapes{without}"
-        for what, key in (("on the GPU", "seconds"), ("with the host", "per_call")):
-            for peer in peers:
-                ratios = [
-                    (theirs / mine, case["case"]["name"])
-                    for case in own
-                    if (mine := _time(case, name, key)) and (theirs := _time(case, peer, key))
-                    and (peer != "copy" or case["case"]["work"] > 2 * LARGE)
-                ]  # fmt: skip
-                if ratios:
-                    yield _line(f"  {what}, beside {peer}", 0.85 if peer == "copy" else 1.0, sorted(ratios))
-
-
-def _line(what: str, bar: float, ratios: list[tuple[float, str]]) -> str:
-    won = sum(ratio >= bar for ratio, _ in ratios) / len(ratios)
-    mean = math.exp(sum(math.log(ratio) for ratio, _ in ratios) / len(ratios))
-    worst = "; ".join(f"{ratio:.2f} {name}" for ratio, name in ratios[:5])
-    return f"{what} ({len(ratios)}): ≥ {bar} in {won:.0%}, geometric mean {mean:.2f}, worst: {worst}"
-
-
-def _time(case: dict[str, Any], name: str, key: str) -> float:
-    """Seconds on the GPU, or per call of many in a row, where the slower of GPU and host counts; 0 for none."""
-    row = next((row for row in case["variants"] if row["name"] == name and "seconds" in row), None)
-    if row is None:
-        return 0.0
-    return float(row["seconds"] if key == "seconds" else max(row["seconds"], row["host_seconds"]))

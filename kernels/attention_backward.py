@@ -23,6 +23,8 @@ exponentials in float32. A hidden value must be finite: 0 · NaN is NaN.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import triton
@@ -31,6 +33,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernels.attention import LOG2_E, _Call
 from kernels.gpu import l2
+from kernels.kept import Kept, Prepared
 
 
 @triton.jit
@@ -239,6 +242,7 @@ def attention_backward_queries_kernel(
     tl.store(dq_ptrs, (dq * sm_scale).to(dq_ptr.dtype.element_ty), mask=inside)
 
 
+@Kept
 def flash_attention_backward(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -257,7 +261,7 @@ def flash_attention_backward(
     stages: int = 2,
     registers: tuple[int | None, int | None] = (None, None),
     l2_share: float = 1 / 3,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     """dQ, dK and dV, contiguous, in the shapes and the dtype of q, k and v, for o and lse as any forward of
     `attention.py` returned them.
 
@@ -273,45 +277,51 @@ def flash_attention_backward(
             raise ValueError(f"{name} of shape {tuple(tensor.shape)}: must be {tuple(shape)}, as q says")
     seq_len, kv_len, head_dim = call.seq_len, call.kv_len, q.shape[3]
     block_d = call.constants["BLOCK_D"]
-    dims = {"HEAD_DIM": head_dim, "BLOCK_D": block_d}
-    heads = call.batch * call.heads
+    heads, kv_heads = call.batch * call.heads, call.batch * call.kv_heads
     side = max(block_m, block_n)
     padded = triton.cdiv(seq_len, side) * side  # what a row outside brings is there to be read
-    lse2, delta = (torch.empty((heads, padded), dtype=torch.float32, device=q.device) for _ in range(2))
-    attention_rows_kernel[(padded // side, heads)](
-        o, do, lse.contiguous(), lse2, delta, *o.stride(), *do.stride(), call.heads, seq_len, padded,
-        **dims, BLOCK_M=side, MULTIPLE=multiple(o, do), num_warps=4,
+    rows = Prepared(
+        attention_rows_kernel, (padded // side, heads), (*o.stride(), *do.stride(), call.heads, seq_len, padded),
+        {"HEAD_DIM": head_dim, "BLOCK_D": block_d, "BLOCK_M": side, "MULTIPLE": multiple(o, do)}, num_warps=4,
     )  # fmt: skip
-    q_grad, k_grad, v_grad = (torch.empty_like(t, memory_format=torch.contiguous_format) for t in (q, k, v))
-    sums: torch.Tensor | TensorDescriptor = q_grad
-    if dq != "again":
-        room = torch.zeros((heads * padded, block_d), dtype=torch.float32, device=q.device)
-        sums = TensorDescriptor.from_tensor(room, [block_m, block_d]) if dq == "tma" else room
     whole = seq_len % side == kv_len % side == 0 and head_dim == block_d
-    tiles = {**call.constants, "STAGES": stages, "WHOLE": whole, "MULTIPLE": multiple(q, k, v, do)}
+    tiles = {**call.constants, "STAGES": stages}
+    same: dict[str, Any] = {"WHOLE": whole, "MULTIPLE": multiple(q, k, v, do)}
     strides = (*q.stride(), *k.stride(), *v.stride(), *do.stride())
-    scales = (call.sm_scale, call.sm_scale * LOG2_E)
-    kv_heads = call.batch * call.kv_heads
+    sizes = (call.group, seq_len, padded, kv_len, call.diagonal, call.sm_scale, call.sm_scale * LOG2_E)
     row_bytes = 2 * head_dim * q.element_size()  # of Q and dO, as of K and V
     fits = l2(q) * l2_share / row_bytes if causal else 0  # rows
     at_once = _divisor(kv_heads, fits / (call.group * seq_len))
-    attention_backward_keys_kernel[(triton.cdiv(kv_len, block_n) * at_once, kv_heads // at_once)](
-        q, k, v, do, sums, k_grad, v_grad, lse2, delta, *strides,
-        at_once, call.kv_heads, call.group, seq_len, padded, kv_len, call.diagonal, *scales,
-        **tiles, DQ=dq, num_warps=warps, maxnreg=registers[0],
+    by_keys = Prepared(
+        attention_backward_keys_kernel, (triton.cdiv(kv_len, block_n) * at_once, kv_heads // at_once),
+        (*strides, at_once, call.kv_heads, *sizes), {**tiles, "DQ": dq, **same},
+        num_warps=warps, maxnreg=registers[0],
     )  # fmt: skip
-    if dq == "again":
-        tiles |= {"BLOCK_M": block_n, "BLOCK_N": block_m}  # what is held is the longer side
-        at_once = _divisor(heads, fits / kv_len * call.group)
-        attention_backward_queries_kernel[(triton.cdiv(seq_len, block_n) * at_once, heads // at_once)](
-            q, k, v, do, q_grad, lse2, delta, *strides,
-            at_once, call.heads, call.group, seq_len, padded, kv_len, call.diagonal, *scales,
-            **tiles, num_warps=warps, maxnreg=registers[1],
-        )  # fmt: skip
-    else:
-        kept = room.view(call.batch, call.heads, padded, block_d)[:, :, :seq_len, :head_dim]
-        torch.mul(kept, call.sm_scale, out=q_grad)
-    return q_grad, k_grad, v_grad
+    tiles |= {"BLOCK_M": block_n, "BLOCK_N": block_m}  # what is held is the longer side
+    at_once = _divisor(heads, fits / kv_len * call.group)
+    by_queries = Prepared(
+        attention_backward_queries_kernel, (triton.cdiv(seq_len, block_n) * at_once, heads // at_once),
+        (*strides, at_once, call.heads, *sizes), {**tiles, **same}, num_warps=warps, maxnreg=registers[1],
+    )  # fmt: skip
+
+    def launch(
+        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, do: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        lse2, delta = (torch.empty((heads, padded), dtype=torch.float32, device=q.device) for _ in range(2))
+        rows(o, do, lse.contiguous(), lse2, delta)
+        q_grad, k_grad, v_grad = (torch.empty_like(t, memory_format=torch.contiguous_format) for t in (q, k, v))
+        if dq == "again":
+            by_keys(q, k, v, do, q_grad, k_grad, v_grad, lse2, delta)
+            by_queries(q, k, v, do, q_grad, lse2, delta)
+        else:
+            room = torch.zeros((heads * padded, block_d), dtype=torch.float32, device=q.device)
+            sums = TensorDescriptor.from_tensor(room, [block_m, block_d]) if dq == "tma" else room
+            by_keys(q, k, v, do, sums, k_grad, v_grad, lse2, delta)
+            kept = room.view(call.batch, call.heads, padded, block_d)[:, :, :seq_len, :head_dim]
+            torch.mul(kept, call.sm_scale, out=q_grad)
+        return q_grad, k_grad, v_grad
+
+    return launch
 
 
 def _divisor(number: int, limit: float) -> int:

@@ -8,6 +8,7 @@ elsewhere they are a guess, and the answer is right all the same.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,11 +19,13 @@ from kernels.attention import _Call, flash_attention_exp2
 from kernels.attention_backward import flash_attention_backward
 from kernels.decode import MOST, flash_decode
 from kernels.gpu import is_hopper, shared_memory, sms
+from kernels.kept import Kept
 from kernels.softmax import check
-from kernels.softmax_fast import softmax_rows, softmax_shared_row, softmax_two_reads
+from kernels.softmax_fast import Launch, softmax_rows, softmax_shared_row, softmax_two_reads
 
 
-def softmax(x: torch.Tensor) -> torch.Tensor:
+@Kept
+def softmax(x: torch.Tensor) -> Launch:
     """Softmax over the last axis of x (rows, cols): any length, any strides, float32, float16 or bfloat16. Raises
     ValueError for what is no such matrix.
 
@@ -38,51 +41,34 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     check(x)
     n_cols, size = x.shape[1], x.element_size()
     if x.is_cuda and n_cols > (512 if size == 2 else 16384) and not softmax_staged.refusal(x, at_once=2):
-        return softmax_staged.softmax_staged(x)
+        return softmax_staged.softmax_staged.prepare(x)
     if n_cols <= (16384 if size == 4 and x.is_cuda else 32768):
-        return softmax_rows(x)
+        return softmax_rows.prepare(x)
     aligned = x.stride(1) == 1 and math.gcd(n_cols, x.stride(0)) * size % 16 == 0
     # A row shared by many programs waits for the slowest of them: 16-bit rows, read sooner, wait longer.
     if x.is_cuda and aligned and n_cols <= (2**17 if size == 2 else 8192 * sms(x)):
-        return softmax_shared_row(x)
+        return softmax_shared_row.prepare(x)
     if x.is_cuda and size == 4 and not softmax_staged.refusal(x):
-        return softmax_staged.softmax_staged(x)
-    return softmax_two_reads(x)
+        return softmax_staged.softmax_staged.prepare(x)
+    return softmax_two_reads.prepare(x)
 
 
+@Kept
 def attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, sm_scale: float | None = None
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> attention_hopper.Launch:
     """O, contiguous, in the dtype of q, and lse, for all that `attention.py` takes. Raises ValueError naming the
     argument that does not fit.
-
-    Checks and choices are made once for calls of the same shapes, strides, dtypes, device and alignment, and then kept.
     """
-    alike = tuple((t.shape, t.stride(), t.dtype, t.device, t.data_ptr() % 16) for t in (q, k, v))
-    launch = _launches.get((alike, causal, sm_scale))
-    if launch is None:
-        if len(_launches) >= KEPT:
-            _launches.clear()
-        launch = _launches[alike, causal, sm_scale] = _chosen(q, k, v, causal, sm_scale)
-    return launch(q, k, v)
-
-
-KEPT = 1024
-_launches: dict[tuple[Any, ...], attention_hopper.Launch] = {}
-
-
-def _chosen(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, sm_scale: float | None
-) -> attention_hopper.Launch:
-    """The launch of the fastest kernel for q, k, v and all tensors that lie alike."""
     call = _Call.of(q, k, v, causal, sm_scale, None, 16, 16)
     scale = call.sm_scale
     # Few queries waste rows of a tile of one head, or leave SMs idle
     tiles = call.batch * call.heads * triton.cdiv(call.seq_len, 128)
     if call.seq_len <= 64 or (call.seq_len <= MOST and call.kv_len >= 2048 and 2 * tiles <= sms(q)):
-        return lambda q, k, v: _contiguous(flash_decode(q, k, v, causal=causal, sm_scale=scale))
+        few = flash_decode.prepare(q, k, v, causal=causal, sm_scale=scale)
+        return lambda q, k, v: _contiguous(few(q, k, v))
     if is_hopper(q) and not attention_hopper.refusal(q, k, v, scale):
-        return attention_hopper.prepared(q, k, v, causal=causal, sm_scale=scale)
+        return attention_hopper.flash_attention_hopper.prepare(q, k, v, causal=causal, sm_scale=scale)
     tile: dict[str, Any] = {"block_m": tile_side(q), "block_n": tile_side(q)}
     return lambda q, k, v: _contiguous(flash_attention_exp2(q, k, v, causal=causal, sm_scale=scale, **tile))
 
@@ -91,6 +77,7 @@ def _contiguous(result: tuple[torch.Tensor, torch.Tensor]) -> tuple[torch.Tensor
     return result[0].contiguous(), result[1]
 
 
+@Kept
 def attention_backward(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -101,7 +88,7 @@ def attention_backward(
     *,
     causal: bool = False,
     sm_scale: float | None = None,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     """dQ, dK and dV, the same bits every time, for all that `attention` takes."""
     side = tile_side(q)
     options: dict[str, Any] = {"block_m": side, "block_n": side}
@@ -110,7 +97,7 @@ def attention_backward(
         options |= {"stages": 3, "registers": (168, 128)}
     if q.shape[3] > 128 and q.element_size() == 2 and shared_memory(q) > 200 * 1024:
         options = {"block_m": 64, "block_n": 64, "warps": 8}  # 2×16×4096×256: 1.37 × as fast as 32 by 32 with 4 warps
-    return flash_attention_backward(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale, **options)
+    return flash_attention_backward.prepare(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale, **options)
 
 
 def tile_side(q: torch.Tensor) -> int:

@@ -4,7 +4,7 @@ loaded.
 The kernel that is measured has no marks, so they cannot slow it down. The added lines call Triton's profiler, Proton,
 where a scope begins and ends: `pl.enter_scope("QK")`. The statements themselves tell where, since all these kernels
 share names: they wait at barriers called q_full, k_empty and so on, start TMA by `tma.async_copy_global_to_shared`,
-compute s by one `warpgroup_mma` and o by another, and wait for each.
+compute s by one `warpgroup_mma` and o by another (at the top `_scores` and `_plus_values`), and wait for each.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Mark:
 
 MARKS = (
     Mark(r"mbarrier\.wait\(v_full\b", "softmax", begins=False, after=False),
-    Mark(r"o = warpgroup_mma\(", "softmax", begins=False, after=False),
-    Mark(r"o = warpgroup_mma\(", "rescale", begins=False, after=False),
+    Mark(r"o = (?:warpgroup_mma|_plus_values)\(", "softmax", begins=False, after=False),
+    Mark(r"o = (?:warpgroup_mma|_plus_values)\(", "rescale", begins=False, after=False),
     Mark(r"mbarrier\.wait\(([qkv])_full\b", "wait {0}", begins=True, after=False),
     Mark(r"mbarrier\.wait\(([qkv])_full\b", "wait {0}", begins=False, after=True),
     Mark(r"mbarrier\.wait\(([qkv])_empty\b", "place {0}", begins=True, after=False),
@@ -48,13 +48,13 @@ MARKS = (
     Mark(r"mbarrier\.wait\(turn\b", "turn", begins=False, after=True),
     Mark(r"tma\.async_copy_global_to_shared\(([qkv])_desc\b", "load {0}", begins=True, after=False),
     Mark(r"tma\.async_copy_global_to_shared\(([qkv])_desc\b", "load {0}", begins=False, after=True),
-    Mark(r"s = warpgroup_mma\(", "QK", begins=True, after=False),
+    Mark(r"s = (?:warpgroup_mma|_scores)\(", "QK", begins=True, after=False),
     Mark(r"s = warpgroup_mma_wait\(", "QK", begins=False, after=True),
     Mark(r"s = warpgroup_mma_wait\(", "softmax", begins=True, after=True),
-    Mark(r"o = warpgroup_mma\(", "PV", begins=True, after=False),
+    Mark(r"o = (?:warpgroup_mma|_plus_values)\(", "PV", begins=True, after=False),
     Mark(r"o\b.* = warpgroup_mma_wait\(", "PV", begins=False, after=True),
-    Mark(r"o, \w+ = warpgroup_mma_wait\(", "rescale", begins=True, after=True),
-    Mark(r"p = gl\.convert_layout\(p_new", "rescale", begins=False, after=True),
+    Mark(r"o\b.* = warpgroup_mma_wait\(.*\bp_new", "rescale", begins=True, after=True),
+    Mark(r"(?:p = gl\.convert_layout\(p_new|o = \[part \* alpha)", "rescale", begins=False, after=True),
     Mark(r"o_s\b.*\.store\(", "store O", begins=True, after=False),
     Mark(r"tma\.async_copy_shared_to_global\(", "store O", begins=False, after=True),
 )
@@ -66,7 +66,7 @@ def marked(source: str) -> str:
     lines: list[str] = []
     open_: set[str] = set()
     for statement in _statements(source):
-        first = statement[0].strip()
+        first = "".join(map(str.strip, statement))
         if first.startswith("def "):
             _all_closed(open_)
         indent = _INDENT.match(statement[0]).group()  # type: ignore[union-attr]

@@ -23,13 +23,18 @@ has one value per vector, and this keeps the loads and stores 16 bytes wide.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 import triton
 import triton.language as tl
 
 from kernels.gpu import sms
+from kernels.kept import Kept, Prepared
 from kernels.softmax import check
+
+Launch = Callable[[torch.Tensor], torch.Tensor]
+"""x to y"""
 
 
 @triton.jit
@@ -252,9 +257,10 @@ def softmax_shared_row_kernel(
             _store_edges(x_row, y_row, first, lo, hi, m_i, l_i, BLOCK_N, VECTOR)
 
 
+@Kept
 def softmax_rows(
     x: torch.Tensor, *, block_m: int | None = None, block_n: int | None = None, warps: int | None = None
-) -> torch.Tensor:
+) -> Launch:
     """Softmax over the last axis of x (rows, cols), any strides: block_m whole rows of at most block_n elements a
     program.
 
@@ -262,8 +268,7 @@ def softmax_rows(
     """
     check(x)
     n_rows, n_cols = x.shape
-    y = torch.empty_like(x)
-    vector, before = vectors(x, y)
+    vector, before = vectors(x)
     if before and n_cols < 256:  # edges would be most of the row: element by element
         vector, before = 1, 0
     block_n = _whole_row(x, block_n, before)
@@ -278,35 +283,31 @@ def softmax_rows(
     check(x, block_m=block_m, block_n=block_n)
     if warps is None:
         warps = 16 if block_m * block_n * x.element_size() >= 2**14 else 4 if whole or block_n > 1024 else few
-    softmax_rows_kernel[(triton.cdiv(n_rows, block_m),)](
-        x, y, *x.stride(), *y.stride(), n_rows, n_cols,
-        BLOCK_M=block_m, BLOCK_N=block_n, VECTOR=vector, EDGES=before > 0, WHOLE=whole and n_rows % block_m == 0,
-        num_warps=warps,
-    )  # fmt: skip
-    return y
+    constants = {"BLOCK_M": block_m, "BLOCK_N": block_n, "VECTOR": vector, "EDGES": before > 0}
+    constants["WHOLE"] = whole and n_rows % block_m == 0
+    return _launch(softmax_rows_kernel, triton.cdiv(n_rows, block_m), x, (n_rows, n_cols), constants, warps)
 
 
+@Kept
 def softmax_pipelined(
     x: torch.Tensor, *, block_n: int | None = None, stages: int = 2, programs: int = 1, warps: int | None = None
-) -> torch.Tensor:
+) -> Launch:
     """Softmax over the last axis of x (rows, cols), any strides: `programs` programs on each SM go through the rows.
 
     Raises ValueError when block_n is smaller than the row.
     """
     block_n = _whole_row(x, block_n)
     n_rows, n_cols = x.shape
-    y = torch.empty_like(x)
-    softmax_pipelined_kernel[(min(n_rows, programs * sms(x)),)](
-        x, y, *x.stride(), *y.stride(), n_rows, n_cols,
-        BLOCK_N=block_n, WHOLE=n_cols == block_n, MULTIPLE=_multiple(x, y), STAGES=stages,
-        num_warps=warps or _warps(block_n),
-    )  # fmt: skip
-    return y
+    multiple = _multiple(x, torch.empty_like(x))
+    constants = {"BLOCK_N": block_n, "WHOLE": n_cols == block_n, "MULTIPLE": multiple, "STAGES": stages}
+    grid = min(n_rows, programs * sms(x))
+    return _launch(softmax_pipelined_kernel, grid, x, (n_rows, n_cols), constants, warps or _warps(block_n))
 
 
+@Kept
 def softmax_two_reads(
     x: torch.Tensor, *, block_n: int | None = None, apart: int = 2**21, warps: int | None = None
-) -> torch.Tensor:
+) -> Launch:
     """Softmax over the last axis of x (rows, cols), any strides, rows of any length in tiles of block_n.
 
     The second read of a tile comes about `apart` elements after the first: late enough to wait for nobody, and soon
@@ -314,22 +315,19 @@ def softmax_two_reads(
     """
     check(x)
     n_rows, n_cols = x.shape
-    y = torch.empty_like(x)
-    vector, before = vectors(x, y)
+    vector, before = vectors(x)
     block_n = (4096 if before else 8192) if block_n is None else block_n
     check(x, block_n=block_n)
     n_parts = triton.cdiv(before + n_cols, block_n)
     rows_apart = min(max(1, apart // n_cols), n_rows)
-    pairs = torch.zeros((n_rows, n_parts), dtype=torch.int64, device=x.device)
-    softmax_two_reads_kernel[((n_rows + rows_apart) * n_parts,)](
-        x, y, pairs, *x.stride(), *y.stride(), n_rows, n_cols, n_parts, rows_apart * n_parts,
-        BLOCK_N=block_n, PARTS=triton.next_power_of_2(n_parts), VECTOR=vector, EDGES=before > 0,
-        num_warps=warps or _warps(block_n),
-    )  # fmt: skip
-    return y
+    numbers = (n_rows, n_cols, n_parts, rows_apart * n_parts)
+    constants = _of_parts(block_n, n_parts, vector, before)
+    grid = (n_rows + rows_apart) * n_parts
+    return _launch(softmax_two_reads_kernel, grid, x, numbers, constants, warps or _warps(block_n), n_parts)
 
 
-def softmax_shared_row(x: torch.Tensor, *, block_n: int | None = None, warps: int = 4) -> torch.Tensor:
+@Kept
+def softmax_shared_row(x: torch.Tensor, *, block_n: int | None = None, warps: int = 4) -> Launch:
     """Softmax over the last axis of x (rows, cols), any strides: a program for each part of block_n elements of each
     row.
 
@@ -339,8 +337,7 @@ def softmax_shared_row(x: torch.Tensor, *, block_n: int | None = None, warps: in
     """
     check(x)
     n_rows, n_cols = x.shape
-    y = torch.empty_like(x)
-    vector, before = vectors(x, y)
+    vector, before = vectors(x)
     block_n = (4096 if before else 8192) if block_n is None else block_n
     check(x, block_n=block_n)
     n_parts = triton.cdiv(before + n_cols, block_n)
@@ -349,13 +346,32 @@ def softmax_shared_row(x: torch.Tensor, *, block_n: int | None = None, warps: in
         raise ValueError(
             f"block_n={block_n}: a row of {n_cols} has {n_parts} parts, and at most {most} run at once here"
         )
-    pairs = torch.zeros((n_rows, n_parts), dtype=torch.int64, device=x.device)
-    softmax_shared_row_kernel[(n_rows * n_parts,)](
-        x, y, pairs, *x.stride(), *y.stride(), n_cols, n_parts,
-        BLOCK_N=block_n, PARTS=triton.next_power_of_2(n_parts), VECTOR=vector, EDGES=before > 0,
-        num_warps=warps,
-    )  # fmt: skip
-    return y
+    constants = _of_parts(block_n, n_parts, vector, before)
+    return _launch(softmax_shared_row_kernel, n_rows * n_parts, x, (n_cols, n_parts), constants, warps, n_parts)
+
+
+def _of_parts(block_n: int, n_parts: int, vector: int, before: int) -> dict[str, int]:
+    return {"BLOCK_N": block_n, "PARTS": triton.next_power_of_2(n_parts), "VECTOR": vector, "EDGES": before > 0}
+
+
+def _launch(
+    kernel: object, grid: int, x: torch.Tensor, numbers: tuple[int, ...], constants: dict[str, int], warps: int,
+    parts: int = 0,
+) -> Launch:  # fmt: skip
+    """x to y by this kernel; with `parts`, it also gets an empty pair (m, l) for each part of each row."""
+    strides = (*x.stride(), *torch.empty_like(x).stride())
+    kernel = Prepared(kernel, (grid,), (*strides, *numbers), constants, num_warps=warps)
+    pairs = (x.shape[0], parts)
+
+    def launch(x: torch.Tensor) -> torch.Tensor:
+        y = torch.empty_like(x)
+        if parts:
+            kernel(x, y, torch.zeros(pairs, dtype=torch.int64, device=x.device))
+        else:
+            kernel(x, y)
+        return y
+
+    return launch
 
 
 def _whole_row(x: torch.Tensor, block_n: int | None, before: int = 0) -> int:
@@ -366,11 +382,13 @@ def _whole_row(x: torch.Tensor, block_n: int | None, before: int = 0) -> int:
     return block_n
 
 
-def vectors(x: torch.Tensor, y: torch.Tensor) -> tuple[int, int]:
+def vectors(x: torch.Tensor) -> tuple[int, int]:
     """Elements in a vector of 16 bytes, and how many elements of the row before it a row's first vector can contain.
 
-    A vector is smaller where rows of x and y are aligned differently, and one element where columns are not contiguous.
+    A vector is smaller where rows of x and of the result y are aligned differently, and one element where columns are
+    not contiguous.
     """
+    y = torch.empty_like(x)
     if x.stride(1) != 1 or y.stride(1) != 1:
         return 1, 0
     alike = (16, x.data_ptr(), y.data_ptr(), (x.stride(0) - y.stride(0)) * x.element_size())

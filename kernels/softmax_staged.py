@@ -22,8 +22,9 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
 from kernels.attention import LOG2_E
+from kernels.kept import Kept, Prepared
 from kernels.softmax import check
-from kernels.softmax_fast import vectors
+from kernels.softmax_fast import Launch, vectors
 
 LONGEST = 224 * 1024  # bytes of a row that one program has room for
 
@@ -89,7 +90,8 @@ def _in_whole_vector(cols, lo, hi, VECTOR: gl.constexpr):
     return (vector >= lo) & (vector + VECTOR <= hi)
 
 
-def softmax_staged(x: torch.Tensor, *, warps: int | None = None) -> torch.Tensor:
+@Kept
+def softmax_staged(x: torch.Tensor, *, warps: int | None = None) -> Launch:
     """Softmax over the last axis of x (rows, cols), one row a program: contiguous rows of at most 224 KiB, x 16-byte
     aligned.
 
@@ -99,16 +101,20 @@ def softmax_staged(x: torch.Tensor, *, warps: int | None = None) -> torch.Tensor
     n_rows, n_cols = x.shape
     if refused := refusal(x):
         raise ValueError(refused)
-    y = torch.empty_like(x)
-    vector, before = vectors(x, y)
+    vector, before = vectors(x)
     warps = warps or min(16, max(1, triton.next_power_of_2(n_cols) // 4096))
     tile = min(triton.next_power_of_2(before + n_cols), warps * 32 * vector)
-    softmax_staged_kernel[(n_rows,)](
-        x, y, x.stride(0), y.stride(0), n_cols, LOG2_E,
-        TILES=triton.cdiv(before + n_cols, tile), TILE=tile, VECTOR=vector, EDGES=before > 0,
-        WARPS=warps, num_warps=warps, maxnreg=40,
-    )  # fmt: skip
-    return y
+    tiles = triton.cdiv(before + n_cols, tile)
+    constants = {"TILES": tiles, "TILE": tile, "VECTOR": vector, "EDGES": before > 0, "WARPS": warps}
+    numbers = (x.stride(0), torch.empty_like(x).stride(0), n_cols, LOG2_E)
+    kernel = Prepared(softmax_staged_kernel, (n_rows,), numbers, constants, num_warps=warps, maxnreg=40)
+
+    def launch(x: torch.Tensor) -> torch.Tensor:
+        y = torch.empty_like(x)
+        kernel(x, y)
+        return y
+
+    return launch
 
 
 def refusal(x: torch.Tensor, at_once: int = 1) -> str:

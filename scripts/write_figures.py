@@ -14,7 +14,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import speed_table  # noqa: E402
+from benchmarks import speed_random_table, speed_table  # noqa: E402
 from explain.chapters.three_numbers import figures as levels  # noqa: E402
 from explain.chapters.three_numbers import shown as lab  # noqa: E402
 from explain.chapters.three_numbers.byte_accounting import WARPS, room  # noqa: E402
@@ -41,6 +41,7 @@ def figures() -> str:
         (results.BENCHMARKS / "opening.json", opening),
         (results.BENCHMARKS / "player.json", player),
         (results.BENCHMARKS / "speed.json", speed),
+        (results.BENCHMARKS / "speed_random.json", any_shape),
         (results.RECORDINGS / "verification-h200.json", verification),
         (ROOT / SUITE, suite_line),
     ]
@@ -146,6 +147,12 @@ def speed(result: Result) -> str:
     """The fast kernels beside baselines, as a table."""
     head = "**As fast as the hardware**: each ratio is a baseline's time ÷ ours, in the same run."
     return "\n".join([head, "", *speed_table.lines(dict(result))])
+
+
+def any_shape(result: Result) -> str:
+    """The fast kernels on shapes drawn by lot, as a table."""
+    head = "**On any shape**: the same for random shapes that a user might have, which nothing was tuned to."
+    return "\n".join([head, "", *speed_random_table.lines(dict(result))])
 
 
 def verification(result: Result) -> str:

@@ -181,6 +181,7 @@ class Player {
     const again = packet.caption === 1 && [this.id, this.player].some((one) => LED.has(one));
     const { step = packet.step, caption = again ? 0 : packet.caption ?? 0, link = packet.link } = left ?? {};
     const toured = tour.set(caption - 1);
+    if (packet.step !== null && !toured) LED.add(this.player); // who came to a step is not led at the next run either
     if (!toured || step !== null) {
       const start = step ?? this.sameSpot();
       this.step = start === null ? this.worked() : this.clamp(start);

@@ -116,6 +116,7 @@ def committed() -> list[Committed]:
         Committed(BENCHMARKS / "first_screens.json", f"{here} benchmarks.first_screens --out FILE", False),
         Committed(BENCHMARKS / "player.json", f"{here} benchmarks.player --out FILE", False),
         Committed(BENCHMARKS / "speed.json", "python benchmarks/speed.py --out FILE"),
+        Committed(BENCHMARKS / "speed_random.json", "python benchmarks/speed.py --random 1 2 3 --out FILE"),
         Committed(BENCHMARKS / "speed_counters.json", "python benchmarks/speed_counters.py --out FILE"),
         Committed(BENCHMARKS / "tuning_grid.json", "python benchmarks/tuning_grid.py"),
         Committed(BENCHMARKS / "gpu_suite.json", "python start.py test --gpu --result FILE"),

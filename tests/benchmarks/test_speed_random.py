@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 
 import pytest
 
-from benchmarks import speed_random
 from benchmarks.speed_cases import TORCH_DTYPE, Case, Variant, variants
-from benchmarks.speed_random import ELEMENTS, TOKENS, WAYS, cases, summary
+from benchmarks.speed_random import ELEMENTS, TOKENS, cases
+from benchmarks.speed_random_table import LARGE, WAYS, beside, lines, summary, untimed
 
 
 def test_a_seed_draws_the_same_shapes_again_and_another_draws_others():
@@ -66,23 +65,44 @@ def made(ours: float, theirs: float, host: float, work: float = 1e12):
     }
 
 
-def test_the_summary_counts_what_is_won_by_geometric_mean_and_lists_the_worst_first():
+def test_the_share_won_the_geometric_mean_and_the_worst_first():
     result = {"cases": [made(1.0, 2.0, 0.0), made(4.0, 2.0, 0.0), made(1.0, 8.0, 16.0)]}
-    lines = [line for line in summary(result) if "beside torch.softmax" in line]
-    gpu, host = ([float(n) for n in re.findall(r"\d+\.\d+|\d+(?=%)", line)] for line in lines)
-    assert gpu[:4] == [1.0, 67.0, 2.0, 0.5]  # the bar, the share in %, the mean of 2, 1/2 and 8, the worst
-    assert host[:4] == [1.0, 33.0, round((2.0 * 0.5 * 0.5) ** (1 / 3), 2), 0.5]
+    gpu, host = (one for one in beside(result) if one.baseline == "torch.softmax")
+    assert (gpu.host, host.host) == (False, True)
+    assert gpu.won == pytest.approx(2 / 3)
+    assert gpu.mean == pytest.approx(2.0)  # of 2, 1/2 and 8
+    assert gpu.ratios[0] == (0.5, "softmax 4.0")
+    assert host.won == pytest.approx(1 / 3)
+    assert host.mean == pytest.approx((2.0 * 0.5 * 0.5) ** (1 / 3))
 
 
 def test_a_copy_is_a_bar_for_large_inputs_alone():
-    small, large = made(1.0, 1.0, 0.0, work=2 * speed_random.LARGE), made(1.0, 1.0, 0.0, work=3 * speed_random.LARGE)
+    small, large = made(1.0, 1.0, 0.0, work=2 * LARGE), made(1.0, 1.0, 0.0, work=3 * LARGE)
     for case in (small, large):
         case["variants"].append({"name": "copy", "seconds": 0.9, "host_seconds": 0.0})
-    (line,) = (line for line in summary({"cases": [small, large]}) if "on the GPU, beside copy" in line)
-    assert "(1)" in line
+    (copy,) = (one for one in beside({"cases": [small, large]}) if one.baseline == "copy")
+    assert (len(copy.ratios), copy.won) == (1, 1.0)
 
 
-def test_a_shape_without_a_time_of_ours_is_named():
+@pytest.mark.parametrize("number", [0, 1])
+def test_who_has_no_time_has_no_ratio_and_is_named_with_the_reason(number):
+    wrong, right = made(1.0, 1.0, 0.0), made(2.0, 2.0, 0.0)
+    row = wrong["variants"][number]
+    del row["seconds"]
+    row["why"] = "inf"
+    result = {"cases": [wrong, right]}
+    assert [len(one.ratios) for one in beside(result)] == [1, 1]
+    (line,) = untimed(result)
+    assert row["name"] in line
+    assert "1 of 2" in line
+    assert ("softmax 1.0" in line) == (row["name"] == "softmax")
+
+
+def test_the_tables_have_every_comparison():
     case = made(1.0, 1.0, 0.0)
-    del case["variants"][1]["seconds"]
-    assert any("softmax 1.0" in line for line in summary({"cases": [case]}))
+    case["variants"].append({"name": "copy", "seconds": 0.9, "host_seconds": 0.0})
+    where = dict.fromkeys(("gpu", "driver", "torch", "triton", "date"), "")
+    result = {"cases": [case], "provenance": where, "seeds": [1], "method": ""}
+    rows = [line for line in lines(result) if line.startswith("| softmax")]
+    assert [row.count("|") for row in rows] == [9, 9]
+    assert len(list(summary(result))) == 3

@@ -50,7 +50,7 @@ HOPPER = {
     ),
     "flash_attention_hopper, three groups": (
         "flash_attention",
-        lambda q, k, v, p: flash_attention_hopper(q, k, v, causal=p["causal"], groups=4 - q.shape[3] // 64),
+        lambda q, k, v, p: flash_attention_hopper(q, k, v, causal=p["causal"], groups=3 if q.shape[3] <= 64 else 2),
     ),
 }
 
@@ -78,6 +78,10 @@ _HOPPER = (
     {"heads": 5, "seq_len": 700, "kv_len": 2100, "head_dim": 64, "block_n": 128},
     {"heads": 3, "seq_len": 576, "kv_len": 1088, "head_dim": 64, "causal": True, "block_n": 128},
     {"seq_len": 1, "kv_len": 1, "head_dim": 64, "block_n": 128},
+    {"heads": 2, "seq_len": 300, "kv_len": 577, "head_dim": 136, "block_n": 64},
+    {"heads": 2, "kv_heads": 1, "seq_len": 200, "kv_len": 200, "head_dim": 192, "causal": True, "block_n": 64},
+    {"heads": 2, "seq_len": 130, "kv_len": 300, "head_dim": 80, "block_n": 128},
+    {"heads": 2, "seq_len": 130, "kv_len": 300, "head_dim": 256, "causal": True, "block_n": 64},
     {"batch": 9, "heads": 16, "seq_len": 256, "kv_len": 384, "head_dim": 128, "causal": True, "block_n": 128},
 )
 

@@ -18,6 +18,8 @@ from typing import Any
 
 import torch
 
+from kernels.kept import Kept
+
 
 class Stuck(Exception):
     """Every job waits for a barrier, and no copy is in flight."""
@@ -112,7 +114,7 @@ class Descriptor:
 class Matmul:
     """An asynchronous matmul. Its result is known once it is waited for."""
 
-    def __init__(self, a: Any, b: Shared, acc: torch.Tensor) -> None:
+    def __init__(self, a: Any, b: Shared, acc: torch.Tensor | Matmul | float) -> None:
         self.operands = (a, b, acc)
         self.result: torch.Tensor | None = None
         self.known = False
@@ -121,7 +123,10 @@ class Matmul:
         if self.result is None:
             a, b, acc = self.operands
             a = a.values if isinstance(a, Shared) else a
-            self.result = a.float() @ b.values.float() + acc
+            if isinstance(acc, Matmul):  # started before
+                acc.compute()
+                acc = acc.result
+            self.result = (a.float() @ b.values.float() + acc).as_subclass(Tile)
 
 
 class Job:
@@ -239,7 +244,7 @@ class Machine:
 
     def multiply(self, a: Any, b: Shared, acc: torch.Tensor, use_acc: bool = True, is_async: bool = False) -> Matmul:
         assert is_async, "a product that waits for itself is not asked for here"
-        product = Matmul(a, b, acc if use_acc else torch.zeros_like(acc))
+        product = Matmul(a, b, acc if use_acc else 0.0)
         if self.random.random() < 0.5:
             product.compute()
         self.here.job.products.append(product)
@@ -290,7 +295,7 @@ def on_cpu(module: ModuleType, wrapper: str, seed: int = 0) -> Callable[..., tup
     machine = Machine(seed)
     names = {**vars(module), **machine.names()}
     for name, value in vars(module).items():
-        function = getattr(value, "fn", value)
+        function = value.prepare if isinstance(value, Kept) else getattr(value, "fn", value)
         if (
             isinstance(function, FunctionType)
             and function.__module__ == module.__name__
@@ -299,6 +304,8 @@ def on_cpu(module: ModuleType, wrapper: str, seed: int = 0) -> Callable[..., tup
             own = FunctionType(function.__code__, names, name, function.__defaults__)
             own.__kwdefaults__ = function.__kwdefaults__
             names[name] = _Launched(machine, own) if name.endswith("_kernel") else own
+            if isinstance(value, Kept):
+                names[name] = Kept(own)
     run: Callable[..., tuple[torch.Tensor, torch.Tensor]] = names[wrapper]
     return run
 

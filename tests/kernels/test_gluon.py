@@ -31,6 +31,7 @@ WIDTHS = (
     {"heads": 2, "seq_len": 97, "kv_len": 257, "head_dim": 40, "causal": True},
     {"seq_len": 97, "kv_len": 130, "head_dim": 96},
     {"heads": 2, "seq_len": 257, "kv_len": 257, "head_dim": 192, "causal": True},
+    {"heads": 2, "seq_len": 130, "kv_len": 577, "head_dim": 136},
     {"batch": 2, "heads": 2, "kv_heads": 1, "seq_len": 400, "kv_len": 97, "head_dim": 256},
 )
 """Heads that are padded, and those whose O takes Q's place: the top alone takes them."""
@@ -97,7 +98,7 @@ BROKEN = [
     ("the top", "_compute", SKIPPED, SKIPPED.replace(V_USED, "pass")),
     ("the top", "_compute", SKIPPED, SKIPPED.replace("used += 1", "pass")),
     ("the top", "_compute", "mbarrier.wait(q_full.index(C), taken & 1)", "mbarrier.wait(q_full.index(C), 0)"),
-    ("the top", "_compute", "if HEAD_DIM <= 128:", "if HEAD_DIM <= 0:"),
+    ("the top", "_compute", "if O_APART:", "if False:"),
     ("the top", "_compute", "if CAUSAL or col + BLOCK_N > kv_len:", "if CAUSAL:"),
     ("the top", "_compute", "col + BLOCK_N - 1 > row + diagonal", "col > row + diagonal"),
     ("the top", "_compute", "gl.sum(l_i, axis=1)", "gl.max(l_i, axis=1)"),
@@ -117,7 +118,7 @@ def test_one_thing_less_and_it_is_stuck_or_wrong(name, function, old, new):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("if HEAD_DIM <= 128:", "if True:"),
+        ("if O_APART:", "if True:"),
         ("tma.store_wait(0)\n            mbarrier.arrive(q_empty.index(C), count=1)", "pass"),
     ],
 )
@@ -128,6 +129,27 @@ def test_where_o_takes_qs_place_it_is_given_back_once(old, new):
     e = Experiment.of("flash_attention", shape, "normal", 0)
     assert any(is_stuck_or_wrong(on_cpu(broken, wrapper, seed), e) for seed in range(8))
     assert not any(is_stuck_or_wrong(on_cpu(importlib.import_module(path), wrapper, seed), e) for seed in range(8))
+
+
+@pytest.mark.parametrize(
+    ("function", "old", "new"),
+    [
+        ("_fetch", "row + c * 64, part * HEAD_DIM]", "row + c * 64, 0]"),
+        ("_fetch", "v_s.index(place * PARTS + part)", "v_s.index(place * PARTS)"),
+        ("_fetch", "PARTS * k_desc.block_type.nbytes", "k_desc.block_type.nbytes"),
+        ("_scores", "use_acc=part > 0", "use_acc=False"),
+        ("_plus_values", "v_s.index(place * PARTS + part)", "v_s.index(place * PARTS)"),
+        ("_compute", "row, part * HEAD_DIM], o_s", "row, 0], o_s"),
+        ("_compute", "warpgroup_mma_wait(PARTS,", "warpgroup_mma_wait(PARTS + 1,"),
+    ],
+)
+@pytest.mark.parametrize("head_dim", [96, 136])
+def test_a_head_in_parts_with_one_thing_wrong(function, old, new, head_dim):
+    path, wrapper = KERNELS["the top"]
+    broken = edits.load(path, Edit(f"{old} {new}", function, old, new))
+    shape = {"heads": 2, "seq_len": 97, "kv_len": 300, "head_dim": head_dim, "dtype": "fp16", "block_n": 128}
+    e = Experiment.of("flash_attention", shape, "normal", 0)
+    assert any(is_stuck_or_wrong(on_cpu(broken, wrapper, seed), e) for seed in range(8))
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -1,0 +1,145 @@
+"""What `benchmarks/speed.py --random` measured: for each baseline the share of shapes won, the geometric mean and the
+worst five.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+LARGE = 16 * 2**20
+"""Bytes of a softmax's input above which a copy is the bar."""
+WAYS = {
+    "softmax": ("kernels.dispatch:softmax", "torch.softmax", "copy", "QuACK"),
+    "attention": ("kernels.dispatch:attention", "torch.sdpa cudnn", "torch.sdpa flash", "FlashAttention-3"),
+    "backward": ("kernels.dispatch:attention_backward", "torch.sdpa cudnn backward", "torch.sdpa flash backward"),
+}
+"""Of each table: our dispatcher, and what it is measured beside."""
+WORDS = {"softmax": "softmax", "attention": "attention forward", "backward": "attention backward"}
+LIBRARIES = {
+    "copy": "copy, above 16 MB", "torch.softmax": "torch", "QuACK": "QuACK", "FlashAttention-3": "FlashAttention-3",
+    **{f"torch.sdpa cudnn{way}": "cuDNN" for way in ("", " backward")},
+    **{f"torch.sdpa flash{way}": "FlashAttention-2" for way in ("", " backward")},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Ours beside a baseline: their time ÷ ours for every shape that both have a time for, the slowest first."""
+
+    table: str
+    baseline: str
+    host: bool
+    bar: float
+    ratios: tuple[tuple[float, str], ...]
+
+    @property
+    def won(self) -> float:
+        """The share of shapes where ours reaches the bar."""
+        return sum(ratio >= self.bar for ratio, _ in self.ratios) / len(self.ratios)
+
+    @property
+    def mean(self) -> float:
+        """The geometric mean of the ratios."""
+        return math.exp(sum(math.log(ratio) for ratio, _ in self.ratios) / len(self.ratios))
+
+    @property
+    def worst(self) -> str:
+        """The five shapes with the smallest ratios."""
+        return "; ".join(f"{ratio:.2f} {name}" for ratio, name in self.ratios[:5])
+
+
+def beside(result: dict[str, Any]) -> Iterator[Beside]:
+    """Every comparison that the result has shapes for: on the GPU, and with a call's time on the host.
+
+    A copy is a bar above `LARGE` only, and 0.85 of its speed is.
+    """
+    for table, (ours, *baselines) in WAYS.items():
+        own = [case for case in result["cases"] if case["case"]["table"] == table]
+        for host, baseline in itertools.product((False, True), baselines):
+            ratios = [
+                (theirs / mine, case["case"]["name"])
+                for case in own
+                if (mine := _time(case, _name(ours), host)) and (theirs := _time(case, baseline, host))
+                and (baseline != "copy" or case["case"]["work"] > 2 * LARGE)
+            ]  # fmt: skip
+            if ratios and not (host and baseline == "copy"):
+                yield Beside(table, baseline, host, 0.85 if baseline == "copy" else 1.0, tuple(sorted(ratios)))
+
+
+def untimed(result: dict[str, Any]) -> Iterator[str]:
+    """Who has no time, in how many shapes, and why: numbers in the reason are N. Ours with the shapes."""
+    for table, (ours, *baselines) in WAYS.items():
+        own = [case for case in result["cases"] if case["case"]["table"] == table]
+        for name in (_name(ours), *baselines):
+            missed = [
+                (re.sub(r"\b\d+\b", "N", row["why"]), case["case"]["name"])
+                for case in own for row in case["variants"] if row["name"] == name and "seconds" not in row
+            ]  # fmt: skip
+            for why, count in Counter(why for why, _ in missed).most_common():
+                shapes = "; ".join(shape for reason, shape in missed if reason == why)
+                where = f": {shapes}" if name == _name(ours) else ""
+                yield f"{table}, {name}: no time in {count} of {len(own)} shapes ({why}){where}"
+
+
+def summary(result: dict[str, Any]) -> Iterator[str]:
+    """Each comparison in a line, and who has no time."""
+    for one in beside(result):
+        yield (
+            f"{one.table}, {'with the host' if one.host else 'on the GPU'}, beside {one.baseline} ({len(one.ratios)}): "
+            f"≥ {one.bar} in {one.won:.0%}, geometric mean {one.mean:.2f}, worst: {one.worst}"
+        )
+    yield from untimed(result)
+
+
+def lines(result: dict[str, Any]) -> Iterator[str]:
+    """The summary as markdown: a table, the worst five shapes, and what it was measured on."""
+    compared = list(beside(result))
+    yield (
+        "| kernel | baseline | shapes | bar | on the GPU: reached in | geometric mean | with the host: reached in "
+        "| geometric mean |"
+    )
+    yield "|---|---|---:|---:|---:|---:|---:|---:|"
+    for one in compared:
+        if one.host:
+            continue
+        host = [
+            f"{o.won:.0%} | {o.mean:.2f}"
+            for o in compared
+            if o.host and (o.table, o.baseline) == (one.table, one.baseline)
+        ]
+        cells = [WORDS[one.table], LIBRARIES[one.baseline], str(len(one.ratios)), f"{one.bar:.2f}"]
+        yield f"| {' | '.join(cells)} | **{one.won:.0%}** | {one.mean:.2f} | {host[0] if host else '– | –'} |"
+    yield ""
+    yield "<details><summary>The five slowest shapes beside each baseline, and results without a time</summary>"
+    yield ""
+    yield from (f"- {WORDS[one.table]}, {LIBRARIES[one.baseline]}: {one.worst}" for one in compared if not one.host)
+    yield from (f"- {line}" for line in untimed(result))
+    where, seeds = result["provenance"], result["seeds"]
+    yield ""
+    yield "</details>"
+    yield ""
+    yield (
+        f"{len(result['cases'])} shapes drawn by seeds {', '.join(map(str, seeds))}; {where['gpu']}, driver "
+        f"{where['driver']}, torch {where['torch']}, triton {where['triton']}, {where['date']}; {result['method']}; "
+        "each result is checked against float64 first. With the host, the longer of GPU time and a call's time on the "
+        f"host counts. Again: `python benchmarks/speed.py --random {' '.join(map(str, seeds))} --shapes "
+        f"{len(result['cases']) // len(seeds)} --out FILE`."
+    )
+
+
+def _name(ours: str) -> str:
+    return ours.partition(":")[2]
+
+
+def _time(case: dict[str, Any], name: str, host: bool) -> float:
+    """Seconds on the GPU, or per call of many in a row, where the slower of GPU and host counts; 0 for none."""
+    row = next((row for row in case["variants"] if row["name"] == name and "seconds" in row), None)
+    if row is None:
+        return 0.0
+    return float(max(row["seconds"], row["host_seconds"]) if host else row["seconds"])

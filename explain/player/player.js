@@ -217,7 +217,8 @@ class Player {
   retheme(force = false) {
     const theme = (this.section.dataset.theme = themeOf(this.section));
     const css = getComputedStyle(this.section);
-    const look = [theme, css.color, css.fontFamily, css.fontSize, css.getPropertyValue("--ground")].join();
+    const named = ["--ground", "--picture-text"].map((name) => css.getPropertyValue(name));
+    const look = [theme, css.color, css.fontFamily, css.fontSize, ...named].join();
     if (!force && look === this.look) return false;
     this.look = look;
     this.palette = new Palette(this.section);

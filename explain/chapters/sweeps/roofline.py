@@ -115,7 +115,7 @@ def roofline(
         ticktext=[si(mark, "FLOP/s") for mark in marks],
     )  # fmt: skip
     figure.update_layout(
-        height=HEIGHT, margin={"l": 8, "r": 32, "t": TOP, "b": BOTTOM}, legend={"orientation": "h", "y": 1.09},
+        height=HEIGHT, margin={"l": 8, "r": 48, "t": TOP, "b": BOTTOM}, legend={"orientation": "h", "y": 1.09},
         hovermode="closest"
     )  # fmt: skip
     return figure

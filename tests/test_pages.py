@@ -40,16 +40,16 @@ def test_a_control_changes_what_is_drawn():
     test.toggle[0].set_value(True).run()
     assert not test.exception
     after = texts(test)
-    assert "**73,728**" in before
+    assert "**73,728 B**" in before
     causal = lessons.OPENING.with_(causal=True)
-    assert f"**{causal.entry.formula(causal.values).read_bytes:,}**" in after
+    assert f"**{causal.entry.formula(causal.values).read_bytes:,} B**" in after
     assert test.query_params["causal"] == "true"
 
 
 def test_an_address_leads_to_its_experiment():
     experiment = lessons.OPENING.with_(causal=True, block_n=32)
     test = page("flash_attention", causal="true", block_n="32")
-    assert f"**{experiment.entry.formula(experiment.values).read_bytes:,}**" in texts(test)
+    assert f"**{experiment.entry.formula(experiment.values).read_bytes:,} B**" in texts(test)
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_two_runs_open_where_they_part(page: Page, app_url: str):
     row = [f"{side}.{part}" for side in "ab" for part in ("inputs=sentence_short", "cols=15", "block_n=4")]
     page.goto(f"{app_url}/side_by_side?a.kernel=softmax_blocked_wrong&b.kernel=softmax_online&{'&'.join(row)}")
     worked = step_of(page)
-    expect(page.locator(".difference .now")).to_contain_text("≠ l_i in 1 row")
+    expect(page.locator(".difference .now")).to_contain_text("≠ m_i in 1 row")
     page.keyboard.press("ArrowLeft")
     expect(page.locator(".difference .now")).to_have_text("")
     player(page).press("Home")

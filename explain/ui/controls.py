@@ -87,7 +87,7 @@ def controls(
     current, error = address.current()
     parameters = {parameter.name: parameter for parameter in default.entry.parameters}
     chosen: dict[str, object] = {}
-    widths = [5 if name == "inputs" else 3 if parameters[name].kind == "flag" else 4 for name in names]
+    widths = [5 if name == "inputs" else 3.5 if parameters[name].kind == "flag" else 4 for name in names]
     row = a_row or [*widths, *[2.5] * bool(folded)]
     columns = [column for _ in range(0, len(names), a_row or len(names)) for column in st.columns(row)]
     places = dict(zip(names, columns, strict=False))

@@ -163,6 +163,7 @@ def test_the_keys_step_again_after_a_control_and_from_anywhere(page: Page, app_u
     page.get_by_role("heading", name="FlashAttention", exact=True).click()
     page.keyboard.press("ArrowRight")
     at(page, start + 2)
+    page.get_by_role("button", name="More").click()
     keys = page.get_by_role("spinbutton", name="Keys")
     keys.press("ArrowLeft")  # who types is left alone
     at(page, start + 2)

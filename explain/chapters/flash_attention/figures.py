@@ -231,7 +231,7 @@ def crossing_chart(seconds: Mapping[str, Mapping[int, float]], predicted: bool) 
     for n, at in x.items():
         drawn.append(text(at, top + high + 38, counted(n), anchor="middle"))
         drawn.append(text(at, top + high + 62, ratio(standard[n] / flash[n]), anchor="middle", bold=True))
-    width = end + 20 + widest([words for _, _, words in ends], 14, bold=True)
+    width = end + 36 + widest([words for _, _, words in ends], 14, bold=True)
     return picture(width, top + high + 70, "Times of both kernels by N, both axes logarithmic", drawn, "58rem")
 
 
@@ -365,7 +365,7 @@ def visit_grids(runs: Sequence[tuple[str, Visits]]) -> str:
         drawn.append(text(x - 10, top + side * rows / 2, "queries ↓", anchor="end", faint=True))
         for (i, j), (program, place) in found.order.items():
             at, y = x + side * j, top + side * i
-            fill, opacity = css("scores"), 0.18 + 0.2 * (program % 4)
+            fill, opacity = css("scores"), 0.14 + 0.12 * (program % 4)
             hover = f"program {program}, visit {place}: query tile {i}, key tile {j}"
             drawn.append(rect(at, y, side, side, fill, opacity=opacity, stroke="currentColor", title=hover))
             if side >= 20:

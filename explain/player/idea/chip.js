@@ -175,7 +175,7 @@ function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figu
 
 /** A matrix's symbol above it, and its shape where it is on chip and there is room; of one that stands above another,
  * in lines at its left. */
-function nameTile(ctx, palette, { item, x, y, width, column, shown }, { note = "" }) {
+function nameTile(ctx, palette, { item, x, y, width, height, column, shown }, { note = "" }) {
   const em = palette.size, { font } = palette;
   const ink = item.quantity ? palette.quantity[item.quantity].ink : palette.text;
   const bold = { size: Math.max(em * 1.25, palette.smallest), weight: 650, font, colour: shown ? ink : palette.muted };
@@ -184,8 +184,10 @@ function nameTile(ctx, palette, { item, x, y, width, column, shown }, { note = "
   if (item !== column.main) {
     const at = { x: x - em * 0.5, align: "right" };
     write(ctx, item.symbol, at.x, y + bold.size * 0.6, { ...bold, align: "right" });
-    [shape, shown ? note : ""].forEach((text, line) => write(ctx, text, at.x, y + bold.size * 1.4 + small.size * (0.5
-      + 1.2 * line), { ...small, align: "right" }));
+    [shape, shown ? note : ""].forEach((text, line) => {
+      const below = bold.size * 1.4 + small.size * (0.5 + 1.2 * line);
+      if (below + small.size / 2 <= height) write(ctx, text, at.x, y + below, { ...small, align: "right" });
+    });
     return;
   }
   const symbol = widest(ctx, [item.symbol], bold.size * 1.08, font), gap = em * 0.45;

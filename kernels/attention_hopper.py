@@ -135,7 +135,7 @@ def _plus_values(
     added = ()
     for part in gl.static_range(PARTS):
         v = v_s.index(place * PARTS + part).reshape([BLOCK_N, HEAD_DIM])
-        added = added + (warpgroup_mma(p, v, o[part], is_async=True),)
+        added = added + (warpgroup_mma(p, v, o[part], is_async=True),)  # type: ignore[assignment]
     return added
 
 

@@ -38,7 +38,7 @@ class Kept(Generic[P, R]):
             bound = self.signature.bind(*args, **options)
             tensors, options = bound.args, bound.kwargs  # type: ignore[assignment]
         if not tensors[0].is_cuda:
-            return self.prepare(*tensors, **options)(*tensors)  # type: ignore[arg-type]
+            return self.prepare(*tensors, **options)(*tensors)
         alike = (
             *[(t.shape, t.stride(), t.dtype, t.device, t.data_ptr() % 16) for t in tensors], *options.items()
         )  # fmt: skip
@@ -46,7 +46,7 @@ class Kept(Generic[P, R]):
         if launch is None:
             if len(self.launches) >= MOST:
                 self.launches.clear()
-            launch = self.launches[alike] = self.prepare(*tensors, **options)  # type: ignore[arg-type]
+            launch = self.launches[alike] = self.prepare(*tensors, **options)
         return launch(*tensors)
 
 

@@ -125,8 +125,8 @@ class Matmul:
             a = a.values if isinstance(a, Shared) else a
             if isinstance(acc, Matmul):  # started before
                 acc.compute()
-                acc = acc.result
-            self.result = (a.float() @ b.values.float() + acc).as_subclass(Tile)
+            before: Any = acc.result if isinstance(acc, Matmul) else acc
+            self.result = (a.float() @ b.values.float() + before).as_subclass(Tile)
 
 
 class Job:

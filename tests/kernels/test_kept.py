@@ -83,7 +83,7 @@ def test_on_the_cpu_nothing_is_kept_and_a_wrong_call_is_refused(wrapper):
 
 
 def test_the_second_launch_goes_to_the_compiled_kernel_with_everything_in_the_kernels_order():
-    calls = []
+    calls: list[tuple[Any, ...]] = []
 
     class Compiled:
         def __getitem__(self, grid):

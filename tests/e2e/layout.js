@@ -264,7 +264,7 @@
       const style = styleOf(element);
       const inSvg = element.ownerSVGElement;
       let ink = rgba(inSvg ? style.fill : style.color);
-      if (!ink) return;
+      if (!ink?.[3]) return;                               // not drawn: a term's words over a picture that has them
       let faded = inSvg ? Number(style.fillOpacity) : 1;
       const grounds = inSvg ? [...shapesUnder(element)] : [];
       if (grounds.includes(null)) return;                  // on a picture of many colours
@@ -366,6 +366,12 @@
     return theme === (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   };
 
+  /** Whether a plot's text is of the theme that is worn; Streamlit draws it anew some time after the page. */
+  const isPlotThemed = (plot) => {
+    const ink = rgba(getComputedStyle(plot.querySelector("text") ?? plot).fill);
+    return !ink || light(ink) > 0.35 === matchMedia("(prefers-color-scheme: dark)").matches;
+  };
+
   /** Resolves when nothing has changed for `quiet` ms: neither the page's tree nor the size of its pictures. */
   window.layoutSettled = (quiet = 150, limit = 60_000) =>
     new Promise((resolve) => {
@@ -377,7 +383,8 @@
         const running = document.querySelector("[data-test-script-state]")?.dataset.testScriptState ?? "notRunning";
         const app = document.querySelector(".stApp");
         const styled = app === null || getComputedStyle(app).getPropertyValue("--f-max") !== "";   // app.css is in force
-        const themed = styled && isThemed(app) && [...everything(document)].every((e) => !e.matches(".player") || isThemed(e));
+        const themed = styled && isThemed(app) && [...everything(document)].every((e) => !e.matches(".player") || isThemed(e))
+          && [...document.querySelectorAll(".js-plotly-plot")].every(isPlotThemed);
         const fresh = `${themed} ${running} ${document.fonts.status} ${document.body.textContent.length} ${pictures.map((p) => `${p.clientWidth} ${p.clientHeight}`).join()}`;
         if (fresh !== state || running !== "notRunning" || !themed) [state, last] = [fresh, now];
         if (now - last >= quiet || now - begun > limit) resolve(now - begun <= limit);

@@ -368,7 +368,7 @@
 
   /** Whether a plot's text is of the theme that is worn; Streamlit draws it anew some time after the page. */
   const isPlotThemed = (plot) => {
-    const ink = rgba(getComputedStyle(plot.querySelector("text") ?? plot).fill);
+    const tick = plot.querySelector(".xtick text, .ytick text"), ink = tick && rgba(getComputedStyle(tick).fill);
     return !ink || light(ink) > 0.35 === matchMedia("(prefers-color-scheme: dark)").matches;
   };
 

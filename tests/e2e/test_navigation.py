@@ -75,5 +75,9 @@ def test_the_keys_scroll_a_page_that_was_just_opened(page: Page, app: Server, st
     for key in ("PageDown", "Space", "End"):
         page.keyboard.press(key)
         page.wait_for_function(f"{TOP} > 300")
-        page.keyboard.press("Home")
-        page.wait_for_function(f"{TOP} === 0")
+        for _ in range(50):  # again while the page still grows
+            page.keyboard.press("Home")
+            page.wait_for_timeout(100)
+            if page.evaluate(f"{TOP} === 0"):
+                break
+        assert page.evaluate(f"{TOP} === 0")

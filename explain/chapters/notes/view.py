@@ -8,6 +8,7 @@ from pathlib import Path
 import streamlit as st
 
 from explain import contents, tours
+from explain.chapters.notes import figures
 from explain.ui import layout, stepper
 from explain.workers import WorkerError
 
@@ -68,3 +69,9 @@ def notes(page: contents.Page) -> None:
         columns = st.columns(2, gap="large")
         for column, sections in zip(columns, ([say], rest), strict=True):
             column.markdown("\n".join(f"## {section}" for section in sections))
+
+
+def hall() -> None:
+    """How many students one server takes."""
+    if said := figures.lecture_hall():
+        st.caption(said)

@@ -51,7 +51,9 @@ def growth(tiles: Sequence[Tile]) -> str:
             drawn.append(f'<line x1="{x - 6:.1f}" y1="{y:.1f}" x2="{x + wide - 6:.1f}" y2="{y:.1f}" '
                          f'stroke="{css("max")}" stroke-width="3"/>')  # fmt: skip
             beside = y - 5 if tile.m >= 0 else y + 15  # clear of the bars
-            drawn.append(text(x + wide / 2 - 6, beside, fixed(tile.m, 2), anchor="middle", size=12, fill=css_ink("max")))
+            drawn.append(
+                text(x + wide / 2 - 6, beside, fixed(tile.m, 2), anchor="middle", size=12, fill=css_ink("max"))
+            )
         old = [part * tile.alpha for part in parts]
         added = max(tile.total - sum(old), 0.0)
         if before and tile.alpha < 1:

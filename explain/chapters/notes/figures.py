@@ -1,0 +1,22 @@
+"""How many students one server takes, in words."""
+
+from __future__ import annotations
+
+from explain.records import results
+from explain.records.code import stale_parts_if_known, stale_words
+
+HALL = results.BENCHMARKS / "classroom_load.json"
+
+
+def lecture_hall() -> str:
+    """How a class fares on one server, as measured; "" without a measurement."""
+    hall = results.load(HALL, dict, "python -m benchmarks.classroom_load")
+    if hall is None:
+        return ""
+    said = (
+        f"One server, {hall['students']} students at once, each with a rerun every {hall['period_s']:g} s: 95 of 100 "
+        f"reruns are answered within {hall['p95_ms']:.0f} ms, {hall['dropped']} are lost. Measured on "
+        f"{hall['machine']}, {hall['date'][:10]}"
+    )
+    words = stale_words(stale_parts_if_known(hall.get("code")))
+    return f"{said} · stale: {words}" if words else said

@@ -366,10 +366,10 @@
     return theme === (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   };
 
-  /** Whether a plot's text is of the theme that is worn; Streamlit draws it anew some time after the page. */
+  /** Whether a plot is drawn in the theme that is worn; Streamlit draws it anew some time after the page. */
   const isPlotThemed = (plot) => {
-    const tick = plot.querySelector(".xtick text, .ytick text"), ink = tick && rgba(getComputedStyle(tick).fill);
-    return !ink || light(ink) > 0.35 === matchMedia("(prefers-color-scheme: dark)").matches;
+    const ground = rgba(plot.querySelector(".main-svg")?.style.background || "none");
+    return !ground?.[3] || light(ground) < 0.35 === matchMedia("(prefers-color-scheme: dark)").matches;
   };
 
   /** Resolves when nothing has changed for `quiet` ms: neither the page's tree nor the size of its pictures. */
@@ -385,7 +385,8 @@
         const styled = app === null || getComputedStyle(app).getPropertyValue("--f-max") !== "";   // app.css is in force
         const themed = styled && isThemed(app) && [...everything(document)].every((e) => !e.matches(".player") || isThemed(e))
           && [...document.querySelectorAll(".js-plotly-plot")].every(isPlotThemed);
-        const fresh = `${themed} ${running} ${document.fonts.status} ${document.body.textContent.length} ${pictures.map((p) => `${p.clientWidth} ${p.clientHeight}`).join()}`;
+        const inks = [...document.querySelectorAll(".js-plotly-plot .xtick text")].map((tick) => getComputedStyle(tick).fill);
+        const fresh = `${themed} ${inks} ${running} ${document.fonts.status} ${document.body.textContent.length} ${pictures.map((p) => `${p.clientWidth} ${p.clientHeight}`).join()}`;
         if (fresh !== state || running !== "notRunning" || !themed) [state, last] = [fresh, now];
         if (now - last >= quiet || now - begun > limit) resolve(now - begun <= limit);
         else setTimeout(look, 40);

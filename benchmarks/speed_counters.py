@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ METHOD = (
 )
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     from benchmarks.speed_cases import CASES
     from explain.counters.errors import CountersUnavailable
     from explain.device.handler import provenance
@@ -40,7 +40,7 @@ def main() -> int:
         "only shapes whose name has one of these"
     ))  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result there, as JSON")
-    parsed = parser.parse_args()
+    parsed = parser.parse_args(arguments)
     if unknown := [table for table in parsed.tables if table not in CASES]:
         parser.error(f"{unknown[0]!r} is no table: one of {', '.join(CASES)}")
     kernels: list[dict[str, Any]] = []

@@ -7,7 +7,9 @@ import subprocess
 import sys
 from dataclasses import asdict
 
-from benchmarks.speed_counters import told
+import pytest
+
+from benchmarks.speed_counters import main, told
 from explain.counters.model import Counts
 from explain.counters.stalls import Stalls
 
@@ -32,20 +34,17 @@ def test_a_peer_that_is_not_here_says_why():
     )
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "benchmarks/speed_counters.py", *arguments]
-    no_gpu = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=no_gpu)
-
-
-def test_a_table_that_is_none_is_named():
-    done = run("nonsense")
-    assert done.returncode == 2
-    assert "'nonsense' is no table: one of softmax, topk" in done.stderr
+def test_a_table_that_is_none_is_named(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["nonsense"])
+    assert "'nonsense' is no table: one of softmax, topk" in capsys.readouterr().err
 
 
 def test_without_a_gpu_it_says_what_is_missing():
-    done = run("softmax")
+    """As a process of its own: whether a GPU is there is asked once in each."""
+    command = [sys.executable, "benchmarks/speed_counters.py", "softmax"]
+    no_gpu = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=no_gpu)
     assert done.returncode == 1
     assert done.stderr.startswith("no counters: ")
     assert "Traceback" not in done.stderr

@@ -384,7 +384,7 @@
         const app = document.querySelector(".stApp");
         const styled = app === null || getComputedStyle(app).getPropertyValue("--f-max") !== "";   // app.css is in force
         const themed = styled && isThemed(app) && [...everything(document)].every((e) => !e.matches(".player") || isThemed(e))
-          && [...document.querySelectorAll(".js-plotly-plot")].every(isPlotThemed);
+          && [...document.querySelectorAll(".js-plotly-plot")].filter((plot) => plot.checkVisibility()).every(isPlotThemed);
         const inks = [...document.querySelectorAll(".js-plotly-plot .xtick text")].map((tick) => getComputedStyle(tick).fill);
         const fresh = `${themed} ${inks} ${running} ${document.fonts.status} ${document.body.textContent.length} ${pictures.map((p) => `${p.clientWidth} ${p.clientHeight}`).join()}`;
         if (fresh !== state || running !== "notRunning" || !themed) [state, last] = [fresh, now];

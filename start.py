@@ -95,9 +95,9 @@ def run_tests(options: list[str]) -> int:
     _need_browser()
     _need_fonts()
     gpu = "--gpu" in options
-    # A file of browser tests keeps to one of the workers (loadgroup), and waits much of its time: two workers more than
-    # there are cores. What times or counts on a GPU runs alone.
-    workers = min(8, (os.cpu_count() or 1) + 2 * (not gpu))
+    # A file of browser tests keeps to one of the workers (loadgroup), and waits more than it computes: one worker more
+    # than there are cores. What times or counts on a GPU runs alone.
+    workers = min(8, (os.cpu_count() or 1) + (not gpu))
     parallel = ["-n", str(workers), "--dist", "loadgroup"]
     checks = {
         "ruff check": ["ruff", "check"],

@@ -366,10 +366,13 @@
     return theme === (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   };
 
-  /** Whether a plot is drawn in the theme that is worn; Streamlit draws it anew some time after the page. */
-  const isPlotThemed = (plot) => {
-    const ground = rgba(plot.querySelector(".main-svg")?.style.background || "none");
-    return !ground?.[3] || light(ground) < 0.35 === matchMedia("(prefers-color-scheme: dark)").matches;
+  /** The colours of a plot's ticks and of its ground: Streamlit draws it in a new theme some time after the page. */
+  const plotColours = (plot) => [
+    getComputedStyle(plot.querySelector(".xtick text") ?? plot).fill, plot.querySelector(".main-svg")?.style.background || "none",
+  ];
+  const isHalfDrawn = ([ink, ground]) => {
+    const [on, under] = [rgba(ink), rgba(ground)];
+    return Boolean(on && under?.[3]) && Math.abs(light(on) - light(under)) < 0.2;
   };
 
   /** Resolves when nothing has changed for `quiet` ms: neither the page's tree nor the size of its pictures. */
@@ -383,11 +386,10 @@
         const running = document.querySelector("[data-test-script-state]")?.dataset.testScriptState ?? "notRunning";
         const app = document.querySelector(".stApp");
         const styled = app === null || getComputedStyle(app).getPropertyValue("--f-max") !== "";   // app.css is in force
-        const themed = styled && isThemed(app) && [...everything(document)].every((e) => !e.matches(".player") || isThemed(e))
-          && [...document.querySelectorAll(".js-plotly-plot")].filter((plot) => plot.checkVisibility()).every(isPlotThemed);
-        const inks = [...document.querySelectorAll(".js-plotly-plot .xtick text")].map((tick) => getComputedStyle(tick).fill);
-        const fresh = `${themed} ${inks} ${running} ${document.fonts.status} ${document.body.textContent.length} ${pictures.map((p) => `${p.clientWidth} ${p.clientHeight}`).join()}`;
-        if (fresh !== state || running !== "notRunning" || !themed) [state, last] = [fresh, now];
+        const themed = styled && isThemed(app) && [...everything(document)].every((e) => !e.matches(".player") || isThemed(e));
+        const plots = [...document.querySelectorAll(".js-plotly-plot")].filter((plot) => plot.checkVisibility()).map(plotColours);
+        const fresh = `${themed} ${plots.join()} ${running} ${document.fonts.status} ${document.body.textContent.length} ${pictures.map((p) => `${p.clientWidth} ${p.clientHeight}`).join()}`;
+        if (fresh !== state || running !== "notRunning" || !themed || plots.some(isHalfDrawn)) [state, last] = [fresh, now];
         if (now - last >= quiet || now - begun > limit) resolve(now - begun <= limit);
         else setTimeout(look, 40);
       };

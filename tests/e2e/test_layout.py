@@ -229,7 +229,7 @@ def foreign_fonts(page: Page) -> list[tuple[str, str]]:
 
     Asked of the elements that layout.js marks: those with a character that was not yet drawn in their font.
     """
-    page.evaluate("window.markNewCharacters()")
+    page.evaluate("window.markNewCharacters(); document.documentElement.getBoundingClientRect()")
     client = page.context.new_cdp_session(page)
     client.send("DOM.enable")
     client.send("CSS.enable")

@@ -32,9 +32,10 @@ WHOLE: tuple[Look, ...] = (
     (1440, "dark"),
 )
 """The theme moves nothing, so that two widths are enough in the dark."""
-FURTHER: tuple[Look, ...] = ((1440, "light"), (1920, "dark"), (1280, "light"), (420, "dark"))
-"""For a page's further views, whose frame has been looked at with the first."""
-LOADED_DARK: tuple[Look, ...] = ((1440, "dark"), (420, "light"))
+FURTHER: tuple[Look, ...] = ((1920, "light"), (1280, "light"), (420, "light"), (1440, "light"), (1440, "dark"))
+"""For a page's further views, whose frame has been looked at with the first. The theme turns where the width stays: plots
+that are told both at once can miss the theme."""
+LOADED_DARK: tuple[Look, ...] = ((1440, "dark"), (420, "dark"), (420, "light"))
 SHORT: tuple[Look, ...] = ((1440, "light"), (420, "light"))
 CHOOSES = ("view", "panel", "walk", "rung", "exhibit")
 """The keys of what chooses among a page's views."""

@@ -9,7 +9,6 @@ from explain.experiment import Experiment
 from explain.records.model import Point, Record
 from kernels.catalog import KERNELS
 
-SOURCE = "T. Dao et al., FlashAttention, arXiv 2205.14135v2, 2022"
 THEIR_GPU = "A100, 40 GB"
 
 

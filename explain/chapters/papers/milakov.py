@@ -15,7 +15,6 @@ from explain.records.model import Point, Record
 from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES, next_power_of_two
 
-SOURCE = "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018"
 THEIR_GPU = "Tesla V100 PCIe 16 GB"
 THEIR_SMS, THEIR_L2_BYTES, THEIR_THREADS = 80, 6 * 2**20, 256
 """The V100's SMs and L2 (NVIDIA Tesla V100 architecture whitepaper), and the paper's threads per row (its benchmark,

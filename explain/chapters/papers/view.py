@@ -239,7 +239,7 @@ def closing(panel: str, chosen: Sequence[Shelved]) -> None:
     record = chosen[0].record if chosen else None
     known = {} if panel != exercises.SOFTMAX else {k: found for k, found in _counted_accesses().items() if found}
     ask("papers", exercises.QUESTIONS, exercises.Shown(panel, record, known), f"{panel} {chosen and chosen[0].key}")
-    layout.sources(milakov.SOURCE, f"{flashattention.SOURCE}, figures 1 and 2, theorem 2, appendix E.6")
+    layout.closing("papers")
 
 
 def _measured(

@@ -138,19 +138,4 @@ def closing(runs: Runs) -> None:
     if traces:
         shown = exercises.Shown(tuple(zip(pair, traces, strict=True)), _logits)
         ask("softmax", exercises.QUESTIONS, shown, pair[-1].key)
-    layout.questions(
-        ("Can we subtract another number than the maximum?",
-         "Any number gives the same weights on paper. One far below the maximum lets exp overflow, one far above it "
-         "lets every exp underflow to 0. The maximum cannot do either."),
-        ("Why not compute in float64?",
-         "exp overflows there too, above 709.8, and attention scores can be larger. On a GPU float64 is also many "
-         "times slower."),
-        ("Why does cross entropy not take −ln of the safe softmax?",
-         "A weight below the smallest number of its format is 0, and −ln 0 is ∞. m + ln ℓ − x needs no weight, and is "
-         "finite for finite logits."),
-    )  # fmt: skip
-    layout.sources(
-        "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018 (algorithms "
-        "1 and 2, accesses per element)",
-        "IEEE 754-2019 (fp16, fp32)",
-    )
+    layout.closing("softmax")

@@ -336,11 +336,7 @@ def closing(shown: Shown | None) -> None:
     if shown and shown.readings:
         about = exercises.Shown(shown.sweep, shown.readings)
         ask("sweeps", exercises.QUESTIONS, about, f"{shown.sweep.key} {shown.source} {len(shown.readings)}")
-    layout.sources(
-        "S. Williams, A. Waterman, D. Patterson, Roofline: an insightful visual performance model for multicore "
-        "architectures, CACM 52(4), 2009",
-        "T. Dao et al., FlashAttention, arXiv 2205.14135, 2022, theorem 2",
-    )
+    layout.closing("sweeps")
 
 
 def _misses(shown: Shown) -> None:

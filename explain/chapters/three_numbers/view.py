@@ -202,8 +202,4 @@ def closing(choice: Choice, shown: Shown) -> None:
     """Things to try, sources."""
     key = f"{choice.experiment.key} {choice.warm} {shown.levels.dram.source}"
     ask("three_numbers", exercises.QUESTIONS, exercises.Shown(choice.experiment, shown), key)
-    layout.sources(
-        "NVIDIA, CUPTI documentation, Range Profiling API; Nsight Compute, metrics reference",
-        "T. Dao et al., FlashAttention, arXiv 2205.14135, 2022, theorem 2",
-        "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018",
-    )
+    layout.closing("three_numbers")

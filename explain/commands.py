@@ -25,7 +25,7 @@ from explain.records import registry, results
 from explain.records.code import stale_words
 from explain.records.file import RecordFileError
 from explain.records.plans import PLANS
-from explain.trace.file import TraceFileError
+from explain.trace.file import TraceFileError, is_replaceable
 from explain.workers import WorkerOutOfMemory, WorkerTimeout
 from kernels.catalog import KERNELS, TAUGHT
 from kernels.inputs import PRESETS
@@ -33,6 +33,7 @@ from kernels.museum import EXHIBITS
 from kernels.recipes import EXAMPLE, SETTINGS
 
 EXPORTS = (".html", ".tilescope")
+EXPORTED_PAGE = " · Tilescope</title>".encode()
 OVER_TOLERANCE, BAD_ARGUMENTS, FAILED = 1, 2, 3
 TOO_LARGE = 1
 
@@ -155,8 +156,7 @@ def trace(parsed: argparse.Namespace) -> int:
         raise ParameterError(
             "target", parsed.target, "takes no --set, --inputs or --seed: the function makes its own inputs"
         )
-    if not parsed.out.parent.is_dir():
-        raise ParameterError("--out", parsed.out, "must be in a folder that exists")
+    _check_out(parsed.out)
     experiment = None if foreign else Experiment.from_parsed(parsed.target, parsed)
     engine = Engine()
     try:
@@ -186,6 +186,14 @@ def trace(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _check_out(out: Path) -> None:
+    """Raises ParameterError if `out` cannot be written, or if there is another file that is not a run's."""
+    if not out.parent.is_dir():
+        raise ParameterError("--out", out, "must be in a folder that exists")
+    if not is_replaceable(out) and not (out.suffix == ".html" and EXPORTED_PAGE in out.read_bytes()):
+        raise ParameterError("--out", out, "exists and is not a file of Tilescope: choose another name, or delete it")
+
+
 def export(parsed: argparse.Namespace) -> int:
     from explain.player import Run
     from explain.player.export import standalone_html  # brings Streamlit, which the other commands do without
@@ -194,8 +202,7 @@ def export(parsed: argparse.Namespace) -> int:
     if parsed.out.suffix not in EXPORTS:
         made_in_browser = ".png, .svg and .webm are made by the Export menu of the player, there and in the page"
         raise ParameterError("--out", parsed.out, f"must end in {' or '.join(EXPORTS)}; {made_in_browser}")
-    if not parsed.out.parent.is_dir():
-        raise ParameterError("--out", parsed.out, "must be in a folder that exists")
+    _check_out(parsed.out)
     run = _recorded_run(parsed)
     try:
         trace = run.trace

@@ -24,7 +24,7 @@ from explain.records import registry
 from explain.records.model import Roof
 from explain.ui import layout
 from explain.ui.charts import chart, image_format
-from explain.ui.controls import in_words, refuse
+from explain.ui.controls import in_words, pick, refuse
 from explain.ui.exercises import ask
 from explain.ui.follow import follow, on_request
 from explain.ui.gpu import gpu_choice
@@ -74,10 +74,7 @@ def sweep_choice() -> Sweep | None:
         return READY[str(chosen)]
     which, among = st.columns([1, 3])
     with which:
-        family = str(
-            st.segmented_control("Family", list(FAMILIES), default="attention", required=True, key="family",
-            bind="query-params")
-        )  # fmt: skip
+        family = pick("Family", FAMILIES, "family")
     start, some_values, some_held = FAMILIES[family]
     with among:
         kernels = st.multiselect(

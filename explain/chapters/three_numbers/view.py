@@ -122,9 +122,7 @@ def choose() -> Choice:
         }
         size = controls.option("Sizes", words, "size", "1")
     with heat:
-        heated = st.segmented_control(
-            "L2 before the run", ["cold", "warm"], default="cold", required=True, key="l2", bind="query-params"
-        )
+        heated = controls.pick("L2 before the run", ("cold", "warm"), "l2")
     experiment, warm = choices[size], heated == "warm"
     return Choice(choices["small"], experiment, size == "small", warm)
 

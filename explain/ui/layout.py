@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
 from html import escape
@@ -16,7 +15,7 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.errors import StreamlitPageNotFoundError
 from streamlit.runtime.pages_manager import PagesManager
 
-from explain import ROOT, contents
+from explain import ROOT, contents, data
 from explain.figures import palette
 from explain.player import files
 from explain.ui import terms
@@ -118,9 +117,7 @@ def closing(room: str, *works: str) -> None:
 
 @lru_cache
 def _closing(room: str) -> Mapping[str, Any]:
-    said = tomllib.loads((ROOT / "explain" / "chapters" / room / "closing.toml").read_text(encoding="utf-8"))
-    asked = ({name: " ".join(words.split()) for name, words in one.items()} for one in said.get("question", ()))
-    return {"question": tuple(asked), "sources": said["sources"]}
+    return {"question": (), **data(ROOT / "explain" / "chapters" / room / "closing")}
 
 
 _BAR = st.components.v2.component(

@@ -20,6 +20,7 @@ from explain.compile.service import Compiler
 from explain.engine import Engine, TraceRun
 from explain.experiment import Experiment, ParameterError
 from explain.gpus import GPUS
+from explain.plain import plain
 from explain.records import measure as measuring
 from explain.records import registry, results
 from explain.records.code import stale_words
@@ -96,7 +97,7 @@ def run(parsed: argparse.Namespace) -> int:
                 backend = "cuda" if status.available else "interpreter"
             limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes, "progress": progress}
             if backend == "cuda":
-                result = engine.measure(experiment, **limits).to_json()
+                result = plain(engine.measure(experiment, **limits))
                 traced = _counted(engine, experiment, limits)
             else:
                 result = traced = engine.check(experiment, **limits)
@@ -306,7 +307,7 @@ def compile(parsed: argparse.Namespace) -> int:
             {
                 "experiment": experiment.to_json(),
                 "gpu": gpu.name,
-                "cost": cost.to_json(),
+                "cost": plain(cost),
                 "occupancy": fits,
                 "too_large": refused,
             }

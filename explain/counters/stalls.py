@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from explain import data
 
@@ -55,6 +54,10 @@ class Stalls:
     reasons: Mapping[str, int]
     passes: int
 
+    def __post_init__(self) -> None:
+        if self.warp_cycles <= 0 or self.cycles <= 0:
+            raise ValueError("stalls of no warps")
+
     @classmethod
     def of(cls, values: Mapping[str, float], passes: int) -> Stalls | None:
         """From the values of METRICS; None if the chip did not count the total."""
@@ -76,7 +79,7 @@ class Stalls:
     @property
     def most(self) -> Sequence[str]:
         """The reasons to wait that occurred, most frequent first."""
-        waits = [key for key, count in self.reasons.items() if key != "selected" and count]
+        waits = [key for key, count in self.reasons.items() if count and key in REASONS and key != "selected"]
         return sorted(waits, key=self.share, reverse=True)
 
     @property
@@ -93,15 +96,3 @@ class Stalls:
     def busy(self) -> float:
         """The fraction of cycles in which a scheduler issued an instruction."""
         return self.issued / self.cycles
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Stalls:
-        """The stalls in an object that `dataclasses.asdict` made. Raises KeyError or TypeError for any other."""
-        whole = {name: data[name] for name in ("warp_cycles", "cycles", "issued", "passes")}
-        reasons = dict(data["reasons"])
-        for name, value in {**whole, **reasons}.items():
-            if type(value) is not int:
-                raise TypeError(f"{name}={value!r}, which should be int")
-        if whole["warp_cycles"] <= 0 or whole["cycles"] <= 0:
-            raise TypeError("stalls of no warps")
-        return cls(reasons={key: reasons[key] for key in REASONS if key in reasons}, **whole)

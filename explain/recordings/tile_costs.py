@@ -12,6 +12,7 @@ from typing import Any
 from explain.chapters.flash_attention.tiles import listed, recorded_grid
 from explain.compile.listing import packed
 from explain.compile.service import RECORDED, Compiler, listing_path
+from explain.plain import plain
 from explain.records import results
 from explain.records.code import measured_code
 
@@ -33,7 +34,7 @@ def run(parsed: argparse.Namespace) -> int:
             if (experiment, capability) in listings:
                 data = packed(compiler.listings(experiment, capability))
                 listing_path(experiment, capability).write_bytes(data)
-            costs.append(cost.to_json())
+            costs.append(plain(cost))
             p, launch = experiment.values, cost.launches[0]
             print(
                 f"sm_{capability} {p['dtype']} d={p['head_dim']} {p['block_m']}×{p['block_n']}: "

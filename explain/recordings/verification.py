@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from explain.plain import plain
 from explain.records import results
 from explain.records.code import measured_code
 from explain.verification import grid, must_pass
@@ -86,6 +87,6 @@ def measure_opening() -> tuple[dict[str, Any], list[dict[str, Any]]]:
             prefixes = Path(folder) / "prefixes.npz"
             measurement = engine.measure(lessons.OPENING, prefixes=prefixes)
             trace = engine.trace(lessons.OPENING).trace
-            return measurement.to_json(), compare_prefixes(trace, lessons.OPENING, prefixes)
+            return plain(measurement), compare_prefixes(trace, lessons.OPENING, prefixes)
     finally:
         engine.close()

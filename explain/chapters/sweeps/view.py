@@ -19,6 +19,7 @@ from explain.chapters.sweeps.runner import State, runner
 from explain.engine import engine
 from explain.experiment import ParameterError
 from explain.gpus import GPUS, known_as
+from explain.plain import made, plain
 from explain.prediction import NOT_PREDICTED, Model, fitted
 from explain.records import registry
 from explain.records.model import Roof
@@ -358,11 +359,11 @@ def _source(shown: Shown) -> str:
 
 
 def _packed(readings: Sequence[Reading]) -> str:
-    return json.dumps([reading.to_json() for reading in readings])
+    return json.dumps(plain(readings))
 
 
 def _unpacked(packed: str) -> list[Reading]:
-    return [Reading.from_json(reading) for reading in json.loads(packed)]
+    return [made(Reading, reading) for reading in json.loads(packed)]
 
 
 @st.cache_resource(max_entries=128, show_spinner=False)  # a figure that is only drawn need not be copied

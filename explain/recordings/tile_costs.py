@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from contextlib import closing
 from typing import Any
 
 from explain.chapters.flash_attention.tiles import listed, recorded_grid
@@ -23,12 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Compiles every tile and writes explain/recordings/tile-costs.json and *.listing.gz; the exit status."""
-    compiler = Compiler()
     listings = list(listed())
     for old in results.RECORDINGS.glob("*.listing.gz"):
         old.unlink()
     costs: list[dict[str, Any]] = []
-    try:
+    with closing(Compiler()) as compiler:
         for experiment, capability in recorded_grid():
             cost = compiler.compile(experiment, capability, seconds=600)
             if (experiment, capability) in listings:
@@ -42,8 +42,6 @@ def run(parsed: argparse.Namespace) -> int:
                 f"{launch.spill_store_bytes} B spilled, {launch.seconds} s",
                 flush=True,
             )
-    finally:
-        compiler.close()
     code = measured_code(cost["kernel"] for cost in costs)
     head = json.dumps(code, indent=1).removesuffix("\n}")
     lines = ",\n  ".join(json.dumps(cost) for cost in costs)  # one cost per line

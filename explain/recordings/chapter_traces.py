@@ -11,10 +11,6 @@ from explain.engine import Engine
 from explain.recordings.shipped import shipped
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """No options."""
-
-
 def run(parsed: argparse.Namespace) -> int:
     """Makes every shipped trace and output again and removes the others; the exit status."""
     made = []

@@ -18,10 +18,6 @@ from explain.records import results
 from explain.records.code import measured_code
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """No options."""
-
-
 def run(parsed: argparse.Namespace) -> int:
     """Compiles every tile and writes explain/recordings/tile-costs.json and *.listing.gz; the exit status."""
     listings = list(listed())

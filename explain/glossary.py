@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 import html
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from explain import data
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,7 @@ class Term:
 
 
 def _read() -> dict[str, tuple[Term, ...]]:
-    groups = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    return {group: tuple(_term(fields) for fields in terms) for group, terms in groups.items()}
+    return {group: tuple(_term(fields) for fields in terms) for group, terms in data(__file__).items()}
 
 
 def _term(fields: dict[str, Any]) -> Term:

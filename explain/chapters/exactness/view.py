@@ -68,7 +68,10 @@ def size_of_errors(experiment: Experiment) -> None:
 
 def _table(key: str, what: str, outputs: Mapping[str, Output], first: Output | None = None) -> None:
     """The numbers of the figure of errors, folded; and how many elements differ from `first`'s."""
-    columns = [what, *(Column(name, scientific) for name in ("median error", "99% within", "largest error"))]
+    columns: list[str | Column] = [
+        what,
+        *(Column(name, scientific) for name in ("median error", "99% within", "largest error")),
+    ]
     columns += [Column("largest error ÷ tolerance"), ""] + [Column("elements that differ")] * (first is not None)
     rows = [
         (

@@ -128,16 +128,18 @@ def page(tab: tuple[Page, CDPSession], app: Server) -> Iterator[Page]:
 def visit(page: Page, app: Server) -> Callable[[str], Page]:
     """visit("softmax?step=3"): the page at an address of the app.
 
-    Where the app is open it moves there, as the browser's Back and Forward do. That costs less than half of a page that
-    is loaded (`page.goto`), which has to compile Streamlit again.
+    Where the app is open it moves there, as the browser's Back and Forward do. That costs half of a page that is loaded
+    (`page.goto`), which compiles Streamlit again. A page that is open already is left first, so its parts are new.
     """
 
     def visit(address: str) -> Page:
-        if page.url.startswith(app.url) and page.locator("[data-test-script-state]").count():
-            page.evaluate(CODE_READER)
-            page.evaluate(MOVE, f"/{address}")
-        else:
+        if not page.url.startswith(app.url):
             page.goto(f"{app.url}/{address}")
+            return page
+        page.evaluate(CODE_READER)
+        if urlsplit(page.url).path == urlsplit(f"/{address}").path:
+            page.evaluate(MOVE, "/questions")
+        page.evaluate(MOVE, f"/{address}")
         return page
 
     return visit

@@ -115,8 +115,8 @@ def test_it_pauses_steps_and_scrubs_by_keyboard(page: Page, visit, scenes):
 def test_nothing_runs_while_it_is_paused_or_out_of_sight(page: Page, visit):
     opened(page, visit, paused=False)
     page.evaluate(
-        "plain = requestAnimationFrame; frames_asked = 0;"
-        "window.requestAnimationFrame = (f) => { if (String(f).includes('frame(')) frames_asked++; return plain(f) }"
+        "() => { plain = requestAnimationFrame; frames_asked = 0;"
+        "window.requestAnimationFrame = (f) => { if (String(f).includes('frame(')) frames_asked++; return plain(f) } }"
     )
     page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, main.scrollHeight)")
     asked = -1
@@ -130,7 +130,7 @@ def test_nothing_runs_while_it_is_paused_or_out_of_sight(page: Page, visit):
     asked = page.evaluate("frames_asked")
     page.wait_for_timeout(500)
     assert page.evaluate("frames_asked") == asked
-    page.evaluate("window.requestAnimationFrame = plain")
+    page.evaluate("() => { window.requestAnimationFrame = plain }")
 
 
 def test_a_scene_shows_its_numbers_and_at_most_a_dozen(page: Page, visit, scenes):

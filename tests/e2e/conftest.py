@@ -121,7 +121,6 @@ def page(tab: tuple[Page, CDPSession], app: Server) -> Iterator[Page]:
         yield page
         if not page.url.startswith("about:"):
             page.evaluate("[sessionStorage, localStorage].forEach((storage) => storage.clear())")
-    page.context.clear_cookies()
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
-from tests.e2e.server import Server
-
 
 def test_the_address_holds_the_rung(page: Page, visit) -> None:
     visit("triton_ladder?rung=Three+passes")

@@ -7,7 +7,6 @@ from __future__ import annotations
 from playwright.sync_api import Page, expect
 
 from explain.chapters.speed.rungs import BY_NAME, RUNGS
-from tests.e2e.server import Server
 
 
 def test_a_rung_is_pressed_and_its_code_and_what_is_new_are_shown(page: Page, visit) -> None:

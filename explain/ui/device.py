@@ -56,7 +56,7 @@ def _recorded_on_device(experiment: Experiment) -> None:
 
 
 def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source: str = "hardware") -> None:
-    where, timing = measurement.provenance, measurement.timing
+    timing = measurement.timing
     told, states_table = st.columns([1, 2], gap="large")
     verdict = "within its tolerance" if measurement.within_tolerance else "**exceeds** its tolerance"
     error, tolerance = numbers.scientific(measurement.error), numbers.scientific(measurement.tolerance)
@@ -79,10 +79,7 @@ def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source:
         states_table.markdown(markdown(columns, [[state[name] for name in names] for state in states]))
     with told:
         prose("\n\n".join(said))
-    st.caption(
-        f"{source} · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton "
-        f"{where.triton}, {where.date}"
-    )
+    st.caption(f"{source} · {measurement.provenance.words}")
 
 
 def engine_status() -> None:

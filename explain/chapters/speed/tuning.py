@@ -115,9 +115,7 @@ class Tuning:
     @property
     def source(self) -> str:
         """Where its numbers come from, for a caption."""
-        where = self.provenance
-        versions = f"driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}"
-        return f"recorded · {where.gpu}, {versions}, {where.date} · {self.method}"
+        return f"recorded · {self.provenance.words} · {self.method}"
 
     def of(self, rung: str) -> Grid | None:
         """A rung's grid; None if it has none."""

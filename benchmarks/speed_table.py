@@ -26,9 +26,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Promise:
-    """One row: a kernel of ours, the cases it is held to, and how fast it must be there. `last` is the shape's last
-    number, from and to.
-    """
+    """One row: a kernel of ours, its cases, its bars. `last` is the shape's last number, from and to."""
 
     what: str
     table: str

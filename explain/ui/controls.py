@@ -145,17 +145,13 @@ def refuse(words: str, key: str, place: DeltaGenerator | None = None) -> None:
 
 
 def kernel(label: str, default: str, name: str) -> str:
-    """A choice among all kernels, kept in the page's address under `name`. An unknown one is reported, and `default` is
-    shown.
-    """
+    """A choice among all kernels, kept in the address under `name`. An unknown one is reported."""
     titles = {kernel: entry.title for kernel, entry in TAUGHT.items()}
     return option(label, titles, name, default)
 
 
 def option(label: str, options: Mapping[str, str], name: str, default: str) -> str:
-    """A choice among `options` (value -> words), kept in the page's address under `name`. An unknown one is reported,
-    and `default` is shown.
-    """
+    """A choice among `options` (value -> words), kept in the address under `name`. An unknown one is reported."""
     asked = st.query_params.get(name, default)
     st.session_state[name] = asked if asked in options else default
 
@@ -197,9 +193,7 @@ class _Address:
         return f"{self.prefix}experiment of {self.default.kernel}"
 
     def current(self) -> tuple[Experiment, ParameterError | None]:
-        """The page's experiment and the error in its address: the session's experiment, unless the address has changed
-        (a link, Back).
-        """
+        """The session's experiment, or the address's if that has changed (a link, Back); and the address's error."""
         found = {name: st.query_params.get(f"{self.prefix}{name}") for name in self.default.to_query()}
         query = {name: value for name, value in found.items() if value is not None}
         given = {name: value for name, value in query.items() if (name, value) != ("kernel", self.default.kernel)}
@@ -259,9 +253,7 @@ def choose(experiments: Mapping[str, Experiment], default: Callable[[str], Exper
 
 
 def _write(query: Mapping[str, str]) -> None:
-    """Writes the page's address at once, so Back undoes it at once. The old run's step and caption are cleared: the
-    player sets its own.
-    """
+    """Writes the page's address at once, so Back undoes it at once, without the old run's step and caption."""
     if any(st.query_params.get(name) != value for name, value in query.items()):
         old = {name: "" for name in ("step", "caption") if name in st.query_params}
         st.query_params.update({**query, **old})
@@ -319,9 +311,7 @@ def view(*names: str) -> str:
 def pick(
     label: str, options: Iterable[T], key: str, default: T | None = None, place: Any = st, **more: Any
 ) -> T:  # fmt: skip
-    """One of the options, as buttons, by default the first; kept in the page's address under `key`. `more` goes to
-    Streamlit's `segmented_control`.
-    """
+    """One of the options, as buttons, by default the first; kept in the address under `key`. `more` is Streamlit's."""
     every = list(options)
     start = every[0] if default is None else default
     chosen: T = place.segmented_control(

@@ -23,9 +23,7 @@ from explain.ui.layout import prose
 
 
 def on_device(experiment: Experiment, trace: Trace) -> None:
-    """The same experiment compiled, on this machine's GPU: its error, its time and its states after each tile; or why
-    not.
-    """
+    """The experiment on this machine's GPU: its error, its time, its states after each tile; or why not."""
     status = engine().device_if_known()
     if status is None:
         st.caption("Looking for a GPU…")

@@ -26,9 +26,7 @@ VALUES = ((64, 128, 256), (32, 64, 128), (4, 8), (1, 2, 3, 4))
 """The values of each setting; a grid has all their combinations."""
 FILE = results.BENCHMARKS / "tuning_grid.json"
 COMPILED = results.RECORDINGS / "tuning-compiled.json"
-"""The same settings compiled, never run: shared memory, registers, spills, no times (`python -m explain record
-tuning`).
-"""
+"""The same settings compiled, never run: no times (`python -m explain record tuning`)."""
 COMMAND = "python benchmarks/tuning_grid.py --out benchmarks/results/tuning_grid.json"
 FAILURES: Mapping[str, tuple[str, str]] = {
     "shared memory": ("too large", "its tiles do not fit shared memory"),

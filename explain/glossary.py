@@ -109,6 +109,15 @@ def terms_in(text: str) -> frozenset[Term]:
     return frozenset(filter(None, map(_term_of, _pattern().finditer(text))))
 
 
+def words_in(text: str) -> dict[str, str]:
+    """The definition of each term that occurs in Markdown, by the word that it occurs as first."""
+    found: dict[str, str] = {}
+    for match in _pattern().finditer(text):
+        if (term := _term_of(match)) and term.plain not in found.values():
+            found[match[3] + match[4]] = term.plain
+    return found
+
+
 def _term_of(found: re.Match[str]) -> Term | None:
     word: str | None = found[3]
     return (_spelled().get(word) or _spelled().get(word[0].lower() + word[1:])) if word else None

@@ -214,7 +214,7 @@ def test_a_measurement_is_made_once_and_shown_by_later_reruns(monkeypatch):
 
         def measure(self, experiment: Experiment, prefixes: Path, **_: object) -> Measurement:
             made.append(experiment)
-            return Measurement.from_json({**record["opening"], "prefixes": []})
+            return made(Measurement, {**record["opening"], "prefixes": []})
 
     monkeypatch.setattr(device, "engine", Gpu)
     test = page("flash_attention")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -57,20 +57,3 @@ class Measurement:
     timing: Timing | None
     prefixes: tuple[PrefixState, ...]
     provenance: Provenance
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object; `from_json` gives the measurement back."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Measurement:
-        """The measurement of `to_json`'s object. Raises KeyError or TypeError for what is no such object."""
-        return cls(
-            **{
-                **data,
-                "error": float(data["error"]),
-                "timing": Timing(**data["timing"]) if data["timing"] else None,
-                "prefixes": tuple(PrefixState(**state) for state in data["prefixes"]),
-                "provenance": Provenance(**data["provenance"]),
-            }
-        )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -17,6 +18,7 @@ from kernels.parameters import Parameter
 from kernels.recipes import preset_of
 from kernels.traffic import tiles
 
+T = TypeVar("T")
 LABELS = {
     "inputs": "Input",
     "dtype": "dtype",
@@ -150,9 +152,7 @@ def kernel(label: str, default: str, name: str) -> str:
     return option(label, titles, name, default)
 
 
-def option(
-    label: str, options: Mapping[str, str], name: str, default: str
-) -> str:  # fmt: skip
+def option(label: str, options: Mapping[str, str], name: str, default: str) -> str:
     """A choice among `options` (value -> words), kept in the page's address under `name`. An unknown one is reported,
     and `default` is shown.
     """
@@ -204,9 +204,8 @@ class _Address:
         query = {name: value for name, value in found.items() if value is not None}
         given = {name: value for name, value in query.items() if (name, value) != ("kernel", self.default.kernel)}
         state = self.state
-        arrived = (
-            f"{state}: inputs" not in st.session_state
-        )  # Streamlit forgets controls and address when the page changes
+        # Streamlit forgets controls and address when the page changes.
+        arrived = f"{state}: inputs" not in st.session_state
         if state in st.session_state and arrived and not given and not returned():
             self.choose(st.session_state[state][0])
         elif state not in st.session_state or given != st.session_state[f"{state}: address"]:
@@ -314,8 +313,18 @@ def _control(parameter: Parameter, label: str, key: str) -> object:
 
 def view(*names: str) -> str:
     """Which of a page's views is shown, the first unless the reader chose another; kept in the page's address."""
-    chosen = st.segmented_control(
-        "View", names, default=names[0], required=True, key="view", bind="query-params", wrap=True,
-        label_visibility="collapsed",
-    )  # fmt: skip
-    return str(chosen)
+    return pick("View", names, "view", wrap=True, label_visibility="collapsed")
+
+
+def pick(
+    label: str, options: Iterable[T], key: str, default: T | None = None, place: Any = st, **more: Any
+) -> T:  # fmt: skip
+    """One of the options, as buttons, by default the first; kept in the page's address under `key`. `more` goes to
+    Streamlit's `segmented_control`.
+    """
+    every = list(options)
+    start = every[0] if default is None else default
+    chosen: T = place.segmented_control(
+        label, every, default=start, required=True, key=key, bind="query-params", **more
+    )
+    return chosen

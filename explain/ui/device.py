@@ -16,6 +16,7 @@ from explain.experiment import Experiment
 from explain.figures import numbers
 from explain.figures.tables import Column, markdown
 from explain.jobs import Job
+from explain.plain import made
 from explain.trace.model import Trace
 from explain.ui.follow import follow, on_request
 from explain.ui.layout import prose
@@ -49,7 +50,7 @@ def on_device(experiment: Experiment, trace: Trace) -> None:
 def _recorded_on_device(experiment: Experiment) -> None:
     record = recordings.measured("verification-h200")
     if record is not None and record["opening"]["experiment"] == experiment.to_json():
-        _show(Measurement.from_json(record["opening"]), record["states"], source="recorded")
+        _show(made(Measurement, record["opening"]), record["states"], source="recorded")
     else:
         st.markdown("This experiment was not recorded on a GPU. The one that this page opens on was.")
 

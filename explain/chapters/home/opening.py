@@ -42,7 +42,7 @@ SAID = {
     "running max": ("m",),
     "running sum": ("ℓ",),
     "rescale factor": ("α",),
-    "SRAM": ("chip", "on chip"),
+    "on chip": ("chip", "on chip"),
     "sequence length": ("N",),
     "standard attention": ("Standard attention", "standard attention"),
     **{name: (name,) for name in ("softmax", "HBM", "tile", "FlashAttention-2")},

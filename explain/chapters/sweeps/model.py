@@ -181,15 +181,6 @@ class Reading:
     why: str
     source: str
 
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object; `from_json` gives the reading back."""
-        return {**self.__dict__, "experiment": self.experiment.to_json(), "bytes": dict(self.bytes)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Reading:
-        """The reading of `to_json`'s object. Raises KeyError, TypeError or ParameterError for any other object."""
-        return cls(**{**data, "experiment": Experiment.from_json(data["experiment"])})
-
 
 def formula(experiment: Experiment) -> Reading:
     """The reading of the formula."""

@@ -22,6 +22,7 @@ from explain.chapters.sweeps.model import Reading, Sweep, formula, of_point
 from explain.engine import Engine, cache_folder, code_version, engine, has_triton
 from explain.experiment import Experiment
 from explain.jobs import Job, Jobs
+from explain.plain import made, plain
 from explain.workers import WorkerCancelled, WorkerError, WorkerUnavailable
 
 MOST_RUNNING = 8
@@ -170,7 +171,7 @@ class Runner:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 if not path.exists():
                     _forget_oldest(path.parent)
-                _append(path, json.dumps(reading.to_json(), allow_nan=False))
+                _append(path, json.dumps(plain(reading), allow_nan=False))
             except OSError as error:
                 return f"The points are not saved on disk and are lost when Tilescope ends: {error}"
         return ""
@@ -192,7 +193,7 @@ def _read(path: Path) -> dict[str, Reading]:
         return {}
     for line in lines:
         try:
-            reading = Reading.from_json(json.loads(line))
+            reading = made(Reading, json.loads(line))
         except (ValueError, KeyError, TypeError, AttributeError):
             continue
         found[reading.experiment.key] = reading

@@ -122,9 +122,7 @@ def choose() -> Choice:
         }
         size = controls.option("Sizes", words, "size", "1")
     with heat:
-        heated = st.segmented_control(
-            "L2 before the run", ["cold", "warm"], default="cold", required=True, key="l2", bind="query-params"
-        )
+        heated = controls.pick("L2 before the run", ("cold", "warm"), "l2")
     experiment, warm = choices[size], heated == "warm"
     return Choice(choices["small"], experiment, size == "small", warm)
 
@@ -202,8 +200,4 @@ def closing(choice: Choice, shown: Shown) -> None:
     """Things to try, sources."""
     key = f"{choice.experiment.key} {choice.warm} {shown.levels.dram.source}"
     ask("three_numbers", exercises.QUESTIONS, exercises.Shown(choice.experiment, shown), key)
-    layout.sources(
-        "NVIDIA, CUPTI documentation, Range Profiling API; Nsight Compute, metrics reference",
-        "T. Dao et al., FlashAttention, arXiv 2205.14135, 2022, theorem 2",
-        "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018",
-    )
+    layout.closing("three_numbers")

@@ -231,8 +231,4 @@ def closing(experiment: Experiment, gpu: Gpu) -> None:
         "See how full this tile makes an SM →",
         {"view": "Tile sizes"},
     )
-    layout.sources(
-        "NVIDIA CUDA Binary Utilities (nvdisasm; instruction set reference) and PTX ISA",
-        "NVIDIA CUDA C++ Programming Guide, technical specifications per compute capability, and CUDA Occupancy "
-        "Calculator",
-    )
+    layout.closing("tile_cost")

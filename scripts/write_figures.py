@@ -179,10 +179,7 @@ def suite_line(suite: Result) -> str:
     )
 
 
-OTHER_SCREENS = (
-    ("transformer-explainer", 20, 23, "7 →"),
-    ("llm-viz", 5, 8, "1 click, 12 × Space"),
-)
+OTHER_SCREENS = (("transformer-explainer", 20, 23, "7 →"), ("llm-viz", 5, 8, "1 click, 12 × Space"))
 """The other explainers as docs/newcomers.md describes: unexplained words, numerals, presses until the first insight."""
 
 

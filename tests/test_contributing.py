@@ -67,8 +67,7 @@ def test_the_catalog_lists_it(project):
 
 
 @pytest.mark.parametrize(
-    ("setting", "inputs"),
-    [("dtype=bf16", "large_magnitude"), ("temperature=7", "everything_masked")],
+    ("setting", "inputs"), [("dtype=bf16", "large_magnitude"), ("temperature=7", "everything_masked")]
 )
 def test_it_is_right_against_float64_and_its_formula_is_its_trace(project, setting, inputs):
     said = explain(

@@ -12,14 +12,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from explain.chapters.sweeps.analysis import (
-    FITTED,
-    crossing,
-    curve,
-    jump,
-    numbers,
-    slope,
-)
+from explain.chapters.sweeps.analysis import FITTED, crossing, curve, jump, numbers, slope
 from explain.chapters.sweeps.model import AXES, LEVELS, SPILLED, Reading, Sweep, formula, once
 from explain.chapters.sweeps.ready import PAIR
 from explain.figures import palette

@@ -17,10 +17,7 @@ from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
 from kernels.traffic import Term, Traffic
 
-COLOURS = {
-    **dict.fromkeys(("formula", "traced", "l1", "l2", "shared"), css("slate")),
-    "dram": css("hbm"),
-}
+COLOURS = {**dict.fromkeys(("formula", "traced", "l1", "l2", "shared"), css("slate")), "dram": css("hbm")}
 """The colour of each level in every picture here."""
 LINKS = {"l1": "Programs ↔ L1", "l2": "L2 ↔ SM", "dram": "DRAM ↔ L2", "shared": "Programs ↔ shared memory"}
 """The links that can be chosen, by level."""

@@ -222,9 +222,5 @@ def closing(experiment: Experiment, gpu: Gpu) -> None:
         listings = compiler().listings(experiment, gpu.compute_capability)
         shown = exercises.Shown(experiment, gpu, answer.cost.launches[0], listings)
         ask("tile_cost", exercises.QUESTIONS, shown, f"{experiment.key} {gpu.name}")
-    layout.chapter_link(
-        "flash_attention",
-        "See how full this tile makes an SM →",
-        {"view": "Tile sizes"},
-    )
+    layout.chapter_link("flash_attention", "See how full this tile makes an SM →", {"view": "Tile sizes"})
     layout.closing("tile_cost")

@@ -159,9 +159,8 @@ def verification(result: Result) -> str:
     """The experiments on a GPU within tolerance."""
     where = result["provenance"]
     right = [row for row in result["kernels"].values() if not row["wrong_on_purpose"]]
-    within, total, bites = (
-        sum(row[name] for row in right) for name in ("within_tolerance", "experiments", "zeros_would_miss")
-    )
+    counted = ("within_tolerance", "experiments", "zeros_would_miss")
+    within, total, bites = (sum(row[name] for row in right) for name in counted)
     return (
         f"**On a GPU**: {within:,} of {total:,} experiments are within tolerance of float64, for the {len(right)} "
         f"kernels that are not wrong on purpose. An output of zeros would fail {bites:,} of them. {where['gpu']} "
@@ -210,9 +209,8 @@ def three_numbers() -> str:
         raise ValueError("no GPU's record was found; make one with: python -m explain measure")
     (asked, from_dram), gpu = lab.tables(record), lab.gpu_named(record.gpu)
     online = sizes("softmax_online")[0]
-    counters = next(
-        point.counters for point in map(record.point, PLANS["levels"].experiments) if point and point.counters
-    )
+    points = filter(None, map(record.point, PLANS["levels"].experiments))
+    counters = next(point.counters for point in points if point.counters)
     where = counters.provenance  # of these counts; the record's own provenance is that of its latest run
     missing = ", ".join(dict.fromkeys(f"`{experiment.kernel}`" for experiment in lab.not_counted(record)))
     return (

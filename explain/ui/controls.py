@@ -279,7 +279,6 @@ def pick(
     """One of the options, as buttons, by default the first; kept in the address under `key`. `more` is Streamlit's."""
     every = list(options)
     start = every[0] if default is None else default
-    chosen: T = place.segmented_control(
-        label, every, default=start, required=True, key=key, bind="query-params", **more
-    )
+    asked = {"default": start, "required": True, "key": key, "bind": "query-params", **more}
+    chosen: T = place.segmented_control(label, every, **asked)
     return chosen

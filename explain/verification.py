@@ -28,9 +28,9 @@ _SHAPES: tuple[dict[str, Value], ...] = (
         "kv_heads": 2,
         "seq_len": 37,
         "head_dim": 24,
-        "causal": True,
         "block_m": 16,
         "block_n": 16,
+        "causal": True,
     },
     {"heads": 2, "seq_len": 97, "kv_len": 257, "head_dim": 64, "causal": True, "block_m": 32, "block_n": 64},
     # Causal with fewer keys than queries: the first 160 queries see no key.

@@ -164,9 +164,7 @@ def trace(parsed: argparse.Namespace) -> int:
         answer["traffic"]["formula"] = experiment.entry.formula(experiment.values).totals()
     if parsed.json:
         return print_json(answer)
-    print(
-        f"{parsed.out}: {said['steps']:,} steps, {said['file_bytes']:,} bytes, traced in {said['trace_seconds']:.2f} s"
-    )
+    print(f"{parsed.out}: {said['steps']:,} steps, {said['file_bytes']:,} bytes, {said['trace_seconds']:.2f} s")
     for launch in said["launches"]:
         counts = launch["traffic"]
         print(
@@ -200,9 +198,7 @@ def export(parsed: argparse.Namespace) -> int:
         raise ParameterError("target", parsed.target, f"cannot be read: {error}") from None
     step = int(parsed.step) if parsed.step.isascii() and parsed.step.isdecimal() else -1
     if not 0 <= step < trace.steps:
-        raise ParameterError(
-            "--step", parsed.step, f"must be a whole number from 0 to {trace.steps - 1}, this run's last"
-        )
+        raise ParameterError("--step", parsed.step, f"must be a whole number from 0 to {trace.steps - 1}")
     if parsed.out.suffix == ".html":
         parsed.out.write_text(standalone_html([Run(run, view_of(trace, run.origin))], step), encoding="utf-8")
     else:
@@ -284,9 +280,7 @@ def compile(parsed: argparse.Namespace) -> int:
         answer = {"experiment": experiment.to_json(), "gpu": gpu.name, "cost": plain(cost), "occupancy": fits}
         print_json({**answer, "too_large": refused})
     else:
-        print(
-            f"compiled for the {gpu.name} ({gpu.target}) by triton {cost.triton}, ptxas {cost.ptxas}; nothing was run"
-        )
+        print(f"compiled for the {gpu.name} ({gpu.target}) by triton {cost.triton}, ptxas {cost.ptxas}; not run")
         for launch, one in zip(cost.launches, held, strict=True):
             print(
                 f"  {launch.kernel}: {launch.shared_bytes:,} bytes of shared memory, "

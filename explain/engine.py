@@ -129,9 +129,8 @@ class Engine:
         """Runs, records and writes a trace file; the trace worker's answer. Raises WorkerError."""
         must_be_a_kernel(experiment)
         out = out.resolve()
-        return self._ask(
-            {"kind": "experiment", "experiment": experiment.to_json(), "programs": programs, "out": str(out)}, call
-        )
+        request = {"kind": "experiment", "experiment": experiment.to_json(), "programs": programs}
+        return self._ask({**request, "out": str(out.resolve())}, call)
 
     def check(self, experiment: Experiment, **call: Any) -> dict[str, Any]:
         """Runs in the interpreter and records only counts: {"error", "tolerance", "within_tolerance", "traffic", …}.
@@ -268,9 +267,8 @@ def nvidia_driver() -> bool:
 
 def cache_folder() -> Path:
     """The folder of the traces made on this machine; the variable TILESCOPE_CACHE names another place."""
-    return (
-        Path(os.environ.get("TILESCOPE_CACHE") or platformdirs.user_cache_dir("tilescope", appauthor=False)) / "traces"
-    )
+    folder = os.environ.get("TILESCOPE_CACHE") or platformdirs.user_cache_dir("tilescope", appauthor=False)
+    return Path(folder) / "traces"
 
 
 @functools.cache

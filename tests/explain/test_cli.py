@@ -178,11 +178,7 @@ def test_a_foreign_file(capsys, tmp_path):
 
 @pytest.mark.parametrize(
     ("function", "limits", "words"),
-    [
-        ("endless", ["--seconds", "1"], "1 s"),
-        ("hungry", ["--megabytes", "300"], "memory"),
-        ("broken", [], "x_ptr"),
-    ],
+    [("endless", ["--seconds", "1"], "1 s"), ("hungry", ["--megabytes", "300"], "memory"), ("broken", [], "x_ptr")],
 )
 def test_a_run_that_fails_exits_3_and_says_why(capsys, tmp_path, function, limits, words):
     (tmp_path / "mine.py").write_text(FOREIGN)

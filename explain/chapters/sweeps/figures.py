@@ -134,8 +134,8 @@ def _lines(
     figure.update_yaxes(
         type="log", title=WHAT[what][0], range=[low, high], tickvals=marks, ticktext=[si(mark, unit) for mark in marks]
     )
-    margin = {"l": 8, "r": _room(labels.values()), "t": TOP, "b": BOTTOM}
-    figure.update_layout(height=HEIGHT, margin=margin, hovermode="closest")
+    around = {"l": 8, "r": _room(labels.values()), "t": TOP, "b": BOTTOM}
+    figure.update_layout(height=HEIGHT, margin=around, hovermode="closest")
     return figure
 
 

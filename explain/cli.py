@@ -111,9 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_limits(trace)
 
     compile_ = command(
-        "compile",
-        do.compile,
-        "Compile a kernel for a GPU you don't have: shared memory, registers, spills, occupancy.",
+        "compile", do.compile, "Compile a kernel for a GPU you don't have: shared memory, registers, spills, occupancy."
     )
     compile_.add_argument("kernel", metavar="KERNEL", help=f"one of {', '.join(TAUGHT)}")
     compile_.add_argument("--gpu", choices=GPUS, default=DEFAULT, help=f"compile for this GPU ({DEFAULT})")
@@ -154,10 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     measure.add_argument("kernels", nargs="*", metavar="KERNEL", help="only these kernels; default: all")
     measure.add_argument(
-        "--plan",
-        action="append",
-        choices=PLANS,
-        help=f"a plan to measure, may be repeated; default: all. {plans}",
+        "--plan", action="append", choices=PLANS, help=f"a plan to measure, may be repeated; default: all. {plans}"
     )
     measure.add_argument(
         "--out", type=Path, metavar="DIR", help=f"the folder of the GPU's file ({registry.own_folder()})"

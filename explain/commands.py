@@ -176,9 +176,7 @@ def trace(parsed: argparse.Namespace) -> int:
         print_json(answer)
         return FAILED if failure else 0
     print(report["output"], end="")
-    print(
-        f"{parsed.out}: {said['steps']:,} steps, {said['file_bytes']:,} bytes, traced in {said['trace_seconds']:.2f} s"
-    )
+    print(f"{parsed.out}: {said['steps']:,} steps, {said['file_bytes']:,} bytes, {said['trace_seconds']:.2f} s")
     for launch in said["launches"]:
         counts = launch["traffic"]
         print(
@@ -218,7 +216,7 @@ def export(parsed: argparse.Namespace) -> int:
     asked = parsed.step or str(trace.report.failure.step if trace.report.failure else 0)
     step = int(asked) if asked.isascii() and asked.isdecimal() else -1
     if not 0 <= step < trace.steps:
-        raise ParameterError("--step", asked, f"must be a whole number from 0 to {trace.steps - 1}, this run's last")
+        raise ParameterError("--step", asked, f"must be a whole number from 0 to {trace.steps - 1}")
     if parsed.out.suffix == ".html":
         parsed.out.write_text(standalone_html([Run(run, view_of(trace, run.origin))], step), encoding="utf-8")
     else:
@@ -313,9 +311,7 @@ def compile(parsed: argparse.Namespace) -> int:
         answer = {"experiment": experiment.to_json(), "gpu": gpu.name, "cost": plain(cost), "occupancy": fits}
         print_json({**answer, "too_large": refused})
     else:
-        print(
-            f"compiled for the {gpu.name} ({gpu.target}) by triton {cost.triton}, ptxas {cost.ptxas}; nothing was run"
-        )
+        print(f"compiled for the {gpu.name} ({gpu.target}) by triton {cost.triton}, ptxas {cost.ptxas}; not run")
         for launch, one in zip(cost.launches, held, strict=True):
             print(
                 f"  {launch.kernel}: {launch.shared_bytes:,} bytes of shared memory, "

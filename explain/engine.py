@@ -283,9 +283,8 @@ def nvidia_driver() -> bool:
 
 def cache_folder() -> Path:
     """The folder of the traces made on this machine; the variable TILESCOPE_CACHE names another place."""
-    return (
-        Path(os.environ.get("TILESCOPE_CACHE") or platformdirs.user_cache_dir("tilescope", appauthor=False)) / "traces"
-    )
+    folder = os.environ.get("TILESCOPE_CACHE") or platformdirs.user_cache_dir("tilescope", appauthor=False)
+    return Path(folder) / "traces"
 
 
 @functools.cache

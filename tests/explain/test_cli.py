@@ -183,10 +183,7 @@ def test_a_foreign_file(capsys, tmp_path):
 
 @pytest.mark.parametrize(
     ("function", "limits", "words"),
-    [
-        ("endless", ["--seconds", "1"], "1 s"),
-        ("hungry", ["--megabytes", "300"], "memory"),
-    ],
+    [("endless", ["--seconds", "1"], "1 s"), ("hungry", ["--megabytes", "300"], "memory")],
 )
 def test_a_run_that_launches_nothing_exits_3_and_says_why(capsys, tmp_path, function, limits, words):
     (tmp_path / "mine.py").write_text(FOREIGN)
@@ -202,6 +199,7 @@ def test_a_run_that_fails_leaves_its_trace_and_exits_3(capsys, tmp_path):
     limits = ["--max-steps", "900", "--programs", "0:4"]
     status, said, err = run(capsys, "trace", f"{tmp_path / 'mine.py'}:broken", "--out", str(out), *limits)
     failure = trace_file.read(out).report.failure
+    assert failure is not None
     assert status == 3
     assert said.startswith("started\n")
     assert failure.message in err

@@ -147,7 +147,7 @@ def test_a_gpu_that_is_not_there(trace_file, call):
 def test_a_run_that_fails_leaves_its_trace(trace_file, tmp_path, call, line, says):
     said = trace_file(f"def main(): {call}")["report"]
     trace = read(tmp_path / "a.tilescope")
-    assert said["failure"] == asdict(trace.report.failure)
+    assert said == asdict(trace.report)
     assert re.search(says, said["failure"]["message"])
     assert trace.line(said["failure"]["step"]) == line
     assert trace.source(said["failure"]["step"]).function == "double"
@@ -155,11 +155,7 @@ def test_a_run_that_fails_leaves_its_trace(trace_file, tmp_path, call, line, say
 
 @pytest.mark.parametrize(
     ("options", "says", "steps"),
-    [
-        ({"max_steps": 5}, "--max-steps", 6),
-        ({"max_bytes": 100}, "--max-values", 4),
-        ({"seconds": 0.5}, "--seconds", 4),
-    ],
+    [({"max_steps": 5}, "--max-steps", 6), ({"max_bytes": 100}, "--max-values", 4), ({"seconds": 0.5}, "--seconds", 4)],
 )
 def test_a_limit_leaves_the_trace_and_names_its_option(trace_file, options, says, steps):
     text = """

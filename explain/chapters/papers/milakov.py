@@ -19,9 +19,7 @@ from kernels.parameters import ITEM_BYTES, next_power_of_two
 
 THEIR_GPU = "Tesla V100 PCIe 16 GB"
 THEIR_SMS, THEIR_L2_BYTES, THEIR_THREADS = 80, 6 * 2**20, 256
-"""The V100's SMs and L2 (NVIDIA Tesla V100 architecture whitepaper), and the paper's threads per row (its benchmark,
-github.com/NVIDIA/online-softmax).
-"""
+"""The V100's SMs and L2 (NVIDIA's whitepaper); threads per row (github.com/NVIDIA/online-softmax)."""
 K = 5
 LARGEST_TILE, LARGEST_TOPK_TILE = 4096, 2048
 """Elements in a tile. For kernels with a list: the fastest of TILES on an H200."""
@@ -214,9 +212,7 @@ def reads(record: Record, kernel: str, level: str) -> list[tuple[int, float]]:
 
 
 def fits(sms: int, threads_sm: int, threads: int, cache_bytes: int) -> int:
-    """The longest float32 row, in elements, so that the cache holds all rows in flight: one program per row, as many
-    programs as the SMs have threads for.
-    """
+    """The longest float32 row, in elements, so that the cache holds all rows in flight, a program for each."""
     return cache_bytes // (sms * (threads_sm // threads) * ITEM_BYTES["fp32"])
 
 

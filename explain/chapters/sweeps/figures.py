@@ -12,14 +12,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from explain.chapters.sweeps.analysis import (
-    FITTED,
-    crossing,
-    curve,
-    jump,
-    numbers,
-    slope,
-)
+from explain.chapters.sweeps.analysis import FITTED, crossing, curve, jump, numbers, slope
 from explain.chapters.sweeps.model import AXES, LEVELS, SPILLED, Reading, Sweep, formula, once
 from explain.chapters.sweeps.ready import PAIR
 from explain.figures import palette
@@ -72,9 +65,7 @@ def axis_title(axis: str) -> str:
 
 
 def growth(sweep: Sweep, readings: Sequence[Reading], what: str) -> go.Figure:
-    """One curve per kernel: `what` ("seconds", or a level of bytes) over the axis, log-log, theory dashed. Bars if the
-    axis is not numeric.
-    """
+    """A curve per kernel: `what` ("seconds" or a level) over the axis, log-log, theory dotted; or bars."""
     curves = {kernel: curve(sweep, readings, kernel, what) for kernel in sweep.kernels}
     curves = {kernel: points for kernel, points in curves.items() if points}
     return _lines(sweep, readings, curves, what) if sweep.numeric else _bars(sweep, curves, what)

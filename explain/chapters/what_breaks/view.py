@@ -132,12 +132,7 @@ def run(exhibit: Exhibit) -> exercises.Shown | None:
             st.button("Back to the exhibit's input", on_click=_watch, args=(exhibit, None))
     pressed = st.session_state.get(_PRESSED, 0)
     traces = stepper(
-        pair,
-        key="what breaks",
-        step=opening,
-        titles=figures.titles(exhibit),
-        request=pressed,
-        chapter="what_breaks",
+        pair, key="what breaks", step=opening, titles=figures.titles(exhibit), request=pressed, chapter="what_breaks"
     )
     if not traces:
         return None

@@ -60,9 +60,7 @@ def main() -> int:
     if not torch.cuda.is_available():
         return _failed("tuning needs a GPU: PyTorch finds no CUDA GPU on this machine")
     if min(parsed.shape) < 1 or parsed.shape[3] % 8 or parsed.shape[3] > 256:
-        return _failed(
-            f"--shape {' '.join(map(str, parsed.shape))}: sizes are 1 or more, and D a multiple of 8 up to 256"
-        )
+        return _failed(f"--shape {' '.join(map(str, parsed.shape))}: sizes from 1 on, D a multiple of 8 up to 256")
     try:
         before = load(parsed.out)
     except ResultFileError as error:
@@ -162,9 +160,7 @@ def _each(tuning: Tuning, points: Any) -> Tuning:
 
 
 def checked(tasks: list[speed.Task]) -> Iterator[dict[str, Any]]:
-    """In a process of its own: each task's one setting compiled, run and compared with float64, and what the compiler
-    says of it.
-    """
+    """In a process of its own: each setting compiled, run and checked; with the compiler's numbers."""
     import torch
 
     from benchmarks.speed_cases import Case, Variant, error_over_tolerance, make_inputs
@@ -198,9 +194,7 @@ def verdict_of(error: float) -> dict[str, Any]:
 
 
 def compilers_word(kernel: Any) -> dict[str, int]:
-    """Shared memory, registers and spills of the one launch that the kernel was compiled for; what is not known is left
-    out.
-    """
+    """Shared memory, registers and spills of the kernel's one launch; what is unknown is left out."""
     compiled = [one for caches in kernel.device_caches.values() for one in caches[0].values()]
     if not compiled:
         return {}

@@ -21,6 +21,7 @@ import triton
 from explain.device import point, roofs
 from explain.device.measurement import Measurement, PrefixState, Provenance
 from explain.experiment import Experiment
+from explain.plain import plain
 from explain.worker_process import Progress
 from kernels.launch import launcher, tensors
 from kernels.verify import verify
@@ -59,10 +60,9 @@ def handle(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
             return {level: asdict(roof) for level, roof in roofs.measure(progress).items()}
         experiment = Experiment.from_json(request["experiment"])
         if request["kind"] == "point":
-            return point.measure(
-                experiment, request["counters"], request["timing"], provenance(), progress, request.get("stalls", False)
-            ).to_json()
-        return run(experiment, request["time"], request["prefixes"], progress).to_json()
+            asked = (request["counters"], request["timing"], provenance(), progress, request.get("stalls", False))
+            return plain(point.measure(experiment, *asked))
+        return plain(run(experiment, request["time"], request["prefixes"], progress))
     except (DeviceError, DeviceLost):
         raise
     except Exception as error:
@@ -130,11 +130,8 @@ def run_prefixes(experiment: Experiment, path: Path, progress: Progress) -> tupl
     ends = [*range(p["block_n"], p["kv_len"], p["block_n"]), p["kv_len"]]
     for j, end in enumerate(ends, start=1):
         progress(f"first {j} of {len(ends)} tiles", 0.6 + 0.4 * j / len(ends))
-        prefix = {
-            **arrays,
-            "k": np.ascontiguousarray(arrays["k"][:, :, :end]),
-            "v": np.ascontiguousarray(arrays["v"][:, :, :end]),
-        }
+        k, v = (np.ascontiguousarray(arrays[name][:, :, :end]) for name in ("k", "v"))
+        prefix = {**arrays, "k": k, "v": v}
         sizes = {**p, "kv_len": end}
         outputs = launcher(entry, sizes, tensors(p, prefix, "cuda"), diagonal=diagonal)()
         verdict = verify(entry, sizes, prefix, outputs, diagonal)

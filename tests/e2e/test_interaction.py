@@ -379,8 +379,7 @@ def test_the_player_asks_before_it_shows(opened, trace):
 
 
 @pytest.mark.parametrize(
-    ("answer", "verdict"),
-    [("{:.3f}", "right"), ("{:.1f}", "right"), ("17", "wrong"), ("a lot", "invalid")],
+    ("answer", "verdict"), [("{:.3f}", "right"), ("{:.1f}", "right"), ("17", "wrong"), ("a lot", "invalid")]
 )
 def test_an_answer_is_judged_within_its_rounding(opened, trace, answer, verdict):
     sums = settings(trace, "l_i")

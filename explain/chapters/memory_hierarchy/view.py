@@ -20,13 +20,7 @@ def choose() -> tuple[Gpu, bool]:
     gpu_side, scale_side = st.columns([3, 1])
     with gpu_side:
         gpu = gpu_choice()
-    logarithmic = (
-        scale_side.segmented_control(
-            "Scale", ["To scale", "Logarithmic"], default="To scale", required=True, key="scale", bind="query-params"
-        )
-        == "Logarithmic"
-    )
-    return gpu, logarithmic
+    return gpu, controls.pick("Scale", ("To scale", "Logarithmic"), "scale", place=scale_side) == "Logarithmic"
 
 
 def capacities(gpu: Gpu, logarithmic: bool) -> None:

@@ -56,22 +56,12 @@ def six_logits() -> None:
         for i, (column, value) in enumerate(zip(sliders, start, strict=True))
     ]
     shifts, temperatures, dtypes, targets = st.columns(4)
-    shift = shifts.select_slider(
-        "Add to all logits",
-        figures.SHIFTS,
-        0,
-        key="add",
-        bind="query-params",
-    )
+    shift = shifts.select_slider("Add to all logits", figures.SHIFTS, 0, key="add", bind="query-params")
     temperature = temperatures.select_slider(
         "Temperature: divide by", (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0), 1.0, key="temperature", bind="query-params"
     )
-    dtype = dtypes.segmented_control(
-        "Format", list(figures.LARGEST), default="fp32", required=True, key="format", bind="query-params"
-    )
-    target = targets.segmented_control(
-        "Target class", range(6), default=0, required=True, key="class", bind="query-params"
-    )
+    dtype = controls.pick("Format", figures.LARGEST, "format", "fp32", dtypes)
+    target = controls.pick("Target class", range(6), "class", place=targets)
     x = np.array(logits) / temperature + shift
     written, safe = st.columns(2, gap="large")
     with written:

@@ -12,31 +12,9 @@ from explain import cli, tours
 from explain.engine import engine
 from explain.slides import page_of
 from explain.ui.stepper import toured
+from tests.e2e.text_sizes import LETTERS, SMALLEST, TEXT_PX
 
 TOUR = "flash_attention"
-TEXT_PX = 36  # at 1080 pixels of height
-# The sizes of all text that is seen, in the page and on its canvases.
-LETTERS = """
-  globalThis.drawn = [];
-  const fill = CanvasRenderingContext2D.prototype.fillText;
-  CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
-    const { c, d } = this.getTransform();
-    const scale = Math.hypot(c, d) / devicePixelRatio;
-    if (/\\S/.test(text) && this.canvas.checkVisibility({ visibilityProperty: true })) globalThis.drawn.push([parseFloat(this.font.match(/([\\d.]+)px/)[1]) * scale, String(text)]);
-    return fill.call(this, text, ...place);
-  };
-"""
-SMALLEST = """(player) => {
-  const seen = [];
-  const walker = document.createTreeWalker(player, NodeFilter.SHOW_TEXT);
-  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-    const parent = node.parentElement;
-    if (!/\\S/.test(node.data) || parent.closest(".live, select, style, title, math") || !parent.checkVisibility()) continue;
-    seen.push([parseFloat(getComputedStyle(parent).fontSize), node.data.trim()]);
-  }
-  return [...seen, ...globalThis.drawn.splice(0)].sort(([a], [b]) => a - b)[0];
-}"""
-
 
 # What a caption shows: its words, its panels, and what of them is not in the window.
 SEEN = """(player) => {

@@ -45,7 +45,7 @@ def count(experiment: Experiment, provenance: Provenance, why: errors.CountersUn
     counted = [Counts.of(run, {}) for run in values]
     check = CopyCheck.of(COPIED_BYTES, counted[0])
     if not check.passed:
-        raise _neither(why, f"a copy of {COPIED_BYTES:,} bytes was counted as {check.read_bytes} read")
+        raise _neither(why, f"counters not trusted: of a copy {check.read_bytes} bytes were counted")
     return Counters(
         experiment=experiment.to_json(),
         cold=counted[1],

@@ -272,9 +272,8 @@ def _part(experiment: Experiment, term: Term, gpu: Gpu) -> Part:
     if between <= gpu.l2_bytes:
         why = "just written, still in L2" if made_here else "the second time it is still in L2"
         return Part(term, once, f"{why}: {amount(between)} pass in between, {amount(gpu.l2_bytes)} fit")
-    return Part(
-        term, term.bytes, f"each time: {amount(between)} pass in between, more than L2's {amount(gpu.l2_bytes)}"
-    )
+    more = f"{amount(between)} pass in between, more than L2's {amount(gpu.l2_bytes)}"
+    return Part(term, term.bytes, f"each time: {more}")
 
 
 def _made_here(experiment: Experiment, term: Term) -> bool:
@@ -368,11 +367,8 @@ def check(experiment: Experiment, counts: Counts, gpu: Gpu) -> Check | None:
         return None
     prediction = predicted(experiment, gpu)
     done = Check(prediction, counts.dram_read_bytes, ())
-    return (
-        done
-        if done.met
-        else Check(prediction, counts.dram_read_bytes, tuple(_why_missed(experiment, counts, gpu, done)))
-    )
+    causes = () if done.met else tuple(_why_missed(experiment, counts, gpu, done))
+    return Check(prediction, counts.dram_read_bytes, causes)
 
 
 def _why_missed(experiment: Experiment, counts: Counts, gpu: Gpu, missed: Check) -> Iterator[Cause]:

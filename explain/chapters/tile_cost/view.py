@@ -75,9 +75,7 @@ def _ask(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
     """The progress of a compilation with a button to stop it; or its error, and a button to start it."""
     if answer is not None and answer.working:
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(
-                f":material/hourglass_top: {answer.working}, {answer.seconds:.0f} s so far. The page stays usable."
-            )
+            st.markdown(f":material/hourglass_top: {answer.working}, {answer.seconds:.0f} s. The page stays usable.")
             if st.button("Stop", icon=":material/stop:", key="stop compiling"):
                 compiler().cancel(experiment, gpu.compute_capability)
         return

@@ -45,10 +45,12 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from kernels.attention import LOG2_E, _Call
 from kernels.gpu import sms
 from kernels.kept import Kept, Prepared
-from kernels.schedule import lists
+from kernels.schedule import lists, longest, tile_visits
 
 ROOM = 225 * 1024  # bytes of shared memory for tiles
 ROWS = 64  # of a group: the M of a warpgroup's product
+THREE = 1.18
+"""Time of a tile of keys with three groups, of which with two is 1, at head_dim 64."""
 Launch = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """q, k and v to O and lse"""
 
@@ -59,6 +61,26 @@ def _tile(tile, sizes, BLOCK_M: gl.constexpr):
     m_tiles, heads, group, _seq_len, _kv_len, _diagonal, _scale = sizes
     head = tile // m_tiles
     return head // heads, head % heads, head % heads // group, tile % m_tiles * BLOCK_M
+
+
+@gluon.jit
+def _first_tile(work, DEALT: gl.constexpr):
+    """How many tiles this program has, and the first of its list, if there are lists."""
+    counts_ptr, tiles_ptr, tiles = work
+    program, programs = gl.program_id(0), gl.num_programs(0)
+    if DEALT:
+        return gl.load(counts_ptr + program), gl.load(tiles_ptr + program)
+    return gl.cdiv(tiles - program, programs), 0
+
+
+@gluon.jit
+def _this_tile_and_the_next(work, tile, taken, DEALT: gl.constexpr):
+    """The next one is loaded while this one is computed: the lists have a row more than tiles."""
+    _counts_ptr, tiles_ptr, _tiles = work
+    program, programs = gl.program_id(0), gl.num_programs(0)
+    if DEALT:
+        return tile, gl.load(tiles_ptr + (taken + 1) * programs + program)
+    return program + taken * programs, 0
 
 
 @gluon.jit
@@ -80,11 +102,11 @@ def _fetch(
     q_desc, k_desc, v_desc, _o_desc = descs
     q_s, k_s, v_s, _o_s = places
     q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
-    starts_ptr, tiles_ptr = work
     fetched = 0  # tiles of keys so far
-    taken = 0  # tiles of rows so far
-    for at in range(gl.load(starts_ptr + gl.program_id(0)), gl.load(starts_ptr + gl.program_id(0) + 1)):
-        batch, head, kv_head, row = _tile(gl.load(tiles_ptr + at), sizes, GROUPS * 64)
+    count, tile = _first_tile(work, CAUSAL)
+    for taken in range(count):
+        this, tile = _this_tile_and_the_next(work, tile, taken, CAUSAL)
+        batch, head, kv_head, row = _tile(this, sizes, GROUPS * 64)
         visits = _visits(row, GROUPS * 64, sizes, BLOCK_N, CAUSAL)
         for c in gl.static_range(GROUPS):
             mbarrier.wait(q_empty.index(c), (taken & 1) ^ 1)
@@ -110,7 +132,6 @@ def _fetch(
                     v_desc, [batch, kv_head, col, part * HEAD_DIM], v_full.index(place), v_s.index(place * PARTS + part)
                 )
             fetched += 1
-        taken += 1  # noqa: SIM113  a kernel has no enumerate
 
 
 @gluon.jit
@@ -148,7 +169,6 @@ def _compute(
     q_desc, _k_desc, _v_desc, o_desc = descs
     q_s, k_s, v_s, o_s = places
     q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
-    starts_ptr, tiles_ptr = work
     _m_tiles, heads, _group, seq_len, kv_len, diagonal, scale_log2 = sizes
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
         version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, BLOCK_N, 16]
@@ -160,9 +180,10 @@ def _compute(
     dtype: gl.constexpr = q_desc.dtype
     rows = gl.arange(0, 64, layout=gl.SliceLayout(1, S_LAYOUT))
     used = 0  # tiles of keys so far
-    taken = 0  # tiles of rows so far
-    for at in range(gl.load(starts_ptr + gl.program_id(0)), gl.load(starts_ptr + gl.program_id(0) + 1)):
-        batch, head, _kv_head, row = _tile(gl.load(tiles_ptr + at), sizes, GROUPS * 64)
+    count, tile = _first_tile(work, CAUSAL)
+    for taken in range(count):
+        this, tile = _this_tile_and_the_next(work, tile, taken, CAUSAL)
+        batch, head, _kv_head, row = _tile(this, sizes, GROUPS * 64)
         fetched = _visits(row, GROUPS * 64, sizes, BLOCK_N, CAUSAL)
         row += C * 64
         visits = _visits(row, 64, sizes, BLOCK_N, CAUSAL)
@@ -242,7 +263,6 @@ def _compute(
         if not O_APART:  # O is in Q's place: the next Q may come when O has left
             tma.store_wait(0)
             mbarrier.arrive(q_empty.index(C), count=1)
-        taken += 1  # noqa: SIM113  a kernel has no enumerate
     tma.store_wait(0)
 
 
@@ -283,8 +303,8 @@ def _masked(s, rows, col, kv_len, diagonal, CAUSAL: gl.constexpr):
 
 @gluon.jit
 def flash_attention_hopper_kernel(
-    q_desc, k_desc, v_desc, o_desc, lse_ptr, starts_ptr, tiles_ptr,
-    m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2,
+    q_desc, k_desc, v_desc, o_desc, lse_ptr, counts_ptr, tiles_ptr,
+    tiles, m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2,
     HEAD_DIM: gl.constexpr, PARTS: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
     GROUPS: gl.constexpr, O_APART: gl.constexpr,
 ):  # fmt: skip
@@ -313,7 +333,7 @@ def flash_attention_hopper_kernel(
     descs = (q_desc, k_desc, v_desc, o_desc)
     places = (q_s, k_s, v_s, o_s)
     barriers = (q_full, q_empty, k_full, k_empty, v_full, v_empty)
-    work = (starts_ptr, tiles_ptr)
+    work = (counts_ptr, tiles_ptr, tiles)
     sizes = (m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2)
     if GROUPS == 2:
         gl.warp_specialize(
@@ -383,7 +403,15 @@ def flash_attention_hopper(
         raise ValueError(
             f"stages={stages}: at least 2, since the next V is waited for before this one's place is given back"
         )
-    groups = _groups(call.seq_len, parts * width) if groups is None else groups
+    heads, of_mask, programs = call.batch * call.heads, call.diagonal if causal else None, sms(q)
+
+    def visits(groups: int) -> tuple[int, ...]:
+        rows = groups * ROWS
+        return tile_visits(triton.cdiv(call.seq_len, rows), rows, call.kv_len, block_n, of_mask)
+
+    if groups is None:
+        two, three = (longest(heads, visits(groups), programs) for groups in (2, 3))
+        groups = 3 if parts * width == 64 and THREE * three <= two else 2
     apart = (2 * groups * ROWS + 2 * stages * block_n) * parts * width * q.element_size() <= ROOM
     shape, dtype, device = q.shape, q.dtype, q.device
     gl_dtype = gl.float16 if dtype == torch.float16 else gl.bfloat16
@@ -395,14 +423,14 @@ def flash_attention_hopper(
 
     q_desc, k_desc, v_desc = descriptor(q, ROWS), descriptor(k, block_n), descriptor(v, block_n)
     o_desc = descriptor(torch.empty(shape, dtype=dtype, device=device), ROWS)
-    m_tiles = triton.cdiv(call.seq_len, groups * ROWS)
-    of_mask = call.diagonal if causal else None
-    heads = call.batch * call.heads
-    starts, tiles = lists(heads, m_tiles, groups * ROWS, call.kv_len, block_n, of_mask, sms(q), device)
+    m_tiles = len(visits(groups))
+    # Without a mask all tiles are equally long: every program takes the next one.
+    none = torch.empty(0, dtype=torch.int32, device=device)
+    counts, tiles = lists(heads, visits(groups), programs, device) if causal else (none, none)
     scale_log2 = call.sm_scale * LOG2_E
-    sizes = (m_tiles, call.heads, call.group, call.seq_len, call.kv_len, call.diagonal, scale_log2)
+    sizes = (heads * m_tiles, m_tiles, call.heads, call.group, call.seq_len, call.kv_len, call.diagonal, scale_log2)
     kernel = Prepared(
-        flash_attention_hopper_kernel, (len(starts) - 1,), sizes,
+        flash_attention_hopper_kernel, (min(programs, heads * m_tiles),), sizes,
         {"HEAD_DIM": width, "PARTS": parts, "BLOCK_N": block_n, "STAGES": stages, "CAUSAL": causal, "GROUPS": groups,
          "O_APART": apart},
         num_warps=4, maxnreg={2: 168, 3: 128}[groups],
@@ -411,7 +439,7 @@ def flash_attention_hopper(
     def launch(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         o = torch.empty(shape, dtype=dtype, device=device)
         lse = torch.empty(shape[:3], dtype=torch.float32, device=device)
-        kernel(_at(q_desc, q), _at(k_desc, k), _at(v_desc, v), _at(o_desc, o), lse, starts, tiles)
+        kernel(_at(q_desc, q), _at(k_desc, k), _at(v_desc, v), _at(o_desc, o), lse, counts, tiles)
         return o, lse
 
     return launch
@@ -430,13 +458,6 @@ def _parts(head_dim: int, causal: bool) -> tuple[int, int]:
     if 128 < head_dim <= 192:
         return 3, 64
     return 1, max(64, triton.next_power_of_2(head_dim))
-
-
-def _groups(seq_len: int, width: int) -> int:
-    def rows(groups: int) -> int:  # all that the tiles have
-        return triton.cdiv(seq_len, groups * ROWS) * groups * ROWS
-
-    return 3 if width == 64 and rows(3) <= 1.05 * rows(2) else 2
 
 
 def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: float) -> str:

@@ -21,8 +21,6 @@ _BEGAN = pytest.StashKey[float]()
 # pytest-xdist has another command line and inherits the answer.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["TRITON_INTERPRET"] = "0" if "--gpu" in sys.argv else "1"
-else:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the workers would take all cores from each other
 
 settings.register_profile(
     "tilescope",
@@ -45,6 +43,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse --gpu where no GPU is: tests that cannot run must not look as if they had."""
     config.stash[_BEGAN] = time.monotonic()
+    if getattr(config.option, "numprocesses", None):
+        # Workers would take all cores from each other. Set before they start: a plugin may import NumPy first.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
     path = config.getoption("--result")
     if path and not config.getoption("--gpu"):
         raise pytest.UsageError(f"--result {path}: keeps a run on a GPU, so it goes with --gpu")

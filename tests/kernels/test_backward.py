@@ -18,6 +18,7 @@ SHAPES = [  # batch, heads, kv_heads, seq_len, kv_len, head_dim
     (1, 2, 1, 70, 33, 24),
     (1, 1, 1, 1, 50, 16),
     (1, 2, 2, 1, 1, 64),  # P is 1, and dP − D cancels to nothing
+    (1, 2, 1, 40, 33, 40),  # a head in two parts
 ]
 
 

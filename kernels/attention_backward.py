@@ -10,7 +10,7 @@ dK and dV are sums over queries, dQ is a sum over keys, so one order of tiles ca
 
     dq="add"    a program owns a tile of keys and adds its part of dQ in HBM: five matmuls a tile, sums in any order
     dq="tma"    the same, added by the copy engine (Hopper and later)
-    dq="again"  a second launch with queries outside recomputes S and dP: seven matmuls, the same bits every time
+    dq="again"  another launch with queries outside recomputes S and dP: seven matmuls, the same bits every time
 
 Under a causal mask programs are not equally long. The longest start first, over a few heads at a time: as many as L2
 holds the other side's tiles of, since one head alone would leave SMs idle behind its last long tile, and those of all
@@ -154,9 +154,11 @@ def attention_backward_keys_kernel(
     stride_vb, stride_vh, stride_vn, stride_vd, stride_gb, stride_gh, stride_gm, stride_gd,
     at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, REST: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-    CAUSAL: tl.constexpr, STAGES: tl.constexpr, DQ: tl.constexpr, WHOLE: tl.constexpr, MULTIPLE: tl.constexpr,
+    CAUSAL: tl.constexpr, STAGES: tl.constexpr, OF: tl.constexpr, DQ: tl.constexpr, WHOLE: tl.constexpr,
+    MULTIPLE: tl.constexpr,
 ):  # fmt: skip
-    # One program owns one tile of keys of one kv head, and goes over the queries of all heads that share it.
+    # One program owns one tile of keys of one kv head, and goes over the queries of all heads that share it. OF says
+    # which gradients it computes: "kv", or "k" or "v" where there are registers for one only.
     # Tile 0 of `at_once` heads comes first, then their tile 1: under a causal mask the first keys have the most
     # queries.
     stride_qb, stride_qh, stride_qm = multiples(stride_qb, stride_qh, stride_qm, MULTIPLE)
@@ -200,23 +202,27 @@ def attention_backward_keys_kernel(
                 p = tl.where((cols < kv_len)[:, None], p, 0.0)
             # dV = dV + Pᵀ dO                                                           (BLOCK_N, BLOCK_D)
             do = _tile(do_head, rows, seq_len, stride_gm, stride_gd, HEAD_DIM, BLOCK_D, REST, WHOLE)
-            dv = _plus(dv, p.to(do[0].dtype), do, REST)
-            # dPᵀ = V dOᵀ,  dSᵀ = Pᵀ ∘ (dPᵀ − D)                                        (BLOCK_N, BLOCK_M)
-            dp = _scores(v, do, REST)
-            delta = tl.load(delta_head + rows)
-            ds = (p * (dp - delta[None, :])).to(q[0].dtype)
-            # dK = dK + dSᵀ Q                                                           (BLOCK_N, BLOCK_D)
-            dk = _plus(dk, ds, q, REST)
-            # dQ = dQ + dS K, in HBM                                                    (BLOCK_M, BLOCK_D)
-            if DQ == "tma":
-                dq_ptr.atomic_add([first_row.to(tl.int32) + row, 0], tl.dot(tl.trans(ds), k[0]))
-            elif DQ == "add":
-                dq = tl.dot(tl.trans(ds), k[0], input_precision="ieee")
-                dq_rows = (first_row + rows.to(tl.int64))[:, None] * BLOCK_D
-                tl.atomic_add(dq_ptr + dq_rows + tl.arange(0, BLOCK_D)[None, :], dq, sem="relaxed")
+            if OF != "k":
+                dv = _plus(dv, p.to(do[0].dtype), do, REST)
+            if OF != "v":
+                # dPᵀ = V dOᵀ,  dSᵀ = Pᵀ ∘ (dPᵀ − D)                                        (BLOCK_N, BLOCK_M)
+                dp = _scores(v, do, REST)
+                delta = tl.load(delta_head + rows)
+                ds = (p * (dp - delta[None, :])).to(q[0].dtype)
+                # dK = dK + dSᵀ Q                                                           (BLOCK_N, BLOCK_D)
+                dk = _plus(dk, ds, q, REST)
+                # dQ = dQ + dS K, in HBM                                                    (BLOCK_M, BLOCK_D)
+                if DQ == "tma":
+                    dq_ptr.atomic_add([first_row.to(tl.int32) + row, 0], tl.dot(tl.trans(ds), k[0]))
+                elif DQ == "add":
+                    dq = tl.dot(tl.trans(ds), k[0], input_precision="ieee")
+                    dq_rows = (first_row + rows.to(tl.int64))[:, None] * BLOCK_D
+                    tl.atomic_add(dq_ptr + dq_rows + tl.arange(0, BLOCK_D)[None, :], dq, sem="relaxed")
     first_key = of_all.to(tl.int64) * kv_len
-    _store(dk_ptr, dk, sm_scale, first_key, cols, kv_len, HEAD_DIM, BLOCK_D, REST)
-    _store(dv_ptr, dv, 1.0, first_key, cols, kv_len, HEAD_DIM, BLOCK_D, REST)
+    if OF != "v":
+        _store(dk_ptr, dk, sm_scale, first_key, cols, kv_len, HEAD_DIM, BLOCK_D, REST)
+    if OF != "k":
+        _store(dv_ptr, dv, 1.0, first_key, cols, kv_len, HEAD_DIM, BLOCK_D, REST)
 
 
 @triton.jit
@@ -307,7 +313,7 @@ def flash_attention_backward(
     sm_scale: float | None = None,
     diagonal: int | None = None,
     dq: str = "again",
-    in_parts: bool = True,
+    apart: bool = False,
     block_m: int = 64,
     block_n: int = 64,
     warps: int = 4,
@@ -317,6 +323,10 @@ def flash_attention_backward(
 ) -> Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     """dQ, dK and dV, contiguous, in the shapes and the dtype of q, k and v, for o and lse as any forward of
     `attention.py` returned them.
+
+    Tiles have sides that are powers of two, so a head of 80 features has two parts, 64 and 16, instead of one of 128;
+    only where dQ is computed again. `apart` computes dK and dV in a launch each, eight matmuls in all, since a tile of
+    128 keys has registers for one of them only where a head is wide.
 
     `registers` is the most that a thread may have, where keys are held and where queries are: with fewer, more programs
     fit an SM. `l2_share` is the part of L2 that the heads at work together may fill under a causal mask. Raises
@@ -330,7 +340,7 @@ def flash_attention_backward(
             raise ValueError(f"{name} of shape {tuple(tensor.shape)}: must be {tuple(shape)}, as q says")
     seq_len, kv_len, head_dim = call.seq_len, call.kv_len, q.shape[3]
     block_d = call.constants["BLOCK_D"]
-    parts = _parts(head_dim, block_d) if in_parts and dq == "again" else (block_d, 0)
+    parts = _parts(head_dim, block_d) if dq == "again" else (block_d, 0)
     heads, kv_heads = call.batch * call.heads, call.batch * call.kv_heads
     side = max(block_m, block_n)
     padded = triton.cdiv(seq_len, side) * side  # what a row outside brings is there to be read
@@ -349,11 +359,14 @@ def flash_attention_backward(
     row_bytes = 2 * head_dim * q.element_size()  # of Q and dO, as of K and V
     fits = l2(q) * l2_share / row_bytes if causal else 0  # rows
     at_once = _divisor(kv_heads, fits / (call.group * seq_len))
-    by_keys = Prepared(
-        attention_backward_keys_kernel, (triton.cdiv(kv_len, block_n) * at_once, kv_heads // at_once),
-        (*strides, at_once, call.kv_heads, *sizes), {**tiles, "DQ": dq, **same},
-        num_warps=warps, maxnreg=registers[0],
-    )  # fmt: skip
+    by_keys = [
+        Prepared(
+            attention_backward_keys_kernel, (triton.cdiv(kv_len, block_n) * at_once, kv_heads // at_once),
+            (*strides, at_once, call.kv_heads, *sizes), {**tiles, "OF": of, "DQ": dq, **same},
+            num_warps=warps, maxnreg=registers[0],
+        )
+        for of in (("k", "v") if apart and dq == "again" else ("kv",))
+    ]  # fmt: skip
     tiles |= {"BLOCK_M": block_n, "BLOCK_N": block_m}  # what is held is the longer side
     at_once = _divisor(heads, fits / kv_len * call.group)
     by_queries = Prepared(
@@ -368,12 +381,13 @@ def flash_attention_backward(
         rows(o, do, lse.contiguous(), lse2, delta)
         q_grad, k_grad, v_grad = (torch.empty_like(t, memory_format=torch.contiguous_format) for t in (q, k, v))
         if dq == "again":
-            by_keys(q, k, v, do, q_grad, k_grad, v_grad, lse2, delta)
+            for kernel in by_keys:
+                kernel(q, k, v, do, q_grad, k_grad, v_grad, lse2, delta)
             by_queries(q, k, v, do, q_grad, lse2, delta)
         else:
             room = torch.zeros((heads * padded, block_d), dtype=torch.float32, device=q.device)
             sums = TensorDescriptor.from_tensor(room, [block_m, block_d]) if dq == "tma" else room
-            by_keys(q, k, v, do, sums, k_grad, v_grad, lse2, delta)
+            by_keys[0](q, k, v, do, sums, k_grad, v_grad, lse2, delta)
             kept = room.view(call.batch, call.heads, padded, block_d)[:, :, :seq_len, :head_dim]
             torch.mul(kept, call.sm_scale, out=q_grad)
         return q_grad, k_grad, v_grad
@@ -382,11 +396,12 @@ def flash_attention_backward(
 
 
 def _parts(head_dim: int, block_d: int) -> tuple[int, int]:
-    """Features of the two parts of a head, powers of two of at least 16 each; the second is 0 where one part is no
-    larger than two.
+    """Features of the two parts of a head, powers of two of at least 16 each. The second is 0 where two parts are no
+    smaller than one; of 256 features two halves are 5% faster.
     """
-    rest = max(16, triton.next_power_of_2(head_dim - block_d // 2))
-    return (block_d // 2, rest) if block_d >= 64 and rest < block_d // 2 else (block_d, 0)
+    half = block_d // 2
+    rest = max(16, triton.next_power_of_2(head_dim - half))
+    return (half, rest) if (block_d >= 64 and rest < half) or block_d == 256 else (block_d, 0)
 
 
 def _divisor(number: int, limit: float) -> int:

@@ -28,6 +28,7 @@ of the next (2–9% slower), groups that take turns (nothing, or 3% slower). The
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 import triton
@@ -49,8 +50,32 @@ from kernels.schedule import lists, longest, tile_visits
 
 ROOM = 225 * 1024  # bytes of shared memory for tiles
 ROWS = 64  # of a group: the M of a warpgroup's product
-THREE = 1.18
-"""Time of a tile of keys with three groups, of which with two is 1, at head_dim 64."""
+
+
+class Way(NamedTuple):
+    """A tile: consumer groups and keys. How long it takes to visit one, and how many visits prologue and epilogue last.
+
+    Times are relative to the first way of the same head_dim. Measured on an H200, from 171 to 15265 queries.
+    """
+
+    groups: int
+    keys: int
+    visit: float
+    start: float
+
+
+WAYS = {
+    64: (Way(2, 128, 1.0, 1.5), Way(3, 128, 1.28, 1.3)),
+    96: (Way(2, 128, 1.0, 2.2), Way(3, 64, 0.77, 2.9)),
+    128: (Way(2, 128, 1.0, 2.25), Way(3, 64, 0.82, 2.8)),
+    192: (Way(2, 64, 1.0, 2.0),),
+    256: (Way(2, 64, 1.0, 2.0),),
+}
+"""Ways by features, padded. The schedule says which is fastest: 8×28×171×128 takes 21 µs by three groups, 30 by two."""
+UNALIGNED = 1.1
+"""Two groups fetch a tile for fewer queries than three. Where rows are no multiple of 32 bytes, they wait for it."""
+
+
 Launch = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """q, k and v to O and lse"""
 
@@ -386,32 +411,35 @@ def flash_attention_hopper(
 
     | head_dim, up to | parts × features |                                                              |
     |-----------------|------------------|--------------------------------------------------------------|
-    | 64              | 1 × 64           | three consumer groups: softmax takes longer than the matmuls |
+    | 64              | 1 × 64           |                                                              |
     | 96, no mask     | 3 × 32           | 5–7% faster than 1 × 128 (under a mask 12% slower)           |
     | 128             | 1 × 128          |                                                              |
     | 192             | 3 × 64           | tiles of 64 keys from here on: O takes half of the registers |
     | 256             | 1 × 256          | O shares Q's place in shared memory                          |
     """
     parts, width = _parts(q.shape[3], causal)
-    block_n = (128 if q.shape[3] <= 128 else 64) if block_n is None else block_n
-    call = _Call.of(q, k, v, causal, sm_scale, diagonal, 128, block_n)
+    call = _Call.of(q, k, v, causal, sm_scale, diagonal, 128, block_n or 128)
     if refused := refusal(q, k, v, call.sm_scale):
         raise ValueError(refused)
-    # In parts of 64 features a third tile of keys fits in place of O: 1–9% faster for long rows, 12% slower for short
-    stages = (3 if (parts, width) == (3, 64) and call.kv_len > 512 else 2) if stages is None else stages
+    heads, programs = call.batch * call.heads, sms(q)
+
+    def visits(groups: int, keys: int) -> tuple[int, ...]:
+        rows = groups * ROWS
+        return tile_visits(triton.cdiv(call.seq_len, rows), rows, call.kv_len, keys, call.diagonal if causal else None)
+
+    def time(way: Way) -> float:
+        slower = UNALIGNED if q.shape[3] % 16 and parts * width == 128 and way.groups == 2 else 1.0
+        return slower * way.visit * longest(heads, visits(way.groups, way.keys), programs, way.start)
+
+    ways = WAYS[parts * width]
+    way = min([way for way in ways if way.groups == groups] or ways, key=time)
+    groups, block_n = groups or way.groups, block_n or way.keys
+    if stages is None:
+        stages = _stages(q.shape[3], (parts, width), groups, call.kv_len)
     if stages < 2:
         raise ValueError(
             f"stages={stages}: at least 2, since the next V is waited for before this one's place is given back"
         )
-    heads, of_mask, programs = call.batch * call.heads, call.diagonal if causal else None, sms(q)
-
-    def visits(groups: int) -> tuple[int, ...]:
-        rows = groups * ROWS
-        return tile_visits(triton.cdiv(call.seq_len, rows), rows, call.kv_len, block_n, of_mask)
-
-    if groups is None:
-        two, three = (longest(heads, visits(groups), programs) for groups in (2, 3))
-        groups = 3 if parts * width == 64 and THREE * three <= two else 2
     apart = (2 * groups * ROWS + 2 * stages * block_n) * parts * width * q.element_size() <= ROOM
     shape, dtype, device = q.shape, q.dtype, q.device
     gl_dtype = gl.float16 if dtype == torch.float16 else gl.bfloat16
@@ -423,10 +451,10 @@ def flash_attention_hopper(
 
     q_desc, k_desc, v_desc = descriptor(q, ROWS), descriptor(k, block_n), descriptor(v, block_n)
     o_desc = descriptor(torch.empty(shape, dtype=dtype, device=device), ROWS)
-    m_tiles = len(visits(groups))
+    m_tiles = len(visits(groups, block_n))
     # Without a mask all tiles are equally long: every program takes the next one.
     none = torch.empty(0, dtype=torch.int32, device=device)
-    counts, tiles = lists(heads, visits(groups), programs, device) if causal else (none, none)
+    counts, tiles = lists(heads, visits(groups, block_n), programs, device) if causal else (none, none)
     scale_log2 = call.sm_scale * LOG2_E
     sizes = (heads * m_tiles, m_tiles, call.heads, call.group, call.seq_len, call.kv_len, call.diagonal, scale_log2)
     kernel = Prepared(
@@ -458,6 +486,14 @@ def _parts(head_dim: int, causal: bool) -> tuple[int, int]:
     if 128 < head_dim <= 192:
         return 3, 64
     return 1, max(64, triton.next_power_of_2(head_dim))
+
+
+def _stages(head_dim: int, parts: tuple[int, int], groups: int, kv_len: int) -> int:
+    """Tiles of keys in shared memory. A third one instead of O: 1–9% faster for long rows in parts of 64 features, 12%
+    slower for short ones. Where rows are no multiple of 32 bytes, tiles arrive slower, and a third one is 2–8% faster.
+    """
+    unaligned = head_dim % 16 and (parts == (3, 32) or (parts == (1, 128) and groups == 3))
+    return 3 if kv_len > 512 and (unaligned or parts == (3, 64)) else 2
 
 
 def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: float) -> str:

@@ -48,12 +48,12 @@ def deal(heads: int, visits: tuple[int, ...], programs: int) -> list[list[int]]:
     return lists
 
 
-def longest(heads: int, visits: tuple[int, ...], programs: int) -> int:
-    """The work of the program that works longest, in visits of a key tile."""
+def longest(heads: int, visits: tuple[int, ...], programs: int, start: float) -> float:
+    """The work of the program that works longest, in visits of a key tile, of which a query tile costs `start` more."""
     if len(set(visits)) == 1:
-        return -(-heads * len(visits) // programs) * (visits[0] + START)
+        return -(-heads * len(visits) // programs) * (visits[0] + start)
     dealt = deal(heads, visits, programs)
-    return max(sum(visits[tile % len(visits)] + START for tile in own) for own in dealt)
+    return max(sum(visits[tile % len(visits)] + start for tile in own) for own in dealt)
 
 
 @functools.lru_cache(maxsize=1024)  # many: a captured CUDA graph keeps reading its lists

@@ -79,4 +79,4 @@ def test_the_kernel_gets_a_column_of_tiles_for_each_program_and_how_many_are_its
 @given(small, st.lists(st.integers(1, 9), min_size=1, max_size=9), small)
 def test_the_longest_program_is_the_one_that_the_others_wait_for(heads, visits, programs):
     for own in (tuple(visits), (visits[0],) * len(visits)):
-        assert longest(heads, own, programs) == max(loads(deal(heads, own, programs), own))
+        assert longest(heads, own, programs, START) == max(loads(deal(heads, own, programs), own))

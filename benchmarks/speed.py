@@ -33,9 +33,7 @@ EMPTIED = (
     512 * 2**20
 )  # bytes written before a launch: several times any L2, and long enough that the launch is queued by then
 AHEAD = 4_000_000
-"""Cycles a variant that the GPU idles before a turn, 2 ms: what is slow to launch is queued by then, and no variant
-pays for being the first.
-"""
+"""Cycles per variant, 2 ms, that the GPU idles before a turn: launches are queued by then, and nobody is first."""
 
 Task = dict[str, Any]
 

@@ -1,6 +1,4 @@
-"""What `benchmarks/speed.py` measures: shapes, our kernels and their options, the baselines, and what is right. Imports
-torch.
-"""
+"""What `benchmarks/speed.py` measures: shapes, kernels with options, baselines, tolerances. Imports torch."""
 
 from __future__ import annotations
 
@@ -215,9 +213,7 @@ def _fa4_backward(case: Case, *inputs: torch.Tensor) -> Callable[[], Any]:
 
 
 def _flash_attention_4() -> Callable[..., Any]:
-    """FlashAttention-4's function, keeping what it compiles on disk, so that the process that times finds what the one
-    that checked has compiled.
-    """
+    """FlashAttention-4's function. It keeps what it compiles on disk, for the process that times."""
     os.environ.setdefault("FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED", "1")  # read once, as it is imported
     return importlib.import_module("flash_attn.cute").flash_attn_func
 
@@ -246,9 +242,7 @@ FLOORS = ("copy", "copy of as many bytes", "read")  # they compute nothing, so t
 
 
 def variants(case: Case, tune: bool) -> list[Variant]:
-    """What runs on a case: baselines and our kernels, by default as they choose their own options, else over the grid
-    of them.
-    """
+    """What runs on a case: baselines and our kernels, with their own options or, to `tune`, over a grid of them."""
     baselines = {
         "softmax": ["copy", "torch.softmax", "QuACK"],
         "topk": ["read", "torch.softmax+topk"],
@@ -417,9 +411,7 @@ def _gradient_error(case: Case, inputs: tuple[torch.Tensor, ...], outputs: tuple
 
 
 def _gradients(head: list[torch.Tensor], causal: bool) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """dQ, dK and dV of one head's q, k, v, dO by the formula, in the tensors' dtype, 1024 queries at a time; and what
-    `verify.gradients` calls `through_d`.
-    """
+    """One head's (dQ, dK, dV) by the formula, in the dtype of (q, k, v, dO); and `through_d` of `verify.gradients`."""
     q, k, v, do = head
     scale, wide = q.shape[-1] ** -0.5, torch.promote_types(q.dtype, torch.float32)
     dq, dk, dv = torch.empty_like(q), torch.zeros_like(k, dtype=wide), torch.zeros_like(v, dtype=wide)

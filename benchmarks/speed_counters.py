@@ -59,9 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def counted(tables: list[str], only: list[str]) -> Iterator[dict[str, Any]]:
-    """{"case", "name", "counts", "stalls"} of each kernel; of one that does not run here {"case", "name", "why"}.
-    Raises CountersUnavailable.
-    """
+    """{"case", "name", and "counts" and "stalls", or "why"} of each kernel. Raises CountersUnavailable."""
     import torch
 
     from benchmarks.speed_cases import CASES, FLOORS, make_inputs, variants

@@ -1,6 +1,4 @@
-"""What `benchmarks/speed.py --random` measured: for each baseline the share of shapes won, the geometric mean and the
-worst five.
-"""
+"""What `benchmarks/speed.py --random` measured: for each baseline the shapes won, the mean, the worst five."""
 
 from __future__ import annotations
 

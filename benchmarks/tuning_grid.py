@@ -162,9 +162,7 @@ def _each(tuning: Tuning, points: Any) -> Tuning:
 
 
 def checked(tasks: list[speed.Task]) -> Iterator[dict[str, Any]]:
-    """In a process of its own: each task's one setting compiled, run and compared with float64, and what the compiler
-    says of it.
-    """
+    """In a process of its own: each setting compiled, run and checked; with the compiler's numbers."""
     import torch
 
     from benchmarks.speed_cases import Case, Variant, error_over_tolerance, make_inputs
@@ -198,9 +196,7 @@ def verdict_of(error: float) -> dict[str, Any]:
 
 
 def compilers_word(kernel: Any) -> dict[str, int]:
-    """Shared memory, registers and spills of the one launch that the kernel was compiled for; what is not known is left
-    out.
-    """
+    """Shared memory, registers and spills of the kernel's one launch; what is unknown is left out."""
     compiled = [one for caches in kernel.device_caches.values() for one in caches[0].values()]
     if not compiled:
         return {}

@@ -153,7 +153,8 @@ def _parser() -> argparse.ArgumentParser:
         lines = (module.__doc__ or "").split("\n\n")
         sub = recorders.add_parser(name, help=lines[0].replace("\n", " "), description=module.__doc__)
         sub.set_defaults(command=module.run)
-        module.add_arguments(sub)
+        if options := getattr(module, "add_arguments", None):
+            options(sub)
 
     stale = command(
         "results", do.committed_results, "List the committed results, and which are stale: measured on older code."

@@ -8,7 +8,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,13 @@ from explain.compile.service import Compiler
 from explain.engine import Engine, TraceRun
 from explain.experiment import Experiment, ParameterError
 from explain.gpus import GPUS
+from explain.plain import plain
 from explain.records import measure as measuring
 from explain.records import registry, results
 from explain.records.code import stale_words
 from explain.records.file import RecordFileError
 from explain.records.plans import PLANS
-from explain.trace.file import TraceFileError
+from explain.trace.file import TraceFileError, is_replaceable
 from explain.workers import WorkerOutOfMemory, WorkerTimeout
 from kernels.catalog import KERNELS, TAUGHT
 from kernels.inputs import PRESETS
@@ -33,6 +34,7 @@ from kernels.museum import EXHIBITS
 from kernels.recipes import EXAMPLE, SETTINGS
 
 EXPORTS = (".html", ".tilescope")
+EXPORTED_PAGE = " · Tilescope</title>".encode()
 OVER_TOLERANCE, BAD_ARGUMENTS, FAILED = 1, 2, 3
 TOO_LARGE = 1
 
@@ -58,12 +60,9 @@ def list_kernels(parsed: argparse.Namespace) -> int:
         for kernel in TAUGHT.values()
     ]
     if parsed.json:
+        presets = {preset.name: preset.help for preset in PRESETS.values()}
         return print_json(
-            {
-                "kernels": kernels,
-                "presets": {preset.name: preset.help for preset in PRESETS.values()},
-                "broken": {e.kernel: e.title for e in EXHIBITS.values()},
-            }
+            {"kernels": kernels, "presets": presets, "broken": {e.kernel: e.title for e in EXHIBITS.values()}}
         )
     for kernel in kernels:
         wrong = f"  WRONG ON PURPOSE: {kernel['wrong']}." if kernel["wrong"] else ""
@@ -84,23 +83,19 @@ def list_kernels(parsed: argparse.Namespace) -> int:
 
 def run(parsed: argparse.Namespace) -> int:
     experiment = Experiment.from_parsed(parsed.kernel, parsed)
-    engine = Engine()
-    try:
-        with progress_line() as progress:
-            backend = parsed.backend
-            if backend != "interpreter":
-                status = engine.device()
-                if backend == "cuda" and not status.available:
-                    return complain(f"--backend=cuda: {status.reason}", BAD_ARGUMENTS)
-                backend = "cuda" if status.available else "interpreter"
-            limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes, "progress": progress}
-            if backend == "cuda":
-                result = engine.measure(experiment, **limits).to_json()
-                traced = _counted(engine, experiment, limits)
-            else:
-                result = traced = engine.check(experiment, **limits)
-    finally:
-        engine.close()
+    with closing(Engine()) as engine, progress_line() as progress:
+        backend = parsed.backend
+        if backend != "interpreter":
+            status = engine.device()
+            if backend == "cuda" and not status.available:
+                return complain(f"--backend=cuda: {status.reason}", BAD_ARGUMENTS)
+            backend = "cuda" if status.available else "interpreter"
+        limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes, "progress": progress}
+        if backend == "cuda":
+            result = plain(engine.measure(experiment, **limits))
+            traced = _counted(engine, experiment, limits)
+        else:
+            result = traced = engine.check(experiment, **limits)
     formula = experiment.entry.formula(experiment.values)
     answer = {
         "experiment": experiment.to_json(),
@@ -155,18 +150,13 @@ def trace(parsed: argparse.Namespace) -> int:
         raise ParameterError(
             "target", parsed.target, "takes no --set, --inputs or --seed: the function makes its own inputs"
         )
-    if not parsed.out.parent.is_dir():
-        raise ParameterError("--out", parsed.out, "must be in a folder that exists")
+    _check_out(parsed.out)
     experiment = None if foreign else Experiment.from_parsed(parsed.target, parsed)
-    engine = Engine()
-    try:
-        with progress_line() as progress:
-            if experiment is None:
-                said = engine.trace_file(Path(path), function, parsed.out, programs, progress=progress, **limits)
-            else:
-                said = engine.trace_to(experiment, parsed.out, programs, progress=progress, **limits)
-    finally:
-        engine.close()
+    with closing(Engine()) as engine, progress_line() as progress:
+        if experiment is None:
+            said = engine.trace_file(Path(path), function, parsed.out, programs, progress=progress, **limits)
+        else:
+            said = engine.trace_to(experiment, parsed.out, programs, progress=progress, **limits)
     answer: dict[str, Any] = {name: said[name] for name in ("steps", "trace_seconds", "file_bytes", "launches")}
     answer["traffic"] = {"traced": said["traffic"]}
     if experiment is not None:
@@ -186,6 +176,14 @@ def trace(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _check_out(out: Path) -> None:
+    """Raises ParameterError if `out` cannot be written, or if there is another file that is not a run's."""
+    if not out.parent.is_dir():
+        raise ParameterError("--out", out, "must be in a folder that exists")
+    if not is_replaceable(out) and not (out.suffix == ".html" and EXPORTED_PAGE in out.read_bytes()):
+        raise ParameterError("--out", out, "exists and is not a file of Tilescope: choose another name, or delete it")
+
+
 def export(parsed: argparse.Namespace) -> int:
     from explain.player import Run
     from explain.player.export import standalone_html  # brings Streamlit, which the other commands do without
@@ -194,8 +192,7 @@ def export(parsed: argparse.Namespace) -> int:
     if parsed.out.suffix not in EXPORTS:
         made_in_browser = ".png, .svg and .webm are made by the Export menu of the player, there and in the page"
         raise ParameterError("--out", parsed.out, f"must end in {' or '.join(EXPORTS)}; {made_in_browser}")
-    if not parsed.out.parent.is_dir():
-        raise ParameterError("--out", parsed.out, "must be in a folder that exists")
+    _check_out(parsed.out)
     run = _recorded_run(parsed)
     try:
         trace = run.trace
@@ -228,9 +225,8 @@ def tour(parsed: argparse.Namespace) -> int:
     for option, path in files.items():
         if path and not path.parent.is_dir():
             raise ParameterError(option, path, "must be in a folder that exists")
-    engine = Engine()
     try:
-        with progress_line() as progress:
+        with closing(Engine()) as engine, progress_line() as progress:
             content, page = page_of(one, engine, progress)
         if parsed.html:
             parsed.html.write_text(page, encoding="utf-8")
@@ -240,8 +236,6 @@ def tour(parsed: argparse.Namespace) -> int:
         return complain(str(error), BAD_ARGUMENTS)
     except (NoBrowserError, SlidesError, ValueError) as error:
         return complain(f"--pdf: {error}. Or write --html FILE, open it and print it: each caption is a page", FAILED)
-    finally:
-        engine.close()
     written = {str(path): path.stat().st_size for path in files.values() if path}
     if parsed.json:
         return print_json({"minutes": one.minutes, "files": written, **content})
@@ -255,12 +249,8 @@ def tour(parsed: argparse.Namespace) -> int:
 def _recorded_run(parsed: argparse.Namespace) -> TraceRun:
     """The run to export: of a trace file, or of a kernel, recorded or made now."""
     if parsed.target in TAUGHT:
-        engine = Engine()
-        try:
-            with progress_line() as progress:
-                return engine.trace(Experiment.from_parsed(parsed.target, parsed), progress)
-        finally:
-            engine.close()
+        with closing(Engine()) as engine, progress_line() as progress:
+            return engine.trace(Experiment.from_parsed(parsed.target, parsed), progress)
     path = Path(parsed.target)
     if not path.is_file():
         raise ParameterError("target", parsed.target, f"must be a trace file, or one of {', '.join(TAUGHT)}")
@@ -284,26 +274,15 @@ def parse_programs(text: str) -> str | list[list[int]]:
 
 def compile(parsed: argparse.Namespace) -> int:
     experiment, gpu = Experiment.from_parsed(parsed.kernel, parsed), GPUS[parsed.gpu]
-    compiler = Compiler()
-    try:
-        with progress_line() as progress:
-            limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes, "progress": progress}
-            cost = compiler.compile(experiment, gpu.compute_capability, **limits)
-    finally:
-        compiler.close()
+    with closing(Compiler()) as compiler, progress_line() as progress:
+        limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes, "progress": progress}
+        cost = compiler.compile(experiment, gpu.compute_capability, **limits)
     refused = [words for launch in cost.launches if (words := too_large(launch, gpu))]
     held = [occupancy(launch, gpu) for launch in cost.launches]
     if parsed.json:
         fits = [{"programs_on_an_sm": one.programs, "limited_by": one.limit} for one in held]
-        print_json(
-            {
-                "experiment": experiment.to_json(),
-                "gpu": gpu.name,
-                "cost": cost.to_json(),
-                "occupancy": fits,
-                "too_large": refused,
-            }
-        )
+        answer = {"experiment": experiment.to_json(), "gpu": gpu.name, "cost": plain(cost), "occupancy": fits}
+        print_json({**answer, "too_large": refused})
     else:
         print(
             f"compiled for the {gpu.name} ({gpu.target}) by triton {cost.triton}, ptxas {cost.ptxas}; nothing was run"
@@ -327,15 +306,13 @@ def measure(parsed: argparse.Namespace) -> int:
         if kernel not in planned:
             raise ParameterError("kernel", kernel, f"must be one of {', '.join(sorted(planned))}")
     folder = parsed.out or registry.own_folder()
-    engine = Engine()
+    limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes}
+    say = (lambda _: None) if parsed.json else functools.partial(print, flush=True)
     try:
-        limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes}
-        say = (lambda _: None) if parsed.json else functools.partial(print, flush=True)
-        outcome = measuring.measure(engine, plans, folder, say, kernels=parsed.kernels, **limits)
+        with closing(Engine()) as engine:
+            outcome = measuring.measure(engine, plans, folder, say, kernels=parsed.kernels, **limits)
     except RecordFileError as error:
         return complain(f"{folder}: the file there cannot be continued: {error}. Move it away", FAILED)
-    finally:
-        engine.close()
     if parsed.json:
         counts = {"measured": outcome.measured, "kept": outcome.kept}
         missed = [{"what": what, "why": why} for what, why in outcome.missed]
@@ -348,7 +325,7 @@ def measure(parsed: argparse.Namespace) -> int:
 
 
 def doctor(parsed: argparse.Namespace) -> int:
-    findings = looking.examine()
+    findings = list(looking.examine())
     if parsed.json:
         print_json({"findings": [finding.__dict__ for finding in findings]})
     else:

@@ -7,6 +7,7 @@ import platform
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -32,12 +33,8 @@ class Finding:
     needed: bool = False
 
 
-def examine() -> list[Finding]:
+def examine() -> Iterator[Finding]:
     """Checks Python, the packages, the interpreter, the GPU, the recordings and the cache; takes some seconds."""
-    return list(_examine())
-
-
-def _examine() -> Iterator[Finding]:
     version = platform.python_version()
     old = sys.version_info < OLDEST_PYTHON
     yield Finding("Python", version, not old, "Install Python 3.11 or newer." if old else "", needed=True)
@@ -45,8 +42,7 @@ def _examine() -> Iterator[Finding]:
     yield Finding("machine", f"{platform.system()}, {os.cpu_count()} cores, {memory.total / 2**30:.0f} GiB of memory")
     for package, wanted in _pins():
         yield _package(package, wanted)
-    engine = Engine()
-    try:
+    with closing(Engine()) as engine:
         yield _interpreter(engine)
         status = engine.device()
         if status.available and status.provenance:
@@ -60,8 +56,6 @@ def _examine() -> Iterator[Finding]:
                 False,
                 "Nothing to fix on a laptop: kernels run in Triton's interpreter.",
             )
-    finally:
-        engine.close()
     count = len(list(recordings.traces()))
     yield Finding(
         "recorded traces",

@@ -26,6 +26,7 @@ from explain.device.measurement import Measurement
 from explain.experiment import Experiment
 from explain.jobs import Job
 from explain.output import Output
+from explain.plain import made
 from explain.records.model import Point, Roof
 from explain.trace.file import TraceFile, TraceFileError
 from explain.worker_process import Progress
@@ -206,7 +207,7 @@ class Engine:
             "time": timed,
             "prefixes": str(prefixes) if prefixes else None,
         }
-        return Measurement.from_json(self._device.call(request, progress=progress, **call))
+        return made(Measurement, self._device.call(request, progress=progress, **call))
 
     def point(
         self,
@@ -229,7 +230,7 @@ class Engine:
             "timing": timing,
             "stalls": stalls,
         }
-        return Point.from_json(self._device.call(request, progress=progress, **call))
+        return made(Point, self._device.call(request, progress=progress, **call))
 
     def roofs(self, progress: Progress | None = None, **call: Any) -> dict[str, Roof]:
         """The highest rates of this GPU's memories and arithmetic units, by level. Raises WorkerError."""

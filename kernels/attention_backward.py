@@ -38,16 +38,12 @@ from kernels.kept import Kept, Prepared
 
 @triton.jit
 def multiples(stride_b, stride_h, stride_m, MULTIPLE: tl.constexpr):
-    """A tensor's strides, written so that the compiler sees their divisor. Then a thread loads that many elements at
-    once.
-    """
+    """A tensor's strides with a divisor that the compiler sees: a thread then loads so many elements at once."""
     return stride_b // MULTIPLE * MULTIPLE, stride_h // MULTIPLE * MULTIPLE, stride_m // MULTIPLE * MULTIPLE
 
 
 def multiple(*tensors: torch.Tensor) -> int:
-    """The largest power of two up to 8 that divides the tensors' strides of batch, head and row. Triton by itself looks
-    at multiples of 16 only.
-    """
+    """The largest power of two up to 8 that divides the strides of batch, head and row. Triton looks only at 16."""
     return math.gcd(8, *(stride for tensor in tensors for stride in tensor.stride()[:3]))
 
 

@@ -293,9 +293,7 @@ def _compute(
 
 @gluon.jit
 def _of_threads(x):
-    """A tile as (row, eight columns, thread, column of its two): a row lies in four threads, each of which has two of
-    every eight columns.
-    """
+    """A tile as (row, eight columns, thread, column of its two): four threads share a row."""
     return x.reshape([x.shape[0], x.shape[1] // 8, 4, 2])
 
 
@@ -307,9 +305,7 @@ def _thread_sums(p):
 
 @gluon.jit
 def _masked(s, rows, col, kv_len, diagonal, CAUSAL: gl.constexpr):
-    """S from column `col` on, −∞ where a key is hidden. What a thread's columns are compared with are constants, so
-    that none takes a register.
-    """
+    """S from column `col` on, −∞ where a key is hidden; compared with constants, which need no registers."""
     tile = _of_threads(s)
     ROW: gl.constexpr = gl.SliceLayout(1, gl.SliceLayout(2, gl.SliceLayout(3, tile.type.layout)))
     EIGHT: gl.constexpr = gl.SliceLayout(0, gl.SliceLayout(2, gl.SliceLayout(3, tile.type.layout)))

@@ -57,9 +57,7 @@ def softmax(x: torch.Tensor) -> Launch:
 def attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, sm_scale: float | None = None
 ) -> attention_hopper.Launch:
-    """O, contiguous, in the dtype of q, and lse, for all that `attention.py` takes. Raises ValueError naming the
-    argument that does not fit.
-    """
+    """O, contiguous, in the dtype of q, and lse. Raises ValueError naming an argument that does not fit."""
     call = _Call.of(q, k, v, causal, sm_scale, None, 16, 16)
     scale = call.sm_scale
     # Few queries waste rows of a tile of one head, or leave SMs idle
@@ -119,8 +117,6 @@ def attention_backward(
 
 
 def tile_side(q: torch.Tensor) -> int:
-    """Rows of a tile, 16 to 64: as many as leave room in shared memory for eight tiles, which is what a backward pass
-    holds.
-    """
+    """Rows of a tile, 16 to 64: a backward pass holds eight such tiles in shared memory."""
     rows = shared_memory(q) // (8 * triton.next_power_of_2(q.shape[-1]) * q.element_size())
     return max(16, min(64, 2 ** rows.bit_length() // 2))

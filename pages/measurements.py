@@ -19,9 +19,6 @@ if shown:
     counters_here()
     view.own_gpu(shown)
     view.predictions()
-    layout.sources(
-        "Nsight Compute documentation, Metrics Structure (docs.nvidia.com/nsight-compute)",
-        "NVIDIA CUPTI documentation, Range Profiling API",
-    )
+    layout.closing("measurements")
 else:
     st.info("There is no GPU record here. Run `python -m explain measure` on a machine with an NVIDIA GPU to make one.")

@@ -28,6 +28,7 @@ from triton.runtime.jit import JITFunction
 from explain.compile.cost import Cost, LaunchCost
 from explain.compile.listing import Listing, packed
 from explain.experiment import Experiment
+from explain.plain import plain
 from explain.trace.patches import replaced
 from explain.worker_process import Progress
 from kernels.launch import launcher, tensors
@@ -56,13 +57,13 @@ class _Target:
 
 
 def handle(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Answers {"experiment": …, "capability": 90, "listing": path} with a Cost's JSON; the listings go to the file.
+    """Answers {"experiment": …, "capability": 90, "listing": path} with a Cost as JSON; the listings go to the file.
 
     Raises CompileError.
     """
     cost, listings = compiled(Experiment.from_json(request["experiment"]), request["capability"], progress)
     Path(request["listing"]).write_bytes(packed(listings))
-    return cost.to_json()
+    return plain(cost)
 
 
 def compiled(experiment: Experiment, capability: int, progress: Progress) -> tuple[Cost, list[Listing]]:

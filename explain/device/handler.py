@@ -21,6 +21,7 @@ import triton
 from explain.device import point, roofs
 from explain.device.measurement import Measurement, PrefixState, Provenance
 from explain.experiment import Experiment
+from explain.plain import plain
 from explain.worker_process import Progress
 from kernels.launch import launcher, tensors
 from kernels.verify import verify
@@ -59,10 +60,9 @@ def handle(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
             return {level: asdict(roof) for level, roof in roofs.measure(progress).items()}
         experiment = Experiment.from_json(request["experiment"])
         if request["kind"] == "point":
-            return point.measure(
-                experiment, request["counters"], request["timing"], provenance(), progress, request.get("stalls", False)
-            ).to_json()
-        return run(experiment, request["time"], request["prefixes"], progress).to_json()
+            asked = (request["counters"], request["timing"], provenance(), progress, request.get("stalls", False))
+            return plain(point.measure(experiment, *asked))
+        return plain(run(experiment, request["time"], request["prefixes"], progress))
     except (DeviceError, DeviceLost):
         raise
     except Exception as error:

@@ -42,9 +42,7 @@ def chart(
     title: str, lines: Iterable[Line], *, x: str, y: str, unit: str = "", log: bool = False, height: int = 380,
     start: float = 0.0,
 ) -> go.Figure:  # fmt: skip
-    """Lines over a logarithmic x, with `log` over a logarithmic y too; else y begins at `start`. Labels at the lines'
-    ends do not overlap.
-    """
+    """Lines with labels at their ends, over a logarithmic x; y is logarithmic with `log`, else it begins at `start`."""
     figure = plot()
     drawn = [line for line in lines if line.points]
     for line in drawn:

@@ -1,5 +1,6 @@
 // One run on screen: its panels, drawn in one pass for a step. Elements are made once per trace.
 
+import { roleSymbol } from "./beat_words.js";
 import { bytes, counted, exact, number, times } from "./numbers.js";
 import { isFlat } from "./pictures/map.js";
 import { EquationPanel } from "./panels/equation.js";
@@ -228,6 +229,16 @@ export class Lane {
   /** The step in one sentence, for the selected row. */
   sentence() {
     return sentence(this.story, this.step, this.at.row);
+  }
+
+  // --- what the symbols mean ---
+
+  /** The definition of a symbol of the pictures, best by the name of what it stands for; "" for none. */
+  meaning(symbol, name = "") {
+    const { glossary = {}, terms = {} } = this.annotations;
+    const { roles = {} } = this.view;
+    const role = () => Object.keys(roles).find((one) => roleSymbol(this.story, one, this.step) === symbol);
+    return terms[symbol] ?? glossary[stemOf(name)] ?? glossary[roles[role()]] ?? "";
   }
 
   // --- under the pointer ---

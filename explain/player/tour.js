@@ -2,6 +2,7 @@
 // variable. A second window can follow it and turn its pages (the run sheet of the lecturer's notes).
 
 import { drawingOf, takePicture } from "./picture.js";
+import { explain } from "./terms.js";
 
 /** What a key, a clicker or a swipe does in a tour: captions forward. */
 const WAYS = { next: 1, nextTile: 1, previous: -1, previousTile: -1 };
@@ -126,7 +127,7 @@ export class Tour {
     else delete this.player.section.dataset.caption;
     if (captions.length) this.tell();
     if (!caption) return;
-    box.querySelector(".told").textContent = caption.text;
+    explain(box.querySelector(".told"), caption.text, caption.terms);
     box.querySelector(".of").textContent = `${at + 1} / ${captions.length}`;
     box.querySelector("[data-do=previous]").disabled = at === 0;
     box.querySelector("[data-do=next]").textContent = at === captions.length - 1 ? "Done" : "→";

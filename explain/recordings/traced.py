@@ -11,6 +11,7 @@ import argparse
 import os
 import platform
 import time
+from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -42,8 +43,7 @@ def run(parsed: argparse.Namespace) -> int:
     wanted = [experiment for kernel in MEASURED for experiment in sizes(kernel)]
     where = {"triton": version("triton"), "python": platform.python_version()}
     where["date"] = datetime.now(UTC).date().isoformat()
-    compiler = Compiler()
-    try:
+    with closing(Compiler()) as compiler:
         for experiment in wanted:
             if experiment.key in done:
                 continue
@@ -53,8 +53,6 @@ def run(parsed: argparse.Namespace) -> int:
             runs = [done[one.key] for one in wanted if one.key in done]
             stamp = measured_code(run["experiment"]["kernel"] for run in runs)
             results.write(OUT, {"format": 1, "provenance": where, **stamp, "runs": runs})
-    finally:
-        compiler.close()
     return 0
 
 

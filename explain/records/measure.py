@@ -43,9 +43,7 @@ class Outcome:
 
 
 def tasks(plans: Iterable[Plan], kernels: Sequence[str] = ()) -> list[Task]:
-    """Each experiment of the plans once, with everything that any plan measures of it; only `kernels`, if any are
-    named.
-    """
+    """Each experiment of the plans once, with all that any plan measures of it; of all kernels or some."""
     found: dict[str, Task] = {}
     for plan in plans:
         for experiment in plan.experiments:

@@ -14,9 +14,7 @@ from kernels.parameters import WHOLE_ROW_TILE, ParameterError
 
 @dataclass(frozen=True)
 class Plan:
-    """Experiments to measure on this GPU, and what: counters, times, `stalls` (why warps wait), `roofs` (the GPU's
-    limits).
-    """
+    """Experiments, and what to measure: counters, times, why warps wait (`stalls`), the GPU's limits (`roofs`)."""
 
     name: str
     about: str

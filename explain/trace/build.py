@@ -33,6 +33,7 @@ from explain.trace.model import (
     stored_dtype,
 )
 from explain.trace.records import AccessRecord, LaunchRecord, Seen, StepRecord
+from explain.trace.semantics import Number
 
 VERSION = "0.1.0"
 EXACT_IN_A_DOUBLE = 1 << 53  # browsers read JSON's integers as doubles
@@ -177,6 +178,8 @@ class _Builder:
                 return self.seen(*thing)
             case tl.constexpr():
                 return self.new_value(thing.value)
+            case Number():
+                return self.new_value(thing.number)
             case tl.tensor() | tl.core.tensor_descriptor_base():
                 return self.tensor(thing)
             case tl.core.tuple():

@@ -84,6 +84,16 @@ def check_writable(path: str | Path) -> None:
         pass
 
 
+def is_replaceable(path: Path) -> bool:
+    """Whether writing a trace to `path` destroys nothing else: there is no such file yet, or it is a trace itself."""
+    if not path.exists():
+        return True
+    if not path.is_file():  # a device such as /dev/full, a pipe
+        return False
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
 @contextmanager
 def _beside(path: Path) -> Iterator[tuple[BinaryIO, str]]:
     """A temporary file in the same folder; it is deleted afterwards unless it was moved."""

@@ -12,6 +12,7 @@ from triton.runtime.autotuner import Autotuner
 
 from explain.trace.errors import OutOfBounds, TraceError
 from explain.trace.records import ATOMIC, LOAD, STORE
+from explain.trace.semantics import argument
 
 if TYPE_CHECKING:
     from explain.trace.recorder import Recorder
@@ -48,8 +49,8 @@ def hooks(recorder: Recorder) -> list[tuple[Any, str, object]]:
         def run_program(self, **arguments: Any) -> None:
             launch = recorder.launch
             launch.arguments = launch.arguments or arguments
-            instrumented = recorder.function(launch.kernel.fn) if recorder.on else None
-            (instrumented or self.plain)(**arguments)
+            reporting = recorder.function(launch.kernel.fn, reporting=True) if recorder.on else None
+            (reporting or self.plain)(**arguments)
 
     def patched_run(self: Any, *args: Any, grid: Any, warmup: Any, **kwargs: Any) -> Any:
         if warmup:
@@ -63,13 +64,12 @@ def hooks(recorder: Recorder) -> list[tuple[Any, str, object]]:
                 raise
 
     def patched_rewrite(self: Any) -> Any:
-        own = recorder.on and not (self.fn.__module__ or "").startswith(LIBRARY)
-        # The interpreter's own rewriting loses the variables of enclosing functions.
-        rewritten = recorder.function(self.fn, reporting=own) if own or self.fn.__closure__ else None
-        return rewritten or rewrite(self)
+        if (self.fn.__module__ or "").startswith(LIBRARY):
+            return rewrite(self)
+        return recorder.function(self.fn, reporting=recorder.on) or rewrite(self)
 
     def patched_convert(arg: Any) -> Any:
-        result = convert(arg)
+        result = convert(argument(arg))
         if hasattr(arg, "data_ptr"):
             element = result.dtype.element_ty
             region = recorder.launch.memory.add(recorder.pointer_names[id(arg)].pop(0), arg, element)

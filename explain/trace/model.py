@@ -151,6 +151,10 @@ class Source:
     text: str
     spans: Mapping[int, int]
 
+    def first_line_of(self, line: int) -> int:
+        """The first line of the statement that `line` is in."""
+        return max((first for first, last in self.spans.items() if first <= line <= last), default=line)
+
 
 @dataclass(frozen=True)
 class Flops:

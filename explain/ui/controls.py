@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -17,6 +18,7 @@ from kernels.parameters import Parameter
 from kernels.recipes import preset_of
 from kernels.traffic import tiles
 
+T = TypeVar("T")
 LABELS = {
     "inputs": "Input",
     "dtype": "dtype",
@@ -143,19 +145,13 @@ def refuse(words: str, key: str, place: DeltaGenerator | None = None) -> None:
 
 
 def kernel(label: str, default: str, name: str) -> str:
-    """A choice among all kernels, kept in the page's address under `name`. An unknown one is reported, and `default` is
-    shown.
-    """
+    """A choice among all kernels, kept in the address under `name`. An unknown one is reported."""
     titles = {kernel: entry.title for kernel, entry in TAUGHT.items()}
     return option(label, titles, name, default)
 
 
-def option(
-    label: str, options: Mapping[str, str], name: str, default: str
-) -> str:  # fmt: skip
-    """A choice among `options` (value -> words), kept in the page's address under `name`. An unknown one is reported,
-    and `default` is shown.
-    """
+def option(label: str, options: Mapping[str, str], name: str, default: str) -> str:
+    """A choice among `options` (value -> words), kept in the address under `name`. An unknown one is reported."""
     asked = st.query_params.get(name, default)
     st.session_state[name] = asked if asked in options else default
 
@@ -197,16 +193,13 @@ class _Address:
         return f"{self.prefix}experiment of {self.default.kernel}"
 
     def current(self) -> tuple[Experiment, ParameterError | None]:
-        """The page's experiment and the error in its address: the session's experiment, unless the address has changed
-        (a link, Back).
-        """
+        """The session's experiment, or the address's if that has changed (a link, Back); and the address's error."""
         found = {name: st.query_params.get(f"{self.prefix}{name}") for name in self.default.to_query()}
         query = {name: value for name, value in found.items() if value is not None}
         given = {name: value for name, value in query.items() if (name, value) != ("kernel", self.default.kernel)}
         state = self.state
-        arrived = (
-            f"{state}: inputs" not in st.session_state
-        )  # Streamlit forgets controls and address when the page changes
+        # Streamlit forgets controls and address when the page changes.
+        arrived = f"{state}: inputs" not in st.session_state
         if state in st.session_state and arrived and not given and not returned():
             self.choose(st.session_state[state][0])
         elif state not in st.session_state or given != st.session_state[f"{state}: address"]:
@@ -260,9 +253,7 @@ def choose(experiments: Mapping[str, Experiment], default: Callable[[str], Exper
 
 
 def _write(query: Mapping[str, str]) -> None:
-    """Writes the page's address at once, so Back undoes it at once. The old run's step and caption are cleared: the
-    player sets its own.
-    """
+    """Writes the page's address at once, so Back undoes it at once, without the old run's step and caption."""
     if any(st.query_params.get(name) != value for name, value in query.items()):
         old = {name: "" for name in ("step", "caption") if name in st.query_params}
         st.query_params.update({**query, **old})
@@ -314,8 +305,16 @@ def _control(parameter: Parameter, label: str, key: str) -> object:
 
 def view(*names: str) -> str:
     """Which of a page's views is shown, the first unless the reader chose another; kept in the page's address."""
-    chosen = st.segmented_control(
-        "View", names, default=names[0], required=True, key="view", bind="query-params", wrap=True,
-        label_visibility="collapsed",
-    )  # fmt: skip
-    return str(chosen)
+    return pick("View", names, "view", wrap=True, label_visibility="collapsed")
+
+
+def pick(
+    label: str, options: Iterable[T], key: str, default: T | None = None, place: Any = st, **more: Any
+) -> T:  # fmt: skip
+    """One of the options, as buttons, by default the first; kept in the address under `key`. `more` is Streamlit's."""
+    every = list(options)
+    start = every[0] if default is None else default
+    chosen: T = place.segmented_control(
+        label, every, default=start, required=True, key=key, bind="query-params", **more
+    )
+    return chosen

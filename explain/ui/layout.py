@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from functools import lru_cache
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.errors import StreamlitPageNotFoundError
 from streamlit.runtime.pages_manager import PagesManager
 
-from explain import contents
+from explain import ROOT, contents, data
 from explain.figures import palette
 from explain.player import files
 from explain.ui import terms
@@ -68,9 +69,7 @@ def introduce(words: str) -> None:
 
 
 def chapter_link(page: str, label: str, query: Mapping[str, str] | None = None) -> None:
-    """A link to another page, with what its address is to say; plain words where a page runs by itself and knows no
-    other.
-    """
+    """A link to another page with an address of its own; plain words where a page runs alone."""
     try:
         st.page_link(f"pages/{page}.py", label=label, query_params=dict(query) if query else None)
     except StreamlitPageNotFoundError:
@@ -97,22 +96,26 @@ def part(heading: str, words: str, wide: float = 2) -> DeltaGenerator:
     return picture
 
 
-def questions(*pairs: tuple[str, str]) -> None:
-    """Three questions, each with its answer folded away. Raises ValueError for another number of them."""
-    if len(pairs) != 3:
-        raise ValueError(f"a chapter asks three questions, not {len(pairs)}")
-    st.header("Three questions", anchor=False)
-    # One element, where three st.expander and their words would be six: each costs a page some milliseconds to open.
-    folded = (
-        f"<details><summary>{escape(asked)}</summary>\n\n{terms.marked(told)}\n\n</details>" for asked, told in pairs
-    )
-    st.markdown("\n\n".join(folded), unsafe_allow_html=True)
-
-
-def sources(*works: str) -> None:
-    """Where the chapter's facts come from; an arXiv number becomes a link."""
-    linked = [_ARXIV.sub(r"[arXiv \1](https://arxiv.org/abs/\1)", work) for work in works]
+def closing(room: str, *works: str) -> None:
+    """A chapter's three questions, each with its answer folded away, and where its facts come from: the `closing.toml`
+    of its room, then more `works`. An arXiv number becomes a link.
+    """
+    said = _closing(room)
+    if said["question"]:
+        st.header("Three questions", anchor=False)
+        # One element, where three st.expander and their words would be six: each costs a page some milliseconds to open
+        folded = (
+            f"<details><summary>{escape(one['asked'])}</summary>\n\n{terms.marked(one['told'])}\n\n</details>"
+            for one in said["question"]
+        )
+        st.markdown("\n\n".join(folded), unsafe_allow_html=True)
+    linked = (_ARXIV.sub(r"[arXiv \1](https://arxiv.org/abs/\1)", work) for work in (*said["sources"], *works))
     st.caption("Sources: " + " · ".join(linked))
+
+
+@lru_cache
+def _closing(room: str) -> Mapping[str, Any]:
+    return {"question": (), **data(ROOT / "explain" / "chapters" / room / "closing")}
 
 
 _BAR = st.components.v2.component(
@@ -125,9 +128,7 @@ _LISTS = {"": ("home", "chapter"), "The lab": ("lab",), "Tools": ("tool",)}
 
 
 def bar(here: contents.Page) -> str | None:
-    """The bar above every page: all pages, `here` marked, the pages before and after it. Returns the stem of a page
-    just chosen.
-    """
+    """The bar above every page: all pages, `here` marked, the ones beside it. Returns a page's stem when chosen."""
     chosen = _BAR(key="bar", data={"html": _bar_html(here)}, on_page_change=lambda: None).page
     return str(chosen) if chosen else None
 

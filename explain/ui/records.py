@@ -46,9 +46,7 @@ def records_choice() -> list[Shelved]:
 
 
 def records_there() -> dict[str, Shelved]:
-    """All records by key: this machine's, those shipped, the reader's. Shows a warning for a damaged file of this
-    machine.
-    """
+    """All records by key: this machine's, those shipped, the reader's. Warns of a damaged file."""
     found, refused = shelf.shelved()
     for name, why in refused.items():
         st.warning(f"`{name}`, measured on this machine, is not shown: {why}", icon=":material/warning:")

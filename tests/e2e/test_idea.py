@@ -38,6 +38,8 @@ WALK = """() => {
       kind: lane.querySelector(".beats [aria-current]")?.dataset.kind,
       said: lane.querySelector(".says").textContent,
       picture: lane.querySelector(".idea canvas").getAttribute("aria-label"),
+      explained: [...lane.querySelectorAll(".scene .term")].filter((term) => term.dataset.definition)
+        .map((term) => term.textContent),
     }))});
     press("ArrowRight");
   }
@@ -92,7 +94,27 @@ def test_the_arrows_go_through_every_beat_and_each_is_said_and_drawn(opened, exp
         (lane,) = one["lanes"]
         assert lane["kind"] == beat.kind
         assert 2 <= len(lane["said"].split()) <= LONGEST, lane["said"]
-        assert lane["picture"]
+        on_chip, _ = lane["picture"].split(" HBM: ")
+        symbols = re.findall(r"(\S+) \d+ by \d+", on_chip)
+        assert {"HBM", *symbols} <= {*lane["explained"]}, (symbols, lane["explained"])
+
+
+def test_a_symbol_tells_its_meaning_to_pointer_keyboard_and_finger(opened):
+    page = opened(lessons.OPENING, step=47)
+    shown = "(symbol) => getComputedStyle(symbol, '::after').content"
+    for name in ("α", "S", "HBM"):
+        symbol = page.locator(".scene .terms").get_by_text(name, exact=True)
+        assert symbol.evaluate(shown) == "none"
+        symbol.hover()
+        assert len(symbol.evaluate(shown)) > 20
+        page.mouse.move(0, 0)
+        symbol.focus()
+        assert len(symbol.evaluate(shown)) > 20
+        assert symbol.get_attribute("aria-description") in symbol.evaluate(shown).replace('\\"', '"')
+        page.keyboard.press("ArrowRight")  # still a key of the player
+        expect(player(page)).not_to_have_attribute("data-step", "47")
+        page.keyboard.press("ArrowLeft")
+        symbol.blur()
 
 
 def test_the_switch_keeps_the_step_and_the_beat_holds_it(opened):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -114,6 +115,28 @@ def test_trace_writes_a_file_that_reads(capsys, tmp_path):
     assert answer["file_bytes"] == out_file.stat().st_size
     assert answer["trace_seconds"] > 0
     assert answer["traffic"]["traced"] == trace.traffic() == answer["traffic"]["formula"]
+
+
+@pytest.mark.parametrize("command", ["trace", "export"])
+def test_out_replaces_nothing_but_a_run(capsys, tmp_path, command):
+    source = tmp_path / "mine.tilescope"
+    for content in ("def mine(): pass", ""):
+        source.write_text(content)
+        status, _, err = run(capsys, command, "softmax_tiled", "--out", str(source))
+        assert (status, source.read_text()) == (2, content)
+        assert str(source) in err
+    page = tmp_path / "mine.html"
+    page.write_text("<title>My own page</title>")
+    assert run(capsys, "export", "softmax_tiled", "--out", str(page))[0] == 2
+    assert page.read_text() == "<title>My own page</title>"
+    assert run(capsys, "trace", "softmax_tiled", "--out", "/dev/full")[0] == 2
+    assert Path("/dev/full").is_char_device()
+
+
+def test_out_replaces_an_earlier_run(capsys, tmp_path):
+    for name in ("run.tilescope", "run.html"):
+        for _ in range(2):
+            assert run(capsys, "export", "softmax_tiled", "--out", str(tmp_path / name))[0] == 0
 
 
 FOREIGN = """

@@ -160,18 +160,4 @@ def three_kernels() -> None:
 def closing(shown: Head, token: int) -> None:
     """Things to try, questions, sources."""
     ask("attention", exercises.QUESTIONS, exercises.Shown(shown, token), f"{shown.number} {token}")
-    layout.questions(
-        ("Is attention a search?",
-         "A soft one. A search returns the value of the best key. Attention returns a mixture of all values, weighted "
-         "by how well their keys match. A mixture has a gradient, so the model can learn what to look for."),
-        ("May a token look at tokens after it?",
-         "In this model, yes: it reads whole sentences. A model that writes text may not look ahead. Its scores with "
-         "later tokens are set to −∞, so their weights are 0. That is the causal mask."),
-        ("Is the output exact if weights of nearly 0 are left out?",
-         "No, but nearly. FlashAttention does not do that: it leaves nothing out, and its result is the same up to "
-         "rounding."),
-    )  # fmt: skip
-    layout.sources(
-        "A. Vaswani et al., Attention is all you need, arXiv 1706.03762, 2017",
-        "the sentence's Q, K and V: [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2)",
-    )
+    layout.closing("attention")

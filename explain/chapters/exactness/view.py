@@ -1,6 +1,4 @@
-"""The page Exactness, part by part: FlashAttention and standard attention beside float64, and other orders of the same
-sum.
-"""
+"""The page Exactness, part by part: two kernels beside float64, and other orders of the same sum."""
 
 from __future__ import annotations
 
@@ -220,32 +218,4 @@ def closing(experiment: Experiment) -> None:
     """Things to try, questions, sources."""
     shown = exercises.Shown(experiment, lambda way: output(way.experiment.key, way.reverse_keys))
     ask("exactness", exercises.QUESTIONS, shown, experiment.key)
-    layout.questions(
-        (
-            "Is FlashAttention an approximation?",
-            "No. It computes softmax(QKᵀ)V from every score. It adds in another order than standard attention, so the "
-            "last bits differ. Two exact implementations with different orders differ in the same way. Asked in "
-            "flash-attention issues "
-            "[#145](https://github.com/Dao-AILab/flash-attention/issues/145), "
-            "[#410](https://github.com/Dao-AILab/flash-attention/issues/410) and "
-            "[#1445](https://github.com/Dao-AILab/flash-attention/issues/1445).",
-        ),
-        (
-            "My test finds differences between FlashAttention and PyTorch in fp16. What should it compare?",
-            "Compare each of them with float64, on the same rounded inputs. The difference of two rounded results does "
-            "not tell which of them is closer to float64. A fair test allows twice the error of the plain formula in "
-            "the same dtype.",
-        ),
-        (
-            "Why does training not give the same bits every time?",
-            "The order of additions can change from run to run: in a backward pass that adds with atomics, or where "
-            "the number of splits depends on the machine. The forward kernels here visit the tiles in a fixed order, "
-            "so they repeat to the bit.",
-        ),
-    )
-    layout.sources(
-        "T. Dao et al., FlashAttention, arXiv 2205.14135, 2022",
-        "T. Dao, FlashAttention-2, arXiv 2307.08691, 2023",
-        "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018: ⊕ is "
-        "associative and commutative",
-    )
+    layout.closing("exactness")

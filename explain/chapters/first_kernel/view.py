@@ -118,19 +118,4 @@ def closing(shown: Run | None) -> None:
     """Things to try, questions, sources."""
     if shown:
         ask("first_kernel", exercises.QUESTIONS, [shown], shown[0].key)
-    layout.questions(
-        ("Why does the kernel not loop over the tiles?",
-         "The launch is the loop. Each program does one iteration, and the GPU runs as many programs at once as it has "
-         "room for. Later kernels have loops too: there a program takes several tiles, one after another."),
-        ("Is a program a thread?",
-         "No. A program is run by several warps of 32 threads each, 4 warps by default. Triton divides the lanes of a "
-         "tile among the threads. In CUDA you write what one thread does; in Triton what one program does."),
-        ("Why must a tile's size be a power of two?",
-         "Triton divides a tile evenly among 32 threads per warp, and into loads of 2, 4, 8 or 16 bytes. That works "
-         "for powers of two. The mask takes care of all other lengths."),
-    )  # fmt: skip
-    layout.sources(
-        "[Triton tutorial 01, Vector Addition]"
-        "(https://triton-lang.org/main/getting-started/tutorials/01-vector-add.html)",
-        "S. Rush, [Triton-Puzzles](https://github.com/srush/Triton-Puzzles)",
-    )
+    layout.closing("first_kernel")

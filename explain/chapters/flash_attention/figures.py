@@ -200,9 +200,7 @@ def grid(costs: Mapping[tuple[int, int], Cost], gpu: Gpu, here: tuple[int, int])
 
 
 def crossing_chart(seconds: Mapping[str, Mapping[int, float]], predicted: bool) -> str:
-    """The times of two kernels by N, both axes logarithmic, and the second's speedup at each N. Predicted ones are
-    dashed.
-    """
+    """Two kernels' times by N, both axes logarithmic, and the speedup at each N. Predicted ones are dashed."""
     left, top, high, step = 100.0, 24.0, 230.0, 92.0
     lengths = list(next(iter(seconds.values())))
     every = [one for times in seconds.values() for one in times.values()]

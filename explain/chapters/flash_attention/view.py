@@ -103,9 +103,7 @@ def choose_tile() -> tuple[Experiment, Gpu]:
 
 
 def tile_sizes(experiment: Experiment, gpu: Gpu) -> Shown:
-    """A tile in the shared memory and registers of a chosen GPU, by formula and as compiled; how often K and V are
-    read.
-    """
+    """A tile in a GPU's shared memory and registers, by formula and as compiled; how often K and V are read."""
     head_dim, dtype = experiment.values["head_dim"], experiment.values["dtype"]
     tile_cost_view.tile_cost(experiment, gpu)
     own = {name: str(experiment.values[name]).lower() for name in ("block_m", "block_n", "head_dim", "dtype", "causal")}
@@ -184,28 +182,4 @@ def closing(shown: Shown) -> None:
     if shown.runs or shown.experiment:
         keys = [one.key for one in [*(experiment for experiment, _ in shown.runs), shown.experiment] if one]
         ask("flash_attention", QUESTIONS, shown, f"{shown.view} {keys} {shown.gpu and shown.gpu.name}")
-    layout.questions(
-        (
-            "Which loop is outside, and which program owns each row of O?",
-            "In FlashAttention-2's forward pass the loop over queries is outside. A program owns a tile of queries and "
-            "their rows of O, and writes them once. In the first FlashAttention the loop over keys and values was "
-            "outside. No program owned a row of O, so O went to HBM and back at every visit. *Loop order* counts both.",
-        ),
-        (
-            "Where does N²d²/M come from?",
-            "Each tile of queries reads K and V once: 2Nd elements, N / BLOCK_M times. The chip's memory of M elements "
-            "limits BLOCK_M to about M / 4d. *Tile sizes* calculates it for each tile.",
-        ),
-        (
-            "Why divide by ℓ only at the end?",
-            "The first FlashAttention divided at every visit. That costs a multiplication and a division more for each "
-            "element, and the next tile rescales the result again. Only the ratio of Õ and ℓ matters, so one division "
-            "after the last tile is enough.",
-        ),
-    )
-    layout.sources(
-        "T. Dao et al., FlashAttention, arXiv 2205.14135, 2022, algorithm 1 and theorem 2",
-        "T. Dao, FlashAttention-2, arXiv 2307.08691, 2023, algorithm 1",
-        "NVIDIA CUDA C++ Programming Guide, technical specifications per compute capability, and CUDA Occupancy "
-        "Calculator",
-    )
+    layout.closing("flash_attention")

@@ -49,21 +49,4 @@ def entries(words: str) -> None:
 def closing() -> None:
     """Things to try, questions, sources."""
     ask("glossary", exercises.QUESTIONS, glossary.TERMS, "")
-    layout.questions(
-        ("Why is the sum called ℓ here and d in the paper on online softmax?",
-         "Milakov and Gimelshein call the normalizer d. FlashAttention calls it ℓ, because d is the head dimension "
-         "there. One letter, one meaning: here it is ℓ."),
-        ("What is the difference between P̃ and P?",
-         "P̃ = exp(S − m) is not yet divided by the running sum. P = P̃ / ℓ has rows that add up to 1. FlashAttention "
-         "never computes P."),
-        ("What is a tile, and what is a block?",
-         "Both words mean the same piece of a matrix. The papers say block, but CUDA also calls a group of threads a "
-         "block. Here a piece of a matrix is always a tile. Only the names of its sides, BLOCK_M and BLOCK_N, say "
-         "block."),
-    )  # fmt: skip
-    layout.sources(
-        "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018",
-        "T. Dao et al., FlashAttention, arXiv 2205.14135, 2022",
-        "T. Dao, FlashAttention-2, arXiv 2307.08691, 2023",
-        "Triton's documentation, triton-lang.org",
-    )
+    layout.closing("glossary")

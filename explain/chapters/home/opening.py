@@ -42,7 +42,7 @@ SAID = {
     "running max": ("m",),
     "running sum": ("ℓ",),
     "rescale factor": ("α",),
-    "SRAM": ("chip", "on chip"),
+    "on chip": ("chip", "on chip"),
     "sequence length": ("N",),
     "standard attention": ("Standard attention", "standard attention"),
     **{name: (name,) for name in ("softmax", "HBM", "tile", "FlashAttention-2")},
@@ -160,9 +160,7 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
 
 
 def size(tokens: int) -> dict[str, Any]:
-    """S of one head at N = `tokens` in float32: its bytes, beside all shared memory of the GPU; and what four trips to
-    HBM cost.
-    """
+    """S of one head at N = `tokens` in float32: its bytes beside all shared memory, and its four trips to HBM."""
     item, chip = ITEM_BYTES["fp32"], GPUS[DEFAULT].shared_bytes_all
     formula = _traffic(STANDARD, tokens)
     trips = [term.bytes for term in formula.terms if term.buffer in ("s", "p")]

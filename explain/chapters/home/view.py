@@ -16,7 +16,7 @@ from explain.ui import device, exercises, layout
 from explain.workers import WorkerError
 
 _HERE = Path(__file__).parent
-_PLAYERS = ("numbers.js", "palette.js", "surface.js")
+_PLAYERS = ("numbers.js", "palette.js", "surface.js", "terms.js")
 _OWN = ("scenes.js", "opening.js")
 ACROSS = 5
 """Cards in a row."""

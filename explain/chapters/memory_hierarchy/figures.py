@@ -161,9 +161,7 @@ def latency_sources(gpu: Gpu) -> str:
 
 
 def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu) -> str:
-    """One head's Q, K, V, O, S and P as rectangles of elements, and on S the part that fits into L2 and into shared
-    memory.
-    """
+    """One head's Q, K, V, O, S and P as rectangles, and the part of S that fits L2 and shared memory."""
     item, side, top = ITEM_BYTES[dtype], 220.0, 40.0
     unit = side / seq_len
     narrow, small = unit * head_dim, moved(seq_len * head_dim * item)
@@ -265,9 +263,7 @@ class Trip:
 
 
 def trips(experiment: Experiment, trace: Trace) -> Iterator[Trip]:
-    """Each term of standard attention's formula, with its launch (named at the start of the term's `why`) and its bytes
-    in the trace.
-    """
+    """Each term of standard attention's formula, with its launch and its bytes in the trace."""
     for term in experiment.entry.formula(experiment.values).terms:
         found = re.match(r"launch (\d+)", term.why)
         if found is None:

@@ -20,13 +20,7 @@ def choose() -> tuple[Gpu, bool]:
     gpu_side, scale_side = st.columns([3, 1])
     with gpu_side:
         gpu = gpu_choice()
-    logarithmic = (
-        scale_side.segmented_control(
-            "Scale", ["To scale", "Logarithmic"], default="To scale", required=True, key="scale", bind="query-params"
-        )
-        == "Logarithmic"
-    )
-    return gpu, logarithmic
+    return gpu, controls.pick("Scale", ("To scale", "Logarithmic"), "scale", place=scale_side) == "Logarithmic"
 
 
 def capacities(gpu: Gpu, logarithmic: bool) -> None:
@@ -129,28 +123,4 @@ def closing(gpu: Gpu, experiment: Experiment, traces: list[Trace]) -> None:
     if traces:
         shown = exercises.Shown(gpu, experiment, traces[0])
         ask("memory_hierarchy", exercises.QUESTIONS, shown, f"{experiment.key} {gpu.name}")
-    layout.questions(
-        (
-            "What is in SRAM while a tile of S is made?",
-            "The tile of Q, the tile of K and the tile of S itself. A program puts operands of a matmul in "
-            "shared memory, where all its threads can read them, and sums in registers. When it ends, all of it is "
-            "gone: what is to outlive the program has to be written to HBM.",
-        ),
-        (
-            "L2 can hold S of a short sequence. Is the trip then free?",
-            "It is cheaper: the loads come from L2 and not from HBM, in less than half the time on every GPU here of "
-            "which both are known. The bytes still pass between L2 and the SMs. And attention runs for many heads and "
-            "sequences at once, whose S and P do not fit in L2 together.",
-        ),
-        (
-            "Would one launch instead of three be enough to save the trips?",
-            "Only if no program needs a whole row of S. The softmax divides by the sum of the row, so a program that "
-            "sees one tile of keys at a time has to carry the row's maximum and sum along and rescale: online "
-            "softmax. That is what FlashAttention does.",
-        ),
-    )
-    layout.sources(
-        gpu.source,
-        LIMITS,
-        "T. Dao et al., FlashAttention, arXiv 2205.14135, 2022, algorithm 0 and section 2.1",
-    )
+    layout.closing("memory_hierarchy", gpu.source, LIMITS)

@@ -27,12 +27,10 @@ ELEMENT, TILE, ROWS, MERGED, TOPK = (
 def choose() -> tuple[str, bool]:
     """The way to read the row, and whether a wrong kernel runs beside the right one."""
     with st.container(key="ways", horizontal=True, vertical_alignment="center"):
-        way = st.segmented_control(
-            "How to read the row", [ELEMENT, TILE, ROWS, MERGED, TOPK], default=ELEMENT, required=True, key="walk",
-            bind="query-params", wrap=True, label_visibility="collapsed",
-        )  # fmt: skip
+        every = (ELEMENT, TILE, ROWS, MERGED, TOPK)
+        way = controls.pick("How to read the row", every, "walk", wrap=True, label_visibility="collapsed")
         beside = way in (TILE, MERGED) and st.toggle("Wrong kernel beside it", key="beside", bind="query-params")
-    return str(way), bool(beside)
+    return way, bool(beside)
 
 
 def choose_row(way: str) -> Experiment:
@@ -138,25 +136,4 @@ def closing(way: str, experiments: Sequence[Experiment], traces: Sequence[Trace]
     if traces:
         runs = tuple(zip(experiments, traces, strict=True))
         ask("online_softmax", exercises.QUESTIONS, runs, f"{way} {[one.key for one in experiments]}")
-    layout.questions(
-        (
-            "Why may ℓ start from any number?",
-            "On the first element α = exp(−∞ − m) = 0, and 0 times any finite number is 0. Starting from 0 is the "
-            "clearest.",
-        ),
-        (
-            "On which order of elements would a forgotten α go unnoticed?",
-            "When the largest element comes first. Then m never moves again, so α is 1 at every later step. A test "
-            "that has only such rows passes.",
-        ),
-        (
-            "Tiles are merged in parallel, in any order. Why is the result the same?",
-            "A pair (m, ℓ) stands for one number: ℓ · exp(m), the sum of exp(x) over its elements. Merging adds these "
-            "numbers, and addition is associative and commutative. The maximum only chooses the unit. In floating "
-            "point each addition rounds, so the last bits may depend on the order.",
-        ),
-    )
-    layout.sources(
-        "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018, algorithms "
-        "3 and 4.",
-    )
+    layout.closing("online_softmax")

@@ -352,7 +352,7 @@ def tables(record: Record) -> Pair:
             theirs = next(row.name for row in flashattention.FIGURE_2 if row.baseline == baseline)
             found = [ours(flashattention.of_table(baseline, n)) for n in flashattention.TABLE_LENGTHS]
             for values, name in ((papers, f"paper: {theirs}"), (found, f"{KERNELS[baseline].short}, {short(record)}")):
-                points = [(n, y) for n, y in zip(flashattention.TABLE_LENGTHS, values, strict=True) if y]
+                points = [(n, y) for n, y in zip(flashattention.TABLE_LENGTHS, values, strict=False) if y]
                 lines.append(Line(points, name, colour_of(baseline), dashed=values is papers))
         what = f"{title.partition(': ')[2]}, {unit}"
         return chart(title, lines, x="N", y=what, unit=f" {unit}", log=True, height=HEIGHT)

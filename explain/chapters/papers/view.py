@@ -16,6 +16,7 @@ from explain.records.model import Record
 from explain.records.registry import Shelved
 from explain.ui import layout
 from explain.ui.charts import chart, image_format
+from explain.ui.controls import pick
 from explain.ui.exercises import ask
 from explain.ui.records import records_choice
 from explain.ui.stepper import traces_of
@@ -43,16 +44,7 @@ def softmax_and_top_k(chosen: Sequence[Shelved]) -> None:
     """Milakov & Gimelshein: accesses per element, and figures 1 to 4."""
     words, pictures = layout.sides("Figures 1 to 4: fewer accesses, more throughput")
     with words:
-        title = st.segmented_control(
-            "Figure",
-            list(_FIGURES),
-            default=next(iter(_FIGURES)),
-            required=True,
-            key="figure",
-            bind="query-params",
-            wrap=True,
-        )
-        figure = _FIGURES[str(title)]
+        figure = _FIGURES[pick("Figure", _FIGURES, "figure", wrap=True)]
         layout.prose(
             "Online softmax reads a row twice, safe softmax three times. Are fewer accesses faster?\n\n"
             f"The paper measured on a {milakov.THEIR_GPU}. It prints curves without numbers, so we draw the speedups "
@@ -239,7 +231,7 @@ def closing(panel: str, chosen: Sequence[Shelved]) -> None:
     record = chosen[0].record if chosen else None
     known = {} if panel != exercises.SOFTMAX else {k: found for k, found in _counted_accesses().items() if found}
     ask("papers", exercises.QUESTIONS, exercises.Shown(panel, record, known), f"{panel} {chosen and chosen[0].key}")
-    layout.sources(milakov.SOURCE, f"{flashattention.SOURCE}, figures 1 and 2, theorem 2, appendix E.6")
+    layout.closing("papers")
 
 
 def _measured(

@@ -56,22 +56,12 @@ def six_logits() -> None:
         for i, (column, value) in enumerate(zip(sliders, start, strict=True))
     ]
     shifts, temperatures, dtypes, targets = st.columns(4)
-    shift = shifts.select_slider(
-        "Add to all logits",
-        figures.SHIFTS,
-        0,
-        key="add",
-        bind="query-params",
-    )
+    shift = shifts.select_slider("Add to all logits", figures.SHIFTS, 0, key="add", bind="query-params")
     temperature = temperatures.select_slider(
         "Temperature: divide by", (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0), 1.0, key="temperature", bind="query-params"
     )
-    dtype = dtypes.segmented_control(
-        "Format", list(figures.LARGEST), default="fp32", required=True, key="format", bind="query-params"
-    )
-    target = targets.segmented_control(
-        "Target class", range(6), default=0, required=True, key="class", bind="query-params"
-    )
+    dtype = controls.pick("Format", figures.LARGEST, "format", "fp32", dtypes)
+    target = controls.pick("Target class", range(6), "class", place=targets)
     x = np.array(logits) / temperature + shift
     written, safe = st.columns(2, gap="large")
     with written:
@@ -138,19 +128,4 @@ def closing(runs: Runs) -> None:
     if traces:
         shown = exercises.Shown(tuple(zip(pair, traces, strict=True)), _logits)
         ask("softmax", exercises.QUESTIONS, shown, pair[-1].key)
-    layout.questions(
-        ("Can we subtract another number than the maximum?",
-         "Any number gives the same weights on paper. One far below the maximum lets exp overflow, one far above it "
-         "lets every exp underflow to 0. The maximum cannot do either."),
-        ("Why not compute in float64?",
-         "exp overflows there too, above 709.8, and attention scores can be larger. On a GPU float64 is also many "
-         "times slower."),
-        ("Why does cross entropy not take −ln of the safe softmax?",
-         "A weight below the smallest number of its format is 0, and −ln 0 is ∞. m + ln ℓ − x needs no weight, and is "
-         "finite for finite logits."),
-    )  # fmt: skip
-    layout.sources(
-        "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018 (algorithms "
-        "1 and 2, accesses per element)",
-        "IEEE 754-2019 (fp16, fp32)",
-    )
+    layout.closing("softmax")

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from explain import lessons
+from explain import data, lessons
 from explain.chapters.speed.results import RUNG, Case, Limit, Variant
 from explain.chapters.sweeps.analysis import RooflinePoint, memory_roof
 from explain.chapters.sweeps.model import formula
@@ -101,111 +101,12 @@ class Rung:
         return functions.line_number(self.entry.module, self.line)
 
 
-_CUT = side_by_side("masked", "Step through the same arithmetic, with and without a causal mask →")
-_ANY = "Any N, any number of keys, head_dim up to 256, grouped heads; fp16 and bf16."
-_HOPPER = "fp16 and bf16 with head_dim 64 or 128, on a Hopper GPU."
+def _rung(pair: str, **said: str) -> Rung:
+    return Rung(**said, twin=side_by_side(pair, _DATA["words"][pair]))
 
-RUNGS: tuple[Rung, ...] = (
-    Rung(
-        "naive_fp32", "Online softmax, all in fp32",
-        "S is computed, used and dropped tile by tile, and every number is fp32.",
-        "S never goes to HBM, but the kernel is slow: both matmuls run on the ordinary fp32 units, because tensor "
-        "cores take no fp32. An fp32 tile also takes twice the registers; where they do not suffice, they spill to "
-        "memory.",
-        f"{_ANY} fp32 too.",
-        "s = tl.dot(q, tl.trans(k), input_precision=\"ieee\") * sm_scale",
-        side_by_side("standard", "Step through standard attention beside it →"),
-    ),
-    Rung(
-        "bf16", "16-bit operands, fp32 accumulation",
-        "Q, K, V and P̃ enter the matmuls in 16 bits. Sums, maxima and exponentials stay in fp32.",
-        "Tensor cores multiply 16-bit numbers and accumulate in fp32. P̃ is rounded once, the sums are not. A "
-        "16-bit tile also takes half the space: it fits the registers, can be larger, and K and V are read less "
-        "often.",
-        _ANY,
-        "acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])",
-        side_by_side("16 bits", "Step through fp32 and bf16, side by side →"),
-    ),
-    Rung(
-        "exp2", "exp2 instead of exp",
-        "log2 e is folded into the scale of S, and every exp becomes exp2.",
-        "The GPU's special function unit computes powers of two. An exp is an exp2 and one more multiplication for "
-        "each element of S. The scale multiplies S anyway, so folding log2 e into it saves that multiplication.",
-        _ANY,
-        "p = tl.exp2(s - m_safe[:, None])",
-        side_by_side("base 2", "Step through exp and exp2, side by side →"),
-    ),
-    Rung(
-        "causal", "Skip the tiles that the mask hides",
-        "Tiles above the diagonal are skipped. Only tiles that the mask or an edge cuts are masked, in a loop of "
-        "their own.",
-        "A causal mask hides nearly half of the tiles completely. Most of the others are not masked at all and need "
-        "no comparison.",
-        _ANY,
-        "for CUT in tl.static_range(2):  # first the full tiles, then those that the mask cuts",
-        _CUT,
-    ),
-    Rung(
-        "pipelined", "Software pipelining",
-        "The next tiles of K and V load while this one is computed.",
-        "A load from HBM or L2 takes hundreds of cycles. If it is issued early, no warp waits for it. The price is "
-        "shared memory for the tiles in flight.",
-        _ANY,
-        "for start in tl.range(whole if CUT else 0, end if CUT else whole, BLOCK_N, num_stages=STAGES):",
-        _CUT,
-    ),
-    Rung(
-        "tma", "TMA: the hardware copies whole tiles",
-        "One thread asks the Tensor Memory Accelerator (TMA) for a tile by its descriptor, and the TMA copies all "
-        "of it.",
-        "No thread computes addresses or masks for the copy, and the data does not pass through registers on the "
-        "way to shared memory.",
-        f"{_ANY} Features next to each other; strides and addresses in multiples of 16 bytes.",
-        "k = k_desc.load([batch, head // group, start, 0]).reshape(BLOCK_N, BLOCK_D)",
-        _CUT,
-    ),
-    Rung(
-        "specialised", "Warp specialization",
-        "One producer warp only loads. Eight consumer warps only compute.",
-        "Consumer warps issue no loads, and the producer runs ahead as far as shared memory allows; barriers say "
-        "which buffer is full or empty. The producer needs few registers, so the consumers get more, enough for "
-        "tiles of 128 keys.",
-        _HOPPER,
-        "mbarrier.wait(k_empty.index(place), phase ^ 1)",
-        _CUT,
-    ),
-    Rung(
-        "two_groups", "Ping-pong scheduling",
-        "The eight consumer warps form two warpgroups that take turns: one runs its matmuls while the other runs "
-        "its softmax.",
-        "If all eight warps do the same thing at the same time, the tensor cores idle during every softmax and the "
-        "special function units idle during every matmul. With turns, both have work.",
-        _HOPPER,
-        "mbarrier.wait(turn.index(C), (j & 1) ^ C)",
-        _CUT,
-    ),
-    Rung(
-        "overlapped", "Intra-warpgroup overlap",
-        "A warpgroup starts QKᵀ of the next tile together with P̃V of this one, and its softmax waits only for QKᵀ.",
-        "The two matmuls do not depend on each other, and O is not needed before the next P̃. So a warpgroup's "
-        "softmax overlaps with its own matmul. The price is registers for S and O at the same time.",
-        _HOPPER,
-        "s = warpgroup_mma_wait(1, deps=(s,))",
-        _CUT,
-    ),
-    Rung(
-        TOP, "Persistent kernel",
-        "One program per SM works through a list of query tiles. The host makes the lists: longest tiles first, "
-        "each to the program that finishes first.",
-        "All programs end at about the same time, with a mask too, and the next tile's loads overlap with this "
-        "tile's epilogue, which writes O. At d = 64, where the softmax takes longer than the matmuls, three "
-        "warpgroups share the work, and each thread keeps its own part of a row's sum until the row ends. Ping-pong "
-        "is gone: with two matmuls in flight it made no measurable difference.",
-        _HOPPER,
-        "for at in range(gl.load(starts_ptr + gl.program_id(0)), gl.load(starts_ptr + gl.program_id(0) + 1)):",
-        _CUT,
-    ),
-)  # fmt: skip
+
+_DATA = data(__file__)
+RUNGS: tuple[Rung, ...] = tuple(_rung(**rung) for rung in _DATA["rung"])
 BY_NAME: Mapping[str, Rung] = {rung.name: rung for rung in RUNGS}
 
 

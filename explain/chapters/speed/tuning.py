@@ -26,9 +26,7 @@ VALUES = ((64, 128, 256), (32, 64, 128), (4, 8), (1, 2, 3, 4))
 """The values of each setting; a grid has all their combinations."""
 FILE = results.BENCHMARKS / "tuning_grid.json"
 COMPILED = results.RECORDINGS / "tuning-compiled.json"
-"""The same settings compiled, never run: shared memory, registers, spills, no times (`python -m explain record
-tuning`).
-"""
+"""The same settings compiled, never run: no times (`python -m explain record tuning`)."""
 COMMAND = "python benchmarks/tuning_grid.py --out benchmarks/results/tuning_grid.json"
 FAILURES: Mapping[str, tuple[str, str]] = {
     "shared memory": ("too large", "its tiles do not fit shared memory"),
@@ -115,9 +113,7 @@ class Tuning:
     @property
     def source(self) -> str:
         """Where its numbers come from, for a caption."""
-        where = self.provenance
-        versions = f"driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}"
-        return f"recorded · {where.gpu}, {versions}, {where.date} · {self.method}"
+        return f"recorded · {self.provenance.words} · {self.method}"
 
     def of(self, rung: str) -> Grid | None:
         """A rung's grid; None if it has none."""

@@ -19,9 +19,7 @@ JUMP = 3.0
 
 
 def slope(points: Mapping[float, float], fitted: int = FITTED) -> float | None:
-    """The power of x with which y grows: least squares on the logarithms of the last `fitted` points; None for fewer
-    than two.
-    """
+    """The power of x with which y grows: least squares on the last `fitted` logarithms; None for fewer than two."""
     last = sorted((x, y) for x, y in points.items() if x > 0 and y > 0)[-fitted:]
     if len(last) < 2:
         return None
@@ -112,9 +110,7 @@ def numbers(curve: Mapping[Value, float]) -> dict[float, float]:
 
 @dataclass(frozen=True)
 class RooflinePoint:
-    """One kernel at one level: FLOPs per byte there, and FLOP/s. `memory` and `compute` are its roofs in FLOP/s, if
-    measured.
-    """
+    """One kernel at one level: FLOPs per byte, FLOP/s, and the roofs `memory` and `compute` in FLOP/s, if measured."""
 
     reading: Reading
     level: str

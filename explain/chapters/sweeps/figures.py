@@ -72,9 +72,7 @@ def axis_title(axis: str) -> str:
 
 
 def growth(sweep: Sweep, readings: Sequence[Reading], what: str) -> go.Figure:
-    """One curve per kernel: `what` ("seconds", or a level of bytes) over the axis, log-log, theory dashed. Bars if the
-    axis is not numeric.
-    """
+    """A curve per kernel: `what` ("seconds" or a level) over the axis, log-log, theory dotted; or bars."""
     curves = {kernel: curve(sweep, readings, kernel, what) for kernel in sweep.kernels}
     curves = {kernel: points for kernel, points in curves.items() if points}
     return _lines(sweep, readings, curves, what) if sweep.numeric else _bars(sweep, curves, what)

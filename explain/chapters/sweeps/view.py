@@ -19,12 +19,13 @@ from explain.chapters.sweeps.runner import State, runner
 from explain.engine import engine
 from explain.experiment import ParameterError
 from explain.gpus import GPUS, known_as
+from explain.plain import made, plain
 from explain.prediction import NOT_PREDICTED, Model, fitted
 from explain.records import registry
 from explain.records.model import Roof
 from explain.ui import layout
 from explain.ui.charts import chart, image_format
-from explain.ui.controls import in_words, refuse
+from explain.ui.controls import in_words, pick, refuse
 from explain.ui.exercises import ask
 from explain.ui.follow import follow, on_request
 from explain.ui.gpu import gpu_choice
@@ -74,10 +75,7 @@ def sweep_choice() -> Sweep | None:
         return READY[str(chosen)]
     which, among = st.columns([1, 3])
     with which:
-        family = str(
-            st.segmented_control("Family", list(FAMILIES), default="attention", required=True, key="family",
-            bind="query-params")
-        )  # fmt: skip
+        family = pick("Family", FAMILIES, "family")
     start, some_values, some_held = FAMILIES[family]
     with among:
         kernels = st.multiselect(
@@ -336,11 +334,7 @@ def closing(shown: Shown | None) -> None:
     if shown and shown.readings:
         about = exercises.Shown(shown.sweep, shown.readings)
         ask("sweeps", exercises.QUESTIONS, about, f"{shown.sweep.key} {shown.source} {len(shown.readings)}")
-    layout.sources(
-        "S. Williams, A. Waterman, D. Patterson, Roofline: an insightful visual performance model for multicore "
-        "architectures, CACM 52(4), 2009",
-        "T. Dao et al., FlashAttention, arXiv 2205.14135, 2022, theorem 2",
-    )
+    layout.closing("sweeps")
 
 
 def _misses(shown: Shown) -> None:
@@ -365,11 +359,11 @@ def _source(shown: Shown) -> str:
 
 
 def _packed(readings: Sequence[Reading]) -> str:
-    return json.dumps([reading.to_json() for reading in readings])
+    return json.dumps(plain(readings))
 
 
 def _unpacked(packed: str) -> list[Reading]:
-    return [Reading.from_json(reading) for reading in json.loads(packed)]
+    return [made(Reading, reading) for reading in json.loads(packed)]
 
 
 @st.cache_resource(max_entries=128, show_spinner=False)  # a figure that is only drawn need not be copied

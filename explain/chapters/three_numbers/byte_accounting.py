@@ -27,9 +27,7 @@ SPILLED = "Spilled registers"
 
 @dataclass(frozen=True)
 class Cause:
-    """A reason why a level has more bytes (or fewer, if negative) than the level above. `source` is "formula" or
-    "hardware".
-    """
+    """Why a level has more bytes (or fewer, if negative) than the level above; from the "formula" or "hardware"."""
 
     name: str
     bytes: int

@@ -1,6 +1,4 @@
-"""Bytes at every memory level: the hierarchy with the bytes of each link, the levels as bars, their gaps, and all
-kernels as tables.
-"""
+"""Bytes at every memory level: the hierarchy, bars and gaps of one run, and tables of all kernels."""
 
 from __future__ import annotations
 
@@ -234,9 +232,7 @@ def _steps(gap: Gap, above: int) -> Iterator[tuple[str, int, str, str]]:
 def _step(
     left: float, y: float, scale: float, above: float, count: int, name: str, words: str, source: str, width: float
 ) -> list[str]:
-    """One step: its label, and a bar from the length above to the one below: filled if bytes are added, outlined if
-    fewer.
-    """
+    """A step: its label, and a bar from the length above to the one below; filled: bytes added, outlined: fewer."""
     start, end = left + scale * min(above, above + count), left + scale * max(above, above + count)
     more = count > 0
     label = f"{name}  {'+' if more else ''}{amount(count)}"
@@ -297,9 +293,7 @@ def _written(written: bool) -> str:
 
 
 def terms_table(traffic: Traffic, traced: Traced | None, chosen: str) -> str:
-    """The formula's terms as an HTML table of buttons (`data-press` is the term's key); the player shows their loads
-    and stores.
-    """
+    """The formula's terms as an HTML table of buttons; `data-press` is a term's key."""
     rows = []
     seen = {key: _traced_of(traced, term) for key, term in terms_by_key(traffic).items()}
     for key, term in terms_by_key(traffic).items():

@@ -89,9 +89,7 @@ def _ask(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
 
 
 def tile_choice() -> Experiment:
-    """Controls for a kernel and its compile-time parameters, kept in the page's address; a wrong value there is
-    reported.
-    """
+    """Controls for a kernel and its compile-time parameters, kept in the address; a wrong value is reported."""
     kernels = [name for name, entry in KERNELS.items() if entry.steppable]
     query = st.query_params
     kernel = query.get("kernel", OPENING)
@@ -151,9 +149,7 @@ def _plain(value: Value) -> str:
 
 
 def tile_report(experiment: Experiment, gpu: Gpu) -> None:
-    """The compiled cost of every launch of a tile, its occupancy and its instructions; or the progress of its
-    compilation.
-    """
+    """A tile's compiled launches, occupancy and instructions; or the progress of the compilation."""
     follow(lambda: _tile_report(experiment, gpu), lambda: _working(experiment, gpu))
 
 
@@ -231,8 +227,4 @@ def closing(experiment: Experiment, gpu: Gpu) -> None:
         "See how full this tile makes an SM →",
         {"view": "Tile sizes"},
     )
-    layout.sources(
-        "NVIDIA CUDA Binary Utilities (nvdisasm; instruction set reference) and PTX ISA",
-        "NVIDIA CUDA C++ Programming Guide, technical specifications per compute capability, and CUDA Occupancy "
-        "Calculator",
-    )
+    layout.closing("tile_cost")

@@ -18,17 +18,7 @@ from kernels.catalog import KERNELS
 def choose() -> int:
     """The rung that the reader chose, by its place."""
     names = [rung.name for rung in ladder.RUNGS]
-    chosen = st.segmented_control(
-        "Rung",
-        names,
-        default=names[0],
-        required=True,
-        key="rung",
-        bind="query-params",
-        wrap=True,
-        label_visibility="collapsed",
-    )
-    return names.index(chosen)
+    return names.index(controls.pick("Rung", names, "rung", wrap=True, label_visibility="collapsed"))
 
 
 def choose_row() -> Experiment:
@@ -87,25 +77,4 @@ def closing(row: Experiment, runs: Runs, outcomes: Sequence[ladder.Outcome]) -> 
     """Things to try, questions, sources."""
     shown = exercises.Shown(row, runs, outcomes)
     ask("triton_ladder", exercises.QUESTIONS, shown, f"{row.key} {[one.key for one, _ in runs]}")
-    layout.questions(
-        (
-            "The whole-row kernel reads each element once, the online kernel twice. Why not always use the first?",
-            "It holds the row in one program's registers. A tile of 65,536 float32 values fills all registers of an "
-            "SM, so longer rows do not fit. For rows that fit, it is the best kernel of the ladder.",
-        ),
-        (
-            "Online softmax moves as many bytes as the naive kernel. What was gained?",
-            "Safety. The naive kernel overflows above x = 88.7; the safe one pays a third read to avoid it; the "
-            "online one avoids it with two.",
-        ),
-        (
-            "Rows and columns: why does a column of maxima help?",
-            "One program then updates many rows with the same instructions. Where rows are short, this keeps its lanes "
-            "at work. It is also the shape of attention: a tile of queries and a tile of keys.",
-        ),
-    )
-    layout.sources(
-        "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018.",
-        "Triton tutorial 02, Fused softmax: the whole-row kernel.",
-        "S. Rush, Triton-Puzzles: softmax over long rows as an exercise.",
-    )
+    layout.closing("triton_ladder")

@@ -356,27 +356,4 @@ def closing(shown: exercises.Shown | None) -> None:
     """Things to try, questions, sources."""
     if shown is not None:
         ask("what_breaks", exercises.QUESTIONS, shown, shown.runs[1][0].key)
-    layout.questions(
-        (
-            "Why do nearly all of these bugs pass a test with random normal numbers?",
-            "Random normal scores lie within a few units of 0. No tile is wholly hidden, a row's maximum never falls "
-            "by more than a few, and nothing is NaN. Each of these bugs needs one of these things: very negative "
-            "scores, a hidden tile, a long fall, a NaN.",
-        ),
-        (
-            "Why not mask with a number lower than −10,000, instead of −∞?",
-            "Any finite number can be a score. If all scores of a row are below it, a masked key becomes the maximum. "
-            "−∞ is below every score, and exp(−∞ − m) is exactly 0. The price: −∞ − (−∞) is NaN. One line, `m_safe`, "
-            "avoids it.",
-        ),
-        (
-            "What must a test have to find all of these?",
-            "A reference in float64. A tolerance for each element. Inputs that show the bugs: falling scores, scores "
-            "far below 0, a hidden first tile, a NaN. And a comparison that counts NaN as a difference. The kernels "
-            "here must pass such a grid of tests, in three dtypes.",
-        ),
-    )
-    layout.sources(
-        "M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018",
-        *(f"[{e.source}]({e.link})" for e in EXHIBITS.values() if e.link),
-    )
+    layout.closing("what_breaks", *(f"[{e.source}]({e.link})" for e in EXHIBITS.values() if e.link))

@@ -143,6 +143,16 @@ function paintMatrix(ctx, palette, cells, { item, x, y, width, height }, { data,
     align: "center" });
 }
 
+const stateSize = (palette, u, width) => Math.max(palette.smallest, Math.min(palette.size * 2, u * 0.6, width / 3.4));
+
+/** Where the word for the only number of a column stands, {text, left, middle, size}; null where it has no room. */
+export function wordPlace(ctx, palette, { item, x, y, width, u }) {
+  const text = QUANTITY_WORDS[item.quantity], size = smallOf(palette);
+  if (item.rows > 1 || !text || u <= stateSize(palette, u, width) + 4 * size) return null;
+  const wide = widest(ctx, [text], size, palette.font);
+  return wide < width - 6 ? { text, left: x + (width - wide) / 2, middle: y + u - size, size } : null;
+}
+
 /** A number for each row: as figures where there are few, with the one before it, else as bars. */
 function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figure, old }) {
   const { ink, fill } = palette.quantity[item.quantity];
@@ -150,12 +160,11 @@ function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figu
   ctx.fillRect(x, y, width, height);
   if (item.rows <= MOST_FIGURES) {
     const style = { font: palette.font, align: "center" };
-    const size = Math.max(palette.smallest, Math.min(palette.size * 2, u * 0.6, width / 3.4));
+    const size = stateSize(palette, u, width);
     const before = Math.max(palette.smallest, size * 0.62);
-    const word = QUANTITY_WORDS[item.quantity], small = smallOf(palette);
-    if (item.rows === 1 && u > size + 4 * small && widest(ctx, [word], small, palette.font) < width - 6) {
-      write(ctx, word, x + width / 2, y + u - small, { ...style, size: small, colour: palette.muted });
-    }
+    const word = wordPlace(ctx, palette, { item, x, y, width, u });
+    if (word) write(ctx, word.text, word.left, word.middle, { ...style, align: "left", size: word.size, colour:
+      palette.muted });
     data.forEach((v, r) => {
       const told = old && old[r] !== v && Number.isFinite(old[r]) && u >= size + before * 1.8;
       const middle = y + (r + 0.5) * u, centre = x + width / 2;
@@ -173,29 +182,33 @@ function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figu
   });
 }
 
-/** A matrix's symbol above it, and its shape where it is on chip and there is room; of one that stands above another,
- * in lines at its left. */
-function nameTile(ctx, palette, { item, x, y, width, height, column, shown }, { note = "" }) {
+/** Where a matrix's symbol stands, {left, middle, size}: above it, beside its shape where there is room for `shape`; of
+ * one that stands above another, at its left. */
+export function symbolPlace(ctx, palette, { item, column, x, y, width }) {
+  const em = palette.size, size = Math.max(em * 1.25, palette.smallest);
+  const symbol = widest(ctx, [item.symbol], size * 1.08, palette.font), gap = em * 0.45;
+  if (item !== column.main) return { left: x - em * 0.5 - symbol, middle: y + size * 0.6, size };
+  const shape = column.state || !item.here ? "" : times(sides(item));
+  const said = gap + widest(ctx, [shape], smallOf(palette), palette.font);
+  const fits = shape && symbol + said <= width;
+  const left = x + (width - symbol - (fits ? said : 0)) / 2;
+  return { left, middle: y - em, size, shape: fits ? { text: shape, left: left + symbol + gap } : null };
+}
+
+/** A matrix's symbol, and its shape and note where it is on chip and there is room. */
+function nameTile(ctx, palette, place, { note = "" }) {
+  const { item, x, y, height, column, shown } = place;
   const em = palette.size, { font } = palette;
   const ink = item.quantity ? palette.quantity[item.quantity].ink : palette.text;
-  const bold = { size: Math.max(em * 1.25, palette.smallest), weight: 650, font, colour: shown ? ink : palette.muted };
+  const { left, middle, size, shape } = symbolPlace(ctx, palette, place);
+  write(ctx, item.symbol, left, middle, { size, weight: 650, font, colour: shown ? ink : palette.muted });
   const small = { size: smallOf(palette), font, colour: palette.muted };
-  const shape = column.state || !shown ? "" : times(sides(item));
-  if (item !== column.main) {
-    const at = { x: x - em * 0.5, align: "right" };
-    write(ctx, item.symbol, at.x, y + bold.size * 0.6, { ...bold, align: "right" });
-    [shape, shown ? note : ""].forEach((text, line) => {
-      const below = bold.size * 1.4 + small.size * (0.5 + 1.2 * line);
-      if (below + small.size / 2 <= height) write(ctx, text, at.x, y + below, { ...small, align: "right" });
-    });
-    return;
-  }
-  const symbol = widest(ctx, [item.symbol], bold.size * 1.08, font), gap = em * 0.45;
-  const said = widest(ctx, [shape], small.size, font);
-  const fits = shape && symbol + gap + said <= width;
-  const left = x + (width - (fits ? symbol + gap + said : symbol)) / 2;
-  write(ctx, item.symbol, left, y - em * 0.9, bold);
-  if (fits) write(ctx, shape, left + symbol + gap, y - em * 0.82, small);
+  if (shape && shown) write(ctx, shape.text, shape.left, y - em * 0.92, small);
+  if (item === column.main || !shown) return;
+  [times(sides(item)), note].forEach((text, line) => {
+    const below = size * 1.4 + small.size * (0.5 + 1.2 * line);
+    if (below + small.size / 2 <= height) write(ctx, text, x - em * 0.5, y + below, { ...small, align: "right" });
+  });
 }
 
 /** The names of the rows, left of the first tile. */

@@ -37,12 +37,19 @@ export function placeBand(ctx, palette, buffers, band) {
   return { places, groups, below, height: below + line };
 }
 
-/** The buffers' names, and below them each shape once. */
+/** Where a buffer's symbol stands, at its left: {left, middle, size}. */
+export function bufferSymbolPlace(ctx, { size: em, smallest, font }, { symbol, x, top, buffer, cell }) {
+  const size = Math.max(em, smallest);
+  const left = x - 6 - widest(ctx, [symbol], size * 1.08, font);
+  return { left, middle: top + Math.min((buffer.height * cell) / 2, em), size };
+}
+
+/** The buffers' symbols, and below them each shape once. */
 export function nameBand(ctx, palette, { places, groups, below }, y) {
   const { size: em, smallest, font } = palette;
-  const bold = { size: Math.max(em, smallest), weight: 650, font, align: "right", colour: palette.text };
-  for (const { symbol, x, top, buffer, cell } of places) {
-    write(ctx, symbol, x - 6, y + top + Math.min((buffer.height * cell) / 2, em), bold);
+  for (const place of places) {
+    const { left, middle, size } = bufferSymbolPlace(ctx, palette, place);
+    write(ctx, place.symbol, left, y + middle, { size, weight: 650, font, colour: palette.text });
   }
   const small = { size: Math.max(em * 0.82, smallest), font, align: "center", colour: palette.muted };
   for (const { shape, each, left, right } of groups) {

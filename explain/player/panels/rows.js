@@ -2,11 +2,13 @@
 
 import { exact, number } from "../numbers.js";
 import { paintRows } from "../pictures/rows.js";
+import { explainDrawn } from "../terms.js";
 import { Panel } from "./panel.js";
 
 export class RowsPanel extends Panel {
   constructor(lane) {
     super(lane, "rows");
+    this.terms = this.root.querySelector(".terms");
   }
 
   get shown() {
@@ -68,6 +70,14 @@ export class RowsPanel extends Panel {
     const inputs = [known, ...values, state.rows, state.labels?.join(), row, phase, glows, marked, lane.stamp];
     const paint = () => paintRows(surface, palette, state, row, phase, glows, differs);
     this.at = surface.draw(inputs, () => (known ? paint() : (surface.clear(), null)));
+  }
+
+  /** What the columns' titles mean. */
+  write() {
+    const { roles } = this.view;
+    const names = { max: roles.running_max, alpha: roles.rescale, sum: roles.running_sum };
+    explainDrawn(this.terms, (this.at?.words ?? []).map((word) => ({ ...word, definition: this.lane.meaning("",
+      names[word.key]) })).filter(({ definition }) => definition));
   }
 
   /** Which of these rows differ from the other run. */

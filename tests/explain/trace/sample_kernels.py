@@ -350,17 +350,6 @@ def uses_function(y_ptr, FUNCTION: tl.constexpr):
 
 
 @triton.jit
-def unusual(y_ptr):
-    total = 0
-    for i in range(9):
-        if (step := i + 1) > 0:
-            total += 1
-        if total == 3:
-            break
-    tl.store(y_ptr, total)
-
-
-@triton.jit
 def bf16_atomic(x_ptr, total_ptr, BLOCK: tl.constexpr):
     offs = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offs)

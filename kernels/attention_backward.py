@@ -97,7 +97,10 @@ def _tile(
     """
     parts = (_part(ptr, rows, length, stride_row, stride_dim, 0, BLOCK_D, HEAD_DIM, WHOLE),)
     if REST > 0:
-        parts = (parts[0], _part(ptr, rows, length, stride_row, stride_dim, BLOCK_D, REST, HEAD_DIM, WHOLE))
+        parts = (  # type: ignore[assignment]
+            parts[0],
+            _part(ptr, rows, length, stride_row, stride_dim, BLOCK_D, REST, HEAD_DIM, WHOLE),
+        )
     return parts
 
 
@@ -105,7 +108,7 @@ def _tile(
 def _zeros(ROWS: tl.constexpr, BLOCK_D: tl.constexpr, REST: tl.constexpr):
     parts = (tl.zeros((ROWS, BLOCK_D), tl.float32),)
     if REST > 0:
-        parts = (parts[0], tl.zeros((ROWS, REST), tl.float32))
+        parts = (parts[0], tl.zeros((ROWS, REST), tl.float32))  # type: ignore[assignment]
     return parts
 
 
@@ -123,7 +126,7 @@ def _plus(sums, p, b, REST: tl.constexpr):
     """sums + P B, part by part."""
     parts = (tl.dot(p, b[0], sums[0], input_precision="ieee"),)
     if REST > 0:
-        parts = (parts[0], tl.dot(p, b[1], sums[1], input_precision="ieee"))
+        parts = (parts[0], tl.dot(p, b[1], sums[1], input_precision="ieee"))  # type: ignore[assignment]
     return parts
 
 

@@ -9,8 +9,8 @@ FlashAttention-3 (arXiv 2407.08608):
   "empty".
 - **S of the next tile under O of this one.** A group starts S_next = Q K_{j−1}ᵀ and O = O + P V_j together; while O is
   still being added to, it makes the softmax of S_next.
-- **As many programs as SMs**, each with a list of tiles of rows, which is made on the host: the longest first, each to
-  the program that will be done first. So under a mask, too, the last ones end together (`kernels/schedule.py`).
+- **As many programs as SMs**, each with many tiles of rows. Under a mask the host makes lists: the longest tile first,
+  each to the program that will be done first, so that the last ones end together (`kernels/schedule.py`).
 - **A sum that waits.** A row lies in four threads. Each keeps its own part of l, and they meet at the end of the row
   instead of at every tile: 8% at head_dim 64 without a mask.
 

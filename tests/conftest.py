@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import gpu_result
-
-_BEGAN = pytest.StashKey[float]()
 
 # Triton reads this once, when it is first imported, so it is set before any test module is. A worker of
 # pytest-xdist has another command line and inherits the answer.
@@ -42,7 +39,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse --gpu where no GPU is: tests that cannot run must not look as if they had."""
-    config.stash[_BEGAN] = time.monotonic()
     if getattr(config.option, "numprocesses", None):
         # Workers would take all cores from each other. Set before they start: a plugin may import NumPy first.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -76,8 +72,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     from explain.records.code import commit
 
     where = {**asdict(provenance()), "commit": commit()}
-    seconds = time.monotonic() - config.stash[_BEGAN]
-    kept = gpu_result.write(path, gpu_result.outcomes(terminalreporter.stats), where, seconds)
+    kept = gpu_result.write(path, gpu_result.outcomes(terminalreporter.stats), where)
     terminalreporter.write_line(f"{path}: {kept['passed']} passed, {kept['failed']} failed, {kept['skipped']} skipped")
 
 

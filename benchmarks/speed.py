@@ -40,17 +40,11 @@ Task = dict[str, Any]
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "tables", nargs="*", help="softmax, topk, decode, attention, backward; all of them unless given"
-    )
+    parser.add_argument("tables", nargs="*", help="softmax, topk, decode, attention, backward; default: all")
     parser.add_argument("--tune", action="store_true", help="our kernels over the options worth trying")
-    parser.add_argument(
-        "--random", type=int, nargs="+", metavar="SEED", help="shapes drawn by lot (benchmarks/speed_random.py)"
-    )
+    parser.add_argument("--random", type=int, nargs="+", metavar="SEED", help="random shapes (speed_random.py)")
     parser.add_argument("--shapes", type=int, default=200, help="so many of them for each seed (200)")
-    parser.add_argument(
-        "--only", nargs="+", default=[""], metavar="TEXT", help="only shapes whose name has one of these"
-    )
+    parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help="only shapes with this in their name")
     parser.add_argument("--rounds", type=int, default=30, help="timed launches of each variant (30)")
     parser.add_argument("--seconds", type=float, default=600.0, help="stop measuring after so long (600)")
     parser.add_argument("--show", type=int, default=99, help="print so many of the fastest of ours a shape")
@@ -94,9 +88,8 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
     cases = [case for case in cases if any(text in case.name for text in parsed.only)]
 
     def run_on(case: Case) -> list[Variant]:
-        return [
-            v for v in variants(case, parsed.tune) if not drawn or v.function in speed_random_table.WAYS[case.table]
-        ]
+        every, ways = variants(case, parsed.tune), speed_random_table.WAYS.get(case.table, ())
+        return [v for v in every if not drawn or v.function in ways]
 
     tasks: list[Task] = [
         {"case": asdict(case), "variants": [asdict(v) for v in run_on(case)], "rounds": parsed.rounds} for case in cases
@@ -174,11 +167,8 @@ def run(
                 children.remove(child)
                 if child.queue and not late:
                     at = child.queue.pop(0)
-                    print(
-                        f"{work}: no answer from {at['case']['shape']} {at['variants'][-1]}",
-                        file=sys.stderr,
-                        flush=True,
-                    )
+                    said = f"{work}: no answer from {at['case']['shape']} {at['variants'][-1]}"
+                    print(said, file=sys.stderr, flush=True)
                     if child.queue:
                         children.append(_start(work, child.queue, script))
 
@@ -282,9 +272,8 @@ def table(result: dict[str, Any], show: int) -> str:
 
 def compare(old: dict[str, Any], new: dict[str, Any]) -> int:
     """Prints new speed over old for every variant in both; 1 where one has lost more than 3%."""
-    before = {
-        (c["case"]["name"], v["name"]): v["seconds"] for c in old["cases"] for v in c["variants"] if "seconds" in v
-    }
+    timed = ((c["case"]["name"], v) for c in old["cases"] for v in c["variants"] if "seconds" in v)
+    before = {(name, variant["name"]): variant["seconds"] for name, variant in timed}
     slower = 0
     for case in new["cases"]:
         for row in case["variants"]:

@@ -332,14 +332,7 @@ def _tuned(case: Case) -> Iterator[Variant]:
             stages=(2, 3) if wide else (2,),
         )
     if case.table == "backward":
-        tiles = (
-            (64, 128, 8, 2),
-            (64, 128, 8, 1),
-            (128, 128, 8, 1),
-            (128, 128, 8, 2),
-            (64, 64, 4, 2),
-            (64, 128, 4, 2),
-        )
+        tiles = ((64, 128, 8, 2), (64, 128, 8, 1), (128, 128, 8, 1), (128, 128, 8, 2), (64, 64, 4, 2), (64, 128, 4, 2))
         for dq, (block_m, block_n, warps, stages) in itertools.product(("again", "tma"), tiles):
             ways: Options = {"dq": dq, "block_m": block_m, "block_n": block_n, "warps": warps, "stages": stages}
             yield Variant("kernels.attention_backward:flash_attention_backward", ways)

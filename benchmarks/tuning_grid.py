@@ -60,9 +60,7 @@ def main() -> int:
     if not torch.cuda.is_available():
         return _failed("tuning needs a GPU: PyTorch finds no CUDA GPU on this machine")
     if min(parsed.shape) < 1 or parsed.shape[3] % 8 or parsed.shape[3] > 256:
-        return _failed(
-            f"--shape {' '.join(map(str, parsed.shape))}: sizes are 1 or more, and D a multiple of 8 up to 256"
-        )
+        return _failed(f"--shape {' '.join(map(str, parsed.shape))}: sizes from 1 on, D a multiple of 8 up to 256")
     try:
         before = load(parsed.out)
     except ResultFileError as error:

@@ -15,8 +15,10 @@ import tempfile
 import threading
 import time
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import platformdirs
@@ -125,13 +127,18 @@ class Engine:
             self.trace_to(experiment, path, progress=progress, cancel=cancel)
             return TraceRun(path.read_bytes(), "interpreter")
 
-    def trace_to(self, experiment: Experiment, out: Path, programs: object = "all", **call: Any) -> dict[str, Any]:
-        """Runs, records and writes a trace file; the trace worker's answer. Raises WorkerError."""
+    def trace_to(
+        self,
+        experiment: Experiment,
+        out: Path,
+        programs: object = "all",
+        options: Mapping[str, Any] = MappingProxyType({}),
+        **call: Any,
+    ) -> dict[str, Any]:
+        """Runs, records and writes a trace file; the trace worker's answer. `options` as there. Raises WorkerError."""
         must_be_a_kernel(experiment)
-        out = out.resolve()
-        return self._ask(
-            {"kind": "experiment", "experiment": experiment.to_json(), "programs": programs, "out": str(out)}, call
-        )
+        request = {"kind": "experiment", "experiment": experiment.to_json(), "programs": programs}
+        return self._ask({**request, "out": str(out.resolve()), "options": dict(options)}, call)
 
     def check(self, experiment: Experiment, **call: Any) -> dict[str, Any]:
         """Runs in the interpreter and records only counts: {"error", "tolerance", "within_tolerance", "traffic", …}.
@@ -159,10 +166,18 @@ class Engine:
         request = {"kind": "output", "experiment": experiment.to_json(), "reverse_keys": reverse_keys}
         self._ask({**request, "out": str(out.resolve())}, call)
 
-    def trace_file(self, path: Path, function: str, out: Path, programs: object = "all", **call: Any) -> dict[str, Any]:
+    def trace_file(
+        self,
+        path: Path,
+        function: str,
+        out: Path,
+        programs: object = "all",
+        options: Mapping[str, Any] = MappingProxyType({}),
+        **call: Any,
+    ) -> dict[str, Any]:
         """Runs a function of any Python file and records the kernels it launches. Raises WorkerError."""
         places = {"path": str(path.resolve()), "out": str(out.resolve())}
-        request = {"kind": "file", **places, "function": function, "programs": programs}
+        request = {"kind": "file", **places, "function": function, "programs": programs, "options": dict(options)}
         return self._ask(request, call)
 
     def _ask(self, request: dict[str, Any], call: dict[str, Any]) -> dict[str, Any]:
@@ -268,9 +283,8 @@ def nvidia_driver() -> bool:
 
 def cache_folder() -> Path:
     """The folder of the traces made on this machine; the variable TILESCOPE_CACHE names another place."""
-    return (
-        Path(os.environ.get("TILESCOPE_CACHE") or platformdirs.user_cache_dir("tilescope", appauthor=False)) / "traces"
-    )
+    folder = os.environ.get("TILESCOPE_CACHE") or platformdirs.user_cache_dir("tilescope", appauthor=False)
+    return Path(folder) / "traces"
 
 
 @functools.cache

@@ -159,9 +159,8 @@ def verification(result: Result) -> str:
     """The experiments on a GPU within tolerance."""
     where = result["provenance"]
     right = [row for row in result["kernels"].values() if not row["wrong_on_purpose"]]
-    within, total, bites = (
-        sum(row[name] for row in right) for name in ("within_tolerance", "experiments", "zeros_would_miss")
-    )
+    counted = ("within_tolerance", "experiments", "zeros_would_miss")
+    within, total, bites = (sum(row[name] for row in right) for name in counted)
     return (
         f"**On a GPU**: {within:,} of {total:,} experiments are within tolerance of float64, for the {len(right)} "
         f"kernels that are not wrong on purpose. An output of zeros would fail {bites:,} of them. {where['gpu']} "
@@ -179,10 +178,7 @@ def suite_line(suite: Result) -> str:
     )
 
 
-OTHER_SCREENS = (
-    ("transformer-explainer", 20, 23, "7 →"),
-    ("llm-viz", 5, 8, "1 click, 12 × Space"),
-)
+OTHER_SCREENS = (("transformer-explainer", 20, 23, "7 →"), ("llm-viz", 5, 8, "1 click, 12 × Space"))
 """The other explainers as docs/newcomers.md describes: unexplained words, numerals, presses until the first insight."""
 
 
@@ -213,49 +209,26 @@ def three_numbers() -> str:
         raise ValueError("no GPU's record was found; make one with: python -m explain measure")
     (asked, from_dram), gpu = lab.tables(record), lab.gpu_named(record.gpu)
     online = sizes("softmax_online")[0]
-    counters = next(
-        point.counters for point in map(record.point, PLANS["levels"].experiments) if point and point.counters
-    )
+    points = filter(None, map(record.point, PLANS["levels"].experiments))
+    counters = next(point.counters for point in points if point.counters)
     where = counters.provenance  # of these counts; the record's own provenance is that of its latest run
     missing = ", ".join(dict.fromkeys(f"`{experiment.kernel}`" for experiment in lab.not_counted(record)))
-    return f"""# Three numbers that must agree
-
-Written by `python scripts/write_figures.py`. The lab's page *Three numbers* shows the same for one run at a time.
-
-Counted on an {where.gpu} (CUDA {where.cuda}, {_versions(vars(where))}), each run with a cold L2 (counters:
-{counters.method}). A copy of {counters.copy.copied_bytes / 2**30:g} GiB was counted first, within {TOLERANCE:.1%}.
-Repeat: `python -m explain measure --plan levels`.
-{f"{chr(10)}Not counted yet: {missing}.{chr(10)}" if missing else ""}
-## What the kernel requests
-
-Bytes read and written together. *Formula*: what the algorithm must move. *Traced*: what the kernel's loads and stores
-request in Triton's interpreter (`python -m explain record bytes`); of equal heads and rows, one part is traced and
-multiplied. *L1*: what the GPU's loads and stores request from L1. Spilled registers have their own column.
-
-{asked}
-
-- **Whole sectors**: the GPU moves whole sectors of {SECTOR} B, also for shorter pieces. Masked lanes request nothing,
-  in the formula, in the trace and on the GPU. Only the rest of the sector in which a mask starts is moved.
-- **Every warp loads**: each of the {WARPS} warps of a program loads a value that all of them need, such as one number
-  per row.
-- **Sectors requested in halves**: FlashAttention-1 keeps O in float32 and loads it in the layout of Q, 32 B per thread
-  in two loads.
-- **Launches before the kernel**: FlashAttention-1's O, m and ℓ are filled first. The GPU counts these launches too.
-
-## What DRAM reads
-
-Prediction: every input is read once, and again each time it is needed after more bytes than L2 can hold. So safe
-softmax in three passes reads x 3 times, online softmax 2 times, and whole-row softmax once. FlashAttention-2 reads Q, K
-and V once; standard attention also S and P; FlashAttention-1 also its O, m and ℓ at every visit.
-
-{from_dram}
-
-- **Hit in L1, hit in L2**: if rows are short, or few are in progress, a cache still holds a row when its program reads
-  it again. For online softmax at {levels.sizes_words(online)}, {room(online, gpu)}: L2 holds
-  part of them. The counters separate the reads that L1 served from those that L2 served.
-- **Spilled registers**: values that do not fit in registers are written to local memory and read back. DRAM serves what
-  the caches cannot hold.
-"""
+    return (
+        (ROOT / "scripts" / "three_numbers.md")
+        .read_text(encoding="utf-8")
+        .format(
+            where=f"{where.gpu} (CUDA {where.cuda}, {_versions(vars(where))})",
+            method=counters.method,
+            copied=counters.copy.copied_bytes / 2**30,
+            tolerance=TOLERANCE,
+            missing=f"\nNot counted yet: {missing}.\n" if missing else "",
+            asked=asked,
+            from_dram=from_dram,
+            sector=SECTOR,
+            warps=WARPS,
+            online=f"{levels.sizes_words(online)}, {room(online, gpu)}",
+        )
+    )
 
 
 def main(arguments: list[str]) -> int:

@@ -130,11 +130,8 @@ def run_prefixes(experiment: Experiment, path: Path, progress: Progress) -> tupl
     ends = [*range(p["block_n"], p["kv_len"], p["block_n"]), p["kv_len"]]
     for j, end in enumerate(ends, start=1):
         progress(f"first {j} of {len(ends)} tiles", 0.6 + 0.4 * j / len(ends))
-        prefix = {
-            **arrays,
-            "k": np.ascontiguousarray(arrays["k"][:, :, :end]),
-            "v": np.ascontiguousarray(arrays["v"][:, :, :end]),
-        }
+        k, v = (np.ascontiguousarray(arrays[name][:, :, :end]) for name in ("k", "v"))
+        prefix = {**arrays, "k": k, "v": v}
         sizes = {**p, "kv_len": end}
         outputs = launcher(entry, sizes, tensors(p, prefix, "cuda"), diagonal=diagonal)()
         verdict = verify(entry, sizes, prefix, outputs, diagonal)

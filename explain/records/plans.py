@@ -29,14 +29,9 @@ SOFTMAX = ((4096, 8192), (2048, 32768), (4096, 32768))
 """(rows, cols) of float32: inputs beyond the L2 of any GPU here"""
 ATTENTION = ((4, 16, 4096, 64), (4, 16, 8192, 64), (2, 16, 8192, 128))
 """(batch, heads, seq_len, head_dim) of bfloat16"""
-_TILES: Mapping[str, Mapping[str, object]] = {
-    "softmax_tiled": {"block_m": 4, "block_n": 1024},
-    "softmax_topk": {"block_n": 1024},
-}
-_FAMILY_TILES: Mapping[str, Mapping[str, object]] = {
-    "softmax": {"block_n": 4096},
-    "attention": {"dtype": "bf16", "block_m": 128, "block_n": 64},
-}
+Tiles = Mapping[str, Mapping[str, object]]
+_TILES: Tiles = {"softmax_tiled": {"block_m": 4, "block_n": 1024}, "softmax_topk": {"block_n": 1024}}
+_FAMILY_TILES: Tiles = {"softmax": {"block_n": 4096}, "attention": {"dtype": "bf16", "block_m": 128, "block_n": 64}}
 MEASURED = tuple(name for name, entry in TAUGHT.items() if entry.family in _FAMILY_TILES)
 """The kernels to learn from that have sizes to be measured at."""
 

@@ -25,6 +25,7 @@ from explain.trace.model import (
     Other,
     Pointers,
     Program,
+    Report,
     Scalar,
     Source,
     Tile,
@@ -45,6 +46,7 @@ def build_trace(
     accesses: Sequence[AccessRecord],
     experiment: Mapping[str, Any] | None,
     created: str | None,
+    report: Report,
 ) -> Trace:
     """The trace of a recording. Equal recordings give equal traces, apart from `created`."""
     builder = _Builder()
@@ -65,6 +67,7 @@ def build_trace(
         values=tuple(builder.values),
         launches=built,
         columns=columns,
+        report=report,
     )
 
 

@@ -13,6 +13,10 @@ class TraceTooLarge(TraceError):
     """The recording reached its limit of steps or bytes."""
 
 
+class TookTooLong(TraceError):
+    """The run reached its limit of time."""
+
+
 class Refused(TraceError):
     """Triton's compiler would not accept this kernel; the message says why."""
 

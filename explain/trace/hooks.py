@@ -26,6 +26,7 @@ def hooks(recorder: Recorder) -> list[tuple[Any, str, object]]:
     rewrite, run, convert = function.rewrite, function.run, interpreter._implicit_cvt
     load, store = builder.create_masked_load, builder.create_masked_store
     rmw, cas, to_int = builder.create_atomic_rmw, builder.create_atomic_cas, builder.create_ptr_to_int
+    autotune = Autotuner.run
     set_grid_dim, set_grid_idx = builder.set_grid_dim, builder.set_grid_idx
 
     class Executor(interpreter.GridExecutor):  # type: ignore[misc]
@@ -62,6 +63,16 @@ def hooks(recorder: Recorder) -> list[tuple[Any, str, object]]:
                 if (own := _own_error(error)) is not None:
                     raise own from None
                 raise
+
+    def patched_autotune(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return autotune(self, *args, **kwargs)
+        finally:
+            if len(self.configs) > 1 and hasattr(self, "best_config"):
+                name = self.base_fn.__name__
+                recorder.note(
+                    f"{name}: of {len(self.configs)} autotune configurations this one ran: {self.best_config}"
+                )
 
     def patched_rewrite(self: Any) -> Any:
         if (self.fn.__module__ or "").startswith(LIBRARY):
@@ -111,6 +122,7 @@ def hooks(recorder: Recorder) -> list[tuple[Any, str, object]]:
         (builder, "create_atomic_rmw", patched_rmw),
         (builder, "create_atomic_cas", patched_cas),
         (builder, "create_ptr_to_int", patched_to_int),
+        (Autotuner, "run", patched_autotune),
         (Autotuner, "_bench", lambda *args, **kwargs: [0.0, 0.0, 0.0]),
     ]
 

@@ -174,7 +174,8 @@ class _Rewriter(ast.NodeTransformer):
         return [ast.Expr(entered), ast.Try(body=body, handlers=[handler], orelse=[], finalbody=[leave])]
 
     def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
-        before, out = self.live, []
+        before = self.live
+        out: list[ast.stmt] = []
         self.live = set(before)
         for statement in statements:
             names = _assigned(statement)

@@ -31,7 +31,7 @@ from explain.trace.fidelity import interpreter_fidelity
 from explain.trace.flops import FlopCounter, counting
 from explain.trace.hooks import hooks
 from explain.trace.instrument import Site, instrument
-from explain.trace.model import Flops, Trace
+from explain.trace.model import MAX_BYTES, MAX_STEPS, Failure, Flops, Report, Trace
 from explain.trace.patches import replaced
 from explain.trace.records import LOAD, STORE, AccessRecord, LaunchRecord, Seen, StepRecord
 from explain.trace.semantics import Number
@@ -41,8 +41,6 @@ __all__ = ["OutOfBounds", "Programs", "Recorder", "TraceError", "TraceTooLarge",
 Programs = Literal["all", "first"] | Sequence[Sequence[int]]
 Progress = Callable[[str, float], None]
 TELL_SECONDS = 0.2
-MAX_STEPS = 200_000
-MAX_BYTES = 512 * 1024 * 1024
 
 
 class Recorder:
@@ -65,6 +63,7 @@ class Recorder:
         self._flops = (0, 0, 0)
         self._functions: dict[tuple[Callable[..., Any], bool], Callable[..., Any] | None] = {}
         self._failure: BaseException | None = None  # reported, and on its way out
+        self._failed_step: int | None = None
         self._thread = threading.get_ident()
         self._refused = ""
         self.notes: list[str] = []
@@ -75,8 +74,14 @@ class Recorder:
         if said not in self.notes:
             self.notes.append(said)
 
-    def trace(self, experiment: Mapping[str, Any] | None = None, created: str | None = None) -> Trace:
-        """The recorded run. `created` is an ISO 8601 time; the default is now.
+    def trace(
+        self,
+        experiment: Mapping[str, Any] | None = None,
+        created: str | None = None,
+        output: str = "",
+        failure: Failure | None = None,
+    ) -> Trace:
+        """The recorded run. `created` is an ISO 8601 time; the default is now. `output` is what the run printed.
 
         Raises TraceError if no kernel was launched, or one from another thread; BadTarget if none of the wanted
         programs exists.
@@ -89,7 +94,13 @@ class Recorder:
             grids = ", ".join(f"{launch.kernel.__name__} {list(launch.grid)}" for launch in self.launches)
             asked = sorted(list(program) for program in self.wanted)
             raise BadTarget(f"programs {asked}: none of them ran; the grids are {grids}")
-        return build_trace(self.launches, self.steps, self.accesses, experiment, created)
+        report = Report(tuple(self.notes), output, failure)
+        return build_trace(self.launches, self.steps, self.accesses, experiment, created, report)
+
+    @property
+    def failed_step(self) -> int:
+        """The step that failed, for a run that did; the last one if none did, as when its result is wrong."""
+        return self._failed_step if self._failed_step is not None else len(self.steps) - 1
 
     # The tape
 
@@ -110,6 +121,7 @@ class Recorder:
         last = self.steps[-1]
         if (last.site.source, last.site.line, last.depth) != (site.source, line, len(self.frames) - 1):
             self.step(Site(site.source, line, ()), limited=False)
+        self._failed_step = len(self.steps) - 1
 
     def mark(self, site: Site, value: object, *values: object) -> object:
         self.step(site, *values)
@@ -147,12 +159,12 @@ class Recorder:
         return value
 
     def check_limits(self) -> None:
-        remedy = "record fewer programs, or a smaller input"
+        remedy = "record fewer programs (--programs 0:4; all are counted) or a smaller input, or raise"
         if len(self.steps) > self.max_steps:
-            raise TraceTooLarge(f"the recording has more than {self.max_steps:,} steps: {remedy}")
+            raise TraceTooLarge(f"the recording has more than {self.max_steps:,} steps: {remedy} --max-steps")
         if self.held_bytes > self.max_bytes:
             megabytes = self.max_bytes / 1e6
-            raise TraceTooLarge(f"the recording's values take more than {megabytes:.0f} MB: {remedy}")
+            raise TraceTooLarge(f"the recording's values take more than {megabytes:.0f} MB: {remedy} --max-values")
 
     # What the interpreter's operations report
 
@@ -230,6 +242,7 @@ class Recorder:
         launch = LaunchRecord(kernel, instrumented.source)
         before = Flops(self.count.matmul, self.count.exp, self.count.other)
         self._launch = launch
+        self._failed_step = None  # an earlier failure did not end the run
         self.launches.append(launch)
         try:
             yield launch

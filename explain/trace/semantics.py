@@ -29,7 +29,7 @@ CONDITIONS = (bool, int, type(None))
 """The constants that `if` accepts: `_condition_types`."""
 
 
-class Number(tl.tensor):
+class Number(tl.tensor):  # type: ignore[misc]  # Triton has no types
     """A scalar tensor that a trace shows as the Python number it came from: a loop variable or a float argument."""
 
     def __init__(self, number: int | float, dtype: Any) -> None:

@@ -32,7 +32,7 @@ class Syntax:
     """Finds what the compiler would refuse in one function."""
 
     def __init__(self, fn: Any, function: ast.FunctionDef) -> None:
-        self.own = {node.id for node in ast.walk(function) if isinstance(node, ast.Name | ast.arg) and _binds(node)}
+        self.own = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and _binds(node)}
         self.own |= {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
         cells = zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)
         self.scope = {**fn.__globals__, **{name: cell.cell_contents for name, cell in cells if _is_set(cell)}}
@@ -104,8 +104,8 @@ def _is_visited(node: ast.AST) -> bool:
     return hasattr(CodeGenerator, f"visit_{type(node).__name__}")
 
 
-def _binds(node: ast.AST) -> bool:
-    return isinstance(getattr(node, "ctx", None), ast.Store)
+def _binds(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store)
 
 
 def _is_set(cell: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from explain import data
 from explain.experiment import Experiment, ParameterError
 from explain.ui.address import returned
 from kernels.catalog import TAUGHT
@@ -19,48 +20,12 @@ from kernels.recipes import preset_of
 from kernels.traffic import tiles
 
 T = TypeVar("T")
-LABELS = {
-    "inputs": "Input",
-    "dtype": "dtype",
-    "block_m": "Query tile, BLOCK_M",
-    "block_n": "Key tile, BLOCK_N",
-    "seq_len": "Queries, N",
-    "kv_len": "Keys",
-    "causal": "Causal",
-}
-ROW_LABELS = {
-    **LABELS,
-    "rows": "Rows",
-    "cols": "Elements in a row",
-    "n": "Elements, n",
-    "k": "Largest to keep, K",
-    "order": "Order of merging",
-    "block_m": "Rows in a tile, BLOCK_M",
-    "block_n": "Elements in a tile, BLOCK_N",
-}
-PRESET_TITLES = {
-    "normal": "random normal",
-    "notebook": "six numbers",
-    "sentence": "paragraph, 64 tokens",
-    "sentence_short": "sentence, 15 tokens",
-    "sentence_ragged": "sentence, 23 tokens",
-    "edge": "up to 89: overflow",
-}
-"""Presets that need more than their own name on screen."""
-LARGEST_ON_SCREEN = {
-    "rows": 16,
-    "batch": 1,
-    "heads": 1,
-    "kv_heads": 1,
-    "seq_len": 256,
-    "kv_len": 256,
-    "cols": 128,
-    "n": 128,
-    "block_m": 64,
-    "block_n": 64,
-    "head_dim": 128,
-}
-"""The largest sizes that are readable in the player; the command line takes more."""
+_DATA = data(__file__)
+LABELS: Mapping[str, str] = _DATA["labels"]
+ROW_LABELS: Mapping[str, str] = {**LABELS, **_DATA["row_labels"]}
+PRESET_TITLES: Mapping[str, str] = _DATA["presets"]
+LARGEST_ON_SCREEN: Mapping[str, int] = _DATA["largest"]
+"""The largest sizes that are readable in the player."""
 MOST_VISITS = 1024
 
 _BITING = tuple(preset.name for preset in PRESETS.values() if not preset.sentence and preset.name != "notebook")
@@ -314,7 +279,6 @@ def pick(
     """One of the options, as buttons, by default the first; kept in the address under `key`. `more` is Streamlit's."""
     every = list(options)
     start = every[0] if default is None else default
-    chosen: T = place.segmented_control(
-        label, every, default=start, required=True, key=key, bind="query-params", **more
-    )
+    asked = {"default": start, "required": True, "key": key, "bind": "query-params", **more}
+    chosen: T = place.segmented_control(label, every, **asked)
     return chosen

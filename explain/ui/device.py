@@ -85,9 +85,7 @@ def engine_status() -> None:
     if has_triton():
         st.markdown(":green[●] **Triton's CPU interpreter** runs and records the kernels, here on this machine.")
     else:
-        st.markdown(
-            ":orange[●] **Recorded runs.** Triton runs on Linux only; the chapters open on traces recorded there."
-        )
+        st.markdown(":orange[●] **Recorded runs.** Triton runs on Linux only; the chapters open on recorded traces.")
     once_known(_gpu_status)
 
 

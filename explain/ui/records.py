@@ -66,9 +66,7 @@ def _yours() -> dict[str, Shelved]:
 
 def _load(yours: dict[str, Shelved]) -> None:
     """Takes a reader's file, or says why it is refused."""
-    st.markdown(
-        "A file written by `python -m explain measure`. It stays in this session and is not kept on the server."
-    )
+    st.markdown("A file written by `python -m explain measure`. It stays in this session only.")
     brought = st.file_uploader("Record", type="json", key="record file", label_visibility="collapsed")
     if brought is None:
         st.session_state.pop("record taken", None)

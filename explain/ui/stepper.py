@@ -128,10 +128,7 @@ def traffic_table(experiment: Experiment, trace: Trace) -> None:
     folded = f"<details><summary>Each buffer's bytes</summary>\n\n{markdown(columns, rows)}\n\n</details>"
     st.markdown(folded, unsafe_allow_html=True)
     if not agree:
-        st.error(
-            "Formula and trace disagree, so one of them is wrong. Please report this experiment.",
-            icon=":material/error:",
-        )
+        st.error("Formula and trace disagree: one of them is wrong. Please report this run.", icon=":material/error:")
 
 
 def row_sums(experiments: Sequence[Experiment], traces: Sequence[Trace]) -> None:

@@ -289,9 +289,8 @@ def shares(experiment: Experiment, trace: Trace) -> list[Share]:
     (launch,) = trace.launches
     found = []
     for group, buffers, _ in GROUPS:
-        read, written = (
-            sum(t.bytes for t in terms if t.buffer in buffers and t.written == way) for way in (False, True)
-        )
+        own = [term for term in terms if term.buffer in buffers]
+        read, written = (sum(t.bytes for t in own if t.written == way) for way in (False, True))
         traced = [
             sum(counts.get(f"{buffer}_ptr", 0) for buffer in buffers)
             for counts in (launch.read_bytes, launch.written_bytes)

@@ -221,11 +221,7 @@ def packet(flash: Trace, standard: Trace) -> str:
             "row": run.row,
             "arrays": {name: _encoded(getattr(run, name)) for name in drawn},
             "sizes": [size(tokens) for tokens in LENGTHS],
-            "chip": {
-                "name": chip.name,
-                "bytes": chip.shared_bytes_all,
-                "text": moved(chip.shared_bytes_all),
-            },
+            "chip": {"name": chip.name, "bytes": chip.shared_bytes_all, "text": moved(chip.shared_bytes_all)},
             "bills": [bills(p["seq_len"]), bills(LENGTHS[-1], LARGE_TILE)],
             "written": f"{count(sum(access.bytes for access in flash.accesses(written)))} B",
             "scenes": [{**asdict(one), "link": one.link} for one in told],

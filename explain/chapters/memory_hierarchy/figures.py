@@ -190,9 +190,8 @@ def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu) -> str:
         held = unit * math.sqrt(count / item)
         if held <= side:
             filled = name != "L2"
-            parts.append(
-                rect(left, top, held, held, CHIP if filled else "none", stroke="currentColor", dashed=not filled)
-            )
+            fill = CHIP if filled else "none"
+            parts.append(rect(left, top, held, held, fill, stroke="currentColor", dashed=not filled))
             words = "the filled square on S" if filled else "the dashed square on S"
         else:
             words = f"holds {ratio((held / side) ** 2)} S"
@@ -247,9 +246,8 @@ def product(p: Mapping[str, Any]) -> str:
         text(left + wide / 2, 15, f"Kᵀ, {head_dim} × {kv_len}", anchor="middle"),
         text(left + wide / 2, top + tall + 18, f"S, {seq_len} × {kv_len}", anchor="middle"),
     ]
-    return picture(
-        left + wide + 12, top + tall + 28, "A tile of S, and the tiles of Q and K that it needs", parts, "26rem"
-    )
+    said = "A tile of S, and the tiles of Q and K that it needs"
+    return picture(left + wide + 12, top + tall + 28, said, parts, "26rem")
 
 
 @dataclass(frozen=True)

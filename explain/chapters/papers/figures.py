@@ -390,7 +390,6 @@ def hierarchy(record: Record) -> go.Figure:
         title="bandwidth", type="log", range=[9.5, 15.4], tickvals=marks, ticktext=[si(mark, "B/s") for mark in marks]
     )
     figure.update_yaxes(autorange="reversed", ticksuffix="  ")
-    figure.update_layout(
-        height=90 + 75 * len(names), margin={"l": 8, "r": 8, "t": 8, "b": 8}, showlegend=False, bargap=0.25
-    )
+    margin = {"l": 8, "r": 8, "t": 8, "b": 8}
+    figure.update_layout(height=90 + 75 * len(names), margin=margin, showlegend=False, bargap=0.25)
     return figure

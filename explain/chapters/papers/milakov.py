@@ -89,7 +89,7 @@ def _said(ratio: float | list[float], **fields: Any) -> Said:
 
 
 def _figure(said: list[dict[str, Any]], **fields: Any) -> Figure:
-    own = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    own: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in fields.items()}
     return Figure(**own, said=tuple(_said(**one) for one in said))
 
 
@@ -179,9 +179,8 @@ def gains_by_k(record: Record, fast: str) -> list[tuple[int, float]]:
     """(K, speedup of a fused kernel over safe softmax, then top-k), for 4,000 rows of LONG elements."""
     found = []
     for said in LARGER_K:
-        slow, better = (
-            rate(record.point(experiment(kernel, 4000, LONG, said.at))) for kernel in (FIGURES[2].slow, fast)
-        )
+        points = (record.point(experiment(kernel, 4000, LONG, said.at)) for kernel in (FIGURES[2].slow, fast))
+        slow, better = map(rate, points)
         if slow and better:
             found.append((said.at, better / slow))
     return found

@@ -115,7 +115,7 @@ def _larger_k(shown: Sequence[Shelved]) -> None:
         with st.container(key="numbers of larger k"):
             st.markdown(figures.larger_k(_records(shown)))
         st.caption(
-            f"Speedup over safe softmax, then top-k. Ours: V = {count(milakov.LONG)}; the paper names no V. {tiles}"
+            f"Speedup over safe softmax, then top-k. Ours: V = {count(milakov.LONG)}; the paper names none. {tiles}"
         )
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from explain.device.measurement import Provenance
+from explain.plain import made
 from explain.records import results
 from explain.records.results import ResultFileError
 from kernels.catalog import KERNELS
@@ -60,6 +61,10 @@ class Point:
     shared_bytes: int | None = None
     registers: int | None = None
     spills: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.failure and self.failure not in FAILURES:
+            raise ValueError(f"failure={self.failure}: must be one of {', '.join(FAILURES)}")
 
     @property
     def settings(self) -> tuple[int, int, int, int]:
@@ -164,15 +169,5 @@ def save(path: Path, tuning: Tuning) -> None:
 
 
 def parse(data: Mapping[str, Any]) -> Tuning:
-    """The result in this JSON object. Raises KeyError, TypeError or ValueError for any other object."""
-    state = {name: dict(data.get(name) or {}) for name in ("before", "after")}
-    grids = tuple(map(_grid, data["grids"]))
-    return Tuning(Provenance(**data["provenance"]), data["commit"], data["method"], **state, grids=grids)
-
-
-def _grid(data: Mapping[str, Any]) -> Grid:
-    batch, heads, seq_len, head_dim = data["shape"]
-    points = tuple(Point(**point) for point in data["points"])
-    if unknown := {point.failure for point in points} - {"", *FAILURES}:
-        raise ValueError(f"failure={', '.join(sorted(unknown))}: must be one of {', '.join(FAILURES)}")
-    return Grid(**{**data, "shape": (batch, heads, seq_len, head_dim), "points": points})
+    """The result in this JSON object. Raises TypeError or ValueError for any other object."""
+    return made(Tuning, data)

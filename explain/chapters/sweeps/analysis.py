@@ -126,11 +126,7 @@ class RooflinePoint:
         return min(known) if known else None
 
 
-MEMORY_ROOFS: Mapping[str, tuple[str, ...]] = {
-    "shared": ("shared",),
-    "l2": ("l2",),
-    "hbm": ("hbm", "hbm copy", "hbm write"),
-}
+MEMORY_ROOFS = {"shared": ("shared",), "l2": ("l2",), "hbm": ("hbm", "hbm copy", "hbm write")}
 """The measured roofs of each level; the highest counts."""
 
 
@@ -161,7 +157,6 @@ def roofline_points(readings: Iterable[Reading], roofs: Mapping[str, Roof]) -> l
                 intensity, speed = reading.flops / count, reading.flops / reading.seconds
                 bandwidth = memory_roof(level, roofs)
                 memory = None if bandwidth is None else bandwidth * intensity
-                found.append(
-                    RooflinePoint(reading, level, intensity, speed, memory, compute.per_second if compute else None)
-                )
+                peak = compute.per_second if compute else None
+                found.append(RooflinePoint(reading, level, intensity, speed, memory, peak))
     return found

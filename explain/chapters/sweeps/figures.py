@@ -12,14 +12,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from explain.chapters.sweeps.analysis import (
-    FITTED,
-    crossing,
-    curve,
-    jump,
-    numbers,
-    slope,
-)
+from explain.chapters.sweeps.analysis import FITTED, crossing, curve, jump, numbers, slope
 from explain.chapters.sweeps.model import AXES, LEVELS, SPILLED, Reading, Sweep, formula, once
 from explain.chapters.sweeps.ready import PAIR
 from explain.figures import palette
@@ -141,9 +134,8 @@ def _lines(
     figure.update_yaxes(
         type="log", title=WHAT[what][0], range=[low, high], tickvals=marks, ticktext=[si(mark, unit) for mark in marks]
     )
-    figure.update_layout(
-        height=HEIGHT, margin={"l": 8, "r": _room(labels.values()), "t": TOP, "b": BOTTOM}, hovermode="closest"
-    )
+    around = {"l": 8, "r": _room(labels.values()), "t": TOP, "b": BOTTOM}
+    figure.update_layout(height=HEIGHT, margin=around, hovermode="closest")
     return figure
 
 
@@ -251,9 +243,8 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
     for what in whats:
         found = crossing(*(numbers(curve(sweep, readings, kernel, what)) for kernel in (above, below)))
         if found:
-            does = {"seconds": "is faster", "asked": "asks for fewer bytes"}.get(
-                what, f"moves fewer bytes {LEVELS.get(what, '')}"
-            )
+            known_as = {"seconds": "is faster", "asked": "asks for fewer bytes"}
+            does = known_as.get(what, f"moves fewer bytes {LEVELS.get(what, '')}")
             subject, x = f"**{name_of(below)}**", AXES[sweep.axis][0]
             does += f" than **{name_of(above)}**"
             sentences.append(found.told(subject, does, x, exact=sweep.axis in TILES, known=known))

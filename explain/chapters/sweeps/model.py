@@ -53,11 +53,7 @@ class Sweep:
 
     @classmethod
     def of(
-        cls,
-        kernels: Sequence[str],
-        axis: str,
-        values: Sequence[object],
-        fixed: Mapping[str, object] | None = None,
+        cls, kernels: Sequence[str], axis: str, values: Sequence[object], fixed: Mapping[str, object] | None = None
     ) -> Sweep:
         """The sweep over these values (or their text), in order, each once.
 

@@ -309,9 +309,7 @@ def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
         if shown.roofs:
             with st.expander("How the roofs were measured"):
                 st.markdown(roofline.roofs_table(shown.roofs))
-        st.caption(
-            _source(shown) + " · FLOPs by formula; bytes counted with a cold L2; roofs measured by micro-benchmarks"
-        )
+        st.caption(f"{_source(shown)} · FLOPs: formula; bytes: L2 cold; roofs: micro-benchmarks")
 
 
 def sweep_points(shown: Shown) -> None:
@@ -339,9 +337,8 @@ def closing(shown: Shown | None) -> None:
 
 def _misses(shown: Shown) -> None:
     """The missing points, and why they are missing."""
-    lines = [
-        f"{figures.name_of(kernel)} at {figures.said(value)}: {why}" for kernel, value, why in shown.sweep.left_out
-    ]
+    named = figures.name_of
+    lines = [f"{named(kernel)} at {figures.said(value)}: {why}" for kernel, value, why in shown.sweep.left_out]
     for reading in shown.readings:
         if reading.why:
             at = figures.said(reading.experiment.values[shown.sweep.axis])

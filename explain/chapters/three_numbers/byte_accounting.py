@@ -215,9 +215,7 @@ def _held_by_l1(experiment: Experiment, counts: Counts, left: int) -> Iterator[C
     )
     again = {term.buffer: sector_bytes(experiment, term) - term.once for term in terms}
     spilled = counts.spill_read_bytes or 0
-    names = _names(
-        (*(name for name, more in again.items() if more > 0), *(("spilled registers",) if spilled else ())),
-    )
+    names = _names((*(name for name, more in again.items() if more > 0), *(("spilled registers",) if spilled else ())))
     held = min(-left - at_once, sum(again.values()) + spilled)
     if held > 0:
         yield Cause(
@@ -274,9 +272,8 @@ def _part(experiment: Experiment, term: Term, gpu: Gpu) -> Part:
     if between <= gpu.l2_bytes:
         why = "just written, still in L2" if made_here else "the second time it is still in L2"
         return Part(term, once, f"{why}: {amount(between)} pass in between, {amount(gpu.l2_bytes)} fit")
-    return Part(
-        term, term.bytes, f"each time: {amount(between)} pass in between, more than L2's {amount(gpu.l2_bytes)}"
-    )
+    more = f"{amount(between)} pass in between, more than L2's {amount(gpu.l2_bytes)}"
+    return Part(term, term.bytes, f"each time: {more}")
 
 
 def _made_here(experiment: Experiment, term: Term) -> bool:
@@ -294,9 +291,7 @@ def _held_by_l2(experiment: Experiment, counts: Counts, left: int) -> Iterator[C
     terms = [term for term in experiment.entry.formula(experiment.values).terms if not term.written]
     again = {term.buffer: term.bytes - (0 if _made_here(experiment, term) else term.once) for term in terms}
     spilled = counts.spill_read_bytes or 0
-    names = _names(
-        (*(name for name, more in again.items() if more > 0), *(("spilled registers",) if spilled else ())),
-    )
+    names = _names((*(name for name, more in again.items() if more > 0), *(("spilled registers",) if spilled else ())))
     held = min(-left, sum(again.values()) + spilled)
     if held > 0:
         yield Cause(
@@ -372,11 +367,8 @@ def check(experiment: Experiment, counts: Counts, gpu: Gpu) -> Check | None:
         return None
     prediction = predicted(experiment, gpu)
     done = Check(prediction, counts.dram_read_bytes, ())
-    return (
-        done
-        if done.met
-        else Check(prediction, counts.dram_read_bytes, tuple(_why_missed(experiment, counts, gpu, done)))
-    )
+    causes = () if done.met else tuple(_why_missed(experiment, counts, gpu, done))
+    return Check(prediction, counts.dram_read_bytes, causes)
 
 
 def _why_missed(experiment: Experiment, counts: Counts, gpu: Gpu, missed: Check) -> Iterator[Cause]:
@@ -398,12 +390,7 @@ def _why_missed(experiment: Experiment, counts: Counts, gpu: Gpu, missed: Check)
         yield Cause(
             "Hit in L1", -in_l1, "hardware", "Read again by the same program, while its SM's own cache still had it."
         )
-        yield Cause(
-            "Hit in L2",
-            over + in_l1,
-            "hardware",
-            f"Read again while L2 still had it: {beside}.",
-        )
+        yield Cause("Hit in L2", over + in_l1, "hardware", f"Read again while L2 still had it: {beside}.")
 
 
 def room(experiment: Experiment, gpu: Gpu) -> str:

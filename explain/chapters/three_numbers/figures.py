@@ -17,10 +17,7 @@ from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
 from kernels.traffic import Term, Traffic
 
-COLOURS = {
-    **dict.fromkeys(("formula", "traced", "l1", "l2", "shared"), css("slate")),
-    "dram": css("hbm"),
-}
+COLOURS = {**dict.fromkeys(("formula", "traced", "l1", "l2", "shared"), css("slate")), "dram": css("hbm")}
 """The colour of each level in every picture here."""
 LINKS = {"l1": "Programs ↔ L1", "l2": "L2 ↔ SM", "dram": "DRAM ↔ L2", "shared": "Programs ↔ shared memory"}
 """The links that can be chosen, by level."""
@@ -212,9 +209,8 @@ def bars(found: Levels, between: Sequence[Gap], *, written: bool) -> str:
                     title=level.why,
                 )
             )
-            rows.append(
-                text(left + 8, y + 18, "not measured" if level.key in LINKS else "not traced", faint=True, size=13)
-            )
+            unknown = "not measured" if level.key in LINKS else "not traced"
+            rows.append(text(left + 8, y + 18, unknown, faint=True, size=13))
         else:
             rows.append(rect(left, y, scale * own, 26, COLOURS[level.key], title=f"{own:,} bytes. {level.note}"))
             rows.append(text(left + scale * own + 8, y + 18, amount(own), bold=True, size=13))
@@ -333,9 +329,8 @@ def buffers_table(key: str, traffic: Traffic, traced: Traced | None, prediction:
         rows = [(f"`{part.term.buffer}`", amount(part.bytes), part.words) for part in prediction.parts]
         return markdown(("buffer", Column("predicted reads"), "why"), rows)
     columns = ("buffer", "direction", Column("formula", amount), Column("trace", amount))
-    return markdown(
-        columns, [(f"`{t.buffer}`", _written(t.written), t.bytes, _traced_of(traced, t)) for t in traffic.terms]
-    )
+    listed = [(f"`{t.buffer}`", _written(t.written), t.bytes, _traced_of(traced, t)) for t in traffic.terms]
+    return markdown(columns, listed)
 
 
 def link_words(key: str, found: Levels) -> str:

@@ -249,9 +249,8 @@ def whole_trace(experiment: Experiment, trace: Trace) -> Traced:
     for way, counts in by_buffer(experiment, trace.launches).items():
         sums |= {(buffer, way == "written"): count for buffer, count in counts.items() if count}
     programs = sum(launch.programs for launch in trace.launches)
-    return Traced(
-        sums, f"all {programs:,} programs" if programs > 1 else "the one program", "Triton's interpreter, this run"
-    )
+    what = f"all {programs:,} programs" if programs > 1 else "the one program"
+    return Traced(sums, what, "Triton's interpreter, this run")
 
 
 def by_buffer(experiment: Experiment, launches: tuple[Launch, ...]) -> dict[str, dict[str, int]]:

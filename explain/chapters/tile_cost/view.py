@@ -75,9 +75,7 @@ def _ask(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
     """The progress of a compilation with a button to stop it; or its error, and a button to start it."""
     if answer is not None and answer.working:
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(
-                f":material/hourglass_top: {answer.working}, {answer.seconds:.0f} s so far. The page stays usable."
-            )
+            st.markdown(f":material/hourglass_top: {answer.working}, {answer.seconds:.0f} s. The page stays usable.")
             if st.button("Stop", icon=":material/stop:", key="stop compiling"):
                 compiler().cancel(experiment, gpu.compute_capability)
         return
@@ -222,9 +220,5 @@ def closing(experiment: Experiment, gpu: Gpu) -> None:
         listings = compiler().listings(experiment, gpu.compute_capability)
         shown = exercises.Shown(experiment, gpu, answer.cost.launches[0], listings)
         ask("tile_cost", exercises.QUESTIONS, shown, f"{experiment.key} {gpu.name}")
-    layout.chapter_link(
-        "flash_attention",
-        "See how full this tile makes an SM →",
-        {"view": "Tile sizes"},
-    )
+    layout.chapter_link("flash_attention", "See how full this tile makes an SM →", {"view": "Tile sizes"})
     layout.closing("tile_cost")

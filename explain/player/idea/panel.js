@@ -13,7 +13,7 @@ import { QUANTITY_WORDS, areRows, figureOf, figureSize, nameRows, paintTile, pla
 import { bufferSymbolPlace, nameBand, paintBand, paintWays, placeBand } from "./memory.js";
 import { Scenes } from "./scene.js";
 
-const HBM_SHARE = 0.26;                                    // of the picture's height, at most
+const HBM_SHARE = 0.3;                                     // of the picture's height, at most
 const NARROW_EM = 40, TRAFFIC_EM = 8.5;                    // of the picture's width
 
 const ease = (t) => t * t * (3 - 2 * t);
@@ -67,7 +67,7 @@ export class IdeaPanel extends Panel {
     // Where there is little room, only the tiles: the state of the followed row stands below.
     const { columns } = scene;
     const drawn = narrow && !areRows(columns) ? columns.filter(({ state }) => !state) : columns;
-    const above = Math.max(em, palette.smallest);          // for the line “on chip”
+    const above = Math.max(em, palette.smallest) * 1.35;   // for the line “on chip”
     const told = narrow ? em * 1.8 : 0;                    // “HBM” and what was moved, in a line of its own
     const inside = { x: pad, y: pad * 0.4 + above, width: width - 2 * pad, height: height - band.height - told - above
       - pad * 2.2 };
@@ -165,7 +165,7 @@ export class IdeaPanel extends Panel {
     for (const { store, box } of this.ways) {
       if (!store) ctx.fillRect(box.x + 1, box.y + 1, Math.max(1, box.width - 2), Math.max(1, box.height - 2));
     }
-    paintWays(ctx, palette, this.ways.filter(({ place }) => place), y + em * 0.75);
+    paintWays(ctx, palette, this.ways.filter(({ place }) => place), y + em * 0.75, this.placed.places);
     const symbols = places.map((place) => ({ text: place.symbol, name: place.buffer.name, weight: 650,
       ...bufferSymbolPlace(ctx, palette, place) }));
     return [{ text: "HBM", left, middle, size: quiet.size, weight: 650 }, ...symbols];

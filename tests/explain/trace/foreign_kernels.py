@@ -1,4 +1,5 @@
 """Kernels as others write them: syntax that means something else in the compiler than in Python, or nothing at all."""
+# mypy: ignore-errors
 # ruff: noqa: B007, F841
 
 import triton

@@ -189,9 +189,8 @@ def _layout(experiment: Experiment, term: Term) -> _Layout:
 def sector_bytes(experiment: Experiment, term: Term) -> int:
     """A term's bytes if each access moves whole sectors."""
     layout = _layout(experiment, term)
-    period = min(
-        layout.rows, SECTOR // gcd(layout.row, SECTOR)
-    )  # after this many rows a row starts at the same place in its sector as the first
+    # After this many rows, a row starts at the same place in its sector as the first.
+    period = min(layout.rows, SECTOR // gcd(layout.row, SECTOR))
     touched = 0
     for row in range(period):
         for start in range(row * layout.row, (row + 1) * layout.row, layout.piece):

@@ -64,9 +64,8 @@ def tracing(result: Result) -> Result:
     """The time of recording a run, as a table."""
     names = ("interpreter alone", "Tilescope's recorder", "triton-viz 3.0")
     ratios = ("recorder ÷ interpreter", "recorder ÷ triton-viz")
-    columns = [Column(name, "{:.0f} ms".format) for name in names] + [
-        Column(name, "**{:.2f}**".format) for name in ratios
-    ]
+    times = [Column(name, "{:.0f} ms".format) for name in names]
+    columns = ["N, d, tile", *times, *(Column(name, "**{:.2f}**".format) for name in ratios)]
     rows = (
         (
             f"{row['seq_len']}, {row['head_dim']}, {row['tile']}×{row['tile']}",
@@ -76,13 +75,13 @@ def tracing(result: Result) -> Result:
         )
         for row in result["configs"]
     )
-    return {"table": markdown(("N, d, tile", *columns), rows)}
+    return {"table": markdown(columns, rows)}
 
 
 def player(result: Result) -> Result:
     """The time of a step in the player, as a table; limits that it exceeds are listed."""
     times = [f"{what} {quantile}" for what in ("draw", "key to painted frame") for quantile in ("p50", "p95")]
-    columns = ("scores, steps", "students on the page", *(Column(time, "{:.1f} ms".format) for time in times))
+    columns = ["scores, steps", "students on the page", *(Column(time, "{:.1f} ms".format) for time in times)]
     rows = (
         (
             f"{name.replace('x', '×')}, {measured['steps']:,}",

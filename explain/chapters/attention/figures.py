@@ -203,7 +203,7 @@ def score_bytes(gpu: Gpu, tokens: int) -> str:
         x = at(10**power)
         parts.append(line(x, 62, x, bottom, opacity=0.2))
         parts.append(text(x, bottom + 18, moved(10**power), anchor="middle", faint=True, size=12))
-    parts.append(text(left - 12, bottom + 18, "each line: × 1,000", anchor="end", faint=True, size=12))
+    parts.append(text(left - 12, bottom + 18, "log scale, × 1,000", anchor="end", faint=True, size=12))
     for i, one in enumerate(rows):
         y = 66 + 40.0 * i
         over = one.score_bytes > gpu.hbm_bytes

@@ -20,7 +20,7 @@ from explain.chapters.three_numbers import figures as levels  # noqa: E402
 from explain.chapters.three_numbers import shown as lab  # noqa: E402
 from explain.chapters.three_numbers.byte_accounting import WARPS, room  # noqa: E402
 from explain.counters.model import SECTOR, TOLERANCE  # noqa: E402
-from explain.figures.tables import Column, markdown  # noqa: E402
+from explain.figures.tables import Column, Columns, markdown  # noqa: E402
 from explain.records import results  # noqa: E402
 from explain.records.code import stale_parts, stale_words  # noqa: E402
 from explain.records.plans import PLANS, sizes  # noqa: E402
@@ -65,7 +65,7 @@ def tracing(result: Result) -> Result:
     names = ("interpreter alone", "Tilescope's recorder", "triton-viz 3.0")
     ratios = ("recorder ÷ interpreter", "recorder ÷ triton-viz")
     times = [Column(name, "{:.0f} ms".format) for name in names]
-    columns = ["N, d, tile", *times, *(Column(name, "**{:.2f}**".format) for name in ratios)]
+    columns: Columns = ("N, d, tile", *times, *(Column(name, "**{:.2f}**".format) for name in ratios))
     rows = (
         (
             f"{row['seq_len']}, {row['head_dim']}, {row['tile']}×{row['tile']}",
@@ -81,7 +81,7 @@ def tracing(result: Result) -> Result:
 def player(result: Result) -> Result:
     """The time of a step in the player, as a table; limits that it exceeds are listed."""
     times = [f"{what} {quantile}" for what in ("draw", "key to painted frame") for quantile in ("p50", "p95")]
-    columns = ["scores, steps", "students on the page", *(Column(time, "{:.1f} ms".format) for time in times)]
+    columns: Columns = ("scores, steps", "students on the page", *(Column(one, "{:.1f} ms".format) for one in times))
     rows = (
         (
             f"{name.replace('x', '×')}, {measured['steps']:,}",

@@ -32,6 +32,11 @@ def hooks(recorder: Recorder) -> list[tuple[Any, str, object]]:
     class Executor(interpreter.GridExecutor):  # type: ignore[misc]
         """Runs the grid as the interpreter does; recorded programs run the instrumented function."""
 
+        def __init__(self, fn: Any, arg_names: Any, grid: Any, *args: Any) -> None:
+            # A GPU's launch takes a list too; the interpreter does not.
+            sizes = (lambda bound: tuple(grid(bound))) if callable(grid) else tuple(grid)
+            super().__init__(fn, arg_names, sizes, *args)
+
         @property
         def fn(self) -> Callable[..., Any]:
             launch = recorder._launch

@@ -13,7 +13,7 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -25,6 +25,7 @@ from triton.runtime.errors import InterpreterError
 from explain.trace.errors import BadTarget, OutOfBounds, TookTooLong, TraceError
 from explain.trace.instrument import PROJECT
 from explain.trace.model import Failure, Trace
+from explain.trace.patches import replaced
 from explain.trace.recorder import Programs, Progress, recording
 
 LIBRARIES = ("<", *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
@@ -50,7 +51,7 @@ def record_file(
     path = path.resolve()
     base, name = _module(path)
     output = _Output()
-    with _own_imports(path.parent, base, name), redirect_stdout(output), redirect_stderr(output):
+    with _own_imports(path.parent, base, name), redirect_stdout(output), redirect_stderr(output), _without_gpu():
         progress(f"importing {path.name}", 0.0)
         with _explained(f"importing {path.name}", output), _limited(seconds):
             module = _import(path, name)
@@ -226,7 +227,8 @@ def _words(what: str, error: BaseException) -> str:
 
 def _frames(error: BaseException) -> str:
     """The lines of foreign code on the way to an error, the innermost last."""
-    return "".join(traceback.format_list(_foreign(error))).rstrip()
+    places = ((Path(frame.filename).name, frame.lineno, frame.name, frame.line or "") for frame in _foreign(error))
+    return "\n".join(f"  {file}:{number} in {function}: {line}".rstrip(": ") for file, number, function, line in places)
 
 
 def _foreign(error: BaseException) -> list[traceback.FrameSummary]:
@@ -241,6 +243,22 @@ def _foreign(error: BaseException) -> list[traceback.FrameSummary]:
 
 
 def _asks_for_cuda(error: BaseException) -> bool:
-    # torch and triton have several messages and exception types for it
-    words = ("CUDA", "NVIDIA driver", "active drivers")
-    return not torch.cuda.is_available() and any(word in str(error) for word in words)
+    # torch and triton have several messages and exception types for it; foreign code may say CUDA for other reasons
+    words = ("CUDA", "NVIDIA driver", "active drivers", "accelerator device")
+    raised = traceback.extract_tb(error.__traceback__)
+    by_library = bool(raised) and _is_library(raised[-1].filename)
+    return by_library and not torch.cuda.is_available() and any(word in str(error) for word in words)
+
+
+@contextmanager
+def _without_gpu() -> Iterator[None]:
+    """Makes `torch.cuda.device(…)` and `torch.cuda.synchronize()` do nothing where there is no GPU.
+
+    Launchers have them around a launch, and on the CPU there is no device to change and nothing to wait for.
+    """
+    with ExitStack() as stack:
+        if not torch.cuda.is_available():
+            for name in ("device", "device_of"):
+                stack.enter_context(replaced(torch.cuda, name, lambda *args: nullcontext()))
+            stack.enter_context(replaced(torch.cuda, "synchronize", lambda *args: None))
+        yield

@@ -216,7 +216,12 @@ def call(function: Any, *args: Any, **kwargs: Any) -> Any:
             return ALIASES[function](*args, **kwargs)
         if getattr(function, "__triton_aggregate__", False):
             _give_methods(function)
-        return function(*args, **kwargs, _semantic=_semantic)
+        try:
+            return function(*args, **kwargs, _semantic=_semantic)
+        except KeyError as error:
+            if function.__module__ != libdevice.__name__:
+                raise
+            raise Refused(f"libdevice.{function.__name__} takes no {error.args[0]}") from None
     if function in (builtins.print, *_STATIC, *_EXTREMES):
         return _python_function(function, args, kwargs)
     return function(*args, **kwargs)

@@ -184,6 +184,23 @@ def test_what_a_run_prints_is_kept(trace_file, tmp_path):
     assert len(output) == 100_000
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there the launch would run on the GPU's tensors")
+def test_what_launchers_do_around_a_launch(trace_file):
+    text = """
+        def main():
+            x = torch.arange(8.0)
+            with torch.cuda.device(x.device.index):
+                double[[2, 1]](x, 8, BLOCK=4)
+            double[lambda meta: [8 // meta["BLOCK"]]](x, 8, BLOCK=4)
+            torch.cuda.synchronize()
+            if x[1] != 4:
+                raise ValueError("the CUDA kernel is wrong")
+    """
+    assert trace_file(text)["report"]["failure"] is None
+    failure = trace_file(text.replace("!= 4", "== 4"))["report"]["failure"]
+    assert "the CUDA kernel is wrong" in failure["message"]
+
+
 def test_the_configuration_that_ran_is_noted(trace_file, tmp_path):
     configs = "[triton.Config({'BLOCK': 4}), triton.Config({'BLOCK': 8})]"
     trace_file(f"tuned = triton.autotune({configs}, key=['n'])(double)\ndef main(): tuned[(1,)](torch.arange(4.0), 4)")

@@ -64,7 +64,7 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
     unit = (width - 2 * gap) / sum(math.sqrt(count) for _, count, _ in chip)
     ground = top + unit * math.sqrt(max(count for _, count, _ in chip))
     times = unit * math.sqrt(gpu.l2_bytes) / small
-    x, inner = 0.0, [text(0, 20, f"The same L2, enlarged {times:,.0f} times; dark: what one SM has", bold=True)]
+    x, inner = 0.0, [text(0, 20, f"The same L2, each side × {times:,.0f}; dark: what one SM has", bold=True)]
     for name, count, one in chip:
         edge = unit * math.sqrt(count)
         title = f"{name}: {capacity(count)}"

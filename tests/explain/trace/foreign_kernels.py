@@ -233,6 +233,11 @@ def whole_of_tensor(y_ptr, n):
 
 
 @triton.jit
+def library_of_int16(y_ptr, n):
+    tl.store(y_ptr, libdevice.pow(2.0, n.to(tl.int16)))
+
+
+@triton.jit
 def over_list(y_ptr):
     for value in [1, 2]:
         tl.store(y_ptr, value)

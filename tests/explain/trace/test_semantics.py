@@ -31,6 +31,7 @@ REFUSED = {  # arguments after y_ptr, the compiler's types of them, constants, t
     "sets_element": ([], {}, {"BLOCK": 4}, 2),
     "returns_in_loop": ([4], {"n": "i32"}, {}, 2),
     "whole_of_tensor": ([4], {"n": "i32"}, {}, 1),
+    "library_of_int16": ([4], {"n": "i32"}, {}, 1),
     "over_list": ([], {}, {}, 1),
 }
 ACCEPTED = {

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from explain import glossary
 from explain.beats import beats, step_of
 from explain.experiment import Experiment
-from explain.figures.numbers import count, fixed, moved, ratio
+from explain.figures.numbers import capacity, count, fixed, moved, ratio
 from explain.gpus import DEFAULT, GPUS
 from explain.lessons import OPENING, STANDARD
 from explain.trace.model import Trace, numbers
@@ -221,7 +221,7 @@ def packet(flash: Trace, standard: Trace) -> str:
             "row": run.row,
             "arrays": {name: _encoded(getattr(run, name)) for name in drawn},
             "sizes": [size(tokens) for tokens in LENGTHS],
-            "chip": {"name": chip.name, "bytes": chip.shared_bytes_all, "text": moved(chip.shared_bytes_all)},
+            "chip": {"name": chip.name, "bytes": chip.shared_bytes_all, "text": capacity(chip.shared_bytes_all)},
             "bills": [bills(p["seq_len"]), bills(LENGTHS[-1], LARGE_TILE)],
             "written": f"{count(sum(access.bytes for access in flash.accesses(written)))} B",
             "scenes": [{**asdict(one), "link": one.link} for one in told],

@@ -37,7 +37,9 @@ def capacities(gpu: Gpu, logarithmic: bool) -> None:
         f"**{capacity(gpu.shared_bytes_all)}** of shared memory in all, which the papers call **SRAM**, and "
         f"{capacity(gpu.register_bytes)} of registers. {gpu.hbm} lies outside the chip. A kernel runs as many "
         f"copies of itself, called programs. Each runs on one SM and may use up to **{capacity(gpu.shared_bytes)}** of "
-        "shared memory. So a program takes its matrices piece by piece. One piece, a tile, must fit there."
+        "shared memory. So a program takes its matrices piece by piece. One piece, a tile, must fit there.\n\n"
+        "Memories on the chip are counted in KiB and MiB, 1,024 and 1,048,576 bytes, as their makers do; bytes that "
+        "are moved in kB and MB, 1,000 and 1,000,000."
     )
 
 

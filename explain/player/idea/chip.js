@@ -134,9 +134,11 @@ function paintMatrix(ctx, palette, cells, { item, x, y, width, height }, { data,
   const [high, wide] = sides(item);
   const at = (r, c) => (item.turned ? data[c * item.cols + r] : data[r * item.cols + c]);
   const values = Array.from({ length: high * wide }, (_, i) => at(Math.floor(i / wide), i % wide));
-  const ramp = palette[item.ramp], sized = item.ramp === "reads";
-  const pixels = Int32Array.from(values, (v) => palette.pixel(sized ? Math.abs(v) : v, ramp, item.largest,
-    item.diverging));
+  const ramp = palette[item.ramp];
+  // A sum grows from tile to tile: by the root its first terms are seen too.
+  const shade = item.quantity === "acc" ? (v) => Math.sign(v) * Math.sqrt(Math.abs(v) * item.largest)
+    : item.ramp === "reads" ? Math.abs : (v) => v;
+  const pixels = Int32Array.from(values, (v) => palette.pixel(shade(v), ramp, item.largest, item.diverging));
   drawCells(ctx, cells, pixels, wide, x, y, width, height);
   const cw = width / wide, ch = height / high;
   const texts = values.map(item.whole ? (v) => number(v, true) : figure);

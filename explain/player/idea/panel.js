@@ -16,6 +16,8 @@ import { Scenes } from "./scene.js";
 const HBM_SHARE = 0.3;                                     // of the picture's height, at most
 const NARROW_EM = 40, TRAFFIC_EM = 8.5;                    // of the picture's width
 
+const ROW_BEATS = new Set(["new_max", "exponentials", "rescale", "add", "merge", "keep", "normalise"]);
+
 const ease = (t) => t * t * (3 - 2 * t);
 const mix = (a, b, t) => a + (b - a) * t;
 const itemsOf = (columns) => columns.flatMap(({ main, above }) => (above ? [main, above] : [main]));
@@ -231,8 +233,9 @@ export class IdeaPanel extends Panel {
   markRow(ctx) {
     const { row, rows } = this.lane.at;
     if (rows < 2) return;
-    ctx.strokeStyle = this.palette.text;
-    ctx.lineWidth = 1.5;
+    const counts = ROW_BEATS.has(this.beat.kind);          // in the others the whole tile does
+    ctx.strokeStyle = counts ? this.palette.text : this.palette.muted;
+    ctx.lineWidth = counts ? 1.5 : 0.75;
     for (const { item, x, y, width, u, column } of this.placed.places) {
       if (item !== column.main || item.rows !== rows || !item.here) continue;
       ctx.strokeRect(x - 1.5, y + row * u - 0.5, width + 3, u + 1);
@@ -298,8 +301,10 @@ export class IdeaPanel extends Panel {
 
   placeName({ program, tile, begin }) {
     const { story } = this;
+    const visit = story.visit(begin);
+    if (visit) return story.placeOf(visit).replace(/^./, (letter) => letter.toUpperCase());
     const most = story.beats.findLast((beat) => beat.program === program && beat.tile >= 0)?.tile + 1;
-    if (tile >= 0) return `${story.visit(begin) ? "Tile" : "Merge"} ${tile + 1} of ${most}`;
+    if (tile >= 0) return `Merge ${tile + 1} of ${most}`;
     const first = story.beats.find((beat) => beat.program === program && beat.tile >= 0);
     if (!first) return `Program ${story.programs[program].id[0]}`;
     return begin < first.begin ? "Before" : "After";

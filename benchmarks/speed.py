@@ -29,9 +29,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 CHECKERS = 12
 SILENCE = 90.0  # seconds without a word after which a process hangs; some compile for half of that
-EMPTIED = (
-    512 * 2**20
-)  # bytes written before a launch: several times any L2, and long enough that the launch is queued by then
+EMPTIED = 512 * 2**20
+"""Bytes written before a launch: several times any L2, and long enough that the launch is queued by then."""
 AHEAD = 4_000_000
 """Cycles per variant, 2 ms, that the GPU idles before a turn: launches are queued by then, and nobody is first."""
 
@@ -113,9 +112,7 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
         found.append({"case": {**asdict(case), "name": case.name}, "variants": rows})
     return {
         "provenance": provenance().__dict__,
-        **measured_code(
-            variant["function"] for task in tasks for variant in task["variants"] if ":" in variant["function"]
-        ),
+        **measured_code(v["function"] for task in tasks for v in task["variants"] if ":" in v["function"]),
         "before": before,
         "after": state_of_the_gpu(),
         **({"seeds": parsed.random} if drawn else {}),
@@ -261,10 +258,8 @@ def table(result: dict[str, Any], show: int) -> str:
                 if ours > show and "[" in row["name"]:
                     continue
                 share = f"{first / row['seconds']:6.3f}" if first else ""
-                lines.append(
-                    f"  {1e6 * row['seconds']:9.1f} us {scale * row['per_second']:8.3f} {unit} {share}"
-                    f"  {row['error']:5.2f}  {row['name']}"
-                )
+                took = f"{1e6 * row['seconds']:9.1f} us {scale * row['per_second']:8.3f} {unit} {share}"
+                lines.append(f"  {took}  {row['error']:5.2f}  {row['name']}")
             elif show >= 99 or row["why"].startswith("exceeds"):
                 lines.append(f"  {row['why'][:110]}  {row['name']}")
     return "\n".join(lines)
@@ -287,14 +282,9 @@ def compare(old: dict[str, Any], new: dict[str, Any]) -> int:
 def state_of_the_gpu() -> dict[str, str]:
     """Clocks, temperature and power as the driver says them now."""
     names = "clocks.sm,clocks.mem,temperature.gpu,power.draw"
+    query = ["nvidia-smi", f"--query-gpu={names}", "--format=csv,noheader"]
     try:
-        said = subprocess.run(
-            ["nvidia-smi", f"--query-gpu={names}", "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        ).stdout.splitlines()[0]
+        said = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout.splitlines()[0]
     except (OSError, subprocess.SubprocessError, IndexError):
         return {}
     return dict(zip(names.split(","), map(str.strip, said.split(",")), strict=True))

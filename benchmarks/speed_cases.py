@@ -314,9 +314,8 @@ def _tuned(case: Case) -> Iterator[Variant]:
                     options = {"block_n": block_n, "apart": apart, "warps": warps}
                     yield Variant("kernels.softmax_fast:softmax_two_reads", options)
     if case.table == "topk":
-        yield from _grid(
-            "kernels.topk_fast:softmax_topk_lanes", block_n=(512, 1024, 2048), warps=(2, 4, 8), unroll=(1, 2, 4)
-        )
+        grid = {"block_n": (512, 1024, 2048), "warps": (2, 4, 8), "unroll": (1, 2, 4)}
+        yield from _grid("kernels.topk_fast:softmax_topk_lanes", **grid)
     if case.table == "decode":
         pairs = case.shape[0] * case.shape[2]
         for block_n, warps, stages in ((64, 4, 3), (64, 4, 4), (128, 4, 3), (128, 8, 3), (32, 4, 5), (64, 2, 3)):
@@ -325,12 +324,8 @@ def _tuned(case: Case) -> Iterator[Variant]:
                 options = {"splits": splits, "block_n": block_n, "warps": warps, "stages": stages}
                 yield Variant("kernels.decode:flash_decode", options)
     if case.table == "attention":
-        wide = case.shape[3] == 64
-        yield from _grid(
-            "kernels.attention_hopper:flash_attention_hopper",
-            groups=(2, 3) if wide else (2,),
-            stages=(2, 3) if wide else (2,),
-        )
+        tried = (2, 3) if case.shape[3] == 64 else (2,)
+        yield from _grid("kernels.attention_hopper:flash_attention_hopper", groups=tried, stages=tried)
     if case.table == "backward":
         tiles = ((64, 128, 8, 2), (64, 128, 8, 1), (128, 128, 8, 1), (128, 128, 8, 2), (64, 64, 4, 2), (64, 128, 4, 2))
         for dq, (block_m, block_n, warps, stages) in itertools.product(("again", "tma"), tiles):

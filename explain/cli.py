@@ -89,21 +89,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     trace.add_argument("target", metavar="TARGET", help="a kernel of the list, or path/to/file.py:function")
     trace.add_argument("--out", type=Path, required=True, metavar="FILE", help="the trace file to write")
-    trace.add_argument(
-        "--programs",
-        default="all",
-        help='the programs to record: all, first, or ids such as "0,0,0 1,0,0" or 0:4; all are counted',
-    )
+    programs = 'the programs to record: all, first, or ids such as "0,0,0 1,0,0" or 0:4; all are counted'
+    trace.add_argument("--programs", default="all", help=programs)
     trace.add_argument(
         "--max-steps", type=_whole, default=MAX_STEPS, metavar="N", help=f"record at most N steps ({MAX_STEPS:,})"
     )
-    trace.add_argument(
-        "--max-values",
-        type=_positive,
-        default=MAX_BYTES / 1e6,
-        metavar="MB",
-        help=f"record at most so many megabytes of values ({MAX_BYTES / 1e6:.0f})",
-    )
+    most = MAX_BYTES / 1e6
+    values = f"record at most so many megabytes of values ({most:.0f})"
+    trace.add_argument("--max-values", type=_positive, default=most, metavar="MB", help=values)
     trace.add_argument(
         "--tf32", action="store_true", help="round the float32 inputs of tl.dot to TF32, where a GPU does"
     )
@@ -121,35 +114,23 @@ def _parser() -> argparse.ArgumentParser:
         "export", do.export, "Write a run to one file: an HTML page that opens without a server, or its trace."
     )
     export.add_argument("target", metavar="TARGET", help="a kernel of the list, or a trace file")
-    export.add_argument(
-        "--out",
-        type=Path,
-        required=True,
-        metavar="FILE",
-        help=f"the file to write; its name ends in {' or '.join(EXPORTS)}",
-    )
+    names = f"the file to write; its name ends in {' or '.join(EXPORTS)}"
+    export.add_argument("--out", type=Path, required=True, metavar="FILE", help=names)
     export.add_argument(
         "--step", default="", metavar="N", help="the step the page opens on, from 0; default: the one that failed, or 0"
     )
     Experiment.add_arguments(export)
 
     tour = command("tour", do.tour, "Show a tour's run sheet, or write the tour as slides or as a page to take along.")
-    tour.add_argument(
-        "target",
-        metavar="TOUR",
-        help=f"a tour file, or one of {', '.join(tours.files())}; a chapter's name alone means its first",
-    )
-    tour.add_argument(
-        "--pdf", type=Path, metavar="FILE", help="slides, a caption on each; Chrome or Chromium prints them"
-    )
+    names = f"a tour file, or one of {', '.join(tours.files())}; a chapter's name alone means its first"
+    tour.add_argument("target", metavar="TOUR", help=names)
+    slides = "slides, a caption on each; Chrome or Chromium prints them"
+    tour.add_argument("--pdf", type=Path, metavar="FILE", help=slides)
     tour.add_argument("--html", type=Path, metavar="FILE", help="a page that plays the tour without a server")
 
     plans = "; ".join(f"{plan.name}: {plan.about}" for plan in PLANS.values())
-    measure = command(
-        "measure",
-        do.measure,
-        "Measure kernels on this GPU: time, memory, bytes moved. The pages show the file it writes.",
-    )
+    help = "Measure kernels on this GPU: time, memory, bytes moved. The pages show the file it writes."
+    measure = command("measure", do.measure, help)
     measure.add_argument("kernels", nargs="*", metavar="KERNEL", help="only these kernels; default: all")
     measure.add_argument(
         "--plan", action="append", choices=PLANS, help=f"a plan to measure, may be repeated; default: all. {plans}"

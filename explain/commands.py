@@ -64,9 +64,8 @@ def list_kernels(parsed: argparse.Namespace) -> int:
     ]
     if parsed.json:
         presets = {preset.name: preset.help for preset in PRESETS.values()}
-        return print_json(
-            {"kernels": kernels, "presets": presets, "broken": {e.kernel: e.title for e in EXHIBITS.values()}}
-        )
+        broken = {exhibit.kernel: exhibit.title for exhibit in EXHIBITS.values()}
+        return print_json({"kernels": kernels, "presets": presets, "broken": broken})
     for kernel in kernels:
         wrong = f"  WRONG ON PURPOSE: {kernel['wrong']}." if kernel["wrong"] else ""
         print(f"{kernel['name']:<26}{kernel['idea']}{wrong}")
@@ -151,9 +150,8 @@ def trace(parsed: argparse.Namespace) -> int:
     if foreign and not colon:
         raise ParameterError("target", parsed.target, "must name a function too: path/to/file.py:function")
     if foreign and (parsed.set or parsed.inputs or parsed.seed != "0"):
-        raise ParameterError(
-            "target", parsed.target, "takes no --set, --inputs or --seed: the function makes its own inputs"
-        )
+        own = "the function makes its own inputs"
+        raise ParameterError("target", parsed.target, f"takes no --set, --inputs or --seed: {own}")
     _check_out(parsed.out)
     experiment = None if foreign else Experiment.from_parsed(parsed.target, parsed)
     with closing(Engine()) as engine, progress_line() as progress:
@@ -165,9 +163,7 @@ def trace(parsed: argparse.Namespace) -> int:
         else:
             said = engine.trace_to(experiment, parsed.out, programs, options, progress=progress, **limits)
     report, failure = said["report"], said["report"]["failure"]
-    answer: dict[str, Any] = {
-        name: said[name] for name in ("steps", "trace_seconds", "file_bytes", "launches", "report")
-    }
+    answer = {name: said[name] for name in ("steps", "trace_seconds", "file_bytes", "launches", "report")}
     answer["traffic"] = {"traced": said["traffic"]}
     if experiment is not None:
         answer |= {"experiment": experiment.to_json()}
@@ -179,10 +175,8 @@ def trace(parsed: argparse.Namespace) -> int:
     print(f"{parsed.out}: {said['steps']:,} steps, {said['file_bytes']:,} bytes, {said['trace_seconds']:.2f} s")
     for launch in said["launches"]:
         counts = launch["traffic"]
-        print(
-            f"  {launch['kernel']} on grid {tuple(launch['grid'])}: "
-            f"{counts['read_bytes']:,} bytes read, {counts['written_bytes']:,} written, {counts['flops']:,} FLOPs"
-        )
+        moved = f"{counts['read_bytes']:,} bytes read, {counts['written_bytes']:,} written"
+        print(f"  {launch['kernel']} on grid {tuple(launch['grid'])}: {moved}, {counts['flops']:,} FLOPs")
     for note in report["notes"]:
         print(f"  {note}")
     if failure:

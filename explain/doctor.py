@@ -50,20 +50,11 @@ def examine() -> Iterator[Finding]:
             yield Finding("GPU", found)
             yield _counters(engine)
         else:
-            yield Finding(
-                "GPU",
-                f"not available. {status.reason}",
-                False,
-                "Nothing to fix on a laptop: kernels run in Triton's interpreter.",
-            )
+            remedy = "Nothing to fix on a laptop: kernels run in Triton's interpreter."
+            yield Finding("GPU", f"not available. {status.reason}", False, remedy)
     count = len(list(recordings.traces()))
-    yield Finding(
-        "recorded traces",
-        f"{count} shipped",
-        count > 0,
-        "" if count else "Run: python -m explain record traces",
-        needed=not has_triton(),
-    )
+    remedy = "" if count else "Run: python -m explain record traces"
+    yield Finding("recorded traces", f"{count} shipped", count > 0, remedy, needed=not has_triton())
     yield _cache()
 
 

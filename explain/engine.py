@@ -106,9 +106,8 @@ class Engine:
         if not has_triton():
             raise WorkerError(NOT_RECORDED)
         cached = cache_folder() / f"{_digest(experiment.key, code_version())}.tilescope"
-        with self._making[
-            zlib.crc32(experiment.key.encode()) % len(self._making)
-        ]:  # a whole class asks for one run at the same time
+        number = zlib.crc32(experiment.key.encode()) % len(self._making)
+        with self._making[number]:  # a whole class asks for one run at the same time
             if run := _existing(cached, experiment, "interpreter"):
                 return run
             try:
@@ -216,12 +215,8 @@ class Engine:
         **call: Any,
     ) -> Measurement:
         """Runs the compiled kernel on the GPU, checks and times it. Raises WorkerError with the cause in words."""
-        request = {
-            "kind": "run",
-            "experiment": experiment.to_json(),
-            "time": timed,
-            "prefixes": str(prefixes) if prefixes else None,
-        }
+        request = {"kind": "run", "experiment": experiment.to_json(), "time": timed}
+        request["prefixes"] = str(prefixes) if prefixes else None
         return made(Measurement, self._device.call(request, progress=progress, **call))
 
     def point(
@@ -238,13 +233,8 @@ class Engine:
         `stalls` also counts why its warps waited, which takes more runs. If counters cannot be read, the point says
         why. Raises WorkerError with the cause in words if the kernel cannot run.
         """
-        request = {
-            "kind": "point",
-            "experiment": experiment.to_json(),
-            "counters": counters or stalls,
-            "timing": timing,
-            "stalls": stalls,
-        }
+        asked = {"counters": counters or stalls, "timing": timing, "stalls": stalls}
+        request = {"kind": "point", "experiment": experiment.to_json(), **asked}
         return made(Point, self._device.call(request, progress=progress, **call))
 
     def roofs(self, progress: Progress | None = None, **call: Any) -> dict[str, Roof]:
@@ -290,9 +280,8 @@ def cache_folder() -> Path:
 @functools.cache
 def code_version() -> str:
     """A digest of the code that a trace depends on: the kernels and the recorder."""
-    files = sorted(
-        [*(ROOT / "kernels").rglob("*.py"), *(ROOT / "kernels").rglob("*.npz"), *(ROOT / "explain/trace").rglob("*.py")]
-    )
+    patterns = ("kernels/**/*.py", "kernels/**/*.npz", "explain/trace/**/*.py")
+    files = sorted(path for pattern in patterns for path in ROOT.glob(pattern))
     return _digest(*(hashlib.sha256(path.read_bytes()).hexdigest() for path in files))
 
 

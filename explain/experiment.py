@@ -107,12 +107,8 @@ class Experiment:
 
     def to_query(self) -> dict[str, str]:
         """URL query parameters; `from_query` reads them."""
-        return {
-            "kernel": self.kernel,
-            **{name: _text(value) for name, value in self.parameters},
-            "inputs": self.inputs,
-            "seed": str(self.seed),
-        }
+        parameters = {name: _text(value) for name, value in self.parameters}
+        return {"kernel": self.kernel, **parameters, "inputs": self.inputs, "seed": str(self.seed)}
 
     @classmethod
     def from_query(cls, query: Mapping[str, str], default: Experiment | None = None) -> Experiment:

@@ -129,12 +129,8 @@ class RangeProfiler:
         self.lacking = tuple(what for what in wanted if what not in self.metrics)
         names = [name.encode() for name in self.metrics.values()]
         self._names = (c_char_p * len(names))(*names)
-        cupti.ask(
-            "cuptiProfilerHostConfigAddMetrics",
-            pHostObject=self._host,
-            ppMetricNames=self._names,
-            numMetrics=len(names),
-        )
+        counted = {"ppMetricNames": self._names, "numMetrics": len(names)}
+        cupti.ask("cuptiProfilerHostConfigAddMetrics", pHostObject=self._host, **counted)
         size = cupti.ask("cuptiProfilerHostGetConfigImageSize", pHostObject=self._host).configImageSize
         self._config = ctypes.create_string_buffer(size)
         image = {"configImageSize": size, "pConfigImage": ctypes.addressof(self._config)}

@@ -65,16 +65,8 @@ def command(ncu: str, experiment: Experiment) -> Sequence[str]:
     metrics = ",".join(name for names, _ in METRICS.values() for name in names)
     options = "--csv --page raw --print-units base --replay-mode app-range --target-processes all"
     keep = "--cache-control none --clock-control none --metrics"
-    return [
-        ncu,
-        *options.split(),
-        *keep.split(),
-        metrics,
-        sys.executable,
-        "-m",
-        "explain.counters.under_ncu",
-        json.dumps(experiment.to_json()),
-    ]
+    run = [sys.executable, "-m", "explain.counters.under_ncu", json.dumps(experiment.to_json())]
+    return [ncu, *options.split(), *keep.split(), metrics, *run]
 
 
 def read(text: str) -> list[dict[str, float]]:

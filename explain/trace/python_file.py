@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import importlib
 import importlib.util
 import inspect
 import io
 import linecache
+import os
 import signal
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import ModuleType
@@ -67,8 +69,8 @@ def record_file(
             except BaseException as error:  # foreign code may raise SystemExit or KeyboardInterrupt
                 if not recorder.steps:
                     raise
-                message = _words(f"{path.name}:{function}", error)
-                failure = Failure(recorder.failed_step, message, _frames(error))
+                step, calls = recorder.failed_at(error)
+                failure = Failure(step, _words(f"{path.name}:{function}", error), _lines(_foreign(calls)))
         return recorder.trace(output=output.getvalue(), failure=failure)
 
 
@@ -203,7 +205,7 @@ def _explained(what: str, output: _Output) -> Iterator[None]:
     except (TraceError, OutOfBounds) as error:
         raise type(error)("\n".join(filter(None, (str(error), output.getvalue().rstrip())))) from error
     except BaseException as error:
-        parts = (_words(what, error), _frames(error), output.getvalue().rstrip())
+        parts = (_words(what, error), _lines(_calls(error)), output.getvalue().rstrip())
         raise TraceError("\n".join(filter(None, parts))) from error
 
 
@@ -220,26 +222,33 @@ def _words(what: str, error: BaseException) -> str:
             "(device='cpu', no .cuda())"
         )
     said = f"{type(root).__name__}: {root}".removesuffix(": ")
-    places = _foreign(error)
+    if isinstance(root, MemoryError) or os.strerror(errno.ENOMEM) in str(root):
+        return f"{what} needs more memory than it may take: raise --megabytes ({root})"
+    places = _calls(error)
     place = f" ({Path(places[-1].filename).name}:{places[-1].lineno} in {places[-1].name})" if places else ""
     return f"{what} failed: {said}{place}"
 
 
-def _frames(error: BaseException) -> str:
-    """The lines of foreign code on the way to an error, the innermost last."""
-    places = ((Path(frame.filename).name, frame.lineno, frame.name, frame.line or "") for frame in _foreign(error))
+def _lines(calls: Iterable[traceback.FrameSummary]) -> str:
+    """A call in each line."""
+    places = ((Path(call.filename).name, call.lineno, call.name, call.line or "") for call in calls)
     return "\n".join(f"  {file}:{number} in {function}: {line}".rstrip(": ") for file, number, function, line in places)
 
 
-def _foreign(error: BaseException) -> list[traceback.FrameSummary]:
-    """The frames of foreign code in the error and its causes, each once, the innermost last."""
-    frames: list[traceback.FrameSummary] = []
+def _calls(error: BaseException) -> list[traceback.FrameSummary]:
+    """The calls in foreign code in the error and its causes, the innermost last."""
+    calls: list[traceback.FrameSummary] = []
     cause: BaseException | None = error
     while cause is not None:
-        frames += traceback.extract_tb(cause.__traceback__)
+        calls += traceback.extract_tb(cause.__traceback__)
         cause = cause.__cause__
-    foreign = [frame for frame in frames if not _is_library(frame.filename) and not frame.filename.startswith(OURS)]
-    return [frame for k, frame in enumerate(foreign) if frame not in foreign[k + 1 :]]
+    return _foreign(calls)
+
+
+def _foreign(calls: Sequence[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
+    """Those in neither Tilescope nor a library, each once."""
+    found = [call for call in calls if not _is_library(call.filename) and not call.filename.startswith(OURS)]
+    return [call for k, call in enumerate(found) if call not in found[k + 1 :]]
 
 
 def _asks_for_cuda(error: BaseException) -> bool:

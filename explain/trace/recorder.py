@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from traceback import FrameSummary, extract_stack, extract_tb
 from typing import Any, Literal
 
 import numpy as np
@@ -62,8 +63,7 @@ class Recorder:
         self._launch: LaunchRecord | None = None
         self._flops = (0, 0, 0)
         self._functions: dict[tuple[Callable[..., Any], bool], Callable[..., Any] | None] = {}
-        self._failure: BaseException | None = None  # reported, and on its way out
-        self._failed_step: int | None = None
+        self._failed: tuple[BaseException, int, list[FrameSummary]] | None = None  # the last failure of a kernel
         self._thread = threading.get_ident()
         self._refused = ""
         self.notes: list[str] = []
@@ -97,10 +97,14 @@ class Recorder:
         report = Report(tuple(self.notes), output, failure)
         return build_trace(self.launches, self.steps, self.accesses, experiment, created, report)
 
-    @property
-    def failed_step(self) -> int:
-        """The step that failed, for a run that did; the last one if none did, as when its result is wrong."""
-        return self._failed_step if self._failed_step is not None else len(self.steps) - 1
+    def failed_at(self, error: BaseException) -> tuple[int, list[FrameSummary]]:
+        """The step that raised `error`, and the calls on the way there, the innermost last.
+
+        If no kernel raised it, as when a result is wrong: the last step, and the error's own calls.
+        """
+        if self._failed is not None and self._failed[0] is _root(error):
+            return self._failed[1:]
+        return len(self.steps) - 1, [*extract_tb(error.__traceback__)]
 
     # The tape
 
@@ -114,14 +118,14 @@ class Recorder:
     def fail(self, site: Site, error: BaseException) -> None:
         """Adds the step that failed, at its line: in the innermost function that is recorded."""
         root = _root(error)
-        if root is self._failure or error.__traceback__ is None:
+        if (self._failed is not None and root is self._failed[0]) or error.__traceback__ is None:
             return
-        self._failure = root
         line = site.source.first_line_of(error.__traceback__.tb_lineno)
         last = self.steps[-1]
         if (last.site.source, last.site.line, last.depth) != (site.source, line, len(self.frames) - 1):
             self.step(Site(site.source, line, ()), limited=False)
-        self._failed_step = len(self.steps) - 1
+        calls = extract_stack(error.__traceback__.tb_frame)[:-1]
+        self._failed = root, len(self.steps) - 1, [*calls, *extract_tb(error.__traceback__)]
 
     def mark(self, site: Site, value: object, *values: object) -> object:
         self.step(site, *values)
@@ -242,7 +246,6 @@ class Recorder:
         launch = LaunchRecord(kernel, instrumented.source)
         before = Flops(self.count.matmul, self.count.exp, self.count.other)
         self._launch = launch
-        self._failed_step = None  # an earlier failure did not end the run
         self.launches.append(launch)
         try:
             yield launch

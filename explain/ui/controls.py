@@ -239,13 +239,8 @@ def _fits_screen(experiment: Experiment) -> Experiment:
 
 def _preset(current: Experiment, presets: Sequence[str], key: str) -> str:
     options = list(presets) if current.inputs in presets else [current.inputs, *presets]
-    return st.selectbox(
-        LABELS["inputs"],
-        options,
-        key=key,
-        format_func=_title,
-        help="\n".join(f"- **{_title(name)}**: {preset_of(name).help}" for name in options),
-    )
+    told = "\n".join(f"- **{_title(name)}**: {preset_of(name).help}" for name in options)
+    return st.selectbox(LABELS["inputs"], options, key=key, format_func=_title, help=told)
 
 
 def _title(preset: str) -> str:

@@ -60,9 +60,8 @@ def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source:
     error, tolerance = numbers.scientific(measurement.error), numbers.scientific(measurement.tolerance)
     said = [f"Largest error against float64: **{error}**, tolerance {tolerance}: {verdict}."]
     if timing:
-        median, fast, slow, first = (
-            numbers.duration(ms / 1e3) for ms in (timing.median_ms, timing.p20_ms, timing.p80_ms, timing.first_call_ms)
-        )
+        each = (timing.median_ms, timing.p20_ms, timing.p80_ms, timing.first_call_ms)
+        median, fast, slow, first = (numbers.duration(ms / 1e3) for ms in each)
         said.append(
             f"Median time: **{median}** over {numbers.count(timing.launches)} launches; 20th to 80th percentile: "
             f"{fast} to {slow}. First call, with compilation: {first}."

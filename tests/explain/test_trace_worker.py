@@ -371,7 +371,10 @@ def test_a_failure_in_a_helper_names_its_line(trace_file, programs):
     """
     says = r"lesson.py:main failed: NameError: name 'nothing' is not defined \(lesson.py:13 in f\)"
     if programs:
-        assert re.match(says, trace_file(text)["report"]["failure"]["message"])
+        failure = trace_file(text)["report"]["failure"]
+        assert re.match(says, failure["message"])
+        calls = [line.split(":")[1].split() for line in failure["traceback"].splitlines()]
+        assert calls[-3:] == [["20", "in", "main"], ["17", "in", "k"], ["13", "in", "f"]]
     else:
         with pytest.raises(TraceError, match=says):
             trace_file(text, programs=programs)

@@ -32,7 +32,7 @@ PAPERS_ACCESSES: Mapping[str, tuple[int, str]] = {
     "softmax_online": (3, "section 3"),
     "softmax_safe_then_topk": (5, "section 4"),
     "softmax_online_then_topk": (4, "section 4"),
-    "softmax_safe_topk": (2, "section 5.2: fusing gains 2.5 of the 5"),
+    "softmax_safe_topk": (2, "section 5.2: fusing alone, 2.5 times fewer than 5"),
     "softmax_topk": (1, "section 4, algorithm 4"),
 }
 """The paper's accesses to memory per element of x, and where it states them."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import platform
 import random
@@ -25,9 +24,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -37,8 +33,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
-from explain.records import results
-from explain.records.code import measured_code
+from benchmarks.report import finish, parser_of
 from tests.e2e.server import Server, running_app
 
 CORES = 2
@@ -222,15 +217,12 @@ def share_two_cores() -> int | None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the benchmark; 0 if the class was served in time."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--students", type=bounded(int, 1, 1000), default=100)
     parser.add_argument("--period-s", type=bounded(float, 0.1, 60), default=2.0, help="seconds between reruns")
-    parser.add_argument(
-        "--duration-s", type=bounded(float, 1, 3600), default=60.0, help="seconds after all students have arrived"
-    )
+    parser.add_argument("--duration-s", type=bounded(float, 1, 3600), default=60.0, help="seconds after all have come")
     parser.add_argument("--page", action="append", default=[], help="path with optional query; default: all pages")
     parser.add_argument("--p95-ms", type=bounded(float, 1, 60_000), default=300.0, help="limit of the 95th percentile")
-    parser.add_argument("--out", type=Path, help="also write the JSON to this file")
     options = parser.parse_args(arguments)
     if options.duration_s < options.period_s:
         parser.error("--duration-s must be at least --period-s")
@@ -244,14 +236,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "passed": served and result["p95_ms"] <= options.p95_ms,
         "cores": cores,
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "versions": {"python": platform.python_version(), "streamlit": version("streamlit")},
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        **measured_code(["app"]),
     }
-    print(json.dumps(result, indent=2))
-    if options.out:
-        results.write(options.out, result)
-    return 0 if result["passed"] else 1
+    return finish(result, "app", options.out)
 
 
 def bounded(kind: Callable[[str], float], low: float, high: float) -> Any:

@@ -11,28 +11,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
+from benchmarks.report import finish, parser_of
 from explain import ROOT, tours
 from explain.beats import beats
 from explain.browser import find_browser
 from explain.engine import engine
 from explain.experiment import Experiment
 from explain.glossary import TERMS
-from explain.records import results
-from explain.records.code import measured_code
 from explain.trace.model import numbers
 from tests.e2e.server import running_app
 
@@ -259,8 +254,7 @@ SCREENS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Counts the screens and prints them as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, help="also write the JSON to this file")
+    parser = parser_of(__doc__)
     parser.add_argument("--address", help="count this page instead")
     parser.add_argument("--explained", default="", help="terms that its screen explains, separated by commas")
     parser.add_argument("--click", action="append", default=[], help="text to click first; may be repeated")
@@ -279,14 +273,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     result = {
         "what": "technical terms and numerals in sight at 1440 × 900, and presses until the first insight",
         "screens": screens,
-        "versions": {"python": platform.python_version(), "streamlit": version("streamlit")},
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        **measured_code(["app"]),
     }
-    print(json.dumps(result, indent=2, ensure_ascii=False))
-    if options.out:
-        results.write(options.out, result)
-    return 0
+    return finish(result, "app", options.out)
 
 
 if __name__ == "__main__":

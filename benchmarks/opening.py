@@ -9,24 +9,17 @@ opens a chapter by its link and waits for the chapter's first picture.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import platform
 import re
 import statistics
 import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from importlib.metadata import version
-from pathlib import Path
 
 from playwright.sync_api import Browser, expect, sync_playwright
 
+from benchmarks.report import finish, parser_of
 from explain.browser import find_browser
-from explain.records import results
-from explain.records.code import measured_code
 from tests.e2e.server import running_app
 
 FIRST_PAGE_S, PICTURE_S = 2.0, 1.0
@@ -54,9 +47,8 @@ def once(browser: Browser) -> dict[str, float]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the benchmark; 0 if the medians are within their limits."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--runs", type=int, default=7)
-    parser.add_argument("--out", type=Path, help="also write the JSON to this file")
     options = parser.parse_args(arguments)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
@@ -72,14 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "limits": {"first_page_s": FIRST_PAGE_S, "picture_after_s": PICTURE_S},
         "passed": passed,
         "cores": os.cpu_count(),
-        "versions": {"python": platform.python_version(), "streamlit": version("streamlit")},
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        **measured_code(["app"]),
     }
-    print(json.dumps(result, indent=2))
-    if options.out:
-        results.write(options.out, result)
-    return 0 if passed else 1
+    return finish(result, "app", options.out)
 
 
 if __name__ == "__main__":

@@ -14,9 +14,7 @@ Prints one JSON object. Exits with 1 if a limit is exceeded.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import multiprocessing
 import platform
 import statistics
@@ -24,8 +22,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +29,10 @@ import psutil
 from playwright.sync_api import Browser, Page, ViewportSize, WebSocket, sync_playwright
 
 from benchmarks.classroom_load import RAMP_S, Tally, attend, cpu_seconds, share_two_cores
+from benchmarks.report import finish, parser_of
 from explain.browser import find_browser
 from explain.engine import HEAD_START_S
 from explain.player.view import view
-from explain.records import results
-from explain.records.code import measured_code
 from tests.e2e.server import Server, running_app
 
 CHAPTER = "flash_attention"
@@ -208,9 +203,8 @@ def class_of(students: int, server: Server) -> Iterator[None]:
 def _attend_all(url: str, students: int) -> None:
     async def attend_all() -> None:
         tally = Tally()
-        await asyncio.gather(
-            *(attend(url, CHAPTER, RAMP_S * i / students, iter((LESSON_S,)), tally) for i in range(students))
-        )
+        each = (attend(url, CHAPTER, RAMP_S * i / students, iter((LESSON_S,)), tally) for i in range(students))
+        await asyncio.gather(*each)
 
     asyncio.run(attend_all())
 
@@ -277,11 +271,10 @@ def overruns(result: Mapping[str, Any]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the benchmark; 0 if everything is within its limits."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--presses", type=int, default=120, help="keys pressed from each starting step")
     parser.add_argument("--runs", type=int, default=5, help="fresh servers to open the chapter on")
     parser.add_argument("--students", type=int, default=STUDENTS)
-    parser.add_argument("--out", type=Path, help="also write the JSON to this file")
     options = parser.parse_args(arguments)
     cores = share_two_cores()
     lectures: dict[str, dict[str, Any]] = {}
@@ -319,18 +312,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "cores": cores,
             "memory_gib": round(psutil.virtual_memory().total / 2**30),
         },
-        "versions": {
-            "chromium": browser_version,
-            "python": platform.python_version(),
-            "streamlit": version("streamlit"),
-        },
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        **measured_code(["player"]),
     }
-    print(json.dumps(result, indent=2))
-    if options.out:
-        results.write(options.out, result)
-    return 0 if result["passed"] else 1
+    return finish(result, "player", options.out, chromium=browser_version)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import platform
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -32,12 +33,8 @@ class Finding:
     needed: bool = False
 
 
-def examine() -> list[Finding]:
+def examine() -> Iterator[Finding]:
     """Checks Python, the packages, the interpreter, the GPU, the recordings and the cache; takes some seconds."""
-    return list(_examine())
-
-
-def _examine() -> Iterator[Finding]:
     version = platform.python_version()
     old = sys.version_info < OLDEST_PYTHON
     yield Finding("Python", version, not old, "Install Python 3.11 or newer." if old else "", needed=True)
@@ -45,8 +42,7 @@ def _examine() -> Iterator[Finding]:
     yield Finding("machine", f"{platform.system()}, {os.cpu_count()} cores, {memory.total / 2**30:.0f} GiB of memory")
     for package, wanted in _pins():
         yield _package(package, wanted)
-    engine = Engine()
-    try:
+    with closing(Engine()) as engine:
         yield _interpreter(engine)
         status = engine.device()
         if status.available and status.provenance:
@@ -54,22 +50,11 @@ def _examine() -> Iterator[Finding]:
             yield Finding("GPU", found)
             yield _counters(engine)
         else:
-            yield Finding(
-                "GPU",
-                f"not available. {status.reason}",
-                False,
-                "Nothing to fix on a laptop: kernels run in Triton's interpreter.",
-            )
-    finally:
-        engine.close()
+            remedy = "Nothing to fix on a laptop: kernels run in Triton's interpreter."
+            yield Finding("GPU", f"not available. {status.reason}", False, remedy)
     count = len(list(recordings.traces()))
-    yield Finding(
-        "recorded traces",
-        f"{count} shipped",
-        count > 0,
-        "" if count else "Run: python -m explain record traces",
-        needed=not has_triton(),
-    )
+    remedy = "" if count else "Run: python -m explain record traces"
+    yield Finding("recorded traces", f"{count} shipped", count > 0, remedy, needed=not has_triton())
     yield _cache()
 
 
@@ -84,13 +69,9 @@ def _package(name: str, wanted: str) -> Finding:
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
-        return Finding(
-            name, "missing", False, f"Run: pip install {name}=={wanted}", needed=name in ("streamlit", "numpy")
-        )
+        return Finding(name, "missing", False, f"Run: pip install {name}=={wanted}", name in ("streamlit", "numpy"))
     same = version.split("+")[0] == wanted
-    return Finding(
-        name, version, same, "" if same else f"Tested with {wanted}. If something fails: pip install {name}=={wanted}"
-    )
+    return Finding(name, version, same, "" if same else f"Tested with {wanted}: pip install {name}=={wanted}")
 
 
 def _interpreter(engine: Engine) -> Finding:
@@ -129,7 +110,5 @@ def _cache() -> Finding:
         (folder / ".writable").touch()
         (folder / ".writable").unlink()
     except OSError as error:
-        return Finding(
-            "cache", f"cannot be written: {error}", False, "Set TILESCOPE_CACHE to a folder that can be written."
-        )
+        return Finding("cache", f"cannot be written: {error}", False, "Set TILESCOPE_CACHE to a writable folder.")
     return Finding("cache", str(folder))

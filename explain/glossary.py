@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 import html
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from explain import data
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,7 @@ class Term:
 
 
 def _read() -> dict[str, tuple[Term, ...]]:
-    groups = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    return {group: tuple(_term(fields) for fields in terms) for group, terms in groups.items()}
+    return {group: tuple(_term(fields) for fields in terms) for group, terms in data(__file__).items()}
 
 
 def _term(fields: dict[str, Any]) -> Term:
@@ -108,6 +107,15 @@ def _pattern() -> re.Pattern[str]:
 def terms_in(text: str) -> frozenset[Term]:
     """The terms that occur in Markdown, outside code, mathematics and links."""
     return frozenset(filter(None, map(_term_of, _pattern().finditer(text))))
+
+
+def words_in(text: str) -> dict[str, str]:
+    """The definition of each term that occurs in Markdown, by the word that it occurs as first."""
+    found: dict[str, str] = {}
+    for match in _pattern().finditer(text):
+        if (term := _term_of(match)) and term.plain not in found.values():
+            found[match[3] + match[4]] = term.plain
+    return found
 
 
 def _term_of(found: re.Match[str]) -> Term | None:

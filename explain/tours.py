@@ -22,6 +22,7 @@ import numpy as np
 from explain.beats import step_of
 from explain.experiment import Experiment, ParameterError
 from explain.figures.numbers import number
+from explain.glossary import words_in
 from explain.trace.model import Affine, Tile, Trace, numbers
 
 ROOMS = Path(__file__).parent / "chapters"
@@ -215,7 +216,8 @@ def _check(
 def resolved(tour: Tour, traces: Sequence[Trace]) -> dict[str, Any]:
     """The tour as the player takes it, as JSON: {chapter, title, captions: [{run, step, row, column, …}]}.
 
-    `step` counts in its own run; `row` and `column` are places in that step's tile.
+    `step` counts in its own run; `row` and `column` are places in that step's tile; `terms` has the definitions of the
+    text's terms.
 
     Raises TourError for an event, a row, a column or a variable that its run does not have.
     """
@@ -229,6 +231,7 @@ def _resolved(tour: Tour, traces: Sequence[Trace], caption: Caption, where: str)
     run = SIDES.index(caption.side)
     step = _step(tour, traces, caption, where)
     row, column = (_place(tour, traces, caption, step, axis, where) for axis in ("row", "column"))
+    text = _filled(caption.text, traces[run], step, row or 0, where)
     return {
         "run": run,
         "step": step,
@@ -237,7 +240,8 @@ def _resolved(tour: Tour, traces: Sequence[Trace], caption: Caption, where: str)
         "depth": caption.depth,
         "panels": list(caption.panels),
         "watch": _watched(traces, caption, where),
-        "text": _filled(caption.text, traces[run], step, row or 0, where),
+        "text": text,
+        "terms": words_in(text),
         "say": caption.say,
         "minutes": caption.minutes,
     }

@@ -7,8 +7,7 @@ from explain.ui import layout
 from explain.ui.records import counters_here, records_choice
 
 with layout.chapter(
-    __file__,
-    goal="know where every measured number in this app comes from, and put your own GPU's beside it.",
+    __file__, goal="know where every measured number in this app comes from, and put your own GPU's beside it."
 ):
     shown = records_choice()
 if shown:

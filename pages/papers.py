@@ -2,10 +2,8 @@
 explained.
 """
 
-import streamlit as st
-
 from explain.chapters.papers import view
-from explain.ui import layout
+from explain.ui import controls, layout
 
 PANELS = {
     "Softmax and top-k": view.softmax_and_top_k,
@@ -16,9 +14,7 @@ PANELS = {
 }
 
 with layout.chapter(__file__, goal="compare the papers' numbers with a modern GPU's, and explain each difference."):
-    panel = st.segmented_control(
-        "Result", list(PANELS), default=next(iter(PANELS)), required=True, key="panel", bind="query-params", wrap=True
-    )
+    panel = controls.pick("Result", PANELS, "panel", wrap=True)
     chosen = view.choose()
-PANELS[str(panel)](chosen)
-view.closing(str(panel), chosen)
+PANELS[panel](chosen)
+view.closing(panel, chosen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from explain.gpus import Gpu
@@ -52,15 +52,6 @@ class Cost:
     triton: str
     ptxas: str
     date: str
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object; `from_json` gives the cost back."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Cost:
-        """The cost in an object that `to_json` made. Raises KeyError or TypeError for any other."""
-        return cls(**{**data, "launches": tuple(LaunchCost(**launch) for launch in data["launches"])})
 
 
 @dataclass(frozen=True)

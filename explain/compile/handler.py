@@ -28,6 +28,7 @@ from triton.runtime.jit import JITFunction
 from explain.compile.cost import Cost, LaunchCost
 from explain.compile.listing import Listing, packed
 from explain.experiment import Experiment
+from explain.plain import plain
 from explain.trace.patches import replaced
 from explain.worker_process import Progress
 from kernels.launch import launcher, tensors
@@ -56,13 +57,13 @@ class _Target:
 
 
 def handle(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Answers {"experiment": …, "capability": 90, "listing": path} with a Cost's JSON; the listings go to the file.
+    """Answers {"experiment": …, "capability": 90, "listing": path} with a Cost as JSON; the listings go to the file.
 
     Raises CompileError.
     """
     cost, listings = compiled(Experiment.from_json(request["experiment"]), request["capability"], progress)
     Path(request["listing"]).write_bytes(packed(listings))
-    return cost.to_json()
+    return plain(cost)
 
 
 def compiled(experiment: Experiment, capability: int, progress: Progress) -> tuple[Cost, list[Listing]]:
@@ -185,10 +186,7 @@ def _explained(error: Exception, capability: int) -> str:
     texts = [str(e).strip() for e in chain]
     for text in texts:
         if "K >= 16" in text or "K >= 32" in text:
-            return (
-                "On a GPU a matmul sums over 16 elements or more, and a side of this tile is smaller. Make it 16 or "
-                "more."
-            )
+            return "On a GPU a matmul sums over 16 elements or more. Make every side of the tile 16 or more."
     if type(error).__name__ == "PTXASError":
         return f"ptxas, the GPU's assembler, refused the kernel for sm_{capability}: {_last_line(_ptxas(texts[0]))}"
     return f"Triton could not compile this kernel for sm_{capability}: {_last_line(texts[-1]) or type(error).__name__}"

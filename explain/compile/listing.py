@@ -16,55 +16,14 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-KINDS = (
-    "HBM load",
-    "HBM store",
-    "copy HBM → shared",
-    "shared load",
-    "shared store",
-    "spill",
-    "matmul",
-    "exponential",
-    "float arithmetic",
-    "between threads",
-    "wait",
-    "integers, addresses",
-    "control",
-    "label",
-)
+from explain import data
+
+_DATA = data(__file__)
+FILLS: Mapping[str, str] = _DATA["fills"]
+"""The colour of each kind, in CSS."""
+KINDS = tuple(FILLS)
 """What an instruction does. A label does nothing."""
 LABEL = "label"
-
-# The first that fits. PTX: by the whole mnemonic; SASS: by its first letters.
-_PTX_KINDS = (
-    (r"cp\.async\.(ca|cg)|cp\.async\.bulk.*shared", "copy HBM → shared"),
-    (r"wgmma\.mma|mma\.|tcgen05\.mma", "matmul"),
-    (r"wgmma|tcgen05\.(wait|commit|fence)|bar|mbarrier|fence|membar|cp\.async|griddepcontrol", "wait"),
-    (r"(ld|ldu)\.(volatile\.|relaxed\.\w+\.|acquire\.\w+\.)?global", "HBM load"),
-    (r"(st|atom|red)\.(volatile\.|relaxed\.\w+\.|release\.\w+\.)?(async\.)?global|atom|red\.", "HBM store"),
-    (r"ld\.(volatile\.)?shared|ldmatrix", "shared load"),
-    (r"st\.(volatile\.|async\.)?shared|stmatrix", "shared store"),
-    (r"(ld|st)\.local", "spill"),
-    (r"ex2", "exponential"),
-    (r"shfl|redux|vote|match|activemask", "between threads"),
-    (r"bra|brx|ret|exit|call|trap", "control"),
-    (r"(add|sub|mul|fma|mad|div|rcp|sqrt|rsqrt|lg2|max|min|neg|abs|setp|selp|set|cvt|tanh|sin|cos)\b.*"
-     r"\.(f16|bf16|f32|f64|f16x2|bf16x2)", "float arithmetic"),
-)  # fmt: skip
-_SASS_KINDS = (
-    (r"LDGSTS|UTMALDG|UBLKCP", "copy HBM → shared"),
-    (r"[HIDBQ]G?MMA|UTC\w*MMA", "matmul"),
-    (r"BAR|B2R|DEPBAR|LDGDEPBAR|SYNCS|WARPGROUP|WARPSYNC|MEMBAR|FENCE|ERRBAR|UTMACMDFLUSH|ARRIVES|ACQBULK", "wait"),
-    (r"LDG|LD\b|LD\.", "HBM load"),
-    (r"STG|ST\b|ST\.|ATOMG?\b|RED\b|REDG|UTMASTG", "HBM store"),
-    (r"LDL|STL", "spill"),
-    (r"LDS", "shared load"),
-    (r"STS|ATOMS", "shared store"),
-    (r"MUFU\.EX2", "exponential"),
-    (r"SHFL|REDUX|VOTE|MATCH|CREDUX", "between threads"),
-    (r"BRA|EXIT|RET|CALL|BSSY|BSYNC|BREAK|NOP|JMP|YIELD|BPT|NANOSLEEP|WARPEXIT|BRX", "control"),
-    (r"F(?!LO)|H(ADD|MUL|FMA|MNMX|SET)|D(ADD|MUL|FMA|SETP)|MUFU|I2F|I2FP", "float arithmetic"),
-)
 _OTHER = "integers, addresses"
 _FRAME = re.compile(r"([^\s\[\]@/]+):(\d+):\d+")
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+\d+[^/]*(//.*)?")
@@ -147,7 +106,7 @@ def _ptx(text: str, own: range, called: dict[tuple[str, int], set[int]]) -> Iter
             yield Instruction(line_text, LABEL, ())
         elif line_text.endswith(";") and not line_text.startswith("."):
             code = line_text.strip("{} ").rstrip("; ")
-            yield Instruction(code, _kind(code, _PTX_KINDS), lines)
+            yield Instruction(code, _kind(code, _DATA["ptx"]), lines)
 
 
 def _sass(text: str, name: str, own: range, called: Mapping[tuple[str, int], set[int]]) -> Iterator[Instruction]:
@@ -159,14 +118,14 @@ def _sass(text: str, name: str, own: range, called: Mapping[tuple[str, int], set
             at_home = file == name and line in own
             lines = (line,) if at_home else tuple(sorted(called.get((file, line), ())))
         elif found := _SASS_CODE.search(raw):
-            yield Instruction(found[1], _kind(found[1], _SASS_KINDS), lines)
+            yield Instruction(found[1], _kind(found[1], _DATA["sass"]), lines)
         elif raw.startswith(".L_"):
             yield Instruction(raw.strip(), LABEL, ())
 
 
-def _kind(code: str, kinds: Sequence[tuple[str, str]]) -> str:
+def _kind(code: str, patterns: Mapping[str, str]) -> str:
     mnemonic = re.sub(r"^@!?\S+\s+", "", code)
-    return next((kind for pattern, kind in kinds if re.match(pattern, mnemonic)), _OTHER)
+    return next((kind for kind, pattern in patterns.items() if re.match(pattern, mnemonic)), _OTHER)
 
 
 def rows(code: Sequence[Instruction]) -> list[list[Any]]:

@@ -22,6 +22,7 @@ from explain.compile.listing import Listing, unpacked
 from explain.engine import cache_folder, has_triton, must_be_a_kernel, scratch
 from explain.experiment import Experiment
 from explain.jobs import Job, Jobs
+from explain.plain import made, plain
 from explain.records.results import write_bytes
 from explain.workers import WorkerError, WorkerPool, WorkerSpec
 from kernels.catalog import KERNELS
@@ -92,7 +93,7 @@ class Compiler:
         if cost := _recorded(experiment, capability):
             return Answer(cost, "recorded")
         try:
-            return Answer(Cost.from_json(json.loads(_cached(experiment, capability).read_text())), "compiled")
+            return Answer(made(Cost, json.loads(_cached(experiment, capability).read_text())), "compiled")
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -121,7 +122,7 @@ class Compiler:
         with scratch() as folder:
             listing = Path(folder) / "listing"
             request = {"experiment": experiment.to_json(), "capability": capability, "listing": str(listing)}
-            cost = Cost.from_json(self._pool.call(request, **call))
+            cost = made(Cost, self._pool.call(request, **call))
             instructions = listing.read_bytes()
         with self._lock:
             self._listings[key_of(experiment, capability)] = instructions
@@ -129,7 +130,7 @@ class Compiler:
                 self._listings.pop(next(iter(self._listings)))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            for kept, data in ((_listing_beside(path), instructions), (path, json.dumps(cost.to_json()).encode())):
+            for kept, data in ((_listing_beside(path), instructions), (path, json.dumps(plain(cost)).encode())):
                 write_bytes(kept, data)
         except OSError:  # not stored: compiled again next time
             pass
@@ -164,7 +165,7 @@ def _recorded(experiment: Experiment, capability: int) -> Cost | None:
 @functools.cache
 def _records() -> dict[str, Cost]:
     record = recordings.measured(RECORDED) or {"code": {}, "costs": []}
-    costs = [Cost.from_json(cost) for cost in record["costs"]]
+    costs = [made(Cost, cost) for cost in record["costs"]]
     return {
         json.dumps([cost.kernel, cost.parameters, cost.capability], sort_keys=True): cost
         for cost in costs

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from explain import data
+
 
 class CountersUnavailable(RuntimeError):
     """Counters cannot be read here: the `cause` and a `remedy`. The worker itself is fine."""
@@ -32,54 +34,8 @@ def no_library() -> CountersUnavailable:
     )
 
 
-_PROFILER_OPEN = (
-    "Another profiler is using the counters.",
-    "Close ncu, nsys, torch.profiler or a monitor such as DCGM on this GPU, then count again.",
-)
 PERMISSION = "ERR_NVGPUCTRPERM"
-_PERMISSION = (
-    f"This user may not read the GPU's counters ({PERMISSION}).",
-    'As root, put the line "options nvidia NVreg_RestrictProfilingToAdminUsers=0" into '
-    "/etc/modprobe.d/nvidia-counters.conf and restart the machine; or run as root; in a container, start it with "
-    "--cap-add=SYS_ADMIN.",
-)
-_NOT_STARTED = (
-    "CUDA had not started when the counters were opened, or CUPTI has an internal error.",
-    "Run a kernel on the GPU first, then count. If that does not help, restart the app.",
-)
-_TOO_OLD = (
-    "This CUPTI cannot read this GPU's counters by ranges, which needs CUDA 12.6.",
-    "Run: pip install --upgrade nvidia-cuda-cupti, in the version of the driver's CUDA.",
-)
-_CODES = {
-    8: ("The GPU's memory is full.", "Choose smaller sizes, or end other programs on this GPU."),
-    11: _TOO_OLD,
-    14: _TOO_OLD,
-    15: _NOT_STARTED,
-    26: _PROFILER_OPEN,
-    27: (
-        "This GPU's counters cannot be read: the GPU is older than Turing, or its driver is too old.",
-        "Update the driver.",
-    ),
-    33: (
-        "This is a virtual GPU, and its host does not share the counters.",
-        "Ask for a whole GPU, or ask the host's administrator to allow profiling.",
-    ),
-    35: _PERMISSION,
-    36: _PROFILER_OPEN,
-    39: _PROFILER_OPEN,
-    40: _PERMISSION,
-    41: ("Confidential computing hides the counters.", "Count on a GPU without it."),
-    42: ("This is a mining GPU, which has no counters.", "Count on another GPU."),
-    43: ("This is a slice of a GPU (MIG), which shares its memory with others.", "Ask for a whole GPU."),
-    44: ("The GPU is linked to another by SLI.", "Switch SLI off."),
-    45: (
-        "Windows does not let Linux (WSL) read the counters.",
-        "In NVIDIA's Control Panel, allow counters to all users.",
-    ),
-    46: ("This CUPTI is older than the GPU and does not know it.", "Run: pip install --upgrade nvidia-cuda-cupti."),
-    999: _NOT_STARTED,
-}
+_CODES = {code: (one["cause"], one["remedy"]) for one in data(__file__)["error"] for code in one["codes"]}
 
 
 def of_code(code: int, function: str, name: str) -> CountersUnavailable:

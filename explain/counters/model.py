@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from explain.counters.stalls import Stalls
@@ -64,11 +64,6 @@ class Counts:
         counted = {name: _count(name, run.get(name, math.nan)) for name in METRICS}
         return cls(**counted, dirty_bytes=_count("dram_written_bytes", after.get("dram_written_bytes", math.nan)))
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Counts:
-        """The counts in an object that `dataclasses.asdict` made, also an older one. Raises TypeError for any other."""
-        return cls(**current(data))
-
     @property
     def hbm_bytes(self) -> int | None:
         """Bytes between DRAM and L2, both ways, including what the run left dirty in L2."""
@@ -83,11 +78,6 @@ class Counts:
     def spilled_bytes(self) -> int | None:
         """Bytes of spilled registers, both ways."""
         return total(self.spill_read_bytes, self.spill_written_bytes)
-
-
-def current(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Counts by name, without `tensor_percent`, which older files have and nothing reads."""
-    return {name: value for name, value in data.items() if name != "tensor_percent"}
 
 
 def total(*counts: int | None) -> int | None:
@@ -154,22 +144,3 @@ class Counters:
         The same instructions request the same bytes, so two different counts cannot both be right.
         """
         return self.cold.shared_bytes if self.cold.shared_bytes == self.warm.shared_bytes else None
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object; `from_json` gives the counters back."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Counters:
-        """The counters in an object that `to_json` made. Raises KeyError or TypeError for any other."""
-        return cls(
-            **{
-                **data,
-                "cold": Counts.from_json(data["cold"]),
-                "warm": Counts.from_json(data["warm"]),
-                "copy": CopyCheck(**data["copy"]),
-                "lacking": tuple(data["lacking"]),
-                "provenance": Provenance(**data["provenance"]),
-                "stalls": Stalls.from_json(data["stalls"]) if data.get("stalls") else None,
-            }
-        )

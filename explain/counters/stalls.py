@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from explain import data
 
 
 @dataclass(frozen=True)
@@ -22,42 +23,10 @@ class Reason:
     kind: str
 
 
-KINDS: Mapping[str, str] = {
-    "issued": "issuing",
-    "ready": "ready, another warp issues",
-    "tensor": "waits for tensor cores or arithmetic",
-    "memory": "waits for L2 or HBM",
-    "chip": "waits for shared memory or exponentials",
-    "pace": "waits for its own last instruction",
-    "barrier": "waits for other warps (barrier)",
-    "code": "waits for code to be fetched",
-    "other": "anything else",
-}
+_DATA = data(__file__)
+KINDS: Mapping[str, str] = _DATA["kinds"]
 """The kinds of a warp's time: what it waits for."""
-
-REASONS: Mapping[str, Reason] = {
-    "selected": Reason("issued", "its next instruction is issued in this cycle: the warp works.", "issued"),
-    "not_selected": Reason("not selected", "ready, but the scheduler issued another ready warp.", "ready"),
-    "gmma": Reason("GMMA", "waiting for the other warps of its warpgroup to start a matmul.", "tensor"),
-    "math_pipe_throttle": Reason("math pipe throttle", "waiting for a busy arithmetic unit.", "tensor"),
-    "long_scoreboard": Reason("long scoreboard", "waiting for data from L2 or HBM, through L1.", "memory"),
-    "lg_throttle": Reason("LG throttle", "waiting for a place in the queue of global loads and stores.", "memory"),
-    "tex_throttle": Reason("TEX throttle", "waiting for a place in the queue of the texture unit.", "memory"),
-    "membar": Reason("membar", "waiting until other threads can see what it wrote.", "memory"),
-    "imc_miss": Reason("IMC miss", "waiting for a constant that was not in the constant cache.", "memory"),
-    "short_scoreboard": Reason("short scoreboard", (
-        "waiting for shared memory, or for the unit that computes exponentials."
-    ), "chip"),
-    "mio_throttle": Reason("MIO throttle", "waiting for a place in the queue of those two.", "chip"),
-    "wait": Reason("wait", "waiting the fixed few cycles of its last instruction.", "pace"),
-    "dispatch_stall": Reason("dispatch stall", "held back because registers or a unit were in use.", "pace"),
-    "barrier": Reason("barrier", "waiting for the other warps of its program at a barrier.", "barrier"),
-    "sleeping": Reason("sleeping", "sleeping for a time it chose itself.", "barrier"),
-    "no_instruction": Reason("no instruction", "waiting for its next instruction to be fetched.", "code"),
-    "branch_resolving": Reason("branch resolving", "waiting for the target of a branch.", "code"),
-    "drain": Reason("drain", "finished, waiting for its last stores.", "other"),
-    "misc": Reason("misc", "waiting for a reason that the hardware does not name.", "other"),
-}  # fmt: skip
+REASONS: Mapping[str, Reason] = {key: Reason(**reason) for key, reason in _DATA["reasons"].items()}
 """Every state, by the name in its metric."""
 
 METRICS: Mapping[str, tuple[str, ...]] = {
@@ -85,6 +54,10 @@ class Stalls:
     reasons: Mapping[str, int]
     passes: int
 
+    def __post_init__(self) -> None:
+        if self.warp_cycles <= 0 or self.cycles <= 0:
+            raise ValueError("stalls of no warps")
+
     @classmethod
     def of(cls, values: Mapping[str, float], passes: int) -> Stalls | None:
         """From the values of METRICS; None if the chip did not count the total."""
@@ -106,13 +79,8 @@ class Stalls:
     @property
     def most(self) -> Sequence[str]:
         """The reasons to wait that occurred, most frequent first."""
-        waits = [key for key, count in self.reasons.items() if key != "selected" and count]
+        waits = [key for key, count in self.reasons.items() if count and key in REASONS and key != "selected"]
         return sorted(waits, key=self.share, reverse=True)
-
-    @property
-    def unnamed(self) -> float:
-        """The fraction of all warps' time without a reason. Below 0 if the reasons were counted in longer runs."""
-        return 1 - sum(map(self.share, self.reasons))
 
     @property
     def warps(self) -> float:
@@ -123,15 +91,3 @@ class Stalls:
     def busy(self) -> float:
         """The fraction of cycles in which a scheduler issued an instruction."""
         return self.issued / self.cycles
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Stalls:
-        """The stalls in an object that `dataclasses.asdict` made. Raises KeyError or TypeError for any other."""
-        whole = {name: data[name] for name in ("warp_cycles", "cycles", "issued", "passes")}
-        reasons = dict(data["reasons"])
-        for name, value in {**whole, **reasons}.items():
-            if type(value) is not int:
-                raise TypeError(f"{name}={value!r}, which should be int")
-        if whole["warp_cycles"] <= 0 or whole["cycles"] <= 0:
-            raise TypeError("stalls of no warps")
-        return cls(reasons={key: reasons[key] for key in REASONS if key in reasons}, **whole)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -17,6 +17,12 @@ class Provenance:
     triton: str
     python: str
     date: str
+
+    @property
+    def words(self) -> str:
+        """The GPU, the versions and the date, for a caption."""
+        versions = f"driver {self.driver}, CUDA {self.cuda}, torch {self.torch}, triton {self.triton}"
+        return f"{self.gpu}, {versions}, {self.date}"
 
 
 @dataclass(frozen=True)
@@ -57,20 +63,3 @@ class Measurement:
     timing: Timing | None
     prefixes: tuple[PrefixState, ...]
     provenance: Provenance
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object; `from_json` gives the measurement back."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Measurement:
-        """The measurement of `to_json`'s object. Raises KeyError or TypeError for what is no such object."""
-        return cls(
-            **{
-                **data,
-                "error": float(data["error"]),
-                "timing": Timing(**data["timing"]) if data["timing"] else None,
-                "prefixes": tuple(PrefixState(**state) for state in data["prefixes"]),
-                "provenance": Provenance(**data["provenance"]),
-            }
-        )

@@ -51,8 +51,9 @@ def chart(
     title: str, lines: Iterable[Line], *, x: str, y: str, unit: str = "", log: bool = False, height: int = 420,
     start: float = 0.0, limits: Mapping[float, str] = MappingProxyType({}),
 ) -> go.Figure:  # fmt: skip
-    """Lines over a logarithmic x, with `log` over a logarithmic y too; else y begins at `start`. Labels at the lines'
-    ends do not overlap. `limits` are values of x with their names, as vertical lines.
+    """Lines with labels at their ends, over a logarithmic x; y is logarithmic with `log`, else it begins at `start`.
+
+    `limits` are values of x with their names, as vertical lines.
     """
     figure = plot()
     drawn = [line for line in lines if line.points]

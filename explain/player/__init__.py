@@ -8,7 +8,7 @@ Python sends the whole traces once; the browser draws every step, and Python nev
      "watch": "loads of k" (optional),
      "tour": that of `explain.tours.resolved` (optional), "caption": its caption to begin at, from 1 (optional),
      "link": {"row": "15", "panels": "map,rows", …} (optional),
-     "glossary": {name: its meaning},
+     "glossary": {name: its meaning}, "terms": {word: its definition},
      "runs": [{"view": …, "offset": …, "bytes": …, "error": … | null,
                "sources": [{"first_line": 41, "lines": [[token, …], …], "equations": {"57": {variable, plain, numbers}},
                             "alive": {"57": [name, …]}}]}]}
@@ -20,12 +20,13 @@ at once. Without a step, the player goes to the tile and line that it showed las
 step opens Code, any other the depth that the reader chose last. A token is a text, or [class, text] with class
 k(eyword), s(tring), n(umber), c(omment), f(unction's name) or v(ariable). Equations are those of
 `explain.source.equations`; `alive` has the variables that a later line still reads (`explain.source.liveness`);
-`glossary` explains the variables of the catalog's kernels. `explain.player.export` makes a page without a server from
-the same packet and files.
+`glossary` explains the variables of the catalog's kernels, `terms` the words around the pictures.
+`explain.player.export` makes a page without a server from the same packet and files.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import struct
@@ -38,7 +39,7 @@ import streamlit as st
 from pygments.lexers.python import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
-from explain.glossary import definitions
+from explain.glossary import TERMS, words_in
 from explain.player import files
 from explain.source.equations import equations
 from explain.source.liveness import alive
@@ -173,7 +174,7 @@ def _body(traces: tuple[TraceFile, ...], views: str) -> Body:
         described.append({"view": view, "offset": offset, "bytes": len(trace.data), **_described(trace)})
         offset += len(trace.data)
     head, data = (
-        _compact({"glossary": _glossary(described), "runs": described}),
+        _compact({"glossary": _glossary(described), "terms": _terms(described), "runs": described}),
         b"".join(trace.data for trace in traces),
     )
     return Body(hashlib.sha256(head.encode() + data).hexdigest()[:16], head, data)
@@ -183,7 +184,14 @@ def _glossary(described: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """What the names in the catalog's kernels mean; in another kernel the same name may mean anything."""
     sources = [source for run in described if "kernel" in run["view"] for source in run["sources"]]
     names = {token[1] for source in sources for line in source["lines"] for token in line if token[0] == "v"}
-    return {name: text for name, text in definitions().items() if name in names}
+    found = {name: term for term in TERMS for name in term.code if name in names}
+    return {name: f"{term.name[0].upper()}{term.name[1:]}. {term.plain}" for name, term in found.items()}
+
+
+def _terms(described: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The definitions of the glossary's words in the runs' titles and sources, and on the picture of a beat."""
+    written = [run["view"][part] for run in described for part in ("title", "badge")]
+    return words_in(" · ".join(["HBM, on chip", *written]))
 
 
 def _compact(value: object) -> str:
@@ -210,17 +218,28 @@ def _source(text: str, first_line: int) -> dict[str, Any]:
 
 
 def token_lines(text: str) -> Iterator[list[str | tuple[str, str]]]:
-    """Python source as lines of tokens: a text, or (class, text)."""
+    """Python source as lines of tokens: a text, or (class, text). A keyword of a call is text: it is no variable."""
     line: list[str | tuple[str, str]] = []
+    keywords, at, column = _keywords(text), 1, 0
     for kind, token in PythonLexer(stripnl=False, ensurenl=False).get_tokens(text.rstrip()):
         name = next((name for parent, name in _TOKEN_CLASSES if kind in parent), "")
         for i, part in enumerate(token.split("\n")):
             if i:
                 yield line
-                line = []
+                line, at, column = [], at + 1, 0
             if part:
-                line.append((name, part) if name else part)
+                line.append((name, part) if name and (at, column) not in keywords else part)
+                column += len(part.encode())
     yield line
+
+
+def _keywords(text: str) -> set[tuple[int, int]]:
+    """The line, from 1, and the column, in bytes, of each keyword of a call."""
+    try:
+        nodes = ast.walk(ast.parse(text))
+    except SyntaxError:
+        return set()
+    return {(node.lineno, node.col_offset) for node in nodes if isinstance(node, ast.keyword)}
 
 
 def _start(key: str, wanted: tuple[str, int | None, int, str], query: str | None) -> tuple[dict[str, str], int]:

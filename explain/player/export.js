@@ -206,7 +206,7 @@ function standalone(packet, place, fonts) {
 
 /** The packet's bytes for an exported page. */
 function packetBytes({ runs, ...head }, { step, depth }) {
-  const described = runs.map(({ trace, glossary, ...run }) => run); // the player adds the glossary to each run
+  const described = runs.map(({ trace, glossary, terms, ...run }) => run); // the player added the words to each
   const alone = { ...head, place: null, step, depth, query: null, height: null, runs: described };
   const text = new TextEncoder().encode(JSON.stringify(alone));
   const length = new DataView(new ArrayBuffer(4));

@@ -73,7 +73,8 @@ def _player() -> str:
 @lru_cache(maxsize=1)
 def _parts() -> str:
     """As JSON.stringify writes them, but for <, so that no part of them can end the script of a page."""
-    parts = {"css": colours(".player") + text("player.css"), "html": text("player.html"), "page": _standalone()}
+    css = colours(".player") + text("../look/terms.css") + text("player.css")
+    parts = {"css": css, "html": text("player.html"), "page": _standalone()}
     return json.dumps(parts, separators=(",", ":"), ensure_ascii=False).replace("<", r"\u003c")
 
 

@@ -11,6 +11,7 @@ import { Palette, themeOf } from "./palette.js";
 import { Presenter } from "./presenter.js";
 import { Story, weave } from "./story.js";
 import { decodeTrace } from "./trace.js";
+import { explain } from "./terms.js";
 import { fillTip } from "./tip.js";
 import { Tour, printsAsSlides } from "./tour.js";
 import { Transport } from "./transport.js";
@@ -38,7 +39,8 @@ function unpack(packet) {
   const head = JSON.parse(new TextDecoder().decode(packet.subarray(4, 4 + length)));
   const files = packet.subarray(4 + length);
   const fileOf = ({ offset, bytes: size }) => files.subarray(offset, offset + size);
-  return { ...head, runs: head.runs.map((run) => ({ glossary: head.glossary, ...run, trace: fileOf(run) })) };
+  const { glossary, terms } = head;
+  return { ...head, runs: head.runs.map((run) => ({ glossary, terms, ...run, trace: fileOf(run) })) };
 }
 
 /** Where the runs come from: what two have in common once, then what each has alone. */
@@ -152,9 +154,9 @@ class Player {
     const [{ view }] = packet.runs;
     const titles = packet.runs.map((run) => run.view.title);
     this.section.setAttribute("aria-label", `${titles.join(" and ")}: recorded run. ${KEYS_IN_SHORT}`);
-    this.$(".badge").textContent = badgeOf(packet.runs.map((run) => run.view.badge));
+    explain(this.$(".badge"), badgeOf(packet.runs.map((run) => run.view.badge)), packet.terms);
     this.section.dataset.steps = this.length;
-    this.$(".title").textContent = titles.join("  ·  ");
+    explain(this.$(".title"), titles.join("  ·  "), packet.terms);
     this.buildPicker(view);
     for (const part of [this.counters, this.transport, this.watch, this.comparison, this.presenter,
       this.tour]) part.load();

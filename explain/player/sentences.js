@@ -5,6 +5,7 @@ import { counted, grouped, number, range, times } from "./numbers.js";
 import { countNaN, isNormalised } from "./story.js";
 import { isFloat } from "./trace.js";
 
+const LONGEST_OUTPUT = 400;  // the end of what a run that failed has printed, in characters
 const LONGEST_NAME = 24, LONGEST_FUNCTION = 32, LONGEST_OWNED = 48;
 const LONGEST_LIST = 6;
 const LONGEST_CONDITION = 48;
@@ -35,6 +36,11 @@ export class Telling {
 
   sentence() {
     const { story, k, line } = this;
+    const { failure, output = "" } = story.trace.header.report ?? {};
+    if (failure?.step === k) {
+      const printed = output.trim() && `Printed: ${output.trim().slice(-LONGEST_OUTPUT)}`;
+      return ["The run stopped here.", failure.message, failure.traceback, printed].filter(Boolean).join("\n");
+    }
     if (k === story.frameStart[k]) return this.opening();
     const moved = this.moved();
     if (moved) return moved;
@@ -137,7 +143,7 @@ export class Telling {
     const [{ verb, way, where, name, lanes, shape, bytes }] = accesses;
     if (!lanes) return `${this.capital(verb)} nothing of ${name}: all lanes are masked off.`;
     const tiled = shape.length > 1 && shape.reduce((n, side) => n * side, 1) === lanes;
-    const many = tiled ? `${times(shape)} values` : counted(lanes, "value");
+    const many = tiled ? `${times(shape)} numbers` : counted(lanes, "number");
     const scores = this.rows === 1 && /load/i.test(verb) && this.fresh("scores");
     const top = scores && this.changes("scores") ? `; the largest is ${number(topmost(scores))}` : "";
     const what = `${where ? `${where} of ` : ""}${name}`;
@@ -408,7 +414,7 @@ export class Telling {
     const before = story.role("accumulator", k - 1);
     const old = this.along(before);
     if (!old) return countNaN(value) || value.data.some((x) => x) ? ""
-      : `The accumulator starts at 0: ${times(value.shape)} values on chip.`;
+      : `The accumulator starts at 0: ${times(value.shape)} numbers on chip.`;
     const alpha = this.setHere("rescale") ? this.number("rescale") : undefined;
     const turned = now.some((x) => x !== x) && !old.some((x) => x !== x);
     if (/\bdot\b/.test(line)) {
@@ -484,7 +490,7 @@ export class Telling {
     if (own !== undefined) return `${name} = ${own}`;
     if (!data.length) return `${name} is empty`;
     const nans = countNaN(value);
-    const held = `${name} has ${times(shape)} values`;
+    const held = `${name} has ${times(shape)} numbers`;
     if (nans) return `${held}, ${nans === data.length ? "all" : grouped(nans)} of them NaN`;
     let low = Infinity, high = -Infinity;
     for (const x of data) (low = Math.min(low, x)), (high = Math.max(high, x));

@@ -7,33 +7,30 @@ from __future__ import annotations
 
 import argparse
 import json
+from contextlib import closing
 from typing import Any
 
 from explain.chapters.flash_attention.tiles import listed, recorded_grid
 from explain.compile.listing import packed
 from explain.compile.service import RECORDED, Compiler, listing_path
+from explain.plain import plain
 from explain.records import results
 from explain.records.code import measured_code
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """No options."""
-
-
 def run(parsed: argparse.Namespace) -> int:
     """Compiles every tile and writes explain/recordings/tile-costs.json and *.listing.gz; the exit status."""
-    compiler = Compiler()
     listings = list(listed())
     for old in results.RECORDINGS.glob("*.listing.gz"):
         old.unlink()
     costs: list[dict[str, Any]] = []
-    try:
+    with closing(Compiler()) as compiler:
         for experiment, capability in recorded_grid():
             cost = compiler.compile(experiment, capability, seconds=600)
             if (experiment, capability) in listings:
                 data = packed(compiler.listings(experiment, capability))
                 listing_path(experiment, capability).write_bytes(data)
-            costs.append(cost.to_json())
+            costs.append(plain(cost))
             p, launch = experiment.values, cost.launches[0]
             print(
                 f"sm_{capability} {p['dtype']} d={p['head_dim']} {p['block_m']}×{p['block_n']}: "
@@ -41,8 +38,6 @@ def run(parsed: argparse.Namespace) -> int:
                 f"{launch.spill_store_bytes} B spilled, {launch.seconds} s",
                 flush=True,
             )
-    finally:
-        compiler.close()
     code = measured_code(cost["kernel"] for cost in costs)
     head = json.dumps(code, indent=1).removesuffix("\n}")
     lines = ",\n  ".join(json.dumps(cost) for cost in costs)  # one cost per line

@@ -11,6 +11,7 @@ import argparse
 import os
 import platform
 import time
+from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -42,8 +43,7 @@ def run(parsed: argparse.Namespace) -> int:
     wanted = [experiment for kernel in MEASURED for experiment in sizes(kernel)]
     where = {"triton": version("triton"), "python": platform.python_version()}
     where["date"] = datetime.now(UTC).date().isoformat()
-    compiler = Compiler()
-    try:
+    with closing(Compiler()) as compiler:
         for experiment in wanted:
             if experiment.key in done:
                 continue
@@ -53,8 +53,6 @@ def run(parsed: argparse.Namespace) -> int:
             runs = [done[one.key] for one in wanted if one.key in done]
             stamp = measured_code(run["experiment"]["kernel"] for run in runs)
             results.write(OUT, {"format": 1, "provenance": where, **stamp, "runs": runs})
-    finally:
-        compiler.close()
     return 0
 
 
@@ -68,10 +66,8 @@ def traced(experiment: Experiment, compiler: Compiler) -> dict[str, Any]:
     entry, p = part.entry, part.values
     launch = launcher(entry, p, tensors(p, entry.make_inputs(part.preset, p, part.seed), "cpu"))
     trace = record_call(launch, programs=[])
-    counts = {
-        way: {name: count for name, count in counted.items() if count}
-        for way, counted in by_buffer(part, trace.launches).items()
-    }
+    ways = by_buffer(part, trace.launches).items()
+    counts = {way: {name: count for name, count in counted.items() if count} for way, counted in ways}
     run = {"experiment": experiment.to_json(), "part": part.to_json(), "times": times, "what": what, **counts}
     if entry.family == "softmax":
         cost = compiler.compile(experiment.with_(rows=ALIGNED), CAPABILITY, seconds=300)

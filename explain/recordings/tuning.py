@@ -22,10 +22,6 @@ GPU = GPUS[DEFAULT]
 SHAPE = (2, 16, 8192, 128)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """No options."""
-
-
 def run(parsed: argparse.Namespace) -> int:
     """Compiles what is missing or stale and writes explain/recordings/tuning-compiled.json; the exit status."""
     os.environ["TRITON_INTERPRET"] = "0"  # before triton is imported

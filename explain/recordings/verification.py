@@ -11,9 +11,11 @@ import multiprocessing
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from explain.plain import plain
 from explain.records import results
 from explain.records.code import measured_code
 from explain.verification import grid, must_pass
@@ -80,12 +82,8 @@ def measure_opening() -> tuple[dict[str, Any], list[dict[str, Any]]]:
     from explain.device.prefixes import compare_prefixes
     from explain.engine import Engine
 
-    engine = Engine()
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            prefixes = Path(folder) / "prefixes.npz"
-            measurement = engine.measure(lessons.OPENING, prefixes=prefixes)
-            trace = engine.trace(lessons.OPENING).trace
-            return measurement.to_json(), compare_prefixes(trace, lessons.OPENING, prefixes)
-    finally:
-        engine.close()
+    with closing(Engine()) as engine, tempfile.TemporaryDirectory() as folder:
+        prefixes = Path(folder) / "prefixes.npz"
+        measurement = engine.measure(lessons.OPENING, prefixes=prefixes)
+        trace = engine.trace(lessons.OPENING).trace
+        return plain(measurement), compare_prefixes(trace, lessons.OPENING, prefixes)

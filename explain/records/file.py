@@ -9,24 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from explain.counters.model import CopyCheck, Counters, Counts, current
-from explain.counters.stalls import Stalls
+from explain.counters.model import Counts
 from explain.device.measurement import Provenance, Timing
-from explain.experiment import Experiment
-from explain.records.model import Origin, Point, Record, Roof
+from explain.plain import made
+from explain.records.model import Point, Record, Roof
 from explain.records.results import write_bytes
 
 FORMAT, VERSION = "tilescope-record", 1
 MOST_BYTES = 16 * 2**20
 _COUNTS = [field.name for field in fields(Counts)]
-_TYPES: Mapping[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float), "None": (type(None),)}
-_Value = TypeVar("_Value")
 _TIMES = [field.name for field in fields(Timing) if field.name != "method"]
 
 
@@ -78,17 +74,19 @@ def parse(data: bytes) -> Record:
         raise RecordFileError(f"damaged: its version is {version!r}")
     if version > VERSION:
         raise RecordFileError(f"it has format {version}; this Tilescope reads up to format {VERSION}: update Tilescope")
-    if digest != _digest(content):
-        raise RecordFileError("damaged or altered: the digest does not match its numbers")
     try:
+        if digest != _digest(content):
+            raise RecordFileError("damaged or altered: the digest does not match its numbers")
         points = [_point(one, content) for one in content["points"]]
-        roofs = [_made(Roof, roof) for roof in content["roofs"]]
+        roofs = [made(Roof, roof) for roof in content["roofs"]]
         return Record(
             str(content["commit"]),
-            _made(Provenance, content["provenance"]),
+            made(Provenance, content["provenance"]),
             {point.experiment.key: point for point in points},
             {roof.level: roof for roof in roofs},
         )
+    except RecordFileError:
+        raise
     except (KeyError, IndexError, TypeError, ValueError) as error:  # undamaged, but with unknown fields
         raise RecordFileError(f"this Tilescope does not know its fields: {error}") from None
 
@@ -131,47 +129,26 @@ def _of_point(point: Point, shared: _Shared) -> dict[str, Any]:
 
 
 def _point(entry: Mapping[str, Any], content: Mapping[str, Any]) -> Point:
-    experiment = Experiment.from_json(entry["experiment"])
-    counters = timing = origin = None
+    parts: dict[str, Any] = {name: entry[name] for name in ("experiment", "peak_bytes", "why") if name in entry}
     if "origin" in entry:
-        measured = dict(content["origins"][entry["origin"]])
-        where = _made(Provenance, measured.pop("provenance"))
-        origin = _made(Origin, measured, provenance=where)
+        parts["origin"] = content["origins"][entry["origin"]]
     if "counted" in entry:
-        how = dict(content["counting"][entry["counted"]])
-        counters = _made(
-            Counters,
-            {name: how.pop(name) for name in ("chip", "method", "fallback", "passes")},
-            experiment=experiment.to_json(),
-            cold=_counts(content["counts"], entry["cold"]),
-            warm=_counts(content["counts"], entry["warm"]),
-            copy=_made(CopyCheck, how["copy"]),
-            lacking=tuple(str(name) for name in how["lacking"]),
-            provenance=_made(Provenance, how["provenance"]),
-            stalls=Stalls.from_json(entry["stalls"]) if "stalls" in entry else None,
-        )
+        counts = {name: _counts(content["counts"], entry[name]) for name in ("cold", "warm")}
+        how = {**content["counting"][entry["counted"]], "stalls": entry.get("stalls")}
+        parts["counters"] = {**how, **counts, "experiment": entry["experiment"]}
     if "ms" in entry:
         times = dict(zip(content["times"], entry["ms"], strict=True))
-        timing = _made(Timing, {**times, "method": content["timing"][entry["timed"]]})
-    rest = {"peak_bytes": entry.get("peak_bytes"), "why": entry.get("why", "")}
-    return _made(Point, rest, experiment=experiment, counters=counters, timing=timing, origin=origin)
+        parts["timing"] = {**times, "method": content["timing"][entry["timed"]]}
+    return made(Point, parts)
 
 
-def _counts(columns: list[str], values: list[Any]) -> Counts:
-    """The counts; None for those that an older file does not have."""
-    return _made(Counts, {**dict.fromkeys(_COUNTS), **current(dict(zip(columns, values, strict=True)))})
-
-
-def _made(kind: Callable[..., _Value], data: Mapping[str, Any], **known: Any) -> _Value:
-    """A value made of plain fields, checked by type, and of `known` fields. Raises TypeError naming a wrong one."""
-    for field in fields(kind):  # type: ignore[arg-type]
-        if field.name in data:
-            value, types = data[field.name], [one for name in str(field.type).split(" | ") for one in _TYPES[name]]
-            number = isinstance(value, int | float)
-            if type(value) not in types or (number and not math.isfinite(value)):
-                raise TypeError(f"{field.name}={value!r}, which should be {field.type}")
-    return kind(**data, **known)
+def _counts(columns: list[str], values: list[Any]) -> dict[str, Any]:
+    """The counts; None for those that an older file lacks. Only older files have `tensor_percent`; nothing reads it."""
+    counts = {**dict.fromkeys(_COUNTS), **dict(zip(columns, values, strict=True))}
+    counts.pop("tensor_percent", None)
+    return counts
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    text = json.dumps(content, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from explain.counters.model import Counters
 from explain.device.measurement import Provenance, Timing
@@ -35,23 +34,6 @@ class Point:
     peak_bytes: int | None = None
     why: str = ""
     origin: Origin | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object; `from_json` gives the point back."""
-        return {**asdict(self), "experiment": self.experiment.to_json()}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Point:
-        """The point in an object that `to_json` made. Raises KeyError, TypeError or ParameterError for any other."""
-        origin = data["origin"]
-        return cls(
-            Experiment.from_json(data["experiment"]),
-            Counters.from_json(data["counters"]) if data["counters"] else None,
-            Timing(**data["timing"]) if data["timing"] else None,
-            data["peak_bytes"],
-            data["why"],
-            Origin(**{**origin, "provenance": Provenance(**origin["provenance"])}) if origin else None,
-        )
 
     def holds(self, counters: bool, timing: bool, stalls: bool = False) -> bool:
         """Whether this point has what is asked for."""

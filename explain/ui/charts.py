@@ -7,6 +7,8 @@ import re
 import plotly.graph_objects as go
 import streamlit as st
 
+from explain.ui.controls import pick
+
 FORMATS = ("PNG", "SVG")
 NEEDLESS = ["zoom2d", "pan2d", "select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"]
 """Buttons that are removed from a plot's bar."""
@@ -15,15 +17,8 @@ NEEDLESS = ["zoom2d", "pan2d", "select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "
 def image_format() -> None:
     """A control for the format that the plots' cameras save; once per page."""
     with st.popover("Save plots", icon=":material/photo_camera:"):
-        st.segmented_control(
-            "Save plots as",
-            FORMATS,
-            default=FORMATS[0],
-            required=True,
-            key="image format",
-            bind="query-params",
-        )
-        st.markdown("Hover over a plot: the camera in its corner saves it as a picture, without a network.")
+        words = "Hover over a plot: the camera in its corner saves it as a picture, without a network."
+        pick("Save plots as", FORMATS, "image format", help=words)
 
 
 _VERSIONS = re.compile(r", driver [^;·]*\d{4}-\d\d-\d\d")

@@ -7,6 +7,7 @@ import streamlit as st
 
 from explain.engine import engine
 from explain.gpus import DEFAULT, GPUS, Gpu, known_as
+from explain.ui.controls import pick
 
 _CHOSEN = "the reader's GPU"
 
@@ -19,17 +20,11 @@ def gpu_choice(key: str = "gpu") -> Gpu:
     here = known_as(name) if (name := _name_of_gpu_here()) else None
     if key not in st.session_state and key not in st.query_params and _CHOSEN in st.session_state:
         st.session_state[key] = st.session_state[_CHOSEN]
-    chosen = st.segmented_control(
-        "GPU",
-        list(GPUS),
-        default=here or DEFAULT,
-        required=True,
-        key=key,
-        bind="query-params",
-        format_func=lambda name: f"{name} (this machine)" if name == here else name,
+    chosen = pick(
+        "GPU", GPUS, key, here or DEFAULT, format_func=lambda name: f"{name} (this machine)" if name == here else name
     )
-    st.session_state[_CHOSEN] = str(chosen)
-    return GPUS[str(chosen)]
+    st.session_state[_CHOSEN] = chosen
+    return GPUS[chosen]
 
 
 def host_bytes() -> int:

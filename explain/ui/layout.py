@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
 from html import escape
@@ -16,7 +15,7 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.errors import StreamlitPageNotFoundError
 from streamlit.runtime.pages_manager import PagesManager
 
-from explain import ROOT, contents
+from explain import ROOT, contents, data
 from explain.figures import palette
 from explain.player import files
 from explain.ui import terms
@@ -70,9 +69,7 @@ def introduce(words: str) -> None:
 
 
 def chapter_link(page: str, label: str, query: Mapping[str, str] | None = None) -> None:
-    """A link to another page, with what its address is to say; plain words where a page runs by itself and knows no
-    other.
-    """
+    """A link to another page with an address of its own; plain words where a page runs alone."""
     try:
         st.page_link(f"pages/{page}.py", label=label, query_params=dict(query) if query else None)
     except StreamlitPageNotFoundError:
@@ -118,9 +115,7 @@ def closing(room: str, *works: str) -> None:
 
 @lru_cache
 def _closing(room: str) -> Mapping[str, Any]:
-    said = tomllib.loads((ROOT / "explain" / "chapters" / room / "closing.toml").read_text(encoding="utf-8"))
-    asked = ({name: " ".join(words.split()) for name, words in one.items()} for one in said.get("question", ()))
-    return {"question": tuple(asked), "sources": said["sources"]}
+    return {"question": (), **data(ROOT / "explain" / "chapters" / room / "closing")}
 
 
 _BAR = st.components.v2.component(
@@ -133,9 +128,7 @@ _LISTS = {"": ("home", "chapter"), "The lab": ("lab",), "Tools": ("tool",)}
 
 
 def bar(here: contents.Page) -> str | None:
-    """The bar above every page: all pages, `here` marked, the pages before and after it. Returns the stem of a page
-    just chosen.
-    """
+    """The bar above every page: all pages, `here` marked, the ones beside it. Returns a page's stem when chosen."""
     chosen = _BAR(key="bar", data={"html": _bar_html(here)}, on_page_change=lambda: None).page
     return str(chosen) if chosen else None
 

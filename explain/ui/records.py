@@ -50,9 +50,7 @@ def records_choice(*beside: Callable[[], None]) -> list[Shelved]:
 
 
 def records_there() -> dict[str, Shelved]:
-    """All records by key: this machine's, those shipped, the reader's. Shows a warning for a damaged file of this
-    machine.
-    """
+    """All records by key: this machine's, those shipped, the reader's. Warns of a damaged file."""
     found, refused = shelf.shelved()
     for name, why in refused.items():
         st.warning(f"`{name}`, measured on this machine, is not shown: {why}", icon=":material/warning:")
@@ -72,9 +70,7 @@ def _yours() -> dict[str, Shelved]:
 
 def _load(yours: dict[str, Shelved]) -> None:
     """Takes a reader's file, or says why it is refused."""
-    st.markdown(
-        "A file written by `python -m explain measure`. It stays in this session and is not kept on the server."
-    )
+    st.markdown("A file written by `python -m explain measure`. It stays in this session only.")
     brought = st.file_uploader("Record", type="json", key="record file", label_visibility="collapsed")
     if brought is None:
         st.session_state.pop("record taken", None)

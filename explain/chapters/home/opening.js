@@ -3,6 +3,7 @@
 
 import { Palette, themeOf } from "../../player/palette.js";
 import { Surface } from "../../player/surface.js";
+import { explain, explainDrawn } from "../../player/terms.js";
 import { Pen, SCENES, STILLS, layoutOf } from "./scenes.js";
 
 const HELD = 1e-3;                                         // seconds before a scene's end, where it is held
@@ -287,7 +288,8 @@ class Opening {
     const pen = new Pen(ctx, this.palette, this.pictures, layout, this.story.terms);
     SCENES[this.story.scenes[scene].name](pen, this.story, passed);
     surface.canvas.setAttribute("aria-label", pen.said.join(" · "));
-    explainPicture(surface.canvas, this.story.terms, pen.terms, unit, this.left);
+    explainDrawn(surface.canvas.nextElementSibling, pen.terms.map(({ text, x, y, size, weight }) => ({ text, weight,
+      definition: this.story.terms[text], left: this.left + x * unit, middle: y * unit, size: size * unit })));
   }
 
   drawSlider(name) {
@@ -363,39 +365,6 @@ class Opening {
     this.observer.disconnect();
     this.watcher.disconnect();
   }
-}
-
-/** A sentence in which the first use of each term has its definition. */
-function explain(place, sentence, terms) {
-  const words = Object.keys(terms).sort((a, b) => b.length - a.length).join("|"), said = new Set();
-  const parts = sentence.split(new RegExp(`(?<!\\p{L})(${words})(?![\\p{L}\u0303])`, "u"));
-  place.replaceChildren(...parts.map((part) => {
-    if (!terms[part] || said.has(terms[part])) return part;
-    said.add(terms[part]);
-    return termOf(part, terms[part]);
-  }));
-}
-
-/** A word with its definition, for who hovers, focuses or taps it; explain/look/terms.css shows it. */
-function termOf(word, definition) {
-  const span = Object.assign(document.createElement("span"), { className: "term", textContent: word, tabIndex: 0 });
-  for (const [name, value] of Object.entries({ role: "term", "data-definition": definition }))
-    span.setAttribute(name, value);
-  span.ariaDescription = definition;
-  return span;
-}
-
-/** Lays a term over each word of the picture that has a definition; a word that stays keeps its element. */
-function explainPicture(canvas, terms, words, unit, left) {
-  const place = canvas.nextElementSibling, there = new Map([...place.children].map((span) => [span.textContent, span]));
-  const shown = words.map(({ text, x, y, size, weight }) => {
-    const span = there.get(text) ?? termOf(text, terms[text]);
-    const [top, fontSize] = [y - size / 2, size].map((length) => `${length * unit}px`);
-    Object.assign(span.style, { left: `${left + x * unit}px`, top, fontSize, fontWeight: weight });
-    return span;
-  });
-  const stay = shown.length === there.size && shown.every((span) => span.parentElement === place);
-  if (!stay) place.replaceChildren(...shown);
 }
 
 export default function mount(component) {

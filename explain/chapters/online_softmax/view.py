@@ -27,12 +27,10 @@ ELEMENT, TILE, ROWS, MERGED, TOPK = (
 def choose() -> tuple[str, bool]:
     """The way to read the row, and whether a wrong kernel runs beside the right one."""
     with st.container(key="ways", horizontal=True, vertical_alignment="center"):
-        way = st.segmented_control(
-            "How to read the row", [ELEMENT, TILE, ROWS, MERGED, TOPK], default=ELEMENT, required=True, key="walk",
-            bind="query-params", wrap=True, label_visibility="collapsed",
-        )  # fmt: skip
+        every = (ELEMENT, TILE, ROWS, MERGED, TOPK)
+        way = controls.pick("How to read the row", every, "walk", wrap=True, label_visibility="collapsed")
         beside = way in (TILE, MERGED) and st.toggle("Wrong kernel beside it", key="beside", bind="query-params")
-    return str(way), bool(beside)
+    return way, bool(beside)
 
 
 def choose_row(way: str) -> Experiment:
@@ -70,7 +68,7 @@ def run(way: str, beside: bool, row: Experiment) -> tuple[list[Experiment], list
 
 
 WORDS = {
-    ELEMENT: "Each element is a tile of its own: algorithm 3 of Milakov & Gimelshein, who write d for ℓ. A larger "
+    ELEMENT: "Each element is a tile of its own: algorithm 3 of Milakov & Gimelshein. A larger "
     "element raises m. Then α is below 1, and the whole old sum shrinks.\n\n"
     "In *Code*, the **loop invariant** stands under the equation: m is the maximum of the elements read so far, and ℓ "
     "is Σ exp(x − m) over them. It is checked at every step, in float64 beside the kernel's own float32.\n\n"

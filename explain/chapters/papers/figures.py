@@ -376,7 +376,7 @@ def tables(record: Record) -> Pair:
             theirs = next(row.name for row in flashattention.FIGURE_2 if row.baseline == baseline)
             found = [ours(flashattention.of_table(baseline, n)) for n in flashattention.TABLE_LENGTHS]
             for values, name in ((papers, f"paper: {theirs}"), (found, f"{KERNELS[baseline].short}, {short(record)}")):
-                points = [(n, y) for n, y in zip(flashattention.TABLE_LENGTHS, values, strict=True) if y]
+                points = [(n, y) for n, y in zip(flashattention.TABLE_LENGTHS, values, strict=False) if y]
                 lines.append(Line(points, name, colour_of(baseline), dashed=values is papers))
         what = f"{title.partition(': ')[2]}, {unit}"
         return chart(title, lines, x="N", y=what, unit=f" {unit}", log=True, height=HEIGHT)
@@ -412,7 +412,6 @@ def hierarchy(record: Record) -> go.Figure:
     marks = {10.0**power: si(10.0**power, "B/s") for power in range(10, 14)}
     figure.update_xaxes(**logarithmic("bandwidth", marks), range=[9.5, 15.9])
     figure.update_yaxes(autorange="reversed", ticksuffix="  ")
-    figure.update_layout(
-        height=90 + 75 * len(names), margin={"l": 8, "r": 8, "t": 8, "b": 8}, showlegend=False, bargap=0.25
-    )
+    margin = {"l": 8, "r": 8, "t": 8, "b": 8}
+    figure.update_layout(height=90 + 75 * len(names), margin=margin, showlegend=False, bargap=0.25)
     return figure

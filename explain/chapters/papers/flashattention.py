@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from explain import data
 from explain.experiment import Experiment
 from explain.records.model import Point, Record
 from kernels.catalog import KERNELS
@@ -22,11 +23,8 @@ class Level:
     roof: str
 
 
-FIGURE_1 = (
-    Level("GPU SRAM", 19e12, "20 MB", "shared"),
-    Level("GPU HBM", 1.5e12, "40 GB", "hbm"),
-    Level("Main memory (CPU DRAM)", 12.8e9, "> 1 TB", "host"),
-)
+_DATA = data(__file__)
+FIGURE_1 = tuple(Level(**level) for level in _DATA["level"])
 """Figure 1, left: bandwidth and memory size of an A100"""
 
 
@@ -44,27 +42,17 @@ class Row:
 
 
 GPT2_MEDIUM: Mapping[str, object] = {"batch": 64, "heads": 16, "seq_len": 1024, "head_dim": 64, "dtype": "fp16"}
-FIGURE_2 = (
-    Row("Standard attention", 66.6, 40.3, 41.7, "torch:attention_backward", 6),
-    Row("FlashAttention", 75.2, 4.4, 7.3, "torch:flash_backward", 7),
-)
+FIGURE_2 = tuple(Row(**row) for row in _DATA["row"])
 """Figure 2, left: GPT-2 medium, sequences of 1,024 tokens, d = 64, 16 heads, batch 64, on an A100"""
 
 TABLE_LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 TABLE_SIZES: Mapping[str, object] = {"batch": 16, "heads": 8, "head_dim": 64, "dtype": "fp16"}
 """Appendix E.6: 8 heads of dimension 64, batch 16, an A100 with 40 GB, no dropout, no mask"""
-_LONG_ONLY = (None,) * 3
-Table = Mapping[str, tuple[float | None, ...]]
-"""By baseline, a value for each of TABLE_LENGTHS; None if the paper's GPU was out of memory."""
-TABLE_20: Table = {
-    "torch:attention_backward": (0.67, 0.70, 1.18, 3.67, 13.22, 50.44, None, *_LONG_ONLY),
-    "torch:flash_backward": (0.31, 0.31, 0.73, 2.29, 7.64, 30.09, 118.50, 470.51, 1876.08, 7492.85),
-}
+Table = Mapping[str, Sequence[float]]
+"""By baseline, a value for each of TABLE_LENGTHS, until the paper's GPU was out of memory."""
+TABLE_20: Table = _DATA["milliseconds"]
 """Table 20: milliseconds of forward and backward pass."""
-TABLE_21: Table = {
-    "torch:attention_backward": (36, 104, 336, 1184, 4416, 17024, None, *_LONG_ONLY),
-    "torch:flash_backward": (22, 44, 104, 209, 418, 836, 1672, 3344, 6688, 13376),
-}
+TABLE_21: Table = _DATA["megabytes"]
 """Table 21: memory of forward and backward pass, in MB."""
 LAST = {"torch:attention_backward": 8192, "torch:flash_backward": 32768}
 """The longest N measured here"""
@@ -151,9 +139,8 @@ def formula_bytes(experiment: Experiment) -> int:
 
 def matmul_flops(row: Row) -> int:
     """The FLOPs of figure 2's matmuls, counted."""
-    batch, heads, seq_len, head_dim = (
-        int(str(GPT2_MEDIUM[name])) for name in ("batch", "heads", "seq_len", "head_dim")
-    )
+    sizes = (int(str(GPT2_MEDIUM[name])) for name in ("batch", "heads", "seq_len", "head_dim"))
+    batch, heads, seq_len, head_dim = sizes
     return row.matmuls * 2 * batch * heads * seq_len**2 * head_dim
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from explain import data
 from explain.experiment import Experiment
 from explain.gpus import Gpu
 from explain.records.model import Point, Record
@@ -17,23 +19,16 @@ from kernels.parameters import ITEM_BYTES, next_power_of_two
 
 THEIR_GPU = "Tesla V100 PCIe 16 GB"
 THEIR_SMS, THEIR_L2_BYTES, THEIR_THREADS = 80, 6 * 2**20, 256
-"""The V100's SMs and L2 (NVIDIA Tesla V100 architecture whitepaper), and the paper's threads per row (its benchmark,
-github.com/NVIDIA/online-softmax).
-"""
+"""The V100's SMs and L2 (NVIDIA's whitepaper); threads per row (github.com/NVIDIA/online-softmax)."""
 K = 5
 LARGEST_TILE, LARGEST_TOPK_TILE = 4096, 2048
 """Elements in a tile. For kernels with a list: the fastest of TILES on an H200."""
 THREADS = 128
 """Threads of one of our programs, which computes one row: Triton's default of four warps."""
 
+_DATA = data(__file__)
 PAPERS_ACCESSES: Mapping[str, tuple[int, str]] = {
-    "softmax_naive": (3, "section 2"),
-    "softmax_safe": (4, "section 2"),
-    "softmax_online": (3, "section 3"),
-    "softmax_safe_then_topk": (5, "section 4"),
-    "softmax_online_then_topk": (4, "section 4"),
-    "softmax_safe_topk": (2, "section 5.2: fusing alone, 2.5 times fewer than 5"),
-    "softmax_topk": (1, "section 4, algorithm 4"),
+    kernel: (n, where) for kernel, (n, where) in _DATA["accesses"].items()
 }
 """The paper's accesses to memory per element of x, and where it states them."""
 
@@ -84,53 +79,22 @@ class Figure:
                 yield experiment(kernel, self.batch, cols)
 
 
-def vectors(*exponents: int) -> tuple[int, ...]:
-    """The paper's V = 63 · 2^k."""
-    return tuple(63 * 2**exponent for exponent in exponents)
-
-
-_SOFTMAX = ("softmax_naive", "softmax_safe", "softmax_online")
-_TOPK = ("softmax_safe_then_topk", "softmax_safe_topk", "softmax_topk")
 LANES = "fast:softmax_topk_lanes"
 LONG = 25_000
-"""The V that the paper says most about; not a 63 · 2^k."""
+"""The V that the paper says most about. Its others are 63 · 2^k."""
 
-FIGURES: tuple[Figure, ...] = (
-    Figure(
-        1, 4000, (*_SOFTMAX, "torch:softmax"), "softmax_safe", ("softmax_online",),
-        vectors(0, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 15),
-        (
-            Said("“all three algorithms perform similarly up until V = 1000”", "section 5.1", 63, 1.0, 1000),
-            Said("“quickly achieving ∼1.3x at V = 4000”", "section 5.1", 4000, 1.3),
-        ),
-    ),
-    Figure(
-        2, 10, _SOFTMAX, "softmax_safe", ("softmax_online",), vectors(0, 2, 4, 6, 8, 10, 12, 14, 17),
-        (
-            Said("“similar performance up to V = 1000”", "section 5.1", 63, 1.0, 1000),
-            Said("“after that Naive and Online algorithms outperform Safe one by ∼1.15x”", "section 5.1", 1000, 1.15),
-        ),
-    ),
-    Figure(
-        3, 4000, (*_TOPK, LANES, "torch:softmax_topk"), "softmax_safe_then_topk", ("softmax_topk", LANES),
-        tuple(sorted((*vectors(0, 2, 4, 6, 8, 10, 12), LONG))),
-        (
-            Said("“the performance improvement starts at 1.5x”", "section 5.2", 63, 1.5, 63),
-            Said("“approaching 5x at V = 25000”", "section 5.2", LONG, 5.0, LONG),
-        ),
-    ),
-    Figure(
-        4, 10, _TOPK, "softmax_safe_then_topk", ("softmax_topk",), vectors(0, 2, 4, 6, 8, 10, 12, 14, 17),
-        (Said("“outperforms Safe unfused one by 1.5x-2.5x”", "section 5.2", 63, (1.5, 2.5)),),
-    ),
-)  # fmt: skip
 
-LARGER_K: tuple[Said, ...] = (
-    Said("“approaching 5x”", "section 5.2, K = 5", 5, 5.0),
-    Said("“drops to 3.5x for K = 10”", "section 5.2", 10, 3.5),
-    Said("“2x for K = 15”", "section 5.2", 15, 2.0),
-    Said("“1.4x for K = 30”", "section 5.2", 30, 1.4),
-)
+def _said(ratio: float | list[float], **fields: Any) -> Said:
+    return Said(ratio=(ratio[0], ratio[1]) if isinstance(ratio, list) else ratio, **fields)
+
+
+def _figure(said: list[dict[str, Any]], **fields: Any) -> Figure:
+    own: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in fields.items()}
+    return Figure(**own, said=tuple(_said(**one) for one in said))
+
+
+FIGURES: tuple[Figure, ...] = tuple(_figure(**figure) for figure in _DATA["figure"])
+LARGER_K: tuple[Said, ...] = tuple(_said(**one) for one in _DATA["larger_k"])
 """The speedup of the fused kernel by K; the paper does not say at which V."""
 
 
@@ -215,9 +179,8 @@ def gains_by_k(record: Record, fast: str) -> list[tuple[int, float]]:
     """(K, speedup of a fused kernel over safe softmax, then top-k), for 4,000 rows of LONG elements."""
     found = []
     for said in LARGER_K:
-        slow, better = (
-            rate(record.point(experiment(kernel, 4000, LONG, said.at))) for kernel in (FIGURES[2].slow, fast)
-        )
+        points = (record.point(experiment(kernel, 4000, LONG, said.at)) for kernel in (FIGURES[2].slow, fast))
+        slow, better = map(rate, points)
         if slow and better:
             found.append((said.at, better / slow))
     return found
@@ -248,9 +211,7 @@ def reads(record: Record, kernel: str, level: str) -> list[tuple[int, float]]:
 
 
 def fits(sms: int, threads_sm: int, threads: int, cache_bytes: int) -> int:
-    """The longest float32 row, in elements, so that the cache holds all rows in flight: one program per row, as many
-    programs as the SMs have threads for.
-    """
+    """The longest float32 row, in elements, so that the cache holds all rows in flight, a program for each."""
     return cache_bytes // (sms * (threads_sm // threads) * ITEM_BYTES["fp32"])
 
 

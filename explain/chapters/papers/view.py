@@ -16,6 +16,7 @@ from explain.records.model import Record
 from explain.records.registry import Shelved
 from explain.ui import layout
 from explain.ui.charts import chart, image_format, sourced
+from explain.ui.controls import pick
 from explain.ui.exercises import ask
 from explain.ui.records import records_choice
 from explain.ui.stepper import traces_of
@@ -39,16 +40,7 @@ def softmax_and_top_k(chosen: Sequence[Shelved]) -> None:
     """Milakov & Gimelshein: accesses per element, and figures 1 to 4."""
     words, pictures = layout.sides("Figures 1 to 4, beside what the paper says about them")
     with words:
-        title = st.segmented_control(
-            "Figure",
-            list(_FIGURES),
-            default=next(iter(_FIGURES)),
-            required=True,
-            key="figure",
-            bind="query-params",
-            wrap=True,
-        )
-        figure = _FIGURES[str(title)]
+        figure = _FIGURES[pick("Figure", _FIGURES, "figure", wrap=True)]
         layout.prose(
             "Online softmax reads a row twice, safe softmax three times. Are fewer accesses faster?\n\n"
             f"The paper measured on a {milakov.THEIR_GPU}. It prints curves without numbers, so the wide grey "
@@ -120,7 +112,7 @@ def _larger_k(shown: Sequence[Shelved]) -> None:
         with st.container(key="numbers of larger k"):
             st.markdown(figures.larger_k(_records(shown)))
         st.caption(
-            f"Speedup over safe softmax, then top-k. Ours: V = {count(milakov.LONG)}; the paper names no V. {tiles}"
+            f"Speedup over safe softmax, then top-k. Ours: V = {count(milakov.LONG)}; the paper names none. {tiles}"
         )
 
 

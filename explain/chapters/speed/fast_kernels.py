@@ -5,11 +5,10 @@ Attention's forward pass has its rungs instead. Imports neither streamlit nor to
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from explain import data
 from explain.chapters.speed.rungs import Twin
 from explain.source import functions
 
@@ -69,13 +68,11 @@ class Fast:
 
 
 def _fast(idea: list[dict[str, str]], twin: dict[str, Any] | None = None, **fields: Any) -> Fast:
-    ideas = tuple(Idea(one["name"], " ".join(one["sentence"].split()), one["line"]) for one in idea)
-    own = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
-    return Fast(**own, ideas=ideas, twin=Twin(**twin) if twin else None)
+    own: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in fields.items()}
+    return Fast(**own, ideas=tuple(Idea(**one) for one in idea), twin=Twin(**twin) if twin else None)
 
 
-_DATA = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-KERNELS: tuple[Fast, ...] = tuple(_fast(**kernel) for kernel in _DATA["kernel"])
+KERNELS: tuple[Fast, ...] = tuple(_fast(**kernel) for kernel in data(__file__)["kernel"])
 
 
 def of(table: str) -> tuple[Fast, ...]:

@@ -10,6 +10,7 @@ from explain.chapters.speed.results import TABLES
 from explain.chapters.speed.rungs import Twin
 from explain.figures import lines
 from explain.ui.charts import chart
+from explain.ui.controls import pick
 from explain.ui.layout import chapter_link, part, prose
 from explain.ui.pictures import drawing
 
@@ -27,11 +28,7 @@ def traced_instead(gluon: bool, twin: Twin | None) -> None:
 def others() -> None:
     """The fast kernels beside the libraries, and the ideas of each."""
     titles = {known.title: name for name, known in TABLES.items() if name != "attention"}
-    title = st.segmented_control(
-        "What to compute", list(titles), default=next(iter(titles)), required=True, key="work", bind="query-params",
-        wrap=True, on_change=_forget,
-    )  # fmt: skip
-    table = titles[str(title)]
+    table = titles[pick("What to compute", titles, "work", wrap=True, on_change=_forget)]
     if shown := chosen(table, OTHERS):
         _bars(shown)
         curve(shown)
@@ -83,17 +80,7 @@ def _ideas(table: str) -> None:
     kernels = {kernel.title: kernel for kernel in fast_kernels.of(table)}
     title = next(iter(kernels))
     if len(kernels) > 1:
-        title = str(
-            st.segmented_control(
-                "Kernel",
-                list(kernels),
-                default=title,
-                required=True,
-                key=f"{table} kernel",
-                bind="query-params",
-                wrap=True,
-            )
-        )
+        title = pick("Kernel", kernels, f"{table} kernel", wrap=True)
     kernel = kernels[title]
     for number, idea in enumerate(kernel.ideas, start=1):
         words, line = st.columns([2, 3], gap="medium", vertical_alignment="center")

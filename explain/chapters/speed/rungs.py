@@ -6,12 +6,10 @@ Imports neither streamlit nor torch: sources are read from the files, times from
 from __future__ import annotations
 
 import functools
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from explain import lessons
+from explain import data, lessons
 from explain.chapters.speed.results import RUNG, Case, Limit, Variant
 from explain.chapters.sweeps.analysis import RooflinePoint, memory_roof
 from explain.chapters.sweeps.model import formula
@@ -104,11 +102,10 @@ class Rung:
 
 
 def _rung(pair: str, **said: str) -> Rung:
-    texts = {name: words.replace("\n", " ").strip() for name, words in said.items()}
-    return Rung(**texts, twin=side_by_side(pair, _DATA["words"][pair]))
+    return Rung(**said, twin=side_by_side(pair, _DATA["words"][pair]))
 
 
-_DATA = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_DATA = data(__file__)
 RUNGS: tuple[Rung, ...] = tuple(_rung(**rung) for rung in _DATA["rung"])
 BY_NAME: Mapping[str, Rung] = {rung.name: rung for rung in RUNGS}
 

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from explain import recordings
+from explain import data, recordings
 from explain.device.measurement import Provenance
 from explain.records import results
 from explain.records.results import ResultFileError
@@ -25,23 +25,7 @@ from kernels.catalog import KERNELS
 FORMAT, VERSION = "tilescope-timeline", 1
 COMMAND = "python -m explain record timelines"
 MATMULS, SOFTMAX = ("QK", "PV"), ("softmax", "rescale")
-SCOPES: Mapping[str, str] = {
-    "load Q": "asks the TMA for a tile of Q",
-    "load K": "asks the TMA for a tile of K",
-    "load V": "asks the TMA for a tile of V",
-    "place Q": "waits for a free buffer for Q",
-    "place K": "waits for a free buffer for K",
-    "place V": "waits for a free buffer for V",
-    "wait Q": "waits for Q to arrive",
-    "wait K": "waits for K to arrive",
-    "wait V": "waits for V to arrive",
-    "turn": "ping-pong: waits for its turn at the tensor cores",
-    "QK": "S = Q Kᵀ on the tensor cores, from its start until the warpgroup has waited for it",
-    "PV": "Õ += P̃ V on the tensor cores, from its start until the warpgroup has waited for it",
-    "softmax": "mask, row maxima, exponentials and row sums",
-    "rescale": "Õ = α Õ, and P̃ rounded to 16 bits",
-    "store O": "divides Õ by ℓ and hands O to the TMA",
-}
+SCOPES: Mapping[str, str] = data(__file__)
 """Every scope, and what a warp does in it."""
 
 

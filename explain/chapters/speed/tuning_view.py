@@ -7,6 +7,7 @@ import streamlit as st
 from explain.chapters.speed import tuning, tuning_figures
 from explain.gpus import GPUS, known_as
 from explain.records.results import ResultFileError
+from explain.ui.controls import pick
 from explain.ui.layout import chapter_link, prose, sides
 from explain.ui.pictures import drawing
 from kernels.catalog import KERNELS
@@ -27,13 +28,7 @@ def settings() -> None:
     name = next(iter(grids))
     words, picture = sides("One kernel, many settings")
     with words:
-        if len(grids) > 1:
-            name = str(
-                st.segmented_control(
-                    "Kernel", list(grids), default=name, required=True, key="tuned", bind="query-params", wrap=True
-                )
-            )
-        own = grids[name]
+        own = grids[pick("Kernel", grids, "tuned", wrap=True) if len(grids) > 1 else name]
         grid = tuning.completed(own, compiled.of(own.rung) if compiled else None)
         entry, gpu, where = KERNELS[f"rung:{own.rung}"], known_as(shown.provenance.gpu), shown.provenance
         prose(
@@ -50,9 +45,7 @@ def settings() -> None:
             st.caption(f"{grid.words} · {shown.source}")
         else:
             st.caption(f"{shown.method} · triton {where.triton}, {where.date} · d = {grid.shape[3]}, {grid.dtype}")
-            st.caption(
-                f"Each cell: registers per thread and shared memory per program. Times need a GPU: `{tuning.COMMAND}`"
-            )
+            st.caption(f"Each cell: registers per thread, shared memory per program. For times: `{tuning.COMMAND}`")
         if grid.code != entry.code:
             st.caption("Stale: the kernel's code has changed since.")
         st.caption(f"{tuning_figures.SPILLED} spills registers. Point at a cell for all its numbers.")

@@ -12,14 +12,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from explain.chapters.sweeps.analysis import (
-    FITTED,
-    crossing,
-    curve,
-    jump,
-    numbers,
-    slope,
-)
+from explain.chapters.sweeps.analysis import FITTED, crossing, curve, jump, numbers, slope
 from explain.chapters.sweeps.model import AXES, LEVELS, SPILLED, Reading, Sweep, formula, once
 from explain.chapters.sweeps.ready import PAIR
 from explain.figures import palette
@@ -72,9 +65,7 @@ def axis_title(axis: str) -> str:
 
 
 def growth(sweep: Sweep, readings: Sequence[Reading], what: str) -> go.Figure:
-    """One curve per kernel: `what` ("seconds", or a level of bytes) over the axis, log-log, theory dashed. Bars if the
-    axis is not numeric.
-    """
+    """A curve per kernel: `what` ("seconds" or a level) over the axis, log-log, theory dotted; or bars."""
     curves = {kernel: curve(sweep, readings, kernel, what) for kernel in sweep.kernels}
     curves = {kernel: points for kernel, points in curves.items() if points}
     return _lines(sweep, readings, curves, what) if sweep.numeric else _bars(sweep, curves, what)
@@ -145,9 +136,8 @@ def _lines(
     figure.update_yaxes(
         **logarithmic(WHAT[what][0], {mark: si(mark, unit, digits=1) for mark in marks}), range=[low, high]
     )
-    figure.update_layout(
-        height=HEIGHT, margin={"l": 8, "r": _room(labels.values()), "t": TOP, "b": BOTTOM}, hovermode="closest"
-    )
+    around = {"l": 8, "r": _room(labels.values()), "t": TOP, "b": BOTTOM}
+    figure.update_layout(height=HEIGHT, margin=around, hovermode="closest")
     return figure
 
 
@@ -280,9 +270,8 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
     for what in whats:
         found = crossing(*(numbers(curve(sweep, readings, kernel, what)) for kernel in (above, below)))
         if found:
-            does = {"seconds": "is faster", "asked": "asks for fewer bytes"}.get(
-                what, f"moves fewer bytes {LEVELS.get(what, '')}"
-            )
+            known_as = {"seconds": "is faster", "asked": "asks for fewer bytes"}
+            does = known_as.get(what, f"moves fewer bytes {LEVELS.get(what, '')}")
             subject, x = f"**{name_of(below)}**", AXES[sweep.axis][0]
             slower = f"**{name_of(above)}**"
             does += f" than {slower}"

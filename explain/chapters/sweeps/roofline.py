@@ -51,9 +51,8 @@ def roofline(
     peaks = {name: roofs[name].per_second for name in _compute_roofs(points) if name in roofs}
     top = max([*peaks.values(), *([] if peaks else speeds)])
     bandwidths = {level: speed for level in MEMORY_ROOFS if (speed := memory_roof(level, roofs))}
-    left = min(
-        [min(intensities) / 3, *(top / speed / 4 for speed in bandwidths.values())]
-    )  # where each roof bends is in sight
+    # Where each roof bends is in sight.
+    left = min([min(intensities) / 3, *(top / speed / 4 for speed in bandwidths.values())])
     right = max([room * max(intensities), *(2 * top / speed for speed in bandwidths.values())])
     low, high = math.log10(min(speeds)) - 0.5, math.log10(top) + 0.75
     for level, speed in bandwidths.items():

@@ -22,6 +22,7 @@ from explain.chapters.sweeps.model import Reading, Sweep, formula, of_point
 from explain.engine import Engine, cache_folder, code_version, engine, has_triton
 from explain.experiment import Experiment
 from explain.jobs import Job, Jobs
+from explain.plain import made, plain
 from explain.workers import WorkerCancelled, WorkerError, WorkerUnavailable
 
 MOST_RUNNING = 8
@@ -36,9 +37,7 @@ Ask = Callable[[Experiment, threading.Event], Reading]
 
 @dataclass(frozen=True)
 class State:
-    """How far a sweep is: its readings so far, `working` says what is being done ("" if nothing), `error` what stopped
-    it.
-    """
+    """How far a sweep is: its readings, what it is `working` on ("": nothing), the `error` that stopped it."""
 
     readings: tuple[Reading, ...]
     total: int
@@ -170,7 +169,7 @@ class Runner:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 if not path.exists():
                     _forget_oldest(path.parent)
-                _append(path, json.dumps(reading.to_json(), allow_nan=False))
+                _append(path, json.dumps(plain(reading), allow_nan=False))
             except OSError as error:
                 return f"The points are not saved on disk and are lost when Tilescope ends: {error}"
         return ""
@@ -192,7 +191,7 @@ def _read(path: Path) -> dict[str, Reading]:
         return {}
     for line in lines:
         try:
-            reading = Reading.from_json(json.loads(line))
+            reading = made(Reading, json.loads(line))
         except (ValueError, KeyError, TypeError, AttributeError):
             continue
         found[reading.experiment.key] = reading

@@ -19,12 +19,13 @@ from explain.chapters.sweeps.runner import State, runner
 from explain.engine import engine
 from explain.experiment import ParameterError
 from explain.gpus import GPUS, known_as
+from explain.plain import made, plain
 from explain.prediction import NOT_PREDICTED, Model, fitted
 from explain.records import registry
 from explain.records.model import Roof
 from explain.ui import layout
 from explain.ui.charts import chart, image_format, sourced
-from explain.ui.controls import in_words, refuse
+from explain.ui.controls import in_words, pick, refuse
 from explain.ui.exercises import ask
 from explain.ui.follow import follow, on_request
 from explain.ui.gpu import gpu_choice
@@ -74,10 +75,7 @@ def sweep_choice() -> Sweep | None:
         return READY[str(chosen)]
     which, among = st.columns([1, 3])
     with which:
-        family = str(
-            st.segmented_control("Family", list(FAMILIES), default="attention", required=True, key="family",
-            bind="query-params")
-        )  # fmt: skip
+        family = pick("Family", FAMILIES, "family")
     start, some_values, some_held = FAMILIES[family]
     with among:
         kernels = st.multiselect(
@@ -311,9 +309,7 @@ def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
         if shown.roofs:
             with st.expander("How the roofs were measured"):
                 st.markdown(roofline.roofs_table(shown.roofs))
-        sourced(
-            _source(shown) + " · FLOPs by formula; bytes counted with a cold L2; roofs measured by micro-benchmarks"
-        )
+        sourced(f"{_source(shown)} · FLOPs: formula; bytes: L2 cold; roofs: micro-benchmarks")
 
 
 def sweep_points(shown: Shown) -> None:
@@ -341,9 +337,8 @@ def closing(shown: Shown | None) -> None:
 
 def _misses(shown: Shown) -> None:
     """The missing points, and why they are missing."""
-    lines = [
-        f"{figures.name_of(kernel)} at {figures.said(value)}: {why}" for kernel, value, why in shown.sweep.left_out
-    ]
+    named = figures.name_of
+    lines = [f"{named(kernel)} at {figures.said(value)}: {why}" for kernel, value, why in shown.sweep.left_out]
     for reading in shown.readings:
         if reading.why:
             at = figures.said(reading.experiment.values[shown.sweep.axis])
@@ -361,11 +356,11 @@ def _source(shown: Shown) -> str:
 
 
 def _packed(readings: Sequence[Reading]) -> str:
-    return json.dumps([reading.to_json() for reading in readings])
+    return json.dumps(plain(readings))
 
 
 def _unpacked(packed: str) -> list[Reading]:
-    return [Reading.from_json(reading) for reading in json.loads(packed)]
+    return [made(Reading, reading) for reading in json.loads(packed)]
 
 
 @st.cache_resource(max_entries=128, show_spinner=False)  # a figure that is only drawn need not be copied

@@ -8,26 +8,10 @@ from pathlib import Path
 
 import streamlit as st
 
-from explain.compile.listing import KINDS, Listing, rows
+from explain.compile.listing import FILLS, Listing, rows
 from explain.player import token_lines
 
 _LOOK = Path(__file__).parents[2] / "look"
-_FILLS: Mapping[str, str] = {
-    "HBM load": "var(--f-hbm)",
-    "HBM store": "color-mix(in srgb, var(--f-hbm) 55%, black)",
-    "copy HBM → shared": "color-mix(in srgb, var(--f-hbm) 60%, white)",
-    "shared load": "var(--f-series-2)",
-    "shared store": "color-mix(in srgb, var(--f-series-2) 60%, black)",
-    "spill": "var(--alarm)",
-    "matmul": "var(--f-series-1)",
-    "exponential": "var(--f-series-6)",
-    "float arithmetic": "var(--muted)",
-    "between threads": "var(--f-series-5)",
-    "wait": "var(--f-series-8)",
-    "integers, addresses": "var(--faint)",
-    "control": "var(--line)",
-    "label": "transparent",
-}
 _ABOUT: Mapping[str, str] = {
     "SASS": (
         "SASS: the instructions that the GPU runs, written by ptxas. Each is listed once; those of a loop run in "
@@ -47,7 +31,7 @@ _COMPONENT = st.components.v2.component(
 def listing(one: Listing, key: str) -> None:
     """The kernel's lines on the left, PTX or SASS on the right; a line chosen on one side is shown on the other."""
     codes = [{"name": name, "about": _ABOUT[name], "instructions": rows(code)} for name, code in one.codes().items()]
-    kinds = [{"name": kind, "fill": _FILLS[kind]} for kind in KINDS]
+    kinds = [{"name": kind, "fill": fill} for kind, fill in FILLS.items()]
     source = {"first_line": one.first_line, "lines": _lines(one.source)}
     _COMPONENT(key=key, data={**source, "kinds": kinds, "codes": codes})
 

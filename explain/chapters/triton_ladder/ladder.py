@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from explain import data
 from explain.experiment import Experiment
 from explain.figures.numbers import number, scientific
 from explain.figures.tables import Column, markdown
@@ -47,39 +48,7 @@ class Rung:
         return Experiment.of(self.kernel, shared, row.inputs, row.seed)
 
 
-RUNGS = (
-    Rung(
-        "softmax_row", "Whole row",
-        "One program, one tile, the whole row: load it once, keep it on chip, write it once.",
-        "The row must fit on chip. A row of 131,072 elements does not fit, so it must come in tiles.",
-    ),
-    Rung(
-        "softmax_blocked_wrong", "Per tile, wrong",
-        "A loop over tiles; each tile runs the same lines as before.",
-        "It is wrong: every tile is divided by its own sum. The tiles must share one maximum and one sum.",
-    ),
-    Rung(
-        "softmax_naive", "Two passes, unsafe",
-        "The first pass sums exp(x) over all tiles. The second pass divides by that sum.",
-        "exp(x) overflows in float32 above x = 88.7, and ∞ / ∞ is NaN. The maximum must be subtracted first.",
-    ),
-    Rung(
-        "softmax_safe", "Three passes",
-        "One more pass, at the start, finds the row's maximum. After it is subtracted, no exponential exceeds 1.",
-        "Each element is read three times. One pass could find both maximum and sum, but the sum needs the maximum.",
-    ),
-    Rung(
-        "softmax_online", "Online",
-        "Maximum and sum in one pass: when the maximum grows, α rescales the old sum.",
-        "With one short row at a time, most lanes of the chip are idle.",
-    ),
-    Rung(
-        "softmax_tiled", "Rows and columns",
-        "The same on tiles of rows and columns: m, ℓ and α become columns, one number for each row.",
-        "It still reads each element twice, because it writes the weights. Attention needs only their matmul with V, "
-        "so it can drop the second pass: FlashAttention.",
-    ),
-)  # fmt: skip
+RUNGS = tuple(Rung(**rung) for rung in data(__file__)["rung"])
 
 
 def source(kernel: str) -> str:

@@ -18,17 +18,7 @@ from kernels.catalog import KERNELS
 def choose() -> int:
     """The rung that the reader chose, by its place."""
     names = [rung.name for rung in ladder.RUNGS]
-    chosen = st.segmented_control(
-        "Rung",
-        names,
-        default=names[0],
-        required=True,
-        key="rung",
-        bind="query-params",
-        wrap=True,
-        label_visibility="collapsed",
-    )
-    return names.index(chosen)
+    return names.index(controls.pick("Rung", names, "rung", wrap=True, label_visibility="collapsed"))
 
 
 def choose_row() -> Experiment:

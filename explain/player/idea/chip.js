@@ -11,6 +11,8 @@ const MOST_FIGURES = 6;                                    // rows of state with
 const STATE_DIGITS = 4;
 export const QUANTITY_WORDS = { max: "running max", sum: "running sum", alpha: "rescale factor" };
 const DEEPEST = 6;                                         // in cells: the least room for the head's dimensions
+const WIDEST = 2.2;                                        // a cell's width by its height, to fill the chip
+const ASIDE_EM = 1.4;                                      // right of an upper tile, for what moves to it
 
 /** A matrix's height and width in cells, as it stands. */
 export const sides = ({ rows, cols, turned }) => (turned ? [cols, rows] : [rows, cols]);
@@ -24,7 +26,7 @@ export const areRows = (columns) => columns.every(({ main, above }) => sides(mai
 /**
  * Places columns, each {main, above, state}, in a box {x, y, width, height}; `names` are those of the rows, if they have
  * any. Returns {places, names: the rows' where they have room}; a place is {item, column, x, y, width, height, u, last:
- * whether nothing stands below}. A cell is u high and, but along the head's dimensions, u wide.
+ * whether nothing stands below}. A cell is u high; where there is room it is wider.
  */
 export function placeTiles(ctx, palette, columns, box, names) {
   const em = palette.size;
@@ -32,9 +34,10 @@ export function placeTiles(ctx, palette, columns, box, names) {
   const symbols = columns.map(({ main }) => widest(ctx, [main.symbol], em * 1.3, palette.font));
   const wordy = names ? widest(ctx, names, smallOf(palette), palette.font) + em * 0.7 : 0;
   const attempt = flows ? (u) => flowed(columns, symbols, em, box, u)
-    : (u) => aligned(columns, symbols, em, box, u, u >= smallOf(palette) * 1.05 ? wordy : 0);
+    : (u, wide = 1) => aligned(columns, symbols, em, box, { u, wide, named: u >= smallOf(palette) * 1.05 ? wordy : 0 });
   let u = em * LARGEST_EM, tried = attempt(u);
   while (!tried.fits && u > 0.5) tried = attempt((u *= 0.97));
+  for (let wide = 1.03, more; !flows && wide < WIDEST && (more = attempt(u, wide)).fits; wide *= 1.03) tried = more;
   const byLine = Map.groupBy(tried.places, ({ line }) => line);
   for (const line of byLine.values()) {
     const right = Math.max(...line.map(({ x, width }) => x + width));
@@ -44,15 +47,15 @@ export function placeTiles(ctx, palette, columns, box, names) {
   return { places: tried.places, names: tried.named ? names : null };
 }
 
-/** The width of a column's tile at a cell of u. */
-function widthOf({ main, state }, u, along, em) {
+/** The width of a column's tile at a cell of u, `wide` times as wide. */
+function widthOf({ main, state }, u, along, em, wide = 1) {
   const [rows, cols] = sides(main);
   if (state) return rows > MOST_FIGURES ? em * BARS_EM : Math.max(em * STATE_EM, rows === 1 ? u : 0);
-  return cols * (main.deep ? along : u);
+  return cols * wide * (main.deep ? along : u);
 }
 
 /** Row beside row, with `named` pixels for the rows' names at the left. */
-function aligned(columns, symbols, em, box, u, named) {
+function aligned(columns, symbols, em, box, { u, wide, named }) {
   const most = Math.max(...columns.map(({ main }) => sides(main)[0]));
   const deep = Math.max(0, ...columns.map(({ above }) => (above ? sides(above)[0] : 0)));
   const along = deep ? Math.min(u, (Math.max(most, DEEPEST) * u) / deep) : u;
@@ -60,7 +63,7 @@ function aligned(columns, symbols, em, box, u, named) {
   let right = box.x + named;
   const places = columns.flatMap((column, i) => {
     const { main, above, state } = column;
-    const width = widthOf(column, u, along, em), slot = Math.max(width, symbols[i]);
+    const width = widthOf(column, u, along, em, wide), slot = Math.max(width, symbols[i]);
     const x = right + (slot - width) / 2;
     right += slot + em * (state && columns[i + 1]?.state ? 0.6 : TILE_GAP_EM);
     const place = { column, item: main, x, y: top, width, height: sides(main)[0] * u, u, line: 0, last: true };
@@ -68,7 +71,7 @@ function aligned(columns, symbols, em, box, u, named) {
     const height = sides(above)[0] * along;
     return [place, { ...place, item: above, y: top - em * NAMED_EM - height, height, last: false }]; // named beside it
   });
-  right -= em * TILE_GAP_EM;
+  right += em * (columns.at(-1).above ? ASIDE_EM - TILE_GAP_EM : -TILE_GAP_EM);
   const bottom = top + most * u;
   return { places, bottom, named, fits: right <= box.x + box.width && bottom <= box.y + box.height };
 }
@@ -131,9 +134,11 @@ function paintMatrix(ctx, palette, cells, { item, x, y, width, height }, { data,
   const [high, wide] = sides(item);
   const at = (r, c) => (item.turned ? data[c * item.cols + r] : data[r * item.cols + c]);
   const values = Array.from({ length: high * wide }, (_, i) => at(Math.floor(i / wide), i % wide));
-  const ramp = palette[item.ramp], sized = item.ramp === "reads";
-  const pixels = Int32Array.from(values, (v) => palette.pixel(sized ? Math.abs(v) : v, ramp, item.largest,
-    item.diverging));
+  const ramp = palette[item.ramp];
+  // A sum grows from tile to tile: by the root its first terms are seen too.
+  const shade = item.quantity === "acc" ? (v) => Math.sign(v) * Math.sqrt(Math.abs(v) * item.largest)
+    : item.ramp === "reads" ? Math.abs : (v) => v;
+  const pixels = Int32Array.from(values, (v) => palette.pixel(shade(v), ramp, item.largest, item.diverging));
   drawCells(ctx, cells, pixels, wide, x, y, width, height);
   const cw = width / wide, ch = height / high;
   const texts = values.map(item.whole ? (v) => number(v, true) : figure);
@@ -143,6 +148,16 @@ function paintMatrix(ctx, palette, cells, { item, x, y, width, height }, { data,
     align: "center" });
 }
 
+const stateSize = (palette, u, width) => Math.max(palette.smallest, Math.min(palette.size * 2, u * 0.6, width / 3.4));
+
+/** Where the word for the only number of a column stands, {text, left, middle, size}; null where it has no room. */
+export function wordPlace(ctx, palette, { item, x, y, width, u }) {
+  const text = QUANTITY_WORDS[item.quantity], size = smallOf(palette);
+  if (item.rows > 1 || !text || u <= stateSize(palette, u, width) + 4 * size) return null;
+  const wide = widest(ctx, [text], size, palette.font);
+  return wide < width - 6 ? { text, left: x + (width - wide) / 2, middle: y + u - size, size } : null;
+}
+
 /** A number for each row: as figures where there are few, with the one before it, else as bars. */
 function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figure, old }) {
   const { ink, fill } = palette.quantity[item.quantity];
@@ -150,12 +165,11 @@ function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figu
   ctx.fillRect(x, y, width, height);
   if (item.rows <= MOST_FIGURES) {
     const style = { font: palette.font, align: "center" };
-    const size = Math.max(palette.smallest, Math.min(palette.size * 2, u * 0.6, width / 3.4));
+    const size = stateSize(palette, u, width);
     const before = Math.max(palette.smallest, size * 0.62);
-    const word = QUANTITY_WORDS[item.quantity], small = smallOf(palette);
-    if (item.rows === 1 && u > size + 4 * small && widest(ctx, [word], small, palette.font) < width - 6) {
-      write(ctx, word, x + width / 2, y + u - small, { ...style, size: small, colour: palette.muted });
-    }
+    const word = wordPlace(ctx, palette, { item, x, y, width, u });
+    if (word) write(ctx, word.text, word.left, word.middle, { ...style, align: "left", size: word.size, colour:
+      palette.muted });
     data.forEach((v, r) => {
       const told = old && old[r] !== v && Number.isFinite(old[r]) && u >= size + before * 1.8;
       const middle = y + (r + 0.5) * u, centre = x + width / 2;
@@ -173,29 +187,33 @@ function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figu
   });
 }
 
-/** A matrix's symbol above it, and its shape where it is on chip and there is room; of one that stands above another,
- * in lines at its left. */
-function nameTile(ctx, palette, { item, x, y, width, height, column, shown }, { note = "" }) {
+/** Where a matrix's symbol stands, {left, middle, size}: above it, beside its shape where there is room for `shape`; of
+ * one that stands above another, at its left. */
+export function symbolPlace(ctx, palette, { item, column, x, y, width, height }) {
+  const em = palette.size, size = Math.max(em * 1.25, palette.smallest);
+  const symbol = widest(ctx, [item.symbol], size * 1.08, palette.font), gap = em * 0.45;
+  if (item !== column.main) return { left: x - em * 0.5 - symbol, middle: y + Math.min(size * 0.6, height / 2), size };
+  const shape = column.state || !item.here ? "" : times(sides(item));
+  const said = gap + widest(ctx, [shape], smallOf(palette), palette.font);
+  const fits = shape && symbol + said <= width;
+  const left = x + (width - symbol - (fits ? said : 0)) / 2;
+  return { left, middle: y - em, size, shape: fits ? { text: shape, left: left + symbol + gap } : null };
+}
+
+/** A matrix's symbol, and its shape and note where it is on chip and there is room. */
+function nameTile(ctx, palette, place, { note = "" }) {
+  const { item, x, y, height, column, shown } = place;
   const em = palette.size, { font } = palette;
   const ink = item.quantity ? palette.quantity[item.quantity].ink : palette.text;
-  const bold = { size: Math.max(em * 1.25, palette.smallest), weight: 650, font, colour: shown ? ink : palette.muted };
+  const { left, middle, size, shape } = symbolPlace(ctx, palette, place);
+  write(ctx, item.symbol, left, middle, { size, weight: 650, font, colour: shown ? ink : palette.muted });
   const small = { size: smallOf(palette), font, colour: palette.muted };
-  const shape = column.state || !shown ? "" : times(sides(item));
-  if (item !== column.main) {
-    const at = { x: x - em * 0.5, align: "right" };
-    write(ctx, item.symbol, at.x, y + bold.size * 0.6, { ...bold, align: "right" });
-    [shape, shown ? note : ""].forEach((text, line) => {
-      const below = bold.size * 1.4 + small.size * (0.5 + 1.2 * line);
-      if (below + small.size / 2 <= height) write(ctx, text, at.x, y + below, { ...small, align: "right" });
-    });
-    return;
-  }
-  const symbol = widest(ctx, [item.symbol], bold.size * 1.08, font), gap = em * 0.45;
-  const said = widest(ctx, [shape], small.size, font);
-  const fits = shape && symbol + gap + said <= width;
-  const left = x + (width - (fits ? symbol + gap + said : symbol)) / 2;
-  write(ctx, item.symbol, left, y - em * 0.9, bold);
-  if (fits) write(ctx, shape, left + symbol + gap, y - em * 0.82, small);
+  if (shape && shown) write(ctx, shape.text, shape.left, y - em * 0.92, small);
+  if (item === column.main || !shown) return;
+  [times(sides(item)), note].forEach((text, line) => {
+    const below = size * 1.4 + small.size * (0.5 + 1.2 * line);
+    if (below + small.size / 2 <= height) write(ctx, text, x - em * 0.5, y + below, { ...small, align: "right" });
+  });
 }
 
 /** The names of the rows, left of the first tile. */

@@ -6,13 +6,17 @@ import { bytes, exact, times } from "../numbers.js";
 import { Panel } from "../panels/panel.js";
 import { PairsTree } from "../panels/pairs.js";
 import { write } from "../surface.js";
+import { explainDrawn, termOf } from "../terms.js";
 import { element } from "../words.js";
-import { QUANTITY_WORDS, areRows, figureOf, figureSize, nameRows, paintTile, placeTiles, sides } from "./chip.js";
-import { nameBand, paintBand, paintWays, placeBand } from "./memory.js";
+import { QUANTITY_WORDS, areRows, figureOf, figureSize, nameRows, paintTile, placeTiles, sides, symbolPlace,
+  wordPlace } from "./chip.js";
+import { bufferSymbolPlace, nameBand, paintBand, paintWays, placeBand } from "./memory.js";
 import { Scenes } from "./scene.js";
 
-const HBM_SHARE = 0.26;                                    // of the picture's height, at most
+const HBM_SHARE = 0.3;                                     // of the picture's height, at most
 const NARROW_EM = 40, TRAFFIC_EM = 8.5;                    // of the picture's width
+
+const ROW_BEATS = new Set(["new_max", "exponentials", "rescale", "add", "merge", "keep", "normalise"]);
 
 const ease = (t) => t * t * (3 - 2 * t);
 const mix = (a, b, t) => a + (b - a) * t;
@@ -28,6 +32,7 @@ export class IdeaPanel extends Panel {
     this.tree = lane.story.joins ? new PairsTree(lane.story, this.root.querySelector(".tree")) : null;
     this.says = this.root.querySelector(".says");
     this.numbers = this.root.querySelector(".numbers");
+    this.terms = this.root.querySelector(".terms");
     this.strip.addEventListener("click", (event) => {
       const at = event.target.closest("button")?.dataset.at;
       if (at) lane.select({ step: Number(at) });
@@ -64,7 +69,7 @@ export class IdeaPanel extends Panel {
     // Where there is little room, only the tiles: the state of the followed row stands below.
     const { columns } = scene;
     const drawn = narrow && !areRows(columns) ? columns.filter(({ state }) => !state) : columns;
-    const above = Math.max(em, palette.smallest);          // for the line “on chip”
+    const above = Math.max(em, palette.smallest) * 1.35;   // for the line “on chip”
     const told = narrow ? em * 1.8 : 0;                    // “HBM” and what was moved, in a line of its own
     const inside = { x: pad, y: pad * 0.4 + above, width: width - 2 * pad, height: height - band.height - told - above
       - pad * 2.2 };
@@ -78,12 +83,24 @@ export class IdeaPanel extends Panel {
     const quiet = { size: Math.max(em * 0.86, palette.smallest), font: palette.font, colour: palette.muted };
     const held = itemsOf(columns).filter((item) => item.here);
     const total = held.reduce((sum, { rows, cols, itemBytes }) => sum + rows * cols * itemBytes, 0);
-    write(ctx, `on chip · ${bytes(total)}`, pad, Math.max(em, quiet.size * 0.8), quiet);
-    this.paintHbm(ctx, quiet, band, bottom, narrow);
+    const onChip = { text: "on chip", left: pad, middle: Math.max(em, quiet.size * 0.8), size: quiet.size };
+    write(ctx, `on chip · ${bytes(total)}`, onChip.left, onChip.middle, quiet);
+    const hbm = this.paintHbm(ctx, quiet, band, bottom, narrow);
     nameRows(ctx, palette, this.placed, lane.at.row);
     const t = ease(lane.phase);
     for (const place of this.placed.places) this.paintItem(ctx, place, t, size);
     this.markRow(ctx);
+    this.words = [onChip, ...this.wordsOnChip(ctx), ...hbm];
+  }
+
+  /** The symbols above the tiles, and the words in them. */
+  wordsOnChip(ctx) {
+    const { palette, placed: { places } } = this;
+    return places.flatMap((place) => {
+      const { item, column } = place, word = column.state && item.now ? wordPlace(ctx, palette, place) : null;
+      const symbol = { text: item.symbol, weight: 650, ...symbolPlace(ctx, palette, place) };
+      return [symbol, ...(word ? [word] : [])].map((one) => ({ ...one, name: item.variable }));
+    });
   }
 
   paintItem(ctx, place, t, size) {
@@ -121,19 +138,16 @@ export class IdeaPanel extends Panel {
     });
   }
 
-  /** HBM with its top at y, what the beat moves marked, and the ways of the moves. */
+  /** HBM with its top at y, what the beat moves marked, and the ways of the moves. Returns where its words stand. */
   paintHbm(ctx, quiet, band, y, narrow) {
     const { palette, scene } = this;
     const { hbm, k, moves } = scene;
     const em = palette.size;
     const title = { ...quiet, weight: 650, colour: palette.quantity.hbm.ink };
-    const told = this.traffic(), x = em * 0.8;
-    if (narrow) {
-      write(ctx, "HBM", x, y + band.height + em, title);
-      write(ctx, told.join(", "), x + quiet.size * 3, y + band.height + em, quiet);
-    } else {
-      ["HBM", ...told].forEach((text, i) => write(ctx, text, x, y + em * 1.6 + quiet.size * 1.3 * i, i ? quiet : title));
-    }
+    const told = this.traffic(), left = em * 0.8, middle = y + (narrow ? band.height + em : em * 1.6);
+    write(ctx, "HBM", left, middle, title);
+    if (narrow) write(ctx, told.join(", "), left + quiet.size * 3, middle, quiet);
+    else told.forEach((text, i) => write(ctx, text, left, middle + quiet.size * 1.3 * (i + 1), quiet));
     hbm.advance(k, palette);
     const places = band.places.map((place) => ({ ...place, top: place.top + y }));
     for (const { buffer } of places) Object.assign(buffer, { touched: null, stored: false });
@@ -143,8 +157,8 @@ export class IdeaPanel extends Panel {
     for (const place of places) this.paintGrid(ctx, place);
     nameBand(ctx, palette, band, y);
     const boxOf = ({ buffer, cells }) => {
-      const { x: left, top, cell } = places[buffer];
-      return { x: left + cells.left * cell, y: top + cells.top * cell, width: (cells.right - cells.left + 1) * cell,
+      const { x, top, cell } = places[buffer];
+      return { x: x + cells.left * cell, y: top + cells.top * cell, width: (cells.right - cells.left + 1) * cell,
         height: (cells.bottom - cells.top + 1) * cell };
     };
     this.ways = boxes.map((move) => ({ store: move.store, box: boxOf(move),
@@ -153,7 +167,10 @@ export class IdeaPanel extends Panel {
     for (const { store, box } of this.ways) {
       if (!store) ctx.fillRect(box.x + 1, box.y + 1, Math.max(1, box.width - 2), Math.max(1, box.height - 2));
     }
-    paintWays(ctx, palette, this.ways.filter(({ place }) => place), y + em * 0.75);
+    paintWays(ctx, palette, this.ways.filter(({ place }) => place), y + em * 0.75, this.placed.places);
+    const symbols = places.map((place) => ({ text: place.symbol, name: place.buffer.name, weight: 650,
+      ...bufferSymbolPlace(ctx, palette, place) }));
+    return [{ text: "HBM", left, middle, size: quiet.size, weight: 650 }, ...symbols];
   }
 
   /** The tiles of a buffer as a grid, by the largest part that one access of the launch touches. */
@@ -216,8 +233,9 @@ export class IdeaPanel extends Panel {
   markRow(ctx) {
     const { row, rows } = this.lane.at;
     if (rows < 2) return;
-    ctx.strokeStyle = this.palette.text;
-    ctx.lineWidth = 1.5;
+    const counts = ROW_BEATS.has(this.beat.kind);          // in the others the whole tile does
+    ctx.strokeStyle = counts ? this.palette.text : this.palette.muted;
+    ctx.lineWidth = counts ? 1.5 : 0.75;
     for (const { item, x, y, width, u, column } of this.placed.places) {
       if (item !== column.main || item.rows !== rows || !item.here) continue;
       ctx.strokeRect(x - 1.5, y + row * u - 0.5, width + 3, u + 1);
@@ -234,6 +252,17 @@ export class IdeaPanel extends Panel {
     this.writeStrip();
     this.tree?.show(scene.k);
     this.writeNumbers();
+    this.writeTerms();
+  }
+
+  /** What the picture's words mean. */
+  writeTerms() {
+    const { words, lane, terms } = this;
+    const key = words.map(({ text, left, middle, size }) => [text, left, middle, size]).join();
+    if (terms.dataset.key === key) return;
+    terms.dataset.key = key;
+    const explained = words.map((word) => ({ ...word, definition: lane.meaning(word.text, word.name) }));
+    explainDrawn(terms, explained.filter(({ definition }) => definition));
   }
 
   /** The beats of this tile, or of the stretch between tiles, the current one marked. */
@@ -272,8 +301,10 @@ export class IdeaPanel extends Panel {
 
   placeName({ program, tile, begin }) {
     const { story } = this;
+    const visit = story.visit(begin);
+    if (visit) return story.placeOf(visit).replace(/^./, (letter) => letter.toUpperCase());
     const most = story.beats.findLast((beat) => beat.program === program && beat.tile >= 0)?.tile + 1;
-    if (tile >= 0) return `${story.visit(begin) ? "Tile" : "Merge"} ${tile + 1} of ${most}`;
+    if (tile >= 0) return `Merge ${tile + 1} of ${most}`;
     const first = story.beats.find((beat) => beat.program === program && beat.tile >= 0);
     if (!first) return `Program ${story.programs[program].id[0]}`;
     return begin < first.begin ? "Before" : "After";
@@ -295,8 +326,10 @@ export class IdeaPanel extends Panel {
     if (numbers.dataset.key === key) return;
     numbers.dataset.key = key;
     const nodes = lines.flatMap(({ item, text, old }) => {
-      const word = element("dt", "word", QUANTITY_WORDS[item.quantity]);
-      const term = element("dt", "", item.symbol), value = element("dd");
+      const [word, term, value] = [element("dt", "word"), element("dt"), element("dd")];
+      const meaning = lane.meaning(item.symbol, item.variable);
+      word.append(termOf(QUANTITY_WORDS[item.quantity], meaning));
+      term.append(termOf(item.symbol, meaning));
       term.dataset.q = value.dataset.q = item.quantity;
       value.append(element("small", "", old), element("b", "", text));
       return [word, term, value];

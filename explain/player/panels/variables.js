@@ -8,6 +8,7 @@ import { element } from "../words.js";
 import { Panel } from "./panel.js";
 
 const SMALL_ARRAYS = 24;                                   // the most variables shown
+const CELL_LINE_EM = 1.6;                                       // of the smallest text
 
 export class VariablesPanel extends Panel {
   constructor(lane) {
@@ -57,7 +58,8 @@ export class VariablesPanel extends Panel {
     const canvas = element("canvas");
     canvas.setAttribute("role", "img");
     canvas.setAttribute("aria-label", `${label}, ${times(shape)} ${dtype}`);
-    canvas.style.height = `${Math.min(120, Math.max(20, rows * Math.min(20, 220 / cols)))}px`;
+    const line = Math.max(20, CELL_LINE_EM * this.palette.smallest); // a projector's numbers need more
+    canvas.style.height = `${Math.min(6 * line, Math.max(line, rows * Math.min(line, (11 * line) / cols)))}px`;
     item.append(canvas);
     let largest = 0;
     for (const x of data) if (Number.isFinite(x)) largest = Math.max(largest, Math.abs(x));

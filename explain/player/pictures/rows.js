@@ -48,6 +48,7 @@ export function paintRows(surface, palette, state, selected, phase = 1, glowing 
     const title = part.titles.find((text) => widest(ctx, [text], size * 1.1, font) <= part.width + gap * 0.6)
       ?? part.titles[1];
     write(ctx, title, part.x, size * 0.75, titleFont);
+    part.word = { text: title, left: part.x, middle: size * 0.75 - surface.height, size, weight: 600 };
     if (part.key !== glowing) continue;
     ctx.fillStyle = palette.text;
     ctx.fillRect(part.x - 2, size * 1.4, part.width + 4, 2.5);
@@ -77,11 +78,13 @@ export function paintRows(surface, palette, state, selected, phase = 1, glowing 
       write(ctx, "≠", surface.width - 1, middle, { ...digits, size: Math.min(size, rowHeight), weight: 700 });
     }
   }
-  return (x, y) => {
+  const at = (x, y) => {
     const row = first + Math.floor((y - head) / rowHeight);
     if (row < first || row >= first + shown || x < 0) return null;
     return { row, part: parts.findLast((part) => x >= part.x - 4)?.key };
   };
+  return Object.assign(at, { shown: shown < rows ? [first, first + shown - 1] : null,
+    words: parts.map(({ key, word }) => ({ ...word, key })) });
 }
 
 /** The running maximum: a ring before this tile, a dot now. */

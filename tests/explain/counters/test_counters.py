@@ -13,6 +13,7 @@ from explain.counters.model import COPIED_BYTES, METRICS, CopyCheck, Counters, C
 from explain.device import point
 from explain.device.measurement import Provenance, Timing
 from explain.experiment import Experiment
+from explain.plain import made, plain
 from explain.records.model import Point
 
 WHERE = Provenance("Test GPU", "1", "13.0", "2", "3", "3.11", "2026-01-01")
@@ -67,7 +68,7 @@ def test_without_dram_counters_nothing_is_trusted():
 
 
 def test_counters_round_trip():
-    assert Counters.from_json(json.loads(json.dumps(counters().to_json()))) == counters()
+    assert made(Counters, json.loads(json.dumps(plain(counters())))) == counters()
 
 
 # The fallback

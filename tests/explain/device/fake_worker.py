@@ -16,6 +16,7 @@ from explain.counters.stalls import Stalls
 from explain.device.handler import DeviceError, explained
 from explain.device.measurement import Measurement, Provenance, Timing
 from explain.experiment import Experiment
+from explain.plain import plain
 from explain.records.model import Origin, Point
 
 WHERE = Provenance("Test GPU", "1", "13.0", "2", "3", "3.11", "2026-01-01")
@@ -57,9 +58,9 @@ def handle(request: dict[str, Any], progress) -> dict[str, Any]:
             raise DeviceError("The NVIDIA driver is too old for this PyTorch")
     timing = Timing(100.0, 1.0, 0.9, 1.1, 50, "fake")
     if request["kind"] == "point":
-        return point(request, timing).to_json()
+        return plain(point(request, timing))
     where = Provenance(**{**WHERE.__dict__, "driver": str(os.getpid())})
-    return Measurement(experiment, 1e-7, 2e-7, "o", True, timing, (), where).to_json()
+    return plain(Measurement(experiment, 1e-7, 2e-7, "o", True, timing, (), where))
 
 
 def point(request: dict[str, Any], timing: Timing) -> Point:

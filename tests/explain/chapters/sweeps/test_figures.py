@@ -145,13 +145,7 @@ def test_the_roofline_has_each_kernel_at_each_level_under_its_roofs():
     assert [len(line.x) for line in kernels] == [3, 3]
     assert all(len(set(line.y)) == 1 for line in kernels)  # one speed
     words = " ".join(note.text for note in figure.layout.annotations)
-    for said in (
-        "shared memory 30 TB/s",
-        "L2 9 TB/s",
-        "HBM 4 TB/s",
-        "700 TFLOP/s",
-        "FlashAttention-2",
-    ):
+    for said in ("shared memory 30 TB/s", "L2 9 TB/s", "HBM 4 TB/s", "700 TFLOP/s", "FlashAttention-2"):
         assert said in words
     (dashed,) = [line for line in figure.data if line.line.dash == "dash"]
     assert dashed.y[1] / dashed.x[1] == pytest.approx(GPUS["H200"].hbm_bytes_per_second)

@@ -1,0 +1,39 @@
+"""What each benchmark of the app does with its result: says where it was measured, prints it, writes it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from explain.records import results
+from explain.records.code import measured_code
+
+
+def parser_of(doc: str | None) -> argparse.ArgumentParser:
+    """A parser with the option `--out`; `doc` is the benchmark's docstring."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, help="also write the JSON to this file")
+    return parser
+
+
+def finish(result: Mapping[str, Any], measured: str, out: Path | None, **versions: str) -> int:
+    """Prints the result as JSON, with versions, date and the digest of the `measured` code, and writes it to `out`.
+
+    Returns the exit status: 0 if the result has `passed`, or has no limits to pass.
+    """
+    full = {
+        **result,
+        "versions": {**versions, "python": platform.python_version(), "streamlit": version("streamlit")},
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **measured_code([measured]),
+    }
+    print(json.dumps(full, indent=2, ensure_ascii=False))
+    if out:
+        results.write(out, full)
+    return 0 if result.get("passed", True) else 1

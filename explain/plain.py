@@ -1,0 +1,59 @@
+"""Frozen dataclasses as JSON and back: every value that is stored or travels between processes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from itertools import repeat
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+
+def plain(value: Any) -> Any:
+    """The value in JSON's types. One with a `to_json` of its own, such as an Experiment, says it by itself."""
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: plain(one) for name, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, tuple | list) else value
+
+
+def made(kind: type[T], data: Mapping[str, Any]) -> T:
+    """The dataclass whose fields `plain` wrote. Raises TypeError naming a field that is missing, unknown or wrong."""
+    if not isinstance(data, Mapping):
+        raise TypeError(f"{data!r}, which should be {kind.__name__}")
+    hints = _hints(kind)  # type: ignore[arg-type]  # a class can be hashed
+    return kind(**{name: _value(hints.get(name), value, name) for name, value in data.items()})
+
+
+@functools.cache
+def _hints(kind: Any) -> Mapping[str, Any]:
+    return get_type_hints(kind)
+
+
+def _value(kind: Any, value: Any, name: str) -> Any:
+    own = get_args(kind)
+    if get_origin(kind) is UnionType:
+        known = next(one for one in own if one is not NoneType)
+        return None if value is None and NoneType in own else _value(known, value, name)
+    if own and isinstance(value, Mapping):
+        return {key: _value(own[1], one, name) for key, one in value.items()}
+    if own and isinstance(value, list | tuple):
+        return tuple(_value(one, part, name) for one, part in zip(_parts(own, len(value)), value, strict=True))
+    if hasattr(kind, "from_json"):
+        return kind.from_json(value)
+    if is_dataclass(kind):
+        return made(kind, value)  # type: ignore[arg-type]
+    if kind in (None, Any) or type(value) is kind or (kind is float and type(value) is int):
+        return value
+    raise TypeError(f"{name}={value!r}, which should be {getattr(kind, '__name__', kind)}")
+
+
+def _parts(own: tuple[Any, ...], count: int) -> Any:
+    """The types of a tuple's parts: `tuple[X, ...]` has as many as there are values."""
+    return repeat(own[0], count) if own[-1] is Ellipsis else own

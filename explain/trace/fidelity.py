@@ -25,6 +25,7 @@ from triton.runtime import interpreter
 from explain.trace.language import LanguagePatches
 from explain.trace.libdevice import extern_elementwise
 from explain.trace.patches import replaced
+from explain.trace.types import QUICK
 
 SMALLEST_DOT = GPUTarget("cuda", 90, 32)
 NAN_BITS = 0x7FFF  # a GPU converts every NaN to this
@@ -362,6 +363,7 @@ def interpreter_fidelity(
         (interpreter, "_patch_lang_tensor", _tensor_as_index(interpreter._patch_lang_tensor)),
         (builder, "create_tensor_pointer_load", _block_load(builder.create_tensor_pointer_load)),
         (builder, "create_descriptor_load", _descriptor_load(builder.create_descriptor_load)),
+        *QUICK,
     ]
     with ExitStack() as stack:
         stack.enter_context(np.errstate(all="ignore"))

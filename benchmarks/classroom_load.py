@@ -220,9 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = parser_of(__doc__)
     parser.add_argument("--students", type=bounded(int, 1, 1000), default=100)
     parser.add_argument("--period-s", type=bounded(float, 0.1, 60), default=2.0, help="seconds between reruns")
-    parser.add_argument(
-        "--duration-s", type=bounded(float, 1, 3600), default=60.0, help="seconds after all students have arrived"
-    )
+    parser.add_argument("--duration-s", type=bounded(float, 1, 3600), default=60.0, help="seconds after all have come")
     parser.add_argument("--page", action="append", default=[], help="path with optional query; default: all pages")
     parser.add_argument("--p95-ms", type=bounded(float, 1, 60_000), default=300.0, help="limit of the 95th percentile")
     options = parser.parse_args(arguments)

@@ -29,30 +29,21 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 CHECKERS = 12
 SILENCE = 90.0  # seconds without a word after which a process hangs; some compile for half of that
-EMPTIED = (
-    512 * 2**20
-)  # bytes written before a launch: several times any L2, and long enough that the launch is queued by then
+EMPTIED = 512 * 2**20
+"""Bytes written before a launch: several times any L2, and long enough that the launch is queued by then."""
 AHEAD = 4_000_000
-"""Cycles a variant that the GPU idles before a turn, 2 ms: what is slow to launch is queued by then, and no variant
-pays for being the first.
-"""
+"""Cycles per variant, 2 ms, that the GPU idles before a turn: launches are queued by then, and nobody is first."""
 
 Task = dict[str, Any]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "tables", nargs="*", help="softmax, topk, decode, attention, backward; all of them unless given"
-    )
+    parser.add_argument("tables", nargs="*", help="softmax, topk, decode, attention, backward; default: all")
     parser.add_argument("--tune", action="store_true", help="our kernels over the options worth trying")
-    parser.add_argument(
-        "--random", type=int, nargs="+", metavar="SEED", help="shapes drawn by lot (benchmarks/speed_random.py)"
-    )
+    parser.add_argument("--random", type=int, nargs="+", metavar="SEED", help="random shapes (speed_random.py)")
     parser.add_argument("--shapes", type=int, default=200, help="so many of them for each seed (200)")
-    parser.add_argument(
-        "--only", nargs="+", default=[""], metavar="TEXT", help="only shapes whose name has one of these"
-    )
+    parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help="only shapes with this in their name")
     parser.add_argument("--rounds", type=int, default=30, help="timed launches of each variant (30)")
     parser.add_argument("--seconds", type=float, default=600.0, help="stop measuring after so long (600)")
     parser.add_argument("--show", type=int, default=99, help="print so many of the fastest of ours a shape")
@@ -96,9 +87,8 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
     cases = [case for case in cases if any(text in case.name for text in parsed.only)]
 
     def run_on(case: Case) -> list[Variant]:
-        return [
-            v for v in variants(case, parsed.tune) if not drawn or v.function in speed_random_table.WAYS[case.table]
-        ]
+        every, ways = variants(case, parsed.tune), speed_random_table.WAYS.get(case.table, ())
+        return [v for v in every if not drawn or v.function in ways]
 
     tasks: list[Task] = [
         {"case": asdict(case), "variants": [asdict(v) for v in run_on(case)], "rounds": parsed.rounds} for case in cases
@@ -122,9 +112,7 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
         found.append({"case": {**asdict(case), "name": case.name}, "variants": rows})
     return {
         "provenance": provenance().__dict__,
-        **measured_code(
-            variant["function"] for task in tasks for variant in task["variants"] if ":" in variant["function"]
-        ),
+        **measured_code(v["function"] for task in tasks for v in task["variants"] if ":" in v["function"]),
         "before": before,
         "after": state_of_the_gpu(),
         **({"seeds": parsed.random} if drawn else {}),
@@ -176,11 +164,8 @@ def run(
                 children.remove(child)
                 if child.queue and not late:
                     at = child.queue.pop(0)
-                    print(
-                        f"{work}: no answer from {at['case']['shape']} {at['variants'][-1]}",
-                        file=sys.stderr,
-                        flush=True,
-                    )
+                    said = f"{work}: no answer from {at['case']['shape']} {at['variants'][-1]}"
+                    print(said, file=sys.stderr, flush=True)
                     if child.queue:
                         children.append(_start(work, child.queue, script))
 
@@ -273,10 +258,8 @@ def table(result: dict[str, Any], show: int) -> str:
                 if ours > show and "[" in row["name"]:
                     continue
                 share = f"{first / row['seconds']:6.3f}" if first else ""
-                lines.append(
-                    f"  {1e6 * row['seconds']:9.1f} us {scale * row['per_second']:8.3f} {unit} {share}"
-                    f"  {row['error']:5.2f}  {row['name']}"
-                )
+                took = f"{1e6 * row['seconds']:9.1f} us {scale * row['per_second']:8.3f} {unit} {share}"
+                lines.append(f"  {took}  {row['error']:5.2f}  {row['name']}")
             elif show >= 99 or row["why"].startswith("exceeds"):
                 lines.append(f"  {row['why'][:110]}  {row['name']}")
     return "\n".join(lines)
@@ -284,9 +267,8 @@ def table(result: dict[str, Any], show: int) -> str:
 
 def compare(old: dict[str, Any], new: dict[str, Any]) -> int:
     """Prints new speed over old for every variant in both; 1 where one has lost more than 3%."""
-    before = {
-        (c["case"]["name"], v["name"]): v["seconds"] for c in old["cases"] for v in c["variants"] if "seconds" in v
-    }
+    timed = ((c["case"]["name"], v) for c in old["cases"] for v in c["variants"] if "seconds" in v)
+    before = {(name, variant["name"]): variant["seconds"] for name, variant in timed}
     slower = 0
     for case in new["cases"]:
         for row in case["variants"]:
@@ -300,14 +282,9 @@ def compare(old: dict[str, Any], new: dict[str, Any]) -> int:
 def state_of_the_gpu() -> dict[str, str]:
     """Clocks, temperature and power as the driver says them now."""
     names = "clocks.sm,clocks.mem,temperature.gpu,power.draw"
+    query = ["nvidia-smi", f"--query-gpu={names}", "--format=csv,noheader"]
     try:
-        said = subprocess.run(
-            ["nvidia-smi", f"--query-gpu={names}", "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        ).stdout.splitlines()[0]
+        said = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout.splitlines()[0]
     except (OSError, subprocess.SubprocessError, IndexError):
         return {}
     return dict(zip(names.split(","), map(str.strip, said.split(",")), strict=True))

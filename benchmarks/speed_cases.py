@@ -1,6 +1,4 @@
-"""What `benchmarks/speed.py` measures: shapes, our kernels and their options, the baselines, and what is right. Imports
-torch.
-"""
+"""What `benchmarks/speed.py` measures: shapes, kernels with options, baselines, tolerances. Imports torch."""
 
 from __future__ import annotations
 
@@ -215,9 +213,7 @@ def _fa4_backward(case: Case, *inputs: torch.Tensor) -> Callable[[], Any]:
 
 
 def _flash_attention_4() -> Callable[..., Any]:
-    """FlashAttention-4's function, keeping what it compiles on disk, so that the process that times finds what the one
-    that checked has compiled.
-    """
+    """FlashAttention-4's function. It keeps what it compiles on disk, for the process that times."""
     os.environ.setdefault("FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED", "1")  # read once, as it is imported
     return importlib.import_module("flash_attn.cute").flash_attn_func
 
@@ -246,9 +242,7 @@ FLOORS = ("copy", "copy of as many bytes", "read")  # they compute nothing, so t
 
 
 def variants(case: Case, tune: bool) -> list[Variant]:
-    """What runs on a case: baselines and our kernels, by default as they choose their own options, else over the grid
-    of them.
-    """
+    """What runs on a case: baselines and our kernels, with their own options or, to `tune`, over a grid of them."""
     baselines = {
         "softmax": ["copy", "torch.softmax", "QuACK"],
         "topk": ["read", "torch.softmax+topk"],
@@ -320,9 +314,8 @@ def _tuned(case: Case) -> Iterator[Variant]:
                     options = {"block_n": block_n, "apart": apart, "warps": warps}
                     yield Variant("kernels.softmax_fast:softmax_two_reads", options)
     if case.table == "topk":
-        yield from _grid(
-            "kernels.topk_fast:softmax_topk_lanes", block_n=(512, 1024, 2048), warps=(2, 4, 8), unroll=(1, 2, 4)
-        )
+        grid = {"block_n": (512, 1024, 2048), "warps": (2, 4, 8), "unroll": (1, 2, 4)}
+        yield from _grid("kernels.topk_fast:softmax_topk_lanes", **grid)
     if case.table == "decode":
         pairs = case.shape[0] * case.shape[2]
         for block_n, warps, stages in ((64, 4, 3), (64, 4, 4), (128, 4, 3), (128, 8, 3), (32, 4, 5), (64, 2, 3)):
@@ -331,21 +324,10 @@ def _tuned(case: Case) -> Iterator[Variant]:
                 options = {"splits": splits, "block_n": block_n, "warps": warps, "stages": stages}
                 yield Variant("kernels.decode:flash_decode", options)
     if case.table == "attention":
-        wide = case.shape[3] == 64
-        yield from _grid(
-            "kernels.attention_hopper:flash_attention_hopper",
-            groups=(2, 3) if wide else (2,),
-            stages=(2, 3) if wide else (2,),
-        )
+        tried = (2, 3) if case.shape[3] == 64 else (2,)
+        yield from _grid("kernels.attention_hopper:flash_attention_hopper", groups=tried, stages=tried)
     if case.table == "backward":
-        tiles = (
-            (64, 128, 8, 2),
-            (64, 128, 8, 1),
-            (128, 128, 8, 1),
-            (128, 128, 8, 2),
-            (64, 64, 4, 2),
-            (64, 128, 4, 2),
-        )
+        tiles = ((64, 128, 8, 2), (64, 128, 8, 1), (128, 128, 8, 1), (128, 128, 8, 2), (64, 64, 4, 2), (64, 128, 4, 2))
         for dq, (block_m, block_n, warps, stages) in itertools.product(("again", "tma"), tiles):
             ways: Options = {"dq": dq, "block_m": block_m, "block_n": block_n, "warps": warps, "stages": stages}
             yield Variant("kernels.attention_backward:flash_attention_backward", ways)
@@ -417,9 +399,7 @@ def _gradient_error(case: Case, inputs: tuple[torch.Tensor, ...], outputs: tuple
 
 
 def _gradients(head: list[torch.Tensor], causal: bool) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """dQ, dK and dV of one head's q, k, v, dO by the formula, in the tensors' dtype, 1024 queries at a time; and what
-    `verify.gradients` calls `through_d`.
-    """
+    """One head's (dQ, dK, dV) by the formula, in the dtype of (q, k, v, dO); and `through_d` of `verify.gradients`."""
     q, k, v, do = head
     scale, wide = q.shape[-1] ** -0.5, torch.promote_types(q.dtype, torch.float32)
     dq, dk, dv = torch.empty_like(q), torch.zeros_like(k, dtype=wide), torch.zeros_like(v, dtype=wide)

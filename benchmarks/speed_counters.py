@@ -22,9 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from explain.counters.model import Counts
 from explain.counters.stalls import Stalls
 
-METHOD = (
-    "CUPTI's range profiler, L2 cold, every launch of one call together; a call is run once for each set of counters"
-)
+METHOD = "CUPTI's range profiler, L2 cold, all launches of a call; one call for each set of counters"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,9 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def counted(tables: list[str], only: list[str]) -> Iterator[dict[str, Any]]:
-    """{"case", "name", "counts", "stalls"} of each kernel; of one that does not run here {"case", "name", "why"}.
-    Raises CountersUnavailable.
-    """
+    """{"case", "name", and "counts" and "stalls", or "why"} of each kernel. Raises CountersUnavailable."""
     import torch
 
     from benchmarks.speed_cases import CASES, FLOORS, make_inputs, variants

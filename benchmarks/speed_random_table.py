@@ -1,6 +1,4 @@
-"""What `benchmarks/speed.py --random` measured: for each baseline the share of shapes won, the geometric mean and the
-worst five.
-"""
+"""What `benchmarks/speed.py --random` measured: for each baseline the shapes won, the mean, the worst five."""
 
 from __future__ import annotations
 
@@ -108,11 +106,8 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
     for one in compared:
         if one.host:
             continue
-        host = [
-            f"{o.won:.0%} | {o.mean:.2f}"
-            for o in compared
-            if o.host and (o.table, o.baseline) == (one.table, one.baseline)
-        ]
+        alike = (o for o in compared if o.host and (o.table, o.baseline) == (one.table, one.baseline))
+        host = [f"{o.won:.0%} | {o.mean:.2f}" for o in alike]
         cells = [WORDS[one.table], LIBRARIES[one.baseline], str(len(one.ratios)), f"{one.bar:.2f}"]
         yield f"| {' | '.join(cells)} | **{one.won:.0%}** | {one.mean:.2f} | {host[0] if host else '– | –'} |"
     yield ""

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from explain import data
+
 Case = dict[str, Any]
 
 
@@ -24,9 +26,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Promise:
-    """One row: a kernel of ours, the cases it is held to, and how fast it must be there. `last` is the shape's last
-    number, from and to.
-    """
+    """One row: a kernel of ours, its cases, its bars. `last` is the shape's last number, from and to."""
 
     what: str
     table: str
@@ -37,60 +37,19 @@ class Promise:
 
     def cases(self, result: dict[str, Any]) -> list[Case]:
         low, high = self.last
-        return [
-            case
-            for case in result["cases"]
-            if case["case"]["table"] == self.table and low <= case["case"]["shape"][-1] <= high
-        ]
+        own = (case for case in result["cases"] if case["case"]["table"] == self.table)
+        return [case for case in own if low <= case["case"]["shape"][-1] <= high]
 
 
-def _at_least(ratio: float, baseline: str, name: str) -> Bar:
-    return Bar(baseline, ratio, f"≥ {ratio:.2f} × {name}")
+def _bars(given: list[tuple[float, str, str]]) -> tuple[Bar, ...]:
+    return tuple(Bar(baseline, ratio, f"≥ {ratio:.2f} × {name}") for ratio, baseline, name in given)
 
 
-CUDNN = _at_least(1.0, "torch.sdpa cudnn", "cuDNN")
-FA3 = _at_least(1.0, "FlashAttention-3", "FlashAttention-3")
-FA2_BACKWARD = _at_least(1.3, "torch.sdpa flash backward", "FlashAttention-2")
-CUDNN_BACKWARD = _at_least(1.0, "torch.sdpa cudnn backward", "cuDNN")
-FA4_BACKWARD = _at_least(1.0, "FlashAttention-4 backward", "FlashAttention-4")
-QUACK = _at_least(1.0, "QuACK", "QuACK")
-COPY = "copy of as many bytes"
+def _promise(last: list[int], milestone: Any, goal: Any, **fields: Any) -> Promise:
+    return Promise(last=(last[0], last[1]), milestone=_bars(milestone), goal=_bars(goal), **fields)
 
-PROMISES = (
-    *(
-        Promise(f"attention forward, d = {d}, N = 2k–16k, causal and not", "attention", "attention", (d, d), (CUDNN,),
-        (FA3,))
-        for d in (128, 64)
-    ),
-    *(
-        Promise(
-            f"attention backward, d = {d}, N = 2k–16k, causal and not", "backward", "attention_backward", (d, d),
-            (FA2_BACKWARD,), (CUDNN_BACKWARD, FA4_BACKWARD),
-        )
-        for d in (128, 64)
-    ),
-    Promise(
-        "softmax, fp32 and bf16, rows of 256", "softmax", "softmax", (256, 256),
-        (_at_least(1.0, "torch.softmax", "torch"),), (_at_least(0.97, "copy", "copy"), QUACK),
-    ),
-    Promise(
-        "softmax, fp32 and bf16, rows of 1k–32k", "softmax", "softmax", (1024, 32768),
-        (_at_least(0.93, "copy", "copy"), _at_least(1.0, "torch.softmax", "torch")),
-        (_at_least(0.97, "copy", "copy"), QUACK),
-    ),
-    Promise(
-        "softmax, fp32 and bf16, rows of 64k–256k", "softmax", "softmax", (65536, 262144),
-        (_at_least(0.75, "copy", "copy"),), (_at_least(0.92, "copy", "copy"), QUACK),
-    ),
-    Promise(
-        "softmax + top-5, 4000 rows of 25000", "topk", "softmax_topk_lanes", (25000, 25000),
-        (_at_least(8, "torch.softmax+topk", "torch softmax, topk"),), (_at_least(1 / 1.15, "read", "one read"),),
-    ),
-    Promise(
-        "decode, 8k–128k keys, GQA and not", "decode", "flash_decode", (64, 128),
-        (_at_least(0.85, COPY, "copy"),), (_at_least(0.95, COPY, "copy"),),
-    ),
-)  # fmt: skip
+
+PROMISES = tuple(_promise(**promise) for promise in data(__file__)["promise"])
 
 
 def lines(result: dict[str, Any]) -> Iterator[str]:
@@ -100,9 +59,7 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
     for promise in PROMISES:
         if cases := promise.cases(result):
             bars = (promise.milestone, promise.goal)
-            cells = [
-                cell for bar in bars for cell in (", ".join(b.words for b in bar), reached(promise.ours, bar, cases))
-            ]
+            cells = [x for bar in bars for x in (", ".join(b.words for b in bar), reached(promise.ours, bar, cases))]
             yield f"| {promise.what} | {speed(promise.ours, cases)} | {' | '.join(cells)} |"
     where, before, after = result["provenance"], result["before"], result["after"]
     yield ""
@@ -126,18 +83,13 @@ def reached(ours: str, bars: tuple[Bar, ...], cases: list[Case]) -> str:
     """The least and the most of each bar's ratio, and in how many shapes it is missed."""
     cells = []
     for bar in bars:
-        both = [
-            (mine, theirs) for case in cases if (mine := _timed(case, ours)) and (theirs := _timed(case, bar.baseline))
-        ]
-        ratios = [theirs["seconds"] / mine["seconds"] for mine, theirs in both]
+        both = [(_timed(case, ours), _timed(case, bar.baseline)) for case in cases]
+        ratios = [theirs["seconds"] / mine["seconds"] for mine, theirs in both if mine and theirs]
         wrong = sum(_timed(case, ours) is None for case in cases)
         missed = sum(round(ratio, 2) < round(bar.ratio, 2) for ratio in ratios) + wrong
         cell = f"**{_span(ratios, 2)}**" if ratios else "not measured"
-        part = (
-            f" in the {len(ratios)} of {len(cases)} shapes that were measured"
-            if 0 < len(ratios) < len(cases) - wrong
-            else ""
-        )
+        some = 0 < len(ratios) < len(cases) - wrong
+        part = f" in the {len(ratios)} of {len(cases)} shapes that were measured" if some else ""
         cells.append(cell + part + (f", missed in {missed} of {len(cases)}" if missed else ""))
     return "; ".join(cells)
 

@@ -36,14 +36,8 @@ from explain.records.results import ResultFileError
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=FILE, metavar="FILE", help="the result, and what is there already")
-    parser.add_argument(
-        "--shape",
-        nargs=4,
-        type=int,
-        default=(2, 16, 8192, 128),
-        metavar=("BATCH", "HEADS", "N", "D"),
-        help="2 16 8192 128",
-    )
+    sizes = ("BATCH", "HEADS", "N", "D")
+    parser.add_argument("--shape", nargs=4, type=int, default=(2, 16, 8192, 128), metavar=sizes, help="2 16 8192 128")
     parser.add_argument("--causal", action="store_true")
     parser.add_argument("--rounds", type=int, default=10, help="timed launches of each setting (10)")
     parser.add_argument("--seconds", type=float, default=180.0, help="stop measuring after so long (180)")
@@ -60,9 +54,7 @@ def main() -> int:
     if not torch.cuda.is_available():
         return _failed("tuning needs a GPU: PyTorch finds no CUDA GPU on this machine")
     if min(parsed.shape) < 1 or parsed.shape[3] % 8 or parsed.shape[3] > 256:
-        return _failed(
-            f"--shape {' '.join(map(str, parsed.shape))}: sizes are 1 or more, and D a multiple of 8 up to 256"
-        )
+        return _failed(f"--shape {' '.join(map(str, parsed.shape))}: sizes from 1 on, D a multiple of 8 up to 256")
     try:
         before = load(parsed.out)
     except ResultFileError as error:
@@ -94,9 +86,8 @@ def measure(
         save(out, tuning)
 
     new = [(grid, point) for grid in tuning.grids for point in grid.points if point.error is None and not point.failure]
-    for answer in speed.run(
-        "check", [_task(grid, [point], rounds) for grid, point in new], speed.CHECKERS, deadline, Path(__file__)
-    ):
+    single = [_task(grid, [point], rounds) for grid, point in new]
+    for answer in speed.run("check", single, speed.CHECKERS, deadline, Path(__file__)):
         keep(answer)
     if time.monotonic() < deadline:
         tuning = _silent(tuning)
@@ -122,14 +113,8 @@ def _with_what_there_is(grid: Grid, before: Tuning | None) -> Grid:
 
 
 def _task(grid: Grid, points: list[Point], rounds: int) -> speed.Task:
-    case = {
-        "table": "attention",
-        "shape": grid.shape,
-        "dtype": grid.dtype,
-        "work": grid.work,
-        "unit": "FLOP/s",
-        "causal": grid.causal,
-    }
+    case = {name: getattr(grid, name) for name in ("shape", "dtype", "work", "causal")}
+    case |= {"table": "attention", "unit": "FLOP/s"}
     options = [dict(zip(SETTINGS, point.settings, strict=True)) for point in points]
     variants = [{"function": f"kernels.rungs.{grid.rung}:attention", "options": one} for one in options]
     return {"case": case, "variants": variants, "rounds": rounds}
@@ -162,9 +147,7 @@ def _each(tuning: Tuning, points: Any) -> Tuning:
 
 
 def checked(tasks: list[speed.Task]) -> Iterator[dict[str, Any]]:
-    """In a process of its own: each task's one setting compiled, run and compared with float64, and what the compiler
-    says of it.
-    """
+    """In a process of its own: each setting compiled, run and checked; with the compiler's numbers."""
     import torch
 
     from benchmarks.speed_cases import Case, Variant, error_over_tolerance, make_inputs
@@ -198,16 +181,13 @@ def verdict_of(error: float) -> dict[str, Any]:
 
 
 def compilers_word(kernel: Any) -> dict[str, int]:
-    """Shared memory, registers and spills of the one launch that the kernel was compiled for; what is not known is left
-    out.
-    """
+    """Shared memory, registers and spills of the kernel's one launch; what is unknown is left out."""
     compiled = [one for caches in kernel.device_caches.values() for one in caches[0].values()]
     if not compiled:
         return {}
     facts = {"shared_bytes": compiled[0].metadata.shared}
-    with suppress(
-        Exception
-    ):  # what does not fit cannot be loaded, and is not asked its registers: Triton raises what the launch raised
+    # What does not fit cannot be loaded, and is not asked its registers: Triton raises what the launch raised.
+    with suppress(Exception):
         facts |= {"registers": compiled[0].n_regs, "spills": compiled[0].n_spills}
     return {name: value for name, value in facts.items() if value is not None}
 

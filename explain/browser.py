@@ -22,11 +22,7 @@ USUAL_PLACES = (
     r"%ProgramFiles(x86)%\Google\Chrome\Application\chrome.exe",
     r"%LocalAppData%\Google\Chrome\Application\chrome.exe",
 )
-PLAYWRIGHT_CACHES = (
-    "~/.cache/ms-playwright",
-    "~/Library/Caches/ms-playwright",
-    r"%LocalAppData%\ms-playwright",
-)
+PLAYWRIGHT_CACHES = ("~/.cache/ms-playwright", "~/Library/Caches/ms-playwright", r"%LocalAppData%\ms-playwright")
 PLAYWRIGHT_BINARIES = ("chrome-linux*/chrome", "chrome-mac*/*.app/Contents/MacOS/*", "chrome-win*/chrome.exe")
 
 

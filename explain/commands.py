@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import json
 import math
 import sys
@@ -37,6 +38,8 @@ EXPORTS = (".html", ".tilescope")
 EXPORTED_PAGE = " · Tilescope</title>".encode()
 OVER_TOLERANCE, BAD_ARGUMENTS, FAILED = 1, 2, 3
 TOO_LARGE = 1
+STOPPING_SECONDS = 60
+MAX_PROGRAMS = 100_000
 
 
 def list_kernels(parsed: argparse.Namespace) -> int:
@@ -61,9 +64,8 @@ def list_kernels(parsed: argparse.Namespace) -> int:
     ]
     if parsed.json:
         presets = {preset.name: preset.help for preset in PRESETS.values()}
-        return print_json(
-            {"kernels": kernels, "presets": presets, "broken": {e.kernel: e.title for e in EXHIBITS.values()}}
-        )
+        broken = {exhibit.kernel: exhibit.title for exhibit in EXHIBITS.values()}
+        return print_json({"kernels": kernels, "presets": presets, "broken": broken})
     for kernel in kernels:
         wrong = f"  WRONG ON PURPOSE: {kernel['wrong']}." if kernel["wrong"] else ""
         print(f"{kernel['name']:<26}{kernel['idea']}{wrong}")
@@ -142,37 +144,44 @@ def _print_run(experiment: Experiment, answer: dict[str, Any]) -> None:
 def trace(parsed: argparse.Namespace) -> int:
     programs = parse_programs(parsed.programs)
     limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes}
+    options = {"max_steps": parsed.max_steps, "max_bytes": int(parsed.max_values * 1e6), "tf32": parsed.tf32}
     path, colon, function = parsed.target.rpartition(":")
     foreign = parsed.target not in KERNELS and (bool(colon) or parsed.target.endswith(".py"))
     if foreign and not colon:
         raise ParameterError("target", parsed.target, "must name a function too: path/to/file.py:function")
     if foreign and (parsed.set or parsed.inputs or parsed.seed != "0"):
-        raise ParameterError(
-            "target", parsed.target, "takes no --set, --inputs or --seed: the function makes its own inputs"
-        )
+        own = "the function makes its own inputs"
+        raise ParameterError("target", parsed.target, f"takes no --set, --inputs or --seed: {own}")
     _check_out(parsed.out)
     experiment = None if foreign else Experiment.from_parsed(parsed.target, parsed)
     with closing(Engine()) as engine, progress_line() as progress:
         if experiment is None:
-            said = engine.trace_file(Path(path), function, parsed.out, programs, progress=progress, **limits)
+            # The run stops itself at its limit and leaves its trace; the worker is ended only if it does not.
+            options["seconds"] = parsed.seconds
+            limits["seconds"] = parsed.seconds + STOPPING_SECONDS
+            said = engine.trace_file(Path(path), function, parsed.out, programs, options, progress=progress, **limits)
         else:
-            said = engine.trace_to(experiment, parsed.out, programs, progress=progress, **limits)
-    answer: dict[str, Any] = {name: said[name] for name in ("steps", "trace_seconds", "file_bytes", "launches")}
+            said = engine.trace_to(experiment, parsed.out, programs, options, progress=progress, **limits)
+    report, failure = said["report"], said["report"]["failure"]
+    answer = {name: said[name] for name in ("steps", "trace_seconds", "file_bytes", "launches", "report")}
     answer["traffic"] = {"traced": said["traffic"]}
     if experiment is not None:
         answer |= {"experiment": experiment.to_json()}
         answer["traffic"]["formula"] = experiment.entry.formula(experiment.values).totals()
     if parsed.json:
-        return print_json(answer)
-    print(
-        f"{parsed.out}: {said['steps']:,} steps, {said['file_bytes']:,} bytes, traced in {said['trace_seconds']:.2f} s"
-    )
+        print_json(answer)
+        return FAILED if failure else 0
+    print(report["output"], end="")
+    print(f"{parsed.out}: {said['steps']:,} steps, {said['file_bytes']:,} bytes, {said['trace_seconds']:.2f} s")
     for launch in said["launches"]:
         counts = launch["traffic"]
-        print(
-            f"  {launch['kernel']} on grid {tuple(launch['grid'])}: "
-            f"{counts['read_bytes']:,} bytes read, {counts['written_bytes']:,} written, {counts['flops']:,} FLOPs"
-        )
+        moved = f"{counts['read_bytes']:,} bytes read, {counts['written_bytes']:,} written"
+        print(f"  {launch['kernel']} on grid {tuple(launch['grid'])}: {moved}, {counts['flops']:,} FLOPs")
+    for note in report["notes"]:
+        print(f"  {note}")
+    if failure:
+        words = f"{failure['message']}\n{failure['traceback']}\nThe trace ends there, at step {failure['step']:,}"
+        return complain(words, FAILED)
     return 0
 
 
@@ -198,11 +207,10 @@ def export(parsed: argparse.Namespace) -> int:
         trace = run.trace
     except TraceFileError as error:
         raise ParameterError("target", parsed.target, f"cannot be read: {error}") from None
-    step = int(parsed.step) if parsed.step.isascii() and parsed.step.isdecimal() else -1
+    asked = parsed.step or str(trace.report.failure.step if trace.report.failure else 0)
+    step = int(asked) if asked.isascii() and asked.isdecimal() else -1
     if not 0 <= step < trace.steps:
-        raise ParameterError(
-            "--step", parsed.step, f"must be a whole number from 0 to {trace.steps - 1}, this run's last"
-        )
+        raise ParameterError("--step", asked, f"must be a whole number from 0 to {trace.steps - 1}")
     if parsed.out.suffix == ".html":
         parsed.out.write_text(standalone_html([Run(run, view_of(trace, run.origin))], step), encoding="utf-8")
     else:
@@ -260,16 +268,29 @@ def _recorded_run(parsed: argparse.Namespace) -> TraceRun:
 
 
 def parse_programs(text: str) -> str | list[list[int]]:
-    """ "all", "first", or the ids in text such as "0,0,0 1,0,0". Raises ParameterError."""
+    """ "all", "first", or the ids in text such as "0,0,0 1,0,0" or "0:4,2": x from 0 to 3, y 2, z 0.
+
+    Raises ParameterError.
+    """
     if text in ("all", "first"):
         return text
     try:
-        ids = [[int(number) for number in word.split(",")] for word in text.split()]
+        places = [[_range(part) for part in word.split(",")] for word in text.split()]
     except ValueError:
-        ids = []
-    if not ids or any(len(one) > 3 or min(one) < 0 for one in ids):
-        raise ParameterError("--programs", text, 'must be all, first, or ids such as "0,0,0 1,0,0"')
-    return [[*one, *[0] * (3 - len(one))] for one in ids]
+        places = []
+    count = sum(math.prod(map(len, place)) for place in places)
+    if not count or any(len(place) > 3 or min(part.start for part in place) < 0 for place in places):
+        allowed = 'must be all, first, or ids such as "0,0,0 1,0,0" or "0:4", which is programs 0 to 3'
+        raise ParameterError("--programs", text, allowed)
+    if count > MAX_PROGRAMS:
+        raise ParameterError("--programs", text, f"names {count:,} programs: at most {MAX_PROGRAMS:,}")
+    return [list(one) for place in places for one in itertools.product(*place, *[range(1)] * (3 - len(place)))]
+
+
+def _range(text: str) -> range:
+    """The numbers of "3", or of "0:4"."""
+    start, colon, end = text.partition(":")
+    return range(int(start), int(end) if colon else int(start) + 1)
 
 
 def compile(parsed: argparse.Namespace) -> int:
@@ -284,9 +305,7 @@ def compile(parsed: argparse.Namespace) -> int:
         answer = {"experiment": experiment.to_json(), "gpu": gpu.name, "cost": plain(cost), "occupancy": fits}
         print_json({**answer, "too_large": refused})
     else:
-        print(
-            f"compiled for the {gpu.name} ({gpu.target}) by triton {cost.triton}, ptxas {cost.ptxas}; nothing was run"
-        )
+        print(f"compiled for the {gpu.name} ({gpu.target}) by triton {cost.triton}, ptxas {cost.ptxas}; not run")
         for launch, one in zip(cost.launches, held, strict=True):
             print(
                 f"  {launch.kernel}: {launch.shared_bytes:,} bytes of shared memory, "

@@ -50,20 +50,11 @@ def examine() -> Iterator[Finding]:
             yield Finding("GPU", found)
             yield _counters(engine)
         else:
-            yield Finding(
-                "GPU",
-                f"not available. {status.reason}",
-                False,
-                "Nothing to fix on a laptop: kernels run in Triton's interpreter.",
-            )
+            remedy = "Nothing to fix on a laptop: kernels run in Triton's interpreter."
+            yield Finding("GPU", f"not available. {status.reason}", False, remedy)
     count = len(list(recordings.traces()))
-    yield Finding(
-        "recorded traces",
-        f"{count} shipped",
-        count > 0,
-        "" if count else "Run: python -m explain record traces",
-        needed=not has_triton(),
-    )
+    remedy = "" if count else "Run: python -m explain record traces"
+    yield Finding("recorded traces", f"{count} shipped", count > 0, remedy, needed=not has_triton())
     yield _cache()
 
 
@@ -78,13 +69,9 @@ def _package(name: str, wanted: str) -> Finding:
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
-        return Finding(
-            name, "missing", False, f"Run: pip install {name}=={wanted}", needed=name in ("streamlit", "numpy")
-        )
+        return Finding(name, "missing", False, f"Run: pip install {name}=={wanted}", name in ("streamlit", "numpy"))
     same = version.split("+")[0] == wanted
-    return Finding(
-        name, version, same, "" if same else f"Tested with {wanted}. If something fails: pip install {name}=={wanted}"
-    )
+    return Finding(name, version, same, "" if same else f"Tested with {wanted}: pip install {name}=={wanted}")
 
 
 def _interpreter(engine: Engine) -> Finding:
@@ -123,7 +110,5 @@ def _cache() -> Finding:
         (folder / ".writable").touch()
         (folder / ".writable").unlink()
     except OSError as error:
-        return Finding(
-            "cache", f"cannot be written: {error}", False, "Set TILESCOPE_CACHE to a folder that can be written."
-        )
+        return Finding("cache", f"cannot be written: {error}", False, "Set TILESCOPE_CACHE to a writable folder.")
     return Finding("cache", str(folder))

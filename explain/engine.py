@@ -15,8 +15,10 @@ import tempfile
 import threading
 import time
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import platformdirs
@@ -104,9 +106,8 @@ class Engine:
         if not has_triton():
             raise WorkerError(NOT_RECORDED)
         cached = cache_folder() / f"{_digest(experiment.key, code_version())}.tilescope"
-        with self._making[
-            zlib.crc32(experiment.key.encode()) % len(self._making)
-        ]:  # a whole class asks for one run at the same time
+        number = zlib.crc32(experiment.key.encode()) % len(self._making)
+        with self._making[number]:  # a whole class asks for one run at the same time
             if run := _existing(cached, experiment, "interpreter"):
                 return run
             try:
@@ -125,13 +126,18 @@ class Engine:
             self.trace_to(experiment, path, progress=progress, cancel=cancel)
             return TraceRun(path.read_bytes(), "interpreter")
 
-    def trace_to(self, experiment: Experiment, out: Path, programs: object = "all", **call: Any) -> dict[str, Any]:
-        """Runs, records and writes a trace file; the trace worker's answer. Raises WorkerError."""
+    def trace_to(
+        self,
+        experiment: Experiment,
+        out: Path,
+        programs: object = "all",
+        options: Mapping[str, Any] = MappingProxyType({}),
+        **call: Any,
+    ) -> dict[str, Any]:
+        """Runs, records and writes a trace file; the trace worker's answer. `options` as there. Raises WorkerError."""
         must_be_a_kernel(experiment)
-        out = out.resolve()
-        return self._ask(
-            {"kind": "experiment", "experiment": experiment.to_json(), "programs": programs, "out": str(out)}, call
-        )
+        request = {"kind": "experiment", "experiment": experiment.to_json(), "programs": programs}
+        return self._ask({**request, "out": str(out.resolve()), "options": dict(options)}, call)
 
     def check(self, experiment: Experiment, **call: Any) -> dict[str, Any]:
         """Runs in the interpreter and records only counts: {"error", "tolerance", "within_tolerance", "traffic", …}.
@@ -159,10 +165,18 @@ class Engine:
         request = {"kind": "output", "experiment": experiment.to_json(), "reverse_keys": reverse_keys}
         self._ask({**request, "out": str(out.resolve())}, call)
 
-    def trace_file(self, path: Path, function: str, out: Path, programs: object = "all", **call: Any) -> dict[str, Any]:
+    def trace_file(
+        self,
+        path: Path,
+        function: str,
+        out: Path,
+        programs: object = "all",
+        options: Mapping[str, Any] = MappingProxyType({}),
+        **call: Any,
+    ) -> dict[str, Any]:
         """Runs a function of any Python file and records the kernels it launches. Raises WorkerError."""
         places = {"path": str(path.resolve()), "out": str(out.resolve())}
-        request = {"kind": "file", **places, "function": function, "programs": programs}
+        request = {"kind": "file", **places, "function": function, "programs": programs, "options": dict(options)}
         return self._ask(request, call)
 
     def _ask(self, request: dict[str, Any], call: dict[str, Any]) -> dict[str, Any]:
@@ -201,12 +215,8 @@ class Engine:
         **call: Any,
     ) -> Measurement:
         """Runs the compiled kernel on the GPU, checks and times it. Raises WorkerError with the cause in words."""
-        request = {
-            "kind": "run",
-            "experiment": experiment.to_json(),
-            "time": timed,
-            "prefixes": str(prefixes) if prefixes else None,
-        }
+        request = {"kind": "run", "experiment": experiment.to_json(), "time": timed}
+        request["prefixes"] = str(prefixes) if prefixes else None
         return made(Measurement, self._device.call(request, progress=progress, **call))
 
     def point(
@@ -223,13 +233,8 @@ class Engine:
         `stalls` also counts why its warps waited, which takes more runs. If counters cannot be read, the point says
         why. Raises WorkerError with the cause in words if the kernel cannot run.
         """
-        request = {
-            "kind": "point",
-            "experiment": experiment.to_json(),
-            "counters": counters or stalls,
-            "timing": timing,
-            "stalls": stalls,
-        }
+        asked = {"counters": counters or stalls, "timing": timing, "stalls": stalls}
+        request = {"kind": "point", "experiment": experiment.to_json(), **asked}
         return made(Point, self._device.call(request, progress=progress, **call))
 
     def roofs(self, progress: Progress | None = None, **call: Any) -> dict[str, Roof]:
@@ -268,17 +273,15 @@ def nvidia_driver() -> bool:
 
 def cache_folder() -> Path:
     """The folder of the traces made on this machine; the variable TILESCOPE_CACHE names another place."""
-    return (
-        Path(os.environ.get("TILESCOPE_CACHE") or platformdirs.user_cache_dir("tilescope", appauthor=False)) / "traces"
-    )
+    folder = os.environ.get("TILESCOPE_CACHE") or platformdirs.user_cache_dir("tilescope", appauthor=False)
+    return Path(folder) / "traces"
 
 
 @functools.cache
 def code_version() -> str:
     """A digest of the code that a trace depends on: the kernels and the recorder."""
-    files = sorted(
-        [*(ROOT / "kernels").rglob("*.py"), *(ROOT / "kernels").rglob("*.npz"), *(ROOT / "explain/trace").rglob("*.py")]
-    )
+    patterns = ("kernels/**/*.py", "kernels/**/*.npz", "explain/trace/**/*.py")
+    files = sorted(path for pattern in patterns for path in ROOT.glob(pattern))
     return _digest(*(hashlib.sha256(path.read_bytes()).hexdigest() for path in files))
 
 

@@ -182,10 +182,8 @@ def set_to(run: tuple[Experiment, Trace], role: str) -> list[tuple[range, NDArra
     history = trace.history(experiment.entry.roles[role])
     steps = [step for step, _ in history]
     ends = [trace.program(step).first_step + trace.program(step).steps for step in steps]
-    return [
-        (range(step, min(end, after)), numbers(value))
-        for (step, value), end, after in zip(history, ends, [*steps[1:], trace.steps], strict=True)
-    ]
+    each = zip(history, ends, [*steps[1:], trace.steps], strict=True)
+    return [(range(step, min(end, after)), numbers(value)) for (step, value), end, after in each]
 
 
 def first(found: Sequence[tuple[range, NDArray[Any]]], wanted: Callable[[NDArray[Any]], Any]) -> range:

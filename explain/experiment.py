@@ -95,9 +95,7 @@ class Experiment:
         if not isinstance(data, Mapping) or not isinstance(data.get("parameters", {}), Mapping) or "kernel" not in data:
             raise ParameterError("experiment", data, "must be an object with kernel, parameters, inputs and seed")
         if unknown := set(data) - {"kernel", "parameters", "inputs", "seed"}:
-            raise ParameterError(
-                "experiment", ", ".join(sorted(unknown)), "has only kernel, parameters, inputs and seed"
-            )
+            raise ParameterError("experiment", ", ".join(sorted(unknown)), "has only kernel, parameters, inputs, seed")
         return cls.of(data["kernel"], data.get("parameters"), data.get("inputs"), data.get("seed", 0))
 
     @functools.cached_property
@@ -109,12 +107,8 @@ class Experiment:
 
     def to_query(self) -> dict[str, str]:
         """URL query parameters; `from_query` reads them."""
-        return {
-            "kernel": self.kernel,
-            **{name: _text(value) for name, value in self.parameters},
-            "inputs": self.inputs,
-            "seed": str(self.seed),
-        }
+        parameters = {name: _text(value) for name, value in self.parameters}
+        return {"kernel": self.kernel, **parameters, "inputs": self.inputs, "seed": str(self.seed)}
 
     @classmethod
     def from_query(cls, query: Mapping[str, str], default: Experiment | None = None) -> Experiment:

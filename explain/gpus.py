@@ -6,12 +6,11 @@ source that can be checked is None, and pages say so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from explain import recordings
-
-KIB, MIB, GB = 2**10, 2**20, 10**9
+from explain import data, recordings
 
 
 @dataclass(frozen=True)
@@ -72,46 +71,20 @@ class Gpu:
 LIMITS = "NVIDIA CUDA C++ Programming Guide, technical specifications per compute capability"
 """The source of an SM's limits: its shared memory, its warps and its programs."""
 
-_MT4G = "MT4G, its sample results for the {} (github.com/caps-tum/mt4g)"
-_AMPERE = "Abdelkhalik et al., Demystifying the Nvidia Ampere architecture, arXiv 2208.11174, 2022: a dependent add"
-_ADA = "M. Dewing, AI_kernels/latency (github.com/markdewing/AI_kernels)"
-
 
 def _measured(name: str) -> dict[str, Latency]:
-    record = recordings.measured(f"latency-{name}") or {"levels": {}}
-    return {
-        level: Latency(
-            said["cycles"], f"measured on an {record['gpu']}, {record['date']} (python -m explain record latency)"
-        )
-        for level, said in record["levels"].items()
-    }
+    """The latencies recorded of a GPU; none without a record."""
+    record = recordings.measured(f"latency-{name.lower()}") or {"levels": {}}
+    words = "measured on an {gpu}, {date} (python -m explain record latency)"
+    return {level: Latency(said["cycles"], words.format(**record)) for level, said in record["levels"].items()}
 
 
-def _published(source: str, **cycles: float) -> dict[str, Latency]:
-    return {level: Latency(count, source) for level, count in cycles.items()}
+def _gpu(latencies: Sequence[Mapping[str, Any]] = (), **fields: Any) -> Gpu:
+    published = {one["level"]: Latency(one["cycles"], one["source"]) for one in latencies}
+    return Gpu(**fields, latencies=published or _measured(fields["name"]))
 
 
-GPUS: Mapping[str, Gpu] = {
-    gpu.name: gpu
-    for gpu in (
-        Gpu("A100", 80, 108, 256 * KIB, 164 * KIB, 163 * KIB, 40 * MIB, 80 * GB, 2.039e12, 312e12, 19.5e12,
-            "NVIDIA A100 architecture whitepaper; A100 datasheet, 80 GB SXM (bandwidth and FLOP/s)",
-            latencies=_published(_AMPERE, register=4)
-            | _published(_MT4G.format("A100-PCIE-40GB"), l2=220.953, hbm=640.112)),
-        Gpu("H100", 90, 132, 256 * KIB, 228 * KIB, 227 * KIB, 50 * MIB, 80 * GB, 3.35e12, 989.4e12, 66.9e12,
-            "NVIDIA H100 architecture whitepaper, SXM5; H100 datasheet (bandwidth)",
-            latencies=_published(_MT4G.format("H100 80GB HBM3"), shared=29.8824, l2=219.345, hbm=834.476)),
-        Gpu("H200", 90, 132, 256 * KIB, 228 * KIB, 227 * KIB, 60 * MIB, 141 * GB, 4.8e12, 989.5e12, 67e12,
-            "NVIDIA H200 datasheet, SXM (FLOP/s: half of those with sparsity); L2 as the driver reports it",
-            latencies=_measured("h200")),
-        Gpu("RTX 4090", 89, 128, 256 * KIB, 100 * KIB, 99 * KIB, 72 * MIB, 24 * GB, 1.008e12, 165.2e12, 82.6e12,
-            "NVIDIA Ada GPU architecture whitepaper 2.02, appendix A", "GDDR6X", warps_sm=48, programs_sm=24,
-            latencies=_published(_ADA, l2=296, hbm=636)),
-        Gpu("T4", 75, 40, 256 * KIB, 64 * KIB, 64 * KIB, 4 * MIB, 16 * GB, 0.3e12, 65e12, 8.1e12,
-            "NVIDIA Turing architecture whitepaper; T4 datasheet (bandwidth and FLOP/s)",
-            "GDDR6", warps_sm=32, programs_sm=16),
-    )
-}  # fmt: skip
+GPUS: Mapping[str, Gpu] = {gpu["name"]: _gpu(**gpu) for gpu in data(__file__)["gpu"]}
 DEFAULT = "H200"
 
 

@@ -27,12 +27,12 @@ def made(kind: type[T], data: Mapping[str, Any]) -> T:
     """The dataclass whose fields `plain` wrote. Raises TypeError naming a field that is missing, unknown or wrong."""
     if not isinstance(data, Mapping):
         raise TypeError(f"{data!r}, which should be {kind.__name__}")
-    hints = _hints(kind)
+    hints = _hints(kind)  # type: ignore[arg-type]  # a class can be hashed
     return kind(**{name: _value(hints.get(name), value, name) for name, value in data.items()})
 
 
 @functools.cache
-def _hints(kind: type) -> Mapping[str, Any]:
+def _hints(kind: Any) -> Mapping[str, Any]:
     return get_type_hints(kind)
 
 

@@ -15,15 +15,19 @@ from kernels.verify import Verdict, expectations_of, verify
 
 
 def run_traced(
-    experiment: Experiment, programs: Programs, progress: Callable[[str, float], None]
+    experiment: Experiment, programs: Programs, progress: Callable[[str, float], None], **options: Any
 ) -> tuple[Trace, Verdict]:
-    """Runs the experiment's kernel and records `programs`; the trace, and the verdict against float64."""
+    """Runs the experiment's kernel and records `programs`; the trace, and the verdict against float64.
+
+    `options` as for `recording`.
+    """
     entry, p = experiment.entry, experiment.values
     arrays = entry.make_inputs(experiment.preset, p, experiment.seed)
     launch = launcher(entry, p, tensors(p, arrays, "cpu"))
     outputs: dict[str, Any] = {}
     progress("running the kernel", 0.1)
-    trace = record_call(lambda: outputs.update(launch()), programs=programs, experiment=experiment.to_json())
+    header = experiment.to_json()
+    trace = record_call(lambda: outputs.update(launch()), programs, experiment=header, **options)
     progress("checking against float64", 0.8)
     return trace, verify(entry, p, arrays, outputs)
 

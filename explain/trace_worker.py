@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import chdir
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,13 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
         {"kind": "file", "path": "x.py", "function": "main", "programs": …, "out": path or null}
         {"kind": "output", "experiment": …, "reverse_keys": false, "out": path}
 
-    "experiment" and "file" write a trace and answer {"steps", "trace_seconds", "file_bytes", "traffic", "launches":
-    [{"kernel", "grid", "traffic"}]}, an experiment also {"error", "tolerance", "within_tolerance", "output"}. `traffic`
-    is
-    {"read_bytes", "written_bytes", "flops"} of all programs, recorded or not. "output" records nothing, writes the
-    arrays of `run_output` as .npz and answers {}. Raises TraceError, OutOfBounds, ValueError, OSError.
+    Both may have "options": those of `recording`, and `seconds` for a file. They write a trace and answer {"steps",
+    "trace_seconds", "file_bytes", "traffic", "launches": [{"kernel", "grid", "traffic"}], "report": a Report's fields},
+    an experiment also {"error", "tolerance", "within_tolerance", "output"}. `traffic` is {"read_bytes",
+    "written_bytes", "flops"} of all programs, recorded or not. A file's run that fails answers like one that ends, and
+    its report has the failure. "output" records nothing, writes the arrays of `run_output` as .npz and answers {}.
+
+    Raises TraceError, OutOfBounds, ValueError, OSError.
     """
     out = None if request["out"] is None else Path(request["out"]).resolve()
     with chdir("."):  # comes back if a run changes the folder
@@ -51,7 +54,8 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
             return _experiment(request, out, progress)
         if kind == "file":
             start = time.perf_counter()
-            trace = record_file(Path(request["path"]), request["function"], request["programs"], progress)
+            path, options = Path(request["path"]), request.get("options", {})
+            trace = record_file(path, request["function"], request["programs"], progress, **options)
             return _written(trace, out, start, progress)
         if kind == "output" and out is not None:
             return _output(request, out, progress)
@@ -60,7 +64,8 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
 
 def _experiment(request: Mapping[str, Any], out: Path | None, progress: Progress) -> dict[str, Any]:
     start = time.perf_counter()
-    trace, verdict = run_traced(Experiment.from_json(request["experiment"]), request["programs"], progress)
+    experiment = Experiment.from_json(request["experiment"])
+    trace, verdict = run_traced(experiment, request["programs"], progress, **request.get("options", {}))
     checked = {name: getattr(verdict, name) for name in ("error", "tolerance", "within_tolerance", "output")}
     return _written(trace, out, start, progress) | checked
 
@@ -84,4 +89,5 @@ def _written(trace: Trace, out: Path | None, start: float, progress: Progress) -
             {"kernel": launch.kernel, "grid": list(launch.grid), "traffic": launch.traffic()}
             for launch in trace.launches
         ],
+        "report": asdict(trace.report),
     }

@@ -20,27 +20,19 @@ _COLUMNS = (1, 31, 32, 33, 64, 200, 781)
 _TILE = 32
 _KEPT = {1: 1, 31: 32, 32: 2, 33: 5, 64: 10, 200: 32, 781: 5}  # K; may exceed the number of elements in a row
 
+_SMALL: dict[str, Value] = {"block_m": 16, "block_n": 16}
 _SHAPES: tuple[dict[str, Value], ...] = (
-    {"seq_len": 64, "head_dim": 32, "block_m": 16, "block_n": 16},
-    {
-        "batch": 2,
-        "heads": 4,
-        "kv_heads": 2,
-        "seq_len": 37,
-        "head_dim": 24,
-        "causal": True,
-        "block_m": 16,
-        "block_n": 16,
-    },
+    {"seq_len": 64, "head_dim": 32, **_SMALL},
+    {"batch": 2, "heads": 4, "kv_heads": 2, "seq_len": 37, "head_dim": 24, "causal": True, **_SMALL},
     {"heads": 2, "seq_len": 97, "kv_len": 257, "head_dim": 64, "causal": True, "block_m": 32, "block_n": 64},
     # Causal with fewer keys than queries: the first 160 queries see no key.
     {"seq_len": 257, "kv_len": 97, "head_dim": 16, "causal": True, "block_m": 64, "block_n": 32},
     {"batch": 2, "seq_len": 1, "kv_len": 257, "head_dim": 80, "block_m": 16, "block_n": 32},
-    {"seq_len": 1, "kv_len": 1, "head_dim": 16, "causal": True, "block_m": 16, "block_n": 16},
+    {"seq_len": 1, "kv_len": 1, "head_dim": 16, "causal": True, **_SMALL},
     {"heads": 3, "kv_heads": 1, "seq_len": 64, "kv_len": 97, "head_dim": 128, "block_m": 32, "block_n": 32},
-    {"seq_len": 48, "head_dim": 256, "causal": True, "block_m": 16, "block_n": 16},
+    {"seq_len": 48, "head_dim": 256, "causal": True, **_SMALL},
     # Many visits: shows an accumulator that is rounded to 16 bits at each of them.
-    {"seq_len": 16, "kv_len": 4096, "head_dim": 16, "block_m": 16, "block_n": 16},
+    {"seq_len": 16, "kv_len": 4096, "head_dim": 16, **_SMALL},
 )
 
 

@@ -9,8 +9,8 @@ FlashAttention-3 (arXiv 2407.08608):
   "empty".
 - **S of the next tile under O of this one.** A group starts S_next = Q K_{j−1}ᵀ and O = O + P V_j together; while O is
   still being added to, it makes the softmax of S_next.
-- **As many programs as SMs**, each with a list of tiles of rows, which is made on the host: the longest first, each to
-  the program that will be done first. So under a mask, too, the last ones end together (`kernels/schedule.py`).
+- **As many programs as SMs**, each with many tiles of rows. Under a mask the host makes lists: the longest tile first,
+  each to the program that will be done first, so that the last ones end together (`kernels/schedule.py`).
 - **A sum that waits.** A row lies in four threads. Each keeps its own part of l, and they meet at the end of the row
   instead of at every tile: 8% at head_dim 64 without a mask.
 
@@ -28,6 +28,7 @@ of the next (2–9% slower), groups that take turns (nothing, or 3% slower). The
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 import triton
@@ -45,10 +46,36 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from kernels.attention import LOG2_E, _Call
 from kernels.gpu import sms
 from kernels.kept import Kept, Prepared
-from kernels.schedule import lists
+from kernels.schedule import lists, longest, tile_visits
 
 ROOM = 225 * 1024  # bytes of shared memory for tiles
 ROWS = 64  # of a group: the M of a warpgroup's product
+
+
+class Way(NamedTuple):
+    """A tile: consumer groups and keys. How long it takes to visit one, and how many visits prologue and epilogue last.
+
+    Times are relative to the first way of the same head_dim. Measured on an H200, from 171 to 15265 queries.
+    """
+
+    groups: int
+    keys: int
+    visit: float
+    start: float
+
+
+WAYS = {
+    64: (Way(2, 128, 1.0, 1.5), Way(3, 128, 1.28, 1.3)),
+    96: (Way(2, 128, 1.0, 2.2), Way(3, 64, 0.77, 2.9)),
+    128: (Way(2, 128, 1.0, 2.25), Way(3, 64, 0.82, 2.8)),
+    192: (Way(2, 64, 1.0, 2.0),),
+    256: (Way(2, 64, 1.0, 2.0),),
+}
+"""Ways by features, padded. The schedule says which is fastest: 8×28×171×128 takes 21 µs by three groups, 30 by two."""
+UNALIGNED = 1.1
+"""Two groups fetch a tile for fewer queries than three. Where rows are no multiple of 32 bytes, they wait for it."""
+
+
 Launch = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """q, k and v to O and lse"""
 
@@ -59,6 +86,26 @@ def _tile(tile, sizes, BLOCK_M: gl.constexpr):
     m_tiles, heads, group, _seq_len, _kv_len, _diagonal, _scale = sizes
     head = tile // m_tiles
     return head // heads, head % heads, head % heads // group, tile % m_tiles * BLOCK_M
+
+
+@gluon.jit
+def _first_tile(work, DEALT: gl.constexpr):
+    """How many tiles this program has, and the first of its list, if there are lists."""
+    counts_ptr, tiles_ptr, tiles = work
+    program, programs = gl.program_id(0), gl.num_programs(0)
+    if DEALT:
+        return gl.load(counts_ptr + program), gl.load(tiles_ptr + program)
+    return gl.cdiv(tiles - program, programs), 0
+
+
+@gluon.jit
+def _this_tile_and_the_next(work, tile, taken, DEALT: gl.constexpr):
+    """The next one is loaded while this one is computed: the lists have a row more than tiles."""
+    _counts_ptr, tiles_ptr, _tiles = work
+    program, programs = gl.program_id(0), gl.num_programs(0)
+    if DEALT:
+        return tile, gl.load(tiles_ptr + (taken + 1) * programs + program)
+    return program + taken * programs, 0
 
 
 @gluon.jit
@@ -80,11 +127,11 @@ def _fetch(
     q_desc, k_desc, v_desc, _o_desc = descs
     q_s, k_s, v_s, _o_s = places
     q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
-    starts_ptr, tiles_ptr = work
     fetched = 0  # tiles of keys so far
-    taken = 0  # tiles of rows so far
-    for at in range(gl.load(starts_ptr + gl.program_id(0)), gl.load(starts_ptr + gl.program_id(0) + 1)):
-        batch, head, kv_head, row = _tile(gl.load(tiles_ptr + at), sizes, GROUPS * 64)
+    count, tile = _first_tile(work, CAUSAL)
+    for taken in range(count):
+        this, tile = _this_tile_and_the_next(work, tile, taken, CAUSAL)
+        batch, head, kv_head, row = _tile(this, sizes, GROUPS * 64)
         visits = _visits(row, GROUPS * 64, sizes, BLOCK_N, CAUSAL)
         for c in gl.static_range(GROUPS):
             mbarrier.wait(q_empty.index(c), (taken & 1) ^ 1)
@@ -110,7 +157,6 @@ def _fetch(
                     v_desc, [batch, kv_head, col, part * HEAD_DIM], v_full.index(place), v_s.index(place * PARTS + part)
                 )
             fetched += 1
-        taken += 1  # noqa: SIM113  a kernel has no enumerate
 
 
 @gluon.jit
@@ -148,7 +194,6 @@ def _compute(
     q_desc, _k_desc, _v_desc, o_desc = descs
     q_s, k_s, v_s, o_s = places
     q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
-    starts_ptr, tiles_ptr = work
     _m_tiles, heads, _group, seq_len, kv_len, diagonal, scale_log2 = sizes
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
         version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, BLOCK_N, 16]
@@ -160,9 +205,10 @@ def _compute(
     dtype: gl.constexpr = q_desc.dtype
     rows = gl.arange(0, 64, layout=gl.SliceLayout(1, S_LAYOUT))
     used = 0  # tiles of keys so far
-    taken = 0  # tiles of rows so far
-    for at in range(gl.load(starts_ptr + gl.program_id(0)), gl.load(starts_ptr + gl.program_id(0) + 1)):
-        batch, head, _kv_head, row = _tile(gl.load(tiles_ptr + at), sizes, GROUPS * 64)
+    count, tile = _first_tile(work, CAUSAL)
+    for taken in range(count):
+        this, tile = _this_tile_and_the_next(work, tile, taken, CAUSAL)
+        batch, head, _kv_head, row = _tile(this, sizes, GROUPS * 64)
         fetched = _visits(row, GROUPS * 64, sizes, BLOCK_N, CAUSAL)
         row += C * 64
         visits = _visits(row, 64, sizes, BLOCK_N, CAUSAL)
@@ -242,15 +288,12 @@ def _compute(
         if not O_APART:  # O is in Q's place: the next Q may come when O has left
             tma.store_wait(0)
             mbarrier.arrive(q_empty.index(C), count=1)
-        taken += 1  # noqa: SIM113  a kernel has no enumerate
     tma.store_wait(0)
 
 
 @gluon.jit
 def _of_threads(x):
-    """A tile as (row, eight columns, thread, column of its two): a row lies in four threads, each of which has two of
-    every eight columns.
-    """
+    """A tile as (row, eight columns, thread, column of its two): four threads share a row."""
     return x.reshape([x.shape[0], x.shape[1] // 8, 4, 2])
 
 
@@ -262,9 +305,7 @@ def _thread_sums(p):
 
 @gluon.jit
 def _masked(s, rows, col, kv_len, diagonal, CAUSAL: gl.constexpr):
-    """S from column `col` on, −∞ where a key is hidden. What a thread's columns are compared with are constants, so
-    that none takes a register.
-    """
+    """S from column `col` on, −∞ where a key is hidden; compared with constants, which need no registers."""
     tile = _of_threads(s)
     ROW: gl.constexpr = gl.SliceLayout(1, gl.SliceLayout(2, gl.SliceLayout(3, tile.type.layout)))
     EIGHT: gl.constexpr = gl.SliceLayout(0, gl.SliceLayout(2, gl.SliceLayout(3, tile.type.layout)))
@@ -283,8 +324,8 @@ def _masked(s, rows, col, kv_len, diagonal, CAUSAL: gl.constexpr):
 
 @gluon.jit
 def flash_attention_hopper_kernel(
-    q_desc, k_desc, v_desc, o_desc, lse_ptr, starts_ptr, tiles_ptr,
-    m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2,
+    q_desc, k_desc, v_desc, o_desc, lse_ptr, counts_ptr, tiles_ptr,
+    tiles, m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2,
     HEAD_DIM: gl.constexpr, PARTS: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
     GROUPS: gl.constexpr, O_APART: gl.constexpr,
 ):  # fmt: skip
@@ -313,7 +354,7 @@ def flash_attention_hopper_kernel(
     descs = (q_desc, k_desc, v_desc, o_desc)
     places = (q_s, k_s, v_s, o_s)
     barriers = (q_full, q_empty, k_full, k_empty, v_full, v_empty)
-    work = (starts_ptr, tiles_ptr)
+    work = (counts_ptr, tiles_ptr, tiles)
     sizes = (m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2)
     if GROUPS == 2:
         gl.warp_specialize(
@@ -366,24 +407,35 @@ def flash_attention_hopper(
 
     | head_dim, up to | parts × features |                                                              |
     |-----------------|------------------|--------------------------------------------------------------|
-    | 64              | 1 × 64           | three consumer groups: softmax takes longer than the matmuls |
+    | 64              | 1 × 64           |                                                              |
     | 96, no mask     | 3 × 32           | 5–7% faster than 1 × 128 (under a mask 12% slower)           |
     | 128             | 1 × 128          |                                                              |
     | 192             | 3 × 64           | tiles of 64 keys from here on: O takes half of the registers |
     | 256             | 1 × 256          | O shares Q's place in shared memory                          |
     """
     parts, width = _parts(q.shape[3], causal)
-    block_n = (128 if q.shape[3] <= 128 else 64) if block_n is None else block_n
-    call = _Call.of(q, k, v, causal, sm_scale, diagonal, 128, block_n)
+    call = _Call.of(q, k, v, causal, sm_scale, diagonal, 128, block_n or 128)
     if refused := refusal(q, k, v, call.sm_scale):
         raise ValueError(refused)
-    # In parts of 64 features a third tile of keys fits in place of O: 1–9% faster for long rows, 12% slower for short
-    stages = (3 if (parts, width) == (3, 64) and call.kv_len > 512 else 2) if stages is None else stages
+    heads, programs = call.batch * call.heads, sms(q)
+
+    def visits(groups: int, keys: int) -> tuple[int, ...]:
+        rows = groups * ROWS
+        return tile_visits(triton.cdiv(call.seq_len, rows), rows, call.kv_len, keys, call.diagonal if causal else None)
+
+    def time(way: Way) -> float:
+        slower = UNALIGNED if q.shape[3] % 16 and parts * width == 128 and way.groups == 2 else 1.0
+        return slower * way.visit * longest(heads, visits(way.groups, way.keys), programs, way.start)
+
+    ways = WAYS[parts * width]
+    way = min([way for way in ways if way.groups == groups] or ways, key=time)
+    groups, block_n = groups or way.groups, block_n or way.keys
+    if stages is None:
+        stages = _stages(q.shape[3], (parts, width), groups, call.kv_len)
     if stages < 2:
         raise ValueError(
             f"stages={stages}: at least 2, since the next V is waited for before this one's place is given back"
         )
-    groups = _groups(call.seq_len, parts * width) if groups is None else groups
     apart = (2 * groups * ROWS + 2 * stages * block_n) * parts * width * q.element_size() <= ROOM
     shape, dtype, device = q.shape, q.dtype, q.device
     gl_dtype = gl.float16 if dtype == torch.float16 else gl.bfloat16
@@ -395,14 +447,14 @@ def flash_attention_hopper(
 
     q_desc, k_desc, v_desc = descriptor(q, ROWS), descriptor(k, block_n), descriptor(v, block_n)
     o_desc = descriptor(torch.empty(shape, dtype=dtype, device=device), ROWS)
-    m_tiles = triton.cdiv(call.seq_len, groups * ROWS)
-    of_mask = call.diagonal if causal else None
-    heads = call.batch * call.heads
-    starts, tiles = lists(heads, m_tiles, groups * ROWS, call.kv_len, block_n, of_mask, sms(q), device)
+    m_tiles = len(visits(groups, block_n))
+    # Without a mask all tiles are equally long: every program takes the next one.
+    none = torch.empty(0, dtype=torch.int32, device=device)
+    counts, tiles = lists(heads, visits(groups, block_n), programs, device) if causal else (none, none)
     scale_log2 = call.sm_scale * LOG2_E
-    sizes = (m_tiles, call.heads, call.group, call.seq_len, call.kv_len, call.diagonal, scale_log2)
+    sizes = (heads * m_tiles, m_tiles, call.heads, call.group, call.seq_len, call.kv_len, call.diagonal, scale_log2)
     kernel = Prepared(
-        flash_attention_hopper_kernel, (len(starts) - 1,), sizes,
+        flash_attention_hopper_kernel, (min(programs, heads * m_tiles),), sizes,
         {"HEAD_DIM": width, "PARTS": parts, "BLOCK_N": block_n, "STAGES": stages, "CAUSAL": causal, "GROUPS": groups,
          "O_APART": apart},
         num_warps=4, maxnreg={2: 168, 3: 128}[groups],
@@ -411,7 +463,7 @@ def flash_attention_hopper(
     def launch(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         o = torch.empty(shape, dtype=dtype, device=device)
         lse = torch.empty(shape[:3], dtype=torch.float32, device=device)
-        kernel(_at(q_desc, q), _at(k_desc, k), _at(v_desc, v), _at(o_desc, o), lse, starts, tiles)
+        kernel(_at(q_desc, q), _at(k_desc, k), _at(v_desc, v), _at(o_desc, o), lse, counts, tiles)
         return o, lse
 
     return launch
@@ -432,11 +484,12 @@ def _parts(head_dim: int, causal: bool) -> tuple[int, int]:
     return 1, max(64, triton.next_power_of_2(head_dim))
 
 
-def _groups(seq_len: int, width: int) -> int:
-    def rows(groups: int) -> int:  # all that the tiles have
-        return triton.cdiv(seq_len, groups * ROWS) * groups * ROWS
-
-    return 3 if width == 64 and rows(3) <= 1.05 * rows(2) else 2
+def _stages(head_dim: int, parts: tuple[int, int], groups: int, kv_len: int) -> int:
+    """Tiles of keys in shared memory. A third one instead of O: 1–9% faster for long rows in parts of 64 features, 12%
+    slower for short ones. Where rows are no multiple of 32 bytes, tiles arrive slower, and a third one is 2–8% faster.
+    """
+    unaligned = head_dim % 16 and (parts == (3, 32) or (parts == (1, 128) and groups == 3))
+    return 3 if kv_len > 512 and (unaligned or parts == (3, 64)) else 2
 
 
 def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: float) -> str:

@@ -57,14 +57,12 @@ def softmax(x: torch.Tensor) -> Launch:
 def attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, sm_scale: float | None = None
 ) -> attention_hopper.Launch:
-    """O, contiguous, in the dtype of q, and lse, for all that `attention.py` takes. Raises ValueError naming the
-    argument that does not fit.
-    """
+    """O, contiguous, in the dtype of q, and lse. Raises ValueError naming an argument that does not fit."""
     call = _Call.of(q, k, v, causal, sm_scale, None, 16, 16)
     scale = call.sm_scale
     # Few queries waste rows of a tile of one head, or leave SMs idle
     tiles = call.batch * call.heads * triton.cdiv(call.seq_len, 128)
-    if call.seq_len <= 64 or (call.seq_len <= MOST and call.kv_len >= 2048 and 2 * tiles <= sms(q)):
+    if call.seq_len <= 64 or (call.seq_len <= MOST and call.kv_len >= 2048 and 3 * tiles <= sms(q)):
         few = flash_decode.prepare(q, k, v, causal=causal, sm_scale=scale)
         return lambda q, k, v: _contiguous(few(q, k, v))
     if is_hopper(q) and not attention_hopper.refusal(q, k, v, scale):
@@ -89,20 +87,36 @@ def attention_backward(
     causal: bool = False,
     sm_scale: float | None = None,
 ) -> Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-    """dQ, dK and dV, the same bits every time, for all that `attention` takes."""
-    side = tile_side(q)
+    """dQ, dK and dV, the same bits every time, for all that `attention` takes.
+
+    Tiles of 16-bit tensors, where an SM has over 200 KiB of shared memory:
+
+    | head_dim, up to | queries × keys | warps, stages | made for                                                  |
+    |-----------------|----------------|---------------|-----------------------------------------------------------|
+    | 64              | 64 × 64        | 4, 3          | several programs at once on an SM                         |
+    | 96              | 64 × 64        | 4, 3          | 2×16×2048×80: 500 → 350 µs                                |
+    | 128, causal     | 64 × 64        | 4, 2          | 2×16×2048×128                                             |
+    | 160             | 64 × 128       | 8, 3          | 2×16×2048×136: 1918 µs by 64 × 64, ×144: 613              |
+    | 192             | 32 × 128       | 8, 3          | 2×16×2048×192: 1810 → 786 µs                              |
+    | 256             | 32 × 128       | 8, 3          | dK and dV in a launch each. 2×16×2048×256: 1800 → 1122 µs |
+
+    Of 128 keys each of two groups of four warps has 64 rows, so their P stays in registers.
+    """
+    side, head_dim = tile_side(q), q.shape[3]
     options: dict[str, Any] = {"block_m": side, "block_n": side}
-    if q.shape[3] <= 64 and q.element_size() == 2:
+    if q.element_size() == 2 and head_dim <= 96:
+        options["stages"] = 3
+    if q.element_size() == 2 and head_dim <= 64:
         # Of an SM's 65536 registers three programs that hold keys get 168 a thread, four that hold queries 128.
-        options |= {"stages": 3, "registers": (168, 128)}
-    if q.shape[3] > 128 and q.element_size() == 2 and shared_memory(q) > 200 * 1024:
-        options = {"block_m": 64, "block_n": 64, "warps": 8}  # 2×16×4096×256: 1.37 × as fast as 32 by 32 with 4 warps
+        options["registers"] = (168, 128)
+    if q.element_size() == 2 and head_dim > (128 if causal else 96) and shared_memory(q) > 200 * 1024:
+        options = {
+            "block_m": 64 if head_dim <= 160 else 32, "block_n": 128, "warps": 8, "stages": 3, "apart": head_dim > 192,
+        }  # fmt: skip
     return flash_attention_backward.prepare(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale, **options)
 
 
 def tile_side(q: torch.Tensor) -> int:
-    """Rows of a tile, 16 to 64: as many as leave room in shared memory for eight tiles, which is what a backward pass
-    holds.
-    """
+    """Rows of a tile, 16 to 64: a backward pass holds eight such tiles in shared memory."""
     rows = shared_memory(q) // (8 * triton.next_power_of_2(q.shape[-1]) * q.element_size())
     return max(16, min(64, 2 ** rows.bit_length() // 2))

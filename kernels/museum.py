@@ -198,10 +198,7 @@ EXHIBITS: Mapping[str, Exhibit] = {
             "good guard against division by 0. But on a GPU max(NaN, 1) is 1. A row with a NaN then comes out as "
             "ordinary weights that were never divided. `fmaxf(NaN, 0)` once hid a broken row sum from its test in "
             "the same way: NaN differences counted as 0.",
-            (
-                "The guard is right for every number. What else can ℓ be?",
-                "Put a *NaN* among the scores.",
-            ),
+            ("The guard is right for every number. What else can ℓ be?", "Put a *NaN* among the scores."),
             "PaddleJitLab/CUDATutorial #69",
             "https://github.com/PaddleJitLab/CUDATutorial/issues/69",
             work=lambda p: Work("max(ℓ, 1)", "other", p["rows"]),

@@ -31,6 +31,7 @@ def tile_visits(m_tiles: int, block_m: int, kv_len: int, block_n: int, diagonal:
     return tuple(-(-keys_seen // block_n) for keys_seen in keys)
 
 
+@functools.lru_cache(maxsize=4)
 def deal(heads: int, visits: tuple[int, ...], programs: int) -> list[list[int]]:
     """Each program's tiles, numbered head · len(visits) + tile, for at most `programs` programs, none idle."""
     same = len(set(visits)) == 1
@@ -47,16 +48,26 @@ def deal(heads: int, visits: tuple[int, ...], programs: int) -> list[list[int]]:
     return lists
 
 
+def longest(heads: int, visits: tuple[int, ...], programs: int, start: float) -> float:
+    """The work of the program that works longest, in visits of a key tile, of which a query tile costs `start` more."""
+    if len(set(visits)) == 1:
+        return -(-heads * len(visits) // programs) * (visits[0] + start)
+    dealt = deal(heads, visits, programs)
+    return max(sum(visits[tile % len(visits)] + start for tile in own) for own in dealt)
+
+
 @functools.lru_cache(maxsize=1024)  # many: a captured CUDA graph keeps reading its lists
 def lists(
-    heads: int, m_tiles: int, block_m: int, kv_len: int, block_n: int, diagonal: int | None, programs: int,
-    device: torch.device,
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """The lists for a kernel, int32 on the device: starts (programs + 1) and all tiles, one list after the other.
+    heads: int, visits: tuple[int, ...], programs: int, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The lists for a kernel, int32 on the device: counts (programs,) and tiles (most tiles + 1, programs).
 
-    Program i has tiles[starts[i] : starts[i + 1]].
+    Program i has tiles[: counts[i], i]. The first tile's place needs no count, so both are loaded at once; and a tile
+    may be loaded before it is known that there is one.
     """
-    dealt = deal(heads, tile_visits(m_tiles, block_m, kv_len, block_n, diagonal), programs)
-    starts = np.cumsum([0, *map(len, dealt)], dtype=np.int32)
-    tiles = np.concatenate([np.array(one, dtype=np.int32) for one in dealt])
-    return torch.from_numpy(starts).to(device), torch.from_numpy(tiles).to(device)
+    dealt = deal(heads, visits, programs)
+    counts = np.array([len(own) for own in dealt], dtype=np.int32)
+    tiles = np.zeros((counts.max() + 1, len(dealt)), dtype=np.int32)
+    for program, own in enumerate(dealt):
+        tiles[: len(own), program] = own
+    return torch.from_numpy(counts).to(device), torch.from_numpy(tiles).to(device)

@@ -140,18 +140,14 @@ def softmax_pipelined_kernel(
 
 @triton.jit
 def _packed(m_i, l_i):
-    """(m, l) as one 64-bit word, which other programs see whole or not at all. Never 0, which says "not yet": l = 0
-    only beside m = −inf.
-    """
+    """(m, l) as one 64-bit word, seen whole or not at all. Never 0, "not yet": l = 0 only beside m = −inf."""
     high = m_i.to(tl.int32, bitcast=True).to(tl.int64) << 32
     return high | (l_i.to(tl.int32, bitcast=True).to(tl.int64) & 0xFFFFFFFF)
 
 
 @triton.jit
 def _joined(pairs_ptr, parts, n_parts):
-    """Waits until every part of a row has told its pair, and returns the row's (m, l), with m = 0 and l = 1 for a row
-    of nothing but −inf.
-    """
+    """Waits for every part of a row; the row's (m, l), with m = 0 and l = 1 for a row of −inf only."""
     words = tl.load(pairs_ptr + parts, mask=parts < n_parts, other=1, volatile=True)
     while tl.min(tl.where(words == 0, 0, 1), axis=0) == 0:
         words = tl.load(pairs_ptr + parts, mask=parts < n_parts, other=1, volatile=True)

@@ -4,7 +4,7 @@ from explain.chapters.home import view
 from explain.ui import layout
 
 view.step_of_an_old_link()
-with layout.chapter(__file__):
+with layout.chapter(__file__, wide=5):
     view.tagline()
 recorded = view.opening()
 view.doors()

@@ -7,14 +7,13 @@ from explain.ui import layout
 from explain.ui.records import counters_here, records_choice
 
 with layout.chapter(
-    __file__,
-    goal="know where every measured number in this app comes from, and put your own GPU's beside it.",
+    __file__, goal="know where every measured number in this app comes from, and put your own GPU's beside it."
 ):
     shown = records_choice()
 if shown:
+    view.limits(shown)
     view.sources(shown)
     view.numbers(shown)
-    view.roofs(shown)
     st.header("Counters on this machine", anchor=False)
     counters_here()
     view.own_gpu(shown)

@@ -11,6 +11,6 @@ with layout.chapter(
 view.capacities(gpu, logarithmic)
 view.load_times(gpu, logarithmic)
 experiment, traces = view.standard_attention()
-view.tiled_reads(experiment, traces)
 view.scores(gpu)
+view.tiled_reads(experiment, traces)
 view.closing(gpu, experiment, traces)

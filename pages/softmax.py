@@ -6,12 +6,12 @@ from explain.ui import layout
 with layout.chapter(
     __file__,
     goal="turn a row of numbers into weights that add up to 1, for numbers of any size, and count what that costs.",
-    words="The weight of x is exp(x) / ℓ, with ℓ = Σ exp(x) over its row. The same row, two ways: the left one "
-    "overflows, the right one subtracts the row's maximum m first.",
+    words="The weight of x is exp(x) / ℓ, with ℓ = Σ exp(x) over its row. **Naive** softmax computes just that. "
+    "**Safe** softmax subtracts the row's maximum m first.",
+    wide=2,
 ):
-    row = view.choose()
-runs = view.two_kernels(row)
-view.six_logits()
+    view.six_logits()
+runs = view.two_kernels()
 view.overflow(runs)
 view.same_answer()
 view.cost(runs)

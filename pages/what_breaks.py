@@ -6,8 +6,7 @@ from explain.chapters.what_breaks import view
 from explain.ui import layout
 
 with layout.chapter(
-    __file__,
-    goal="see how one wrong line breaks a kernel, and why ordinary random numbers do not show it.",
+    __file__, goal="see how one wrong line breaks a kernel, and why ordinary random numbers do not show it."
 ):
     exhibit = view.choose()
 questions = view.run(exhibit)

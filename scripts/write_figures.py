@@ -15,11 +15,12 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import speed_random_table, speed_table  # noqa: E402
+from explain import data  # noqa: E402
 from explain.chapters.three_numbers import figures as levels  # noqa: E402
 from explain.chapters.three_numbers import shown as lab  # noqa: E402
 from explain.chapters.three_numbers.byte_accounting import WARPS, room  # noqa: E402
 from explain.counters.model import SECTOR, TOLERANCE  # noqa: E402
-from explain.figures.tables import Column, markdown  # noqa: E402
+from explain.figures.tables import Column, Columns, markdown  # noqa: E402
 from explain.records import results  # noqa: E402
 from explain.records.code import stale_parts, stale_words  # noqa: E402
 from explain.records.plans import PLANS, sizes  # noqa: E402
@@ -28,25 +29,25 @@ from explain.records.registry import recorded  # noqa: E402
 THREE_NUMBERS = ROOT / "docs" / "three-numbers.md"
 README = ROOT / "README.md"
 NEWCOMERS = ROOT / "docs" / "newcomers.md"
-SUITE = "benchmarks/results/gpu_suite.json"
+WORDS: Mapping[str, Mapping[str, str]] = data(__file__)
+"""The README's paragraphs, by the file of a result."""
 BEGIN, END = "<!-- figures: written by scripts/write_figures.py -->", "<!-- end of figures -->"
 Result = Mapping[str, Any]
 
 
 def figures() -> str:
     """The README's section, from the committed results; a missing file has no part in it."""
-    parts: list[tuple[Path, Callable[[Result], str]]] = [
-        (results.BENCHMARKS / "tracing.json", tracing),
-        (results.BENCHMARKS / "classroom_load.json", lecture_hall),
-        (results.BENCHMARKS / "opening.json", opening),
-        (results.BENCHMARKS / "player.json", player),
-        (results.BENCHMARKS / "speed.json", speed),
-        (results.BENCHMARKS / "speed_random.json", any_shape),
-        (results.RECORDINGS / "verification-h200.json", verification),
-        (ROOT / SUITE, suite_line),
-    ]
-    found = [(results.read(path), words) for path, words in parts if path.exists()]
-    return "\n\n".join([BEGIN, *(text for result, words in found for text in (words(result), *_stale(result))), END])
+    found = [(file, results.read(ROOT / file)) for file in WORDS if (ROOT / file).exists()]
+    return "\n\n".join(
+        [BEGIN, *(text for file, result in found for text in (said(file, result), *_stale(result))), END]
+    )
+
+
+def said(file: str, result: Result) -> str:
+    """The README's paragraph on a result: its words of `write_figures.toml`, filled in, around its table."""
+    more = {"table": "", **FIELDS.get(Path(file).stem, dict)(result)}
+    words = {place: text.format_map({**result, **more}) for place, text in WORDS[file].items()}
+    return "\n\n".join(filter(None, (words["head"], more["table"], words.get("after"))))
 
 
 def _stale(result: Result) -> Iterator[str]:
@@ -59,17 +60,12 @@ def _versions(where: Mapping[str, str]) -> str:
     return f"driver {where['driver']}, torch {where['torch']}, triton {where['triton']}, {where['date']}"
 
 
-def tracing(result: Result) -> str:
+def tracing(result: Result) -> Result:
     """The time of recording a run, as a table."""
-
-    columns = (
-        "N, d, tile",
-        Column("interpreter alone", "{:.0f} ms".format),
-        Column("Tilescope's recorder", "{:.0f} ms".format),
-        Column("triton-viz 3.0", "{:.0f} ms".format),
-        Column("recorder ÷ interpreter", "**{:.2f}**".format),
-        Column("recorder ÷ triton-viz", "**{:.2f}**".format),
-    )
+    names = ("interpreter alone", "Tilescope's recorder", "triton-viz 3.0")
+    ratios = ("recorder ÷ interpreter", "recorder ÷ triton-viz")
+    times = [Column(name, "{:.0f} ms".format) for name in names]
+    columns: Columns = ("N, d, tile", *times, *(Column(name, "**{:.2f}**".format) for name in ratios))
     rows = (
         (
             f"{row['seq_len']}, {row['head_dim']}, {row['tile']}×{row['tile']}",
@@ -79,48 +75,13 @@ def tracing(result: Result) -> str:
         )
         for row in result["configs"]
     )
-    versions = result["versions"]["tilescope"]
-    return (
-        "**Tracing**: the median time of one whole run with everything recorded.\n\n"
-        f"{markdown(columns, rows)}\n\n"
-        f"The larger run peaks at {result['peak_megabytes']} MB of memory. {result['machine']['cores']} cores, Python "
-        f"{versions['python']}, triton {versions['triton']}, {result['date'][:10]}. Repeat: "
-        "`python benchmarks/tracing.py` (`--help` explains how to add triton-viz)."
-    )
+    return {"table": markdown(columns, rows)}
 
 
-def lecture_hall(result: Result) -> str:
-    """The latency for a class of students."""
-    students, period, duration = (result[name] for name in ("students", "period_s", "duration_s"))
-    return (
-        f"**A lecture hall**: {students} students on all pages, each with a rerun every {period:g} s, for "
-        f"{duration:g} s on {result['cores']} cores. Latency: p50 {result['p50_ms']:.0f} ms, p95 "
-        f"{result['p95_ms']:.0f} ms; connections lost: {result['dropped']}, pages failed: {result['failed']} "
-        f"({result['date'][:10]}). Repeat: "
-        f"`python -m benchmarks.classroom_load --students {students} --period-s {period:g} --duration-s {duration:g}`."
-    )
-
-
-def opening(result: Result) -> str:
-    """The time until the first page and picture."""
-    return (
-        f"**Opening**: the first page shows {result['first_page_s']:.1f} s after `streamlit run app.py`, its first "
-        f"picture {result['picture_after_s']:.2f} s later. A chapter opens {result['chapter_s']:.1f} s after the "
-        f"click. Medians of {result['runs']} fresh servers, {result['cores']} cores, headless Chromium "
-        f"({result['date'][:10]}). Repeat: `python -m benchmarks.opening`."
-    )
-
-
-def player(result: Result) -> str:
+def player(result: Result) -> Result:
     """The time of a step in the player, as a table; limits that it exceeds are listed."""
-    columns = (
-        "scores, steps",
-        "students on the page",
-        Column("draw p50", "{:.1f} ms".format),
-        Column("draw p95", "{:.1f} ms".format),
-        Column("key to painted frame p50", "{:.1f} ms".format),
-        Column("key to painted frame p95", "{:.1f} ms".format),
-    )
+    times = [f"{what} {quantile}" for what in ("draw", "key to painted frame") for quantile in ("p50", "p95")]
+    columns: Columns = ("scores, steps", "students on the page", *(Column(one, "{:.1f} ms".format) for one in times))
     rows = (
         (
             f"{name.replace('x', '×')}, {measured['steps']:,}",
@@ -130,59 +91,34 @@ def player(result: Result) -> str:
         for name, lecture in result["lectures"].items()
         for circumstances, measured in lecture.items()
     )
-    ready, machine = result["opening"]["ready_s"], result["machine"]
-    over = f" Over the limit: {'; '.join(result['over'])}." if result["over"] else ""
-    return (
-        "**The player**: the time of one step.\n\n"
-        f"{markdown(columns, rows)}\n\n"
-        "The method measures at least two frames, 33 ms. A step sends nothing over the network. The opening lecture's "
-        f"packet is {result['packet_bytes'] / 1000:.0f} kB. A chapter can be stepped {ready['cold']:.1f} s after a "
-        f"cold start, {ready['warm']:.1f} s when it is opened again. {machine['cores']} cores "
-        f"({machine['processor']}), Chromium {result['versions']['chromium'].partition('.')[0]} "
-        f"({result['date'][:10]}).{over} Repeat: `python -m benchmarks.player`."
-    )
+    return {
+        "table": markdown(columns, rows),
+        "packet": result["packet_bytes"] / 1000,
+        "chromium": result["versions"]["chromium"].partition(".")[0],
+        "exceeded": f" Over the limit: {'; '.join(result['over'])}." if result["over"] else "",
+    }
 
 
-def speed(result: Result) -> str:
-    """The fast kernels beside baselines, as a table."""
-    head = "**As fast as the hardware**: each ratio is a baseline's time ÷ ours, in the same run."
-    return "\n".join([head, "", *speed_table.lines(dict(result))])
-
-
-def any_shape(result: Result) -> str:
-    """The fast kernels on shapes drawn by lot, as a table."""
-    head = "**On any shape**: the same for random shapes that a user might have, which nothing was tuned to."
-    return "\n".join([head, "", *speed_random_table.lines(dict(result))])
-
-
-def verification(result: Result) -> str:
+def verification(result: Result) -> Result:
     """The experiments on a GPU within tolerance."""
-    where = result["provenance"]
     right = [row for row in result["kernels"].values() if not row["wrong_on_purpose"]]
-    within, total, bites = (
-        sum(row[name] for row in right) for name in ("within_tolerance", "experiments", "zeros_would_miss")
-    )
-    return (
-        f"**On a GPU**: {within:,} of {total:,} experiments are within tolerance of float64, for the {len(right)} "
-        f"kernels that are not wrong on purpose. An output of zeros would fail {bites:,} of them. {where['gpu']} "
-        f"({_versions(where)}). Repeat: `python -m explain record verification`."
-    )
+    counted = {
+        name: sum(row[name] for row in right) for name in ("within_tolerance", "experiments", "zeros_would_miss")
+    }
+    return {**counted, "right": len(right), "on": _versions(result["provenance"])}
 
 
-def suite_line(suite: Result) -> str:
-    """The result of the tests that need a GPU."""
-    where, ran = suite["where"], suite["passed"] + suite["failed"]
-    return (
-        f"**The GPU suite**: {suite['passed']:,} of {ran:,} tests passed: every rung and every fast kernel, over "
-        f"shapes, dtypes, masks and inputs that expose errors. {where['gpu']} ({_versions(where)}). Repeat: "
-        f"`python start.py test --gpu --result {SUITE}`."
-    )
+FIELDS: Mapping[str, Callable[[Result], Result]] = {
+    "tracing": tracing,
+    "player": player,
+    "speed": lambda result: {"table": "\n".join(speed_table.lines(dict(result)))},
+    "speed_random": lambda result: {"table": "\n".join(speed_random_table.lines(dict(result)))},
+    "verification-h200": verification,
+    "gpu_suite": lambda result: {"ran": result["passed"] + result["failed"], "on": _versions(result["where"])},
+}
+"""What the words need beside a result's own fields, by the name of its file."""
 
-
-OTHER_SCREENS = (
-    ("transformer-explainer", 20, 23, "7 →"),
-    ("llm-viz", 5, 8, "1 click, 12 × Space"),
-)
+OTHER_SCREENS = (("transformer-explainer", 20, 23, "7 →"), ("llm-viz", 5, 8, "1 click, 12 × Space"))
 """The other explainers as docs/newcomers.md describes: unexplained words, numerals, presses until the first insight."""
 
 
@@ -213,49 +149,26 @@ def three_numbers() -> str:
         raise ValueError("no GPU's record was found; make one with: python -m explain measure")
     (asked, from_dram), gpu = lab.tables(record), lab.gpu_named(record.gpu)
     online = sizes("softmax_online")[0]
-    counters = next(
-        point.counters for point in map(record.point, PLANS["levels"].experiments) if point and point.counters
-    )
+    points = filter(None, map(record.point, PLANS["levels"].experiments))
+    counters = next(point.counters for point in points if point.counters)
     where = counters.provenance  # of these counts; the record's own provenance is that of its latest run
     missing = ", ".join(dict.fromkeys(f"`{experiment.kernel}`" for experiment in lab.not_counted(record)))
-    return f"""# Three numbers that must agree
-
-Written by `python scripts/write_figures.py`. The lab's page *Three numbers* shows the same for one run at a time.
-
-Counted on an {where.gpu} (CUDA {where.cuda}, {_versions(vars(where))}), each run with a cold L2 (counters:
-{counters.method}). A copy of {counters.copy.copied_bytes / 2**30:g} GiB was counted first, within {TOLERANCE:.1%}.
-Repeat: `python -m explain measure --plan levels`.
-{f"{chr(10)}Not counted yet: {missing}.{chr(10)}" if missing else ""}
-## What the kernel requests
-
-Bytes read and written together. *Formula*: what the algorithm must move. *Traced*: what the kernel's loads and stores
-request in Triton's interpreter (`python -m explain record bytes`); of equal heads and rows, one part is traced and
-multiplied. *L1*: what the GPU's loads and stores request from L1. Spilled registers have their own column.
-
-{asked}
-
-- **Whole sectors**: the GPU moves whole sectors of {SECTOR} B, also for shorter pieces. Masked lanes request nothing,
-  in the formula, in the trace and on the GPU. Only the rest of the sector in which a mask starts is moved.
-- **Every warp loads**: each of the {WARPS} warps of a program loads a value that all of them need, such as one number
-  per row.
-- **Sectors requested in halves**: FlashAttention-1 keeps O in float32 and loads it in the layout of Q, 32 B per thread
-  in two loads.
-- **Launches before the kernel**: FlashAttention-1's O, m and ℓ are filled first. The GPU counts these launches too.
-
-## What DRAM reads
-
-Prediction: every input is read once, and again each time it is needed after more bytes than L2 can hold. So safe
-softmax in three passes reads x 3 times, online softmax 2 times, and whole-row softmax once. FlashAttention-2 reads Q, K
-and V once; standard attention also S and P; FlashAttention-1 also its O, m and ℓ at every visit.
-
-{from_dram}
-
-- **Hit in L1, hit in L2**: if rows are short, or few are in progress, a cache still holds a row when its program reads
-  it again. For online softmax at {levels.sizes_words(online)}, {room(online, gpu)}: L2 holds
-  part of them. The counters separate the reads that L1 served from those that L2 served.
-- **Spilled registers**: values that do not fit in registers are written to local memory and read back. DRAM serves what
-  the caches cannot hold.
-"""
+    return (
+        (ROOT / "scripts" / "three_numbers.md")
+        .read_text(encoding="utf-8")
+        .format(
+            where=f"{where.gpu} (CUDA {where.cuda}, {_versions(vars(where))})",
+            method=counters.method,
+            copied=counters.copy.copied_bytes / 2**30,
+            tolerance=TOLERANCE,
+            missing=f"\nNot counted yet: {missing}.\n" if missing else "",
+            asked=asked,
+            from_dram=from_dram,
+            sector=SECTOR,
+            warps=WARPS,
+            online=f"{levels.sizes_words(online)}, {room(online, gpu)}",
+        )
+    )
 
 
 def main(arguments: list[str]) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,10 @@ from hypothesis import HealthCheck, settings
 
 from tests import gpu_result
 
-_BEGAN = pytest.StashKey[float]()
-
 # Triton reads this once, when it is first imported, so it is set before any test module is. A worker of
 # pytest-xdist has another command line and inherits the answer.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["TRITON_INTERPRET"] = "0" if "--gpu" in sys.argv else "1"
-else:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the workers would take all cores from each other
 
 settings.register_profile(
     "tilescope",
@@ -44,7 +39,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse --gpu where no GPU is: tests that cannot run must not look as if they had."""
-    config.stash[_BEGAN] = time.monotonic()
+    if getattr(config.option, "numprocesses", None):
+        # Workers would take all cores from each other. Set before they start: a plugin may import NumPy first.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
     path = config.getoption("--result")
     if path and not config.getoption("--gpu"):
         raise pytest.UsageError(f"--result {path}: keeps a run on a GPU, so it goes with --gpu")
@@ -75,8 +72,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     from explain.records.code import commit
 
     where = {**asdict(provenance()), "commit": commit()}
-    seconds = time.monotonic() - config.stash[_BEGAN]
-    kept = gpu_result.write(path, gpu_result.outcomes(terminalreporter.stats), where, seconds)
+    kept = gpu_result.write(path, gpu_result.outcomes(terminalreporter.stats), where)
     terminalreporter.write_line(f"{path}: {kept['passed']} passed, {kept['failed']} failed, {kept['skipped']} skipped")
 
 

@@ -24,7 +24,7 @@ def outcomes(stats: Mapping[str, Iterable[Any]]) -> Outcomes:
     return found
 
 
-def write(path: Path, found: Outcomes, where: dict[str, Any], seconds: float) -> dict[str, Any]:
+def write(path: Path, found: Outcomes, where: dict[str, Any]) -> dict[str, Any]:
     """Writes the run, added to the file's run of the same day, GPU, versions and code: a suite may run in parts."""
     before = results.read(path) if path.exists() else {}
     code = measured_code(["GPU tests"])["code"]
@@ -33,7 +33,6 @@ def write(path: Path, found: Outcomes, where: dict[str, Any], seconds: float) ->
     result = {
         "where": where,
         "code": code,
-        "seconds": round(seconds + (before["seconds"] if same else 0)),
         **{kind: sum(outcome == kind for outcome in tests.values()) for kind in ORDER},
         "tests": dict(sorted(tests.items())),
     }

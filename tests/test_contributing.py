@@ -20,9 +20,9 @@ GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
 LAST = ")  # fmt: skip\n\n_for_speed"  # where _TAUGHT ends
 
 
-def block(after: str) -> str:
-    """The first Python block after these words."""
-    return re.findall(r"```python\n(.*?)```", GUIDE[GUIDE.index(after) :], re.DOTALL)[0]
+def block(after: str, language: str = "python") -> str:
+    """The first block in this language after these words."""
+    return re.findall(rf"```{language}\n(.*?)```", GUIDE[GUIDE.index(after) :], re.DOTALL)[0]
 
 
 def commands() -> list[str]:
@@ -40,6 +40,7 @@ def project(tmp_path_factory) -> Path:
     room.mkdir()
     (room / "__init__.py").write_text('"""The temperature chapter."""\n')
     (room / "view.py").write_text(block("`explain/chapters/temperature/view.py`"))
+    (room / "closing.toml").write_text(block("`explain/chapters/temperature/closing.toml`", "toml"))
     catalog = (copy / "kernels/catalog.py").read_text()
     assert catalog.count(LAST) == 1
     entry = textwrap.indent(block("In `kernels/catalog.py`").rstrip(), " " * 4) + ",\n"
@@ -67,8 +68,7 @@ def test_the_catalog_lists_it(project):
 
 
 @pytest.mark.parametrize(
-    ("setting", "inputs"),
-    [("dtype=bf16", "large_magnitude"), ("temperature=7", "everything_masked")],
+    ("setting", "inputs"), [("dtype=bf16", "large_magnitude"), ("temperature=7", "everything_masked")]
 )
 def test_it_is_right_against_float64_and_its_formula_is_its_trace(project, setting, inputs):
     said = explain(

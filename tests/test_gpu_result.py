@@ -22,9 +22,9 @@ def test_a_test_that_fails_or_errs_anywhere_has_failed():
 
 def test_parts_of_a_suite_are_one_run_and_another_day_begins_anew(tmp_path):
     path = tmp_path / "suite.json"
-    gpu_result.write(path, {"a": "failed", "b": "passed"}, HERE, 2.4)
-    both = gpu_result.write(path, {"a": "passed", "c": "skipped"}, HERE, 3.0)
+    gpu_result.write(path, {"a": "failed", "b": "passed"}, HERE)
+    both = gpu_result.write(path, {"a": "passed", "c": "skipped"}, HERE)
     assert both == json.loads(path.read_text())
-    assert (both["passed"], both["failed"], both["skipped"], both["seconds"]) == (2, 0, 1, 5)
-    later = gpu_result.write(path, {"a": "passed"}, {**HERE, "date": "2026-01-02"}, 1.0)
+    assert (both["passed"], both["failed"], both["skipped"]) == (2, 0, 1)
+    later = gpu_result.write(path, {"a": "passed"}, {**HERE, "date": "2026-01-02"})
     assert later["tests"] == {"a": "passed"}

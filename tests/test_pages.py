@@ -13,6 +13,7 @@ from explain.chapters.triton_ladder import ladder
 from explain.device.measurement import Measurement
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
+from explain.plain import made
 from explain.recordings.shipped import shipped
 from explain.trace import file as trace_file
 from explain.ui import device
@@ -203,7 +204,7 @@ def test_no_shipped_trace_is_left_over():
 
 def test_a_measurement_is_made_once_and_shown_by_later_reruns(monkeypatch):
     record = recordings.measured("verification-h200") or {}
-    made = []
+    calls = []
 
     class Gpu:
         def __getattr__(self, name: str):
@@ -213,7 +214,7 @@ def test_a_measurement_is_made_once_and_shown_by_later_reruns(monkeypatch):
             return DeviceStatus(True, "", record["provenance"])
 
         def measure(self, experiment: Experiment, prefixes: Path, **_: object) -> Measurement:
-            made.append(experiment)
+            calls.append(experiment)
             return made(Measurement, {**record["opening"], "prefixes": []})
 
     monkeypatch.setattr(device, "engine", Gpu)
@@ -223,4 +224,4 @@ def test_a_measurement_is_made_once_and_shown_by_later_reruns(monkeypatch):
     assert f"{record['opening']['timing']['median_ms'] * 1e3:.1f}" in told
     test.run()
     assert texts(test) == told
-    assert made == [lessons.OPENING]
+    assert calls == [lessons.OPENING]

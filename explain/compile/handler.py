@@ -186,10 +186,7 @@ def _explained(error: Exception, capability: int) -> str:
     texts = [str(e).strip() for e in chain]
     for text in texts:
         if "K >= 16" in text or "K >= 32" in text:
-            return (
-                "On a GPU a matmul sums over 16 elements or more, and a side of this tile is smaller. Make it 16 or "
-                "more."
-            )
+            return "On a GPU a matmul sums over 16 elements or more. Make every side of the tile 16 or more."
     if type(error).__name__ == "PTXASError":
         return f"ptxas, the GPU's assembler, refused the kernel for sm_{capability}: {_last_line(_ptxas(texts[0]))}"
     return f"Triton could not compile this kernel for sm_{capability}: {_last_line(texts[-1]) or type(error).__name__}"

@@ -81,9 +81,8 @@ def checked_profiler() -> tuple[RangeProfiler, CopyCheck]:
 def stall_profiler() -> RangeProfiler:
     """This process's profiler of stalls. It is a second one, because a GPU needs several runs to count them."""
     checked, _ = checked_profiler()
-    return RangeProfiler(
-        Cupti.load(), why_warps_wait.METRICS, current_context(), torch.cuda.synchronize, chip=checked.chip
-    )
+    metrics, context = why_warps_wait.METRICS, current_context()
+    return RangeProfiler(Cupti.load(), metrics, context, torch.cuda.synchronize, chip=checked.chip)
 
 
 def require(check: CopyCheck) -> None:

@@ -14,60 +14,25 @@ from ctypes import POINTER, c_char_p, c_double, c_int, c_size_t, c_uint8, c_uint
 from pathlib import Path
 from typing import Any
 
+from explain import data
 from explain.counters import errors
 
 USER_RANGE, USER_REPLAY = 2, 3
 INVALID_METRIC = 17
 MOST_PASSES = 64
 
-_Names = POINTER(c_char_p)
-_object, _host = ("pRangeProfilerObject", c_void_p), ("pHostObject", c_void_p)
-_metrics = (("ppMetricNames", _Names), ("numMetrics", c_size_t))
-_Fields = tuple[tuple[str, Any], ...]
-
-SIGNATURES: Mapping[str, _Fields] = {
-    "cuptiProfilerInitialize": (),
-    "cuptiDeviceGetChipName": (("deviceIndex", c_size_t), ("pChipName", c_char_p)),
-    "cuptiProfilerHostInitialize": (
-        ("profilerType", c_int), ("pChipName", c_char_p), ("pCounterAvailabilityImage", c_void_p), _host,
-    ),
-    "cuptiProfilerHostGetMetricProperties": (
-        _host, ("pMetricName", c_char_p), ("pDescription", c_char_p), ("pHwUnit", c_char_p), ("pDimUnit", c_char_p),
-        ("metricType", c_int),
-    ),
-    "cuptiProfilerHostConfigAddMetrics": (_host, *_metrics),
-    "cuptiProfilerHostGetConfigImageSize": (_host, ("configImageSize", c_size_t)),
-    "cuptiProfilerHostGetConfigImage": (_host, ("configImageSize", c_size_t), ("pConfigImage", c_void_p)),
-    "cuptiProfilerHostGetNumOfPasses": (
-        ("configImageSize", c_size_t), ("pConfigImage", c_void_p), ("numOfPasses", c_size_t),
-    ),
-    "cuptiProfilerHostEvaluateToGpuValues": (
-        _host, ("pCounterDataImage", c_void_p), ("counterDataImageSize", c_size_t), ("rangeIndex", c_size_t), *_metrics,
-        ("pMetricValues", POINTER(c_double)),
-    ),
-    "cuptiRangeProfilerEnable": (("ctx", c_void_p), _object),
-    "cuptiRangeProfilerDisable": (_object,),
-    "cuptiRangeProfilerGetCounterDataSize": (
-        _object, ("pMetricNames", _Names), ("numMetrics", c_size_t), ("maxNumOfRanges", c_size_t),
-        ("maxNumRangeTreeNodes", c_uint32), ("counterDataSize", c_size_t),
-    ),
-    "cuptiRangeProfilerCounterDataImageInitialize": (
-        _object, ("counterDataSize", c_size_t), ("pCounterData", c_void_p),
-    ),
-    "cuptiRangeProfilerSetConfig": (
-        _object, ("configSize", c_size_t), ("pConfig", c_void_p), ("counterDataImageSize", c_size_t),
-        ("pCounterDataImage", c_void_p), ("range", c_int), ("replayMode", c_int), ("maxRangesPerPass", c_size_t),
-        ("numNestingLevels", c_uint16), ("minNestingLevel", c_uint16), ("passIndex", c_size_t),
-        ("targetNestingLevel", c_uint16),
-    ),
-    "cuptiRangeProfilerStart": (_object,),
-    "cuptiRangeProfilerStop": (
-        _object, ("passIndex", c_size_t), ("targetNestingLevel", c_size_t), ("isAllPassSubmitted", c_uint8),
-    ),
-    "cuptiRangeProfilerPushRange": (_object, ("pRangeName", c_char_p)),
-    "cuptiRangeProfilerPopRange": (_object,),
-    "cuptiRangeProfilerDecodeData": (_object, ("numOfRangeDropped", c_size_t)),
+_TYPES: Mapping[str, Any] = {
+    "int": c_int, "size_t": c_size_t, "uint8": c_uint8, "uint16": c_uint16, "uint32": c_uint32, "void_p": c_void_p,
+    "char_p": c_char_p, "names": POINTER(c_char_p), "doubles": POINTER(c_double),
 }  # fmt: skip
+
+
+def _fields(signature: str) -> tuple[tuple[str, Any], ...]:
+    pairs = (field.split() for field in signature.split(", ") if field)
+    return tuple((name, _TYPES[kind]) for kind, name in pairs)
+
+
+SIGNATURES = {function: _fields(signature) for function, signature in data(__file__).items()}
 """The fields of each function's structure, after the two that all have: its size, and a pointer that stays null."""
 
 
@@ -164,12 +129,8 @@ class RangeProfiler:
         self.lacking = tuple(what for what in wanted if what not in self.metrics)
         names = [name.encode() for name in self.metrics.values()]
         self._names = (c_char_p * len(names))(*names)
-        cupti.ask(
-            "cuptiProfilerHostConfigAddMetrics",
-            pHostObject=self._host,
-            ppMetricNames=self._names,
-            numMetrics=len(names),
-        )
+        counted = {"ppMetricNames": self._names, "numMetrics": len(names)}
+        cupti.ask("cuptiProfilerHostConfigAddMetrics", pHostObject=self._host, **counted)
         size = cupti.ask("cuptiProfilerHostGetConfigImageSize", pHostObject=self._host).configImageSize
         self._config = ctypes.create_string_buffer(size)
         image = {"configImageSize": size, "pConfigImage": ctypes.addressof(self._config)}

@@ -31,9 +31,8 @@ def count(experiment: Experiment, provenance: Provenance, why: errors.CountersUn
     if ncu is None:
         raise why
     try:
-        done = subprocess.run(
-            command(ncu, experiment), cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False
-        )
+        asked = command(ncu, experiment)
+        done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _neither(why, str(error)) from None
     lines = [line for line in done.stdout.splitlines() if line.startswith("==ERROR==")] or done.stderr.splitlines()[-1:]
@@ -46,9 +45,7 @@ def count(experiment: Experiment, provenance: Provenance, why: errors.CountersUn
     counted = [Counts.of(run, {}) for run in values]
     check = CopyCheck.of(COPIED_BYTES, counted[0])
     if not check.passed:
-        raise _neither(
-            why, f"counters not trusted: a copy of {COPIED_BYTES:,} bytes was counted as {check.read_bytes} read"
-        )
+        raise _neither(why, f"counters not trusted: of a copy {check.read_bytes} bytes were counted")
     return Counters(
         experiment=experiment.to_json(),
         cold=counted[1],
@@ -68,16 +65,8 @@ def command(ncu: str, experiment: Experiment) -> Sequence[str]:
     metrics = ",".join(name for names, _ in METRICS.values() for name in names)
     options = "--csv --page raw --print-units base --replay-mode app-range --target-processes all"
     keep = "--cache-control none --clock-control none --metrics"
-    return [
-        ncu,
-        *options.split(),
-        *keep.split(),
-        metrics,
-        sys.executable,
-        "-m",
-        "explain.counters.under_ncu",
-        json.dumps(experiment.to_json()),
-    ]
+    run = [sys.executable, "-m", "explain.counters.under_ncu", json.dumps(experiment.to_json())]
+    return [ncu, *options.split(), *keep.split(), metrics, *run]
 
 
 def read(text: str) -> list[dict[str, float]]:

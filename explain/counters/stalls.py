@@ -83,11 +83,6 @@ class Stalls:
         return sorted(waits, key=self.share, reverse=True)
 
     @property
-    def unnamed(self) -> float:
-        """The fraction of all warps' time without a reason. Below 0 if the reasons were counted in longer runs."""
-        return 1 - sum(map(self.share, self.reasons))
-
-    @property
     def warps(self) -> float:
         """The average number of warps of a scheduler."""
         return self.warp_cycles / self.cycles

@@ -7,6 +7,7 @@ and continues. An illegal access destroys the context: the worker answers, and m
 from __future__ import annotations
 
 import platform
+import re
 import subprocess
 import time
 from dataclasses import asdict
@@ -26,13 +27,7 @@ from explain.worker_process import Progress
 from kernels.launch import launcher, tensors
 from kernels.verify import verify
 
-ILLEGAL = (
-    "illegal memory access",
-    "misaligned address",
-    "unspecified launch failure",
-    "illegal instruction",
-    "device-side assert",
-)
+ILLEGAL = re.compile("illegal memory|illegal instruction|misaligned address|unspecified launch|device-side assert")
 
 
 class DeviceError(RuntimeError):
@@ -74,10 +69,8 @@ def probe() -> dict[str, Any]:
     if torch.cuda.is_available():
         return {"available": True, "reason": "", "provenance": provenance().__dict__}
     if torch.version.cuda is None:
-        reason = (
-            "This PyTorch was built without CUDA. "
-            "Install the CUDA build: pip install torch==2.13.0 on a machine with an NVIDIA GPU."
-        )
+        remedy = "Install the CUDA build: pip install torch==2.13.0 on a machine with an NVIDIA GPU."
+        reason = f"This PyTorch was built without CUDA. {remedy}"
     else:
         try:
             torch.cuda.init()  # type: ignore[no-untyped-call]
@@ -105,16 +98,8 @@ def run(experiment: Experiment, timed: bool, prefixes: str | None, progress: Pro
     verdict = verify(entry, p, arrays, outputs)
     timing = point.measure_time(launch, first_call_ms, progress) if timed else None
     states = run_prefixes(experiment, Path(prefixes), progress) if prefixes and "lse" in entry.outputs else ()
-    return Measurement(
-        experiment.to_json(),
-        verdict.error,
-        verdict.tolerance,
-        verdict.output,
-        verdict.within_tolerance,
-        timing,
-        states,
-        provenance(),
-    )
+    worst = (verdict.error, verdict.tolerance, verdict.output, verdict.within_tolerance)
+    return Measurement(experiment.to_json(), *worst, timing, states, provenance())
 
 
 def run_prefixes(experiment: Experiment, path: Path, progress: Progress) -> tuple[PrefixState, ...]:
@@ -130,11 +115,8 @@ def run_prefixes(experiment: Experiment, path: Path, progress: Progress) -> tupl
     ends = [*range(p["block_n"], p["kv_len"], p["block_n"]), p["kv_len"]]
     for j, end in enumerate(ends, start=1):
         progress(f"first {j} of {len(ends)} tiles", 0.6 + 0.4 * j / len(ends))
-        prefix = {
-            **arrays,
-            "k": np.ascontiguousarray(arrays["k"][:, :, :end]),
-            "v": np.ascontiguousarray(arrays["v"][:, :, :end]),
-        }
+        k, v = (np.ascontiguousarray(arrays[name][:, :, :end]) for name in ("k", "v"))
+        prefix = {**arrays, "k": k, "v": v}
         sizes = {**p, "kv_len": end}
         outputs = launcher(entry, sizes, tensors(p, prefix, "cuda"), diagonal=diagonal)()
         verdict = verify(entry, sizes, prefix, outputs, diagonal)
@@ -166,13 +148,11 @@ def explained(error: Exception) -> Exception:
     """The GPU's error as a message that a student understands."""
     text = str(error)
     if type(error).__name__ == "OutOfResources":
-        return DeviceError(
-            f"The tile is too large: one program needs {_resource(error)} than this GPU has. "
-            "Choose a smaller block_m or block_n."
-        )
+        needs = f"one program needs {_resource(error)} than this GPU has"
+        return DeviceError(f"The tile is too large: {needs}. Choose a smaller block_m or block_n.")
     if isinstance(error, torch.cuda.OutOfMemoryError) or "out of memory" in text:
         return DeviceError(f"The GPU's memory is full: {text.split('. ', maxsplit=1)[0]}. Choose smaller sizes.")
-    if any(words in text for words in ILLEGAL):
+    if ILLEGAL.search(text):
         return DeviceLost(
             "The kernel used memory that is not its own (an illegal access). "
             "Its GPU process was ended, and a new one takes over."
@@ -199,11 +179,8 @@ def _context_is_lost() -> bool:
 
 def _resource(error: Exception) -> str:
     required, limit, name = (getattr(error, attribute, "?") for attribute in ("required", "limit", "name"))
-    return (
-        f"more {name} ({required:,} of {limit:,} bytes)"
-        if isinstance(required, int) and isinstance(limit, int)
-        else f"more {name}"
-    )
+    known = isinstance(required, int) and isinstance(limit, int)
+    return f"more {name} ({required:,} of {limit:,} bytes)" if known else f"more {name}"
 
 
 def _driver_error(text: str) -> str:

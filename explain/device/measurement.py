@@ -18,6 +18,12 @@ class Provenance:
     python: str
     date: str
 
+    @property
+    def words(self) -> str:
+        """The GPU, the versions and the date, for a caption."""
+        versions = f"driver {self.driver}, CUDA {self.cuda}, torch {self.torch}, triton {self.triton}"
+        return f"{self.gpu}, {versions}, {self.date}"
+
 
 @dataclass(frozen=True)
 class Timing:

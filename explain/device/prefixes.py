@@ -33,11 +33,9 @@ def compare_prefixes(trace: Trace, experiment: Experiment, prefixes: Path) -> li
             traced_o, traced_lse = visited[min(j, len(visited) - 1)]
             own = rows < p["seq_len"]
             at = rows[own]
-            difference = (
-                _distance(o[batch, head, at], traced_o[own, : p["head_dim"]]),
-                _distance(lse[batch, head, at], traced_lse[own]),
-            )
-            differences[j] = np.maximum(differences.get(j, np.zeros(2)), difference)
+            in_o = _distance(o[batch, head, at], traced_o[own, : p["head_dim"]])
+            in_lse = _distance(lse[batch, head, at], traced_lse[own])
+            differences[j] = np.maximum(differences.get(j, np.zeros(2)), (in_o, in_lse))
     return [
         {
             "tiles": j,

@@ -27,16 +27,6 @@ def number(value: float, digits: int = 3) -> str:
     return f"{_stripped(mantissa)} × {power(exponent)}"
 
 
-def compact(value: float, digits: int = 2) -> str:
-    """The same for a small cell: "7.1e−4" instead of "7.1 × 10⁻⁴"."""
-    if special := _special(value):
-        return special
-    if _is_readable(value):
-        return _plain(value, digits)
-    mantissa, exponent = _split(value, digits)
-    return f"{mantissa}e{_minus(str(exponent))}"
-
-
 def scientific(value: float, digits: int = 2) -> str:
     """ "2.7 × 10⁻⁴" whatever its size; 0 is "0"."""
     if (special := _special(value)) or not value:

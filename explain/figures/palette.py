@@ -11,140 +11,36 @@ LINES.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+
+from explain import data
 
 THEMES = ("light", "dark")
 
-QUANTITIES: Mapping[str, str] = {
-    "max": "#0072b2",  # running max m
-    "sum": "#009e73",  # running sum ℓ
-    "alpha": "#d55e00",  # rescale factor α
-    "scores": "#8073ac",  # S
-    "p": "#56b4e9",  # P̃ = exp(S − m), and the weights P after the division
-    "acc": "#cc79a7",  # accumulator Õ, output O
-    "hbm": "#e69f00",  # HBM, the bytes that go there, and what comes from there as it is: Q, K, V
-}
-"""Okabe & Ito's colours, and purple: told apart by every eye."""
+Hues = Mapping[str, str]
+Pairs = Mapping[str, Sequence[str]]
+"""For the light theme and for the dark one."""
 
-SYMBOLS: Mapping[str, str] = {
-    **dict.fromkeys(("Q", "K", "V"), "hbm"),
-    **dict.fromkeys(("x", "S"), "scores"),
-    **dict.fromkeys(("P̃", "P", "y"), "p"),
-    **dict.fromkeys(("Õ", "O"), "acc"),
-    "m": "max",
-    "ℓ": "sum",
-    "α": "alpha",
-}
-"""The hue of each symbol, in text and pictures. A softmax reads scores x and makes weights y."""
-
-_SEEDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    "fill": {"max": ("#0072b2", "#4a96ff"), "alpha": ("#d55e00", "#f07f2a"), "scores": ("#8073ac", "#9a86e0")},
-    "ink": {
-        "max": ("#0052b4", "#5aa0ff"),
-        "alpha": ("#b83c00", "#ff9a62"),
-        "scores": ("#6a4fa0", "#bba9f5"),
-        "p": ("#007a8c", "#5fd6f0"),
-        "hbm": ("#7a6200", "#f0b429"),
-    },
-}
-"""What a theme's fill or ink is derived from where the hue itself would come too close to another."""
-
-KERNELS: Mapping[str, str] = {
-    f"kernel-{hue}": value
-    for hue, value in enumerate((
-        "#426e54",  # 0: made for Hopper; naive softmax
-        "#a15305",  # 1: standard attention; safe softmax
-        "#565ac1",  # 2: FlashAttention-2; online softmax
-        "#6c95a7",  # 3: a whole row on chip
-        "#7d9d50",  # 4: base 2; tiles of rows
-        "#9d3c97",  # 5: FlashAttention-1; split and merged
-        "#979919",  # 6: top-k
-        "#c0445c",  # 7: wrong on purpose
-        "#eb323c",  # 8: PyTorch
-        "#b37ed4",  # 9: the library's FlashAttention-2
-        "#2092fb",  # 10: cuDNN
-        "#755d74",  # 11: FlashAttention-3 and 4
-        "#b78787",  # 12: QuACK
-    ))
-}  # fmt: skip
-"""Kernels and libraries by the catalog's `hue`. Kernels that share one are never in one picture."""
-
-SERIES: Mapping[str, str] = {
-    f"series-{i}": value
-    for i, value in enumerate(
-        ("#1a9ee5", "#ca8069", "#82d8a1", "#8f91bb", "#a78e3c", "#29d9fd", "#6b9892", "#e1bfce", "#bdce77"), 1
-    )
-}
-"""A figure's own categories, in order: paler than kernels, so that they are not taken for them.
-
-Dark letters can be read on all.
-"""
-
-STATES: Mapping[str, str] = {
-    "alarm": "#d0107c",  # wrong, exceeds its tolerance, does not fit
-    "warning": "#b8a200",  # stale, unknown
-    "right": "#4c9a00",  # checked and right
-    "slate": "#63788e",  # neutral: chips, roofs, waits, references
-}
-
-HUES: Mapping[str, str] = {**QUANTITIES, **KERNELS, **SERIES, **STATES}
-
-GROUNDS: Mapping[str, tuple[str, str]] = {
-    "ground": ("#ffffff", "#12171c"),
-    "code-ground": ("#f2f4f6", "#1d242b"),
-    "raised": ("#eceff2", "#28313a"),
-    "now": ("#fff1c2", "#40361a"),  # the line, tile or value of this step
-    "added": ("#e6f4dc", "#1c3321"),  # of a diff
-    "removed": ("#fbe3ef", "#43202f"),
-}
-"""What text stands on, in the light and in the dark."""
-
-TEXTS: Mapping[str, tuple[str, str]] = {
-    "text": ("#17212b", "#e9edf0"),
-    "muted": ("#55606b", "#aeb6be"),  # captions, line numbers
-    "link": ("#3f5468", "#b9c9d6"),
-    "syn-keyword": ("#8a2f6b", "#f0b0d8"),
-    "syn-string": ("#46622a", "#b9dc93"),
-    "syn-number": ("#48505f", "#ccd2de"),
-    "syn-comment": ("#596069", "#b3bac6"),
-    "syn-function": ("#17212b", "#fafafa"),
-    "diff-added": ("#2f5d00", "#a8e07a"),
-    "diff-removed": ("#98004f", "#ffb0d6"),
-}
+_DATA = data(__file__)
+QUANTITIES: Hues = _DATA["quantities"]
+SYMBOLS: Mapping[str, str] = _DATA["symbols"]
+"""The hue of each symbol, in text and pictures."""
+_SEEDS: Mapping[str, Pairs] = _DATA["seeds"]
+KERNELS: Hues = _DATA["kernels"]
+"""Kernels and libraries by the catalog's `hue`."""
+SERIES: Hues = _DATA["series"]
+"""A figure's own categories, in order."""
+STATES: Hues = _DATA["states"]
+HUES: Hues = {**QUANTITIES, **KERNELS, **SERIES, **STATES}
+GROUNDS: Pairs = _DATA["grounds"]
+"""What text stands on."""
+TEXTS: Pairs = _DATA["texts"]
 """What is read, in both themes: 4.5:1 or more on every ground."""
-
-LINES: Mapping[str, tuple[str, str]] = {
-    "line": ("#d3dae0", "#3a4550"),
-    "faint": ("#9aa4ae", "#6b7783"),
-    "written": ("#fbe3b0", "#5d4718"),  # HBM that holds a result
-    "masked": ("#d3d6dc", "#3d434e"),
-    "nan": ("#d6007f", "#ff4fb8"),
-    "dark-letters": ("#17212b", "#17212b"),  # on a pale fill, in either theme
-    "light-letters": ("#ffffff", "#ffffff"),
-}
+LINES: Pairs = _DATA["lines"]
 """Rules, outlines and cells, and the letters that stand on fills."""
-
-RAMPS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "scores": (
-        ("#3a4654", "#7e8d9c", "#cdd5dc", "#f7f7f5", "#c3bde0", "#8073ac", "#4a2383"),
-        ("#d5dee7", "#8b9bab", "#3d4853", "#22262e", "#55468e", "#9a86e0", "#d3c6ff"),
-    ),
-    "output": (
-        ("#3a4654", "#7e8d9c", "#cdd5dc", "#f7f7f5", "#f3cfe2", "#d67fae", "#93316a"),
-        ("#d5dee7", "#8b9bab", "#3d4853", "#22262e", "#64354f", "#c273a0", "#ffc4e3"),
-    ),
-    "inputs": (
-        ("#3a4654", "#7e8d9c", "#cdd5dc", "#f7f7f5", "#f8dfa4", "#e6ab2c", "#8f6500"),
-        ("#d5dee7", "#8b9bab", "#3d4853", "#22262e", "#5a4412", "#b98718", "#ffd98c"),
-    ),
-    "reads": (("#f1f3f6", "#c6ccd7", "#8f98a9", "#525b6b"), ("#232831", "#474f5d", "#7b8494", "#c0c7d3")),
-    "share": (("#f7f7f5", "#a9d8f4", "#56b4e9", "#2484bd"), ("#22262e", "#2b566e", "#3f93c2", "#8fd2f7")),
-}
-"""Colour ramps of numbers: from the most negative, slate, to the largest in the quantity's hue, or from 0 up.
-
-In CSS: `--ramp-NAME`, spaces between.
-"""
+RAMPS: Mapping[str, Sequence[Sequence[str]]] = _DATA["ramps"]
+"""Colour ramps of numbers, for each theme. In CSS: `--ramp-NAME`, spaces between."""
 
 
 def contrast(one: str, other: str) -> float:

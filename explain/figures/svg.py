@@ -66,10 +66,8 @@ def text(
     weight = ' font-weight="650"' if bold else ""
     opacity = ' fill-opacity="0.72"' if faint else ""
     colour = f' fill="{fill}"' if fill else ""
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" text-anchor="{anchor}"{weight}{opacity}{colour}>'
-        f"{html.escape(words)}</text>"
-    )
+    look = f'font-size="{size:g}" text-anchor="{anchor}"{weight}{opacity}{colour}'
+    return f'<text x="{x:.1f}" y="{y:.1f}" {look}>{html.escape(words)}</text>'
 
 
 def line(x1: float, y1: float, x2: float, y2: float, *, stroke: str = "currentColor", opacity: float = 0.5) -> str:
@@ -99,10 +97,8 @@ def button(
 
     key: what a press chooses.  name: what a screen reader says; `title`, the hover text, is the name unless given.
     """
-    frame = (
-        f'<rect class="frame" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="6" '
-        'fill="transparent"/>'
-    )
+    place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+    frame = f'<rect class="frame" {place} rx="6" fill="transparent"/>'
     return (
         f'<g data-press="{html.escape(key)}" role="button" tabindex="0" aria-pressed="{str(chosen).lower()}" '
         f'aria-label="{html.escape(name)}">{_title(title or name)}{frame}{"".join(parts)}</g>'

@@ -26,6 +26,7 @@ k(eyword), s(tring), n(umber), c(omment), f(unction's name) or v(ariable). Equat
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import struct
@@ -217,17 +218,28 @@ def _source(text: str, first_line: int) -> dict[str, Any]:
 
 
 def token_lines(text: str) -> Iterator[list[str | tuple[str, str]]]:
-    """Python source as lines of tokens: a text, or (class, text)."""
+    """Python source as lines of tokens: a text, or (class, text). A keyword of a call is text: it is no variable."""
     line: list[str | tuple[str, str]] = []
+    keywords, at, column = _keywords(text), 1, 0
     for kind, token in PythonLexer(stripnl=False, ensurenl=False).get_tokens(text.rstrip()):
         name = next((name for parent, name in _TOKEN_CLASSES if kind in parent), "")
         for i, part in enumerate(token.split("\n")):
             if i:
                 yield line
-                line = []
+                line, at, column = [], at + 1, 0
             if part:
-                line.append((name, part) if name else part)
+                line.append((name, part) if name and (at, column) not in keywords else part)
+                column += len(part.encode())
     yield line
+
+
+def _keywords(text: str) -> set[tuple[int, int]]:
+    """The line, from 1, and the column, in bytes, of each keyword of a call."""
+    try:
+        nodes = ast.walk(ast.parse(text))
+    except SyntaxError:
+        return set()
+    return {(node.lineno, node.col_offset) for node in nodes if isinstance(node, ast.keyword)}
 
 
 def _start(key: str, wanted: tuple[str, int | None, int, str], query: str | None) -> tuple[dict[str, str], int]:

@@ -1,19 +1,5 @@
 // The clocks: how far one press of an arrow goes, from every line to a pass over the tiles.
 
-/** The first visit of each pass over the tiles: of another program, another loop, or the same loop from its
- * beginning. */
-function passes(story) {
-  let before = null;
-  return story.visits.filter((visit) => {
-    const { rows, cols } = story.tile(visit.begin) ?? { rows: [0], cols: [0] };
-    const now = { program: visit.program, line: story.trace.line[visit.begin], row: rows[0], col: cols[0] };
-    const again = before && now.program === before.program && now.line === before.line;
-    const goesOn = again && now.row >= before.row && now.col >= before.col;
-    before = now;
-    return !goesOn;
-  });
-}
-
 /**
  * The clocks of a timeline by key, fine to coarse: {name, says, stops, beats}. `line` passes over the lines that only
  * compute addresses and masks; `beat` is missing where a run has none.
@@ -26,12 +12,8 @@ export function clocksOf({ stories, positionOf, woven, beats, length }) {
     const own = story.visits.filter((visit) => visit.program === p);
     return own.length ? own.map(({ begin }) => at(begin)) : [at(program.first)];
   });
-  const single = story.visits.length > 0 && story.visits.every(({ begin }) => {
-    const tile = story.tile(begin);
-    return tile?.cols.length === 1 && tile.rows.length === 1;
-  });
-  const tile = single ? "element" : "tile";
-  const begins = passes(story).map(({ begin }) => at(begin));
+  const tile = story.tileName;
+  const begins = story.passes.map(({ begin }) => at(begin));
   const all = Array.from({ length }, (_, t) => t);
   return {
     every: { name: "every line", says: "step", stops: all },

@@ -147,12 +147,16 @@ export class Comparison {
     this.shapes = stories.map(({ view }) => view.score_shape ?? [Infinity, Infinity]);
     this.joined = this.joinsApart();
     const inStep = sameLines(stories);
+    const comparable = inStep || this.quantities.length > 0;
     const byTile = () => [this.firstByVisit() ?? this.firstByTile(), this.firstByJoin(), this.firstByBuffer()];
     this.first = earliest(inStep ? [this.firstByStep()] : byTile());
     box.querySelector("button").disabled = !this.first;
     const { name = "", index = [], left = "", right = "" } = this.first ?? {};
     Object.assign(box.dataset, { name, index: index.join(), left, right });
-    const equal = `No difference up to rounding${inStep ? "" : ", wherever both runs have seen the same columns"}.`;
+    const equal = comparable
+      ? `No difference up to rounding${inStep ? "" : ", wherever both runs have seen the same columns"}.`
+      : "Not compared: the runs have different lines, and their variables have no known roles.";
+    box.dataset.comparable = comparable;
     box.querySelector(".says").textContent = this.first ? this.told() : equal;
   }
 
@@ -201,8 +205,9 @@ export class Comparison {
       const theirs = new Map(other.changes(k).map(({ label, value }) => [label, value]));
       for (const { label, value } of one.changes(k)) {
         const twin = theirs.get(label);
-        if (!isFloat(value.dtype) || value.data.length !== twin?.data?.length) continue;
-        const apart = apartIn(value, twin);
+        const exact = !isFloat(value.dtype);  // a foreign kernel's integers may be its result
+        if ((exact && one.view.kernel) || !value.data || value.data.length !== twin?.data?.length) continue;
+        const apart = exact ? (x, y) => x !== y : apartIn(value, twin);
         const at = value.data.findIndex((x, i) => apart(x, twin.data[i]));
         if (at < 0) continue;
         const rows = one.tile(k)?.rows.length ?? 1;

@@ -1,6 +1,6 @@
 // One run on screen: its panels, drawn in one pass for a step. Elements are made once per trace.
 
-import { roleSymbol } from "./beat_words.js";
+import { bufferSymbol, roleSymbol } from "./beat_words.js";
 import { bytes, counted, exact, number, times } from "./numbers.js";
 import { isFlat } from "./pictures/map.js";
 import { EquationPanel } from "./panels/equation.js";
@@ -212,7 +212,8 @@ export class Lane {
   /** A value in a few words: the selected row's number where there is one, else its shape. */
   glance(label, value) {
     if (value.items) return `(${counted(value.items.length, "value")})`;
-    if (value.kind === "p") return `→ ${this.story.launchAt(this.step).buffers[value.buffer]?.name ?? "memory"}`;
+    const buffer = value.kind === "p" && this.story.launchAt(this.step).buffers[value.buffer];
+    if (value.kind === "p") return buffer ? `→ ${bufferSymbol(buffer.name)} in HBM` : "→ memory";
     if (!value.data) return value.text ?? "";
     const { shape, data, dtype } = value;
     const text = (x) => number(x, !isFloat(dtype));

@@ -5,6 +5,7 @@ import { counted, grouped, number, range, times } from "./numbers.js";
 import { countNaN, isNormalised } from "./story.js";
 import { isFloat } from "./trace.js";
 
+const LONGEST_OUTPUT = 400;  // the end of what a run that failed has printed, in characters
 const LONGEST_NAME = 24, LONGEST_FUNCTION = 32, LONGEST_OWNED = 48;
 const LONGEST_LIST = 6;
 const LONGEST_CONDITION = 48;
@@ -35,6 +36,11 @@ export class Telling {
 
   sentence() {
     const { story, k, line } = this;
+    const { failure, output = "" } = story.trace.header.report ?? {};
+    if (failure?.step === k) {
+      const printed = output.trim() && `Printed: ${output.trim().slice(-LONGEST_OUTPUT)}`;
+      return ["The run stopped here.", failure.message, failure.traceback, printed].filter(Boolean).join("\n");
+    }
     if (k === story.frameStart[k]) return this.opening();
     const moved = this.moved();
     if (moved) return moved;

@@ -281,6 +281,38 @@ export class Story {
     return this.visits[this.visitAt[k]] ?? null;
   }
 
+  /** The first visit of each pass over the tiles: of another program, another loop, or the same loop from its
+   * beginning. */
+  get passes() {
+    let before = null;
+    return (this.passBegins ??= this.visits.filter((visit) => {
+      const { rows, cols } = this.tile(visit.begin) ?? { rows: [0], cols: [0] };
+      const now = { program: visit.program, line: this.trace.line[visit.begin], row: rows[0], col: cols[0] };
+      const again = before && now.program === before.program && now.line === before.line;
+      const goesOn = again && now.row >= before.row && now.col >= before.col;
+      before = now;
+      return !goesOn;
+    }));
+  }
+
+  /** A tile in words: an element where each is one. */
+  get tileName() {
+    const isElement = ({ begin }) => {
+      const tile = this.tile(begin);
+      return tile?.cols.length === 1 && tile.rows.length === 1;
+    };
+    return (this.tileWord ??= this.visits.length && this.visits.every(isElement) ? "element" : "tile");
+  }
+
+  /** Where a visit stands in its program: “tile 2 of 6, pass 1 of 2”. */
+  placeOf({ program, ordinal }) {
+    const own = this.passes.filter((first) => first.program === program).map((first) => first.ordinal);
+    const pass = own.findLastIndex((first) => first <= ordinal);
+    const end = own[pass + 1] ?? this.programs[program].visits;
+    const place = `${this.tileName} ${ordinal - own[pass] + 1} of ${end - own[pass]}`;
+    return own.length > 1 ? `${place}, pass ${pass + 1} of ${own.length}` : place;
+  }
+
   /** The coordinates in the matrix of step k's tile: {rows, cols}, or null. */
   tile(k) {
     const scores = this.role("scores", k) ?? this.role("exponentials", k);

@@ -7,6 +7,7 @@ import { explain } from "./terms.js";
 /** What a key, a clicker or a swipe does in a tour: captions forward. */
 const WAYS = { next: 1, nextTile: 1, previous: -1, previousTile: -1 };
 const CHANNEL = "tilescope tour";
+const PARTLY = 0.3;                                        // of the player; a caption then brings all of it into sight
 /** Set on the page's root while a clicker leads through the chapters; explain/look/frame.js reads it. */
 const CLICKER = "clicker";
 
@@ -70,6 +71,9 @@ export class Tour {
     player.pause();
     if (!this.set(n)) return;
     player.go(player.step, true, true);
+    const { top, bottom, height } = player.section.getBoundingClientRect();
+    const seen = Math.min(bottom, innerHeight) - Math.max(top, 0);
+    if (seen > height * PARTLY && seen < height) player.section.scrollIntoView({ block: "nearest" });
   }
 
   /** Begins the tour, or leaves it: the step stays, the panels are the reader's again. */

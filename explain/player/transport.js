@@ -159,7 +159,6 @@ export class Transport {
     const [story] = player.stories;
     const k = player.woven[0][t];
     const visit = story.visit(k);
-    const program = story.programs[story.programAt[k]];
     const veiled = player.watch.asks;                      // the future is to be predicted
     const score = { ...this.score, watched: player.watch.moves };
     this.xOf = paintTimeline(this.surface, player.palette, score, t, player.stamp, veiled);
@@ -167,9 +166,9 @@ export class Transport {
     const step = `step ${grouped(t)} of ${grouped(player.length - 1)}`;
     this.range.setAttribute("aria-valuetext", step);
     player.$(".count").textContent = step;
-    const { name } = this.clocks.tile;
-    const between = story.visits.length ? `between ${name}s` : "";
-    player.$(".tile").textContent = visit ? `${name} ${visit.ordinal + 1} of ${program.visits}` : between;
+    const between = story.visits.length ? `between ${story.tileName}s` : "";
+    const side = player.stories.length > 1 ? "left: " : "";
+    player.$(".tile").textContent = visit ? side + story.placeOf(visit) : between;
     player.$(".nan").hidden = !this.nanWords || (veiled && this.score.nan > t);
   }
 

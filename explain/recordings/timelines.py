@@ -82,9 +82,8 @@ def run(parsed: argparse.Namespace) -> int:
         start = time.monotonic()
         command = [sys.executable, "-m", "explain", "record", "timelines", "--one", str(number)]
         try:
-            done = subprocess.run(
-                [*command, "--out", str(parsed.out.resolve())], cwd=ROOT, timeout=SECONDS, check=False
-            )
+            command += ["--out", str(parsed.out.resolve())]
+            done = subprocess.run(command, cwd=ROOT, timeout=SECONDS, check=False)
             said = f"ended with {done.returncode}" if done.returncode else "recorded"
         except subprocess.TimeoutExpired:
             said = f"did not end in {SECONDS:.0f} s"
@@ -132,10 +131,8 @@ def record(run: Run, folder: Path) -> None:
             f"  program {program.program} on SM {program.sm}: {len(program.lanes)} warps, {program.visits()} visits, "
             f"{program.cycles:,} cycles, matmuls in flight at most {program.matmuls:.0%} of them{hidden}"
         )
-    print(
-        f"  plain {plain_us:.1f} us, marked {result.marked_us:.1f} us, {sm_mhz:.0f} MHz, {len(everything)} programs",
-        flush=True,
-    )
+    times = f"plain {plain_us:.1f} us, marked {result.marked_us:.1f} us, {sm_mhz:.0f} MHz"
+    print(f"  {times}, {len(everything)} programs", flush=True)
 
 
 def profiled(run: Run, folder: Path, launch: Any) -> tuple[dict[str, Any], Any]:

@@ -66,10 +66,8 @@ def traced(experiment: Experiment, compiler: Compiler) -> dict[str, Any]:
     entry, p = part.entry, part.values
     launch = launcher(entry, p, tensors(p, entry.make_inputs(part.preset, p, part.seed), "cpu"))
     trace = record_call(launch, programs=[])
-    counts = {
-        way: {name: count for name, count in counted.items() if count}
-        for way, counted in by_buffer(part, trace.launches).items()
-    }
+    ways = by_buffer(part, trace.launches).items()
+    counts = {way: {name: count for name, count in counted.items() if count} for way, counted in ways}
     run = {"experiment": experiment.to_json(), "part": part.to_json(), "times": times, "what": what, **counts}
     if entry.family == "softmax":
         cost = compiler.compile(experiment.with_(rows=ALIGNED), CAPABILITY, seconds=300)

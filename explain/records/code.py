@@ -13,30 +13,14 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from explain import ROOT
+from explain import ROOT, data
 from explain.jobs import Job
 from explain.records.model import Point
 from kernels.catalog import KERNELS
 from kernels.digest import digest_of, running
 
 HEAD_START_S = 15.0
-_SHOWN = ("py", "js", "css", "html")
-GROUPS: Mapping[str, tuple[str, ...]] = {
-    "app": ("app.py", "pages/*.py", *(f"explain/**/*.{kind}" for kind in _SHOWN)),
-    "player": (
-        "app.py",
-        *(f"explain/{place}/**/*.{kind}" for place in ("player", "ui", "chapters/flash_attention") for kind in _SHOWN),
-    ),
-    "recorder": ("explain/trace/**/*.py", "benchmarks/tracing*.py"),
-    "GPU tests": (
-        "kernels/**/*.py",
-        "explain/device/*.py",
-        "explain/counters/*.py",
-        "tests/gpu/*.py",
-        "tests/kernels/*.py",
-    ),
-    "latency": ("explain/recordings/latency.py",),
-}
+GROUPS: Mapping[str, Sequence[str]] = data(__file__)
 """The files that a benchmark measures, for their digest; patterns below the repository's root."""
 
 

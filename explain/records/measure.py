@@ -43,20 +43,16 @@ class Outcome:
 
 
 def tasks(plans: Iterable[Plan], kernels: Sequence[str] = ()) -> list[Task]:
-    """Each experiment of the plans once, with everything that any plan measures of it; only `kernels`, if any are
-    named.
-    """
+    """Each experiment of the plans once, with all that any plan measures of it; of all kernels or some."""
     found: dict[str, Task] = {}
     for plan in plans:
         for experiment in plan.experiments:
             if not kernels or experiment.kernel in kernels:
                 before = found.get(experiment.key, Task(experiment, False, False))
-                found[experiment.key] = Task(
-                    experiment,
-                    before.counters or plan.counters,
-                    before.timing or plan.timing,
-                    before.stalls or plan.stalls,
-                )
+                asked = {
+                    name: getattr(before, name) or getattr(plan, name) for name in ("counters", "timing", "stalls")
+                }
+                found[experiment.key] = Task(experiment, **asked)
     return list(found.values())
 
 
@@ -109,10 +105,8 @@ def measure(
             missed.append((_label(task.experiment), point.why))
         spent = time.monotonic() - start
         remaining = spent / (number + 1) * (len(left) - number - 1)
-        say(
-            f"[{number + 1}/{len(left)}] {_label(task.experiment)}: {said(point)}, took {took:.2f} s · "
-            f"{spent:.0f} s, about {remaining:.0f} s left"
-        )
+        times = f"took {took:.2f} s · {spent:.0f} s, about {remaining:.0f} s left"
+        say(f"[{number + 1}/{len(left)}] {_label(task.experiment)}: {said(point)}, {times}")
     file.save(path, record)
     return Outcome(path, record, len(left), len(wanted) - len(left), tuple(missed))
 

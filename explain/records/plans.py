@@ -14,9 +14,7 @@ from kernels.parameters import WHOLE_ROW_TILE, ParameterError
 
 @dataclass(frozen=True)
 class Plan:
-    """Experiments to measure on this GPU, and what: counters, times, `stalls` (why warps wait), `roofs` (the GPU's
-    limits).
-    """
+    """Experiments, and what to measure: counters, times, why warps wait (`stalls`), the GPU's limits (`roofs`)."""
 
     name: str
     about: str
@@ -31,14 +29,10 @@ SOFTMAX = ((4096, 8192), (2048, 32768), (4096, 32768))
 """(rows, cols) of float32: inputs beyond the L2 of any GPU here"""
 ATTENTION = ((4, 16, 4096, 64), (4, 16, 8192, 64), (2, 16, 8192, 128))
 """(batch, heads, seq_len, head_dim) of bfloat16"""
-_TILES: Mapping[str, Mapping[str, object]] = {
-    "softmax_tiled": {"block_m": 4, "block_n": 1024},
-    "softmax_topk": {"block_n": 1024},
-}
-_FAMILY_TILES: Mapping[str, Mapping[str, object]] = {
-    "softmax": {"block_n": 4096},
-    "attention": {"dtype": "bf16", "block_m": 128, "block_n": 64},
-}
+_SIZES = {"softmax": (("rows", "cols"), SOFTMAX), "attention": (("batch", "heads", "seq_len", "head_dim"), ATTENTION)}
+Tiles = Mapping[str, Mapping[str, object]]
+_TILES: Tiles = {"softmax_tiled": {"block_m": 4, "block_n": 1024}, "softmax_topk": {"block_n": 1024}}
+_FAMILY_TILES: Tiles = {"softmax": {"block_n": 4096}, "attention": {"dtype": "bf16", "block_m": 128, "block_n": 64}}
 MEASURED = tuple(name for name, entry in TAUGHT.items() if entry.family in _FAMILY_TILES)
 """The kernels to learn from that have sizes to be measured at."""
 
@@ -51,11 +45,7 @@ def sizes(kernel: str) -> tuple[Experiment, ...]:
     tile = dict(_TILES.get(kernel, _FAMILY_TILES[entry.family]))
     if WHOLE_ROW_TILE in entry.parameters:
         del tile["block_n"]  # its default is the row's
-    names, all_sizes = (
-        (("batch", "heads", "seq_len", "head_dim"), ATTENTION)
-        if entry.family == "attention"
-        else (("rows", "cols"), SOFTMAX)
-    )
+    names, all_sizes = _SIZES[entry.family]
     return tuple(Experiment.of(kernel, {**dict(zip(names, size, strict=True)), **tile}, "normal") for size in all_sizes)
 
 

@@ -50,9 +50,7 @@ class Shelved:
     @property
     def source(self) -> str:
         """The source of its numbers, for a caption."""
-        where = self.record.provenance
-        versions = f"driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}"
-        return f"{self.origin} · {where.gpu}, {versions}, {where.date}"
+        return f"{self.origin} · {self.record.provenance.words}"
 
 
 def shelved() -> tuple[list[Shelved], dict[str, str]]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from explain import ROOT
+from explain import ROOT, data
 from explain.records.code import stale_parts
 
 BENCHMARKS = ROOT / "benchmarks" / "results"
@@ -59,9 +59,7 @@ def _loaded(path: Path, parse: Callable[[dict[str, Any]], object], command: str,
         if isinstance(error, ResultFileError):
             raise
         why = f"{type(error).__name__}: {error}"
-        raise ResultFileError(
-            f"{path.name} is not a result of this program ({why}). Measure it again: {command}"
-        ) from None
+        raise ResultFileError(f"{path.name} is no result of this program ({why}). Again: {command}") from None
 
 
 def write(path: Path, content: Mapping[str, Any], indent: int | None = 1) -> None:
@@ -108,26 +106,5 @@ def _stale(data: Mapping[str, Any]) -> Iterator[str]:
 
 def committed() -> list[Committed]:
     """Every committed result."""
-    here = "python -m"
-    return [
-        Committed(BENCHMARKS / "tracing.json", "python benchmarks/tracing.py --out FILE", False),
-        Committed(BENCHMARKS / "classroom_load.json", f"{here} benchmarks.classroom_load --out FILE", False),
-        Committed(BENCHMARKS / "opening.json", f"{here} benchmarks.opening --out FILE", False),
-        Committed(BENCHMARKS / "first_screens.json", f"{here} benchmarks.first_screens --out FILE", False),
-        Committed(BENCHMARKS / "player.json", f"{here} benchmarks.player --out FILE", False),
-        Committed(BENCHMARKS / "speed.json", "python benchmarks/speed.py --out FILE"),
-        Committed(BENCHMARKS / "speed_random.json", "python benchmarks/speed.py --random 1 2 3 --out FILE"),
-        Committed(BENCHMARKS / "speed_counters.json", "python benchmarks/speed_counters.py --out FILE"),
-        Committed(BENCHMARKS / "tuning_grid.json", "python benchmarks/tuning_grid.py"),
-        Committed(BENCHMARKS / "gpu_suite.json", "python start.py test --gpu --result FILE"),
-        Committed(RECORDINGS / "h200.json", f"{here} explain measure --out explain/recordings"),
-        Committed(RECORDINGS / "latency-h200.json", f"{here} explain record latency"),
-        Committed(RECORDINGS / "verification-h200.json", f"{here} explain record verification"),
-        *(
-            Committed(path, f"{here} explain record timelines")
-            for path in sorted(RECORDINGS.glob("timeline-*.json"))
-        ),
-        Committed(RECORDINGS / "traced.json", f"{here} explain record bytes", False),
-        Committed(RECORDINGS / "tile-costs.json", f"{here} explain record tile-costs", False),
-        Committed(RECORDINGS / "tuning-compiled.json", f"{here} explain record tuning", False),
-    ]  # fmt: skip
+    listed = data(__file__)["committed"]
+    return [Committed(path, command, gpu) for pattern, command, gpu in listed for path in sorted(ROOT.glob(pattern))]

@@ -230,13 +230,8 @@ class _Writer:
             case (("max" | "min" | "sum"), [value, *rest]):
                 return self.reduction(function, value, named.get("axis", rest[0] if rest else None))
             case "where", [condition, yes, no]:
-                words = [
-                    self.part(yes, along),
-                    _text("where"),
-                    self.part(condition, along),
-                    _text(", else"),
-                    self.part(no, along),
-                ]
+                then, other = self.part(yes, along), self.part(no, along)
+                words = [then, _text("where"), self.part(condition, along), _text(", else"), other]
                 return _joined(words, 0)
             case "dot", [left, right, *rest]:
                 matmul = self.matmul(left, right)

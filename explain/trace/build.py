@@ -25,6 +25,7 @@ from explain.trace.model import (
     Other,
     Pointers,
     Program,
+    Report,
     Scalar,
     Source,
     Tile,
@@ -33,6 +34,7 @@ from explain.trace.model import (
     stored_dtype,
 )
 from explain.trace.records import AccessRecord, LaunchRecord, Seen, StepRecord
+from explain.trace.semantics import Number
 
 VERSION = "0.1.0"
 EXACT_IN_A_DOUBLE = 1 << 53  # browsers read JSON's integers as doubles
@@ -44,6 +46,7 @@ def build_trace(
     accesses: Sequence[AccessRecord],
     experiment: Mapping[str, Any] | None,
     created: str | None,
+    report: Report,
 ) -> Trace:
     """The trace of a recording. Equal recordings give equal traces, apart from `created`."""
     builder = _Builder()
@@ -64,6 +67,7 @@ def build_trace(
         values=tuple(builder.values),
         launches=built,
         columns=columns,
+        report=report,
     )
 
 
@@ -177,6 +181,8 @@ class _Builder:
                 return self.seen(*thing)
             case tl.constexpr():
                 return self.new_value(thing.value)
+            case Number():
+                return self.new_value(thing.number)
             case tl.tensor() | tl.core.tensor_descriptor_base():
                 return self.tensor(thing)
             case tl.core.tuple():

@@ -13,5 +13,13 @@ class TraceTooLarge(TraceError):
     """The recording reached its limit of steps or bytes."""
 
 
+class TookTooLong(TraceError):
+    """The run reached its limit of time."""
+
+
+class Refused(TraceError):
+    """Triton's compiler would not accept this kernel; the message says why."""
+
+
 class OutOfBounds(ValueError):
     """A kernel accessed memory outside its tensor. On a GPU this is an illegal access or reads garbage."""

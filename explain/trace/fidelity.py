@@ -8,6 +8,7 @@ because float32 has more than twice the bits. Reductions and matmuls stay in flo
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -15,11 +16,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from triton import language as tl
+from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import min_dot_size
+from triton.language import core
+from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
 
 from explain.trace.language import LanguagePatches
+from explain.trace.libdevice import extern_elementwise
 from explain.trace.patches import replaced
+from explain.trace.types import QUICK
 
+SMALLEST_DOT = GPUTarget("cuda", 90, 32)
 NAN_BITS = 0x7FFF  # a GPU converts every NaN to this
 HALF_MINUS_ONE = 0x7FFF  # added with the last kept bit before the low 16 bits are dropped: rounds half to even
 
@@ -106,10 +114,89 @@ def _fp_to_fp(plain: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-def _dot(plain: Callable[..., Any]) -> Callable[..., Any]:
-    # Original: multiplies the bits of bf16.
-    def method(self: Any, a: Any, b: Any, d: Any, *args: Any) -> Any:
-        return plain(self, _promoted(a), _promoted(b), d, *args)
+def to_tf32(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The values as tensor cores read them for TF32, same shape: without the low 13 bits.
+
+    Triton converts nothing: for sm_90 it passes float32 to `wgmma….tf32.tf32`, which ignores these bits.
+    """
+    return (values.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def _dot(plain: Callable[..., Any], tf32: bool, note: Callable[[str], None]) -> Callable[..., Any]:
+    # Original: multiplies the bits of bf16, and never rounds to TF32.
+    def method(self: Any, a: Any, b: Any, d: Any, precision: Any, *args: Any) -> Any:
+        if precision == interpreter._ir.INPUT_PRECISION.TF32 and a.data.dtype == np.float32:
+            done = "so they do here" if tf32 else "here they keep all their bits; --tf32 drops them"
+            note(f"tl.dot: its float32 inputs lose their low 13 bits on a GPU (input_precision tf32); {done}")
+            if tf32:
+                a, b = (_Handle(to_tf32(one.data), tl.float32) for one in (a, b))
+        return plain(self, _promoted(a), _promoted(b), d, precision, *args)
+
+    return method
+
+
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], dtype=np.float32)
+"""The eight magnitudes of a 4-bit float; its top bit is the sign."""
+
+
+def _scaled(handle: Any, kind: Any, scale: Any, packed: bool, axis: int) -> NDArray[np.float32]:
+    """An operand of a scaled dot in float32: its elements times the scale of their group along `axis`, the K axis.
+
+    `packed`: 4-bit elements are packed along K, else along the other axis; the first one is in the low bits.
+    """
+    data = handle.data
+    if kind == interpreter._ir.ScaleDotElemTypeTY.E2M1:
+        packed_axis = axis if packed else -3 - axis
+        pairs = np.stack([data & 15, data >> 4], axis=data.ndim if packed_axis == -1 else data.ndim - 1)
+        halves = pairs.reshape([2 * n if k - data.ndim == packed_axis else n for k, n in enumerate(data.shape)])
+        values = np.where(halves & 8, -1, 1).astype(np.float32) * E2M1[halves & 7]
+    elif handle.dtype.scalar.primitive_bitwidth == 8:
+        half = interpreter._convert_float(data, handle.dtype.scalar, tl.float16, None).view(np.float16)
+        values = half.astype(np.float32)
+    else:
+        values = _promoted(handle).data.astype(np.float32)
+    if scale is None:
+        return values
+    if scale.dtype.scalar.is_floating():
+        factors = interpreter._convert_float(scale.data, scale.dtype.scalar, tl.float16, None).view(np.float16)
+    else:  # e8m0: a power of two, 255 for NaN
+        factors = np.where(scale.data == 255, np.nan, np.exp2(scale.data.astype(np.float32) - 127))
+    factors = np.repeat(factors.astype(np.float32), values.shape[axis] // scale.data.shape[-1], axis=-1)
+    return values * (factors if axis == -1 else np.swapaxes(factors, -1, -2))
+
+
+def _dot_scaled(
+    self: Any, a: Any, a_scale: Any, a_kind: Any, b: Any, b_scale: Any, b_kind: Any, fast: Any,
+    a_packed: Any, b_packed: Any, d: Any,
+) -> Any:  # fmt: skip
+    # Original: has none.
+    left = _scaled(a, a_kind, a_scale, bool(core._unwrap_if_constexpr(a_packed)), -1)
+    right = _scaled(b, b_kind, b_scale, bool(core._unwrap_if_constexpr(b_packed)), -2)
+    return _Handle(np.matmul(left, right, dtype=d.data.dtype) + d.data, d.dtype.scalar)
+
+
+def _formats(plain: Callable[..., Any]) -> Callable[..., Any]:
+    # Original: fails for a format that is Python's string, as constants are in the interpreter.
+    def method(self: Any, a: Any, a_scale: Any, a_kind: Any, b: Any, b_scale: Any, b_kind: Any, *args: Any) -> Any:
+        kinds = [tl.constexpr(core._unwrap_if_constexpr(kind)) for kind in (a_kind, b_kind)]
+        return plain(self, a, a_scale, kinds[0], b, b_scale, kinds[1], *args)
+
+    return method
+
+
+def _assert(self: Any, condition: Any, message: str) -> None:
+    # Original: says neither where nor how often it is false.
+    data = condition.data
+    if not data.all():
+        first = np.argwhere(data == 0)[0].tolist()
+        wrong = np.count_nonzero(data == 0)
+        raise AssertionError(f"{message} ({wrong} of {data.size} are false, the first at {first})")
+
+
+def _print(plain: Callable[..., Any]) -> Callable[..., Any]:
+    # Original: prints the bits of bf16.
+    def method(self: Any, prefix: Any, hexadecimal: Any, values: Any, *args: Any) -> Any:
+        return plain(self, prefix, hexadecimal, [*map(_promoted, values)], *args)
 
     return method
 
@@ -234,11 +321,20 @@ def _tensor_as_index(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def interpreter_fidelity() -> Iterator[None]:
+def interpreter_fidelity(
+    tf32: bool = False, any_dot: bool = True, note: Callable[[str], None] = lambda text: None
+) -> Iterator[None]:
     """While open, the interpreter gives a GPU's results in bf16 and for NaNs, and runs faster.
+
+    A false `tl.device_assert` stops the kernel. `tf32`: a dot of float32 rounds its inputs to TF32 where a GPU does;
+    `note` is told that there is such a dot. `any_dot`: tl.dot takes tiles that are too small for a GPU.
 
     Process-wide and not thread-safe, like the interpreter. Floating-point warnings are off: a GPU gives none.
     """
+    smallest = (lambda left, right: (1, 1, 1)) if any_dot else min_dot_size(SMALLEST_DOT)
+    instance, functions = interpreter.interpreter_builder, interpreter.interpreter_builder.codegen_fns
+    # Its checks of overflow compute every integer sum twice, and nothing reads the result.
+    options = dataclasses.replace(instance.options, debug=True, sanitize_overflow=False)
     builder = interpreter.InterpreterBuilder
     binary, clampf = builder.binary_op, _in_float32(_clampf, 3)
     methods: list[tuple[Any, str, object]] = [
@@ -249,7 +345,14 @@ def interpreter_fidelity() -> Iterator[None]:
         (builder, "cast_impl", _cast_impl(builder.cast_impl)),
         (builder, "create_fp_to_fp", _fp_to_fp(builder.create_fp_to_fp)),
         (builder, "get_bf16", _get_bf16),
-        (builder, "create_dot", _dot(builder.create_dot)),
+        (builder, "create_dot", _dot(builder.create_dot, tf32, note)),
+        (builder, "create_dot_scaled", _dot_scaled),
+        (TritonSemantic, "dot_scaled", _formats(TritonSemantic.dot_scaled)),
+        (builder, "create_extern_elementwise", extern_elementwise),
+        (builder, "create_assert", _assert),
+        (builder, "create_print", _print(builder.create_print)),
+        (instance, "codegen_fns", {**functions, "min_dot_size": smallest}),
+        (instance, "options", options),
         (builder, "create_atomic_rmw", _atomic_rmw(builder.create_atomic_rmw)),
         # Original: NaN wins. A GPU's maximum and minimum return the other operand, unless told to propagate NaN.
         (builder, "create_maxnumf", lambda self, lhs, rhs: self.binary_op(lhs, rhs, np.fmax)),
@@ -260,6 +363,7 @@ def interpreter_fidelity() -> Iterator[None]:
         (interpreter, "_patch_lang_tensor", _tensor_as_index(interpreter._patch_lang_tensor)),
         (builder, "create_tensor_pointer_load", _block_load(builder.create_tensor_pointer_load)),
         (builder, "create_descriptor_load", _descriptor_load(builder.create_descriptor_load)),
+        *QUICK,
     ]
     with ExitStack() as stack:
         stack.enter_context(np.errstate(all="ignore"))

@@ -15,7 +15,7 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -30,12 +30,14 @@ from explain.trace.model import (
     Buffer,
     Columns,
     Counters,
+    Failure,
     Flops,
     Group,
     Launch,
     Other,
     Pointers,
     Program,
+    Report,
     Scalar,
     Source,
     Tile,
@@ -179,7 +181,12 @@ def _header(trace: Trace, blob: _Blob) -> dict[str, Any]:
         "steps": {
             field.name: _column(getattr(trace.columns, field.name), blob) for field in fields(Columns)
         },
+        **_report(trace.report),
     }  # fmt: skip
+
+
+def _report(report: Report) -> dict[str, Any]:
+    return {"report": asdict(report)} if report != Report() else {}
 
 
 def _column(array: NDArray[Any], blob: _Blob) -> dict[str, Any]:
@@ -307,8 +314,18 @@ class _Reader:
         _require(experiment is None or isinstance(experiment, dict), "experiment")
         producer = {_text(k, "producer"): _text(v, "producer") for k, v in header["producer"].items()}
         return Trace(
-            _text(header["created"], "created"), producer, experiment, sources, names, values, launches, columns
-        )
+            _text(header["created"], "created"), producer, experiment, sources, names, values, launches, columns,
+            self.report(header.get("report"), len(columns.line)),
+        )  # fmt: skip
+
+    def report(self, one: dict[str, Any] | None, steps: int) -> Report:
+        if one is None:
+            return Report()
+        failure = one["failure"]
+        if failure is not None:
+            message, traceback = (_text(failure[part], "failure") for part in ("message", "traceback"))
+            failure = Failure(_index(failure["step"], steps, "failing step"), message, traceback)
+        return Report(tuple(_text(note, "note") for note in one["notes"]), _text(one["output"], "output"), failure)
 
     def source(self, one: dict[str, Any]) -> Source:
         spans = {int(first): _integer(last, "span") for first, last in one["spans"].items()}

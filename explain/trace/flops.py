@@ -11,6 +11,7 @@ from triton import language as tl
 from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
 
+from explain.trace.libdevice import is_exponential
 from explain.trace.patches import replaced
 
 ARITHMETIC = {
@@ -71,6 +72,21 @@ def counting(count: FlopCounter) -> Iterator[None]:
             count.matmul += 2 * result.data.size * a.data.shape[-1]
         return result
 
+    def create_dot_scaled(self: Any, *args: Any) -> Any:
+        result = plain_scaled(self, *args)
+        a, a_kind, a_packed = args[0], args[2], args[7]
+        per_byte = 2 if a_kind == interpreter._ir.ScaleDotElemTypeTY.E2M1 and a_packed else 1
+        count.matmul += 2 * result.data.size * a.data.shape[-1] * per_byte
+        return result
+
+    def create_extern_elementwise(self: Any, library: Any, path: Any, symbol: str, *args: Any) -> Any:
+        result = plain_extern(self, library, path, symbol, *args)
+        if is_exponential(symbol):
+            count.exp += result.data.size
+        elif is_float(result):
+            count.other += result.data.size
+        return result
+
     def create_atomic_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *args: Any) -> Any:
         if op == interpreter._ir.ATOMIC_OP.FADD:  # memory adds, and only for active lanes
             count.other += int(np.count_nonzero(mask.data))
@@ -110,6 +126,7 @@ def counting(count: FlopCounter) -> Iterator[None]:
         return result
 
     plain_binary, plain_unary, plain_dot = builder.binary_op, builder.unary_op, builder.create_dot
+    plain_scaled, plain_extern = builder.create_dot_scaled, builder.create_extern_elementwise
     plain_rmw, plain_minus = builder.create_atomic_rmw, TritonSemantic.minus
     plain_reduce, plain_scan = interpreter.ReduceOps.apply_impl, interpreter.ScanOps.apply_impl
     with ExitStack() as stack:
@@ -121,6 +138,8 @@ def counting(count: FlopCounter) -> Iterator[None]:
             (builder, "create_rsqrt", counted("create_rsqrt", 1)),
             (builder, "create_erf", counted("create_erf", 1)),
             (builder, "create_dot", create_dot),
+            (builder, "create_dot_scaled", create_dot_scaled),
+            (builder, "create_extern_elementwise", create_extern_elementwise),
             (builder, "create_atomic_rmw", create_atomic_rmw),
             (TritonSemantic, "minus", minus),
             (interpreter.ReduceOps, "apply_impl", reduce),

@@ -11,7 +11,9 @@ from triton.runtime import interpreter
 from triton.runtime.autotuner import Autotuner
 
 from explain.trace.errors import OutOfBounds, TraceError
+from explain.trace.memory import tensor_behind
 from explain.trace.records import ATOMIC, LOAD, STORE
+from explain.trace.semantics import argument
 
 if TYPE_CHECKING:
     from explain.trace.recorder import Recorder
@@ -25,10 +27,21 @@ def hooks(recorder: Recorder) -> list[tuple[Any, str, object]]:
     rewrite, run, convert = function.rewrite, function.run, interpreter._implicit_cvt
     load, store = builder.create_masked_load, builder.create_masked_store
     rmw, cas, to_int = builder.create_atomic_rmw, builder.create_atomic_cas, builder.create_ptr_to_int
+    autotune = Autotuner.run
     set_grid_dim, set_grid_idx = builder.set_grid_dim, builder.set_grid_idx
 
     class Executor(interpreter.GridExecutor):  # type: ignore[misc]
         """Runs the grid as the interpreter does; recorded programs run the instrumented function."""
+
+        def __init__(self, fn: Any, arg_names: Any, grid: Any, *args: Any) -> None:
+            # A GPU's launch takes a list too; the interpreter does not.
+            sizes = (lambda bound: tuple(grid(bound))) if callable(grid) else tuple(grid)
+            super().__init__(fn, arg_names, sizes, *args)
+
+        def __call__(self, *args: Any, **kwargs: Any) -> None:
+            named = {name: tensor_behind(value) for name, value in kwargs.items()}
+            plain = [tensor_behind(value) for value in args]
+            super().__call__(*plain, **named)
 
         @property
         def fn(self) -> Callable[..., Any]:
@@ -48,8 +61,8 @@ def hooks(recorder: Recorder) -> list[tuple[Any, str, object]]:
         def run_program(self, **arguments: Any) -> None:
             launch = recorder.launch
             launch.arguments = launch.arguments or arguments
-            instrumented = recorder.function(launch.kernel.fn) if recorder.on else None
-            (instrumented or self.plain)(**arguments)
+            reporting = recorder.function(launch.kernel.fn, reporting=True) if recorder.on else None
+            (reporting or self.plain)(**arguments)
 
     def patched_run(self: Any, *args: Any, grid: Any, warmup: Any, **kwargs: Any) -> Any:
         if warmup:
@@ -62,14 +75,23 @@ def hooks(recorder: Recorder) -> list[tuple[Any, str, object]]:
                     raise own from None
                 raise
 
+    def patched_autotune(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return autotune(self, *args, **kwargs)
+        finally:
+            if len(self.configs) > 1 and hasattr(self, "best_config"):
+                name = self.base_fn.__name__
+                recorder.note(
+                    f"{name}: of {len(self.configs)} autotune configurations this one ran: {self.best_config}"
+                )
+
     def patched_rewrite(self: Any) -> Any:
-        own = recorder.on and not (self.fn.__module__ or "").startswith(LIBRARY)
-        # The interpreter's own rewriting loses the variables of enclosing functions.
-        rewritten = recorder.function(self.fn, reporting=own) if own or self.fn.__closure__ else None
-        return rewritten or rewrite(self)
+        if (self.fn.__module__ or "").startswith(LIBRARY):
+            return rewrite(self)
+        return recorder.function(self.fn, reporting=recorder.on) or rewrite(self)
 
     def patched_convert(arg: Any) -> Any:
-        result = convert(arg)
+        result = convert(argument(arg))
         if hasattr(arg, "data_ptr"):
             element = result.dtype.element_ty
             region = recorder.launch.memory.add(recorder.pointer_names[id(arg)].pop(0), arg, element)
@@ -111,6 +133,7 @@ def hooks(recorder: Recorder) -> list[tuple[Any, str, object]]:
         (builder, "create_atomic_rmw", patched_rmw),
         (builder, "create_atomic_cas", patched_cas),
         (builder, "create_ptr_to_int", patched_to_int),
+        (Autotuner, "run", patched_autotune),
         (Autotuner, "_bench", lambda *args, **kwargs: [0.0, 0.0, 0.0]),
     ]
 

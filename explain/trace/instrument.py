@@ -22,14 +22,17 @@ from typing import Any, NamedTuple, Protocol, cast
 from weakref import WeakKeyDictionary
 
 from triton import language as tl
-from triton.runtime import interpreter
 
 from explain.trace.model import Source
+from explain.trace.semantics import RULES, Unbound
+from explain.trace.syntax import Syntax
 
 PROJECT = Path(__file__).resolve().parents[2]
-HOOKS = ("interpreter_semantic", "_tilescope_enter", "_tilescope_step", "_tilescope_mark", "_tilescope_leave")
-SITES = "_tilescope_sites"
-UNBOUND = "_tilescope_unbound"
+PREFIX = "_tilescope_"
+HOOKS = ("enter", "step", "mark", "fail", "leave")
+SITES = f"{PREFIX}sites"
+UNBOUND = f"{PREFIX}unbound"
+BOOLEANS = {ast.And: ("stops_and", "both"), ast.Or: ("stops_or", "either")}
 
 
 class Site(NamedTuple):
@@ -40,28 +43,14 @@ class Site(NamedTuple):
     names: tuple[str, ...]
 
 
-class Unbound:
-    """The value of a walrus variable in a report, if its part of the expression was not evaluated."""
-
-
 class Tape(Protocol):
     """Receives the reports. `mark` is `step` inside an expression, and returns the expression's value."""
 
     def enter(self, site: Site, *values: object) -> None: ...
     def step(self, site: Site, *values: object) -> None: ...
     def mark(self, site: Site, value: object, *values: object) -> object: ...
+    def fail(self, site: Site, error: BaseException) -> None: ...
     def leave(self) -> None: ...
-
-
-class Silent:
-    """A tape that discards every report."""
-
-    def enter(self, site: Site, *values: object) -> None: ...
-    def step(self, site: Site, *values: object) -> None: ...
-    def leave(self) -> None: ...
-
-    def mark(self, site: Site, value: object, *values: object) -> object:
-        return value
 
 
 @dataclass(frozen=True)
@@ -72,14 +61,15 @@ class Instrumented:
     sites: tuple[Site, ...]
     make: Callable[..., FunctionType]
 
-    def bind(self, fn: Callable[..., Any], tape: Tape) -> Callable[..., Any]:
-        """The rewritten form of `fn`, the function this was made from; it reports to `tape`.
+    def bind(self, fn: Callable[..., Any], tape: Tape | None) -> Callable[..., Any]:
+        """The rewritten form of `fn`, the function this was made from; it reports to `tape`, if it reports.
 
         It shares `fn`'s defaults and enclosing variables, since neither can be evaluated again.
         """
-        hooks = (interpreter.interpreter_semantic, tape.enter, tape.step, tape.mark, tape.leave)
+        hooks = {PREFIX + name: getattr(tape, name, None) for name in HOOKS}
+        rules = {PREFIX + name: rule for name, rule in RULES.items()}
         enclosing = _enclosing(fn)
-        made = self.make(*hooks, self.sites, Unbound, **dict.fromkeys(enclosing))
+        made = self.make(**hooks, **rules, **{SITES: self.sites, UNBOUND: Unbound}, **dict.fromkeys(enclosing))
         code = made.__code__
         cells = dict(zip(code.co_freevars, made.__closure__ or (), strict=True)) | enclosing
         closure = tuple(cells[name] for name in code.co_freevars)
@@ -91,20 +81,21 @@ class Instrumented:
         return bound
 
 
-_instrumented: WeakKeyDictionary[Callable[..., Any], Instrumented | None] = WeakKeyDictionary()
+_instrumented: WeakKeyDictionary[Callable[..., Any], dict[bool, Instrumented | None]] = WeakKeyDictionary()
 
 
-def instrument(fn: Callable[..., Any]) -> Instrumented | None:
-    """The rewritten form of a Triton function; None if its source cannot be read.
+def instrument(fn: Callable[..., Any], reporting: bool = True) -> Instrumented | None:
+    """The rewritten form of a Triton function, with or without reports; None if its source cannot be read.
 
     It is cached as long as `fn` lives, apart from the interpreter's own cache of rewritten functions.
     """
-    if fn not in _instrumented:
-        _instrumented[fn] = _rewrite(fn)
-    return _instrumented[fn]
+    forms = _instrumented.setdefault(fn, {})
+    if reporting not in forms:
+        forms[reporting] = _rewrite(fn, reporting)
+    return forms[reporting]
 
 
-def _rewrite(fn: Callable[..., Any]) -> Instrumented | None:
+def _rewrite(fn: Callable[..., Any], reporting: bool) -> Instrumented | None:
     try:
         lines, start = inspect.getsourcelines(fn)
     except (OSError, TypeError):
@@ -121,12 +112,12 @@ def _rewrite(fn: Callable[..., Any]) -> Instrumented | None:
     assert isinstance(function, ast.FunctionDef)
     spans = _Spans(first_line, text.splitlines())
     source = Source(fn.__name__, _shown(file), first_line, text, spans.of(function))
-    rewriter = _Rewriter(source)
+    rewriter = _Rewriter(source, Syntax(fn, function), reporting)
     code = compile(rewriter.maker(function, list(_enclosing(fn))), file, "exec")
     namespace: dict[str, Any] = {}
     # The hooks are parameters of a maker function, so the globals of the kernel's module stay unchanged.
     exec(code, fn.__globals__, namespace)
-    return Instrumented(source, tuple(rewriter.sites), namespace["_tilescope_make"])
+    return Instrumented(source, tuple(rewriter.sites), namespace[f"{PREFIX}make"])
 
 
 def _enclosing(fn: Any) -> dict[str, Any]:
@@ -139,12 +130,17 @@ def _shown(file: str) -> str:
     return path.relative_to(PROJECT).as_posix() if path.is_relative_to(PROJECT) else path.name
 
 
-class _Rewriter(interpreter.ASTTransformer):  # type: ignore[misc]  # visit_Assign is Triton's
-    """Adds the reports to one function. The base class, Triton's own transformation, still applies."""
+class _Rewriter(ast.NodeTransformer):
+    """Rewrites one function: gives its syntax the compiler's semantics, and adds the reports."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, syntax: Syntax, reporting: bool) -> None:
         self.source = source
+        self.syntax = syntax
+        self.reporting = reporting
         self.sites: list[Site] = []
+        self.loops: list[ast.stmt] = []  # those around the statement
+        self.live: set[str] = set()  # surely assigned before the statement, as the compiler sees it
+        self.temporaries = 0
 
     def maker(self, function: ast.FunctionDef, enclosing: Sequence[str]) -> ast.Module:
         function.decorator_list = []
@@ -154,84 +150,194 @@ class _Rewriter(interpreter.ASTTransformer):  # type: ignore[misc]  # visit_Assi
         # `bind` sets the real defaults; their names may not exist here.
         arguments.defaults = [ast.Constant(None) for _ in arguments.defaults]
         arguments.kw_defaults = [default and ast.Constant(None) for default in arguments.kw_defaults]
-        enter = self.report("_tilescope_enter", function, names)
-        leave = ast.Expr(_call("_tilescope_leave"))
-        body = ast.Try(body=self.block(function.body), handlers=[], orelse=[], finalbody=[leave])
-        function.body = [ast.Expr(enter), body]
-        parameters = [ast.arg(name) for name in (*HOOKS, SITES, UNBOUND, *enclosing)]
-        (make,) = ast.parse("def _tilescope_make(): pass").body
+        for argument in every:
+            if argument is not None:
+                argument.annotation = None
+        function.returns = None
+        entered = self.report("enter", function, names)
+        self.live = set(names)
+        body = [*self.refused(function.body), *self.block(function.body)]
+        function.body = self.guarded(function, entered, body) if self.reporting else body
+        parameters = [PREFIX + name for name in (*HOOKS, *RULES)] + [SITES, UNBOUND, *enclosing]
+        (make,) = ast.parse(f"def {PREFIX}make(): pass").body
         assert isinstance(make, ast.FunctionDef)
-        make.args.args = parameters
+        make.args.args = [ast.arg(name) for name in parameters]
         make.body = [function, ast.Return(_name(function.name))]
         return ast.fix_missing_locations(ast.Module(body=[make], type_ignores=[]))
 
+    def guarded(self, function: ast.FunctionDef, entered: ast.expr, body: list[ast.stmt]) -> list[ast.stmt]:
+        """The body between the reports of entering and leaving; a failure is reported where it happened."""
+        error = f"{PREFIX}error"
+        failed = self.site("fail", function, [], _name(error))
+        handler = ast.ExceptHandler(_name("BaseException"), error, [ast.Expr(failed), ast.Raise()])
+        leave = ast.Expr(_call("leave"))
+        return [ast.Expr(entered), ast.Try(body=body, handlers=[handler], orelse=[], finalbody=[leave])]
+
     def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
-        return [out for statement in statements for out in self.statement(statement)]
+        before = self.live
+        out: list[ast.stmt] = []
+        self.live = set(before)
+        for statement in statements:
+            names = _assigned(statement)
+            out += self.statement(statement)
+            self.live.update(names)
+        self.live = before
+        return out
 
     def statement(self, node: ast.stmt) -> Iterator[ast.stmt]:
         match node:
             case ast.Expr(value=ast.Constant()):  # a docstring: nothing is executed
                 yield node
-            case ast.FunctionDef() | ast.ClassDef():  # not in Triton: unchanged
-                yield node
-            case ast.For():
-                node.body = [self.step(node, _bound(node.target), _walrus(node.iter)), *self.block(node.body)]
-                node.orelse = self.block(node.orelse)
-                yield node
-            case ast.While() | ast.If():
+            case ast.For() | ast.While():
+                yield from self.loop(node)
+            case ast.If():
                 # Reported after the test was evaluated, whatever its result: the test may load.
-                node.test = self.marked(node.test, node)
-                node.body = self.block(node.body)
-                node.orelse = self.block(node.orelse)
+                branches = [self.syntax.refusal(branch) for branch in (node.body, node.orelse)]
+                why = next((words for _, words in filter(None, branches)), self.returns_in_loop(node))
+                node.test = _call("condition", self.marked(self.visit(node.test), node), ast.Constant(why))
+                node.body = [*self.refused(node.body), *self.block(node.body)]
+                node.orelse = [*self.refused(node.orelse), *self.block(node.orelse)]
                 yield node
             case ast.With():
+                node.items = [self.visit(item) for item in node.items]
                 names = [n for item in node.items if item.optional_vars for n in _bound(item.optional_vars)]
-                node.body = [self.step(node, names), *self.block(node.body)]
+                node.body = [*self.step(node, names), *self.block(node.body)]
                 yield node
             case ast.Return(value=ast.expr() as value):
-                node.value = self.marked(value, node)
+                node.value = self.marked(self.visit(value), node)
                 yield node
-            case ast.Return() | ast.Break() | ast.Continue() | ast.Pass() | ast.Raise():
-                yield self.step(node, [])
+            case ast.Return() | ast.Pass():
+                yield from self.step(node, [])
                 yield node
-            case ast.Assign() | ast.AugAssign() | ast.AnnAssign() | ast.Expr() | ast.Assert() | ast.Delete():
-                names, walrus = _assigned(node), _walrus(node)
-                yield self.visit(node)
-                yield self.step(node, names, walrus)
             case _:
-                yield self.nested(node)
+                names = _assigned(node)
+                yield self.visit(node)
+                yield from self.step(node, names)
 
-    def nested(self, node: ast.stmt) -> ast.stmt:
-        """Any other compound statement, which Triton cannot compile: its blocks report, its header does not."""
-        holders = [node, *getattr(node, "handlers", []), *getattr(node, "cases", [])]
-        for holder in holders:
-            for field in ("body", "orelse", "finalbody"):
-                if getattr(holder, field, None):
-                    setattr(holder, field, self.block(getattr(holder, field)))
+    def refused(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """A statement that raises, at the line of what the compiler refuses in this block; none if it accepts it."""
+        if (found := self.syntax.refusal(statements)) is None:
+            return []
+        node, words = found
+        raised = ast.Expr(_call("refuse", ast.Constant(words)))
+        return [ast.fix_missing_locations(ast.copy_location(raised, node))]
+
+    def returns_in_loop(self, node: ast.If) -> str:
+        if self.loops and any(isinstance(part, ast.Return) for part in ast.walk(node)):
+            return f"line {node.lineno}: `return` inside a loop, where the condition is computed, cannot be compiled"
+        return ""
+
+    def loop(self, node: ast.For | ast.While) -> Iterator[ast.stmt]:
+        """The loop, and the check of what it carries: `Carried` is told the values at each start and at the end."""
+        carried = self.temporary()
+        target = _bound(node.target) if isinstance(node, ast.For) else []
+        assigned = dict.fromkeys(name for part in ast.walk(node) for name in _assigned(part))
+        names = [name for name in assigned if name in self.live and name not in target]
+        values = [_call_on(_call_plain("locals"), "get", ast.Constant(name), _name(UNBOUND)) for name in names]
+        check = ast.Expr(ast.Call(_name(carried), values, []))
+        made = ast.Assign([ast.Name(carried, ast.Store())], _call("Carried", *map(ast.Constant, names)))
+        if isinstance(node, ast.For):
+            header = node.iter
+            assert isinstance(header, ast.Call) or self.syntax.refusal([node])
+            if isinstance(header, ast.Call):
+                visited = [self.visit(part) for part in (header.func, *header.args)]
+                node.iter = _call("loop", _name(carried), *visited)
+                node.iter.keywords = [self.visit(keyword) for keyword in header.keywords]
+            report = self.step(node, target)
+        else:
+            node.test = _call("going_on", self.marked(self.visit(node.test), node))
+            report = []
+        self.loops.append(node)
+        body = self.block(node.body)
+        self.loops.pop()
+        node.body = [*report, check, *body]
+        node.orelse = [check]
+        for part in (made, check):
+            ast.copy_location(part, node)
+        yield made
+        yield node
+
+    # The compiler's semantics
+
+    def temporary(self) -> str:
+        self.temporaries += 1
+        return f"{PREFIX}{self.temporaries}"
+
+    def visit_Assign(self, node: ast.Assign) -> ast.stmt:
+        node.value = _call("assign", self.visit(node.value))
         return node
 
-    def step(self, node: ast.stmt, names: Sequence[str], walrus: Sequence[str] = ()) -> ast.stmt:
-        statement = ast.Expr(self.report("_tilescope_step", node, names, walrus))
-        return ast.copy_location(statement, node)
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
+        if not isinstance(node.target, ast.Name):
+            return node
+        value = ast.BinOp(_name(node.target.id), node.op, self.visit(node.value))
+        return ast.copy_location(ast.Assign([node.target], _call("assign", value)), node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+        if node.value is not None:
+            constant = "constexpr" in ast.unparse(node.annotation)
+            node.value = self.visit(node.value) if constant else _call("assign", self.visit(node.value))
+        return node
+
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        parts = [self.visit(part) for part in (node.test, node.msg) if part is not None]
+        return ast.copy_location(ast.Expr(_call("asserts", *parts)), node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        stops, joined = BOOLEANS[type(node.op)]
+        *firsts, value = [self.visit(part) for part in node.values]
+        for first in reversed(firsts):
+            kept = self.temporary()
+            test = _call(stops, ast.NamedExpr(ast.Name(kept, ast.Store()), first))
+            value = ast.IfExp(test, _name(kept), _call(joined, _name(kept), value))
+        return ast.copy_location(value, node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        self.generic_visit(node)
+        return ast.copy_location(_call("negated", node.operand), node) if isinstance(node.op, ast.Not) else node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        self.generic_visit(node)
+        node.test = _call("condition", node.test)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        node.args.insert(0, node.func)
+        node.func = _name(f"{PREFIX}call")
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        self.generic_visit(node)
+        constants = node.attr == "value" and isinstance(node.ctx, ast.Load)
+        return ast.copy_location(_call("value_of", node.value), node) if constants else node
+
+    # The reports
+
+    def step(self, node: ast.stmt, names: Sequence[str]) -> list[ast.stmt]:
+        return [ast.copy_location(ast.Expr(self.report("step", node, names)), node)] if self.reporting else []
 
     def marked(self, value: ast.expr, node: ast.stmt) -> ast.expr:
-        return self.report("_tilescope_mark", node, [], _walrus(value), value)
+        return self.report("mark", node, [], value) if self.reporting else value
 
-    def report(
-        self, hook: str, node: ast.stmt, names: Sequence[str], walrus: Sequence[str] = (), value: ast.expr | None = None
-    ) -> ast.expr:
+    def report(self, hook: str, node: ast.stmt, names: Sequence[str], *first: ast.expr) -> ast.expr:
+        return self.site(hook, node, names, *first, *map(_name, names))
+
+    def site(self, hook: str, node: ast.stmt, names: Sequence[str], *values: ast.expr) -> ast.expr:
         site = ast.Subscript(_name(SITES), ast.Constant(len(self.sites)), ast.Load())
-        self.sites.append(Site(self.source, node.lineno, (*names, *walrus)))
-        unsure = [_call_on(_call("locals"), "get", ast.Constant(name), _name(UNBOUND)) for name in walrus]
-        first = [] if value is None else [value]
-        return ast.copy_location(_call(hook, site, *first, *(_name(name) for name in names), *unsure), node)
+        self.sites.append(Site(self.source, node.lineno, tuple(names)))
+        return ast.copy_location(_call(hook, site, *values), node)
 
 
 def _name(name: str) -> ast.expr:
     return ast.Name(name, ast.Load())
 
 
-def _call(function: str, *arguments: ast.expr) -> ast.expr:
+def _call(hook: str, *arguments: ast.expr) -> ast.Call:
+    return _call_plain(PREFIX + hook, *arguments)
+
+
+def _call_plain(function: str, *arguments: ast.expr) -> ast.Call:
     return ast.Call(_name(function), list(arguments), [])
 
 
@@ -251,7 +357,7 @@ def _bound(target: ast.expr) -> list[str]:
     return []
 
 
-def _assigned(node: ast.stmt) -> list[str]:
+def _assigned(node: ast.AST) -> list[str]:
     match node:
         case ast.Assign(targets=targets):
             return [name for target in targets for name in _bound(target)]
@@ -260,11 +366,6 @@ def _assigned(node: ast.stmt) -> list[str]:
         case ast.AnnAssign(target=target, value=ast.expr()):
             return _bound(target)
     return []
-
-
-def _walrus(node: ast.AST) -> list[str]:
-    found = (part.target.id for part in ast.walk(node) if isinstance(part, ast.NamedExpr))
-    return list(dict.fromkeys(found))
 
 
 class _Spans:

@@ -3,53 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
 from triton import language as tl
 
+ALIASES: dict[Any, Any] = {}
+"""The builtins that the running launch replaced in `triton.language`, and what replaced them."""
+
 
 class LanguagePatches:
-    """The interpreter's `_patch_lang`, once for each set of language modules in a launch.
+    """The interpreter's `_patch_lang`, once for each launch.
 
     The interpreter replaces the builtins of `triton.language` again at every call of every helper, such as `tl.max` and
     `tl.zeros`. This takes most of its time and changes nothing. It never restores what helpers replaced; here
-    everything is restored when the launch ends.
+    everything is restored when the launch ends. It also fails for a module that imports single names of
+    `triton.language`; here the module of a kernel does not matter.
     """
 
     def __init__(self, plain: Callable[[Any], Any]) -> None:
         self.plain = plain
-        self.scopes: list[Any] = []
-        self.seen: set[int] = set()
-        self.patched: set[int] = set()
+        self.scope: Any = None
 
     def __call__(self, fn: Any) -> LanguagePatches:
         """Takes the place of `_patch_lang(fn)`; the launch calls `restore` on what this returns."""
-        key = id(fn.__code__ if fn.__closure__ else fn.__globals__)
-        if key not in self.seen:
-            names = _visible(fn)
-            languages = {id(value) for value in names.values() if value is tl or value is tl.core}
-            if not languages or not languages <= self.patched:
-                self.scopes.append(
-                    self.plain(SimpleNamespace(__globals__=names))
-                )  # raises if the function uses no triton.language
-                self.patched |= languages
-            self.seen.add(key)
+        if self.scope is None:
+            self.scope = self.plain(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
+            # The interpreter has one function for both ranges, and Python's print: they could not be told apart.
+            for module in (tl, tl.core):
+                self.scope.set_attr(module, "static_range", _static_range)
+                self.scope.set_attr(module, "static_print", _print)
+            ALIASES.update(
+                {original: getattr(owner, name) for owner, name, original in self.scope._changes if callable(original)}
+            )
         return self
 
     def restore(self) -> None:
-        """Restores everything, in reverse order."""
-        while self.scopes:
-            self.scopes.pop().restore()
-        self.seen.clear()
-        self.patched.clear()
+        """Restores everything."""
+        if self.scope is not None:
+            self.scope.restore()
+            self.scope = None
+        ALIASES.clear()
 
 
-def _visible(fn: Any) -> dict[str, Any]:
-    """The names of its module and of the functions around it."""
-    names = dict(fn.__globals__)
-    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
-        with suppress(ValueError):  # not assigned yet
-            names[name] = cell.cell_contents
-    return names
+def _print(*values: Any, **options: Any) -> None:
+    print(*values, **options)
+
+
+def _static_range(arg1: Any, arg2: Any = None, step: Any = None, **options: Any) -> range:
+    numbers = [value.value if isinstance(value, tl.constexpr) else value for value in (arg1, arg2, step)]
+    start, end = (0, numbers[0]) if numbers[1] is None else numbers[:2]
+    return range(start, end, numbers[2] or 1)

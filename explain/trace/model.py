@@ -14,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 FORMAT = 1
+MAX_STEPS = 200_000
+MAX_BYTES = 512 * 1024 * 1024
+"""A recording stops here, if not told otherwise; the bytes are those of its values."""
 
 # dtype name -> dtype of the stored elements: bf16 and 8-bit floats as their bits, i1 as one byte
 STORED: Mapping[str, np.dtype[Any]] = {
@@ -151,6 +154,10 @@ class Source:
     text: str
     spans: Mapping[int, int]
 
+    def first_line_of(self, line: int) -> int:
+        """The first line of the statement that `line` is in."""
+        return max((first for first, last in self.spans.items() if first <= line <= last), default=line)
+
 
 @dataclass(frozen=True)
 class Flops:
@@ -272,6 +279,24 @@ class Columns:
     flops_other: NDArray[Any]
 
 
+@dataclass(frozen=True)
+class Failure:
+    """What stopped a run: the step that failed, why, and the lines of the caller's code on the way there."""
+
+    step: int
+    message: str
+    traceback: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run said: notes of the recorder, everything printed, and what stopped it, if it did not end."""
+
+    notes: tuple[str, ...] = ()
+    output: str = ""
+    failure: Failure | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Trace:
     """One recorded run. Steps count from 0 over all recorded programs of all launches, in the order they ran."""
@@ -284,6 +309,7 @@ class Trace:
     values: tuple[Value, ...]
     launches: tuple[Launch, ...]
     columns: Columns
+    report: Report = Report()
 
     @property
     def steps(self) -> int:

@@ -2,49 +2,104 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import importlib
 import importlib.util
 import inspect
+import io
 import linecache
+import os
+import signal
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import Any, cast
 
 import torch
 from triton.runtime import KernelInterface
 from triton.runtime.errors import InterpreterError
 
-from explain.trace.errors import BadTarget, OutOfBounds, TraceError
+from explain.trace.errors import BadTarget, OutOfBounds, TookTooLong, TraceError
 from explain.trace.instrument import PROJECT
-from explain.trace.model import Trace
-from explain.trace.recorder import Programs, Progress, record_call
+from explain.trace.model import Failure, Trace
+from explain.trace.patches import replaced
+from explain.trace.recorder import Programs, Progress, recording
 
 LIBRARIES = ("<", *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
 OURS = str(PROJECT / "explain")
 
 
-def record_file(path: Path, function: str, programs: Programs, progress: Progress) -> Trace:
+OUTPUT_CHARACTERS = 100_000
+"""What a run prints is kept up to here."""
+
+
+def record_file(
+    path: Path, function: str, programs: Programs, progress: Progress, seconds: float | None = None, **options: Any
+) -> Trace:
     """Imports a Python file, calls its `function` without arguments and records every kernel it launches.
 
-    Raises BadTarget if there is no such file or function, TraceError if the function fails or launches nothing.
+    A run that fails, or that reaches a limit (`seconds`, or one of the `options` of `recording`), leaves its trace too;
+    the trace's report says what happened, at which step, and what was printed.
+
+    Raises BadTarget if there is no such file or function, TraceError if the function launches nothing, or fails before.
     """
     if not path.is_file():
         raise BadTarget(f"{path}: no such file")
     path = path.resolve()
     base, name = _module(path)
-    with _own_imports(path.parent, base, name):
+    output = _Output()
+    with _own_imports(path.parent, base, name), redirect_stdout(output), redirect_stderr(output), _without_gpu():
         progress(f"importing {path.name}", 0.0)
-        with _explained(f"importing {path.name}"):
+        with _explained(f"importing {path.name}", output), _limited(seconds):
             module = _import(path, name)
         call = _find(module, path, function)
-        with _explained(f"{path.name}:{function}"):
-            return record_call(call, programs, progress=progress)
+        failure = None
+        with (
+            _explained(f"{path.name}:{function}", output),
+            recording(programs, any_dot=False, progress=progress, **options) as recorder,
+        ):
+            try:
+                with _limited(seconds):
+                    call()
+            except BaseException as error:  # foreign code may raise SystemExit or KeyboardInterrupt
+                if not recorder.steps:
+                    raise
+                step, calls = recorder.failed_at(error)
+                failure = Failure(step, _words(f"{path.name}:{function}", error), _lines(_foreign(calls)))
+        return recorder.trace(output=output.getvalue(), failure=failure)
+
+
+class _Output(io.StringIO):
+    """Keeps what is printed, up to a limit."""
+
+    def write(self, text: str) -> int:
+        room = OUTPUT_CHARACTERS - self.tell()
+        super().write(text if len(text) <= room else text[: max(0, room)])
+        return len(text)
+
+
+@contextmanager
+def _limited(seconds: float | None) -> Iterator[None]:
+    """Raises TookTooLong inside after so many seconds, and again each second, if the code hides it."""
+
+    def stop(*_: object) -> None:
+        raise TookTooLong(f"it ran longer than {seconds:g} s: raise --seconds, or make its inputs smaller")
+
+    if seconds is None:
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _module(path: Path) -> tuple[Path, str]:
@@ -143,39 +198,76 @@ def _is_library(file: str | None) -> bool:
 
 
 @contextmanager
-def _explained(what: str) -> Iterator[None]:
-    """Turns any failure of foreign code into a TraceError with a readable message."""
+def _explained(what: str, output: _Output) -> Iterator[None]:
+    """Turns any failure of foreign code into a TraceError with a readable message, and what was printed before."""
     try:
         yield
-    except (TraceError, OutOfBounds):
-        raise
-    except BaseException as error:  # foreign code may raise SystemExit or KeyboardInterrupt
-        root: BaseException = error
-        while isinstance(root, InterpreterError) and root.__cause__ is not None:
-            root = root.__cause__
-        if _asks_for_cuda(root):
-            raise TraceError(
-                f"{what} asks for a GPU. Kernels are recorded in Triton's CPU interpreter: make its tensors on the CPU "
-                "(device='cpu', no .cuda())"
-            ) from error
-        said = f"{type(root).__name__}: {root}".removesuffix(": ")
-        raise TraceError(f"{what} failed: {said}{_place(error)}") from error
+    except (TraceError, OutOfBounds) as error:
+        raise type(error)("\n".join(filter(None, (str(error), output.getvalue().rstrip())))) from error
+    except BaseException as error:
+        parts = (_words(what, error), _lines(_calls(error)), output.getvalue().rstrip())
+        raise TraceError("\n".join(filter(None, parts))) from error
 
 
-def _place(error: BaseException) -> str:
-    """The innermost line of foreign code in the error or its causes; "" if there is none."""
-    frames: list[traceback.FrameSummary] = []
+def _words(what: str, error: BaseException) -> str:
+    """One sentence about a failure."""
+    if isinstance(error, TraceError | OutOfBounds):
+        return str(error)
+    root: BaseException = error
+    while isinstance(root, InterpreterError) and root.__cause__ is not None:
+        root = root.__cause__
+    if _asks_for_cuda(root):
+        return (
+            f"{what} asks for a GPU. Kernels are recorded in Triton's CPU interpreter: make its tensors on the CPU "
+            "(device='cpu', no .cuda())"
+        )
+    said = f"{type(root).__name__}: {root}".removesuffix(": ")
+    if isinstance(root, MemoryError) or os.strerror(errno.ENOMEM) in str(root):
+        return f"{what} needs more memory than it may take: raise --megabytes ({root})"
+    places = _calls(error)
+    place = f" ({Path(places[-1].filename).name}:{places[-1].lineno} in {places[-1].name})" if places else ""
+    return f"{what} failed: {said}{place}"
+
+
+def _lines(calls: Iterable[traceback.FrameSummary]) -> str:
+    """A call in each line."""
+    places = ((Path(call.filename).name, call.lineno, call.name, call.line or "") for call in calls)
+    return "\n".join(f"  {file}:{number} in {function}: {line}".rstrip(": ") for file, number, function, line in places)
+
+
+def _calls(error: BaseException) -> list[traceback.FrameSummary]:
+    """The calls in foreign code in the error and its causes, the innermost last."""
+    calls: list[traceback.FrameSummary] = []
     cause: BaseException | None = error
     while cause is not None:
-        frames += traceback.extract_tb(cause.__traceback__)
+        calls += traceback.extract_tb(cause.__traceback__)
         cause = cause.__cause__
-    foreign = [frame for frame in frames if not _is_library(frame.filename) and not frame.filename.startswith(OURS)]
-    if not foreign:
-        return ""
-    return f" ({Path(foreign[-1].filename).name}:{foreign[-1].lineno} in {foreign[-1].name})"
+    return _foreign(calls)
+
+
+def _foreign(calls: Sequence[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
+    """Those in neither Tilescope nor a library, each once."""
+    found = [call for call in calls if not _is_library(call.filename) and not call.filename.startswith(OURS)]
+    return [call for k, call in enumerate(found) if call not in found[k + 1 :]]
 
 
 def _asks_for_cuda(error: BaseException) -> bool:
-    # torch and triton have several messages and exception types for it
-    words = ("CUDA", "NVIDIA driver", "active drivers")
-    return not torch.cuda.is_available() and any(word in str(error) for word in words)
+    # torch and triton have several messages and exception types for it; foreign code may say CUDA for other reasons
+    words = ("CUDA", "NVIDIA driver", "active drivers", "accelerator device")
+    raised = traceback.extract_tb(error.__traceback__)
+    by_library = bool(raised) and _is_library(raised[-1].filename)
+    return by_library and not torch.cuda.is_available() and any(word in str(error) for word in words)
+
+
+@contextmanager
+def _without_gpu() -> Iterator[None]:
+    """Makes `torch.cuda.device(…)` and `torch.cuda.synchronize()` do nothing where there is no GPU.
+
+    Launchers have them around a launch, and on the CPU there is no device to change and nothing to wait for.
+    """
+    with ExitStack() as stack:
+        if not torch.cuda.is_available():
+            for name in ("device", "device_of", "_DeviceGuard"):  # the last is what torch.compile's code has
+                stack.enter_context(replaced(torch.cuda, name, lambda *args: nullcontext()))
+            stack.enter_context(replaced(torch.cuda, "synchronize", lambda *args: None))
+        yield

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from traceback import FrameSummary, extract_stack, extract_tb
 from typing import Any, Literal
 
 import numpy as np
@@ -30,18 +31,17 @@ from explain.trace.errors import BadTarget, OutOfBounds, TraceError, TraceTooLar
 from explain.trace.fidelity import interpreter_fidelity
 from explain.trace.flops import FlopCounter, counting
 from explain.trace.hooks import hooks
-from explain.trace.instrument import Silent, Site, Unbound, instrument
-from explain.trace.model import Flops, Trace
+from explain.trace.instrument import Site, instrument
+from explain.trace.model import MAX_BYTES, MAX_STEPS, Failure, Flops, Report, Trace
 from explain.trace.patches import replaced
 from explain.trace.records import LOAD, STORE, AccessRecord, LaunchRecord, Seen, StepRecord
+from explain.trace.semantics import Number
 
 __all__ = ["OutOfBounds", "Programs", "Recorder", "TraceError", "TraceTooLarge", "record_call", "recording"]
 
 Programs = Literal["all", "first"] | Sequence[Sequence[int]]
 Progress = Callable[[str, float], None]
 TELL_SECONDS = 0.2
-MAX_STEPS = 200_000
-MAX_BYTES = 512 * 1024 * 1024
 
 
 class Recorder:
@@ -63,11 +63,25 @@ class Recorder:
         self._launch: LaunchRecord | None = None
         self._flops = (0, 0, 0)
         self._functions: dict[tuple[Callable[..., Any], bool], Callable[..., Any] | None] = {}
+        self._failed: tuple[BaseException, int, list[FrameSummary]] | None = None  # the last failure of a kernel
         self._thread = threading.get_ident()
         self._refused = ""
+        self.notes: list[str] = []
 
-    def trace(self, experiment: Mapping[str, Any] | None = None, created: str | None = None) -> Trace:
-        """The recorded run. `created` is an ISO 8601 time; the default is now.
+    def note(self, text: str) -> None:
+        """Keeps a sentence about the running kernel, once."""
+        said = text if self._launch is None else f"{self._launch.kernel.__name__}: {text}"
+        if said not in self.notes:
+            self.notes.append(said)
+
+    def trace(
+        self,
+        experiment: Mapping[str, Any] | None = None,
+        created: str | None = None,
+        output: str = "",
+        failure: Failure | None = None,
+    ) -> Trace:
+        """The recorded run. `created` is an ISO 8601 time; the default is now. `output` is what the run printed.
 
         Raises TraceError if no kernel was launched, or one from another thread; BadTarget if none of the wanted
         programs exists.
@@ -80,7 +94,17 @@ class Recorder:
             grids = ", ".join(f"{launch.kernel.__name__} {list(launch.grid)}" for launch in self.launches)
             asked = sorted(list(program) for program in self.wanted)
             raise BadTarget(f"programs {asked}: none of them ran; the grids are {grids}")
-        return build_trace(self.launches, self.steps, self.accesses, experiment, created)
+        report = Report(tuple(self.notes), output, failure)
+        return build_trace(self.launches, self.steps, self.accesses, experiment, created, report)
+
+    def failed_at(self, error: BaseException) -> tuple[int, list[FrameSummary]]:
+        """The step that raised `error`, and the calls on the way there, the innermost last.
+
+        If no kernel raised it, as when a result is wrong: the last step, and the error's own calls.
+        """
+        if self._failed is not None and self._failed[0] is _root(error):
+            return self._failed[1:]
+        return len(self.steps) - 1, [*extract_tb(error.__traceback__)]
 
     # The tape
 
@@ -91,14 +115,27 @@ class Recorder:
     def leave(self) -> None:
         self.frames.pop()
 
+    def fail(self, site: Site, error: BaseException) -> None:
+        """Adds the step that failed, at its line: in the innermost function that is recorded."""
+        root = _root(error)
+        if (self._failed is not None and root is self._failed[0]) or error.__traceback__ is None:
+            return
+        line = site.source.first_line_of(error.__traceback__.tb_lineno)
+        last = self.steps[-1]
+        if (last.site.source, last.site.line, last.depth) != (site.source, line, len(self.frames) - 1):
+            self.step(Site(site.source, line, ()), limited=False)
+        calls = extract_stack(error.__traceback__.tb_frame)[:-1]
+        self._failed = root, len(self.steps) - 1, [*calls, *extract_tb(error.__traceback__)]
+
     def mark(self, site: Site, value: object, *values: object) -> object:
         self.step(site, *values)
         return value
 
-    def step(self, site: Site, *values: object) -> None:
+    def step(self, site: Site, *values: object, limited: bool = True) -> None:
         frame, changes = self.frames[-1], []
-        for name, value in zip(site.names, values, strict=True):
-            if value is not Unbound and frame.get(name, Unbound) is not value:
+        for name, bound in zip(site.names, values, strict=True):
+            value = bound.number if type(bound) is Number else bound
+            if frame.get(name, _NOTHING) is not value:
                 frame[name] = value
                 changes.append((name, self.seen(value)))
         count = self.count
@@ -115,7 +152,8 @@ class Recorder:
                 count.other - other,
             )
         )
-        self.check_limits()
+        if limited:
+            self.check_limits()
 
     def seen(self, value: object) -> object:
         """The value without Triton's objects around a tensor: thousands of them would slow Python down."""
@@ -125,12 +163,12 @@ class Recorder:
         return value
 
     def check_limits(self) -> None:
-        remedy = "record fewer programs, or a smaller input"
+        remedy = "record fewer programs (--programs 0:4; all are counted) or a smaller input, or raise"
         if len(self.steps) > self.max_steps:
-            raise TraceTooLarge(f"the recording has more than {self.max_steps:,} steps: {remedy}")
+            raise TraceTooLarge(f"the recording has more than {self.max_steps:,} steps: {remedy} --max-steps")
         if self.held_bytes > self.max_bytes:
             megabytes = self.max_bytes / 1e6
-            raise TraceTooLarge(f"the recording's values take more than {megabytes:.0f} MB: {remedy}")
+            raise TraceTooLarge(f"the recording's values take more than {megabytes:.0f} MB: {remedy} --max-values")
 
     # What the interpreter's operations report
 
@@ -186,13 +224,12 @@ class Recorder:
                 self.held_bytes += touch.pointers.nbytes
         return interpreter.TensorHandle(real, handle.dtype)
 
-    def function(self, fn: Callable[..., Any], reporting: bool = True) -> Callable[..., Any] | None:
-        """The instrumented form of `fn`, silent unless `reporting`; None if its source cannot be read."""
+    def function(self, fn: Callable[..., Any], reporting: bool) -> Callable[..., Any] | None:
+        """The rewritten form of `fn`, with or without reports; None if its source cannot be read."""
         key = (fn, reporting)
         if key not in self._functions:
-            instrumented = instrument(fn)
-            tape = self if reporting else Silent()
-            self._functions[key] = None if instrumented is None else instrumented.bind(fn, tape)
+            rewritten = instrument(fn, reporting)
+            self._functions[key] = None if rewritten is None else rewritten.bind(fn, self if reporting else None)
         return self._functions[key]
 
     @contextmanager
@@ -220,6 +257,14 @@ class Recorder:
 
 
 _DID = ("loads", "stores to", "updates")
+_NOTHING = object()
+
+
+def _root(error: BaseException) -> BaseException:
+    """What was raised first; the interpreter raises another error for each helper on the way."""
+    while isinstance(error, interpreter.InterpreterError) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _wanted(programs: object) -> Literal["all"] | frozenset[tuple[int, ...]]:
@@ -258,17 +303,20 @@ def recording(
     *,
     max_steps: int = MAX_STEPS,
     max_bytes: int = MAX_BYTES,
+    tf32: bool = False,
+    any_dot: bool = True,
     progress: Progress = lambda what, fraction: None,
 ) -> Iterator[Recorder]:
     """Records every kernel launched inside: the steps of `programs` of each launch, and the counters of all programs.
 
     `programs` is "all", "first" (program 0, 0, 0) or a list of [x, y, z], which may be empty. `progress` sometimes gets
-    a text that names the running program, and the fraction of the launch's programs that are done. Kernels compute as
-    under `interpreter_fidelity`. An autotuned kernel runs with the first configuration that pruning leaves, since times
-    mean nothing here.
+    a text that names the running program, and the fraction of the launch's programs that are done. Kernels compute with
+    the compiler's semantics (`semantics`) and under `interpreter_fidelity(tf32, any_dot)`. An autotuned kernel runs
+    with the first configuration that pruning leaves, since times mean nothing here.
 
     Raises from the launch inside: OutOfBounds; TraceTooLarge (more than `max_steps` steps, or `max_bytes` of values);
-    TraceError; and what the kernel itself raises. The interpreter is always restored afterwards.
+    Refused, for what the compiler would not accept; TraceError; and what the kernel itself raises. The interpreter is
+    always restored afterwards.
     """
     if not triton.knobs.runtime.interpret or not isinstance(tl.max, interpreter.InterpretedFunction):
         raise TraceError("set TRITON_INTERPRET=1 before importing triton: kernels are recorded in its interpreter")
@@ -276,7 +324,7 @@ def recording(
         raise TraceError("another recording is running: recordings cannot be nested or run at the same time")
     recorder = Recorder(programs, max_steps, max_bytes, progress)
     with ExitStack() as stack:
-        stack.enter_context(interpreter_fidelity())
+        stack.enter_context(interpreter_fidelity(tf32, any_dot, recorder.note))
         stack.enter_context(counting(recorder.count))
         for owner, name, value in hooks(recorder):
             stack.enter_context(replaced(owner, name, value))
@@ -289,11 +337,9 @@ def record_call(
     *,
     experiment: Mapping[str, Any] | None = None,
     created: str | None = None,
-    max_steps: int = MAX_STEPS,
-    max_bytes: int = MAX_BYTES,
-    progress: Progress = lambda what, fraction: None,
+    **options: Any,
 ) -> Trace:
-    """Calls `call()` and returns the trace of the kernels it launched. Arguments and errors as for `recording`."""
-    with recording(programs, max_steps=max_steps, max_bytes=max_bytes, progress=progress) as recorder:
+    """Calls `call()` and returns the trace of the kernels it launched. Options and errors as for `recording`."""
+    with recording(programs, **options) as recorder:
         call()
     return recorder.trace(experiment, created)

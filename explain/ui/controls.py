@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from explain import data
 from explain.experiment import Experiment, ParameterError
 from explain.ui.address import returned
 from kernels.catalog import TAUGHT
@@ -19,48 +20,12 @@ from kernels.recipes import preset_of
 from kernels.traffic import tiles
 
 T = TypeVar("T")
-LABELS = {
-    "inputs": "Input",
-    "dtype": "dtype",
-    "block_m": "Query tile, BLOCK_M",
-    "block_n": "Key tile, BLOCK_N",
-    "seq_len": "Queries, N",
-    "kv_len": "Keys",
-    "causal": "Causal",
-}
-ROW_LABELS = {
-    **LABELS,
-    "rows": "Rows",
-    "cols": "Elements in a row",
-    "n": "Elements, n",
-    "k": "Largest to keep, K",
-    "order": "Order of merging",
-    "block_m": "Rows in a tile, BLOCK_M",
-    "block_n": "Elements in a tile, BLOCK_N",
-}
-PRESET_TITLES = {
-    "normal": "random normal",
-    "notebook": "six numbers",
-    "sentence": "paragraph, 64 tokens",
-    "sentence_short": "sentence, 15 tokens",
-    "sentence_ragged": "sentence, 23 tokens",
-    "edge": "up to 89: overflow",
-}
-"""Presets that need more than their own name on screen."""
-LARGEST_ON_SCREEN = {
-    "rows": 16,
-    "batch": 1,
-    "heads": 1,
-    "kv_heads": 1,
-    "seq_len": 256,
-    "kv_len": 256,
-    "cols": 128,
-    "n": 128,
-    "block_m": 64,
-    "block_n": 64,
-    "head_dim": 128,
-}
-"""The largest sizes that are readable in the player; the command line takes more."""
+_DATA = data(__file__)
+LABELS: Mapping[str, str] = _DATA["labels"]
+ROW_LABELS: Mapping[str, str] = {**LABELS, **_DATA["row_labels"]}
+PRESET_TITLES: Mapping[str, str] = _DATA["presets"]
+LARGEST_ON_SCREEN: Mapping[str, int] = _DATA["largest"]
+"""The largest sizes that are readable in the player."""
 MOST_VISITS = 1024
 
 _BITING = tuple(preset.name for preset in PRESETS.values() if not preset.sentence and preset.name != "notebook")
@@ -145,17 +110,13 @@ def refuse(words: str, key: str, place: DeltaGenerator | None = None) -> None:
 
 
 def kernel(label: str, default: str, name: str) -> str:
-    """A choice among all kernels, kept in the page's address under `name`. An unknown one is reported, and `default` is
-    shown.
-    """
+    """A choice among all kernels, kept in the address under `name`. An unknown one is reported."""
     titles = {kernel: entry.title for kernel, entry in TAUGHT.items()}
     return option(label, titles, name, default)
 
 
 def option(label: str, options: Mapping[str, str], name: str, default: str) -> str:
-    """A choice among `options` (value -> words), kept in the page's address under `name`. An unknown one is reported,
-    and `default` is shown.
-    """
+    """A choice among `options` (value -> words), kept in the address under `name`. An unknown one is reported."""
     asked = st.query_params.get(name, default)
     st.session_state[name] = asked if asked in options else default
 
@@ -197,9 +158,7 @@ class _Address:
         return f"{self.prefix}experiment of {self.default.kernel}"
 
     def current(self) -> tuple[Experiment, ParameterError | None]:
-        """The page's experiment and the error in its address: the session's experiment, unless the address has changed
-        (a link, Back).
-        """
+        """The session's experiment, or the address's if that has changed (a link, Back); and the address's error."""
         found = {name: st.query_params.get(f"{self.prefix}{name}") for name in self.default.to_query()}
         query = {name: value for name, value in found.items() if value is not None}
         given = {name: value for name, value in query.items() if (name, value) != ("kernel", self.default.kernel)}
@@ -259,9 +218,7 @@ def choose(experiments: Mapping[str, Experiment], default: Callable[[str], Exper
 
 
 def _write(query: Mapping[str, str]) -> None:
-    """Writes the page's address at once, so Back undoes it at once. The old run's step and caption are cleared: the
-    player sets its own.
-    """
+    """Writes the page's address at once, so Back undoes it at once, without the old run's step and caption."""
     if any(st.query_params.get(name) != value for name, value in query.items()):
         old = {name: "" for name in ("step", "caption") if name in st.query_params}
         st.query_params.update({**query, **old})
@@ -282,13 +239,8 @@ def _fits_screen(experiment: Experiment) -> Experiment:
 
 def _preset(current: Experiment, presets: Sequence[str], key: str) -> str:
     options = list(presets) if current.inputs in presets else [current.inputs, *presets]
-    return st.selectbox(
-        LABELS["inputs"],
-        options,
-        key=key,
-        format_func=_title,
-        help="\n".join(f"- **{_title(name)}**: {preset_of(name).help}" for name in options),
-    )
+    told = "\n".join(f"- **{_title(name)}**: {preset_of(name).help}" for name in options)
+    return st.selectbox(LABELS["inputs"], options, key=key, format_func=_title, help=told)
 
 
 def _title(preset: str) -> str:
@@ -319,12 +271,9 @@ def view(*names: str) -> str:
 def pick(
     label: str, options: Iterable[T], key: str, default: T | None = None, place: Any = st, **more: Any
 ) -> T:  # fmt: skip
-    """One of the options, as buttons, by default the first; kept in the page's address under `key`. `more` goes to
-    Streamlit's `segmented_control`.
-    """
+    """One of the options, as buttons, by default the first; kept in the address under `key`. `more` is Streamlit's."""
     every = list(options)
     start = every[0] if default is None else default
-    chosen: T = place.segmented_control(
-        label, every, default=start, required=True, key=key, bind="query-params", **more
-    )
+    asked = {"default": start, "required": True, "key": key, "bind": "query-params", **more}
+    chosen: T = place.segmented_control(label, every, **asked)
     return chosen

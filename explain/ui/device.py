@@ -23,9 +23,7 @@ from explain.ui.layout import prose
 
 
 def on_device(experiment: Experiment, trace: Trace) -> None:
-    """The same experiment compiled, on this machine's GPU: its error, its time and its states after each tile; or why
-    not.
-    """
+    """The experiment on this machine's GPU: its error, its time, its states after each tile; or why not."""
     status = engine().device_if_known()
     if status is None:
         st.caption("Looking for a GPU…")
@@ -56,15 +54,14 @@ def _recorded_on_device(experiment: Experiment) -> None:
 
 
 def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source: str = "hardware") -> None:
-    where, timing = measurement.provenance, measurement.timing
+    timing = measurement.timing
     told, states_table = st.columns([1, 2], gap="large")
     verdict = "within its tolerance" if measurement.within_tolerance else "**exceeds** its tolerance"
     error, tolerance = numbers.scientific(measurement.error), numbers.scientific(measurement.tolerance)
     said = [f"Largest error against float64: **{error}**, tolerance {tolerance}: {verdict}."]
     if timing:
-        median, fast, slow, first = (
-            numbers.duration(ms / 1e3) for ms in (timing.median_ms, timing.p20_ms, timing.p80_ms, timing.first_call_ms)
-        )
+        each = (timing.median_ms, timing.p20_ms, timing.p80_ms, timing.first_call_ms)
+        median, fast, slow, first = (numbers.duration(ms / 1e3) for ms in each)
         said.append(
             f"Median time: **{median}** over {numbers.count(timing.launches)} launches; 20th to 80th percentile: "
             f"{fast} to {slow}. First call, with compilation: {first}."
@@ -79,10 +76,7 @@ def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source:
         states_table.markdown(markdown(columns, [[state[name] for name in names] for state in states]))
     with told:
         prose("\n\n".join(said))
-    st.caption(
-        f"{source} · {where.gpu}, driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton "
-        f"{where.triton}, {where.date}"
-    )
+    st.caption(f"{source} · {measurement.provenance.words}")
 
 
 def engine_status() -> None:
@@ -90,9 +84,7 @@ def engine_status() -> None:
     if has_triton():
         st.markdown(":green[●] **Triton's CPU interpreter** runs and records the kernels, here on this machine.")
     else:
-        st.markdown(
-            ":orange[●] **Recorded runs.** Triton runs on Linux only; the chapters open on traces recorded there."
-        )
+        st.markdown(":orange[●] **Recorded runs.** Triton runs on Linux only; the chapters open on recorded traces.")
     once_known(_gpu_status)
 
 

@@ -69,9 +69,7 @@ def introduce(words: str) -> None:
 
 
 def chapter_link(page: str, label: str, query: Mapping[str, str] | None = None) -> None:
-    """A link to another page, with what its address is to say; plain words where a page runs by itself and knows no
-    other.
-    """
+    """A link to another page with an address of its own; plain words where a page runs alone."""
     try:
         st.page_link(f"pages/{page}.py", label=label, query_params=dict(query) if query else None)
     except StreamlitPageNotFoundError:
@@ -130,9 +128,7 @@ _LISTS = {"": ("home", "chapter"), "The lab": ("lab",), "Tools": ("tool",)}
 
 
 def bar(here: contents.Page) -> str | None:
-    """The bar above every page: all pages, `here` marked, the pages before and after it. Returns the stem of a page
-    just chosen.
-    """
+    """The bar above every page: all pages, `here` marked, the ones beside it. Returns a page's stem when chosen."""
     chosen = _BAR(key="bar", data={"html": _bar_html(here)}, on_page_change=lambda: None).page
     return str(chosen) if chosen else None
 

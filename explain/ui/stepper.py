@@ -70,9 +70,7 @@ def _tour(chapter: str, experiments: Sequence[Experiment]) -> dict[str, Any] | N
 
 
 def own_tour() -> tours.Tour | None:
-    """The tour file that was dropped onto the page of one's own tour, else the one that the app was started with;
-    None without one, or if it cannot be read.
-    """
+    """The tour dropped onto its page, or the one that the app was started with; None without a readable one."""
     dropped: tours.Tour | None = st.session_state.get(OWN_TOUR)
     try:
         return dropped or tours.given()
@@ -112,9 +110,7 @@ def traced(experiments: Sequence[Experiment]) -> list[tuple[Experiment, Trace]]:
 
 
 def traffic_table(experiment: Experiment, trace: Trace) -> None:
-    """Shows the bytes and the FLOPs of a run in a line, and those of each buffer folded below it, by formula and by
-    trace; both must agree.
-    """
+    """Shows a run's bytes and FLOPs, and folded below each buffer's bytes: formula and trace must agree."""
     traffic, got = experiment.entry.formula(experiment.values), trace.traffic()
     traced = [launch.totals for launch in trace.launches]
     rows: list[tuple[object, ...]] = []
@@ -132,10 +128,7 @@ def traffic_table(experiment: Experiment, trace: Trace) -> None:
     folded = f"<details><summary>Each buffer's bytes</summary>\n\n{markdown(columns, rows)}\n\n</details>"
     st.markdown(folded, unsafe_allow_html=True)
     if not agree:
-        st.error(
-            "Formula and trace disagree, so one of them is wrong. Please report this experiment.",
-            icon=":material/error:",
-        )
+        st.error("Formula and trace disagree: one of them is wrong. Please report this run.", icon=":material/error:")
 
 
 def row_sums(experiments: Sequence[Experiment], traces: Sequence[Trace]) -> None:

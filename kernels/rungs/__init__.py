@@ -5,17 +5,7 @@ meaning are those of `kernels.attention`; O and lse are contiguous. The differen
 idea. `kernels/attention_hopper.py` is the top of the ladder. A hidden V must be finite on every rung: 0 · NaN is NaN.
 """
 
-ORDER = (
-    "naive_fp32",
-    "bf16",
-    "exp2",
-    "causal",
-    "pipelined",
-    "tma",
-    "specialised",
-    "two_groups",
-    "overlapped",
-)
+ORDER = ("naive_fp32", "bf16", "exp2", "causal", "pipelined", "tma", "specialised", "two_groups", "overlapped")
 """The rungs' modules, from first to last."""
 GLUON = ("specialised", "two_groups", "overlapped")
 """Written in Gluon: they run on a Hopper GPU only, not in the interpreter."""

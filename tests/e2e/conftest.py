@@ -1,4 +1,4 @@
-"""One app and one browser for a worker's browser tests, a tab for each file, a blank, watched page for each test."""
+"""One app, one browser and one tab for a worker's browser tests; a watched page for each test."""
 
 from __future__ import annotations
 
@@ -26,6 +26,24 @@ CODE_READER = """try {
   localStorage.setItem("tilescope: depth", "code");
   localStorage.setItem("tilescope: clock", "every");
 } catch { /* about:blank has no storage */ }"""
+
+# Goes to an address of the app that is open, and waits until Streamlit has run the page.
+MOVE = """async (address) => {
+  const app = document.querySelector("[data-test-script-state]");
+  const until = (rests, patience) => new Promise((resolve) => {
+    const is = () => (app.dataset.testScriptState === "notRunning") === rests;
+    const end = (reached) => (watch.disconnect(), resolve(reached));
+    const watch = new MutationObserver(() => is() && end(true));
+    watch.observe(app, { attributeFilter: ["data-test-script-state"] });
+    if (is()) end(true);
+    else if (patience) setTimeout(end, patience, false);
+  });
+  await until(true);
+  history.pushState({}, "", address);
+  do dispatchEvent(new PopStateEvent("popstate", { state: {} }));  // Streamlit forgets one that comes as a run ends
+  while (!await until(false, 2_000));
+  await until(true);
+}"""
 
 # A page lives for seconds here: compiling its JavaScript a second and a third time takes an eighth of all a test costs.
 NO_OPTIMISATION = "--js-flags=--no-turbofan --no-maglev"
@@ -78,9 +96,9 @@ def browser(launch: Callable[..., Browser]) -> Iterator[Browser]:
     browser.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def tab(browser: Browser) -> Iterator[tuple[Page, CDPSession]]:
-    """One tab for a file's tests: a page that opens in a used tab costs a third of one that opens in a new one."""
+    """One tab for all tests: a new one costs two pages that open in a used one."""
     context = browser.new_context()
     context.set_default_timeout(PATIENCE_MS)
     context.add_init_script(CODE_READER)
@@ -91,18 +109,39 @@ def tab(browser: Browser) -> Iterator[tuple[Page, CDPSession]]:
 
 @pytest.fixture
 def page(tab: tuple[Page, CDPSession], app: Server) -> Iterator[Page]:
-    """A blank, watched page of 1440×900, light, without a history, storage or a pointer over it."""
+    """A watched page of 1440×900, light, without a history, storage or a pointer over it: blank, or still of the app."""
     page, devtools = tab
     page.set_viewport_size({"width": 1440, "height": 900})
     page.emulate_media(color_scheme="light", reduced_motion="no-preference")
     page.mouse.move(0, 0)
+    if not page.url.startswith(app.url):
+        page.goto("about:blank")
     devtools.send("Page.resetNavigationHistory")
     with watched(page, app):
         yield page
         if not page.url.startswith("about:"):
             page.evaluate("[sessionStorage, localStorage].forEach((storage) => storage.clear())")
-        page.goto("about:blank")
-    page.context.clear_cookies()
+
+
+@pytest.fixture
+def visit(page: Page, app: Server) -> Callable[[str], Page]:
+    """visit("softmax?step=3"): the page at an address of the app.
+
+    Where the app is open it moves there, as the browser's Back and Forward do. That costs half of a page that is loaded
+    (`page.goto`), which compiles Streamlit again. A page that is open already is left first, so its parts are new.
+    """
+
+    def visit(address: str) -> Page:
+        if not page.url.startswith(app.url):
+            page.goto(f"{app.url}/{address}")
+            return page
+        page.evaluate(CODE_READER)
+        if urlsplit(page.url).path == urlsplit(f"/{address}").path:
+            page.evaluate(MOVE, "/questions")
+        page.evaluate(MOVE, f"/{address}")
+        return page
+
+    return visit
 
 
 @pytest.fixture

@@ -382,11 +382,12 @@
       let last = begun, state = "";
       const look = () => {
         const now = performance.now();
-        const pictures = [...everything(document)].filter(({ localName }) => localName === "canvas" || localName === "svg");
+        const all = [...everything(document)];
+        const pictures = all.filter(({ localName }) => localName === "canvas" || localName === "svg");
         const running = document.querySelector("[data-test-script-state]")?.dataset.testScriptState ?? "notRunning";
         const app = document.querySelector(".stApp");
         const styled = app === null || getComputedStyle(app).getPropertyValue("--f-max") !== "";   // app.css is in force
-        const themed = styled && isThemed(app) && [...everything(document)].every((e) => !e.matches(".player") || isThemed(e));
+        const themed = styled && isThemed(app) && all.every((e) => !e.classList.contains("player") || isThemed(e));
         const plots = [...document.querySelectorAll(".js-plotly-plot")].filter((plot) => plot.checkVisibility()).map(plotColours);
         const fresh = `${themed} ${plots.join()} ${running} ${document.fonts.status} ${document.body.textContent.length} ${pictures.map((p) => `${p.clientWidth} ${p.clientHeight}`).join()}`;
         if (fresh !== state || running !== "notRunning" || !themed || plots.some(isHalfDrawn)) [state, last] = [fresh, now];

@@ -43,8 +43,8 @@ def recorded(experiment: Experiment) -> Trace:
 
 
 @pytest.mark.parametrize("chapter", ["first_kernel", "side_by_side"])
-def test_keys_step_the_player_of_a_page(page: Page, app_url: str, chapter: str):
-    page.goto(f"{app_url}/{chapter}?step=0")
+def test_keys_step_the_player_of_a_page(page: Page, visit, chapter: str):
+    visit(f"{chapter}?step=0")
     at(page, 0)
     steps = int(player(page).get_attribute("data-steps") or 0)
     assert steps > 10
@@ -65,9 +65,9 @@ def test_keys_step_the_player_of_a_page(page: Page, app_url: str, chapter: str):
     assert len(lines) > 3
 
 
-def test_the_player_is_about_the_real_sentence(page: Page, app_url: str):
+def test_the_player_is_about_the_real_sentence(page: Page, visit):
     rescale = beats.step_of(recorded(lessons.OPENING), lessons.OPENING.entry.roles, "first rescale")
-    page.goto(f"{app_url}/flash_attention?step={rescale}")
+    visit(f"flash_attention?step={rescale}")
     at(page, rescale)
     expect(player(page)).to_contain_text("FlashAttention-2 forward")
     expect(player(page)).to_contain_text("flash_attention_kernel")
@@ -79,7 +79,7 @@ def test_the_player_is_about_the_real_sentence(page: Page, app_url: str):
 # --- what it opens on, where the address names no step ---
 
 
-def test_one_run_opens_where_a_row_is_rescaled(page: Page, app_url: str):
+def test_one_run_opens_where_a_row_is_rescaled(page: Page, visit):
     trace = recorded(lessons.OPENING.with_(causal=True))
     rescale, alpha = next(
         (step, numbers(value))
@@ -87,7 +87,7 @@ def test_one_run_opens_where_a_row_is_rescaled(page: Page, app_url: str):
         if (numbers(value) < 1).any() and (numbers(trace.state(step)["l_i"]) > 0).any()
     )
     worked = next(step for step, _ in trace.history("l_i") if step > rescale)
-    page.goto(f"{app_url}/flash_attention?causal=true")  # no tour is made for it
+    visit("flash_attention?causal=true")  # no tour is made for it
     assert step_of(page) == worked
     row = int(np.where(alpha > 0, alpha, 1).argmin())  # where the most is shrunk
     place = numbers(trace.state(rescale)["rows"])[row]
@@ -97,16 +97,16 @@ def test_one_run_opens_where_a_row_is_rescaled(page: Page, app_url: str):
     at(page, worked - 1)
 
 
-def test_a_run_without_a_rescale_opens_on_what_its_second_tile_makes(page: Page, app_url: str):
-    page.goto(f"{app_url}/memory_hierarchy?causal=true")  # nothing is rescaled where S is whole
+def test_a_run_without_a_rescale_opens_on_what_its_second_tile_makes(page: Page, visit):
+    visit("memory_hierarchy?causal=true")  # nothing is rescaled where S is whole
     worked = step_of(page)
     expect(player(page)).to_have_attribute("data-visit", "1")
     assert "s" in recorded(lessons.STANDARD.with_(causal=True)).changes(worked)
 
 
-def test_two_runs_open_where_they_part(page: Page, app_url: str):
+def test_two_runs_open_where_they_part(page: Page, visit):
     row = [f"{side}.{part}" for side in "ab" for part in ("inputs=sentence_short", "cols=15", "block_n=4")]
-    page.goto(f"{app_url}/side_by_side?a.kernel=softmax_blocked_wrong&b.kernel=softmax_online&{'&'.join(row)}")
+    visit(f"side_by_side?a.kernel=softmax_blocked_wrong&b.kernel=softmax_online&{'&'.join(row)}")
     worked = step_of(page)
     expect(page.locator(".difference .now")).to_contain_text("≠ m_i in 1 row")
     page.keyboard.press("ArrowLeft")
@@ -119,8 +119,8 @@ def test_two_runs_open_where_they_part(page: Page, app_url: str):
 # --- a step has an address ---
 
 
-def test_a_step_survives_a_rerun_and_a_reload(page: Page, app_url: str):
-    page.goto(f"{app_url}/flash_attention?step=40")
+def test_a_step_survives_a_rerun_and_a_reload(page: Page, visit):
+    visit("flash_attention?step=40")
     at(page, 40)
     page.keyboard.press("ArrowRight")
     at(page, 41)
@@ -137,21 +137,21 @@ def test_a_step_survives_a_rerun_and_a_reload(page: Page, app_url: str):
         "side_by_side?a.kernel=softmax_safe&b.kernel=softmax_online&b.inputs=ascending&step=9",
     ],
 )
-def test_an_address_opens_the_same_runs_at_the_same_step_for_another_reader(page: Page, app_url: str, address: str):
-    page.goto(f"{app_url}/{address}")
+def test_an_address_opens_the_same_runs_at_the_same_step_for_another_reader(page: Page, visit, address: str):
+    visit(address)
     step = int(address.rpartition("=")[2])
     at(page, step)
     page.keyboard.press("ArrowRight")
     page.wait_for_url(f"**step={step + 1}**")
     shown = player(page).get_attribute("aria-label"), player(page).get_attribute("data-steps")
     page.goto("about:blank")  # a new visit is a new session
-    page.goto(f"{app_url}/{address.rpartition('=')[0]}={step + 1}")
+    visit(f"{address.rpartition('=')[0]}={step + 1}")
     at(page, step + 1)
     assert (player(page).get_attribute("aria-label"), player(page).get_attribute("data-steps")) == shown
 
 
-def test_the_keys_step_again_after_a_control_and_from_anywhere(page: Page, app_url: str):
-    page.goto(f"{app_url}/flash_attention?step=40")
+def test_the_keys_step_again_after_a_control_and_from_anywhere(page: Page, visit):
+    visit("flash_attention?step=40")
     at(page, 40)
     steps = str(player(page).get_attribute("data-steps"))
     page.get_by_test_id("stCheckbox").get_by_text("Causal").click()
@@ -169,8 +169,8 @@ def test_the_keys_step_again_after_a_control_and_from_anywhere(page: Page, app_u
     at(page, start + 2)
 
 
-def test_back_and_forward_return_to_each_experiment_at_the_step_it_was_left_at(page: Page, app_url: str):
-    page.goto(f"{app_url}/flash_attention?step=0")
+def test_back_and_forward_return_to_each_experiment_at_the_step_it_was_left_at(page: Page, visit):
+    visit("flash_attention?step=0")
     at(page, 0)
     steps = str(player(page).get_attribute("data-steps"))
     for _ in range(3):
@@ -193,8 +193,8 @@ def test_back_and_forward_return_to_each_experiment_at_the_step_it_was_left_at(p
     at(page, 1)
 
 
-def test_back_returns_to_the_exhibit_before_at_its_step(page: Page, app_url: str):
-    page.goto(f"{app_url}/what_breaks?step=40")
+def test_back_returns_to_the_exhibit_before_at_its_step(page: Page, visit):
+    visit("what_breaks?step=40")
     left = step_of(page) + 2
     edited = page.get_by_role("heading", name=re.compile("^flash_attention_kernel .*~")).inner_text()
     broken = re.compile(edited[edited.index("~") :])
@@ -208,8 +208,8 @@ def test_back_returns_to_the_exhibit_before_at_its_step(page: Page, app_url: str
     at(page, left)
 
 
-def test_back_returns_to_the_chapter_before_at_its_step(page: Page, app_url: str):
-    page.goto(f"{app_url}/flash_attention?step=40")
+def test_back_returns_to_the_chapter_before_at_its_step(page: Page, visit):
+    visit("flash_attention?step=40")
     at(page, 40)
     page.keyboard.press("ArrowRight")
     page.wait_for_url("**step=41**")
@@ -222,8 +222,8 @@ def test_back_returns_to_the_chapter_before_at_its_step(page: Page, app_url: str
 # --- it fits, and it says what it cannot use ---
 
 
-def test_nothing_moves_while_it_steps(page: Page, app_url: str):
-    page.goto(f"{app_url}/flash_attention?causal=true&step=0")
+def test_nothing_moves_while_it_steps(page: Page, visit):
+    visit("flash_attention?causal=true&step=0")
     at(page, 0)
     boxes = "all => all.map((e) => e.getBoundingClientRect()).map((box) => [box.x, box.y, box.width, box.height])"
     parts = page.locator(".panel, .counters td, footer > *")
@@ -246,8 +246,8 @@ def test_nothing_moves_while_it_steps(page: Page, app_url: str):
         ("online_softmax?inputs=%3Cscript%3E", f"{LABELS.get('inputs', 'inputs')}: <script>."),
     ],
 )
-def test_a_bad_address_is_said_beside_its_control(page: Page, app_url: str, address: str, refused: str):
-    page.goto(f"{app_url}/{address}&step=0")
+def test_a_bad_address_is_said_beside_its_control(page: Page, visit, address: str, refused: str):
+    visit(f"{address}&step=0")
     expect(page.get_by_text(refused)).to_be_visible()
     at(page, 0)
     expect(page.get_by_text("Traceback")).to_have_count(0)
@@ -271,15 +271,15 @@ def test_a_fresh_server_answers_a_chapters_own_address_and_in_time(browser: Brow
     assert picture < 30
 
 
-def test_a_trace_that_is_not_shipped_is_made_at_once(page: Page, app_url: str):
-    page.goto(f"{app_url}/flash_attention?inputs=ascending&seq_len=32&kv_len=32&step=0&seed={time.time_ns() % 10**6}")
+def test_a_trace_that_is_not_shipped_is_made_at_once(page: Page, visit):
+    visit(f"flash_attention?inputs=ascending&seq_len=32&kv_len=32&step=0&seed={time.time_ns() % 10**6}")
     at(page, 0)
     expect(player(page)).to_contain_text("run on this machine")
     assert lessons.OPENING.inputs != "ascending"
 
 
-def test_the_way_on_leads_from_the_last_chapter_into_the_lab(page: Page, app_url: str):
-    page.goto(f"{app_url}/{contents.chapters()[-1].stem}")
+def test_the_way_on_leads_from_the_last_chapter_into_the_lab(page: Page, visit):
+    visit(contents.chapters()[-1].stem)
     page.get_by_role("link", name="Three numbers →").click()
     expect(page.get_by_role("heading", name="Three numbers", exact=True)).to_be_visible()
     expect(page.get_by_role("link", name="Sweeps and roofline →")).to_be_visible()

@@ -45,12 +45,12 @@ WATCH = """async presses => {
 
 
 @pytest.fixture
-def stepped(page: Page, app_url: str):
+def stepped(page: Page, visit):
     """stepped(address, step, presses): what each of the steps after it drew."""
 
     def stepped(address: str, step: int, presses: int) -> list[dict[str, Any]]:
         page.set_viewport_size({"width": 1920, "height": 1080})
-        page.goto(f"{app_url}/{address}?step={step}")
+        visit(f"{address}?step={step}")
         expect(page.get_by_test_id("player")).to_have_attribute("data-step", str(step))
         steps = page.evaluate(WATCH, presses)
         assert [drawn["step"] for drawn in steps] == list(range(step + 1, step + 1 + presses))

@@ -13,8 +13,8 @@ def question(page: Page, name: str):
     return page.locator(f".exercises li[data-name={name}]")
 
 
-def test_a_question_is_checked_shown_in_the_player_and_remembered(page: Page, app_url: str):
-    page.goto(f"{app_url}/online_softmax")
+def test_a_question_is_checked_shown_in_the_player_and_remembered(page: Page, visit):
+    visit("online_softmax")
     player = page.get_by_test_id("player")
     expect(player).to_be_visible()
     tiles = question(page, "how-often")
@@ -48,8 +48,8 @@ def test_a_question_is_checked_shown_in_the_player_and_remembered(page: Page, ap
     assert page.evaluate(KEPT) is None
 
 
-def test_a_card_counts_the_questions_of_its_chapter(page: Page, app_url: str):
-    page.goto(app_url)
+def test_a_card_counts_the_questions_of_its_chapter(page: Page, visit):
+    visit("")
     mark = page.locator("[data-progress=online_softmax]")
     counted = "(element) => getComputedStyle(element, '::after').content"
     expect(mark).to_be_visible()

@@ -11,8 +11,8 @@ def picture(page: Page, label: str) -> Locator:
     return page.get_by_role("img", name=label)
 
 
-def test_a_token_and_a_head_are_chosen_and_every_picture_follows(page: Page, app_url: str):
-    page.goto(f"{app_url}/attention")
+def test_a_token_and_a_head_are_chosen_and_every_picture_follows(page: Page, visit):
+    visit("attention")
     row = picture(page, "Attention of “it”")
     expect(row).to_be_visible()
     row.locator("[data-press='2']").click()
@@ -26,8 +26,8 @@ def test_a_token_and_a_head_are_chosen_and_every_picture_follows(page: Page, app
     expect(heads.locator("[aria-pressed=true]")).to_have_attribute("data-press", "2")
 
 
-def test_a_larger_score_takes_from_the_others_while_the_page_stays(page: Page, app_url: str):
-    page.goto(f"{app_url}/attention?token=8")
+def test_a_larger_score_takes_from_the_others_while_the_page_stays(page: Page, visit):
+    visit("attention?token=8")
     drawn = picture(page, "The weights, before and after")
     expect(drawn).to_be_visible()
     shares = drawn.locator("text", has_text="%")
@@ -40,8 +40,8 @@ def test_a_larger_score_takes_from_the_others_while_the_page_stays(page: Page, a
     expect(picture(page, "Attention of “it”")).to_be_visible()
 
 
-def test_a_program_is_chosen_and_its_lanes_are_shown(page: Page, app_url: str):
-    page.goto(f"{app_url}/first_kernel")
+def test_a_program_is_chosen_and_its_lanes_are_shown(page: Page, visit):
+    visit("first_kernel")
     programs = picture(page, "4 programs of 8 lanes")
     expect(programs.locator("[aria-pressed=true]")).to_have_attribute("data-press", "3")
     expect(picture(page, "The lanes of program 3")).to_be_visible()
@@ -52,8 +52,8 @@ def test_a_program_is_chosen_and_its_lanes_are_shown(page: Page, app_url: str):
         expect(picture(page, label)).to_be_visible()
 
 
-def test_the_kernels_tour_ends_at_the_last_store(page: Page, app_url: str):
-    page.goto(f"{app_url}/first_kernel?caption=9")
+def test_the_kernels_tour_ends_at_the_last_store(page: Page, visit):
+    visit("first_kernel?caption=9")
     player = page.get_by_test_id("player")
     expect(player).to_have_attribute("data-step", "31")
     expect(player.locator("[aria-current=step]")).to_contain_text("tl.store")

@@ -14,8 +14,8 @@ def term(page: Page, word: str) -> Locator:
     return page.locator(".term").filter(has_text=word).first
 
 
-def test_a_word_says_what_it_means_to_pointer_and_keyboard(page: Page, app_url: str):
-    page.goto(f"{app_url}/online_softmax")
+def test_a_word_says_what_it_means_to_pointer_and_keyboard(page: Page, visit):
+    visit("online_softmax")
     word = term(page, "α")
     expect(word).to_be_visible()
     assert word.evaluate(SHOWN) == ""
@@ -29,9 +29,9 @@ def test_a_word_says_what_it_means_to_pointer_and_keyboard(page: Page, app_url: 
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_a_definition_stays_inside_the_window(page: Page, app_url: str, width: int):
+def test_a_definition_stays_inside_the_window(page: Page, visit, width: int):
     page.set_viewport_size({"width": width, "height": 900})
-    page.goto(f"{app_url}/softmax?step=0")
+    visit("softmax?step=0")
     expect(page.get_by_test_id("player")).to_have_attribute("data-step", "0")
     words = page.locator(".term").filter(visible=True)
     assert words.count() > 12
@@ -42,8 +42,8 @@ def test_a_definition_stays_inside_the_window(page: Page, app_url: str, width: i
         assert 0 < word.evaluate("e => parseFloat(getComputedStyle(e, '::after').width)") < width - 16
 
 
-def test_a_terms_address_and_its_colour(page: Page, app_url: str):
-    page.goto(f"{app_url}/glossary?term=alpha")
+def test_a_terms_address_and_its_colour(page: Page, visit):
+    visit("glossary?term=alpha")
     entry = page.locator(".glossary.card")
     expect(entry).to_contain_text("rescale factor")
     assert entry.locator("dt s").evaluate("e => getComputedStyle(e).backgroundColor") == "rgb(213, 94, 0)"
@@ -54,8 +54,8 @@ def test_a_terms_address_and_its_colour(page: Page, app_url: str):
 
 
 @pytest.mark.parametrize("width", [390, 1920])
-def test_a_terms_card_is_no_wider_than_the_window(page: Page, app_url: str, width: int):
+def test_a_terms_card_is_no_wider_than_the_window(page: Page, visit, width: int):
     page.set_viewport_size({"width": width, "height": 900})
-    page.goto(f"{app_url}/glossary?term=acc")
+    visit("glossary?term=acc")
     expect(page.locator(".glossary.card")).to_be_visible()
     assert page.evaluate("document.scrollingElement.scrollWidth <= window.innerWidth")

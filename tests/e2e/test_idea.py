@@ -20,11 +20,42 @@ from explain.player.view import view
 from explain.trace.file import TraceFile
 from explain.trace.model import numbers
 from kernels.museum import EXHIBITS
+from tests.e2e.text_sizes import LETTERS, SMALLEST, TEXT_PX
 
 LONGEST = 20  # words of a beat's sentence
 CAUSAL = lessons.OPENING.with_(causal=True)
 KINDS = [lessons.OPENING, CAUSAL, lessons.first_order(lessons.OPENING), lessons.STANDARD, lessons.ONLINE, lessons.SAFE]
 KINDS += [lessons.ROWS, lessons.MERGED, lessons.TOPK, lessons.wrong_twin(lessons.ONLINE)]
+PRESENTED = [lessons.first_order(lessons.OPENING), lessons.STANDARD, lessons.MERGED, lessons.TOPK]  # all panels
+# Remembers what a canvas draws: words, and the ways between HBM and the chip, the only lines that bend.
+ARROWS = """(() => {
+  const pen = CanvasRenderingContext2D.prototype, drawn = new WeakMap();
+  const of = (ctx) => drawn.get(ctx.canvas) ?? drawn.set(ctx.canvas, { words: [], ways: [], path: [] }).get(ctx.canvas);
+  const also = (name, note) => {
+    const plain = pen[name];
+    pen[name] = function (...given) {
+      note.call(this, of(this), ...given);
+      return plain.apply(this, given);
+    };
+  };
+  also("clearRect", (all) => Object.assign(all, { words: [], ways: [] }));
+  also("beginPath", (all) => Object.assign(all, { path: [], bends: false }));
+  for (const name of ["moveTo", "lineTo"]) also(name, (all, x, y) => all.path.push([x, y]));
+  also("arcTo", (all, x, y) => (all.path.push([x, y]), (all.bends = true)));
+  also("stroke", (all) => all.bends && all.ways.push(all.path));
+  also("fillText", function (all, text, x, y) {
+    const { actualBoundingBoxLeft: left, actualBoundingBoxRight: right, actualBoundingBoxAscent: up,
+      actualBoundingBoxDescent: down } = this.measureText(text);
+    all.words.push({ text, left: x - left, right: x + right, top: y - up, bottom: y + down });
+  });
+  // The words that a way between HBM and the chip runs through: all its parts are level or upright.
+  globalThis.crossed = (canvas) => {
+    const { words, ways } = drawn.get(canvas);
+    const parts = ways.flatMap((way) => way.slice(1).map((end, i) => [way[i], end]));
+    return words.filter(({ left, right, top, bottom }) => parts.some(([[x0, y0], [x1, y1]]) => Math.min(x0, x1) < right
+      && Math.max(x0, x1) > left && Math.min(y0, y1) < bottom && Math.max(y0, y1) > top)).map(({ text }) => text);
+  };
+})()"""
 # Presses a key at each beat from the first on, and reads what is on screen at each.
 WALK = """() => {
   const player = document.querySelector(".player") ?? [...document.querySelectorAll("*")]
@@ -38,6 +69,7 @@ WALK = """() => {
       kind: lane.querySelector(".beats [aria-current]")?.dataset.kind,
       said: lane.querySelector(".says").textContent,
       picture: lane.querySelector(".idea canvas").getAttribute("aria-label"),
+      crossed: crossed(lane.querySelector(".idea canvas")),
       explained: [...lane.querySelectorAll(".scene .term")].filter((term) => term.dataset.definition)
         .map((term) => term.textContent),
     }))});
@@ -60,6 +92,8 @@ def player(page: Page):
 def reader(browser: Browser) -> Iterator[Page]:
     """A reader who comes for the first time, with the network off."""
     context = browser.new_context(viewport={"width": 1440, "height": 900}, offline=True, reduced_motion="reduce")
+    context.add_init_script(ARROWS)
+    context.add_init_script(LETTERS)
     page = context.new_page()
     faults: list[str] = []
     page.on("pageerror", lambda error: faults.append(str(error)))
@@ -94,6 +128,7 @@ def test_the_arrows_go_through_every_beat_and_each_is_said_and_drawn(opened, exp
         (lane,) = one["lanes"]
         assert lane["kind"] == beat.kind
         assert 2 <= len(lane["said"].split()) <= LONGEST, lane["said"]
+        assert lane["crossed"] == [], one["step"]
         on_chip, _ = lane["picture"].split(" HBM: ")
         symbols = re.findall(r"(\S+) \d+ by \d+", on_chip)
         assert {"HBM", *symbols} <= {*lane["explained"]}, (symbols, lane["explained"])
@@ -209,6 +244,24 @@ def test_it_fits_the_window_is_touched_with_a_finger_and_its_pictures_are_still(
     expect(page.locator(".idea canvas")).to_be_visible()
     page.get_by_role("button", name="drop the tile").click()
     expect(player(page)).to_have_attribute("data-beat", "drop")
+    page.set_viewport_size({"width": 1440, "height": 900})
+
+
+@pytest.mark.parametrize("experiment", PRESENTED, ids=lambda one: one.kernel)
+def test_at_full_screen_no_text_of_any_panel_is_smaller_than_a_thirtieth_of_the_height(opened, experiment):
+    page = opened(experiment, step=run_of(experiment).trace.trace.steps // 2)
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    page.keyboard.press("p")
+    for depth in ("idea", "code"):
+        expect(player(page)).to_have_attribute("data-depth", depth)
+        panels = page.locator(".stage select option").count() - 1
+        for panel in range(1, min(panels, 9) + 1):
+            page.keyboard.press(str(panel))
+            page.evaluate("globalThis.drawn.length = 0")
+            page.keyboard.press("ArrowRight")
+            size, text = player(page).evaluate(SMALLEST)
+            assert size >= TEXT_PX - 0.5, f"{depth}, panel {panel}: {text!r} has {size:.1f} px"
+        page.keyboard.press("i")
     page.set_viewport_size({"width": 1440, "height": 900})
 
 

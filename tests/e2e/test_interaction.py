@@ -56,11 +56,11 @@ def opened(alone: Callable[..., Page]) -> Callable[..., Page]:
 
 
 @pytest.fixture
-def served(page: Page, app_url: str) -> Callable[..., Page]:
+def served(page: Page, visit) -> Callable[..., Page]:
     """Opens the chapter in the app, where Streamlit's own parts matter."""
 
     def served(step: int = 0) -> Page:
-        page.goto(f"{app_url}/{FLASH}?step={step}")
+        visit(f"{FLASH}?step={step}")
         expect(player(page)).to_have_attribute("data-step", str(step))
         player(page).focus()
         return page
@@ -379,8 +379,7 @@ def test_the_player_asks_before_it_shows(opened, trace):
 
 
 @pytest.mark.parametrize(
-    ("answer", "verdict"),
-    [("{:.3f}", "right"), ("{:.1f}", "right"), ("17", "wrong"), ("a lot", "invalid")],
+    ("answer", "verdict"), [("{:.3f}", "right"), ("{:.1f}", "right"), ("17", "wrong"), ("a lot", "invalid")]
 )
 def test_an_answer_is_judged_within_its_rounding(opened, trace, answer, verdict):
     sums = settings(trace, "l_i")

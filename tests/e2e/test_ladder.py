@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
-from tests.e2e.server import Server
 
-
-def test_the_address_holds_the_rung(page: Page, app: Server) -> None:
-    page.goto(f"{app.url}/triton_ladder?rung=Three+passes")
+def test_the_address_holds_the_rung(page: Page, visit) -> None:
+    visit("triton_ladder?rung=Three+passes")
     title = page.locator(".player .title")
     expect(title).to_have_text("Safe softmax, three passes")
     page.get_by_test_id("stButtonGroup").get_by_text("Online", exact=True).click()

@@ -13,7 +13,7 @@ from explain.records import file
 from explain.records import registry as shelf
 
 
-def test_a_file_is_refused_or_compared_and_goes_along_to_other_pages(page: Page, app_url: str, tmp_path: Path):
+def test_a_file_is_refused_or_compared_and_goes_along_to_other_pages(page: Page, visit, tmp_path: Path):
     record = shelf.recorded()
     assert record is not None
     good, altered = tmp_path / "good.json", tmp_path / "altered.json"
@@ -21,7 +21,7 @@ def test_a_file_is_refused_or_compared_and_goes_along_to_other_pages(page: Page,
     good.write_bytes(data)
     altered.write_bytes(data.replace(b'"gpu": "NVIDIA Other 9"', b'"gpu": "NVIDIA Other 8"'))
     page.set_viewport_size({"width": 1920, "height": 1080})
-    page.goto(f"{app_url}/measurements")
+    visit("measurements")
     page.get_by_text("Another GPU's file").click()
     page.locator("input[type=file]").set_input_files(altered)
     expect(page.get_by_text("altered.json is refused: damaged or altered")).to_be_visible()

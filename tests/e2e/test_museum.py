@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 
-def test_a_button_goes_to_the_first_difference_of_its_variable(page: Page, app_url: str):
-    page.goto(f"{app_url}/what_breaks?exhibit=zero_for_minus_inf&step=0&depth=code")
+def test_a_button_goes_to_the_first_difference_of_its_variable(page: Page, visit):
+    visit("what_breaks?exhibit=zero_for_minus_inf&step=0&depth=code")
     player = page.get_by_test_id("player")
     expect(player).to_have_attribute("data-step", "0")
     button = page.get_by_role("button", name=re.compile(r"alpha · step \d+"))
@@ -30,8 +30,8 @@ def test_a_button_goes_to_the_first_difference_of_its_variable(page: Page, app_u
         ("nan_swallowed", ("l_i", "", "NaN", "1")),
     ],
 )
-def test_the_player_names_the_first_difference(page: Page, app_url: str, exhibit: str, parts: tuple[str, ...]):
-    page.goto(f"{app_url}/what_breaks?exhibit={exhibit}&step=0&depth=code")
+def test_the_player_names_the_first_difference(page: Page, visit, exhibit: str, parts: tuple[str, ...]):
+    visit(f"what_breaks?exhibit={exhibit}&step=0&depth=code")
     for name, value in zip(("name", "index", "left", "right"), parts, strict=True):
         expect(page.locator(".difference")).to_have_attribute(f"data-{name}", value)
     (step,) = re.findall(r"step (\d+)", page.get_by_role("button", name=re.compile(r" · step \d+")).first.inner_text())
@@ -39,8 +39,8 @@ def test_the_player_names_the_first_difference(page: Page, app_url: str, exhibit
     expect(page.get_by_test_id("player")).to_have_attribute("data-step", step)
 
 
-def test_the_game_answers(page: Page, app_url: str):
-    page.goto(f"{app_url}/what_breaks?exhibit=acc_not_rescaled")
+def test_the_game_answers(page: Page, visit):
+    visit("what_breaks?exhibit=acc_not_rescaled")
     page.get_by_role("button", name="Try random normal numbers").click()
     expect(page.locator(".verdicts [data-passes=false]")).to_be_visible()
     page.get_by_role("button", name="Watch it").click()

@@ -24,8 +24,8 @@ def bar_of(page: Page) -> Locator:
     return bar
 
 
-def test_every_page_is_in_sight_at_every_width_and_the_one_shown_is_marked(page: Page, app: Server) -> None:
-    page.goto(f"{app.url}/speed")
+def test_every_page_is_in_sight_at_every_width_and_the_one_shown_is_marked(page: Page, visit) -> None:
+    visit("speed")
     for width in (420, 1280, 1440, 1920):
         page.set_viewport_size({"width": width, "height": 900})
         links = bar_of(page).locator("li a")
@@ -36,8 +36,8 @@ def test_every_page_is_in_sight_at_every_width_and_the_one_shown_is_marked(page:
         page.keyboard.press("Escape")
 
 
-def test_the_keyboard_reaches_a_page_and_the_next(page: Page, app: Server) -> None:
-    page.goto(f"{app.url}/glossary")
+def test_the_keyboard_reaches_a_page_and_the_next(page: Page, visit) -> None:
+    visit("glossary")
     link = bar_of(page).locator("li a[href='./measurements']")
     link.focus()
     page.keyboard.press("Enter")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -26,8 +27,8 @@ def opening(page: Page):
     return page.get_by_test_id("opening")
 
 
-def opened(page: Page, url: str, *, paused: bool = True) -> None:
-    page.goto(url)
+def opened(page: Page, visit: Callable[[str], Page], *, paused: bool = True) -> None:
+    visit("")
     expect(opening(page)).to_have_attribute("data-playing", "true")
     if paused:
         opening(page).get_by_role("button", name="Pause").click()
@@ -52,8 +53,8 @@ def ends(scenes: tuple[values.Scene, ...]) -> list[float]:
     return [sum(scene.seconds for scene in scenes[: i + 1]) for i in range(len(scenes))]
 
 
-def test_it_plays_by_itself_and_the_focus_stays(page: Page, app_url: str):
-    opened(page, app_url, paused=False)
+def test_it_plays_by_itself_and_the_focus_stays(page: Page, visit):
+    opened(page, visit, paused=False)
     first = time_of(page)
     page.wait_for_function(
         "before => document.querySelector('[data-testid=stMain]') && "
@@ -63,8 +64,8 @@ def test_it_plays_by_itself_and_the_focus_stays(page: Page, app_url: str):
     assert page.evaluate("document.activeElement.shadowRoot?.activeElement ?? null") is None
 
 
-def test_space_is_the_pages_until_the_opening_has_the_focus(page: Page, app_url: str):
-    opened(page, app_url)
+def test_space_is_the_pages_until_the_opening_has_the_focus(page: Page, visit):
+    opened(page, visit)
     page.get_by_role("heading", name="Tilescope").click()
     page.keyboard.press("Space")
     page.wait_for_function("document.querySelector('[data-testid=stMain]').scrollTop > 0")
@@ -73,8 +74,8 @@ def test_space_is_the_pages_until_the_opening_has_the_focus(page: Page, app_url:
     expect(opening(page)).to_have_attribute("data-playing", "false")
 
 
-def test_its_first_motion_comes_in_time(page: Page, app_url: str):
-    opened(page, app_url)  # the server's first page reads the traces
+def test_its_first_motion_comes_in_time(page: Page, app_url: str, visit):
+    opened(page, visit)  # the server's first page reads the traces
     page.goto("about:blank")
     page.goto(app_url)
     expect(opening(page)).to_have_attribute("data-time", re.compile(r"^0\.[1-9]|^[1-9]"))
@@ -82,8 +83,8 @@ def test_its_first_motion_comes_in_time(page: Page, app_url: str):
     assert moved < 10 * FIRST_MOTION_MS  # other tests share these cores; benchmarks/opening.py measures it alone
 
 
-def test_it_pauses_steps_and_scrubs_by_keyboard(page: Page, app_url: str, scenes):
-    opened(page, app_url)
+def test_it_pauses_steps_and_scrubs_by_keyboard(page: Page, visit, scenes):
+    opened(page, visit)
     ended = ends(scenes)
     stage = opening(page).get_by_role("group")
     scrub(page, ended[3] + 0.5)
@@ -111,12 +112,12 @@ def test_it_pauses_steps_and_scrubs_by_keyboard(page: Page, app_url: str, scenes
     assert time_of(page) == 0
 
 
-def test_nothing_runs_while_it_is_paused_or_out_of_sight(page: Page, app_url: str):
-    page.add_init_script(
-        "const plain = requestAnimationFrame; window.frames_asked = 0;"
-        "window.requestAnimationFrame = (f) => { if (String(f).includes('frame(')) frames_asked++; return plain(f) }"
+def test_nothing_runs_while_it_is_paused_or_out_of_sight(page: Page, visit):
+    opened(page, visit, paused=False)
+    page.evaluate(
+        "() => { plain = requestAnimationFrame; frames_asked = 0;"
+        "window.requestAnimationFrame = (f) => { if (String(f).includes('frame(')) frames_asked++; return plain(f) } }"
     )
-    opened(page, app_url, paused=False)
     page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, main.scrollHeight)")
     asked = -1
     while (now := page.evaluate("frames_asked")) != asked:  # until it has noticed
@@ -129,10 +130,11 @@ def test_nothing_runs_while_it_is_paused_or_out_of_sight(page: Page, app_url: st
     asked = page.evaluate("frames_asked")
     page.wait_for_timeout(500)
     assert page.evaluate("frames_asked") == asked
+    page.evaluate("() => { window.requestAnimationFrame = plain }")
 
 
-def test_a_scene_shows_its_numbers_and_at_most_a_dozen(page: Page, app_url: str, scenes):
-    opened(page, app_url)
+def test_a_scene_shows_its_numbers_and_at_most_a_dozen(page: Page, visit, scenes):
+    opened(page, visit)
     for scene, end in zip(scenes, ends(scenes), strict=True):
         scrub(page, round(end - 0.1, 1))
         expect(opening(page)).to_have_attribute("data-scene", scene.name)
@@ -142,8 +144,8 @@ def test_a_scene_shows_its_numbers_and_at_most_a_dozen(page: Page, app_url: str,
             assert [number for number in NUMBERS.findall(scene.sentence) if number not in found] == []
 
 
-def test_n_is_chosen_on_a_slider(page: Page, app_url: str, scenes):
-    opened(page, app_url)
+def test_n_is_chosen_on_a_slider(page: Page, visit, scenes):
+    opened(page, visit)
     scrub(page, ends(scenes)[2] - 1)
     slider = opening(page).get_by_role("slider", name="N, tokens")
     slider.press("Home")
@@ -157,8 +159,8 @@ def test_n_is_chosen_on_a_slider(page: Page, app_url: str, scenes):
 
 
 @pytest.mark.parametrize("name", ["larger", "trips"])
-def test_a_scene_leads_to_its_step_and_back(page: Page, app_url: str, scenes, name: str):
-    opened(page, app_url)
+def test_a_scene_leads_to_its_step_and_back(page: Page, visit, scenes, name: str):
+    opened(page, visit)
     at = next(i for i, scene in enumerate(scenes) if scene.name == name)
     scrub(page, round(ends(scenes)[at] - 0.5, 1))
     opening(page).get_by_role("link").click()
@@ -170,9 +172,9 @@ def test_a_scene_leads_to_its_step_and_back(page: Page, app_url: str, scenes, na
     expect(opening(page)).to_have_attribute("data-playing", "false")
 
 
-def test_without_motion_it_is_a_strip_of_stills(page: Page, app_url: str, scenes):
+def test_without_motion_it_is_a_strip_of_stills(page: Page, visit, scenes):
     page.emulate_media(reduced_motion="reduce")
-    page.goto(app_url)
+    visit("")
     stills = opening(page).get_by_role("listitem")
     expect(stills).to_have_count(len(scenes))
     for still, scene in zip(stills.all(), scenes, strict=True):

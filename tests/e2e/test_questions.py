@@ -9,16 +9,16 @@ from explain.chapters.questions.asked import Question, questions
 
 
 @pytest.mark.parametrize("question", questions(), ids=lambda question: f"{question.address}-{question.words}")
-def test_the_screen_answers(page: Page, app_url: str, question: Question):
-    page.goto(f"{app_url}/{question.address.strip('/')}")
+def test_the_screen_answers(page: Page, visit, question: Question):
+    visit(question.address.strip("/"))
     # Words that the player keeps hidden in another view are not on screen.
     expect(page.get_by_text(question.words).filter(visible=True).first).to_be_visible()
     expect(page.get_by_test_id("stException")).to_have_count(0)
     expect(page.get_by_text("Page not found")).to_have_count(0)
 
 
-def test_the_app_has_the_table_too(page: Page, app_url: str):
-    page.goto(f"{app_url}/questions")
+def test_the_app_has_the_table_too(page: Page, visit):
+    visit("questions")
     for question in questions():
         if question.page is None:  # tests/explain/chapters/questions/test_questions.py says so
             continue

@@ -16,11 +16,11 @@ def player(page: Page) -> Locator:
 
 
 @pytest.fixture
-def opened(page: Page, app_url: str):
+def opened(page: Page, visit):
     """Opens two runs from an address, waits until they are drawn, and leaves their tour for the code."""
 
     def opened(query: str = "") -> Page:
-        page.goto(f"{app_url}/side_by_side?{query}")
+        visit(f"side_by_side?{query}")
         expect(player(page)).to_have_attribute("data-step", re.compile(r"\d+"))
         if player(page).get_attribute("data-caption"):
             player(page).press("Escape")

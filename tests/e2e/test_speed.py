@@ -7,11 +7,10 @@ from __future__ import annotations
 from playwright.sync_api import Page, expect
 
 from explain.chapters.speed.rungs import BY_NAME, RUNGS
-from tests.e2e.server import Server
 
 
-def test_a_rung_is_pressed_and_its_code_and_what_is_new_are_shown(page: Page, app: Server) -> None:
-    page.goto(f"{app.url}/speed")
+def test_a_rung_is_pressed_and_its_code_and_what_is_new_are_shown(page: Page, visit) -> None:
+    visit("speed")
     rung = page.get_by_role("button", name=f"Kernel 3, {BY_NAME['exp2'].title}")
     expect(page.locator(".board svg").filter(visible=True).locator("[data-press]")).to_have_count(len(RUNGS))
     rung.click()

@@ -9,11 +9,11 @@ from playwright.sync_api import Locator, Page, expect
 
 
 @pytest.fixture
-def opened(page: Page, app_url: str):
+def opened(page: Page, visit):
     """Opens the page from an address and waits until its player can be stepped."""
 
     def opened(query: str) -> Page:
-        page.goto(f"{app_url}/three_numbers?{query}")
+        visit(f"three_numbers?{query}")
         expect(player(page)).to_have_attribute("data-step", re.compile(r"\d+"))
         return page
 

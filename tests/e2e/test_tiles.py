@@ -9,8 +9,8 @@ from playwright.sync_api import Browser, Page, expect
 from tests.e2e.server import running_app
 
 
-def test_the_memory_is_drawn_and_changes_with_the_gpu(page: Page, app_url: str):
-    page.goto(f"{app_url}/memory_hierarchy")
+def test_the_memory_is_drawn_and_changes_with_the_gpu(page: Page, visit):
+    visit("memory_hierarchy")
     picture = page.get_by_role("img", name="Memory of the H200 to scale, by area", exact=True)
     expect(picture).to_be_visible()
     box = picture.bounding_box()

@@ -12,31 +12,9 @@ from explain import cli, tours
 from explain.engine import engine
 from explain.slides import page_of
 from explain.ui.stepper import toured
+from tests.e2e.text_sizes import LETTERS, SMALLEST, TEXT_PX
 
 TOUR = "flash_attention"
-TEXT_PX = 36  # at 1080 pixels of height
-# The sizes of all text that is seen, in the page and on its canvases.
-LETTERS = """
-  globalThis.drawn = [];
-  const fill = CanvasRenderingContext2D.prototype.fillText;
-  CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
-    const { c, d } = this.getTransform();
-    const scale = Math.hypot(c, d) / devicePixelRatio;
-    if (/\\S/.test(text) && this.canvas.checkVisibility({ visibilityProperty: true })) globalThis.drawn.push([parseFloat(this.font.match(/([\\d.]+)px/)[1]) * scale, String(text)]);
-    return fill.call(this, text, ...place);
-  };
-"""
-SMALLEST = """(player) => {
-  const seen = [];
-  const walker = document.createTreeWalker(player, NodeFilter.SHOW_TEXT);
-  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-    const parent = node.parentElement;
-    if (!/\\S/.test(node.data) || parent.closest(".live, select, style, title, math") || !parent.checkVisibility()) continue;
-    seen.push([parseFloat(getComputedStyle(parent).fontSize), node.data.trim()]);
-  }
-  return [...seen, ...globalThis.drawn.splice(0)].sort(([a], [b]) => a - b)[0];
-}"""
-
 
 # What a caption shows: its words, its panels, and what of them is not in the window.
 SEEN = """(player) => {
@@ -67,9 +45,9 @@ def steps_of(chapter: str) -> list[int]:
     return [one["step"] for one in toured(tours.of(chapter)[0])["captions"]]
 
 
-def test_keys_turn_the_captions_and_the_run_sheet_follows(page: Page, app_url: str):
+def test_keys_turn_the_captions_and_the_run_sheet_follows(page: Page, app_url: str, visit):
     steps = steps_of(TOUR)
-    page.goto(f"{app_url}/{TOUR}")
+    visit(TOUR)
     caption(page, 1)
     expect(player(page)).to_have_attribute("data-step", str(steps[0]))
     sheet_page = page.context.new_page()
@@ -104,8 +82,8 @@ def test_keys_turn_the_captions_and_the_run_sheet_follows(page: Page, app_url: s
     caption(page, 1)
 
 
-def test_a_link_holds_what_is_seen(page: Page, app_url: str):
-    page.goto(f"{app_url}/{TOUR}?caption=8")
+def test_a_link_holds_what_is_seen(page: Page, visit):
+    visit(f"{TOUR}?caption=8")
     caption(page, 8)
     player(page).focus()
     page.keyboard.press("ArrowUp")
@@ -128,8 +106,8 @@ def test_a_link_holds_what_is_seen(page: Page, app_url: str):
     expect(player(page)).not_to_have_attribute("data-caption", re.compile(""))
 
 
-def test_panels_are_composed_and_the_text_grows_at_full_screen(page: Page, app_url: str):
-    page.goto(f"{app_url}/{TOUR}?step=47")
+def test_panels_are_composed_and_the_text_grows_at_full_screen(page: Page, visit):
+    visit(f"{TOUR}?step=47")
     player(page).press("p")
     expect(page.locator(".panel.source")).to_be_visible()
     page.keyboard.press("Shift+Digit2")
@@ -145,9 +123,9 @@ def test_panels_are_composed_and_the_text_grows_at_full_screen(page: Page, app_u
     assert player(page).evaluate(size) == pytest.approx(before)
 
 
-def test_one_clicker_goes_through_the_tour_to_the_chapters_end_and_to_the_next_chapter(page: Page, app_url: str):
+def test_one_clicker_goes_through_the_tour_to_the_chapters_end_and_to_the_next_chapter(page: Page, visit):
     last = len(steps_of("softmax"))
-    page.goto(f"{app_url}/softmax?caption={last}")
+    visit(f"softmax?caption={last}")
     caption(page, last)
     player(page).press("PageDown")
     expect(player(page)).not_to_have_attribute("data-caption", re.compile(""))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from explain import ROOT, cli
+from explain.commands import parse_programs
 from explain.trace import file as trace_file
 from kernels.catalog import TAUGHT
 
@@ -85,6 +86,9 @@ def test_a_kernel_that_is_wrong_on_purpose_says_so(capsys):
         (["no_such_command"], "no_such_command"),
         (["trace", "softmax_online", "--out", "/no/such/folder/x"], "--out=/no/such/folder/x"),
         (["trace", "softmax_online", "--out", "x", "--programs", "some"], "--programs=some"),
+        (["trace", "softmax_online", "--out", "x", "--programs", "3:1"], "--programs=3:1"),
+        (["trace", "softmax_online", "--out", "x", "--programs", "0:999999999"], "999,999,999"),
+        (["trace", "softmax_online", "--out", "x", "--max-steps", "0"], "--max-steps"),
         (["trace", "some.py", "--out", "x"], "target=some.py"),
         (["trace", "no_such.py:main", "--out", "x"], "no_such.py"),
         (["trace", f"{__file__}:no_such", "--out", "x"], "no_such"),
@@ -162,6 +166,7 @@ def hungry():
     return torch.ones(10**11)
 
 def broken():
+    print("started")
     double_kernel[(1,)](torch.randn(4), torch.empty(4), 400, BLOCK=512)
 """
 
@@ -178,18 +183,43 @@ def test_a_foreign_file(capsys, tmp_path):
 
 @pytest.mark.parametrize(
     ("function", "limits", "words"),
-    [
-        ("endless", ["--seconds", "1"], "1 s"),
-        ("hungry", ["--megabytes", "300"], "memory"),
-        ("broken", [], "x_ptr"),
-    ],
+    [("endless", ["--seconds", "1"], "1 s"), ("hungry", ["--megabytes", "300"], "memory")],
 )
-def test_a_run_that_fails_exits_3_and_says_why(capsys, tmp_path, function, limits, words):
+def test_a_run_that_launches_nothing_exits_3_and_says_why(capsys, tmp_path, function, limits, words):
     (tmp_path / "mine.py").write_text(FOREIGN)
     status, _, err = run(capsys, "trace", f"{tmp_path / 'mine.py'}:{function}", "--out", str(tmp_path / "t"), *limits)
     assert status == 3
     assert words in err
     assert not (tmp_path / "t").exists()
+
+
+def test_a_run_that_fails_leaves_its_trace_and_exits_3(capsys, tmp_path):
+    (tmp_path / "mine.py").write_text(FOREIGN)
+    out = tmp_path / "t.tilescope"
+    limits = ["--max-steps", "900", "--programs", "0:4"]
+    status, said, err = run(capsys, "trace", f"{tmp_path / 'mine.py'}:broken", "--out", str(out), *limits)
+    failure = trace_file.read(out).report.failure
+    assert failure is not None
+    assert status == 3
+    assert said.startswith("started\n")
+    assert failure.message in err
+    assert failure.traceback in err
+    assert "in broken" in failure.traceback
+    status, said, _ = run(capsys, "export", str(out), "--out", str(tmp_path / "t.html"), "--json")
+    assert (status, json.loads(said)["step"]) == (0, failure.step)
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("1", [[1, 0, 0]]),
+        ("0:2", [[0, 0, 0], [1, 0, 0]]),
+        ("3,0:2 7,7,7", [[3, 0, 0], [3, 1, 0], [7, 7, 7]]),
+        ("first", "first"),
+    ],
+)
+def test_programs(text, ids):
+    assert parse_programs(text) == ids
 
 
 @pytest.mark.parametrize("command", [[], ["list"], ["run"], ["trace"], ["doctor"], ["record"]])

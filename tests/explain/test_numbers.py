@@ -5,40 +5,31 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from explain.figures import numbers
 
 
 @pytest.mark.parametrize(
-    ("value", "text", "small"),
+    ("value", "text"),
     [
-        (0, "0", "0"),
-        (-0.0, "0", "0"),
-        (7.1e-4, "7.1 × 10⁻⁴", "7.1e−4"),
-        (-7.123e-4, "−7.12 × 10⁻⁴", "−7.1e−4"),
-        (0.001, "0.001", "0.001"),
-        (27.34, "27.3", "27"),
-        (-0.5, "−0.5", "−0.5"),
-        (99.96, "100", "100"),
-        (3480.4, "3,480", "3,480"),
-        (999_999.4, "999,999", "999,999"),
-        (999_999.6, "1 × 10⁶", "1.0e6"),
-        (math.nan, "NaN", "NaN"),
-        (math.inf, "∞", "∞"),
-        (-math.inf, "−∞", "−∞"),
+        (0, "0"),
+        (-0.0, "0"),
+        (7.1e-4, "7.1 × 10⁻⁴"),
+        (-7.123e-4, "−7.12 × 10⁻⁴"),
+        (0.001, "0.001"),
+        (27.34, "27.3"),
+        (-0.5, "−0.5"),
+        (99.96, "100"),
+        (3480.4, "3,480"),
+        (999_999.4, "999,999"),
+        (999_999.6, "1 × 10⁶"),
+        (math.nan, "NaN"),
+        (math.inf, "∞"),
+        (-math.inf, "−∞"),
     ],
 )
-def test_a_number_and_its_small_form(value, text, small):
+def test_a_number_as_text(value, text):
     assert numbers.number(value) == text
-    assert numbers.compact(value) == small
-
-
-@given(st.floats(-1e300, 1e300))
-def test_what_is_read_back_is_the_number_to_three_digits(value):
-    text = numbers.compact(value, 3).replace("−", "-").replace(",", "")
-    assert float(text) == pytest.approx(value, rel=5.001e-3)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from explain import lessons, recordings
 from explain.glossary import definitions
-from explain.player import Run, body_of, player
+from explain.player import Run, body_of, player, token_lines
 from explain.player.files import modules, script
 from explain.trace.file import TraceFile
 
@@ -31,6 +31,16 @@ if not st.toggle("away"):
     asked = st.number_input("step", value=None, step=1)
     player([run], key="here", step=asked, request=int(st.number_input("request", value=0)))
 """
+
+
+def test_a_keyword_of_a_call_is_no_variable():
+    text = "def k(x, mask):\n    y = tl.load(x,\n                mask=mask)\n    z = tl.sum(ß, axis=0)"
+    named = [[token[1] for token in line if token[0] == "v"] for line in token_lines(text)]
+    assert named[1:3] == [["y", "tl", "load", "x"], ["mask"]]
+    assert "axis" not in named[3]
+    assert "".join(token if isinstance(token, str) else token[1] for line in token_lines(text) for token in line) == (
+        text.replace("\n", "")
+    )
 
 
 def unpacked(packet):

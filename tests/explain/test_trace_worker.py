@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 import torch
 
+from explain import ROOT
 from explain.engine import TRACE_WORKER
 from explain.experiment import Experiment
-from explain.trace.errors import BadTarget, OutOfBounds, TraceError
+from explain.trace.errors import BadTarget, TraceError
 from explain.trace.file import read
 from explain.trace_worker import handle
 from explain.workers import WorkerFailed, WorkerOutOfMemory, WorkerPool
@@ -37,12 +40,14 @@ def quiet(what: str, fraction: float) -> None:
 def trace_file(tmp_path):
     """Writes a Python file and traces a function of it."""
 
-    def run(text: str, function: str = "main", programs: object = "all", out: str | None = "a.tilescope"):
+    def run(
+        text: str, function: str = "main", programs: object = "all", out: str | None = "a.tilescope", **options: object
+    ):
         path = tmp_path / "lesson.py"
         path.write_text(dedent(KERNEL) + dedent(text))
         target = str(tmp_path / out) if out else None
         request = {"kind": "file", "path": str(path), "function": function, "programs": programs, "out": target}
-        return handle(request, quiet)
+        return handle({**request, "options": options}, quiet)
 
     return run
 
@@ -109,10 +114,6 @@ def test_a_module_beside_the_file_comes_before_ours(trace_file, tmp_path):
         ("def main(): exit(3)", "lesson.py:main failed: SystemExit: 3"),
         ("import nothing_there", "importing lesson.py failed: ModuleNotFoundError: No module named 'nothing_there'"),
         ("def main(:", "importing lesson.py failed: SyntaxError"),
-        (
-            "def main(): double[(1,)](torch.arange(4.0), 4, BLOCK=3)",
-            "failed: ValueError: arange's range must be a power of 2",
-        ),
     ],
 )
 def test_errors_in_words(trace_file, text, says):
@@ -131,9 +132,91 @@ def test_a_gpu_that_is_not_there(trace_file, call):
         trace_file(f"def main(): {call}")
 
 
-def test_out_of_bounds_is_named(trace_file):
-    with pytest.raises(OutOfBounds, match=r"double, program \[0, 0, 0\], lesson.py:8: loads element 4 of x_ptr"):
-        trace_file("def main(): double[(1,)](torch.arange(4.0), 6, BLOCK=8)")
+@pytest.mark.parametrize(
+    ("call", "line", "says"),
+    [
+        (
+            "double[(1,)](torch.arange(4.0), 6, BLOCK=8)",
+            8,
+            r"double, program \[0, 0, 0\], .*: loads element 4 of x_ptr",
+        ),
+        ("double[(1,)](torch.arange(4.0), 4, BLOCK=3)", 7, "failed: ValueError: arange's range must be a power of 2"),
+        ("double[(1,)](torch.arange(4.0), 4, BLOCK=4), 1 / 0", 9, r"ZeroDivisionError: .* \(lesson.py:10 in main\)"),
+    ],
+)
+def test_a_run_that_fails_leaves_its_trace(trace_file, tmp_path, call, line, says):
+    said = trace_file(f"def main(): {call}")["report"]
+    trace = read(tmp_path / "a.tilescope")
+    assert said == asdict(trace.report)
+    assert re.search(says, said["failure"]["message"])
+    assert trace.line(said["failure"]["step"]) == line
+    assert trace.source(said["failure"]["step"]).function == "double"
+
+
+@pytest.mark.parametrize(
+    ("options", "says", "steps"),
+    [({"max_steps": 5}, "--max-steps", 6), ({"max_bytes": 100}, "--max-values", 4), ({"seconds": 0.5}, "--seconds", 4)],
+)
+def test_a_limit_leaves_the_trace_and_names_its_option(trace_file, options, says, steps):
+    text = """
+        def main():
+            double[(1,)](torch.arange(4.0), 4, BLOCK=4)
+            while True:
+                if KEEP_LAUNCHING:
+                    double[(9,)](torch.arange(4.0), 4, BLOCK=4)
+    """
+    answer = trace_file(f"{dedent(text)}\nKEEP_LAUNCHING = {'seconds' not in options}", **options)
+    assert says in answer["report"]["failure"]["message"]
+    assert answer["steps"] == steps
+
+
+def test_programs_that_are_not_recorded_are_counted(trace_file):
+    text = "def main(): double[(3,)](torch.arange(12.0), 10, BLOCK=4)"
+    every, some = (trace_file(text, programs=programs) for programs in ("all", [[1, 0, 0]]))
+    assert every["steps"] == 3 * some["steps"]
+    assert every["traffic"] == some["traffic"]
+
+
+def test_what_a_run_prints_is_kept(trace_file, tmp_path):
+    trace_file("def main():\n  print('started')\n  double[(1,)](torch.arange(4.0), 4, BLOCK=4)\n  print('x' * 200_000)")
+    output = read(tmp_path / "a.tilescope").report.output
+    assert output.startswith("started\nxxx")
+    assert len(output) == 100_000
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there the launch would run on the GPU's tensors")
+def test_what_launchers_do_around_a_launch(trace_file):
+    text = """
+        def main():
+            x = torch.arange(8.0)
+            with torch.cuda.device(x.device.index):
+                double[[2, 1]](x, 8, BLOCK=4)
+            double[lambda meta: [8 // meta["BLOCK"]]](x, 8, BLOCK=4)
+            torch.cuda.synchronize()
+            if x[1] != 4:
+                raise ValueError("the CUDA kernel is wrong")
+    """
+    assert trace_file(text)["report"]["failure"] is None
+    failure = trace_file(text.replace("!= 4", "== 4"))["report"]["failure"]
+    assert "the CUDA kernel is wrong" in failure["message"]
+
+
+def test_the_configuration_that_ran_is_noted(trace_file, tmp_path):
+    configs = "[triton.Config({'BLOCK': 4}), triton.Config({'BLOCK': 8})]"
+    trace_file(f"tuned = triton.autotune({configs}, key=['n'])(double)\ndef main(): tuned[(1,)](torch.arange(4.0), 4)")
+    (note,) = read(tmp_path / "a.tilescope").report.notes
+    assert "BLOCK: 4" in note
+
+
+@pytest.mark.parametrize("tf32", [False, True])
+def test_rounding_to_tf32_is_noted(tmp_path, tf32):
+    path, out = ROOT / "tests/explain/trace/dots.py", tmp_path / "a.tilescope"
+    request = {"kind": "file", "path": str(path), "function": "main", "programs": "all", "out": str(out)}
+    handle({**request, "options": {"tf32": tf32}}, quiet)
+    (note,) = read(out).report.notes
+    assert "tf32" in note
+    handle({**request, "function": "exact", "options": {"tf32": tf32}}, quiet)
+    assert read(out).report.notes == ()
 
 
 def test_no_such_file(tmp_path):
@@ -262,20 +345,39 @@ def test_a_module_of_ours_is_not_replaced_by_tracing_it():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("def main(): raise KeyboardInterrupt", r"main failed: KeyboardInterrupt \(lesson.py:11 in main\)$"),
-        ("def main():\n  import json\n  json.loads('{')", r"JSONDecodeError: .* \(lesson.py:13 in main\)$"),
-        ("1 / 0", r"importing lesson.py failed: ZeroDivisionError: division by zero \(lesson.py:11 in <module>\)$"),
-        (
-            "@triton.jit\ndef f(v):\n  return v * nothing\n@triton.jit\ndef k(x):\n  tl.store(x, f(tl.load(x)))\n"
-            "def main(): k[(1,)](torch.ones(1))",
-            r"lesson.py:main failed: NameError: name 'nothing' is not defined \(lesson.py:13 in f\)$",
-        ),
+        ("def main(): raise KeyboardInterrupt", r"main failed: KeyboardInterrupt \(lesson.py:11 in main\)\n"),
+        ("def main():\n  import json\n  json.loads('{')", r"JSONDecodeError: .* \(lesson.py:13 in main\)\n"),
+        ("1 / 0", r"importing lesson.py failed: ZeroDivisionError: division by zero \(lesson.py:11 in <module>\)\n"),
     ],
 )
-@pytest.mark.parametrize("programs", ["all", []])
-def test_a_failure_names_its_line(trace_file, text, says, programs):
+def test_a_failure_names_its_line(trace_file, text, says):
     with pytest.raises(TraceError, match=says):
-        trace_file("\n" + text, programs=programs)
+        trace_file("\n" + text)
+
+
+@pytest.mark.parametrize("programs", ["all", []])
+def test_a_failure_in_a_helper_names_its_line(trace_file, programs):
+    text = """
+        @triton.jit
+        def f(v):
+            return v * nothing
+
+        @triton.jit
+        def k(x):
+            tl.store(x, f(tl.load(x)))
+
+        def main():
+            k[(1,)](torch.ones(1))
+    """
+    says = r"lesson.py:main failed: NameError: name 'nothing' is not defined \(lesson.py:13 in f\)"
+    if programs:
+        failure = trace_file(text)["report"]["failure"]
+        assert re.match(says, failure["message"])
+        calls = [line.split(":")[1].split() for line in failure["traceback"].splitlines()]
+        assert calls[-3:] == [["20", "in", "main"], ["17", "in", "k"], ["13", "in", "f"]]
+    else:
+        with pytest.raises(TraceError, match=says):
+            trace_file(text, programs=programs)
 
 
 def test_programs_that_do_not_exist(trace_file):

@@ -94,6 +94,10 @@ def test_gradients_without_atomics_are_the_same_every_time():
         (2, 4, 1, 1, 300, 128),
         (1, 2, 2, 70, 70, 256),
         (1, 2, 2, 9, 40, 24),
+        (2, 2, 1, 150, 331, 80),
+        (1, 4, 2, 260, 200, 144),
+        (1, 2, 2, 200, 257, 192),
+        (1, 2, 1, 129, 128, 216),
     ],
 )
 def test_gradients_through_the_operator(shape, dtype, causal):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -18,6 +20,7 @@ SHAPES = [  # batch, heads, kv_heads, seq_len, kv_len, head_dim
     (1, 2, 1, 70, 33, 24),
     (1, 1, 1, 1, 50, 16),
     (1, 2, 2, 1, 1, 64),  # P is 1, and dP − D cancels to nothing
+    (1, 2, 1, 40, 33, 40),  # a head in two parts
 ]
 
 
@@ -30,7 +33,14 @@ def test_gradients_are_those_of_float64(shape, dtype, causal, dq):
         assert worst_gradient(flash_attention, shape, dtype, causal, "cpu", dq=dq, block_m=16, block_n=32) <= 1
 
 
+@pytest.mark.parametrize("shape", SHAPES[1:])
+def test_dk_and_dv_in_a_launch_each_are_the_same(shape):
+    with interpreter_fidelity():
+        assert worst_gradient(flash_attention, shape, torch.bfloat16, True, "cpu", apart=True, block_m=16) <= 1
+
+
 KEYS, QUERIES, LOOP = "attention_backward_keys_kernel", "attention_backward_queries_kernel", "_queries_over_keys"
+WAYS: tuple[dict[str, Any], ...] = ({"dq": "again"}, {"dq": "add"}, {"apart": True})
 BROKEN = [
     ("attention_rows_kernel", "tl.sum(o * do, axis=1)", "tl.sum(o * o, axis=1)"),
     ("attention_rows_kernel", 'lse == -float("inf"), float("inf")', 'lse == -float("inf"), lse'),
@@ -44,6 +54,12 @@ BROKEN = [
     (QUERIES, "head // group * stride_kh", "head * stride_kh"),
     (LOOP, "(dp - delta[:, None])", "dp"),
     (LOOP, "rows[:, None] + diagonal", "rows[:, None] + diagonal - 1"),
+    ("_scores", "if REST > 0", "if False"),
+    ("_plus", "b[1], sums[1]", "b[1], sums[1] * 0"),
+    ("_store", "BLOCK_D + tl.arange(0, REST)", "tl.arange(0, REST)"),
+    ("_tile", "stride_dim, BLOCK_D, REST", "stride_dim, 0, REST"),
+    (KEYS, "dk = _plus(dk, ds, q, REST)", "dk = _plus(dk, ds, q, REST) if OF == 'kv' else dk"),
+    (KEYS, 'if OF != "k":\n                dv', 'if OF == "kv":\n                dv'),
 ]
 
 
@@ -52,13 +68,13 @@ def test_one_thing_wrong_and_the_gradients_are_too(function, old, new):
     broken = edits.load("kernels.attention_backward", Edit(f"{function} {old} {new}", function, old, new))
     with interpreter_fidelity():
         assert any(
-            worst_gradient(
+            not worst_gradient(
                 flash_attention, shape, torch.float32, causal, "cpu", backward=broken.flash_attention_backward,
-                dq=dq, block_m=16, block_n=32, l2_share=0.5,
-            ) > 1
-            for shape in ((2, 4, 2, 45, 70, 16), (1, 2, 1, 70, 33, 24))
+                **way, block_m=16, block_n=32, l2_share=0.5,
+            ) <= 1
+            for shape in ((2, 4, 2, 45, 70, 16), (1, 2, 1, 70, 33, 24), (1, 1, 1, 33, 20, 40))
             for causal in (True, False)
-            for dq in ("again", "add")
+            for way in WAYS
         )  # fmt: skip
 
 

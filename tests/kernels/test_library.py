@@ -22,10 +22,7 @@ ON_A_CPU = (
     "torch:attention",
     "torch:attention_backward",
 )
-SIZES = {
-    "softmax": {"rows": 3, "cols": 70},
-    "attention": {"batch": 2, "heads": 2, "seq_len": 40, "head_dim": 32},
-}
+SIZES = {"softmax": {"rows": 3, "cols": 70}, "attention": {"batch": 2, "heads": 2, "seq_len": 40, "head_dim": 32}}
 
 
 def small(name: str, dtype: str, inputs: str = "normal", **more: object) -> Experiment:

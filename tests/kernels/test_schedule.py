@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kernels import edits, schedule
 from kernels.edits import Edit
-from kernels.schedule import START, deal, lists, tile_visits
+from kernels.schedule import START, deal, lists, longest, tile_visits
 
 small = st.integers(1, 12)
 SMS = 132
@@ -68,9 +68,15 @@ def test_a_tile_visits_what_one_of_its_rows_sees_and_at_least_one(m_tiles, block
     assert tile_visits(m_tiles, block_m, kv_len, 128, None) == (len(range(0, kv_len, 128)),) * m_tiles
 
 
-def test_the_kernel_gets_the_lists_one_after_another_and_where_each_begins():
-    starts, tiles = lists(6, 3, 192, 576, 128, 0, 4, torch.device("cpu"))
-    dealt = deal(6, tile_visits(3, 192, 576, 128, 0), 4)
-    assert starts.dtype == tiles.dtype == torch.int32
-    assert [tiles[starts[at] : starts[at + 1]].tolist() for at in range(4)] == dealt
-    assert len(starts) == 5
+def test_the_kernel_gets_a_column_of_tiles_for_each_program_and_how_many_are_its_own():
+    visits = tile_visits(3, 192, 576, 128, 0)
+    counts, tiles = lists(6, visits, 4, torch.device("cpu"))
+    assert counts.dtype == tiles.dtype == torch.int32
+    assert [tiles[:count, at].tolist() for at, count in enumerate(counts)] == deal(6, visits, 4)
+    assert len(tiles) > counts.max()
+
+
+@given(small, st.lists(st.integers(1, 9), min_size=1, max_size=9), small)
+def test_the_longest_program_is_the_one_that_the_others_wait_for(heads, visits, programs):
+    for own in (tuple(visits), (visits[0],) * len(visits)):
+        assert longest(heads, own, programs, START) == max(loads(deal(heads, own, programs), own))

@@ -56,10 +56,7 @@ def test_a_statement_of_several_lines_is_marked_around_all_of_them():
 
 @pytest.mark.parametrize(
     ("source", "words"),
-    [
-        ("def f():\n    s = warpgroup_mma(q, k)\n", ": QK"),
-        ("def f():\n    pass\n", "warpgroup_mma"),
-    ],
+    [("def f():\n    s = warpgroup_mma(q, k)\n", ": QK"), ("def f():\n    pass\n", "warpgroup_mma")],
 )
 def test_what_cannot_be_marked_is_refused(source, words):
     with pytest.raises(ValueError, match=words):

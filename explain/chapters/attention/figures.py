@@ -10,7 +10,7 @@ import numpy as np
 from explain.chapters.attention.contexts import MODELS, Model
 from explain.chapters.attention.heads import Array, Head
 from explain.figures.labels import text_width, widest
-from explain.figures.numbers import count, fixed, moved, percent, ratio
+from explain.figures.numbers import capacity, count, fixed, moved, percent, ratio
 from explain.figures.palette import SYMBOLS, css, css_ink
 from explain.figures.svg import button, line, picture, rect, text
 from explain.gpus import Gpu
@@ -198,12 +198,12 @@ def score_bytes(gpu: Gpu, tokens: int) -> str:
     for i, (name, size) in enumerate(marks):
         x = at(size)
         parts.append(line(x, 20 + 16 * i, x, bottom, stroke=css("slate"), opacity=0.9))
-        parts.append(text(x - 5, 16 + 16 * i, f"{name}, {moved(size)}", anchor="end", size=12))
+        parts.append(text(x - 5, 16 + 16 * i, f"{name}, {capacity(size)}", anchor="end", size=12))
     for power in range(3, int(high), 3):
         x = at(10**power)
         parts.append(line(x, 62, x, bottom, opacity=0.2))
         parts.append(text(x, bottom + 18, moved(10**power), anchor="middle", faint=True, size=12))
-    parts.append(text(left - 12, bottom + 18, "each line: × 1,000", anchor="end", faint=True, size=12))
+    parts.append(text(left - 12, bottom + 18, "log scale, × 1,000", anchor="end", faint=True, size=12))
     for i, one in enumerate(rows):
         y = 66 + 40.0 * i
         over = one.score_bytes > gpu.hbm_bytes

@@ -87,7 +87,7 @@ def weights(shown: Head, token: int) -> None:
         f"large. Make the score of **{words[raised]}** larger: its weight grows, all others shrink, and the sum stays "
         "1. In PyTorch:\n\n`P = torch.softmax(S, dim=-1)`",
     ):
-        more = st.slider(f"Add to the score of “{words[raised]}”", 0.0, 8.0, 4.0, 0.5, key="more", bind="query-params")
+        more = st.slider(f"Add to the score of “{words[raised]}”", 0.0, 8.0, 0.0, 0.5, key="more", bind="query-params")
         after = with_larger(row, raised, more)
         pictures.drawing(figures.softened(words, shown.weights[token], after, raised))
         st.caption(
@@ -105,9 +105,10 @@ def heads(shown: Head) -> None:
     with layout.part(
         "Head",
         f"One set of Q, K and V is a **head**. This layer has {len(each)}, each with its own learned matrices. Each "
-        f"looks at different things. Head {back.number} gives {percent(back.mean_before, 1)} of its weight to the "
-        f"token before. Head {first.number} gives {percent(first.mean_first, 1)} to the first token. A square is P of "
-        "one head: a row for each query, a column for each key. Press a head: all pictures above then show it.",
+        f"looks at different things. On average over the rows, head {back.number} gives {percent(back.mean_before, 1)} "
+        f"of its weight to the token before, and head {first.number} gives {percent(first.mean_first, 1)} to the "
+        "first token. A square is P of one head: a row for each query, a column for each key. Press a head: all "
+        "pictures above then show it.",
     ):
         pictures.pressable(figures.heads(each, shown.number), "head")
 
@@ -134,10 +135,11 @@ def too_many_scores(shown: Head) -> None:
     with drawn:
         gpu = gpu_choice()
         pictures.drawing(figures.score_bytes(gpu, n))
-        st.caption(f"S of one head: N² scores × {contexts.ITEM_BYTES} bytes. {figures.sources()}")
+        st.caption(f"S of one head in 16 bits: N² scores × {contexts.ITEM_BYTES} bytes. {figures.sources()}")
     with words.container(key="words: why N² hurts"):
         layout.prose(
-            f"S has N² numbers of {contexts.ITEM_BYTES} bytes. For this sentence, N = {n}, that is nothing. "
+            f"S has N² numbers, here of {contexts.ITEM_BYTES} bytes, as models store them. For this sentence, "
+            f"N = {n}, that is nothing. "
             f"For {longest.name}, N = {count(longest.context)}, S of one head takes {moved(longest.score_bytes)}: "
             f"{figures.too_large(gpu)} the memory of an {gpu.name}. A model has dozens of heads in each of dozens of "
             "layers. FlashAttention computes the same output and never stores S: it makes a small tile of S on the "
@@ -151,8 +153,9 @@ def three_kernels() -> None:
     st.header("The same on a GPU, line by line", anchor=False)
     layout.prose(
         "On a GPU the three lines are three kernels. Here they are in Triton, recorded on this sentence, head "
-        f"{HEADS_TO_SHOW[0]}. Press → in the bar above the picture: it leads from the scores to the output. You need "
-        "not read the code yet. *Your first Triton kernel* explains it."
+        f"{HEADS_TO_SHOW[0]}, in fp32: a score takes 4 bytes. A tile has 16 rows and 16 columns, a power of two; the "
+        "sixteenth is padding, and softmax sees −∞ there. Press → in the bar above the picture: it leads from the "
+        "scores to the output. You need not read the code yet. *Your first Triton kernel* explains it."
     )
     stepper.stepper([lessons.ONE_TILE], key="attention", chapter="attention")
 

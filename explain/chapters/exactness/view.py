@@ -1,6 +1,4 @@
-"""The page Exactness, part by part: FlashAttention and standard attention beside float64, and other orders of the same
-sum.
-"""
+"""The page Exactness, part by part: two kernels beside float64, and other orders of the same sum."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def side_by_side() -> str:
     """
     loop = function_source(MODULE, "vector_add_in_pytorch")
     kernel = function_source(MODULE, "vector_add_kernel")
-    headings = "".join(f"<th>{words}</th>" for words in ("", "PyTorch: one tile after another", "Triton: all at once"))
+    headings = "".join(f"<th>{words}</th>" for words in ("", "PyTorch: one tile after another", "Triton: many at once"))
     rows = "".join(
         f"<tr><th>{part.word}</th>{_code(_line(loop, part.loop))}{_code(_line(kernel, part.kernel))}</tr>"
         for part in PARTS

@@ -21,7 +21,7 @@ Run = tuple[Experiment, Trace]
 TWO_SOURCES = (
     "Both functions add two vectors, tile by tile. A **tile** is a short piece that is worked on as a whole. PyTorch's "
     "loop takes one tile after another. In Triton you write only the body of the loop: the **kernel**. The GPU runs it "
-    "for all tiles at once."
+    "for all tiles, many at once."
 )
 
 

@@ -200,9 +200,7 @@ def grid(costs: Mapping[tuple[int, int], Cost], gpu: Gpu, here: tuple[int, int])
 
 
 def crossing_chart(seconds: Mapping[str, Mapping[int, float]], predicted: bool) -> str:
-    """The times of two kernels by N, both axes logarithmic, and the second's speedup at each N. Predicted ones are
-    dashed.
-    """
+    """Two kernels' times by N, both axes logarithmic, and the speedup at each N. Predicted ones are dashed."""
     left, top, high, step = 100.0, 24.0, 230.0, 92.0
     lengths = list(next(iter(seconds.values())))
     every = [one for times in seconds.values() for one in times.values()]
@@ -291,9 +289,8 @@ def shares(experiment: Experiment, trace: Trace) -> list[Share]:
     (launch,) = trace.launches
     found = []
     for group, buffers, _ in GROUPS:
-        read, written = (
-            sum(t.bytes for t in terms if t.buffer in buffers and t.written == way) for way in (False, True)
-        )
+        own = [term for term in terms if term.buffer in buffers]
+        read, written = (sum(t.bytes for t in own if t.written == way) for way in (False, True))
         traced = [
             sum(counts.get(f"{buffer}_ptr", 0) for buffer in buffers)
             for counts in (launch.read_bytes, launch.written_bytes)

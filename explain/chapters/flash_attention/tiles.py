@@ -53,9 +53,7 @@ def tile(
 
 
 def settings(kernel: str) -> dict[str, tuple[Value, ...]]:
-    """The parameters that change a kernel's compiled code (tile sides, dtype, d, causal …), each with its allowed
-    values.
-    """
+    """The parameters that change a kernel's compiled code (tile sides, dtype, …), with their allowed values."""
     allowed: dict[str, tuple[Value, ...]] = {}
     for parameter in KERNELS[kernel].parameters:
         match parameter.kind:
@@ -109,9 +107,7 @@ def listed() -> Iterator[tuple[Experiment, int]]:
 
 
 def parts(p: Mapping[str, Any]) -> list[Part]:
-    """The arrays that one program of flash_attention holds at once, each counted once. The compiler may keep more
-    copies.
-    """
+    """The arrays that one program of flash_attention holds at once, each once. The compiler may keep more."""
     m, n, item = p["block_m"], p["block_n"], ITEM_BYTES[p["dtype"]]
     d = max(16, next_power_of_two(p["head_dim"]))
     return [
@@ -133,9 +129,7 @@ def capacity(gpu: Gpu, place: str) -> int:
 
 @dataclass(frozen=True)
 class Reads:
-    """Elements of K and V that are read with one BLOCK_M: by the kernel's formula, and as 8 N² d² / M with M = 4 d
-    BLOCK_M.
-    """
+    """Elements of K and V read with one BLOCK_M: by the kernel's formula, and 8 N² d² / M with M = 4 d BLOCK_M."""
 
     block_m: int
     on_chip: int

@@ -103,9 +103,7 @@ def choose_tile() -> tuple[Experiment, Gpu]:
 
 
 def tile_sizes(experiment: Experiment, gpu: Gpu) -> Shown:
-    """A tile in the shared memory and registers of a chosen GPU, by formula and as compiled; how often K and V are
-    read.
-    """
+    """A tile in a GPU's shared memory and registers, by formula and as compiled; how often K and V are read."""
     head_dim, dtype = experiment.values["head_dim"], experiment.values["dtype"]
     tile_cost_view.tile_cost(experiment, gpu)
     own = {name: str(experiment.values[name]).lower() for name in ("block_m", "block_n", "head_dim", "dtype", "causal")}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from explain import glossary
 from explain.beats import beats, step_of
 from explain.experiment import Experiment
-from explain.figures.numbers import count, fixed, moved, ratio
+from explain.figures.numbers import capacity, count, fixed, moved, ratio
 from explain.gpus import DEFAULT, GPUS
 from explain.lessons import OPENING, STANDARD
 from explain.trace.model import Trace, numbers
@@ -137,9 +137,9 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
         ("tile", 4, OPENING, f"first scores of row {row}",
          f"Instead, keep {block_m} queries on chip. Bring {block_n} keys: one tile of S."),
         ("row", 3.5, OPENING, f"first add of row {row}",
-         "A row keeps three things: largest score m, sum ℓ, output so far Õ."),
+         "Softmax needs a row's maximum m and sum ℓ. Õ is its output so far."),
         ("larger", 4, OPENING, f"first rescale of row {row}",
-         "A larger score comes: m, the largest, moves. The old sum ℓ shrinks by α."),
+         "A larger score comes. The old sum used the old maximum, so α shrinks it."),
         ("join", 6, OPENING, f"second add of row {row}",
          f"The new terms join the sum ℓ: {old} × {shrink} + {new} = {total}."),
         ("next", 8, OPENING, f"second drop of row {row}", "The tile is dropped. The next comes. m, ℓ and Õ stay."),
@@ -160,9 +160,7 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
 
 
 def size(tokens: int) -> dict[str, Any]:
-    """S of one head at N = `tokens` in float32: its bytes, beside all shared memory of the GPU; and what four trips to
-    HBM cost.
-    """
+    """S of one head at N = `tokens` in float32: its bytes beside all shared memory, and its four trips to HBM."""
     item, chip = ITEM_BYTES["fp32"], GPUS[DEFAULT].shared_bytes_all
     formula = _traffic(STANDARD, tokens)
     trips = [term.bytes for term in formula.terms if term.buffer in ("s", "p")]
@@ -223,11 +221,7 @@ def packet(flash: Trace, standard: Trace) -> str:
             "row": run.row,
             "arrays": {name: _encoded(getattr(run, name)) for name in drawn},
             "sizes": [size(tokens) for tokens in LENGTHS],
-            "chip": {
-                "name": chip.name,
-                "bytes": chip.shared_bytes_all,
-                "text": moved(chip.shared_bytes_all),
-            },
+            "chip": {"name": chip.name, "bytes": chip.shared_bytes_all, "text": capacity(chip.shared_bytes_all)},
             "bills": [bills(p["seq_len"]), bills(LENGTHS[-1], LARGE_TILE)],
             "written": f"{count(sum(access.bytes for access in flash.accesses(written)))} B",
             "scenes": [{**asdict(one), "link": one.link} for one in told],

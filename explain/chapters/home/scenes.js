@@ -28,8 +28,8 @@ const WIDE = {
   whole: {
     q: box(330, 106, 96, 256), k: box(446, 26, 256, 68), s: box(446, 106, 256, 256), said: [730, 130, 730, 166],
   },
-  scale: { x: 90, y: 366, chip: 250, most: 346, said: [560, 90], step: 52 },
-  slider: box(560, 300, 560, 48),
+  scale: { x: 50, y: 520, chip: 330, most: 480, said: [570, 90], step: 52 },
+  slider: box(570, 300, 560, 48),
   trips: { up: 130, down: 430, s: 170, p: 340, side: 108, list: [560, 40, 1120], step: 40 },
   tile: {
     q: box(60, 132, 112, 192), k: box(216, 46, 192, 64), s: box(216, 132, 192, 192), v: box(452, 46, 112, 64),
@@ -38,8 +38,9 @@ const WIDE = {
   row: {
     x: 650, axis: 712, end: 1060, value: 1176, title: 46, m: 108, l: 174, thick: 34, sum: 250, o: 326, high: 34,
   },
+  away: [box(452, 354, 112, 28), box(930, 354, 128, 28)],
   grid: { x: 250, y: 36, cell: 76, gap: 6, said: [680, 120], step: 40 },
-  bills: { x: 60, w: 1080, y: [90, 220], thick: 60, big: 60, said: 330 },
+  bills: { x: 60, w: 1080, size: 40, y: [130, 250], thick: 60, big: 60, said: 346 },
 };
 const NARROW = {
   width: 400, height: 620, small: 13, label: 15, large: 18, token: 20, leading: 35,
@@ -48,7 +49,7 @@ const NARROW = {
   beside: (m) => [m.x, m.y - 14, m.x + 20, m.y - 14],
   words: box(12, 30, 376, 380),
   whole: { q: box(52, 108, 62, 230), k: box(124, 40, 230, 58), s: box(124, 108, 230, 230), said: [124, 364, 124, 390] },
-  scale: { x: 20, y: 272, chip: 190, most: 250, said: [20, 314], step: 22 },
+  scale: { x: 20, y: 340, chip: 240, most: 320, said: [20, 446], step: 30 },
   slider: box(14, 372, 372, 44),
   trips: { up: 100, down: 500, s: 20, p: 110, side: 80, list: [205, 60, 388], step: 34 },
   tile: {
@@ -56,8 +57,9 @@ const NARROW = {
     o: box(206, 96, 62, 96), under: 206, keys: [92, 30],
   },
   row: { x: 14, axis: 68, end: 312, value: 388, title: 240, m: 272, l: 310, thick: 22, sum: 346, o: 388, high: 20 },
+  away: [box(318, 96, 72, 60), box(318, 430, 72, 28)],
   grid: { x: 70, y: 34, cell: 60, gap: 6, said: [20, 336], step: 26 },
-  bills: { x: 12, w: 376, y: [80, 190], thick: 40, big: 28, said: 280 },
+  bills: { x: 12, w: 376, size: 30, y: [100, 210], thick: 40, big: 28, said: 290 },
 };
 
 /** The layout for a stage of this size. A stage that is wider still has longer panels. */
@@ -229,13 +231,13 @@ function scale(pen, data, p) {
   const bytes = data.sizes[0].bytes * 4 ** at;
   const perByte = Math.min(side / Math.sqrt(data.chip.bytes), most / Math.sqrt(bytes));
   const square = (size) => box(x, y - perByte * Math.sqrt(size), perByte * Math.sqrt(size), perByte * Math.sqrt(size));
-  hbm(pen, data, { empty: true });
   const [chipAt, sAt] = [square(data.chip.bytes), square(bytes)];
   const drawChip = () => pen.box(chipAt, palette.raised, { stroke: palette.muted });
   if (bytes < data.chip.bytes) drawChip();
   pen.box(sAt, pen.fill("scores"));
   if (bytes >= data.chip.bytes) drawChip();
-  pen.text("chip", chipAt.x, y + layout.small, { size: layout.small, ink: "muted" });
+  const name = chipAt.w < 4 ? "chip: a dot at this scale" : "chip";
+  pen.text(name, chipAt.x, y + layout.small, { size: layout.small, ink: "muted" });
   if (sAt.w > layout.large * 2) {
     const look = { size: layout.large, weight: 600, align: "center", ink: pen.onFill("scores") };
     pen.text("S", sAt.x + sAt.w / 2, sAt.y + sAt.h / 2, look);
@@ -243,7 +245,7 @@ function scale(pen, data, p) {
   const lines = [
     [`S  ${shown.s}, fp32`, { size: layout.large, weight: 600, ink: "scores" }],
     [`all shared memory of an ${data.chip.name}  ${data.chip.text}`, {}],
-    [shown.bytes > data.chip.bytes ? `S is ${shown.chips} as large` : "S fits on the chip", { ink: "muted" }],
+    [shown.bytes > data.chip.bytes ? `S is ${shown.chips} the chip’s memory` : "S fits on the chip", { ink: "muted" }],
   ];
   lines.forEach(([text, look], i) => pen.text(text, said[0], said[1] + i * step, look));
 }
@@ -464,7 +466,7 @@ function written(pen, data, p) {
   pen.text("dropped", at.s.x + layout.label * 1.5, at.under, { size: layout.small, ink: "muted" });
   pen.box(at.o, null, { stroke: palette.line });
   if (moved < 1) {
-    const to = moving(at.o, band(layout.memory.o, program, data.programs), moved);
+    const to = along([at.o, ...layout.away, band(layout.memory.o, program, data.programs)], moved);
     pen.faded(1 - divided, () => pen.cells(`acc${data.tiles - 1}`, to));
     pen.faded(divided, () => pen.cells("o", to, { rows: own }));
   }
@@ -481,19 +483,28 @@ function written(pen, data, p) {
     const row = data.arrays.o.subarray(start, start + data.dims);
     bars(pen, row, beside.sum, Math.max(...row.map(Math.abs)));
   });
-  if (moved > 0) arrow(pen, at.o.x + at.o.w / 2, at.o.y + at.o.h, layout.memory.o);
+  if (moved > 0) arrow(pen, [at.o, ...layout.away, layout.memory.o]);
   pen.faded(eased(p, 0.66, 0.76), () => pen.text(`${data.tileShape.o} numbers, ${data.written}`, beside.axis, beside.o));
 }
 
-/** The way from a place on chip down to a matrix in HBM. */
-function arrow(pen, x, y, { x: left, y: end, w }) {
-  const { ctx } = pen, to = [left + w / 2, end - 4], turn = Math.atan2(to[1] - y, to[0] - x);
+/** The box at a moment of a way through several boxes, each stretch in the same time. */
+function along(stops, t) {
+  const way = t * (stops.length - 1), i = Math.min(stops.length - 2, Math.floor(way));
+  return moving(stops[i], stops[i + 1], way - i);
+}
+
+/** The way from a place on chip, past the words, to the top of a matrix in HBM. */
+function arrow(pen, stops) {
+  const { ctx } = pen, end = stops.at(-1);
+  const [first] = stops, middle = ({ x, w }) => x + w / 2;
+  const passed = stops.slice(1, -1).map((stop) => [middle(stop), stop.y + stop.h / 2]);
+  const ways = [[middle(first), first.y + first.h], ...passed, [middle(end), end.y - 4]];
+  const [[x0, y0], [x1, y1]] = ways.slice(-2), turn = Math.atan2(y1 - y0, x1 - x0);
   ctx.beginPath();
-  ctx.moveTo(x, y);
-  ctx.lineTo(...to);
+  ways.forEach((point, i) => (i ? ctx.lineTo(...point) : ctx.moveTo(...point)));
   for (const side of [-0.4, 0.4]) {
-    ctx.moveTo(...to);
-    ctx.lineTo(to[0] - 16 * Math.cos(turn + side), to[1] - 16 * Math.sin(turn + side));
+    ctx.moveTo(x1, y1);
+    ctx.lineTo(x1 - 16 * Math.cos(turn + side), y1 - 16 * Math.sin(turn + side));
   }
   Object.assign(ctx, { strokeStyle: pen.fill("hbm"), lineWidth: 3 });
   ctx.stroke();
@@ -525,7 +536,7 @@ const PARTS = { q: "hbm", k: "hbm", v: "hbm", s: "scores", p: "p", o: "acc", lse
 
 /** The bytes of both kernels between HBM and the chip: of this run, then at the largest N. */
 function bills(pen, data, p) {
-  const { layout, palette } = pen, { x, w, y, thick, big, said } = layout.bills;
+  const { layout, palette } = pen, { x, w, size, y, thick, big, said } = layout.bills;
   hbm(pen, data, { o: [...Array(data.programs).keys()] });
   const large = eased(p, 0.5, 0.64), shown = data.bills[large < 0.5 ? 0 : 1];
   const shares = data.bills.map(({ each }) => {
@@ -533,8 +544,9 @@ function bills(pen, data, p) {
     return each.map(({ parts }) => parts.map(([, bytes]) => bytes / most));
   });
   shown.each.forEach(({ name: kernel, total, parts }, i) => {
-    const grown = eased(p, 0.04 + 0.2 * i, 0.2 + 0.2 * i), there = eased(p, 0.2 * i, 0.04 + 0.2 * i);
-    pen.faded(there, () => pen.text(kernel, x, y[i] - thick * 0.55, {}));
+    const grown = eased(p, 0.04 + 0.2 * i, 0.2 + 0.2 * i);
+    pen.text(kernel, x, y[i] - layout.label);
+    pen.box(box(x, y[i], w, thick), null, { stroke: palette.line });
     let from = x;
     parts.forEach(([name], k) => {
       const wide = w * between(shares[0][i][k], shares[1][i][k], large) * grown;
@@ -545,11 +557,12 @@ function bills(pen, data, p) {
       from += wide;
     });
     const totalLook = { align: "right", weight: 600, size: layout.large };
-    pen.faded(eased(grown, 0.8, 1), () => pen.text(total, x + w, y[i] - thick * 0.55, totalLook));
+    pen.faded(eased(grown, 0.8, 1), () => pen.text(total, x + w, y[i] - layout.label, totalLook));
     const less = () => pen.text(`${shown.times} less`, from + thick / 2, y[i] + thick / 2, { size: big, weight: 600 });
     if (i > 0) pen.faded(eased(grown, 0.8, 1), less);
   });
-  pen.text(shown.size, x, said, { ink: "muted" });
+  pen.text(shown.size, x, size, { size: layout.large, weight: 600 });
+  pen.faded(eased(p, 0.7, 0.78), () => pen.text("K and V are read once for each tile of queries.", x, said, { ink: "muted" }));
 }
 
 /** The moment of a scene to print, where that is not its end. */

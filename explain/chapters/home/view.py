@@ -57,8 +57,13 @@ def _packet() -> tuple[str, str]:
 
 
 def tagline() -> None:
-    """What Tilescope is, in a sentence."""
-    st.caption("FlashAttention computes attention fast on a GPU. See a real kernel do it on a real sentence.")
+    """What Tilescope is, in a sentence, and where to begin."""
+    with st.container(key="tagline", horizontal=True, vertical_alignment="center"):
+        st.markdown(
+            "FlashAttention computes attention fast on a GPU. See a real kernel do it on a real sentence.",
+            width="content",
+        )
+        layout.chapter_link("attention", "**Begin →**")
 
 
 def step_of_an_old_link() -> None:
@@ -85,8 +90,8 @@ def doors() -> None:
     with teach:
         st.header("Teach it", anchor=False)
         layout.prose(
-            "Every player has a tour, and a run sheet for a second window: captions, what to say, minutes. "
-            "**P** in a player fills the projector."
+            "Each chapter tells its run as a tour. A run sheet in a second window has what to say, and the minutes. "
+            "**P** shows the run large, for a projector."
         )
         layout.chapter_link("notes", "**Run sheets and notes →**")
     with use:

@@ -64,7 +64,7 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
     unit = (width - 2 * gap) / sum(math.sqrt(count) for _, count, _ in chip)
     ground = top + unit * math.sqrt(max(count for _, count, _ in chip))
     times = unit * math.sqrt(gpu.l2_bytes) / small
-    x, inner = 0.0, [text(0, 20, f"The same L2, enlarged {times:,.0f} times; dark: what one SM has", bold=True)]
+    x, inner = 0.0, [text(0, 20, f"The same L2, each side × {times:,.0f}; dark: what one SM has", bold=True)]
     for name, count, one in chip:
         edge = unit * math.sqrt(count)
         title = f"{name}: {capacity(count)}"
@@ -161,9 +161,7 @@ def latency_sources(gpu: Gpu) -> str:
 
 
 def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu) -> str:
-    """One head's Q, K, V, O, S and P as rectangles of elements, and on S the part that fits into L2 and into shared
-    memory.
-    """
+    """One head's Q, K, V, O, S and P as rectangles, and the part of S that fits L2 and shared memory."""
     item, side, top = ITEM_BYTES[dtype], 220.0, 40.0
     unit = side / seq_len
     narrow, small = unit * head_dim, moved(seq_len * head_dim * item)
@@ -192,9 +190,8 @@ def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu) -> str:
         held = unit * math.sqrt(count / item)
         if held <= side:
             filled = name != "L2"
-            parts.append(
-                rect(left, top, held, held, CHIP if filled else "none", stroke="currentColor", dashed=not filled)
-            )
+            fill = CHIP if filled else "none"
+            parts.append(rect(left, top, held, held, fill, stroke="currentColor", dashed=not filled))
             words = "the filled square on S" if filled else "the dashed square on S"
         else:
             words = f"holds {ratio((held / side) ** 2)} S"
@@ -249,9 +246,8 @@ def product(p: Mapping[str, Any]) -> str:
         text(left + wide / 2, 15, f"Kᵀ, {head_dim} × {kv_len}", anchor="middle"),
         text(left + wide / 2, top + tall + 18, f"S, {seq_len} × {kv_len}", anchor="middle"),
     ]
-    return picture(
-        left + wide + 12, top + tall + 28, "A tile of S, and the tiles of Q and K that it needs", parts, "26rem"
-    )
+    said = "A tile of S, and the tiles of Q and K that it needs"
+    return picture(left + wide + 12, top + tall + 28, said, parts, "26rem")
 
 
 @dataclass(frozen=True)
@@ -265,9 +261,7 @@ class Trip:
 
 
 def trips(experiment: Experiment, trace: Trace) -> Iterator[Trip]:
-    """Each term of standard attention's formula, with its launch (named at the start of the term's `why`) and its bytes
-    in the trace.
-    """
+    """Each term of standard attention's formula, with its launch and its bytes in the trace."""
     for term in experiment.entry.formula(experiment.values).terms:
         found = re.match(r"launch (\d+)", term.why)
         if found is None:

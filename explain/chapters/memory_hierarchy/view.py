@@ -36,8 +36,10 @@ def capacities(gpu: Gpu, logarithmic: bool) -> None:
         f"The {gpu.name} computes in {gpu.sms} SMs. Each SM has its own shared memory and its own registers: "
         f"**{capacity(gpu.shared_bytes_all)}** of shared memory in all, which the papers call **SRAM**, and "
         f"{capacity(gpu.register_bytes)} of registers. {gpu.hbm} lies outside the chip. A kernel runs as many "
-        f"programs, each on one SM, and a program may use up to **{capacity(gpu.shared_bytes)}** of shared memory. So "
-        "a program takes its matrices piece by piece. One piece, a tile, must fit there."
+        f"copies of itself, called programs. Each runs on one SM and may use up to **{capacity(gpu.shared_bytes)}** of "
+        "shared memory. So a program takes its matrices piece by piece. One piece, a tile, must fit there.\n\n"
+        "Memories on the chip are counted in KiB and MiB, 1,024 and 1,048,576 bytes, as their makers do; bytes that "
+        "are moved in kB and MB, 1,000 and 1,000,000."
     )
 
 
@@ -57,7 +59,7 @@ def load_times(gpu: Gpu, logarithmic: bool) -> None:
             "that needs the result of the one before. "
         )
         layout.prose(
-            f"{how if gpu.latencies else ''}A kernel hides much of the wait, since other warps go on while one waits. "
+            f"{how if gpu.latencies else ''}A kernel hides much of the wait: other programs go on while one waits. "
             f"But it cannot hide the bytes: at most {gpu.hbm_bytes_per_second / 1e12:.3g} TB pass between {gpu.hbm} "
             "and the chip in a second."
         )
@@ -85,7 +87,8 @@ def standard_attention() -> tuple[Experiment, list[Trace]]:
             "Every trip to HBM",
             "Launch 1 multiplies and writes S. Launch 2 reads S back, takes the softmax of its rows and writes P. "
             "Launch 3 reads P back and multiplies it by V. S and P have a row for each query and a column for each "
-            "key. Each is written once, read once and thrown away. With 64 tokens S is still small. Move N below.",
+            "key. Each is written once, read once and thrown away. With 64 tokens S is still small. "
+            "Move N in the next picture.",
         ):
             st.markdown(figures.trips_table(experiment, traces[0]))
     return experiment, traces

@@ -107,6 +107,5 @@ def merge_tree(pairs: Sequence[tuple[float, float]], merges: Sequence[Merge]) ->
         nodes += node(*place, f"merge {at + 1}", (merge.m, merge.total))
         places[merge.own], depth[merge.own] = place, level
     bottom = max(y for _, y in places.values()) + 44
-    return picture(
-        wide * len(pairs), bottom, "The merges of the row's tiles", [*drawn, *nodes], f"{wide * len(pairs):g}px"
-    )
+    whole = wide * len(pairs)
+    return picture(whole, bottom, "The merges of the row's tiles", [*drawn, *nodes], f"{whole:g}px")

@@ -68,7 +68,7 @@ def run(way: str, beside: bool, row: Experiment) -> tuple[list[Experiment], list
 
 
 WORDS = {
-    ELEMENT: "Each element is a tile of its own: algorithm 3 of Milakov & Gimelshein, who write d for ℓ. A larger "
+    ELEMENT: "Each element is a tile of its own: algorithm 3 of Milakov & Gimelshein. A larger "
     "element raises m. Then α is below 1, and the whole old sum shrinks.\n\n"
     "In *Code*, the **loop invariant** stands under the equation: m is the maximum of the elements read so far, and ℓ "
     "is Σ exp(x − m) over them. It is checked at every step, in float64 beside the kernel's own float32.\n\n"

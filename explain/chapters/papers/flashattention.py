@@ -139,9 +139,8 @@ def formula_bytes(experiment: Experiment) -> int:
 
 def matmul_flops(row: Row) -> int:
     """The FLOPs of figure 2's matmuls, counted."""
-    batch, heads, seq_len, head_dim = (
-        int(str(GPT2_MEDIUM[name])) for name in ("batch", "heads", "seq_len", "head_dim")
-    )
+    sizes = (int(str(GPT2_MEDIUM[name])) for name in ("batch", "heads", "seq_len", "head_dim"))
+    batch, heads, seq_len, head_dim = sizes
     return row.matmuls * 2 * batch * heads * seq_len**2 * head_dim
 
 

@@ -19,9 +19,7 @@ from kernels.parameters import ITEM_BYTES, next_power_of_two
 
 THEIR_GPU = "Tesla V100 PCIe 16 GB"
 THEIR_SMS, THEIR_L2_BYTES, THEIR_THREADS = 80, 6 * 2**20, 256
-"""The V100's SMs and L2 (NVIDIA Tesla V100 architecture whitepaper), and the paper's threads per row (its benchmark,
-github.com/NVIDIA/online-softmax).
-"""
+"""The V100's SMs and L2 (NVIDIA's whitepaper); threads per row (github.com/NVIDIA/online-softmax)."""
 K = 5
 LARGEST_TILE, LARGEST_TOPK_TILE = 4096, 2048
 """Elements in a tile. For kernels with a list: the fastest of TILES on an H200."""
@@ -91,7 +89,7 @@ def _said(ratio: float | list[float], **fields: Any) -> Said:
 
 
 def _figure(said: list[dict[str, Any]], **fields: Any) -> Figure:
-    own = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    own: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in fields.items()}
     return Figure(**own, said=tuple(_said(**one) for one in said))
 
 
@@ -181,9 +179,8 @@ def gains_by_k(record: Record, fast: str) -> list[tuple[int, float]]:
     """(K, speedup of a fused kernel over safe softmax, then top-k), for 4,000 rows of LONG elements."""
     found = []
     for said in LARGER_K:
-        slow, better = (
-            rate(record.point(experiment(kernel, 4000, LONG, said.at))) for kernel in (FIGURES[2].slow, fast)
-        )
+        points = (record.point(experiment(kernel, 4000, LONG, said.at)) for kernel in (FIGURES[2].slow, fast))
+        slow, better = map(rate, points)
         if slow and better:
             found.append((said.at, better / slow))
     return found
@@ -214,9 +211,7 @@ def reads(record: Record, kernel: str, level: str) -> list[tuple[int, float]]:
 
 
 def fits(sms: int, threads_sm: int, threads: int, cache_bytes: int) -> int:
-    """The longest float32 row, in elements, so that the cache holds all rows in flight: one program per row, as many
-    programs as the SMs have threads for.
-    """
+    """The longest float32 row, in elements, so that the cache holds all rows in flight, a program for each."""
     return cache_bytes // (sms * (threads_sm // threads) * ITEM_BYTES["fp32"])
 
 

@@ -15,9 +15,7 @@ _SOURCES = re.compile(r" \((\[.+\))\)$")
 
 @dataclass(frozen=True)
 class Question:
-    """One row under the heading `group`. `question`, its `sources` and `look` are Markdown; `address` is relative to
-    the app's; `words` stand on that screen.
-    """
+    """A row under the heading `group`, in Markdown; `address` is relative to the app's; `words` are on that screen."""
 
     group: str
     question: str

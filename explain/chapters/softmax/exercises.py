@@ -70,12 +70,12 @@ def _naive_sum(shown: Shown, shift: float, dtype: str) -> float:
     return figures.as_written(shown.logits() + shift, dtype).total
 
 
-def _largest_shift(shown: Shown) -> str:
-    return str(max(shift for shift in figures.SHIFTS if np.isfinite(_naive_sum(shown, shift, "fp16"))))
+def _largest_shift(shown: Shown) -> int:
+    return max(shift for shift in figures.SHIFTS if np.isfinite(_naive_sum(shown, shift, "fp16")))
 
 
 def _why_shift(shown: Shown) -> Why:
-    largest = float(_largest_shift(shown))
+    largest = _largest_shift(shown)
     above = [shift for shift in figures.SHIFTS if shift > largest]
     then = f" With {above[0]:+} it is {number(_naive_sum(shown, above[0], 'fp16'))}." if above else ""
     return Why(
@@ -136,9 +136,9 @@ QUESTIONS = (
         "overflow-fp16",
         "*Six logits*, format fp16: what is the largest number that you can add before ℓ of the naive softmax is ∞?",
         "choice",
-        _largest_shift,
+        lambda shown: number(_largest_shift(shown)),
         _why_shift,
-        [str(shift) for shift in figures.SHIFTS],
+        [number(shift) for shift in figures.SHIFTS],
         hint="The largest fp16 number is 65,504. Find where ℓ passes it.",
     ),
     Question[Shown](

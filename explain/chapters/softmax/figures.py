@@ -139,9 +139,7 @@ def access_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
 
 
 def bars(row: Row) -> str:
-    """The row as bars, one line per step: logits, exponentials with their sum, weights with their sum. HTML for
-    `app.css`.
-    """
+    """The row as bars, a line per step: logits, exponentials and sum, weights and sum. HTML for `app.css`."""
     subtracted = " − m" if row.m else ""
     with np.errstate(invalid="ignore"):
         weights = float(row.y.sum())

@@ -17,13 +17,13 @@ from explain.ui.exercises import ask
 Runs = tuple[Sequence[Experiment], Sequence[Trace]]
 
 
-def choose() -> Experiment:
-    """The row that the page is about."""
-    return controls.controls(lessons.SAFE, ["inputs", "cols", "block_n", "dtype"], controls.ROW_PRESETS)
-
-
-def two_kernels(row: Experiment) -> Runs:
-    """The naive and the safe kernel on one row, side by side; their experiments and traces."""
+def two_kernels() -> Runs:
+    """The naive and the safe kernel on a row to choose, side by side; their experiments and traces."""
+    with layout.part(
+        "One row, two kernels",
+        "The left kernel computes softmax as the formula says. The right one finds the row's maximum m first.",
+    ):
+        row = controls.controls(lessons.SAFE, ["inputs", "cols", "block_n", "dtype"], controls.ROW_PRESETS)
     pair = [lessons.naive_twin(row), row]
     traces = stepper.stepper(pair, key="softmax", chapter="softmax")
     stepper.row_sums(pair, traces)
@@ -46,8 +46,7 @@ def six_logits() -> None:
     """Six logits with sliders; moving one reruns nothing else on the page."""
     st.header("Six logits", anchor=False)
     layout.prose(
-        "Move the logits and watch the weights. Then add the same number to all six: the weights of safe softmax stay "
-        "the same. Naive softmax breaks where exp(x) leaves its format."
+        "Move them and watch the weights. Then add one number to all six: naive softmax breaks, safe does not."
     )
     start = (-1.0, 0.5, 2.0, 3.5, 0.0, 1.0)
     sliders = st.columns(6)
@@ -55,13 +54,12 @@ def six_logits() -> None:
         column.slider(f"x{i}", -10.0, 10.0, value, 0.5, key=f"x{i}", bind="query-params")
         for i, (column, value) in enumerate(zip(sliders, start, strict=True))
     ]
-    shifts, temperatures, dtypes, targets = st.columns(4)
+    shifts, temperatures, dtypes = st.columns(3)
     shift = shifts.select_slider("Add to all logits", figures.SHIFTS, 0, key="add", bind="query-params")
     temperature = temperatures.select_slider(
         "Temperature: divide by", (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0), 1.0, key="temperature", bind="query-params"
     )
     dtype = controls.pick("Format", figures.LARGEST, "format", "fp32", dtypes)
-    target = controls.pick("Target class", range(6), "class", place=targets)
     x = np.array(logits) / temperature + shift
     written, safe = st.columns(2, gap="large")
     with written:
@@ -70,13 +68,14 @@ def six_logits() -> None:
     with safe:
         layout.prose("**Safe**")
         st.html(figures.bars(figures.safe(x, dtype)))
-    with layout.part(
-        "Cross entropy",
-        "The loss of a classifier is −ln of the right class's weight. Computed in that order it is ∞ as soon as the "
-        "weight underflows to 0. Cross entropy by logsumexp never computes the weight: −ln(exp(x − m) / ℓ) = m + ln ℓ "
-        "− x.\n\nWith small logits all three agree up to rounding. Add 200: the naive one fails. Set x0 to −10 and "
-        "divide by 0.1: −ln of the safe softmax is ∞ too.",
-    ):
+    with st.expander("Cross entropy of these logits"):
+        layout.prose(
+            "The loss of a classifier is −ln of the right class's weight. Computed in that order it is ∞ as soon as "
+            "the weight underflows to 0. Cross entropy by logsumexp never computes the weight: "
+            "−ln(exp(x − m) / ℓ) = m + ln ℓ − x.\n\nWith small logits all three agree up to rounding. Add 200: the "
+            "naive one fails. Set x0 to −10 and divide by 0.1: −ln of the safe softmax is ∞ too."
+        )
+        target = controls.pick("Target class", range(6), "class")
         st.markdown(figures.loss_table(x, target, dtype))
         st.caption("computed on this page · every operation rounded to the format")
 

@@ -132,10 +132,7 @@ def chosen(table: str, prefix: str = "") -> Chosen | None:
         st.caption(f":orange-badge[may be out of date] {words}")
     cases = result.of(table)
     if not cases:
-        st.info(
-            f"This run of the benchmark has no {TABLES[table].title}: `{results.COMMAND} {table}`",
-            icon=":material/info:",
-        )
+        st.info(f"This run of the benchmark has no {TABLES[table].title}: `{results.COMMAND} {table}`")
         return None
     case = _case(table, cases, prefix)
     shelved, _ = registry.shelved()

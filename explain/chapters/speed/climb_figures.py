@@ -228,7 +228,5 @@ def _causes(spill: Spill) -> str:
     said += f"And {spill.rung.label} moves {numbers.moved(spill.size)} of spilled registers, this kernel none."
     if spill.seconds and spill.of and spill.bandwidth:
         cost, whole = numbers.duration(spill.seconds), numbers.duration(spill.of)
-        said += (
-            f" At the measured L2 bandwidth of {numbers.si(spill.bandwidth, 'B/s')} that takes {cost} of its {whole}."
-        )
+        said += f" At the measured {numbers.si(spill.bandwidth, 'B/s')} of L2 that takes {cost} of its {whole}."
     return said

@@ -134,9 +134,8 @@ def counted(shown: Chosen) -> None:
         return
     first = next(iter(found.values()))
     where, p = first.origin.provenance if first.origin else None, first.experiment.values
-    shape = (
-        f"batch {p['batch']}, {p['heads']} heads, N = {p['seq_len']:,}, d = {p['head_dim']}" + ", causal" * p["causal"]
-    )
+    sizes = f"batch {p['batch']}, {p['heads']} heads, N = {p['seq_len']:,}, d = {p['head_dim']}"
+    shape = sizes + ", causal" * p["causal"]
     source = f"recorded · {f'{where.gpu}, {where.date}' if where else 'hardware'} · {shape}, L2 cold, in separate runs"
     with part(
         "What the hardware did",
@@ -148,9 +147,7 @@ def counted(shown: Chosen) -> None:
             st.markdown(shown.counters_table)
         st.caption(source)
         if stale := [BY_NAME[name].label for name, point in found.items() if is_stale(point)]:
-            st.caption(
-                f"Stale: the code of {', '.join(stale)} has changed since it was counted. To repeat: `{COUNTED_BY}`"
-            )
+            st.caption(f"Stale: the code of {', '.join(stale)} is newer than its counts. To repeat: `{COUNTED_BY}`")
     if not shown.stalls:
         return
     label, stalls = shown.stalls[-1]

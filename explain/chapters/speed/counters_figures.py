@@ -17,9 +17,8 @@ WIDTH, STALL_ROW, BAR = 700.0, 46.0, 18.0
 
 def counters_table(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
     """What the GPU counted of each kernel, as markdown: tensor-core use and bytes, L2 cold."""
-    shown = [
-        (rung, counters.cold) for rung in rungs if rung.name in counted and (counters := counted[rung.name].counters)
-    ]
+    found = ((rung, counted[rung.name].counters) for rung in rungs if rung.name in counted)
+    shown = [(rung, counters.cold) for rung, counters in found if counters]
     gigabytes = partial(numbers.aligned, unit="B", prefix="G")
     moved = (Column(name, gigabytes) for name in ("L2 ↔ SMs", "DRAM (HBM)", "spilled"))
     columns: tables.Columns = ("kernel", Column("tensor pipe active", lambda percent: f"**{percent:.0f}%**"), *moved)

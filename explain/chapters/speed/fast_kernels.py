@@ -68,7 +68,7 @@ class Fast:
 
 
 def _fast(idea: list[dict[str, str]], twin: dict[str, Any] | None = None, **fields: Any) -> Fast:
-    own = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    own: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in fields.items()}
     return Fast(**own, ideas=tuple(Idea(**one) for one in idea), twin=Twin(**twin) if twin else None)
 
 

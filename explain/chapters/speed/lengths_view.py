@@ -59,9 +59,7 @@ def first_call() -> None:
             where = measured.provenance
             drawing(lengths_figures.first_call(compiled, first, later, where.gpu, where.triton))
             if answer and cost:
-                st.caption(
-                    f"compilation alone: {provenance(cost, answer.origin)}; on another machine's CPU, by another triton"
-                )
+                st.caption(f"compilation alone: {provenance(cost, answer.origin)}; another CPU, another triton")
             st.caption(measured.source)
             with st.expander("Every length"), st.container(key="numbers of lengths"):
                 st.markdown(lengths.table(measured))

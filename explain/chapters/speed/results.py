@@ -237,9 +237,7 @@ class Result:
     @property
     def source(self) -> str:
         """Where its numbers come from, for a caption."""
-        where = self.provenance
-        versions = f"driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}"
-        return f"recorded · {where.gpu}, {versions}, {where.date} · {self.method}"
+        return f"recorded · {self.provenance.words} · {self.method}"
 
     @property
     def state(self) -> str:

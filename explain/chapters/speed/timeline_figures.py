@@ -33,11 +33,8 @@ def lanes(timeline: Timeline, program: Program) -> go.Figure:
     rows: list[str] = []
     for name, lane in program.named:
         own_rows = {} if lane.produces else MATMUL_ROWS
-        rows += (
-            [name]
-            if lane.produces
-            else [*(f"{name} · {row}" for row in MATMUL_ROWS.values()), f"{name} · softmax, waits"]
-        )
+        own = [*(f"{name} · {row}" for row in MATMUL_ROWS.values()), f"{name} · softmax, waits"]
+        rows += [name] if lane.produces else own
         for kind, (hue, scopes) in SPANS.items():
             spans = [span for span in lane.spans if span.scope in scopes]
             if not spans:

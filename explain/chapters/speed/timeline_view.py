@@ -28,10 +28,7 @@ def warps(name: str = "") -> None:
         return
     if not runs:
         what = name or "any kernel"
-        st.info(
-            f"No timeline of {what} is recorded. On a machine with a Hopper GPU: `{timeline.COMMAND}`",
-            icon=":material/info:",
-        )
+        st.info(f"No timeline of {what} is recorded. On a machine with a Hopper GPU: `{timeline.COMMAND}`")
         return
     _lanes(tuple(sorted(runs, key=lambda run: ladder.index(run.module) if run.module in ladder else -1)))
 
@@ -51,9 +48,8 @@ def _lanes(runs: tuple[Timeline, ...]) -> None:
             f"\n\n{timeline_figures.timeline_told(run, programs[number])}"
         )
     with picture:
-        chart(
-            _lanes_figure(run, int(number)), f"timeline of {run.key}", alt=f"What the warps of {run.title} do over time"
-        )
+        name = f"timeline of {run.key}"
+        chart(_lanes_figure(run, int(number)), name, alt=f"What the warps of {run.title} do over time")
         st.caption(
             f"{run.source}. One warp stands for each warpgroup. A matmul runs while its group continues; its bar ends "
             "when the group has waited for it. Drag the picture or the strip below it to move; point at a bar for its "
@@ -62,9 +58,7 @@ def _lanes(runs: tuple[Timeline, ...]) -> None:
         if len(runs) > 1:
             with st.container(key="numbers of timelines"):
                 st.markdown(timeline_figures.compared(runs))
-            st.caption(
-                "Means over the recorded programs. ≤: the end of a matmul is not recorded, only the wait for it."
-            )
+            st.caption("Means over the recorded programs. ≤: only the wait for a matmul is recorded, not its end.")
         if run.code != digest_of(run.module, run.function):
             again = f"{timeline.COMMAND} {run.name}"
             st.caption(f"Stale: the kernel has changed since this was recorded. To repeat: `{again}`")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from explain.device.measurement import Provenance
+from explain.plain import made
 from explain.records import results
 from explain.records.results import ResultFileError
 from kernels.catalog import KERNELS
@@ -26,9 +27,7 @@ VALUES = ((64, 128, 256), (32, 64, 128), (4, 8), (1, 2, 3, 4))
 """The values of each setting; a grid has all their combinations."""
 FILE = results.BENCHMARKS / "tuning_grid.json"
 COMPILED = results.RECORDINGS / "tuning-compiled.json"
-"""The same settings compiled, never run: shared memory, registers, spills, no times (`python -m explain record
-tuning`).
-"""
+"""The same settings compiled, never run: no times (`python -m explain record tuning`)."""
 COMMAND = "python benchmarks/tuning_grid.py --out benchmarks/results/tuning_grid.json"
 FAILURES: Mapping[str, tuple[str, str]] = {
     "shared memory": ("too large", "its tiles do not fit shared memory"),
@@ -62,6 +61,10 @@ class Point:
     shared_bytes: int | None = None
     registers: int | None = None
     spills: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.failure and self.failure not in FAILURES:
+            raise ValueError(f"failure={self.failure}: must be one of {', '.join(FAILURES)}")
 
     @property
     def settings(self) -> tuple[int, int, int, int]:
@@ -115,9 +118,7 @@ class Tuning:
     @property
     def source(self) -> str:
         """Where its numbers come from, for a caption."""
-        where = self.provenance
-        versions = f"driver {where.driver}, CUDA {where.cuda}, torch {where.torch}, triton {where.triton}"
-        return f"recorded · {where.gpu}, {versions}, {where.date} · {self.method}"
+        return f"recorded · {self.provenance.words} · {self.method}"
 
     def of(self, rung: str) -> Grid | None:
         """A rung's grid; None if it has none."""
@@ -168,15 +169,5 @@ def save(path: Path, tuning: Tuning) -> None:
 
 
 def parse(data: Mapping[str, Any]) -> Tuning:
-    """The result in this JSON object. Raises KeyError, TypeError or ValueError for any other object."""
-    state = {name: dict(data.get(name) or {}) for name in ("before", "after")}
-    grids = tuple(map(_grid, data["grids"]))
-    return Tuning(Provenance(**data["provenance"]), data["commit"], data["method"], **state, grids=grids)
-
-
-def _grid(data: Mapping[str, Any]) -> Grid:
-    batch, heads, seq_len, head_dim = data["shape"]
-    points = tuple(Point(**point) for point in data["points"])
-    if unknown := {point.failure for point in points} - {"", *FAILURES}:
-        raise ValueError(f"failure={', '.join(sorted(unknown))}: must be one of {', '.join(FAILURES)}")
-    return Grid(**{**data, "shape": (batch, heads, seq_len, head_dim), "points": points})
+    """The result in this JSON object. Raises TypeError or ValueError for any other object."""
+    return made(Tuning, data)

@@ -49,9 +49,8 @@ def _cell(x: float, y: float, point: Setting, best: Setting | None, colour: str)
     inside, middle = (x + 2, y + 2, CELL - 4, CELL_HIGH - 4), x + CELL / 2
     mark = f" {SPILLED}" if point.spills else ""
     if point.failure:
-        box = svg.rect(
-            *inside, palette.css("alarm"), opacity=0.06, stroke=palette.css("alarm"), dashed=True, title=setting(point)
-        )
+        alarm = palette.css("alarm")
+        box = svg.rect(*inside, alarm, opacity=0.06, stroke=alarm, dashed=True, title=setting(point))
         words = FAILURES[point.failure][0]
         return box + svg.text(middle, y + 24, words, size=svg.SMALL, anchor="middle", fill=palette.css_ink("alarm"))
     if point.seconds is None or best is None or best.seconds is None:

@@ -45,9 +45,7 @@ def settings() -> None:
             st.caption(f"{grid.words} · {shown.source}")
         else:
             st.caption(f"{shown.method} · triton {where.triton}, {where.date} · d = {grid.shape[3]}, {grid.dtype}")
-            st.caption(
-                f"Each cell: registers per thread and shared memory per program. Times need a GPU: `{tuning.COMMAND}`"
-            )
+            st.caption(f"Each cell: registers per thread, shared memory per program. For times: `{tuning.COMMAND}`")
         if grid.code != entry.code:
             st.caption("Stale: the kernel's code has changed since.")
         st.caption(f"{tuning_figures.SPILLED} spills registers. Point at a cell for all its numbers.")

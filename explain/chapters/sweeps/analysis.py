@@ -19,9 +19,7 @@ JUMP = 3.0
 
 
 def slope(points: Mapping[float, float], fitted: int = FITTED) -> float | None:
-    """The power of x with which y grows: least squares on the logarithms of the last `fitted` points; None for fewer
-    than two.
-    """
+    """The power of x with which y grows: least squares on the last `fitted` logarithms; None for fewer than two."""
     last = sorted((x, y) for x, y in points.items() if x > 0 and y > 0)[-fitted:]
     if len(last) < 2:
         return None
@@ -58,11 +56,14 @@ class Crossing:
     x: float | None
     ratios: Mapping[float, float]
 
-    def told(self, subject: str, does: str, x: str, exact: bool = False, known: str = "measured") -> str:
+    def told(
+        self, subject: str, does: str, x: str, exact: bool = False, known: str = "measured",
+        other: str = "the other kernel",
+    ) -> str:  # fmt: skip
         """The same in a sentence, markdown.
 
         `subject` is the lower curve, `does` says what "below" means: "is faster than …". `exact`: x has no values
-        between the known ones. `known`: how the values were found.
+        between the known ones. `known`: how the values were found. `other` is the upper curve.
         """
         last = max(self.ratios)
         if self.first is None:
@@ -74,7 +75,7 @@ class Crossing:
         before = {at: one for at, one in self.ratios.items() if at < self.first}
         if any(one > 1 for one in before.values()):
             each = ", ".join(f"{ratio(one)} at {at:,.0f}" for at, one in before.items())
-            said += f" Before that it varies: {each}; below 1 the other kernel is ahead."
+            said += f" Before that it varies: {each}; below 1 {other} is ahead."
         return said
 
 
@@ -112,9 +113,7 @@ def numbers(curve: Mapping[Value, float]) -> dict[float, float]:
 
 @dataclass(frozen=True)
 class RooflinePoint:
-    """One kernel at one level: FLOPs per byte there, and FLOP/s. `memory` and `compute` are its roofs in FLOP/s, if
-    measured.
-    """
+    """One kernel at one level: FLOPs per byte, FLOP/s, and the roofs `memory` and `compute` in FLOP/s, if measured."""
 
     reading: Reading
     level: str
@@ -130,11 +129,7 @@ class RooflinePoint:
         return min(known) if known else None
 
 
-MEMORY_ROOFS: Mapping[str, tuple[str, ...]] = {
-    "shared": ("shared",),
-    "l2": ("l2",),
-    "hbm": ("hbm", "hbm copy", "hbm write"),
-}
+MEMORY_ROOFS = {"shared": ("shared",), "l2": ("l2",), "hbm": ("hbm", "hbm copy", "hbm write")}
 """The measured roofs of each level; the highest counts."""
 
 
@@ -165,7 +160,6 @@ def roofline_points(readings: Iterable[Reading], roofs: Mapping[str, Roof]) -> l
                 intensity, speed = reading.flops / count, reading.flops / reading.seconds
                 bandwidth = memory_roof(level, roofs)
                 memory = None if bandwidth is None else bandwidth * intensity
-                found.append(
-                    RooflinePoint(reading, level, intensity, speed, memory, compute.per_second if compute else None)
-                )
+                peak = compute.per_second if compute else None
+                found.append(RooflinePoint(reading, level, intensity, speed, memory, peak))
     return found

@@ -1,6 +1,4 @@
-"""Sweep: kernels over one parameter, all others fixed. Reading: one source's numbers for one point. No torch, no
-triton.
-"""
+"""Sweep: kernels over one parameter. Reading: one source's numbers for one point. No torch, no triton."""
 
 from __future__ import annotations
 
@@ -46,9 +44,7 @@ WAVEFRONT_BYTES = 128  # 32 banks of 4 bytes, in one cycle
 
 @dataclass(frozen=True)
 class Sweep:
-    """`kernels` at each of `values` of the parameter `axis`, with `fixed` parameters; others at their defaults. Build
-    with `of`.
-    """
+    """`kernels` at each of `values` of the parameter `axis`; with `fixed` ones, others at defaults. Build with `of`."""
 
     kernels: tuple[str, ...]
     axis: str
@@ -57,11 +53,7 @@ class Sweep:
 
     @classmethod
     def of(
-        cls,
-        kernels: Sequence[str],
-        axis: str,
-        values: Sequence[object],
-        fixed: Mapping[str, object] | None = None,
+        cls, kernels: Sequence[str], axis: str, values: Sequence[object], fixed: Mapping[str, object] | None = None
     ) -> Sweep:
         """The sweep over these values (or their text), in order, each once.
 
@@ -190,9 +182,7 @@ def formula(experiment: Experiment) -> Reading:
 
 
 def once(experiment: Experiment) -> int:
-    """Bytes if every element of each array is read or written once: the minimum at HBM
-    of a kernel whose arrays are far larger than L2.
-    """
+    """Bytes if every element is read or written once: the minimum at HBM for arrays far larger than L2."""
     return sum(term.elements * term.item_bytes for term in experiment.entry.formula(experiment.values).terms)
 
 

@@ -39,7 +39,6 @@ READY: Mapping[str, Sweep] = {
         {"rows": 1024},
     ),
 }
-RECORDED: tuple[Experiment, ...] = tuple(
-    dict.fromkeys(experiment for sweep in READY.values() for experiment in sweep.experiments)
-)
+_EVERY = (experiment for sweep in READY.values() for experiment in sweep.experiments)
+RECORDED: tuple[Experiment, ...] = tuple(dict.fromkeys(_EVERY))
 """Every point of these sweeps, once."""

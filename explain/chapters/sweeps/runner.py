@@ -37,9 +37,7 @@ Ask = Callable[[Experiment, threading.Event], Reading]
 
 @dataclass(frozen=True)
 class State:
-    """How far a sweep is: its readings so far, `working` says what is being done ("" if nothing), `error` what stopped
-    it.
-    """
+    """How far a sweep is: its readings, what it is `working` on ("": nothing), the `error` that stopped it."""
 
     readings: tuple[Reading, ...]
     total: int

@@ -7,10 +7,11 @@ requested again. `predicted` gives the expected DRAM reads; `check` compares the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import gcd
 
+from explain import data
 from explain.chapters.three_numbers.levels import Levels, amount, programs_resident
 from explain.counters.model import SECTOR, Counts
 from explain.experiment import Experiment
@@ -22,14 +23,13 @@ WARPS, LANES = 4, 32
 """Warps per program of every kernel here, and lanes per warp."""
 WITHIN = 0.01
 """A prediction of DRAM reads is met if it is within 1%."""
-SPILLED = "Spilled registers"
+CAUSES: Mapping[str, Mapping[str, str]] = data(__file__)
+SPILLED = CAUSES["spilled"]["name"]
 
 
 @dataclass(frozen=True)
 class Cause:
-    """A reason why a level has more bytes (or fewer, if negative) than the level above. `source` is "formula" or
-    "hardware".
-    """
+    """Why a level has more bytes (or fewer, if negative) than the level above; from the "formula" or "hardware"."""
 
     name: str
     bytes: int
@@ -50,6 +50,12 @@ class Gap:
     @property
     def unexplained(self) -> int:
         return self.bytes - sum(cause.bytes for cause in self.causes)
+
+
+def _cause(key: str, bytes: int, **places: object) -> Cause:
+    """A cause of `byte_accounting.toml`, with what its words name."""
+    one = CAUSES[key]
+    return Cause(one["name"], bytes, one["source"], one["words"].format(**places))
 
 
 def gaps(experiment: Experiment, levels: Levels, counts: Counts | None, *, warm: bool) -> list[Gap]:
@@ -92,54 +98,22 @@ def _loaded(experiment: Experiment, counts: Counts) -> Iterator[Cause]:
     terms = [term for term in experiment.entry.formula(experiment.values).terms if not term.written]
     yield _whole_sectors(experiment, terms)
     asked_again = {term.buffer: (_askers(experiment, term) - 1) * sector_bytes(experiment, term) for term in terms}
-    yield Cause(
-        "Every warp loads",
-        sum(asked_again.values()),
-        "formula",
-        f"A program has {WARPS} warps. Each warp loads a value that all of them need, or a tile with fewer elements "
-        f"than threads: {_names(name for name, more in asked_again.items() if more)}.",
-    )
-    yield Cause(
-        "Sectors requested in halves",
-        sum(term.bytes for term in terms if _in_halves(experiment, term)),
-        "formula",
-        "O is float32 and is loaded in the layout of Q, 8 elements per thread: 32 B in two loads of 16 B. Each load "
-        "requests every sector.",
-    )
-    yield _spilled(counts.spill_read_bytes, "read back")
+    yield _cause("warps", sum(asked_again.values()), warps=WARPS, names=_names(asked_again))
+    yield _cause("halves", sum(term.bytes for term in terms if _in_halves(experiment, term)))
+    yield _cause("spilled", counts.spill_read_bytes or 0, way="read back")
 
 
 def _stored(experiment: Experiment, counts: Counts) -> Iterator[Cause]:
     terms = experiment.entry.formula(experiment.values).terms
     filled = sum(term.elements * term.item_bytes for term in terms if term.buffer.endswith("_hbm") and not term.written)
-    yield Cause(
-        "Launches before the kernel",
-        filled,
-        "formula",
-        "Before the first visit PyTorch fills O and ℓ with 0 and m with −∞. The GPU counts every launch of the call.",
-    )
+    yield _cause("launches", filled)
     yield _whole_sectors(experiment, [term for term in terms if term.written])
-    yield _spilled(counts.spill_written_bytes, "written")
+    yield _cause("spilled", counts.spill_written_bytes or 0, way="written")
 
 
 def _whole_sectors(experiment: Experiment, terms: list[Term]) -> Cause:
     more = {term.buffer: sector_bytes(experiment, term) - term.bytes for term in terms}
-    return Cause(
-        "Whole sectors",
-        sum(more.values()),
-        "formula",
-        f"The GPU moves whole sectors of {SECTOR} B. A piece that is shorter, starts inside a sector, or ends in one "
-        f"at a mask moves the rest of the sector too: {_names(name for name, extra in more.items() if extra)}.",
-    )
-
-
-def _spilled(count: int | None, way: str) -> Cause:
-    return Cause(
-        SPILLED,
-        count or 0,
-        "hardware",
-        f"The tile needs more registers than a thread can have. The rest is local memory, {way} through L1.",
-    )
+    return _cause("sectors", sum(more.values()), sector=SECTOR, names=_names(more))
 
 
 def _askers(experiment: Experiment, term: Term) -> int:
@@ -191,9 +165,8 @@ def _layout(experiment: Experiment, term: Term) -> _Layout:
 def sector_bytes(experiment: Experiment, term: Term) -> int:
     """A term's bytes if each access moves whole sectors."""
     layout = _layout(experiment, term)
-    period = min(
-        layout.rows, SECTOR // gcd(layout.row, SECTOR)
-    )  # after this many rows a row starts at the same place in its sector as the first
+    # After this many rows, a row starts at the same place in its sector as the first.
+    period = min(layout.rows, SECTOR // gcd(layout.row, SECTOR))
     touched = 0
     for row in range(period):
         for start in range(row * layout.row, (row + 1) * layout.row, layout.piece):
@@ -209,25 +182,12 @@ def _held_by_l1(experiment: Experiment, counts: Counts, left: int) -> Iterator[C
     """Bytes that L1 served: at most those that were requested a second time."""
     terms = [term for term in experiment.entry.formula(experiment.values).terms if not term.written]
     at_once = min(-left, sum(_at_once(experiment, term) for term in terms))
-    yield Cause(
-        "Requested twice at once",
-        -max(at_once, 0),
-        "formula",
-        "L1 fetches once what every warp requests, or requests in halves.",
-    )
+    yield _cause("at once", -max(at_once, 0))
     again = {term.buffer: sector_bytes(experiment, term) - term.once for term in terms}
-    spilled = counts.spill_read_bytes or 0
-    names = _names(
-        (*(name for name, more in again.items() if more > 0), *(("spilled registers",) if spilled else ())),
-    )
-    held = min(-left - at_once, sum(again.values()) + spilled)
+    again["spilled registers"] = counts.spill_read_bytes or 0
+    held = min(-left - at_once, sum(again.values()))
     if held > 0:
-        yield Cause(
-            "Hit in L1",
-            -held,
-            "hardware",
-            f"Requested again while the SM's own cache still had it: {names}. The GPU does not count these by buffer.",
-        )
+        yield _cause("hit in L1", -held, names=_names(again))
 
 
 def _at_once(experiment: Experiment, term: Term) -> int:
@@ -276,9 +236,8 @@ def _part(experiment: Experiment, term: Term, gpu: Gpu) -> Part:
     if between <= gpu.l2_bytes:
         why = "just written, still in L2" if made_here else "the second time it is still in L2"
         return Part(term, once, f"{why}: {amount(between)} pass in between, {amount(gpu.l2_bytes)} fit")
-    return Part(
-        term, term.bytes, f"each time: {amount(between)} pass in between, more than L2's {amount(gpu.l2_bytes)}"
-    )
+    more = f"{amount(between)} pass in between, more than L2's {amount(gpu.l2_bytes)}"
+    return Part(term, term.bytes, f"each time: {more}")
 
 
 def _made_here(experiment: Experiment, term: Term) -> bool:
@@ -295,37 +254,17 @@ def _held_by_l2(experiment: Experiment, counts: Counts, left: int) -> Iterator[C
     """Bytes that L2 served: at most those requested a second time, or written by the call itself."""
     terms = [term for term in experiment.entry.formula(experiment.values).terms if not term.written]
     again = {term.buffer: term.bytes - (0 if _made_here(experiment, term) else term.once) for term in terms}
-    spilled = counts.spill_read_bytes or 0
-    names = _names(
-        (*(name for name, more in again.items() if more > 0), *(("spilled registers",) if spilled else ())),
-    )
-    held = min(-left, sum(again.values()) + spilled)
+    again["spilled registers"] = counts.spill_read_bytes or 0
+    held = min(-left, sum(again.values()))
     if held > 0:
-        yield Cause(
-            "Hit in L2",
-            -held,
-            "hardware",
-            f"Read before or just written, and still in L2: {names}. The papers' IO model has no such cache: "
-            "its HBM accesses appear between L2 and the SMs.",
-        )
+        yield _cause("hit in L2", -held, names=_names(again))
 
 
 def _not_yet_in_dram(experiment: Experiment, counts: Counts, left: int, warm: bool) -> Iterator[Cause]:
     dirty = counts.dirty_bytes or 0
     if warm:
-        yield Cause(
-            "Left in L2 by the run before",
-            dirty,
-            "hardware",
-            "Dirty lines of the run before leave during this one. Both runs are the same, so this counts as many as "
-            "this run leaves.",
-        )
-    yield Cause(
-        "Dirty lines left in L2",
-        -dirty,
-        "hardware",
-        "Written to L2 but not yet to DRAM at the end of the run; counted separately, by flushing them.",
-    )
+        yield _cause("run before", dirty)
+    yield _cause("dirty lines", -dirty)
     left += 0 if warm else dirty
     terms = experiment.entry.formula(experiment.values).terms
     written = [term for term in terms if term.written]
@@ -334,13 +273,7 @@ def _not_yet_in_dram(experiment: Experiment, counts: Counts, left: int, warm: bo
     spilled = counts.spill_written_bytes or 0
     again = min(-left, rewritten + spilled)
     if again > 0:
-        yield Cause(
-            "Written again before it left L2",
-            -again,
-            "hardware",
-            "The same line was written again while L2 still had it, so DRAM saw one write for several"
-            + (": spilled registers, mostly." if spilled else "."),
-        )
+        yield _cause("written again", -again, what=": spilled registers, mostly" if spilled else "")
 
 
 # The prediction against the count
@@ -374,38 +307,22 @@ def check(experiment: Experiment, counts: Counts, gpu: Gpu) -> Check | None:
         return None
     prediction = predicted(experiment, gpu)
     done = Check(prediction, counts.dram_read_bytes, ())
-    return (
-        done
-        if done.met
-        else Check(prediction, counts.dram_read_bytes, tuple(_why_missed(experiment, counts, gpu, done)))
-    )
+    causes = () if done.met else tuple(_why_missed(experiment, counts, gpu, done))
+    return Check(prediction, counts.dram_read_bytes, causes)
 
 
 def _why_missed(experiment: Experiment, counts: Counts, gpu: Gpu, missed: Check) -> Iterator[Cause]:
     over = missed.measured - missed.prediction.read
     spilled = counts.spill_read_bytes or 0
     if over > 0 and spilled:
-        yield Cause(
-            SPILLED,
-            min(over, spilled),
-            "hardware",
-            f"{amount(spilled)} of spilled registers were read back through the caches, and from DRAM where the caches "
-            "could not hold them.",
-        )
+        yield _cause("spilled, from DRAM", min(over, spilled), amount=amount(spilled))
     again = [part for part in missed.prediction.parts if part.bytes > part.term.once]
     if over < 0 and again and counts.l2_read_bytes is not None:
         asked = sum(part.term.bytes for part in missed.prediction.parts)
         beside = room(experiment, gpu) if experiment.entry.family == "softmax" else f"{amount(gpu.l2_bytes)} of L2"
         in_l1 = min(max(asked - counts.l2_read_bytes, 0), -over)
-        yield Cause(
-            "Hit in L1", -in_l1, "hardware", "Read again by the same program, while its SM's own cache still had it."
-        )
-        yield Cause(
-            "Hit in L2",
-            over + in_l1,
-            "hardware",
-            f"Read again while L2 still had it: {beside}.",
-        )
+        yield _cause("again in L1", -in_l1)
+        yield _cause("again in L2", over + in_l1, beside=beside)
 
 
 def room(experiment: Experiment, gpu: Gpu) -> str:
@@ -420,5 +337,6 @@ def room(experiment: Experiment, gpu: Gpu) -> str:
     )
 
 
-def _names(buffers: Iterator[str] | tuple[str, ...]) -> str:
-    return ", ".join(dict.fromkeys(buffers))
+def _names(found: Mapping[str, int]) -> str:
+    """The buffers of which there is something."""
+    return ", ".join(name for name, bytes in found.items() if bytes > 0)

@@ -1,6 +1,4 @@
-"""Bytes at every memory level: the hierarchy with the bytes of each link, the levels as bars, their gaps, and all
-kernels as tables.
-"""
+"""Bytes at every memory level: the hierarchy, bars and gaps of one run, and tables of all kernels."""
 
 from __future__ import annotations
 
@@ -19,10 +17,7 @@ from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
 from kernels.traffic import Term, Traffic
 
-COLOURS = {
-    **dict.fromkeys(("formula", "traced", "l1", "l2", "shared"), css("slate")),
-    "dram": css("hbm"),
-}
+COLOURS = {**dict.fromkeys(("formula", "traced", "l1", "l2", "shared"), css("slate")), "dram": css("hbm")}
 """The colour of each level in every picture here."""
 LINKS = {"l1": "Programs ↔ L1", "l2": "L2 ↔ SM", "dram": "DRAM ↔ L2", "shared": "Programs ↔ shared memory"}
 """The links that can be chosen, by level."""
@@ -214,9 +209,8 @@ def bars(found: Levels, between: Sequence[Gap], *, written: bool) -> str:
                     title=level.why,
                 )
             )
-            rows.append(
-                text(left + 8, y + 18, "not measured" if level.key in LINKS else "not traced", faint=True, size=13)
-            )
+            unknown = "not measured" if level.key in LINKS else "not traced"
+            rows.append(text(left + 8, y + 18, unknown, faint=True, size=13))
         else:
             rows.append(rect(left, y, scale * own, 26, COLOURS[level.key], title=f"{own:,} bytes. {level.note}"))
             rows.append(text(left + scale * own + 8, y + 18, amount(own), bold=True, size=13))
@@ -234,9 +228,7 @@ def _steps(gap: Gap, above: int) -> Iterator[tuple[str, int, str, str]]:
 def _step(
     left: float, y: float, scale: float, above: float, count: int, name: str, words: str, source: str, width: float
 ) -> list[str]:
-    """One step: its label, and a bar from the length above to the one below: filled if bytes are added, outlined if
-    fewer.
-    """
+    """A step: its label, and a bar from the length above to the one below; filled: bytes added, outlined: fewer."""
     start, end = left + scale * min(above, above + count), left + scale * max(above, above + count)
     more = count > 0
     label = f"{name}  {'+' if more else ''}{amount(count)}"
@@ -297,9 +289,7 @@ def _written(written: bool) -> str:
 
 
 def terms_table(traffic: Traffic, traced: Traced | None, chosen: str) -> str:
-    """The formula's terms as an HTML table of buttons (`data-press` is the term's key); the player shows their loads
-    and stores.
-    """
+    """The formula's terms as an HTML table of buttons; `data-press` is a term's key."""
     rows = []
     seen = {key: _traced_of(traced, term) for key, term in terms_by_key(traffic).items()}
     for key, term in terms_by_key(traffic).items():
@@ -339,9 +329,8 @@ def buffers_table(key: str, traffic: Traffic, traced: Traced | None, prediction:
         rows = [(f"`{part.term.buffer}`", amount(part.bytes), part.words) for part in prediction.parts]
         return markdown(("buffer", Column("predicted reads"), "why"), rows)
     columns = ("buffer", "direction", Column("formula", amount), Column("trace", amount))
-    return markdown(
-        columns, [(f"`{t.buffer}`", _written(t.written), t.bytes, _traced_of(traced, t)) for t in traffic.terms]
-    )
+    listed = [(f"`{t.buffer}`", _written(t.written), t.bytes, _traced_of(traced, t)) for t in traffic.terms]
+    return markdown(columns, listed)
 
 
 def link_words(key: str, found: Levels) -> str:

@@ -46,9 +46,7 @@ class Traced:
 
 @dataclass(frozen=True)
 class Level:
-    """Bytes read and written at one level; None if unknown, and then `why` gives the reason. `note` says exactly what
-    was counted.
-    """
+    """Bytes read and written at one level; None if unknown: `why` says why. `note` says what was counted."""
 
     key: str
     name: str
@@ -191,9 +189,7 @@ class Witness:
 
 
 def witness(counted: Counters | None, recorded: Counters | None, why: str, origin: str = "recorded") -> Witness:
-    """`counted` here, else `recorded`, else formula only. `why` says why it was not counted here, `origin` names the
-    record.
-    """
+    """`counted` here, else `recorded` (`origin` names the record), else formula only; `why` it was not counted here."""
     if counted is not None:
         return Witness(counted, "ncu" if counted.fallback else "CUPTI", counted.fallback)
     return Witness(recorded, "recorded", why, origin) if recorded else Witness(None, "formula only", why)
@@ -253,9 +249,8 @@ def whole_trace(experiment: Experiment, trace: Trace) -> Traced:
     for way, counts in by_buffer(experiment, trace.launches).items():
         sums |= {(buffer, way == "written"): count for buffer, count in counts.items() if count}
     programs = sum(launch.programs for launch in trace.launches)
-    return Traced(
-        sums, f"all {programs:,} programs" if programs > 1 else "the one program", "Triton's interpreter, this run"
-    )
+    what = f"all {programs:,} programs" if programs > 1 else "the one program"
+    return Traced(sums, what, "Triton's interpreter, this run")
 
 
 def by_buffer(experiment: Experiment, launches: tuple[Launch, ...]) -> dict[str, dict[str, int]]:

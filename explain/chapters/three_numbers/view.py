@@ -30,9 +30,7 @@ _WHAT = {
 
 
 def counted_here(experiment: Experiment, shown: Sequence[Shelved]) -> Witness:
-    """The run's counters: from this machine's GPU (a button counts them), else from the first record that has them; and
-    why.
-    """
+    """The run's counters: of this machine's GPU (a button counts them), or of the first record that has them."""
     here: Counters | None = None
     status = engine().device_if_known()
     if status is None:
@@ -99,9 +97,7 @@ def traced_bytes(experiment: Experiment, small: bool) -> Traced | None:
 
 @dataclass(frozen=True)
 class Choice:
-    """A run to count: the same kernel at the player's size, at the chosen size (perhaps the same), and whether L2 is
-    warm.
-    """
+    """A run to count: the kernel at the player's size and at the chosen one, and whether L2 is warm."""
 
     small: Experiment
     experiment: Experiment

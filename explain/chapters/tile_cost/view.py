@@ -75,9 +75,7 @@ def _ask(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
     """The progress of a compilation with a button to stop it; or its error, and a button to start it."""
     if answer is not None and answer.working:
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(
-                f":material/hourglass_top: {answer.working}, {answer.seconds:.0f} s so far. The page stays usable."
-            )
+            st.markdown(f":material/hourglass_top: {answer.working}, {answer.seconds:.0f} s. The page stays usable.")
             if st.button("Stop", icon=":material/stop:", key="stop compiling"):
                 compiler().cancel(experiment, gpu.compute_capability)
         return
@@ -89,9 +87,7 @@ def _ask(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
 
 
 def tile_choice() -> Experiment:
-    """Controls for a kernel and its compile-time parameters, kept in the page's address; a wrong value there is
-    reported.
-    """
+    """Controls for a kernel and its compile-time parameters, kept in the address; a wrong value is reported."""
     kernels = [name for name, entry in KERNELS.items() if entry.steppable]
     query = st.query_params
     kernel = query.get("kernel", OPENING)
@@ -151,9 +147,7 @@ def _plain(value: Value) -> str:
 
 
 def tile_report(experiment: Experiment, gpu: Gpu) -> None:
-    """The compiled cost of every launch of a tile, its occupancy and its instructions; or the progress of its
-    compilation.
-    """
+    """A tile's compiled launches, occupancy and instructions; or the progress of the compilation."""
     follow(lambda: _tile_report(experiment, gpu), lambda: _working(experiment, gpu))
 
 
@@ -226,9 +220,5 @@ def closing(experiment: Experiment, gpu: Gpu) -> None:
         listings = compiler().listings(experiment, gpu.compute_capability)
         shown = exercises.Shown(experiment, gpu, answer.cost.launches[0], listings)
         ask("tile_cost", exercises.QUESTIONS, shown, f"{experiment.key} {gpu.name}")
-    layout.chapter_link(
-        "flash_attention",
-        "See how full this tile makes an SM →",
-        {"view": "Tile sizes"},
-    )
+    layout.chapter_link("flash_attention", "See how full this tile makes an SM →", {"view": "Tile sizes"})
     layout.closing("tile_cost")

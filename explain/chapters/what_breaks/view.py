@@ -33,9 +33,7 @@ OFFSETS = (-1e6, -80000.0, -50000.0, -16000.0, -10000.0, -1000.0, -200.0, -50.0,
 LENGTHS = (1, 4, 8, 16, 24, 32, 48, 64)
 TILES = (4, 8, 16, 32, 64)
 SHOWN_ATTEMPTS = 6
-NO_TRITON = (
-    "Triton runs on Linux only, so this machine cannot make a new run. The recorded runs above use the same kernels."
-)
+NO_TRITON = "Triton runs on Linux only, so this machine makes no new runs. The recorded ones use the same kernels."
 
 _CHOSEN, _GO, _PRESSED, _WATCHED = "exhibit chosen", "steps of exhibits", "steps pressed", "inputs of exhibits"
 _LINKED = "exhibit that a link led to"
@@ -54,7 +52,7 @@ def choose() -> Exhibit:
     names = list(EXHIBITS)
     chosen = names[0] if returned() else st.session_state.get(_CHOSEN, names[0])
     asked = st.query_params.get("exhibit", chosen)
-    if asked in names and asked != st.session_state.get(_CHOSEN):
+    if asked in names and asked != chosen:
         st.session_state["exhibit"] = chosen = asked  # a link, or the browser's Back
     st.session_state.setdefault("exhibit", chosen)
     # Streamlit's own binding would put the number and title into the address, not the name.
@@ -132,12 +130,7 @@ def run(exhibit: Exhibit) -> exercises.Shown | None:
             st.button("Back to the exhibit's input", on_click=_watch, args=(exhibit, None))
     pressed = st.session_state.get(_PRESSED, 0)
     traces = stepper(
-        pair,
-        key="what breaks",
-        step=opening,
-        titles=figures.titles(exhibit),
-        request=pressed,
-        chapter="what_breaks",
+        pair, key="what breaks", step=opening, titles=figures.titles(exhibit), request=pressed, chapter="what_breaks"
     )
     if not traces:
         return None

@@ -11,6 +11,8 @@ const MOST_FIGURES = 6;                                    // rows of state with
 const STATE_DIGITS = 4;
 export const QUANTITY_WORDS = { max: "running max", sum: "running sum", alpha: "rescale factor" };
 const DEEPEST = 6;                                         // in cells: the least room for the head's dimensions
+const WIDEST = 2.2;                                        // a cell's width by its height, to fill the chip
+const ASIDE_EM = 1.4;                                      // right of an upper tile, for what moves to it
 
 /** A matrix's height and width in cells, as it stands. */
 export const sides = ({ rows, cols, turned }) => (turned ? [cols, rows] : [rows, cols]);
@@ -22,9 +24,9 @@ const smallOf = ({ size, smallest }) => Math.max(size * 0.82, smallest);
 export const areRows = (columns) => columns.every(({ main, above }) => sides(main)[0] === 1 && !above);
 
 /**
- * Places columns, each {main, above, state}, in a box {x, y, width, height}; `names` are those of the rows, if they have
- * any. Returns {places, names: the rows' where they have room}; a place is {item, column, x, y, width, height, u, last:
- * whether nothing stands below}. A cell is u high and, but along the head's dimensions, u wide.
+ * Places columns, each {main, above, state}, in a box {x, y, width, height}; `names` are those of the rows, if they
+ * have any. Returns {places, names: the rows' where they have room}; a place is {item, column, x, y, width, height, u, last:
+ * whether nothing stands below}. A cell is u high; where there is room it is wider.
  */
 export function placeTiles(ctx, palette, columns, box, names) {
   const em = palette.size;
@@ -32,9 +34,10 @@ export function placeTiles(ctx, palette, columns, box, names) {
   const symbols = columns.map(({ main }) => widest(ctx, [main.symbol], em * 1.3, palette.font));
   const wordy = names ? widest(ctx, names, smallOf(palette), palette.font) + em * 0.7 : 0;
   const attempt = flows ? (u) => flowed(columns, symbols, em, box, u)
-    : (u) => aligned(columns, symbols, em, box, u, u >= smallOf(palette) * 1.05 ? wordy : 0);
+    : (u, wide = 1) => aligned(columns, symbols, em, box, { u, wide, named: u >= smallOf(palette) * 1.05 ? wordy : 0 });
   let u = em * LARGEST_EM, tried = attempt(u);
   while (!tried.fits && u > 0.5) tried = attempt((u *= 0.97));
+  for (let wide = 1.03, more; !flows && wide < WIDEST && (more = attempt(u, wide)).fits; wide *= 1.03) tried = more;
   const byLine = Map.groupBy(tried.places, ({ line }) => line);
   for (const line of byLine.values()) {
     const right = Math.max(...line.map(({ x, width }) => x + width));
@@ -44,15 +47,15 @@ export function placeTiles(ctx, palette, columns, box, names) {
   return { places: tried.places, names: tried.named ? names : null };
 }
 
-/** The width of a column's tile at a cell of u. */
-function widthOf({ main, state }, u, along, em) {
+/** The width of a column's tile at a cell of u, `wide` times as wide. */
+function widthOf({ main, state }, u, along, em, wide = 1) {
   const [rows, cols] = sides(main);
   if (state) return rows > MOST_FIGURES ? em * BARS_EM : Math.max(em * STATE_EM, rows === 1 ? u : 0);
-  return cols * (main.deep ? along : u);
+  return cols * wide * (main.deep ? along : u);
 }
 
 /** Row beside row, with `named` pixels for the rows' names at the left. */
-function aligned(columns, symbols, em, box, u, named) {
+function aligned(columns, symbols, em, box, { u, wide, named }) {
   const most = Math.max(...columns.map(({ main }) => sides(main)[0]));
   const deep = Math.max(0, ...columns.map(({ above }) => (above ? sides(above)[0] : 0)));
   const along = deep ? Math.min(u, (Math.max(most, DEEPEST) * u) / deep) : u;
@@ -60,7 +63,7 @@ function aligned(columns, symbols, em, box, u, named) {
   let right = box.x + named;
   const places = columns.flatMap((column, i) => {
     const { main, above, state } = column;
-    const width = widthOf(column, u, along, em), slot = Math.max(width, symbols[i]);
+    const width = widthOf(column, u, along, em, wide), slot = Math.max(width, symbols[i]);
     const x = right + (slot - width) / 2;
     right += slot + em * (state && columns[i + 1]?.state ? 0.6 : TILE_GAP_EM);
     const place = { column, item: main, x, y: top, width, height: sides(main)[0] * u, u, line: 0, last: true };
@@ -68,7 +71,7 @@ function aligned(columns, symbols, em, box, u, named) {
     const height = sides(above)[0] * along;
     return [place, { ...place, item: above, y: top - em * NAMED_EM - height, height, last: false }]; // named beside it
   });
-  right -= em * TILE_GAP_EM;
+  right += em * (columns.at(-1).above ? ASIDE_EM - TILE_GAP_EM : -TILE_GAP_EM);
   const bottom = top + most * u;
   return { places, bottom, named, fits: right <= box.x + box.width && bottom <= box.y + box.height };
 }
@@ -108,8 +111,8 @@ export function figureSize(ctx, palette, places, figure) {
   return Math.min(...sizes.filter((size) => size >= Math.max(SMALLEST_FIGURE_PX, palette.smallest)), 1e3) % 1e3;
 }
 
-/** Draws one placed matrix, its numbers as colours, and as figures where they fit. `look`: {data, opacity, note, figure, size,
- * old: what a row of state had before}. */
+/** Draws one placed matrix, its numbers as colours, and as figures where they fit. `look`: {data, opacity, note,
+ * figure, size, old: what a row of state had before}. */
 export function paintTile(ctx, palette, cells, place, look) {
   const { item, column, x, y, width, height } = place;
   const { data, opacity } = look;
@@ -131,9 +134,11 @@ function paintMatrix(ctx, palette, cells, { item, x, y, width, height }, { data,
   const [high, wide] = sides(item);
   const at = (r, c) => (item.turned ? data[c * item.cols + r] : data[r * item.cols + c]);
   const values = Array.from({ length: high * wide }, (_, i) => at(Math.floor(i / wide), i % wide));
-  const ramp = palette[item.ramp], sized = item.ramp === "reads";
-  const pixels = Int32Array.from(values, (v) => palette.pixel(sized ? Math.abs(v) : v, ramp, item.largest,
-    item.diverging));
+  const ramp = palette[item.ramp];
+  // A sum grows from tile to tile: by the root its first terms are seen too.
+  const shade = item.quantity === "acc" ? (v) => Math.sign(v) * Math.sqrt(Math.abs(v) * item.largest)
+    : item.ramp === "reads" ? Math.abs : (v) => v;
+  const pixels = Int32Array.from(values, (v) => palette.pixel(shade(v), ramp, item.largest, item.diverging));
   drawCells(ctx, cells, pixels, wide, x, y, width, height);
   const cw = width / wide, ch = height / high;
   const texts = values.map(item.whole ? (v) => number(v, true) : figure);
@@ -184,10 +189,10 @@ function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figu
 
 /** Where a matrix's symbol stands, {left, middle, size}: above it, beside its shape where there is room for `shape`; of
  * one that stands above another, at its left. */
-export function symbolPlace(ctx, palette, { item, column, x, y, width }) {
+export function symbolPlace(ctx, palette, { item, column, x, y, width, height }) {
   const em = palette.size, size = Math.max(em * 1.25, palette.smallest);
   const symbol = widest(ctx, [item.symbol], size * 1.08, palette.font), gap = em * 0.45;
-  if (item !== column.main) return { left: x - em * 0.5 - symbol, middle: y + size * 0.6, size };
+  if (item !== column.main) return { left: x - em * 0.5 - symbol, middle: y + Math.min(size * 0.6, height / 2), size };
   const shape = column.state || !item.here ? "" : times(sides(item));
   const said = gap + widest(ctx, [shape], smallOf(palette), palette.font);
   const fits = shape && symbol + said <= width;

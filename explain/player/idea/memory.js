@@ -63,17 +63,21 @@ export function paintBand(ctx, palette, { places }) {
 }
 
 /** A line from each tile in HBM to the same tile on chip, in the way that it moves: up from the tile, along between
- * chip and HBM, and to the tile from below, or from its left where another stands below it. No name is in its way. */
-export function paintWays(ctx, palette, moves, along) {
+ * chip and HBM, and to the tile from below, or from its side where others of `places` stand below it. No name is in its
+ * way. */
+export function paintWays(ctx, palette, moves, along, places) {
   ctx.strokeStyle = ctx.fillStyle = palette.quantity.hbm.fill;
   ctx.lineWidth = palette.size * 0.14;
   moves.forEach(({ box, place, store }, i) => {
     const apart = palette.size * APART_EM, y = along + apart * (i - (moves.length - 1) / 2);
     const start = { x: box.x + box.width / 2, y: box.y - (store ? 2 : 0) };
     const middle = place.y + place.height / 2;
-    const aside = place.x - palette.size * 0.75 - apart * i;
+    const lower = places.filter((other) => other.y >= place.y + place.height);
+    const clear = (x) => lower.every((other) => x < other.x || x > other.x + other.width);
+    const [right, left] = [place.x + place.width, place.x].map((x, side) => x + palette.size * (side ? -0.75 : 0.75));
+    const aside = clear(right) ? right : left;
     const under = { x: place.x + place.width / 2, y: place.y + place.height + 3 };
-    const end = place.last ? under : { x: place.x - 3, y: middle };
+    const end = place.last ? under : { x: aside + Math.sign(under.x - aside) * (palette.size * 0.75 - 3), y: middle };
     const bends = place.last ? [{ x: start.x, y }, { x: end.x, y }]
       : [{ x: start.x, y }, { x: aside, y }, { x: aside, y: middle }];
     const points = [start, ...bends, end];

@@ -13,8 +13,10 @@ import { QUANTITY_WORDS, areRows, figureOf, figureSize, nameRows, paintTile, pla
 import { bufferSymbolPlace, nameBand, paintBand, paintWays, placeBand } from "./memory.js";
 import { Scenes } from "./scene.js";
 
-const HBM_SHARE = 0.26;                                    // of the picture's height, at most
+const HBM_SHARE = 0.3;                                     // of the picture's height, at most
 const NARROW_EM = 40, TRAFFIC_EM = 8.5;                    // of the picture's width
+
+const ROW_BEATS = new Set(["new_max", "exponentials", "rescale", "add", "merge", "keep", "normalise"]);
 
 const ease = (t) => t * t * (3 - 2 * t);
 const mix = (a, b, t) => a + (b - a) * t;
@@ -47,7 +49,8 @@ export class IdeaPanel extends Panel {
     this.beat = beat;
     if (!beat || !surface.visible) return;
     this.scene = this.scenes.of(beat, lane.hides ? k : beat.end - 1);
-    const items = this.scene.columns.flatMap(({ main, above, state }) => [{ ...main, state }, ...(above ? [above] : [])]);
+    const items = this.scene.columns.flatMap(({ main, above, state }) => [{ ...main, state },
+      ...(above ? [above] : [])]);
     this.figure = figureOf(items.filter(({ whole }) => !whole));
     this.paint();
     this.at = (x, y) => this.under(x, y);
@@ -67,7 +70,7 @@ export class IdeaPanel extends Panel {
     // Where there is little room, only the tiles: the state of the followed row stands below.
     const { columns } = scene;
     const drawn = narrow && !areRows(columns) ? columns.filter(({ state }) => !state) : columns;
-    const above = Math.max(em, palette.smallest);          // for the line “on chip”
+    const above = Math.max(em, palette.smallest) * 1.35;   // for the line “on chip”
     const told = narrow ? em * 1.8 : 0;                    // “HBM” and what was moved, in a line of its own
     const inside = { x: pad, y: pad * 0.4 + above, width: width - 2 * pad, height: height - band.height - told - above
       - pad * 2.2 };
@@ -132,7 +135,8 @@ export class IdeaPanel extends Panel {
     const { surface, palette, lane, scene: { launch, hbm } } = this;
     return surface.remember(`band ${launch}`, `${lane.stamp} ${width} ${height}`, () => {
       const x = palette.size * (narrow ? 0.8 : TRAFFIC_EM);
-      return placeBand(surface.ctx, palette, hbm.buffers, { x, width: width - x - palette.size, height: height * HBM_SHARE });
+      return placeBand(surface.ctx, palette, hbm.buffers, { x, width: width - x - palette.size,
+        height: height * HBM_SHARE });
     });
   }
 
@@ -150,7 +154,9 @@ export class IdeaPanel extends Panel {
     const places = band.places.map((place) => ({ ...place, top: place.top + y }));
     for (const { buffer } of places) Object.assign(buffer, { touched: null, stored: false });
     const boxes = moves.map((move) => ({ ...move, cells: this.cellsOf(move) })).filter(({ cells }) => cells);
-    for (const { buffer, cells, store } of boxes) Object.assign(places[buffer].buffer, { touched: cells, stored: store });
+    for (const { buffer, cells, store } of boxes) {
+      Object.assign(places[buffer].buffer, { touched: cells, stored: store });
+    }
     paintBand(ctx, palette, { places });
     for (const place of places) this.paintGrid(ctx, place);
     nameBand(ctx, palette, band, y);
@@ -165,7 +171,7 @@ export class IdeaPanel extends Panel {
     for (const { store, box } of this.ways) {
       if (!store) ctx.fillRect(box.x + 1, box.y + 1, Math.max(1, box.width - 2), Math.max(1, box.height - 2));
     }
-    paintWays(ctx, palette, this.ways.filter(({ place }) => place), y + em * 0.75);
+    paintWays(ctx, palette, this.ways.filter(({ place }) => place), y + em * 0.75, this.placed.places);
     const symbols = places.map((place) => ({ text: place.symbol, name: place.buffer.name, weight: 650,
       ...bufferSymbolPlace(ctx, palette, place) }));
     return [{ text: "HBM", left, middle, size: quiet.size, weight: 650 }, ...symbols];
@@ -193,7 +199,8 @@ export class IdeaPanel extends Panel {
   tileOf(buffer) {
     const { hbm, launch, program } = this.scene;
     if (buffer.tile === undefined && buffer.drawn) {
-      const all = this.scenes.accesses(program.first, program.end).filter((move) => hbm.buffers[move.buffer] === buffer);
+      const all = this.scenes.accesses(program.first, program.end)
+        .filter((move) => hbm.buffers[move.buffer] === buffer);
       const boxes = all.map((move) => this.cellsOf(move)).filter(Boolean);
       const most = (low, high) => Math.max(0, ...boxes.map((box) => box[high] - box[low] + 1));
       buffer.tile = boxes.length ? { rows: most("top", "bottom"), cols: most("left", "right"), launch } : null;
@@ -231,8 +238,9 @@ export class IdeaPanel extends Panel {
   markRow(ctx) {
     const { row, rows } = this.lane.at;
     if (rows < 2) return;
-    ctx.strokeStyle = this.palette.text;
-    ctx.lineWidth = 1.5;
+    const counts = ROW_BEATS.has(this.beat.kind);          // in the others the whole tile does
+    ctx.strokeStyle = counts ? this.palette.text : this.palette.muted;
+    ctx.lineWidth = counts ? 1.5 : 0.75;
     for (const { item, x, y, width, u, column } of this.placed.places) {
       if (item !== column.main || item.rows !== rows || !item.here) continue;
       ctx.strokeRect(x - 1.5, y + row * u - 0.5, width + 3, u + 1);
@@ -298,8 +306,10 @@ export class IdeaPanel extends Panel {
 
   placeName({ program, tile, begin }) {
     const { story } = this;
+    const visit = story.visit(begin);
+    if (visit) return story.placeOf(visit).replace(/^./, (letter) => letter.toUpperCase());
     const most = story.beats.findLast((beat) => beat.program === program && beat.tile >= 0)?.tile + 1;
-    if (tile >= 0) return `${story.visit(begin) ? "Tile" : "Merge"} ${tile + 1} of ${most}`;
+    if (tile >= 0) return `Merge ${tile + 1} of ${most}`;
     const first = story.beats.find((beat) => beat.program === program && beat.tile >= 0);
     if (!first) return `Program ${story.programs[program].id[0]}`;
     return begin < first.begin ? "Before" : "After";

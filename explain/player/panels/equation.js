@@ -20,6 +20,7 @@ export class EquationPanel extends Panel {
     const changed = equation && this.story.changes(k).find(({ label }) => label === equation.variable);
     const { box } = this;
     this.words.textContent = this.lane.sentence();
+    this.root.toggleAttribute("data-stopped", trace.header.report?.failure?.step === k);
     if (!changed) {
       this.head(`Line ${line}`, "");
       if (box.dataset.shown) box.replaceChildren();

@@ -1,6 +1,6 @@
 // The running state, row by row: m, α and ℓ, before this tile and now.
 
-import { exact, number } from "../numbers.js";
+import { exact, number, range } from "../numbers.js";
 import { paintRows } from "../pictures/rows.js";
 import { explainDrawn } from "../terms.js";
 import { Panel } from "./panel.js";
@@ -48,11 +48,12 @@ export class RowsPanel extends Panel {
     this.shownState = this.state(k);
     const { max, alpha, sum } = this.shownState;
     const known = [max?.before, max?.now, sum?.before, sum?.now].some(Boolean);
-    this.head("running state", "", !known ? "not set yet" : this.lane.visit ? "before this tile → now" : "");
     const parts = [max && "running max m", alpha && "rescale factor α", sum && "running sum ℓ"].filter(Boolean);
     this.hint(known ? "" : `${parts.join(", ")} of each row`);
     this.known = known;
     this.paint();
+    const when = !known ? "not set yet" : this.lane.visit ? "before this tile → now" : "";
+    this.head("running state", "", [this.window(), when].filter(Boolean).join(" · "));
     const { row } = this.lane.at;
     const read = (name, value) => (value === undefined ? "" : `; ${name} ${number(value)}`);
     const [m, l] = [max, sum].map((part) => (part?.now ?? part?.before)?.[row]);
@@ -70,6 +71,14 @@ export class RowsPanel extends Panel {
     const inputs = [known, ...values, state.rows, state.labels?.join(), row, phase, glows, marked, lane.stamp];
     const paint = () => paintRows(surface, palette, state, row, phase, glows, differs);
     this.at = surface.draw(inputs, () => (known ? paint() : (surface.clear(), null)));
+  }
+
+  /** “rows 24–30 of 16–31”, where not all have room. */
+  window() {
+    const { shown } = this.at ?? {};
+    const rows = (this.lane.tile ?? this.story.tile(this.lane.step))?.rows ?? [];
+    const from = (first, last) => range(rows[first] ?? first, rows[last] ?? last);
+    return shown ? `rows ${from(...shown)} of ${from(0, this.lane.rowCount - 1)}` : "";
   }
 
   /** What the columns' titles mean. */

@@ -3,11 +3,13 @@
 import { times } from "../numbers.js";
 import { paintArray } from "../pictures/array.js";
 import { Surface } from "../surface.js";
+import { explain } from "../terms.js";
 import { isFloat } from "../trace.js";
 import { element } from "../words.js";
 import { Panel } from "./panel.js";
 
 const SMALL_ARRAYS = 24;                                   // the most variables shown
+const CELL_LINE_EM = 1.6;                                       // of the smallest text
 
 export class VariablesPanel extends Panel {
   constructor(lane) {
@@ -50,14 +52,17 @@ export class VariablesPanel extends Panel {
     if (shape?.length) title.append(element("small", "", `${times(shape)} ${dtype}`));
     item.append(title);
     if (!data || shape.length === 0 || shape.length > 2 || data.length === 0) {
-      item.append(element("span", "value", this.lane.glance(label, value)));
+      const text = element("span", "value");
+      explain(text, this.lane.glance(label, value), this.lane.annotations.terms);
+      item.append(text);
       return item;
     }
     const [rows, cols] = shape.length === 1 ? [1, shape[0]] : shape;
     const canvas = element("canvas");
     canvas.setAttribute("role", "img");
     canvas.setAttribute("aria-label", `${label}, ${times(shape)} ${dtype}`);
-    canvas.style.height = `${Math.min(120, Math.max(20, rows * Math.min(20, 220 / cols)))}px`;
+    const line = Math.max(20, CELL_LINE_EM * this.palette.smallest); // a projector's numbers need more
+    canvas.style.height = `${Math.min(6 * line, Math.max(line, rows * Math.min(line, (11 * line) / cols)))}px`;
     item.append(canvas);
     let largest = 0;
     for (const x of data) if (Number.isFinite(x)) largest = Math.max(largest, Math.abs(x));

@@ -21,8 +21,8 @@ export function paintArray(surface, palette, array) {
     height = surface.height } = array;
   if (!surface.visible) return NOWHERE;
   const ctx = surface.clear();
-  const cw = Math.min(surface.width / cols, 64);
-  const ch = Math.min(height / rows, Math.max(cw, 18), 34);
+  const cw = Math.min(surface.width / cols, Math.max(64, palette.smallest * 3.2));
+  const ch = Math.min(height / rows, Math.max(cw, 18), Math.max(34, palette.smallest * 1.6));
   const { image, pen, pixels, words } = surface.remember("array", `${rows} ${cols}`, () => imageOf(rows, cols));
   for (let i = 0; i < words.length; i++) words[i] = palette.pixel(data[i], palette[ramp], largest, diverging);
   pen.putImageData(pixels, 0, 0);

@@ -83,7 +83,8 @@ export function paintRows(surface, palette, state, selected, phase = 1, glowing 
     if (row < first || row >= first + shown || x < 0) return null;
     return { row, part: parts.findLast((part) => x >= part.x - 4)?.key };
   };
-  return Object.assign(at, { words: parts.map(({ key, word }) => ({ ...word, key })) });
+  return Object.assign(at, { shown: shown < rows ? [first, first + shown - 1] : null,
+    words: parts.map(({ key, word }) => ({ ...word, key })) });
 }
 
 /** The running maximum: a ring before this tile, a dot now. */

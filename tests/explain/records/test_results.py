@@ -102,11 +102,7 @@ def test_every_committed_result_is_there_and_the_command_lists_it():
     others = {*results.BENCHMARKS.glob("*.json"), *results.RECORDINGS.glob("*.json")} - set(files)
     assert not others
     done = subprocess.run(
-        [sys.executable, "-m", "explain", "results", "--json"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-m", "explain", "results", "--json"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     listed = json.loads(done.stdout)["results"]
     assert [row["file"] for row in listed] == [path.relative_to(ROOT).as_posix() for path in files]

@@ -180,7 +180,7 @@ def copy(x_ptr, y_ptr, start, n, BLOCK: tl.constexpr):
 @triton.jit
 def copy_unmasked(x_ptr, y_ptr, start, BLOCK: tl.constexpr):
     tl.store(
-        y_ptr + tl.arange(0, BLOCK),
+        y_ptr + tl.arange(0, BLOCK),  # the load is on a line of its own
         tl.load(x_ptr + start.to(tl.int64) + tl.arange(0, BLOCK)),
     )
 
@@ -347,17 +347,6 @@ def shifts(x_ptr, y_ptr, BLOCK: tl.constexpr):
 @triton.jit
 def uses_function(y_ptr, FUNCTION: tl.constexpr):
     tl.store(y_ptr, FUNCTION(1))
-
-
-@triton.jit
-def unusual(y_ptr):
-    total = 0
-    for i in range(9):
-        if (step := i + 1) > 0:
-            total += 1
-        if total == 3:
-            break
-    tl.store(y_ptr, total)
 
 
 @triton.jit

@@ -9,7 +9,7 @@ import torch
 import triton
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from explain.trace.model import Affine, BlockPointer, Group, Other, Pointers, Scalar, Tile, Trace, numbers
+from explain.trace.model import Affine, BlockPointer, Group, Other, Pointers, Scalar, Trace, numbers
 from explain.trace.recorder import record_call, recording
 from tests.explain.trace import sample_kernels as kernels
 
@@ -212,12 +212,3 @@ def test_a_function_among_the_values_is_text():
     (_, value), *_ = trace.history("FUNCTION")
     assert value == Other("one_line")
     assert y.item() == 2
-
-
-def test_walrus_break_and_with_tile_scalars():
-    y = torch.zeros(1, dtype=torch.int32)
-    trace = record_call(lambda: kernels.unusual[(1,)](y))
-    assert values(trace, "step") == [1, 2, 3]
-    assert lines(trace)[-3:] == [5, 6, 7]
-    assert isinstance(trace.history("total")[0][1], Tile)
-    assert y.item() == 3

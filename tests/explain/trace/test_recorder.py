@@ -159,7 +159,8 @@ def test_a_failed_launch_leaves_its_steps():
     with recording() as recorder, pytest.raises(InterpreterError):
         kernels.fails[(1,)](x)
     trace = recorder.trace()
-    assert [list(trace.changes(step)) for step in range(trace.steps)] == [["x_ptr"], ["x"]]
+    assert [list(trace.changes(step)) for step in range(trace.steps)] == [["x_ptr"], ["x"], []]
+    assert trace.line(2) == trace.line(1) + 1  # the step that failed
 
 
 def test_a_launch_after_a_failed_one_starts_clean():
@@ -170,8 +171,9 @@ def test_a_launch_after_a_failed_one_starts_clean():
         kernels.copy[(1,)](x, x, 0, 4, BLOCK=4)
     trace = recorder.trace()
     failed, copied = (launch.recorded[0] for launch in trace.launches)
-    last = copied.first_step - 1
-    assert (trace.depth(last), [access.buffer.name for access in trace.accesses(last)]) == (1, ["x_ptr"])
+    loading, last = copied.first_step - 2, copied.first_step - 1
+    assert (trace.depth(loading), [access.buffer.name for access in trace.accesses(loading)]) == (1, ["x_ptr"])
+    assert (trace.depth(last), trace.accesses(last)) == (1, [])
     assert failed.steps == copied.first_step
     assert (trace.depth(copied.first_step), trace.accesses(copied.first_step)) == (0, [])
 

@@ -143,11 +143,7 @@ def test_counters_of_this_machine_are_shown_beside_the_formula(fake, monkeypatch
 
 @pytest.mark.parametrize(
     ("seed", "words"),
-    [
-        (7, "NVreg_RestrictProfilingToAdminUsers=0"),
-        (8, "1,073,741,824"),
-        (9, "pip install nvidia-cuda-cupti"),
-    ],
+    [(7, "NVreg_RestrictProfilingToAdminUsers=0"), (8, "1,073,741,824"), (9, "pip install nvidia-cuda-cupti")],
     ids=["no permission", "copy check fails", "no CUPTI"],
 )
 def test_where_counters_cannot_be_read_the_cause_and_the_remedy_are_said(fake, monkeypatch, seed, words):

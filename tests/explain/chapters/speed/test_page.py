@@ -57,13 +57,7 @@ def file(monkeypatch, tmp_path):
 def test_the_climb_shows_the_rungs_beside_others_with_the_source(file):
     test = page("speed")
     said = texts(test)
-    for number in (
-        "**532 TFLOP/s**",
-        "66%",
-        f"{len(ORDER)} of {len(RUNGS)}",
-        "NVIDIA Test 1",
-        "2026-01-01",
-    ):
+    for number in ("**532 TFLOP/s**", "66%", f"{len(ORDER)} of {len(RUNGS)}", "NVIDIA Test 1", "2026-01-01"):
         assert number in said
     assert len(test.get("plotly_chart")) == 2
 

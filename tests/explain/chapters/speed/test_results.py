@@ -172,14 +172,7 @@ def test_the_sentence_and_the_table_have_ratios_to_baselines_and_the_roof(result
     head, _, first, *_ = kernels_figures.shapes_table(result.of("attention"), [limit] * 4).splitlines()
     cells = [cell.strip() for cell in first.strip("|").split("|")]
     assert len(head.strip("|").split("|")) == len(cells)
-    assert cells == [
-        "8 × 16 × 2,048 × 128, bf16",
-        "persistent",
-        "**470 TFLOP/s**",
-        "59%",
-        "0.94 ×",
-        "1.57 ×",
-    ]
+    assert cells == ["8 × 16 × 2,048 × 128, bf16", "persistent", "**470 TFLOP/s**", "59%", "0.94 ×", "1.57 ×"]
 
 
 def test_the_curve_has_every_kernel_and_the_roof(result):

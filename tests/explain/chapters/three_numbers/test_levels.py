@@ -168,10 +168,7 @@ def test_every_gap_of_the_record_is_explained_to_within_a_percent(experiment):
             assert abs(gap.unexplained) <= max(0.01 * moved, 500_000), gap
 
 
-@pytest.mark.parametrize(
-    ("kernel", "times"),
-    [("softmax_safe", 3), ("softmax_online", 2), ("softmax_row", 1)],
-)
+@pytest.mark.parametrize(("kernel", "times"), [("softmax_safe", 3), ("softmax_online", 2), ("softmax_row", 1)])
 def test_the_prediction_is_the_theorys(kernel, times):
     experiment = next(one for one in COUNTED if one.kernel == kernel and one.values["cols"] == 32768)
     p = experiment.values

@@ -191,9 +191,7 @@ def _difference_in_base_2() -> str:
     )
     return "\n".join(
         re.findall(
-            r"^[-+](?! *#).*(?:tl\.exp|tl\.log|\* s[mc]\w*(?:scale|log2)$).*",
-            functions.marked(plain, base_2),
-            re.M,
+            r"^[-+](?! *#).*(?:tl\.exp|tl\.log|\* s[mc]\w*(?:scale|log2)$).*", functions.marked(plain, base_2), re.M
         )
     )
 

@@ -130,7 +130,7 @@ def _ideal(experiment: Experiment, gpu: Gpu) -> tuple[float, float]:
     traffic = experiment.entry.formula(experiment.values)
     size = sum(term.elements * term.item_bytes for term in traffic.terms)
     peak = gpu.tensor_flops_per_second if _on_tensor_cores(experiment, gpu) else gpu.fp32_flops_per_second
-    busy = min(1.0, _programs(experiment) / gpu.sms)
+    busy = min(1.0, programs(experiment) / gpu.sms)
     return size / gpu.hbm_bytes_per_second / busy, traffic.flops / peak / busy
 
 
@@ -140,7 +140,7 @@ def _on_tensor_cores(experiment: Experiment, gpu: Gpu) -> bool:
     return experiment.entry.family == "attention" and experiment.values["dtype"] != "fp32" and compiled_for
 
 
-def _programs(experiment: Experiment) -> float:
+def programs(experiment: Experiment) -> float:
     """The number of programs in the largest launch; ∞ if the kernel's tiles are unknown."""
     p = experiment.values
     if experiment.entry.family == "softmax":

@@ -11,9 +11,9 @@ with layout.chapter(
 ):
     shown = records_choice()
 if shown:
+    view.limits(shown)
     view.sources(shown)
     view.numbers(shown)
-    view.roofs(shown)
     st.header("Counters on this machine", anchor=False)
     counters_here()
     view.own_gpu(shown)

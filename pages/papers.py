@@ -1,4 +1,4 @@
-"""Lab 4: The papers, reproduced. Each paper's figures beside ours: the same work, the same axes, the differences
+"""Lab 4: The papers, reproduced. What each paper states, beside our measurements of the same work; every difference
 explained.
 """
 

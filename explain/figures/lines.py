@@ -5,32 +5,41 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import plotly.graph_objects as go
 
 from explain.figures import palette
 from explain.figures.labels import spread, widest
 from explain.figures.numbers import number, power
-from explain.figures.plot import FONT, plot
+from explain.figures.plot import FONT, logarithmic, plot
 from kernels.catalog import KERNELS
 
-_LABEL = 0.075
-"""A label's height in shares of the plot's."""
+_LABEL = FONT + 5.0
+"""A label's height with its gap, and what the title and the axis take of a plot's, in pixels."""
+_AROUND = 110
 
 
 @dataclass(frozen=True)
 class Line:
     """A line of a chart: its points, the label at its end, and its colour, a mid-tone of the palette.
 
-    `dashed`, with hollow markers, is what this run did not measure: a paper's values, a roof.
+    `dashed`, with hollow markers, is what this run did not measure: a paper's values, a roof. One of `width` WIDE has
+    no markers and lets what it covers through: a paper's statement, a curve that another covers. A closed line of
+    five points is a filled area.
     """
 
     points: Sequence[tuple[float, float]]
     label: str
     colour: str
     dashed: bool = False
+    width: float = 2
+
+
+WIDE = 14.0
+"""The width of a line that others are drawn over, in pixels."""
 
 
 def colour_of(kernel: str) -> str:
@@ -39,10 +48,13 @@ def colour_of(kernel: str) -> str:
 
 
 def chart(
-    title: str, lines: Iterable[Line], *, x: str, y: str, unit: str = "", log: bool = False, height: int = 380,
-    start: float = 0.0,
+    title: str, lines: Iterable[Line], *, x: str, y: str, unit: str = "", log: bool = False, height: int = 420,
+    start: float = 0.0, limits: Mapping[float, str] = MappingProxyType({}),
 ) -> go.Figure:  # fmt: skip
-    """Lines with labels at their ends, over a logarithmic x; y is logarithmic with `log`, else it begins at `start`."""
+    """Lines with labels at their ends, over a logarithmic x; y is logarithmic with `log`, else it begins at `start`.
+
+    `limits` are values of x with their names, as vertical lines.
+    """
     figure = plot()
     drawn = [line for line in lines if line.points]
     for line in drawn:
@@ -50,9 +62,11 @@ def chart(
             x=[point[0] for point in line.points],
             y=[point[1] for point in line.points],
             name=line.label,
-            mode="lines+markers",
-            line={"color": line.colour, "width": 2, "dash": "dash" if line.dashed else "solid"},
-            marker={"size": 7, "symbol": "circle-open" if line.dashed else "circle"},
+            mode="lines" if line.width == WIDE and len(line.points) > 1 else "lines+markers",
+            line={"color": line.colour, "width": line.width, "dash": "dash" if line.dashed else "solid"},
+            opacity=0.4 if line.width == WIDE else 1,
+            fill="toself" if len(line.points) > 1 and line.points[0] == line.points[-1] else None,
+            marker={"size": max(8, line.width), "symbol": "circle-open" if line.dashed else "circle"},
             hovertemplate=f"{x.partition(',')[0]} %{{x:,}}: %{{y:.4~g}}{unit}<extra>{line.label}</extra>",
         )
     values = [point[1] for line in drawn for point in line.points]
@@ -61,11 +75,17 @@ def chart(
     low, high = (scaled(min(values, default=1.0)) if log else start), scaled(top)
     margin = 0.06 * ((high - low) or 1.0)
     low, high = (low - margin if log else start), high + margin
-    figure.update_xaxes(title=x, type="log", **_ticks([point[0] for line in drawn for point in line.points], own=True))
-    ticks = _ticks(values, own=False) if log else {}
-    figure.update_yaxes(title=y, type="log" if log else "linear", range=[low, high], **ticks)
+    figure.update_xaxes(**logarithmic(x, _ticks([point[0] for line in drawn for point in line.points], own=True)))
+    figure.update_yaxes(range=[low, high], **(logarithmic(y, _ticks(values, own=False)) if log else {"title.text": y}))
+    for n, (at, name) in enumerate(sorted(limits.items())):
+        figure.add_vline(at, line={"color": palette.mid("slate"), "width": 1, "dash": "dot"})
+        figure.add_annotation(
+            x=math.log10(at), y=0.01, yref="y domain", text=name, showarrow=False, font={"size": FONT},
+            xanchor="right" if n < len(limits) - 1 else "left", yanchor="bottom", align="left",
+        )  # fmt: skip
+    label = _LABEL / (height - _AROUND)
     ends = [(scaled(line.points[-1][1]) - low) / (high - low) for line in drawn]
-    for line, end in zip(drawn, spread(ends, _LABEL, -_LABEL / 2, 1 + _LABEL / 2), strict=True):
+    for line, end in zip(drawn, spread(ends, label, -label / 2, 1 + label / 2), strict=True):
         mark = "○" if line.dashed else "●"
         figure.add_annotation(
             x=1, xref="x domain", xshift=12, y=end, yref="y domain", xanchor="left", yanchor="middle", showarrow=False,
@@ -73,7 +93,7 @@ def chart(
         )  # fmt: skip
     room = 28 + widest((f"● {line.label}" for line in drawn), FONT)
     figure.update_layout(
-        title={"text": title, "font": {"size": 15}}, height=height, margin={"l": 8, "r": room, "t": 44, "b": 8},
+        title={"text": title, "font": {"size": FONT + 1}}, height=height, margin={"l": 8, "r": room, "t": 44, "b": 8},
         showlegend=False, hovermode="closest",
     )  # fmt: skip
     return figure
@@ -88,17 +108,17 @@ def as_csv(figure: go.Figure) -> str:
     return out.getvalue()
 
 
-def _ticks(values: Sequence[float], *, own: bool) -> dict[str, object]:
+def _ticks(values: Sequence[float], *, own: bool) -> dict[float, str]:
     """Ticks of a logarithmic axis: powers of ten over three of them, else the values themselves or 1, 2, 5 a decade."""
     if not values or max(values) / min(values) > 1000:
         low, high = math.log10(min(values, default=1)), math.log10(max(values, default=1))
         powers = range(math.floor(low), math.ceil(high) + 1)
-        words = [number(10.0**one, 1) if -4 < one < 6 else power(one) for one in powers]
-        return {"tickvals": [10.0**one for one in powers], "ticktext": words}
+        plain = powers[0] >= 0 and powers[-1] < 7  # one notation an axis
+        return {10.0**one: f"{10**one:,}" if plain else power(one) for one in powers}
     marks = sorted(set(values))
     if not own:
         decades = range(math.floor(math.log10(marks[0])), math.ceil(math.log10(marks[-1])) + 1)
         marks = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]
     elif len(marks) > 6:
         marks = marks[::-2][::-1]
-    return {"tickvals": marks, "ticktext": [number(value, 4) for value in marks], "tickangle": 0}
+    return {value: number(value, 4) for value in marks}

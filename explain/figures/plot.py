@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 import plotly.graph_objects as go
 
-FONT = 12
-"""Plotly's font size, in pixels, as Streamlit's theme sets it."""
+FONT = 16
+"""The size of every text in a plot, in pixels: it is read on a projector too."""
+_TEXT = {"font": {"size": FONT}}
+_AXIS = {"tickfont": {"size": FONT}, "title": _TEXT, "automargin": True}
+_LAYOUT = {**_TEXT, "xaxis": _AXIS, "yaxis": _AXIS, "legend": _TEXT, "hoverlabel": _TEXT}
 
 
 def plot() -> go.Figure:
@@ -17,7 +21,15 @@ def plot() -> go.Figure:
     Safe beside other threads: pandas, which Streamlit imports with the first table, is complete by then.
     """
     import_module("pandas")  # here and not above: a page without a plot need not wait for it
-    return go.Figure()
+    return go.Figure(layout=_LAYOUT)
+
+
+def logarithmic(title: str, marks: Mapping[float, str]) -> dict[str, Any]:
+    """A logarithmic axis that says so, with a text at each mark."""
+    return {
+        "type": "log", "title": {"text": f"{title} (log scale)"}, "tickvals": list(marks),
+        "ticktext": list(marks.values()), "tickangle": 0,
+    }  # fmt: skip
 
 
 class _Kept(go.Figure):  # type: ignore[misc]  # Plotly has no types

@@ -16,8 +16,18 @@ NEEDLESS = ["zoom2d", "pan2d", "select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "
 
 def image_format() -> None:
     """A control for the format that the plots' cameras save; once per page."""
-    words = "Hover over a plot: the camera in its corner saves it as a picture, without a network."
-    pick("Save plots as", FORMATS, "image format", help=words)
+    with st.popover("Save plots", icon=":material/photo_camera:"):
+        words = "Hover over a plot: the camera in its corner saves it as a picture, without a network."
+        pick("Save plots as", FORMATS, "image format", help=words)
+
+
+_VERSIONS = re.compile(r", driver [^;·]*\d{4}-\d\d-\d\d")
+
+
+def sourced(words: str) -> None:
+    """A caption that says where numbers come from. A GPU's driver, versions and date open on hover or focus."""
+    versions = dict.fromkeys(found.removeprefix(", ") for found in _VERSIONS.findall(words))
+    st.caption(_VERSIONS.sub("", words), help="; ".join(versions) or None)
 
 
 def chart(figure: go.Figure, name: str, csv: str = "", *, alt: str = "") -> None:
@@ -35,17 +45,17 @@ def chart(figure: go.Figure, name: str, csv: str = "", *, alt: str = "") -> None
         "modeBarButtonsToRemove": NEEDLESS,
         "toImageButtonOptions": {"format": chosen, "filename": stem, "scale": 2 if chosen == "png" else 1},
     }
-    with st.container(key=f"chart {stem}"):  # on a phone it keeps a readable width, and scrolls
+    with st.container(key=f"chart {stem}", gap=None):  # on a phone it keeps a readable width, and scrolls
         st.plotly_chart(figure, key=f"plot: {name}", config=config, alt=alt or name)
-    if csv:
-        st.download_button(
-            "CSV",
-            csv,
-            f"{stem}.csv",
-            "text/csv",
-            key=f"csv: {name}",
-            icon=":material/download:",
-            type="tertiary",
-            help="The numbers of this plot",
-            on_click="ignore",
-        )
+        if csv:
+            st.download_button(
+                "CSV",
+                csv,
+                f"{stem}.csv",
+                "text/csv",
+                key=f"csv: {name}",
+                icon=":material/download:",
+                type="tertiary",
+                help="The numbers of this plot",
+                on_click="ignore",
+            )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from explain.chapters.measurements import figures
@@ -18,9 +20,9 @@ SAMPLE = Experiment.of("softmax_online", {"rows": 4096, "cols": 8192, "block_n":
 """Counted to test whether counters can be read here: 134 MB, larger than any L2."""
 
 
-def records_choice() -> list[Shelved]:
+def records_choice(*beside: Callable[[], None]) -> list[Shelved]:
     """A control for the measurements that a page shows: this machine's, those shipped, a reader's files. At least one,
-    if any exist.
+    if any exist. `beside` draws further controls in its row.
 
     A reader's files stay in their session: nothing is written to the server's disk.
     """
@@ -40,6 +42,8 @@ def records_choice() -> list[Shelved]:
                 width="content",
             )
         another_record()
+        for draw in beside:
+            draw()
     chosen = [options[key] for key in options if key in (st.session_state.get(CHOICE) or ())]
     st.session_state[SHOWN] = [one.key for one in chosen]
     return chosen

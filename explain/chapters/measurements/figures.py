@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import plotly.graph_objects as go
 
+from explain import recordings
 from explain.counters.model import TOLERANCE, CopyCheck, Counters, total
 from explain.figures import palette
 from explain.figures.numbers import NONE, duration, grouped, percent, ratio, si
-from explain.figures.plot import plot
+from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, markdown, plain
+from explain.gpus import GPUS, known_as
 from explain.prediction import Model
 from explain.records.code import is_stale
 from explain.records.model import Point, Record, settings
@@ -49,6 +52,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     "L2 → SM read, MB": _counted("l2_read_bytes"),
     "SM → L2 written, MB": _counted("l2_written_bytes"),
     "requested at L1, MB": _counted("l1_bytes"),
+    "spilled registers, MB": _counted("spilled_bytes"),
     "tensor cores busy, %": lambda point: point.counters.cold.tensor_active_percent if point.counters else None,
     "memory held, MB": lambda point: None if point.peak_bytes is None else point.peak_bytes / 1e6,
 }
@@ -112,7 +116,8 @@ def _facts(one: Shelved) -> dict[str, str]:
         "measured on": _listed({origin.provenance.date for origin in origins} or {where.date}),
         "commit of Tilescope": _listed({_short(commit) for commit in commits}),
         "measurements": (
-            f"{len(points):,}: {sum(point.timing is not None for point in points):,} timed, {len(counted):,} counted"
+            f"{len(points):,} experiments: {sum(point.timing is not None for point in points):,} timed, "
+            f"{len(counted):,} counted"
         ),
         "could not be measured": f"{len(missed(record)):,}",
         "kernel changed since": f"{older:,}{unknown}",
@@ -123,6 +128,24 @@ def _facts(one: Shelved) -> dict[str, str]:
         "counters that this chip lacks": _listed(lacking),
         "timing method": _methods({point.timing.method for point in points if point.timing}),
     }
+
+
+def counts(shown: Sequence[Shelved]) -> str:
+    """How many experiments the records have, in sentences; Markdown."""
+    said = []
+    for one in shown:
+        points = list(one.record.points.values())
+        timed, counted = (sum(map(bool, (getattr(p, of) for p in points))) for of in ("timing", "counters"))
+        changed = sum(map(is_stale, points))
+        said.append(
+            f"**{plain(one.label)}**: {len(points):,} experiments. {timed:,} were timed, {counted:,} were counted "
+            f"by the GPU, often the same ones. "
+            + (f"The kernels of {changed:,} have changed since." if changed else "No kernel has changed since ✓")
+        )
+    if verified := recordings.measured("verification-h200"):
+        total = sum(kernel["experiments"] for kernel in verified["kernels"].values() if not kernel["wrong_on_purpose"])
+        said.append(f"The {total:,} experiments of the first page are others: they check results, and time nothing.")
+    return "\n\n".join(said)
 
 
 def missed(record: Record) -> list[Point]:
@@ -145,6 +168,62 @@ _ROOFS = {
     "hbm copy": "HBM, copied",
     "host": "host to GPU", "host write": "GPU to host",
 }  # fmt: skip
+
+
+def specified(level: str, gpu: str) -> float | None:
+    """The datasheet's rate for a measured limit, bytes or FLOPs per second; None where no public source states it."""
+    known = GPUS.get(known_as(gpu) or "")
+    if known is None:
+        return None
+    if level.startswith("hbm"):
+        return known.hbm_bytes_per_second
+    tensor = known.tensor_flops_per_second
+    return {"matmul bf16": tensor, "matmul fp16": tensor, "matmul fp32": known.fp32_flops_per_second}.get(level)
+
+
+def limits(shown: Sequence[Shelved]) -> list[go.Figure]:
+    """The measured limits of each GPU as bars, a plot for each unit: a line marks the datasheet's rate."""
+    units = dict.fromkeys(roof.unit for one in shown for roof in one.record.roofs.values())
+    return [_limits(shown, unit) for unit in units]
+
+
+def _limits(shown: Sequence[Shelved], unit: str) -> go.Figure:
+    figure, levels = plot(), set()
+    for number, one in enumerate(shown, start=1):
+        roofs = [roof for roof in one.record.roofs.values() if roof.unit == unit]
+        names = [_ROOFS.get(roof.level, roof.level) for roof in roofs]
+        levels |= set(names)
+        stated = [specified(roof.level, one.record.gpu) for roof in roofs]
+        told = [
+            f"<b>{si(roof.per_second, unit)}</b>"
+            + (f" · {percent(roof.per_second / rate)} of {si(rate, unit)}" if rate else "")
+            for roof, rate in zip(roofs, stated, strict=True)
+        ]
+        figure.add_bar(
+            y=names, x=[roof.per_second for roof in roofs], orientation="h", name=plain(one.label),
+            marker_color=palette.mid(f"series-{number}"), offsetgroup=number,
+            customdata=[roof.method for roof in roofs], hovertemplate="%{customdata}<extra>%{y}</extra>",
+        )  # fmt: skip
+        ends = [max(roof.per_second, rate or 0) * 1.08 for roof, rate in zip(roofs, stated, strict=True)]
+        figure.add_bar(  # it has only its text, which is then clear of bar and line
+            y=names, x=ends, orientation="h", text=told, textposition="outside", cliponaxis=False,
+            marker_color="rgba(0,0,0,0)", showlegend=False, hoverinfo="skip", offsetgroup=number,
+        )  # fmt: skip
+        if len(shown) == 1:
+            figure.add_scatter(
+                y=names, x=stated, mode="markers", name="datasheet", hoverinfo="skip",
+                marker={"symbol": "line-ns", "size": 26, "line": {"width": 4, "color": palette.mid("slate")}},
+            )  # fmt: skip
+    rates = [roof.per_second for one in shown for roof in one.record.roofs.values() if roof.unit == unit]
+    low, high = math.floor(math.log10(min(rates))) - 0.5, math.ceil(math.log10(max(rates)))
+    marks = {10.0**power: si(10.0**power, unit, digits=1) for power in range(math.ceil(low), high + 1)}
+    figure.update_xaxes(**logarithmic("per second", marks), range=[low, high + 0.55 * (high - low)])
+    figure.update_yaxes(autorange="reversed", ticksuffix="  ")
+    figure.update_layout(
+        meta=unit, height=110 + 40 * len(levels) * max(1, len(shown)), margin={"l": 8, "r": 8, "t": 34, "b": 8},
+        bargap=0.3, showlegend=True, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
+    )  # fmt: skip
+    return figure
 
 
 def roofs_table(shown: Sequence[Shelved]) -> str:
@@ -235,21 +314,29 @@ def predicted_chart(model: Model) -> go.Figure:
         own = [point for point in model.points if point.experiment.entry.family == family]
         figure.add_scatter(
             x=[point.seconds for point in own], y=[point.measured for point in own], mode="markers", name=family,
-            marker={"color": palette.mid(hue), "size": 6, "opacity": 0.7},
+            marker={"color": palette.mid(hue), "size": 9, "opacity": 0.7},
             text=[f"{KERNELS[p.experiment.kernel].short}, {settings(p.experiment)}: {ratio(p.factor)}" for p in own],
             hovertemplate="%{text} off<extra></extra>",
         )  # fmt: skip
-    low, high = (edge(point.measured for point in model.points) for edge in (min, max))
+    low, high = (edge(s for p in model.points for s in (p.measured, p.seconds)) for edge in (min, max))
     figure.add_scatter(
-        x=[low, high], y=[low, high], mode="lines", name="equal", hoverinfo="skip",
+        x=[low, high], y=[low, high], mode="lines", name="predicted = measured", hoverinfo="skip",
         line={"color": palette.mid("slate"), "dash": "dash", "width": 1},
     )  # fmt: skip
     marks = [10.0**power for power in range(-6, 1) if low / 3 < 10.0**power < 3 * high]
-    axis = {"type": "log", "tickvals": marks, "ticktext": [duration(mark) for mark in marks]}
-    figure.update_xaxes(title="predicted time", **axis)
-    figure.update_yaxes(title="measured time", **axis)
+    worst = max(model.points, key=lambda point: point.factor)
+    figure.add_annotation(
+        x=math.log10(worst.seconds), y=math.log10(worst.measured), ax=-40, ay=-50, arrowhead=2, xanchor="right",
+        text=f"{KERNELS[worst.experiment.kernel].short}: {ratio(worst.factor)} off", font={"size": FONT},
+    )  # fmt: skip
+    edges = [math.log10(low / 1.5), math.log10(1.5 * high)]
+    texts = {mark: duration(mark) for mark in marks}
+    figure.update_xaxes(**logarithmic("predicted time", texts), range=edges, constrain="domain")
+    figure.update_yaxes(
+        **logarithmic("measured time", texts), range=edges, scaleanchor="x", scaleratio=1, constrain="domain"
+    )
     figure.update_layout(
-        height=420, margin={"l": 8, "r": 8, "t": 36, "b": 8}, hovermode="closest",
-        legend={"orientation": "h", "y": 1.1, "x": 0},
+        height=640, margin={"l": 8, "r": 8, "t": 36, "b": 8}, hovermode="closest",
+        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     )  # fmt: skip
     return figure

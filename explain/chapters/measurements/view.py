@@ -8,31 +8,47 @@ from functools import partial
 import streamlit as st
 
 from explain.chapters.measurements import figures
+from explain.gpus import GPUS, known_as
 from explain.prediction import fitted
 from explain.records import file, registry
 from explain.records.plans import PLANS
 from explain.records.registry import Shelved
 from explain.ui import layout
-from explain.ui.charts import chart
+from explain.ui.charts import chart, sourced
+
+
+def limits(shown: Sequence[Shelved]) -> None:
+    """The measured limits of each GPU, beside the datasheet's."""
+    if any(one.record.roofs for one in shown):
+        with layout.part(
+            "What each GPU can do at most",
+            "Small kernels that only move bytes, only multiply matrices, or only compute exponentials: one FLOP each. "
+            "Their best rates are the roofs in the rooflines and the peaks of the speed page.\n\n"
+            "**A line** marks the datasheet's rate, where one states it. No kernel reaches it, not even one that does "
+            "nothing else.",
+        ):
+            for figure in figures.limits(shown):
+                chart(figure, f"limits in {figure.layout.meta}", alt=f"measured limits in {figure.layout.meta}")
+            with st.expander("How each limit was measured"), st.container(key="numbers of roofs"):
+                st.markdown(figures.roofs_table(shown), unsafe_allow_html=True)
+                sources = {known.source for one in shown if (known := GPUS.get(known_as(one.record.gpu) or ""))}
+                st.caption("; ".join(f"datasheet: {source}" for source in sorted(sources)))
 
 
 def sources(shown: Sequence[Shelved]) -> None:
     """Which GPUs measured the records that are shown, how, and what is missing."""
-    st.header("Where these numbers come from", anchor=False)
-    facts, words = st.columns([2, 1], gap="large")
-    with facts, st.container(key="numbers of records"):
-        st.markdown(figures.about(shown), unsafe_allow_html=True)
-    with words:
-        layout.prose(
-            "Every experiment runs several times. Some runs are timed. Others are counted by the GPU's own counters. "
-            "**A counted run is never timed.**\n\n**L2 cold**: the cache holds none of the inputs when the run "
-            "begins. **L2 warm**: the same kernel has just run.\n\n**Copy check**: first, a copy of 1 GiB is counted. "
-            "Its bytes are known. If the count is off by more than 0.1%, the counters are not trusted, and nothing is "
-            "counted."
-        )
-    if missed := figures.missed_table(shown):
-        with st.expander("Failed measurements, and why"):
-            st.markdown(missed, unsafe_allow_html=True)
+    with layout.part(
+        "Where these numbers come from",
+        f"{figures.counts(shown)}\n\nA timed run is never counted, and a counted run is never timed.\n\n"
+        "**L2 cold**: the cache holds none of the inputs when the run begins. **L2 warm**: the same kernel has just "
+        "run.\n\n**Copy check**: first, a copy of 1 GiB is counted. Its bytes are known. If the count is off by more "
+        "than 0.1%, the counters are not trusted, and nothing is counted.",
+    ):
+        with st.expander("Versions, dates and methods"), st.container(key="numbers of records"):
+            st.markdown(figures.about(shown), unsafe_allow_html=True)
+        if missed := figures.missed_table(shown):
+            with st.expander("Failed measurements, and why"):
+                st.markdown(missed, unsafe_allow_html=True)
 
 
 def numbers(shown: Sequence[Shelved]) -> None:
@@ -57,19 +73,12 @@ def numbers(shown: Sequence[Shelved]) -> None:
         columns = {column: st.column_config.NumberColumn(format="%,.4g") for row in table for column in list(row)[2:]}
         names = {"kernel": st.column_config.TextColumn(width=220), "sizes": st.column_config.TextColumn(width=300)}
         st.dataframe(table, hide_index=True, column_config=columns | names, key="points")
+    layout.prose(
+        "**First call** includes compiling, unless the machine had compiled that kernel before. **Spilled "
+        "registers** go through L1 and L2 to DRAM, so such a kernel writes more than its formula says."
+    )
     for one in shown:
-        st.caption(one.source)
-
-
-def roofs(shown: Sequence[Shelved]) -> None:
-    """The measured limits of each GPU."""
-    if table := figures.roofs_table(shown):
-        with layout.part(
-            "Measured limits of each GPU",
-            "Small kernels that only move bytes, only multiply matrices, or only compute exponentials. Their best "
-            "rates are the roofs in the rooflines and the peaks of the speed page.",
-        ), st.container(key="numbers of roofs"):  # fmt: skip
-            st.markdown(table, unsafe_allow_html=True)
+        sourced(one.source)
 
 
 def own_gpu(shown: Sequence[Shelved]) -> None:
@@ -106,6 +115,6 @@ def predictions() -> None:
         "do in the record.\n\n**How wrong is it?** The chart predicts each time from the kernel's others.",
     ):
         chart(figures.predicted_chart(model), "predicted and measured times")
-        st.caption(model.told)
+        sourced(model.told)
         with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):
             st.markdown(figures.prediction_table(model))

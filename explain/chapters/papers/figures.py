@@ -13,9 +13,9 @@ from explain.chapters.papers.milakov import Figure, Said
 from explain.chapters.sweeps.analysis import jump, slope
 from explain.experiment import Experiment
 from explain.figures import numbers, palette
-from explain.figures.lines import Line, chart, colour_of
+from explain.figures.lines import WIDE, Line, chart, colour_of
 from explain.figures.numbers import count, duration, number, percent, ratio, si
-from explain.figures.plot import plot
+from explain.figures.plot import logarithmic, plot
 from explain.figures.tables import Column, markdown
 from explain.gpus import GPUS, known_as
 from explain.records.model import Point, Record
@@ -24,7 +24,7 @@ from kernels.catalog import KERNELS
 PAPER = palette.mid("slate")  # a paper's values are slate, and dashed
 Pair = tuple[go.Figure, go.Figure]
 """Two charts beside each other."""
-HEIGHT = 320
+HEIGHT = 390
 _slope = partial(numbers.fixed, decimals=2)
 
 _gb = partial(numbers.aligned, unit="B", prefix="G")
@@ -49,11 +49,22 @@ V = "V, elements in a row"
 
 def rates(figure: Figure, records: Mapping[str, Record]) -> Pair:
     """One of figures 1 to 4: elements per second over V, and the speedup over the slow kernel beside the paper's."""
+    hidden = figure.kernels[0] if len(records) == 1 and figure.kernels[0] == "softmax_naive" else ""
     lines = [
-        Line(_billions(milakov.rates(record, figure, kernel)), _label(records, kernel, name), colour_of(kernel))
+        Line(
+            _billions(milakov.rates(record, figure, kernel)), _label(records, kernel, name), colour_of(kernel),
+            width=WIDE if kernel == hidden else 2,
+        )
         for name, record in records.items()
         for kernel in figure.kernels
-    ]
+    ]  # fmt: skip
+    first = next(iter(records.values()), None)
+    copy = first.roofs.get("hbm copy") if first and figure.number < 3 else None
+    if copy:  # each element is read and written: 8 bytes at least
+        rate = copy.per_second / 8e9
+        ends = [(v, rate) for v in (figure.lengths[0], figure.lengths[-1])]
+        lines.append(Line(ends, f"a copy: {si(copy.per_second, 'B/s')}", PAPER, dashed=True))
+    limits = _held(first) if first and figure.number == 1 else {}
     gains = [
         Line(milakov.gains(record, figure, fast), _label(records, fast, name), colour_of(fast), dashed=n > 0)
         for n, (name, record) in enumerate(records.items())
@@ -61,10 +72,10 @@ def rates(figure: Figure, records: Mapping[str, Record]) -> Pair:
     ]
     return (
         chart(f"Figure {figure.number}: {figure.title}", lines, x=V, y="10⁹ elements/s", unit=" × 10⁹/s",
-              height=HEIGHT),
+              height=HEIGHT, limits=dict(list(limits.items())[-1:])),
         chart(
-            f"speedup over {KERNELS[figure.slow].short}", [*gains, *_said(figure.said, figure.lengths[-1])],
-            x=V, y="speedup", unit=" ×", height=HEIGHT, start=0.8 if figure.number < 3 else 0.0,
+            f"speedup over {KERNELS[figure.slow].short}", [*_said(figure.said, figure.lengths[-1]), *gains],
+            x=V, y="speedup, ×", unit=" ×", height=HEIGHT, start=0.8 if figure.number < 3 else 0.0, limits=limits,
         ),
     )  # fmt: skip
 
@@ -74,14 +85,25 @@ def _billions(points: Sequence[tuple[int, float]]) -> list[tuple[float, float]]:
 
 
 def _said(said: Sequence[Said], last: float) -> list[Line]:
-    """The paper's speedups as lines; both edges of a range."""
+    """The paper's speedups as wide lines, a range as an area: as far as the sentence says, and no further."""
     lines = []
     for one in said:
         end = last if one.until is None else one.until
-        for speedup in one.ratio if isinstance(one.ratio, tuple) else (one.ratio,):
-            points = [(x, speedup) for x in dict.fromkeys((one.at, end))]
-            lines.append(Line(points, f"paper: {number(speedup)} ×", PAPER, dashed=True))
+        low, high = one.ratio if isinstance(one.ratio, tuple) else (one.ratio, one.ratio)
+        points = [(x, low) for x in dict.fromkeys((one.at, end))]
+        label = f"paper: {number(low)} ×"
+        if high > low:
+            points = [(end, low), (one.at, low), (one.at, high), (end, high), (end, low)]
+            label = f"paper: {number(low)}–{number(high)} ×"
+        lines.append(Line(points, label, PAPER, width=2 if high > low else WIDE))
     return lines
+
+
+def _held(record: Record) -> dict[float, str]:
+    """Up to which V L2 holds the rows in flight: the paper's GPU, and this one."""
+    known = GPUS.get(known_as(record.gpu) or "")
+    ours = {float(milakov.fits_l2(known)): f" {short(record)}: L2 full"} if known else {}
+    return {float(milakov.fitted_theirs()): "V100: L2 full ", **ours}
 
 
 def knee(record: Record) -> Pair:
@@ -130,9 +152,11 @@ def knee_words(record: Record) -> str:
         said.append(
             f"Each row has its own program, and an SM has threads for {programs} of ours: at most "
             f"{count(known.sms * programs)} rows are in flight. {numbers.capacity(known.l2_bytes)} of L2 hold them up "
-            f"to V = {count(milakov.fits_l2(known))}, or longer if registers allow fewer programs. The V100 has "
-            f"{numbers.capacity(milakov.THEIR_L2_BYTES)} of L2 for {milakov.THEIR_SMS} SMs: enough up to V = "
-            f"{count(milakov.fitted_theirs())}."
+            f"to V = {count(milakov.fits_l2(known))}, or longer if registers allow fewer programs."
+        )
+        said.append(
+            f"The V100 has {numbers.capacity(milakov.THEIR_L2_BYTES)} of L2 for {milakov.THEIR_SMS} SMs: enough up to "
+            f"V = {count(milakov.fitted_theirs())}. So the paper's speedup starts at a shorter V than ours."
         )
     return "\n".join(f"- {one}" for one in said)
 
@@ -385,10 +409,8 @@ def hierarchy(record: Record) -> go.Figure:
             ],
             hovertemplate="%{y}: %{x:.3s}B/s<extra>" + name + "</extra>",
         )  # fmt: skip
-    marks = [10.0**power for power in range(10, 14)]
-    figure.update_xaxes(
-        title="bandwidth", type="log", range=[9.5, 15.4], tickvals=marks, ticktext=[si(mark, "B/s") for mark in marks]
-    )
+    marks = {10.0**power: si(10.0**power, "B/s") for power in range(10, 14)}
+    figure.update_xaxes(**logarithmic("bandwidth", marks), range=[9.5, 15.9])
     figure.update_yaxes(autorange="reversed", ticksuffix="  ")
     margin = {"l": 8, "r": 8, "t": 8, "b": 8}
     figure.update_layout(height=90 + 75 * len(names), margin=margin, showlegend=False, bargap=0.25)

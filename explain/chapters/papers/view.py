@@ -15,7 +15,7 @@ from explain.figures.numbers import count, moved
 from explain.records.model import Record
 from explain.records.registry import Shelved
 from explain.ui import layout
-from explain.ui.charts import chart, image_format
+from explain.ui.charts import chart, image_format, sourced
 from explain.ui.controls import pick
 from explain.ui.exercises import ask
 from explain.ui.records import records_choice
@@ -27,11 +27,7 @@ _FIGURES = {f"{figure.number}: {figure.title}": figure for figure in milakov.FIG
 
 def choose() -> list[Shelved]:
     """The GPUs whose measurements the page shows beside the papers' figures."""
-    records, pictures = st.columns([3, 1], vertical_alignment="top")
-    with records:
-        chosen = records_choice()
-    with pictures:
-        image_format()
+    chosen = records_choice(image_format)
     if not chosen:
         st.info(
             "No GPU's measurements are chosen. The page shows the papers' numbers, the formulas and the traces.",
@@ -42,13 +38,13 @@ def choose() -> list[Shelved]:
 
 def softmax_and_top_k(chosen: Sequence[Shelved]) -> None:
     """Milakov & Gimelshein: accesses per element, and figures 1 to 4."""
-    words, pictures = layout.sides("Figures 1 to 4: fewer accesses, more throughput")
+    words, pictures = layout.sides("Figures 1 to 4, beside what the paper says about them")
     with words:
         figure = _FIGURES[pick("Figure", _FIGURES, "figure", wrap=True)]
         layout.prose(
             "Online softmax reads a row twice, safe softmax three times. Are fewer accesses faster?\n\n"
-            f"The paper measured on a {milakov.THEIR_GPU}. It prints curves without numbers, so we draw the speedups "
-            "that its sentences state, grey and dashed:\n\n"
+            f"The paper measured on a {milakov.THEIR_GPU}. It prints curves without numbers, so the wide grey "
+            "bands are what its sentences state, for the V that they name:\n\n"
             + "\n".join(f"- {said.words}, {said.where}" for said in figure.said)
             + "\n\n**What differs**\n\n"
             f"- *Program*: the paper's has {milakov.THEIR_THREADS} threads per row, and each thread keeps its own pair "
@@ -58,7 +54,8 @@ def softmax_and_top_k(chosen: Sequence[Shelved]) -> None:
             "takes the K largest of every tile, at the same cost for any data.\n"
             * (figure.number > 2)
             + "- *Data*: the paper's is uniform between 0 and 1, ours is normally distributed. The work is the same.\n"
-            f"- *Largest V*: ours is {count(figure.lengths[-1])}, a matrix of {moved(figure.largest_bytes)}."
+            f"- *V*: the paper's 63 · 2ᵏ. Our largest is {count(figure.lengths[-1])}, a matrix of "
+            f"{moved(figure.largest_bytes)}."
         )
     shown = _measured(chosen, tuple(figure.experiments()), "milakov")
     with pictures:
@@ -276,7 +273,7 @@ def _beside(
             for picture in drawn if isinstance(drawn, tuple) else (drawn,):
                 title = picture.layout.title.text or ""
                 chart(picture, f"{name}, {title}, {labels}", lines.as_csv(picture), alt=title or name)
-        st.caption(f"{'; '.join(one.source for one in group)} · {how}")
+        sourced(f"{'; '.join(one.source for one in group)} · {how}")
 
 
 def _alone(draw: Callable[[Record], Any], records: dict[str, Record]) -> Any:

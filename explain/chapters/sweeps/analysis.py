@@ -56,11 +56,14 @@ class Crossing:
     x: float | None
     ratios: Mapping[float, float]
 
-    def told(self, subject: str, does: str, x: str, exact: bool = False, known: str = "measured") -> str:
+    def told(
+        self, subject: str, does: str, x: str, exact: bool = False, known: str = "measured",
+        other: str = "the other kernel",
+    ) -> str:  # fmt: skip
         """The same in a sentence, markdown.
 
         `subject` is the lower curve, `does` says what "below" means: "is faster than …". `exact`: x has no values
-        between the known ones. `known`: how the values were found.
+        between the known ones. `known`: how the values were found. `other` is the upper curve.
         """
         last = max(self.ratios)
         if self.first is None:
@@ -72,7 +75,7 @@ class Crossing:
         before = {at: one for at, one in self.ratios.items() if at < self.first}
         if any(one > 1 for one in before.values()):
             each = ", ".join(f"{ratio(one)} at {at:,.0f}" for at, one in before.items())
-            said += f" Before that it varies: {each}; below 1 the other kernel is ahead."
+            said += f" Before that it varies: {each}; below 1 {other} is ahead."
         return said
 
 

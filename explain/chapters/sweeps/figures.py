@@ -19,7 +19,7 @@ from explain.figures import palette
 from explain.figures.labels import spread, widest
 from explain.figures.lines import colour_of
 from explain.figures.numbers import duration, si
-from explain.figures.plot import plot
+from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, markdown
 from kernels.catalog import KERNELS
 from kernels.parameters import Value
@@ -38,8 +38,8 @@ SYMBOLS = {
 LEVEL_SYMBOLS: Mapping[str, str] = {"hbm": "circle", "l2": "square", "shared": "diamond"}
 SLATE = palette.mid("slate")
 TILES = ("block_m", "block_n")
-HEIGHT, TOP, BOTTOM = 430, 40, 56
-LABEL_PIXELS = 17  # a label's height with its gap
+HEIGHT, TOP, BOTTOM = 470, 40, 64
+LABEL_PIXELS = FONT + 5  # a label's height with its gap
 UNMEASURED = ("formula", "predicted")
 """The sources that have no theory beside them: they are one."""
 WHAT: Mapping[str, tuple[str, str]] = {"seconds": ("time of one launch", "s"),
@@ -99,6 +99,7 @@ def _lines(
 ) -> go.Figure:
     figure, unit = plot(), WHAT[what][1]
     drawn = "dash" if _source(readings) == "predicted" else "solid"
+    covered = _covered(curves)
     for kernel, points in curves.items():
         colour, symbol = _look(sweep, kernel)
         known = theory(sweep, readings, kernel, what)
@@ -109,7 +110,8 @@ def _lines(
             )  # fmt: skip
         figure.add_scatter(
             x=list(points), y=list(points.values()), name=name_of(kernel), mode="lines+markers", showlegend=False,
-            line={"color": colour, "width": 2, "dash": drawn},
+            line={"color": colour, "width": 8 if kernel in covered else 2, "dash": drawn},
+            opacity=0.6 if kernel in covered else 1,
             marker={"symbol": symbol, "size": 8, "color": colour},
             customdata=[si(y, unit) for y in points.values()],
             hovertemplate=f"{AXES[sweep.axis][0]} = %{{x:,}}: %{{customdata}}<extra>{name_of(kernel)}</extra>",
@@ -127,16 +129,27 @@ def _lines(
     every = 1 + len(xs) // 7  # as many words as there is room for
     words = [said(x) if i % every == (len(xs) - 1) % every else "" for i, x in enumerate(sweep.values)]
     figure.update_xaxes(
-        type="log", title=axis_title(sweep.axis), range=[min(xs) - margin, max(xs) + margin],
-        tickvals=list(sweep.values), ticktext=words, tickangle=0,
+        **logarithmic(axis_title(sweep.axis), dict(zip(map(float, sweep.values), words, strict=True))),
+        range=[min(xs) - margin, max(xs) + margin],
     )  # fmt: skip
     marks = ticks(low, high)
     figure.update_yaxes(
-        type="log", title=WHAT[what][0], range=[low, high], tickvals=marks, ticktext=[si(mark, unit) for mark in marks]
+        **logarithmic(WHAT[what][0], {mark: si(mark, unit, digits=1) for mark in marks}), range=[low, high]
     )
     around = {"l": 8, "r": _room(labels.values()), "t": TOP, "b": BOTTOM}
     figure.update_layout(height=HEIGHT, margin=around, hovermode="closest")
     return figure
+
+
+def _covered(curves: Mapping[str, Mapping[Value, float]]) -> set[str]:
+    """The kernels with a curve that a later one covers: it is drawn wide, to be seen below it."""
+    names = list(curves)
+    return {
+        one
+        for at, one in enumerate(names)
+        for other in names[at + 1 :]
+        if all(abs(y / curves[other].get(x, math.inf) - 1) < 0.05 for x, y in curves[one].items())
+    }
 
 
 def _bars(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str) -> go.Figure:
@@ -148,8 +161,8 @@ def _bars(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str) 
             text=[si(y, unit) for y in points.values()], textposition="outside", cliponaxis=False,
             hovertemplate=f"{AXES[sweep.axis][0]} = %{{x}}: %{{text}}<extra>{name_of(kernel)}</extra>",
         )  # fmt: skip
-    figure.update_xaxes(title=axis_title(sweep.axis), type="category")
-    figure.update_yaxes(title=WHAT[what][0], rangemode="tozero", showticklabels=False)  # each bar has its number
+    figure.update_xaxes(title_text=axis_title(sweep.axis), type="category")
+    figure.update_yaxes(title_text=WHAT[what][0], rangemode="tozero", showticklabels=False)  # each bar has its number
     figure.update_layout(
         height=HEIGHT, barmode="group", margin={"l": 8, "r": 8, "t": 40, "b": BOTTOM},
         legend={"orientation": "h", "y": 1.12}
@@ -165,7 +178,7 @@ def shifts(ends: Mapping[str, float], high: float = math.inf) -> dict[str, float
 
 def _room(labels: Iterable[str]) -> float:
     """The width of the longest label in pixels, without its tags."""
-    return 46 + widest((re.sub(r"<.*?>", "", label) for label in labels), size=13)
+    return 46 + widest((re.sub(r"<.*?>", "", label) for label in labels), size=FONT)
 
 
 def _look(sweep: Sweep, kernel: str) -> tuple[str, str]:
@@ -205,12 +218,26 @@ def slopes(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
     x, rows = AXES[sweep.axis][0], []
     for kernel in sweep.kernels:
         found = _power(x, numbers(curve(sweep, readings, kernel, what)))
-        known = _power(x, numbers(theory(sweep, readings, kernel, what)))
+        stated = numbers(theory(sweep, readings, kernel, what))
+        known = (what != "seconds" and polynomial(x, stated)) or _power(x, stated)
         if found:
             rows.append((name_of(kernel), known or None, f"**{found}**"))
     if _source(readings) in UNMEASURED:
         return markdown((WHAT[what][0], Column("fitted")), [(kernel, found) for kernel, _, found in rows])
     return markdown((WHAT[what][0], Column("theory"), Column("fitted")), rows)
+
+
+def polynomial(x: str, points: Mapping[float, float]) -> str:
+    """The curve as "a x² + b x", if it is exactly that with whole a and b; else nothing. Markdown."""
+    if len(points) < 3:
+        return ""
+    (x1, y1), *_, (x2, y2) = points.items()
+    a = (y2 / x2 - y1 / x1) / (x2 - x1)
+    b = y1 / x1 - a * x1
+    if any(abs(a * at * at + b * at - y) > 1e-9 * y for at, y in points.items()) or a != round(a) or b != round(b):
+        return ""
+    terms = [f"{factor:,.0f} {x}{power}" for factor, power in ((a, "²"), (b, "")) if factor]
+    return " + ".join(terms)
 
 
 def _power(x: str, points: Mapping[float, float]) -> str:
@@ -246,8 +273,9 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
             known_as = {"seconds": "is faster", "asked": "asks for fewer bytes"}
             does = known_as.get(what, f"moves fewer bytes {LEVELS.get(what, '')}")
             subject, x = f"**{name_of(below)}**", AXES[sweep.axis][0]
-            does += f" than **{name_of(above)}**"
-            sentences.append(found.told(subject, does, x, exact=sweep.axis in TILES, known=known))
+            slower = f"**{name_of(above)}**"
+            does += f" than {slower}"
+            sentences.append(found.told(subject, does, x, exact=sweep.axis in TILES, known=known, other=slower))
     return sentences
 
 
@@ -325,5 +353,5 @@ def note(
         shift = (0, 0)
     place = {"x": math.log10(x), "y": math.log10(y), "xanchor": "left", "yanchor": "middle", "showarrow": False}
     figure.add_annotation(
-        **{**place, **more}, xref="x", yref="y", text=words, xshift=shift[0], yshift=shift[1], font={"size": 13}
+        **{**place, **more}, xref="x", yref="y", text=words, xshift=shift[0], yshift=shift[1], font={"size": FONT}
     )

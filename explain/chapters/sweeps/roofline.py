@@ -14,7 +14,6 @@ from explain.chapters.sweeps.figures import (
     LABEL_PIXELS,
     LEVEL_SYMBOLS,
     SLATE,
-    SYMBOLS,
     TOP,
     coloured,
     name_of,
@@ -25,9 +24,10 @@ from explain.chapters.sweeps.figures import (
 from explain.figures import palette
 from explain.figures.lines import colour_of
 from explain.figures.numbers import grouped, percent, si
-from explain.figures.plot import plot
+from explain.figures.plot import logarithmic, plot
 from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
+from explain.prediction import programs
 from explain.records.model import Roof
 
 LEVEL_NAMES: Mapping[str, str] = {"hbm": "HBM", "l2": "L2", "shared": "shared memory"}
@@ -38,7 +38,7 @@ FAR = 0.15
 
 
 def roofline(
-    points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], gpu: Gpu | None, room: float = 4.0
+    points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], gpu: Gpu | None, room: float = 9.0
 ) -> go.Figure:
     """FLOP/s over FLOPs per byte, log-log: each kernel once per memory level, under the measured roofs; `gpu`'s
     datasheet dashed.
@@ -58,7 +58,7 @@ def roofline(
     for level, speed in bandwidths.items():
         hue = palette.mid(LEVEL_HUES[level])
         _line(figure, left, top / speed, speed, hue, LEVEL_NAMES[level])
-        words = f"{coloured(SYMBOLS[LEVEL_SYMBOLS[level]], hue)} {LEVEL_NAMES[level]} {si(speed, 'B/s')}"
+        words = f"{coloured('━', hue)} {LEVEL_NAMES[level]} {si(speed, 'B/s')}"
         note(figure, top / speed, top, words, shift=(4, 4), yanchor="bottom", textangle=-32)
     if gpu is not None and "hbm" in bandwidths:
         _line(
@@ -85,7 +85,7 @@ def roofline(
             x=[point.intensity for point in line], y=[point.flops_per_second for point in line], mode="lines+markers",
             showlegend=False,
             line={"color": colour, "width": 1.5},
-            marker={"color": colour, "size": 11, "symbol": [LEVEL_SYMBOLS[point.level] for point in line]},
+            marker={"color": colour, "size": 13, "symbol": [LEVEL_SYMBOLS[point.level] for point in line]},
             customdata=[[LEVEL_NAMES[p.level], si(p.intensity, "FLOP/B"), si(p.flops_per_second, "FLOP/s"), _share(p)]
             for p in line],
             hovertemplate="%{customdata[0]}: %{customdata[1]}, %{customdata[2]}%{customdata[3]}"
@@ -101,17 +101,16 @@ def roofline(
         note(figure, end.intensity, end.flops_per_second, label, shift=(10, moved[kernel]), leader=True)
     for level in [level for level in MEMORY_ROOFS if any(point.level == level for point in points)]:
         figure.add_scatter(
-            x=[None], y=[None], mode="markers", name=f"point at {LEVEL_NAMES[level]}",
-            marker={"symbol": LEVEL_SYMBOLS[level], "size": 11, "color": palette.mid(LEVEL_HUES[level])}
+            x=[None], y=[None], mode="markers", name=f"at {LEVEL_NAMES[level]}",
+            marker={"symbol": LEVEL_SYMBOLS[level], "size": 13, "color": SLATE}
         )  # fmt: skip
     marks = ticks(low, high)
     figure.update_xaxes(
-        type="log", title="arithmetic intensity, FLOPs per byte", range=[math.log10(left), math.log10(right)],
-        tickformat=",~g", dtick=1
+        **logarithmic("arithmetic intensity, FLOPs per byte", {10.0**one: f"{10.0**one:,g}" for one in range(-3, 8)}),
+        range=[math.log10(left), math.log10(right)],
     )  # fmt: skip
     figure.update_yaxes(
-        type="log", title="throughput", range=[low, high], tickvals=marks,
-        ticktext=[si(mark, "FLOP/s") for mark in marks],
+        **logarithmic("throughput", {mark: si(mark, "FLOP/s", digits=1) for mark in marks}), range=[low, high]
     )  # fmt: skip
     figure.update_layout(
         height=HEIGHT, margin={"l": 8, "r": 48, "t": TOP, "b": BOTTOM}, legend={"orientation": "h", "y": 1.09},
@@ -143,8 +142,8 @@ def _share_of(point: RooflinePoint, roof: float | None) -> float | None:
     return point.flops_per_second / roof if roof else None
 
 
-def nearest(points: Sequence[RooflinePoint]) -> list[str]:
-    """A sentence for each kernel: its nearest roof, and its share of it."""
+def nearest(points: Sequence[RooflinePoint], gpu: Gpu | None = None) -> list[str]:
+    """A sentence for each kernel: its nearest roof, and its share of it; on `gpu`, why one waits."""
     sentences = []
     for kernel, own in _by_kernel(points).items():
         shares = {LEVEL_NAMES[p.level]: p.flops_per_second / p.memory for p in own if p.memory}
@@ -153,9 +152,17 @@ def nearest(points: Sequence[RooflinePoint]) -> list[str]:
         if shares:
             roof, share = max(shares.items(), key=lambda pair: pair[1])
             if share < FAR:
+                few = programs(own[0].reading.experiment)
                 sentences.append(
                     f"**{name_of(kernel)}** is far below every roof ({percent(share)} of {roof}). Neither bytes nor "
                     "FLOPs limit it: it waits."
+                    + (
+                        f" Our kernel of this name launches {few:.0f} programs, one a head, and the {gpu.name} has "
+                        f"{gpu.sms} SMs: the others are idle. Each program loads and stores O, m and ℓ at every tile "
+                        "and waits for them. The authors' CUDA kernel is another one."
+                        if gpu and few < gpu.sms and own[0].reading.experiment.entry.outer == "block_n"
+                        else ""
+                    )
                 )
                 continue
             what = "the roof of " + roof if roof in LEVEL_NAMES.values() else roof

@@ -24,7 +24,7 @@ from explain.prediction import NOT_PREDICTED, Model, fitted
 from explain.records import registry
 from explain.records.model import Roof
 from explain.ui import layout
-from explain.ui.charts import chart, image_format
+from explain.ui.charts import chart, image_format, sourced
 from explain.ui.controls import in_words, pick, refuse
 from explain.ui.exercises import ask
 from explain.ui.follow import follow, on_request
@@ -135,8 +135,7 @@ def sweep_readings(sweep: Sweep, without: Container[str] = ()) -> Shown:
         return Shown(sweep, (), len(sweep.experiments), "")
     if st.session_state.get("witness") not in names:
         st.session_state["witness"] = asked if (asked := st.query_params.get("witness")) in names else next(iter(names))
-    whose, pictures = st.columns([3, 1])
-    with whose, st.container(horizontal=True, vertical_alignment="bottom"):
+    with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.segmented_control(
             "Source",
             list(names),
@@ -147,11 +146,10 @@ def sweep_readings(sweep: Sweep, without: Container[str] = ()) -> Shown:
             width="content",
         )
         another_record()
+        image_format()
     witness = str(chosen)
     if st.query_params.get("witness") != witness:
         st.query_params["witness"] = witness
-    with pictures:
-        image_format()
     if silent := ", ".join(one.label for key, one in there.items() if key not in records):
         st.caption(f"{silent}: no data for this sweep.")
     if witness in records:
@@ -227,7 +225,7 @@ def sweep_growth(shown: Shown, times_only: bool = False) -> None:
         with words:
             _grows(shown, "seconds", picture, [])
     _misses(shown)
-    st.caption(_source(shown))
+    sourced(_source(shown))
 
 
 def _grows(shown: Shown, what: str, picture: DeltaGenerator, also: Sequence[str]) -> None:
@@ -299,7 +297,9 @@ def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
     if not points:
         st.info("No bytes were counted here, so the arithmetic intensity is unknown.")
         return
-    layout.prose("\n".join(f"- {sentence}" for sentence in roofline.nearest(points)))
+    layout.prose(
+        "\n".join(f"- {sentence}" for sentence in roofline.nearest(points, GPUS.get(known_as(shown.gpu) or "")))
+    )
     packed = _packed([point.reading for point in points])
     with picture:
         chart(_roofline(packed, json.dumps([roof.__dict__ for roof in shown.roofs.values()]), shown.gpu), "roofline",
@@ -309,7 +309,7 @@ def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
         if shown.roofs:
             with st.expander("How the roofs were measured"):
                 st.markdown(roofline.roofs_table(shown.roofs))
-        st.caption(f"{_source(shown)} · FLOPs: formula; bytes: L2 cold; roofs: micro-benchmarks")
+        sourced(f"{_source(shown)} · FLOPs: formula; bytes: L2 cold; roofs: micro-benchmarks")
 
 
 def sweep_points(shown: Shown) -> None:

@@ -39,9 +39,17 @@ def measured(sweep: Sweep = SWEEP, **bytes: float) -> list[Reading]:
 
 
 def test_labels_at_one_height_move_apart():
+    half = figures.LABEL_PIXELS / 2
     assert figures.shifts({"a": 0.0, "b": 100.0}) == {"a": 0.0, "b": 0.0}
-    assert figures.shifts({"a": 0.0, "b": 0.0}) == {"a": -8.5, "b": 8.5}
-    assert figures.shifts({"a": 20.0, "b": 0.0}, high=18.5) == {"a": -10.0, "b": -7.0}
+    assert figures.shifts({"a": 0.0, "b": 0.0}) == {"a": -half, "b": half}
+    moved = figures.shifts({"a": 20.0, "b": 0.0}, high=18.5)
+    assert 20 + moved["a"] + half <= 18.5
+    assert 20 + moved["a"] - moved["b"] == pytest.approx(2 * half)
+
+
+def test_a_theory_that_is_a_polynomial_is_stated_as_one():
+    assert figures.polynomial("N", {x: 3 * x * x + 40 * x for x in (64.0, 128.0, 256.0)}) == "3 N² + 40 N"
+    assert figures.polynomial("N", {64.0: 1.0, 128.0: 2.5, 256.0: 4.0}) == ""
 
 
 def test_no_two_kernels_are_called_alike():

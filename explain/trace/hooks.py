@@ -11,6 +11,7 @@ from triton.runtime import interpreter
 from triton.runtime.autotuner import Autotuner
 
 from explain.trace.errors import OutOfBounds, TraceError
+from explain.trace.memory import tensor_behind
 from explain.trace.records import ATOMIC, LOAD, STORE
 from explain.trace.semantics import argument
 
@@ -36,6 +37,11 @@ def hooks(recorder: Recorder) -> list[tuple[Any, str, object]]:
             # A GPU's launch takes a list too; the interpreter does not.
             sizes = (lambda bound: tuple(grid(bound))) if callable(grid) else tuple(grid)
             super().__init__(fn, arg_names, sizes, *args)
+
+        def __call__(self, *args: Any, **kwargs: Any) -> None:
+            named = {name: tensor_behind(value) for name, value in kwargs.items()}
+            plain = [tensor_behind(value) for value in args]
+            super().__call__(*plain, **named)
 
         @property
         def fn(self) -> Callable[..., Any]:

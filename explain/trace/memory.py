@@ -195,6 +195,22 @@ class Memory:
         )
 
 
+def tensor_behind(argument: Any) -> Any:
+    """The tensor of an argument that only has an address, shape and strides, such as a library's view of a tensor.
+
+    A launch on a GPU asks for `data_ptr()` alone. Anything else is returned unchanged.
+    """
+    if not hasattr(argument, "data_ptr") or hasattr(argument, "untyped_storage") or hasattr(argument, "base"):
+        return argument
+    address = argument.data_ptr()
+    tensor = next((one for one in _live_tensors() if _low(one) <= address < _high(one)), None)
+    if tensor is None:
+        return argument
+    offset = (address - _low(tensor)) // argument.dtype.itemsize
+    view = torch.empty(0, dtype=argument.dtype)
+    return view.set_(tensor.untyped_storage(), offset, tuple(argument.shape), tuple(argument.stride()))
+
+
 def _live_tensors() -> Iterator[torch.Tensor]:
     for thing in gc.get_objects():
         if type(thing) in (torch.Tensor, torch.nn.Parameter) and thing.device.type == "cpu":

@@ -267,7 +267,7 @@ def _without_gpu() -> Iterator[None]:
     """
     with ExitStack() as stack:
         if not torch.cuda.is_available():
-            for name in ("device", "device_of"):
+            for name in ("device", "device_of", "_DeviceGuard"):  # the last is what torch.compile's code has
                 stack.enter_context(replaced(torch.cuda, name, lambda *args: nullcontext()))
             stack.enter_context(replaced(torch.cuda, "synchronize", lambda *args: None))
         yield

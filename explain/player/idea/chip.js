@@ -24,8 +24,8 @@ const smallOf = ({ size, smallest }) => Math.max(size * 0.82, smallest);
 export const areRows = (columns) => columns.every(({ main, above }) => sides(main)[0] === 1 && !above);
 
 /**
- * Places columns, each {main, above, state}, in a box {x, y, width, height}; `names` are those of the rows, if they have
- * any. Returns {places, names: the rows' where they have room}; a place is {item, column, x, y, width, height, u, last:
+ * Places columns, each {main, above, state}, in a box {x, y, width, height}; `names` are those of the rows, if they
+ * have any. Returns {places, names: the rows' where they have room}; a place is {item, column, x, y, width, height, u, last:
  * whether nothing stands below}. A cell is u high; where there is room it is wider.
  */
 export function placeTiles(ctx, palette, columns, box, names) {
@@ -111,8 +111,8 @@ export function figureSize(ctx, palette, places, figure) {
   return Math.min(...sizes.filter((size) => size >= Math.max(SMALLEST_FIGURE_PX, palette.smallest)), 1e3) % 1e3;
 }
 
-/** Draws one placed matrix, its numbers as colours, and as figures where they fit. `look`: {data, opacity, note, figure, size,
- * old: what a row of state had before}. */
+/** Draws one placed matrix, its numbers as colours, and as figures where they fit. `look`: {data, opacity, note,
+ * figure, size, old: what a row of state had before}. */
 export function paintTile(ctx, palette, cells, place, look) {
   const { item, column, x, y, width, height } = place;
   const { data, opacity } = look;

@@ -4,6 +4,6 @@ import { numbered } from "./column.js";
 
 export const MERGE = {
   of: ["other_max"],
-  columns: [numbered("running_max"), numbered("running_sum"), numbered("other_max"), numbered("other_sum"), numbered("rescale"),
-    numbered("other_rescale")],
+  columns: [numbered("running_max"), numbered("running_sum"), numbered("other_max"), numbered("other_sum"),
+    numbered("rescale"), numbered("other_rescale")],
 };

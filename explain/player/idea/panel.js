@@ -49,7 +49,8 @@ export class IdeaPanel extends Panel {
     this.beat = beat;
     if (!beat || !surface.visible) return;
     this.scene = this.scenes.of(beat, lane.hides ? k : beat.end - 1);
-    const items = this.scene.columns.flatMap(({ main, above, state }) => [{ ...main, state }, ...(above ? [above] : [])]);
+    const items = this.scene.columns.flatMap(({ main, above, state }) => [{ ...main, state },
+      ...(above ? [above] : [])]);
     this.figure = figureOf(items.filter(({ whole }) => !whole));
     this.paint();
     this.at = (x, y) => this.under(x, y);
@@ -134,7 +135,8 @@ export class IdeaPanel extends Panel {
     const { surface, palette, lane, scene: { launch, hbm } } = this;
     return surface.remember(`band ${launch}`, `${lane.stamp} ${width} ${height}`, () => {
       const x = palette.size * (narrow ? 0.8 : TRAFFIC_EM);
-      return placeBand(surface.ctx, palette, hbm.buffers, { x, width: width - x - palette.size, height: height * HBM_SHARE });
+      return placeBand(surface.ctx, palette, hbm.buffers, { x, width: width - x - palette.size,
+        height: height * HBM_SHARE });
     });
   }
 
@@ -152,7 +154,9 @@ export class IdeaPanel extends Panel {
     const places = band.places.map((place) => ({ ...place, top: place.top + y }));
     for (const { buffer } of places) Object.assign(buffer, { touched: null, stored: false });
     const boxes = moves.map((move) => ({ ...move, cells: this.cellsOf(move) })).filter(({ cells }) => cells);
-    for (const { buffer, cells, store } of boxes) Object.assign(places[buffer].buffer, { touched: cells, stored: store });
+    for (const { buffer, cells, store } of boxes) {
+      Object.assign(places[buffer].buffer, { touched: cells, stored: store });
+    }
     paintBand(ctx, palette, { places });
     for (const place of places) this.paintGrid(ctx, place);
     nameBand(ctx, palette, band, y);
@@ -195,7 +199,8 @@ export class IdeaPanel extends Panel {
   tileOf(buffer) {
     const { hbm, launch, program } = this.scene;
     if (buffer.tile === undefined && buffer.drawn) {
-      const all = this.scenes.accesses(program.first, program.end).filter((move) => hbm.buffers[move.buffer] === buffer);
+      const all = this.scenes.accesses(program.first, program.end)
+        .filter((move) => hbm.buffers[move.buffer] === buffer);
       const boxes = all.map((move) => this.cellsOf(move)).filter(Boolean);
       const most = (low, high) => Math.max(0, ...boxes.map((box) => box[high] - box[low] + 1));
       buffer.tile = boxes.length ? { rows: most("top", "bottom"), cols: most("left", "right"), launch } : null;

@@ -3,6 +3,7 @@
 import { times } from "../numbers.js";
 import { paintArray } from "../pictures/array.js";
 import { Surface } from "../surface.js";
+import { explain } from "../terms.js";
 import { isFloat } from "../trace.js";
 import { element } from "../words.js";
 import { Panel } from "./panel.js";
@@ -51,7 +52,9 @@ export class VariablesPanel extends Panel {
     if (shape?.length) title.append(element("small", "", `${times(shape)} ${dtype}`));
     item.append(title);
     if (!data || shape.length === 0 || shape.length > 2 || data.length === 0) {
-      item.append(element("span", "value", this.lane.glance(label, value)));
+      const text = element("span", "value");
+      explain(text, this.lane.glance(label, value), this.lane.annotations.terms);
+      item.append(text);
       return item;
     }
     const [rows, cols] = shape.length === 1 ? [1, shape[0]] : shape;

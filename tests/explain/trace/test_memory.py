@@ -97,11 +97,31 @@ def test_a_pointer_seen_as_a_number_is_the_address():
 @pytest.mark.parametrize(("start", "first"), [(2, 4), (2**40, 2**40), (-1, -1), (-(2**43), -(2**43))])
 def test_out_of_bounds_is_an_error_before_it_happens(start, first):
     x, y = torch.arange(4.0), torch.zeros(4)
-    line = kernels.copy_unmasked.fn.__code__.co_firstlineno + 2
+    line = kernels.copy_unmasked.fn.__code__.co_firstlineno + 4
     says = rf"copy_unmasked, program \[0, 0, 0\], sample_kernels.py:{line}: loads element {first} of x_ptr .*0 to 3$"
     with pytest.raises(OutOfBounds, match=says):
         record_call(lambda: kernels.copy_unmasked[(1,)](x, y, start, BLOCK=4))
     assert y.tolist() == [0] * 4
+
+
+class Shifted:
+    """A library's view of a tensor, from its second element on: it has an address, and no storage."""
+
+    def __init__(self, tensor):
+        self.tensor, self.dtype, self.shape = tensor, tensor.dtype, (3,)
+
+    def data_ptr(self):
+        return self.tensor.data_ptr() + 4
+
+    def stride(self):
+        return (1,)
+
+
+def test_an_argument_that_is_no_tensor_but_points_into_one():
+    x, y = torch.arange(4.0), torch.zeros(4)
+    trace = record_call(lambda: kernels.copy[(1,)](Shifted(x), y, 0, 3, BLOCK=4))
+    assert y.tolist() == [1, 2, 3, 0]
+    assert trace.launches[0].buffers[0].storage_offset == 1
 
 
 def test_out_of_bounds_of_an_unrecorded_program_and_in_a_helper():

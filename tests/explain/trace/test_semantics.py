@@ -87,6 +87,8 @@ def test_and_between_tiles_is_element_by_element_and_broadcasts():
     assert torch.equal(y, torch.where(mask, x, 9.0))
     assert trace.traffic() == {"read_bytes": 24, "written_bytes": 24, "flops": 0}
     assert numbers(trace.history("mask")[0][1]).tolist() == mask.tolist()
+    counted = record_call(lambda: kernels.and_between_tiles[(1,)](x, y, 2, 3, BLOCK=4), programs=[])
+    assert counted.traffic() == trace.traffic()  # a program that is not recorded means the same
 
 
 def test_or_not_and_constants():

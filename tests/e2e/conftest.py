@@ -132,16 +132,22 @@ def visit(page: Page, app: Server) -> Callable[[str], Page]:
     """
 
     def visit(address: str) -> Page:
-        if not page.url.startswith(app.url):
-            page.goto(f"{app.url}/{address}")
-            return page
-        page.evaluate(CODE_READER)
-        if urlsplit(page.url).path == urlsplit(f"/{address}").path:
-            page.evaluate(MOVE, "/questions")
-        page.evaluate(MOVE, f"/{address}")
+        if page.url.startswith(app.url):
+            page.evaluate(CODE_READER)
+            if urlsplit(page.url).path == urlsplit(f"/{address}").path:
+                move(page, app, "questions")
+        move(page, app, address)
         return page
 
     return visit
+
+
+def move(page: Page, app: Server, address: str) -> None:
+    """Moves to an address of the app where that is open, else loads it."""
+    if page.url.startswith(app.url):
+        page.evaluate(MOVE, f"/{address}")
+    else:
+        page.goto(f"{app.url}/{address}")
 
 
 @pytest.fixture

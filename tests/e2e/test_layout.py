@@ -3,7 +3,7 @@ system fonts.
 
 What is checked stands in layout.js: no text is cut, two texts never share a place, nothing leaves its picture, contrast
 is enough, headings are in order, canvases have names. And no text is drawn with a font of the machine's, no page shows
-or logs an error. Under DejaVu a page is loaded in light, under Liberation in dark.
+or logs an error. Under DejaVu a page is opened in light, under Liberation in dark.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import Browser, Error, Locator, Page, expect
 
 from explain import contents
-from tests.e2e.conftest import watched
+from tests.e2e.conftest import move, watched
 from tests.e2e.fonts import NoFontsError, only
 from tests.e2e.server import Server
 
@@ -87,7 +87,6 @@ def tab(dressed: tuple[str, Browser]) -> Iterator[Page]:
 def page(tab: Page) -> Page:
     if not tab.url.startswith(("about:", "file:")):
         tab.evaluate("[sessionStorage, localStorage].forEach((storage) => storage.clear())")
-    tab.goto("about:blank")
     wear(tab, SHORT[0])
     return tab
 
@@ -99,7 +98,7 @@ def test_layout(page: Page, dressed: tuple[str, Browser], app: Server, stem: str
     wear(page, first_look[0])
     found: list[str] = []
     with watched(page, app):
-        page.goto(f"{app.url}/{'' if stem == 'home' else stem}")
+        move(page, app, "" if stem == "home" else stem)
         expect(page.get_by_role("heading", level=1).first).to_be_visible()
         settled(page)
         if every_view and (place := outside(page, scrolled=stem in FAR_DOWN)):

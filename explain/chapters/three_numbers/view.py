@@ -16,6 +16,7 @@ from explain.engine import engine
 from explain.experiment import Experiment
 from explain.records.registry import Shelved
 from explain.ui import controls, layout, pictures, stepper
+from explain.ui.charts import sourced
 from explain.ui.exercises import ask
 from explain.ui.follow import follow, on_request
 from explain.ui.records import records_choice
@@ -64,7 +65,7 @@ def counted_here(experiment: Experiment, shown: Sequence[Shelved]) -> Witness:
 def ways(chosen: Witness) -> None:
     """The source of the counters, and the other possible sources in order."""
     if chosen.counters is not None:
-        st.caption(f"{chosen.source}. {chosen.why}")
+        sourced(f"{chosen.source}. {chosen.why}")
     else:
         st.caption(f"formula only. {chosen.why}")
     with st.expander("Where the numbers can come from"):

@@ -97,7 +97,7 @@ def test_a_pointer_seen_as_a_number_is_the_address():
 @pytest.mark.parametrize(("start", "first"), [(2, 4), (2**40, 2**40), (-1, -1), (-(2**43), -(2**43))])
 def test_out_of_bounds_is_an_error_before_it_happens(start, first):
     x, y = torch.arange(4.0), torch.zeros(4)
-    line = kernels.copy_unmasked.fn.__code__.co_firstlineno + 2
+    line = kernels.copy_unmasked.fn.__code__.co_firstlineno + 4
     says = rf"copy_unmasked, program \[0, 0, 0\], sample_kernels.py:{line}: loads element {first} of x_ptr .*0 to 3$"
     with pytest.raises(OutOfBounds, match=says):
         record_call(lambda: kernels.copy_unmasked[(1,)](x, y, start, BLOCK=4))

@@ -70,7 +70,8 @@ def _table(key: str, what: str, outputs: Mapping[str, Output], first: Output | N
         what,
         *(Column(name, scientific) for name in ("median error", "99% within", "largest error")),
     ]
-    columns += [Column("largest error ÷ tolerance"), ""] + [Column("elements that differ")] * (first is not None)
+    columns += [Column("largest error ÷ tolerance"), ""]
+    columns += [Column("elements that differ")] * (first is not None)
     rows = [
         (
             name, *(one.quantile(share) for share in (0.5, 0.99, 1.0)), one.most_of_tolerance(),

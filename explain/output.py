@@ -37,6 +37,12 @@ class Output:
         """Whether every element is within its tolerance."""
         return bool((self.error <= self.allowed).all())
 
+    def most_of_tolerance(self) -> float:
+        """The largest error ÷ tolerance of any element; 0 where the error is 0."""
+        error = self.error
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.where(error == 0, 0.0, error / self.allowed).max())
+
     def quantile(self, share: float) -> float:
         """This share of the elements has at most this error."""
         return float(np.quantile(self.error, share))

@@ -8,8 +8,7 @@ with layout.chapter(
     goal="know what “exact” means: every score is used. Only the roundings differ, and this page measures them.",
 ):
     experiment = view.choose()
-view.beside_each_other(experiment)
-view.by_dtype(experiment)
+view.size_of_errors(experiment)
 view.other_orders(experiment)
 view.growth(experiment)
 view.base_2()

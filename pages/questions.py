@@ -9,7 +9,8 @@ with layout.chapter(__file__, goal="find the screen that answers a question whic
     layout.prose(
         "The small links open the discussions on GitHub. The screens answer with a run, a count or a measurement."
     )
-for group in dict.fromkeys(one.group for one in questions.questions()):
-    st.header(group, anchor=False)
-    with st.container(key=f"asked: {group}"):
-        st.markdown(questions.table(group))
+with st.container(key="asked of the field"):
+    st.markdown(questions.table(product=False))
+st.header(questions.PRODUCT, anchor=False)
+with st.container(key="asked of the app"):
+    st.markdown(questions.table(product=True))

@@ -9,7 +9,7 @@ with layout.chapter(
     words="Each program computes one row. On the last rung it computes a tile of rows.",
 ):
     at = view.choose()
-    row = view.choose_row()
+    row = view.choose_row(at)
     view.idea(at)
 runs = view.one_rung(at, row)
 outcomes = view.all_rungs(at, row)

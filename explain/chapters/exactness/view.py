@@ -13,10 +13,12 @@ import streamlit as st
 from explain import lessons
 from explain.chapters.exactness import exercises, figures
 from explain.chapters.exactness import orders as ways_to_compute
+from explain.chapters.exactness.figures import Way as Found
 from explain.chapters.exactness.orders import Way
 from explain.engine import engine
 from explain.experiment import Experiment
-from explain.figures.numbers import count, ratio, scientific
+from explain.figures.numbers import ratio, scientific
+from explain.figures.plot import kept
 from explain.figures.tables import Column, markdown
 from explain.output import Output
 from explain.source import functions
@@ -25,93 +27,79 @@ from explain.ui.exercises import ask
 from explain.ui.pictures import drawing
 from explain.ui.stepper import lesson
 from explain.workers import WorkerError
+from kernels.catalog import KERNELS
 
 WHERE = "interpreter · error: |result − float64| of each element, on the same rounded inputs"
+TOLERANCE = (
+    "The tolerance of an element is twice the error of the same formula in eager PyTorch, plus a rounding band. "
+    "Error ÷ tolerance ≤ 1 passes."
+)
 
 
-def beside_each_other(experiment: Experiment) -> None:
-    """How large both kernels' errors are, beside where each kernel rounds."""
+def size_of_errors(experiment: Experiment) -> None:
+    """How large both kernels' errors are in each dtype, beside where each kernel rounds."""
+    words = st.empty()
     try:
         with st.spinner("Running both kernels…"):
-            flash, standard = (
-                output(one.key) for one in (ways_to_compute.flash(experiment), ways_to_compute.standard(experiment))
-            )
-    except WorkerError as error:
-        st.error(error.words, icon=":material/error:")
-        return
-    words = (
-        f"Each element of O has an error, |O − float64|. In **{experiment.values['dtype']}** the median error of "
-        f"standard attention is {_compared(flash.quantile(0.5), standard.quantile(0.5))}.\n\n"
-        "Both kernels read the same Q, K and V. Rounding is their only error. Standard attention stores S and P in "
-        "HBM, so it rounds them to the input's dtype. FlashAttention keeps S, ℓ and Õ in float32 on chip. It rounds P̃ "
-        "for the second matmul, and O at the end. In 16 bits fewer roundings usually give a smaller error."
-    )
-    with layout.part("How large the errors are", words), st.container(key="chart errors"):  # a phone scrolls it
-        st.plotly_chart(_errors(experiment.key), key="errors by element", config={"displayModeBar": False})
-        st.caption(WHERE)
-
-
-def by_dtype(experiment: Experiment) -> None:
-    """Quantiles of both kernels' errors in each dtype."""
-    words = (
-        "The same runs, with the inputs rounded to each dtype first. A result passes (✓) if the error of each element "
-        "is within its tolerance: twice the error of the same formula in eager PyTorch, plus a rounding band."
-    )
-    with layout.part("In each dtype", words):
-        try:
-            rows = [
-                (dtype, one.entry.short, *_quantiles(found := output(one.key)), _verdict(found))
+            found = {
+                dtype: [Found(KERNELS[one.kernel].short, one.kernel, output(one.key)) for one in pair]
                 for dtype, *pair in ways_to_compute.by_dtype(experiment)
-                for one in pair
-            ]
-        except WorkerError as error:
-            st.error(error.words, icon=":material/error:")
-            return
-        errors = (Column(heading, scientific) for heading in ("median error", "99% within", "largest error"))
-        with st.container(key="numbers of dtypes"):
-            st.markdown(markdown(("dtype", "kernel", *errors, "tolerance"), rows))
-        st.caption(WHERE)
+            }
+    except WorkerError as error:
+        words.error(error.words, icon=":material/error:")
+        return
+    medians = {dtype: [one.output.quantile(0.5) for one in pair] for dtype, pair in found.items()}
+    times = ", ".join(f"{ratio(standard / flash)} in {dtype}" for dtype, (flash, standard) in medians.items() if flash)
+    told = (
+        f"Each element of O has an error, |O − float64|. Standard attention's median error is **{times or 'exact'}** "
+        "that of FlashAttention-2.\n\n"
+        "Both kernels read the same Q, K and V. Standard attention stores S and P in HBM, so it rounds them to the "
+        "input's dtype. FlashAttention keeps S, ℓ and Õ in float32 on chip. It rounds P̃ for the second matmul, and O "
+        "at the end. So only in 16 bits FlashAttention rounds less."
+    )
+    with layout.part("How large the errors are", told):
+        drawing(figures.errors(found))
+        _table("numbers of dtypes", "dtype, kernel", {
+            f"{dtype}, {one.name}": one.output for dtype, pair in found.items() for one in pair
+        })  # fmt: skip
 
 
-def _beside_the_first(key: str, what: str, ways: Iterable[Way]) -> Mapping[str, Output]:
-    """How many elements of each output differ from the first output's, and how far each output is from float64."""
+def _table(key: str, what: str, outputs: Mapping[str, Output], first: Output | None = None) -> None:
+    """The numbers of the figure of errors, folded; and how many elements differ from `first`'s."""
+    columns: list[str | Column] = [
+        what,
+        *(Column(name, scientific) for name in ("median error", "99% within", "largest error")),
+    ]
+    columns += [Column("largest error ÷ tolerance"), ""] + [Column("elements that differ")] * (first is not None)
+    rows = [
+        (
+            name, *(one.quantile(share) for share in (0.5, 0.99, 1.0)), one.most_of_tolerance(),
+            ":green[✓ within]" if one.within_tolerance else ":red[✗ exceeded]",
+            *([None if one is first else one.changed_from(first)] if first else []),
+        )
+        for name, one in outputs.items()
+    ]  # fmt: skip
+    passed = sum(one.within_tolerance for one in outputs.values())
+    with st.container(key=key):
+        st.markdown(
+            f"<details><summary>The numbers: {passed} of {len(rows)} within their tolerance</summary>\n\n"
+            f"{markdown(columns, rows)}\n\n{TOLERANCE}\n\n</details>",
+            unsafe_allow_html=True,
+        )
+    st.caption(WHERE)
+
+
+def _orders(key: str, what: str, ways: Iterable[Way]) -> Mapping[str, Output]:
+    """The errors of outputs that differ in the order of addition only, and how many elements differ from the first."""
     try:
-        found = {way.name: output(way.experiment.key, way.reverse_keys) for way in ways}
+        found = [Found(way.name, way.experiment.kernel, output(way.experiment.key, way.reverse_keys)) for way in ways]
     except WorkerError as error:
         st.error(error.words, icon=":material/error:")
         return {}
-    first = next(iter(found.values()))
-    columns = (
-        what,
-        Column(f"elements that differ, of {count(first.error.size)}"),
-        Column("median error", scientific),
-        Column("largest error", scientific),
-        "tolerance",
-    )
-    rows = [
-        (name, None if one is first else one.changed_from(first), one.quantile(0.5), one.largest(), _verdict(one))
-        for name, one in found.items()
-    ]
-    with st.container(key=key):
-        st.markdown(markdown(columns, rows))
-    st.caption(f"{WHERE}. Elements that differ from the first line in any bit.")
-    return found
-
-
-def tile_after_tile(experiment: Experiment) -> None:
-    """The error of the unfinished output after each tile of keys, from the trace."""
-    try:
-        st.plotly_chart(
-            _after_each_tile(ways_to_compute.flash(experiment).key),
-            key="errors by tile",
-            config={"displayModeBar": False},
-        )
-    except WorkerError as error:
-        st.error(error.words, icon=":material/error:")
-        return
-    st.caption(
-        "trace · largest error of Õ / ℓ after each tile of keys, against float64 attention over the keys seen so far"
-    )
+    drawing(figures.errors({"": found}))
+    outputs = {one.name: one.output for one in found}
+    _table(key, what, outputs, found[0].output)
+    return outputs
 
 
 @st.cache_resource(max_entries=500, show_spinner=False)
@@ -121,37 +109,18 @@ def output(key: str, reverse_keys: bool = False) -> Output:
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
-def _errors(key: str) -> go.Figure:
-    experiment = Experiment.from_json(json.loads(key))
-    pair = (ways_to_compute.flash(experiment), ways_to_compute.standard(experiment))
-    return figures.errors({one.kernel: output(one.key) for one in pair})
-
-
-@st.cache_resource(max_entries=64, show_spinner=False)
-def _after_each_tile(key: str) -> go.Figure:
-    experiment = Experiment.from_json(json.loads(key))
-    return figures.after_each_tile(ways_to_compute.after_each_tile(lesson(key)[1], experiment))
-
-
-def _compared(flash: float, standard: float) -> str:
-    return f"**{ratio(standard / flash)}** that of FlashAttention-2" if flash else scientific(standard)
-
-
-def _quantiles(found: Output) -> tuple[float, float, float]:
-    return found.quantile(0.5), found.quantile(0.99), found.largest()
-
-
-def _verdict(found: Output) -> str:
-    return ":green[✓ within]" if found.within_tolerance else ":red[✗ exceeded]"
+def _after_each_tile(key: str) -> tuple[go.Figure, list[float]]:
+    found = ways_to_compute.after_each_tile(lesson(key)[1], Experiment.from_json(json.loads(key)))
+    return kept(figures.after_each_tile(found)), figures.grown(found)
 
 
 def choose() -> Experiment:
     """The attention that the page compares."""
     return controls.controls(
         lessons.EXACT,
-        ["inputs", "seq_len", "block_m", "block_n", "dtype", "causal"],
+        ["inputs", "block_n", "dtype"],
         controls.ATTENTION_PRESETS,
-        a_row=3,
+        folded=["seq_len", "block_m", "causal"],
     )
 
 
@@ -162,12 +131,11 @@ def other_orders(experiment: Experiment) -> None:
         "bit. Tiles of another size and keys in reverse order add the same terms in another order. exp2 rounds at "
         "other places. None of these results is *the* right one. float64 tells how far each of them is off."
     )
-    with layout.part("Other orders: the bits differ, the error does not", words):
-        place = st.container()
-        found = _beside_the_first("numbers of orders", "order of addition", ways_to_compute.ways(experiment))
-        with place:
-            drawing(figures.changed(found))
-            st.caption("O of head 0, its first 64 queries from left to right: coloured where any bit differs.")
+    with layout.part("FlashAttention in other orders: other bits, errors of the same size", words):
+        found = _orders("numbers of orders", "order of addition", ways_to_compute.ways(experiment))
+        drawing(figures.changed(found))
+        if found:
+            st.caption(f"O of head 0, against {next(iter(found))}: an element is coloured where any bit differs.")
     words = (
         "One softmax, its tiles computed in parallel. Each tile gives a pair: its maximum m and its sum ℓ. On paper "
         "the merge of two pairs is associative and commutative, so every order is allowed: from the left, from the "
@@ -177,28 +145,38 @@ def other_orders(experiment: Experiment) -> None:
         merged = controls.controls(
             lessons.JOINED, ["inputs", "cols", "block_n", "dtype"], controls.ROW_PRESETS, prefix="row."
         )
-        _beside_the_first("numbers of merges", "order of merging", ways_to_compute.merges(merged))
+        _orders("numbers of merges", "order of merging", ways_to_compute.merges(merged))
 
 
 def growth(experiment: Experiment) -> None:
-    """The error after each tile of keys."""
-    with layout.part(
-        "Does the error grow from tile to tile?",
+    """The error after each tile of keys, from the trace."""
+    try:
+        figure, times = _after_each_tile(ways_to_compute.flash(experiment).key)
+    except WorkerError as error:
+        st.error(error.words, icon=":material/error:")
+        return
+    words = (
         "Each tile of keys rescales ℓ and Õ by α and adds its own part, so each tile rounds again. But α ≤ 1 shrinks "
-        "the old error together with the old sum, and both sums are in float32. Read a row from left to right: that is "
-        "one tile of queries, after each tile of keys.",
-    ):
-        tile_after_tile(experiment)
+        "the old error together with the old sum, and both sums are in float32. A new tile can still bring a larger "
+        "error of its own. Each line is one tile of queries."
+    )
+    grows = "Yes" if max(times, default=0) >= 2 else "No"
+    answer = (
+        f"{grows}: first to last tile {ratio(min(times))} to {ratio(max(times))}" if times else "There is one tile."
+    )
+    with layout.part(f"Does the error grow from tile to tile? {answer}", words), st.container(key="chart growth"):
+        st.plotly_chart(figure, key="errors by tile", config={"displayModeBar": False})
+        st.caption("trace · largest error of Õ / ℓ, against float64 attention over the keys read so far")
 
 
 def base_2() -> None:
-    """Why log2 e is folded into the scale, and the lines that do it."""
+    """Why log₂ e is folded into the scale, and the lines that do it."""
     with layout.part(
         "Why 1.44269504?",
-        "exp(x) is 2 to the power of x · log2 e, and log2 e = 1.44269504… A GPU has a unit for powers of 2, so every "
-        "`tl.exp` is a multiplication by log2 e and an `ex2`.\n\n`flash_attention_exp2` multiplies sm_scale by log2 e "
+        "exp(x) is 2 to the power of x · log₂ e, and log₂ e = 1.44269504… A GPU has a unit for powers of 2, so every "
+        "`tl.exp` is a multiplication by log₂ e and an `ex2`.\n\n`flash_attention_exp2` multiplies sm_scale by log₂ e "
         "once. Its S then counts in powers of 2, and no exponential needs the multiplication. At the end lse = (m + "
-        "log2 ℓ) · ln 2 is a natural logarithm again.",
+        "log₂ ℓ) · ln 2 is a natural logarithm again.",
     ):
         st.code(_difference_in_base_2(), language="diff", wrap_lines=True)
         st.caption("flash_attention → flash_attention_exp2: green lines are new, red lines are gone.")
@@ -211,7 +189,11 @@ def _difference_in_base_2() -> str:
         functions.functions_source("kernels.attention", (f"{name}_kernel", name))
         for name in ("flash_attention", "flash_attention_exp2")
     )
-    return "\n".join(re.findall(r"^[-+](?! *#).*(?:tl\.exp|tl\.log|scale).*", functions.marked(plain, base_2), re.M))
+    return "\n".join(
+        re.findall(
+            r"^[-+](?! *#).*(?:tl\.exp|tl\.log|\* s[mc]\w*(?:scale|log2)$).*", functions.marked(plain, base_2), re.M
+        )
+    )
 
 
 def closing(experiment: Experiment) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import groupby
+from urllib.parse import parse_qsl
 
 from explain import ROOT
 from explain.contents import Page, pages
 from explain.figures.tables import markdown
 
 DOCUMENT = ROOT / "docs" / "questions.md"
+PRODUCT = "About Tilescope"
+"""The group of questions that are about this app, and not about the field."""
 _SOURCES = re.compile(r" \((\[.+\))\)$")
 
 
@@ -52,11 +56,19 @@ def _question(group: str, row: str) -> Question:
     return Question(group, asked[: sources.start()], sources[1], address.strip("`"), look, words)
 
 
-def table(group: str) -> str:
-    """A group's rows as Markdown, with a link to each screen."""
-    rows = [
-        (f"**{one.question}** :small[{one.sources}]", f"[{one.page.title} →]({one.address})", one.look)
-        for one in questions()
-        if one.page and one.group == group
-    ]
-    return markdown(("question", "screen", "what to look at"), rows)
+def table(*, product: bool) -> str:
+    """The questions about the field, or about this app, as one Markdown table: the answer, and a link to its screen."""
+    rows: list[tuple[str, str, str]] = []
+    for group, some in groupby((q for q in questions() if (q.group == PRODUCT) == product), key=lambda q: q.group):
+        rows += [(f"*{group}*", "", "")] * (not product)
+        rows += [
+            (f"**{one.question}** :small[{one.sources}]", one.look, f"[{_screen(one)} →]({one.address})")
+            for one in some
+        ]
+    return markdown(("question", "answer", "see it"), rows)
+
+
+def _screen(question: Question) -> str:
+    """The page's title, with the view that the address opens."""
+    view = [value for name, value in parse_qsl(question.address.partition("?")[2]) if name in ("view", "panel")]
+    return ": ".join([question.page.title if question.page else "", *view])

@@ -180,14 +180,24 @@ def _lines(
     return parts, 32 + labels.widest(names, 13)
 
 
-def climb_told(steps: Sequence[Step], peak: Limit | None, spill: Spill | None = None) -> str:
-    """The result of the climb in sentences; markdown. `spill`: what the kernel before the largest speedup spills."""
+def climb_told(
+    steps: Sequence[Step], peak: Limit | None, spill: Spill | None = None, specified: float | None = None
+) -> str:
+    """The result of the climb in sentences; markdown.
+
+    `spill`: what the kernel before the largest speedup spills. `specified`: the datasheet's FLOP/s.
+    """
     timed = [step for step in steps if step.per_second]
     if not timed:
         return "None of the kernels is timed yet. Their code and ideas are below."
     top, first = timed[-1], timed[0]
     speed = top.per_second or 0.0
-    parts = [f"{numbers.percent(of_peak)} of the measured peak"] if (of_peak := share(top, peak)) else []
+    parts = []
+    if of_peak := share(top, peak):
+        parts.append(f"{numbers.percent(of_peak)} of what a large matmul reaches here")
+    if specified:
+        stated = numbers.si(specified, "FLOP/s")
+        parts.append(f"{numbers.percent(speed / specified)} of the datasheet's {stated}")
     if len(timed) > 1:
         parts.append(f"{numbers.ratio(speed / (first.per_second or 1.0))} {first.rung.label}")
     said = [f"**{top.rung.label}** reaches **{numbers.si(speed, 'FLOP/s')}**{''.join(f', {one}' for one in parts)}."]

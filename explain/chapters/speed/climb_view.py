@@ -6,6 +6,7 @@ import functools
 
 import streamlit as st
 
+from explain.chapters.measurements import figures as limits
 from explain.chapters.speed import climb_figures, counters_figures, results, rungs, tuning
 from explain.chapters.speed.chosen import Chosen
 from explain.chapters.speed.kernels_view import traced_instead
@@ -15,7 +16,7 @@ from explain.chapters.speed.rungs import BY_NAME, RUNGS, Step
 from explain.experiment import Experiment
 from explain.figures import numbers
 from explain.records.code import is_stale
-from explain.ui.charts import chart
+from explain.ui.charts import chart, sourced
 from explain.ui.layout import part, prose
 from explain.ui.pictures import drawing, pressable, pressed
 
@@ -33,12 +34,15 @@ def climb(shown: Chosen | None) -> None:
     if (asked := st.query_params.get("rung", name)) != name:
         st.markdown(f":small[:red[**rung={asked}: must be one of {', '.join(BY_NAME)}**]]")
     most = rungs.largest(steps)
-    prose(climb_figures.climb_told(steps, peak, shown.spilled(most.rung) if shown and most else None))
+    spilled = shown.spilled(most.rung) if shown and most else None
+    gpu = shown.result.provenance.gpu if shown else ""
+    specified = limits.specified(f"matmul {case.dtype}", gpu) if case and peak else None
+    prose(climb_figures.climb_told(steps, peak, spilled, specified))
     wide = climb_figures.climb(steps, libraries, peak, case.words if case else "no shape", name)
     narrow = climb_figures.climb_in_rows(steps, libraries, peak, name)
     pressable(f"<div class=wide>{wide}</div><div class=narrow>{narrow}</div>", "rung")
     if shown and case:
-        st.caption(f"{case.named} · {shown.result.source}")
+        sourced(f"{case.named} · {shown.result.source}")
         said = [f"Counted: {TABLES[case.table].work}."]
         if case.causal:
             said.append("Kernels 1 to 3 compute the hidden half as well; it is not counted.")
@@ -121,7 +125,7 @@ def under_the_roofline(shown: Chosen) -> None:
     ):
         chart(picture, "roofline of the rungs", alt="The kernels of the climb under the roofs of memory and arithmetic")
         measured = f"roofs measured on the same GPU, {shown.record.provenance.date}"
-        st.caption(f"FLOPs and bytes: formula, {shown.case.words} · times: {shown.result.source} · {measured}")
+        sourced(f"FLOPs and bytes: formula, {shown.case.words} · times: {shown.result.source} · {measured}")
 
 
 def counted(shown: Chosen) -> None:
@@ -145,7 +149,7 @@ def counted(shown: Chosen) -> None:
     ):
         with st.container(key="numbers of counters"):
             st.markdown(shown.counters_table)
-        st.caption(source)
+        sourced(source)
         if stale := [BY_NAME[name].label for name, point in found.items() if is_stale(point)]:
             st.caption(f"Stale: the code of {', '.join(stale)} is newer than its counts. To repeat: `{COUNTED_BY}`")
     if not shown.stalls:
@@ -159,4 +163,4 @@ def counted(shown: Chosen) -> None:
         )
     with part("Where a warp's time goes", words):
         drawing(shown.stall_bars)
-        st.caption(source)
+        sourced(source)

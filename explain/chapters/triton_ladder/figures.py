@@ -36,7 +36,7 @@ def ladder(outcomes: Sequence[Outcome], at: int) -> str:
         passes = f"{reads} read{'s' * (reads != 1)} + 1 write"
         drawn.append(text(left + 400, y + 20, f"{number(one.accesses)} per element", bold=True))
         drawn.append(text(left + 400, y + 40, passes, size=13, faint=True))
-        limit = "wrong on purpose" if KERNELS[one.rung.kernel].wrong else ""
+        limit = KERNELS[one.rung.kernel].wrong and ("wrong on other rows" if one.right else "wrong on purpose")
         drawn.append(text(left + 560, y + 20, limit, size=13, fill=css_ink("alarm")))
     bottom = high * len(outcomes) + 4
     drawn += [line(x, 0, x, bottom, opacity=0.8) for x in (left, left + 720)]

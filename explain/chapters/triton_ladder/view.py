@@ -13,6 +13,7 @@ from explain.experiment import Experiment
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
 from kernels.catalog import KERNELS
+from kernels.parameters import WHOLE_ROW_TILE
 
 
 def choose() -> int:
@@ -21,9 +22,11 @@ def choose() -> int:
     return names.index(controls.pick("Rung", names, "rung", wrap=True, label_visibility="collapsed"))
 
 
-def choose_row() -> Experiment:
-    """The row that all rungs get."""
-    return controls.controls(lessons.ONLINE, ["inputs", "cols", "block_n"], controls.ROW_PRESETS)
+def choose_row(at: int) -> Experiment:
+    """The row that all rungs get; and the size of its tiles, if the rung `at` has tiles."""
+    whole = WHOLE_ROW_TILE in KERNELS[ladder.RUNGS[at].kernel].parameters
+    names = ["inputs", "cols", *["block_n"] * (not whole)]
+    return controls.controls(lessons.ONLINE, names, controls.ROW_PRESETS)
 
 
 def idea(at: int) -> None:

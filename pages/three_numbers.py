@@ -6,10 +6,12 @@ from explain.ui import layout
 with layout.chapter(
     __file__,
     goal="see three numbers for the same bytes (formula, trace, GPU counters) and where the caches make them differ.",
+    words="**HBM in the players** counts what a kernel requests, as if there were no cache. Here the caches count too.",
 ):
     choice = view.choose()
 shown, records = view.hierarchy(choice)
 view.gaps(choice, shown, records)
 view.terms(choice, shown)
+view.ratios(records)
 view.every_kernel(records)
 view.closing(choice, shown)

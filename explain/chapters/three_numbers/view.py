@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from explain.chapters.sweeps.ready import PAIR, READY
 from explain.chapters.three_numbers import exercises, figures
 from explain.chapters.three_numbers import shown as lab
 from explain.chapters.three_numbers.levels import WAYS, Traced, Witness, recorded_trace, whole_trace, witness
@@ -14,6 +15,8 @@ from explain.chapters.three_numbers.shown import Shown
 from explain.counters.model import Counters
 from explain.engine import engine
 from explain.experiment import Experiment
+from explain.figures.numbers import ratio
+from explain.figures.tables import Column, markdown
 from explain.records.registry import Shelved
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.charts import sourced
@@ -86,6 +89,37 @@ def ways(chosen: Witness) -> None:
             )
             if chosen.counters.lacking:
                 st.markdown(f"This GPU has no counter for: {', '.join(chosen.counters.lacking)}.")
+
+
+def ratios(records: Sequence[Shelved]) -> None:
+    """How many times less FlashAttention-2 requests, moves at DRAM, and takes, at one size; from the first record."""
+    sweep = next(iter(READY.values()))
+    pair = [sweep.at(kernel, sweep.values[-1]) for kernel in PAIR]
+    for one in records:
+        points = [one.record.point(experiment) for experiment in pair]
+        found = [(p.counters.cold.l1_bytes, p.counters.cold.hbm_bytes, p.timing.median_ms) for p in points
+            if p and p.counters and p.timing]  # fmt: skip
+        if len(found) < len(pair):
+            continue
+        standard, flash = found
+        less = [a / b if a and b else None for a, b in zip(standard, flash, strict=True)]
+        why = (
+            "S and P are not stored, but K and V are loaded again for each tile of queries",
+            "L2 keeps K and V, so DRAM delivers them once; S and P are too large for it",
+            "the same matmuls remain, and they take time too",
+        )
+        names = ("bytes requested", "bytes at DRAM (HBM)", "time")
+        with (
+            layout.part(
+                "Three ratios of one comparison",
+                f"Standard attention ÷ FlashAttention-2, both ours, at N = {sweep.values[-1]:,}. Each is right, and "
+                "each answers another question. The film on the first page shows the first kind, at its own sizes.",
+            ),
+            st.container(key="numbers of ratios"),
+        ):
+            st.markdown(markdown(("", Column("times less", ratio), "why"), list(zip(names, less, why, strict=True))))
+            sourced(f"{one.source} · {', '.join(f'{name} = {value}' for name, value in sweep.fixed)}")
+        return
 
 
 def traced_bytes(experiment: Experiment, small: bool) -> Traced | None:

@@ -131,7 +131,9 @@ def after_each_tile(found: Floats) -> go.Figure:
     ]
     figure = chart("", lines, x="tiles of keys read", y="largest |Õ / ℓ − float64|", log=False, height=400)
     every = list(range(1, found.shape[1] + 1))
-    figure.update_xaxes(type="linear", tickvals=every, ticktext=[str(tile) for tile in every])
+    figure.update_xaxes(
+        title="tiles of keys read", type="linear", tickvals=every, ticktext=[str(tile) for tile in every]
+    )
     figure.update_yaxes(exponentformat="power", showexponent="all")
     figure.update_layout(title=None, margin_t=12)
     return figure

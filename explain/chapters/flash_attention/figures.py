@@ -279,7 +279,8 @@ GROUPS: tuple[Group, ...] = (
     ("O, m, ℓ, L", _OUTPUT, "acc"), ("Q", ("q",), "hbm"), ("K and V", ("k", "v"), "hbm"),
 )  # fmt: skip
 WITH_SCORES: tuple[Group, ...] = (
-    ("Q, K and V", ("q", "k", "v"), "hbm"), ("O, L", ("o", "lse"), "acc"), ("S and P", ("s", "p"), "scores"),
+    ("Q, K and V", ("q", "k", "v"), "hbm"), ("O", ("o",), "acc"), ("L", ("lse",), "acc"),
+    ("S and P", ("s", "p"), "scores"),
 )  # fmt: skip
 """What standard attention and FlashAttention move."""
 
@@ -328,31 +329,31 @@ def shares_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
 
 
 def traffic_bars(runs: Sequence[tuple[str, Traffic]], groups: Sequence[Group]) -> str:
-    """The groups' bytes by formula, as a bar for each titled run; the bars have one scale."""
-    most = max(formula.read_bytes + formula.written_bytes for _, formula in runs)
-    left, width, drawn = 210.0, 600.0, []
+    """The groups' bytes by formula, as a bar under the title of each run; the bars have one scale."""
+    totals = [formula.read_bytes + formula.written_bytes for _, formula in runs]
+    left, width, high, drawn = 2.0, 440.0, 88.0, []
     for i, (title, formula) in enumerate(runs):
-        x, y = left, 62.0 * i + 8
-        drawn.append(text(left - 12, y + 22, title, anchor="end", bold=True))
+        x, y = left, high * i + 22
+        drawn.append(text(left, y - 8, title, bold=True))
         small: list[tuple[float, str]] = []
         for group, buffers, hue in groups:
             for written, way, opacity in ((False, "read", 0.35), (True, "written", 0.6)):
                 if not (count := _bytes(formula, buffers, written)):
                     continue
-                long, label = width * count / most, f"{group}, {way}: {count:,} B"
+                long, label = width * count / max(totals), f"{group}, {way}: {count:,} B"
                 drawn.append(rect(x, y, long, 34, css(hue), opacity=opacity, stroke="currentColor", title=label))
                 words = f"{group} {way}"
-                if long > text_width(words, 13) + 16:
-                    drawn.append(text(x + 8, y + 22, words, size=13))
+                if long > text_width(words, 12) + 10:
+                    drawn.append(text(x + 5, y + 22, words, size=12))
                 else:
                     small.append((x + long / 2, words))
                 x += long
-        drawn.append(text(x + 10, y + 22, f"{counted(formula.read_bytes + formula.written_bytes)} B", bold=True))
+        drawn.append(text(x + 10, y + 22, f"{counted(totals[i])} B", bold=True))
         extents = [text_width(words, 12) + 14 for _, words in small]
         for at, (_, words) in zip(spread([at for at, _ in small], extents, left), small, strict=True):
             drawn.append(text(at, y + 50, words, anchor="middle", size=12, faint=True))
     label = f"HBM bytes of {' and '.join(title for title, _ in runs)}"
-    return picture(left + width + 100, 62 * len(runs) + 8, label, drawn, "62rem")
+    return picture(left + width + 100, high * len(runs), label, drawn, "46rem")
 
 
 def visit_grids(runs: Sequence[tuple[str, Visits]]) -> str:

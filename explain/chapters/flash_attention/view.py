@@ -14,7 +14,7 @@ from explain.chapters.tile_cost import view as tile_cost_view
 from explain.compile.cost import LaunchCost
 from explain.compile.service import compiler
 from explain.experiment import Experiment
-from explain.figures.numbers import capacity
+from explain.figures.numbers import capacity, ratio
 from explain.gpus import Gpu, known_as
 from explain.prediction import fitted
 from explain.records import registry
@@ -24,8 +24,8 @@ from explain.ui.gpu import gpu_choice
 from kernels.parameters import ITEM_BYTES
 
 WORDS = {
-    "Step through": "A program keeps one tile of queries on chip and reads the tiles of keys and values one after "
-    "another. It computes a tile of S, uses it and drops it. It writes O once, and the logsumexp L, `lse` in the code.",
+    "Step through": "A program keeps a tile of queries on chip and reads keys and values tile by tile. It writes O "
+    "and the logsumexp L (`lse`) once.",
     "Tile sizes": "One program's tiles must fit on chip: Q, K and V in shared memory, S and the output in registers. "
     "**Formula** counts each array once. **Compiler** is what Triton and ptxas use.",
     "Loop order": "Left: keys and values in the outer loop, as in the first FlashAttention. Right: queries in the "
@@ -57,6 +57,8 @@ def step_through(experiment: Experiment) -> Shown:
     with picture:
         both = [(one.entry.title, one.entry.formula(one.values)) for one in (standard, experiment)]
         pictures.drawing(figures.traffic_bars(both, figures.WITH_SCORES))
+        standard_bytes, own_bytes = (formula.read_bytes + formula.written_bytes for _, formula in both)
+        st.caption(f"formula · standard attention ÷ FlashAttention: {ratio(standard_bytes / own_bytes)}")
         if traces:
             stepper.traffic_table(experiment, traces[0])
     if traces:

@@ -53,11 +53,13 @@ def side_by_side(pair: str, words: str) -> Twin:
 class Rung:
     """One kernel of the climb. `name` is its module in `kernels/rungs/`, and its name in the page's address.
 
-    `idea` and `why` are a sentence or two each, `takes` says which calls it accepts, `line` is the idea's source line.
+    `plain` is a phrase for its column, `idea` and `why` are a sentence or two each, `takes` says
+    which calls it accepts, `line` is the idea's source line.
     """
 
     name: str
     title: str
+    plain: str
     idea: str
     why: str
     takes: str

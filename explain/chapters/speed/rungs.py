@@ -25,7 +25,7 @@ TOP = "persistent"
 
 IN_BASE_2 = lessons.SHORT.through("flash_attention_exp2")
 CLIMB: dict[str, tuple[Experiment, Experiment]] = {
-    "standard": (lessons.SHORT.through("attention_standard"), lessons.SHORT),
+    "standard": (lessons.STANDARD, lessons.OPENING),
     "16 bits": (lessons.SHORT, lessons.SHORT.with_(dtype="bf16")),
     "base 2": (lessons.SHORT, IN_BASE_2),
     "masked": (IN_BASE_2, IN_BASE_2.with_(causal=True)),

@@ -26,6 +26,7 @@ def _opened_on() -> Iterator[Experiment]:
     yield lessons.OPENING
     yield lessons.OPENING.with_(causal=True)
     yield lessons.SHORT
+    yield lessons.SHORT.through("attention_standard")  # the small size of Three numbers
     yield lessons.SAFE
     yield from lessons.in_every_dtype(lessons.naive_twin(lessons.SAFE))
     yield lessons.first_order(lessons.OPENING)

@@ -68,11 +68,14 @@ def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source:
         )
     if states:
         said.append(
-            "The compiled kernel also ran on the first tiles of keys only. After each tile its O and its lse, the "
-            "logsumexp, must be those of the trace."
+            "The compiled kernel also ran on the first tiles of keys only. After each tile its O and its logsumexp L "
+            "must be those of the trace."
         )
         names = ("tiles", "keys", "largest difference in O", "largest difference in lse")
-        columns = [Column(name, numbers.scientific if name.startswith("largest") else None) for name in names]
+        columns = [
+            Column(name.replace("lse", "L"), numbers.scientific if name.startswith("largest") else None)
+            for name in names
+        ]
         states_table.markdown(markdown(columns, [[state[name] for name in names] for state in states]))
     with told:
         prose("\n\n".join(said))

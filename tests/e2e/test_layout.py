@@ -42,7 +42,10 @@ CHOOSES = ("view", "panel", "walk", "rung", "exhibit")
 SAME_LAYOUT = ("what_breaks", "triton_ladder")
 """Pages whose exhibits or rungs share one layout: only the first is looked at in every width and theme."""
 STEMS = [page.stem for page in contents.pages()]
-FAR_DOWN = ("attention", "softmax", "online_softmax", "memory_hierarchy", "first_kernel", "three_numbers")
+FAR_DOWN = (
+    "attention", "softmax", "online_softmax", "memory_hierarchy", "first_kernel", "triton_ladder", "what_breaks",
+    "three_numbers",
+)  # fmt: skip
 """Pages that come to their player after other parts: it has a screen of its own."""
 WITHIN_WINDOW = """player => new Promise((resolve) => {
   const box = () => player.getBoundingClientRect(), end = performance.now() + 5_000;
@@ -205,7 +208,7 @@ def views(page: Page) -> Iterator[str]:
         yield ""
         return
     for option in group.get_by_role("radio").or_(group.get_by_role("button")).all():
-        name = option.inner_text().strip()
+        name = (option.get_attribute("data-press") or option.inner_text()).strip()
         option.click()
         settled(page)
         yield name

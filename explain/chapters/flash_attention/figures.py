@@ -23,6 +23,7 @@ from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
 from explain.trace.model import Trace
 from kernels.catalog import KERNELS
+from kernels.traffic import Traffic
 
 HUES = {"q": "hbm", "k": "hbm", "v": "hbm"}
 """Q, K and V are tiles of what lies in HBM; the other parts have hues of their own."""
@@ -201,13 +202,16 @@ def grid(costs: Mapping[tuple[int, int], Cost], gpu: Gpu, here: tuple[int, int])
 
 def crossing_chart(seconds: Mapping[str, Mapping[int, float]], predicted: bool) -> str:
     """Two kernels' times by N, both axes logarithmic, and the speedup at each N. Predicted ones are dashed."""
-    left, top, high, step = 100.0, 24.0, 230.0, 92.0
+    left, top, high, step = 130.0, 54.0, 230.0, 92.0
     lengths = list(next(iter(seconds.values())))
     every = [one for times in seconds.values() for one in times.values()]
     low, up = math.log(min(every)), math.log(max(every))
     x = {n: left + step * i for i, n in enumerate(lengths)}
     end = x[lengths[-1]]
-    drawn = [line(left - 30, top + high + 16, end + 30, top + high + 16, opacity=0.6)]
+    drawn = [
+        text(left - 30, 18, "time of one call (log scale)", faint=True),
+        line(left - 30, top + high + 16, end + 30, top + high + 16, opacity=0.6),
+    ]
     starts, ends = [], []
     for kernel, times in seconds.items():
         hue = kernel_hue(KERNELS[kernel].hue)
@@ -223,7 +227,7 @@ def crossing_chart(seconds: Mapping[str, Mapping[int, float]], predicted: bool) 
         heights = spread([height for height, _, _ in labels], 20)
         for height, (_, ink, words) in zip(heights, labels, strict=True):
             drawn.append(text(at, height + 5, words, anchor=anchor, bold=True, fill=ink))
-    drawn += [text(left - 40, top + high + 38, "N", anchor="end", faint=True)]
+    drawn += [text(left - 40, top + high + 38, "N (log scale)", anchor="end", faint=True)]
     drawn += [text(left - 40, top + high + 62, "speedup", anchor="end", faint=True)]
     standard, flash = seconds.values()
     for n, at in x.items():
@@ -269,7 +273,16 @@ def reads_table(rows: Sequence[Reads]) -> str:
 
 
 _OUTPUT = ("o", "o_hbm", "m_hbm", "l_hbm", "lse")
-GROUPS = (("O, m, ℓ, lse", _OUTPUT, "acc"), ("Q", ("q",), "hbm"), ("K and V", ("k", "v"), "hbm"))
+Group = tuple[str, Sequence[str], str]
+"""A name, the buffers that it holds, and the hue of their bytes."""
+GROUPS: tuple[Group, ...] = (
+    ("O, m, ℓ, L", _OUTPUT, "acc"), ("Q", ("q",), "hbm"), ("K and V", ("k", "v"), "hbm"),
+)  # fmt: skip
+WITH_SCORES: tuple[Group, ...] = (
+    ("Q, K and V", ("q", "k", "v"), "hbm"), ("O", ("o",), "acc"), ("L", ("lse",), "acc"),
+    ("S and P", ("s", "p"), "scores"),
+)  # fmt: skip
+"""What standard attention and FlashAttention move."""
 
 
 @dataclass(frozen=True)
@@ -284,19 +297,22 @@ class Share:
 
 
 def shares(experiment: Experiment, trace: Trace) -> list[Share]:
-    """An attention kernel's bytes in three groups: O with m, ℓ and lse; Q; K and V."""
-    terms = experiment.entry.formula(experiment.values).terms
+    """An attention kernel's bytes in three groups: O with m, ℓ and L; Q; K and V."""
+    formula = experiment.entry.formula(experiment.values)
     (launch,) = trace.launches
     found = []
     for group, buffers, _ in GROUPS:
-        own = [term for term in terms if term.buffer in buffers]
-        read, written = (sum(t.bytes for t in own if t.written == way) for way in (False, True))
+        read, written = (_bytes(formula, buffers, way) for way in (False, True))
         traced = [
             sum(counts.get(f"{buffer}_ptr", 0) for buffer in buffers)
             for counts in (launch.read_bytes, launch.written_bytes)
         ]
         found.append(Share(group, read, written, *traced))
     return found
+
+
+def _bytes(formula: Traffic, buffers: Sequence[str], written: bool) -> int:
+    return sum(term.bytes for term in formula.terms if term.buffer in buffers and term.written == written)
 
 
 def shares_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
@@ -308,44 +324,36 @@ def shares_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
         traced = sum(s.traced_read + s.traced_written for s in (state, q, kv))
         own = (f"**{counted(state.read)}**", f"**{counted(state.written)}**")
         rows.append((experiment.entry.title, *own, q.read, kv.read, whole, traced))
-    headings = (
-        "O, m, ℓ, lse: read",
-        "written",
-        "Q: read",
-        "K and V: read",
-        "total bytes, formula",
-        "total bytes, trace",
-    )
+    headings = ("O, m, ℓ, L: read", "written", "Q: read", "K and V: read", "total bytes, formula", "total bytes, trace")
     return markdown(("kernel", *map(Column, headings)), rows)
 
 
-def shares_bars(runs: Sequence[tuple[Experiment, Trace]]) -> str:
-    """The groups' bytes as bars on one scale, O with its state first."""
-    every = [(experiment.entry.title, shares(experiment, trace)) for experiment, trace in runs]
-    most = max(sum(s.read + s.written for s in found) for _, found in every)
-    left, width, drawn = 210.0, 600.0, []
-    for i, (title, found) in enumerate(every):
-        x, y = left, 62.0 * i + 8
-        drawn.append(text(left - 12, y + 22, title, anchor="end", bold=True))
+def traffic_bars(runs: Sequence[tuple[str, Traffic]], groups: Sequence[Group]) -> str:
+    """The groups' bytes by formula, as a bar under the title of each run; the bars have one scale."""
+    totals = [formula.read_bytes + formula.written_bytes for _, formula in runs]
+    left, width, high, drawn = 2.0, 440.0, 88.0, []
+    for i, (title, formula) in enumerate(runs):
+        x, y = left, high * i + 22
+        drawn.append(text(left, y - 8, title, bold=True))
         small: list[tuple[float, str]] = []
-        for share, (group, _, hue) in zip(found, GROUPS, strict=True):
-            for count, way, opacity in ((share.read, "read", 0.35), (share.written, "written", 0.6)):
-                if not count:
+        for group, buffers, hue in groups:
+            for written, way, opacity in ((False, "read", 0.35), (True, "written", 0.6)):
+                if not (count := _bytes(formula, buffers, written)):
                     continue
-                long, label = width * count / most, f"{group}, {way}: {count:,} B"
+                long, label = width * count / max(totals), f"{group}, {way}: {count:,} B"
                 drawn.append(rect(x, y, long, 34, css(hue), opacity=opacity, stroke="currentColor", title=label))
                 words = f"{group} {way}"
-                if long > text_width(words, 13) + 16:
-                    drawn.append(text(x + 8, y + 22, words, size=13))
+                if long > text_width(words, 12) + 10:
+                    drawn.append(text(x + 5, y + 22, words, size=12))
                 else:
                     small.append((x + long / 2, words))
                 x += long
-        total = sum(share.read + share.written for share in found)
-        drawn.append(text(x + 10, y + 22, f"{counted(total)} B", bold=True))
+        drawn.append(text(x + 10, y + 22, f"{counted(totals[i])} B", bold=True))
         extents = [text_width(words, 12) + 14 for _, words in small]
         for at, (_, words) in zip(spread([at for at, _ in small], extents, left), small, strict=True):
             drawn.append(text(at, y + 50, words, anchor="middle", size=12, faint=True))
-    return picture(left + width + 100, 62 * len(every) + 8, "Bytes of each loop order", drawn, "62rem")
+    label = f"HBM bytes of {' and '.join(title for title, _ in runs)}"
+    return picture(left + width + 100, high * len(runs), label, drawn, "46rem")
 
 
 def visit_grids(runs: Sequence[tuple[str, Visits]]) -> str:

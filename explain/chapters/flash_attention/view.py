@@ -14,7 +14,7 @@ from explain.chapters.tile_cost import view as tile_cost_view
 from explain.compile.cost import LaunchCost
 from explain.compile.service import compiler
 from explain.experiment import Experiment
-from explain.figures.numbers import capacity
+from explain.figures.numbers import capacity, ratio
 from explain.gpus import Gpu, known_as
 from explain.prediction import fitted
 from explain.records import registry
@@ -24,8 +24,8 @@ from explain.ui.gpu import gpu_choice
 from kernels.parameters import ITEM_BYTES
 
 WORDS = {
-    "Step through": "A program keeps one tile of queries on chip and reads the tiles of keys and values one after "
-    "another. It computes a tile of S, uses it and drops it.",
+    "Step through": "A program keeps a tile of queries on chip and reads keys and values tile by tile. It writes O "
+    "and the logsumexp L (`lse`) once.",
     "Tile sizes": "One program's tiles must fit on chip: Q, K and V in shared memory, S and the output in registers. "
     "**Formula** counts each array once. **Compiler** is what Triton and ptxas use.",
     "Loop order": "Left: keys and values in the outer loop, as in the first FlashAttention. Right: queries in the "
@@ -37,20 +37,28 @@ WORDS = {
 
 
 def choose(*folded: str) -> Experiment:
-    """The attention to step through; its `folded` parameters can be chosen too."""
-    names = ["inputs", "block_m", "block_n", "causal"]
-    return controls.controls(lessons.OPENING, names, controls.ATTENTION_PRESETS, folded=folded)
+    """The attention to step through; its tile sizes and its `folded` parameters can be chosen behind a button."""
+    sizes = ("block_m", "block_n", *folded)
+    return controls.controls(lessons.OPENING, ["inputs", "causal"], controls.ATTENTION_PRESETS, folded=sizes)
 
 
 def step_through(experiment: Experiment) -> Shown:
     """One run in the player, its bytes counted twice, and the same kernel on the GPU."""
     traces = stepper.stepper([experiment], key="flash attention", chapter="flash_attention")
-    with layout.part(
-        "Bytes: formula and trace",
-        "The running maximum m, the running sum ℓ and the unfinished output Õ stay on chip. When a row's maximum "
-        "moves, its ℓ and Õ are multiplied by α: online softmax with a matmul inside. S never goes to HBM, so no "
-        "buffer of the table is S.",
-    ):
+    standard = experiment.through("attention_standard")
+    words, picture = layout.sides("HBM bytes: standard attention and FlashAttention")
+    with words:
+        layout.prose(
+            "Standard attention writes S, reads it, writes P and reads it: four trips of N² elements. FlashAttention "
+            "moves none of them. The running maximum m, the running sum ℓ and the unfinished output Õ stay on chip.\n\n"
+            "Every load is counted, as if there were no cache."
+        )
+        layout.chapter_link("three_numbers", "Three numbers shows what caches save →")
+    with picture:
+        both = [(one.entry.title, one.entry.formula(one.values)) for one in (standard, experiment)]
+        pictures.drawing(figures.traffic_bars(both, figures.WITH_SCORES))
+        standard_bytes, own_bytes = (formula.read_bytes + formula.written_bytes for _, formula in both)
+        st.caption(f"formula · standard attention ÷ FlashAttention: {ratio(standard_bytes / own_bytes)}")
         if traces:
             stepper.traffic_table(experiment, traces[0])
     if traces:
@@ -165,7 +173,8 @@ def loop_order(experiment: Experiment) -> Shown:
         "written back once for each tile of keys.\n\n**Queries outside:** O, m and ℓ stay on chip until they are done. "
         "The price: K and V are read once for each tile of queries.",
     ):
-        pictures.drawing(figures.shares_bars(pairs))
+        formulas = [(one.entry.title, one.entry.formula(one.values)) for one in runs]
+        pictures.drawing(figures.traffic_bars(formulas, figures.GROUPS))
         st.markdown(figures.shares_table(pairs))
     return Shown(ORDER, pairs)
 

@@ -9,12 +9,12 @@ from explain import lessons
 from explain.experiment import Experiment, ParameterError
 from kernels.catalog import KERNELS
 
-_OPENINGS = {"vector": lessons.VECTORS, "softmax": lessons.ONLINE, "attention": lessons.SHORT}
+_OPENINGS = {"vector": lessons.VECTORS, "softmax": lessons.ONLINE}
 
 
-def opening(kernel: str) -> Experiment:
-    """The experiment that a kernel opens on: its family's, so any two of a family fit."""
-    like = _OPENINGS[KERNELS[kernel].family]
+def opening(kernel: str, attention: Experiment = lessons.OPENING) -> Experiment:
+    """The experiment that a kernel opens on: its family's, so any two of a family fit. `attention` is that family's."""
+    like = _OPENINGS.get(KERNELS[kernel].family, attention)
     own = {parameter.name for parameter in KERNELS[kernel].parameters}
     given = {name: value for name, value in like.values.items() if name in own}
     try:
@@ -58,9 +58,9 @@ _LARGE_ROW = {"rows": 1, "cols": 8, "block_n": 4}
 PAIRS = (
     Pair(
         "Standard and flash",
-        lessons.SHORT.through("attention_standard"),
-        lessons.SHORT,
-        "15 tokens, tiles of 8. Left: S and P go to HBM and back. Right: each tile of S is used on chip and dropped.",
+        lessons.STANDARD,
+        lessons.OPENING,
+        "64 tokens, tiles of 16. Left: S and P go to HBM and back. Right: each tile of S is used on chip and dropped.",
     ),
     Pair(
         "Keys or queries outside",

@@ -56,10 +56,10 @@ class Chosen:
         return rungs.spilled(self.counted, rung, self.record.roofs) if self.record else None
 
     @cached_property
-    def stalls(self) -> list[tuple[str, Stalls]]:
-        """Why the warps of each rung wait, where it was counted."""
+    def stalls(self) -> list[tuple[str, Stalls, float | None]]:
+        """Why the warps of each rung wait, where it was counted, and how busy its tensor cores are, in percent."""
         counters = ((rung.label, self.counted[rung.name].counters) for rung in RUNGS if rung.name in self.counted)
-        return [(label, one.stalls) for label, one in counters if one and one.stalls]
+        return [(label, one.stalls, one.cold.tensor_active_percent) for label, one in counters if one and one.stalls]
 
     @cached_property
     def stall_bars(self) -> str:

@@ -12,8 +12,9 @@ from explain.figures import labels, numbers, palette, svg
 
 NO_TIME = "no time"
 TOP, TALL, ROW, LEAST_COLUMN, GAP = 26.0, 240.0, 20.0, 88.0, 17.0
-NARROW, NARROW_ROW = 380.0, 36.0
+NARROW, NARROW_ROW, NARROW_OTHER = 380.0, 50.0, 36.0
 BELOW = 24.0  # from the foot of the columns to the numbers under them
+PLAIN = 14.0  # a line of a column's phrase
 
 
 def _tera(per_second: float) -> str:
@@ -34,20 +35,22 @@ def climb(
     heads_wide = max(labels.widest(labels.wrapped(head, 110, svg.SMALL), svg.SMALL) for head in heads)
     left, base = 1.05 * heads_wide + 20, TOP + TALL
     right = left + wide * len(steps)
-    foot = base + BELOW + 3 * ROW
+    phrases = [labels.wrapped(step.rung.plain, wide - 8, svg.SMALL) for step in steps]
+    foot = base + BELOW + 3 * ROW + PLAIN * max(map(len, phrases))
 
     parts = _scale(most, left, right, base)
     for at, step in enumerate(steps):
-        parts.append(_column(step, at + 1, (left + at * wide, wide, base), most, peak, step.rung.name == chosen))
+        place = left + at * wide, wide, base, foot
+        parts.append(_column(step, at + 1, phrases[at], place, most, peak, step.rung.name == chosen))
     for at, head in enumerate(heads, start=1):
         for row, words in enumerate(labels.wrapped(head, 110, svg.SMALL)):
             parts.append(
                 svg.text(left - 10, base + BELOW + at * ROW + row * 14, words, size=svg.SMALL, anchor="end", faint=True)
             )
-    parts += _brackets(steps, left, wide, foot + 14)
+    parts += _brackets(steps, left, wide, foot + 18)
     lines, room = _lines(libraries, peak, (left, right, base), most)
     words = f"{len(steps)} kernels on {shape}: " + "; ".join(f"{step.rung.label} {_said(step)}" for step in steps)
-    return svg.picture(right + room, foot + 42, words, parts + lines, most=f"{1.25 * (right + room):.0f}px")
+    return svg.picture(right + room, foot + 46, words, parts + lines, most=f"{1.25 * (right + room):.0f}px")
 
 
 def _scale(most: float, left: float, right: float, base: float) -> list[str]:
@@ -63,12 +66,18 @@ def _scale(most: float, left: float, right: float, base: float) -> list[str]:
 
 
 def _column(
-    step: Step, number: int, place: tuple[float, float, float], most: float, peak: Limit | None, chosen: bool
-) -> str:  # fmt: skip
-    """One kernel's column, name and numbers, as a button."""
-    (x, wide, base), rung = place, step.rung
+    step: Step,
+    number: int,
+    phrase: Sequence[str],
+    place: tuple[float, float, float, float],
+    most: float,
+    peak: Limit | None,
+    chosen: bool,
+) -> str:
+    """One kernel's column, name, numbers and phrase, as a button."""
+    (x, wide, base, foot), rung = place, step.rung
     middle, colour = x + wide / 2, palette.css(palette.kernel(rung.entry.hue))
-    tall = base - TOP + BELOW + 3 * ROW
+    tall = foot - TOP
     parts = [svg.rect(x + 3, TOP - 6, wide - 6, tall + 12, "currentColor", opacity=0.001)]
     if step.per_second:
         high = TALL * step.per_second / most
@@ -79,6 +88,9 @@ def _column(
     parts.append(svg.text(middle, base + 19, f"{number} {rung.label}", size=13, anchor="middle", bold=chosen))
     for row, (words, bold, fill) in enumerate(_cells(step, peak), start=1):
         parts.append(svg.text(middle, base + BELOW + row * ROW, words, anchor="middle", bold=bold, fill=fill))
+    for row, words in enumerate(phrase, start=1):
+        y = base + BELOW + 3 * ROW + row * PLAIN
+        parts.append(svg.text(middle, y + 4, words, size=svg.SMALL, anchor="middle", faint=True))
     return _button(step, number, chosen, parts, (x + 1, TOP - 6, wide - 2, tall + 14))
 
 
@@ -120,18 +132,20 @@ def climb_in_rows(
         drawn.append(svg.text(4, y + 15, f"{at + 1} {step.rung.label}", bold=bold))
         cells = zip(columns, _cells(step, peak), strict=True)
         drawn += [svg.text(x, y + 15, words, anchor="end", bold=heavy, fill=fill) for x, (words, heavy, fill) in cells]
+        drawn.append(svg.text(4, y + 30, step.rung.plain, size=svg.SMALL, faint=True))
         if step.per_second:
             wide = (NARROW - 8) * step.per_second / most
             colour = palette.css(palette.kernel(step.rung.entry.hue))
-            drawn.append(svg.rect(4, y + 21, wide, 9, colour, opacity=0.95 if bold else 0.62))
+            drawn.append(svg.rect(4, y + 36, wide, 9, colour, opacity=0.95 if bold else 0.62))
         else:
-            drawn.append(svg.text(4, y + 31, _why_none(step), size=svg.SMALL, faint=True))
+            drawn.append(svg.text(4, y + 45, _why_none(step), size=svg.SMALL, faint=True))
         parts.append(_button(step, at + 1, bold, drawn, (1, y, NARROW - 2, NARROW_ROW - 1)))
-    for at, (name, speed, colour) in enumerate(others, start=len(steps)):
-        y = 20 + NARROW_ROW * at
+    end = 20 + NARROW_ROW * len(steps)
+    for at, (name, speed, colour) in enumerate(others):
+        y = end + NARROW_OTHER * at
         parts += [svg.text(4, y + 15, name), svg.text(columns[0], y + 15, _tera(speed), anchor="end")]
         parts.append(svg.rect(4, y + 21, (NARROW - 8) * speed / most, 4, colour))
-    return svg.picture(NARROW, 20 + NARROW_ROW * (len(steps) + len(others)), "The kernels, a row each", parts, "30rem")
+    return svg.picture(NARROW, end + NARROW_OTHER * len(others), "The kernels, a row each", parts, "30rem")
 
 
 def _why_none(step: Step) -> str:
@@ -183,16 +197,18 @@ def _lines(
 def climb_told(
     steps: Sequence[Step], peak: Limit | None, spill: Spill | None = None, specified: float | None = None
 ) -> str:
-    """The result of the climb in sentences; markdown.
+    """The result of the climb in sentences, from the kernel with the largest speedup; markdown.
 
-    `spill`: what the kernel before the largest speedup spills. `specified`: the datasheet's FLOP/s.
+    `spill`: what the kernel before that one spills. `specified`: the datasheet's FLOP/s.
     """
     timed = [step for step in steps if step.per_second]
     if not timed:
         return "None of the kernels is timed yet. Their code and ideas are below."
     top, first = timed[-1], timed[0]
     speed = top.per_second or 0.0
-    parts = []
+    said, parts = [], []
+    if len(timed) > 2 and (most := largest(steps)) and most.gain:
+        said.append(f"The largest speedup is **{most.rung.label}**, {numbers.ratio(most.gain)}{_largest_why(spill)}.")
     if of_peak := share(top, peak):
         parts.append(f"{numbers.percent(of_peak)} of what a large matmul reaches here")
     if specified:
@@ -200,15 +216,22 @@ def climb_told(
         parts.append(f"{numbers.percent(speed / specified)} of the datasheet's {stated}")
     if len(timed) > 1:
         parts.append(f"{numbers.ratio(speed / (first.per_second or 1.0))} {first.rung.label}")
-    said = [f"**{top.rung.label}** reaches **{numbers.si(speed, 'FLOP/s')}**{''.join(f', {one}' for one in parts)}."]
-    if len(timed) > 2 and (most := largest(steps)) and most.gain:
-        also = f": {spill.rung.label} also spills {numbers.moved(spill.size)} of registers" if spill else ""
-        said.append(f"The largest speedup is **{most.rung.label}**, {numbers.ratio(most.gain)}{also}.")
+    reaches = f"**{top.rung.label}** reaches **{numbers.si(speed, 'FLOP/s')}**"
+    said.append(f"{', '.join((reaches, *parts))}.")
     if slow := [f"**{step.rung.label}**" for step in steps if step.slower]:
         said.append(f"Slower than the kernel before, on this shape: {', '.join(slow)}.")
     if missing := sum(step.variant is None for step in steps):
         said.append(f"Not timed at this shape: {missing} of {len(steps)}.")
     return " ".join(said)
+
+
+def _largest_why(spill: Spill | None) -> str:
+    """The causes that were counted: tensor cores that idled below, and registers that were spilled there."""
+    if not spill:
+        return ""
+    before, now = spill.tensor
+    cores = "it uses the tensor cores, and " if before is not None and now is not None and before < 1 <= now else ""
+    return f": {cores}it no longer spills {numbers.moved(spill.size)} of registers"
 
 
 def number(step: Step, peak: Limit | None, lower: Rung | None, spill: Spill | None = None) -> str:
@@ -239,4 +262,6 @@ def _causes(spill: Spill) -> str:
     if spill.seconds and spill.of and spill.bandwidth:
         cost, whole = numbers.duration(spill.seconds), numbers.duration(spill.of)
         said += f" At the measured {numbers.si(spill.bandwidth, 'B/s')} of L2 that takes {cost} of its {whole}."
+        if spill.of > spill.seconds:
+            said += f" The other {numbers.duration(spill.of - spill.seconds)} are no spills."
     return said

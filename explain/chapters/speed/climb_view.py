@@ -21,7 +21,7 @@ from explain.ui.layout import part, prose
 from explain.ui.pictures import drawing, pressable, pressed
 
 OPENING = "bf16"
-"""The rung that the page opens on: the first with one below to compare with."""
+"""The rung that the page opens on where none has a speedup: the first with one below to compare with."""
 COUNTED_BY = "python -m explain measure --plan rungs"
 
 
@@ -30,10 +30,10 @@ def climb(shown: Chosen | None) -> None:
     """The kernels as columns on one shape, and below them the one that was pressed."""
     case, peak = (shown.case, shown.limit) if shown else (None, None)
     steps, libraries = rungs.climb(case), rungs.beside(case) if case else ()
-    name = pressed("rung", BY_NAME, OPENING)
+    most = rungs.largest(steps)
+    name = pressed("rung", BY_NAME, most.rung.name if most else OPENING)
     if (asked := st.query_params.get("rung", name)) != name:
         st.markdown(f":small[:red[**rung={asked}: must be one of {', '.join(BY_NAME)}**]]")
-    most = rungs.largest(steps)
     spilled = shown.spilled(most.rung) if shown and most else None
     gpu = shown.result.provenance.gpu if shown else ""
     specified = limits.specified(f"matmul {case.dtype}", gpu) if case and peak else None
@@ -117,12 +117,13 @@ def under_the_roofline(shown: Chosen) -> None:
     if shown.roofline is None or shown.record is None:
         return
     picture, intensity = shown.roofline
-    with part(
-        "Under the roofline",
-        f"Every kernel has the same **arithmetic intensity**: {intensity:,.0f} FLOPs per byte. Each of them must read "
-        "Q, K and V and write O.\n\nThe slanted roofs are bandwidths, and they are far to the left. So the climb goes "
-        "straight up, towards the flat roof of the tensor cores. Waiting slows a kernel down here, not bandwidth.",
-    ):
+    with st.expander("The climb under the roofline"):
+        prose(
+            f"Every kernel has the same **arithmetic intensity**: {intensity:,.0f} FLOPs per byte. Each of them must "
+            "read Q, K and V and write O.\n\nThe slanted roofs are bandwidths, and they are far to the left. So the "
+            "climb goes straight up, towards the flat roof of the tensor cores. Idle tensor cores slow a kernel down "
+            "here, not bandwidth."
+        )
         chart(picture, "roofline of the rungs", alt="The kernels of the climb under the roofs of memory and arithmetic")
         measured = f"roofs measured on the same GPU, {shown.record.provenance.date}"
         sourced(f"FLOPs and bytes: formula, {shown.case.words} · times: {shown.result.source} · {measured}")
@@ -154,8 +155,9 @@ def counted(shown: Chosen) -> None:
             st.caption(f"Stale: the code of {', '.join(stale)} is newer than its counts. To repeat: `{COUNTED_BY}`")
     if not shown.stalls:
         return
-    label, stalls = shown.stalls[-1]
-    words = f"Each bar is the time of all warps of a kernel.\n\n**{label}**: {counters_figures.stalls_told(stalls)}"
+    label, stalls, tensor = shown.stalls[-1]
+    told = counters_figures.stalls_told(stalls, tensor)
+    words = f"Each bar is the time of all warps of a kernel.\n\n**{label}**: {told}"
     if any(rung.gluon and rung.name in found for rung in RUNGS):
         words += (
             "\n\nIn Gluon, Triton rounds the number of warps up to a multiple of four. 3 of 12 warps (of 16, with "

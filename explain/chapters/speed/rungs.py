@@ -25,7 +25,7 @@ TOP = "persistent"
 
 IN_BASE_2 = lessons.SHORT.through("flash_attention_exp2")
 CLIMB: dict[str, tuple[Experiment, Experiment]] = {
-    "standard": (lessons.SHORT.through("attention_standard"), lessons.SHORT),
+    "standard": (lessons.STANDARD, lessons.OPENING),
     "16 bits": (lessons.SHORT, lessons.SHORT.with_(dtype="bf16")),
     "base 2": (lessons.SHORT, IN_BASE_2),
     "masked": (IN_BASE_2, IN_BASE_2.with_(causal=True)),
@@ -53,11 +53,13 @@ def side_by_side(pair: str, words: str) -> Twin:
 class Rung:
     """One kernel of the climb. `name` is its module in `kernels/rungs/`, and its name in the page's address.
 
-    `idea` and `why` are a sentence or two each, `takes` says which calls it accepts, `line` is the idea's source line.
+    `plain` is a phrase for its column, `idea` and `why` are a sentence or two each, `takes` says
+    which calls it accepts, `line` is the idea's source line.
     """
 
     name: str
     title: str
+    plain: str
     idea: str
     why: str
     takes: str

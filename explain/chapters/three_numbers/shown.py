@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from explain import lessons
 from explain.chapters.side_by_side.pairs import opening
 from explain.chapters.three_numbers.byte_accounting import Check, Gap, Prediction, check, gaps, predicted
 from explain.chapters.three_numbers.figures import Run, dram_table, terms_by_key, traced_table
@@ -22,7 +23,7 @@ from kernels.traffic import Traffic
 
 def experiments(kernel: str) -> Mapping[str, Experiment]:
     """The sizes to choose from: three larger than L2, and the size in the player."""
-    return {**{str(n): one for n, one in enumerate(sizes(kernel), start=1)}, "small": opening(kernel)}
+    return {**{str(n): one for n, one in enumerate(sizes(kernel), start=1)}, "small": opening(kernel, lessons.SHORT)}
 
 
 @dataclass(frozen=True)

@@ -78,12 +78,12 @@ def _why_extra_bytes(shown: Shown) -> Why:
 QUESTIONS = (
     Question[Shown](
         "wrong",
-        "How many of the rungs in the table are wrong on this input?",
+        "How many of the rungs are wrong on this input?",
         "number",
         lambda shown: sum(not one.right for one in shown.outcomes),
         _why_wrong,
         asked=lambda shown: len(shown.outcomes) == len(RUNGS),
-        hint="Look at the result of each rung in the table.",
+        hint="Look at the result of each rung in the picture.",
     ),
     Question[Shown](
         "fewest",

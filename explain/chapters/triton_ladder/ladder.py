@@ -30,12 +30,17 @@ SMALLEST = 1e-45
 
 @dataclass(frozen=True)
 class Rung:
-    """One step of the ladder: a kernel, its one idea, and what it lacks, which the next rung fixes."""
+    """One step of the ladder: a kernel, its one idea, and what it lacks, which the next rung fixes.
+
+    In a few words: what is `new` in it, and the `fault` that makes it wrong on some rows.
+    """
 
     kernel: str
     name: str
+    new: str
     idea: str
     lacks: str
+    fault: str = ""
 
     def experiment(self, row: Experiment) -> Experiment:
         """This rung on the inputs of a one-row experiment; the last rung on four rows at once."""

@@ -17,9 +17,9 @@ from kernels.parameters import WHOLE_ROW_TILE
 
 
 def choose() -> int:
-    """The rung that the reader chose, by its place."""
+    """The rung that the reader chose, by its place. The address holds its name."""
     names = [rung.name for rung in ladder.RUNGS]
-    return names.index(controls.pick("Rung", names, "rung", wrap=True, label_visibility="collapsed"))
+    return names.index(pictures.pressed("rung", names, names[0]))
 
 
 def choose_row(at: int) -> Experiment:
@@ -34,7 +34,7 @@ def idea(at: int) -> None:
     rung = ladder.RUNGS[at]
     entry = KERNELS[rung.kernel]
     wrong = f" :red[**Wrong on purpose:** {entry.wrong}.]" if entry.wrong else ""
-    layout.prose(f"**{at + 1}. {entry.title}.** {rung.idea}{wrong}")
+    layout.introduce(f"**{at + 1}. {entry.title}.** {rung.idea}{wrong}")
 
 
 def one_rung(at: int, row: Experiment) -> Runs:
@@ -49,22 +49,16 @@ def one_rung(at: int, row: Experiment) -> Runs:
 
 
 def all_rungs(at: int, row: Experiment) -> Sequence[ladder.Outcome]:
-    """Every rung on one input, as a picture and as a table; the rung `at` is framed."""
+    """Every rung on one input, as a picture and as a table. A press chooses a rung; `at` is the chosen one."""
     rungs = [(one, one.experiment(row)) for one in ladder.RUNGS]
     found = zip(rungs, stepper.traces_of([own for _, own in rungs]), strict=True)
     outcomes = [ladder.outcome(one, own, trace) for (one, own), trace in found if trace is not None]
-    with layout.part(
-        "All rungs on this input",
-        "An arrow is one pass over the row: filled for a read, hollow for a write. All passes are counted in the "
-        "traces of runs on this input. Milakov & Gimelshein count the same: 3 accesses per element for naive softmax "
-        "(here *Two passes, unsafe*), 4 for safe softmax (*Three passes*), 3 for online softmax."
-        "\n\nA rung that is wrong on purpose can still be right on some rows.",
-    ):
-        pictures.drawing(figures.ladder(outcomes, at))
-        folded = f"<details><summary>Bytes and errors</summary>\n\n{ladder.table(outcomes)}\n\n</details>"
-        st.markdown(folded, unsafe_allow_html=True)
-        if len(outcomes) < len(rungs):
-            st.caption("Some rungs were not recorded on this input, and this machine has no Triton to run them.")
+    with st.container(key="rung"):
+        pictures.pressable(figures.ladder(outcomes, at), "rung")
+    folded = f"<details><summary>Bytes and errors</summary>\n\n{ladder.table(outcomes)}\n\n</details>"
+    st.markdown(folded, unsafe_allow_html=True)
+    if len(outcomes) < len(rungs):
+        st.caption("Some rungs were not recorded on this input, and this machine has no Triton to run them.")
     return outcomes
 
 

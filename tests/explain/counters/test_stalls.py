@@ -40,7 +40,7 @@ def test_the_reasons_to_wait_are_told_greatest_first_and_working_is_none_of_them
 
 
 def test_every_state_has_a_metric_a_kind_and_a_sentence():
-    assert {reason.kind for reason in REASONS.values()} == set(KINDS) == set(figures.KIND_COLOURS)
+    assert {reason.kind for reason in REASONS.values()} == set(KINDS)
     for key, reason in REASONS.items():
         assert METRICS[key] == (f"smsp__warps_issue_stalled_{key}.sum",)
         assert reason.words.endswith(".")
@@ -97,15 +97,27 @@ def test_a_chip_that_does_not_count_them_and_a_cupti_that_may_not_are_said(monke
 
 def test_the_bars_fill_the_width_and_name_what_they_are_of():
     drawn = ET.fromstring(
-        figures.stall_bars([("rung one", WAITING), ("rung two", replace(WAITING, reasons={"wait": 1000}))])
+        figures.stall_bars([("rung one", WAITING, 70.0), ("rung two", replace(WAITING, reasons={"wait": 1000}), None)])
     )
     boxes = [rect.attrib for rect in drawn.iter("{http://www.w3.org/2000/svg}rect")]
     bars = [box for box in boxes if float(box["height"]) == figures.BAR]
     for y in {box["y"] for box in bars}:
         assert sum(float(box["width"]) for box in bars if box["y"] == y) == pytest.approx(figures.WIDTH, rel=1e-3)
     texts = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"rung one", "rung two", "60%", KINDS["memory"]} <= set(texts)
-    assert KINDS["code"] not in texts  # neither kernel waits for it
+    legend = dict(zip(figures.GROUPS.values(), figures.GROUPS, strict=True))
+    assert {"rung one", "rung two", "60%", legend["memory", "chip"]} <= set(texts)
+    assert legend["barrier",] not in texts  # neither kernel waits at one
+
+
+def test_each_kind_of_time_is_in_one_part_of_the_bars():
+    assert sorted(kind for kinds in figures.GROUPS.values() for kind in kinds) == sorted(KINDS)
+
+
+def test_waiting_is_excused_only_where_the_tensor_cores_are_busy():
+    busy, unknown, idle = (figures.stalls_told(WAITING, tensor) for tensor in (83.0, None, 12.0))
+    assert "83%" in busy
+    assert "90%" in busy  # all but the tenth of the time in which the warps issue
+    assert idle == unknown
 
 
 def test_the_commonest_stall_is_told_with_its_share():

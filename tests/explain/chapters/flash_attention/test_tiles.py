@@ -161,6 +161,16 @@ def test_the_loop_orders_shares_are_all_the_bytes_there_are():
     assert state.read == 0  # FlashAttention-2 never reads O back
 
 
+def test_the_bars_hold_all_bytes_of_both_kernels():
+    experiment = Experiment.of("flash_attention", RAGGED, "normal")
+    runs = [experiment.through("attention_standard"), experiment]
+    formulas = [(run.kernel, run.entry.formula(run.values)) for run in runs]
+    drawn = flash.traffic_bars(formulas, flash.WITH_SCORES)
+    parts = [int(found.replace(",", "")) for found in re.findall(r"<title>[^<]*: ([\d,]+) B</title>", drawn)]
+    assert sum(parts) == sum(formula.read_bytes + formula.written_bytes for _, formula in formulas)
+    assert len(re.findall(r"<title>S and P", drawn)) == 2  # read and written, by standard attention only
+
+
 def test_each_quoted_line_is_in_the_kernel():
     source = inspect.getsource(kernels.attention)
     own = [line.strip() for line in source.splitlines()]

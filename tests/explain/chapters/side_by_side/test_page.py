@@ -72,10 +72,10 @@ def test_the_sides_do_not_touch_each_other(shown):
     test, seen = shown(a__kernel="flash_attention", b__kernel="flash_attention", a__block_n="4", b__causal="true")
     left, right = seen[-1]
     assert (left.values["block_n"], left.values["causal"]) == (4, False)
-    assert (right.values["block_n"], right.values["causal"]) == (8, True)
+    assert (right.values["block_n"], right.values["causal"]) == (16, True)
     assert side_by_side.titles([left, right]) == [
         "FlashAttention-2 forward, causal False, block_n 4",
-        "FlashAttention-2 forward, causal True, block_n 8",
+        "FlashAttention-2 forward, causal True, block_n 16",
     ]
     test.toggle[0].set_value(True).run()
     assert [one.values["causal"] for one in seen[-1]] == [True, True]

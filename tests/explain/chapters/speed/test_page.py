@@ -131,7 +131,7 @@ def test_what_warps_wait_for_is_drawn_where_it_was_counted(file, monkeypatch):
     there = dataclasses.replace(RECORD, points={asked.key: dataclasses.replace(point, counters=counters)})
     monkeypatch.setattr(shelf, "shelved", lambda: ([shelf.Shelved("test", there, shelf.RECORDED)], {}))
     said = texts(page("speed"))
-    assert counters_figures.stall_bars([("TMA", stalls)]) in said
+    assert counters_figures.stall_bars([("TMA", stalls, counters.cold.tensor_active_percent)]) in said
     assert "*GMMA*" in said
 
 

@@ -45,7 +45,9 @@ def exponentials(row: np.ndarray) -> str:
         unit = wide / (float(elements.max()) + 0.7 - low)
         hue = css("p")
 
-        def place(x: float, left: float = left, low: float = low, unit: float = unit, limit: float = limit):
+        def place(
+            x: float, left: float = left, low: float = low, unit: float = unit, limit: float = limit
+        ) -> tuple[float, float]:
             return left + unit * (x - low), ground - high / over * math.exp(x) / limit
 
         end = min(float(elements.max()) + 0.7, math.log(limit * over))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from explain.beats import Beat, beats
 from explain.experiment import Experiment
 from explain.trace.model import Tile, Trace, Value, numbers
 from kernels.museum import Exhibit
@@ -58,6 +59,46 @@ def divergences(right: Trace, broken: Trace) -> list[Divergence]:
             place = _place(right, step, name, index)
             found[name] = Divergence(step, right.line(step), name, place, float(a[index]), float(b[index]), count)
     return sorted(found.values(), key=lambda one: one.step)
+
+
+@dataclass(frozen=True)
+class RunningState:
+    """A row's running max and sum before a run's first tile, after each tile, and after the loop over them."""
+
+    after: str
+    m: float
+    total: float
+
+
+_KEPT = {"setup": "start", "drop": "tile", "finish": "after the loop"}
+
+
+def running_states(right: Trace, broken: Trace) -> tuple[list[RunningState], list[RunningState]]:
+    """Both runs' states of the first row in which m or ℓ differs; of the first row if none does.
+
+    Both runs must execute the same lines.
+    """
+    roles = Experiment.from_json(right.experiment).entry.roles
+    kept = [beat for beat in beats(right, roles) if beat.kind in _KEPT]
+    ours, theirs = (np.stack([_running(trace, roles, beat.end - 1) for beat in kept]) for trace in (right, broken))
+    differs = ~((ours == theirs) | (np.isnan(ours) & np.isnan(theirs)))
+    first, _, row = next(iter(np.argwhere(differs).tolist()), (0, 0, 0))
+    of_row = [at for at, beat in enumerate(kept) if beat.program == kept[first].program]
+
+    def states(values: NDArray[np.float64]) -> list[RunningState]:
+        return [RunningState(_after(kept[at]), *values[at, :, row].tolist()) for at in of_row]
+
+    return states(ours), states(theirs)
+
+
+def _after(beat: Beat) -> str:
+    return f"tile {beat.tile + 1}" if beat.kind == "drop" else _KEPT[beat.kind]
+
+
+def _running(trace: Trace, roles: Mapping[str, str], step: int) -> NDArray[np.float64]:
+    """m and ℓ of a tile's rows after a step: 2 × rows."""
+    state = trace.state(step)
+    return np.stack([numbers(state[roles[role]]).reshape(-1) for role in ("running_max", "running_sum")]).astype(float)
 
 
 def _floats(value: Value) -> NDArray[np.float64] | None:

@@ -1,10 +1,16 @@
-"""An exhibit's changed line, and the verdicts of both kernels on an input, as HTML for `app.css`."""
+"""An exhibit's changed line and the verdicts of both kernels, as HTML for `app.css`; and m and ℓ from tile to tile."""
 
 from __future__ import annotations
 
+import math
 import textwrap
+from collections.abc import Sequence
 from html import escape
 
+from explain.chapters.what_breaks.divergence import RunningState
+from explain.figures.numbers import number
+from explain.figures.palette import css, css_ink
+from explain.figures.svg import picture, rect, text
 from kernels.catalog import KERNELS
 from kernels.edits import source_of
 from kernels.museum import Exhibit
@@ -16,19 +22,44 @@ def changed_line(exhibit: Exhibit) -> tuple[int, str]:
     assert edit is not None
     source = source_of(KERNELS[exhibit.base].module)
     changed = edit.diff(source)
-    number = changed[0][1]
-    sides = {"-": ("correct", "Correct"), "+": ("broken", titles(exhibit)[1].partition(":")[0])}
+    place = changed[0][1]
+    named = dict(zip("-+", zip(("correct", "broken"), sides(exhibit), strict=True), strict=True))
     lines = textwrap.dedent("\n".join(text for _, _, text in changed)).splitlines()
     rows = "".join(
-        f'<b>{sides[sign][1]}</b><code data-side="{sides[sign][0]}">{escape(line)}</code>'
+        f'<b>{named[sign][1]}</b><code data-side="{named[sign][0]}">{escape(line)}</code>'
         for (sign, _, _), line in zip(changed, lines, strict=True)
     )
-    return number, f'<div class="changed">{rows}</div>'
+    return place, f'<div class="changed">{rows}</div>'
 
 
 def titles(exhibit: Exhibit) -> tuple[str, str]:
     """What both kernels are called beside each other."""
-    return "Correct kernel", f"{'Changed' if exhibit.harmless else 'Broken'}: {exhibit.title}"
+    return "Correct kernel", f"{sides(exhibit)[1]}: {exhibit.title}"
+
+
+def sides(exhibit: Exhibit) -> tuple[str, str]:
+    """One word for each kernel."""
+    return "Correct", "Changed" if exhibit.harmless else "Broken"
+
+
+def states(exhibit: Exhibit, right: Sequence[RunningState], broken: Sequence[RunningState]) -> str:
+    """m and ℓ of a row from tile to tile, the correct kernel's above the broken one's; what differs is marked."""
+    left, wide, high = 96.0, 118.0, 44.0
+    drawn = [text(left + wide * i + 6, 14, one.after, size=13, faint=True) for i, one in enumerate(right)]
+    for row, (name, run) in enumerate(zip(sides(exhibit), (right, broken), strict=True)):
+        y = 22 + row * (high + 6)
+        drawn += [text(0, y + 18, name, bold=True), text(0, y + 36, "m, ℓ", size=13, faint=True)]
+        for i, (one, other) in enumerate(zip(run, right, strict=True)):
+            x = left + wide * i
+            drawn.append(rect(x, y, wide - 8, high, css("slate"), opacity=0.1))
+            for line, (symbol, hue, value, expected) in enumerate(
+                (("m", "max", one.m, other.m), ("ℓ", "sum", one.total, other.total))
+            ):
+                same = value == expected or (math.isnan(value) and math.isnan(expected))
+                words, ink = f"{symbol} = {number(value)}", css_ink(hue if same else "alarm")
+                drawn.append(text(x + 8, y + 18 + 18 * line, words, bold=not same, fill=ink))
+    width = left + wide * len(right)
+    return picture(width, 22 + 2 * (high + 6), "m and ℓ after each tile", drawn, f"{width / 14:.0f}rem")
 
 
 def verdicts(both: tuple[tuple[str, str, bool], ...]) -> str:

@@ -9,18 +9,19 @@ from typing import NamedTuple
 
 import streamlit as st
 
+from explain import glossary
 from explain.chapters.what_breaks import exercises, figures
-from explain.chapters.what_breaks.divergence import Divergence, compared, divergences
+from explain.chapters.what_breaks.divergence import Divergence, compared, divergences, running_states
 from explain.engine import engine, has_triton
 from explain.experiment import Experiment, ParameterError
 from explain.figures.numbers import fixed, number
 from explain.figures.tables import markdown
 from explain.trace.model import Trace
-from explain.ui import layout
+from explain.ui import layout, pictures
 from explain.ui.address import returned
 from explain.ui.controls import in_words
 from explain.ui.exercises import ask
-from explain.ui.stepper import stepper
+from explain.ui.stepper import stepper, traces_of
 from explain.workers import WorkerError
 from kernels.catalog import KERNELS
 from kernels.inputs import PRESETS
@@ -52,15 +53,14 @@ def choose() -> Exhibit:
     names = list(EXHIBITS)
     chosen = names[0] if returned() else st.session_state.get(_CHOSEN, names[0])
     asked = st.query_params.get("exhibit", chosen)
-    if asked in names and asked != st.session_state.get(_CHOSEN):
-        st.session_state["exhibit"] = chosen = asked  # a link, or the browser's Back
-    st.session_state.setdefault("exhibit", chosen)
+    # At each run: to a reader who comes back, Streamlit would show the first exhibit.
+    st.session_state["exhibit"] = asked if asked in names else chosen
     # Streamlit's own binding would put the number and title into the address, not the name.
     name = st.segmented_control(
         "Exhibit",
         names,
         required=True,
-        format_func=lambda name: f"{names.index(name) + 1} · {EXHIBITS[name].title}",
+        format_func=lambda name: _label(names.index(name) + 1, EXHIBITS[name]),
         key="exhibit",
         on_change=lambda: st.query_params.from_dict(
             {"exhibit": st.session_state["exhibit"]}
@@ -74,8 +74,13 @@ def choose() -> Exhibit:
     return EXHIBITS[str(name)]
 
 
+def _label(place: int, exhibit: Exhibit) -> str:
+    return f"{place} · {exhibit.title}{' (does not break: why?)' * exhibit.harmless}"
+
+
 def plaque(exhibit: Exhibit) -> None:
-    """The changed line in both kernels, and where the bug comes from."""
+    """The bug: its story, the changed line in both kernels, where it comes from, and m and ℓ on the exhibit's input."""
+    layout.introduce(exhibit.story)
     number, html = figures.changed_line(exhibit)
     st.markdown(html, unsafe_allow_html=True)
     origin = (
@@ -86,6 +91,11 @@ def plaque(exhibit: Exhibit) -> None:
         else "common in first versions"
     )
     st.caption(f"{KERNELS[exhibit.base].module.replace('.', '/')}.py, line {number} · {origin}")
+    pair = compared(exhibit)
+    right, broken = traces_of(pair)
+    if right and broken:
+        pictures.drawing(figures.states(exhibit, *running_states(right, broken)))
+        st.caption(f"m and ℓ of the first row in which they differ. Input: {pair[0].preset.help}.")
 
 
 def verdicts(exhibit: Exhibit) -> None:
@@ -102,9 +112,14 @@ def verdicts(exhibit: Exhibit) -> None:
     except WorkerError as error:
         st.error(error.words, icon=":material/error:")
         return
-    with st.container(key="numbers of verdicts"):
-        st.markdown(markdown(("input", "correct kernel", "broken kernel"), rows))
-    st.caption("interpreter · error against float64 ÷ tolerance, the largest of any element; ≤ 1 passes")
+    columns = ("input", *(f"{name.lower()}: error ÷ tolerance" for name in figures.sides(exhibit)))
+    place = layout.part(
+        "Which inputs show it",
+        "Both kernels run in the interpreter, and their output is compared with float64. The table has the largest "
+        "error ÷ tolerance of any element; ≤ 1 passes.",
+    )
+    with place, st.container(key="numbers of verdicts"):
+        st.markdown(markdown(columns, rows))
 
 
 def run(exhibit: Exhibit) -> exercises.Shown | None:
@@ -149,7 +164,12 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -
     if not found:
         layout.prose("**No difference**: on this input the two runs are equal to the bit.")
         return
-    st.caption("The first difference of each variable, in order. Press one to go to its step.")
+    terms: dict[str, list[str]] = {}
+    for one in found:
+        if term := glossary.find(one.variable):
+            terms.setdefault(term.name, []).append(f"`{one.variable}`")
+    names = " · ".join(f"{', '.join(codes)}: {term}" for term, codes in terms.items())
+    st.caption(f"The first difference of each variable, in order. Press one to go to its step.\n\n{names}")
     with st.container(horizontal=True):
         for order, one in enumerate(found):
             st.button(
@@ -198,6 +218,10 @@ def trial(key: str) -> Trial:
 
 def game(exhibit: Exhibit) -> None:
     """The reader chooses an input, and a real run of both kernels says whether it breaks this one. Counts attempts."""
+    st.header("The game: find an input that breaks it", anchor=False)
+    layout.prose(
+        "The same two kernels, on your input. Change it until the broken kernel fails and the correct one passes."
+    )
     if not has_triton():
         st.info(NO_TRITON)
         return

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from explain.chapters.what_breaks.divergence import compared, divergences
+from explain.chapters.what_breaks.divergence import compared, divergences, running_states
 from explain.experiment import Experiment
 from explain.run_experiment import run_traced
 from explain.trace.model import Trace, Value, numbers
@@ -51,6 +51,20 @@ def test_the_sentence_about_the_falling_maximum():
     assert divergence.broken == numbers(broken.changes(divergence.step)["m_new"])[at]
     assert divergence.right > divergence.broken
     assert (rescale.variable, rescale.right, rescale.broken) == ("alpha", 1.0, math.inf)
+
+
+def test_the_running_states_are_of_the_row_in_which_they_differ():
+    right, broken = running_states(*(traced(one) for one in compared(EXHIBITS["no_running_max"])))
+    assert [one.after for one in right] == ["start", "tile 1", "tile 2"]  # the second program's, with two tiles
+    assert right[:2] == broken[:2]
+    assert right[2].m == right[1].m > broken[2].m
+    assert broken[2].total == math.inf
+
+
+def test_the_running_states_of_runs_that_never_differ_in_m_or_the_sum_are_equal():
+    right, broken = running_states(*(traced(one) for one in compared(EXHIBITS["acc_not_rescaled"])))
+    assert right == broken
+    assert right[-1].m > right[1].m
 
 
 def test_a_score_is_placed_by_query_and_key():

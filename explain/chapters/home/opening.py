@@ -211,6 +211,7 @@ def packet(flash: Trace, standard: Trace) -> str:
     run, p = run_of(flash, OPENING), OPENING.values
     named = labels(OPENING.preset, p)
     chip, told = GPUS[DEFAULT], scenes(run, flash, standard)
+    shared = f"{capacity(chip.shared_bytes_all)} = {moved(chip.shared_bytes_all)}"  # S stands beside it in MB
     written = next(scene.step for scene in told if scene.name == "write")
     drawn = ("q", "k", "v", "s", "m", "l", "alpha", "added", "acc", "o")
     return json.dumps(
@@ -221,7 +222,7 @@ def packet(flash: Trace, standard: Trace) -> str:
             "row": run.row,
             "arrays": {name: _encoded(getattr(run, name)) for name in drawn},
             "sizes": [size(tokens) for tokens in LENGTHS],
-            "chip": {"name": chip.name, "bytes": chip.shared_bytes_all, "text": capacity(chip.shared_bytes_all)},
+            "chip": {"name": chip.name, "bytes": chip.shared_bytes_all, "text": shared},
             "bills": [bills(p["seq_len"]), bills(LENGTHS[-1], LARGE_TILE)],
             "written": f"{count(sum(access.bytes for access in flash.accesses(written)))} B",
             "scenes": [{**asdict(one), "link": one.link} for one in told],

@@ -40,7 +40,7 @@ const WIDE = {
   },
   away: [box(452, 354, 112, 28), box(930, 354, 128, 28)],
   grid: { x: 250, y: 36, cell: 76, gap: 6, said: [680, 120], step: 40 },
-  bills: { x: 60, w: 1080, size: 40, y: [130, 250], thick: 60, big: 60, said: 346 },
+  bills: { x: 60, w: 1080, size: 40, y: [130, 250], thick: 60, big: 52, said: 346 },
 };
 const NARROW = {
   width: 400, height: 620, small: 13, label: 15, large: 18, token: 20, leading: 35,
@@ -59,7 +59,7 @@ const NARROW = {
   row: { x: 14, axis: 68, end: 312, value: 388, title: 240, m: 272, l: 310, thick: 22, sum: 346, o: 388, high: 20 },
   away: [box(318, 96, 72, 60), box(318, 430, 72, 28)],
   grid: { x: 70, y: 34, cell: 60, gap: 6, said: [20, 336], step: 26 },
-  bills: { x: 12, w: 376, size: 30, y: [100, 210], thick: 40, big: 28, said: 290 },
+  bills: { x: 12, w: 376, size: 30, y: [100, 210], thick: 40, big: 22, said: 290 },
 };
 
 /** The layout for a stage of this size. A stage that is wider still has longer panels. */
@@ -572,11 +572,11 @@ function bills(pen, data, p) {
     });
     const totalLook = { align: "right", weight: 600, size: layout.large };
     pen.faded(eased(grown, 0.8, 1), () => pen.text(total, x + w, y[i] - layout.label, totalLook));
-    const less = () => pen.text(`${shown.times} less`, from + thick / 2, y[i] + thick / 2, { size: big, weight: 600 });
+    const less = () => pen.text(`${shown.times} fewer bytes`, from + thick / 2, y[i] + thick / 2, { size: big, weight: 600 });
     if (i > 0) pen.faded(eased(grown, 0.8, 1), less);
   });
   pen.text(shown.size, x, size, { size: layout.large, weight: 600 });
-  const why = ["K and V are read once for each tile of queries.", "Q and O are there too, too thin to see."];
+  const why = ["K and V are read once for each tile of queries.", "No cache is counted. Q and O are too thin to see."];
   pen.faded(eased(p, 0.7, 0.78), () =>
     why.forEach((text, i) => pen.text(text, x, said + i * layout.label * 1.5, { ink: "muted" })),
   );

@@ -53,8 +53,10 @@ def choose() -> Exhibit:
     names = list(EXHIBITS)
     chosen = names[0] if returned() else st.session_state.get(_CHOSEN, names[0])
     asked = st.query_params.get("exhibit", chosen)
-    if asked in names and asked != st.session_state.get(_CHOSEN):
-        st.session_state["exhibit"] = chosen = asked  # a link, or the browser's Back
+    if asked in names:
+        chosen = asked
+        if asked != st.session_state.get(_CHOSEN):
+            st.session_state["exhibit"] = asked  # a link, or the browser's Back
     st.session_state.setdefault("exhibit", chosen)
     # Streamlit's own binding would put the number and title into the address, not the name.
     name = st.segmented_control(

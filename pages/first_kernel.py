@@ -12,6 +12,6 @@ with layout.chapter(
     view.two_sources()
 run = view.run()
 if run:
-    view.five_words(run)
+    view.tile_pointer_mask(run)
     view.cost(run)
 view.closing(run)

@@ -10,7 +10,7 @@ with layout.chapter(
     gpu, logarithmic = view.choose()
 view.capacities(gpu, logarithmic)
 view.load_times(gpu, logarithmic)
-experiment, traces = view.standard_attention()
 view.scores(gpu)
+experiment, traces = view.standard_attention()
 view.tiled_reads(experiment, traces)
 view.closing(gpu, experiment, traces)

@@ -10,8 +10,8 @@ with layout.chapter(
     "α = exp(old m − new m) corrects it. A second pass divides by ℓ.",
 ):
     way, beside = view.choose()
-    row = view.choose_row(way)
-experiments, traces = view.run(way, beside, row)
+    row, whole = view.choose_row(way)
+experiments, traces = view.run(way, beside, row, whole)
 view.accesses(way, experiments, traces)
 view.other_updates(experiments[-1])
 view.closing(way, experiments, traces)

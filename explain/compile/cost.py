@@ -10,7 +10,8 @@ from explain.gpus import Gpu
 
 WARP = 32
 REGISTER_BYTES = 4
-# How registers and shared memory are allocated: CUDA Occupancy Calculator, compute capabilities 7.5 to 9.0.
+# How registers and shared memory are allocated: CUDA Occupancy Calculator, compute capabilities 7.5 to 9.0. What CUDA
+# reserves: NVIDIA Ampere and Hopper Tuning Guides, "Unified Shared Memory/L1/Texture Cache".
 REGISTER_UNIT = 256  # registers, to a warp
 WARP_UNIT = 4  # warps that registers are counted for at a time
 SHARED_UNIT = 128  # bytes, to a program
@@ -63,12 +64,27 @@ class Occupancy:
     by_limit: Mapping[str, int]
 
 
+def reserved(gpu: Gpu) -> int:
+    """The bytes of shared memory that CUDA keeps for itself in each program."""
+    return RESERVED_SHARED if gpu.compute_capability >= 80 else 0
+
+
+def allocated(cost: LaunchCost, gpu: Gpu) -> Mapping[str, int]:
+    """How much of each limit of an SM one program takes: bytes of shared memory, registers, warps, programs."""
+    unit = SHARED_UNIT if gpu.compute_capability >= 80 else 2 * SHARED_UNIT
+    return {
+        "shared memory": _up(cost.shared_bytes + reserved(gpu), unit),
+        "registers": _up(cost.registers * WARP, REGISTER_UNIT) * cost.num_warps,
+        "warps": cost.num_warps,
+        "programs": 1,
+    }
+
+
 def occupancy(cost: LaunchCost, gpu: Gpu) -> Occupancy:
     """The occupancy of a launch on an SM of `gpu`; 0 programs if one needs more shared memory than it may have."""
-    warp_registers = _up(cost.registers * WARP, REGISTER_UNIT)
+    own = allocated(cost, gpu)
+    warp_registers, shared = own["registers"] // cost.num_warps, own["shared memory"]
     warps = gpu.register_bytes_sm // REGISTER_BYTES // warp_registers // WARP_UNIT * WARP_UNIT
-    reserved = RESERVED_SHARED if gpu.compute_capability >= 80 else 0
-    shared = _up(cost.shared_bytes + reserved, SHARED_UNIT if gpu.compute_capability >= 80 else 2 * SHARED_UNIT)
     by_limit = {
         "shared memory": gpu.shared_bytes_sm // shared if shared else gpu.programs_sm,
         "registers": warps // cost.num_warps,

@@ -1,5 +1,5 @@
 // A kernel's lines beside the instructions that they became: choose a line and see its instructions, or an instruction and see its line.
-// data: {first_line, lines: [[token, …], …], kinds: [{name, fill}], codes: [{name, about, instructions: [[text, kind, line, …], …]}]}, a token as the player has it.
+// data: {first_line, chosen: {line, kind}, lines: [[token, …], …], kinds: [{name, fill}], codes: [{name, about, instructions: [[text, kind, line, …], …]}]}, a token as the player has it.
 
 const element = (name, properties = {}, children = []) => {
   const made = Object.assign(document.createElement(name), properties);
@@ -11,7 +11,7 @@ export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".listing");
   if (root.shown === data) return;
   root.shown = data;
-  let code = data.codes[0], line = null, kind = null;
+  let code = data.codes[0], line = data.chosen?.line ?? null, kind = null;
 
   const bar = element("div", { className: "bar", role: "toolbar", ariaLabel: "What is shown" });
   const lines = element("div", { className: "rows lines", role: "listbox", ariaLabel: "The kernel's lines" });
@@ -49,8 +49,14 @@ export default function ({ data, parentElement }) {
       row.classList.toggle("faded", kind !== null && row.dataset.kind !== String(kind));
       if (own && !first && !(kind !== null && row.dataset.kind !== String(kind))) first = row;
     }
-    if (first && scroll === "code") rows.scrollTop += first.getBoundingClientRect().top - rows.getBoundingClientRect().top - 40;
+    if (first && scroll === "code") reveal(first);
     told.textContent = sentence();
+  }
+
+  // Scrolls a column, never the page.
+  function reveal(row) {
+    const column = row?.parentElement;
+    if (column) column.scrollTop += row.getBoundingClientRect().top - column.getBoundingClientRect().top - 40;
   }
 
   function sentence() {
@@ -140,4 +146,6 @@ export default function ({ data, parentElement }) {
     event.stopPropagation();
   };
   draw();
+  reveal(lines.querySelector(".chosen"));
+  reveal(rows.querySelector(`.chosen[data-kind="${data.chosen?.kind}"]`));
 }

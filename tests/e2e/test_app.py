@@ -79,7 +79,7 @@ def test_the_player_is_about_the_real_sentence(page: Page, visit):
 # --- what it opens on, where the address names no step ---
 
 
-def test_one_run_opens_where_a_row_is_rescaled(page: Page, visit):
+def test_one_run_opens_where_a_row_is_rescaled(page: Page, app_url: str):
     trace = recorded(lessons.OPENING.with_(causal=True))
     rescale, alpha = next(
         (step, numbers(value))
@@ -87,7 +87,7 @@ def test_one_run_opens_where_a_row_is_rescaled(page: Page, visit):
         if (numbers(value) < 1).any() and (numbers(trace.state(step)["l_i"]) > 0).any()
     )
     worked = next(step for step, _ in trace.history("l_i") if step > rescale)
-    visit("flash_attention?causal=true")  # no tour is made for it
+    page.goto(f"{app_url}/flash_attention?causal=true")  # no tour is made for it
     assert step_of(page) == worked
     row = int(np.where(alpha > 0, alpha, 1).argmin())  # where the most is shrunk
     place = numbers(trace.state(rescale)["rows"])[row]

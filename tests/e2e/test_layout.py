@@ -43,7 +43,8 @@ SAME_LAYOUT = ("what_breaks", "triton_ladder")
 """Pages whose exhibits or rungs share one layout: only the first is looked at in every width and theme."""
 STEMS = [page.stem for page in contents.pages()]
 FAR_DOWN = (
-    "attention", "softmax", "memory_hierarchy", "first_kernel", "triton_ladder", "what_breaks", "three_numbers",
+    "attention", "softmax", "online_softmax", "memory_hierarchy", "first_kernel", "triton_ladder", "what_breaks",
+    "three_numbers",
 )  # fmt: skip
 """Pages that come to their player after other parts: it has a screen of its own."""
 WITHIN_WINDOW = """player => new Promise((resolve) => {

@@ -13,7 +13,7 @@ import pytest
 from explain import recordings
 from explain.chapters.flash_attention.tiles import recorded_grid, tile
 from explain.compile import service
-from explain.compile.cost import LaunchCost, occupancy, too_large
+from explain.compile.cost import LaunchCost, allocated, occupancy, too_large
 from explain.compile.service import COMPILE_WORKER, Answer, Compiler
 from explain.experiment import Experiment
 from explain.gpus import GPUS
@@ -208,6 +208,12 @@ def cost(shared: int, registers: int, num_warps: int = 4) -> LaunchCost:
 def test_occupancy_is_what_the_limits_of_an_sm_allow(gpu, launch, programs, limit):
     found = occupancy(launch, GPUS[gpu])
     assert (found.programs, found.limit) == (programs, limit)
+
+
+@pytest.mark.parametrize(("gpu", "shared"), [("H200", 41_984), ("T4", 40_960)])
+def test_a_program_takes_what_is_allocated_to_it_with_the_part_that_cuda_reserves(gpu, shared):
+    taken = allocated(cost(40_960, 129), GPUS[gpu])
+    assert (taken["shared memory"], taken["registers"]) == (shared, 4 * 4352)  # 129 × 32, rounded up to 256s
 
 
 def test_a_tile_that_does_not_fit_says_what_it_needs_and_what_there_is():

@@ -31,23 +31,30 @@ def two_sources() -> None:
 
 
 def run() -> Run | None:
-    """The kernel in the player, its sizes below it to choose; None if it cannot run here."""
-    player = st.container()
+    """Launch and program as pictures, then the kernel in the player, its sizes below it; None if it cannot run here."""
+    before, player = st.container(), st.container()
     experiment = controls.controls(lessons.VECTORS, ["n", "block_n", "dtype"], [])
     with player:
         traces = stepper.stepper([experiment], key="first kernel", chapter="first_kernel")
-    return (experiment, traces[0]) if traces else None
+    if not traces:
+        return None
+    shown = experiment, traces[0]
+    with before:
+        each, n = programs(traces[0]), experiment.values["n"]
+        _launch(each, n, experiment.values["block_n"], _chosen(each).number)
+        _program(each, n, _chosen(each))
+    return shown
 
 
-def five_words(shown: Run) -> None:
-    """Launch, program, tile, pointer and mask: each with what the trace has of it."""
+def _chosen(each: tuple[Program, ...]) -> Program:
+    return each[int(pictures.pressed("program", [str(one.number) for one in each], str(len(each) - 1)))]
+
+
+def tile_pointer_mask(shown: Run) -> None:
+    """Tile, pointer and mask: each with what the trace has of it in the chosen program."""
     experiment, trace = shown
-    each, p = programs(trace), experiment.values
+    p, chosen = experiment.values, _chosen(programs(trace))
     n, block = p["n"], p["block_n"]
-    last = str(len(each) - 1)
-    chosen = each[int(pictures.pressed("program", [str(one.number) for one in each], last))]
-    _launch(each, n, block, chosen.number)
-    _program(each, n, chosen)
     first, end = chosen.offsets[0], chosen.offsets[-1]
     with layout.part(
         "Tile",
@@ -92,8 +99,8 @@ def _program(each: tuple[Program, ...], n: int, chosen: Program) -> None:
     with layout.part(
         "Program",
         f"A **program** is one run of the kernel. All {len(each)} run the same lines. `tl.program_id(0)` tells a "
-        "program its number, and from the number it knows which elements are its own. Press a program: the pictures "
-        "below show its numbers.",
+        "program its number, and from the number it knows which elements are its own. Press a program: *Tile*, "
+        "*Pointer* and *Mask* below show its numbers.",
     ):
         pictures.pressable(figures.tiles(each, n, chosen.number), "program")
 
@@ -109,7 +116,7 @@ def cost(shown: Run) -> None:
     layout.prose(
         f"The kernel moves {count(moved)} bytes for {count(work.flops)} additions.{thrown} An {gpu.name} adds "
         f"{gpu.fp32_flops_per_second / gpu.hbm_bytes_per_second:.0f} numbers in the time that HBM moves one byte. So "
-        "the time is the time of the loads and stores. Softmax is the same, and so these chapters count bytes."
+        "this kernel's time is the time of its loads and stores. Softmax is the same. So these chapters count bytes."
     )
     stepper.traffic_table(experiment, trace)
 

@@ -16,9 +16,15 @@ def anchor(group: str) -> str:
     return group.lower().replace(" ", "-")
 
 
+_HEADINGS = (
+    '<div class="headings" aria-hidden="true"><span>symbol, term</span><span>meaning</span>'
+    "<span>name in code</span></div>"
+)
+
+
 def entries(terms: Iterable[Term]) -> str:
     """A list of terms."""
-    return f'<dl class="glossary">{"".join(_entry(term) for term in terms)}</dl>'
+    return f'{_HEADINGS}<dl class="glossary">{"".join(_entry(term) for term in terms)}</dl>'
 
 
 def card(term: Term) -> str:
@@ -29,7 +35,7 @@ def card(term: Term) -> str:
 @functools.cache
 def _entry(term: Term) -> str:
     swatch = f' style="--fill: var(--f-{term.quantity}); --ink: var(--q-{term.quantity})"' if term.quantity else ""
-    code = " ".join(f"<code>{html.escape(name)}</code>" for name in term.code)
+    code = ", ".join(f"<code>{html.escape(name)}</code>" for name in term.code)
     related = ", ".join(_link(other) for name in term.see if (other := find(name)))
     page = next((page for page in chapters.pages() if page.stem == term.chapter), None)
     more = [

@@ -333,7 +333,8 @@ class Opening {
     });
     this.on(document, "visibilitychange", () => this.seen(this.inSight && !document.hidden));
     this.on(this.still, "change", () => this.settle());
-    this.on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.retheme());
+    const isHere = () => this.section.isConnected || this.stop();   // Streamlit may take it away untold
+    this.on(matchMedia("(prefers-color-scheme: dark)"), "change", () => isHere() && this.retheme());
     this.on(document.fonts, "loadingdone", () => this.draw());
   }
 

@@ -137,6 +137,12 @@ export class Pen {
     ctx.setLineDash([]);
   }
 
+  /** An empty place for a matrix, with its name. */
+  slot(name, at) {
+    this.box(at, null, { stroke: this.palette.muted, dash: [4, 4], thick: 1 });
+    this.text(name, at.x + at.w / 2, at.y + at.h / 2, { ink: "muted", align: "center" });
+  }
+
   /** A thin line from one x to another. */
   rule(from, to, y) {
     this.box(box(from, y - 0.6, to - from, 1.2), this.palette.faint);
@@ -259,6 +265,9 @@ function trips(pen, data, p) {
   const at = TRIPS.map((_, i) => eased(p, 0.04 + 0.22 * i, 0.22 + 0.22 * i));
   hbm(pen, data, { empty: true });
   chip(pen);
+  for (const name of ["s", "p"])
+    for (const y of [up, down])
+      pen.box(box(layout.trips[name], y, side, side), null, { stroke: pen.palette.muted, dash: [4, 4], radius: 3 });
   const square = (name, y) => {
     const here = box(layout.trips[name], y, side, side);
     pen.box(here, pen.fill(PARTS[name]), { radius: 3 });
@@ -271,12 +280,11 @@ function trips(pen, data, p) {
     if (back > 0) square(name, between(down, up, back));
   }
   const [x, y, right] = list;
-  TRIPS.forEach(([label, name], i) =>
-    pen.faded(eased(at[i], 0.5, 1), () => {
-      pen.text(label, x, y + (i + 1) * step, { ink: PARTS[name] });
-      pen.text(shown.trips[i], right, y + (i + 1) * step, { align: "right" });
-    }),
-  );
+  TRIPS.forEach(([label, name], i) => {
+    const there = eased(at[i], 0.5, 1);
+    pen.text(label, x, y + (i + 1) * step, { ink: there ? PARTS[name] : "muted" });
+    pen.faded(there, () => pen.text(shown.trips[i], right, y + (i + 1) * step, { align: "right" }));
+  });
   pen.faded(eased(p, 0.92, 0.98), () => {
     pen.text("together", x, y + 5.2 * step, { weight: 600 });
     pen.text(shown.all, right, y + 5.2 * step, { weight: 600, size: layout.large, align: "right" });
@@ -295,6 +303,9 @@ function visit(pen, data, j, motion, formula) {
   const program = Math.floor(row / data.block[0]), own = data.ownRows(program), seen = data.keysOf(j);
   hbm(pen, data);
   chip(pen);
+  if (!look)
+    for (const [name, at, there] of [["Q", tile.q, q], ["Kᵀ", tile.k, keys], ["S", tile.s, made]])
+      if (there < 1) pen.slot(name, at);
   pen.cells("q", moving(band(layout.memory.q, program, data.programs), tile.q, q), { rows: own });
   pen.faded(1 - drop, () => {
     const from = band(layout.memory.k, j, tiles), to = moving(from, tile.k, keys);
@@ -423,11 +434,12 @@ const factor = (data, there) => {
   return { there, parts };
 };
 
-/** The tile in which the row's maximum moves: m goes up, and what was summed shrinks. */
+/** The tile before goes; then that in which the row's maximum moves: m goes up, and what was summed shrinks. */
 function larger(pen, data, p) {
-  const arrive = eased(p, 0.02, 0.2);
-  const motion = { keys: arrive, values: arrive, scores: straight(p, 0.2, 0.36), max: eased(p, 0.4, 0.56), add: 0 };
-  visit(pen, data, data.moves, { ...motion, shrink: eased(p, 0.66, 0.9) }, factor(data, eased(p, 0.54, 0.62)));
+  if (p < 0.12) return visit(pen, data, data.moves - 1, { drop: eased(p, 0.02, 0.12) });
+  const arrive = eased(p, 0.12, 0.26);
+  const motion = { keys: arrive, values: arrive, scores: straight(p, 0.26, 0.4), max: eased(p, 0.42, 0.56), add: 0 };
+  return visit(pen, data, data.moves, { ...motion, shrink: eased(p, 0.66, 0.9) }, factor(data, eased(p, 0.54, 0.62)));
 }
 
 function join(pen, data, p) {
@@ -513,15 +525,17 @@ function arrow(pen, stops) {
 /** All programs at once: each has one tile of its scores at a time. */
 function programs(pen, data, p) {
   const { layout, palette } = pen, { x, y, cell, gap, said, step } = layout.grid;
-  const t = straight(p, 0.06, 0.86) * data.tiles, j = Math.min(data.tiles - 1, Math.floor(t)), done = t >= data.tiles;
+  const t = straight(p, 0, 0.86) * data.tiles, j = Math.min(data.tiles - 1, Math.floor(t)), done = t >= data.tiles;
   hbm(pen, data, { o: done ? [...Array(data.programs).keys()] : [Math.floor(data.row / data.block[0])] });
   chip(pen);
   for (let i = 0; i < data.programs; i++)
     for (let c = 0; c < data.tiles; c++) {
       const at = box(x + c * (cell + gap), y + i * (cell + gap), cell, cell);
       pen.box(at, null, { stroke: palette.line, dash: [4, 4], thick: 1 });
-      const share = c === j && !done ? Math.min(1, 4 * (t - j)) : 0;
+      const share = c !== j || done ? 0 : j ? Math.min(1, 4 * (t - j)) : 1;
       pen.faded(share, () => pen.cells("s", at, { rows: data.ownRows(i), cols: data.keysOf(c) }));
+      const look = { size: layout.small * 0.9, ink: "muted", align: "center" };
+      if (c < j || done) pen.text("dropped", at.x + cell / 2, at.y + cell / 2, look);
     }
   const lines = [
     [`${data.programs} programs`, { size: layout.large, weight: 600 }],
@@ -544,7 +558,7 @@ function bills(pen, data, p) {
     return each.map(({ parts }) => parts.map(([, bytes]) => bytes / most));
   });
   shown.each.forEach(({ name: kernel, total, parts }, i) => {
-    const grown = eased(p, 0.04 + 0.2 * i, 0.2 + 0.2 * i);
+    const grown = i ? eased(p, 0.1, 0.3) : 1;
     pen.text(kernel, x, y[i] - layout.label);
     pen.box(box(x, y[i], w, thick), null, { stroke: palette.line });
     let from = x;
@@ -562,7 +576,10 @@ function bills(pen, data, p) {
     if (i > 0) pen.faded(eased(grown, 0.8, 1), less);
   });
   pen.text(shown.size, x, size, { size: layout.large, weight: 600 });
-  pen.faded(eased(p, 0.7, 0.78), () => pen.text("K and V are read once for each tile of queries.", x, said, { ink: "muted" }));
+  const why = ["K and V are read once for each tile of queries.", "Q and O are there too, too thin to see."];
+  pen.faded(eased(p, 0.7, 0.78), () =>
+    why.forEach((text, i) => pen.text(text, x, said + i * layout.label * 1.5, { ink: "muted" })),
+  );
 }
 
 /** The moment of a scene to print, where that is not its end. */

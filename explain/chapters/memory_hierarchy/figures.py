@@ -53,7 +53,7 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
         text(0, 20, f"{gpu.hbm}, {capacity(gpu.hbm_bytes)}, and the L2 cache in its corner", bold=True),
         rect(0, top, side, side, HBM, opacity=0.35, stroke=HBM, title=f"{gpu.hbm}: {capacity(gpu.hbm_bytes)}"),
         rect(side - small - 6, top + 6, small, small, CHIP, title=f"L2: {capacity(gpu.l2_bytes)}"),
-        text(12, top + side - 14, f"{gpu.hbm_bytes / gpu.l2_bytes:,.0f} times as large as L2"),
+        text(12, top + side - 14, f"{gpu.hbm_bytes / gpu.l2_bytes:,.0f} times as large as L2, {moved(gpu.l2_bytes)}"),
     ]
     chip = (
         ("L2 cache", gpu.l2_bytes, 0),

@@ -26,21 +26,27 @@ def choose() -> tuple[Gpu, bool]:
 def capacities(gpu: Gpu, logarithmic: bool) -> None:
     """How many bytes fit at each level."""
     st.header("How much fits where", anchor=False)
+    left, right = st.columns([2, 3], gap="large")
     if logarithmic:
-        pictures.drawing(figures.sizes_log(gpu, host_bytes()))
+        with right:
+            pictures.drawing(figures.sizes_log(gpu, host_bytes()))
+        words = left
     else:
-        for picture, column in zip(figures.sizes(gpu), st.columns([2, 3], gap="large"), strict=True):
+        for picture, column in zip(figures.sizes(gpu), (left, right), strict=True):
             with column:
                 pictures.drawing(picture)
-    layout.prose(
-        f"The {gpu.name} computes in {gpu.sms} SMs. Each SM has its own shared memory and its own registers: "
-        f"**{capacity(gpu.shared_bytes_all)}** of shared memory in all, which the papers call **SRAM**, and "
-        f"{capacity(gpu.register_bytes)} of registers. {gpu.hbm} lies outside the chip. A kernel runs as many "
-        f"copies of itself, called programs. Each runs on one SM and may use up to **{capacity(gpu.shared_bytes)}** of "
-        "shared memory. So a program takes its matrices piece by piece. One piece, a tile, must fit there.\n\n"
-        "Memories on the chip are counted in KiB and MiB, 1,024 and 1,048,576 bytes, as their makers do; bytes that "
-        "are moved in kB and MB, 1,000 and 1,000,000."
-    )
+        words = right
+    with words:
+        layout.prose(
+            f"The {gpu.name} computes in {gpu.sms} SMs. Each SM has its own shared memory and its own registers: "
+            f"**{capacity(gpu.shared_bytes_all)}** of shared memory in all, which the papers call **SRAM**, and "
+            f"{capacity(gpu.register_bytes)} of registers. {gpu.hbm} lies outside the chip.\n\n"
+            "A kernel runs in many copies, called programs. Each runs on one SM and may use up to "
+            f"**{capacity(gpu.shared_bytes)}** of shared memory. So a program takes its matrices piece by piece. One "
+            "piece, a tile, must fit there.\n\n"
+            "Memories on the chip are counted in KiB and MiB, 1,024 and 1,048,576 bytes, as their makers do; bytes "
+            "that are moved in kB and MB, 1,000 and 1,000,000."
+        )
 
 
 def load_times(gpu: Gpu, logarithmic: bool) -> None:
@@ -73,7 +79,7 @@ def standard_attention() -> tuple[Experiment, list[Trace]]:
         "Standard attention: three launches, and S and P through HBM",
         "Attention gives each query a mean of all values, weighted by the softmax of its scores: S = QKᵀ / √d, P = "
         "softmax(S), O = PV. Standard attention does one after the other, each in a launch of its own. Nothing stays "
-        "on chip from one launch to the next.",
+        "on chip from one launch to the next. Here are 64 tokens, to step through.",
     ):
         experiment = controls.controls(
             lessons.STANDARD,
@@ -87,8 +93,8 @@ def standard_attention() -> tuple[Experiment, list[Trace]]:
             "Every trip to HBM",
             "Launch 1 multiplies and writes S. Launch 2 reads S back, takes the softmax of its rows and writes P. "
             "Launch 3 reads P back and multiplies it by V. S and P have a row for each query and a column for each "
-            "key. Each is written once, read once and thrown away. With 64 tokens S is still small. "
-            "Move N in the next picture.",
+            "key. Each is written once, read once and thrown away. With 64 tokens S and P are still the smaller part. "
+            "From N = 4,096 on they are almost all, as the picture above shows.",
         ):
             st.markdown(figures.trips_table(experiment, traces[0]))
     return experiment, traces
@@ -115,6 +121,10 @@ def tiled_reads(experiment: Experiment, traces: list[Trace]) -> None:
 def scores(gpu: Gpu) -> None:
     """How S and P outgrow everything else as N grows."""
     st.header("S and P beside Q, K, V and O", anchor=False)
+    layout.prose(
+        "Q, K, V and O have a row for each token. S and P have a row and a column for each token, so they grow with "
+        "N². Standard attention sends both through HBM."
+    )
     seq_len = st.select_slider("N, queries and keys", exercises.LENGTHS, value=4096, key="scores of", format_func=count)
     pictures.drawing(figures.scores(seq_len, 64, "fp16", gpu))
     st.markdown(figures.scores_table(seq_len, 64, "fp16", 16, gpu))

@@ -31,6 +31,7 @@ def choose() -> contents.Page:
         names,
         index=names.index(asked) if asked in with_notes else 0,
         format_func=lambda stem: with_notes[stem].title,
+        width=460,
     )
     st.query_params["chapter"] = stem
     return with_notes[stem]
@@ -41,8 +42,8 @@ def run_sheet(page: contents.Page) -> None:
     tour plays there, and its keys turn the player's captions.
     """
     with st.container(horizontal=True):
-        layout.chapter_link(page.stem, f"Open **{page.title}**, a lecture of about {page.minutes} minutes")
-        layout.chapter_link("tour", "Play a tour of your own")
+        layout.chapter_link(page.stem, f"Open **{page.title}**: about {page.minutes} minutes, with its tour")
+        layout.chapter_link("tour", "Play a tour from a file of your own")
     sheet = None
     if tour := _tour(page):
         with suppress(tours.TourError, WorkerError):  # the player says why; the sheet still follows other tours

@@ -76,7 +76,7 @@ def table(row: np.ndarray, shift: float = 100.0) -> str:
             cells += [fixed(update.run(values)[0], 4), f"{mark}[**{fixed(total, 4)}**]"]
         rows.append((f"**{update.written}**", *cells, update.fault or "nothing"))
     columns = (
-        "update", Column("ℓ at the end"), Column("sum of weights"), Column(f"ℓ, row + {shift:g}"),
-        Column("sum of weights"), "what goes wrong",
+        "update", Column("row: ℓ"), Column("row: sum of weights"), Column(f"row + {shift:g}: ℓ"),
+        Column(f"row + {shift:g}: sum of weights"), "what goes wrong",
     )  # fmt: skip
     return markdown(columns, rows)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from explain import lessons
 from explain.chapters.online_softmax import exercises, figures, history, running_sum_demo
@@ -33,8 +34,8 @@ def choose() -> tuple[str, bool]:
     return way, bool(beside)
 
 
-def choose_row(way: str) -> Experiment:
-    """The input and the sizes of the right kernel."""
+def choose_row(way: str) -> tuple[Experiment, DeltaGenerator]:
+    """The input and the sizes of the right kernel; the place below them, for the picture of the whole row."""
     default, names = {
         ELEMENT: (lessons.ONLINE, ["inputs", "cols"]),
         TILE: (lessons.ONLINE, ["inputs", "cols", "block_n"]),
@@ -42,11 +43,12 @@ def choose_row(way: str) -> Experiment:
         MERGED: (lessons.MERGED, ["inputs", "cols", "block_n", "order"]),
         TOPK: (lessons.TOPK, ["inputs", "cols", "k", "block_n"]),
     }[way]
-    return controls.controls(default, names, controls.ROW_PRESETS)
+    return controls.controls(default, names, controls.ROW_PRESETS), st.container()
 
 
-def run(way: str, beside: bool, row: Experiment) -> tuple[list[Experiment], list[Trace]]:
-    """One or two kernels in the player; the experiments, the right one last, with their traces."""
+def run(way: str, beside: bool, row: Experiment, whole: DeltaGenerator) -> tuple[list[Experiment], list[Trace]]:
+    """The whole row in `whole`, and one or two kernels in the player; experiments, the right one last; traces."""
+    layout.introduce(WORDS[way] + beside * ("\n\n" + WRONG.get(way, "")))
     wrong = {TILE: lessons.wrong_twin, MERGED: lessons.added_twin}
     right = lessons.element_by_element(row) if way == ELEMENT else row
     experiments = [wrong[way](row), right] if beside else [right]
@@ -54,7 +56,7 @@ def run(way: str, beside: bool, row: Experiment) -> tuple[list[Experiment], list
     if way in (ELEMENT, TILE, MERGED):
         stepper.row_sums(experiments, traces)
     if traces:
-        with layout.part("The whole row", WORDS[way] + beside * ("\n\n" + WRONG.get(way, ""))):
+        with whole:
             if way == MERGED:
                 if tree := figures.merge_tree(*history.merges(experiments[-1], traces[-1])):
                     pictures.drawing(tree)
@@ -69,10 +71,8 @@ def run(way: str, beside: bool, row: Experiment) -> tuple[list[Experiment], list
 
 WORDS = {
     ELEMENT: "Each element is a tile of its own: algorithm 3 of Milakov & Gimelshein. A larger "
-    "element raises m. Then α is below 1, and the whole old sum shrinks.\n\n"
-    "In *Code*, the **loop invariant** stands under the equation: m is the maximum of the elements read so far, and ℓ "
-    "is Σ exp(x − m) over them. It is checked at every step, in float64 beside the kernel's own float32.\n\n"
-    "On the first element α = exp(−∞ − m) = 0, so the start of ℓ does not matter.",
+    "element raises m. Then α is below 1, and the whole old sum shrinks. On the first element α = exp(−∞ − m) = 0, so "
+    "the start of ℓ does not matter.",
     TILE: "The same update with a whole tile at a time: the tile's maximum and sum take the place of one element's. "
     "Any tile size gives the same m, and the same ℓ up to rounding.\n\n**To look for:** the tiles at which α is "
     "below 1, and the tiles at which nothing is rescaled.",

@@ -46,6 +46,13 @@ def _knee(shown: Shown) -> str:
     return NEVER if found is None else count(found)
 
 
+def _knees(shown: Shown) -> list[str]:
+    """Every third length of figure 1, the answer among them."""
+    lengths = [count(length) for length in milakov.FIGURES[0].lengths]
+    answer = _knee(shown)
+    return [*lengths[lengths.index(answer) % 3 if answer in lengths else 0 :: 3], NEVER]
+
+
 def _why_knee(shown: Shown) -> Why:
     gains = milakov.gains(_record(shown), milakov.FIGURES[0])
     return Why("Speedup of online over safe softmax: " + ", ".join(f"V = {count(v)} {ratio(g)}" for v, g in gains))
@@ -130,7 +137,7 @@ QUESTIONS = (
         "choice",
         _knee,
         _why_knee,
-        [*(count(length) for length in milakov.FIGURES[0].lengths), NEVER],
+        _knees,
         asked=lambda shown: shown.panel == SOFTMAX and shown.record is not None,
         hint="Follow the speedup in figure 1 to the right.",
     ),

@@ -15,6 +15,8 @@ import numpy as np
 from explain.chapters.triton_ladder import ladder
 from explain.experiment import Experiment
 from explain.figures.numbers import fixed, number
+from explain.figures.palette import css, css_ink
+from explain.figures.svg import circle, line, picture, text
 from explain.figures.tables import Column, Columns, markdown
 from explain.trace.model import Tile, Trace
 from kernels.inputs import representable
@@ -28,6 +30,45 @@ LARGEST: Mapping[str, float] = {
 """The largest finite number of each format."""
 SHIFTS = (-2000, -200, -100, -50, 0, 5, 8, 10, 20, 50, 80, 86, 90, 200, 2000)
 """What the page can add to all six logits."""
+
+
+def exponentials(row: np.ndarray) -> str:
+    """exp(x) of a row's elements beside the largest float32 number, and exp(x − m), each as dots on its curve.
+
+    row: finite (cols,).
+    """
+    wide, high, top, gap, over = 300.0, 200.0, 54.0, 70.0, 1.4
+    shifted, ground, parts = row - row.max(), top + high, []
+    panels = (("Naive: exp(x)", row, LARGEST["fp32"], "largest float32"), ("Safe: exp(x − m)", shifted, 1.0, "1"))
+    for at, (title, elements, limit, name) in enumerate(panels):
+        left, low = 20 + at * (wide + gap), float(elements.min()) - 0.5
+        unit = wide / (float(elements.max()) + 0.7 - low)
+        hue = css("p")
+
+        def place(
+            x: float, left: float = left, low: float = low, unit: float = unit, limit: float = limit
+        ) -> tuple[float, float]:
+            return left + unit * (x - low), ground - high / over * math.exp(x) / limit
+
+        end = min(float(elements.max()) + 0.7, math.log(limit * over))
+        curve = " ".join("{:.1f},{:.1f}".format(*place(x)) for x in np.linspace(low, end, 60))
+        y = ground - high / over
+        parts += [
+            text(left, 20, title, bold=True),
+            f'<polyline points="{curve}" fill="none" stroke="{hue}" stroke-width="3"/>',
+            line(left, ground, left + wide, ground),
+            line(left, y, left + wide, y, stroke=css("slate"), opacity=1),
+            text(left, y - 6, name, faint=True),
+        ]
+        for x in sorted({float(x) for x in elements}):
+            across, up = place(x)
+            fits = math.exp(x) <= limit
+            parts.append(circle(across, max(up, top), 6, hue if fits else css("alarm"), title=f"exp({number(x)})"))
+            parts.append(text(across, ground + 20, number(x), anchor="middle"))
+            if not fits:
+                parts.append(text(across - 12, max(up, top) + 5, "∞", anchor="end", bold=True, fill=css_ink("alarm")))
+    width = 40 + 2 * wide + gap
+    return picture(width, ground + 30, "exp(x) and exp(x − m) of the row", parts, "48rem")
 
 
 @dataclass(frozen=True)

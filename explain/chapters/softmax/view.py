@@ -11,7 +11,7 @@ from explain import lessons
 from explain.chapters.softmax import exercises, figures
 from explain.experiment import Experiment
 from explain.trace.model import Trace
-from explain.ui import controls, layout, stepper
+from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
 
 Runs = tuple[Sequence[Experiment], Sequence[Trace]]
@@ -28,11 +28,14 @@ def two_kernels() -> Runs:
     traces = stepper.stepper(pair, key="softmax", chapter="softmax")
     stepper.row_sums(pair, traces)
     if row.inputs == lessons.SAFE.inputs:
-        layout.prose(
-            "The row climbs to 89. exp(89) is larger than the largest float32, so on the left it becomes ∞: overflow. "
-            "The sum is ∞ too. Then ∞ / ∞ is NaN, and the other five weights are exp(x) / ∞ = 0. On the right x − m is "
-            "never above 0, so no exponential is above 1."
-        )
+        with layout.part(
+            "Overflow",
+            "The row climbs to 89. exp(89) is larger than the largest float32, so it becomes ∞: overflow. The sum is "
+            "∞ too. Then ∞ / ∞ is NaN, and the other five weights are exp(x) / ∞ = 0. Safe softmax computes "
+            "exp(x − m). x − m is never above 0, so no exponential is above 1.",
+        ):
+            x: np.ndarray = row.entry.make_inputs(row.preset, row.values, row.seed)["x"][0]
+            pictures.drawing(figures.exponentials(x))
     return pair, traces
 
 

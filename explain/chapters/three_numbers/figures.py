@@ -19,6 +19,9 @@ from kernels.traffic import Term, Traffic
 
 COLOURS = {**dict.fromkeys(("formula", "traced", "l1", "l2", "shared"), css("slate")), "dram": css("hbm")}
 """The colour of each level in every picture here."""
+BAR = 26.0
+STEP = BAR + 24
+"""The height of a level's or a step's bar, and of a step with its label."""
 LINKS = {"l1": "Programs ↔ L1", "l2": "L2 ↔ SM", "dram": "DRAM ↔ L2", "shared": "Programs ↔ shared memory"}
 """The links that can be chosen, by level."""
 NEGLIGIBLE = 1e-3
@@ -147,7 +150,10 @@ def _button(
 
 
 def _arrow(x: float, y: float, height: float, count: int | None, most: int, key: str, *, up: bool) -> str:
-    """An arrow as wide as its bytes, at most 36 units; a dashed line if they were not measured."""
+    """An arrow as wide as its bytes, at most 36 units; a dashed line if they were not measured.
+
+    That of shared memory is light: it is none of the three numbers.
+    """
     colour = COLOURS[key]
     if count is None:
         return (
@@ -171,7 +177,9 @@ def _arrow(x: float, y: float, height: float, count: int | None, most: int, key:
     ]
     path = " ".join(f"{px:.1f},{py:.1f}" for px, py in points)
     way = "read" if up else "written"
-    return f'<polygon points="{path}" fill="{colour}" fill-opacity="0.9"><title>{amount(count)} {way}</title></polygon>'
+    strong = 0.35 if key == "shared" else 0.9
+    title = f"<title>{amount(count)} {way}</title>"
+    return f'<polygon points="{path}" fill="{colour}" fill-opacity="{strong}">{title}</polygon>'
 
 
 # The levels as bars, and what leads from one to the next
@@ -192,7 +200,7 @@ def bars(found: Levels, between: Sequence[Gap], *, written: bool) -> str:
             for name, count, words, source in _steps(gap, above):
                 rows += _step(left, y, scale, above, count, name, words, source, width)
                 above += count
-                y += 30
+                y += STEP
         own = level.of(written)
         rows.append(text(left - 10, y + 18, level.name, anchor="end", bold=True, size=13))
         if own is None:
@@ -201,7 +209,7 @@ def bars(found: Levels, between: Sequence[Gap], *, written: bool) -> str:
                     left,
                     y,
                     width - left - right,
-                    26,
+                    BAR,
                     "none",
                     stroke="currentColor",
                     dashed=True,
@@ -212,9 +220,9 @@ def bars(found: Levels, between: Sequence[Gap], *, written: bool) -> str:
             unknown = "not measured" if level.key in LINKS else "not traced"
             rows.append(text(left + 8, y + 18, unknown, faint=True, size=13))
         else:
-            rows.append(rect(left, y, scale * own, 26, COLOURS[level.key], title=f"{own:,} bytes. {level.note}"))
+            rows.append(rect(left, y, scale * own, BAR, COLOURS[level.key], title=f"{own:,} bytes. {level.note}"))
             rows.append(text(left + scale * own + 8, y + 18, amount(own), bold=True, size=13))
-        y += 36
+        y += BAR + 10
     return picture(width, y, f"Bytes {way}, level by level", [line(left, 20, left, y - 4), *rows], "46rem")
 
 
@@ -240,7 +248,7 @@ def _step(
             start,
             y + 16,
             end - start,
-            8,
+            BAR,
             css("slate") if more else "none",
             opacity=0.85 if more else 1.0,
             stroke=css("slate"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from explain.chapters.tile_cost.figures import first_shown
 from explain.compile.listing import FILLS, Listing, rows
 from explain.player import token_lines
 
@@ -29,11 +30,16 @@ _COMPONENT = st.components.v2.component(
 
 
 def listing(one: Listing, key: str) -> None:
-    """The kernel's lines on the left, PTX or SASS on the right; a line chosen on one side is shown on the other."""
+    """The kernel's lines on the left, PTX or SASS on the right; a line chosen on one side is shown on the other.
+
+    At first it is the line of `figures.first_shown`.
+    """
     codes = [{"name": name, "about": _ABOUT[name], "instructions": rows(code)} for name, code in one.codes().items()]
     kinds = [{"name": kind, "fill": fill} for kind, fill in FILLS.items()]
+    line, kind = first_shown(one) or (None, "")
+    chosen = {"line": line, "kind": [*FILLS].index(kind)} if line else None
     source = {"first_line": one.first_line, "lines": _lines(one.source)}
-    _COMPONENT(key=key, data={**source, "kinds": kinds, "codes": codes})
+    _COMPONENT(key=key, data={**source, "kinds": kinds, "codes": codes, "chosen": chosen})
 
 
 @lru_cache(maxsize=64)

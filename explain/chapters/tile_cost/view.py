@@ -10,11 +10,12 @@ import streamlit as st
 from explain.chapters.flash_attention import figures, tiles
 from explain.chapters.flash_attention.tiles import SIDES
 from explain.chapters.tile_cost import exercises
-from explain.chapters.tile_cost.figures import limits
+from explain.chapters.tile_cost.figures import compiled, limits
 from explain.chapters.tile_cost.listing_view import listing
-from explain.compile.cost import Cost
+from explain.compile.cost import Cost, reserved
 from explain.compile.service import Answer, compiler, provenance
 from explain.experiment import Experiment, ParameterError
+from explain.figures.numbers import capacity
 from explain.gpus import Gpu
 from explain.records import registry
 from explain.ui import layout
@@ -165,16 +166,16 @@ def _tile_report(experiment: Experiment, gpu: Gpu) -> None:
                 "Launch", names, default=names[0], required=True, key=f"launch of {experiment.kernel}", wrap=True
             )
             at = names.index(str(chosen))
+        kept = f" CUDA keeps {capacity(reserved(gpu))} of it for itself, counted here." if reserved(gpu) else ""
         layout.prose(
-            f"**{figures.verdict(answer.cost, gpu)}**\n\nRegisters belong to a thread, shared memory to a program. An "
-            "SM gives both to programs until one of them is used up. That one is the limit of the **occupancy**. A "
-            "thread that needs more than 255 registers **spills**: it stores the rest to memory that lies in HBM "
-            "behind the caches, and loads it again."
+            f"**{figures.verdict(answer.cost, gpu)}**\n\nRegisters belong to a thread, shared memory to a program."
+            f"{kept} An SM gives both to programs until one of them is used up. That one limits how many programs an "
+            "SM holds at a time, the **occupancy**. A thread that needs more than 255 registers **spills**: it stores "
+            "the rest to memory that lies in HBM behind the caches, and loads it again."
         )
     with picture:
         drawing(limits(answer.cost.launches[at], gpu))
-        with st.container(key="numbers of tile"):
-            st.markdown(figures.cost_table(answer.cost, gpu))
+        st.markdown(compiled(answer.cost.launches[at]))
         st.caption(_source(answer.cost, answer.origin))
     st.header("Instructions, and the lines they come from", anchor=False)
     layout.prose(

@@ -53,11 +53,8 @@ def choose() -> Exhibit:
     names = list(EXHIBITS)
     chosen = names[0] if returned() else st.session_state.get(_CHOSEN, names[0])
     asked = st.query_params.get("exhibit", chosen)
-    if asked in names:
-        chosen = asked
-        if asked != st.session_state.get(_CHOSEN):
-            st.session_state["exhibit"] = asked  # a link, or the browser's Back
-    st.session_state.setdefault("exhibit", chosen)
+    # At each run: to a reader who comes back, Streamlit would show the first exhibit.
+    st.session_state["exhibit"] = asked if asked in names else chosen
     # Streamlit's own binding would put the number and title into the address, not the name.
     name = st.segmented_control(
         "Exhibit",

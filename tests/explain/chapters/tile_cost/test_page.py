@@ -34,7 +34,9 @@ def test_it_opens_without_triton_on_a_recorded_tile_with_its_instructions(monkey
     test = page("tile_cost")
     data = shown(test)
     assert [code["name"] for code in data["codes"]] == ["SASS", "PTX"]
-    assert "".join(token if isinstance(token, str) else token[1] for token in data["lines"][0]) == "@triton.jit"
+    lines = ["".join(token if isinstance(token, str) else token[1] for token in line) for line in data["lines"]]
+    assert lines[0] == "@triton.jit"
+    assert "tl.dot(q" in lines[data["chosen"]["line"] - data["first_line"]]
     test = page("tile_cost", block_m="128", dtype="bf16")
     next(b for b in test.button if b.key == "compile tile").click().run()
     assert test.error

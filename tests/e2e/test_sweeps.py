@@ -17,7 +17,7 @@ KERNELS = "attention_standard,flash_attention"
 ADDRESS = (
     "/sweeps?sweep=Your+own&witness=trace&attention+values={}&attention+held=head_dim%3D32,block_m%3D16,block_n%3D16"
 )
-QUICK, LONG = "32,64", "224,240,256,272"  # LONG takes some seconds: time enough to cancel it
+QUICK, LONG = "32,64", "352,368,384,400"  # LONG takes some seconds: time enough to cancel it
 HELD = {"head_dim": 32, "block_m": 16, "block_n": 16}
 
 

@@ -88,5 +88,6 @@ def test_a_charts_labels_are_apart_and_have_room_beside_it(log):
     figure = chart("", drawn, x="N", y="time", log=log)
     places = [one.y for one in figure.layout.annotations]
     assert len(places) == 4
-    assert all(b - a >= 0.0749 for a, b in itertools.pairwise(places))
+    high = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
+    assert all((b - a) * high >= figure.layout.annotations[0].font.size for a, b in itertools.pairwise(places))
     assert figure.layout.margin.r > labels.text_width("a rather long name, 500.0", 12)

@@ -207,7 +207,7 @@ def _limits(shown: Sequence[Shelved], unit: str) -> go.Figure:
         ends = [max(roof.per_second, rate or 0) * 1.08 for roof, rate in zip(roofs, stated, strict=True)]
         figure.add_bar(  # it has only its text, which is then clear of bar and line
             y=names, x=ends, orientation="h", text=told, textposition="outside", cliponaxis=False,
-            marker_color="rgba(0,0,0,0)", showlegend=False, hoverinfo="skip", offsetgroup=number,
+            marker_opacity=0, showlegend=False, hoverinfo="skip", offsetgroup=number,
         )  # fmt: skip
         if len(shown) == 1:
             figure.add_scatter(

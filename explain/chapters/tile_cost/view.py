@@ -95,7 +95,7 @@ def tile_choice() -> Experiment:
     refused = "" if kernel in kernels else f"kernel={kernel}: must be one of {', '.join(TAUGHT)}"
     kernel = kernel if kernel in kernels else OPENING
     allowed, start = tiles.settings(kernel), tiles.opening(kernel)
-    columns = st.columns([3, *[2] * len(allowed)], vertical_alignment="bottom")
+    columns = st.columns([5, *[2] * len(allowed)], vertical_alignment="bottom")
     with columns[0]:
         _choice("Kernel", kernels, kernel, "kernel", _kernel_title, forget=[*start])
     chosen = dict(start)

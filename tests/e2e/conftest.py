@@ -41,7 +41,7 @@ MOVE = """async (address) => {
   await until(true);
   history.pushState({}, "", address);
   do dispatchEvent(new PopStateEvent("popstate", { state: {} }));  // Streamlit forgets one that comes as a run ends
-  while (!await until(false, 2_000));
+  while (!await until(false, 5_000));
   await until(true);
 }"""
 

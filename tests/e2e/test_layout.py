@@ -106,6 +106,7 @@ def test_layout(page: Page, dressed: tuple[str, Browser], app: Server, stem: str
         settled(page)
         if page.locator("[class*=st-key-refused]").count():  # two moves in a row can empty a number's field
             page.reload()
+            expect(page.get_by_role("heading", level=1).first).to_be_visible()
             settled(page)
         if every_view and (place := outside(page, scrolled=stem in FAR_DOWN)):
             found.append(f"{stem}: the player is {place}, outside a laptop's window")

@@ -24,7 +24,7 @@ def plain(value: Any) -> Any:
 
 
 def made(kind: type[T], data: Mapping[str, Any]) -> T:
-    """The dataclass whose fields `plain` wrote. Raises TypeError naming a field that is missing, unknown or wrong."""
+    """The dataclass of this kind from what `plain` returned. Raises TypeError for a missing, unknown or wrong field."""
     if not isinstance(data, Mapping):
         raise TypeError(f"{data!r}, which should be {kind.__name__}")
     hints = _hints(kind)  # type: ignore[arg-type]  # a class can be hashed

@@ -42,7 +42,7 @@ def is_exponential(symbol: str) -> bool:
 
 
 def function_of(symbol: str) -> Callable[..., Array] | None:
-    """What `symbol` computes, on arrays of equal shape; None if it is not known."""
+    """The NumPy function for `symbol`, for arrays of equal shape. None for an unknown symbol."""
     name = symbol.removeprefix(PREFIX)
     if name in FUNCTIONS:
         return FUNCTIONS[name]

@@ -246,7 +246,7 @@ def _calls(error: BaseException) -> list[traceback.FrameSummary]:
 
 
 def _foreign(calls: Sequence[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
-    """Those in neither Tilescope nor a library, each once."""
+    """The files that belong neither to Tilescope nor to a library, each once."""
     found = [call for call in calls if not _is_library(call.filename) and not call.filename.startswith(OURS)]
     return [call for k, call in enumerate(found) if call not in found[k + 1 :]]
 

@@ -104,7 +104,7 @@ def test_layout(page: Page, dressed: tuple[str, Browser], app: Server, stem: str
         move(page, app, "" if stem == "home" else stem)
         expect(page.get_by_role("heading", level=1).first).to_be_visible()
         settled(page)
-        if page.locator("[class*=st-key-refused]").count():  # two moves in a row can empty a number's field
+        if page.locator("[class*=st-key-refused]").count():  # seen once after a move: a number at 0, cause unknown
             page.reload()
             expect(page.get_by_role("heading", level=1).first).to_be_visible()
             settled(page)

@@ -19,7 +19,7 @@ JUMP = 3.0
 
 
 def slope(points: Mapping[float, float], fitted: int = FITTED) -> float | None:
-    """The power of x with which y grows: least squares on the last `fitted` logarithms; None for fewer than two."""
+    """The exponent p of y ~ x^p, by least squares on the logarithms of the last `fitted`. None for under two."""
     last = sorted((x, y) for x, y in points.items() if x > 0 and y > 0)[-fitted:]
     if len(last) < 2:
         return None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,10 @@ class CannotCompareError(ValueError):
 
 @dataclass(frozen=True)
 class Place:
-    """A step of one run: its line, the variable (or the tensor it stores to), and one element's value."""
+    """A step of one run: its line, the variable it sets (or the expression it stores), and one element's value.
+
+    `shown` is False where the step sets nothing: a loop that runs no round.
+    """
 
     step: int
     file: str
@@ -38,15 +41,16 @@ class Place:
     variable: str
     element: tuple[int, ...]
     value: float
+    shown: bool
 
 
 @dataclass(frozen=True)
 class Difference:
     """The first difference: run B computes `wrong` where run A computes `right` (None if A has no such step).
 
-    `outputs` has how many elements of each output differ, and `elements` how many differ here. `cause` is its likely
-    cause in words, empty if none was found. `sure` is the share of the variable's values, of those that both runs
-    must have, that are equal before: how sure the two variables are the same.
+    `outputs` has how many elements of each output differ, and `elements` how many differ here. `cause` is the likely
+    cause in words and `evidence` what shows it; both are empty if it is unknown. `compared` is the share of B's values
+    before this step that have a counterpart in A, and equal it: how sure it is that nothing differs before.
     """
 
     right: Place | None
@@ -55,7 +59,7 @@ class Difference:
     cause: str
     evidence: str
     outputs: Mapping[str, int]
-    sure: float
+    compared: float
 
 
 def first_difference(a: Trace, b: Trace) -> Difference | None:
@@ -154,7 +158,7 @@ class _Comparison:
         forms = [[_form(run, site) for site in sites] for run, sites in ((self.a, ours), (self.b, theirs))]
         found: dict[Site, Site] = {}
         for tag, a0, a1, b0, b1 in SequenceMatcher(None, *forms, autojunk=False).get_opcodes():
-            if tag == "equal" or (tag == "replace" and a1 - a0 == b1 - b0):
+            if tag == "equal" or (tag == "replace" and a1 - a0 == b1 - b0 == 1):
                 found.update(zip(theirs[b0:b1], ours[a0:a1], strict=True))
             elif tag == "replace":
                 named = {site[2]: site for site in ours[a0:a1]}
@@ -198,7 +202,7 @@ class _Comparison:
         return found
 
     def place_of(self, event: Event) -> Any:
-        return (event.launch, event.program) if self.aligned else event.key
+        return (event.launch, event.program, event.rounds) if self.aligned else event.key
 
     def equal(self, event: Event) -> bool | None:
         """Whether B's value is what A has there; None if A has nothing to compare it with."""
@@ -226,16 +230,18 @@ class _Comparison:
     def told(self, event: Event, counts: Mapping[str, int]) -> Difference:
         other = next(iter(self.counterparts.get(event.number, [])), None)
         loop = self.shorter_loop(event, other)
-        wrong, right, index, elements = event, other, (), 1
-        if event.value is not None and other is not None and other.value is not None:
+        wrong, right = loop or (event, other)
+        index, elements = (), 1
+        if loop is None and event.value is not None and other is not None and other.value is not None:
             index, elements = most_different(other.value, event.value)
-        evidence = Evidence(self.a, self.b, other, event, self.pairs, self.tolerance, index, loop)
-        cause, why = cause_of(evidence)
-        if loop is not None:
-            wrong = loop[0]
-            right = loop[1]
-        mine = [self.equal(one) for one in self.b.sites[event.site]]
-        known = [one for one in mine if one is not None]
+        if loop is None:
+            names = {its[2]: site[2] for site, its in self.pairs.items() if its[0] == (other or event).site[0]}
+            alike = partial(_alike, tolerance=self.tolerance)
+            cause, why = cause_of(Evidence(self.a, self.b, other, event, names, index, alike))
+        else:
+            cause, why = self.loops_apart(*loop)
+        before = [one for one in self.b.events[: event.number] if one.value is not None and one.name]
+        compared = sum(bool(self.equal(one)) for one in before) / len(before) if before else 1.0
         return Difference(
             _place(self.a, right, index if right is other else ()) if right else None,
             _place(self.b, wrong, index if wrong is event else ()),
@@ -243,21 +249,47 @@ class _Comparison:
             cause,
             why,
             {name: count for name, count in counts.items() if count},
-            sum(known) / len(known) if known else 0.0,
+            compared,
         )
 
     def shorter_loop(self, event: Event, other: Event | None) -> tuple[Event, Event] | None:
-        """B's last round of a loop that ended early before `event`, and A's."""
+        """B's last round of a loop that ended early, or late, before `event`, and A's."""
         if other is None:
             return None
-        for site, its in self.pairs.items():
-            if not isinstance(self.b.statement(site), ast.For):
+        for its, rounds in self.a.sites.items():
+            if not isinstance(self.a.statement(its), ast.For):
                 continue
-            mine = [e for e in self.b.sites[site] if _before(e, event)]
-            theirs = [e for e in self.a.sites[its] if _before(e, other)]
-            if mine and theirs and len(mine) != len(theirs):
-                return mine[-1], theirs[-1]
+            site = next((site for site, one in self.pairs.items() if one == its), None)
+            mine = [e for e in self.b.sites.get(site, []) if _before(e, event)] if site else []
+            theirs = [e for e in rounds if _before(e, other)]
+            if theirs and not mine and site is None:  # it ran no round
+                line = self.header(its)
+                none = replace(event, site=(its[0], line, its[2]), name=its[2], value=None)
+                return (none, theirs[-1]) if line else None
+            missing = [e for e in theirs if e.rounds not in {one.rounds for one in mine}]
+            extra = [e for e in mine if e.rounds not in {one.rounds for one in theirs}]
+            if missing and mine:
+                return max(mine, key=lambda e: (e.rounds < missing[0].rounds, e.step)), missing[0]
+            if extra and theirs:
+                return extra[0], max(theirs, key=lambda e: (e.rounds < extra[0].rounds, e.step))
         return None
+
+    def loops_apart(self, wrong: Event, right: Event) -> tuple[str, str]:
+        """The cause that a loop has another number of rounds, and the rounds of both."""
+        ends = "early" if wrong.value is None or wrong.rounds < right.rounds else "late"
+        counted = f"A begins round {right.rounds[-1] + 1}" if right.rounds else "A runs it"
+        own = "none" if wrong.value is None else f"round {wrong.rounds[-1] + 1}"
+        return f"the loop ends too {ends}", f"{counted}; B's last one there is {own}"
+
+    def header(self, its: Site) -> int:
+        """The line of B's loop that has the place of A's among the loops of its function; 0 if there is none."""
+        lines = [
+            [line for line, node in sorted(run.statements[its[0]].items()) if isinstance(node, ast.For)]
+            for run in (self.a, self.b)
+            if its[0] < len(run.statements)
+        ]
+        place = lines[0].index(its[1])
+        return lines[1][place] if len(lines) == 2 and place < len(lines[1]) else 0
 
 
 def _before(one: Event, event: Event) -> bool:
@@ -274,7 +306,7 @@ def _form(run: Replay, site: Site) -> str:
     """A statement without its variables' names, and which of its variables this is."""
     node = run.statement(site)
     if node is None:
-        return f"argument {run.sites[site][0].kind}"
+        return f"{run.sites[site][0].kind} {site[2]}"
     names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - {"tl"}
     targets = [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
     place = targets.index(site[2]) if site[2] in targets else -1
@@ -324,4 +356,5 @@ def _place(run: Replay, event: Event, index: tuple[int, ...]) -> Place:
         node = run.statement(event.site)
         expression = value_of(node)
         name = ast.unparse(expression) if expression is not None else "the stored value"
-    return Place(event.step, source.file, line, code, name, index, value)
+    shown = event.value is not None
+    return Place(event.step, source.file, line, code, name, index, value, shown)

@@ -119,5 +119,5 @@ _FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sqrt": np.sqrt, "abs": np.abs,
     "maximum": np.fmax, "minimum": np.fmin, "max": _reduced(np.fmax.reduce), "min": _reduced(np.fmin.reduce),
     "sum": _reduced(np.sum), "where": np.where, "trans": lambda x: np.swapaxes(x, -1, -2), "dot": _dot,
-    "arange": np.arange, "gather": lambda x, at, axis: np.take_along_axis(x, at, axis),
+    "arange": np.arange, "gather": np.take_along_axis,
 }  # fmt: skip

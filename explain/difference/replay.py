@@ -55,7 +55,8 @@ class Event:
     """A value that a step gave to a variable, or stored (`name` is then empty).
 
     `value` is None if it has no numbers; `inputs` has a bit for each element of an input that went into it; `reads` are
-    the events of the variables that the statement reads.
+    the events of the variables that the statement reads. Events with one `key` are made of the same inputs in the same
+    way. `kind` is "argument", "load", "store", "pointer" or empty.
     """
 
     number: int
@@ -69,6 +70,7 @@ class Event:
     reads: tuple[int, ...]
     key: tuple[Any, ...]
     kind: str
+    rounds: tuple[int, ...]  # of each loop around it, the outermost first
 
 
 @dataclass
@@ -83,6 +85,7 @@ class Replay:
 
     def __post_init__(self) -> None:
         self.statements = [_statements(source.first_line, source.text) for source in self.trace.sources]
+        self.loops = [_loops(statements) for statements in self.statements]
         self._named: dict[tuple[int, str], Memory] = {}
         self._raw: list[object] = []  # each event's value as the trace has it
         c = self.trace.columns
@@ -97,21 +100,29 @@ class Replay:
     def _walk(self) -> None:
         trace, c = self.trace, self.trace.columns
         frames: list[dict[str, int]] = []
+        self._rounds: list[dict[int, int]] = []  # of each loop that runs, in each frame
         returned: list[int] = []
         program = None
         for step in range(trace.steps):
             depth, source, line = int(c.depth[step]), int(c.source[step]), int(c.line[step])
             if trace.program(step) is not program:
-                program, frames = trace.program(step), []
+                program, frames, self._rounds = trace.program(step), [], []
             entered = line == trace.sources[source].first_line and c.change_at[step + 1] > c.change_at[step]
-            del frames[depth + (not entered) :]
+            del frames[depth + (not entered) :], self._rounds[depth + (not entered) :]
             while len(frames) <= depth:
                 frames.append({})
+                self._rounds.append({})
             frame = frames[depth]
             if entered:
                 self._enter(step, frame, frames[depth - 1] if depth else {})
                 continue
             node = self.statements[source].get(line)
+            if isinstance(node, ast.For | ast.While):
+                inner = [other for other, around in self.loops[source].items() if line in around and other != line]
+                rounds = self._rounds[depth]
+                rounds[line] = rounds.get(line, -1) + 1
+                for other in inner:
+                    rounds.pop(other, None)
             reads = [frame[name] for name in names_in(node) if name in frame]
             if isinstance(node, ast.Return):
                 returned = reads
@@ -140,6 +151,11 @@ class Replay:
             (name, self._add(step, name, value, [*reads, *loaded], inputs, kind)) for name, value in changes.items()
         ]
         frame.update(made)
+        if isinstance(node, ast.Assign | ast.AugAssign) and not loaded:
+            kept = [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+            for name in kept:  # x = x: the trace has no change
+                if name in frame and name not in changes:
+                    frame[name] = self._add(step, name, self._raw[frame[name]], reads, inputs, kind)
 
     def _add(self, step: int, name: str, value: Value | Array | None, reads: Sequence[int], inputs: int,
              kind: str) -> int:  # fmt: skip
@@ -155,7 +171,12 @@ class Replay:
         key = (inputs, tuple(sorted(set(flows) - {0})), shape) if inputs else (launch, program, shape)
         site = (int(c.source[step]), int(c.line[step]), name)
         kind = kind or ("pointer" if isinstance(value, Pointers) else "")
-        event = Event(len(self.events), step, site, launch, program, name, array, inputs, tuple(reads), key, kind)
+        around = self.loops[site[0]].get(site[1], ())
+        rounds = tuple(self._rounds[depth].get(loop, -1) for depth in range(len(self._rounds)) for loop in
+                       (around if depth == len(self._rounds) - 1 else self._rounds[depth]))  # fmt: skip
+        event = Event(
+            len(self.events), step, site, launch, program, name, array, inputs, tuple(reads), key, kind, rounds
+        )
         self.events.append(event)
         self._raw.append(value)
         return event.number
@@ -222,7 +243,7 @@ class Replay:
         return active, every[active].astype(np.int64)
 
     def _memory(self, step: int, k: int, lanes: NDArray[np.int64], seen: Array | None) -> Memory:
-        """The tensor behind an access: the same as in earlier launches if it has its name, or holds what they stored."""
+        """The tensor behind an access: an earlier launch's, if it has its name or holds what that one stored."""
         c, launch = self.trace.columns, self.trace._spans[self.trace._span(step)][0]
         buffer = self.trace.launches[launch].buffers[c.access_buffer[k]]
         where = (launch, buffer.name)
@@ -348,6 +369,19 @@ def _statements(first_line: int, text: str) -> dict[int, ast.stmt]:
         return {}
     inner = (node for node in ast.walk(tree) if isinstance(node, ast.stmt) and not isinstance(node, ast.FunctionDef))
     return {first_line + node.lineno - 1: node for node in inner}
+
+
+def _loops(statements: Mapping[int, ast.stmt]) -> dict[int, tuple[int, ...]]:
+    """The loops around each statement, and a loop's own line, by lines."""
+    found: dict[int, tuple[int, ...]] = {}
+    first = {id(node): line for line, node in statements.items()}
+    for line in sorted(statements):
+        node = statements[line]
+        if isinstance(node, ast.For | ast.While):
+            for part in ast.walk(node):
+                if id(part) in first:
+                    found[first[id(part)]] = (*found.get(first[id(part)], ()), line)
+    return found
 
 
 def _array(value: Value) -> Array | None:

@@ -189,7 +189,7 @@ def bars(row: Row, name: str) -> str:
         _line(f"exp(x{subtracted})", "p", row.p, f"ℓ = {number(row.total, 4)}", "sum"),
         _line(f"exp(x{subtracted}) / ℓ", "p", row.y, f"sum = {number(weights, 4)}", "p"),
     )
-    return f'<div class="bars"><h4>{name}</h4>{"".join(lines)}</div>'
+    return f'<div class="bars"><h2>{name}</h2>{"".join(lines)}</div>'
 
 
 def _line(label: str, quantity: str, values: np.ndarray, said: str, said_of: str) -> str:

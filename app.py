@@ -7,7 +7,7 @@ from explain.engine import engine
 from explain.ui import layout
 
 st.set_page_config(page_title="Tilescope", page_icon=layout.icon(), layout="wide")
-st.html(layout.STYLE)
+layout.frame()
 engine().warm()
 
 pages = {

@@ -44,21 +44,12 @@ MAX_PROGRAMS = 100_000
 
 def list_kernels(parsed: argparse.Namespace) -> int:
     kernels: list[dict[str, Any]] = [
-        {
-            "name": kernel.name,
-            "title": kernel.title,
-            "idea": kernel.idea,
-            "family": kernel.family,
-            "wrong": kernel.wrong,
-            "inputs": kernel.inputs,
+        {name: getattr(kernel, name) for name in ("name", "title", "idea", "family", "wrong", "inputs")}
+        | {
             "parameters": {
-                parameter.name: {
-                    "default": dict(Experiment.of(kernel.name).parameters)[parameter.name],
-                    "allowed": parameter.allowed,
-                    "help": parameter.help,
-                }
-                for parameter in kernel.parameters
-            },
+                one.name: {"default": default, "allowed": one.allowed, "help": one.help}
+                for one, default in zip(kernel.parameters, Experiment.of(kernel.name).values.values(), strict=True)
+            }
         }
         for kernel in TAUGHT.values()
     ]
@@ -159,9 +150,11 @@ def trace(parsed: argparse.Namespace) -> int:
             # The run stops itself at its limit and leaves its trace; the worker is ended only if it does not.
             options["seconds"] = parsed.seconds
             limits["seconds"] = parsed.seconds + STOPPING_SECONDS
-            said = engine.trace_file(Path(path), function, parsed.out, programs, options, progress=progress, **limits)
+            said = engine.trace_file(
+                Path(path), function, parsed.out, programs, options=options, progress=progress, **limits
+            )
         else:
-            said = engine.trace_to(experiment, parsed.out, programs, options, progress=progress, **limits)
+            said = engine.trace_to(experiment, parsed.out, programs, options=options, progress=progress, **limits)
     report, failure = said["report"], said["report"]["failure"]
     answer = {name: said[name] for name in ("steps", "trace_seconds", "file_bytes", "launches", "report")}
     answer["traffic"] = {"traced": said["traffic"]}

@@ -206,7 +206,7 @@ def test_shipped_traces_are_of_the_kernels_as_they_are(experiment):
 
 
 def test_no_shipped_trace_is_left_over():
-    assert set(recordings.traces()) == {recordings.path_of(experiment) for experiment in shipped()}
+    assert set(recordings.files(".tilescope")) == {recordings.path_of(experiment) for experiment in shipped()}
 
 
 def test_a_measurement_is_made_once_and_shown_by_later_reruns(monkeypatch):

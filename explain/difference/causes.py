@@ -145,7 +145,7 @@ def _infinities(evidence: Evidence) -> str:
 def _edits(expression: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr, str]]:
     """The right expression with one part changed, and the cause that this would be; telling ones first."""
     parts = [*enumerate(ast.walk(expression))][::-1]  # the smallest change first
-    for edits in (_of_form, _constants, _other_variables):
+    for edits in (_of_form, _other_variables, _constants):
         for number, part in parts:
             for new, words in edits(part, expression, evidence) if isinstance(part, ast.expr) else ():
                 yield _replaced(expression, number, new), words

@@ -34,6 +34,8 @@ from kernels.catalog import KERNELS
 from kernels.launch import launcher, tensors
 from kernels.verify import verify
 
+HALVES = ("first", "second", "fresh")
+
 
 def run(experiment: Experiment, edit: Any = None) -> tuple[Trace, bool]:
     """The trace of an experiment's kernel, edited if asked for, and whether it is within its tolerance."""
@@ -125,9 +127,10 @@ def main() -> int:
     parsed = parser.parse_args()
     begin = time.process_time()
     bugs = [measured(case, "first") for case in cases.first_half()]
-    bugs += [measured(case, "second") for case in cases.second_half()]
+    bugs += [measured(case, "second") for case in cases.written_later(cases.SECOND_HALF)]
+    bugs += [measured(case, "fresh") for case in cases.written_later(cases.FRESH)]
     right = [blamed(case) for case in cases.right_variants()]
-    halves = {half: counted([row for row in bugs if row["half"] == half]) for half in ("first", "second")}
+    halves = {half: counted([row for row in bugs if row["half"] == half]) for half in HALVES}
     result = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(time.process_time() - begin, 1),

@@ -25,6 +25,9 @@ _SWAPPED = {"exp": "exp2", "exp2": "exp", "log": "log2", "log2": "log"}
 _ORDERS: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
 }  # fmt: skip
+_REVERSED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,8 @@ def _by_values(evidence: Evidence) -> tuple[str, str, bool] | None:
     for factor, words in ((LOG2_E, "log2 e is folded in once more"), (1 / LOG2_E, "log2 e is missing")):
         if np.allclose(ratio, factor, rtol=1e-4):
             return f"base 2 against base e: {words}", f"B has A's values × {factor:.5g}", True
+    if a.size > 1 and np.isfinite(ratio).all() and np.ptp(ratio) < 1e-4 * abs(ratio[0]):
+        return f"a factor {ratio[0]:.6g} too many", f"B has A's values × {ratio[0]:.6g}", False
     return None
 
 
@@ -171,11 +176,13 @@ def _of_form(part: ast.expr, whole: ast.expr, evidence: Evidence) -> Iterator[tu
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             for kept, lost in ((left, right), (right, left)):
                 yield kept, _lost_factor(lost, evidence)
+                yield ast.BinOp(part, ast.Mult(), lost), f"the factor `{text(lost)}` is there twice"
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             for kept, lost in ((left, right), (right, left)):
                 yield kept, f"`{text(lost)}` is not added"
         case ast.BinOp(left=left, op=ast.Sub(), right=right):
             yield left, f"`{text(right)}` is not subtracted"
+            yield ast.BinOp(part, ast.Sub(), right), f"`{text(right)}` is subtracted twice"
             yield ast.BinOp(right, ast.Sub(), left), f"`{text(part)}` is upside down: its sign is wrong"
         case ast.BinOp(left=left, op=ast.Div(), right=right):
             yield left, f"not divided by `{text(right)}`"

@@ -16,6 +16,8 @@ from explain.difference.evaluate import callee, evaluate
 from explain.trace.model import KINDS, Affine, Buffer, Pointers, Tile, Trace, Value, numbers
 
 Array = NDArray[Any]
+Site = tuple[int, int, str]
+"""A function, a line of it and a variable that the line sets."""
 
 
 @dataclass(eq=False)
@@ -61,7 +63,7 @@ class Event:
 
     number: int
     step: int
-    site: tuple[int, int, str]
+    site: Site
     launch: int
     program: tuple[int, int, int]
     name: str
@@ -296,13 +298,13 @@ class Replay:
         return found
 
     @cached_property
-    def sites(self) -> dict[tuple[int, int, str], list[Event]]:
-        found: dict[tuple[int, int, str], list[Event]] = {}
+    def sites(self) -> dict[Site, list[Event]]:
+        found: dict[Site, list[Event]] = {}
         for event in self.events:
             found.setdefault(event.site, []).append(event)
         return found
 
-    def statement(self, site: tuple[int, int, str]) -> ast.stmt | None:
+    def statement(self, site: Site) -> ast.stmt | None:
         return self.statements[site[0]].get(site[1])
 
     def outputs(self) -> list[Memory]:

@@ -32,14 +32,13 @@ _REVERSED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
 
 @dataclass(frozen=True)
 class Evidence:
-    """Run A's event and run B's, which differs from it at `index`; `names` are B's names of A's variables."""
+    """Run A's event and run B's, which differs; `names` are B's names of A's variables, `alike` compares values."""
 
     a: Replay
     b: Replay
     right: Event | None
     wrong: Event
     names: Mapping[str, str]
-    index: tuple[int, ...]
     alike: Callable[[NDArray[Any], NDArray[Any]], bool]
 
     @cached_property
@@ -152,7 +151,7 @@ def _edits(expression: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr,
     parts = [*enumerate(ast.walk(expression))][::-1]  # the smallest change first
     for edits in (_of_form, _other_variables, _constants):
         for number, part in parts:
-            for new, words in edits(part, expression, evidence) if isinstance(part, ast.expr) else ():
+            for new, words in edits(part, evidence) if isinstance(part, ast.expr) else ():
                 yield _replaced(expression, number, new), words
 
 
@@ -167,10 +166,12 @@ def _replaced(expression: ast.expr, number: int, new: ast.expr) -> ast.expr:
         def visit(self, node: ast.AST) -> ast.AST:
             return new if node is old else self.generic_visit(node)
 
-    return Exchange().visit(made)  # type: ignore[no-any-return]
+    exchanged = Exchange().visit(made)
+    assert isinstance(exchanged, ast.expr)
+    return exchanged
 
 
-def _of_form(part: ast.expr, whole: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr, str]]:
+def _of_form(part: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr, str]]:
     text = ast.unparse
     match part:
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
@@ -210,7 +211,7 @@ def _of_call(part: ast.Call) -> Iterator[tuple[ast.expr, str]]:
         swapped = ast.Attribute(part.func.value, _SWAPPED[name], ast.Load())
         yield ast.Call(swapped, arguments, []), f"base 2 against base e: {_SWAPPED[name]} in place of {name}"
     if name in ("maximum", "minimum") and len(arguments) == 2:
-        for kept, lost in (arguments, reversed(arguments)):  # type: ignore[misc]
+        for kept, lost in (arguments, arguments[::-1]):
             what = "the maximum so far is not kept" if name == "maximum" else "a bound is missing"
             yield kept, f"{what}: `{text(lost)}` is left out"
     if name == "where" and len(arguments) == 3:
@@ -219,8 +220,8 @@ def _of_call(part: ast.Call) -> Iterator[tuple[ast.expr, str]]:
     if name == "gather":
         yield arguments[0], f"`{text(arguments[0])}` is read at its own places, not at `{text(arguments[1])}`"
     for number, word in enumerate(part.keywords):
-        if word.arg == "axis" and isinstance(word.value, ast.Constant):
-            other = ast.keyword("axis", ast.Constant(1 - int(word.value.value)))
+        if word.arg == "axis" and isinstance(word.value, ast.Constant) and isinstance(word.value.value, int):
+            other = ast.keyword("axis", ast.Constant(1 - word.value.value))
             words = [*part.keywords[:number], other, *part.keywords[number + 1 :]]
             yield ast.Call(part.func, arguments, words), f"{name} over the wrong axis"
 
@@ -239,16 +240,17 @@ def _is_rescale(made: ast.expr, evidence: Evidence) -> bool:
         case ast.Call(args=[ast.BinOp(left=old, op=ast.Sub(), right=new), *_]) if callee(made) in ("exp", "exp2"):
             held = evidence.samples[0][0] if evidence.samples else {}
             values = [evaluate(side, held) for side in (old, new)]
-            return all(one is not None for one in values) and np.shape(values[0]) == np.shape(values[1])
+            shapes = [np.shape(one) for one in values if one is not None]
+            return len(shapes) == 2 and shapes[0] == shapes[1]
     return False
 
 
-def _constants(part: ast.expr, whole: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr, str]]:
+def _constants(part: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr, str]]:
     for number in () if isinstance(part, ast.Constant) else (0.0, 1.0):
         yield ast.Constant(number), f"{number:g} in place of `{ast.unparse(part)}`"
 
 
-def _other_variables(part: ast.expr, whole: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr, str]]:
+def _other_variables(part: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr, str]]:
     if not isinstance(part, ast.Name) or not evidence.samples:
         return
     held = evidence.samples[0][0]

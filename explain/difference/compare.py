@@ -157,9 +157,9 @@ class _Comparison:
     def pairs(self) -> dict[Site, Site]:
         """A's assignment for each of B's: where the code has the same form, else where the values are equal."""
         ours, theirs = (sorted(run.sites) for run in (self.a, self.b))
-        forms = [[_form(run, site) for site in sites] for run, sites in ((self.a, ours), (self.b, theirs))]
+        left, right = ([_form(run, site) for site in sites] for run, sites in ((self.a, ours), (self.b, theirs)))
         found: dict[Site, Site] = {}
-        for tag, a0, a1, b0, b1 in SequenceMatcher(None, *forms, autojunk=False).get_opcodes():
+        for tag, a0, a1, b0, b1 in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
             if tag == "equal" or (tag == "replace" and a1 - a0 == b1 - b0 == 1):
                 found.update(zip(theirs[b0:b1], ours[a0:a1], strict=True))
             elif tag == "replace":
@@ -252,13 +252,14 @@ class _Comparison:
             other = replace(next((e for e in there if e.inputs == event.inputs), there[-1]), value=expected)
         loop = self.shorter_loop(event, other) if self.aligned else None
         wrong, right = loop or (event, other)
-        index, elements = (), 1
+        index: tuple[int, ...] = ()
+        elements = 1
         if loop is None and event.value is not None and other is not None and other.value is not None:
             index, elements = most_different(other.value, event.value)
         if loop is None:
             names = {its[2]: site[2] for site, its in self.pairs.items() if its[0] == (other or event).site[0]}
             alike = partial(_alike, tolerance=SAME_ARITHMETIC)
-            cause, why = cause_of(Evidence(self.a, self.b, other, event, names, index, alike))
+            cause, why = cause_of(Evidence(self.a, self.b, other, event, names, alike))
         else:
             cause, why = self.loops_apart(*loop)
         before = [one for one in self.b.events[: event.number] if one.value is not None and one.name]

@@ -89,7 +89,7 @@ class Replay:
         self.statements = [_statements(source.first_line, source.text) for source in self.trace.sources]
         self.loops = [_loops(statements) for statements in self.statements]
         self._named: dict[tuple[int, str], Memory] = {}
-        self._raw: list[object] = []  # each event's value as the trace has it
+        self._raw: list[Value | Array | None] = []  # each event's value as the trace has it
         c = self.trace.columns
         stores = np.flatnonzero(c.access_kind != KINDS.index("load"))
         steps = np.searchsorted(c.access_at, stores, side="right") - 1
@@ -142,7 +142,8 @@ class Replay:
 
     def _step(self, step: int, node: ast.stmt | None, frame: dict[str, int], reads: list[int]) -> None:
         changes, c = self.trace.changes(step), self.trace.columns
-        inputs, loaded, kind = 0, [], ""
+        inputs, kind = 0, ""
+        loaded: list[int] = []
         for k in range(c.access_at[step], c.access_at[step + 1]):
             if KINDS[c.access_kind[k]] != "load":
                 self._store(step, k, node, frame, reads)

@@ -127,7 +127,7 @@ def _lines(edit: Edit, kernel: str) -> tuple[int, ...]:
 
 
 EIGHT, WIDE = {"block_n": 8}, {"block_n": 32}
-SECOND_HALF = (
+SECOND_HALF: tuple[tuple[Any, ...], ...] = (
     # name, kernel, variant, other tiles, sizes, inputs, old, new, cause
     ("l not carried", "softmax_online", (), {}, ROWS, "normal", "l_i = l_i * alpha + tl.sum(p, axis=0)",
      "l_i = alpha + tl.sum(p, axis=0)", "l_i"),
@@ -193,7 +193,7 @@ SECOND_HALF = (
      "tl.store(m_hbm_ptr + rows, m_new", "tl.store(m_hbm_ptr + rows, m_i", "m_i|stale"),
 )  # fmt: skip
 
-FRESH = (
+FRESH: tuple[tuple[Any, ...], ...] = (
     ("m from 0", "softmax_online", RENAME, {}, ROWS, "far_below_zero", 'm_i = -float("inf")\n    l_i = 0.0\n',
      "m_i = 0.0\n    l_i = 0.0\n", "0 where −∞ belongs"),
     ("l of the running max before", "softmax_online", (), {}, ROWS, "ascending", "p = tl.exp(x - m_safe)",
@@ -256,11 +256,12 @@ def right_variants() -> Iterator[Case]:
                           ("flash_attention_v1", WIDE), ("flash_attention_exp2", {"block_m": 32})):  # fmt: skip
         sizes = own.get(kernel, HEADS if "flash" in kernel else ROWS)
         yield Case(f"{kernel}, tiles {tiles}", kernel, kernel, sizes, "normal", others={**sizes, **tiles})
-    for base, kernel, sizes in (
+    pairs: tuple[tuple[str, str, Sizes], ...] = (
         ("softmax_online", "softmax_safe", ROWS), ("softmax_safe", "softmax_split", {**ROWS, "order": "tree"}),
         ("softmax_online", "softmax_tiled", tiled), ("softmax_safe", "softmax_naive", ROWS),
         ("softmax_online", "softmax_row", whole), ("softmax_topk", "softmax_safe_topk", topk),
         ("flash_attention", "flash_attention_exp2", CAUSAL), ("flash_attention", "flash_attention_v1", CAUSAL),
         ("attention_standard", "flash_attention", HEADS), ("flash_attention", "flash_attention_exp2", RAGGED),
-    ):  # fmt: skip
-        yield Case(f"{kernel} against {base}", base, kernel, sizes)
+    )  # fmt: skip
+    for base, kernel, shape in pairs:
+        yield Case(f"{kernel} against {base}", base, kernel, shape)

@@ -29,7 +29,7 @@ def test_each_page_runs_alone(path):
 
 
 def test_the_app_opens_on_the_real_sentence():
-    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    test = AppTest.from_file(str(ROOT / "main.py"), default_timeout=60).run()
     assert not test.exception
     assert test.title[0].value == "Tilescope"
     assert lessons.OPENING.inputs == "sentence"

@@ -13,7 +13,6 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.errors import StreamlitPageNotFoundError
-from streamlit.runtime.pages_manager import PagesManager
 
 from explain import ROOT, contents, data
 from explain.figures import palette
@@ -38,13 +37,7 @@ def icon() -> str:
 def chapter(file: str, goal: str = "", words: str = "", wide: float = 1.5) -> DeltaGenerator:
     """Opens the page whose `__file__` this is: its title, its goal in one sentence, a short introduction, the
     lecturer's notes for a second window. Returns the place beside them, `wide` times as wide, for the page's controls.
-
-    Until `st.navigation` is first called a Streamlit server that finds a folder `pages/` serves its files by itself,
-    without app.py; so the first visit to a fresh server, when it is to a chapter's own address, starts over as the app.
     """
-    if PagesManager.uses_pages_directory:
-        PagesManager.uses_pages_directory = False
-        st.rerun()
     terms.new_page()
     page = contents.page_of(file)
     with st.container(key="chapter head"):

@@ -143,7 +143,7 @@ def trace(parsed: argparse.Namespace) -> int:
     if foreign and (parsed.set or parsed.inputs or parsed.seed != "0"):
         own = "the function makes its own inputs"
         raise ParameterError("target", parsed.target, f"takes no --set, --inputs or --seed: {own}")
-    _check_out(parsed.out)
+    check_out(parsed.out)
     experiment = None if foreign else Experiment.from_parsed(parsed.target, parsed)
     with closing(Engine()) as engine, progress_line() as progress:
         if experiment is None:
@@ -178,7 +178,7 @@ def trace(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _check_out(out: Path) -> None:
+def check_out(out: Path) -> None:
     """Raises ParameterError if `out` cannot be written, or if there is another file that is not a run's."""
     if not out.parent.is_dir():
         raise ParameterError("--out", out, "must be in a folder that exists")
@@ -194,7 +194,7 @@ def export(parsed: argparse.Namespace) -> int:
     if parsed.out.suffix not in EXPORTS:
         made_in_browser = ".png, .svg and .webm are made by the Export menu of the player, there and in the page"
         raise ParameterError("--out", parsed.out, f"must end in {' or '.join(EXPORTS)}; {made_in_browser}")
-    _check_out(parsed.out)
+    check_out(parsed.out)
     run = _recorded_run(parsed)
     try:
         trace = run.trace

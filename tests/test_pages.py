@@ -107,6 +107,15 @@ def test_a_changed_address_wins_and_another_page_loses_nothing():
     assert test.query_params["causal"] == "true"
 
 
+def test_a_kernel_that_two_pages_show_begins_on_each_with_its_own_controls():
+    """Two pages' controls of one key are two controls: the second one's number stood at 0, and was refused."""
+    app = AppTest.from_file(str(ROOT / "main.py"), default_timeout=60)
+    for name in ("online_softmax", "triton_ladder"):
+        app.switch_page(str(ROOT / "pages" / f"{name}.py")).run()
+        assert not app.exception
+        assert all(number.value for number in app.number_input)
+
+
 def test_the_address_of_another_preset_leads_back_to_it():
     test = page("online_softmax")
     test.selectbox[0].set_value("ascending").run()
@@ -197,7 +206,7 @@ def test_shipped_traces_are_of_the_kernels_as_they_are(experiment):
 
 
 def test_no_shipped_trace_is_left_over():
-    assert set(recordings.traces()) == {recordings.path_of(experiment) for experiment in shipped()}
+    assert set(recordings.files(".tilescope")) == {recordings.path_of(experiment) for experiment in shipped()}
 
 
 def test_a_measurement_is_made_once_and_shown_by_later_reruns(monkeypatch):

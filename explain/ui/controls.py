@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from explain import data
 from explain.experiment import Experiment, ParameterError
-from explain.ui.address import returned
+from explain.ui.address import here, returned
 from kernels.catalog import TAUGHT
 from kernels.inputs import PRESETS
 from kernels.parameters import Parameter
@@ -63,7 +63,7 @@ def controls(
             places |= dict.fromkeys(folded, st.popover("More", width="stretch"))
     for name, place in places.items():
         with place:
-            key = f"{state}: {name}"
+            key = address.key(name)
             if key not in st.session_state or st.session_state.get(f"{state}: shown") != current:
                 st.session_state[key] = _choices(current)[name]
             if name == "inputs":
@@ -157,6 +157,10 @@ class _Address:
     def state(self) -> str:
         return f"{self.prefix}experiment of {self.default.kernel}"
 
+    def key(self, name: str) -> str:
+        """The key of the control for a value."""
+        return f"{self.state}: {name} {here()}"
+
     def current(self) -> tuple[Experiment, ParameterError | None]:
         """The session's experiment, or the address's if that has changed (a link, Back); and the address's error."""
         found = {name: st.query_params.get(f"{self.prefix}{name}") for name in self.default.to_query()}
@@ -164,7 +168,7 @@ class _Address:
         given = {name: value for name, value in query.items() if (name, value) != ("kernel", self.default.kernel)}
         state = self.state
         # Streamlit forgets controls and address when the page changes.
-        arrived = f"{state}: inputs" not in st.session_state
+        arrived = self.key("inputs") not in st.session_state
         if state in st.session_state and arrived and not given and not returned():
             self.choose(st.session_state[state][0])
         elif state not in st.session_state or given != st.session_state[f"{state}: address"]:

@@ -55,9 +55,15 @@ def chapter(file: str, goal: str = "", words: str = "", wide: float = 1.5) -> De
     return beside
 
 
+def below_goal() -> DeltaGenerator:
+    """The column of the page's title and goal."""
+    column: DeltaGenerator = st.session_state[_OPENING]
+    return column
+
+
 def introduce(words: str) -> None:
     """Adds a paragraph below the page's goal, for words that depend on the page's controls."""
-    with st.session_state[_OPENING]:
+    with below_goal():
         prose(words)
 
 

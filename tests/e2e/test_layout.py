@@ -104,10 +104,6 @@ def test_layout(page: Page, dressed: tuple[str, Browser], app: Server, stem: str
         move(page, app, "" if stem == "home" else stem)
         expect(page.get_by_role("heading", level=1).first).to_be_visible()
         settled(page)
-        if page.locator("[class*=st-key-refused]").count():  # seen once after a move: a number at 0, cause unknown
-            page.reload()
-            expect(page.get_by_role("heading", level=1).first).to_be_visible()
-            settled(page)
         if every_view and (place := outside(page, scrolled=stem in FAR_DOWN)):
             found.append(f"{stem}: the player is {place}, outside a laptop's window")
         for number, view in enumerate(views(page) if every_view else [""]):

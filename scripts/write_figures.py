@@ -145,7 +145,7 @@ def newcomers() -> str:
 SETS = {
     "first": "the museum and the test suite's mutants",
     "second": "written afterwards: plain, renamed, reordered, other tiles",
-    "fresh": "written last; nothing was changed for them",
+    "fresh": "written last, nothing changed for them",
 }
 
 

@@ -76,10 +76,12 @@ def _main_script() -> Path | None:
     return context and Path(context.pages_manager.main_script_path).resolve()
 
 
-def introduce(words: str) -> None:
-    """Adds a paragraph below the page's goal, for words that depend on the page's controls."""
-    with st.session_state[_OPENING]:
+def introduce(words: str) -> DeltaGenerator:
+    """Adds a paragraph below the page's goal, for words that depend on the page's controls; returns the place below."""
+    column: DeltaGenerator = st.session_state[_OPENING]
+    with column:
         prose(words)
+    return column
 
 
 def chapter_link(page: str, label: str, query: Mapping[str, str] | None = None) -> None:

@@ -66,7 +66,7 @@ def roofline(
         slant = math.atan2((HEIGHT - TOP - BOTTOM) / (high - low), PLOT / decades)
         words = f"{LEVEL_NAMES[level]} {si(speed, 'B/s')}"
         x = left * 10 ** (decades * (0.03 + widest([words], FONT) / 2 * math.cos(slant) / PLOT))
-        note(figure, x, x * speed, coloured(words, hue), shift=(-12 * math.sin(slant), 12 * math.cos(slant)),
+        note(figure, x, x * speed, words, shift=(-12 * math.sin(slant), 12 * math.cos(slant)),
              xanchor="center", textangle=-math.degrees(slant))  # fmt: skip
     if gpu is not None and "hbm" in bandwidths:
         _line(

@@ -48,9 +48,10 @@ def sm(launch: LaunchCost, gpu: Gpu) -> str:
         each = wide * own[name] / whole[name]
         for program in range(programs if each else 0):
             at = x + program * each
-            parts.append(rect(at, y, min(each, wide) - 1, TALL, _hue(program, fits.by_limit[name]), opacity=0.75))
-            if each > widest([str(program)]) + 8:
-                parts.append(text(at + min(each, wide) / 2, y + TALL / 2 + 5, str(program), anchor="middle", bold=True))
+            parts.append(rect(at, y, min(each, wide) - 1, TALL, _hue(program, fits.by_limit[name])))
+            if fits.by_limit[name] and each > widest([str(program)]) + 8:
+                middle, letters = at + each / 2, "var(--dark-letters)"
+                parts.append(text(middle, y + TALL / 2 + 5, str(program), anchor="middle", bold=True, fill=letters))
         if each * programs < wide - widest(["free"]) - 16:
             parts.append(
                 text((x + each * programs + x + wide) / 2, y + TALL / 2 + 5, "free", anchor="middle", faint=True)
@@ -63,7 +64,7 @@ def sm(launch: LaunchCost, gpu: Gpu) -> str:
         for slot in range(whole[name]):
             program = slot // max(own[name], 1)
             fill = _hue(program, fits.by_limit[name]) if program < programs else css("slate")
-            parts.append(rect(x + slot * side, y, side - 1.5, 18, fill, opacity=0.75 if program < programs else 0.14))
+            parts.append(rect(x + slot * side, y, side - 1.5, 18, fill, opacity=1 if program < programs else 0.14))
         x += whole[name] * side + GAP
     high = y + 18 + EDGE
     frame = rect(1, 1, WIDE - 2, high - 2, "none", stroke=css("slate"))

@@ -69,15 +69,8 @@ def roofline(
         note(figure, x, x * speed, words, shift=(-12 * math.sin(slant), 12 * math.cos(slant)),
              xanchor="center", textangle=-math.degrees(slant))  # fmt: skip
     if gpu is not None and "hbm" in bandwidths:
-        _line(
-            figure,
-            left,
-            top / gpu.hbm_bytes_per_second,
-            gpu.hbm_bytes_per_second,
-            palette.mid(LEVEL_HUES["hbm"]),
-            "HBM by the datasheet",
-            datasheet=True,
-        )
+        speed, hue = gpu.hbm_bytes_per_second, palette.mid(LEVEL_HUES["hbm"])
+        _line(figure, left, top / speed, speed, hue, "HBM by the datasheet", datasheet=True)
     for name, peak in peaks.items():
         start = min([peak / speed for speed in bandwidths.values()] or [left])
         figure.add_scatter(

@@ -81,7 +81,7 @@ def _label(place: int, exhibit: Exhibit) -> str:
 def plaque(exhibit: Exhibit) -> None:
     """The bug in a sentence, the first difference, the changed line, m and ℓ on the exhibit's input; its story."""
     bug, _, story = exhibit.story.partition(". ")
-    below = layout.introduce(story)
+    layout.introduce(story)
     pair = compared(exhibit)
     right, broken = traces_of(pair)
     first = ""
@@ -104,7 +104,7 @@ def plaque(exhibit: Exhibit) -> None:
     st.caption(f"{KERNELS[exhibit.base].module.replace('.', '/')}.py, line {line} · {origin}")
     if right and broken:
         st.caption(f"Input: {pair[0].preset.help}.")
-        with below:
+        with layout.below_goal():
             pictures.drawing(figures.states(exhibit, *running_states(right, broken)))
 
 

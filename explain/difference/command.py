@@ -128,7 +128,7 @@ def _run(engine: Engine, parsed: argparse.Namespace, target: str, experiment: Ex
     if colon and Path(path).suffix == ".py":
         with scratch() as folder, progress_line() as progress:
             out = Path(folder) / "run.tilescope"
-            engine.trace_file(Path(path), function, out, progress=progress, **limits)
+            engine.trace_file(Path(path), function, out, "all", progress=progress, **limits)
             return TraceRun(out.read_bytes(), "interpreter")
     file = Path(target)
     if not file.is_file():

@@ -170,10 +170,13 @@ class _Comparison:
     @cached_property
     def aligned(self) -> bool:
         """Whether the runs read the same tiles in the same order, so their steps go side by side."""
-        for site, other in self.pairs.items():
-            mine, its = self.b.sites[site], self.a.sites[other]
-            if mine[0].kind != "load":
-                continue
+        loads = [[e for e in run.events if e.kind == "load"] for run in (self.a, self.b)]
+        pairs = [
+            (self.a.sites[other], self.b.sites[site])
+            for site, other in self.pairs.items()
+            if self.b.sites[site][0].kind == "load"
+        ]
+        for its, mine in pairs or [(loads[0], loads[1])]:  # no load in common: all loads of both
             for program in {event.program for event in mine}:
                 left = [event.key for event in its if event.program == program]
                 right = [event.key for event in mine if event.program == program]

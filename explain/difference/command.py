@@ -9,14 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from explain.commands import BAD_ARGUMENTS, check_out, complain, print_json, progress_line
 from explain.difference.compare import CannotCompareError, Difference, first_difference
 from explain.engine import Engine, TraceRun, scratch
 from explain.experiment import Experiment, ParameterError
 from explain.trace.file import TraceFileError
-from explain.trace.model import Trace
 from explain.workers import WorkerDied, WorkerError, WorkerFailed
 from kernels.catalog import KERNELS
 from kernels.museum import EXHIBITS
@@ -57,7 +54,7 @@ def run(parsed: argparse.Namespace) -> int:
     except CannotCompareError as error:
         return complain(f"{parsed.a} and {parsed.b}: {error}", BAD_ARGUMENTS)
     if parsed.out is not None:
-        parsed.out.write_text(_page(runs, found), encoding="utf-8")
+        parsed.out.write_text(_page(runs), encoding="utf-8")
     if parsed.json:
         print_json({"same": found is None, "difference": None if found is None else _json(found)})
     else:
@@ -141,15 +138,10 @@ def _run(engine: Engine, parsed: argparse.Namespace, target: str, experiment: Ex
     return made
 
 
-def _page(runs: list[TraceRun], found: Difference | None) -> str:
-    """Both runs side by side, at the first difference."""
+def _page(runs: list[TraceRun]) -> str:
+    """Both runs side by side. The player opens on the first difference of the quantities that it draws."""
     from explain.player import Run  # brings Streamlit, which the command does without
     from explain.player.export import standalone_html
     from explain.player.view import view_of
 
-    traces: list[Trace] = [run.trace for run in runs]
-    same_lines = np.array_equal(traces[0].columns.line, traces[1].columns.line)
-    # Runs of other lines are woven: their player finds its own place to open, the first difference that it shows.
-    step = None if found is None or not same_lines else found.wrong.step
-    views = [Run(run, view_of(trace, run.origin)) for run, trace in zip(runs, traces, strict=True)]
-    return standalone_html(views, step)
+    return standalone_html([Run(run, view_of(run.trace, run.origin)) for run in runs], step=None)

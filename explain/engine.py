@@ -8,12 +8,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
-import math
 import os
 import shutil
 import tempfile
 import threading
-import time
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,7 +106,7 @@ class Engine:
                 return run
             try:
                 cached.parent.mkdir(parents=True, exist_ok=True)
-                _forget_oldest(cached.parent)
+                forget_oldest(cached.parent, "*.tilescope", CACHED_FILES)
             except OSError:  # it cannot be kept, and is made again next time
                 with scratch() as folder:
                     return self._traced(experiment, Path(folder) / "trace.tilescope", progress)
@@ -268,18 +266,17 @@ def _digest(*texts: str) -> str:
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:32]
 
 
-def _forget_oldest(folder: Path) -> None:
-    """Keeps the newest CACHED_FILES of the cache."""
-    by_age = sorted(folder.glob("*.tilescope"), key=_age)
-    for path in by_age[CACHED_FILES:]:
+def forget_oldest(folder: Path, pattern: str, most: int) -> None:
+    """Keeps the newest `most` files of this pattern."""
+
+    def changed(path: Path) -> float:
+        try:
+            return path.stat().st_mtime
+        except OSError:  # another process has just forgotten it
+            return 0.0
+
+    for path in sorted(folder.glob(pattern), key=changed, reverse=True)[most:]:
         path.unlink(missing_ok=True)
-
-
-def _age(path: Path) -> float:
-    try:
-        return time.time() - path.stat().st_mtime
-    except OSError:  # another process has just forgotten it
-        return math.inf
 
 
 def _existing(path: Path, experiment: Experiment, origin: str) -> TraceRun | None:

@@ -73,7 +73,7 @@ def chapter(file: str, goal: str = "", words: str = "", wide: float = 1.5) -> De
 
 def _main_script() -> Path | None:
     context = get_script_run_ctx()
-    return context and Path(context.pages_manager.main_script_path).resolve()
+    return Path(context.pages_manager.main_script_path).resolve() if context else None
 
 
 def introduce(words: str) -> None:

@@ -34,6 +34,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
 from benchmarks.report import finish, parser_of
+from explain import contents
 from tests.e2e.server import Server, running_app
 
 CORES = 2
@@ -81,7 +82,6 @@ class Tab:
         self._page_name, self._query = address.path.strip("/"), address.query
         self._page_hash = ""
         self._kept: set[str] = set()
-        self.chapters: tuple[str, ...] = ()
 
     async def rerun(self) -> None:
         """Asks for a run of the page, as a control does, and receives all of its messages.
@@ -107,7 +107,6 @@ class Tab:
             self._kept.add(message.hash)
         if kind == "navigation":
             self._page_hash = message.navigation.page_script_hash
-            self.chapters = tuple(page.url_pathname for page in message.navigation.app_pages)
         elif kind == "page_not_found":
             raise PageFailedError(f"no page {self._page_name!r}")
         elif kind == "delta" and message.delta.new_element.WhichOneof("type") == "exception":
@@ -150,17 +149,9 @@ async def attend(url: str, page: str, arrival: float, due: Iterator[float], tall
         print(error, file=sys.stderr)
 
 
-async def chapters(url: str) -> tuple[str, ...]:
-    """The paths of the app's pages, from its navigation."""
-    async with open_socket(url) as socket:
-        tab = Tab(socket, "")
-        await tab.rerun()
-        return tab.chapters or ("",)
-
-
 async def hold(server: Server, lesson: Lesson) -> dict[str, Any]:
     """Holds the lesson and returns its measurements."""
-    pages = lesson.pages or await chapters(server.url)
+    pages = lesson.pages or tuple("" if page.kind == "home" else page.stem for page in contents.pages())
     tally, rng = Tally(), random.Random(0)
     class_ = [
         attend(server.url, pages[i % len(pages)], RAMP_S * i / lesson.students, lesson.due(rng), tally)

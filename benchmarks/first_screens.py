@@ -19,12 +19,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize
 
-from benchmarks.report import finish, parser_of
+from benchmarks.report import chrome, finish, parser_of
 from explain import ROOT, tours
 from explain.beats import beats
-from explain.browser import find_browser
 from explain.engine import engine
 from explain.experiment import Experiment
 from explain.glossary import TERMS
@@ -261,10 +260,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--press", action="append", default=[], help="key to press then; may be repeated")
     parser.add_argument("--wait", type=float, default=10.0, help="seconds until the page has opened")
     options = parser.parse_args(arguments)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=find_browser(), args=["--no-sandbox", "--enable-unsafe-swiftshader"]
-        )
+    with chrome("--enable-unsafe-swiftshader") as browser:
         if options.address:
             print(json.dumps(count_other(browser, options), indent=2, ensure_ascii=False))
             return 0

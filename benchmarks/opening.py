@@ -16,10 +16,9 @@ import sys
 import time
 from collections.abc import Sequence
 
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
-from benchmarks.report import finish, parser_of
-from explain.browser import find_browser
+from benchmarks.report import chrome, finish, parser_of
 from tests.e2e.server import running_app
 
 FIRST_PAGE_S, PICTURE_S = 2.0, 1.0
@@ -50,10 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = parser_of(__doc__)
     parser.add_argument("--runs", type=int, default=7)
     options = parser.parse_args(arguments)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
+    with chrome() as browser:
         runs = [once(browser) for _ in range(options.runs)]
-        browser.close()
     medians = {name: round(statistics.median(run[name] for run in runs), 2) for name in runs[0]}
     passed = medians["first_page_s"] < FIRST_PAGE_S and medians["picture_after_s"] < PICTURE_S
     result = {

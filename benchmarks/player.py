@@ -26,11 +26,10 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from playwright.sync_api import Browser, Page, ViewportSize, WebSocket, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, WebSocket
 
 from benchmarks.classroom_load import RAMP_S, Tally, attend, cpu_seconds, share_two_cores
-from benchmarks.report import finish, parser_of
-from explain.browser import find_browser
+from benchmarks.report import chrome, finish, parser_of
 from explain.engine import HEAD_START_S
 from explain.player.view import view
 from tests.e2e.server import Server, running_app
@@ -278,8 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     cores = share_two_cores()
     lectures: dict[str, dict[str, Any]] = {}
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
+    with chrome() as browser:
         browser_version = browser.version
         with running_app() as server:
             for name, query in LECTURES.items():
@@ -295,7 +293,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 lectures[name] = {"alone": alone, f"with {options.students} students": among}
                 page.close()
         opening = openings(browser, options.runs)
-        browser.close()
     result: dict[str, Any] = {
         "what": "milliseconds a step, p50 and p95; seconds until a chapter can be stepped, medians",
         "lectures": lectures,

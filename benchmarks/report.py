@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import Browser, sync_playwright
+
+from explain.browser import find_browser
 from explain.records import results
 from explain.records.code import measured_code
 
@@ -20,6 +24,13 @@ def parser_of(doc: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="also write the JSON to this file")
     return parser
+
+
+@contextmanager
+def chrome(*arguments: str) -> Iterator[Browser]:
+    """A headless Chrome or Chromium until the block is left."""
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox", *arguments])
 
 
 def finish(result: Mapping[str, Any], measured: str, out: Path | None, **versions: str) -> int:

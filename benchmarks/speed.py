@@ -6,7 +6,6 @@ shape all variants in turn, round after round, so that a slow moment hits all of
 before each launch. A median counts.
 
 python benchmarks/speed.py softmax decode --out speed.json
-python benchmarks/speed.py --compare old.json new.json
 python benchmarks/speed.py --random 1 2 3 --shapes 200 --rounds 8 --out random.json
 """
 
@@ -46,16 +45,12 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help="only shapes with this in their name")
     parser.add_argument("--rounds", type=int, default=30, help="timed launches of each variant (30)")
     parser.add_argument("--seconds", type=float, default=600.0, help="stop measuring after so long (600)")
-    parser.add_argument("--show", type=int, default=99, help="print so many of the fastest of ours a shape")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result there, as JSON")
-    parser.add_argument("--compare", nargs=2, type=Path, metavar=("OLD", "NEW"), help="two results as ratios")
     parser.add_argument("--child", choices=("check", "time"), help=argparse.SUPPRESS)
     parsed = parser.parse_args()
     sys.path.insert(0, str(ROOT))
     from explain.records import results
 
-    if parsed.compare:
-        return compare(*map(results.read, parsed.compare))
     if parsed.child:
         work = {"check": checked, "time": timed}[parsed.child]
         for answer in work(json.load(sys.stdin)):
@@ -66,7 +61,7 @@ def main() -> int:
     result = measure(parsed)
     if parsed.out:
         results.write(parsed.out, result, indent=None if parsed.random else 1)
-    print(table(result, parsed.show))
+    print(table(result))
     print(*(speed_table.lines if parsed.random is None else speed_random_table.summary)(result), sep="\n")
     return 0
 
@@ -243,40 +238,23 @@ def timed(tasks: list[Task]) -> Iterator[dict[str, Any]]:
         yield {"done": True}
 
 
-def table(result: dict[str, Any], show: int) -> str:
+def table(result: dict[str, Any]) -> str:
     """Each shape's variants, fastest first: microseconds, throughput, and the speedup over the first baseline."""
     lines = []
     for case in result["cases"]:
-        unit, scale = ("TB/s", 1e-12) if case["case"]["unit"] == "B/s" else ("TFLOP/s", 1e-12)
         rows = sorted(case["variants"], key=lambda row: row.get("seconds", float("inf")))
         first = case["variants"][0].get("seconds")
         lines.append(case["case"]["name"])
-        ours = 0
         for row in rows:
             if "seconds" in row:
-                ours += "[" in row["name"]
-                if ours > show and "[" in row["name"]:
-                    continue
                 share = f"{first / row['seconds']:6.3f}" if first else ""
-                took = f"{1e6 * row['seconds']:9.1f} us {scale * row['per_second']:8.3f} {unit} {share}"
+                took = (
+                    f"{1e6 * row['seconds']:9.1f} us {1e-12 * row['per_second']:8.3f} T{case['case']['unit']} {share}"
+                )
                 lines.append(f"  {took}  {row['error']:5.2f}  {row['name']}")
-            elif show >= 99 or row["why"].startswith("exceeds"):
+            else:
                 lines.append(f"  {row['why'][:110]}  {row['name']}")
     return "\n".join(lines)
-
-
-def compare(old: dict[str, Any], new: dict[str, Any]) -> int:
-    """Prints new speed over old for every variant in both; 1 where one has lost more than 3%."""
-    timed = ((c["case"]["name"], v) for c in old["cases"] for v in c["variants"] if "seconds" in v)
-    before = {(name, variant["name"]): variant["seconds"] for name, variant in timed}
-    slower = 0
-    for case in new["cases"]:
-        for row in case["variants"]:
-            if "seconds" in row and (was := before.get((case["case"]["name"], row["name"]))):
-                ratio = was / row["seconds"]
-                slower += ratio < 0.97
-                print(f"{ratio:6.3f}  {case['case']['name']}  {row['name']}")
-    return 1 if slower else 0
 
 
 def state_of_the_gpu() -> dict[str, str]:

@@ -99,23 +99,19 @@ def decode_cases() -> Iterator[Case]:
         yield Case("decode", (batch, heads, kv_heads, keys, head_dim), "bf16", work, "B/s")
 
 
-def attention_cases(table: str = "attention", products: float = 1.0) -> Iterator[Case]:
+def attention_cases(table: str, products: float) -> Iterator[Case]:
     for head_dim, seq_len, causal in itertools.product((128, 64), (2048, 4096, 8192, 16384), (False, True)):
         batch, heads = 16384 // seq_len, 2048 // head_dim
         work = products * 4 * batch * heads * seq_len**2 * head_dim / (2 if causal else 1)
         yield Case(table, (batch, heads, seq_len, head_dim), "bf16", work, "FLOP/s", causal)
 
 
-def backward_cases() -> Iterator[Case]:
-    return attention_cases("backward", 2.5)  # five products where the forward pass has two
-
-
-CASES = {
+CASES: dict[str, Callable[[], Iterator[Case]]] = {
     "softmax": softmax_cases,
     "topk": topk_cases,
     "decode": decode_cases,
-    "attention": attention_cases,
-    "backward": backward_cases,
+    "attention": lambda: attention_cases("attention", 1.0),
+    "backward": lambda: attention_cases("backward", 2.5),  # five matmuls where the forward pass has two
 }
 
 
@@ -178,14 +174,6 @@ def _copy(case: Case, x: torch.Tensor, *_: torch.Tensor) -> Callable[[], Any]:
     return lambda: y.copy_(x)
 
 
-def _topk(case: Case, x: torch.Tensor) -> Callable[[], Any]:
-    return lambda: torch.topk(torch.softmax(x, dim=-1), 5)
-
-
-def _read(case: Case, x: torch.Tensor) -> Callable[[], Any]:
-    return lambda: torch.amax(x, dim=-1)
-
-
 def _copy_all(case: Case, *inputs: torch.Tensor) -> Callable[[], Any]:
     half = torch.empty(int(case.work / 2), dtype=torch.int8, device="cuda")  # read and written: as many bytes in all
     y = torch.empty_like(half)
@@ -225,9 +213,9 @@ def _quack(case: Case, x: torch.Tensor) -> Callable[[], Any]:
 
 BASELINES: dict[str, Callable[..., Callable[[], Any]]] = {
     "copy": _copy,
-    "read": _read,
+    "read": lambda case, x: lambda: torch.amax(x, dim=-1),
     "torch.softmax": lambda case, x: lambda: torch.softmax(x, dim=-1),
-    "torch.softmax+topk": _topk,
+    "torch.softmax+topk": lambda case, x: lambda: torch.topk(torch.softmax(x, dim=-1), 5),
     "copy of as many bytes": _copy_all,
     "FlashAttention-3": _fa3,
     "FlashAttention-4": _fa4,
@@ -250,15 +238,11 @@ def variants(case: Case, tune: bool) -> list[Variant]:
         "attention": ["torch.sdpa cudnn", "FlashAttention-3", "FlashAttention-4", "torch.sdpa flash"],
         "backward": ["torch.sdpa flash backward", "torch.sdpa cudnn backward", "FlashAttention-4 backward"],
     }[case.table]
-    return [*map(Variant, baselines), *(tuned(case) if tune else chosen(case))]
+    return [*map(Variant, baselines), *(tuned(case) if tune else map(Variant, chosen(case)))]
 
 
-def chosen(case: Case) -> list[Variant]:
-    """Our kernels with the options that they choose by themselves."""
-    return [Variant(function) for function in _chosen(case)]
-
-
-def _chosen(case: Case) -> Iterator[str]:
+def chosen(case: Case) -> Iterator[str]:
+    """Our kernels, which choose their options by themselves."""
     if case.table == "softmax":
         yield "kernels.dispatch:softmax"
         if case.shape[1] <= 32768:
@@ -285,12 +269,8 @@ def _grid(function: str, **options: tuple[Any, ...]) -> Iterator[Variant]:
         yield Variant(function, dict(zip(options, values, strict=True)))
 
 
-def tuned(case: Case) -> list[Variant]:
+def tuned(case: Case) -> Iterator[Variant]:
     """Our kernels over the options worth trying."""
-    return list(_tuned(case))
-
-
-def _tuned(case: Case) -> Iterator[Variant]:
     if case.table == "softmax":
         columns = case.shape[1]
         if columns * TORCH_DTYPE[case.dtype].itemsize <= 224 * 1024 and columns >= 1024:

@@ -10,7 +10,6 @@ python benchmarks/speed_counters.py backward softmax --only ×8192× ×131072 --
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -19,6 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.report import parser_of
 from explain.counters.model import Counts
 from explain.counters.stalls import Stalls
 
@@ -32,12 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from explain.records import results
     from explain.records.code import measured_code
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"{', '.join(CASES)}; all of them unless given")
-    parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help=(
-        "only shapes whose name has one of these"
-    ))  # fmt: skip
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the result there, as JSON")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help="only shapes with this in their name")
     parsed = parser.parse_args(arguments)
     if unknown := [table for table in parsed.tables if table not in CASES]:
         parser.error(f"{unknown[0]!r} is no table: one of {', '.join(CASES)}")

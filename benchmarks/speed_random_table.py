@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
+import statistics
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Beside:
     @property
     def mean(self) -> float:
         """The geometric mean of the ratios."""
-        return math.exp(sum(math.log(ratio) for ratio, _ in self.ratios) / len(self.ratios))
+        return statistics.geometric_mean(ratio for ratio, _ in self.ratios)
 
     @property
     def worst(self) -> str:

@@ -18,7 +18,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -52,22 +52,17 @@ def main() -> int:
     from explain.device.handler import provenance
 
     if not torch.cuda.is_available():
-        return _failed("tuning needs a GPU: PyTorch finds no CUDA GPU on this machine")
+        raise SystemExit("tuning needs a GPU: PyTorch finds no CUDA GPU on this machine")
     if min(parsed.shape) < 1 or parsed.shape[3] % 8 or parsed.shape[3] > 256:
-        return _failed(f"--shape {' '.join(map(str, parsed.shape))}: sizes from 1 on, D a multiple of 8 up to 256")
+        parser.error(f"--shape {' '.join(map(str, parsed.shape))}: sizes from 1 on, D a multiple of 8 up to 256")
     try:
         before = load(parsed.out)
     except ResultFileError as error:
-        return _failed(f"{error}: move it away, or name another file")
+        raise SystemExit(f"{error}: move it away, or name another file") from None
     grids = [empty(rung, tuple(parsed.shape), parsed.causal) for rung in RUNGS]
     tuning = measure(before, provenance(), grids, parsed.rounds, parsed.seconds, parsed.out)
     print(*(line for grid in tuning.grids for line in table(grid)), sep="\n")
     return 0
-
-
-def _failed(why: str) -> int:
-    print(why, file=sys.stderr)
-    return 1
 
 
 def measure(
@@ -126,24 +121,20 @@ def told(tuning: Tuning, answer: dict[str, Any]) -> Tuning:
     settings = tuple(answer["variant"]["options"][name] for name in SETTINGS)
     facts = {name: value for name, value in answer.items() if name in Point.__dataclass_fields__}
 
-    def point(one: Point) -> Point:
-        return replace(one, **facts) if one.settings == settings else one
-
-    return _each(tuning, lambda grid: tuple(map(point, grid.points)) if grid.rung == rung else grid.points)
+    return _each(tuning, lambda grid, one: facts if (grid.rung, one.settings) == (rung, settings) else {})
 
 
 def _silent(tuning: Tuning) -> Tuning:
     """A setting that was asked and said nothing in time."""
     why = f"no word for {speed.SILENCE:.0f} s, or its process ended"
 
-    def point(one: Point) -> Point:
-        return one if one.failure or one.error is not None else replace(one, failure="silent", why=why)
-
-    return _each(tuning, lambda grid: tuple(map(point, grid.points)))
+    silent = {"failure": "silent", "why": why}
+    return _each(tuning, lambda _, one: {} if one.failure or one.error is not None else silent)
 
 
-def _each(tuning: Tuning, points: Any) -> Tuning:
-    return replace(tuning, grids=tuple(replace(grid, points=points(grid)) for grid in tuning.grids))
+def _each(tuning: Tuning, news: Callable[[Grid, Point], dict[str, Any]]) -> Tuning:
+    grids = (replace(grid, points=tuple(replace(p, **news(grid, p)) for p in grid.points)) for grid in tuning.grids)
+    return replace(tuning, grids=tuple(grids))
 
 
 def checked(tasks: list[speed.Task]) -> Iterator[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Tilescope on the command line: list, run, trace, export, compile and measure kernels, and look at this machine.
 
-Exit status: 0 done · 1 the result exceeds its tolerance · 2 bad arguments · 3 the run failed; the message says why.
+Exit status: 0 done · 1 the result exceeds its tolerance, or two runs differ · 2 bad arguments · 3 the run failed; the
+message says why.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from types import ModuleType
 from explain import commands as do
 from explain import tours
 from explain.commands import BAD_ARGUMENTS, EXPORTS, FAILED, complain
+from explain.difference import command as difference
 from explain.experiment import Experiment, ParameterError
 from explain.gpus import DEFAULT, GPUS
 from explain.recordings import chapter_traces, latency, tile_costs, timelines, traced, tuning, verification
@@ -120,6 +122,11 @@ def _parser() -> argparse.ArgumentParser:
         "--step", default="", metavar="N", help="the step the page opens on, from 0; default: the one that failed, or 0"
     )
     Experiment.add_arguments(export)
+
+    diff = command("diff", difference.run, difference.HELP)
+    difference.add_arguments(diff)
+    Experiment.add_arguments(diff)
+    _add_limits(diff)
 
     tour = command("tour", do.tour, "Show a tour's run sheet, or write the tour as slides or as a page to take along.")
     names = f"a tour file, or one of {', '.join(tours.files())}; a chapter's name alone means its first"

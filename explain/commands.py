@@ -44,21 +44,12 @@ MAX_PROGRAMS = 100_000
 
 def list_kernels(parsed: argparse.Namespace) -> int:
     kernels: list[dict[str, Any]] = [
-        {
-            "name": kernel.name,
-            "title": kernel.title,
-            "idea": kernel.idea,
-            "family": kernel.family,
-            "wrong": kernel.wrong,
-            "inputs": kernel.inputs,
+        {name: getattr(kernel, name) for name in ("name", "title", "idea", "family", "wrong", "inputs")}
+        | {
             "parameters": {
-                parameter.name: {
-                    "default": dict(Experiment.of(kernel.name).parameters)[parameter.name],
-                    "allowed": parameter.allowed,
-                    "help": parameter.help,
-                }
-                for parameter in kernel.parameters
-            },
+                one.name: {"default": default, "allowed": one.allowed, "help": one.help}
+                for one, default in zip(kernel.parameters, Experiment.of(kernel.name).values.values(), strict=True)
+            }
         }
         for kernel in TAUGHT.values()
     ]
@@ -152,16 +143,18 @@ def trace(parsed: argparse.Namespace) -> int:
     if foreign and (parsed.set or parsed.inputs or parsed.seed != "0"):
         own = "the function makes its own inputs"
         raise ParameterError("target", parsed.target, f"takes no --set, --inputs or --seed: {own}")
-    _check_out(parsed.out)
+    check_out(parsed.out)
     experiment = None if foreign else Experiment.from_parsed(parsed.target, parsed)
     with closing(Engine()) as engine, progress_line() as progress:
         if experiment is None:
             # The run stops itself at its limit and leaves its trace; the worker is ended only if it does not.
             options["seconds"] = parsed.seconds
             limits["seconds"] = parsed.seconds + STOPPING_SECONDS
-            said = engine.trace_file(Path(path), function, parsed.out, programs, options, progress=progress, **limits)
+            said = engine.trace_file(
+                Path(path), function, parsed.out, programs, options=options, progress=progress, **limits
+            )
         else:
-            said = engine.trace_to(experiment, parsed.out, programs, options, progress=progress, **limits)
+            said = engine.trace_to(experiment, parsed.out, programs, options=options, progress=progress, **limits)
     report, failure = said["report"], said["report"]["failure"]
     answer = {name: said[name] for name in ("steps", "trace_seconds", "file_bytes", "launches", "report")}
     answer["traffic"] = {"traced": said["traffic"]}
@@ -185,7 +178,7 @@ def trace(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _check_out(out: Path) -> None:
+def check_out(out: Path) -> None:
     """Raises ParameterError if `out` cannot be written, or if there is another file that is not a run's."""
     if not out.parent.is_dir():
         raise ParameterError("--out", out, "must be in a folder that exists")
@@ -201,7 +194,7 @@ def export(parsed: argparse.Namespace) -> int:
     if parsed.out.suffix not in EXPORTS:
         made_in_browser = ".png, .svg and .webm are made by the Export menu of the player, there and in the page"
         raise ParameterError("--out", parsed.out, f"must end in {' or '.join(EXPORTS)}; {made_in_browser}")
-    _check_out(parsed.out)
+    check_out(parsed.out)
     run = _recorded_run(parsed)
     try:
         trace = run.trace

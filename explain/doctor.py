@@ -52,7 +52,7 @@ def examine() -> Iterator[Finding]:
         else:
             remedy = "Nothing to fix on a laptop: kernels run in Triton's interpreter."
             yield Finding("GPU", f"not available. {status.reason}", False, remedy)
-    count = len(list(recordings.traces()))
+    count = len(recordings.files(".tilescope"))
     remedy = "" if count else "Run: python -m explain record traces"
     yield Finding("recorded traces", f"{count} shipped", count > 0, remedy, needed=not has_triton())
     yield _cache()

@@ -8,17 +8,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
-import math
 import os
 import shutil
 import tempfile
 import threading
-import time
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import platformdirs
@@ -96,9 +92,7 @@ class Engine:
             later.daemon = True
             later.start()
 
-    def trace(
-        self, experiment: Experiment, progress: Progress | None = None, cancel: threading.Event | None = None
-    ) -> TraceRun:
+    def trace(self, experiment: Experiment, progress: Progress | None = None) -> TraceRun:
         """The trace of an experiment: shipped, cached or made now. Raises WorkerError."""
         must_be_a_kernel(experiment)
         if run := _existing(recordings.path_of(experiment), experiment, "recorded"):
@@ -112,40 +106,32 @@ class Engine:
                 return run
             try:
                 cached.parent.mkdir(parents=True, exist_ok=True)
-                _forget_oldest(cached.parent)
+                forget_oldest(cached.parent, "*.tilescope", CACHED_FILES)
             except OSError:  # it cannot be kept, and is made again next time
-                return self._trace_uncached(experiment, progress, cancel)
-            self.trace_to(experiment, cached, progress=progress, cancel=cancel)
-            return TraceRun(cached.read_bytes(), "interpreter")
+                with scratch() as folder:
+                    return self._traced(experiment, Path(folder) / "trace.tilescope", progress)
+            return self._traced(experiment, cached, progress)
 
-    def _trace_uncached(
-        self, experiment: Experiment, progress: Progress | None, cancel: threading.Event | None
-    ) -> TraceRun:
-        with scratch() as folder:
-            path = Path(folder) / "trace.tilescope"
-            self.trace_to(experiment, path, progress=progress, cancel=cancel)
-            return TraceRun(path.read_bytes(), "interpreter")
+    def _traced(self, experiment: Experiment, out: Path, progress: Progress | None) -> TraceRun:
+        self.trace_to(experiment, out, progress=progress)
+        return TraceRun(out.read_bytes(), "interpreter")
 
     def trace_to(
-        self,
-        experiment: Experiment,
-        out: Path,
-        programs: object = "all",
-        options: Mapping[str, Any] = MappingProxyType({}),
-        **call: Any,
+        self, experiment: Experiment, out: Path | None, programs: object = "all", **call: Any
     ) -> dict[str, Any]:
-        """Runs, records and writes a trace file; the trace worker's answer. `options` as there. Raises WorkerError."""
+        """Runs and records, and writes a trace file if `out` is given; the trace worker's answer. `options` as there.
+
+        Raises WorkerError.
+        """
         must_be_a_kernel(experiment)
-        request = {"kind": "experiment", "experiment": experiment.to_json(), "programs": programs}
-        return self._ask({**request, "out": str(out.resolve()), "options": dict(options)}, call)
+        return self._ask({"kind": "experiment", "experiment": experiment.to_json(), "programs": programs}, out, call)
 
     def check(self, experiment: Experiment, **call: Any) -> dict[str, Any]:
         """Runs in the interpreter and records only counts: {"error", "tolerance", "within_tolerance", "traffic", …}.
 
         Raises WorkerError.
         """
-        must_be_a_kernel(experiment)
-        return self._ask({"kind": "experiment", "experiment": experiment.to_json(), "programs": [], "out": None}, call)
+        return self.trace_to(experiment, None, [], **call)
 
     def output(self, experiment: Experiment, *, reverse_keys: bool = False, **call: Any) -> Output:
         """The first output beside float64, shipped or made now in the interpreter. Raises WorkerError."""
@@ -162,24 +148,15 @@ class Engine:
     def output_to(self, experiment: Experiment, out: Path, *, reverse_keys: bool = False, **call: Any) -> None:
         """Runs in the interpreter and writes what `output` reads. Raises WorkerError."""
         must_be_a_kernel(experiment)
-        request = {"kind": "output", "experiment": experiment.to_json(), "reverse_keys": reverse_keys}
-        self._ask({**request, "out": str(out.resolve())}, call)
+        self._ask({"kind": "output", "experiment": experiment.to_json(), "reverse_keys": reverse_keys}, out, call)
 
-    def trace_file(
-        self,
-        path: Path,
-        function: str,
-        out: Path,
-        programs: object = "all",
-        options: Mapping[str, Any] = MappingProxyType({}),
-        **call: Any,
-    ) -> dict[str, Any]:
+    def trace_file(self, path: Path, function: str, out: Path, programs: object, **call: Any) -> dict[str, Any]:
         """Runs a function of any Python file and records the kernels it launches. Raises WorkerError."""
-        places = {"path": str(path.resolve()), "out": str(out.resolve())}
-        request = {"kind": "file", **places, "function": function, "programs": programs, "options": dict(options)}
-        return self._ask(request, call)
+        request = {"kind": "file", "path": str(path.resolve()), "function": function, "programs": programs}
+        return self._ask(request, out, call)
 
-    def _ask(self, request: dict[str, Any], call: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, request: dict[str, Any], out: Path | None, call: dict[str, Any]) -> dict[str, Any]:
+        request |= {"out": str(out.resolve()) if out else None, "options": call.pop("options", {})}
         return self._traces.call(request, **{name: value for name, value in call.items() if value is not None})
 
     def device(self) -> DeviceStatus:
@@ -289,18 +266,17 @@ def _digest(*texts: str) -> str:
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:32]
 
 
-def _forget_oldest(folder: Path) -> None:
-    """Keeps the newest CACHED_FILES of the cache."""
-    by_age = sorted(folder.glob("*.tilescope"), key=_age)
-    for path in by_age[CACHED_FILES:]:
+def forget_oldest(folder: Path, pattern: str, most: int) -> None:
+    """Keeps the newest `most` files of this pattern."""
+
+    def changed(path: Path) -> float:
+        try:
+            return path.stat().st_mtime
+        except OSError:  # another process has just forgotten it
+            return 0.0
+
+    for path in sorted(folder.glob(pattern), key=changed, reverse=True)[most:]:
         path.unlink(missing_ok=True)
-
-
-def _age(path: Path) -> float:
-    try:
-        return time.time() - path.stat().st_mtime
-    except OSError:  # another process has just forgotten it
-        return math.inf
 
 
 def _existing(path: Path, experiment: Experiment, origin: str) -> TraceRun | None:

@@ -107,7 +107,7 @@ class Experiment:
 
     def to_query(self) -> dict[str, str]:
         """URL query parameters; `from_query` reads them."""
-        parameters = {name: _text(value) for name, value in self.parameters}
+        parameters = {name: text_of(value) for name, value in self.parameters}
         return {"kernel": self.kernel, **parameters, "inputs": self.inputs, "seed": str(self.seed)}
 
     @classmethod
@@ -129,7 +129,7 @@ class Experiment:
 
     def to_arguments(self) -> list[str]:
         """Command-line arguments; `from_parsed` reads them."""
-        settings = [word for name, value in self.parameters for word in ("--set", f"{name}={_text(value)}")]
+        settings = [word for name, value in self.parameters for word in ("--set", f"{name}={text_of(value)}")]
         return [self.kernel, *settings, "--inputs", self.inputs, "--seed", str(self.seed)]
 
     @staticmethod
@@ -155,5 +155,6 @@ class Experiment:
         return cls.of(kernel, given, parsed.inputs, parsed.seed)
 
 
-def _text(value: Value) -> str:
+def text_of(value: Value) -> str:
+    """A parameter's value in an address or on the command line."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -11,9 +11,9 @@ import html
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from explain import data
+from explain.plain import made
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,9 @@ class Term:
         return (self.name,) if self.words is None else self.words
 
 
-def _read() -> dict[str, tuple[Term, ...]]:
-    return {group: tuple(_term(fields) for fields in terms) for group, terms in data(__file__).items()}
-
-
-def _term(fields: dict[str, Any]) -> Term:
-    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
-    return Term(**values)
-
-
-GROUPS: Mapping[str, tuple[Term, ...]] = _read()
+GROUPS: Mapping[str, tuple[Term, ...]] = {
+    group: tuple(made(Term, term) for term in terms) for group, terms in data(__file__).items()
+}
 TERMS: tuple[Term, ...] = tuple(term for group in GROUPS.values() for term in group)
 
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from explain.beats import step_of
 from explain.experiment import Experiment, ParameterError
+from explain.figures.labels import unbroken
 from explain.figures.numbers import number
 from explain.glossary import words_in
 from explain.trace.model import Affine, Tile, Trace, numbers
@@ -277,7 +278,7 @@ def _place(
 
 def _filled(text: str, trace: Trace, step: int, row: int, where: str) -> str:
     """The text with its numbers, such as {l_i}, {l_i before}, {sum p}, {min o} and {max s}: the followed row's at this
-    step.
+    step. Its equations do not break.
     """
 
     def number_of(place: re.Match[str]) -> str:
@@ -295,7 +296,7 @@ def _filled(text: str, trace: Trace, step: int, row: int, where: str) -> str:
             )
         return number(float(line[row] if line.size > 1 else line[0]), DIGITS)
 
-    return _NUMBER.sub(number_of, text)
+    return unbroken(_NUMBER.sub(number_of, text))
 
 
 def _watched(traces: Sequence[Trace], caption: Caption, where: str) -> str:

@@ -6,12 +6,13 @@ from explain.ui import layout
 with layout.chapter(
     __file__,
     goal="find a row's maximum and its softmax sum in one pass over the row, and know why the result is exact.",
-    words="Keep the maximum m and the sum ℓ of the elements read so far. The old sum was made with the old maximum: "
-    "α = exp(old m − new m) corrects it. A second pass divides by ℓ.",
+    words="Keep the maximum m and the sum ℓ of the elements read so far. When m rises, one factor α corrects every "
+    "term of the old sum, so it corrects the sum:\n\n**exp(x − old m) · exp(old m − new m) = exp(x − new m)**",
 ):
     way, beside = view.choose()
-    row, whole = view.choose_row(way)
-experiments, traces = view.run(way, beside, row, whole)
+    row = view.choose_row(way)
+experiments, traces = view.run(way, beside, row)
+view.whole_row(way, experiments[-1], traces)
 view.accesses(way, experiments, traces)
 view.other_updates(experiments[-1])
 view.closing(way, experiments, traces)

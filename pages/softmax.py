@@ -10,7 +10,9 @@ with layout.chapter(
     "**Safe** softmax subtracts the row's maximum m first.",
     wide=2,
 ):
-    view.six_logits()
+    charts = view.charts()
+with layout.below_goal():
+    view.six_logits(charts)
 runs = view.two_kernels()
 view.overflow(runs)
 view.same_answer()

@@ -102,7 +102,8 @@ class Compiler:
         key = key_of(experiment, capability)
         with self._lock:
             kept = self._listings.get(key)
-        places = (_recorded_listing(experiment, capability), _listing_beside(_cached(experiment, capability)))
+        recorded = [listing_path(experiment, capability)] if _recorded(experiment, capability) else []
+        places = (*recorded, _listing_beside(_cached(experiment, capability)))
         for read in (lambda: kept, *(place.read_bytes for place in places)):
             try:
                 if data := read():
@@ -176,12 +177,6 @@ def _records() -> dict[str, Cost]:
 def _cached(experiment: Experiment, capability: int) -> Path:
     digest = hashlib.sha256(f"{key_of(experiment, capability)}\n{_version()}".encode()).hexdigest()[:32]
     return cache_folder().parent / "compiled" / f"{digest}.json"
-
-
-def _recorded_listing(experiment: Experiment, capability: int) -> Path:
-    """The path of a recorded cost's instructions; one that does not exist if the cost is of other code."""
-    shipped = listing_path(experiment, capability)
-    return shipped if _recorded(experiment, capability) else shipped.with_suffix(".other")
 
 
 def listing_path(experiment: Experiment, capability: int) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -43,6 +44,16 @@ def wrapped(words: str, width: float, size: float = 14, bold: bool = False) -> l
         else:
             lines.append(word)
     return lines
+
+
+_OPERATOR = re.compile(r" ([=×+−÷/<>≤≥]|(?<=\) )·) ")
+_IN_BRACKETS = re.compile(r"\([^()]*[−+=×][^()]*\)")
+
+
+def unbroken(words: str) -> str:
+    """The text with no-break spaces around the operators of its equations, and within their brackets."""
+    joined = _OPERATOR.sub("\u00a0\\1\u00a0", words)
+    return _IN_BRACKETS.sub(lambda found: found[0].replace(" ", "\u00a0"), joined)
 
 
 def shortened(words: str, width: float, size: float = 14, bold: bool = False) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from explain.figures import palette
 from explain.figures.labels import spread, widest
 from explain.figures.numbers import number, power
 from explain.figures.plot import FONT, logarithmic, plot
+from explain.figures.tables import csv_of
 from kernels.catalog import KERNELS
 
 _LABEL = FONT + 5.0
@@ -101,11 +100,8 @@ def chart(
 
 def as_csv(figure: go.Figure) -> str:
     """The numbers of a chart as CSV: one row a point, with the name of its curve."""
-    out = io.StringIO()
-    rows = csv.writer(out, lineterminator="\n")
-    rows.writerow(("curve", figure.layout.xaxis.title.text or "", figure.layout.yaxis.title.text or ""))
-    rows.writerows((line.name, x, y) for line in figure.data for x, y in zip(line.x, line.y, strict=True))
-    return out.getvalue()
+    heading = "curve", figure.layout.xaxis.title.text, figure.layout.yaxis.title.text
+    return csv_of([heading, *((line.name, x, y) for line in figure.data for x, y in zip(line.x, line.y, strict=True))])
 
 
 def _ticks(values: Sequence[float], *, own: bool) -> dict[float, str]:

@@ -1,7 +1,9 @@
-"""Tables: rows of values in, Markdown out."""
+"""Tables: rows of values in, Markdown or CSV out."""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -40,6 +42,13 @@ def markdown(columns: Columns, rows: Iterable[Sequence[Any]]) -> str:
         return ""
     rule = "|".join("---:" if isinstance(column, Column) else "---" for column in columns)
     return "\n".join([f"| {' | '.join(_escaped(_heading(column)) for column in columns)} |", f"|{rule}|", *lines])
+
+
+def csv_of(rows: Iterable[Iterable[Any]]) -> str:
+    """The rows as CSV; None is an empty cell."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue()
 
 
 def plain(text: str) -> str:

@@ -26,6 +26,8 @@ export function roleSymbol(story, role, k) {
 const listedWords = (words) => (words.length > 1 ? `${words.slice(0, -1).join(", ")} and ${words.at(-1)}` : words[0]);
 const symbolsOf = (names) => listedWords([...new Set(names.map(bufferSymbol))]);
 
+const isOneElement = (story, k) => story.role("scores", k)?.data?.length === 1;
+
 /** A beat's name: “new maximum”, “load K”. */
 export function beatName(story, { kind, names, end }) {
   const scores = () => roleSymbol(story, "scores", end - 1);
@@ -35,7 +37,7 @@ export function beatName(story, { kind, names, end }) {
     setup: () => "start", load: () => `load ${symbolsOf(names)}`, scores: () => `scores ${scores()}`,
     new_max: () => "new maximum", exponentials: () => "exponentials", rescale: () => `rescale ${sums()}`,
     add: () => (names.includes(story.view.roles.result) ? "add" : `add to ${sums()}`),
-    drop: () => "drop the tile", merge: () => "merge", keep: () => "keep the largest",
+    drop: () => `drop ${isOneElement(story, end - 1) ? scores() : "the tile"}`, merge: () => "merge", keep: () => "keep the largest",
     finish: () => "end of the pass", normalise: () => "divide by ℓ", write: () => `write ${symbolsOf(names)}`,
   };
   return written[kind]();
@@ -104,7 +106,8 @@ class BeatTelling extends Telling {
   }
 
   drops() {
-    return this.say(`the tile is dropped; ${listedWords(this.state())} stay`);
+    const what = isOneElement(this.story, this.last) ? "element" : "tile";
+    return this.say(`the ${what} is dropped; ${listedWords(this.state())} stay`);
   }
 
   weights() {

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +17,21 @@ FOLDER = results.RECORDINGS
 
 def path_of(experiment: Experiment) -> Path:
     """The path of this experiment's shipped trace, whether or not there is one."""
-    return FOLDER / f"{experiment.kernel}-{hashlib.sha256(experiment.key.encode()).hexdigest()[:12]}.tilescope"
+    return FOLDER / f"{_stem(experiment)}.tilescope"
 
 
 def output_path_of(experiment: Experiment, reverse_keys: bool) -> Path:
     """The path of this experiment's shipped output and its float64 reference, whether or not there is one."""
-    order = "-reversed" if reverse_keys else ""
-    return FOLDER / f"{experiment.kernel}-{hashlib.sha256(experiment.key.encode()).hexdigest()[:12]}{order}.npz"
+    return FOLDER / f"{_stem(experiment)}{'-reversed' if reverse_keys else ''}.npz"
 
 
-def outputs() -> Iterator[Path]:
-    """All shipped outputs."""
-    yield from sorted(FOLDER.glob("*.npz"))
+def _stem(experiment: Experiment) -> str:
+    return f"{experiment.kernel}-{hashlib.sha256(experiment.key.encode()).hexdigest()[:12]}"
 
 
-def traces() -> Iterator[Path]:
-    """All shipped traces."""
-    yield from sorted(FOLDER.glob("*.tilescope"))
+def files(ending: str) -> list[Path]:
+    """All shipped traces, ".tilescope", or outputs, ".npz"."""
+    return sorted(FOLDER.glob(f"*{ending}"))
 
 
 def measured(name: str) -> dict[str, Any] | None:

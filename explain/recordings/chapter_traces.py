@@ -23,6 +23,6 @@ def run(parsed: argparse.Namespace) -> int:
             made.append(recordings.output_path_of(way.experiment, way.reverse_keys))
             engine.output_to(way.experiment, made[-1], reverse_keys=way.reverse_keys)
             print(f"{made[-1].name}: {made[-1].stat().st_size:,} bytes", flush=True)
-    for path in {*recordings.traces(), *recordings.outputs()} - set(made):
+    for path in {*recordings.files(".tilescope"), *recordings.files(".npz")} - set(made):
         path.unlink()
     return 0

@@ -9,12 +9,12 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import tempfile
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from explain.experiment import Experiment
 from explain.plain import plain
 from explain.records import results
 from explain.records.code import measured_code
@@ -54,19 +54,16 @@ def run(parsed: argparse.Namespace) -> int:
 
 def verdicts(name: str) -> list[dict[str, Any]]:
     """Every experiment of one kernel's grid, run on the GPU: JSON, error, tolerance, whether that is expected."""
-    return list(_verdicts(name))
-
-
-def _verdicts(name: str) -> Iterator[dict[str, Any]]:
     from kernels.launch import launcher, tensors
     from kernels.verify import verify
 
     kernel = KERNELS[name]
-    for experiment in grid(kernel):
+
+    def verdict_of(experiment: Experiment) -> dict[str, Any]:
         p = experiment.values
         arrays = kernel.make_inputs(experiment.preset, p, experiment.seed)
         verdict = verify(kernel, p, arrays, launcher(kernel, p, tensors(p, arrays, "cuda"))())
-        yield {
+        return {
             **experiment.to_json(),
             "error": str(verdict.error),
             "tolerance": verdict.tolerance,
@@ -74,6 +71,8 @@ def _verdicts(name: str) -> Iterator[dict[str, Any]]:
             "bites": verdict.bites,
             "as_expected": verdict.within_tolerance or not must_pass(experiment),
         }
+
+    return [verdict_of(experiment) for experiment in grid(kernel)]
 
 
 def measure_opening() -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -120,11 +120,8 @@ def _point(engine: Engine, task: Task, record: Record, where: Provenance, limits
     try:
         return engine.point(task.experiment, counters, timing, stalls=stalls, **limits)
     except WorkerError as error:
-        return Point(task.experiment, why=str(error), origin=_origin(task.experiment, where))
-
-
-def _origin(experiment: Experiment, where: Provenance) -> Origin:
-    return Origin(where, commit(), experiment.entry.code)
+        origin = Origin(where, commit(), task.experiment.entry.code)
+        return Point(task.experiment, why=str(error), origin=origin)
 
 
 def _has(record: Record, task: Task, where: Provenance) -> bool:

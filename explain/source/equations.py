@@ -50,14 +50,10 @@ SYMBOLS: Mapping[str, Tree] = {
 }
 
 _FUNCTIONS: Mapping[str, Tree] = {
-    "exp": ["mi", "exp"],
+    **{name: ["mi", name] for name in ("exp", "sqrt", "rsqrt", "abs", "cdiv")},
     "exp2": ["msub", ["mi", "exp"], ["mn", "2"]],
     "log": ["mi", "ln"],
     "log2": ["msub", ["mi", "log"], ["mn", "2"]],
-    "sqrt": ["mi", "sqrt"],
-    "rsqrt": ["mi", "rsqrt"],
-    "abs": ["mi", "abs"],
-    "cdiv": ["mi", "cdiv"],
     "maximum": ["mi", "max"],
     "minimum": ["mi", "min"],
 }
@@ -223,7 +219,7 @@ class _Writer:
 
     def call(self, function: str, arguments: list[ast.expr], named: dict[str, ast.expr], along: str) -> _Part:
         match function, arguments:
-            case (("exp" | "exp2" | "log" | "log2" | "sqrt" | "rsqrt" | "abs" | "cdiv" | "maximum" | "minimum"), _):
+            case _ if function in _FUNCTIONS:
                 return self.applied(_FUNCTIONS[function], arguments, along)
             case (("max" | "min"), [_, second, *_]) if not _is_axis(second):
                 return self.applied(["mi", function], arguments, along)

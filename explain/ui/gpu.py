@@ -17,7 +17,8 @@ def gpu_choice(key: str = "gpu") -> Gpu:
 
     Streamlit forgets a control when the page changes, so the choice is kept in the session too.
     """
-    here = known_as(name) if (name := _name_of_gpu_here()) else None
+    status = engine().device_if_known()
+    here = known_as(status.provenance["gpu"]) if status and status.available and status.provenance else None
     if key not in st.session_state and key not in st.query_params and _CHOSEN in st.session_state:
         st.session_state[key] = st.session_state[_CHOSEN]
     chosen = pick(
@@ -30,8 +31,3 @@ def gpu_choice(key: str = "gpu") -> Gpu:
 def host_bytes() -> int:
     """The memory of the machine that runs Tilescope."""
     return int(psutil.virtual_memory().total)
-
-
-def _name_of_gpu_here() -> str:
-    status = engine().device_if_known()
-    return status.provenance["gpu"] if status and status.available and status.provenance else ""

@@ -91,3 +91,12 @@ def test_a_charts_labels_are_apart_and_have_room_beside_it(log):
     high = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
     assert all((b - a) * high >= figure.layout.annotations[0].font.size for a, b in itertools.pairwise(places))
     assert figure.layout.margin.r > labels.text_width("a rather long name, 500.0", 12)
+
+
+def test_an_equation_stays_in_one_line():
+    words = labels.unbroken("So exp(x − old m) · α = 1 × 0.5 + 2 = 2.5: then a · b of 8 – 9.")
+    assert words.split(" ") == [
+        "So",
+        "exp(x\xa0−\xa0old\xa0m)\xa0·\xa0α\xa0=\xa01\xa0×\xa00.5\xa0+\xa02\xa0=\xa02.5:",
+        *["then", "a", "·", "b", "of", "8", "–", "9."],
+    ]

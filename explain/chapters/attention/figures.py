@@ -64,21 +64,13 @@ def row_of(head: Head, token: int) -> str:
             row.append(text(weight + 126, y + 16, percent(float(weights[j]), 1), anchor="end"))
         said = f"{name}: score {fixed(float(scores[j]), 2)}, weight {percent(float(weights[j]), 1)}"
         parts.append(button(str(j), said, 0, y, width - 4, ROW - 1, row, chosen=j == token))
-    end = top + ROW * len(tokens)
+    end, output = top + ROW * len(tokens), f"the output o of “{tokens[token]}”"
     parts += [
         line(score, end + 4, width - 8, end + 4),
         text(weight + 126, end + 24, percent(float(weights.sum())), anchor="end", bold=True),
         text(score, end + 24, "all together"),
         heat(head.output[token : token + 1], value, end + 10, THIN, 22, "acc", largest_v),
-        text(
-            width - 8,
-            end + 52,
-            f"the output o of “{tokens[token]}”",
-            fill=css_ink("acc"),
-            bold=True,
-            size=13,
-            anchor="end",
-        ),
+        text(width - 8, end + 52, output, fill=css_ink("acc"), bold=True, size=13, anchor="end"),
     ]
     return picture(width, end + 60, f"Attention of “{tokens[token]}”: scores, weights and output", parts, "46rem")
 

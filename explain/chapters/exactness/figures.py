@@ -1,4 +1,6 @@
-"""Pictures of Exactness: the sizes of the errors, the elements with other bits, the error after each tile."""
+"""Pictures of Exactness: where kernels round, the sizes of the errors, the elements with other bits, the error after
+each tile.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
+from explain.chapters.exactness.roundings import roundings
 from explain.figures import palette, svg
 from explain.figures.labels import widest
 from explain.figures.lines import Line, chart
-from explain.figures.numbers import count, power, scientific
+from explain.figures.numbers import count, percent, power, scientific
 from explain.output import Floats, Output
+from explain.source.functions import file_of
 from kernels.catalog import KERNELS
+from kernels.parameters import ITEM_BYTES
 
 CELL, SHOWN, A_ROW = 5.0, 64, 2
 """Of the maps of changed elements: a cell's side, the most queries and features shown, the maps in a row."""
@@ -27,6 +32,77 @@ class Way:
     name: str
     kernel: str
     output: Output
+
+
+def where_rounded(kernels: Sequence[str]) -> str:
+    """A row for each attention kernel: Q, K → S → P → O, each 16 or 32 bits wide, with the line that rounds."""
+    wide, high, gap, row = 150.0, 46.0, 40.0, 148.0
+    parts: list[str] = []
+    for at, kernel in enumerate(kernels):
+        found, y = {one.symbol: one for one in roundings(kernel)}, at * row
+        parts += [
+            svg.circle(7, y + 11, 7, palette.css(palette.kernel(KERNELS[kernel].hue))),
+            svg.text(22, y + 16, f"{KERNELS[kernel].title}: {len(found)} roundings", size=16, bold=True),
+        ]
+        weights = "P̃" if "P̃" in found else "P"
+        for column, (name, symbol) in enumerate((("Q, K, V", "Q"), ("S", "S"), (weights, weights), ("O", "O"))):
+            x, one, given = column * (wide + gap), found.get(name), symbol == "Q"
+            narrow = given or one is not None
+            where = "input, in HBM" if given else "stored in HBM" if one and one.stored else "stays on chip"
+            code = f"{file_of(one.module)}:{one.line}" if one else ""
+            hue = palette.SYMBOLS[symbol]
+            parts += [
+                svg.rect(x, y + 28, wide, high, palette.css(hue), opacity=0.2, stroke=palette.css(hue)),
+                svg.text(x + 14, y + 57, name, size=18, bold=True, fill=palette.css_ink(hue)),
+                svg.rect(x + wide - 66, y + 39, 56, 24, "currentColor", opacity=0.85 * narrow, stroke="currentColor"),
+                svg.text(x + wide - 38, y + 56, "16 bits" if narrow else "32 bits", anchor="middle",
+                         fill="var(--ground)" if narrow else ""),
+                svg.text(x, y + high + 46, where, size=13),
+                svg.text(x, y + high + 63, code, size=13, faint=True),
+            ]  # fmt: skip
+            if column:
+                mark = svg.text(x - gap / 2, y + 57, "→", size=20, anchor="middle")
+                rounded = svg.text(x - gap / 2, y + 40, "◆", size=16, anchor="middle", fill=palette.css_ink("alpha"))
+                parts += [mark, rounded] if one else [mark]
+    legend = len(kernels) * row
+    parts += [
+        svg.text(0, legend + 8, "◆", size=16, fill=palette.css_ink("alpha")),
+        svg.text(
+            22, legend + 8, "rounded to the inputs' 16 bits. m, ℓ and Õ stay in 32 bits in both kernels.", size=14
+        ),
+    ]
+    told = "; ".join(f"{KERNELS[k].short} rounds {', '.join(one.symbol for one in roundings(k))}" for k in kernels)
+    width = 4 * wide + 3 * gap
+    return svg.picture(width, legend + 18, told, parts, f"{1.2 * width:.0f}px")
+
+
+def verdict(found: Mapping[str, Sequence[Output]]) -> str:
+    """FlashAttention's median error beside standard attention's, in words; `found` has both for each dtype."""
+    medians = {dtype: [one.quantile(0.5) for one in pair] for dtype, pair in found.items()}
+    shares = {dtype: flash / standard for dtype, (flash, standard) in medians.items() if standard}
+    narrow = {dtype: share for dtype, share in shares.items() if ITEM_BYTES[dtype] == 2}
+    if not narrow:
+        return "On this input half of standard attention's elements have no error in 16 bits."
+    largest = max(narrow.values())
+    size = "less than half of" if largest < 0.5 else "smaller than" if largest < 1 else "not smaller than"
+    each = ", ".join(f"{percent(share)} of it in {dtype}" for dtype, share in narrow.items())
+    wide = "".join(
+        f" In {dtype} they are {'nearly equal' if 0.9 < share < 1.1 else 'different'} ({percent(share)})."
+        for dtype, share in shares.items()
+        if dtype not in narrow
+    )
+    return f"**In 16 bits FlashAttention's median error is {size} standard attention's**: {each}.{wide}"
+
+
+def not_associative() -> str:
+    """Three numbers of fp16 with (a + b) + c ≠ a + (b + c), worked out; a Markdown list."""
+    a, b, c = (np.float16(one) for one in (2048, 1, 1))
+    left, right = a + b, b + c
+    return (
+        f"- (**{a:,g} + {b:g}**) + {c:g} = {left:,g} + {c:g} = **{left + c:,g}**\n"
+        f"- {a:,g} + (**{b:g} + {c:g}**) = {a:,g} + {right:g} = **{a + right:,g}**\n\n"
+        f"fp16 has {np.finfo(np.float16).nmant + 1} bits of precision. From {a:,g} on it has even numbers only."
+    )
 
 
 def errors(groups: Mapping[str, Sequence[Way]]) -> str:

@@ -37,8 +37,7 @@ TOLERANCE = (
 
 
 def size_of_errors(experiment: Experiment) -> None:
-    """How large both kernels' errors are in each dtype, beside where each kernel rounds."""
-    words = st.empty()
+    """Where each kernel rounds, and how large both kernels' errors are in each dtype."""
     try:
         with st.spinner("Running both kernels…"):
             found = {
@@ -46,17 +45,18 @@ def size_of_errors(experiment: Experiment) -> None:
                 for dtype, *pair in ways_to_compute.by_dtype(experiment)
             }
     except WorkerError as error:
-        words.error(error.words, icon=":material/error:")
+        st.error(error.words, icon=":material/error:")
         return
-    medians = {dtype: [one.output.quantile(0.5) for one in pair] for dtype, pair in found.items()}
-    times = ", ".join(f"{ratio(standard / flash)} in {dtype}" for dtype, (flash, standard) in medians.items() if flash)
+    layout.introduce(figures.verdict({dtype: [one.output for one in pair] for dtype, pair in found.items()}))
     told = (
-        f"Each element of O has an error, |O − float64|. Standard attention's median error is **{times or 'exact'}** "
-        "that of FlashAttention-2.\n\n"
-        "Both kernels read the same Q, K and V. Standard attention stores S and P in HBM, so it rounds them to the "
-        "input's dtype. FlashAttention keeps S, ℓ and Õ in float32 on chip. It rounds P̃ for the second matmul, and O "
-        "at the end. So only in 16 bits FlashAttention rounds less."
+        "Both kernels read the same Q, K and V. A matmul of 16-bit numbers adds in 32 bits, and exp is computed in 32 "
+        "bits.\n\nStandard attention stores S and P in HBM, so it rounds them. FlashAttention keeps S on chip. It "
+        "rounds P̃ for the second matmul, and O at the end. In float32 nothing is narrower than 32 bits, so neither "
+        "kernel has these roundings."
     )
+    with layout.part("Where each kernel rounds", told):
+        drawing(figures.where_rounded(("attention_standard", "flash_attention")))
+    told = "Each element of O has an error, |O − float64|. The dot is the median error, the bar is the largest error."
     with layout.part("How large the errors are", told):
         drawing(figures.errors(found))
         _table("numbers of dtypes", "dtype, kernel", {
@@ -128,9 +128,9 @@ def choose() -> Experiment:
 def other_orders(experiment: Experiment) -> None:
     """The same attention and the same softmax in other orders of addition."""
     words = (
-        "Addition of floating-point numbers is not associative: (a + b) + c and a + (b + c) can differ in the last "
-        "bit. Tiles of another size and keys in reverse order add the same terms in another order. exp2 rounds at "
-        "other places. None of these results is *the* right one. float64 tells how far each of them is off."
+        f"Addition of floating-point numbers is not associative. In fp16:\n\n{figures.not_associative()}\n\nTiles of "
+        "another size and keys in reverse order add the same terms in another order. exp2 rounds at other places. None "
+        "of these results is *the* right one. float64 tells how far each of them is off."
     )
     with layout.part("FlashAttention in other orders: other bits, errors of the same size", words):
         found = _orders("numbers of orders", "order of addition", ways_to_compute.ways(experiment))

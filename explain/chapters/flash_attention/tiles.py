@@ -151,13 +151,6 @@ def reads(seq_len: int, head_dim: int, dtype: str = "fp16") -> list[Reads]:
         experiment = Experiment.of("flash_attention", sizes, "normal")
         terms = [t for t in experiment.entry.formula(experiment.values).terms if t.buffer in ("k", "v")]
         on_chip = 4 * head_dim * block_m
-        rows.append(
-            Reads(
-                block_m,
-                on_chip,
-                sum(t.elements * t.times for t in terms),
-                8 * seq_len**2 * head_dim**2 / on_chip,
-                sum(t.bytes for t in terms),
-            )
-        )
+        read, size = sum(t.elements * t.times for t in terms), sum(t.bytes for t in terms)
+        rows.append(Reads(block_m, on_chip, read, 8 * seq_len**2 * head_dim**2 / on_chip, size))
     return rows

@@ -134,16 +134,9 @@ def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False) -> str:
         )
         full = 1 + math.log(longest / REGISTER_CYCLES) if logarithmic else longest
         length = width * share / full
+        colour = HBM if level.key == "hbm" else CHIP
         parts += [
-            rect(
-                left,
-                y,
-                length,
-                32,
-                HBM if level.key == "hbm" else CHIP,
-                opacity=0.8,
-                title=gpu.latencies[level.key].source,
-            ),
+            rect(left, y, length, 32, colour, opacity=0.8, title=gpu.latencies[level.key].source),
             text(left + length + 8, y + 15, duration(round(own) / REGISTER_CYCLES), bold=True),
             text(left + length + 8, y + 31, f"{own:,.0f} cycles", faint=True, size=12),
         ]

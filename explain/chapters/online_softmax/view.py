@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from explain import lessons
 from explain.chapters.online_softmax import exercises, figures, history, running_sum_demo
@@ -21,7 +20,7 @@ ELEMENT, TILE, ROWS, MERGED, TOPK = (
     "Tile by tile",
     "Rows at once",
     "Tiles in parallel",
-    "With top-k",
+    "Keep the largest",
 )
 
 
@@ -34,8 +33,8 @@ def choose() -> tuple[str, bool]:
     return way, bool(beside)
 
 
-def choose_row(way: str) -> tuple[Experiment, DeltaGenerator]:
-    """The input and the sizes of the right kernel; the place below them, for the picture of the whole row."""
+def choose_row(way: str) -> Experiment:
+    """The input and the sizes of the right kernel."""
     default, names = {
         ELEMENT: (lessons.ONLINE, ["inputs", "cols"]),
         TILE: (lessons.ONLINE, ["inputs", "cols", "block_n"]),
@@ -43,36 +42,44 @@ def choose_row(way: str) -> tuple[Experiment, DeltaGenerator]:
         MERGED: (lessons.MERGED, ["inputs", "cols", "block_n", "order"]),
         TOPK: (lessons.TOPK, ["inputs", "cols", "k", "block_n"]),
     }[way]
-    return controls.controls(default, names, controls.ROW_PRESETS), st.container()
+    return controls.controls(default, names, controls.ROW_PRESETS)
 
 
-def run(way: str, beside: bool, row: Experiment, whole: DeltaGenerator) -> tuple[list[Experiment], list[Trace]]:
-    """The whole row in `whole`, and one or two kernels in the player; experiments, the right one last; traces."""
-    layout.introduce(WORDS[way] + beside * ("\n\n" + WRONG.get(way, "")))
+def run(way: str, beside: bool, row: Experiment) -> tuple[list[Experiment], list[Trace]]:
+    """One or two kernels in the player; experiments, the right one last; traces."""
+    if words := "\n\n".join(words[way] for words in (WORDS, *[WRONG] * beside) if way in words):
+        layout.introduce(words)
     wrong = {TILE: lessons.wrong_twin, MERGED: lessons.added_twin}
     right = lessons.element_by_element(row) if way == ELEMENT else row
     experiments = [wrong[way](row), right] if beside else [right]
     traces = stepper.stepper(experiments, key="online softmax", chapter="online_softmax")
     if way in (ELEMENT, TILE, MERGED):
         stepper.row_sums(experiments, traces)
-    if traces:
-        with whole:
-            if way == MERGED:
-                if tree := figures.merge_tree(*history.merges(experiments[-1], traces[-1])):
-                    pictures.drawing(tree)
-                    st.caption("trace · the pair (m, ℓ) of each tile, and of each merge")
-            else:
-                tiles = history.tiles(experiments[-1], traces[-1])
-                pictures.drawing(figures.growth(tiles))
-                first = f", the first {figures.MOST} of {len(tiles)} tiles" if len(tiles) > figures.MOST else ""
-                st.caption(f"trace · the first row{first} · dashed: ℓ before it is multiplied by α · dark: added now")
     return experiments, traces
 
 
+def whole_row(way: str, row: Experiment, traces: Sequence[Trace]) -> None:
+    """All tiles of the right run's row in one picture: m and ℓ after each, or their merges."""
+    if not traces:
+        return
+    if way == MERGED:
+        if tree := figures.merge_tree(*history.merges(row, traces[-1])):
+            with layout.part("The whole row", "The pair (m, ℓ) of each tile, and of each merge, from the trace."):
+                pictures.drawing(tree)
+        return
+    tiles = history.tiles(row, traces[-1])
+    if not (drawn := figures.growth(tiles)):
+        return
+    first = f" The first {figures.MOST} of {len(tiles)} tiles are drawn." if len(tiles) > figures.MOST else ""
+    words = (
+        "m never falls. ℓ is a stack with a part for each tile: dark is the part that a tile adds. Where m rises, α "
+        f"shrinks the whole stack below it; dashed is ℓ before that. All from the trace of the first row.{first}"
+    )
+    with layout.part("The whole row", words):
+        pictures.drawing(drawn)
+
+
 WORDS = {
-    ELEMENT: "Each element is a tile of its own: algorithm 3 of Milakov & Gimelshein. A larger "
-    "element raises m. Then α is below 1, and the whole old sum shrinks. On the first element α = exp(−∞ − m) = 0, so "
-    "the start of ℓ does not matter.",
     TILE: "The same update with a whole tile at a time: the tile's maximum and sum take the place of one element's. "
     "Any tile size gives the same m, and the same ℓ up to rounding.\n\n**To look for:** the tiles at which α is "
     "below 1, and the tiles at which nothing is rescaled.",

@@ -28,7 +28,7 @@ LARGEST: Mapping[str, float] = {
     "bf16": float(np.uint32(0x7F7F0000).view(np.float32)),  # exponent 254, every bit of the precision set
 }
 """The largest finite number of each format."""
-SHIFTS = (-2000, -200, -100, -50, 0, 5, 8, 10, 20, 50, 80, 86, 90, 200, 2000)
+SHIFTS = (-2000, -200, -100, -50, 0, 5, 8, 10, 20, 50, 80, 90, 100, 200, 2000)
 """What the page can add to all six logits."""
 
 
@@ -179,8 +179,8 @@ def access_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
     return markdown(("kernel", Column("loads"), Column("stores"), Column("accesses per element")), rows)
 
 
-def bars(row: Row) -> str:
-    """The row as bars, a line per step: logits, exponentials and sum, weights and sum. HTML for `app.css`."""
+def bars(row: Row, name: str) -> str:
+    """A softmax and its name: a line of bars for the logits, the exponentials and the weights. HTML for `app.css`."""
     subtracted = " − m" if row.m else ""
     with np.errstate(invalid="ignore"):
         weights = float(row.y.sum())
@@ -189,7 +189,7 @@ def bars(row: Row) -> str:
         _line(f"exp(x{subtracted})", "p", row.p, f"ℓ = {number(row.total, 4)}", "sum"),
         _line(f"exp(x{subtracted}) / ℓ", "p", row.y, f"sum = {number(weights, 4)}", "p"),
     )
-    return f'<div class="bars">{"".join(lines)}</div>'
+    return f'<div class="bars"><h2>{name}</h2>{"".join(lines)}</div>'
 
 
 def _line(label: str, quantity: str, values: np.ndarray, said: str, said_of: str) -> str:
@@ -206,8 +206,8 @@ def _line(label: str, quantity: str, values: np.ndarray, said: str, said_of: str
 
 
 def _short(value: float) -> str:
-    """Three decimals below 10, three digits above."""
-    return fixed(value, 3) if 5e-4 <= abs(value) < 10 or value == 0 else number(value)
+    """Three decimals below 10, four digits above."""
+    return fixed(value, 3) if 5e-4 <= abs(value) < 10 or value == 0 else number(value, 4)
 
 
 def _cell(value: float, largest: float) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from explain import lessons
 from explain.chapters.softmax import exercises, figures
@@ -44,33 +45,46 @@ def _logits() -> np.ndarray:
     return np.array([st.session_state[f"x{i}"] for i in range(6)]) / float(st.session_state["temperature"])
 
 
+def charts() -> tuple[DeltaGenerator, DeltaGenerator]:
+    """The places of the naive and the safe softmax of the six logits, beside each other."""
+    naive, safe = st.columns(2, gap="large")
+    return naive.empty(), safe.empty()
+
+
+def _add(shift: int) -> None:
+    st.session_state["add"] = shift
+
+
+def _written(value: float) -> str:
+    return f"{value:g}".replace("-", "−")
+
+
 @st.fragment
-def six_logits() -> None:
-    """Six logits with sliders; moving one reruns nothing else on the page."""
-    st.header("Six logits", anchor=False)
+def six_logits(charts: tuple[DeltaGenerator, DeltaGenerator]) -> None:
+    """Six logits with sliders, drawn in `charts`; moving one reruns nothing else on the page."""
     layout.prose(
-        "Move them and watch the weights. Then add one number to all six: naive softmax breaks, safe does not."
+        "**Six logits.** Move them and watch the weights. Then add 100 to all: naive softmax breaks, safe does not."
     )
-    start = (-1.0, 0.5, 2.0, 3.5, 0.0, 1.0)
-    sliders = st.columns(6)
+    sliders = [column for _ in range(3) for column in st.columns(2)]
+    steps = [step / 2 for step in range(-20, 21)]
     logits = [
-        column.slider(f"x{i}", -10.0, 10.0, value, 0.5, key=f"x{i}", bind="query-params")
-        for i, (column, value) in enumerate(zip(sliders, start, strict=True))
+        column.select_slider(f"x{i}", steps, value, format_func=_written, key=f"x{i}", bind="query-params")
+        for i, (column, value) in enumerate(zip(sliders, (-1.0, 0.5, 2.0, 3.5, 0.0, 1.0), strict=True))
     ]
-    shifts, temperatures, dtypes = st.columns(3)
-    shift = shifts.select_slider("Add to all logits", figures.SHIFTS, 0, key="add", bind="query-params")
+    shift = st.select_slider(
+        "Add to all logits", figures.SHIFTS, 0, format_func=_written, key="add", bind="query-params"
+    )
+    with st.container(horizontal=True):
+        st.button("+ 100: naive breaks", on_click=_add, args=(100,))
+        st.button("Back to 0", on_click=_add, args=(0,))
+    temperatures, dtypes = st.columns(2)
     temperature = temperatures.select_slider(
         "Temperature: divide by", (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0), 1.0, key="temperature", bind="query-params"
     )
     dtype = controls.pick("Format", figures.LARGEST, "format", "fp32", dtypes)
     x = np.array(logits) / temperature + shift
-    written, safe = st.columns(2, gap="large")
-    with written:
-        layout.prose("**Naive**")
-        st.html(figures.bars(figures.as_written(x, dtype)))
-    with safe:
-        layout.prose("**Safe**")
-        st.html(figures.bars(figures.safe(x, dtype)))
+    for place, name, softmax in zip(charts, ("Naive", "Safe"), (figures.as_written, figures.safe), strict=True):
+        place.html(figures.bars(softmax(x, dtype), name))
     with st.expander("Cross entropy of these logits"):
         layout.prose(
             "The loss of a classifier is −ln of the right class's weight. Computed in that order it is ∞ as soon as "

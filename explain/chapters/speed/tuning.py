@@ -7,8 +7,6 @@ Imports neither streamlit nor torch.
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, fields, replace
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from explain.device.measurement import Provenance
+from explain.figures.tables import csv_of
 from explain.plain import made
 from explain.records import results
 from explain.records.results import ResultFileError
@@ -97,11 +96,7 @@ class Grid:
     @property
     def csv(self) -> str:
         """Every setting, a line each."""
-        out = io.StringIO()
-        rows = csv.writer(out, lineterminator="\n")
-        rows.writerow(one.name for one in fields(Point))
-        rows.writerows(map(astuple, self.points))
-        return out.getvalue()
+        return csv_of([[one.name for one in fields(Point)], *map(astuple, self.points)])
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from statistics import linear_regression
 
 from explain.chapters.sweeps.model import Reading, Sweep
 from explain.figures.numbers import ratio
@@ -23,10 +24,7 @@ def slope(points: Mapping[float, float], fitted: int = FITTED) -> float | None:
     last = sorted((x, y) for x, y in points.items() if x > 0 and y > 0)[-fitted:]
     if len(last) < 2:
         return None
-    xs, ys = [math.log(x) for x, _ in last], [math.log(y) for _, y in last]
-    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
-    spread = sum((x - mean_x) ** 2 for x in xs)
-    return sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / spread
+    return linear_regression([math.log(x) for x, _ in last], [math.log(y) for _, y in last]).slope
 
 
 def jump(points: Mapping[float, float], fitted: int = FITTED) -> float | None:
@@ -68,8 +66,10 @@ class Crossing:
         last = max(self.ratios)
         if self.first is None:
             return f"There is no {x} from which on {subject} {does}, up to {x} = {last:,.0f}."
-        start = f" from **{x} = {self.first:,.0f}** on" if self.x else ""
-        said = f"{subject} {does}{start}, at every {known} {x} ({ratio(self.ratios[last])} at {x} = {last:,.0f})."
+        start = f"From **{x} = {self.first:,.0f}** on, " if self.x else ""
+        after = [one for at, one in self.ratios.items() if at >= self.first]
+        span = " to ".join(dict.fromkeys(map(ratio, (min(after), max(after)))))
+        said = f"{start}{subject} {does}: {span}, at every {known} {x} up to {last:,.0f}."
         if self.x and not exact:
             said += f" The curves cross at {x} ≈ {self.x:,.0f} (interpolated)."
         before = {at: one for at, one in self.ratios.items() if at < self.first}

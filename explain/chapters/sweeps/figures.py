@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +18,7 @@ from explain.figures.labels import spread, widest
 from explain.figures.lines import colour_of
 from explain.figures.numbers import duration, si
 from explain.figures.plot import FONT, logarithmic, plot
-from explain.figures.tables import Column, markdown
+from explain.figures.tables import Column, csv_of, markdown
 from kernels.catalog import KERNELS
 from kernels.parameters import Value
 
@@ -321,25 +319,16 @@ def as_csv(sweep: Sweep, readings: Sequence[Reading]) -> str:
     """Every point with its parameters, one line each; an unknown number is empty."""
     names = list(dict.fromkeys(name for reading in readings for name in reading.experiment.values))
     names = [sweep.axis, *(name for name in names if name != sweep.axis)]
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["kernel", *names, "witness", *(f"bytes_{level}" for level in (*LEVELS, SPILLED)), "flops",
-        "seconds", "source", "why"])  # fmt: skip
-    for reading in readings:
-        values = reading.experiment.values
-        writer.writerow(
-            [
-                reading.experiment.kernel,
-                *(values.get(name, "") for name in names),
-                reading.witness,
-                *(reading.bytes.get(level, "") for level in (*LEVELS, SPILLED)),
-                reading.flops,
-                "" if reading.seconds is None else reading.seconds,
-                reading.source,
-                reading.why,
-            ]
+    levels = (*LEVELS, SPILLED)
+    heading = "kernel", *names, "witness", *(f"bytes_{level}" for level in levels), "flops", "seconds", "source", "why"
+    rows = (
+        (
+            one.experiment.kernel, *map(one.experiment.values.get, names), one.witness, *map(one.bytes.get, levels),
+            one.flops, one.seconds, one.source, one.why,
         )
-    return out.getvalue()
+        for one in readings
+    )  # fmt: skip
+    return csv_of([heading, *rows])
 
 
 def note(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explain.counters.model import Counts
-from explain.experiment import Experiment, ParameterError
+from explain.experiment import Experiment, ParameterError, text_of
 from explain.gpus import Gpu
 from explain.prediction import Model
 from explain.records.model import Point, Record
@@ -139,8 +139,8 @@ class Sweep:
         return {
             "kernels": ",".join(self.kernels),
             "over": self.axis,
-            "values": ",".join(map(_text, self.values)),
-            "fixed": ",".join(f"{name}={_text(value)}" for name, value in self.fixed),
+            "values": ",".join(map(text_of, self.values)),
+            "fixed": ",".join(f"{name}={text_of(value)}" for name, value in self.fixed),
         }
 
     @classmethod
@@ -230,7 +230,3 @@ def _levels(counts: Counts | None) -> dict[str, int]:
 
 def _words(text: str) -> list[str]:
     return [word.strip() for word in text.replace(";", ",").split(",") if word.strip()]
-
-
-def _text(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

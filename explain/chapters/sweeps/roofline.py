@@ -61,15 +61,8 @@ def roofline(
         words = f"{coloured('━', hue)} {LEVEL_NAMES[level]} {si(speed, 'B/s')}"
         note(figure, top / speed, top, words, shift=(4, 4), yanchor="bottom", textangle=-32)
     if gpu is not None and "hbm" in bandwidths:
-        _line(
-            figure,
-            left,
-            top / gpu.hbm_bytes_per_second,
-            gpu.hbm_bytes_per_second,
-            palette.mid(LEVEL_HUES["hbm"]),
-            "HBM by the datasheet",
-            datasheet=True,
-        )
+        speed, hue = gpu.hbm_bytes_per_second, palette.mid(LEVEL_HUES["hbm"])
+        _line(figure, left, top / speed, speed, hue, "HBM by the datasheet", datasheet=True)
     for name, peak in peaks.items():
         start = min([peak / speed for speed in bandwidths.values()] or [left])
         figure.add_scatter(

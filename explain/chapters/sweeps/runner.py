@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from explain.chapters.sweeps.model import Reading, Sweep, formula, of_point
-from explain.engine import Engine, cache_folder, code_version, engine, has_triton
+from explain.engine import Engine, cache_folder, code_version, engine, forget_oldest, has_triton
 from explain.experiment import Experiment
 from explain.jobs import Job, Jobs
 from explain.plain import made, plain
@@ -168,7 +168,7 @@ class Runner:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 if not path.exists():
-                    _forget_oldest(path.parent)
+                    forget_oldest(path.parent, "*.jsonl", MOST_KEPT - 1)
                 _append(path, json.dumps(plain(reading), allow_nan=False))
             except OSError as error:
                 return f"The points are not saved on disk and are lost when Tilescope ends: {error}"
@@ -206,19 +206,6 @@ def _append(path: Path, line: str) -> None:
         file.write(line.encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
-
-
-def _forget_oldest(folder: Path) -> None:
-    """Keeps the newest MOST_KEPT sweeps."""
-
-    def changed(path: Path) -> float:
-        try:
-            return path.stat().st_mtime
-        except OSError:  # another process has just deleted it
-            return 0.0
-
-    for path in sorted(folder.glob("*.jsonl"), key=changed, reverse=True)[MOST_KEPT - 1 :]:
-        path.unlink(missing_ok=True)
 
 
 def _name(key: Key) -> str:

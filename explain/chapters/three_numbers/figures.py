@@ -111,25 +111,14 @@ def _link(
 
 
 def _shared(level: Level, x: float, y: float, height: float, width: float, most: int, chosen: str) -> str:
-    middle = y + height / 2
+    middle, known = y + height / 2, level.known
+    told = amount(level.read) if level.read is not None else "not measured"
+    bound = "at most" if known and level.note.startswith("at most") else ""
     parts = [
         _arrow(x + 34, y, height, level.read, most, "shared", up=True),
         text(x + 66, middle - 14, "requested", faint=True, size=12),
-        text(
-            x + 66,
-            middle + 8,
-            amount(level.read) if level.read is not None else "not measured",
-            bold=level.known,
-            faint=not level.known,
-            size=13,
-        ),
-        text(
-            x + 66,
-            middle + 28,
-            "at most" if level.known and level.note.startswith("at most") else "",
-            faint=True,
-            size=12,
-        ),
+        text(x + 66, middle + 8, told, bold=known, faint=not known, size=13),
+        text(x + 66, middle + 28, bound, faint=True, size=12),
     ]
     return _button("shared", LINKS["shared"], x, y + 4, width, height - 8, chosen, level, parts)
 
@@ -166,15 +155,8 @@ def _arrow(x: float, y: float, height: float, count: int | None, most: int, key:
     if not up:
         top, bottom = bottom, top
     neck = top + (head if up else -head)
-    points = [
-        (x, top),
-        (x + side, neck),
-        (x + half, neck),
-        (x + half, bottom),
-        (x - half, bottom),
-        (x - half, neck),
-        (x - side, neck),
-    ]
+    shaft = [(x + half, neck), (x + half, bottom), (x - half, bottom), (x - half, neck)]
+    points = [(x, top), (x + side, neck), *shaft, (x - side, neck)]
     path = " ".join(f"{px:.1f},{py:.1f}" for px, py in points)
     way = "read" if up else "written"
     strong = 0.35 if key == "shared" else 0.9
@@ -204,19 +186,8 @@ def bars(found: Levels, between: Sequence[Gap], *, written: bool) -> str:
         own = level.of(written)
         rows.append(text(left - 10, y + 18, level.name, anchor="end", bold=True, size=13))
         if own is None:
-            rows.append(
-                rect(
-                    left,
-                    y,
-                    width - left - right,
-                    BAR,
-                    "none",
-                    stroke="currentColor",
-                    dashed=True,
-                    opacity=0.3,
-                    title=level.why,
-                )
-            )
+            wide, why = width - left - right, level.why
+            rows.append(rect(left, y, wide, BAR, "none", stroke="currentColor", dashed=True, opacity=0.3, title=why))
             unknown = "not measured" if level.key in LINKS else "not traced"
             rows.append(text(left + 8, y + 18, unknown, faint=True, size=13))
         else:
@@ -242,19 +213,11 @@ def _step(
     label = f"{name}  {'+' if more else ''}{amount(count)}"
     ahead = start + text_width(label, 12) < width
     at, anchor = (start, "start") if ahead else (end, "end")
+    fill, opacity = (css("slate"), 0.85) if more else ("none", 1.0)
+    size, title, edge = end - start, f"{words} ({source})", css("slate")
     return [
         text(at, y + 11, label, size=12, anchor=anchor, faint=name == "Not explained"),
-        rect(
-            start,
-            y + 16,
-            end - start,
-            BAR,
-            css("slate") if more else "none",
-            opacity=0.85 if more else 1.0,
-            stroke=css("slate"),
-            dashed=not more,
-            title=f"{words} ({source})",
-        ),
+        rect(start, y + 16, size, BAR, fill, opacity=opacity, stroke=edge, dashed=not more, title=title),
     ]
 
 

@@ -92,62 +92,39 @@ def levels(
 
     Without a reliable `shared_bytes` (`Counters.shared_bytes`), the wavefronts give an upper bound.
     """
-    read, written = traffic.read_bytes, traffic.written_bytes
-    c = counts
-    l1_read = None if c is None or c.l1_bytes is None or c.l2_written_bytes is None else c.l1_bytes - c.l2_written_bytes
-    bound = None if c is None or c.shared_wavefronts is None else c.shared_wavefronts * WAVEFRONT
+    moved, stored, wavefronts, read, dram_read, dram_written = (
+        None if counts is None else getattr(counts, name)
+        for name in ("l1_bytes", "l2_written_bytes", "shared_wavefronts", "l2_read_bytes", "dram_read_bytes",
+                     "dram_written_bytes")
+    )  # fmt: skip
+    loaded = None if moved is None or stored is None else moved - stored
+    bound = None if wavefronts is None else wavefronts * WAVEFRONT
+    at_l1 = "loads and stores at L1, in sectors of 32 B, with spilled registers. L1 writes every store through, so its "
+    requested = "bytes that instructions requested, loads and stores together; a value read by all threads of a warp "
+    at_most = f"at most: {WAVEFRONT} B per cycle of its data pipe; loads and stores together"
+    missed = "These sizes were not traced beforehand, and they are too large to trace now."
+    formula = "the bytes that the algorithm must move, term by term"
 
     def hardware(key: str, name: str, read: int | None, written: int | None, note: str) -> Level:
         known = read is not None or written is not None
-        missing = why if c is None else "This GPU has no counter for it."
+        missing = why if counts is None else "This GPU has no counter for it."
         return Level(key, name, read, written, source if known else "", note, "" if known else missing)
 
     return Levels(
-        Level("formula", "Formula", read, written, "formula", "the bytes that the algorithm must move, term by term"),
-        Level(
-            "traced",
-            "Traced",
-            traced.of(False) if traced else None,
-            traced.of(True) if traced else None,
-            f"trace · {traced.where}" if traced else "",
-            f"the bytes of the kernel's loads and stores: {traced.what}" if traced else "",
-            "" if traced else "These sizes were not traced beforehand, and they are too large to trace now.",
-        ),
-        hardware(
-            "l1",
-            "L1",
-            l1_read,
-            None if c is None else c.l2_written_bytes,
-            "loads and stores at L1, in sectors of 32 B, with spilled registers. L1 writes every store through, so "
-            "its stores are L2's",
-        ),
-        hardware(
-            "l2",
-            "L2",
-            None if c is None else c.l2_read_bytes,
-            None if c is None else c.l2_written_bytes,
-            "bytes between L2 and the SMs, in sectors of 32 B",
-        ),
-        hardware(
-            "dram",
-            "DRAM",
-            None if c is None else c.dram_read_bytes,
-            None if c is None else c.dram_written_bytes,
-            "bytes between DRAM and L2 while the kernel ran",
-        ),
-        hardware(
-            "shared",
-            "Shared memory",
-            bound if shared_bytes is None else shared_bytes,
-            None,
-            f"at most: {WAVEFRONT} B per cycle of its data pipe; loads and stores together"
-            if shared_bytes is None
-            else (
-                "bytes that instructions requested, loads and stores together; a value read by all threads of a warp "
-                "counts once"
-            ),
-        ),
+        Level("formula", "Formula", traffic.read_bytes, traffic.written_bytes, "formula", formula),
+        _of_trace(traced) if traced else Level("traced", "Traced", None, None, "", "", missed),
+        hardware("l1", "L1", loaded, stored, at_l1 + "stores are L2's"),
+        hardware("l2", "L2", read, stored, "bytes between L2 and the SMs, in sectors of 32 B"),
+        hardware("dram", "DRAM", dram_read, dram_written, "bytes between DRAM and L2 while the kernel ran"),
+        hardware("shared", "Shared memory", bound, None, at_most)
+        if shared_bytes is None
+        else hardware("shared", "Shared memory", shared_bytes, None, requested + "counts once"),
     )
+
+
+def _of_trace(traced: Traced) -> Level:
+    note = f"the bytes of the kernel's loads and stores: {traced.what}"
+    return Level("traced", "Traced", traced.of(False), traced.of(True), f"trace · {traced.where}", note)
 
 
 def own_bytes(counts: Counts) -> int | None:

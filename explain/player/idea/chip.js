@@ -5,11 +5,11 @@ import { drawCells, figureEms, widest, write, writeAll } from "../surface.js";
 
 const LARGEST_EM = 8.5;                                    // the most that a cell takes
 const SMALLEST_FIGURE_PX = 10;
-const NAMED_EM = 2, TILE_GAP_EM = 1.5;                          // above a tile, for its name; between two tiles
-const BARS_EM = 2.6, STATE_EM = 4.8;                     // a column of m, α or ℓ: bars, or numbers
+const NAMED_EM = 2;                                        // above a tile, for its name
+const BETWEEN_EM = 1.5, BETWEEN_SHARE = 0.018;             // between two tiles; at most, of the width
+const BARS_EM = 2.6, BARS_SHARE = 0.03, STATE_EM = 4.8;    // a column of m, α or ℓ: bars, numbers
 const MOST_FIGURES = 6;                                    // rows of state with numbers; more are bars
 const STATE_DIGITS = 4;
-export const QUANTITY_WORDS = { max: "running max", sum: "running sum", alpha: "rescale factor" };
 const DEEPEST = 6;                                         // in cells: the least room for the head's dimensions
 const WIDEST = 2.2;                                        // a cell's width by its height, to fill the chip
 const ASIDE_EM = 1.4;                                      // right of an upper tile, for what moves to it
@@ -33,26 +33,26 @@ export function placeTiles(ctx, palette, columns, box, names) {
   const flows = areRows(columns);
   const symbols = columns.map(({ main }) => widest(ctx, [main.symbol], em * 1.3, palette.font));
   const wordy = names ? widest(ctx, names, smallOf(palette), palette.font) + em * 0.7 : 0;
-  const attempt = flows ? (u) => flowed(columns, symbols, em, box, u)
+  const attempt = flows ? (u) => inLines(columns, symbols, em, box, u)
     : (u, wide = 1) => aligned(columns, symbols, em, box, { u, wide, named: u >= smallOf(palette) * 1.05 ? wordy : 0 });
   let u = em * LARGEST_EM, tried = attempt(u);
   while (!tried.fits && u > 0.5) tried = attempt((u *= 0.97));
   for (let wide = 1.03, more; !flows && wide < WIDEST && (more = attempt(u, wide)).fits; wide *= 1.03) tried = more;
-  const byLine = Map.groupBy(tried.places, ({ line }) => line);
-  for (const line of byLine.values()) {
-    const right = Math.max(...line.map(({ x, width }) => x + width));
-    const shift = { x: Math.max(0, (box.x + box.width - right) / 2), y: (box.y + box.height - tried.bottom) / 2 };
-    for (const place of line) (place.x += shift.x), (place.y += Math.max(0, shift.y));
-  }
+  const right = Math.max(...tried.places.map(({ x, width }) => x + width));
+  const shift = { x: Math.max(0, (box.x + box.width - right) / 2), y: (box.y + box.height - tried.bottom) / 2 };
+  for (const place of tried.places) (place.x += shift.x), (place.y += Math.max(0, shift.y));
   return { places: tried.places, names: tried.named ? names : null };
 }
 
 /** The width of a column's tile at a cell of u, `wide` times as wide. */
-function widthOf({ main, state }, u, along, em, wide = 1) {
+function widthOf({ main, state }, u, along, em, box, wide = 1) {
   const [rows, cols] = sides(main);
-  if (state) return rows > MOST_FIGURES ? em * BARS_EM : Math.max(em * STATE_EM, rows === 1 ? u : 0);
+  if (state && rows > MOST_FIGURES) return Math.min(em * BARS_EM, box.width * BARS_SHARE);
+  if (state) return Math.max(em * STATE_EM, rows === 1 ? u : 0);
   return cols * wide * (main.deep ? along : u);
 }
+
+const tileGap = (em, { width }) => Math.min(em * BETWEEN_EM, width * BETWEEN_SHARE);
 
 /** Row beside row, with `named` pixels for the rows' names at the left. */
 function aligned(columns, symbols, em, box, { u, wide, named }) {
@@ -60,34 +60,42 @@ function aligned(columns, symbols, em, box, { u, wide, named }) {
   const deep = Math.max(0, ...columns.map(({ above }) => (above ? sides(above)[0] : 0)));
   const along = deep ? Math.min(u, (Math.max(most, DEEPEST) * u) / deep) : u;
   const top = box.y + em * NAMED_EM + deep * along;
+  const gap = tileGap(em, box);
   let right = box.x + named;
   const places = columns.flatMap((column, i) => {
     const { main, above, state } = column;
-    const width = widthOf(column, u, along, em, wide), slot = Math.max(width, symbols[i]);
+    const width = widthOf(column, u, along, em, box, wide), slot = Math.max(width, symbols[i]);
     const x = right + (slot - width) / 2;
-    right += slot + em * (state && columns[i + 1]?.state ? 0.6 : TILE_GAP_EM);
+    right += slot + gap * (state && columns[i + 1]?.state ? 0.4 : 1);
     const place = { column, item: main, x, y: top, width, height: sides(main)[0] * u, u, line: 0, last: true };
     if (!above) return [place];
     const height = sides(above)[0] * along;
     return [place, { ...place, item: above, y: top - em * NAMED_EM - height, height, last: false }]; // named beside it
   });
-  right += em * (columns.at(-1).above ? ASIDE_EM - TILE_GAP_EM : -TILE_GAP_EM);
+  right += columns.at(-1).above ? em * ASIDE_EM - gap : -gap;
   const bottom = top + most * u;
   return { places, bottom, named, fits: right <= box.x + box.width && bottom <= box.y + box.height };
 }
 
-/** Tiles of one row each, in as many lines as they need. */
-function flowed(columns, symbols, em, box, u) {
-  let x = box.x, y = box.y + em * NAMED_EM, line = 0, fits = true;
+/** Tiles of one row each, in as many lines as they need. A tile stands below a tile, a number below a number. */
+function inLines(columns, symbols, em, box, u) {
+  let x = box.x, y = box.y + em * NAMED_EM, line = 0, fits = true, above = [], own = [];
+  const gap = tileGap(em, box);
   const places = columns.map((column, i) => {
-    const width = widthOf(column, u, u, em), slot = Math.max(width, symbols[i]);
-    if (x > box.x && x + slot > box.x + box.width) (x = box.x), (y += u + em * (NAMED_EM + 0.6)), line++;
+    const width = widthOf(column, u, u, em, box), slot = Math.max(width, symbols[i]);
+    if (x > box.x && x + slot > box.x + box.width) {
+      [x, above, own] = [box.x, own, []];
+      (y += u + em * (NAMED_EM + 0.6)), line++;
+    }
+    x = above.find((one) => one.x >= x && one.column.state === column.state)?.x ?? x;
     fits &&= x + slot <= box.x + box.width;
     const place = { column, item: column.main, x: x + (slot - width) / 2, y, width, height: u, u, line };
-    x += slot + em * (column.state && columns[i + 1]?.state ? 0.6 : TILE_GAP_EM);
+    own.push(place);
+    x += slot + gap * (column.state && columns[i + 1]?.state ? 0.4 : 1);
     return place;
   });
-  for (const place of places) place.last = place.line === line;
+  const isBelow = (one, place) => one.line > place.line && one.x < place.x + place.width && one.x + one.width > place.x;
+  for (const place of places) place.last = !places.some((one) => isBelow(one, place));
   return { places, bottom: y + u, fits: fits && y + u <= box.y + box.height };
 }
 
@@ -126,6 +134,12 @@ export function paintTile(ctx, palette, cells, place, look) {
   if (!shown || opacity < 0.5) ctx.setLineDash([3, 3]);
   ctx.strokeRect(x - 0.5, y - 0.5, width + 1, height + 1);
   ctx.setLineDash([]);
+  const word = wordPlace(ctx, palette, place);
+  if (word) {
+    const ground = shown && !column.state && palette.pixel(data[0], palette[item.ramp], item.largest, item.diverging);
+    write(ctx, word.text, word.left, word.middle, { size: word.size, font: palette.font,
+      colour: ground ? palette.inkOn(ground) : palette.muted });
+  }
   nameTile(ctx, palette, { ...place, shown: item.here && shown }, look);
 }
 
@@ -150,10 +164,10 @@ function paintMatrix(ctx, palette, cells, { item, x, y, width, height }, { data,
 
 const stateSize = (palette, u, width) => Math.max(palette.smallest, Math.min(palette.size * 2, u * 0.6, width / 3.4));
 
-/** Where the word for the only number of a column stands, {text, left, middle, size}; null where it has no room. */
+/** Where the word for a column's only number stands, {text, left, middle, size}; null where it has no room. */
 export function wordPlace(ctx, palette, { item, x, y, width, u }) {
-  const text = QUANTITY_WORDS[item.quantity], size = smallOf(palette);
-  if (item.rows > 1 || !text || u <= stateSize(palette, u, width) + 4 * size) return null;
+  const text = item.word, size = smallOf(palette);
+  if (item.rows > 1 || item.cols > 1 || !text || u <= stateSize(palette, u, width) + 4 * size) return null;
   const wide = widest(ctx, [text], size, palette.font);
   return wide < width - 6 ? { text, left: x + (width - wide) / 2, middle: y + u - size, size } : null;
 }
@@ -167,9 +181,6 @@ function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figu
     const style = { font: palette.font, align: "center" };
     const size = stateSize(palette, u, width);
     const before = Math.max(palette.smallest, size * 0.62);
-    const word = wordPlace(ctx, palette, { item, x, y, width, u });
-    if (word) write(ctx, word.text, word.left, word.middle, { ...style, align: "left", size: word.size, colour:
-      palette.muted });
     data.forEach((v, r) => {
       const told = old && old[r] !== v && Number.isFinite(old[r]) && u >= size + before * 1.8;
       const middle = y + (r + 0.5) * u, centre = x + width / 2;

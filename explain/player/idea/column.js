@@ -9,6 +9,9 @@ export const numbered = (...roles) => ({ roles, state: true });
 export const MAX = numbered("new_max", "running_max"), SUM = numbered("new_sum", "running_sum");
 export const RESCALE = numbered("rescale");
 
+/** What a number is called, by its quantity; a family has words of its own for some roles. */
+export const QUANTITY_WORDS = { max: "running max", sum: "running sum", alpha: "rescale factor" };
+
 /** [quantity, ramp, whether the ramp has two directions] of a role; without a look: a tile as it was loaded. */
 export const LOOKS = {
   scores: ["scores", "scores", true], kept: ["scores", "scores", true], exponentials: ["p", "share", false],

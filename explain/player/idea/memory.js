@@ -1,9 +1,10 @@
 // HBM below the chip: its buffers, all at one scale, and the way of each tile between there and its place on chip.
 
 import { bufferSymbol } from "../beat_words.js";
-import { times } from "../numbers.js";
+import { format, times } from "../numbers.js";
 import { paintBuffer } from "../panels/hbm.js";
-import { widest, write } from "../surface.js";
+import { CELL_DIGITS, CELL_GAP_PX, SMALLEST_PX } from "../pictures/array.js";
+import { figureEms, widest, write, writeAll } from "../surface.js";
 
 const BIGGEST_EM = 3.6;                                    // of an element
 const BUFFER_GAP_EM = 1.4, WAYS_EM = 1.5;                         // between two buffers; above them, for what moves
@@ -60,6 +61,22 @@ export function nameBand(ctx, palette, { places, groups, below }, y) {
 
 export function paintBand(ctx, palette, { places }) {
   for (const place of places) paintBuffer(ctx, palette, place);
+}
+
+/** The numbers that a MapState has of a buffer's written cells, if they have room there. */
+export function paintFigures(ctx, palette, { buffer, x, top, cell }, { values, done, words, map }) {
+  const cells = cell < 2 * SMALLEST_PX ? [] : Array.from(done.keys()).filter((at) => done[at] && buffer.writes[at]);
+  const texts = cells.map((at) => format(map.largest, CELL_DIGITS + 1)(values[at]));
+  const size = Math.min(palette.size * 0.95, (cell - CELL_GAP_PX) / figureEms(ctx, texts, palette.font));
+  if (!cells.length || size < Math.max(SMALLEST_PX, palette.smallest)) return;
+  const corner = (at) => [x + (at % buffer.width) * cell + 1, top + Math.floor(at / buffer.width) * cell + 1];
+  for (const at of cells) {
+    ctx.fillStyle = palette.css(words[at]);
+    ctx.fillRect(...corner(at), cell - 2, cell - 2);
+  }
+  const middle = (at) => corner(at).map((edge) => edge + cell / 2 - 1);
+  writeAll(ctx, cells.map((at, i) => ({ text: texts[i], x: middle(at)[0], y: middle(at)[1],
+    colour: palette.inkOn(words[at]) })), { size, font: palette.font, align: "center" });
 }
 
 /** A line from each tile in HBM to the same tile on chip, in the way that it moves: up from the tile, along between

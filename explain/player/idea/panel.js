@@ -4,13 +4,14 @@
 import { beatName, beatSentence, bufferSymbol } from "../beat_words.js";
 import { bytes, exact, times } from "../numbers.js";
 import { Panel } from "../panels/panel.js";
+import { MapState } from "../pictures/map.js";
 import { PairsTree } from "../panels/pairs.js";
 import { write } from "../surface.js";
 import { explainDrawn, termOf } from "../terms.js";
 import { element } from "../words.js";
-import { QUANTITY_WORDS, areRows, figureOf, figureSize, nameRows, paintTile, placeTiles, sides, symbolPlace,
+import { areRows, figureOf, figureSize, nameRows, paintTile, placeTiles, sides, symbolPlace,
   wordPlace } from "./chip.js";
-import { bufferSymbolPlace, nameBand, paintBand, paintWays, placeBand } from "./memory.js";
+import { bufferSymbolPlace, nameBand, paintBand, paintFigures, paintWays, placeBand } from "./memory.js";
 import { Scenes } from "./scene.js";
 
 const HBM_SHARE = 0.3;                                     // of the picture's height, at most
@@ -28,6 +29,7 @@ export class IdeaPanel extends Panel {
     this.head("Idea", "");
     this.cells = document.createElement("canvas");
     this.scenes = new Scenes(lane);
+    this.outputs = lane.story.outputMap && new MapState(lane.story.outputMap, "share", false);
     this.strip = this.root.querySelector(".beats");
     this.tree = lane.story.joins ? new PairsTree(lane.story, this.root.querySelector(".tree")) : null;
     this.says = this.root.querySelector(".says");
@@ -98,7 +100,7 @@ export class IdeaPanel extends Panel {
   wordsOnChip(ctx) {
     const { palette, placed: { places } } = this;
     return places.flatMap((place) => {
-      const { item, column } = place, word = column.state && item.now ? wordPlace(ctx, palette, place) : null;
+      const { item } = place, word = wordPlace(ctx, palette, place);
       const symbol = { text: item.symbol, weight: 650, ...symbolPlace(ctx, palette, place) };
       return [symbol, ...(word ? [word] : [])].map((one) => ({ ...one, name: item.variable }));
     });
@@ -159,6 +161,7 @@ export class IdeaPanel extends Panel {
     }
     paintBand(ctx, palette, { places });
     for (const place of places) this.paintGrid(ctx, place);
+    this.paintOutput(ctx, places.findLast(({ buffer }) => buffer.writes?.some(Boolean)), k);
     nameBand(ctx, palette, band, y);
     const boxOf = ({ buffer, cells }) => {
       const { x, top, cell } = places[buffer];
@@ -175,6 +178,15 @@ export class IdeaPanel extends Panel {
     const symbols = places.map((place) => ({ text: place.symbol, name: place.buffer.name, weight: 650,
       ...bufferSymbolPlace(ctx, palette, place) }));
     return [{ text: "HBM", left, middle, size: quiet.size, weight: 650 }, ...symbols];
+  }
+
+  /** What is written of a softmax's output. */
+  paintOutput(ctx, place, k) {
+    const { outputs, story, palette } = this;
+    if (!outputs || story.roles.accumulator || !place) return;
+    if (place.buffer.width !== outputs.map.width || place.buffer.height !== outputs.map.height) return;
+    outputs.advance(story.mapGroup(outputs.map, k), k, palette);
+    paintFigures(ctx, palette, place, outputs);
   }
 
   /** The tiles of a buffer as a grid, by the largest part that one access of the launch touches. */
@@ -333,7 +345,7 @@ export class IdeaPanel extends Panel {
     const nodes = lines.flatMap(({ item, text, old }) => {
       const [word, term, value] = [element("dt", "word"), element("dt"), element("dd")];
       const meaning = lane.meaning(item.symbol, item.variable);
-      word.append(termOf(QUANTITY_WORDS[item.quantity], meaning));
+      word.append(termOf(item.word, meaning));
       term.append(termOf(item.symbol, meaning));
       term.dataset.q = value.dataset.q = item.quantity;
       value.append(element("small", "", old), element("b", "", text));

@@ -4,7 +4,7 @@ import { bufferSymbol, roleSymbol } from "../beat_words.js";
 import { HbmState } from "../panels/hbm.js";
 import { isFloat, itemBytes } from "../trace.js";
 import { ATTENTION, DEEP } from "./attention.js";
-import { LOOKS } from "./column.js";
+import { LOOKS, QUANTITY_WORDS } from "./column.js";
 import { MERGE } from "./merge.js";
 import { SOFTMAX } from "./softmax.js";
 import { VECTOR } from "./vector.js";
@@ -53,10 +53,11 @@ export class Scenes {
       const { story } = this;
       const { source } = story.trace.header.launches[launch];
       const sets = (role) => story.roles[role]?.has(source);
-      const { columns } = FAMILIES.find(({ of }) => of.some(sets)) ?? VECTOR;
+      const { columns, words } = FAMILIES.find(({ of }) => of.some(sets)) ?? VECTOR;
       const own = columns.map(({ roles, above, state }) => ({ roles: roles.filter(sets), state,
         above: sets(above) ? above : null })).filter(({ roles }) => roles.length);
-      this.launches.set(launch, { columns: [...this.loaded(launch), ...own], hbm: new HbmState(story, launch) });
+      this.launches.set(launch, { columns: [...this.loaded(launch), ...own], hbm: new HbmState(story, launch),
+        words: { ...QUANTITY_WORDS, ...words?.(sets) } });
     }
     return this.launches.get(launch);
   }
@@ -99,7 +100,8 @@ export class Scenes {
     if (!shape) return null;
     const before = Math.max(program.first, beat.begin) - 1;
     const old = before < program.first ? null : this.held(shape.variable, before, program)?.value.data ?? null;
-    return { ...this.item(shape, k), old, now: now ? now.value.data : null,
+    const item = this.item(shape, k), { words } = this.launched(program.launch);
+    return { ...item, word: words[item.role] ?? words[item.quantity], old, now: now ? now.value.data : null,
       here: Boolean(now) && this.stays(now, beat, k, since) };
   }
 

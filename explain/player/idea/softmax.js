@@ -6,4 +6,6 @@ export const SOFTMAX = {
   of: ["scores", "exponentials", "kept"],
   columns: [tiles(["scores"]), MAX, RESCALE, tiles(["exponentials"]), SUM, tiles(["output"]), tiles(["weights"]),
     tiles(["kept"]), tiles(["kept_weight"])],
+  words: (sets) => ({ scores: "element", output: "weight",
+    exponentials: sets("running_max") || sets("new_max") ? "exp(x − m)" : "exp(x)" }),
 };

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from explain import lessons, recordings
-from explain.chapters.exactness import figures
+from explain.chapters.exactness import figures, roundings
 from explain.chapters.exactness import orders as exactness
 from explain.engine import Engine, engine
 from explain.experiment import Experiment
@@ -16,6 +16,7 @@ from explain.figures.numbers import scientific
 from explain.output import Output
 from explain.run_experiment import run_output, run_traced
 from explain.workers import WorkerFailed
+from kernels.catalog import KERNELS
 
 
 @functools.cache
@@ -49,6 +50,26 @@ def test_every_order_has_other_bits_and_an_error_like_the_first(dtype):
     if dtype == "fp32":
         assert all(run.changed_from(first) > 2 / 3 * run.error.size for run in others)
         assert all(run.largest() < 1e-6 for run in runs)
+
+
+@pytest.mark.parametrize(("kernel", "symbols"), [("attention_standard", "S P O"), ("flash_attention", "P̃ O")])
+def test_roundings_of_the_source_are_those_of_the_run(kernel, symbols):
+    found = roundings.roundings(kernel)
+    assert [one.symbol for one in found] == symbols.split()
+    trace, _ = run_traced(lessons.EXACT.through(kernel).with_(seq_len=16, kv_len=16), "all", lambda *_: None)
+    names = KERNELS[kernel].buffers
+    narrow = {
+        names.get(launch.kernel, {}).get(name := buffer.name.removesuffix("_ptr"), name)
+        for launch in trace.launches
+        for buffer in launch.buffers
+        if buffer.item_bytes == 2
+    }
+    assert narrow - {"q", "k", "v"} == {one.symbol.lower() for one in found if one.stored}
+
+
+def test_the_worked_sum_depends_on_its_order():
+    left, right = (line.rpartition("= ")[2] for line in figures.not_associative().splitlines()[:2])
+    assert left != right
 
 
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
@@ -162,4 +183,4 @@ def test_shipped_outputs_are_of_the_kernels_as_they_are(way):
 
 def test_no_shipped_output_is_left_over():
     ways = exactness.shipped(lessons.EXACT, lessons.JOINED)
-    assert set(recordings.outputs()) == {recordings.output_path_of(w.experiment, w.reverse_keys) for w in ways}
+    assert set(recordings.files(".npz")) == {recordings.output_path_of(w.experiment, w.reverse_keys) for w in ways}

@@ -54,8 +54,8 @@ def test_a_loss_through_the_weights_is_lost_where_logsumexp_is_exact():
 
 
 def test_bars_show_what_is_no_number_as_such_and_are_heard():
-    shown = figures.bars(figures.as_written(ROW + 90, "fp32"))
+    shown = figures.bars(figures.as_written(ROW + 90, "fp32"), "Naive")
     assert 'class="cell odd"><i>∞</i>' in shown
     assert 'class="cell odd"><i>NaN</i>' in shown
     assert 'aria-label="exp(x) / ℓ: NaN, NaN' in shown
-    assert "--share: 1.0000" in figures.bars(figures.safe(ROW, "fp32"))
+    assert "--share: 1.0000" in figures.bars(figures.safe(ROW, "fp32"), "Safe")

@@ -1,0 +1,155 @@
+"""`python -m explain diff A B`: the first difference of two runs. Exit status 0 same, 1 different, 2 cannot compare."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from explain.commands import BAD_ARGUMENTS, check_out, complain, print_json, progress_line
+from explain.difference.compare import CannotCompareError, Difference, first_difference
+from explain.engine import Engine, TraceRun, scratch
+from explain.experiment import Experiment, ParameterError
+from explain.trace.file import TraceFileError
+from explain.trace.model import Trace
+from explain.workers import WorkerDied, WorkerError, WorkerFailed
+from kernels.catalog import KERNELS
+from kernels.museum import EXHIBITS
+
+HELP = "Compare run B with run A: the first step where they differ, both values, and the likely cause."
+TARGET = "a kernel of the list, a trace file, or path/to/file.py:function"
+SAME, DIFFERENT = 0, 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds A, B and --out."""
+    parser.add_argument("a", metavar="A", help=f"the run that is right: {TARGET}")
+    parser.add_argument("b", metavar="B", help="the run to compare with it: the same kinds")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="also write a page with both runs side by side; it ends in .html"
+    )
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Prints the first difference; the exit status."""
+    if parsed.out is not None:
+        if parsed.out.suffix != ".html":
+            raise ParameterError("--out", parsed.out, "must end in .html")
+        check_out(parsed.out)
+    experiments = _experiments(parsed)
+    with closing(Engine()) as engine:
+        try:
+            runs = [_run(engine, parsed, name, experiments.get(name)) for name in (parsed.a, parsed.b)]
+        except WorkerFailed as error:
+            return complain(error.message, BAD_ARGUMENTS)
+        except WorkerDied as error:
+            return complain(f"{error}\n{error.output}".strip(), BAD_ARGUMENTS)
+        except WorkerError as error:
+            return complain(str(error), BAD_ARGUMENTS)
+    traces = [run.trace for run in runs]
+    try:
+        found = first_difference(*traces)
+    except CannotCompareError as error:
+        return complain(f"{parsed.a} and {parsed.b}: {error}", BAD_ARGUMENTS)
+    if parsed.out is not None:
+        parsed.out.write_text(_page(runs, found), encoding="utf-8")
+    if parsed.json:
+        print_json({"same": found is None, "difference": None if found is None else _json(found)})
+    else:
+        print(words(found))
+    return SAME if found is None else DIFFERENT
+
+
+def words(found: Difference | None) -> str:
+    """The answer as lines of text."""
+    if found is None:
+        return "Same: every output of B agrees with A's."
+    counts = ", ".join(f"{name} ({count:,} elements)" for name, count in found.outputs.items())
+    lines = [f"Different: {counts}.", f"First difference: {_said(found)}"]
+    for name, place in (("A", found.right), ("B", found.wrong)):
+        if place is not None:
+            lines.append(f"  {name}  step {place.step:,}, {place.file}:{place.line}  {place.code}")
+    lines.append(f"Likely cause: {found.cause or 'unknown'}.")
+    lines += [f"  {found.evidence}."] if found.evidence else []
+    lines.append(f"{found.compared:.0%} of B's earlier values have an equal counterpart in A.")
+    return "\n".join(lines)
+
+
+def _said(found: Difference) -> str:
+    place = found.wrong
+    name = f"{place.variable}[{', '.join(map(str, place.element))}]" if place.element else place.variable
+    values = f"{name} is {place.value:.6g} in B" if place.shown else f"{name} is not set in B"
+    if found.right is not None and found.right.shown:
+        values += f" and {found.right.value:.6g} in A"
+    return f"{values}; {found.elements:,} elements of it differ." if found.elements > 1 else f"{values}."
+
+
+def _json(found: Difference) -> dict[str, Any]:
+    answer = asdict(found)
+    for name in ("right", "wrong"):
+        place = answer[name]
+        if place is not None and not math.isfinite(place["value"]):
+            place["value"] = str(place["value"])
+    return answer
+
+
+def _experiments(parsed: argparse.Namespace) -> dict[str, Experiment]:
+    """The experiments of the targets that are kernels: with the same inputs and, where both have them, parameters."""
+    kernels = [name for name in dict.fromkeys((parsed.a, parsed.b)) if name in KERNELS]
+    if not kernels:
+        if parsed.set or parsed.inputs or parsed.seed != "0":
+            raise ParameterError("A and B", f"{parsed.a} {parsed.b}", "take no --set, --inputs or --seed")
+        return {}
+    shown = next((one for one in EXHIBITS.values() if one.kernel in kernels), None)
+    if shown is not None and not parsed.set and not parsed.inputs:
+        first = Experiment.of(kernels[0], shown.sizes, shown.shown_by, parsed.seed)
+    else:
+        first = Experiment.from_parsed(kernels[0], parsed)
+    found = {kernels[0]: first}
+    for name in kernels[1:]:
+        own = {parameter.name for parameter in KERNELS[name].parameters}
+        shared = {parameter: value for parameter, value in first.parameters if parameter in own}
+        found[name] = Experiment.of(name, shared, first.inputs, first.seed)
+    return found
+
+
+def _run(engine: Engine, parsed: argparse.Namespace, target: str, experiment: Experiment | None) -> TraceRun:
+    """A target's run: recorded, read, or made now. Raises ParameterError and WorkerError."""
+    limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes}
+    if experiment is not None:
+        with progress_line() as progress:
+            return engine.trace(experiment, progress)
+    path, colon, function = target.rpartition(":")
+    if colon and Path(path).suffix == ".py":
+        with scratch() as folder, progress_line() as progress:
+            out = Path(folder) / "run.tilescope"
+            engine.trace_file(Path(path), function, out, progress=progress, **limits)
+            return TraceRun(out.read_bytes(), "interpreter")
+    file = Path(target)
+    if not file.is_file():
+        raise ParameterError("target", target, f"must be {TARGET}; there is no such kernel and no such file")
+    made = TraceRun(file.read_bytes(), "recorded")
+    try:
+        _ = made.trace
+    except TraceFileError as error:
+        raise ParameterError("target", target, f"cannot be read as a trace: {error}") from None
+    return made
+
+
+def _page(runs: list[TraceRun], found: Difference | None) -> str:
+    """Both runs side by side, at the first difference."""
+    from explain.player import Run  # brings Streamlit, which the command does without
+    from explain.player.export import standalone_html
+    from explain.player.view import view_of
+
+    traces: list[Trace] = [run.trace for run in runs]
+    same_lines = np.array_equal(traces[0].columns.line, traces[1].columns.line)
+    # Runs of other lines are woven: their player finds its own place to open, the first difference that it shows.
+    step = None if found is None or not same_lines else found.wrong.step
+    views = [Run(run, view_of(trace, run.origin)) for run, trace in zip(runs, traces, strict=True)]
+    return standalone_html(views, step)

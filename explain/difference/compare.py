@@ -1,0 +1,360 @@
+"""Finds the first difference of two runs: pairs their variables by what they hold, and follows wrong outputs back."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explain.difference.causes import Evidence, cause_of
+from explain.difference.replay import Event, Memory, Replay, value_of
+from explain.trace.model import Trace
+
+Site = tuple[int, int, str]
+FLOAT32 = float(np.finfo(np.float32).eps)
+UNIT = {"f16": 2.0**-10, "bf16": 2.0**-7}
+"""Two roundings to nearest in a 16-bit format."""
+
+
+class CannotCompareError(ValueError):
+    """The runs cannot be compared; the message says why."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A step of one run: its line, the variable it sets (or the expression it stores), and one element's value.
+
+    `shown` is False where the step sets nothing: a loop that runs no round.
+    """
+
+    step: int
+    file: str
+    line: int
+    code: str
+    variable: str
+    element: tuple[int, ...]
+    value: float
+    shown: bool
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first difference: run B computes `wrong` where run A computes `right` (None if A has no such step).
+
+    `outputs` has how many elements of each output differ, and `elements` how many differ here. `cause` is the likely
+    cause in words and `evidence` what shows it; both are empty if it is unknown. `compared` is the share of B's values
+    before this step that have a counterpart in A, and equal it: how sure it is that nothing differs before.
+    """
+
+    right: Place | None
+    wrong: Place
+    elements: int
+    cause: str
+    evidence: str
+    outputs: Mapping[str, int]
+    compared: float
+
+
+def first_difference(a: Trace, b: Trace) -> Difference | None:
+    """The first difference of run B from run A; None if their outputs agree. Raises CannotCompareError."""
+    return _Comparison(a, b).find()
+
+
+class _Comparison:
+    def __init__(self, a: Trace, b: Trace) -> None:
+        for name, trace in (("A", a), ("B", b)):
+            if not trace.steps:
+                raise CannotCompareError(f"run {name} has no recorded step")
+        self.a = Replay(a)
+        self.b = Replay(b, self.a.memories)
+        largest = max((float(np.max(np.abs(v[np.isfinite(v)]), initial=0.0)) for v in _floats(self.a)), default=0.0)
+        self.tolerance = 1e-5 + 4 * FLOAT32 * min(largest, 1e6)
+        self.check_inputs()
+
+    def find(self) -> Difference | None:
+        outputs = dict(self.wrong_outputs())
+        if not any(len(lanes) for lanes in outputs.values()):
+            return None
+        roots = {int(memory.written[lane]) for (_, memory), lanes in outputs.items() for lane in lanes} - {-1}
+        for (_, memory), lanes in outputs.items():
+            if len(lanes) and (memory.written[lanes] < 0).any():
+                roots |= set(np.unique(memory.written[memory.written >= 0]).tolist())
+        counts = {memory.name.removesuffix("_ptr"): len(lanes) for (_, memory), lanes in outputs.items()}
+        past = self.ancestors(roots)
+        bad = (event for event in self.b.events if event.number in past and self.differs(event))
+        event = next(bad, None)
+        if event is None:
+            event = self.b.events[min(roots)] if roots else self.b.events[-1]
+        return self.told(event, counts)
+
+    # --- outputs and inputs ---
+
+    def check_inputs(self) -> None:
+        """Raises CannotCompareError if both runs load an input and it holds different numbers."""
+        shared = 0
+        for memory in self.b.memories:
+            other = next((one for one in self.a.memories if one.base == memory.base), None)
+            if other is None or other.written.max() >= 0 or memory.written.max() >= 0:
+                continue
+            shared += 1
+            if len(other.known) != len(memory.known):
+                raise CannotCompareError(
+                    f"the input {memory.name} has shape {memory.shape} in B and {other.shape} in A"
+                )
+            both = other.known & memory.known
+            unequal = both & ~_same(other.values, memory.values, 0.0)
+            if unequal.any():
+                at = int(np.argmax(unequal))
+                place = ", ".join(map(str, memory.place(at)))
+                raise CannotCompareError(
+                    f"the inputs differ: {memory.name}[{place}] is {other.values[at]:.6g} in A and "
+                    f"{memory.values[at]:.6g} in B. Give both runs the same inputs"
+                )
+        if not shared:
+            raise CannotCompareError("the runs have no input in common: B loads no tensor that A loads")
+
+    def wrong_outputs(self) -> Iterator[tuple[tuple[Memory, Memory], NDArray[np.int64]]]:
+        """The outputs of A and B in pairs, and the elements that differ."""
+        ours, theirs = self.a.outputs(), self.b.outputs()
+        pairs = [(one, other) for one in ours for other in theirs if one.name == other.name]
+        left = [one for one in ours if one not in [pair[0] for pair in pairs]]
+        for other in theirs:
+            if other not in [pair[1] for pair in pairs]:
+                fits = [one for one in left if one.shape == other.shape]
+                pairs += [(fits[0], other)] if fits else []
+                left = [one for one in left if one not in fits[:1]]
+        pairs = [pair for pair in pairs if pair[0].shape == pair[1].shape]
+        if not pairs:
+            names = [[f"{one.name} {one.shape}" for one in side] or ["none"] for side in (ours, theirs)]
+            raise CannotCompareError(
+                f"no output of the same shape: A stores {', '.join(names[0])}, B stores {', '.join(names[1])}"
+            )
+        partial = any(len(one.recorded) < one.programs for run in (self.a, self.b) for one in run.trace.launches)
+        for one, other in pairs:
+            for run, memory in ((self.a, one), (self.b, other)):
+                if run.unread and not memory.known.any():
+                    line = run.trace.line(run.unread[0])
+                    raise CannotCompareError(f"what line {line} stores to {memory.name} cannot be read from the trace")
+            both = one.known & other.known
+            scale = float(np.max(np.abs(one.values[np.isfinite(one.values) & one.known]), initial=0.0))
+            allowed = self.tolerance + UNIT.get(one.dtype, 0.0)
+            wrong = both & ~_same(one.values, other.values, allowed, allowed / 10 * scale)
+            missing = one.known & ~other.known if not partial else np.zeros_like(both)
+            yield (one, other), np.flatnonzero(wrong | missing)
+
+    # --- pairs of variables ---
+
+    @cached_property
+    def pairs(self) -> dict[Site, Site]:
+        """A's assignment for each of B's: where the code has the same form, else where the values are equal."""
+        ours, theirs = (sorted(run.sites) for run in (self.a, self.b))
+        forms = [[_form(run, site) for site in sites] for run, sites in ((self.a, ours), (self.b, theirs))]
+        found: dict[Site, Site] = {}
+        for tag, a0, a1, b0, b1 in SequenceMatcher(None, *forms, autojunk=False).get_opcodes():
+            if tag == "equal" or (tag == "replace" and a1 - a0 == b1 - b0 == 1):
+                found.update(zip(theirs[b0:b1], ours[a0:a1], strict=True))
+            elif tag == "replace":
+                named = {site[2]: site for site in ours[a0:a1]}
+                found |= {site: named[site[2]] for site in theirs[b0:b1] if site[2] in named}
+        return found
+
+    @cached_property
+    def aligned(self) -> bool:
+        """Whether the runs read the same tiles in the same order, so their steps go side by side."""
+        for site, other in self.pairs.items():
+            mine, its = self.b.sites[site], self.a.sites[other]
+            if mine[0].kind != "load":
+                continue
+            for program in {event.program for event in mine}:
+                left = [event.key for event in its if event.program == program]
+                right = [event.key for event in mine if event.program == program]
+                n = min(len(left), len(right))
+                shapes = [[key[2] for key in keys[:n]] for keys in (left, right)]
+                permuted = left != right and set(left) == set(right)
+                if permuted or shapes[0] != shapes[1]:
+                    return False
+        return [launch.grid for launch in self.a.trace.launches] == [launch.grid for launch in self.b.trace.launches]
+
+    @cached_property
+    def counterparts(self) -> dict[int, list[Event]]:
+        """The values of A that each of B's must equal one of, by the number of B's event."""
+        found: dict[int, list[Event]] = {}
+        for site, other in self.pairs.items():
+            by_place: dict[Any, list[Event]] = defaultdict(list)
+            for event in self.a.sites[other]:
+                by_place[self.place_of(event)].append(event)
+            nth: Counter[Any] = Counter()
+            for event in self.b.sites[site]:
+                place = self.place_of(event)
+                there = by_place.get(place, [])
+                if event.inputs or self.aligned:
+                    there = there[nth[place] : nth[place] + 1]
+                nth[place] += 1
+                if there:
+                    found[event.number] = there
+        return found
+
+    def place_of(self, event: Event) -> Any:
+        return (event.launch, event.program, event.rounds) if self.aligned else event.key
+
+    def equal(self, event: Event) -> bool | None:
+        """Whether B's value is what A has there; None if A has nothing to compare it with."""
+        mine = event.value
+        theirs = [one.value for one in self.counterparts.get(event.number, []) if one.value is not None]
+        if mine is None or not theirs:
+            return None
+        return any(_alike(one, mine, self.tolerance) for one in theirs)
+
+    def differs(self, event: Event) -> bool:
+        return self.equal(event) is False
+
+    def ancestors(self, roots: set[int]) -> set[int]:
+        """The events that the roots were computed from, and the roots."""
+        found, left = set(roots), list(roots)
+        while left:
+            for read in self.b.events[left.pop()].reads:
+                if read not in found:
+                    found.add(read)
+                    left.append(read)
+        return found
+
+    # --- the answer ---
+
+    def told(self, event: Event, counts: Mapping[str, int]) -> Difference:
+        other = next(iter(self.counterparts.get(event.number, [])), None)
+        loop = self.shorter_loop(event, other)
+        wrong, right = loop or (event, other)
+        index, elements = (), 1
+        if loop is None and event.value is not None and other is not None and other.value is not None:
+            index, elements = most_different(other.value, event.value)
+        if loop is None:
+            names = {its[2]: site[2] for site, its in self.pairs.items() if its[0] == (other or event).site[0]}
+            alike = partial(_alike, tolerance=self.tolerance)
+            cause, why = cause_of(Evidence(self.a, self.b, other, event, names, index, alike))
+        else:
+            cause, why = self.loops_apart(*loop)
+        before = [one for one in self.b.events[: event.number] if one.value is not None and one.name]
+        compared = sum(bool(self.equal(one)) for one in before) / len(before) if before else 1.0
+        return Difference(
+            _place(self.a, right, index if right is other else ()) if right else None,
+            _place(self.b, wrong, index if wrong is event else ()),
+            elements,
+            cause,
+            why,
+            {name: count for name, count in counts.items() if count},
+            compared,
+        )
+
+    def shorter_loop(self, event: Event, other: Event | None) -> tuple[Event, Event] | None:
+        """B's last round of a loop that ended early, or late, before `event`, and A's."""
+        if other is None:
+            return None
+        for its, rounds in self.a.sites.items():
+            if not isinstance(self.a.statement(its), ast.For):
+                continue
+            site = next((site for site, one in self.pairs.items() if one == its), None)
+            mine = [e for e in self.b.sites.get(site, []) if _before(e, event)] if site else []
+            theirs = [e for e in rounds if _before(e, other)]
+            if theirs and not mine and site is None:  # it ran no round
+                line = self.header(its)
+                none = replace(event, site=(its[0], line, its[2]), name=its[2], value=None)
+                return (none, theirs[-1]) if line else None
+            missing = [e for e in theirs if e.rounds not in {one.rounds for one in mine}]
+            extra = [e for e in mine if e.rounds not in {one.rounds for one in theirs}]
+            if missing and mine:
+                return max(mine, key=lambda e: (e.rounds < missing[0].rounds, e.step)), missing[0]
+            if extra and theirs:
+                return extra[0], max(theirs, key=lambda e: (e.rounds < extra[0].rounds, e.step))
+        return None
+
+    def loops_apart(self, wrong: Event, right: Event) -> tuple[str, str]:
+        """The cause that a loop has another number of rounds, and the rounds of both."""
+        ends = "early" if wrong.value is None or wrong.rounds < right.rounds else "late"
+        counted = f"A begins round {right.rounds[-1] + 1}" if right.rounds else "A runs it"
+        own = "none" if wrong.value is None else f"round {wrong.rounds[-1] + 1}"
+        return f"the loop ends too {ends}", f"{counted}; B's last one there is {own}"
+
+    def header(self, its: Site) -> int:
+        """The line of B's loop that has the place of A's among the loops of its function; 0 if there is none."""
+        lines = [
+            [line for line, node in sorted(run.statements[its[0]].items()) if isinstance(node, ast.For)]
+            for run in (self.a, self.b)
+            if its[0] < len(run.statements)
+        ]
+        place = lines[0].index(its[1])
+        return lines[1][place] if len(lines) == 2 and place < len(lines[1]) else 0
+
+
+def _before(one: Event, event: Event) -> bool:
+    return (one.launch, one.program) == (event.launch, event.program) and one.step < event.step
+
+
+def _floats(run: Replay) -> Iterator[NDArray[Any]]:
+    for event in run.events:
+        if event.value is not None and event.value.dtype.kind == "f" and event.inputs:
+            yield event.value
+
+
+def _form(run: Replay, site: Site) -> str:
+    """A statement without its variables' names, and which of its variables this is."""
+    node = run.statement(site)
+    if node is None:
+        return f"{run.sites[site][0].kind} {site[2]}"
+    names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - {"tl"}
+    targets = [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    place = targets.index(site[2]) if site[2] in targets else -1
+    dumped = ast.dump(node if not isinstance(node, ast.For) else node.iter)
+    for name in names:
+        dumped = dumped.replace(f"id='{name}'", "id=''")
+    return f"{place} {dumped}"
+
+
+def _same(a: NDArray[Any], b: NDArray[Any], relative: float, absolute: float = 0.0) -> NDArray[np.bool_]:
+    """Where two arrays hold the same numbers."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        near = np.abs(a - b) <= relative * np.maximum(np.abs(a), np.abs(b)) + absolute
+    return (a == b) | (np.isnan(a) & np.isnan(b)) | (near & np.isfinite(a) & np.isfinite(b))
+
+
+def _alike(a: NDArray[Any], b: NDArray[Any], tolerance: float) -> bool:
+    if a.shape != b.shape:
+        return False
+    exact = a.dtype.kind != "f" and b.dtype.kind != "f"
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    scale = 0.0 if exact else tolerance / 10 * float(np.max(np.abs(a[np.isfinite(a)]), initial=0.0))
+    return bool(_same(a, b, 0.0 if exact else tolerance, scale).all())
+
+
+def most_different(a: NDArray[Any], b: NDArray[Any]) -> tuple[tuple[int, ...], int]:
+    """The first element where the difference is at least half the largest one, and how many differ."""
+    if a.shape != b.shape:
+        return (), int(b.size)
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    same = _same(a, b, 1e-6)
+    with np.errstate(invalid="ignore"):
+        size = np.where(same, -1.0, np.nan_to_num(np.abs(a - b), nan=np.inf, posinf=np.finfo(np.float64).max))
+    first = int(np.argmax(size >= size.max() / 2))
+    return tuple(int(i) for i in np.unravel_index(first, size.shape)), int((~same).sum())
+
+
+def _place(run: Replay, event: Event, index: tuple[int, ...]) -> Place:
+    trace, line = run.trace, event.site[1]
+    source = trace.sources[event.site[0]]
+    code = source.text.splitlines()[line - source.first_line].strip()
+    value = float("nan")
+    if event.value is not None and event.value.size:
+        value = float(event.value[index] if len(index) == event.value.ndim else event.value.reshape(-1)[0])
+    name = event.name
+    if not name:
+        node = run.statement(event.site)
+        expression = value_of(node)
+        name = ast.unparse(expression) if expression is not None else "the stored value"
+    shown = event.value is not None
+    return Place(event.step, source.file, line, code, name, index, value, shown)

@@ -1,0 +1,112 @@
+"""The first difference of two runs: bugs are found at their line, right variants are not blamed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from explain import cli
+from explain.difference.compare import CannotCompareError, first_difference
+from explain.experiment import Experiment
+from explain.trace import file as trace_file
+from explain.trace.model import Trace
+from explain.trace.recorder import record_call
+from kernels.catalog import KERNELS, Kernel
+from kernels.edits import Edit, source_of
+from kernels.launch import launcher, tensors
+
+ROWS = {"rows": 2, "cols": 10, "block_n": 4}
+HEADS = {"seq_len": 8, "head_dim": 16, "block_m": 4, "block_n": 4, "heads": 2}
+
+
+def traced(kernel: str, sizes: dict, inputs: str = "normal", edit: Edit | None = None, seed: int = 0) -> Trace:
+    """A run of a catalog kernel, with a line of it changed if asked for."""
+    experiment = Experiment.of(kernel, sizes, inputs, seed)
+    entry: Kernel = replace(KERNELS[kernel], edit=edit) if edit else KERNELS[kernel]
+    arrays = entry.make_inputs(experiment.preset, experiment.values, seed)
+    launch = launcher(entry, experiment.values, tensors(experiment.values, arrays, "cpu"))
+    return record_call(launch, experiment=experiment.to_json())
+
+
+BUGS = [
+    ("softmax_online", ROWS, "normal", "alpha = tl.exp(m_i - m_safe)", "alpha = tl.where(m_i == m_i, 1.0, 0.0)", "α"),
+    ("softmax_online", ROWS, "normal", "l_i * alpha + tl.sum(p, axis=0)", "l_i + tl.sum(p, axis=0)", "α"),
+    ("flash_attention", HEADS, "normal", "acc = acc * alpha[:, None]", "acc = acc * 1.0", "α"),
+    ("flash_attention", HEADS, "normal", "tl.sum(p, axis=1)", "tl.sum(p, axis=0)", "axis"),
+    ("flash_attention", {**HEADS, "causal": True}, "normal", "cols[None, :] <= rows", "cols[None, :] < rows", "mask"),
+    ("flash_attention", HEADS, "normal", "p = tl.exp(s - m", "p = tl.exp2(s - m", "base 2"),
+    ("flash_attention", HEADS, "normal", "range(0, end, BLOCK_N)", "range(0, end - 1, BLOCK_N * 2)", "loop"),
+    ("softmax_online", ROWS, "first_tile_masked", "p = tl.exp(x - m_safe)", "p = tl.exp(x - m_new)", "−∞"),
+]
+
+
+@pytest.mark.parametrize(("kernel", "sizes", "inputs", "old", "new", "cause"), BUGS, ids=lambda value: str(value)[:24])
+def test_a_bug_is_found_at_its_line_with_its_cause(kernel, sizes, inputs, old, new, cause):
+    edit = Edit("broken_for_this_test", f"{kernel}_kernel", old, new)
+    lines = [line for sign, line, _ in edit.diff(source_of(KERNELS[kernel].module)) if sign == "+"]
+    found = first_difference(traced(kernel, sizes, inputs), traced(kernel, sizes, inputs, edit))
+    assert found is not None
+    assert found.wrong.line in lines
+    assert cause in found.cause
+
+
+def test_a_cause_that_no_hypothesis_gives_is_unknown():
+    edit = Edit("odd", "softmax_online_kernel", "alpha = tl.exp(m_i - m_safe)", "alpha = tl.exp(m_i * 0.37 - m_safe)")
+    found = first_difference(traced("softmax_online", ROWS), traced("softmax_online", ROWS, edit=edit))
+    assert found is not None
+    assert (found.wrong.variable, found.cause, found.evidence) == ("alpha", "", "")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "sizes", "others"),
+    [
+        ("softmax_online", "softmax_safe", ROWS, ROWS),
+        ("softmax_online", "softmax_online", ROWS, {**ROWS, "block_n": 8}),
+        ("softmax_safe", "softmax_split", ROWS, {**ROWS, "order": "tree"}),
+        ("flash_attention", "flash_attention_exp2", HEADS, HEADS),
+        ("flash_attention", "flash_attention_v1", HEADS, {**HEADS, "block_m": 8}),
+        ("attention_standard", "flash_attention", HEADS, HEADS),
+    ],
+)
+def test_a_right_variant_is_the_same(one, other, sizes, others):
+    assert first_difference(traced(one, sizes), traced(other, others)) is None
+
+
+def test_other_inputs_cannot_be_compared():
+    with pytest.raises(CannotCompareError, match="x_ptr"):
+        first_difference(traced("softmax_online", ROWS), traced("softmax_online", ROWS, seed=1))
+    with pytest.raises(CannotCompareError):
+        first_difference(traced("softmax_online", ROWS), traced("flash_attention", HEADS))
+
+
+def test_the_command_compares_trace_files(capsys, tmp_path):
+    edit = Edit("doubled", "softmax_online_kernel", "y = tl.exp(x - m_i) / l_i", "y = tl.exp(x - m_i)")
+    runs = {"right": traced("softmax_online", ROWS), "broken": traced("softmax_online", ROWS, edit=edit)}
+    right, broken = (tmp_path / f"{name}.tilescope" for name in runs)
+    for path, run in zip((right, broken), runs.values(), strict=True):
+        trace_file.write(run, path)
+    page = tmp_path / "page.html"
+    assert cli.main(["diff", str(right), str(broken), "--json", "--out", str(page)]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["same"] is False
+    assert answer["difference"]["wrong"]["variable"] == "y"
+    assert answer["difference"]["outputs"] == {"y": 20}
+    assert page.stat().st_size > 10_000
+    assert cli.main(["diff", str(right), str(right), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"same": True, "difference": None}
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["no_such", "softmax_online"], "no_such"),
+        (["README.md", "README.md"], "README.md"),
+        (["softmax_online", "softmax_safe", "--out", "page.txt"], "page.txt"),
+        (["softmax_online", "softmax_safe", "--set", "cols=none"], "cols=none"),
+    ],
+)
+def test_bad_arguments_are_named(capsys, words, named):
+    assert cli.main(["diff", *words]) == 2
+    assert named in capsys.readouterr().err

@@ -9,8 +9,5 @@ with layout.chapter(__file__, goal="find the screen that answers a question whic
     layout.prose(
         "The small links open the discussions on GitHub. The screens answer with a run, a count or a measurement."
     )
-with st.container(key="asked of the field"):
-    st.markdown(questions.table(product=False))
-st.header(questions.PRODUCT, anchor=False)
-with st.container(key="asked of the app"):
-    st.markdown(questions.table(product=True))
+with st.container(key="asked"):
+    st.markdown(questions.table())

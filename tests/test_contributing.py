@@ -111,7 +111,7 @@ assert not page.exception
 assert page.query_params["temperature"] in ("100", ["100"]), page.query_params
 last = contents.chapters()[-1]
 assert (last.number, last.title) == (10, "Temperature")
-app = AppTest.from_file("app.py", default_timeout=120).run()
+app = AppTest.from_file("main.py", default_timeout=120).run()
 assert not app.exception, app.exception
 assert "**10 · Temperature**" in [link.proto.label for link in app.get("page_link")]
 """

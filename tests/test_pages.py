@@ -29,7 +29,7 @@ def test_each_page_runs_alone(path):
 
 
 def test_the_app_opens_on_the_real_sentence():
-    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    test = AppTest.from_file(str(ROOT / "main.py"), default_timeout=60).run()
     assert not test.exception
     assert test.title[0].value == "Tilescope"
     assert lessons.OPENING.inputs == "sentence"
@@ -109,7 +109,7 @@ def test_a_changed_address_wins_and_another_page_loses_nothing():
 
 def test_a_kernel_that_two_pages_show_begins_on_each_with_its_own_controls():
     """Two pages' controls of one key are two controls: the second one's number stood at 0, and was refused."""
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    app = AppTest.from_file(str(ROOT / "main.py"), default_timeout=60)
     for name in ("online_softmax", "triton_ladder"):
         app.switch_page(str(ROOT / "pages" / f"{name}.py")).run()
         assert not app.exception

@@ -30,6 +30,7 @@ const QUANTITIES = {
 const HOLD_MS = 60;                                        // until the step itself is painted
 const MOVE_MS = 540;                                       // a rescale, drawn as a movement
 const STILL = matchMedia("(prefers-reduced-motion: reduce)");
+const SHORT_SOURCE = 14;                                   // lines
 const ROW_EM = 2.3;                                        // the most height a row of state takes
 
 export class Lane {
@@ -83,6 +84,7 @@ export class Lane {
       this.$(`.${column}`).hidden = !this.$(`.${column} .panel:not([hidden])`);
     }
     root.classList.toggle("bare", !pictures.some((panel) => panel.shown));
+    root.classList.toggle("short", [...story.sources.values()].every(({ lines }) => lines.length <= SHORT_SOURCE));
     root.classList.toggle("sideless", this.$(".middle").hidden || this.$(".side").hidden);
     root.classList.toggle("flat", this.flat);
     this.arrangeTabs();

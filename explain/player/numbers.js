@@ -46,14 +46,16 @@ export const exact = (x, dtype) => number(x, Number.isInteger(x), DTYPE_DIGITS[d
 /**
  * The format of one picture: a function from a number to its text. `largest` is the largest size in the picture's
  * run; all its numbers have the same decimals, `digits` digits in all, or all have exponents where they would not
- * fit.
+ * fit. A number close to 1 has one decimal more: only 1 is written as 1.00.
  */
 export function format(largest, digits, whole = false) {
   if (largest >= CELL_LARGEST || (largest > 0 && largest < CELL_SMALLEST)) {
     return (x) => special(x) ?? (x === 0 ? "0" : minus(x.toExponential(1).replace("e+", "e").replace("e-", "e−")));
   }
   const decimals = whole ? 0 : Math.max(0, digits - 1 - Math.max(0, Math.floor(Math.log10(largest || 1))));
-  return (x) => special(x) ?? (x === 0 ? "0" : minus(x.toFixed(decimals).replace(/^-(?=[0.]+$)/, "")));
+  const one = (1).toFixed(decimals), rounded = (x) => x.toFixed(decimals).replace(/^-(?=[0.]+$)/, "");
+  const text = (x) => (decimals && x !== 1 && rounded(x) === one ? x.toFixed(decimals + 1) : rounded(x));
+  return (x) => special(x) ?? (x === 0 ? "0" : minus(text(x)));
 }
 
 /** Each different pattern of digits in texts, to measure: in the player's fonts all digits are equally wide. */

@@ -4,7 +4,7 @@
 import { drawingOf, takePicture } from "./picture.js";
 import { explain } from "./terms.js";
 
-/** What a key, a clicker or a swipe does in a tour: captions forward. */
+/** What a key, a clicker or a swipe does in a tour: captions forward. Only a clicker goes on after the last. */
 const WAYS = { next: 1, nextTile: 1, previous: -1, previousTile: -1 };
 const CHANNEL = "tilescope tour";
 const PARTLY = 0.3;                                        // of the player; a caption then brings all of it into sight
@@ -19,7 +19,7 @@ export class Tour {
     this.at = -1;
     player.on(this.box, "click", (event) => {
       const button = event.target.closest("button");
-      if (button) player.press(button.dataset.do);
+      if (button) player.press(this.last && button.dataset.do === "next" ? "leaveTour" : button.dataset.do);
       player.section.focus({ preventScroll: true });
     });
     this.channel = new BroadcastChannel(CHANNEL);
@@ -45,6 +45,10 @@ export class Tour {
 
   get caption() {
     return this.captions[this.at] ?? null;
+  }
+
+  get last() {
+    return this.on && this.at === this.captions.length - 1;
   }
 
   /** Sets the player to caption `n`, counted from 0; draws nothing. False where there is no such caption. */
@@ -86,7 +90,7 @@ export class Tour {
   /** Other runs of the player begin with their tours only after a finished one. False where the tour is not on. */
   leave() {
     if (!this.on) return false;
-    LED.add(this.at === this.captions.length - 1 ? this.player.id : this.player.player);
+    LED.add(this.last ? this.player.id : this.player.player);
     this.at = -1;
     this.write();
     this.player.presenter.compose(null);
@@ -99,19 +103,19 @@ export class Tour {
     if (what === "leaveTour") return this.leave();
     const by = WAYS[what];
     if (!this.on || !by) return false;
-    const last = this.at === this.captions.length - 1;
-    if (by > 0 && last) this.end(what === "nextTile");
-    else this.show(Math.max(0, this.at + by));
+    if (by < 0 || !this.last) this.show(Math.max(0, this.at + by));
+    else if (what === "nextTile") this.end();
     return true;
   }
 
-  /** After the last caption; a clicker goes on down the page, and to the next chapter. */
-  end(byClicker) {
+  /** After the last caption a clicker goes on down the page, and to the next chapter. Without a page it stays. */
+  end() {
+    const page = document.querySelector("[data-testid=stMain]");
+    if (!page) return;
     this.leave();
-    if (!byClicker) return;
     this.player.presenter.leave();
     document.documentElement.dataset[CLICKER] = "";
-    document.querySelector("[data-testid=stMain]")?.focus({ preventScroll: true });
+    page.focus({ preventScroll: true });
   }
 
   /** A clicker that came from the chapter before leads through this tour too. */
@@ -134,7 +138,7 @@ export class Tour {
     explain(box.querySelector(".told"), caption.text, caption.terms);
     box.querySelector(".of").textContent = `${at + 1} / ${captions.length}`;
     box.querySelector("[data-do=previous]").disabled = at === 0;
-    box.querySelector("[data-do=next]").textContent = at === captions.length - 1 ? "Done" : "→";
+    box.querySelector("[data-do=next]").textContent = this.last ? "Done" : "→";
   }
 
   /** Tells the run sheet in another window where the tour is. */

@@ -172,7 +172,7 @@ export class Transport {
     player.$(".nan").hidden = !this.nanWords || (veiled && this.score.nan > t);
   }
 
-  /** The tooltip at x of the timeline. */
+  /** The tooltip at x of the timeline: the marks there, or what each kind of mark means. */
   tip(x) {
     const { player } = this;
     const inner = this.surface.width - 2 * TIMELINE_INSET;
@@ -187,7 +187,11 @@ export class Transport {
     const rescale = this.score.rescales.find(({ at }) => near(at));
     if (rescale) words.push(`rescale: α < 1 in ${rescale.rows} of ${rescale.of} rows`);
     const { name, accesses, moves } = player.watch;
-    if (moves.some(near)) words.push(accesses.has(name) ? name : `${name} changes`);
+    const change = accesses.has(name) ? name : `${name} changes`;
+    if (moves.some(near)) words.push(change);
+    if (words.length > 1) return words.join("\n");
+    if (this.score.rescales.length) words.push("orange: α < 1, taller in more rows");
+    if (moves.length) words.push(`▾: ${change}`);
     return words.join("\n");
   }
 

@@ -13,8 +13,6 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.errors import StreamlitPageNotFoundError
-from streamlit.runtime.pages_manager import PagesManager
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from explain import ROOT, contents, data
 from explain.figures import palette
@@ -27,7 +25,6 @@ STYLE = f"<style>.stApp {{ {palette.both_themes()} }}\n{TERMS}{_APP}</style>"
 """The app's style sheet, with the palette's colours. TERMS is the part for terms with a definition."""
 
 _OPENING = "the column of the page's title and goal"
-_WITHIN = "a session that has run app.py"
 _ARXIV = re.compile(r"(?<!\[)arXiv (\d{4}\.\d{4,5})")
 
 
@@ -37,23 +34,10 @@ def icon() -> str:
     return "data:image/svg+xml;base64," + base64.b64encode((LOOK / "icon.svg").read_bytes()).decode()
 
 
-def frame() -> None:
-    """The app's style, for every page."""
-    st.html(STYLE)
-    st.session_state[_WITHIN] = True
-
-
 def chapter(file: str, goal: str = "", words: str = "", wide: float = 1.5) -> DeltaGenerator:
     """Opens the page whose `__file__` this is: its title, its goal in one sentence, a short introduction, the
     lecturer's notes for a second window. Returns the place beside them, `wide` times as wide, for the page's controls.
-
-    Until `st.navigation` is first called a Streamlit server that finds a folder `pages/` serves its files by itself,
-    without app.py; so the first visits to a fresh server, when they are to a chapter's own address, start over as the
-    app.
     """
-    if _WITHIN not in st.session_state and _main_script() == ROOT / "app.py":
-        PagesManager.uses_pages_directory = False
-        st.rerun()
     terms.new_page()
     page = contents.page_of(file)
     with st.container(key="chapter head"):
@@ -75,11 +59,6 @@ def below_goal() -> DeltaGenerator:
     """The column of the page's title and goal."""
     column: DeltaGenerator = st.session_state[_OPENING]
     return column
-
-
-def _main_script() -> Path | None:
-    context = get_script_run_ctx()
-    return context and Path(context.pages_manager.main_script_path).resolve()
 
 
 def introduce(words: str) -> None:

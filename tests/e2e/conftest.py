@@ -197,9 +197,7 @@ def watched(page: Page, app: Server) -> Iterator[None]:
 
 def _console_faults(message: ConsoleMessage) -> list[str]:
     asked = urlsplit(message.location["url"]).path
-    # Opened at /chapter, Streamlit first asks for /chapter/_stcore/health, and then finds it at the root.
-    probing = "/_stcore/" in asked and not asked.startswith("/_stcore/")
-    return [] if message.type != "error" or probing else [f"console: {message.text} ({asked})"]
+    return [f"console: {message.text} ({asked})"] if message.type == "error" else []
 
 
 def _is_local(url: str, app_url: str) -> bool:

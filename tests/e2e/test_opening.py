@@ -163,7 +163,7 @@ def test_a_scene_leads_to_its_step_and_back(page: Page, visit, scenes, name: str
     opened(page, visit)
     at = next(i for i, scene in enumerate(scenes) if scene.name == name)
     scrub(page, round(ends(scenes)[at] - 0.5, 1))
-    opening(page).get_by_role("link").click()
+    opening(page).locator(".controls .code").click()
     expect(page.get_by_test_id("player")).to_have_attribute("data-step", str(scenes[at].step))
     expect(page.get_by_test_id("player")).to_be_in_viewport(ratio=0.5)
     assert page.url.split("?")[0].endswith(scenes[at].page)

@@ -223,5 +223,5 @@ def test_the_app_with_a_tour_opens_on_it(tmp_path, monkeypatch):
     path = tmp_path / "mine.toml"
     path.write_text(MINE)
     monkeypatch.setattr("sys.argv", ["app.py", "--tour", str(path)])
-    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
+    test = AppTest.from_file(str(ROOT / "main.py"), default_timeout=120).run()
     assert test.title[0].value == contents.page_of("tour.py").title

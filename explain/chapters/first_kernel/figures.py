@@ -46,24 +46,31 @@ PARTS = (
 def side_by_side() -> str:
     """The lines of the PyTorch loop and of the Triton kernel that do the same, as an HTML table.
 
-    Triton's functions have their definitions. Raises ValueError for a line of PARTS that is not in its source.
+    A term has its definition where it stands first. Raises ValueError for a line of PARTS that is not in its source.
     """
+    said: set[str] = set()
     loop = function_source(MODULE, "vector_add_in_pytorch")
     kernel = function_source(MODULE, "vector_add_kernel")
     headings = "".join(f"<th>{words}</th>" for words in ("", "PyTorch: one tile after another", "Triton: many at once"))
     rows = "".join(
-        f"<tr><th>{part.word}</th>{_code(_line(loop, part.loop))}{_code(_line(kernel, part.kernel))}</tr>"
+        f"<tr><th>{part.word}</th>{_code(_line(loop, part.loop), said)}{_code(_line(kernel, part.kernel), said)}</tr>"
         for part in PARTS
     )
     return f'<table class="sources"><thead><tr>{headings}</tr></thead><tbody>{rows}</tbody></table>'
 
 
-def _code(line: str) -> str:
+_TERMS = re.compile(r"(?:tl|triton)[.][a-z_]+|offsets|BLOCK_N")
+
+
+def _code(line: str, said: set[str]) -> str:
+    """A line; `said` are the terms of the lines before, and gets those of this one."""
+
     def named(found: re.Match[str]) -> str:
-        term = glossary.find(found[0])
+        term = None if found[0] in said else glossary.find(found[0])
+        said.add(found[0])
         return glossary.dotted(found[0], term) if term else found[0]
 
-    return f"<td><code>{re.sub(r'(?:tl|triton)[.][a-z_]+', named, html.escape(line, quote=False))}</code></td>"
+    return f"<td><code>{_TERMS.sub(named, html.escape(line, quote=False))}</code></td>"
 
 
 def launch_line() -> str:
@@ -81,25 +88,24 @@ def _line(source: str, begins: str) -> str:
 def tiles(programs: Sequence[Program], n: int, chosen: int) -> str:
     """Programs × lanes: a row for each program, a cell for each lane; lanes that the mask turns off are dashed.
 
-    Each row can be pressed.
+    Each row can be pressed; the chosen one has its elements' numbers.
     """
-    lanes = len(programs[0].offsets)
-    parts = [text(LEFT + (lane + 0.5) * CELL, 16, f"{lane}", anchor="middle", faint=True) for lane in range(lanes)]
-    parts.append(text(LEFT - 14, 16, "lane", anchor="end", faint=True))
+    lanes, parts = len(programs[0].offsets), []
     for program in programs:
-        y, hue = 28 + 44.0 * program.number, css(CHOSEN if program.number == chosen else "slate")
+        y, hue = 4 + 44.0 * program.number, css(CHOSEN if program.number == chosen else "slate")
         off = lanes - program.working
         cells = [text(8, y + 24, f"program {program.number}", bold=program.number == chosen)]
         for lane, (offset, on) in enumerate(zip(program.offsets, program.mask, strict=True)):
             x = LEFT + lane * CELL
             cells.append(_cell(x, y, 36, hue if on else "none", f"element {offset}" if on else "off", on=bool(on)))
-            cells.append(text(x + CELL / 2, y + 24, f"{offset}", anchor="middle", faint=not on))
+            if program.number == chosen:
+                cells.append(text(x + CELL / 2, y + 24, f"{offset}", anchor="middle", faint=not on))
         said = f"program {program.number}: elements {program.offsets[0]} to {program.offsets[program.working - 1]}"
         said += f", {off} lanes off" if off else ""
         width = LEFT + lanes * CELL + 4
         parts.append(button(str(program.number), said, 0, y - 3, width, 42, cells, chosen=program.number == chosen))
-    height = 28 + 44.0 * len(programs) + 24
-    parts.append(text(LEFT, height - 6, f"the number of each element; a, b and c have {n}", faint=True))
+    height = 4 + 44.0 * len(programs) + 24
+    parts.append(text(LEFT, height - 6, f"the numbers of its elements; a, b and c have {n}", faint=True))
     return picture(LEFT + lanes * CELL + 8, height, f"{len(programs)} programs of {lanes} lanes", parts, "38rem")
 
 

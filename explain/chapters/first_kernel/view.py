@@ -99,8 +99,8 @@ def _program(each: tuple[Program, ...], n: int, chosen: Program) -> None:
     with layout.part(
         "Program",
         f"A **program** is one run of the kernel. All {len(each)} run the same lines. `tl.program_id(0)` tells a "
-        "program its number, and from the number it knows which elements are its own. Press a program: *Tile*, "
-        "*Pointer* and *Mask* below show its numbers.",
+        "program its number, and from the number it knows which elements are its own. **Press a program** to see its "
+        "elements; *Tile*, *Pointer* and *Mask* below follow it.",
     ):
         pictures.pressable(figures.tiles(each, n, chosen.number), "program")
 

@@ -20,17 +20,14 @@ def linked_term() -> None:
 
 
 def search() -> str:
-    """The words that the reader looks for; below them, links to the groups."""
-    words = st.text_input(
+    """The words that the reader looks for."""
+    return st.text_input(
         "Search",
         placeholder="running max, α, acc, spill …",
         icon=":material/search:",
         key="search",
         bind="query-params",
     )
-    if not words:
-        st.markdown("Or go to: " + " · ".join(f"[{group}](#{figures.anchor(group)})" for group in glossary.GROUPS))
-    return words
 
 
 def entries(words: str) -> None:
@@ -41,6 +38,8 @@ def entries(words: str) -> None:
     elif words:
         st.info(f"No term contains “{words}”. Try one word, or clear the search to see all terms.")
     else:
+        with st.container(key="groups"):  # it stays in sight
+            st.markdown(" · ".join(f"[{group}](#{figures.anchor(group)})" for group in glossary.GROUPS))
         for group, terms in glossary.GROUPS.items():
             st.header(group, anchor=figures.anchor(group))
             st.html(figures.entries(terms))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from explain import glossary
 from explain.beats import beats, step_of
 from explain.experiment import Experiment
-from explain.figures.numbers import capacity, count, fixed, moved, ratio
+from explain.figures.numbers import count, fixed, moved, ratio
 from explain.gpus import DEFAULT, GPUS
 from explain.lessons import OPENING, STANDARD
 from explain.trace.model import Trace, numbers
@@ -193,7 +193,7 @@ def bills(tokens: int, side: int | None = None) -> dict[str, Any]:
     return {
         "size": f"{count(tokens)} tokens, tiles of {sides[0]} × {sides[1]}",
         "each": each,
-        "times": ratio(standard / flash),
+        "times": f"{fixed(standard / flash, 1)} ×",
     }
 
 
@@ -211,7 +211,6 @@ def packet(flash: Trace, standard: Trace) -> str:
     run, p = run_of(flash, OPENING), OPENING.values
     named = labels(OPENING.preset, p)
     chip, told = GPUS[DEFAULT], scenes(run, flash, standard)
-    shared = f"{capacity(chip.shared_bytes_all)} = {moved(chip.shared_bytes_all)}"  # S stands beside it in MB
     written = next(scene.step for scene in told if scene.name == "write")
     drawn = ("q", "k", "v", "s", "m", "l", "alpha", "added", "acc", "o")
     shown = {
@@ -221,7 +220,7 @@ def packet(flash: Trace, standard: Trace) -> str:
         "row": run.row,
         "arrays": {name: _encoded(getattr(run, name)) for name in drawn},
         "sizes": [size(tokens) for tokens in LENGTHS],
-        "chip": {"name": chip.name, "bytes": chip.shared_bytes_all, "text": shared},
+        "chip": {"name": chip.name, "bytes": chip.shared_bytes_all, "text": moved(chip.shared_bytes_all)},
         "bills": [bills(p["seq_len"]), bills(LENGTHS[-1], LARGE_TILE)],
         "written": f"{count(sum(access.bytes for access in flash.accesses(written)))} B",
         "scenes": [{**asdict(one), "link": one.link} for one in told],

@@ -19,7 +19,7 @@ const band = ({ x, y, w, h }, i, n) => box(x, y + (h * i) / n, w, h / n);
 const WIDE = {
   width: 1200, height: 560, small: 16, label: 19, large: 27, token: 37, leading: 64,
   chip: box(0, 0, 1200, 386), hbm: box(0, 410, 1200, 150),
-  title: [24, 436], aside: [24, 460], onChip: [24, 26],
+  title: [24, 436], aside: [24, 460], colours: [[24, 506], [24, 530]], onChip: [24, 26],
   memory: {
     q: box(150, 424, 128, 122), k: box(410, 424, 128, 122), v: box(670, 424, 128, 122), o: box(930, 424, 128, 122),
   },
@@ -39,12 +39,13 @@ const WIDE = {
     x: 650, axis: 712, end: 1060, value: 1176, title: 46, m: 108, l: 174, thick: 34, sum: 250, o: 326, high: 34,
   },
   away: [box(452, 354, 112, 28), box(930, 354, 128, 28)],
-  grid: { x: 250, y: 36, cell: 76, gap: 6, said: [680, 120], step: 40 },
-  bills: { x: 60, w: 1080, size: 40, y: [130, 250], thick: 60, big: 52, said: 346 },
+  grid: { x: 220, y: 14, cell: 85, gap: 6, said: [680, 120], step: 40 },
+  bills: { x: 60, w: 1080, size: 34, y: [102, 206], thick: 56, big: 34, times: 294, said: 340 },
 };
 const NARROW = {
   width: 400, height: 620, small: 13, label: 15, large: 18, token: 20, leading: 35,
-  chip: box(0, 0, 400, 420), hbm: box(0, 440, 400, 180), title: [12, 458], aside: [48, 458], onChip: [12, 18],
+  chip: box(0, 0, 400, 420), hbm: box(0, 440, 400, 180), title: [12, 458], aside: [48, 458],
+  colours: [[160, 458], [270, 458]], onChip: [12, 18],
   memory: { q: box(14, 498, 80, 112), k: box(111, 498, 80, 112), v: box(208, 498, 80, 112), o: box(306, 498, 80, 112) },
   beside: (m) => [m.x, m.y - 14, m.x + 20, m.y - 14],
   words: box(12, 30, 376, 380),
@@ -58,8 +59,8 @@ const NARROW = {
   },
   row: { x: 14, axis: 68, end: 312, value: 388, title: 240, m: 272, l: 310, thick: 22, sum: 346, o: 388, high: 20 },
   away: [box(318, 96, 72, 60), box(318, 430, 72, 28)],
-  grid: { x: 70, y: 34, cell: 60, gap: 6, said: [20, 336], step: 26 },
-  bills: { x: 12, w: 376, size: 30, y: [100, 210], thick: 40, big: 22, said: 290 },
+  grid: { x: 47, y: 30, cell: 72, gap: 6, said: [20, 356], step: 24 },
+  bills: { x: 12, w: 376, size: 30, y: [94, 190], thick: 40, big: 22, times: 256, said: 296 },
 };
 
 /** The layout for a stage of this size. A stage that is wider still has longer panels. */
@@ -194,6 +195,8 @@ function sentence(pen, data, p) {
   const { layout } = pen, { words, token, leading } = layout;
   const made = straight(p, 0.08, 0.92), now = Math.floor(made * data.rows);
   hbm(pen, data, { q: made, asides: "words" });
+  const small = { size: layout.small, ink: "muted" };
+  ["yellow: above 0", "grey: below 0"].forEach((text, i) => pen.text(text, ...layout.colours[i], small));
   const gap = pen.width(" ", token);
   let { x, y } = words;
   data.tokens.forEach((text, i) => {
@@ -550,7 +553,7 @@ const PARTS = { q: "hbm", k: "hbm", v: "hbm", s: "scores", p: "p", o: "acc", lse
 
 /** The bytes of both kernels between HBM and the chip: of this run, then at the largest N. */
 function bills(pen, data, p) {
-  const { layout, palette } = pen, { x, w, size, y, thick, big, said } = layout.bills;
+  const { layout, palette } = pen, { x, w, size, y, thick, big, times, said } = layout.bills;
   hbm(pen, data, { o: [...Array(data.programs).keys()] });
   const large = eased(p, 0.5, 0.64), shown = data.bills[large < 0.5 ? 0 : 1];
   const shares = data.bills.map(({ each }) => {
@@ -572,11 +575,11 @@ function bills(pen, data, p) {
     });
     const totalLook = { align: "right", weight: 600, size: layout.large };
     pen.faded(eased(grown, 0.8, 1), () => pen.text(total, x + w, y[i] - layout.label, totalLook));
-    const less = () => pen.text(`${shown.times} fewer bytes`, from + thick / 2, y[i] + thick / 2, { size: big, weight: 600 });
-    if (i > 0) pen.faded(eased(grown, 0.8, 1), less);
+    const fewer = () => pen.text(`${shown.times} fewer bytes`, x, times, { size: big, weight: 600 });
+    if (i > 0) pen.faded(eased(grown, 0.8, 1), fewer);
   });
   pen.text(shown.size, x, size, { size: layout.large, weight: 600 });
-  const why = ["K and V are read once for each tile of queries.", "No cache is counted. Q and O are too thin to see."];
+  const why = ["K and V are read once for each tile of queries.", "Requested by the kernels, caches not counted."];
   pen.faded(eased(p, 0.7, 0.78), () =>
     why.forEach((text, i) => pen.text(text, x, said + i * layout.label * 1.5, { ink: "muted" })),
   );

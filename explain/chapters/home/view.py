@@ -58,7 +58,7 @@ def _packet() -> tuple[str, str]:
 
 def tagline() -> None:
     """What Tilescope is, in a sentence, and where to begin."""
-    with st.container(key="tagline", horizontal=True, vertical_alignment="center"):
+    with st.container(key="tagline", horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.markdown(
             "FlashAttention computes attention fast on a GPU. See a real kernel do it on a real sentence.",
             width="content",

@@ -12,8 +12,6 @@ from explain.contents import Page, pages
 from explain.figures.tables import markdown
 
 DOCUMENT = ROOT / "docs" / "questions.md"
-PRODUCT = "About Tilescope"
-"""The group of questions that are about this app, and not about the field."""
 _SOURCES = re.compile(r" \((\[.+\))\)$")
 
 
@@ -25,7 +23,7 @@ class Question:
     question: str
     sources: str
     address: str
-    look: str
+    answer: str
     words: str
 
     @property
@@ -50,19 +48,19 @@ def _question(group: str, row: str) -> Question:
     cells = row.split(" | ")
     if len(cells) != 4:
         raise ValueError(f"docs/questions.md: {row!r} has {len(cells)} cells, not 4")
-    asked, address, look, words = cells
+    asked, address, answer, words = cells
     if (sources := _SOURCES.search(asked)) is None:
         raise ValueError(f"docs/questions.md: {asked!r} does not say in brackets where it was asked")
-    return Question(group, asked[: sources.start()], sources[1], address.strip("`"), look, words)
+    return Question(group, asked[: sources.start()], sources[1], address.strip("`"), answer, words)
 
 
-def table(*, product: bool) -> str:
-    """The questions about the field, or about this app, as one Markdown table: the answer, and a link to its screen."""
+def table() -> str:
+    """The questions as one Markdown table: each with its sources, its answer, and a link to its screen."""
     rows: list[tuple[str, str, str]] = []
-    for group, some in groupby((q for q in questions() if (q.group == PRODUCT) == product), key=lambda q: q.group):
-        rows += [(f"*{group}*", "", "")] * (not product)
+    for group, some in groupby(questions(), key=lambda one: one.group):
+        rows.append((f"*{group}*", "", ""))
         rows += [
-            (f"**{one.question}** :small[{one.sources}]", one.look, f"[{_screen(one)} →]({one.address})")
+            (f"**{one.question}** :small[{one.sources}]", one.answer, f"[{_screen(one)} →]({one.address})")
             for one in some
         ]
     return markdown(("question", "answer", "see it"), rows)

@@ -194,16 +194,30 @@ def _lines(
     return parts, 32 + labels.widest(names, 13)
 
 
-def climb_told(
-    steps: Sequence[Step], peak: Limit | None, spill: Spill | None = None, specified: float | None = None
-) -> str:
-    """The result of the climb in sentences, from the kernel with the largest speedup; markdown.
+def climb_told(steps: Sequence[Step], peak: Limit | None) -> str:
+    """The climb in a sentence with its lowest and its highest throughput, and what a large matmul reaches; markdown."""
+    timed = [step.per_second for step in steps if step.per_second]
+    if not timed:
+        return "None of the kernels is timed yet. Their code and ideas are below."
+    said = f"**{len(steps)} kernels, each with one more idea:** from {_tera(timed[0])} to "
+    said += f"**{numbers.si(timed[-1], 'FLOP/s')}**."
+    if peak:
+        said += f" A large matmul reaches {_tera(peak.per_second)}."
+    if missing := sum(step.variant is None for step in steps):
+        said += f" Not timed at this shape: {missing} of {len(steps)}."
+    return said
 
-    `spill`: what the kernel before that one spills. `specified`: the datasheet's FLOP/s.
+
+def climb_more(
+    steps: Sequence[Step], peak: Limit | None, spill: Spill | None = None, specified: float | None = None
+) -> list[str]:
+    """The largest speedup, the top kernel's shares, and what is slower than the kernel before, as sentences; markdown.
+
+    `spill`: what the kernel below the largest speedup spills. `specified`: the datasheet's FLOP/s.
     """
     timed = [step for step in steps if step.per_second]
     if not timed:
-        return "None of the kernels is timed yet. Their code and ideas are below."
+        return []
     top, first = timed[-1], timed[0]
     speed = top.per_second or 0.0
     said, parts = [], []
@@ -216,13 +230,11 @@ def climb_told(
         parts.append(f"{numbers.percent(speed / specified)} of the datasheet's {stated}")
     if len(timed) > 1:
         parts.append(f"{numbers.ratio(speed / (first.per_second or 1.0))} {first.rung.label}")
-    reaches = f"**{top.rung.label}** reaches **{numbers.si(speed, 'FLOP/s')}**"
-    said.append(f"{', '.join((reaches, *parts))}.")
+    if parts:
+        said.append(f"**{top.rung.label}** reaches {', '.join(parts)}.")
     if slow := [f"**{step.rung.label}**" for step in steps if step.slower]:
         said.append(f"Slower than the kernel before, on this shape: {', '.join(slow)}.")
-    if missing := sum(step.variant is None for step in steps):
-        said.append(f"Not timed at this shape: {missing} of {len(steps)}.")
-    return " ".join(said)
+    return said
 
 
 def _largest_why(spill: Spill | None) -> str:

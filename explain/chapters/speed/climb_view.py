@@ -37,13 +37,13 @@ def climb(shown: Chosen | None) -> None:
     spilled = shown.spilled(most.rung) if shown and most else None
     gpu = shown.result.provenance.gpu if shown else ""
     specified = limits.specified(f"matmul {case.dtype}", gpu) if case and peak else None
-    prose(climb_figures.climb_told(steps, peak, spilled, specified))
+    prose(climb_figures.climb_told(steps, peak))
     wide = climb_figures.climb(steps, libraries, peak, case.words if case else "no shape", name)
     narrow = climb_figures.climb_in_rows(steps, libraries, peak, name)
     pressable(f"<div class=wide>{wide}</div><div class=narrow>{narrow}</div>", "rung")
     if shown and case:
         sourced(f"{case.named} · {shown.result.source}")
-        said = [f"Counted: {TABLES[case.table].work}."]
+        said = [*climb_figures.climb_more(steps, peak, spilled, specified), f"Counted: {TABLES[case.table].work}."]
         if case.causal:
             said.append("Kernels 1 to 3 compute the hidden half as well; it is not counted.")
         if peak:

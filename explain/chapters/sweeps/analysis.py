@@ -66,8 +66,10 @@ class Crossing:
         last = max(self.ratios)
         if self.first is None:
             return f"There is no {x} from which on {subject} {does}, up to {x} = {last:,.0f}."
-        start = f" from **{x} = {self.first:,.0f}** on" if self.x else ""
-        said = f"{subject} {does}{start}, at every {known} {x} ({ratio(self.ratios[last])} at {x} = {last:,.0f})."
+        start = f"From **{x} = {self.first:,.0f}** on, " if self.x else ""
+        after = [one for at, one in self.ratios.items() if at >= self.first]
+        span = " to ".join(dict.fromkeys(map(ratio, (min(after), max(after)))))
+        said = f"{start}{subject} {does}: {span}, at every {known} {x} up to {last:,.0f}."
         if self.x and not exact:
             said += f" The curves cross at {x} ≈ {self.x:,.0f} (interpolated)."
         before = {at: one for at, one in self.ratios.items() if at < self.first}

@@ -5,8 +5,9 @@ import { drawCells, figureEms, widest, write, writeAll } from "../surface.js";
 
 const LARGEST_EM = 8.5;                                    // the most that a cell takes
 const SMALLEST_FIGURE_PX = 10;
-const NAMED_EM = 2, TILE_GAP_EM = 1.5;                          // above a tile, for its name; between two tiles
-const BARS_EM = 2.6, STATE_EM = 4.8;                     // a column of m, α or ℓ: bars, or numbers
+const NAMED_EM = 2;                                        // above a tile, for its name
+const BETWEEN_EM = 1.5, BETWEEN_SHARE = 0.018;             // between two tiles; at most, of the width
+const BARS_EM = 2.6, BARS_SHARE = 0.03, STATE_EM = 4.8;    // a column of m, α or ℓ: bars, numbers
 const MOST_FIGURES = 6;                                    // rows of state with numbers; more are bars
 const STATE_DIGITS = 4;
 const DEEPEST = 6;                                         // in cells: the least room for the head's dimensions
@@ -44,11 +45,14 @@ export function placeTiles(ctx, palette, columns, box, names) {
 }
 
 /** The width of a column's tile at a cell of u, `wide` times as wide. */
-function widthOf({ main, state }, u, along, em, wide = 1) {
+function widthOf({ main, state }, u, along, em, box, wide = 1) {
   const [rows, cols] = sides(main);
-  if (state) return rows > MOST_FIGURES ? em * BARS_EM : Math.max(em * STATE_EM, rows === 1 ? u : 0);
+  if (state && rows > MOST_FIGURES) return Math.min(em * BARS_EM, box.width * BARS_SHARE);
+  if (state) return Math.max(em * STATE_EM, rows === 1 ? u : 0);
   return cols * wide * (main.deep ? along : u);
 }
+
+const tileGap = (em, { width }) => Math.min(em * BETWEEN_EM, width * BETWEEN_SHARE);
 
 /** Row beside row, with `named` pixels for the rows' names at the left. */
 function aligned(columns, symbols, em, box, { u, wide, named }) {
@@ -56,18 +60,19 @@ function aligned(columns, symbols, em, box, { u, wide, named }) {
   const deep = Math.max(0, ...columns.map(({ above }) => (above ? sides(above)[0] : 0)));
   const along = deep ? Math.min(u, (Math.max(most, DEEPEST) * u) / deep) : u;
   const top = box.y + em * NAMED_EM + deep * along;
+  const gap = tileGap(em, box);
   let right = box.x + named;
   const places = columns.flatMap((column, i) => {
     const { main, above, state } = column;
-    const width = widthOf(column, u, along, em, wide), slot = Math.max(width, symbols[i]);
+    const width = widthOf(column, u, along, em, box, wide), slot = Math.max(width, symbols[i]);
     const x = right + (slot - width) / 2;
-    right += slot + em * (state && columns[i + 1]?.state ? 0.6 : TILE_GAP_EM);
+    right += slot + gap * (state && columns[i + 1]?.state ? 0.4 : 1);
     const place = { column, item: main, x, y: top, width, height: sides(main)[0] * u, u, line: 0, last: true };
     if (!above) return [place];
     const height = sides(above)[0] * along;
     return [place, { ...place, item: above, y: top - em * NAMED_EM - height, height, last: false }]; // named beside it
   });
-  right += em * (columns.at(-1).above ? ASIDE_EM - TILE_GAP_EM : -TILE_GAP_EM);
+  right += columns.at(-1).above ? em * ASIDE_EM - gap : -gap;
   const bottom = top + most * u;
   return { places, bottom, named, fits: right <= box.x + box.width && bottom <= box.y + box.height };
 }
@@ -75,8 +80,9 @@ function aligned(columns, symbols, em, box, { u, wide, named }) {
 /** Tiles of one row each, in as many lines as they need. A tile stands below a tile, a number below a number. */
 function inLines(columns, symbols, em, box, u) {
   let x = box.x, y = box.y + em * NAMED_EM, line = 0, fits = true, above = [], own = [];
+  const gap = tileGap(em, box);
   const places = columns.map((column, i) => {
-    const width = widthOf(column, u, u, em), slot = Math.max(width, symbols[i]);
+    const width = widthOf(column, u, u, em, box), slot = Math.max(width, symbols[i]);
     if (x > box.x && x + slot > box.x + box.width) {
       [x, above, own] = [box.x, own, []];
       (y += u + em * (NAMED_EM + 0.6)), line++;
@@ -85,7 +91,7 @@ function inLines(columns, symbols, em, box, u) {
     fits &&= x + slot <= box.x + box.width;
     const place = { column, item: column.main, x: x + (slot - width) / 2, y, width, height: u, u, line };
     own.push(place);
-    x += slot + em * (column.state && columns[i + 1]?.state ? 0.6 : TILE_GAP_EM);
+    x += slot + gap * (column.state && columns[i + 1]?.state ? 0.4 : 1);
     return place;
   });
   const isBelow = (one, place) => one.line > place.line && one.x < place.x + place.width && one.x + one.width > place.x;

@@ -14,7 +14,7 @@ from explain.beats import beats
 from explain.chapters.home import opening
 from explain.engine import engine
 from explain.experiment import Experiment
-from explain.figures.numbers import fixed, moved, ratio
+from explain.figures.numbers import fixed, moved
 from explain.gpus import DEFAULT, GPUS
 from explain.lessons import OPENING, STANDARD
 from explain.trace.model import Tile, Trace, numbers
@@ -114,7 +114,7 @@ def test_the_bills_are_the_formulas_and_the_traces(packet, flash, standard):
         whole, tiled = (dict(bill["parts"]) for bill in bills["each"])
         assert {"s", "p"} <= whole.keys()
         assert {"s", "p"}.isdisjoint(tiled)
-        assert bills["times"] == ratio(sum(whole.values()) / sum(tiled.values()))
+        assert bills["times"] == f"{fixed(sum(whole.values()) / sum(tiled.values()), 1)} ×"
     assert dict(large["each"][0]["parts"])["s"] == 2 * 4 * opening.LENGTHS[-1] ** 2
 
 

@@ -12,7 +12,7 @@ def test_a_question_leads_to_a_page_and_names_its_source():
         assert question.page is not None, question
         assert question.group
         assert "](https://github.com/" in question.sources
-        assert question.look
+        assert question.answer
         assert question.words
 
 

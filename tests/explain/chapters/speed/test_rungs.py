@@ -103,7 +103,7 @@ def test_others_stand_beside_the_rungs_and_no_rung_among_them():
 
 def test_what_is_slower_is_said_and_drawn_in_the_alarms_colour():
     steps = rungs.climb(case(naive_fp32=10e12, bf16=200e12, exp2=150e12))
-    assert "15.0 × fp32" in figures.climb_told(steps, PEAK)
+    assert "15.0 × fp32" in " ".join(figures.climb_more(steps, PEAK))
     picture = figures.climb(steps, (), PEAK, "2 × 16", "exp2")
     assert re.findall(r'fill="var\(--q-alarm\)">([^<]*)<', picture) == ["0.75 ×"]
     assert [step.rung.name for step in steps if step.slower] == ["exp2"]

@@ -1,0 +1,25 @@
+"""What runs for every reader: the navigation over pages/. `app.py` is the server."""
+
+import streamlit as st
+
+from explain import contents, tours
+from explain.engine import engine
+from explain.ui import layout
+
+st.set_page_config(page_title="Tilescope", page_icon=layout.icon(), layout="wide")
+st.html(layout.STYLE)
+engine().warm()
+
+pages = {
+    page.stem: st.Page(page.path, title=page.title, icon=page.icon, default=page.kind == "home")
+    for page in contents.pages()
+}
+chosen = st.navigation([*pages.values()], position="hidden")
+here = next(page for page in contents.pages() if pages[page.stem] == chosen)
+if tours.is_given() and here.kind == "home" and "tour shown" not in st.session_state:
+    st.session_state["tour shown"] = True
+    st.switch_page(pages["tour"])
+if wanted := layout.bar(here):
+    st.switch_page(pages[wanted])
+chosen.run()
+layout.footer(here)

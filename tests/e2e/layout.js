@@ -70,6 +70,17 @@
   const parentOf = (element) => element.assignedSlot ?? element.parentElement ?? element.getRootNode().host ?? null;
   const shown = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true, contentVisibilityAuto: true });
 
+  const shadows = new Set();
+  const attach = Element.prototype.attachShadow;
+  Element.prototype.attachShadow = function (how) {
+    const root = attach.call(this, how);
+    shadows.add(new WeakRef(root));
+    return root;
+  };
+  /** What a selector finds in the document and in each shadow tree: much sooner than `everything`, in no one order. */
+  const all = (selector) => [document, ...[...shadows].map((root) => root.deref())].filter((root) => root?.isConnected)
+    .flatMap((root) => [...root.querySelectorAll(selector)]);
+
   function* everything(root) {
     for (const element of root.querySelectorAll("*")) {
       yield element;
@@ -342,22 +353,20 @@
   window.layoutFaults = check;
 
   const characters = new Map();                            // a font's style → the characters seen in it
-  /** Marks the elements with characters that no text of the same font had before, with these. */
-  window.markNewCharacters = () => {
-    for (const element of everything(document)) {
-      element.removeAttribute("data-new-characters");
-      // What KaTeX adds for screen readers has no font of its own, and nobody sees it.
-      if (element.closest("script, style, title, head, .katex-mathml")) continue;
-      const text = [...element.childNodes].filter(({ nodeType }) => nodeType === Node.TEXT_NODE).map(({ data }) => data).join("");
-      if (!text.trim()) continue;
-      const { fontFamily, fontWeight, fontStyle } = getComputedStyle(element);
-      const key = `${fontFamily} ${fontWeight} ${fontStyle}`;
-      const seen = characters.get(key) ?? characters.set(key, new Set()).get(key);
-      const fresh = [...new Set(text)].filter((character) => character.trim() && !seen.has(character));
-      for (const character of fresh) seen.add(character);
-      if (fresh.length) element.dataset.newCharacters = fresh.join("");
-    }
-  };
+  /** The elements with characters that no text of the same font had before; each has these as newCharacters. */
+  window.withNewCharacters = () => all("*").filter((element) => {
+    // What KaTeX adds for screen readers has no font of its own, and nobody sees it.
+    if (element.closest("script, style, title, head, .katex-mathml")) return false;
+    const text = [...element.childNodes].filter(({ nodeType }) => nodeType === Node.TEXT_NODE).map(({ data }) => data).join("");
+    if (!text.trim()) return false;
+    const { fontFamily, fontWeight, fontStyle } = getComputedStyle(element);
+    const key = `${fontFamily} ${fontWeight} ${fontStyle}`;
+    const seen = characters.get(key) ?? characters.set(key, new Set()).get(key);
+    const fresh = [...new Set(text)].filter((character) => character.trim() && !seen.has(character));
+    for (const character of fresh) seen.add(character);
+    element.newCharacters = fresh.join("");
+    return fresh.length > 0;
+  });
 
   /** Whether an element of the page has the theme that the browser asks for. */
   const isThemed = (element) => {
@@ -382,12 +391,11 @@
       let last = begun, state = "";
       const look = () => {
         const now = performance.now();
-        const all = [...everything(document)];
-        const pictures = all.filter(({ localName }) => localName === "canvas" || localName === "svg");
+        const pictures = all("canvas, svg");
         const running = document.querySelector("[data-test-script-state]")?.dataset.testScriptState ?? "notRunning";
         const app = document.querySelector(".stApp");
         const styled = app === null || getComputedStyle(app).getPropertyValue("--f-max") !== "";   // app.css is in force
-        const themed = styled && isThemed(app) && all.every((e) => !e.classList.contains("player") || isThemed(e));
+        const themed = styled && isThemed(app) && all(".player").every(isThemed);
         const plots = [...document.querySelectorAll(".js-plotly-plot")].filter((plot) => plot.checkVisibility()).map(plotColours);
         const fresh = `${themed} ${plots.join()} ${running} ${document.fonts.status} ${document.body.textContent.length} ${pictures.map((p) => `${p.clientWidth} ${p.clientHeight}`).join()}`;
         if (fresh !== state || running !== "notRunning" || !themed || plots.some(isHalfDrawn)) [state, last] = [fresh, now];

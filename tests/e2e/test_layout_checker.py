@@ -88,13 +88,18 @@ DRAW = """() => {
 }"""
 
 
-@pytest.fixture
-def blank(browser: Browser):
+@pytest.fixture(scope="module")
+def tab(browser: Browser):
     page = browser.new_page(viewport={"width": 800, "height": 600})
     page.add_init_script(path=CHECKER)
-    page.goto("about:blank")
     yield page
     page.close()
+
+
+@pytest.fixture
+def blank(tab: Page) -> Page:
+    tab.goto("about:blank")
+    return tab
 
 
 def found(page: Page, html: str) -> list[str]:

@@ -5,14 +5,30 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
 
-from explain import ROOT, cli
+from explain import ROOT, cli, commands
 from explain.commands import parse_programs
+from explain.engine import Engine
 from explain.trace import file as trace_file
 from kernels.catalog import TAUGHT
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[Engine]:
+    with closing(Engine()) as engine:
+        yield engine
+
+
+@pytest.fixture(autouse=True)
+def one_engine(warm: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All commands share an engine: each would start a worker of its own, which takes two seconds of a core."""
+    monkeypatch.setattr(commands, "Engine", lambda: warm)
+    monkeypatch.setattr(commands, "closing", nullcontext)
 
 
 def run(capsys, *arguments: str) -> tuple[int, str, str]:
@@ -34,7 +50,8 @@ def test_list(capsys):
     assert all(name in run(capsys, "list")[1] for name in TAUGHT)
 
 
-def test_run_prints_one_object(capsys):
+def test_run_prints_one_object(capsys, monkeypatch):
+    monkeypatch.undo()  # with an engine of its own, which it ends
     words = [
         "--set",
         "seq_len=40",

@@ -72,7 +72,7 @@ def test_one_thing_wrong_and_the_gradients_are_too(function, old, new):
                 flash_attention, shape, torch.float32, causal, "cpu", backward=broken.flash_attention_backward,
                 **way, block_m=16, block_n=32, l2_share=0.5,
             ) <= 1
-            for shape in ((2, 4, 2, 45, 70, 16), (1, 2, 1, 70, 33, 24), (1, 1, 1, 33, 20, 40))
+            for shape in ((1, 1, 1, 33, 20, 40), (1, 2, 1, 70, 33, 24), (2, 4, 2, 45, 70, 16))  # the quickest first
             for causal in (True, False)
             for way in WAYS
         )  # fmt: skip

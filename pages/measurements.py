@@ -11,6 +11,7 @@ with layout.chapter(
 ):
     shown = records_choice()
 if shown:
+    view.headline(shown)
     view.limits(shown)
     view.sources(shown)
     view.numbers(shown)

@@ -7,7 +7,7 @@ with layout.chapter(
     __file__, goal="see how bytes and time scale, from where on one kernel beats another, and which roof limits it."
 ):
     sweep = view.sweep_choice()
-shown = view.sweep_readings(sweep) if sweep else None
+    shown = view.sweep_readings(sweep) if sweep else None
 if shown and shown.readings:
     view.sweep_growth(shown)
     view.sweep_roofline(shown)

@@ -6,7 +6,9 @@ from explain.ui import layout
 with layout.chapter(
     __file__,
     goal="see three numbers for the same bytes (formula, trace, GPU counters) and where the caches make them differ.",
-    words="**HBM in the players** counts what a kernel requests, as if there were no cache. Here the caches count too.",
+    words="- **Formula**: counted by hand, term by term.\n"
+    "- **Traced**: counted at every load and store of the real kernel. So do the players: no cache is between.\n"
+    "- **Measured**: the GPU's own counters, at each level. Here the caches count too.",
 ):
     choice = view.choose()
 shown, records = view.hierarchy(choice)

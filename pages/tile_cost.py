@@ -13,5 +13,4 @@ with layout.chapter(
     gpu = gpu_choice()
     experiment = view.tile_choice()
 view.tile_report(experiment, gpu)
-view.reading()
 view.closing(experiment, gpu)

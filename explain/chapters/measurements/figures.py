@@ -170,6 +170,10 @@ _ROOFS = {
 }  # fmt: skip
 
 
+MOST_USED = {"HBM, read": "hbm", "matmul in bf16": "matmul bf16", "exp": "exp"}
+"""The limits that the pages use most, by name."""
+
+
 def specified(level: str, gpu: str) -> float | None:
     """The datasheet's rate for a measured limit, bytes or FLOPs per second; None where no public source states it."""
     known = GPUS.get(known_as(gpu) or "")

@@ -8,6 +8,7 @@ from functools import partial
 import streamlit as st
 
 from explain.chapters.measurements import figures
+from explain.figures.numbers import si
 from explain.gpus import GPUS, known_as
 from explain.prediction import fitted
 from explain.records import file, registry
@@ -15,6 +16,14 @@ from explain.records.plans import PLANS
 from explain.records.registry import Shelved
 from explain.ui import layout
 from explain.ui.charts import chart, sourced
+
+
+def headline(shown: Sequence[Shelved]) -> None:
+    """The three numbers that are used most: what HBM, a matmul and exp reach on the first record's GPU."""
+    roofs = shown[0].record.roofs
+    found = {name: roofs[level] for name, level in figures.MOST_USED.items() if level in roofs}
+    for (name, roof), column in zip(found.items(), st.columns(3), strict=False):
+        column.metric(f"{name}, {shown[0].label}", si(roof.per_second, roof.unit), border=True)
 
 
 def limits(shown: Sequence[Shelved]) -> None:
@@ -72,13 +81,15 @@ def numbers(shown: Sequence[Shelved]) -> None:
         table = figures.rows(plans[name], shown, quantity)
         columns = {column: st.column_config.NumberColumn(format="%,.4g") for row in table for column in list(row)[2:]}
         names = {"kernel": st.column_config.TextColumn(width=220), "sizes": st.column_config.TextColumn(width=300)}
-        st.dataframe(table, hide_index=True, column_config=columns | names, key="points")
-    layout.prose(
-        "**First call** includes compiling, unless the machine had compiled that kernel before. **Spilled "
-        "registers** go through L1 and L2 to DRAM, so such a kernel writes more than its formula says."
-    )
-    for one in shown:
-        sourced(one.source)
+        with st.expander(f"All {len(table)} points of this set"):
+            st.dataframe(table, hide_index=True, column_config=columns | names, key="points")
+            layout.prose(
+                "**First call** includes compiling, unless the machine had compiled that kernel before: such a call "
+                "takes under 1 ms. **Spilled registers** go through L1 and L2 to DRAM, so such a kernel writes more "
+                "than its formula says."
+            )
+            for one in shown:
+                sourced(one.source)
 
 
 def own_gpu(shown: Sequence[Shelved]) -> None:

@@ -64,7 +64,8 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
     unit = (width - 2 * gap) / sum(math.sqrt(count) for _, count, _ in chip)
     ground = top + unit * math.sqrt(max(count for _, count, _ in chip))
     times = unit * math.sqrt(gpu.l2_bytes) / small
-    x, inner = 0.0, [text(0, 20, f"The same L2, each side × {times:,.0f}; dark: what one SM has", bold=True)]
+    wedge = 72.0
+    x, inner = wedge, [text(0, 20, f"The same L2, each side × {times:,.0f}; dark: what one SM has", bold=True)]
     for name, count, one in chip:
         edge = unit * math.sqrt(count)
         title = f"{name}: {capacity(count)}"
@@ -77,10 +78,17 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
                 text(x, ground + 62, f"{gpu.sms} × {capacity(one)}", faint=True),
             ]
         x += edge + gap
+    # The L2 of the first drawing, in its real size there, and lines from its corners to the magnified one.
+    l2 = unit * math.sqrt(gpu.l2_bytes)
+    inner += [
+        rect(0, top, small, small, CHIP, title=f"L2: {capacity(gpu.l2_bytes)}"),
+        line(small, top, wedge, ground - l2),
+        line(small, top + small, wedge, ground),
+    ]
     label = f"Memory of the {gpu.name} to scale, by area"
     return (
         picture(side + 4, side + top + 6, label, outer, "26rem"),
-        picture(width + 40, ground + 74, f"{label}, magnified", inner, "50rem"),
+        picture(width + wedge + 40, ground + 74, f"{label}, magnified", inner, "54rem"),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -45,6 +46,29 @@ def _label(records: Mapping[str, Record], kernel: str, name: str) -> str:
 
 
 V = "V, elements in a row"
+
+
+def softmax_verdict(figure: milakov.Figure, record: Record) -> str:
+    """The last speedup that the paper states for a figure, beside ours; Markdown, "" if it was not measured."""
+    said = figure.said[-1]
+    gained = [(v, gain) for v, gain in milakov.gains(record, figure) if v <= (said.until or math.inf)]
+    if not gained:
+        return ""
+    low, high = said.ratio if isinstance(said.ratio, tuple) else (said.ratio, said.ratio)
+    (v, ours), begins = gained[-1], milakov.knee(gained)
+    same = 0.9 * low <= ours <= 1.1 * high
+    paper = " to ".join(ratio(one) for one in dict.fromkeys((low, high)))
+    told = (
+        f"**{'Reproduced' if same else 'Another speedup'}: {KERNELS[figure.fast[0]].short} is {ratio(ours)} as fast at "
+        f"V = {count(v)}; in the paper {paper} from V = {count(said.at)} on.**"
+    )
+    known = GPUS.get(known_as(record.gpu) or "")
+    if figure.number == 1 and begins and begins > said.at and known and known.l2_bytes > milakov.THEIR_L2_BYTES:
+        told += (
+            f" It starts later, at V = {count(begins)}, because L2 is larger: {numbers.capacity(known.l2_bytes)}, not "
+            f"{numbers.capacity(milakov.THEIR_L2_BYTES)}."
+        )
+    return told
 
 
 def rates(figure: Figure, records: Mapping[str, Record]) -> Pair:
@@ -213,6 +237,37 @@ def _seconds(point: Point | None) -> float | None:
 
 def _counted(point: Point | None, bytes_of: flashattention.Bytes) -> int | None:
     return bytes_of(point) if point else None
+
+
+def figure_2_verdict(record: Record) -> str:
+    """Figure 2's two ratios, the paper's and ours; Markdown, "" if they were not measured."""
+    first, *_, last = flashattention.FIGURE_2
+    points = [record.point(flashattention.gpt2(row.baseline)) for row in (first, last)]
+    moved, taken = ([of(point) for point in points] for of in (partial(_counted, bytes_of=flashattention.hbm_bytes),
+        _seconds))  # fmt: skip
+    if not (moved[0] and moved[1] and taken[0] and taken[1]):
+        return ""
+    fewer, faster = moved[0] / moved[1], taken[0] / taken[1]
+    return (
+        f"**{'Reproduced' if min(fewer, faster) > 1 else 'Not reproduced'}: standard attention moves {ratio(fewer)} "
+        f"the bytes and takes {ratio(faster)} the time of FlashAttention.** In the paper: "
+        f"{ratio(first.hbm_gb / last.hbm_gb)} and {ratio(first.ms / last.ms)}."
+    )
+
+
+def theorem_verdict(record: Record) -> str:
+    """FlashAttention-2's slopes between L2 and the SMs, beside theorem 2's; Markdown, "" if they were not measured."""
+    found = [
+        (axis, theory, power)
+        for axis, (*_, theory) in _STEPS.items()
+        for kernel, level, _, whole in _curves(record, axis)
+        if kernel == "flash_attention" and level == LEVELS[0][0] and (power := _power(whole)) is not None
+    ]
+    if not found:
+        return ""
+    near = all(abs(power - theory) < 0.2 for _, theory, power in found)
+    each = ", ".join(f"{_slope(power)} over {axis} (theory {number(theory)})" for axis, theory, power in found)
+    return f"**{'Reproduced' if near else 'Other slopes'}, between L2 and the SMs: FlashAttention-2 has {each}.**"
 
 
 def table_2(record: Record) -> str:

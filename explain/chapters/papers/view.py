@@ -58,6 +58,7 @@ def softmax_and_top_k(chosen: Sequence[Shelved]) -> None:
             f"{moved(figure.largest_bytes)}."
         )
     shown = _measured(chosen, tuple(figure.experiments()), "milakov")
+    _verdict(shown, partial(figures.softmax_verdict, figure))
     with pictures:
         _beside(
             shown, {f"figure {figure.number}": partial(figures.rates, figure)}, "medians, L2 cleared before each run",
@@ -119,6 +120,7 @@ def _larger_k(shown: Sequence[Shelved]) -> None:
 def figure_2(chosen: Sequence[Shelved]) -> None:
     """FlashAttention's figure 2: FLOPs, bytes and time of GPT-2 medium, the forward pass alone, the block sizes."""
     shown = _measured(chosen, flashattention.COUNTED, "flashattention")
+    _verdict(shown, figures.figure_2_verdict)
     with layout.part(
         "GPT-2 medium, forward and backward",
         "Figure 2 of FlashAttention makes the paper's point: more FLOPs, fewer bytes, less time. The paper measured "
@@ -160,6 +162,7 @@ def figure_2(chosen: Sequence[Shelved]) -> None:
 def theorem_2(chosen: Sequence[Shelved]) -> None:
     """FlashAttention's theorem 2, as measured slopes of bytes."""
     shown = _measured(chosen, flashattention.COUNTED, "flashattention", counters=True)
+    _verdict(shown, figures.theorem_verdict)
     with layout.part(
         "Theorem 2 as slopes",
         "With M elements of on-chip memory, standard attention needs Θ(Nd + N²) accesses to HBM, FlashAttention "
@@ -229,6 +232,12 @@ def closing(panel: str, chosen: Sequence[Shelved]) -> None:
     known = {} if panel != exercises.SOFTMAX else {k: found for k, found in _counted_accesses().items() if found}
     ask("papers", exercises.QUESTIONS, exercises.Shown(panel, record, known), f"{panel} {chosen and chosen[0].key}")
     layout.closing("papers")
+
+
+def _verdict(shown: Sequence[Shelved], told: Callable[[Record], str]) -> None:
+    """Under the page's goal: whether the first record repeats the paper's result."""
+    if shown and (words := told(shown[0].record)):
+        layout.introduce(words)
 
 
 def _measured(

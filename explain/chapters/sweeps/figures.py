@@ -16,7 +16,7 @@ from explain.chapters.sweeps.ready import PAIR
 from explain.figures import palette
 from explain.figures.labels import spread, widest
 from explain.figures.lines import colour_of
-from explain.figures.numbers import duration, si
+from explain.figures.numbers import duration, percent, ratio, si
 from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, csv_of, markdown
 from kernels.catalog import KERNELS
@@ -37,6 +37,9 @@ LEVEL_SYMBOLS: Mapping[str, str] = {"hbm": "circle", "l2": "square", "shared": "
 SLATE = palette.mid("slate")
 TILES = ("block_m", "block_n")
 HEIGHT, TOP, BOTTOM = 470, 40, 64
+TITLE = 30  # a title's height
+APART = 0.25
+"""Two powers of growth that differ by less are the same."""
 LABEL_PIXELS = FONT + 5  # a label's height with its gap
 UNMEASURED = ("formula", "predicted")
 """The sources that have no theory beside them: they are one."""
@@ -66,7 +69,71 @@ def growth(sweep: Sweep, readings: Sequence[Reading], what: str) -> go.Figure:
     """A curve per kernel: `what` ("seconds" or a level) over the axis, log-log, theory dotted; or bars."""
     curves = {kernel: curve(sweep, readings, kernel, what) for kernel in sweep.kernels}
     curves = {kernel: points for kernel, points in curves.items() if points}
-    return _lines(sweep, readings, curves, what) if sweep.numeric else _bars(sweep, curves, what)
+    figure = _lines(sweep, readings, curves, what) if sweep.numeric else _bars(sweep, curves, what)
+    titled(figure, takeaway(sweep, readings, what))
+    return figure
+
+
+def titled(figure: go.Figure, words: str) -> None:
+    """Gives a figure its result as a title above it, and the room for that."""
+    figure.update_layout(
+        title={"text": words, "font": {"size": FONT + 1}, "x": 0.01, "y": 1, "yanchor": "top", "pad": {"t": 8}},
+        margin_t=figure.layout.margin.t + TITLE, height=figure.layout.height + TITLE,
+    )  # fmt: skip
+
+
+def takeaway(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
+    """A chart's result in one line: the powers of growth where two kernels' differ, else the last ratio of both."""
+    x, name = AXES[sweep.axis][0], "Time" if what == "seconds" else f"Bytes {LEVELS[what]}"
+    pair = PAIR if set(PAIR) <= set(sweep.kernels) else sweep.kernels[:2]
+    curves = {kernel: points for kernel in pair if (points := curve(sweep, readings, kernel, what))}
+    if not curves:
+        return name
+    powers = {}
+    if sweep.numeric and what != "seconds":
+        known = {kernel: numbers(points) for kernel, points in curves.items()}
+        powers = {kernel: p for kernel, one in known.items() if jump(one) is None and (p := slope(one)) is not None}
+    if len(powers) == len(curves) and (len(powers) == 1 or abs(math.dist(*([p] for p in powers.values()))) > APART):
+        return f"{name}: " + ", ".join(f"{name_of(k)} grows as {_rounded(x, p)}" for k, p in powers.items())
+    common = [value for value in sweep.values if all(value in points for points in curves.values())]
+    if len(curves) < 2 or not common:
+        return name
+    (more, high), (less, low) = sorted(curves.items(), key=lambda one: -one[1][common[-1]])
+    at, times = f"at {x} = {said(common[-1])}", ratio(high[common[-1]] / low[common[-1]])
+    if what == "seconds":
+        return f"{name}: {name_of(less)} is {times} as fast as {name_of(more)} {at}"
+    return f"{name}: {name_of(more)} moves {times} as many as {name_of(less)} {at}"
+
+
+def origin(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
+    """Where the theory of the kernel that grows fastest comes from: each of its powers as transfers; Markdown."""
+    if what != "hbm" or sweep.axis != "seq_len" or len(sweep.values) < 2 or _source(readings) in UNMEASURED:
+        return ""
+    found: dict[str, list[str]] = {}
+    for kernel in sweep.kernels:
+        last, before = (
+            sweep.at(kernel, value).entry.formula(sweep.at(kernel, value).values).terms
+            for value in sweep.values[-1:-3:-1]
+        )
+        n, step = float(sweep.values[-1]), math.log(float(sweep.values[-1]) / float(sweep.values[-2]))
+        groups: dict[tuple[int, float, int], list[str]] = {}
+        for term, smaller in zip(last, before, strict=True):
+            power = round(math.log(term.elements / smaller.elements) / step)
+            words = f"{term.buffer.upper()} {'written' if term.written else 'read'}"
+            groups.setdefault((power, term.elements / n**power, term.item_bytes), []).append(words)
+        if max(power for power, *_ in groups) == 2:
+            found[kernel] = [
+                f"{len(names) * each * size:,.0f} {(x := 'N' + '²' * (power == 2))} = {len(names)} × {each:,.0f} {x} × "
+                f"{size} B: {', '.join(names)}."
+                for (power, each, size), names in sorted(groups.items(), reverse=True)
+            ]
+    return "\n".join(f"- {name_of(kernel)}: {one}" for kernel, lines in found.items() for one in lines)
+
+
+def _rounded(x: str, power: float) -> str:
+    """A power of x as N, N² or, where it is not nearly whole, N^1.37."""
+    whole = round(power)
+    return {1: x, 2: f"{x}²"}.get(whole, _raised(x, power)) if abs(power - whole) < 0.05 else _raised(x, power)
 
 
 def theory(sweep: Sweep, readings: Sequence[Reading], kernel: str, what: str) -> dict[Value, float]:
@@ -98,6 +165,12 @@ def _lines(
     figure, unit = plot(), WHAT[what][1]
     drawn = "dash" if _source(readings) == "predicted" else "solid"
     covered = _covered(curves)
+    for kernel, other in covered.items():
+        x, y = list(curves[kernel].items())[len(curves[kernel]) // 2]
+        off = max(abs(y / curves[other][x] - 1) for x, y in curves[kernel].items())
+        same = f"the same {'time' if what == 'seconds' else 'bytes'}" + (f", within {percent(off, 1)}" if off else "")
+        note(figure, float(x), y, f"{name_of(kernel)} and {name_of(other)}:<br>{same}",
+             shift=(6, -12), yanchor="top", align="left")  # fmt: skip
     for kernel, points in curves.items():
         colour, symbol = _look(sweep, kernel)
         known = theory(sweep, readings, kernel, what)
@@ -139,11 +212,11 @@ def _lines(
     return figure
 
 
-def _covered(curves: Mapping[str, Mapping[Value, float]]) -> set[str]:
-    """The kernels with a curve that a later one covers: it is drawn wide, to be seen below it."""
+def _covered(curves: Mapping[str, Mapping[Value, float]]) -> dict[str, str]:
+    """The kernels with a curve that a later one covers, and that one: it is drawn wide, to be seen below it."""
     names = list(curves)
     return {
-        one
+        one: other
         for at, one in enumerate(names)
         for other in names[at + 1 :]
         if all(abs(y / curves[other].get(x, math.inf) - 1) < 0.05 for x, y in curves[one].items())
@@ -303,15 +376,9 @@ def points_table(sweep: Sweep, readings: Sequence[Reading]) -> str:
     rows = []
     for reading in readings:
         speed = reading.flops / reading.seconds if reading.seconds else None
-        rows.append(
-            (
-                said(reading.experiment.values[sweep.axis]),
-                name_of(reading.experiment.kernel),
-                *(reading.bytes.get(level) for level in levels),
-                reading.flops,
-                *((reading.seconds, speed) if timed else ()),
-            )
-        )
+        point = said(reading.experiment.values[sweep.axis]), name_of(reading.experiment.kernel)
+        times = (reading.seconds, speed) if timed else ()
+        rows.append((*point, *map(reading.bytes.get, levels), reading.flops, *times))
     return markdown(columns, rows)
 
 

@@ -22,9 +22,10 @@ from explain.chapters.sweeps.figures import (
     ticks,
 )
 from explain.figures import palette
+from explain.figures.labels import widest
 from explain.figures.lines import colour_of
 from explain.figures.numbers import grouped, percent, si
-from explain.figures.plot import logarithmic, plot
+from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
 from explain.prediction import programs
@@ -33,6 +34,8 @@ from explain.records.model import Roof
 LEVEL_NAMES: Mapping[str, str] = {"hbm": "HBM", "l2": "L2", "shared": "shared memory"}
 LEVEL_HUES: Mapping[str, str] = {"hbm": "hbm", "l2": "series-5", "shared": "series-2"}
 HEIGHT = 560
+PLOT = 740
+"""About how wide the plot is, in pixels: the slope of a roof's label follows from it."""
 FAR = 0.15
 """A kernel below this share of every roof is limited by none of them."""
 
@@ -58,8 +61,13 @@ def roofline(
     for level, speed in bandwidths.items():
         hue = palette.mid(LEVEL_HUES[level])
         _line(figure, left, top / speed, speed, hue, LEVEL_NAMES[level])
-        words = f"{coloured('━', hue)} {LEVEL_NAMES[level]} {si(speed, 'B/s')}"
-        note(figure, top / speed, top, words, shift=(4, 4), yanchor="bottom", textangle=-32)
+        # Along the roof and above it, at its left end.
+        decades = math.log10(right / left)
+        slant = math.atan2((HEIGHT - TOP - BOTTOM) / (high - low), PLOT / decades)
+        words = f"{LEVEL_NAMES[level]} {si(speed, 'B/s')}"
+        x = left * 10 ** (decades * (0.03 + widest([words], FONT) / 2 * math.cos(slant) / PLOT))
+        note(figure, x, x * speed, words, shift=(-12 * math.sin(slant), 12 * math.cos(slant)),
+             xanchor="center", textangle=-math.degrees(slant))  # fmt: skip
     if gpu is not None and "hbm" in bandwidths:
         speed, hue = gpu.hbm_bytes_per_second, palette.mid(LEVEL_HUES["hbm"])
         _line(figure, left, top / speed, speed, hue, "HBM by the datasheet", datasheet=True)

@@ -68,9 +68,7 @@ class Shown:
 
 def sweep_choice() -> Sweep | None:
     """A ready-made sweep or the reader's own, kept in the address; shows the error and returns None if wrong."""
-    chosen = st.pills(
-        "Sweep", [*READY, OWN], default=next(iter(READY)), required=True, key="sweep", bind="query-params", wrap=True
-    )
+    chosen = st.selectbox("Sweep", [*READY, OWN], key="sweep", bind="query-params")
     if chosen != OWN:
         return READY[str(chosen)]
     which, among = st.columns([1, 3])
@@ -135,7 +133,10 @@ def sweep_readings(sweep: Sweep, without: Container[str] = ()) -> Shown:
         return Shown(sweep, (), len(sweep.experiments), "")
     if st.session_state.get("witness") not in names:
         st.session_state["witness"] = asked if (asked := st.query_params.get("witness")) in names else next(iter(names))
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with (
+        st.expander(f"Source: {names[st.session_state['witness']]}"),
+        st.container(horizontal=True, vertical_alignment="bottom"),
+    ):
         chosen = st.segmented_control(
             "Source",
             list(names),
@@ -236,6 +237,8 @@ def _grows(shown: Shown, what: str, picture: DeltaGenerator, also: Sequence[str]
     if table:
         st.markdown(table, unsafe_allow_html=True)
         st.caption(figures.slope_note(shown.sweep, shown.readings, what))
+        if origin := figures.origin(shown.sweep, shown.readings, what):
+            layout.prose(origin)
     with picture:
         name = "time" if what == "seconds" else f"bytes {LEVELS[what]}"
         over = figures.axis_title(shown.sweep.axis)

@@ -1,4 +1,4 @@
-"""What a launch's programs use of an SM, as bars, and the line of a kernel to look at first."""
+"""An SM with a launch's programs in it, and the line of a kernel to look at first."""
 
 from __future__ import annotations
 
@@ -8,45 +8,77 @@ from explain.compile.cost import REGISTER_BYTES, LaunchCost, allocated, occupanc
 from explain.compile.listing import Listing
 from explain.figures.labels import widest
 from explain.figures.numbers import count, duration, percent
-from explain.figures.palette import css
+from explain.figures.palette import SERIES, css
 from explain.figures.svg import picture, rect, text
 from explain.gpus import Gpu
 
-WIDE, HIGH = 300.0, 46.0
+STORES = ("registers", "shared memory")
+SLOTS = ("warps", "programs")
+WIDE, TALL, GAP, EDGE = 760.0, 132.0, 20.0, 16.0
 
 
-def limits(launch: LaunchCost, gpu: Gpu) -> str:
-    """How much of each of an SM's four resources its programs use; the one that is used up, the limit, is strongest.
+def sm(launch: LaunchCost, gpu: Gpu) -> str:
+    """An SM as a box, and its programs in it: each has a colour, and its parts of the register file, of the shared
+    memory, of the places for warps and for programs. The stores are to scale; the one that is used up is the limit.
 
-    Where no program fits, the bars are of one program, and what is too small for it is in the alarm's colour.
+    Where no program fits, one is drawn, and what is too small for it is in the alarm's colour.
     """
     fits = occupancy(launch, gpu)
     programs = max(fits.programs, 1)
-    whole_sm = {
-        "shared memory": (gpu.shared_bytes_sm, " B"),
-        "registers": (gpu.register_bytes_sm // REGISTER_BYTES, ""),
-        "warps": (gpu.warps_sm, ""),
-        "programs": (gpu.programs_sm, ""),
-    }
-    per_program = {name: (own, *whole_sm[name]) for name, own in allocated(launch, gpu).items()}
-    said = {
-        name: f"{programs} × {count(own)} = {count(programs * own)} of {count(whole)}{unit}"
-        for name, (own, whole, unit) in per_program.items()
-    }
-    left, drawn = widest(per_program, bold=True) + 18, []
-    for row, (name, (own, whole, _)) in enumerate(per_program.items()):
-        y, holds, share = 4 + row * HIGH, name == fits.limit, programs * own / whole
-        fill = css("slate" if fits.by_limit[name] else "alarm")
-        drawn += [
-            text(left - 12, y + 20, name, anchor="end", bold=holds),
-            rect(left, y, WIDE, HIGH - 16, css("slate"), opacity=0.1),
-            rect(left, y, WIDE * min(share, 1.0), HIGH - 16, fill, opacity=0.85 if holds else 0.35),
-            text(left + WIDE + 10, y + 20, _share(share), bold=holds),
-            text(left + WIDE + 62, y + 20, said[name], bold=holds, faint=not holds),
-        ]
+    own = allocated(launch, gpu)
+    whole = {
+        "registers": gpu.register_bytes_sm // REGISTER_BYTES, "shared memory": gpu.shared_bytes_sm,
+        "warps": gpu.warps_sm, "programs": gpu.programs_sm,
+    }  # fmt: skip
+    room = {"registers": gpu.register_bytes_sm, "shared memory": gpu.shared_bytes_sm}
+    parts, x, y = [text(EDGE, 28, _holds(fits.programs, gpu), size=16, bold=True)], EDGE, 88.0
+
+    def heading(name: str, x: float, y: float) -> list[str]:
+        used, unit = programs * own[name], " B" if name == "shared memory" else ""
+        said = f"{programs} × {count(own[name])} = {count(used)} of {count(whole[name])}{unit}"
+        limits = [one for one, allowed in fits.by_limit.items() if allowed == fits.programs]
+        full = name in limits
+        share = _share(used / whole[name]) + full * (": the limit" if len(limits) == 1 else ": a limit")
+        return [text(x, y - 24, f"{name} {share}", bold=full), text(x, y - 7, said, size=13, faint=True)]
+
+    for name in STORES:
+        wide = (WIDE - 2 * EDGE - GAP) * room[name] / sum(room.values())
+        parts += heading(name, x, y)
+        parts.append(rect(x, y, wide, TALL, css("slate"), opacity=0.1, stroke=css("slate")))
+        each = wide * own[name] / whole[name]
+        for program in range(programs if each else 0):
+            at = x + program * each
+            parts.append(rect(at, y, min(each, wide) - 1, TALL, _hue(program, fits.by_limit[name])))
+            if fits.by_limit[name] and each > widest([str(program)]) + 8:
+                middle, letters = at + each / 2, "var(--dark-letters)"
+                parts.append(text(middle, y + TALL / 2 + 5, str(program), anchor="middle", bold=True, fill=letters))
+        if each * programs < wide - widest(["free"]) - 16:
+            parts.append(
+                text((x + each * programs + x + wide) / 2, y + TALL / 2 + 5, "free", anchor="middle", faint=True)
+            )
+        x += wide + GAP
+    x, y = EDGE, y + TALL + 58
+    for name in SLOTS:
+        parts += heading(name, x, y)
+        side = (WIDE - 2 * EDGE - GAP) / sum(whole[slots] for slots in SLOTS)
+        for slot in range(whole[name]):
+            program = slot // max(own[name], 1)
+            fill = _hue(program, fits.by_limit[name]) if program < programs else css("slate")
+            parts.append(rect(x + slot * side, y, side - 1.5, 18, fill, opacity=1 if program < programs else 0.14))
+        x += whole[name] * side + GAP
+    high = y + 18 + EDGE
+    frame = rect(1, 1, WIDE - 2, high - 2, "none", stroke=css("slate"))
     label = f"{fits.programs} programs of {launch.kernel} per SM of the {gpu.name}, limited by {fits.limit}"
-    width = left + WIDE + 72 + widest(said.values(), bold=True)
-    return picture(width, HIGH * len(per_program), label, drawn, f"{1.3 * width:.0f}px")
+    return picture(WIDE, high, label, [frame, *parts], f"{1.25 * WIDE:.0f}px")
+
+
+def _holds(programs: int, gpu: Gpu) -> str:
+    said = f"{programs} program{'s' * (programs != 1)} at a time" if programs else "no program fits"
+    return f"One SM of the {gpu.name}: {said}"
+
+
+def _hue(program: int, fits: int) -> str:
+    return css(f"series-{program % len(SERIES) + 1}" if fits else "alarm")
 
 
 def _share(share: float) -> str:

@@ -10,7 +10,7 @@ import streamlit as st
 from explain.chapters.flash_attention import figures, tiles
 from explain.chapters.flash_attention.tiles import SIDES
 from explain.chapters.tile_cost import exercises
-from explain.chapters.tile_cost.figures import compiled, limits
+from explain.chapters.tile_cost.figures import compiled, sm
 from explain.chapters.tile_cost.listing_view import listing
 from explain.compile.cost import Cost, reserved
 from explain.compile.service import Answer, compiler, provenance
@@ -27,6 +27,11 @@ from kernels.catalog import KERNELS, TAUGHT
 from kernels.parameters import Value
 
 OPENING = "flash_attention"
+READING = """
+- A line that calls a function, such as `tl.max`, has the instructions of that function too.
+- The compiler moves instructions, so neighbours may come from lines far apart.
+- The counts are of the program text: an instruction in a loop counts once, and runs once per iteration.
+"""
 
 
 def tile_cost(experiment: Experiment, gpu: Gpu) -> None:
@@ -174,7 +179,7 @@ def _tile_report(experiment: Experiment, gpu: Gpu) -> None:
             "the rest to memory that lies in HBM behind the caches, and loads it again."
         )
     with picture:
-        drawing(limits(answer.cost.launches[at], gpu))
+        drawing(sm(answer.cost.launches[at], gpu))
         st.markdown(compiled(answer.cost.launches[at]))
         st.caption(_source(answer.cost, answer.origin))
     st.header("Instructions, and the lines they come from", anchor=False)
@@ -182,11 +187,15 @@ def _tile_report(experiment: Experiment, gpu: Gpu) -> None:
         "**PTX** is what Triton writes. ptxas makes **SASS** of it, which the GPU runs. Each instruction is marked "
         "with the kernel's line that it comes from."
     )
+    if not st.toggle("Show instructions", key="instructions", bind="query-params"):
+        return
     listings = compiler().listings(experiment, gpu.compute_capability)
     if at < len(listings):
         listing(listings[at], key=f"listing {experiment.key} {gpu.target} {at}")
         if listings[at].error:
             st.caption(listings[at].error)
+        with st.expander("How to read the instructions"):
+            layout.prose(READING)
         return
     st.markdown("The numbers above were compiled beforehand, without the instructions of this tile.")
     _ask(experiment, gpu, None)
@@ -202,16 +211,6 @@ def tile_grid(experiment: Experiment, gpu: Gpu) -> None:
     costs = {side: answer.cost for side, answer in answers.items() if answer and answer.cost}
     p = experiment.values
     drawing(figures.grid(costs, gpu, (p["block_m"], p["block_n"])))
-
-
-def reading() -> None:
-    """How to read the instructions, in an expander."""
-    with st.expander("How to read the instructions"):
-        layout.prose(
-            "- A line that calls a function, such as `tl.max`, has the instructions of that function too.\n"
-            "- The compiler moves instructions, so neighbours may come from lines far apart.\n"
-            "- The counts are of the program text: an instruction in a loop counts once, and runs once per iteration."
-        )
 
 
 def closing(experiment: Experiment, gpu: Gpu) -> None:

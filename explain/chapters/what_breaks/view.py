@@ -53,8 +53,8 @@ def choose() -> Exhibit:
     names = list(EXHIBITS)
     chosen = names[0] if returned() else st.session_state.get(_CHOSEN, names[0])
     asked = st.query_params.get("exhibit", chosen)
-    # At each run: to a reader who comes back, Streamlit would show the first exhibit.
-    st.session_state["exhibit"] = asked if asked in names else chosen
+    if (wanted := asked if asked in names else chosen) != st.session_state.get("exhibit"):
+        st.session_state["exhibit"] = wanted  # a link, or a reader who comes back: Streamlit forgets a page's controls
     # Streamlit's own binding would put the number and title into the address, not the name.
     name = st.segmented_control(
         "Exhibit",
@@ -75,27 +75,37 @@ def choose() -> Exhibit:
 
 
 def _label(place: int, exhibit: Exhibit) -> str:
-    return f"{place} · {exhibit.title}{' (does not break: why?)' * exhibit.harmless}"
+    return f"{place} · {exhibit.title}{' (harmless: why?)' * exhibit.harmless}"
 
 
 def plaque(exhibit: Exhibit) -> None:
-    """The bug: its story, the changed line in both kernels, where it comes from, and m and ℓ on the exhibit's input."""
-    layout.introduce(exhibit.story)
-    number, html = figures.changed_line(exhibit)
+    """The bug in a sentence, the first difference, the changed line, m and ℓ on the exhibit's input; its story."""
+    bug, _, story = exhibit.story.partition(". ")
+    layout.introduce(story)
+    pair = compared(exhibit)
+    right, broken = traces_of(pair)
+    first = ""
+    if right and broken and (found := divergences(right, broken)):
+        one, names = found[0], [name.lower() for name in figures.sides(exhibit)]
+        first = (
+            f" First difference: `{one.variable}`, step {one.step}: {number(one.right)} {names[0]}, "
+            f"{number(one.broken)} {names[1]}."
+        )
+    layout.prose(f"**{bug}.**{first}")
+    line, html = figures.changed_line(exhibit)
     st.markdown(html, unsafe_allow_html=True)
     origin = (
         f"from [{exhibit.source}]({exhibit.link})"
         if exhibit.link
-        else "a trick question"
+        else "a harmless change"
         if exhibit.harmless
         else "common in first versions"
     )
-    st.caption(f"{KERNELS[exhibit.base].module.replace('.', '/')}.py, line {number} · {origin}")
-    pair = compared(exhibit)
-    right, broken = traces_of(pair)
+    st.caption(f"{KERNELS[exhibit.base].module.replace('.', '/')}.py, line {line} · {origin}")
     if right and broken:
-        pictures.drawing(figures.states(exhibit, *running_states(right, broken)))
-        st.caption(f"m and ℓ of the first row in which they differ. Input: {pair[0].preset.help}.")
+        st.caption(f"Input: {pair[0].preset.help}.")
+        with layout.below_goal():
+            pictures.drawing(figures.states(exhibit, *running_states(right, broken)))
 
 
 def verdicts(exhibit: Exhibit) -> None:
@@ -220,7 +230,12 @@ def game(exhibit: Exhibit) -> None:
     """The reader chooses an input, and a real run of both kernels says whether it breaks this one. Counts attempts."""
     st.header("The game: find an input that breaks it", anchor=False)
     layout.prose(
-        "The same two kernels, on your input. Change it until the broken kernel fails and the correct one passes."
+        "The same two kernels, on your input. "
+        + (
+            "Try to make the changed kernel fail: no input does."
+            if exhibit.harmless
+            else "Change it until the broken kernel fails and the correct one passes."
+        )
     )
     if not has_triton():
         st.info(NO_TRITON)

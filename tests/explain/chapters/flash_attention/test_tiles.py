@@ -68,7 +68,9 @@ def test_areas_are_bytes(gpu):
     outer, inner = memory.sizes(gpu)
     hbm, l2 = (w * h for w, h in boxes(outer))
     assert hbm / l2 == pytest.approx(gpu.hbm_bytes / gpu.l2_bytes, rel=2e-2)  # drawn to a hundredth of a pixel
-    l2, shared, shared_sm, registers, registers_sm = (w * h for w, h in boxes(inner))
+    magnified, shared, shared_sm, registers, registers_sm, small = (w * h for w, h in boxes(inner))
+    assert small == l2
+    l2 = magnified
     assert shared / l2 == pytest.approx(gpu.shared_bytes_all / gpu.l2_bytes, rel=1e-2)
     assert registers / l2 == pytest.approx(gpu.register_bytes / gpu.l2_bytes, rel=1e-2)
     assert shared / shared_sm == pytest.approx(gpu.sms, rel=1e-2)

@@ -1,6 +1,8 @@
-"""Writes the figures of README.md, docs/newcomers.md and docs/three-numbers.md: python scripts/write_figures.py
+"""Writes the figures of README.md, docs/newcomers.md, docs/difference.md and docs/three-numbers.md.
 
-They come from committed results. In the first two it replaces everything between the two marks. `--check` writes
+    python scripts/write_figures.py
+
+They come from committed results. In all but the last it replaces everything between the two marks. `--check` writes
 nothing and exits with 1 if a file is out of date.
 """
 
@@ -29,6 +31,7 @@ from explain.records.registry import recorded  # noqa: E402
 THREE_NUMBERS = ROOT / "docs" / "three-numbers.md"
 README = ROOT / "README.md"
 NEWCOMERS = ROOT / "docs" / "newcomers.md"
+DIFFERENCE = ROOT / "docs" / "difference.md"
 WORDS: Mapping[str, Mapping[str, str]] = data(__file__)
 """The README's paragraphs, by the file of a result."""
 BEGIN, END = "<!-- figures: written by scripts/write_figures.py -->", "<!-- end of figures -->"
@@ -139,6 +142,36 @@ def newcomers() -> str:
     return "\n\n".join([BEGIN, markdown(columns, [*rows, *OTHER_SCREENS]), words, *_stale(counts), END])
 
 
+SETS = {
+    "first": "the museum and the test suite's mutants",
+    "second": "written afterwards: plain, renamed, reordered, other tiles",
+    "fresh": "written last, nothing changed for them",
+}
+
+
+def difference() -> str:
+    """How often `explain diff` finds a bug's line and cause, as a table, and what it misses."""
+    result = results.read(results.BENCHMARKS / "difference.json")
+    counts = result["halves"]
+    total = {name: sum(one[name] for one in counts.values()) for name in ("bugs", "line", "cause")}
+    rows = [(SETS[name], *one.values()) for name, one in counts.items()] + [("all", *total.values())]
+    table = markdown(("Bugs", Column("shown by an input"), Column("right line"), Column("right cause")), rows)
+    shown = [row for row in result["bugs"] if row["shown"]]
+    line = [row["bug"] for row in shown if not row["line"]]
+    cause = [f"{row['bug']} ({row['said'] or 'unknown'})" for row in shown if row["line"] and not row["cause"]]
+    unseen = [row["bug"] for row in result["bugs"] if not row["shown"]]
+    right = result["right"]
+    words = [
+        f"Right variants called different: {right['blamed']} of {right['variants']}. They are renamed, reordered, "
+        "have other tiles, use exp2, or merge another way.",
+        f"Another line: {'; '.join(line) or 'none'}.",
+        f"Another cause, or an unknown one: {'; '.join(cause) or 'none'}.",
+        f"Not shown by any of the small inputs tried, so not counted: {'; '.join(unseen) or 'none'}.",
+        f"{result['date'][:10]}, {result['seconds']:.0f} s. Repeat: `python -m benchmarks.difference`.",
+    ]
+    return "\n\n".join([BEGIN, table, *words, *_stale(result), END])
+
+
 def three_numbers() -> str:
     """A document: every kernel's bytes by formula, trace and counters at three sizes larger than L2.
 
@@ -174,7 +207,7 @@ def three_numbers() -> str:
 def main(arguments: list[str]) -> int:
     """Writes or checks the files; returns the exit status."""
     wanted = {THREE_NUMBERS: three_numbers()}
-    for path, section in ((README, figures()), (NEWCOMERS, newcomers())):
+    for path, section in ((README, figures()), (NEWCOMERS, newcomers()), (DIFFERENCE, difference())):
         head, _, rest = path.read_text().partition(BEGIN)
         wanted[path] = head + section + rest.partition(END)[2]
     if "--check" in arguments:

@@ -19,6 +19,13 @@ def test_the_newcomers_table_is_of_the_committed_counts():
     assert module["newcomers"]() in (ROOT / "docs" / "newcomers.md").read_text(), "run: python scripts/write_figures.py"
 
 
+def test_the_table_of_differences_is_of_the_committed_counts():
+    module = runpy.run_path(str(ROOT / "scripts" / "write_figures.py"))
+    assert module["difference"]() in (ROOT / "docs" / "difference.md").read_text(), (
+        "run: python scripts/write_figures.py"
+    )
+
+
 def test_a_kept_run_of_the_gpus_tests_is_told_with_what_failed():
     module = runpy.run_path(str(ROOT / "scripts" / "write_figures.py"))
     where = {"gpu": "NVIDIA Test 1", "driver": "1", "torch": "2", "triton": "3", "date": "2026-01-01"}

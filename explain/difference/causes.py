@@ -25,18 +25,20 @@ _SWAPPED = {"exp": "exp2", "exp2": "exp", "log": "log2", "log2": "log"}
 _ORDERS: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
 }  # fmt: skip
+_REVERSED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Run A's event and run B's, which differs from it at `index`; `names` are B's names of A's variables."""
+    """Run A's event and run B's, which differs; `names` are B's names of A's variables, `alike` compares values."""
 
     a: Replay
     b: Replay
     right: Event | None
     wrong: Event
     names: Mapping[str, str]
-    index: tuple[int, ...]
     alike: Callable[[NDArray[Any], NDArray[Any]], bool]
 
     @cached_property
@@ -124,6 +126,8 @@ def _by_values(evidence: Evidence) -> tuple[str, str, bool] | None:
     for factor, words in ((LOG2_E, "log2 e is folded in once more"), (1 / LOG2_E, "log2 e is missing")):
         if np.allclose(ratio, factor, rtol=1e-4):
             return f"base 2 against base e: {words}", f"B has A's values × {factor:.5g}", True
+    if a.size > 1 and np.isfinite(ratio).all() and np.ptp(ratio) < 1e-4 * abs(ratio[0]):
+        return f"a factor {ratio[0]:.6g} too many", f"B has A's values × {ratio[0]:.6g}", False
     return None
 
 
@@ -145,9 +149,9 @@ def _infinities(evidence: Evidence) -> str:
 def _edits(expression: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr, str]]:
     """The right expression with one part changed, and the cause that this would be; telling ones first."""
     parts = [*enumerate(ast.walk(expression))][::-1]  # the smallest change first
-    for edits in (_of_form, _constants, _other_variables):
+    for edits in (_of_form, _other_variables, _constants):
         for number, part in parts:
-            for new, words in edits(part, expression, evidence) if isinstance(part, ast.expr) else ():
+            for new, words in edits(part, evidence) if isinstance(part, ast.expr) else ():
                 yield _replaced(expression, number, new), words
 
 
@@ -162,20 +166,24 @@ def _replaced(expression: ast.expr, number: int, new: ast.expr) -> ast.expr:
         def visit(self, node: ast.AST) -> ast.AST:
             return new if node is old else self.generic_visit(node)
 
-    return Exchange().visit(made)  # type: ignore[no-any-return]
+    exchanged = Exchange().visit(made)
+    assert isinstance(exchanged, ast.expr)
+    return exchanged
 
 
-def _of_form(part: ast.expr, whole: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr, str]]:
+def _of_form(part: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr, str]]:
     text = ast.unparse
     match part:
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             for kept, lost in ((left, right), (right, left)):
                 yield kept, _lost_factor(lost, evidence)
+                yield ast.BinOp(part, ast.Mult(), lost), f"the factor `{text(lost)}` is there twice"
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             for kept, lost in ((left, right), (right, left)):
                 yield kept, f"`{text(lost)}` is not added"
         case ast.BinOp(left=left, op=ast.Sub(), right=right):
             yield left, f"`{text(right)}` is not subtracted"
+            yield ast.BinOp(part, ast.Sub(), right), f"`{text(right)}` is subtracted twice"
             yield ast.BinOp(right, ast.Sub(), left), f"`{text(part)}` is upside down: its sign is wrong"
         case ast.BinOp(left=left, op=ast.Div(), right=right):
             yield left, f"not divided by `{text(right)}`"
@@ -203,7 +211,7 @@ def _of_call(part: ast.Call) -> Iterator[tuple[ast.expr, str]]:
         swapped = ast.Attribute(part.func.value, _SWAPPED[name], ast.Load())
         yield ast.Call(swapped, arguments, []), f"base 2 against base e: {_SWAPPED[name]} in place of {name}"
     if name in ("maximum", "minimum") and len(arguments) == 2:
-        for kept, lost in (arguments, reversed(arguments)):  # type: ignore[misc]
+        for kept, lost in (arguments, arguments[::-1]):
             what = "the maximum so far is not kept" if name == "maximum" else "a bound is missing"
             yield kept, f"{what}: `{text(lost)}` is left out"
     if name == "where" and len(arguments) == 3:
@@ -212,8 +220,8 @@ def _of_call(part: ast.Call) -> Iterator[tuple[ast.expr, str]]:
     if name == "gather":
         yield arguments[0], f"`{text(arguments[0])}` is read at its own places, not at `{text(arguments[1])}`"
     for number, word in enumerate(part.keywords):
-        if word.arg == "axis" and isinstance(word.value, ast.Constant):
-            other = ast.keyword("axis", ast.Constant(1 - int(word.value.value)))
+        if word.arg == "axis" and isinstance(word.value, ast.Constant) and isinstance(word.value.value, int):
+            other = ast.keyword("axis", ast.Constant(1 - word.value.value))
             words = [*part.keywords[:number], other, *part.keywords[number + 1 :]]
             yield ast.Call(part.func, arguments, words), f"{name} over the wrong axis"
 
@@ -232,16 +240,17 @@ def _is_rescale(made: ast.expr, evidence: Evidence) -> bool:
         case ast.Call(args=[ast.BinOp(left=old, op=ast.Sub(), right=new), *_]) if callee(made) in ("exp", "exp2"):
             held = evidence.samples[0][0] if evidence.samples else {}
             values = [evaluate(side, held) for side in (old, new)]
-            return all(one is not None for one in values) and np.shape(values[0]) == np.shape(values[1])
+            shapes = [np.shape(one) for one in values if one is not None]
+            return len(shapes) == 2 and shapes[0] == shapes[1]
     return False
 
 
-def _constants(part: ast.expr, whole: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr, str]]:
+def _constants(part: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr, str]]:
     for number in () if isinstance(part, ast.Constant) else (0.0, 1.0):
         yield ast.Constant(number), f"{number:g} in place of `{ast.unparse(part)}`"
 
 
-def _other_variables(part: ast.expr, whole: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr, str]]:
+def _other_variables(part: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr, str]]:
     if not isinstance(part, ast.Name) or not evidence.samples:
         return
     held = evidence.samples[0][0]

@@ -14,13 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain.difference.causes import Evidence, cause_of
-from explain.difference.replay import Event, Memory, Replay, value_of
+from explain.difference.replay import Event, Memory, Replay, Site, value_of
+from explain.difference.roles import Roles
 from explain.trace.model import Trace
 
-Site = tuple[int, int, str]
 FLOAT32 = float(np.finfo(np.float32).eps)
 UNIT = {"f16": 2.0**-10, "bf16": 2.0**-7}
 """Two roundings to nearest in a 16-bit format."""
+SAME_ARITHMETIC = 3e-6
+"""How much one statement on the same values may differ: only a dot adds in another order in NumPy."""
 
 
 class CannotCompareError(ValueError):
@@ -155,9 +157,9 @@ class _Comparison:
     def pairs(self) -> dict[Site, Site]:
         """A's assignment for each of B's: where the code has the same form, else where the values are equal."""
         ours, theirs = (sorted(run.sites) for run in (self.a, self.b))
-        forms = [[_form(run, site) for site in sites] for run, sites in ((self.a, ours), (self.b, theirs))]
+        left, right = ([_form(run, site) for site in sites] for run, sites in ((self.a, ours), (self.b, theirs)))
         found: dict[Site, Site] = {}
-        for tag, a0, a1, b0, b1 in SequenceMatcher(None, *forms, autojunk=False).get_opcodes():
+        for tag, a0, a1, b0, b1 in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
             if tag == "equal" or (tag == "replace" and a1 - a0 == b1 - b0 == 1):
                 found.update(zip(theirs[b0:b1], ours[a0:a1], strict=True))
             elif tag == "replace":
@@ -207,10 +209,25 @@ class _Comparison:
     def equal(self, event: Event) -> bool | None:
         """Whether B's value is what A has there; None if A has nothing to compare it with."""
         mine = event.value
+        if not self.aligned:
+            expected = self.roles.expected(event)
+            if expected is not None and mine is not None:
+                return _alike(expected, mine, self.role_tolerance)
+            if not event.inputs:  # a coordinate or a mask of other tiles
+                return None
         theirs = [one.value for one in self.counterparts.get(event.number, []) if one.value is not None]
         if mine is None or not theirs:
             return None
         return any(_alike(one, mine, self.tolerance) for one in theirs)
+
+    @cached_property
+    def roles(self) -> Roles:
+        return Roles(self.a, self.b, self.pairs)
+
+    @cached_property
+    def role_tolerance(self) -> float:
+        """A sum in another order, of numbers in the inputs' dtype."""
+        return 4 * self.tolerance + max(UNIT.get(memory.dtype, 0.0) for memory in self.a.memories)
 
     def differs(self, event: Event) -> bool:
         return self.equal(event) is False
@@ -229,15 +246,20 @@ class _Comparison:
 
     def told(self, event: Event, counts: Mapping[str, int]) -> Difference:
         other = next(iter(self.counterparts.get(event.number, [])), None)
-        loop = self.shorter_loop(event, other)
+        expected = None if self.aligned else self.roles.expected(event)
+        if expected is not None and event.site in self.pairs:  # A's statement, with the value that it must have
+            there = self.a.sites[self.pairs[event.site]]
+            other = replace(next((e for e in there if e.inputs == event.inputs), there[-1]), value=expected)
+        loop = self.shorter_loop(event, other) if self.aligned else None
         wrong, right = loop or (event, other)
-        index, elements = (), 1
+        index: tuple[int, ...] = ()
+        elements = 1
         if loop is None and event.value is not None and other is not None and other.value is not None:
             index, elements = most_different(other.value, event.value)
         if loop is None:
             names = {its[2]: site[2] for site, its in self.pairs.items() if its[0] == (other or event).site[0]}
-            alike = partial(_alike, tolerance=self.tolerance)
-            cause, why = cause_of(Evidence(self.a, self.b, other, event, names, index, alike))
+            alike = partial(_alike, tolerance=SAME_ARITHMETIC)
+            cause, why = cause_of(Evidence(self.a, self.b, other, event, names, alike))
         else:
             cause, why = self.loops_apart(*loop)
         before = [one for one in self.b.events[: event.number] if one.value is not None and one.name]

@@ -16,6 +16,8 @@ from explain.difference.evaluate import callee, evaluate
 from explain.trace.model import KINDS, Affine, Buffer, Pointers, Tile, Trace, Value, numbers
 
 Array = NDArray[Any]
+Site = tuple[int, int, str]
+"""A function, a line of it and a variable that the line sets."""
 
 
 @dataclass(eq=False)
@@ -61,7 +63,7 @@ class Event:
 
     number: int
     step: int
-    site: tuple[int, int, str]
+    site: Site
     launch: int
     program: tuple[int, int, int]
     name: str
@@ -87,7 +89,7 @@ class Replay:
         self.statements = [_statements(source.first_line, source.text) for source in self.trace.sources]
         self.loops = [_loops(statements) for statements in self.statements]
         self._named: dict[tuple[int, str], Memory] = {}
-        self._raw: list[object] = []  # each event's value as the trace has it
+        self._raw: list[Value | Array | None] = []  # each event's value as the trace has it
         c = self.trace.columns
         stores = np.flatnonzero(c.access_kind != KINDS.index("load"))
         steps = np.searchsorted(c.access_at, stores, side="right") - 1
@@ -140,7 +142,8 @@ class Replay:
 
     def _step(self, step: int, node: ast.stmt | None, frame: dict[str, int], reads: list[int]) -> None:
         changes, c = self.trace.changes(step), self.trace.columns
-        inputs, loaded, kind = 0, [], ""
+        inputs, kind = 0, ""
+        loaded: list[int] = []
         for k in range(c.access_at[step], c.access_at[step + 1]):
             if KINDS[c.access_kind[k]] != "load":
                 self._store(step, k, node, frame, reads)
@@ -296,13 +299,13 @@ class Replay:
         return found
 
     @cached_property
-    def sites(self) -> dict[tuple[int, int, str], list[Event]]:
-        found: dict[tuple[int, int, str], list[Event]] = {}
+    def sites(self) -> dict[Site, list[Event]]:
+        found: dict[Site, list[Event]] = {}
         for event in self.events:
             found.setdefault(event.site, []).append(event)
         return found
 
-    def statement(self, site: tuple[int, int, str]) -> ast.stmt | None:
+    def statement(self, site: Site) -> ast.stmt | None:
         return self.statements[site[0]].get(site[1])
 
     def outputs(self) -> list[Memory]:

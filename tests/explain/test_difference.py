@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,9 @@ ROWS = {"rows": 2, "cols": 10, "block_n": 4}
 HEADS = {"seq_len": 8, "head_dim": 16, "block_m": 4, "block_n": 4, "heads": 2}
 
 
-def traced(kernel: str, sizes: dict, inputs: str = "normal", edit: Edit | None = None, seed: int = 0) -> Trace:
+def traced(
+    kernel: str, sizes: dict[str, Any], inputs: str = "normal", edit: Edit | None = None, seed: int = 0
+) -> Trace:
     """A run of a catalog kernel, with a line of it changed if asked for."""
     experiment = Experiment.of(kernel, sizes, inputs, seed)
     entry: Kernel = replace(KERNELS[kernel], edit=edit) if edit else KERNELS[kernel]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Error, Locator, Page, expect
+from playwright.sync_api import Browser, Error, Locator, Page, ViewportSize, expect
 
 from explain import contents
 from tests.e2e.conftest import move, watched
@@ -116,8 +116,9 @@ def test_layout(page: Page, dressed: tuple[str, Browser], app: Server, stem: str
 def wear(page: Page, look: Look) -> None:
     """Gives the window a look's width, and the browser its theme."""
     width, theme = look
-    if (page.viewport_size or {}).get("width") != width:  # a size that is set again is laid out again
-        page.set_viewport_size({"width": width, "height": 1080 if width == 1920 else 900})
+    size: ViewportSize = {"width": width, "height": 1080 if width == 1920 else 900}
+    if page.viewport_size != size:  # one that is set again is laid out again
+        page.set_viewport_size(size)
     page.emulate_media(color_scheme=theme)
 
 

@@ -29,13 +29,13 @@ def cache(tmp_path_factory):
 
 
 @pytest.fixture
-def compiler(monkeypatch, cache):
+def compiler(monkeypatch, cache, compile_workers):
     """A compiler with a cache of its own, and nothing recorded."""
     monkeypatch.setenv("TILESCOPE_CACHE", str(cache))
     monkeypatch.setattr(service, "_records", dict)
     made = Compiler()
-    yield made
-    made.close()
+    made._pool = compile_workers
+    return made
 
 
 def recorded() -> dict[str, Any]:

@@ -135,12 +135,12 @@ def test_a_file_of_listings_gives_them_back():
 
 
 @pytest.fixture
-def compiler(monkeypatch, tmp_path):
+def compiler(monkeypatch, tmp_path, compile_workers):
     monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
     monkeypatch.setattr(service, "_records", dict)
     made = Compiler()
-    yield made
-    made.close()
+    made._pool = compile_workers
+    return made
 
 
 def test_a_compiled_tile_has_the_listing_of_every_launch_and_another_process_has_it_from_the_disk(compiler):

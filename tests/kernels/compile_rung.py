@@ -1,7 +1,7 @@
 """Compiles rungs of the ladder for a GPU you don't have. A process of its own: one process compiles or interprets.
 
-python compile_rung.py 90 bf16 128 1 tma overlapped        capability, dtype, head_dim, causal, rungs; prints a JSON
-object a rung
+python compile_rung.py 90,bf16,128,tma 80,fp16,64,tma      each capability, dtype, head_dim, rung, under a causal mask;
+prints a JSON object for each
 """
 
 import json
@@ -12,12 +12,12 @@ from explain.experiment import Experiment
 from explain.gpus import GPUS
 from kernels.rungs import shape
 
-capability, dtype, head_dim, causal, *rungs = sys.argv[1:]
-near = {"120": 89}.get(capability, int(capability))  # as much shared memory
-room = max(one.shared_bytes for one in GPUS.values() if one.compute_capability == near)
-vars(shape).update(shared_memory=lambda q: room, is_hopper=lambda q: True)
-for rung in rungs:
-    given = {"dtype": dtype, "head_dim": int(head_dim), "causal": causal == "1", "seq_len": 256}
+for asked in sys.argv[1:]:
+    capability, dtype, head_dim, rung = asked.split(",")
+    near = {"120": 89}.get(capability, int(capability))  # as much shared memory
+    room = max(one.shared_bytes for one in GPUS.values() if one.compute_capability == near)
+    vars(shape).update(shared_memory=lambda q, room=room: room, is_hopper=lambda q: True)
+    given = {"dtype": dtype, "head_dim": int(head_dim), "causal": True, "seq_len": 256}
     cost, (listing,) = handler.compiled(
         Experiment.of(f"rung:{rung}", given, "normal"), int(capability), lambda *_: None
     )
@@ -26,7 +26,7 @@ for rung in rungs:
     print(
         json.dumps(
             {
-                "rung": rung,
+                "asked": asked,
                 "spills": launch.spill_store_bytes,
                 "registers": launch.registers,
                 "shared": launch.shared_bytes,

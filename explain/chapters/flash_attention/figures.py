@@ -114,17 +114,11 @@ def cost_table(cost: Cost, gpu: Gpu) -> str:
     for launch in cost.launches:
         fits = occupancy(launch, gpu)
         stored, loaded = launch.spill_store_bytes, launch.spill_load_bytes
-        rows.append(
-            (
-                f"`{launch.kernel}`",
-                f"{launch.shared_bytes:,} of {gpu.shared_bytes:,} B",
-                launch.registers,
-                f"**{stored:,} B** stored, {loaded:,} B loaded" if stored else "none",
-                f"**{fits.programs}** ({fits.programs * launch.num_warps} of {gpu.warps_sm} warps)",
-                fits.limit,
-                f"{launch.seconds:.1f} s",
-            )
-        )
+        shared = f"{launch.shared_bytes:,} of {gpu.shared_bytes:,} B"
+        spills = f"**{stored:,} B** stored, {loaded:,} B loaded" if stored else "none"
+        held = f"**{fits.programs}** ({fits.programs * launch.num_warps} of {gpu.warps_sm} warps)"
+        seconds = f"{launch.seconds:.1f} s"
+        rows.append((f"`{launch.kernel}`", shared, launch.registers, spills, held, fits.limit, seconds))
     columns = (
         "kernel", Column("shared memory per program, of the most allowed"),
         Column("registers per thread"), Column("spills per thread"),

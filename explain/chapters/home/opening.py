@@ -213,23 +213,20 @@ def packet(flash: Trace, standard: Trace) -> str:
     chip, told = GPUS[DEFAULT], scenes(run, flash, standard)
     written = next(scene.step for scene in told if scene.name == "write")
     drawn = ("q", "k", "v", "s", "m", "l", "alpha", "added", "acc", "o")
-    return json.dumps(
-        {
-            "tokens": named[0] if named else [str(i) for i in range(p["seq_len"])],
-            "dims": p["head_dim"],
-            "block": [p["block_m"], p["block_n"]],
-            "row": run.row,
-            "arrays": {name: _encoded(getattr(run, name)) for name in drawn},
-            "sizes": [size(tokens) for tokens in LENGTHS],
-            "chip": {"name": chip.name, "bytes": chip.shared_bytes_all, "text": moved(chip.shared_bytes_all)},
-            "bills": [bills(p["seq_len"]), bills(LENGTHS[-1], LARGE_TILE)],
-            "written": f"{count(sum(access.bytes for access in flash.accesses(written)))} B",
-            "scenes": [{**asdict(one), "link": one.link} for one in told],
-            "terms": {word: _definition(term) for term, words in SAID.items() for word in words},
-        },
-        ensure_ascii=False,
-        allow_nan=False,
-    )
+    shown = {
+        "tokens": named[0] if named else [str(i) for i in range(p["seq_len"])],
+        "dims": p["head_dim"],
+        "block": [p["block_m"], p["block_n"]],
+        "row": run.row,
+        "arrays": {name: _encoded(getattr(run, name)) for name in drawn},
+        "sizes": [size(tokens) for tokens in LENGTHS],
+        "chip": {"name": chip.name, "bytes": chip.shared_bytes_all, "text": moved(chip.shared_bytes_all)},
+        "bills": [bills(p["seq_len"]), bills(LENGTHS[-1], LARGE_TILE)],
+        "written": f"{count(sum(access.bytes for access in flash.accesses(written)))} B",
+        "scenes": [{**asdict(one), "link": one.link} for one in told],
+        "terms": {word: _definition(term) for term, words in SAID.items() for word in words},
+    }
+    return json.dumps(shown, ensure_ascii=False, allow_nan=False)
 
 
 def _definition(name: str) -> str:

@@ -88,8 +88,8 @@ def numbers(shown: Sequence[Shelved]) -> None:
                 "takes under 1 ms. **Spilled registers** go through L1 and L2 to DRAM, so such a kernel writes more "
                 "than its formula says."
             )
-            for one in shown:
-                sourced(one.source)
+    for one in shown:
+        sourced(one.source)
 
 
 def own_gpu(shown: Sequence[Shelved]) -> None:

@@ -141,15 +141,9 @@ def by_tile(kernel: str, block_n: int) -> Experiment:
 
 COUNTED: tuple[Experiment, ...] = tuple(e for e in FIGURES[0].experiments() if e.entry.steppable)
 """Figure 1's runs; their DRAM bytes explain the knee."""
-TIMED: tuple[Experiment, ...] = tuple(
-    dict.fromkeys(
-        (
-            *(e for figure in FIGURES for e in figure.experiments()),
-            *_larger_k(),
-            *(by_tile(kernel, block_n) for kernel in (FIGURES[2].slow, FIGURES[2].fast[0]) for block_n in TILES),
-        )
-    )
-)
+_FIGURES = (e for figure in FIGURES for e in figure.experiments())
+_TILES = (by_tile(kernel, block_n) for kernel in (FIGURES[2].slow, FIGURES[2].fast[0]) for block_n in TILES)
+TIMED: tuple[Experiment, ...] = tuple(dict.fromkeys((*_FIGURES, *_larger_k(), *_TILES)))
 
 
 # The same values from a record

@@ -6,10 +6,10 @@ Attention's forward pass has its rungs instead. Imports neither streamlit nor to
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from explain import data
 from explain.chapters.speed.rungs import Twin
+from explain.plain import made
 from explain.source import functions
 
 
@@ -67,12 +67,7 @@ class Fast:
         return functions.line_number(self.module, idea.line, self.shown)
 
 
-def _fast(idea: list[dict[str, str]], twin: dict[str, Any] | None = None, **fields: Any) -> Fast:
-    own: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in fields.items()}
-    return Fast(**own, ideas=tuple(Idea(**one) for one in idea), twin=Twin(**twin) if twin else None)
-
-
-KERNELS: tuple[Fast, ...] = tuple(_fast(**kernel) for kernel in data(__file__)["kernel"])
+KERNELS: tuple[Fast, ...] = tuple(made(Fast, kernel) for kernel in data(__file__)["kernel"])
 
 
 def of(table: str) -> tuple[Fast, ...]:

@@ -376,15 +376,9 @@ def points_table(sweep: Sweep, readings: Sequence[Reading]) -> str:
     rows = []
     for reading in readings:
         speed = reading.flops / reading.seconds if reading.seconds else None
-        rows.append(
-            (
-                said(reading.experiment.values[sweep.axis]),
-                name_of(reading.experiment.kernel),
-                *(reading.bytes.get(level) for level in levels),
-                reading.flops,
-                *((reading.seconds, speed) if timed else ()),
-            )
-        )
+        point = said(reading.experiment.values[sweep.axis]), name_of(reading.experiment.kernel)
+        times = (reading.seconds, speed) if timed else ()
+        rows.append((*point, *map(reading.bytes.get, levels), reading.flops, *times))
     return markdown(columns, rows)
 
 

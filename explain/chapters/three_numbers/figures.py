@@ -383,19 +383,10 @@ def traced_table(runs: Iterable[Run]) -> str:
         down = [gap for gap in found if gap.below == "l1"]
         causes = _together(cause for gap in down for cause in gap.causes if cause.name != SPILLED)
         total = traced.of(False) + traced.of(True) if traced else None
-        rows.append(
-            (
-                f"`{experiment.kernel}`",
-                sizes_words(experiment),
-                traffic.read_bytes + traffic.written_bytes,
-                total,
-                asked,
-                asked / total - 1 if asked is not None and total else None,
-                _listed(causes.items()),
-                f"{sum(gap.unexplained for gap in down):,} B" if down else None,
-                counts.spilled_bytes or None,
-            )
-        )
+        more = asked / total - 1 if asked is not None and total else None
+        unexplained = f"{sum(gap.unexplained for gap in down):,} B" if down else None
+        run = f"`{experiment.kernel}`", sizes_words(experiment), traffic.read_bytes + traffic.written_bytes
+        rows.append((*run, total, asked, more, _listed(causes.items()), unexplained, counts.spilled_bytes or None))
     columns = (
         "kernel", "sizes", Column("formula", amount), Column("traced", amount), Column("L1", amount),
         Column("L1 ÷ traced − 1", _percent), "causes of the difference", Column("not explained"),

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import ast
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 from explain.workers import WorkerCancelled, WorkerError
 
 T = TypeVar("T")
+
+
+def _one_at_a_time(function: Callable[..., T]) -> Callable[..., T]:
+    lock = threading.RLock()
+
+    def alone(*arguments: Any, **named: Any) -> T:
+        with lock:
+            return function(*arguments, **named)
+
+    return alone
+
+
+# CPython 3.11 counts how deep it is in a syntax tree for all threads together: with two in one at once, either may fail
+# with a SystemError. Streamlit's threads and a job's parse kernels at any time.
+ast.parse = _one_at_a_time(ast.parse)
 
 
 class Job(Generic[T]):

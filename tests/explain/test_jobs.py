@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import sys
+from pathlib import Path
+
 import pytest
 
 from explain.jobs import Job, Jobs
@@ -83,3 +87,32 @@ def _started(jobs: Jobs[int], name: str) -> Job[int]:
     job = jobs.get(name)
     assert job is not None
     return job
+
+
+class _Finalized:
+    """Garbage that only the collector frees; its finalizer lets another thread go on."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+    def __del__(self) -> None:
+        for _ in range(50):
+            pass
+
+
+def test_jobs_parse_at_the_same_time():
+    text = Path(__file__).read_text(encoding="utf-8")
+    interval = sys.getswitchinterval()
+
+    def parse(_: object) -> int:
+        for _ in range(25):
+            _ = [_Finalized() for _ in range(20)]
+            ast.parse(text)
+        return 0
+
+    sys.setswitchinterval(1e-5)
+    try:
+        errors = [job.wait().error for job in [Job(parse, "parsing") for _ in range(4)]]
+    finally:
+        sys.setswitchinterval(interval)
+    assert errors == [""] * 4

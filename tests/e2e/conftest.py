@@ -27,8 +27,9 @@ CODE_READER = """try {
   localStorage.setItem("tilescope: clock", "every");
 } catch { /* about:blank has no storage */ }"""
 
-# Goes to an address of the app that is open, and waits until Streamlit has run the page. Streamlit forgets a move that
-# comes as a run ends, and a message of the run before may take the new address's query away: then it moves again.
+# Goes to an address of the app that is open, and waits until Streamlit has run the page. A quick run can begin and end
+# without a sign of it in the page: then the server has answered and is silent for a second. A message of the run before
+# may take the new address's query away: then it moves again.
 MOVE = """async (address) => {
   const app = document.querySelector("[data-test-script-state]");
   const until = (rests, patience) => new Promise((resolve) => {
@@ -39,13 +40,26 @@ MOVE = """async (address) => {
     if (is()) end(true);
     else if (patience) setTimeout(end, patience, false);
   });
+  const wire = window.testWire ??= listened({ sent: 0, heard: 0, at: 0 });
+  function listened(wire) {
+    const send = WebSocket.prototype.send, known = new WeakSet();
+    WebSocket.prototype.send = function (message) {
+      if (!known.has(this)) this.addEventListener("message", () => (wire.heard += 1, wire.at = performance.now()));
+      known.add(this);
+      wire.sent += 1;
+      send.call(this, message);
+    };
+    return wire;
+  }
   const asked = new URL(address, location.href);
   const arrived = () => location.pathname === asked.pathname && (location.search || !asked.search);
   for (let tries = 0; !tries || (!arrived() && tries < 3); tries += 1) {
     await until(true);
     history.pushState({}, "", address);
+    const { sent, heard } = wire;
     do dispatchEvent(new PopStateEvent("popstate", { state: {} }));
-    while (!await until(false, 5_000));
+    while (wire.sent === sent && !await until(false, 100));
+    while (!await until(false, 200) && (wire.heard === heard || performance.now() - wire.at < 1_000));
     await until(true);
   }
 }"""

@@ -29,7 +29,7 @@ def on_device(experiment: Experiment, trace: Trace) -> None:
         st.caption("Looking for a GPU…")
         return
     if not status.available:
-        st.caption(f"No GPU available. {status.reason} The numbers below were recorded.")
+        st.caption(f"No GPU available: {status.reason} The numbers below were recorded.")
         _recorded_on_device(experiment)
         return
 

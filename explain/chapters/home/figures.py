@@ -5,15 +5,18 @@ from __future__ import annotations
 from explain import recordings
 from explain.records.code import stale_parts, stale_words
 
-_HOURS = ("half an hour", "an hour", "two hours", "three hours", "four hours", "five hours", "six hours")
+_HALF_HOURS = (
+    "half an hour", "an hour", "an hour and a half", "two hours", "two and a half hours", "three hours",
+    "three and a half hours", "four hours", "four and a half hours", "five hours", "five and a half hours", "six hours",
+)  # fmt: skip
 
 
 def about(minutes: int) -> str:
-    """A length of time as one says it: "about two hours". Raises ValueError for more than six hours."""
-    hours = round(minutes / 60)
-    if hours >= len(_HOURS):
-        raise ValueError(f"minutes={minutes}: allowed are at most {60 * len(_HOURS) - 31}")
-    return f"about {_HOURS[hours]}"
+    """A length of time as one says it: "about two and a half hours". Raises ValueError for more than six hours."""
+    halves = max(1, round(minutes / 30))
+    if halves > len(_HALF_HOURS):
+        raise ValueError(f"minutes={minutes}: allowed are at most {30 * len(_HALF_HOURS) + 14}")
+    return f"about {_HALF_HOURS[halves - 1]}"
 
 
 def verified() -> str:

@@ -60,7 +60,7 @@ def tagline() -> None:
     """What Tilescope is, in a sentence, and where to begin."""
     with st.container(key="tagline", horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.markdown(
-            "FlashAttention computes attention fast on a GPU. See a real kernel do it on a real sentence.",
+            "FlashAttention never writes the N × N scores to GPU memory. Watch a real kernel do it, on a real sentence.",
             width="content",
         )
         layout.chapter_link("attention", "**Begin →**")
@@ -96,7 +96,7 @@ def doors() -> None:
         layout.chapter_link("notes", "**Run sheets and notes →**")
     with use:
         st.header("Use it on your own kernel", anchor=False)
-        layout.prose("Trace any Triton kernel line by line on a CPU. Then compare two runs, step by step.")
+        layout.prose("Trace a Triton kernel line by line on a CPU. Then compare two runs, step by step.")
         st.code("python -m explain trace your_file.py:main \\\n    --out run.tilescope", language="bash")
         layout.chapter_link("side_by_side", "**Side by side →**")
 

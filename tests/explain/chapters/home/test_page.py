@@ -34,9 +34,9 @@ def test_a_door_leads_to_the_first_chapter_and_to_the_notes():
     assert pages[:4] == [first, first, "notes", "side_by_side"]
 
 
-@pytest.mark.parametrize(("minutes", "hours"), [(20, 0), (31, 1), (89, 1), (124, 2), (160, 3)])
-def test_a_length_of_time_is_said_in_hours(minutes, hours):
-    assert figures.about(minutes) == figures.about(60 * hours)
+@pytest.mark.parametrize(("minutes", "like"), [(5, 30), (46, 60), (80, 90), (124, 120), (144, 150), (370, 360)])
+def test_a_length_of_time_is_said_in_half_hours(minutes, like):
+    assert figures.about(minutes) == figures.about(like)
     with pytest.raises(ValueError, match="minutes=600"):
         figures.about(600)
 

@@ -60,7 +60,7 @@ def tagline() -> None:
     """What Tilescope is, in a sentence, and where to begin."""
     with st.container(key="tagline", horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.markdown(
-            "FlashAttention never writes the N × N scores to GPU memory. Watch a real kernel do it, on a real sentence.",
+            "FlashAttention never writes the N × N scores to GPU memory. Watch a real kernel do it on a real sentence.",
             width="content",
         )
         layout.chapter_link("attention", "**Begin →**")

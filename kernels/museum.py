@@ -19,8 +19,8 @@ from kernels.traffic import Work
 class Exhibit:
     """One broken kernel. At `sizes` the input `shown_by` breaks it, and it passes with `hidden_by`.
 
-    `story` and `hints` are markdown; the story's first sentence says what is wrong. `source` is the name of the bug
-    report and `link` its address, empty for a bug that everybody has written once.
+    `story` and `hints` are markdown. `source` is the name of the bug report and `link` its address, empty for a bug
+    that everybody has written once.
     """
 
     name: str
@@ -62,7 +62,7 @@ EXHIBITS: Mapping[str, Exhibit] = {
     for exhibit in (
         Exhibit(
             "no_running_max",
-            "The maximum forgets earlier tiles",
+            "Running max not kept",
             "flash_attention",
             "m_new = tl.maximum(m_i, tl.max(s, axis=1))",
             "m_new = tl.max(s, axis=1)",
@@ -82,15 +82,15 @@ EXHIBITS: Mapping[str, Exhibit] = {
         ),
         Exhibit(
             "zero_for_minus_inf",
-            "A masked row starts at maximum 0",
+            "−∞ as maximum set to 0",
             "flash_attention",
             "m_i = m_new",
             "m_i = m_safe",
             "made:offset=-200,hidden=first_tile",
             _TWO_TILES,
-            "A row that has seen no key keeps 0 as its running maximum instead of −∞. For one subtraction the 0 is "
-            "right: it avoids −∞ − −∞. As the running maximum it is wrong: scores far below 0 then underflow to P̃ = "
-            "0. In FlashAttention's CuTe kernel for Hopper, whole heads were zero.",
+            "Replacing m = −∞ by 0 avoids −∞ − −∞, which is right for one subtraction. As the running maximum it is "
+            "wrong: a row that has seen no key claims to have seen a score of 0, and scores far below 0 then "
+            "underflow to P̃ = 0. In FlashAttention's CuTe kernel for Hopper, whole heads were zero.",
             (
                 "The first tile must hide every key of a row, so that its maximum is −∞.",
                 "The next scores must be so far below 0 that their exp is 0: hide the *first tile*, offset −200.",
@@ -100,14 +100,14 @@ EXHIBITS: Mapping[str, Exhibit] = {
         ),
         Exhibit(
             "finite_start",
-            "The maximum starts at −50,000",
+            "−50,000 for −∞",
             "flash_attention",
             'm_i = tl.full((BLOCK_M,), -float("inf"), tl.float32)',
             "m_i = tl.full((BLOCK_M,), -5e4, tl.float32)",
             "made:offset=-80000",
             _TWO_TILES,
-            "The running maximum starts at −50,000, which should be below every score. A real model had lower "
-            "scores: its large activations gave −245,000 before scaling. Then the maximum never changes, every P̃ "
+            "The running maximum starts at a number that should be below every score. A real model had lower scores: "
+            "its large activations gave −245,000 before scaling. Then the maximum never changes, every P̃ "
             "underflows, and the row is zeros, without NaN or warning. FlashInfer's kernels started at −5·10⁴.",
             (
                 "What if every score is below the number that the maximum starts from?",
@@ -118,7 +118,7 @@ EXHIBITS: Mapping[str, Exhibit] = {
         ),
         Exhibit(
             "finite_mask",
-            "A hidden key scores −10,000",
+            "−10,000 hides a key",
             "flash_attention",
             's = tl.where(visible, s, -float("inf"))',
             "s = tl.where(visible, s, -1e4)",
@@ -136,15 +136,15 @@ EXHIBITS: Mapping[str, Exhibit] = {
         ),
         Exhibit(
             "inf_minus_inf",
-            "−∞ minus −∞ gives NaN",
+            "−∞ minus −∞ is NaN",
             "flash_attention",
             "p = tl.exp(s - m_safe[:, None])",
             "p = tl.exp(s - m_new[:, None])",
             "first_tile_masked",
             _TWO_TILES,
-            "The kernel subtracts a maximum of −∞ from scores of −∞, and the difference is NaN. It happens if a row's "
-            "first tile is wholly hidden, and no later tile can repair it. That is why the kernel has `m_safe`. "
-            "PyTorch's FlashAttention for CPUs had this bug until July 2024.",
+            "If a row's first tile is wholly hidden, its maximum is −∞ and its scores are −∞: their difference is "
+            "NaN, and no later tile can repair it. That is why the kernel has `m_safe`. PyTorch's FlashAttention for "
+            "CPUs had this bug until July 2024.",
             (
                 "When is a row's maximum still −∞ after a tile?",
                 "Hide the *first tile*. Hiding the last one does nothing: by then the maximum is a number.",
@@ -154,7 +154,7 @@ EXHIBITS: Mapping[str, Exhibit] = {
         ),
         Exhibit(
             "acc_not_rescaled",
-            "The old output is not rescaled",
+            "acc is not rescaled",
             "flash_attention",
             "acc = acc * alpha[:, None]",
             "acc = acc * 1.0",
@@ -171,14 +171,14 @@ EXHIBITS: Mapping[str, Exhibit] = {
         ),
         Exhibit(
             "sum_from_one",
-            "The sum starts at 1",
+            "ℓ starts at 1",
             "flash_attention",
             "l_i = tl.zeros((BLOCK_M,), tl.float32)",
             "l_i = tl.full((BLOCK_M,), 1.0, tl.float32)",
             "first_tile_masked",
             _TWO_TILES,
-            "The running sum starts at 1 instead of 0. This change is harmless: on every input the output is the "
-            "same. Find out why before you open the hints.",
+            "The running sum should start at 0, and here it starts at 1. Look for an input on which that matters "
+            "before you open the hints.",
             (
                 "What is α on a row's first tile, and what does it multiply?",
                 "α = exp(−∞ − m) = 0 on the first tile, so the start of ℓ is multiplied by 0. No input shows it. "
@@ -188,15 +188,15 @@ EXHIBITS: Mapping[str, Exhibit] = {
         ),
         Exhibit(
             "nan_swallowed",
-            "A NaN becomes ordinary weights",
+            "NaN taken as a number",
             "softmax_online",
             "l_i = tl.where(l_i == 0.0, 1.0, l_i)",
             "l_i = tl.maximum(l_i, 1.0)",
             "made:nan=middle",
             _ROW,
-            "max(ℓ, 1) guards against a division by 0, but on a GPU max(NaN, 1) is 1. Once a row has seen a score, ℓ "
-            "is at least 1, since its maximum adds exp(0), so the guard looks right. A row with a NaN then comes out "
-            "as ordinary weights that were never divided. `fmaxf(NaN, 0)` once hid a broken row sum from its test in "
+            "Once a row has seen a score, ℓ is at least 1, since its maximum adds exp(0). So max(ℓ, 1) looks like a "
+            "good guard against division by 0. But on a GPU max(NaN, 1) is 1. A row with a NaN then comes out as "
+            "ordinary weights that were never divided. `fmaxf(NaN, 0)` once hid a broken row sum from its test in "
             "the same way: NaN differences counted as 0.",
             ("The guard is right for every number. What else can ℓ be?", "Put a *NaN* among the scores."),
             "PaddleJitLab/CUDATutorial #69",

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from html import escape
 
 from explain.chapters.what_breaks.divergence import RunningState
+from explain.chapters.what_breaks.exhibits import WORDS
 from explain.figures.numbers import number
 from explain.figures.palette import css, css_ink
 from explain.figures.svg import picture, rect, text
@@ -34,7 +35,7 @@ def changed_line(exhibit: Exhibit) -> tuple[int, str]:
 
 def titles(exhibit: Exhibit) -> tuple[str, str]:
     """What both kernels are called beside each other."""
-    return "Correct kernel", f"{sides(exhibit)[1]}: {exhibit.title}"
+    return "Correct kernel", f"{sides(exhibit)[1]}: {WORDS[exhibit.name].title}"
 
 
 def sides(exhibit: Exhibit) -> tuple[str, str]:

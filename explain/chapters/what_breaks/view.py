@@ -12,6 +12,7 @@ import streamlit as st
 from explain import glossary
 from explain.chapters.what_breaks import exercises, figures
 from explain.chapters.what_breaks.divergence import Divergence, compared, divergences, running_states
+from explain.chapters.what_breaks.exhibits import WORDS
 from explain.engine import engine, has_triton
 from explain.experiment import Experiment, ParameterError
 from explain.figures.numbers import fixed, number
@@ -75,13 +76,13 @@ def choose() -> Exhibit:
 
 
 def _label(place: int, exhibit: Exhibit) -> str:
-    return f"{place} · {exhibit.title}{' (harmless: why?)' * exhibit.harmless}"
+    return f"{place} · {WORDS[exhibit.name].title}{' (harmless: why?)' * exhibit.harmless}"
 
 
 def plaque(exhibit: Exhibit) -> None:
     """The bug in a sentence, the first difference, the changed line, m and ℓ on the exhibit's input; its story."""
-    bug, _, story = exhibit.story.partition(". ")
-    layout.introduce(story)
+    words = WORDS[exhibit.name]
+    layout.introduce(words.story)
     pair = compared(exhibit)
     right, broken = traces_of(pair)
     first = ""
@@ -91,7 +92,7 @@ def plaque(exhibit: Exhibit) -> None:
             f" First difference: `{one.variable}`, step {one.step}: {number(one.right)} {names[0]}, "
             f"{number(one.broken)} {names[1]}."
         )
-    layout.prose(f"**{bug}.**{first}")
+    layout.prose(f"**{words.bug}**{first}")
     line, html = figures.changed_line(exhibit)
     st.markdown(html, unsafe_allow_html=True)
     origin = (

@@ -12,7 +12,7 @@ from explain.chapters.home import figures
 from explain.chapters.home import opening as values
 from explain.engine import engine
 from explain.player import files
-from explain.ui import device, exercises, layout
+from explain.ui import device, exercises, layout, terms
 from explain.workers import WorkerError
 
 _HERE = Path(__file__).parent
@@ -60,8 +60,12 @@ def tagline() -> None:
     """What Tilescope is, in a sentence, and where to begin."""
     with st.container(key="tagline", horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.markdown(
-            "FlashAttention never writes the N × N scores to GPU memory. Watch a real kernel do it on a real sentence.",
+            terms.marked(
+                "FlashAttention never writes its table of scores to GPU memory. Watch a real kernel do it on a real "
+                "sentence."
+            ),
             width="content",
+            unsafe_allow_html=True,
         )
         layout.chapter_link("attention", "**Begin →**")
 

@@ -72,7 +72,7 @@ class Evidence:
         return bool(self.samples)
 
     def defined_by(self, name: str) -> ast.expr | None:
-        """What A's variable was set to before the event."""
+        """The expression that A last set this variable to, before the event; None if there is none."""
         if self.right is None:
             return None
         number = self.a.frame(self.right).get(name)
@@ -80,7 +80,7 @@ class Evidence:
 
 
 def cause_of(evidence: Evidence) -> tuple[str, str]:
-    """The likely cause and what shows it, in words; both empty if it is unknown."""
+    """The likely cause, and the evidence for it, in words. Both are empty if the cause is unknown."""
     seen = _by_values(evidence)
     if seen and seen[2]:
         return seen[:2]
@@ -132,7 +132,7 @@ def _by_values(evidence: Evidence) -> tuple[str, str, bool] | None:
 
 
 def _infinities(evidence: Evidence) -> str:
-    """The difference of two infinities in B's statement; empty if there is none."""
+    """Says where B's statement subtracts two infinities; "" if it does not."""
     node = value_of(evidence.b.statement(evidence.wrong.site))
     held = evidence.b.held(evidence.b.frame(evidence.wrong))
     for part in ast.walk(node) if node is not None else ():

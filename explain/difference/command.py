@@ -139,7 +139,7 @@ def _run(engine: Engine, parsed: argparse.Namespace, target: str, experiment: Ex
 
 
 def _page(runs: list[TraceRun]) -> str:
-    """Both runs side by side. The player opens on the first difference of the quantities that it draws."""
+    """Both runs side by side. The player opens on the first difference that it can draw."""
     from explain.player import Run  # brings Streamlit, which the command does without
     from explain.player.export import standalone_html
     from explain.player.view import view_of

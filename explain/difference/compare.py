@@ -278,7 +278,7 @@ class _Comparison:
         )
 
     def shorter_loop(self, event: Event, other: Event | None) -> tuple[Event, Event] | None:
-        """B's last round of a loop that ended early, or late, before `event`, and A's."""
+        """A loop that ran fewer or more rounds in B than in A before `event`: its end in B, and in A; else None."""
         if other is None:
             return None
         for its, rounds in self.a.sites.items():

@@ -1,4 +1,4 @@
-"""Replays a trace: which values and which elements of the inputs went into each value that a variable was given."""
+"""Replays a trace. Each value of a variable then says what it was made from: values, and elements of the inputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Site = tuple[int, int, str]
 
 @dataclass(eq=False)
 class Memory:
-    """What a run is known to hold in one tensor. `base` is the first of its bits in `Event.inputs`."""
+    """What is known of one tensor of a run. `base` is the first of its bits in `Event.inputs`."""
 
     name: str
     shape: tuple[int, ...]
@@ -309,7 +309,7 @@ class Replay:
         return self.statements[site[0]].get(site[1])
 
     def outputs(self) -> list[Memory]:
-        """The tensors that the run stores and never loads; all that it stores if it loads each of them."""
+        """The tensors that the run stores and never loads. If it loads them all: all that it stores."""
         stored = [memory for memory in self.memories if memory.written.max() >= 0]
         return [memory for memory in stored if not memory.loaded] or stored
 

@@ -22,7 +22,7 @@ _LAST_OF_A_ROUND = ("scores", "running_sum")  # set more than once in a tile, th
 
 
 class Roles:
-    """The quantities that run B's variables stand for, and what run A says they must be."""
+    """Which quantity (m, ℓ, α …) each variable of run B is, and the value that run A says it must have."""
 
     def __init__(self, a: Replay, b: Replay, pairs: Mapping[Site, Site]) -> None:
         self.a, self.b = a, b
@@ -99,7 +99,7 @@ class Roles:
 
     @cached_property
     def scores(self) -> dict[tuple[tuple[int, ...], int], dict[int, float]]:
-        """Run A's scores, masked as there: by head and row, then by column."""
+        """Run A's scores after its mask: by head and row, then by column."""
         found: dict[tuple[tuple[int, ...], int], dict[int, float]] = {}
         last = {
             (e.launch, e.program, e.rounds): e for e in self.a.events if e.name == self.names["scores"] and e.inputs

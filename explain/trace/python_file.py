@@ -246,7 +246,7 @@ def _calls(error: BaseException) -> list[traceback.FrameSummary]:
 
 
 def _foreign(calls: Sequence[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
-    """The files that belong neither to Tilescope nor to a library, each once."""
+    """The calls in the user's own files, each once: none in Tilescope or a library."""
     found = [call for call in calls if not _is_library(call.filename) and not call.filename.startswith(OURS)]
     return [call for k, call in enumerate(found) if call not in found[k + 1 :]]
 

@@ -1,4 +1,4 @@
-"""Where an attention kernel rounds to its inputs' dtype, found in its source. Imports neither torch nor triton."""
+"""Where an attention kernel rounds to the dtype of its inputs, read from its source, without torch or triton."""
 
 from __future__ import annotations
 

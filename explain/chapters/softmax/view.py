@@ -46,7 +46,7 @@ def _logits() -> np.ndarray:
 
 
 def charts() -> tuple[DeltaGenerator, DeltaGenerator]:
-    """The places of the naive and the safe softmax of the six logits, beside each other."""
+    """Two places beside each other, for the charts of the naive and the safe softmax."""
     naive, safe = st.columns(2, gap="large")
     return naive.empty(), safe.empty()
 
@@ -61,7 +61,7 @@ def _written(value: float) -> str:
 
 @st.fragment
 def six_logits(charts: tuple[DeltaGenerator, DeltaGenerator]) -> None:
-    """Six logits with sliders, drawn in `charts`; moving one reruns nothing else on the page."""
+    """Six logits with sliders, and their softmax drawn in `charts`. A slider reruns nothing else on the page."""
     layout.prose(
         "**Six logits.** Move them and watch the weights. Then add 100 to all: naive softmax breaks, safe does not."
     )

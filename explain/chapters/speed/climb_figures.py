@@ -314,10 +314,10 @@ def stall_bars(kernels: Sequence[tuple[str, Stalls, float | None]]) -> str:
 
     The third of a kernel is how busy its tensor cores are, in percent.
     """
-    parted = [(name, stalls, tensor, _by_group(stalls)) for name, stalls, tensor in kernels]
-    shown = [group for group in GROUPS if any(by_group[group] >= 0.005 for *_, by_group in parted)]
+    divided = [(name, stalls, tensor, _by_group(stalls)) for name, stalls, tensor in kernels]
+    shown = [group for group in GROUPS if any(by_group[group] >= 0.005 for *_, by_group in divided)]
     parts, top = _legend(shown)
-    for at, (name, stalls, tensor, by_group) in enumerate(parted):
+    for at, (name, stalls, tensor, by_group) in enumerate(divided):
         y, x = top + at * STALL_ROW, 0.0
         parts.append(svg.text(0, y + 15, name, bold=True))
         busy = f"a scheduler's {stalls.warps:.1f} warps issue in {numbers.percent(stalls.busy)} of cycles"

@@ -53,7 +53,7 @@ PROMISES = tuple(_promise(**promise) for promise in data(__file__)["promise"])
 
 
 def lines(result: dict[str, Any]) -> Iterator[str]:
-    """The table and what it was measured on, as markdown. A promise whose cases were not measured is left out."""
+    """The table and what it was measured on, as markdown. A promise without measured cases is left out."""
     yield "| kernel | ours, slowest to fastest shape | milestone | reached | goal | reached |"
     yield "|---|---:|---|---:|---|---:|"
     for promise in PROMISES:

@@ -1,7 +1,6 @@
 """Chapter 9: Speed. Attention from online softmax in fp32 to a persistent Hopper kernel, one idea at a time."""
 
-from explain.chapters.speed import climb_view, kernels_view, lengths_view, timeline_view, tuning_view, view
-from explain.chapters.speed.chosen import chosen
+from explain.chapters.speed import climb_view, view
 from explain.ui import controls, layout
 
 with layout.chapter(
@@ -10,21 +9,21 @@ with layout.chapter(
     words="For readers who write kernels. Press a column to see its code and what is new in it.",
 ):
     part = controls.view("The climb", "Tuning", "From which N?", "Other kernels")
-    shown = chosen("attention") if part == "The climb" else None
+    shown = view.chosen("attention") if part == "The climb" else None
 match part:
     case "The climb":
         climb_view.climb(shown)
         if shown:
             climb_view.under_the_roofline(shown)
             climb_view.counted(shown)
-            timeline_view.warps()
-            kernels_view.curve(shown)
-            kernels_view.shapes(shown)
+            climb_view.warps()
+            view.curve(shown)
+            view.shapes(shown)
     case "Tuning":
-        tuning_view.settings()
+        view.settings()
     case "From which N?":
-        lengths_view.faster_from()
-        lengths_view.first_call()
+        view.faster_from()
+        view.first_call()
     case _:
-        kernels_view.others()
+        view.others()
 view.closing(shown)

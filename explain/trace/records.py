@@ -33,7 +33,7 @@ class Seen(NamedTuple):
 
     @classmethod
     def of(cls, tensor: Any) -> Seen:
-        """From a tl.tensor whose handle has an array."""
+        """From a tl.tensor that holds an array."""
         return cls(tensor.handle.data, tensor.dtype, tensor.type.is_block())
 
 

@@ -221,7 +221,7 @@ def scores_table(seq_len: int, head_dim: int, dtype: str, heads: int, gpu: Gpu) 
     return markdown(("what", Column("Q, K, V and O"), Column("S and P"), Column("S and P ÷ the rest")), rows)
 
 
-def product(p: Mapping[str, Any]) -> str:
+def matmul(p: Mapping[str, Any]) -> str:
     """QKᵀ in tiles: the rows of Q and of K that one tile of S needs."""
     seq_len, kv_len, head_dim = p["seq_len"], p["kv_len"], p["head_dim"]
     unit = 300.0 / max(seq_len, kv_len)

@@ -105,7 +105,7 @@ def tiled_reads(experiment: Experiment, traces: list[Trace]) -> None:
     st.header("Tiles: how often is each element read?", anchor=False)
     tiled, table = st.columns([2, 3], gap="large")
     with tiled:
-        pictures.drawing(figures.product(experiment.values))
+        pictures.drawing(figures.matmul(experiment.values))
     with table:
         layout.prose(
             "One program of launch 1 makes one tile of S. It needs a tile of Q and a tile of K, whole along d: it "

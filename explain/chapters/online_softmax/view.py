@@ -28,7 +28,7 @@ def choose() -> tuple[str, bool]:
     """The way to read the row, and whether a wrong kernel runs beside the right one."""
     with st.container(key="ways", horizontal=True, vertical_alignment="center"):
         every = (ELEMENT, TILE, ROWS, MERGED, TOPK)
-        way = controls.pick("How to read the row", every, "walk", wrap=True, label_visibility="collapsed")
+        way = controls.pick("How to read the row", every, "read", wrap=True, label_visibility="collapsed")
         beside = way in (TILE, MERGED) and st.toggle("Wrong kernel beside it", key="beside", bind="query-params")
     return way, bool(beside)
 

@@ -1,24 +1,28 @@
-"""The climb: the kernels as columns, the chosen one, its place under the roofs, and what the GPU counted."""
+"""The tab The climb: the kernels as columns, the chosen one, its place under the roofs, counters and timelines."""
 
 from __future__ import annotations
 
 import functools
 
+import plotly.graph_objects as go
 import streamlit as st
 
 from explain.chapters.measurements import figures as limits
-from explain.chapters.speed import climb_figures, counters_figures, results, rungs, tuning
-from explain.chapters.speed.chosen import Chosen
-from explain.chapters.speed.kernels_view import traced_instead
-from explain.chapters.speed.lengths_view import time_here
+from explain.chapters.speed import climb_figures, results, rungs, timeline, tuning
 from explain.chapters.speed.results import TABLES, Case
 from explain.chapters.speed.rungs import BY_NAME, RUNGS, Step
+from explain.chapters.speed.timeline import Timeline
+from explain.chapters.speed.view import Chosen, time_here, traced_instead
 from explain.experiment import Experiment
 from explain.figures import numbers
+from explain.figures.plot import kept
 from explain.records.code import is_stale
+from explain.records.results import ResultFileError
 from explain.ui.charts import chart, sourced
-from explain.ui.layout import part, prose
+from explain.ui.controls import option
+from explain.ui.layout import part, prose, sides
 from explain.ui.pictures import drawing, pressable, pressed
+from kernels.digest import digest_of
 
 OPENING = "bf16"
 """The rung that the page opens on where none has a speedup: the first with one below to compare with."""
@@ -156,7 +160,7 @@ def counted(shown: Chosen) -> None:
     if not shown.stalls:
         return
     label, stalls, tensor = shown.stalls[-1]
-    told = counters_figures.stalls_told(stalls, tensor)
+    told = climb_figures.stalls_told(stalls, tensor)
     words = f"Each bar is the time of all warps of a kernel.\n\n**{label}**: {told}"
     if any(rung.gluon and rung.name in found for rung in RUNGS):
         words += (
@@ -166,3 +170,54 @@ def counted(shown: Chosen) -> None:
     with part("Where a warp's time goes", words):
         drawing(shown.stall_bars)
         sourced(source)
+
+
+def warps(name: str = "") -> None:
+    """The timelines recorded of the kernel of this name, or of all; or how to record them."""
+    ladder = [rung.entry.module for rung in RUNGS]
+    try:
+        runs = [run for run in timeline.recorded() if name in ("", run.name)]
+    except ResultFileError as error:
+        st.error(str(error), icon=":material/error:")
+        return
+    if not runs:
+        what = name or "any kernel"
+        st.info(f"No timeline of {what} is recorded. On a machine with a Hopper GPU: `{timeline.COMMAND}`")
+        return
+    _lanes(tuple(sorted(runs, key=lambda run: ladder.index(run.module) if run.module in ladder else -1)))
+
+
+@st.fragment
+def _lanes(runs: tuple[Timeline, ...]) -> None:
+    named = {run.key: run for run in runs}
+    words, picture = sides("What the warps do, cycle by cycle")
+    with words:
+        run = named[option("Run", {key: one.title for key, one in named.items()}, "run", next(iter(named)))]
+        programs = {str(one.program): one for one in run.programs}
+        places = {number: f"program {number}, on SM {one.sm}" for number, one in programs.items()}
+        number = option("Program", places, "program", next(iter(programs)))
+        prose(
+            "The **producer** warp asks the TMA for tiles. **Consumer** warpgroups run the matmuls and the softmax. "
+            "Where a softmax overlaps with a matmul of its own group or of the other, the tensor cores do not wait."
+            f"\n\n{timeline.timeline_told(run, programs[number])}"
+        )
+    with picture:
+        name = f"timeline of {run.key}"
+        chart(_lanes_figure(run, int(number)), name, alt=f"What the warps of {run.title} do over time")
+        st.caption(
+            f"{run.source}. One warp stands for each warpgroup. A matmul runs while its group continues; its bar ends "
+            "when the group has waited for it. Drag the picture or the strip below it to move; point at a bar for its "
+            "cycles."
+        )
+        if len(runs) > 1:
+            with st.container(key="numbers of timelines"):
+                st.markdown(timeline.compared(runs))
+            st.caption("Means over the recorded programs. ≤: only the wait for a matmul is recorded, not its end.")
+        if run.code != digest_of(run.module, run.function):
+            again = f"{timeline.COMMAND} {run.name}"
+            st.caption(f"Stale: the kernel has changed since this was recorded. To repeat: `{again}`")
+
+
+@functools.lru_cache(maxsize=32)
+def _lanes_figure(run: Timeline, number: int) -> go.Figure:
+    return kept(timeline.lanes(run, next(program for program in run.programs if program.program == number)))

@@ -1,19 +1,52 @@
-"""What stands under every view of the page Speed: how it was measured, things to try, questions, sources."""
+"""The chosen case, the tabs Tuning, From which N? and Other kernels, and what stands under every tab."""
 
 from __future__ import annotations
 
+import functools
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import plotly.graph_objects as go
 import streamlit as st
 
-from explain.chapters.speed import exercises
-from explain.chapters.speed.chosen import Chosen
+from explain.chapters.flash_attention.tiles import tile
+from explain.chapters.speed import climb_figures, exercises, kernels, lengths, results, rungs, tuning
+from explain.chapters.speed.results import TABLES, Case, Limit, Result
+from explain.chapters.speed.rungs import RUNGS, Rung, Spill, Twin
+from explain.chapters.sweeps.model import Sweep
+from explain.chapters.sweeps.ready import HEAD, PAIR
+from explain.chapters.sweeps.roofline import roofline
+from explain.chapters.sweeps.view import sweep_growth, sweep_readings
+from explain.chapters.tile_cost.view import compiling
+from explain.compile.service import compiler, provenance
+from explain.counters.stalls import Stalls
+from explain.device.measurement import Timing
+from explain.engine import DeviceStatus, engine
+from explain.experiment import Experiment
+from explain.figures import lines
+from explain.figures.numbers import count
+from explain.figures.plot import kept
+from explain.gpus import DEFAULT, GPUS, Gpu, known_as
+from explain.records import plans, registry
+from explain.records.code import stale_words
+from explain.records.model import Point, Record
+from explain.records.results import ResultFileError
 from explain.ui import layout
+from explain.ui.charts import chart
+from explain.ui.controls import option, pick
+from explain.ui.device import once_known
 from explain.ui.exercises import ask
+from explain.ui.follow import on_request
+from explain.ui.layout import chapter_link, part, prose, sides
+from explain.ui.pictures import drawing
+from kernels.catalog import KERNELS
 
 
 def closing(shown: Chosen | None = None) -> None:
     """How it was measured, things to try, questions, sources."""
     with st.expander("How this was measured"):
-        layout.prose(
+        prose(
             "Every kernel first runs on random data and is compared with float64. Its **tolerance** is twice the "
             "error of the same formula in eager PyTorch, plus a rounding band. Kernels that exceed it are not timed. "
             "The kernels of a shape are then timed in turn, round after round, so a slow moment affects all of them, "
@@ -25,3 +58,345 @@ def closing(shown: Chosen | None = None) -> None:
         about = exercises.Shown(shown.case, shown.cases, shown.limit)
         ask("speed", exercises.QUESTIONS, about, f"{shown.case.named} {shown.result.source}")
     layout.closing("speed")
+
+
+OTHERS = "work."
+"""Prefix of the other kernels' choices in the page's address."""
+SHAPE_LABELS = {"N": "N", "V": "V, elements in a row", "d": "d", "dtype": "dtype", "causal": "Causal"}
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The benchmark's result, the chosen case, the GPU's record, and what is drawn of them, each once."""
+
+    result: Result
+    case: Case
+    record: Record | None
+
+    @cached_property
+    def limit(self) -> Limit | None:
+        """The case's roof."""
+        return results.roof(self.case, self.record)
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """All cases of the same table."""
+        return self.result.of(self.case.table)
+
+    @cached_property
+    def counted(self) -> dict[str, Point]:
+        """What the record has counted of each rung, by its name."""
+        return rungs.counted(self.record, self.case)
+
+    def spilled(self, rung: Rung) -> Spill | None:
+        """The registers that the rung below spills and this one does not."""
+        return rungs.spilled(self.counted, rung, self.record.roofs) if self.record else None
+
+    @cached_property
+    def stalls(self) -> list[tuple[str, Stalls, float | None]]:
+        """Why the warps of each rung wait, where it was counted, and how busy its tensor cores are, in percent."""
+        counters = ((rung.label, self.counted[rung.name].counters) for rung in RUNGS if rung.name in self.counted)
+        return [(label, one.stalls, one.cold.tensor_active_percent) for label, one in counters if one and one.stalls]
+
+    @cached_property
+    def stall_bars(self) -> str:
+        """Why warps wait, as a picture."""
+        return climb_figures.stall_bars(self.stalls)
+
+    @cached_property
+    def counters_table(self) -> str:
+        """What was counted of each rung."""
+        return climb_figures.counters_table(self.counted, RUNGS)
+
+    @cached_property
+    def roofline(self) -> tuple[go.Figure, float] | None:
+        """The timed rungs under the roofs, and their FLOPs per byte; None without a time or a record."""
+        points = rungs.under_roofs(rungs.climb(self.case), self.case, self.record.roofs) if self.record else []
+        if not self.record or not points:
+            return None
+        known = known_as(self.record.gpu)
+        picture = roofline(points, self.record.roofs, GPUS[known] if known else None, room=80)
+        return kept(picture), points[-1].intensity
+
+    @cached_property
+    def curve(self) -> go.Figure | None:
+        """The kernels over the length; None if only one length was measured."""
+        cases = results.beside(self.case.without_rungs, (one.without_rungs for one in self.cases))
+        if len({one.along for one in cases}) < 2:
+            return None
+        return kept(kernels.curve(cases, [results.roof(one, self.record) for one in cases]))
+
+    @cached_property
+    def shapes(self) -> str:
+        """Every shape of the table, as speedups."""
+        return kernels.shapes_table(self.cases, [results.roof(case, self.record) for case in self.cases])
+
+    @cached_property
+    def bars(self) -> str:
+        """The case's variants."""
+        return kernels.bars(self.case, self.limit, results.colours(self.cases))
+
+
+class Same:
+    """A cache's key for an object without a hash: equal if both hold the very same object."""
+
+    def __init__(self, one: Any) -> None:
+        self.one = one
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.one is other.one
+
+    def __hash__(self) -> int:
+        return id(self.one)
+
+
+@functools.lru_cache(maxsize=128)
+def _chosen(result: Same, case: Case, record: Same) -> Chosen:
+    return Chosen(result.one, case, record.one)
+
+
+def chosen(table: str, prefix: str = "") -> Chosen | None:
+    """The benchmark's result and one case of the table; without one None, and the page says why."""
+    try:
+        result = results.load(results.FILE)
+    except ResultFileError as error:
+        st.error(str(error), icon=":material/error:")
+        return None
+    if result is None:
+        st.info(f"The benchmark has not run here. On a machine with a GPU: `{results.COMMAND}`")
+        return None
+    if words := stale_words(result.stale):
+        st.caption(f":orange-badge[may be out of date] {words}")
+    cases = result.of(table)
+    if not cases:
+        st.info(f"This run of the benchmark has no {TABLES[table].title}: `{results.COMMAND} {table}`")
+        return None
+    case = _case(table, cases, prefix)
+    entries, _ = registry.entries()
+    records = (one.record for one in entries if one.record.gpu == result.provenance.gpu and one.record.roofs)
+    record = next(records, None)
+    return _chosen(Same(result), case, Same(record))
+
+
+def _case(table: str, cases: tuple[Case, ...], prefix: str) -> Case:
+    """One case, by controls that are kept in the page's address under `prefix`."""
+    if not TABLES[table].along:
+        shapes = {str(at): case.words for at, case in enumerate(cases)}
+        label = f"Shape: {' × '.join(TABLES[table].dimensions)}"
+        return cases[int(option(label, shapes, f"{prefix}shape", str(len(cases) // 2)))]
+    names = [name for name in results.choices(cases) if name in SHAPE_LABELS]
+    for name, column in zip(names, st.columns(max(len(names), 1)), strict=False):
+        values = sorted({case.values[name] for case in cases}, key=results.size_of)
+        plain = {value.replace(",", ""): value for value in values}
+        with column:
+            default = "no" if "no" in plain else list(plain)[len(plain) // 2]
+            asked = option(SHAPE_LABELS[name], plain, f"{prefix}{name}", default)
+        cases = tuple(case for case in cases if case.values[name] == plain[asked])
+    return cases[0]
+
+
+def traced_instead(gluon: bool, twin: Twin | None) -> None:
+    """How a kernel is tested, and a link to traced runs with the same arithmetic."""
+    if gluon:
+        prose("Written in Gluon. Triton's interpreter cannot run Gluon, so this kernel is measured, not traced.")
+    else:
+        prose("Plain Triton. Tests run it in the interpreter and compare it with float64.")
+    if twin:
+        chapter_link(twin.page, twin.words, twin.query)
+
+
+def others() -> None:
+    """The fast kernels beside the libraries, and the ideas of each."""
+    titles = {known.title: name for name, known in TABLES.items() if name != "attention"}
+    table = titles[pick("What to compute", titles, "work", wrap=True, on_change=_forget)]
+    if shown := chosen(table, OTHERS):
+        _bars(shown)
+        curve(shown)
+        shapes(shown)
+    st.header("Why it is fast", anchor=False)
+    _ideas(table)
+
+
+def _forget() -> None:
+    """Another table has other shapes."""
+    for name in ("shape", *SHAPE_LABELS):
+        st.query_params.pop(f"{OTHERS}{name}", None)
+
+
+def _bars(shown: Chosen) -> None:
+    """The case's variants as bars."""
+    case, limit, result = shown.case, shown.limit, shown.result
+    words = [kernels.bars_told(case, limit), f"{case.named}. Counted: {TABLES[case.table].work}."]
+    if any(one.function in results.DISPATCHERS for one in case.variants):
+        words.append("Our dispatcher is the call to use in a program: it runs the fastest kernel that takes the shape.")
+    if limit is None:
+        words.append("No peak: it was not measured on this GPU. `python -m explain measure --plan roofs` measures it.")
+    with part("Our kernels beside the libraries", "\n\n".join(words)):
+        drawing(shown.bars)
+        said = [result.source, result.state, f"peak: {limit.source}" if limit else "", kernels.settings(case)]
+        st.caption(" · ".join(filter(None, said)))
+
+
+def curve(shown: Chosen) -> None:
+    """The kernels over the length; nothing if only one length was measured."""
+    if shown.curve is None:
+        return
+    case, along = shown.case, TABLES[shown.case.table].along
+    st.header(f"Over {along}", anchor=False)
+    name = f"speed of {case.table}, {case.dtype}{', causal' if case.causal else ''}"
+    chart(shown.curve, name, lines.as_csv(shown.curve), alt=f"Throughput of each kernel over {along}")
+    st.caption(shown.result.source)
+
+
+def shapes(shown: Chosen) -> None:
+    """Every shape of the table, as speedups."""
+    with st.expander("Every shape, as speedups"), st.container(key="numbers of speed"):
+        st.markdown(shown.shapes)
+        st.caption(f"Above 1 our kernel is faster than the library. {shown.result.source}")
+
+
+def _ideas(table: str) -> None:
+    """Why the table's kernels are fast: a kernel's ideas, each with its source line, and its code."""
+    known = {kernel.title: kernel for kernel in kernels.of(table)}
+    title = next(iter(known))
+    if len(known) > 1:
+        title = pick("Kernel", known, f"{table} kernel", wrap=True)
+    kernel = known[title]
+    for number, idea in enumerate(kernel.ideas, start=1):
+        words, line = st.columns([2, 3], gap="medium", vertical_alignment="center")
+        with words:
+            prose(f"**{number}. {idea.name}.** {idea.sentence}")
+        with line:
+            st.code(idea.line, language="python", wrap_lines=True)
+            st.caption(f"{kernel.file}, line {kernel.line_number(idea)}")
+    traced_instead(kernel.gluon, kernel.twin)
+    with st.expander(f"The code of {kernel.call}"):
+        st.code(kernel.source, language="python", height=520)
+    if kernel.below:
+        with st.expander(f"The difference from {kernel.below[1].removesuffix('_kernel')}"):
+            st.code(kernel.difference, language="diff", wrap_lines=True)
+
+
+def settings() -> None:
+    """One rung at every setting of tile, warps and stages: timed, or else compiled."""
+    try:
+        timed, compiled = tuning.load(tuning.FILE), tuning.load(tuning.COMPILED)
+    except ResultFileError as error:
+        st.error(str(error), icon=":material/error:")
+        return
+    shown = timed if timed and any(grid.timed for grid in timed.grids) else compiled
+    if shown is None or not shown.grids:
+        st.info(f"No setting has been measured here. On a machine with a GPU: `{tuning.COMMAND}`")
+        return
+    grids = {KERNELS[f"rung:{grid.rung}"].short: grid for grid in shown.grids}
+    name = next(iter(grids))
+    words, picture = sides("One kernel, many settings")
+    with words:
+        own = grids[pick("Kernel", grids, "tuned", wrap=True) if len(grids) > 1 else name]
+        grid = tuning.completed(own, compiled.of(own.rung) if compiled else None)
+        entry, gpu, where = KERNELS[f"rung:{own.rung}"], known_as(shown.provenance.gpu), shown.provenance
+        prose(
+            f"{tuning.grid_told(grid, GPUS[gpu] if gpu else None)}\n\n"
+            "The same source, compiled with other tile sizes, warps and stages, is another kernel:\n\n"
+            "- A **large tile** reads K and V less often and needs more registers.\n"
+            "- **More warps** spread a tile over more threads.\n"
+            "- **More stages** load further ahead and hold more tiles in shared memory.\n\n"
+            "No formula says which setting is fastest, so one tries them: autotuning."
+        )
+    with picture:
+        drawing(tuning.grid(grid, entry.hue))
+        if grid.timed:
+            st.caption(f"{grid.words} · {shown.source}")
+        else:
+            st.caption(f"{shown.method} · triton {where.triton}, {where.date} · d = {grid.shape[3]}, {grid.dtype}")
+            st.caption(f"Each cell: registers per thread, shared memory per program. For times: `{tuning.COMMAND}`")
+        if grid.code != entry.code:
+            st.caption("Stale: the kernel's code has changed since.")
+        st.caption(f"{tuning.SPILLED} spills registers. Point at a cell for all its numbers.")
+    st.download_button(
+        "All settings as CSV", grid.csv, f"tilescope-tuning-{grid.rung}.csv", "text/csv", key="csv of the settings",
+        icon=":material/download:", type="tertiary", on_click="ignore",
+    )  # fmt: skip
+    chapter_link("tile_cost", "What one tile costs, and its instructions →")
+
+
+LENGTHS = Sweep.of(PAIR, "seq_len", plans.LENGTHS, HEAD)
+FIRST = plans.lengths("flash_attention")[0]
+"""The shortest of them: one compiled kernel serves all."""
+
+
+def faster_from() -> None:
+    """From which N on FlashAttention is faster than standard attention: of a GPU's record, or measured here."""
+    with part(
+        "From which N is FlashAttention faster?",
+        "Both kernels are plain Triton, written to be read. Standard attention has three launches, which write S and "
+        "P to HBM and read them back. FlashAttention has one launch. On short sequences that saves launches, on long "
+        "ones the bytes of S and P.",
+    ):
+        shown = sweep_readings(LENGTHS, without=("formula", "trace"))
+    sweep_growth(shown, times_only=True)
+
+
+def first_call() -> None:
+    """What a kernel's first call costs: in a GPU's record, with this machine's compiler, and on its GPU."""
+    here = _here()
+    if measured := lengths.of(registry.recorded()):
+        timing = measured.by_kernel["flash_attention"][measured.lengths[0]]
+        first, later = timing.first_call_ms / 1e3, timing.median_ms / 1e3
+        with part(
+            "Is the first call warm-up?",
+            f"No, it is compilation. The first call takes as long as **{count(round(first / later))}** later calls. "
+            "Triton compiles a kernel when it is first called with these dtypes, tile sizes and flags, and caches the "
+            "result on disk.\n\nTo time a kernel, call it once, wait for it, and start the clock after that.",
+        ):
+            answer = compiler().look(_tile(), here.compute_capability)
+            cost = answer.cost if answer else None
+            compiled = (cost.triton, sum(launch.seconds for launch in cost.launches)) if cost else None
+            where = measured.provenance
+            drawing(lengths.first_call(compiled, first, later, where.gpu, where.triton))
+            if answer and cost:
+                st.caption(f"compilation alone: {provenance(cost, answer.origin)}; another CPU, another triton")
+            st.caption(measured.source)
+            with st.expander("Every length"), st.container(key="numbers of lengths"):
+                st.markdown(lengths.table(measured))
+    compiling(_tile(), here)
+    once_known(_live)
+
+
+def time_here(label: str, experiment: Experiment) -> tuple[Timing | None, str]:
+    """A button that times an experiment on this machine's GPU: the timing once it is there, and the GPU's name."""
+    status = engine().device_if_known()
+    if not (status and status.available and status.provenance):
+        return None, ""
+    gpu = status.provenance["gpu"]
+    job = on_request(
+        f"{label} {gpu}", f"timed {experiment.key}", "compiling and running",
+        lambda job: engine().point(experiment, counters=False, cancel=job.cancel), ":material/timer:",
+    )  # fmt: skip
+    point = job.result if job else None
+    if point and not point.timing:
+        st.error(point.why, icon=":material/error:")
+    return (point.timing if point else None), gpu
+
+
+@functools.cache
+def _tile() -> Experiment:
+    return tile(FIRST.values["block_m"], FIRST.values["block_n"])
+
+
+def _here() -> Gpu:
+    """The GPU to compile for: this machine's, if it is known, or an H200."""
+    status = engine().device_if_known()
+    name = known_as(status.provenance["gpu"]) if status and status.available and status.provenance else None
+    return GPUS[name or DEFAULT]
+
+
+def _live(status: DeviceStatus) -> None:
+    """A first call on this machine's GPU, if there is one."""
+    if not status.available or not status.provenance:
+        st.caption(f"With a GPU, a first call can be timed here. {status.reason}")
+        return
+    timing, gpu = time_here("Time a first call on this machine's", FIRST)
+    if timing:
+        drawing(lengths.first_call(None, timing.first_call_ms / 1e3, timing.median_ms / 1e3, gpu))
+        st.caption(f"hardware · {gpu}, now · a kernel in this machine's cache is not compiled again")

@@ -142,7 +142,7 @@ def memory_roof(level: str, roofs: Mapping[str, Roof]) -> float | None:
 def compute_roof_name(reading: Reading) -> str:
     """The unit that does most of this kernel's FLOPs: matmuls of its dtype, or float32 outside the tensor cores.
 
-    The kernels multiply float32 exactly, so not in tf32; a softmax has no products, and its sums and maxima are float32
+    The kernels multiply float32 exactly, so not in tf32; a softmax has no matmuls, and its sums and maxima are float32
     whatever its dtype.
     """
     entry, p = reading.experiment.entry, reading.experiment.values

@@ -366,7 +366,7 @@ def _unpacked(packed: str) -> list[Reading]:
     return [made(Reading, reading) for reading in json.loads(packed)]
 
 
-@st.cache_resource(max_entries=128, show_spinner=False)  # a figure that is only drawn need not be copied
+@st.cache_resource(max_entries=128, show_spinner=False)  # a figure that is only drawn is not copied
 def _growth(sweep: str, readings: str, what: str) -> tuple[go.Figure, str]:
     """The curves, and the table of their slopes if the axis is numeric."""
     of, known = Sweep.from_json(json.loads(sweep)), _unpacked(readings)

@@ -8,27 +8,15 @@ from typing import Any
 
 import pytest
 
-from explain.chapters.speed import (
-    climb_view,
-    counters_figures,
-    fast_kernels,
-    lengths,
-    lengths_view,
-    rungs,
-    timeline_figures,
-    tuning,
-    tuning_figures,
-)
+from explain.chapters.speed import climb_figures, climb_view, kernels, lengths, rungs, timeline, tuning, view
 from explain.chapters.speed import results as speed
-from explain.chapters.speed import timeline as timelines
 from explain.chapters.speed.results import TABLES
 from explain.chapters.speed.rungs import CLIMB, RUNGS, TOP
 from explain.chapters.sweeps import view as ui_sweeps
 from explain.counters.stalls import Stalls
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment
-from explain.records import plans
-from explain.records import registry as shelf
+from explain.records import plans, registry
 from explain.records.model import Origin, Point
 from explain.ui import device as ui_device
 from explain.workers import WorkerError, WorkerTimeout
@@ -36,7 +24,7 @@ from kernels.catalog import KERNELS
 from kernels.rungs import ORDER
 from tests.explain.chapters.speed import schedules
 from tests.explain.chapters.speed.test_results import GPU, RECORD, result_json, timed
-from tests.explain.chapters.speed.test_tuning_figures import GRID
+from tests.explain.chapters.speed.test_tuning import GRID
 from tests.explain.records import made
 from tests.pages import page, texts
 
@@ -49,8 +37,8 @@ def file(monkeypatch, tmp_path):
     path = tmp_path / "speed.json"
     path.write_text(json.dumps(result_json()))
     monkeypatch.setattr(speed, "FILE", path)
-    monkeypatch.setattr(shelf, "shelved", lambda: ([shelf.Shelved("test", RECORD, shelf.RECORDED)], {}))
-    monkeypatch.setattr(timelines, "recorded", tuple)
+    monkeypatch.setattr(registry, "entries", lambda: ([registry.Entry("test", RECORD, registry.RECORDED)], {}))
+    monkeypatch.setattr(timeline, "recorded", tuple)
     return path
 
 
@@ -98,7 +86,7 @@ def test_an_address_that_means_nothing_is_said(name, value, file):
 
 
 def test_without_a_record_of_that_gpu_there_is_no_share(file, monkeypatch):
-    monkeypatch.setattr(shelf, "shelved", lambda: ([], {}))
+    monkeypatch.setattr(registry, "entries", lambda: ([], {}))
     said = texts(page("speed"))
     assert "**532 TFLOP/s**" in said
     assert "66%" not in said
@@ -111,7 +99,7 @@ def test_what_the_hardware_did_is_shown_where_it_was_counted_and_else_how_to(fil
     older, (key, point) = Origin(GPU, "abc", "of older code"), next(iter(points.items()))
     points[key] = dataclasses.replace(point, origin=older)
     there = dataclasses.replace(RECORD, points=points)
-    monkeypatch.setattr(shelf, "shelved", lambda: ([shelf.Shelved("test", there, shelf.RECORDED)], {}))
+    monkeypatch.setattr(registry, "entries", lambda: ([registry.Entry("test", there, registry.RECORDED)], {}))
     said = texts(page("speed"))
     assert "| bf16 | **" in said
     assert "| TMA | **" in said
@@ -129,18 +117,18 @@ def test_what_warps_wait_for_is_drawn_where_it_was_counted(file, monkeypatch):
     stalls = Stalls(1000, 100, 50, {"selected": 100, "gmma": 900}, 1)
     counters = dataclasses.replace(point.counters, stalls=stalls)
     there = dataclasses.replace(RECORD, points={asked.key: dataclasses.replace(point, counters=counters)})
-    monkeypatch.setattr(shelf, "shelved", lambda: ([shelf.Shelved("test", there, shelf.RECORDED)], {}))
+    monkeypatch.setattr(registry, "entries", lambda: ([registry.Entry("test", there, registry.RECORDED)], {}))
     said = texts(page("speed"))
-    assert counters_figures.stall_bars([("TMA", stalls, counters.cold.tensor_active_percent)]) in said
+    assert climb_figures.stall_bars([("TMA", stalls, counters.cold.tensor_active_percent)]) in said
     assert "*GMMA*" in said
 
 
 def test_a_timeline_is_drawn_where_there_is_one_and_else_the_page_says_how_to_record_it(file, monkeypatch):
-    assert timelines.COMMAND in page("speed").info[0].value
+    assert timeline.COMMAND in page("speed").info[0].value
     made_up = schedules.made()
-    monkeypatch.setattr(timelines, "recorded", lambda: (made_up,))
+    monkeypatch.setattr(timeline, "recorded", lambda: (made_up,))
     test = page("speed")
-    assert timeline_figures.timeline_told(made_up, made_up.programs[0]) in texts(test)
+    assert timeline.timeline_told(made_up, made_up.programs[0]) in texts(test)
     assert len(test.get("plotly_chart")) == 3
 
 
@@ -152,7 +140,7 @@ def test_settings_are_shown_as_timed_or_as_compiled(file, monkeypatch, tmp_path)
         said = texts(page("speed", view="Tuning", tuned=rungs.BY_NAME[grid.rung].label))
         too_large = sum(point.failure == "shared memory" for point in grid.points)
         assert f"{too_large} of {len(grid.points)} " in said
-        assert tuning_figures.grid(grid, KERNELS[f"rung:{grid.rung}"].hue) in said
+        assert tuning.grid(grid, KERNELS[f"rung:{grid.rung}"].hue) in said
         assert tuning.COMMAND in said
     timed = dataclasses.replace(GRID, code="of older code")
     result = tuning.Tuning(GPU, "abc", "medians", grids=(timed,))
@@ -168,7 +156,7 @@ def test_settings_are_shown_as_timed_or_as_compiled(file, monkeypatch, tmp_path)
 def test_from_which_n_is_answered_from_a_record_and_a_first_call_is_shown(file, monkeypatch):
     monkeypatch.undo()
     test = page("speed", view="From which N?")
-    said, measured = texts(test), lengths.of(shelf.recorded())
+    said, measured = texts(test), lengths.of(registry.recorded())
     assert measured is not None
     assert measured.crossing is not None
     assert measured.crossing.first is not None
@@ -179,7 +167,7 @@ def test_from_which_n_is_answered_from_a_record_and_a_first_call_is_shown(file, 
 
 
 def test_chapters_5_and_8_say_the_same_of_the_crossing():
-    measured = lengths.of(shelf.recorded())
+    measured = lengths.of(registry.recorded())
     assert measured is not None
     assert measured.crossing is not None
     first = f"**N = {measured.crossing.first:,.0f}**"
@@ -190,8 +178,8 @@ def test_chapters_5_and_8_say_the_same_of_the_crossing():
 
 
 def test_where_nobody_measured_the_lengths_that_is_said(file, monkeypatch):
-    monkeypatch.setattr(shelf, "shelved", lambda: ([], {}))
-    monkeypatch.setattr(shelf, "recorded", lambda: None)
+    monkeypatch.setattr(registry, "entries", lambda: ([], {}))
+    monkeypatch.setattr(registry, "recorded", lambda: None)
     test = page("speed", view="From which N?")
     assert len(test.info) == 1
     assert not test.get("plotly_chart")
@@ -235,7 +223,7 @@ def test_a_broken_file_is_said(file):
     assert speed.COMMAND in page("speed").error[0].value
 
 
-@pytest.mark.parametrize("kernel", fast_kernels.of("softmax"), ids=lambda kernel: kernel.call)
+@pytest.mark.parametrize("kernel", kernels.of("softmax"), ids=lambda kernel: kernel.call)
 def test_each_kernel_shows_its_ideas_and_its_code(kernel, file):
     test = page("speed", view=OTHERS, work="Softmax", **{"softmax kernel": kernel.title})
     shown = [code.value for code in test.code]
@@ -265,7 +253,7 @@ class Gpu(Engine):
 def gpu(monkeypatch):
     """This machine has a GPU."""
     here = Gpu()
-    for module in (lengths_view, ui_sweeps, ui_device):
+    for module in (view, ui_sweeps, ui_device):
         monkeypatch.setattr(module, "engine", lambda: here)
     return here
 
@@ -289,7 +277,7 @@ def test_without_a_gpu_nothing_offers_to_time_a_rung(file):
 
 
 def test_a_first_call_is_timed_live_where_there_is_a_gpu(file, gpu, monkeypatch):
-    monkeypatch.setattr(shelf, "shelved", lambda: ([], {}))
+    monkeypatch.setattr(registry, "entries", lambda: ([], {}))
     test = page("speed", view="From which N?")
     assert "Run 16 points" in [one.label for one in test.button]  # the crossing can be measured here
     next(one for one in test.button if one.label.startswith("Time a first call")).click().run()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from explain import ROOT
-from explain.chapters.speed import fast_kernels, kernels_figures
+from explain.chapters.speed import kernels
 from explain.chapters.speed import results as speed
 from explain.figures import palette
 from explain.records.model import Roof
@@ -115,9 +115,9 @@ def test_what_misses_its_tolerance_has_no_time_and_comes_last(result):
 def test_a_roof_of_bytes_is_of_the_same_run_and_one_of_flops_of_the_record(result):
     own = speed.roof(of(result, "softmax"), RECORD)
     assert own == speed.Limit("copy", 4.2e12, "the same run")
-    product = speed.roof(of(result, "attention"), RECORD)
-    assert product is not None
-    assert (product.name, product.per_second) == ("matmul", 800e12)
+    matmul = speed.roof(of(result, "attention"), RECORD)
+    assert matmul is not None
+    assert (matmul.name, matmul.per_second) == ("matmul", 800e12)
     fallback = speed.roof(of(result, "decode"), RECORD)
     assert fallback is not None
     assert fallback.per_second == 4e12
@@ -155,11 +155,11 @@ def test_a_file_is_read_anew_when_it_changes_and_a_bad_one_is_refused_in_words(t
 
 def test_bars_say_the_share_the_error_and_why_there_is_no_time(result):
     softmax = of(result, "softmax")
-    picture = kernels_figures.bars(softmax, speed.roof(softmax, RECORD), speed.colours(result.of("softmax")))
-    for words in ("3.9 TB/s · 93%", "copy, 4.2 TB/s", "error ÷ tolerance 3.2", kernels_figures.NO_TIME):
+    picture = kernels.bars(softmax, speed.roof(softmax, RECORD), speed.colours(result.of("softmax")))
+    for words in ("3.9 TB/s · 93%", "copy, 4.2 TB/s", "error ÷ tolerance 3.2", kernels.NO_TIME):
         assert words in picture
     assert picture.count('height="15.00"') == 3  # the one that missed has no bar
-    missing = kernels_figures.bars(of(result, "attention"), None, speed.colours(result.of("attention")))
+    missing = kernels.bars(of(result, "attention"), None, speed.colours(result.of("attention")))
     assert "ModuleNotFoundError: No module named" in missing
     assert "4.2 TB/s" not in missing
 
@@ -167,9 +167,9 @@ def test_bars_say_the_share_the_error_and_why_there_is_no_time(result):
 def test_the_sentence_and_the_table_have_ratios_to_baselines_and_the_roof(result):
     attention = of(result, "attention")
     limit = speed.roof(attention, RECORD)
-    said = kernels_figures.bars_told(attention, limit)
+    said = kernels.bars_told(attention, limit)
     assert "**470 TFLOP/s**: 59% of the peak, 0.94 × cuDNN, 1.57 × " in said
-    head, _, first, *_ = kernels_figures.shapes_table(result.of("attention"), [limit] * 4).splitlines()
+    head, _, first, *_ = kernels.shapes_table(result.of("attention"), [limit] * 4).splitlines()
     cells = [cell.strip() for cell in first.strip("|").split("|")]
     assert len(head.strip("|").split("|")) == len(cells)
     assert cells == ["8 × 16 × 2,048 × 128, bf16", "persistent", "**470 TFLOP/s**", "59%", "0.94 ×", "1.57 ×"]
@@ -178,7 +178,7 @@ def test_the_sentence_and_the_table_have_ratios_to_baselines_and_the_roof(result
 def test_the_curve_has_every_kernel_and_the_roof(result):
     cases = speed.beside(of(result, "attention"), result.of("attention"))
     limits = [speed.roof(one, RECORD) for one in cases]
-    lines = {line.name: (list(line.x), list(line.y)) for line in kernels_figures.curve(cases, limits).data}
+    lines = {line.name: (list(line.x), list(line.y)) for line in kernels.curve(cases, limits).data}
     assert lines["persistent"][0] == [2048, 8192]
     assert lines["peak: matmul"][1] == [800.0, 800.0]
     assert "FlashAttention-3" not in lines
@@ -190,7 +190,7 @@ def test_a_kernels_colour_is_its_own_and_no_two_in_a_picture_share_one(result):
     assert len(set(shown.values())) == len(shown)
 
 
-@pytest.mark.parametrize("kernel", fast_kernels.KERNELS, ids=lambda kernel: kernel.call)
+@pytest.mark.parametrize("kernel", kernels.KERNELS, ids=lambda kernel: kernel.call)
 def test_each_ideas_line_is_in_the_kernels_source(kernel):
     lines = (ROOT / kernel.file).read_text(encoding="utf-8").splitlines()
     assert f"\ndef {kernel.call}(" in "\n".join(lines)
@@ -201,7 +201,7 @@ def test_each_ideas_line_is_in_the_kernels_source(kernel):
 
 
 def test_every_table_has_a_kernel_to_explain():
-    assert {kernel.table for kernel in fast_kernels.KERNELS} == set(speed.TABLES) - {"attention"}  # that has rungs
+    assert {kernel.table for kernel in kernels.KERNELS} == set(speed.TABLES) - {"attention"}  # that has rungs
 
 
 def test_a_rung_is_one_of_ours_and_known_by_its_module():

@@ -11,8 +11,8 @@ import re
 import pytest
 
 from explain.chapters.speed import climb_figures as figures
-from explain.chapters.speed import counters_figures, rungs
 from explain.chapters.speed import results as speed
+from explain.chapters.speed import rungs
 from explain.chapters.speed.results import Case, Limit, Variant
 from explain.chapters.speed.rungs import BY_NAME, RUNGS, TOP
 from explain.experiment import Experiment
@@ -160,7 +160,7 @@ def test_what_a_gpu_counted_is_found_by_the_cases_d_and_mask():
     assert set(found) == {"bf16", TOP}
     assert rungs.counted(there, dataclasses.replace(shape, causal=True)) == {}
     assert rungs.counted(None, shape) == {}
-    lines = counters_figures.counters_table(found, RUNGS).splitlines()
+    lines = figures.counters_table(found, RUNGS).splitlines()
     assert [line.split(" | ")[0] for line in lines[2:]] == ["| bf16", "| persistent"]
 
 

@@ -13,7 +13,6 @@ import pytest
 
 from explain import ROOT, recordings
 from explain.chapters.speed import timeline
-from explain.chapters.speed import timeline_figures as figures
 from explain.chapters.speed.timeline import SCOPES, Lane, Program, Span
 from explain.recordings.timelines import RUNS
 from explain.records.results import ResultFileError
@@ -115,7 +114,7 @@ def test_a_file_that_is_no_timeline_is_refused_and_says_how_to_make_one(tmp_path
 def test_every_scope_that_is_marked_has_its_words_and_its_colour():
     marked = (scopes.marked(source_of(module)) for module in {run.module for run in RUNS})
     assert {scope for text in marked for scope in re.findall(r'enter_scope\("([^"]+)"\)', text)} == set(SCOPES)
-    drawn = [scope for _, own in figures.SPANS.values() for scope in own]
+    drawn = [scope for _, own in timeline.SPANS.values() for scope in own]
     assert sorted(drawn) == sorted(SCOPES)
 
 
@@ -153,7 +152,7 @@ def test_without_a_gpu_the_recorder_says_so_writes_nothing_and_fails(tmp_path):
 def test_the_picture_has_a_row_for_products_and_one_for_the_rest_and_opens_on_some_visits():
     made = schedules.made()
     program = made.programs[0]
-    figure = figures.lanes(made, program)
+    figure = timeline.lanes(made, program)
     rows = figure.layout.yaxis.categoryarray[::-1]
     assert rows[0] == "producer"
     assert rows[1:4] == tuple(f"consumer 1 · {what}" for what in ("Q Kᵀ", "P̃ V", "softmax, waits"))
@@ -161,7 +160,7 @@ def test_the_picture_has_a_row_for_products_and_one_for_the_rest_and_opens_on_so
     legend = [trace.name for trace in figure.data if trace.showlegend]
     assert len(legend) == len(set(legend))
     start, end = figure.layout.xaxis.range
-    assert end - start == pytest.approx(figures.SHOWN * schedules.VISIT / 2000)
+    assert end - start == pytest.approx(timeline.SHOWN * schedules.VISIT / 2000)
     (softmax,) = [trace for trace in figure.data if trace.name == "softmax" and trace.y[0].startswith("consumer 1")]
     assert (softmax.base[0], softmax.x[0]) == (pytest.approx(0.155), pytest.approx(0.15))
     assert "300 cycles, 0.150 µs" in softmax.customdata[0][1]
@@ -169,14 +168,14 @@ def test_the_picture_has_a_row_for_products_and_one_for_the_rest_and_opens_on_so
 
 def test_a_short_run_is_shown_whole():
     (program,) = timeline.from_proton(schedules.trace(visits=4), 1)
-    assert figures.window(program) == (0, program.cycles)
+    assert timeline.window(program) == (0, program.cycles)
 
 
 def test_runs_side_by_side_are_the_means_of_their_programs():
     made = schedules.made()
     (one,) = timeline.from_proton(schedules.trace(), 1)
     fetch_only = replace(one, lanes=tuple(lane for lane in one.lanes if lane.produces))
-    rows = figures.compared([made, replace(made, programs=(fetch_only,))]).splitlines()
+    rows = timeline.compared([made, replace(made, programs=(fetch_only,))]).splitlines()
     assert len(rows) == 4
     assert f"**≤ {one.matmuls:.0%}** | **≤ {one.hidden:.0%}** | {one.cycles / 8:,.0f} |" in rows[2]
     assert rows[3].startswith("| persistent")
@@ -185,11 +184,11 @@ def test_runs_side_by_side_are_the_means_of_their_programs():
 
 def test_what_the_lanes_come_to_is_told_with_what_the_marks_cost():
     made = schedules.made()
-    told = figures.timeline_told(made, made.programs[0])
+    told = timeline.timeline_told(made, made.programs[0])
     assert f"**{made.programs[0].matmuls:.0%}**" in told
     assert "3.0 µs" in told
     assert "2.5 µs" in told
-    assert "2.5 µs" not in figures.timeline_told(replace(made, plain_us=None), made.programs[0])
+    assert "2.5 µs" not in timeline.timeline_told(replace(made, plain_us=None), made.programs[0])
 
 
 def test_a_timeline_says_what_it_is_of_and_where_it_is_from():

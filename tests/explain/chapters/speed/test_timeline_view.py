@@ -13,9 +13,9 @@ from tests.explain.chapters.speed import schedules
 
 
 def page(name: str = "") -> None:
-    from explain.chapters.speed import timeline_view
+    from explain.chapters.speed import climb_view
 
-    timeline_view.warps(name)
+    climb_view.warps(name)
 
 
 def shown(name: str = "") -> AppTest:

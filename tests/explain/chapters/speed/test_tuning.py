@@ -1,15 +1,22 @@
-"""The tuning grid's file as values."""
+"""The tuning grid: its file as values, its map, sentences and CSV; the shipped grid is of the rung's own code."""
 
 from __future__ import annotations
 
 import copy
+import csv
+import io
 import json
+import re
 from dataclasses import asdict, replace
 
 import pytest
 
 from explain.chapters.speed import tuning
+from explain.chapters.speed.rungs import BY_NAME
+from explain.chapters.speed.tuning import Grid, Point
+from explain.gpus import GPUS
 from explain.records.results import ResultFileError
+from kernels.catalog import KERNELS
 from tests.explain.records.made import WHERE
 
 DATA = {
@@ -33,6 +40,17 @@ DATA = {
         }
     ],
 }  # fmt: skip
+BEST = Point(128, 64, 8, 3, seconds=2e-3, registers=176, shared_bytes=131072, spills=0)
+GRID = Grid(
+    "pipelined", "", (2, 16, 8192, 128), "bf16", False, 1e12,
+    (
+        BEST,
+        Point(128, 64, 4, 3, seconds=8e-3, registers=255, shared_bytes=131072, spills=60),
+        Point(256, 128, 8, 3, failure="shared memory", why="262,144 bytes", registers=255, shared_bytes=262144,
+        spills=0),
+        Point(256, 128, 4, 3, failure="wrong", error=3.0),
+    ),
+)  # fmt: skip
 
 
 def test_a_file_is_read_as_values(tmp_path):
@@ -84,3 +102,54 @@ def test_what_did_not_answer_and_cannot_fit_takes_the_compilers_word():
     assert third.failure == "silent"
     assert tuning.completed(timed, replace(grid, code="other")) == timed
     assert tuning.completed(timed, None) == timed
+
+
+def test_a_cell_has_its_time_and_the_fastest_stands_out():
+    picture = tuning.grid(GRID, 2)
+    assert re.search(r'stroke="currentColor"[^>]*><title>128 × 64, 8 warps, 3 stages; 2 ms', picture)
+    assert re.search(r'font-weight="650">2.00 ms<', picture)
+    assert picture.count('stroke="currentColor"') == 1 + picture.count("<line")
+    filled = [float(opacity) for opacity in re.findall(r'fill="var\(--f-kernel-2\)" fill-opacity="([\d.]+)"', picture)]
+    assert filled[0] > 2 * filled[1]
+
+
+def test_what_spills_does_not_fit_or_is_wrong_is_marked():
+    picture = tuning.grid(GRID, 2)
+    assert f">8.00 ms {tuning.SPILLED}<" in picture
+    for point in GRID.points[2:]:
+        assert f">{tuning.FAILURES[point.failure][0]}<" in picture
+    assert "240 B" in tuning.setting(GRID.points[1])
+
+
+def test_the_sentences_have_the_gain_and_what_is_left_out():
+    said = tuning.grid_told(GRID, GPUS["H200"])
+    for number in (
+        "2 of 4",
+        "**128 × 64 with 8 warps and 3 stages**",
+        "2 ms",
+        "500 TFLOP/s",
+        "**4.00 ×**",
+        "1 of 4",
+        "227 KiB",
+    ):
+        assert number in said
+
+
+def test_without_times_a_cell_has_what_the_compiler_says():
+    compiled = tuning.load(tuning.COMPILED)
+    assert compiled is not None
+    grid = compiled.grids[0]
+    for one in compiled.grids:
+        assert one.code == KERNELS[BY_NAME[one.rung].kernel].code, "run python -m explain record tuning"
+    assert not grid.timed
+    picture, said = tuning.grid(grid, 2), tuning.grid_told(grid, GPUS["H200"])
+    for point in grid.points:
+        assert (point.failure == "shared memory") == ((point.shared_bytes or 0) > GPUS["H200"].shared_bytes)
+        assert point.failure or f">{point.registers} regs{' ⚠' * bool(point.spills)}<" in picture
+    assert "TFLOP/s" not in said
+
+
+def test_the_table_has_a_line_for_every_setting():
+    rows = list(csv.DictReader(io.StringIO(GRID.csv)))
+    assert len(rows) == len(GRID.points)
+    assert (rows[0]["block_m"], rows[0]["stages"], rows[0]["seconds"], rows[0]["failure"]) == ("128", "3", "0.002", "")

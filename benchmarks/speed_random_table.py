@@ -109,15 +109,9 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
             called = (percent(host.won), fixed(host.mean, 2)) if host else (None, None)
             shapes = (len(one.ratios), fixed(one.bar, 2))
             rows.append((WORDS[one.table], LIBRARIES[one.baseline], *shapes, *alone, *called))
-    numbers = (
-        "shapes",
-        "bar",
-        "on the GPU: reached in",
-        "geometric mean",
-        "with the host: reached in",
-        "geometric mean",
-    )
-    yield markdown(("kernel", "baseline", *map(Column, numbers)), rows)
+    headings = ("on the GPU: reached in", "geometric mean", "with the host: reached in", "geometric mean")
+    columns = ("kernel", "baseline", *map(Column, ("shapes", "bar", *headings)))
+    yield from markdown(columns, rows).splitlines()
     yield ""
     yield "<details><summary>The five slowest shapes beside each baseline, and results without a time</summary>"
     yield ""

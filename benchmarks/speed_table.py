@@ -62,7 +62,8 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
             bars = (promise.milestone, promise.goal)
             cells = [x for bar in bars for x in (", ".join(b.words for b in bar), reached(promise.ours, bar, cases))]
             rows.append((promise.what, speed(promise.ours, cases), *cells))
-    yield markdown(("kernel", Column("ours, slowest to fastest shape"), "milestone", reaches, "goal", reaches), rows)
+    columns = ("kernel", Column("ours, slowest to fastest shape"), "milestone", reaches, "goal", reaches)
+    yield from markdown(columns, rows).splitlines()
     where, before, after = result["provenance"], result["before"], result["after"]
     yield ""
     yield (

@@ -1,4 +1,4 @@
-"""Tilescope on the command line: list, run, trace, export, compile and measure kernels, and look at this machine.
+"""Tilescope on the command line: list, run, trace, export, compile, measure and write kernels; look at this machine.
 
 Exit status: 0 done · 1 the result exceeds its tolerance, or two runs differ · 2 bad arguments · 3 the run failed; the
 message says why.
@@ -21,6 +21,7 @@ from explain.commands import BAD_ARGUMENTS, EXPORTS, FAILED, complain
 from explain.difference import command as difference
 from explain.experiment import Experiment, ParameterError
 from explain.gpus import DEFAULT, GPUS
+from explain.puzzles import command as puzzles
 from explain.recordings import chapter_traces, latency, tile_costs, timelines, traced, tuning, verification
 from explain.records import registry
 from explain.records.plans import PLANS
@@ -127,6 +128,8 @@ def _parser() -> argparse.ArgumentParser:
     difference.add_arguments(diff)
     Experiment.add_arguments(diff)
     _add_limits(diff)
+
+    puzzles.add_commands(commands, _positive)
 
     tour = command("tour", do.tour, "Show a tour's run sheet, or write the tour as slides or as a page to take along.")
     names = f"a tour file, or one of {', '.join(tours.files())}; a chapter's name alone means its first"

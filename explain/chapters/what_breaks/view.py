@@ -331,7 +331,7 @@ def _chosen(softmax: bool) -> tuple[str, int, dict[str, object]]:
         sizes = _chosen_sizes(softmax)
     if inputs == OWN:
         inputs = Recipe(
-            columns[0].select_slider("Scale", SCALES, 1.0, key="game scale", format_func=lambda x: f"{x:g}"),
+            columns[0].select_slider("Scale", SCALES, 1.0, key="game scale", format_func=number),
             columns[1].select_slider("Offset", OFFSETS, 0.0, key="game offset", format_func=lambda x: fixed(x, 0)),
             columns[2].selectbox(
                 "Order", ORDERS, key="game order", format_func=lambda x: "random" if x == "drawn" else x,

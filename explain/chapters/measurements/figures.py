@@ -248,7 +248,7 @@ def copy_words(copy: CopyCheck) -> str:
     parts = [f"read {_off(copy.read_bytes, copy.copied_bytes)}"]
     if copy.written_bytes is not None:
         parts.append(f"written {_off(copy.written_bytes, copy.copied_bytes)}")
-    return f"{'passed' if copy.passed else 'failed'}: {copy.copied_bytes / 2**30:g} GiB {', '.join(parts)} off"
+    return f"{'passed' if copy.passed else 'failed'}: {copy.copied_bytes // 2**30} GiB {', '.join(parts)} off"
 
 
 def counts_table(counters: Counters, formula_read: int, formula_written: int) -> str:
@@ -271,11 +271,11 @@ def _copies(counted: Sequence[Counters]) -> str:
     if not copies:
         return NONE
     worst = max(copies, key=lambda copy: abs((copy.read_bytes or 0) - copy.copied_bytes))
-    return f"{copy_words(worst)}; at most {TOLERANCE:.1%} allowed"
+    return f"{copy_words(worst)}; at most {percent(TOLERANCE, 1)} allowed"
 
 
 def _off(counted: int, copied: int) -> str:
-    return f"{abs(counted - copied) / copied:.3%}"
+    return percent(abs(counted - copied) / copied, 3)
 
 
 def _short(commit: str) -> str:

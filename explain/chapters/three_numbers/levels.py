@@ -17,6 +17,7 @@ from explain import recordings
 from explain.compile.cost import LaunchCost, occupancy
 from explain.counters.model import Counters, Counts
 from explain.experiment import Experiment
+from explain.figures.numbers import fixed
 from explain.gpus import Gpu
 from explain.records.code import stale_parts
 from explain.trace.model import Launch, Trace
@@ -136,7 +137,7 @@ def amount(count: float) -> str:
     for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if abs(count) >= unit:
             return f"{count / unit:,.{2 if unit == 1e9 else 1}f} {name}".replace("-", "−")
-    return f"{count:,.0f} B".replace("-", "−")
+    return f"{fixed(count, 0)} B"
 
 
 # The source of the counters

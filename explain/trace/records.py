@@ -16,13 +16,16 @@ LOAD, STORE, ATOMIC = (KINDS.index(kind) for kind in ("load", "store", "atomic")
 
 
 class AccessRecord(NamedTuple):
-    """A load, store or atomic: its index in KINDS, the buffer, tagged pointers, active lanes (None: all), bytes."""
+    """A load, store or atomic: its index in KINDS, the buffer, tagged pointers, active lanes (None: all), bytes, and the
+    value that is stored or that an atomic takes (None: a load).
+    """
 
     kind: int
     buffer: int
     pointers: NDArray[np.uint64]
     mask: NDArray[np.bool_] | None
     bytes: int
+    stored: Seen | None
 
 
 class Seen(NamedTuple):

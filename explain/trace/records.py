@@ -16,8 +16,9 @@ LOAD, STORE, ATOMIC = (KINDS.index(kind) for kind in ("load", "store", "atomic")
 
 
 class AccessRecord(NamedTuple):
-    """A load, store or atomic: its index in KINDS, the buffer, tagged pointers, active lanes (None: all), bytes, and the
-    value that is stored or that an atomic takes (None: a load).
+    """A load, store or atomic: its index in KINDS, the buffer, tagged pointers, active lanes (None: all), bytes.
+
+    `stored` is what is stored, or what an atomic takes; None for a load.
     """
 
     kind: int

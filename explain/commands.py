@@ -187,7 +187,7 @@ def check_out(out: Path) -> None:
 
 
 def export(parsed: argparse.Namespace) -> int:
-    from explain.player import Run
+    from explain.player.component import Run
     from explain.player.export import standalone_html  # brings Streamlit, which the other commands do without
     from explain.player.view import view_of
 

@@ -6,7 +6,7 @@ import streamlit as st
 
 from explain import lessons
 from explain.chapters.flash_attention import algorithm as paper
-from explain.chapters.flash_attention import figures, tiles
+from explain.chapters.flash_attention import figures, gpu_view, tiles
 from explain.chapters.flash_attention.exercises import ORDER, PAPER, QUESTIONS, SIZES, STEP, Shown
 from explain.chapters.flash_attention.visits import visits
 from explain.chapters.speed import lengths
@@ -17,7 +17,7 @@ from explain.figures.numbers import capacity, ratio
 from explain.gpus import Gpu, known_as
 from explain.prediction import fitted
 from explain.records import registry
-from explain.ui import controls, device, layout, pictures, stepper
+from explain.ui import controls, layout, pictures, stepper
 from explain.ui.compiling import once_compiled, source
 from explain.ui.exercises import ask
 from explain.ui.gpu import gpu_choice
@@ -63,7 +63,7 @@ def step_through(experiment: Experiment) -> Shown:
             stepper.traffic_table(experiment, traces[0])
     if traces:
         st.header("On the GPU", anchor=False)
-        device.on_device(experiment, traces[0])
+        gpu_view.on_device(experiment, traces[0])
     _faster_from()
     return Shown(STEP, tuple(zip([experiment], traces, strict=False)))
 

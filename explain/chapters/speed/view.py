@@ -35,9 +35,8 @@ from explain.ui import layout
 from explain.ui.charts import chart
 from explain.ui.compiling import once_compiled
 from explain.ui.controls import option, pick
-from explain.ui.device import once_known
 from explain.ui.exercises import ask
-from explain.ui.follow import on_request
+from explain.ui.follow import on_request, once_known
 from explain.ui.layout import chapter_link, part, prose, sides
 from explain.ui.pictures import drawing
 from kernels.catalog import KERNELS

@@ -26,6 +26,9 @@ class OnGpu:
     def stride(self) -> tuple[int, ...]:
         return self.strides
 
+    def get_device(self) -> str:
+        return self.device
+
     def data_ptr(self) -> int:
         return self.address
 

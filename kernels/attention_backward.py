@@ -33,7 +33,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernels.attention import LOG2_E, _Call
 from kernels.gpu import l2
-from kernels.kept import Kept, Prepared
+from kernels.kept import Kept, prepared
 
 
 @triton.jit
@@ -343,7 +343,7 @@ def flash_attention_backward(
     heads, kv_heads = call.batch * call.heads, call.batch * call.kv_heads
     side = max(block_m, block_n)
     padded = triton.cdiv(seq_len, side) * side  # what a row outside brings is there to be read
-    rows = Prepared(
+    rows = prepared(
         attention_rows_kernel, (padded // side, heads), (*o.stride(), *do.stride(), call.heads, seq_len, padded),
         {"HEAD_DIM": head_dim, "BLOCK_D": block_d, "BLOCK_M": side, "MULTIPLE": multiple(o, do)}, num_warps=4,
     )  # fmt: skip
@@ -363,7 +363,7 @@ def flash_attention_backward(
         like = torch.empty((heads * padded, block_d), dtype=torch.float32, device=q.device)
         sums[4] = TensorDescriptor.from_tensor(like, [block_m, block_d])
     by_keys = [
-        Prepared(
+        prepared(
             attention_backward_keys_kernel, (triton.cdiv(kv_len, block_n) * at_once, kv_heads // at_once),
             (*strides, at_once, call.kv_heads, *sizes), {**tiles, "OF": of, "DQ": dq, **same}, sums,
             num_warps=warps, maxnreg=registers[0],
@@ -372,7 +372,7 @@ def flash_attention_backward(
     ]  # fmt: skip
     tiles |= {"BLOCK_M": block_n, "BLOCK_N": block_m}  # what is held is the longer side
     at_once = _divisor(heads, fits / kv_len * call.group)
-    by_queries = Prepared(
+    by_queries = prepared(
         attention_backward_queries_kernel, (triton.cdiv(seq_len, block_n) * at_once, heads // at_once),
         (*strides, at_once, call.heads, *sizes), {**tiles, **same}, num_warps=warps, maxnreg=registers[1],
     )  # fmt: skip

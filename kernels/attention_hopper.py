@@ -45,7 +45,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from kernels.attention import LOG2_E, _Call
 from kernels.gpu import sms
-from kernels.kept import Kept, Prepared
+from kernels.kept import Kept, prepared
 from kernels.schedule import lists, longest, tile_visits
 
 ROOM = 225 * 1024  # bytes of shared memory for tiles
@@ -453,7 +453,7 @@ def flash_attention_hopper(
     counts, tiles = lists(heads, visits(groups, block_n), programs, device) if causal else (none, none)
     scale_log2 = call.sm_scale * LOG2_E
     sizes = (heads * m_tiles, m_tiles, call.heads, call.group, call.seq_len, call.kv_len, call.diagonal, scale_log2)
-    kernel = Prepared(
+    kernel = prepared(
         flash_attention_hopper_kernel, (min(programs, heads * m_tiles),), sizes,
         {"HEAD_DIM": width, "PARTS": parts, "BLOCK_N": block_n, "STAGES": stages, "CAUSAL": causal, "GROUPS": groups,
          "O_APART": apart},

@@ -2,7 +2,7 @@
 
 A wrapper checks its arguments, chooses a tile and counts programs. On a small input this takes longer than the kernel.
 It depends on shapes, strides, dtypes, device, alignment and options alone. So a wrapper under `@Kept` returns a launch,
-a function of the tensors, which is kept; and `Prepared` keeps the compiled kernel and the arguments of its launch.
+a function of the tensors, which is kept; and `prepared` keeps the compiled kernel and the arguments of its launch.
 """
 
 from __future__ import annotations
@@ -43,47 +43,47 @@ class Kept(Generic[P, R]):
         if len(tensors) != self.tensors:  # some of them by name
             bound = self.signature.bind(*args, **options)
             tensors, options = bound.args, bound.kwargs  # type: ignore[assignment]
-        if not tensors[0].is_cuda:
-            return self.prepare(*tensors, **options)(*tensors)
         parts: list[Any] = [*options.items()]
         for t in tensors:
             parts += t.shape, t.stride(), t.dtype, t.get_device(), t.data_ptr() % 16
         alike = tuple(parts)
         launch = self.launches.get(alike)
         if launch is None:
-            if len(self.launches) >= MOST:
-                self.launches.clear()
-            launch = self.launches[alike] = self.prepare(*tensors, **options)
+            launch = self.prepare(*tensors, **options)
+            if tensors[0].is_cuda:
+                if len(self.launches) >= MOST:
+                    self.launches.clear()
+                self.launches[alike] = launch
         return launch(*tensors)
 
 
-class Prepared:
-    """A kernel with its grid, numbers and constants, to be launched on tensors that are alike: a kernel's tensors come
-    first, then its numbers, then its constants. `descriptors`, by place, are of the tensors that TMA copies.
+def prepared(
+    kernel: Any, grid: tuple[int, ...], numbers: Sequence[float], constants: Mapping[str, Any],
+    descriptors: Mapping[int, Any] = MappingProxyType({}), **options: Any,
+) -> Callable[..., None]:  # fmt: skip
+    """A function that launches the kernel on tensors that are alike. A kernel's tensors come first, then its numbers,
+    then its constants. `descriptors`, by place, are of the tensors that TMA copies.
     """
+    whole_grid, rest = (*grid, 1, 1)[:3], (*numbers, *constants.values())
+    descriptors = {place: _moved(one, None) for place, one in descriptors.items()}  # holds no tensor
+    hooks = triton.knobs.runtime
+    entering, leaving = hooks.launch_enter_hook.calls, hooks.launch_exit_hook.calls
+    again: Callable[..., None] | None = None
 
-    def __init__(
-        self, kernel: Any, grid: tuple[int, ...], numbers: Sequence[float], constants: Mapping[str, Any],
-        descriptors: Mapping[int, Any] = MappingProxyType({}), **options: Any,
-    ) -> None:  # fmt: skip
-        self.kernel, self.grid = kernel, (*grid, 1, 1)[:3]
-        self.numbers, self.constants, self.options = tuple(numbers), dict(constants), options
-        self.descriptors = {place: _moved(one, None) for place, one in descriptors.items()}  # holds no tensor
-        self.launch: Callable[..., None] | None = None
+    def launch(*tensors: Any) -> None:
+        nonlocal again
+        if again is not None and not entering and not leaving:
+            again(*tensors)
+            return
+        taken = [
+            _moved(descriptors[place], tensor) if place in descriptors else tensor
+            for place, tensor in enumerate(tensors)
+        ]
+        compiled = kernel[whole_grid](*taken, *numbers, **constants, **options)
+        if tensors[0].is_cuda:  # and not interpreted, nor compiled for another GPU
+            again = launch_of(compiled, whole_grid, rest, descriptors)
 
-    def __call__(self, *tensors: Any) -> None:
-        """Launches the kernel."""
-        hooks = triton.knobs.runtime
-        if self.launch is not None and not hooks.launch_enter_hook.calls and not hooks.launch_exit_hook.calls:
-            self.launch(*tensors)
-        else:  # always so in the interpreter
-            taken = [
-                _moved(self.descriptors[place], tensor) if place in self.descriptors else tensor
-                for place, tensor in enumerate(tensors)
-            ]
-            compiled = self.kernel[self.grid](*taken, *self.numbers, **self.constants, **self.options)
-            rest = (*self.numbers, *self.constants.values())
-            self.launch = compiled and launch_of(compiled, self.grid, rest, self.descriptors)
+    return launch
 
 
 def launch_of(
@@ -101,8 +101,8 @@ def launch_of(
     if descriptors:
         launch = inspect.getclosurevars(launch).nonlocals["launcher"]
         layouts = compiled.metadata.tensordesc_meta or [None] * len(descriptors)
-        layouts = zip(sorted(descriptors), layouts, strict=True)
-        maps = [(place, _at(descriptors[place], layout)) for place, layout in layouts]
+        placed = zip(sorted(descriptors), layouts, strict=True)
+        maps = [(place, _at(descriptors[place], layout)) for place, layout in placed]
         maps.reverse()  # each address becomes several arguments, from the last on
     options = (compiled.function, run.launch_cooperative_grid, run.launch_pdl)
     if as_one := hasattr(run, "kernel_signature"):  # from Triton 3.7 on the kernel's arguments are one

@@ -104,7 +104,7 @@ def launch_of(
         placed = zip(sorted(descriptors), layouts, strict=True)
         maps = [(place, _at(descriptors[place], layout)) for place, layout in placed]
         maps.reverse()  # each address becomes several arguments, from the last on
-    options = (compiled.function, run.launch_cooperative_grid, run.launch_pdl)
+    options: tuple[Any, ...] = (compiled.function, run.launch_cooperative_grid, run.launch_pdl)
     if as_one := hasattr(run, "kernel_signature"):  # from Triton 3.7 on the kernel's arguments are one
         options += (metadata, None, None, None, None, None, run.arg_annotations, run.kernel_signature)
     else:

@@ -12,6 +12,7 @@ import pytest
 import torch
 import triton
 from triton.backends.nvidia.driver import CudaLauncher, wrap_handle_tensordesc
+from triton.runtime import driver
 
 from kernels import kept
 from kernels.kept import Kept, prepared
@@ -157,7 +158,7 @@ def on(monkeypatch):
 
     def active(**options: int) -> Gpu:
         gpu = Gpu(**options)
-        monkeypatch.setattr(kept.driver, "_active", gpu)
+        monkeypatch.setattr(driver, "_active", gpu)
         return gpu
 
     return active

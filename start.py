@@ -67,7 +67,7 @@ def set_up(needs: list[str]) -> None:
     for name in missing:
         _say(f"installing {name}")
         if _pip("--requirement", name) != 0:
-            raise SetUpError(f"pip could not install {name}; the reason is above. Mend it, then run this again")
+            raise SetUpError(f"pip could not install {name}; the reason is above. Fix it, then run this again")
         _stamp(name).write_text(_digest(name))
 
 

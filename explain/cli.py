@@ -1,4 +1,4 @@
-"""Tilescope on the command line: list, run, trace, export, compile and measure kernels, and look at this machine.
+"""Tilescope on the command line: list, run, trace, export, compile, measure and write kernels; look at this machine.
 
 Exit status: 0 done · 1 the result exceeds its tolerance, or two runs differ · 2 bad arguments · 3 the run failed; the
 message says why.
@@ -17,10 +17,11 @@ from types import ModuleType
 
 from explain import commands as do
 from explain import tours
-from explain.commands import BAD_ARGUMENTS, EXPORTS, FAILED, complain
+from explain.commands import BAD_ARGUMENTS, EXPORTS, FAILED, INTERPRETER_SECONDS, complain
 from explain.difference import command as difference
 from explain.experiment import Experiment, ParameterError
 from explain.gpus import DEFAULT, GPUS
+from explain.puzzles import command as puzzles
 from explain.recordings import chapter_traces, latency, tile_costs, timelines, traced, tuning, verification
 from explain.records import registry
 from explain.records.plans import PLANS
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return complain(str(error), BAD_ARGUMENTS)
     except WorkerFailed as error:
         status = BAD_ARGUMENTS if error.type in ("BadTarget", "ParameterError") else FAILED
-        return complain(error.message, status)
+        return complain(do.with_remedy(error), status)
     except BrokenPipeError:  # `… | head` has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
@@ -83,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--backend", choices=("auto", "interpreter", "cuda"), default="auto", help="auto: cuda where there is a GPU"
     )
+    _add_whole(run)
     Experiment.add_arguments(run)
     _add_limits(run)
 
@@ -102,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     trace.add_argument(
         "--tf32", action="store_true", help="round the float32 inputs of tl.dot to TF32, where a GPU does"
     )
+    _add_whole(trace)
     Experiment.add_arguments(trace)
     _add_limits(trace)
 
@@ -127,6 +130,8 @@ def _parser() -> argparse.ArgumentParser:
     difference.add_arguments(diff)
     Experiment.add_arguments(diff)
     _add_limits(diff)
+
+    puzzles.add_commands(commands, _positive)
 
     tour = command("tour", do.tour, "Show a tour's run sheet, or write the tour as slides or as a page to take along.")
     names = f"a tour file, or one of {', '.join(tours.files())}; a chapter's name alone means its first"
@@ -162,6 +167,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     stale.add_argument("--stale", action="store_true", help="only the stale ones")
     return parser
+
+
+def _add_whole(parser: argparse.ArgumentParser) -> None:
+    help = (
+        f"interpret all programs of a kernel of the list; without it, a part if all take over {INTERPRETER_SECONDS:g} s"
+    )
+    parser.add_argument("--whole", action="store_true", help=help)
 
 
 def _add_limits(parser: argparse.ArgumentParser, megabytes: float = 8000.0) -> None:

@@ -44,7 +44,7 @@ class Page:
 
     @property
     def notes(self) -> Path:
-        """The lecturer's notes; a page need not have any."""
+        """The lecturer's notes; a page may have none."""
         return NOTES / f"{self.stem}.md"
 
     @property
@@ -80,7 +80,7 @@ def chapters() -> tuple[Page, ...]:
 
 
 def page_of(file: str) -> Page:
-    """The page whose source file this is."""
+    """The page of a source file."""
     return next(page for page in pages() if page.stem == Path(file).stem)
 
 

@@ -27,7 +27,7 @@ class Gpu:
 
     `tensor_flops_per_second` is of 16-bit matmuls with sums in float32, without sparsity (a datasheet that prints the
     rate with sparsity is halved); `fp32_flops_per_second` is outside the tensor cores. `source` has both. An SM has
-    `shared_bytes_sm` of shared memory, of which a program may have at most `shared_bytes`. It holds at most `warps_sm`
+    `shared_bytes_sm` of shared memory; a program may have at most `shared_bytes` of it. It holds at most `warps_sm`
     warps of 32 threads, from at most `programs_sm` programs. `latencies` are by level: register, shared, l2, hbm,
     host.
     """

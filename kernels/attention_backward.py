@@ -197,7 +197,7 @@ def attention_backward_keys_kernel(
             p = tl.exp2(s - lse2[None, :])
             if CAUSAL and row < whole:
                 p = tl.where(cols[:, None] <= rows[None, :] + diagonal, p, 0.0)
-            if not WHOLE:  # of an outside key, whose score is 0, 2^(0 − lse) may be inf, and inf · 0 is NaN
+            if not WHOLE:  # a key outside has score 0: 2^(0 − lse) may be inf, and inf · 0 is NaN
                 p = tl.where((cols < kv_len)[:, None], p, 0.0)
             # dV = dV + Pᵀ dO                                                           (BLOCK_N, BLOCK_D)
             do = _tile(do_head, rows, seq_len, stride_gm, stride_gd, HEAD_DIM, BLOCK_D, REST, WHOLE)

@@ -1,27 +1,27 @@
-"""FlashAttention forward for Hopper (sm_90) in Gluon: warps with different jobs, matrix products that run while others
-compute.
+"""FlashAttention forward for Hopper (sm_90) in Gluon: a persistent, warp-specialized kernel with intra-warpgroup
+overlap.
 
-What the tensor cores need is never to wait, neither for bytes nor for exponentials. Four ideas, those of
-FlashAttention-3 (arXiv 2407.08608):
+The tensor cores should never wait, neither for bytes nor for exponentials. Four ideas of FlashAttention-3 (arXiv
+2407.08608):
 
-- **A warp that only fetches.** It keeps asking the copy engine (TMA) for the next tiles of K and V, as long as a place
-  is free; two or three groups of four warps, 64 rows of Q each, only compute. Barriers in shared memory say "full" and
+- **Warp specialization.** One producer warp requests the next tiles of K and V from the TMA, as long as there is space.
+  Two or three consumer warpgroups (four warps and 64 rows of Q each) compute. Barriers in shared memory say "full" and
   "empty".
-- **S of the next tile under O of this one.** A group starts S_next = Q K_{j−1}ᵀ and O = O + P V_j together; while O is
-  still being added to, it makes the softmax of S_next.
-- **As many programs as SMs**, each with many tiles of rows. Under a mask the host makes lists: the longest tile first,
-  each to the program that will be done first, so that the last ones end together (`kernels/schedule.py`).
-- **A sum that waits.** A row lies in four threads. Each keeps its own part of l, and they meet at the end of the row
-  instead of at every tile: 8% at head_dim 64 without a mask.
+- **Intra-warpgroup overlap.** A warpgroup starts two matmuls together, S_next = Q K_{j−1}ᵀ and Õ = Õ + P̃ V_j. While Õ
+  still grows, it computes the softmax of S_next.
+- **Persistent kernel.** There is one program per SM, and each computes many query tiles. Under a mask the host makes a
+  list per program, longest tiles first, so that all programs end at about the same time (`kernels/schedule.py`).
+- **One reduction per row.** A row lies in four threads. Each thread sums its own part of l. The four sums are added at
+  the end of the row, not at every tile: 8% faster at head_dim 64 without a mask.
 
-The interpreter cannot run Gluon; `flash_attention_exp2` in `attention.py` does the same arithmetic. Here keys are
-visited from the last to the first, so that the tiles that the mask cuts come first and the loop over the rest needs no
-mask. A hidden V must be finite: 0 · NaN is NaN.
+The interpreter cannot run Gluon; `flash_attention_exp2` in `attention.py` does the same arithmetic. Keys are visited
+from last to first. So the masked tiles come first, and the loop over the others needs no mask. A hidden V must be
+finite: 0 · NaN is NaN.
 
 Tried on an H200 and left out: a part of the exponentials by a polynomial on the FMA units (FlashAttention-4's idea;
-2–13% slower in the grouping that is fastest without it, within 1% with Q in registers besides), K's place given back
-later (within 1%), tiles of 64 keys (14–20% slower at head_dim 128), the last PV of a tile of rows under the first QKᵀ
-of the next (2–9% slower), groups that take turns (nothing, or 3% slower). The times are in
+2–13% slower in the grouping that is fastest without it, within 1% with Q in registers besides), K's place released
+later (within 1%), tiles of 64 keys (14–20% slower at head_dim 128), the last P̃ V of a query tile overlapped with the
+first Q Kᵀ of the next (2–9% slower), ping-pong scheduling (no gain, or 3% slower). The times are in
 `benchmarks/results/tuning/`.
 """
 
@@ -49,11 +49,11 @@ from kernels.kept import Kept, prepared
 from kernels.schedule import lists, longest, tile_visits
 
 ROOM = 225 * 1024  # bytes of shared memory for tiles
-ROWS = 64  # of a group: the M of a warpgroup's product
+ROWS = 64  # of a group: the M of a warpgroup's matmul
 
 
 class Way(NamedTuple):
-    """A tile: consumer groups and keys. How long it takes to visit one, and how many visits prologue and epilogue last.
+    """A tile's consumer warpgroups and keys, the time to visit it, and how many visits prologue and epilogue last.
 
     Times are relative to the first way of the same head_dim. Measured on an H200, from 171 to 15265 queries.
     """
@@ -254,15 +254,14 @@ def _compute(
             m_safe = gl.where(m_new == -float("inf"), 0.0, m_new) * scale_log2
             alpha = gl.exp2(m_i * scale_log2 - m_safe)
             p_new = gl.exp2(s * scale_log2 - m_safe[:, None])
-            # l = α l + rowsum P̃, of which each thread keeps its own columns' part
+            # l = α l + rowsum P̃: each thread sums its own columns
             l_i = l_i * gl.convert_layout(alpha, gl.SliceLayout(1, l_i.type.layout))[:, None] + _thread_sums(p_new)
             m_i = m_new
-            # A barrier is a place that the assembler moves nothing across: P̃ is made before the wait for O, not after
-            # it.
+            # The assembler moves nothing across a barrier: this keeps P̃ before the wait for O.
             mbarrier.wait(v_full.index(used % STAGES), used // STAGES & 1)
             o = warpgroup_mma_wait(0, deps=o + (p_new,))
             mbarrier.arrive(v_empty.index(last % STAGES), count=1)
-            # O = α O, before the next product is added to it
+            # O = α O, before the next matmul adds to it
             p = gl.convert_layout(o[PARTS].to(dtype), P_LAYOUT)
             alpha = gl.convert_layout(alpha, gl.SliceLayout(1, O_LAYOUT))[:, None]
             o = [part * alpha for part in o[:PARTS]]

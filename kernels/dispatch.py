@@ -32,10 +32,10 @@ def softmax(x: torch.Tensor) -> Launch:
     | rows                                    | kernel             | made for           |
     |-----------------------------------------|--------------------|--------------------|
     | 16 bits, over 512; 32 bits, over 16384  | softmax_staged     | 2048×50257 bf16    |
-    |     of which two fit an SM              |                    | 4096×25001 fp32    |
+    |     two rows fit an SM                  |                    | 4096×25001 fp32    |
     | 32 bits, up to 16384; others to 32768   | softmax_rows       | 4096×12345 fp32    |
     | 16 bytes aligned, 16 bits up to 131072  | softmax_shared_row | 1024×128256        |
-    | 32 bits, of which one fits an SM        | softmax_staged     | 2048×50257 fp32    |
+    | 32 bits, one row fits an SM             | softmax_staged     | 2048×50257 fp32    |
     | other                                   | softmax_two_reads  | 512×200019         |
     """
     check(x)

@@ -49,7 +49,7 @@ def deal(heads: int, visits: tuple[int, ...], programs: int) -> list[list[int]]:
 
 
 def longest(heads: int, visits: tuple[int, ...], programs: int, start: float) -> float:
-    """The work of the program that works longest, in visits of a key tile, of which a query tile costs `start` more."""
+    """The work of the longest program, in visits of a key tile. A query tile costs `start` visits more."""
     if len(set(visits)) == 1:
         return -(-heads * len(visits) // programs) * (visits[0] + start)
     dealt = deal(heads, visits, programs)

@@ -1,5 +1,5 @@
-"""Softmax and its K largest weights, as fast as the row can be read: what `topk.py` computes, arranged so that lanes
-need not talk.
+"""Softmax and its K largest weights, as fast as the row can be read: what `topk.py` computes, arranged so that
+lanes exchange nothing while they read.
 
 The tile's BLOCK_N lanes each run Milakov & Gimelshein's algorithm 3 (arXiv 1805.02867) on a column of their own:
 elements c, c + BLOCK_N, c + 2 BLOCK_N … of the row. A lane keeps (m, l) and where its maximum was; no lane asks another

@@ -3,7 +3,7 @@
 from explain.chapters.side_by_side import pairs, view
 from explain.ui import layout, stepper
 
-with layout.chapter(__file__, goal="find the first step at which two runs differ."):
+with layout.chapter(__file__, goal="compare two runs, and find the first step where they differ."):
     left, right, ready = view.choose()
     layout.introduce(ready.look if ready else view.ANY_TWO)
 stepper.stepper([left, right], key="side by side", titles=pairs.titles([left, right]))

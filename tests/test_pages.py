@@ -155,7 +155,7 @@ def test_each_way_to_read_a_row_opens():
     ("way", "right", "wrong"), [("Tile by tile", "1.0000", "3.0000"), ("Tiles in parallel", "1.0000", "0.5528")]
 )
 def test_the_wrong_kernel_beside_the_right_one(way, right, wrong):
-    test = page("online_softmax", walk=way)
+    test = page("online_softmax", read=way)
     assert f":red[**{wrong}**]" not in texts(test)
     test.toggle[0].set_value(True).run()
     assert not test.exception

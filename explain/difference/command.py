@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +14,7 @@ from explain.commands import BAD_ARGUMENTS, check_out, complain, print_json, pro
 from explain.difference.compare import CannotCompareError, Difference, first_difference
 from explain.engine import Engine, TraceRun, scratch
 from explain.experiment import Experiment, ParameterError
-from explain.trace.file import TraceFileError
+from explain.trace.file import TraceFile, TraceFileError
 from explain.workers import WorkerDied, WorkerError, WorkerFailed
 from kernels.catalog import KERNELS
 from kernels.museum import EXHIBITS
@@ -54,7 +55,7 @@ def run(parsed: argparse.Namespace) -> int:
     except CannotCompareError as error:
         return complain(f"{parsed.a} and {parsed.b}: {error}", BAD_ARGUMENTS)
     if parsed.out is not None:
-        parsed.out.write_text(_page(runs), encoding="utf-8")
+        parsed.out.write_text(page(runs), encoding="utf-8")
     if parsed.json:
         print_json({"same": found is None, "difference": None if found is None else _json(found)})
     else:
@@ -138,10 +139,13 @@ def _run(engine: Engine, parsed: argparse.Namespace, target: str, experiment: Ex
     return made
 
 
-def _page(runs: list[TraceRun]) -> str:
+def page(runs: Sequence[TraceFile]) -> str:
     """Both runs side by side. The player opens on the first difference that it can draw."""
     from explain.player import Run  # brings Streamlit, which the command does without
     from explain.player.export import standalone_html
     from explain.player.view import view_of
 
-    return standalone_html([Run(run, view_of(run.trace, run.origin)) for run in runs], step=None)
+    def shown(run: TraceFile) -> Run:
+        return Run(run, view_of(run.trace, run.origin if isinstance(run, TraceRun) else "interpreter"))
+
+    return standalone_html([shown(run) for run in runs], step=None)

@@ -20,7 +20,7 @@ def plot() -> go.Figure:
 
     Safe beside other threads: pandas, which Streamlit imports with the first table, is complete by then.
     """
-    import_module("pandas")  # here and not above: a page without a plot need not wait for it
+    import_module("pandas")  # here and not above: a page without a plot does not wait for it
     return go.Figure(layout=_LAYOUT)
 
 

@@ -124,7 +124,6 @@ function firstStores(story) {
 export class Comparison {
   constructor(player) {
     this.player = player;
-    player.on(player.$(".difference button"), "click", () => player.act("difference"));
   }
 
   load() {
@@ -132,8 +131,8 @@ export class Comparison {
     const two = stories.length === 2;
     this.first = null;
     this.said = "";
-    const box = this.player.$(".difference");
-    box.hidden = !two;
+    const box = this.player.$(".difference"), button = this.player.$(".tools [data-do=difference]");
+    box.hidden = button.hidden = !two;
     if (!two) return;
     const holders = (roles) => stories.map((story) => roles.find((role) => story.roles[role]));
     this.quantities = COMPARED.map(holders).filter((held) => held.every(Boolean));
@@ -150,7 +149,7 @@ export class Comparison {
     const comparable = inStep || this.quantities.length > 0;
     const byTile = () => [this.firstByVisit() ?? this.firstByTile(), this.firstByJoin(), this.firstByBuffer()];
     this.first = earliest(inStep ? [this.firstByStep()] : byTile());
-    box.querySelector("button").disabled = !this.first;
+    button.disabled = !this.first;
     const { name = "", index = [], left = "", right = "" } = this.first ?? {};
     Object.assign(box.dataset, { name, index: index.join(), left, right });
     const equal = comparable
@@ -370,23 +369,25 @@ export class Comparison {
     const { player, first } = this;
     if (player.stories.length < 2) return false;
     if (!first) return undefined;
+    player.tour.leave();                                   // its caption is of another step
     player.go(first.t);
     return player.picked(0, { row: first.row, col: 0 });
   }
 
-  /** Before the lanes are drawn: the rows and cells that differ at this step. */
+  /** Before the lanes are drawn: the rows, cells and roles that differ at this step. */
   render(t) {
     const { lanes, stories, woven } = this.player;
     if (stories.length < 2) return;
     const steps = woven.map((own) => own[t]);
     const keys = steps.map((k, i) => this.stretchOf[i][k]);
-    const marks = { rows: new Set(), cells: new Set(), said: [] };
+    const marks = { rows: new Set(), cells: new Set(), roles: new Set(), said: [] };
     if (keys[0] === keys[1] && isVisit(keys[0])) {
       for (const held of this.quantities) {
         const both = this.pair(held, steps, keys[0]);
         const [role] = held;
         const found = both ? differing(...both.values, this.bounds(role)) : [];
         if (!found.length) continue;
+        for (const one of held) marks.roles.add(one);
         if (BY_ROW.includes(role)) for (const { row } of found) marks.rows.add(row);
         if (role === "scores") for (const { row, across } of found) marks.cells.add(`${row},${across}`);
         const unit = BY_ROW.includes(role) ? "row" : "element";

@@ -41,7 +41,7 @@ def _in_order(path: Path, found: dict[str, None]) -> dict[str, None]:
 
 @lru_cache(maxsize=1)
 def script() -> str:
-    """The player as one ES module whose default export is a Streamlit component."""
+    """The player as one ES module. Its default export is a Streamlit component."""
     return f"const PARTS = {_parts()};\nexport default ({_player()})(PARTS);\n"
 
 

@@ -137,6 +137,13 @@ export class Lane {
     };
   }
 
+  /** Where the accumulator is the output itself, it has the scale of the other run's output: equal numbers, equal
+   * colours. */
+  shareScale(other) {
+    const { roles } = this.story;
+    if (other?.story.roles.output && roles.accumulator && !roles.output) this.ranges.accumulator = other.ranges.output;
+  }
+
   // --- once per size, once per step ---
 
   measure() {

@@ -32,7 +32,7 @@ export class Palette {
     const css = getComputedStyle(section);
     const get = (name) => css.getPropertyValue(`--${name}`).trim();
     const pixel = (name) => packed(channels(get(name)));
-    for (const name of ["text", "muted", "faint", "line", "ground", "raised", "code-ground"]) this[name] = get(name);
+    for (const name of ["text", "muted", "faint", "line", "ground", "raised", "code-ground", "alarm"]) this[name] = get(name);
     const quantities = ["max", "sum", "alpha", "p", "acc", "hbm", "scores", "slate"];
     this.quantity = Object.fromEntries(quantities.map((q) => [q, { ink: get(`q-${q}`), fill: get(`f-${q}`) }]));
     this.font = css.fontFamily;

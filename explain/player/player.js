@@ -150,6 +150,7 @@ class Player {
     this.$(".lanes").replaceChildren(...roots);
     this.section.classList.toggle("two", stories.length === 2);
     this.lanes = roots.map((root, i) => new Lane(root, stories[i], packet.runs[i], (picked) => this.picked(i, picked)));
+    this.lanes.forEach((lane, i) => lane.shareScale(this.lanes[1 - i]));
     this.lanes.forEach((lane, i) => (lane.timeOf = (k) => this.positionOf[i].get(k) ?? k));
     const [{ view }] = packet.runs;
     const titles = packet.runs.map((run) => run.view.title);

@@ -489,7 +489,7 @@ export function countNaN(value) {
   return count;
 }
 
-/** The stretches by which two runs are aligned: each program's steps before, in and after each visit or join. */
+/** The stretches that align two runs: each program's steps before, in and after each visit or join. */
 export function stretches(story) {
   const out = new Map();
   story.programs.forEach((program, p) => {

@@ -15,7 +15,7 @@ const MATHML_TAGS = new Set([
 
 /**
  * MathML from the wrapper's tree: a string, or [tag, {q, or}?, …children]. A text "{…}" is a place for a number;
- * `places` collects its element. `q` names the variable, by which it is coloured.
+ * `places` collects its element. `q` names the variable that colours it.
  */
 export function mathElement(node, colourOf, places) {
   if (typeof node === "string") return document.createTextNode(node);

@@ -35,7 +35,7 @@ def file_name(gpu: str) -> str:
 
 
 @dataclass(frozen=True)
-class Shelved:
+class Entry:
     """A record and its origin: RECORDED, HERE or YOURS."""
 
     key: str
@@ -53,24 +53,24 @@ class Shelved:
         return f"{self.origin} · {self.record.provenance.words}"
 
 
-def shelved() -> tuple[list[Shelved], dict[str, str]]:
+def entries() -> tuple[list[Entry], dict[str, str]]:
     """The available records, this machine's own first; and, by file name, why a file of this machine is not valid."""
-    found: list[Shelved] = []
+    found: list[Entry] = []
     refused: dict[str, str] = {}
     for path in sorted(own_folder().glob("*.json")):
         try:
             status = path.stat()
-            found.append(Shelved(f"here:{path.name}", _loaded(path, status.st_mtime_ns, status.st_size), HERE))
+            found.append(Entry(f"here:{path.name}", _loaded(path, status.st_mtime_ns, status.st_size), HERE))
         except (file.RecordFileError, OSError) as error:
             refused[path.name] = str(error)
     if record := recorded():
-        found.append(Shelved(f"recorded:{SHIPPED.name}", record, RECORDED))
+        found.append(Entry(f"recorded:{SHIPPED.name}", record, RECORDED))
     return found, refused
 
 
-def uploaded(data: bytes) -> Shelved:
+def uploaded(data: bytes) -> Entry:
     """A file that a reader brought. Raises RecordFileError."""
-    return Shelved(f"yours:{hashlib.sha256(data).hexdigest()[:12]}", file.parse(data), YOURS)
+    return Entry(f"yours:{hashlib.sha256(data).hexdigest()[:12]}", file.parse(data), YOURS)
 
 
 @functools.lru_cache(maxsize=16)

@@ -51,7 +51,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Affine:
-    """An integer tile whose element at `(i, j, …)` is `base + i·strides[0] + j·strides[1] + …`."""
+    """An integer tile: its element at `(i, j, …)` is `base + i·strides[0] + j·strides[1] + …`."""
 
     dtype: str
     shape: tuple[int, ...]

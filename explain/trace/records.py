@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ class Seen(NamedTuple):
 
     @classmethod
     def of(cls, tensor: Any) -> Seen:
-        """From a tl.tensor whose handle has an array."""
+        """From a tl.tensor that holds an array."""
         return cls(tensor.handle.data, tensor.dtype, tensor.type.is_block())
 
 
@@ -56,6 +57,7 @@ class LaunchRecord:
         self.kernel = kernel
         self.source = source
         self.memory = Memory()
+        self.began = time.monotonic()
         self.grid: tuple[int, int, int] = (0, 0, 0)
         self.program: tuple[int, int, int] | None = None
         self.arguments: dict[str, object] = {}

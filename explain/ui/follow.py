@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import streamlit as st
 
+from explain.figures.numbers import fixed
 from explain.jobs import Job
 
 T = TypeVar("T")
@@ -54,6 +55,6 @@ def on_request(label: str, key: str, doing: str, work: Callable[[Job[T]], T], ic
 
 def _running(job: Job[T], key: str) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f":material/hourglass_top: {job.doing}, {job.seconds:.0f} s")
+        st.markdown(f":material/hourglass_top: {job.doing}, {fixed(job.seconds, 0)} s")
         if st.button("Cancel", icon=":material/stop:", key=f"cancel {key}"):
             job.cancel.set()

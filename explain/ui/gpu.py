@@ -7,24 +7,28 @@ import streamlit as st
 
 from explain.engine import engine
 from explain.gpus import DEFAULT, GPUS, Gpu, known_as
-from explain.ui.controls import pick
+from explain.ui.address import returned
 
-_CHOSEN = "the reader's GPU"
+KEY, CHOSEN = "gpu", "the reader's GPU"
 
 
-def gpu_choice(key: str = "gpu") -> Gpu:
+def gpu_choice() -> Gpu:
     """A control that chooses a GPU, one for all pages, kept in the address. It starts with this machine's GPU if known.
 
     Streamlit forgets a control when the page changes, so the choice is kept in the session too.
     """
     status = engine().device_if_known()
     here = known_as(status.provenance["gpu"]) if status and status.available and status.provenance else None
-    if key not in st.session_state and key not in st.query_params and _CHOSEN in st.session_state:
-        st.session_state[key] = st.session_state[_CHOSEN]
-    chosen = pick(
-        "GPU", GPUS, key, here or DEFAULT, format_func=lambda name: f"{name} (this machine)" if name == here else name
-    )
-    st.session_state[_CHOSEN] = chosen
+    own = here or DEFAULT
+    kept = own if returned() else st.session_state.get(CHOSEN, own)
+    asked = st.query_params.get(KEY, kept)
+    chosen = st.session_state[KEY] = st.session_state[CHOSEN] = asked if asked in GPUS else own
+    if chosen != st.query_params.get(KEY, own):
+        st.query_params[KEY] = chosen
+    st.segmented_control(
+        "GPU", GPUS, required=True, key=KEY, on_change=lambda: st.query_params.update({KEY: st.session_state[KEY]}),
+        format_func=lambda name: f"{name} (this machine)" if name == here else name,
+    )  # fmt: skip
     return GPUS[chosen]
 
 

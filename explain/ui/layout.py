@@ -35,7 +35,7 @@ def icon() -> str:
 
 
 def chapter(file: str, goal: str = "", words: str = "", wide: float = 1.5) -> DeltaGenerator:
-    """Opens the page whose `__file__` this is: its title, its goal in one sentence, a short introduction, the
+    """Opens a page, given its `__file__`: its title, its goal in one sentence, a short introduction, the
     lecturer's notes for a second window. Returns the place beside them, `wide` times as wide, for the page's controls.
     """
     terms.new_page()

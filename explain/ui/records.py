@@ -9,9 +9,8 @@ import streamlit as st
 from explain.chapters.measurements import figures
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
-from explain.records import file
-from explain.records import registry as shelf
-from explain.records.registry import Shelved
+from explain.records import file, registry
+from explain.records.registry import Entry
 from explain.ui.device import once_known
 from explain.ui.follow import on_request
 
@@ -20,7 +19,7 @@ SAMPLE = Experiment.of("softmax_online", {"rows": 4096, "cols": 8192, "block_n":
 """Counted to test whether counters can be read here: 134 MB, larger than any L2."""
 
 
-def records_choice(*beside: Callable[[], None]) -> list[Shelved]:
+def records_choice(*beside: Callable[[], None]) -> list[Entry]:
     """A control for the measurements that a page shows: this machine's, those shipped, a reader's files. At least one,
     if any exist. `beside` draws further controls in its row.
 
@@ -49,9 +48,9 @@ def records_choice(*beside: Callable[[], None]) -> list[Shelved]:
     return chosen
 
 
-def records_there() -> dict[str, Shelved]:
+def records_there() -> dict[str, Entry]:
     """All records by key: this machine's, those shipped, the reader's. Warns of a damaged file."""
-    found, refused = shelf.shelved()
+    found, refused = registry.entries()
     for name, why in refused.items():
         st.warning(f"`{name}`, measured on this machine, is not shown: {why}", icon=":material/warning:")
     return {one.key: one for one in [*found, *_yours().values()]}
@@ -63,12 +62,12 @@ def another_record() -> None:
         _load(_yours())
 
 
-def _yours() -> dict[str, Shelved]:
-    yours: dict[str, Shelved] = st.session_state.setdefault(YOURS, {})
+def _yours() -> dict[str, Entry]:
+    yours: dict[str, Entry] = st.session_state.setdefault(YOURS, {})
     return yours
 
 
-def _load(yours: dict[str, Shelved]) -> None:
+def _load(yours: dict[str, Entry]) -> None:
     """Takes a reader's file, or says why it is refused."""
     st.markdown("A file written by `python -m explain measure`. It stays in this session only.")
     brought = st.file_uploader("Record", type="json", key="record file", label_visibility="collapsed")
@@ -76,7 +75,7 @@ def _load(yours: dict[str, Shelved]) -> None:
         st.session_state.pop("record taken", None)
     elif st.session_state.get("record taken") != brought.file_id:
         try:
-            one = shelf.uploaded(brought.getvalue())
+            one = registry.uploaded(brought.getvalue())
         except file.RecordFileError as error:
             st.error(f"{brought.name} is refused: {error}", icon=":material/error:")
             return

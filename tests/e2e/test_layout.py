@@ -29,7 +29,7 @@ each. It turns where the width stays: plots that are told both at once can miss 
 one width is enough in the dark; the narrow one in the dark is Liberation's."""
 LOADED_DARK: tuple[Look, ...] = ((1440, "dark"), (420, "dark"), (420, "light"))
 SHORT: tuple[Look, ...] = ((1440, "light"), (420, "light"))
-CHOOSES = ("view", "panel", "walk", "rung", "exhibit")
+CHOOSES = ("view", "panel", "read", "rung", "exhibit")
 """The keys of what chooses among a page's views."""
 SAME_LAYOUT = ("what_breaks", "triton_ladder")
 """Pages whose exhibits or rungs share one layout: only the first is looked at in every width and theme."""

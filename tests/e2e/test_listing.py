@@ -19,8 +19,8 @@ def test_a_line_and_its_instructions_find_each_other(page: Page, visit):
         "row => row.getBoundingClientRect().top >= row.parentElement.getBoundingClientRect().top"
     )
     page.get_by_role("button", name="matmul").click()
-    product = page.locator(".code .row:not(.faded)", has_text="GMMA").first
-    product.click()
+    matmul = page.locator(".code .row:not(.faded)", has_text="GMMA").first
+    matmul.click()
     expect(page.locator(".lines .row.chosen")).to_contain_text("tl.dot")
     page.get_by_role("button", name="PTX", exact=True).click()
     expect(page.locator(".code")).to_contain_text("wgmma.mma_async")

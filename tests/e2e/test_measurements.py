@@ -9,12 +9,11 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from explain.records import file
-from explain.records import registry as shelf
+from explain.records import file, registry
 
 
 def test_a_file_is_refused_or_compared_and_goes_along_to_other_pages(page: Page, visit, tmp_path: Path):
-    record = shelf.recorded()
+    record = registry.recorded()
     assert record is not None
     good, altered = tmp_path / "good.json", tmp_path / "altered.json"
     data = file.written(replace(record, provenance=replace(record.provenance, gpu="NVIDIA Other 9")))

@@ -1,12 +1,15 @@
-"""A control's error speaks of the control, not of the parameter."""
+"""A control's error speaks of the control, not of the parameter; the chosen GPU goes along to other pages."""
 
 from __future__ import annotations
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from explain import lessons
 from explain.experiment import ParameterError
+from explain.gpus import DEFAULT
 from explain.ui.controls import LABELS, in_words
+from explain.ui.gpu import CHOSEN
 
 
 @pytest.mark.parametrize("change", [{"kv_len": 100}, {"seq_len": 65}, {"head_dim": 64}])
@@ -19,3 +22,21 @@ def test_an_error_names_the_control_and_the_value(change):
     assert str(value) in words
     assert "=" not in words  # name=value is for the command line
     assert "normal" in words or "32" in words  # what to do
+
+
+def test_the_gpu_that_a_reader_chose_is_kept_in_the_address_and_on_the_next_page():
+    def chapter() -> None:
+        import streamlit as st
+
+        from explain.ui.gpu import gpu_choice
+
+        st.markdown(gpu_choice().name)
+
+    first = AppTest.from_function(chapter).run()
+    assert (first.markdown[0].value, first.query_params) == (DEFAULT, {})
+    first.segmented_control[0].set_value("T4").run()
+    assert (first.markdown[0].value, first.query_params["gpu"]) == ("T4", "T4")
+    following = AppTest.from_function(chapter)
+    following.session_state[CHOSEN] = first.session_state[CHOSEN]
+    following.run()
+    assert (following.markdown[0].value, following.query_params["gpu"]) == ("T4", "T4")

@@ -15,7 +15,7 @@ from explain.experiment import Experiment
 from explain.figures.labels import spread, text_width, widest
 from explain.figures.numbers import capacity as bytes_on_chip
 from explain.figures.numbers import count as counted
-from explain.figures.numbers import duration, moved, percent, ratio
+from explain.figures.numbers import duration, fixed, moved, percent, ratio
 from explain.figures.palette import css, css_ink
 from explain.figures.palette import kernel as kernel_hue
 from explain.figures.svg import circle, line, picture, rect, text
@@ -117,7 +117,7 @@ def cost_table(cost: Cost, gpu: Gpu) -> str:
         shared = f"{launch.shared_bytes:,} of {gpu.shared_bytes:,} B"
         spills = f"**{stored:,} B** stored, {loaded:,} B loaded" if stored else "none"
         held = f"**{fits.programs}** ({fits.programs * launch.num_warps} of {gpu.warps_sm} warps)"
-        seconds = f"{launch.seconds:.1f} s"
+        seconds = f"{fixed(launch.seconds, 1)} s"
         rows.append((f"`{launch.kernel}`", shared, launch.registers, spills, held, fits.limit, seconds))
     columns = (
         "kernel", Column("shared memory per program, of the most allowed"),

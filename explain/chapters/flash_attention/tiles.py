@@ -13,7 +13,7 @@ from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES, WHOLE_ROW_TILE, Value, next_power_of_two
 
 SIDES = (16, 32, 64, 128)
-"""Sides of the tiles whose compiled costs ship with Tilescope."""
+"""Sides of the tiles that ship with compiled costs."""
 LENGTH = 1024
 """N of a compiled tile. The compiled program is the same for every multiple of 16."""
 ROWS, TILES = 16, 4

@@ -76,7 +76,7 @@ def _faster_from() -> None:
     told, picture = st.columns([1, 2], gap="large")
     with told:
         gpu = gpu_choice()
-    records = [one.record for one in registry.shelved()[0] if known_as(one.record.gpu) == gpu.name]
+    records = [one.record for one in registry.entries()[0] if known_as(one.record.gpu) == gpu.name]
     measured = next(filter(None, map(lengths.of, records)), None)
     model = fitted(recorded)
     if measured is not None:

@@ -232,7 +232,7 @@ function scores(pen, data, p) {
   pen.text(`${data.rows} × ${data.rows}`, said[2], said[3], { ink: "muted" });
 }
 
-/** S and what the chip holds, as squares whose areas are their bytes. */
+/** S and what the chip holds, as squares. Their areas are their bytes. */
 function scale(pen, data, p) {
   const { layout, palette } = pen, { x, y, chip: side, most, said, step } = layout.scale;
   const at = data.chosen ?? between(0, data.sizes.length - 1, eased(p, 0.06, 0.86));

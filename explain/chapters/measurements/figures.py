@@ -19,7 +19,7 @@ from explain.prediction import Model
 from explain.records.code import is_stale
 from explain.records.model import Point, Record, settings
 from explain.records.plans import Plan
-from explain.records.registry import Shelved
+from explain.records.registry import Entry
 from kernels.catalog import KERNELS
 
 Quantity = Callable[[Point], float | None]
@@ -60,12 +60,12 @@ QUANTITIES: Mapping[str, Quantity] = {
 FORMULA = "formula: read, MB"
 
 
-def has_some(plan: Plan, shown: Sequence[Shelved]) -> bool:
+def has_some(plan: Plan, shown: Sequence[Entry]) -> bool:
     """Whether any record has any experiment of the plan."""
     return any(one.record.point(experiment) for experiment in plan.experiments for one in shown)
 
 
-def rows(plan: Plan, shown: Sequence[Shelved], quantity: str | None) -> list[dict[str, str | float | None]]:
+def rows(plan: Plan, shown: Sequence[Entry], quantity: str | None) -> list[dict[str, str | float | None]]:
     """The plan's experiments in the records: every quantity of a single record, or one `quantity` of each record."""
     table: list[dict[str, str | float | None]] = []
     for experiment in plan.experiments:
@@ -88,7 +88,7 @@ def rows(plan: Plan, shown: Sequence[Shelved], quantity: str | None) -> list[dic
     return [{name: value for name, value in row.items() if name in known} for row in table]
 
 
-def about(shown: Sequence[Shelved]) -> str:
+def about(shown: Sequence[Entry]) -> str:
     """The facts of each record, one column per record, as Markdown."""
     facts = [_facts(one) for one in shown]
     rows = [(f"**{name}**", *(fact[name] for fact in facts)) for name in facts[0]]
@@ -96,7 +96,7 @@ def about(shown: Sequence[Shelved]) -> str:
     return markdown(("record", *(plain(one.label) for one in shown)), known)
 
 
-def _facts(one: Shelved) -> dict[str, str]:
+def _facts(one: Entry) -> dict[str, str]:
     record, where = one.record, one.record.provenance
     points = list(record.points.values())
     counted = [point.counters for point in points if point.counters]
@@ -130,7 +130,7 @@ def _facts(one: Shelved) -> dict[str, str]:
     }
 
 
-def counts(shown: Sequence[Shelved]) -> str:
+def counts(shown: Sequence[Entry]) -> str:
     """How many experiments the records have, in sentences; Markdown."""
     said = []
     for one in shown:
@@ -153,7 +153,7 @@ def missed(record: Record) -> list[Point]:
     return [point for point in record.points.values() if point.why]
 
 
-def missed_table(shown: Sequence[Shelved]) -> str:
+def missed_table(shown: Sequence[Entry]) -> str:
     """The measurements that failed, and why, as Markdown; empty if none did."""
     rows = [
         (plain(one.label), f"`{point.experiment.kernel}`", plain(settings(point.experiment)), plain(point.why))
@@ -185,13 +185,13 @@ def specified(level: str, gpu: str) -> float | None:
     return {"matmul bf16": tensor, "matmul fp16": tensor, "matmul fp32": known.fp32_flops_per_second}.get(level)
 
 
-def limits(shown: Sequence[Shelved]) -> list[go.Figure]:
+def limits(shown: Sequence[Entry]) -> list[go.Figure]:
     """The measured limits of each GPU as bars, a plot for each unit: a line marks the datasheet's rate."""
     units = dict.fromkeys(roof.unit for one in shown for roof in one.record.roofs.values())
     return [_limits(shown, unit) for unit in units]
 
 
-def _limits(shown: Sequence[Shelved], unit: str) -> go.Figure:
+def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
     figure, levels = plot(), set()
     for number, one in enumerate(shown, start=1):
         roofs = [roof for roof in one.record.roofs.values() if roof.unit == unit]
@@ -230,7 +230,7 @@ def _limits(shown: Sequence[Shelved], unit: str) -> go.Figure:
     return figure
 
 
-def roofs_table(shown: Sequence[Shelved]) -> str:
+def roofs_table(shown: Sequence[Entry]) -> str:
     """The measured limits of each GPU, as Markdown; empty if none were measured."""
     rows = []
     for level in dict.fromkeys(level for one in shown for level in one.record.roofs):
@@ -248,7 +248,7 @@ def copy_words(copy: CopyCheck) -> str:
     parts = [f"read {_off(copy.read_bytes, copy.copied_bytes)}"]
     if copy.written_bytes is not None:
         parts.append(f"written {_off(copy.written_bytes, copy.copied_bytes)}")
-    return f"{'passed' if copy.passed else 'failed'}: {copy.copied_bytes / 2**30:g} GiB {', '.join(parts)} off"
+    return f"{'passed' if copy.passed else 'failed'}: {copy.copied_bytes // 2**30} GiB {', '.join(parts)} off"
 
 
 def counts_table(counters: Counters, formula_read: int, formula_written: int) -> str:
@@ -271,11 +271,11 @@ def _copies(counted: Sequence[Counters]) -> str:
     if not copies:
         return NONE
     worst = max(copies, key=lambda copy: abs((copy.read_bytes or 0) - copy.copied_bytes))
-    return f"{copy_words(worst)}; at most {TOLERANCE:.1%} allowed"
+    return f"{copy_words(worst)}; at most {percent(TOLERANCE, 1)} allowed"
 
 
 def _off(counted: int, copied: int) -> str:
-    return f"{abs(counted - copied) / copied:.3%}"
+    return percent(abs(counted - copied) / copied, 3)
 
 
 def _short(commit: str) -> str:

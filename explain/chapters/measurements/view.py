@@ -13,12 +13,12 @@ from explain.gpus import GPUS, known_as
 from explain.prediction import fitted
 from explain.records import file, registry
 from explain.records.plans import PLANS
-from explain.records.registry import Shelved
+from explain.records.registry import Entry
 from explain.ui import layout
 from explain.ui.charts import chart, sourced
 
 
-def headline(shown: Sequence[Shelved]) -> None:
+def headline(shown: Sequence[Entry]) -> None:
     """The three numbers that are used most: what HBM, a matmul and exp reach on the first record's GPU."""
     roofs = shown[0].record.roofs
     found = {name: roofs[level] for name, level in figures.MOST_USED.items() if level in roofs}
@@ -26,7 +26,7 @@ def headline(shown: Sequence[Shelved]) -> None:
         column.metric(f"{name}, {shown[0].label}", si(roof.per_second, roof.unit), border=True)
 
 
-def limits(shown: Sequence[Shelved]) -> None:
+def limits(shown: Sequence[Entry]) -> None:
     """The measured limits of each GPU, beside the datasheet's."""
     if any(one.record.roofs for one in shown):
         with layout.part(
@@ -44,7 +44,7 @@ def limits(shown: Sequence[Shelved]) -> None:
                 st.caption("; ".join(f"datasheet: {source}" for source in sorted(sources)))
 
 
-def sources(shown: Sequence[Shelved]) -> None:
+def sources(shown: Sequence[Entry]) -> None:
     """Which GPUs measured the records that are shown, how, and what is missing."""
     with layout.part(
         "Where these numbers come from",
@@ -60,7 +60,7 @@ def sources(shown: Sequence[Shelved]) -> None:
                 st.markdown(missed, unsafe_allow_html=True)
 
 
-def numbers(shown: Sequence[Shelved]) -> None:
+def numbers(shown: Sequence[Entry]) -> None:
     """Every point of a plan, GPUs side by side."""
     st.header("The numbers", anchor=False)
     plans = {name: plan for name, plan in PLANS.items() if figures.has_some(plan, shown)}
@@ -92,7 +92,7 @@ def numbers(shown: Sequence[Shelved]) -> None:
         sourced(one.source)
 
 
-def own_gpu(shown: Sequence[Shelved]) -> None:
+def own_gpu(shown: Sequence[Entry]) -> None:
     """How to measure another GPU, and every record to download."""
     with layout.part(
         "Your own GPU",

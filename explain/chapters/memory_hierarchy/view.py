@@ -7,7 +7,7 @@ import streamlit as st
 from explain import lessons
 from explain.chapters.memory_hierarchy import exercises, figures
 from explain.experiment import Experiment
-from explain.figures.numbers import capacity, count
+from explain.figures.numbers import capacity, count, moved, number
 from explain.gpus import LIMITS, Gpu
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
@@ -61,13 +61,13 @@ def load_times(gpu: Gpu, logarithmic: bool) -> None:
     with words:
         how = (
             "One thread loads a value, waits for it, and uses it; nothing else is under way. "
-            f"{figures.REGISTER_CYCLES:g} clock cycles count as a second here: the time of one operation on registers "
-            "that needs the result of the one before. "
+            f"{number(figures.REGISTER_CYCLES)} clock cycles count as a second here: the time of one operation on "
+            "registers that needs the result of the one before. "
         )
         layout.prose(
             f"{how if gpu.latencies else ''}A kernel hides much of the wait: other programs go on while one waits. "
-            f"But it cannot hide the bytes: at most {gpu.hbm_bytes_per_second / 1e12:.3g} TB pass between {gpu.hbm} "
-            "and the chip in a second."
+            f"But it cannot hide the bytes: at most {moved(gpu.hbm_bytes_per_second)} pass between {gpu.hbm} and "
+            "the chip in a second."
         )
         if gpu.latencies:
             st.caption(figures.latency_sources(gpu))
@@ -105,7 +105,7 @@ def tiled_reads(experiment: Experiment, traces: list[Trace]) -> None:
     st.header("Tiles: how often is each element read?", anchor=False)
     tiled, table = st.columns([2, 3], gap="large")
     with tiled:
-        pictures.drawing(figures.product(experiment.values))
+        pictures.drawing(figures.matmul(experiment.values))
     with table:
         layout.prose(
             "One program of launch 1 makes one tile of S. It needs a tile of Q and a tile of K, whole along d: it "

@@ -110,7 +110,7 @@ def experiment(kernel: str, batch: int, cols: int, k: int = K) -> Experiment:
 
 
 def counting(kernel: str) -> Experiment:
-    """The run whose trace gives the accesses: one row of 64 elements in four tiles."""
+    """The run that is traced for the accesses: one row of 64 elements in four tiles."""
     given: dict[str, object] = {"rows": 1, "cols": 64, "block_n": 16}
     if "k" in {parameter.name for parameter in KERNELS[kernel].parameters}:
         given["k"] = K

@@ -13,7 +13,7 @@ from explain.experiment import Experiment
 from explain.figures import lines
 from explain.figures.numbers import count, moved
 from explain.records.model import Record
-from explain.records.registry import Shelved
+from explain.records.registry import Entry
 from explain.ui import layout
 from explain.ui.charts import chart, image_format, sourced
 from explain.ui.controls import pick
@@ -25,8 +25,8 @@ COUNTERS = "GPU counters, from a cold L2"
 _FIGURES = {f"{figure.number}: {figure.title}": figure for figure in milakov.FIGURES}
 
 
-def choose() -> list[Shelved]:
-    """The GPUs whose measurements the page shows beside the papers' figures."""
+def choose() -> list[Entry]:
+    """The records that the page shows beside the papers' figures."""
     chosen = records_choice(image_format)
     if not chosen:
         st.info(
@@ -36,7 +36,7 @@ def choose() -> list[Shelved]:
     return chosen
 
 
-def softmax_and_top_k(chosen: Sequence[Shelved]) -> None:
+def softmax_and_top_k(chosen: Sequence[Entry]) -> None:
     """Milakov & Gimelshein: accesses per element, and figures 1 to 4."""
     words, pictures = layout.sides("Figures 1 to 4, beside what the paper says about them")
     with words:
@@ -98,7 +98,7 @@ def _counted_accesses() -> dict[str, float | None]:
     }
 
 
-def _larger_k(shown: Sequence[Shelved]) -> None:
+def _larger_k(shown: Sequence[Entry]) -> None:
     """Figure 3: what limits the fused kernels, and their speedup by K."""
     limits = "\n\n".join(filter(None, (figures.topk_words(one.record) for one in shown)))
     tiles = " ".join(filter(None, (figures.tiles_words(one.record) for one in shown)))
@@ -117,7 +117,7 @@ def _larger_k(shown: Sequence[Shelved]) -> None:
         )
 
 
-def figure_2(chosen: Sequence[Shelved]) -> None:
+def figure_2(chosen: Sequence[Entry]) -> None:
     """FlashAttention's figure 2: FLOPs, bytes and time of GPT-2 medium, the forward pass alone, the block sizes."""
     shown = _measured(chosen, flashattention.COUNTED, "flashattention")
     _verdict(shown, figures.figure_2_verdict)
@@ -159,7 +159,7 @@ def figure_2(chosen: Sequence[Shelved]) -> None:
         )  # fmt: skip
 
 
-def theorem_2(chosen: Sequence[Shelved]) -> None:
+def theorem_2(chosen: Sequence[Entry]) -> None:
     """FlashAttention's theorem 2, as measured slopes of bytes."""
     shown = _measured(chosen, flashattention.COUNTED, "flashattention", counters=True)
     _verdict(shown, figures.theorem_verdict)
@@ -185,7 +185,7 @@ def theorem_2(chosen: Sequence[Shelved]) -> None:
         )  # fmt: skip
 
 
-def time_and_memory(chosen: Sequence[Shelved]) -> None:
+def time_and_memory(chosen: Sequence[Entry]) -> None:
     """FlashAttention's tables 20 and 21."""
     shown = _measured(chosen, flashattention.TIMED, "flashattention-memory")
     with layout.part(
@@ -206,7 +206,7 @@ def time_and_memory(chosen: Sequence[Shelved]) -> None:
         )  # fmt: skip
 
 
-def memory_hierarchy(chosen: Sequence[Shelved]) -> None:
+def memory_hierarchy(chosen: Sequence[Entry]) -> None:
     """FlashAttention's figure 1, left, beside the measured roofs."""
     shown = [one for one in chosen if one.record.roofs]
     if chosen and not shown:
@@ -226,7 +226,7 @@ def memory_hierarchy(chosen: Sequence[Shelved]) -> None:
                 st.markdown("\n".join(f"- **{roof.level}**: {roof.method}" for roof in one.record.roofs.values()))
 
 
-def closing(panel: str, chosen: Sequence[Shelved]) -> None:
+def closing(panel: str, chosen: Sequence[Entry]) -> None:
     """Things to try, sources."""
     record = chosen[0].record if chosen else None
     known = {} if panel != exercises.SOFTMAX else {k: found for k, found in _counted_accesses().items() if found}
@@ -234,15 +234,15 @@ def closing(panel: str, chosen: Sequence[Shelved]) -> None:
     layout.closing("papers")
 
 
-def _verdict(shown: Sequence[Shelved], told: Callable[[Record], str]) -> None:
+def _verdict(shown: Sequence[Entry], told: Callable[[Record], str]) -> None:
     """Under the page's goal: whether the first record repeats the paper's result."""
     if shown and (words := told(shown[0].record)):
         layout.introduce(words)
 
 
 def _measured(
-    chosen: Iterable[Shelved], experiments: Sequence[Experiment], plan: str, *, counters: bool = False
-) -> list[Shelved]:
+    chosen: Iterable[Entry], experiments: Sequence[Experiment], plan: str, *, counters: bool = False
+) -> list[Entry]:
     """The records that have some of the experiments. Names the others, and the command that measures them."""
     shown = []
     for one in chosen:
@@ -258,14 +258,14 @@ def _not_measured(what: str, plan: str) -> None:
     st.info(f"{what} To measure: `python -m explain measure --plan {plan}`", icon=":material/info:")
 
 
-def _records(shown: Sequence[Shelved]) -> dict[str, Record]:
+def _records(shown: Sequence[Entry]) -> dict[str, Record]:
     names = [figures.short(one.record) for one in shown]
     alone = len(set(names)) == len(names)
     return {name if alone else one.label: one.record for name, one in zip(names, shown, strict=True)}
 
 
 def _beside(
-    shown: Sequence[Shelved], draws: Mapping[str, Callable[..., Any]], how: str, *, together: bool = False
+    shown: Sequence[Entry], draws: Mapping[str, Callable[..., Any]], how: str, *, together: bool = False
 ) -> None:  # fmt: skip
     """What the records show, beside a part's words: charts or Markdown, and their source.
 
@@ -290,7 +290,7 @@ def _alone(draw: Callable[[Record], Any], records: dict[str, Record]) -> Any:
     return draw(*records.values())
 
 
-def _drawn(name: str, shown: Sequence[Shelved], draw: Callable[[dict[str, Record]], Any]) -> Any:
+def _drawn(name: str, shown: Sequence[Entry], draw: Callable[[dict[str, Record]], Any]) -> Any:
     """A drawing of these records, made once for all sessions."""
     records = _records(shown)
     return _kept(name, tuple(records), tuple(map(id, records.values())), records, draw)[1]

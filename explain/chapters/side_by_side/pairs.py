@@ -60,7 +60,7 @@ PAIRS = (
         "Standard and flash",
         lessons.STANDARD,
         lessons.OPENING,
-        "64 tokens, tiles of 16. Left: S and P go to HBM and back. Right: each tile of S is used on chip and dropped.",
+        "Count the trips to HBM. Left: S and P go there and back. Right: each tile of S is used on chip and dropped.",
     ),
     Pair(
         "Keys or queries outside",
@@ -72,7 +72,7 @@ PAIRS = (
         "Wrong and right",
         lessons.wrong_twin(lessons.ONLINE),
         lessons.ONLINE,
-        "Left: each tile is divided by its own sum, so the next tile has lost it. Right: one sum for all tiles.",
+        "Left: each tile is divided by its own sum, so the row's weights add to 3. Right: one sum for all tiles.",
     ),
     Pair(
         "Two tile sizes",
@@ -84,6 +84,6 @@ PAIRS = (
         "Naive and safe",
         Experiment.of("softmax_naive", _LARGE_ROW, "large_magnitude"),
         Experiment.of("softmax_safe", _LARGE_ROW, "large_magnitude"),
-        "Numbers near 10,000. Left: exp overflows, and ∞ / ∞ is NaN. Right: the maximum is subtracted first.",
+        "Numbers up to 10,000. Left: exp overflows, and ∞ / ∞ is NaN. Right: the maximum is subtracted first.",
     ),
 )

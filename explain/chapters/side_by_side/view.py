@@ -52,7 +52,7 @@ def how_to_read() -> None:
         wide=1,
     ):
         layout.prose(
-            "**≠** marks what differs at this step: a byte count, or a row of m, ℓ or the output that differs by more "
-            "than rounding. In the map of S, a score that differs has a cut corner. A maximum or a sum is compared "
-            "only where both runs have read the same columns of the row."
+            "**≠** marks what differs by more than rounding: a byte count, m, α, ℓ, a score or the output. In the map "
+            "of S such a score has a cut corner. A maximum or a sum is compared only where both runs have read the "
+            "same columns of the row. **First difference** (key D) goes to the first one."
         )

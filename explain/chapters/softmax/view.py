@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from explain import lessons
 from explain.chapters.softmax import exercises, figures
 from explain.experiment import Experiment
+from explain.figures.numbers import number
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
@@ -51,12 +52,13 @@ def charts() -> tuple[DeltaGenerator, DeltaGenerator]:
     return naive.empty(), safe.empty()
 
 
-def _add(shift: int) -> None:
-    st.session_state["add"] = shift
+def _add(shift: int | None = None) -> None:
+    """Keeps in the address what is added to the logits: `shift`, by default the slider's value."""
+    st.query_params["add"] = _written(st.session_state["add"] if shift is None else shift)
 
 
 def _written(value: float) -> str:
-    return f"{value:g}".replace("-", "−")
+    return number(value)
 
 
 @st.fragment
@@ -71,9 +73,9 @@ def six_logits(charts: tuple[DeltaGenerator, DeltaGenerator]) -> None:
         column.select_slider(f"x{i}", steps, value, format_func=_written, key=f"x{i}", bind="query-params")
         for i, (column, value) in enumerate(zip(sliders, (-1.0, 0.5, 2.0, 3.5, 0.0, 1.0), strict=True))
     ]
-    shift = st.select_slider(
-        "Add to all logits", figures.SHIFTS, 0, format_func=_written, key="add", bind="query-params"
-    )
+    shifts = {_written(shift): shift for shift in figures.SHIFTS}
+    st.session_state["add"] = shifts.get(st.query_params.get("add", ""), 0)
+    shift = st.select_slider("Add to all logits", figures.SHIFTS, format_func=_written, key="add", on_change=_add)
     with st.container(horizontal=True):
         st.button("+ 100: naive breaks", on_click=_add, args=(100,))
         st.button("Back to 0", on_click=_add, args=(0,))

@@ -273,7 +273,8 @@ def _causes(spill: Spill) -> str:
     """The two causes of a speedup over a kernel that spills, from the counters: busier tensor cores, and no spills."""
     said, (before, now) = "", spill.tensor
     if before is not None and now is not None:
-        said += f"The tensor cores are active in {now:.0f}% of the cycles; in {spill.rung.label} in {before:.0f}%. "
+        now, before = (numbers.percent(share / 100) for share in (now, before))
+        said += f"The tensor cores are active in {now} of the cycles; in {spill.rung.label} in {before}. "
     said += f"And {spill.rung.label} moves {numbers.moved(spill.size)} of spilled registers, this kernel none."
     if spill.seconds and spill.of and spill.bandwidth:
         cost, whole = numbers.duration(spill.seconds), numbers.duration(spill.of)
@@ -302,7 +303,8 @@ def counters_table(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
     shown = [(rung, counters.cold) for rung, counters in found if counters]
     gigabytes = partial(numbers.aligned, unit="B", prefix="G")
     moved = (Column(name, gigabytes) for name in ("L2 ↔ SMs", "DRAM (HBM)", "spilled"))
-    columns: tables.Columns = ("kernel", Column("tensor pipe active", lambda percent: f"**{percent:.0f}%**"), *moved)
+    active = Column("tensor pipe active", lambda percent: f"**{numbers.fixed(percent, 0)}%**")
+    columns: tables.Columns = ("kernel", active, *moved)
     rows = [
         (rung.label, c.tensor_active_percent, c.sm_bytes, c.hbm_bytes, c.spilled_bytes or None) for rung, c in shown
     ]
@@ -314,15 +316,15 @@ def stall_bars(kernels: Sequence[tuple[str, Stalls, float | None]]) -> str:
 
     The third of a kernel is how busy its tensor cores are, in percent.
     """
-    parted = [(name, stalls, tensor, _by_group(stalls)) for name, stalls, tensor in kernels]
-    shown = [group for group in GROUPS if any(by_group[group] >= 0.005 for *_, by_group in parted)]
+    divided = [(name, stalls, tensor, _by_group(stalls)) for name, stalls, tensor in kernels]
+    shown = [group for group in GROUPS if any(by_group[group] >= 0.005 for *_, by_group in divided)]
     parts, top = _legend(shown)
-    for at, (name, stalls, tensor, by_group) in enumerate(parted):
+    for at, (name, stalls, tensor, by_group) in enumerate(divided):
         y, x = top + at * STALL_ROW, 0.0
         parts.append(svg.text(0, y + 15, name, bold=True))
-        busy = f"a scheduler's {stalls.warps:.1f} warps issue in {numbers.percent(stalls.busy)} of cycles"
+        busy = f"a scheduler's {numbers.fixed(stalls.warps, 1)} warps issue in {numbers.percent(stalls.busy)} of cycles"
         if tensor is not None:
-            busy += f" · tensor pipe active in {tensor:.0f}%"
+            busy += f" · tensor pipe active in {numbers.fixed(tensor, 0)}%"
         parts.append(svg.text(WIDTH, y + 15, busy, size=svg.SMALL, anchor="end", faint=True))
         whole = sum(by_group[group] for group in shown) or 1.0  # counted in several runs, so not exactly 1
         for group in shown:
@@ -371,7 +373,7 @@ def _stall_title(stalls: Stalls, group: str) -> str:
 def stalls_told(stalls: Stalls, tensor: float | None = None) -> str:
     """The bar of one kernel in sentences; markdown. `tensor` is how busy its tensor cores are, in percent."""
     busy = f"issues an instruction in **{numbers.percent(stalls.busy)}** of its cycles"
-    said = [f"A scheduler has **{stalls.warps:.1f} warps** and {busy}."]
+    said = [f"A scheduler has **{numbers.fixed(stalls.warps, 1)} warps** and {busy}."]
     if stalls.most:
         key = stalls.most[0]
         part = f"**{numbers.percent(stalls.share(key))}** of its warps' time"
@@ -380,7 +382,7 @@ def stalls_told(stalls: Stalls, tensor: float | None = None) -> str:
     if tensor is not None and tensor > 100 * stalls.busy and tensor > 50 < 100 * waiting:
         said.append(
             f"Its warps wait {numbers.percent(waiting)} of their time, and yet the tensor pipe is active in "
-            f"**{tensor:.0f}%** of cycles: one instruction starts a long matmul. Waiting costs little while the "
-            "tensor pipe is busy."
+            f"**{numbers.fixed(tensor, 0)}%** of cycles: one instruction starts a long matmul. Waiting costs little "
+            "while the tensor pipe is busy."
         )
     return " ".join(said)

@@ -123,10 +123,10 @@ def under_the_roofline(shown: Chosen) -> None:
     picture, intensity = shown.roofline
     with st.expander("The climb under the roofline"):
         prose(
-            f"Every kernel has the same **arithmetic intensity**: {intensity:,.0f} FLOPs per byte. Each of them must "
-            "read Q, K and V and write O.\n\nThe slanted roofs are bandwidths, and they are far to the left. So the "
-            "climb goes straight up, towards the flat roof of the tensor cores. Idle tensor cores slow a kernel down "
-            "here, not bandwidth."
+            f"Every kernel has the same **arithmetic intensity**: {numbers.fixed(intensity, 0)} FLOPs per byte. Each "
+            "of them must read Q, K and V and write O.\n\nThe slanted roofs are bandwidths, and they are far to the "
+            "left. So the climb goes straight up, towards the flat roof of the tensor cores. Idle tensor cores slow a "
+            "kernel down here, not bandwidth."
         )
         chart(picture, "roofline of the rungs", alt="The kernels of the climb under the roofs of memory and arithmetic")
         measured = f"roofs measured on the same GPU, {shown.record.provenance.date}"

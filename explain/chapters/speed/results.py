@@ -96,7 +96,7 @@ class Variant:
     per_second: float | None = None
     error: float | None = None
     why: str = ""
-    settings: int = 1  # of the same function, of which this was the fastest
+    settings: int = 1  # tried of the same function; this was the fastest
 
     @property
     def function(self) -> str:

@@ -21,7 +21,7 @@ from kernels.catalog import KERNELS, Kernel
 from kernels.rungs import GLUON
 
 TOP = "persistent"
-"""The name of the top rung, whose module is `kernels/attention_hopper.py`."""
+"""The name of the top rung. Its module is `kernels/attention_hopper.py`."""
 
 IN_BASE_2 = lessons.SHORT.through("flash_attention_exp2")
 CLIMB: dict[str, tuple[Experiment, Experiment]] = {

@@ -172,8 +172,8 @@ def chosen(table: str, prefix: str = "") -> Chosen | None:
         st.info(f"This run of the benchmark has no {TABLES[table].title}: `{results.COMMAND} {table}`")
         return None
     case = _case(table, cases, prefix)
-    shelved, _ = registry.shelved()
-    records = (one.record for one in shelved if one.record.gpu == result.provenance.gpu and one.record.roofs)
+    entries, _ = registry.entries()
+    records = (one.record for one in entries if one.record.gpu == result.provenance.gpu and one.record.roofs)
     record = next(records, None)
     return _chosen(Same(result), case, Same(record))
 

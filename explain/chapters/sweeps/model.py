@@ -161,8 +161,7 @@ class Reading:
 
     `bytes` by level of LEVELS, and SPILLED, read and written together, without those that this witness cannot see;
     `flops` as docs/trace-format.md counts them;
-    `seconds` of one launch, from hardware alone. `why` says what could not be had, in words. `source` says whose word
-    it is.
+    `seconds` of one launch, from hardware alone. `why` says in words what is missing. `source` names the source.
     """
 
     experiment: Experiment

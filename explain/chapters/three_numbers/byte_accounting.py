@@ -338,5 +338,5 @@ def room(experiment: Experiment, gpu: Gpu) -> str:
 
 
 def _names(found: Mapping[str, int]) -> str:
-    """The buffers of which there is something."""
+    """The names of the buffers that have bytes."""
     return ", ".join(name for name, bytes in found.items() if bytes > 0)

@@ -16,7 +16,7 @@ from explain.experiment import Experiment
 from explain.gpus import DEFAULT, GPUS, Gpu, known_as
 from explain.records.model import Record
 from explain.records.plans import PLANS, sizes
-from explain.records.registry import Shelved
+from explain.records.registry import Entry
 from explain.trace.model import Trace
 from kernels.traffic import Traffic
 
@@ -51,7 +51,7 @@ def shown(experiment: Experiment, traced: Traced | None, witness: Witness, *, wa
     return Shown(traffic, traced, counts, found, between, predicted(experiment, gpu), held)
 
 
-def on_each(experiment: Experiment, records: Sequence[Shelved], *, warm: bool) -> list[tuple[str, Counts]]:
+def on_each(experiment: Experiment, records: Sequence[Entry], *, warm: bool) -> list[tuple[str, Counts]]:
     """The run's counts on every GPU that has them, with the label of each record."""
     points = [(one.label, one.record.point(experiment)) for one in records]
     counted = [(label, point.counters) for label, point in points if point and point.counters]

@@ -17,7 +17,7 @@ from explain.engine import engine
 from explain.experiment import Experiment
 from explain.figures.numbers import ratio
 from explain.figures.tables import Column, markdown
-from explain.records.registry import Shelved
+from explain.records.registry import Entry
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.charts import sourced
 from explain.ui.exercises import ask
@@ -33,7 +33,7 @@ _WHAT = {
 }
 
 
-def counted_here(experiment: Experiment, shown: Sequence[Shelved]) -> Witness:
+def counted_here(experiment: Experiment, shown: Sequence[Entry]) -> Witness:
     """The run's counters: of this machine's GPU (a button counts them), or of the first record that has them."""
     here: Counters | None = None
     status = engine().device_if_known()
@@ -91,7 +91,7 @@ def ways(chosen: Witness) -> None:
                 st.markdown(f"This GPU has no counter for: {', '.join(chosen.counters.lacking)}.")
 
 
-def ratios(records: Sequence[Shelved]) -> None:
+def ratios(records: Sequence[Entry]) -> None:
     """How many times less FlashAttention-2 requests, moves at DRAM, and takes, at one size; from the first record."""
     sweep = next(iter(READY.values()))
     pair = [sweep.at(kernel, sweep.values[-1]) for kernel in PAIR]
@@ -158,7 +158,7 @@ def choose() -> Choice:
     return Choice(choices["small"], experiment, size == "small", warm)
 
 
-def hierarchy(choice: Choice) -> tuple[Shown, Sequence[Shelved]]:
+def hierarchy(choice: Choice) -> tuple[Shown, Sequence[Entry]]:
     """The memory hierarchy with the bytes of each link; the numbers, and the records that they come from."""
     drawn, told = st.columns([3, 2], gap="large")
     with told:
@@ -180,7 +180,7 @@ def hierarchy(choice: Choice) -> tuple[Shown, Sequence[Shelved]]:
     return shown, records
 
 
-def gaps(choice: Choice, shown: Shown, records: Sequence[Shelved]) -> None:
+def gaps(choice: Choice, shown: Shown, records: Sequence[Entry]) -> None:
     """What each level counted, why neighbours differ, and the same on other GPUs."""
     st.header("From level to level", anchor=False)
     for written, column in zip((False, True), st.columns(2, gap="large"), strict=True):
@@ -218,7 +218,7 @@ def terms(choice: Choice, shown: Shown) -> None:
     )
 
 
-def every_kernel(records: Sequence[Shelved]) -> None:
+def every_kernel(records: Sequence[Entry]) -> None:
     """All kernels at three sizes larger than L2."""
     with st.expander("Every kernel, three sizes beyond L2"):
         for one in records:

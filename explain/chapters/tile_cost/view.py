@@ -15,7 +15,7 @@ from explain.chapters.tile_cost.listing_view import listing
 from explain.compile.cost import Cost, reserved
 from explain.compile.service import Answer, compiler, provenance
 from explain.experiment import Experiment, ParameterError
-from explain.figures.numbers import capacity
+from explain.figures.numbers import capacity, fixed
 from explain.gpus import Gpu
 from explain.records import registry
 from explain.ui import layout
@@ -81,7 +81,9 @@ def _ask(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
     """The progress of a compilation with a button to stop it; or its error, and a button to start it."""
     if answer is not None and answer.working:
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(f":material/hourglass_top: {answer.working}, {answer.seconds:.0f} s. The page stays usable.")
+            st.markdown(
+                f":material/hourglass_top: {answer.working}, {fixed(answer.seconds, 0)} s. The page stays usable."
+            )
             if st.button("Stop", icon=":material/stop:", key="stop compiling"):
                 compiler().cancel(experiment, gpu.compute_capability)
         return

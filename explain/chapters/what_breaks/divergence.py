@@ -28,7 +28,7 @@ class Divergence:
     """A variable's first difference, at `step` (from 0) and `line`: its element at `place` is `right` in one run,
     `broken` in the other.
 
-    If several elements differ at that step, it is the first whose difference is at least half the largest one; a NaN
+    If several elements differ at that step, it is the first with a difference of at least half the largest; a NaN
     counts as the largest. `elements` is the number of elements that differ.
     """
 

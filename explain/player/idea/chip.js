@@ -8,6 +8,7 @@ const SMALLEST_FIGURE_PX = 10;
 const NAMED_EM = 2;                                        // above a tile, for its name
 const BETWEEN_EM = 1.5, BETWEEN_SHARE = 0.018;             // between two tiles; at most, of the width
 const BARS_EM = 2.6, BARS_SHARE = 0.03, STATE_EM = 4.8;    // a column of m, α or ℓ: bars, numbers
+const LEAST_BAR_PX = 2;
 const MOST_FIGURES = 6;                                    // rows of state with numbers; more are bars
 const STATE_DIGITS = 4;
 const DEEPEST = 6;                                         // in cells: the least room for the head's dimensions
@@ -191,10 +192,14 @@ function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figu
     return;
   }
   const [low, high] = item.range;
-  ctx.fillStyle = fill;
   data.forEach((v, r) => {
-    const share = Number.isFinite(v) ? (v - low) / (high - low || 1) : 0;
-    ctx.fillRect(x, y + r * u + u * 0.12, width * Math.max(0, Math.min(1, share)), u * 0.76);
+    const wrong = Number.isNaN(v) || v === Infinity, share = wrong ? 1 : (v - low) / (high - low || 1);
+    const least = Number.isFinite(v) && low ? LEAST_BAR_PX : 0; // the lowest maximum is a number too
+    ctx.fillStyle = wrong ? palette.alarm : fill;
+    ctx.fillRect(x, y + r * u + u * 0.12, Math.max(least, width * Math.max(0, Math.min(1, share))), u * 0.76);
+    const size = Math.min(u * 0.9, width * 0.4);
+    if (wrong && size >= SMALLEST_FIGURE_PX * 0.7) write(ctx, figure(v), x + width / 2, y + (r + 0.5) * u, { size,
+      weight: 700, font: palette.font, align: "center", colour: palette.ground });
   });
 }
 

@@ -93,6 +93,7 @@ export class IdeaPanel extends Panel {
     const t = ease(lane.phase);
     for (const place of this.placed.places) this.paintItem(ctx, place, t, size);
     this.markRow(ctx);
+    this.markDifferences(ctx);
     this.words = [onChip, ...this.wordsOnChip(ctx), ...hbm];
   }
 
@@ -256,6 +257,20 @@ export class IdeaPanel extends Panel {
     for (const { item, x, y, width, u, column } of this.placed.places) {
       if (item !== column.main || item.rows !== rows || !item.here) continue;
       ctx.strokeRect(x - 1.5, y + row * u - 0.5, width + 3, u + 1);
+    }
+  }
+
+  /** A frame and a ≠ at what differs from the other run. */
+  markDifferences(ctx) {
+    const { palette, lane: { marks } } = this;
+    ctx.strokeStyle = palette.alarm;
+    ctx.lineWidth = 2;
+    for (const { item, x, y, width, height } of marks ? this.placed.places : []) {
+      if (!item.here || !marks.roles.has(item.role)) continue;
+      ctx.strokeRect(x - 2, y - 2, width + 4, height + 4);
+      const size = Math.max(palette.size, palette.smallest);
+      write(ctx, "≠", x + width / 2, y + height + size * 0.9, { size, weight: 700, font: palette.font, align: "center",
+        colour: palette.alarm });
     }
   }
 

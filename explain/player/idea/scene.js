@@ -144,8 +144,9 @@ export class Scenes {
     const [quantity = null, ramp = "reads", diverging = false] = LOOKS[lane.output(role)] ?? [];
     const range = { max: lane.ranges.max, sum: [0, lane.ranges.sum], alpha: [0, 1] }[quantity];
     const rows = shape.length === 2 ? shape[0] : range ? data.length : 1;
-    const outputs = Math.max(lane.ranges.accumulator, lane.ranges.output);
-    const largest = { scores: story.scoreMap?.largest, p: lane.ranges.p, acc: diverging ? outputs : 1 }[quantity];
+    const { accumulator, output } = lane.ranges;           // Õ grows with ℓ, O does not: each has its own scale
+    const sums = role === "output" ? output : accumulator;
+    const largest = { scores: story.scoreMap?.largest, p: lane.ranges.p, acc: diverging ? sums : 1 }[quantity];
     return {
       role, variable, set, dtype, rows, cols: data.length / rows, itemBytes: itemBytes(dtype || "f32"),
       symbol: role ? roleSymbol(story, role, k) : bufferSymbol(variable), quantity, ramp, diverging,

@@ -151,12 +151,12 @@ def test_a_count_that_an_older_tilescope_did_not_know_is_none():
 
 
 def test_the_shipped_record_is_whole_and_its_copies_passed():
-    from explain.records import registry as shelf
+    from explain.records import registry
 
-    record = shelf.recorded()
+    record = registry.recorded()
     assert record is not None
     assert record.gpu == "NVIDIA H200"
-    assert Path(shelf.SHIPPED).name == shelf.file_name(record.gpu)
+    assert Path(registry.SHIPPED).name == registry.file_name(record.gpu)
     counted = [point.counters for point in record.points.values() if point.counters]
     assert len(counted) >= 39
     assert all(one.copy.passed for one in counted)

@@ -11,8 +11,7 @@ import pytest
 from explain import cli, commands, doctor
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment, ParameterError
-from explain.records import file, measure
-from explain.records import registry as shelf
+from explain.records import file, measure, registry
 from explain.records.model import Origin
 from explain.records.plans import MEASURED, PLANS, Plan, sizes
 from explain.workers import WorkerError, WorkerFailed, WorkerSpec
@@ -215,11 +214,11 @@ def test_measure_writes_the_gpus_file_in_the_folder(command, tmp_path, capsys):
 def test_without_a_folder_it_is_where_the_pages_look(command, tmp_path, monkeypatch):
     monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
     assert cli.main(["measure", "flash_attention"]) == 0
-    (shelf.own_folder() / "broken.json").write_text("{}")
-    found, refused = shelf.shelved()
+    (registry.own_folder() / "broken.json").write_text("{}")
+    found, refused = registry.entries()
     assert found[0].label == "Test GPU · measured on this machine"
     assert list(found[0].record.points) == [FLASH.key]
-    assert found[1].record == shelf.recorded()
+    assert found[1].record == registry.recorded()
     assert "explain measure" in refused["broken.json"]
 
 

@@ -1,4 +1,4 @@
-"""A kernel of the operations that `interpreter_fidelity` mends. `python -m tests.explain.trace.gpu_rules FILE` runs it
+"""A kernel of the operations that `fidelity` fixes. `python -m tests.explain.trace.gpu_rules FILE` runs it
 in the interpreter and saves its rows."""
 
 import sys

@@ -1,4 +1,4 @@
-"""The mended interpreter against a GPU, bit by bit."""
+"""The fixed interpreter against a GPU, bit by bit."""
 
 from __future__ import annotations
 

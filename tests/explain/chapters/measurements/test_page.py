@@ -1,4 +1,4 @@
-"""The page of measurements: what is recorded is shown as such, a reader's file is compared or refused, and no trouble
+"""The page of measurements: what is recorded is shown as such, a reader's file is compared or refused, and no error
 with counters closes it.
 """
 
@@ -13,8 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from explain.chapters.measurements import figures
 from explain.engine import DeviceStatus, Engine
-from explain.records import file
-from explain.records import registry as shelf
+from explain.records import file, registry
 from explain.records.model import Point, Record
 from explain.records.plans import PLANS, sizes
 from explain.ui import records
@@ -49,7 +48,7 @@ def bring(test: AppTest, data: bytes) -> AppTest:
 def test_what_is_recorded_is_shown_with_its_gpu_and_its_numbers():
     test = page("measurements")
     said = texts(test)
-    record = shelf.recorded()
+    record = registry.recorded()
     assert "NVIDIA H200" in said
     table = test.dataframe[0].value
     assert len(table) == len(PLANS["levels"].experiments)
@@ -62,7 +61,7 @@ def test_what_is_recorded_is_shown_with_its_gpu_and_its_numbers():
 
 def test_a_readers_file_is_compared_and_gone_when_it_is_forgotten():
     test = bring(page("measurements"), file.written(other()))
-    assert test.pills[0].value == ["recorded:h200.json", shelf.uploaded(file.written(other())).key]
+    assert test.pills[0].value == ["recorded:h200.json", registry.uploaded(file.written(other())).key]
     said = texts(test)
     assert "NVIDIA Other 9" in said
     assert "The GPU's memory is full" in said  # the record's own reason
@@ -81,9 +80,9 @@ def test_a_file_that_cannot_be_believed_is_refused_with_the_reason():
 
 
 def test_a_file_of_this_machine_comes_first_and_a_broken_one_is_named():
-    shelf.own_folder().mkdir(parents=True)
-    file.save(shelf.own_folder() / "other-9.json", other())
-    (shelf.own_folder() / "half.json").write_bytes(b'{"format": "tilescope-record"')
+    registry.own_folder().mkdir(parents=True)
+    file.save(registry.own_folder() / "other-9.json", other())
+    (registry.own_folder() / "half.json").write_bytes(b'{"format": "tilescope-record"')
     test = page("measurements")
     assert [option.partition(" ·")[0] for option in test.pills[0].options] == ["Other 9", "H200"]
     assert test.pills[0].value == ["here:other-9.json"]
@@ -92,13 +91,13 @@ def test_a_file_of_this_machine_comes_first_and_a_broken_one_is_named():
 
 
 def test_without_any_record_the_page_says_how_to_make_one(monkeypatch):
-    monkeypatch.setattr(shelf, "recorded", lambda: None)
+    monkeypatch.setattr(registry, "recorded", lambda: None)
     assert "python -m explain measure" in page("measurements").info[0].value
 
 
 def test_text_of_a_file_is_text():
     where = replace(made.WHERE, gpu="<img src=x> | **G** [a](b)")
-    shown = [shelf.Shelved("a", made.record(where=where), shelf.YOURS)]
+    shown = [registry.Entry("a", made.record(where=where), registry.YOURS)]
     drawn = figures.about(shown)
     assert "<img" not in drawn
     assert "**G**" not in drawn

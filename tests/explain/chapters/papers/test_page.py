@@ -23,15 +23,15 @@ PANELS = {
 """By panel: its plots, and rows of its tables."""
 
 
-def shelve(monkeypatch, *found: Record) -> None:
+def kept(monkeypatch, *found: Record) -> None:
     origins = (registry.RECORDED, registry.HERE)
-    shelved = [registry.Shelved(origin, record, origin) for origin, record in zip(origins, found, strict=False)]
-    monkeypatch.setattr(registry, "shelved", lambda: (shelved, {}))
+    entries = [registry.Entry(origin, record, origin) for origin, record in zip(origins, found, strict=False)]
+    monkeypatch.setattr(registry, "entries", lambda: (entries, {}))
 
 
 @pytest.mark.parametrize("panel", PANELS)
 def test_each_panel_shows_the_paper_beside_a_gpu(panel, monkeypatch):
-    shelve(monkeypatch, made.record())
+    kept(monkeypatch, made.record())
     test = page("papers", panel=panel)
     plots, rows = PANELS[panel]
     assert all(row in texts(test) for row in rows)
@@ -43,7 +43,7 @@ def test_each_panel_shows_the_paper_beside_a_gpu(panel, monkeypatch):
 @pytest.mark.parametrize("panel", PANELS)
 @pytest.mark.parametrize("records", [(), (Record("abc", WHERE),)], ids=["none", "an empty one"])
 def test_each_panel_opens_without_the_points_and_names_the_command(panel, records, monkeypatch):
-    shelve(monkeypatch, *records)
+    kept(monkeypatch, *records)
     test = page("papers", panel=panel)
     assert not test.get("plotly_chart")
     assert ("python -m explain measure --plan" in test.info[0].value) == bool(records)
@@ -51,7 +51,7 @@ def test_each_panel_opens_without_the_points_and_names_the_command(panel, record
 
 @pytest.mark.parametrize("figure", milakov.FIGURES, ids=lambda figure: str(figure.number))
 def test_each_figure_has_the_papers_sentences(figure, monkeypatch):
-    shelve(monkeypatch, made.record())
+    kept(monkeypatch, made.record())
     said = texts(page("papers", figure=f"{figure.number}: {figure.title}"))
     assert all(one.words in said and one.where in said for one in figure.said)
 
@@ -66,7 +66,7 @@ def test_accesses_are_counted_where_there_is_no_triton(monkeypatch, tmp_path):
 @pytest.mark.parametrize("gpu", ["NVIDIA Test 1", "NVIDIA H200"], ids=["two GPUs", "one GPU twice"])
 def test_two_records_beside_each_other(panel, gpu, monkeypatch):
     other = file.parse(file.written(made.record()))
-    shelve(monkeypatch, made.record(), Record("abc", replace(WHERE, gpu=gpu), other.points, other.roofs))
+    kept(monkeypatch, made.record(), Record("abc", replace(WHERE, gpu=gpu), other.points, other.roofs))
     shown = ((registry.RECORDED, "NVIDIA H200"), (registry.HERE, gpu))
     test = page("papers", panel=panel)
     test.session_state["records choice"] = [registry.RECORDED, registry.HERE]

@@ -1,4 +1,4 @@
-"""Softmax's numbers: a softmax in each format's own precision, where it breaks, and what mends it."""
+"""Softmax's numbers: a softmax in each format's own precision, where it breaks, and what fixes it."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import pytest
 from explain.chapters.speed.lengths import Times, answer, of, table
 from explain.device.measurement import Provenance, Timing
 from explain.figures import numbers
-from explain.records import registry as shelf
+from explain.records import registry
 from explain.records.model import Point, Record
 from explain.records.plans import LENGTHS, lengths
 
@@ -56,7 +56,7 @@ def test_a_record_without_these_times_has_none_to_show():
 
 
 def test_the_table_has_every_length_of_the_record():
-    record, times = shelf.recorded(), of(shelf.recorded())
+    record, times = registry.recorded(), of(registry.recorded())
     assert record is not None
     assert times is not None
     assert times.lengths == list(LENGTHS)
@@ -71,7 +71,7 @@ def test_the_table_has_every_length_of_the_record():
 
 def test_what_the_words_say_of_the_first_call_holds():
     """FlashAttention compiles once; standard attention at every power of two."""
-    times = of(shelf.recorded())
+    times = of(registry.recorded())
     assert times is not None
     shortest, *others = times.lengths
     flash, standard = times.by_kernel["flash_attention"], times.by_kernel["attention_standard"]

@@ -37,7 +37,7 @@ def file(monkeypatch, tmp_path):
     path = tmp_path / "speed.json"
     path.write_text(json.dumps(result_json()))
     monkeypatch.setattr(speed, "FILE", path)
-    monkeypatch.setattr(registry, "shelved", lambda: ([registry.Shelved("test", RECORD, registry.RECORDED)], {}))
+    monkeypatch.setattr(registry, "entries", lambda: ([registry.Entry("test", RECORD, registry.RECORDED)], {}))
     monkeypatch.setattr(timeline, "recorded", tuple)
     return path
 
@@ -86,7 +86,7 @@ def test_an_address_that_means_nothing_is_said(name, value, file):
 
 
 def test_without_a_record_of_that_gpu_there_is_no_share(file, monkeypatch):
-    monkeypatch.setattr(registry, "shelved", lambda: ([], {}))
+    monkeypatch.setattr(registry, "entries", lambda: ([], {}))
     said = texts(page("speed"))
     assert "**532 TFLOP/s**" in said
     assert "66%" not in said
@@ -99,7 +99,7 @@ def test_what_the_hardware_did_is_shown_where_it_was_counted_and_else_how_to(fil
     older, (key, point) = Origin(GPU, "abc", "of older code"), next(iter(points.items()))
     points[key] = dataclasses.replace(point, origin=older)
     there = dataclasses.replace(RECORD, points=points)
-    monkeypatch.setattr(registry, "shelved", lambda: ([registry.Shelved("test", there, registry.RECORDED)], {}))
+    monkeypatch.setattr(registry, "entries", lambda: ([registry.Entry("test", there, registry.RECORDED)], {}))
     said = texts(page("speed"))
     assert "| bf16 | **" in said
     assert "| TMA | **" in said
@@ -117,7 +117,7 @@ def test_what_warps_wait_for_is_drawn_where_it_was_counted(file, monkeypatch):
     stalls = Stalls(1000, 100, 50, {"selected": 100, "gmma": 900}, 1)
     counters = dataclasses.replace(point.counters, stalls=stalls)
     there = dataclasses.replace(RECORD, points={asked.key: dataclasses.replace(point, counters=counters)})
-    monkeypatch.setattr(registry, "shelved", lambda: ([registry.Shelved("test", there, registry.RECORDED)], {}))
+    monkeypatch.setattr(registry, "entries", lambda: ([registry.Entry("test", there, registry.RECORDED)], {}))
     said = texts(page("speed"))
     assert climb_figures.stall_bars([("TMA", stalls, counters.cold.tensor_active_percent)]) in said
     assert "*GMMA*" in said
@@ -178,7 +178,7 @@ def test_chapters_5_and_8_say_the_same_of_the_crossing():
 
 
 def test_where_nobody_measured_the_lengths_that_is_said(file, monkeypatch):
-    monkeypatch.setattr(registry, "shelved", lambda: ([], {}))
+    monkeypatch.setattr(registry, "entries", lambda: ([], {}))
     monkeypatch.setattr(registry, "recorded", lambda: None)
     test = page("speed", view="From which N?")
     assert len(test.info) == 1
@@ -277,7 +277,7 @@ def test_without_a_gpu_nothing_offers_to_time_a_rung(file):
 
 
 def test_a_first_call_is_timed_live_where_there_is_a_gpu(file, gpu, monkeypatch):
-    monkeypatch.setattr(registry, "shelved", lambda: ([], {}))
+    monkeypatch.setattr(registry, "entries", lambda: ([], {}))
     test = page("speed", view="From which N?")
     assert "Run 16 points" in [one.label for one in test.button]  # the crossing can be measured here
     next(one for one in test.button if one.label.startswith("Time a first call")).click().run()

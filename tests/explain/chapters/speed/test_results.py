@@ -115,9 +115,9 @@ def test_what_misses_its_tolerance_has_no_time_and_comes_last(result):
 def test_a_roof_of_bytes_is_of_the_same_run_and_one_of_flops_of_the_record(result):
     own = speed.roof(of(result, "softmax"), RECORD)
     assert own == speed.Limit("copy", 4.2e12, "the same run")
-    product = speed.roof(of(result, "attention"), RECORD)
-    assert product is not None
-    assert (product.name, product.per_second) == ("matmul", 800e12)
+    matmul = speed.roof(of(result, "attention"), RECORD)
+    assert matmul is not None
+    assert (matmul.name, matmul.per_second) == ("matmul", 800e12)
     fallback = speed.roof(of(result, "decode"), RECORD)
     assert fallback is not None
     assert fallback.per_second == 4e12

@@ -1,4 +1,4 @@
-"""The lab's page of sweeps: whose word it takes, what it runs, what it says where something is not there."""
+"""The lab's page of sweeps: its sources, what it runs, what it says where something is missing."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from explain.chapters.sweeps.ready import READY, RECORDED
 from explain.chapters.sweeps.runner import Runner
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment
-from explain.records import file
-from explain.records import registry as shelf
+from explain.records import file, registry
 from explain.records.model import Point, Roof
 from explain.workers import WorkerTimeout
 from tests.explain.records import made
@@ -43,7 +42,7 @@ class Here(Engine):
         return {"traffic": experiment.entry.formula(experiment.values).totals()}
 
     def point(self, experiment: Experiment, *_: Any, **__: Any) -> Point:
-        record = shelf.recorded()
+        record = registry.recorded()
         assert record is not None
         point = record.point(experiment)
         assert point is not None
@@ -65,7 +64,7 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Here]:
     runner = Runner(fake, tmp_path)
     monkeypatch.setattr(ui, "runner", lambda: runner)
     monkeypatch.setattr(ui, "engine", lambda: fake)
-    monkeypatch.setattr(shelf, "own_folder", lambda: tmp_path / "records")
+    monkeypatch.setattr(registry, "own_folder", lambda: tmp_path / "records")
     ui._roofs_kept.clear()
     yield fake
     ui._roofs_kept.clear()
@@ -92,7 +91,7 @@ def plots(test: AppTest) -> list[str]:
 
 
 def test_every_ready_sweep_is_recorded_with_counters_and_times():
-    record = shelf.recorded()
+    record = registry.recorded()
     assert record is not None
     missing = [e for e in RECORDED if (point := record.point(e)) is None or not point.holds(True, True)]
     assert not missing
@@ -103,7 +102,7 @@ def test_it_opens_on_what_the_gpu_recorded_bytes_time_and_roofline(here):
     said = texts(test)
     assert "NVIDIA H200" in said
     assert len(plots(test)) == 3
-    record = shelf.recorded()
+    record = registry.recorded()
     assert record is not None
     assert f"shared memory {record.roofs['shared'].per_second / 1e12:.3g} TB" in plots(test)[2]
 
@@ -121,7 +120,7 @@ def test_a_readers_own_file_has_a_say_where_it_has_points_of_the_sweep(here):
     test = page("sweeps")
     test.file_uploader[0].set_value(("gpu.json", brought, "application/json"))
     test.run()
-    test.button_group(key="witness").set_value(shelf.uploaded(brought).key).run()
+    test.button_group(key="witness").set_value(registry.uploaded(brought).key).run()
     assert not test.exception
     assert "NVIDIA Other 9" in texts(test)
     other = page("sweeps")
@@ -138,7 +137,7 @@ def test_another_level_changes_the_bytes(here):
 
 
 def test_without_any_record_the_formula_speaks_and_the_roofline_says_what_it_needs(here, monkeypatch):
-    monkeypatch.setattr(shelf, "recorded", lambda: None)
+    monkeypatch.setattr(registry, "recorded", lambda: None)
     test = page("sweeps")
     assert len(plots(test)) == 1  # without times there is no roofline
     assert "N<sup>2.00</sup>" in texts(test)
@@ -196,8 +195,8 @@ def test_what_cannot_be_swept_is_said_and_nothing_is_run(here, query, words):
 
 
 def test_a_record_without_some_points_says_how_many_there_are(here, monkeypatch):
-    record = shelf.recorded()
+    record = registry.recorded()
     assert record is not None
     some = {key: point for key, point in record.points.items() if '"seq_len":128' in key}
-    monkeypatch.setattr(shelf, "recorded", lambda: replace(record, points=some))
+    monkeypatch.setattr(registry, "recorded", lambda: replace(record, points=some))
     assert "4 of 32 points" in texts(page("sweeps"))

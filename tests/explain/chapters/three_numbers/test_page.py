@@ -17,10 +17,10 @@ from explain.counters.model import Counters
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.gpus import GPUS
-from explain.records import registry as shelf
+from explain.records import registry
 from explain.records.model import Point
 from explain.records.plans import sizes
-from explain.records.registry import Shelved, recorded
+from explain.records.registry import Entry, recorded
 from explain.workers import WorkerDied, WorkerFailed
 from tests.explain.records.made import WHERE
 from tests.pages import page, texts
@@ -140,7 +140,7 @@ def test_what_cannot_be_counted_here_is_said_and_the_recorded_counters_stay(monk
 
 def test_with_neither_gpu_nor_record_formula_and_trace_remain(monkeypatch):
     with_gpu(monkeypatch, NONE, refused(AssertionError()))
-    monkeypatch.setattr(shelf, "shelved", lambda: ([], {}))
+    monkeypatch.setattr(registry, "entries", lambda: ([], {}))
     test = page("three_numbers", kernel="flash_attention_v1")
     said = drawn(test)
     experiment = sizes("flash_attention_v1")[0]
@@ -173,8 +173,8 @@ def test_several_gpus_are_put_side_by_side(monkeypatch):
     record = recorded()
     assert record is not None
     other = replace(record, provenance=WHERE)
-    both = [Shelved("recorded:h200.json", record, "recorded"), Shelved("here:test-1.json", other, "your file")]
-    monkeypatch.setattr("explain.records.registry.shelved", lambda: (both, {}))
+    both = [Entry("recorded:h200.json", record, "recorded"), Entry("here:test-1.json", other, "your file")]
+    monkeypatch.setattr("explain.records.registry.entries", lambda: (both, {}))
     test = page("three_numbers", kernel="softmax_online")
     assert "| Test 1 · " not in drawn(test)
     test.session_state["records choice"] = [one.key for one in both]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from explain import lessons
-from explain.chapters.online_softmax import running_sum_demo as updates
+from explain.chapters.online_softmax import running_sum_demo
 from explain.chapters.triton_ladder import ladder
 from explain.chapters.triton_ladder.ladder import RUNGS
 from explain.run_experiment import run_traced
@@ -69,15 +69,19 @@ def test_only_the_right_update_gives_weights_on_the_row_and_on_the_row_shifted()
     row = np.array(NOTEBOOK_ROW, np.float32)
     right = [
         update.written
-        for update in updates.UPDATES
-        if all(abs(updates.weights(update, values).sum() - 1) < 1e-5 for values in (row, row + np.float32(100)))
+        for update in running_sum_demo.UPDATES
+        if all(
+            abs(running_sum_demo.weights(update, values).sum() - 1) < 1e-5 for values in (row, row + np.float32(100))
+        )
     ]
     assert right == ["ℓ ← α ℓ + exp(x − m_new)"]
-    np.testing.assert_allclose(updates.weights(updates.UPDATES[-1], row), reference.softmax(row), atol=1e-7)
+    np.testing.assert_allclose(
+        running_sum_demo.weights(running_sum_demo.UPDATES[-1], row), reference.softmax(row), atol=1e-7
+    )
 
 
 def test_an_update_takes_masked_elements():
     masked = np.array([-np.inf, -np.inf, 0.5, -np.inf], np.float32)
-    assert updates.UPDATES[-1].run(masked) == (1.0, 0.5)
-    assert not updates.weights(updates.UPDATES[-1], masked[:2]).any()
-    assert ":green[**0.0000**]" in updates.table(masked[:2]).splitlines()[-1]
+    assert running_sum_demo.UPDATES[-1].run(masked) == (1.0, 0.5)
+    assert not running_sum_demo.weights(running_sum_demo.UPDATES[-1], masked[:2]).any()
+    assert ":green[**0.0000**]" in running_sum_demo.table(masked[:2]).splitlines()[-1]

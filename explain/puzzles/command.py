@@ -1,0 +1,288 @@
+"""`python -m explain puzzle …` and `grade`: write kernels, and see whether they are right.
+
+Exit status: 0 right · 1 not right · 2 bad arguments, or a file that is no answer · 3 nothing can run here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import difflib
+import json
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from explain.commands import BAD_ARGUMENTS, check_out, complain, print_json
+from explain.difference.command import page, words
+from explain.experiment import Experiment, ParameterError
+from explain.puzzles import progress
+from explain.puzzles.answer import AnswerError, read_answer
+from explain.puzzles.judge import Judge, Judgement
+from explain.puzzles.puzzles import Puzzle, function_source, puzzles
+
+HELP = "Write kernels yourself: a goal and a signature; your file is checked against float64 on inputs that bite."
+GRADE_HELP = "Judge files of students on fresh random inputs, and write the results for a person or an autograder."
+RIGHT, WRONG = 0, 1
+LOOK_SECONDS = 0.2
+
+
+def add_commands(commands: Any, positive: Callable[[str], float]) -> None:
+    """Adds `puzzle` with its own commands, and `grade`, to a parser's commands. `positive` reads a number above 0."""
+    parser = commands.add_parser("puzzle", help=HELP, description=HELP)
+    own = parser.add_subparsers(required=True, metavar="WHAT")
+
+    def command(parent: Any, name: str, run: Callable[..., int], help: str) -> argparse.ArgumentParser:
+        sub: argparse.ArgumentParser = parent.add_parser(name, help=help, description=help)
+        sub.set_defaults(command=run)
+        sub.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+        return sub
+
+    command(own, "list", _list, "List the puzzles, and which you have solved.")
+    start = command(own, "start", _start, "Write the file to begin with.")
+    start.add_argument("puzzle", metavar="PUZZLE", help=f"one of {', '.join(puzzles())}")
+    start.add_argument("--out", type=Path, metavar="FILE", help="the file to write; default: PUZZLE.py here")
+    check = command(own, "check", _check, "Check your file; with --watch at each save.")
+    check.add_argument("file", type=Path, metavar="FILE")
+    check.add_argument("--watch", action="store_true", help="check again whenever the file is saved; Ctrl+C ends it")
+    both = "if it is wrong: a page with our run and yours side by side, at the first difference; it ends in .html"
+    check.add_argument("--out", type=Path, metavar="FILE", help=both)
+    hint = command(own, "hint", _hint, "Show the next hint.")
+    hint.add_argument("puzzle", metavar="PUZZLE")
+    solution = command(own, "solution", _solution, "Show the way from your file to our kernel, as a diff.")
+    solution.add_argument("file", type=Path, metavar="FILE")
+
+    grade = command(commands, "grade", _grade, GRADE_HELP)
+    grade.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    grade.add_argument("--seed", metavar="N", help="the inputs' seed; default: a new one, which the report names")
+    grade.add_argument("--gradescope", type=Path, metavar="FILE", help="also write Gradescope's results.json")
+    for sub in (check, grade):
+        sub.add_argument("--seconds", type=positive, default=60.0, help="stop the reader's code after so long (60)")
+
+
+def _list(parsed: argparse.Namespace) -> int:
+    done = progress.load()
+    if parsed.json:
+        fields = ("name", "title", "goal", "formula", "functions")
+        listed = [{name: getattr(one, name) for name in fields} | asdict(done.of(one.name)) for one in _all()]
+        return print_json({"puzzles": listed})
+    for number, one in enumerate(_all(), 1):
+        print(f"{'✓' if done.of(one.name).solved else ' '} {number:>2}  {one.name:<18}{one.title}")
+    print("\nBegin: python -m explain puzzle start vector_add")
+    return RIGHT
+
+
+def _all() -> Iterator[Puzzle]:
+    yield from puzzles().values()
+
+
+def _named(name: str) -> Puzzle:
+    if name not in puzzles():
+        raise ParameterError("puzzle", name, f"must be one of {', '.join(puzzles())}")
+    return puzzles()[name]
+
+
+def _start(parsed: argparse.Namespace) -> int:
+    puzzle = _named(parsed.puzzle)
+    path = parsed.out or Path(f"{puzzle.name}.py")
+    if path.exists():
+        raise ParameterError("--out", path, "exists already, and it may hold your work: name another file")
+    try:
+        path.write_text(puzzle.starter(), encoding="utf-8")
+    except OSError as error:
+        raise ParameterError("--out", path, f"cannot be written: {error.strerror}") from None
+    if parsed.json:
+        return print_json({"file": str(path), "puzzle": puzzle.name})
+    print(f"{puzzle.title}. {puzzle.goal}\n")
+    print(*(f"    {line}" for line in puzzle.formula), sep="\n")
+    print(f"\nWrite the body in {path}, then: python -m explain puzzle check {path} --watch")
+    return RIGHT
+
+
+def _hint(parsed: argparse.Namespace) -> int:
+    puzzle, known = _named(parsed.puzzle), progress.load()
+    done = known.of(puzzle.name)
+    done.hints = min(len(puzzle.hints), done.hints + 1)
+    known.save()
+    shown = puzzle.hints[: done.hints]
+    if parsed.json:
+        return print_json({"puzzle": puzzle.name, "hints": shown, "of": len(puzzle.hints)})
+    for number, text in enumerate(shown, 1):
+        print(f"{number} of {len(puzzle.hints)}: {text}")
+    if done.hints == len(puzzle.hints):
+        print("These are all hints. Our kernel: python -m explain puzzle solution FILE")
+    return RIGHT
+
+
+def _solution(parsed: argparse.Namespace) -> int:
+    try:
+        answer = read_answer(parsed.file)
+    except AnswerError as error:
+        return complain(_at(parsed.file, error.line, str(error)), BAD_ARGUMENTS)
+    lines: list[str] = []
+    for name, ours in answer.puzzle.solution().items():
+        theirs = function_source(answer.text, name)
+        lines += difflib.unified_diff(theirs.splitlines(), ours.splitlines(), parsed.file.name, "solution", lineterm="")
+    if parsed.json:
+        return print_json({"puzzle": answer.puzzle.name, "diff": lines})
+    print(*lines or ["Your kernel is ours, line by line."], sep="\n")
+    return RIGHT
+
+
+def _check(parsed: argparse.Namespace) -> int:
+    if parsed.out is not None:
+        if parsed.out.suffix != ".html":
+            raise ParameterError("--out", parsed.out, "must end in .html")
+        check_out(parsed.out)
+    with closing(Judge()) as judge:
+        if not parsed.watch:
+            return _checked(judge, parsed)
+        for _ in _saves(parsed.file):
+            _checked(judge, parsed)
+            print("", flush=True)
+            judge.warm()
+    return RIGHT
+
+
+def _saves(path: Path) -> Iterator[float]:
+    """Once now, and whenever the file is saved; ends with Ctrl+C."""
+    seen = -1.0
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            with contextlib.suppress(OSError):  # an editor replaces the file: it is there again soon
+                if (changed := path.stat().st_mtime) != seen:
+                    seen = changed
+                    yield changed
+            if seen < 0:
+                raise ParameterError("file", path, "is not there")
+            time.sleep(LOOK_SECONDS)
+
+
+def _checked(judge: Judge, parsed: argparse.Namespace) -> int:
+    start = time.perf_counter()
+    try:
+        found = judge.judge(parsed.file, seconds=parsed.seconds)
+    except AnswerError as error:
+        said = _at(parsed.file, error.line, str(error))
+        return complain(said, BAD_ARGUMENTS)
+    _remember(found)
+    if parsed.out is not None and len(found.runs) == 2:
+        parsed.out.write_text(page(found.runs), encoding="utf-8")
+    if parsed.json:
+        print_json(_as_json(found))
+    else:
+        print(said_of(found, parsed.file))
+        print(f"checked in {time.perf_counter() - start:.1f} s")
+    return RIGHT if found.right else WRONG
+
+
+def _remember(found: Judgement) -> None:
+    known = progress.load()
+    done = known.of(found.puzzle)
+    done.checks += 1
+    if found.right and not done.solved:
+        done.solved = datetime.date.today().isoformat()
+    try:
+        known.save()
+    except OSError as error:
+        print(f"explain: your progress was not kept: {error}", file=sys.stderr)
+
+
+def said_of(found: Judgement, file: Path) -> str:
+    """A judgement in words, as lines of text."""
+    lines = []
+    if found.right:
+        lines.append(f"Right: all {found.cases} cases are within their tolerance.")
+    elif found.too_many_bytes:
+        lines.append(found.message)
+    else:
+        lines.append(f"Not right yet: {found.passed} smaller cases pass, then this one fails.")
+        lines.append(f"  {_words_of(found)}")
+        lines.append(_at(file, found.line, found.message))
+        if found.difference is not None:
+            lines.append("A is our kernel, B is yours.")
+            lines.append(words(found.difference))
+    if found.traffic:
+        at = found.measured_at
+        assert at is not None
+        lines.append(f"At the largest case ({_sizes(at.values)}):")
+        for what, own, least in zip(("bytes read", "bytes written", "FLOPs"), found.traffic, found.least, strict=True):
+            lines.append(f"  {what:<14}{own:>12,}   our kernel {least:>12,}")
+    return "\n".join(lines)
+
+
+def _words_of(found: Judgement) -> str:
+    case = found.failing
+    assert case is not None
+    return f"inputs {case.inputs}, seed {case.seed}, {_sizes(case.values)}"
+
+
+def _sizes(values: dict[str, Any]) -> str:
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _at(file: Path, line: int | None, message: str) -> str:
+    return message if line is None else f"{file.name}:{line}: {message}"
+
+
+def _as_json(found: Judgement) -> dict[str, Any]:
+    case, one = found.failing, found.difference
+    return {
+        "puzzle": found.puzzle,
+        "right": found.right,
+        "cases": found.cases,
+        "passed": found.passed,
+        "failing": None if case is None else case.to_json(),
+        "message": found.message,
+        "line": found.line,
+        "difference": None if one is None else words(one).splitlines(),
+        "traffic": list(found.traffic),
+        "least": list(found.least),
+    }
+
+
+def _grade(parsed: argparse.Namespace) -> int:
+    seed = secrets.randbits(31) if parsed.seed is None else Experiment.of("vector_add", seed=parsed.seed).seed
+    if parsed.gradescope is not None and not parsed.gradescope.parent.is_dir():
+        raise ParameterError("--gradescope", parsed.gradescope, "must be in a folder that exists")
+    results = []
+    with closing(Judge()) as judge:
+        for file in parsed.files:
+            try:
+                results.append({"file": str(file), **_as_json(judge.judge(file, seed, parsed.seconds))})
+            except AnswerError as error:
+                said = _at(file, error.line, str(error))
+                results.append({"file": str(file), "puzzle": None, "right": False, "message": said})
+    if parsed.gradescope is not None:
+        parsed.gradescope.write_text(json.dumps(gradescope(results), indent=1), encoding="utf-8")
+    if parsed.json:
+        print_json({"seed": seed, "results": results})
+    else:
+        for one in results:
+            passed = f"{one['passed']} of {one['cases']} cases" if one["puzzle"] else "no answer"
+            print(f"{'right' if one['right'] else 'wrong'}  {one['file']}: {one['puzzle'] or '–'}, {passed}")
+            if one["message"]:
+                print(f"       {one['message']}")
+        print(f"inputs of seed {seed}; again: --seed {seed}")
+    return RIGHT if all(one["right"] for one in results) else WRONG
+
+
+def gradescope(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Results as Gradescope's autograder reads them: one test for each file, one point each."""
+    tests = [
+        {
+            "name": one["puzzle"] or one["file"],
+            "score": 1.0 if one["right"] else 0.0,
+            "max_score": 1.0,
+            "status": "passed" if one["right"] else "failed",
+            "output": "\n".join([one["message"], *(one.get("difference") or [])]).strip(),
+        }
+        for one in results
+    ]
+    return {"tests": tests}

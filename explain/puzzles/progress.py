@@ -1,0 +1,54 @@
+"""What a reader has done: one JSON file in the user's folder, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import platformdirs
+
+
+@dataclass
+class Done:
+    """One puzzle: how often it was checked, how many hints were read, and when it was first solved (ISO date)."""
+
+    checks: int = 0
+    hints: int = 0
+    solved: str = ""
+
+
+@dataclass
+class Progress:
+    """Every puzzle that was begun, by name."""
+
+    puzzles: dict[str, Done] = field(default_factory=dict)
+
+    def of(self, name: str) -> Done:
+        """What was done on one puzzle, to be changed in place."""
+        return self.puzzles.setdefault(name, Done())
+
+    def save(self) -> None:
+        """Writes the file. Raises OSError."""
+        path = progress_file()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+            json.dump({name: asdict(done) for name, done in self.puzzles.items()}, file, indent=1)
+        os.replace(file.name, path)
+
+
+def progress_file() -> Path:
+    """Where progress is kept; the variable TILESCOPE_PROGRESS names another file."""
+    own = os.environ.get("TILESCOPE_PROGRESS")
+    return Path(own) if own else Path(platformdirs.user_data_dir("tilescope", appauthor=False)) / "puzzles.json"
+
+
+def load() -> Progress:
+    """The reader's progress; empty if there is none, or if the file cannot be read."""
+    try:
+        stored = json.loads(progress_file().read_text(encoding="utf-8"))
+        return Progress({name: Done(**done) for name, done in stored.items()})
+    except (OSError, ValueError, TypeError, AttributeError):
+        return Progress()

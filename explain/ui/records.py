@@ -11,8 +11,7 @@ from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.records import file, registry
 from explain.records.registry import Entry
-from explain.ui.device import once_known
-from explain.ui.follow import on_request
+from explain.ui.follow import on_request, once_known
 
 SHOWN, YOURS, CHOICE = "records shown", "records of yours", "records choice"
 SAMPLE = Experiment.of("softmax_online", {"rows": 4096, "cols": 8192, "block_n": 4096}, "normal")

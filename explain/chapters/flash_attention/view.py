@@ -6,19 +6,19 @@ import streamlit as st
 
 from explain import lessons
 from explain.chapters.flash_attention import algorithm as paper
-from explain.chapters.flash_attention import figures, tiles
+from explain.chapters.flash_attention import figures, gpu_view, tiles
 from explain.chapters.flash_attention.exercises import ORDER, PAPER, QUESTIONS, SIZES, STEP, Shown
 from explain.chapters.flash_attention.visits import visits
 from explain.chapters.speed import lengths
-from explain.chapters.tile_cost import view as tile_cost_view
 from explain.compile.cost import LaunchCost
-from explain.compile.service import compiler
+from explain.compile.service import Answer, compiler
 from explain.experiment import Experiment
 from explain.figures.numbers import capacity, ratio
 from explain.gpus import Gpu, known_as
 from explain.prediction import fitted
 from explain.records import registry
-from explain.ui import controls, device, layout, pictures, stepper
+from explain.ui import controls, layout, pictures, stepper
+from explain.ui.compiling import once_compiled, source
 from explain.ui.exercises import ask
 from explain.ui.gpu import gpu_choice
 from kernels.parameters import ITEM_BYTES
@@ -63,7 +63,7 @@ def step_through(experiment: Experiment) -> Shown:
             stepper.traffic_table(experiment, traces[0])
     if traces:
         st.header("On the GPU", anchor=False)
-        device.on_device(experiment, traces[0])
+        gpu_view.on_device(experiment, traces[0])
     _faster_from()
     return Shown(STEP, tuple(zip([experiment], traces, strict=False)))
 
@@ -113,7 +113,7 @@ def choose_tile() -> tuple[Experiment, Gpu]:
 def tile_sizes(experiment: Experiment, gpu: Gpu) -> Shown:
     """A tile in a GPU's shared memory and registers, by formula and as compiled; how often K and V are read."""
     head_dim, dtype = experiment.values["head_dim"], experiment.values["dtype"]
-    tile_cost_view.tile_cost(experiment, gpu)
+    once_compiled(experiment, gpu, lambda answer: _tile_cost(experiment, gpu, answer))
     own = {name: str(experiment.values[name]).lower() for name in ("block_m", "block_n", "head_dim", "dtype", "causal")}
     layout.chapter_link("tile_cost", "Read the instructions of this tile →", {**own, "gpu": gpu.name})
     with layout.part(
@@ -124,7 +124,7 @@ def tile_sizes(experiment: Experiment, gpu: Gpu) -> Shown:
         "reads its operands from shared memory, and addresses and masks take registers. Registers that are missing "
         "spill: their values go to memory and come back.",
     ):
-        tile_cost_view.tile_grid(experiment, gpu)
+        _tile_grid(experiment, gpu)
     reads = tiles.reads(4096, int(head_dim), str(dtype))
     with layout.part(
         "Where N²d²/M comes from",
@@ -140,6 +140,31 @@ def tile_sizes(experiment: Experiment, gpu: Gpu) -> Shown:
         )
         st.markdown(figures.reads_table(reads))
     return Shown(SIZES, experiment=experiment, gpu=gpu, cost=lambda tile: _compiled(tile, gpu))
+
+
+def _tile_cost(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
+    """A tile in an SM's shared memory and registers by formula, beside the compiler's numbers."""
+    cost = answer.cost if answer else None
+    drawn = figures.tanks(experiment.values, gpu, cost.launches[0] if cost else None)
+    for picture, column in zip(drawn, st.columns(2, gap="large"), strict=True):
+        with column:
+            pictures.drawing(picture)
+    if answer and cost:
+        st.markdown(f"**{figures.verdict(cost, gpu)}**")
+        st.markdown(figures.cost_table(cost, gpu))
+        st.caption(source(answer))
+
+
+def _tile_grid(experiment: Experiment, gpu: Gpu) -> None:
+    """Programs per SM and spills of every compiled tile with the same dtype, head_dim and mask."""
+    answers = {
+        (m, n): compiler().look(experiment.with_(block_m=m, block_n=n), gpu.compute_capability)
+        for m in tiles.SIDES
+        for n in tiles.SIDES
+    }
+    costs = {side: answer.cost for side, answer in answers.items() if answer and answer.cost}
+    p = experiment.values
+    pictures.drawing(figures.grid(costs, gpu, (p["block_m"], p["block_n"])))
 
 
 def _compiled(tile: Experiment, gpu: Gpu) -> LaunchCost:

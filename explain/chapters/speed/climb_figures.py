@@ -284,8 +284,8 @@ def _causes(spill: Spill) -> str:
     """The two causes of a speedup over a kernel that spills, from the counters: busier tensor cores, and no spills."""
     said, (before, now) = "", spill.tensor
     if before is not None and now is not None:
-        now, before = (numbers.percent(share / 100) for share in (now, before))
-        said += f"The tensor cores are active in {now} of the cycles; in {spill.rung.label} in {before}. "
+        here, there = (numbers.percent(share / 100) for share in (now, before))
+        said += f"The tensor cores are active in {here} of the cycles; in {spill.rung.label} in {there}. "
     said += f"And {spill.rung.label} moves {numbers.moved(spill.size)} of spilled registers, this kernel none."
     if spill.seconds and spill.of and spill.bandwidth:
         cost, whole = numbers.duration(spill.seconds), numbers.duration(spill.of)
@@ -303,7 +303,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "anything else": ("code", "other"),
 }
 """The bars' parts: kinds of a warp's time (`stalls.KINDS`)."""
-SHADES: Mapping[str, float] = dict(zip(list(GROUPS)[1:], (0.8, 0.55, 0.35, 0.18), strict=True))
+SHADES: Mapping[str, float] = dict(zip(list(GROUPS)[1:], (1.0, 0.55, 0.35, 0.18), strict=True))
 """How dark the grey of each wait is; what works has a colour."""
 WIDTH, STALL_ROW, BAR, AXIS = 700.0, 46.0, 18.0, 40.0
 WORKING = GROUPS["issues, or is ready to"]
@@ -348,15 +348,15 @@ def stall_bars(kernels: Sequence[tuple[str, Stalls, float | None]]) -> str:
             parts.append(svg.rect(x, y + 22, wide, BAR, palette.css(colour), opacity=shade, title=title))
             words = numbers.percent(part)
             if labels.text_width(words, svg.SMALL) + 6 <= wide:
-                ink = palette.letters(palette.fill(colour)) if shade >= 0.8 else ""
+                ink = palette.letters(palette.fill(colour)) if shade == 1 else ""
                 parts.append(svg.text(x + wide / 2, y + 35.5, words, size=svg.SMALL, anchor="middle", fill=ink))
             x += wide
     foot = top + STALL_ROW * len(kernels)
     parts.append(svg.line(0, foot + 4, WIDTH, foot + 4))
-    for at, anchor, words in ((0.0, "start", ""), (0.5, "middle", " of the warps' time"), (1.0, "end", "")):
-        x = at * WIDTH
+    for part, anchor, words in ((0.0, "start", ""), (0.5, "middle", " of the warps' time"), (1.0, "end", "")):
+        x = part * WIDTH
         parts.append(svg.line(x, foot, x, foot + 8))
-        parts.append(svg.text(x, foot + 24, numbers.percent(at) + words, size=svg.SMALL, anchor=anchor, faint=True))
+        parts.append(svg.text(x, foot + 24, numbers.percent(part) + words, size=svg.SMALL, anchor=anchor, faint=True))
     label = f"What the warps of {', '.join(name for name, *_ in kernels)} spend their time on"
     return svg.picture(WIDTH, foot + AXIS, label, parts, most="900px")
 

@@ -7,7 +7,6 @@ import functools
 import plotly.graph_objects as go
 import streamlit as st
 
-from explain.chapters.measurements import figures as limits
 from explain.chapters.speed import climb_figures, results, rungs, timeline, tuning
 from explain.chapters.speed.results import TABLES, Case
 from explain.chapters.speed.rungs import BY_NAME, RUNGS, Step
@@ -16,6 +15,7 @@ from explain.chapters.speed.view import Chosen, time_here, traced_instead
 from explain.experiment import Experiment
 from explain.figures import numbers
 from explain.figures.plot import kept
+from explain.gpus import specified
 from explain.records.code import is_stale
 from explain.records.results import ResultFileError
 from explain.ui.charts import chart, sourced
@@ -40,7 +40,7 @@ def climb(shown: Chosen | None) -> None:
         st.markdown(f":small[:red[**rung={asked}: must be one of {', '.join(BY_NAME)}**]]")
     spilled = shown.spilled(most.rung) if shown and most else None
     gpu = shown.result.provenance.gpu if shown else ""
-    specified = limits.specified(f"matmul {case.dtype}", gpu) if case and peak else None
+    datasheet = specified(f"matmul {case.dtype}", gpu) if case and peak else None
     tuned = tuning.best(case.shape, case.dtype, case.causal, gpu) if case else {}
     prose(climb_figures.climb_told(steps, peak, tuned))
     shape = case.words if case else "no shape"
@@ -49,7 +49,7 @@ def climb(shown: Chosen | None) -> None:
     pressable(f"<div class=wide>{wide}</div><div class=narrow>{narrow}</div>", "rung")
     if shown and case:
         sourced(f"{case.named} · {shown.result.source}")
-        said = [*climb_figures.climb_more(steps, peak, spilled, specified), f"Counted: {TABLES[case.table].work}."]
+        said = [*climb_figures.climb_more(steps, peak, spilled, datasheet), f"Counted: {TABLES[case.table].work}."]
         if case.causal:
             said.append("Kernels 1 to 3 compute the hidden half as well; it is not counted.")
         if peak:

@@ -18,7 +18,6 @@ from explain.chapters.sweeps.model import Sweep
 from explain.chapters.sweeps.ready import HEAD, PAIR
 from explain.chapters.sweeps.roofline import roofline
 from explain.chapters.sweeps.view import sweep_growth, sweep_readings
-from explain.chapters.tile_cost.view import compiling
 from explain.compile.service import compiler, provenance
 from explain.counters.stalls import Stalls
 from explain.device.measurement import Timing
@@ -34,10 +33,10 @@ from explain.records.model import Point, Record
 from explain.records.results import ResultFileError
 from explain.ui import layout
 from explain.ui.charts import chart
+from explain.ui.compiling import once_compiled
 from explain.ui.controls import option, pick
-from explain.ui.device import once_known
 from explain.ui.exercises import ask
-from explain.ui.follow import on_request
+from explain.ui.follow import on_request, once_known
 from explain.ui.layout import chapter_link, part, prose, sides
 from explain.ui.pictures import drawing
 from kernels.catalog import KERNELS
@@ -369,7 +368,7 @@ def first_call() -> None:
             st.caption(measured.source)
             with st.expander("Every length"), st.container(key="numbers of lengths"):
                 st.markdown(lengths.table(measured))
-    compiling(_tile(), here)
+    once_compiled(_tile(), here)
     once_known(_live)
 
 

@@ -303,7 +303,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "anything else": ("code", "other"),
 }
 """The bars' parts: kinds of a warp's time (`stalls.KINDS`)."""
-SHADES: Mapping[str, float] = dict(zip(list(GROUPS)[1:], (1.0, 0.55, 0.35, 0.18), strict=True))
+SHADES: Mapping[str, float] = dict(zip(list(GROUPS)[1:], (0.6, 0.42, 0.26, 0.12), strict=True))
 """How dark the grey of each wait is; what works has a colour."""
 WIDTH, STALL_ROW, BAR, AXIS = 700.0, 46.0, 18.0, 40.0
 WORKING = GROUPS["issues, or is ready to"]

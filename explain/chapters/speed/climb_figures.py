@@ -273,8 +273,8 @@ def _causes(spill: Spill) -> str:
     """The two causes of a speedup over a kernel that spills, from the counters: busier tensor cores, and no spills."""
     said, (before, now) = "", spill.tensor
     if before is not None and now is not None:
-        now, before = (numbers.percent(share / 100) for share in (now, before))
-        said += f"The tensor cores are active in {now} of the cycles; in {spill.rung.label} in {before}. "
+        own, under = numbers.percent(now / 100), numbers.percent(before / 100)
+        said += f"The tensor cores are active in {own} of the cycles; in {spill.rung.label} in {under}. "
     said += f"And {spill.rung.label} moves {numbers.moved(spill.size)} of spilled registers, this kernel none."
     if spill.seconds and spill.of and spill.bandwidth:
         cost, whole = numbers.duration(spill.seconds), numbers.duration(spill.of)
@@ -340,10 +340,10 @@ def stall_bars(kernels: Sequence[tuple[str, Stalls, float | None]]) -> str:
             x += wide
     foot = top + STALL_ROW * len(kernels)
     parts.append(svg.line(0, foot + 4, WIDTH, foot + 4))
-    for at, anchor, words in ((0.0, "start", ""), (0.5, "middle", " of the warps' time"), (1.0, "end", "")):
-        x = at * WIDTH
+    for mark, anchor, words in ((0.0, "start", ""), (0.5, "middle", " of the warps' time"), (1.0, "end", "")):
+        x = mark * WIDTH
         parts.append(svg.line(x, foot, x, foot + 8))
-        parts.append(svg.text(x, foot + 24, numbers.percent(at) + words, size=svg.SMALL, anchor=anchor, faint=True))
+        parts.append(svg.text(x, foot + 24, numbers.percent(mark) + words, size=svg.SMALL, anchor=anchor, faint=True))
     label = f"What the warps of {', '.join(name for name, *_ in kernels)} spend their time on"
     return svg.picture(WIDTH, foot + AXIS, label, parts, most="900px")
 

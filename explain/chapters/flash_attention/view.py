@@ -21,6 +21,7 @@ from explain.ui import controls, layout, pictures, stepper
 from explain.ui.compiling import once_compiled, source
 from explain.ui.exercises import ask
 from explain.ui.gpu import gpu_choice
+from kernels.edits import source_of
 from kernels.parameters import ITEM_BYTES
 
 WORDS = {
@@ -30,8 +31,8 @@ WORDS = {
     "**Formula** counts each array once. **Compiler** is what Triton and ptxas use.",
     "Loop order": "Left: keys and values in the outer loop, as in the first FlashAttention. Right: queries in the "
     "outer loop, as in FlashAttention-2. Both compute the same O.",
-    "The paper's algorithm": "Algorithm 1 of FlashAttention-2, the forward pass, and the lines of this kernel that do "
-    "it. The paper's `B_r` is `BLOCK_M`, its `B_c` is `BLOCK_N`.",
+    "The paper's algorithm": "Algorithm 1 of FlashAttention-2, the forward pass, and the lines of "
+    "`kernels/attention.py` that do it. The paper's `B_r` is `BLOCK_M`, its `B_c` is `BLOCK_N`.",
 }
 """The page's views, and what each begins with."""
 
@@ -118,7 +119,7 @@ def tile_sizes(experiment: Experiment, gpu: Gpu) -> Shown:
     layout.chapter_link("tile_cost", "Read the instructions of this tile →", {**own, "gpu": gpu.name})
     with layout.part(
         f"Every tile, d = {head_dim}, {dtype}: programs per SM of the {gpu.name}",
-        f"In the picture above, the top line is the most that one program may use on the {gpu.name}: "
+        f"In the picture above, a full bar is the most that one program may use on the {gpu.name}: "
         f"{capacity(gpu.shared_bytes)} of shared memory, and 255 registers for each of its 128 threads.\n\nThe "
         f"compiler, here for {gpu.target}, needs more than the formula: it loads the next K and V ahead, a matmul "
         "reads its operands from shared memory, and addresses and masks take registers. Registers that are missing "
@@ -206,7 +207,8 @@ def loop_order(experiment: Experiment) -> Shown:
 
 def paper_algorithm() -> Shown:
     """FlashAttention-2's algorithm 1 beside the kernel."""
-    st.markdown(figures.algorithm_table(paper.ALGORITHM), unsafe_allow_html=True)
+    with st.container(key="lines of code"):
+        st.markdown(figures.algorithm_table(paper.ALGORITHM, source_of("kernels.attention")), unsafe_allow_html=True)
     layout.prose(paper.NOT_IN_THE_PAPER)
     return Shown(PAPER, experiment=lessons.OPENING)
 

@@ -14,7 +14,7 @@ from explain.figures import palette
 from explain.figures.numbers import NONE, duration, grouped, percent, ratio, si
 from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, markdown, plain
-from explain.gpus import GPUS, known_as
+from explain.gpus import specified
 from explain.prediction import Model
 from explain.records.code import is_stale
 from explain.records.model import Point, Record, settings
@@ -172,17 +172,6 @@ _ROOFS = {
 
 MOST_USED = {"HBM, read": "hbm", "matmul in bf16": "matmul bf16", "exp": "exp"}
 """The limits that the pages use most, by name."""
-
-
-def specified(level: str, gpu: str) -> float | None:
-    """The datasheet's rate for a measured limit, bytes or FLOPs per second; None where no public source states it."""
-    known = GPUS.get(known_as(gpu) or "")
-    if known is None:
-        return None
-    if level.startswith("hbm"):
-        return known.hbm_bytes_per_second
-    tensor = known.tensor_flops_per_second
-    return {"matmul bf16": tensor, "matmul fp16": tensor, "matmul fp32": known.fp32_flops_per_second}.get(level)
 
 
 def limits(shown: Sequence[Entry]) -> list[go.Figure]:

@@ -49,7 +49,7 @@ RECORD = recorded()
 assert RECORD is not None
 COUNTED = [one for one in PLANNED if (point := RECORD.point(one)) is not None and point.counters is not None]
 WITH_CAUSES = ("topk", "softmax_split", "flash_attention_v1")
-"""Kernels of which the GPU is asked for more than they name: short pieces, and what is left to causes."""
+"""The GPU is asked for more than these kernels name: short pieces, and what is left to causes."""
 
 
 def counts_of(experiment: Experiment, *, warm: bool = False) -> Counts:

@@ -37,7 +37,7 @@ def hierarchy(found: Levels, prediction: Prediction | None, dirty: int | None, c
 
     A link is a button (`data-press` is its level). A link that was not measured is grey and says why.
     """
-    width, box, gap, left = 600.0, 44.0, 114.0, 10.0
+    width, box, gap, left = 600.0, 34.0, 86.0, 10.0
     most = max((count for level in (*found, found.shared) for count in (level.read, level.written) if count), default=1)
     tops = [8.0 + n * (box + gap) for n in range(4)]
     own, formula, traced = found.l1, found.formula, found.traced
@@ -245,10 +245,18 @@ def cause_words(between: Sequence[Gap]) -> str:
 
 
 def equal_words(found: Levels, between: Sequence[Gap]) -> str:
-    """The neighbours that agree to the byte, in a sentence; empty if none do."""
+    """The levels that agree to the byte, in a sentence for each direction; empty if none do."""
     names = {level.key: level.name for level in found}
-    equal = [f"{names[gap.above]} = {names[gap.below]} ({_way(gap)})" for gap in between if not gap.bytes]
-    return f"Equal to the byte: {', '.join(equal)}." if equal else ""
+    said = []
+    for written in (False, True):
+        chains: list[list[str]] = []
+        for gap in between:
+            if gap.written is written and not gap.bytes:
+                if not (chains and chains[-1][-1] == gap.above):
+                    chains.append([gap.above])
+                chains[-1].append(gap.below)
+        said += [f"{_written(written).capitalize()}: {' = '.join(names[key] for key in chain)}." for chain in chains]
+    return f"Equal to the byte. {' '.join(said)}" if said else ""
 
 
 def _way(gap: Gap) -> str:

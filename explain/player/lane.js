@@ -44,7 +44,7 @@ export class Lane {
     this.selection = { row: 0, col: 0 };
     this.step = -1;
     this.beat = null;                                      // that holds the step; in two runs, that this one waits on
-    this.hides = false;                                    // whether a question is open: nothing after the step is shown
+    this.hides = false;                                    // whether a question is open: no later step is shown
     this.phase = 1;                                        // how far a movement has got; 1: at rest
     this.glowing = this.pinned = null;                     // names of variables, highlighted everywhere
     this.timeOf = (k) => k;                                // a step of this run → its step on the timeline

@@ -50,7 +50,7 @@ export function elementOf(value, hint, { row, col, dim, rows, cols, isOutput }) 
   return down >= 0 && across < shape[1] ? down * shape[1] + across : -1;
 }
 
-/** The elements of a tile's selected row (axis 1) or column (axis 0), or of a whole vector; null where there are none. */
+/** The elements of a tile's selected row (axis 1) or column (axis 0), or of a whole vector; null if there are none. */
 export function alongAxis(value, axis, { row, col }) {
   if (!value?.data) return null;
   const [height, width] = value.shape.length === 2 ? value.shape : [1, value.data.length];

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +57,7 @@ class LaunchRecord:
         self.kernel = kernel
         self.source = source
         self.memory = Memory()
+        self.began = time.monotonic()
         self.grid: tuple[int, int, int] = (0, 0, 0)
         self.program: tuple[int, int, int] | None = None
         self.arguments: dict[str, object] = {}

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import streamlit as st
 
+from explain.engine import DeviceStatus, engine
 from explain.figures.numbers import fixed
 from explain.jobs import Job
 
@@ -32,6 +33,18 @@ def _draw(draw: Callable[[], object], before: tuple[bool, object], now: Callable
     if before[0] and now() != before:
         st.rerun()
     draw()
+
+
+def once_known(show: Callable[[DeviceStatus], None]) -> None:
+    """Calls `show` as soon as it is known whether this machine has a GPU; until then says that it is looking."""
+
+    def draw() -> None:
+        if (status := engine().device_if_known()) is None:
+            st.markdown(":gray[●] Looking for a GPU…")
+        else:
+            show(status)
+
+    follow(draw, lambda: engine().device_if_known() is None)
 
 
 def on_request(label: str, key: str, doing: str, work: Callable[[Job[T]], T], icon: str) -> Job[T] | None:

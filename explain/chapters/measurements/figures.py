@@ -14,7 +14,7 @@ from explain.figures import palette
 from explain.figures.numbers import NONE, duration, grouped, moved, number, percent, ratio, si
 from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, markdown, plain
-from explain.gpus import GPUS, known_as
+from explain.gpus import specified
 from explain.prediction import Model
 from explain.records.code import is_stale
 from explain.records.model import Point, Record, settings
@@ -185,17 +185,6 @@ def most_used(record: Record) -> list[tuple[str, str, str]]:
         dear = matmul and f"one exp costs {number(matmul.per_second / exp.per_second)} matmul FLOPs"
         found.append(("exp, 1 FLOP each", si(exp.per_second, exp.unit), dear or ""))
     return found
-
-
-def specified(level: str, gpu: str) -> float | None:
-    """The datasheet's rate for a measured limit, bytes or FLOPs per second; None where no public source states it."""
-    known = GPUS.get(known_as(gpu) or "")
-    if known is None:
-        return None
-    if level.startswith("hbm"):
-        return known.hbm_bytes_per_second
-    tensor = known.tensor_flops_per_second
-    return {"matmul bf16": tensor, "matmul fp16": tensor, "matmul fp32": known.fp32_flops_per_second}.get(level)
 
 
 def limits(shown: Sequence[Entry]) -> list[go.Figure]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psutil
 import streamlit as st
 
 from explain import lessons
@@ -12,7 +13,7 @@ from explain.gpus import LIMITS, Gpu
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
-from explain.ui.gpu import gpu_choice, host_bytes
+from explain.ui.gpu import gpu_choice
 
 
 def choose() -> tuple[Gpu, bool]:
@@ -29,7 +30,7 @@ def capacities(gpu: Gpu, logarithmic: bool) -> None:
     left, right = st.columns([2, 3], gap="large")
     if logarithmic:
         with right:
-            pictures.drawing(figures.sizes_log(gpu, host_bytes()))
+            pictures.drawing(figures.sizes_log(gpu, _host_bytes()))
         words = left
     else:
         for picture, column in zip(figures.sizes(gpu), (left, right), strict=True):
@@ -55,7 +56,7 @@ def load_times(gpu: Gpu, logarithmic: bool) -> None:
     times, words = st.columns([3, 2], gap="large")
     with times:
         if gpu.latencies:
-            pictures.drawing(figures.times(gpu, host_bytes(), logarithmic=logarithmic))
+            pictures.drawing(figures.times(gpu, _host_bytes(), logarithmic=logarithmic))
         else:
             st.info(f"No latency of the {gpu.name} is published. Choose another GPU to see what a load costs.")
     with words:
@@ -137,3 +138,8 @@ def closing(gpu: Gpu, experiment: Experiment, traces: list[Trace]) -> None:
         shown = exercises.Shown(gpu, experiment, traces[0])
         ask("memory_hierarchy", exercises.QUESTIONS, shown, f"{experiment.key} {gpu.name}")
     layout.closing("memory_hierarchy", gpu.source, LIMITS)
+
+
+def _host_bytes() -> int:
+    """The memory of the machine that runs Tilescope."""
+    return int(psutil.virtual_memory().total)

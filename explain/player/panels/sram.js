@@ -97,7 +97,8 @@ export class SramPanel extends Panel {
     const holds = ({ top, bottom, x: left, width }, x, y) => y >= top && y <= bottom && x >= left && x <= left + width;
     this.at = (x, y) => this.tiles.find((part) => holds(part, x, y)) ?? null;
     const named = tiles.map((tile) => `${tile.name} ${binary(tile.bytes)}`);
-    this.canvas.setAttribute("aria-label", `On-chip memory, ${binary(total)} in use: ${named.join(", ")}${over && `, ${over}`}`);
+    const used = [...named, ...(over ? [over] : [])].join(", ");
+    this.canvas.setAttribute("aria-label", `On-chip memory, ${binary(total)} in use: ${used}`);
   }
 
   write() {

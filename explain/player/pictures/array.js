@@ -36,7 +36,9 @@ export function paintArray(surface, palette, array) {
     const size = Math.min(palette.size * 0.85, ch * 0.66, (cw - CELL_GAP_PX) / figureEms(ctx, texts, palette.font));
     const place = (i) => ({ x: ((i % cols) + 0.5) * cw, y: (Math.floor(i / cols) + 0.5) * ch });
     const figures = texts.map((text, i) => ({ text, ...place(i), colour: palette.inkOn(words[i]) }));
-    if (size >= Math.max(SMALLEST_PX, palette.smallest)) writeAll(ctx, figures, { size, font: palette.font, align: "center" });
+    if (size >= Math.max(SMALLEST_PX, palette.smallest)) {
+      writeAll(ctx, figures, { size, font: palette.font, align: "center" });
+    }
   }
   if (selected >= 0 && rows > 1) {
     ctx.strokeStyle = palette.text;

@@ -14,7 +14,7 @@ from explain.figures import palette
 from explain.figures.numbers import NONE, duration, grouped, moved, number, percent, ratio, si
 from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, markdown, plain
-from explain.gpus import specified
+from explain.gpus import GPUS, known_as, specified
 from explain.prediction import Model
 from explain.records.code import is_stale
 from explain.records.model import Point, Record, settings

@@ -233,7 +233,7 @@ def openings(browser: Browser, runs: int) -> dict[str, Any]:
 def lecture_packet_bytes() -> int:
     """The size in bytes of the opening lecture's packet for the player: its trace and its view."""
     from explain import lessons, recordings
-    from explain.player import Run, body_of
+    from explain.player.component import Run, body_of
     from explain.trace.file import TraceFile
 
     run = TraceFile(recordings.path_of(lessons.OPENING).read_bytes())

@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from explain.figures.numbers import fixed, percent
+from explain.figures.tables import Column, Columns, markdown
+
 LARGE = 16 * 2**20
 """Bytes of a softmax's input above which a copy is the bar."""
 WAYS = {
@@ -98,18 +101,17 @@ def summary(result: dict[str, Any]) -> Iterator[str]:
 def lines(result: dict[str, Any]) -> Iterator[str]:
     """The summary as markdown: a table, the worst five shapes, and what it was measured on."""
     compared = list(beside(result))
-    yield (
-        "| kernel | baseline | shapes | bar | on the GPU: reached in | geometric mean | with the host: reached in "
-        "| geometric mean |"
-    )
-    yield "|---|---|---:|---:|---:|---:|---:|---:|"
+    rows = []
     for one in compared:
-        if one.host:
-            continue
-        alike = (o for o in compared if o.host and (o.table, o.baseline) == (one.table, one.baseline))
-        host = [f"{o.won:.0%} | {o.mean:.2f}" for o in alike]
-        cells = [WORDS[one.table], LIBRARIES[one.baseline], str(len(one.ratios)), f"{one.bar:.2f}"]
-        yield f"| {' | '.join(cells)} | **{one.won:.0%}** | {one.mean:.2f} | {host[0] if host else '– | –'} |"
+        if not one.host:
+            host = next((o for o in compared if o.host and (o.table, o.baseline) == (one.table, one.baseline)), None)
+            alone = (f"**{percent(one.won)}**", fixed(one.mean, 2))
+            called = (percent(host.won), fixed(host.mean, 2)) if host else (None, None)
+            shapes = (len(one.ratios), fixed(one.bar, 2))
+            rows.append((WORDS[one.table], LIBRARIES[one.baseline], *shapes, *alone, *called))
+    headings = ("on the GPU: reached in", "geometric mean", "with the host: reached in", "geometric mean")
+    columns: Columns = ("kernel", "baseline", *map(Column, ("shapes", "bar", *headings)))
+    yield from markdown(columns, rows).splitlines()
     yield ""
     yield "<details><summary>The five slowest shapes beside each baseline, and results without a time</summary>"
     yield ""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explain import data
+from explain.figures.tables import Column, markdown
 
 Case = dict[str, Any]
 
@@ -54,13 +55,15 @@ PROMISES = tuple(_promise(**promise) for promise in data(__file__)["promise"])
 
 def lines(result: dict[str, Any]) -> Iterator[str]:
     """The table and what it was measured on, as markdown. A promise without measured cases is left out."""
-    yield "| kernel | ours, slowest to fastest shape | milestone | reached | goal | reached |"
-    yield "|---|---:|---|---:|---|---:|"
+    reaches = Column("reached")
+    rows = []
     for promise in PROMISES:
         if cases := promise.cases(result):
             bars = (promise.milestone, promise.goal)
             cells = [x for bar in bars for x in (", ".join(b.words for b in bar), reached(promise.ours, bar, cases))]
-            yield f"| {promise.what} | {speed(promise.ours, cases)} | {' | '.join(cells)} |"
+            rows.append((promise.what, speed(promise.ours, cases), *cells))
+    columns = ("kernel", Column("ours, slowest to fastest shape"), "milestone", reaches, "goal", reaches)
+    yield from markdown(columns, rows).splitlines()
     where, before, after = result["provenance"], result["before"], result["after"]
     yield ""
     yield (

@@ -17,7 +17,7 @@ from types import ModuleType
 
 from explain import commands as do
 from explain import tours
-from explain.commands import BAD_ARGUMENTS, EXPORTS, FAILED, complain
+from explain.commands import BAD_ARGUMENTS, EXPORTS, FAILED, INTERPRETER_SECONDS, complain
 from explain.difference import command as difference
 from explain.experiment import Experiment, ParameterError
 from explain.gpus import DEFAULT, GPUS
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return complain(str(error), BAD_ARGUMENTS)
     except WorkerFailed as error:
         status = BAD_ARGUMENTS if error.type in ("BadTarget", "ParameterError") else FAILED
-        return complain(error.message, status)
+        return complain(do.with_remedy(error), status)
     except BrokenPipeError:  # `… | head` has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
@@ -84,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--backend", choices=("auto", "interpreter", "cuda"), default="auto", help="auto: cuda where there is a GPU"
     )
+    _add_whole(run)
     Experiment.add_arguments(run)
     _add_limits(run)
 
@@ -103,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     trace.add_argument(
         "--tf32", action="store_true", help="round the float32 inputs of tl.dot to TF32, where a GPU does"
     )
+    _add_whole(trace)
     Experiment.add_arguments(trace)
     _add_limits(trace)
 
@@ -165,6 +167,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     stale.add_argument("--stale", action="store_true", help="only the stale ones")
     return parser
+
+
+def _add_whole(parser: argparse.ArgumentParser) -> None:
+    help = (
+        f"interpret all programs of a kernel of the list; without it, a part if all take over {INTERPRETER_SECONDS:g} s"
+    )
+    parser.add_argument("--whole", action="store_true", help=help)
 
 
 def _add_limits(parser: argparse.ArgumentParser, megabytes: float = 8000.0) -> None:

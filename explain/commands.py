@@ -27,8 +27,9 @@ from explain.records import registry, results
 from explain.records.code import stale_words
 from explain.records.file import RecordFileError
 from explain.records.plans import PLANS
+from explain.trace.errors import TookTooLong
 from explain.trace.file import TraceFileError, is_replaceable
-from explain.workers import WorkerOutOfMemory, WorkerTimeout
+from explain.workers import WorkerFailed, WorkerOutOfMemory, WorkerTimeout
 from kernels.catalog import KERNELS, TAUGHT
 from kernels.inputs import PRESETS
 from kernels.museum import EXHIBITS
@@ -40,6 +41,8 @@ OVER_TOLERANCE, BAD_ARGUMENTS, FAILED = 1, 2, 3
 TOO_LARGE = 1
 STOPPING_SECONDS = 60
 MAX_PROGRAMS = 100_000
+INTERPRETER_SECONDS = 10.0
+"""A kernel that takes Triton's interpreter longer is run in part, unless all of it is asked for."""
 
 
 def list_kernels(parsed: argparse.Namespace) -> int:
@@ -84,11 +87,12 @@ def run(parsed: argparse.Namespace) -> int:
                 return complain(f"--backend=cuda: {status.reason}", BAD_ARGUMENTS)
             backend = "cuda" if status.available else "interpreter"
         limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes, "progress": progress}
+        options = {} if parsed.whole else {"budget": INTERPRETER_SECONDS}
         if backend == "cuda":
             result = plain(engine.measure(experiment, **limits))
-            traced = _counted(engine, experiment, limits)
+            traced = _counted(engine, experiment, options=options, **limits)
         else:
-            result = traced = engine.check(experiment, **limits)
+            result = traced = engine.check(experiment, options=options, **limits)
     formula = experiment.entry.formula(experiment.values)
     answer = {
         "experiment": experiment.to_json(),
@@ -97,7 +101,8 @@ def run(parsed: argparse.Namespace) -> int:
         "tolerance": _number(float(result["tolerance"])),
         "within_tolerance": result["within_tolerance"],
         "output": result["output"],
-        "traffic": {"formula": formula.totals(), "traced": traced and traced["traffic"]},
+        "traffic": {"formula": formula.totals(), "traced": traced and _of_whole(traced)},
+        "part": traced and traced["part"],
     }
     if backend == "cuda":
         answer |= {"timing": result["timing"], "provenance": result["provenance"]}
@@ -108,22 +113,46 @@ def run(parsed: argparse.Namespace) -> int:
     return 0 if answer["within_tolerance"] else OVER_TOLERANCE
 
 
-def _counted(engine: Engine, experiment: Experiment, limits: dict[str, Any]) -> dict[str, Any] | None:
+def _counted(engine: Engine, experiment: Experiment, **limits: Any) -> dict[str, Any] | None:
     """The trace's counts for a run on the GPU; None if the run is too large to interpret within the limits."""
     try:
         return engine.check(experiment, **limits)
     except (WorkerTimeout, WorkerOutOfMemory) as error:
-        print(f"explain: traffic is not traced: {error}", file=sys.stderr)
-        return None
+        why = str(error)
+    except WorkerFailed as error:
+        if error.type != TookTooLong.__name__:
+            raise
+        why = with_remedy(error)
+    print(f"explain: traffic is not traced: {why}", file=sys.stderr)
+    return None
+
+
+def _of_whole(traced: dict[str, Any]) -> dict[str, int] | None:
+    """The counts of all programs; None if only a part ran that does not represent them."""
+    times = traced["part"]["times"] if traced["part"] else 1
+    return {name: times * count for name, count in traced["traffic"].items()} if times else None
+
+
+def with_remedy(error: WorkerFailed) -> str:
+    """The message, with the option that helps if there is one."""
+    remedy = "; --whole runs them, or set smaller sizes" if error.type == TookTooLong.__name__ else ""
+    return error.message + remedy
+
+
+def _print_part(part: dict[str, Any] | None) -> None:
+    if part:
+        print(f"{part['why']}. It ran a part: {part['words']} (--whole runs all)")
 
 
 def _print_run(experiment: Experiment, answer: dict[str, Any]) -> None:
     where = "Triton's CPU interpreter" if answer["backend"] == "interpreter" else answer["provenance"]["gpu"]
+    where += ", in part" if answer["backend"] == "interpreter" and answer["part"] else ""
     verdict = "within its tolerance" if answer["within_tolerance"] else "EXCEEDS its tolerance"
     print(" ".join(experiment.to_arguments()))
     print(f"on {where}: error {answer['error']} of {answer['tolerance']} allowed, in {answer['output']}: {verdict}")
     if experiment.entry.wrong and not answer["within_tolerance"]:
         print(f"This kernel is wrong on purpose: {experiment.entry.wrong}.")
+    _print_part(answer["part"])
     if timing := answer.get("timing"):
         print(f"median {timing['median_ms']:.4f} ms over {timing['launches']} launches ({timing['method']})")
     print(f"{'':<10}{'bytes read':>16}{'bytes written':>16}{'FLOPs':>18}")
@@ -140,9 +169,9 @@ def trace(parsed: argparse.Namespace) -> int:
     foreign = parsed.target not in KERNELS and (bool(colon) or parsed.target.endswith(".py"))
     if foreign and not colon:
         raise ParameterError("target", parsed.target, "must name a function too: path/to/file.py:function")
-    if foreign and (parsed.set or parsed.inputs or parsed.seed != "0"):
-        own = "the function makes its own inputs"
-        raise ParameterError("target", parsed.target, f"takes no --set, --inputs or --seed: {own}")
+    if foreign and (parsed.set or parsed.inputs or parsed.seed != "0" or parsed.whole):
+        own = "the function makes its own inputs, and all its programs run"
+        raise ParameterError("target", parsed.target, f"takes no --set, --inputs, --seed or --whole: {own}")
     check_out(parsed.out)
     experiment = None if foreign else Experiment.from_parsed(parsed.target, parsed)
     with closing(Engine()) as engine, progress_line() as progress:
@@ -154,12 +183,15 @@ def trace(parsed: argparse.Namespace) -> int:
                 Path(path), function, parsed.out, programs, options=options, progress=progress, **limits
             )
         else:
+            options |= {} if parsed.whole else {"budget": INTERPRETER_SECONDS}
             said = engine.trace_to(experiment, parsed.out, programs, options=options, progress=progress, **limits)
     report, failure = said["report"], said["report"]["failure"]
     answer = {name: said[name] for name in ("steps", "trace_seconds", "file_bytes", "launches", "report")}
     answer["traffic"] = {"traced": said["traffic"]}
     if experiment is not None:
-        answer |= {"experiment": experiment.to_json()}
+        if said["part"]:
+            experiment = Experiment.from_json(said["part"]["experiment"])
+        answer |= {"experiment": experiment.to_json(), "part": said["part"]}
         answer["traffic"]["formula"] = experiment.entry.formula(experiment.values).totals()
     if parsed.json:
         print_json(answer)
@@ -172,6 +204,7 @@ def trace(parsed: argparse.Namespace) -> int:
         print(f"  {launch['kernel']} on grid {tuple(launch['grid'])}: {moved}, {counts['flops']:,} FLOPs")
     for note in report["notes"]:
         print(f"  {note}")
+    _print_part(answer.get("part"))
     if failure:
         words = f"{failure['message']}\n{failure['traceback']}\nThe trace ends there, at step {failure['step']:,}"
         return complain(words, FAILED)
@@ -187,7 +220,7 @@ def check_out(out: Path) -> None:
 
 
 def export(parsed: argparse.Namespace) -> int:
-    from explain.player import Run
+    from explain.player.component import Run
     from explain.player.export import standalone_html  # brings Streamlit, which the other commands do without
     from explain.player.view import view_of
 
@@ -384,7 +417,7 @@ def progress_line() -> Iterator[Callable[[str, float], None]]:
 
 
 def _number(value: float) -> float | str:
-    """The number, or its name if JSON has no such number."""
+    """The number; NaN and infinities by name, since JSON has none."""
     return value if math.isfinite(value) else str(value)
 
 

@@ -92,3 +92,14 @@ def known_as(name: str) -> str | None:
     """The GPU in GPUS that a driver calls `name` ("NVIDIA H200"); None if it is not among them."""
     found = [known for known in GPUS if known in name]
     return max(found, key=len) if found else None
+
+
+def specified(level: str, gpu: str) -> float | None:
+    """The datasheet's rate for a measured limit, bytes or FLOPs per second; None where no public source states it."""
+    known = GPUS.get(known_as(gpu) or "")
+    if known is None:
+        return None
+    if level.startswith("hbm"):
+        return known.hbm_bytes_per_second
+    tensor = known.tensor_flops_per_second
+    return {"matmul bf16": tensor, "matmul fp16": tensor, "matmul fp32": known.fp32_flops_per_second}.get(level)

@@ -11,7 +11,7 @@ from typing import Any
 
 from explain.browser import find_browser
 from explain.engine import Engine
-from explain.player import Run
+from explain.player.component import Run
 from explain.player.export import standalone_html
 from explain.player.view import view
 from explain.tours import Tour, resolved

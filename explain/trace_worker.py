@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import chdir
+from contextlib import chdir, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,15 @@ import numpy as np
 import torch
 
 from explain.experiment import Experiment
+from explain.parts import smaller
 from explain.run_experiment import run_output, run_traced
 from explain.trace import file as trace_file
-from explain.trace.errors import BadTarget
+from explain.trace.errors import BadTarget, TookTooLong
 from explain.trace.model import Trace
 from explain.trace.python_file import record_file
+from explain.trace.recorder import Programs
 from explain.worker_process import Progress
+from kernels.verify import Verdict
 
 WARM_SIZE = 128
 
@@ -36,9 +39,12 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
 
     Both may have "options": those of `recording`, and `seconds` for a file. They write a trace and answer {"steps",
     "trace_seconds", "file_bytes", "traffic", "launches": [{"kernel", "grid", "traffic"}], "report": a Report's fields},
-    an experiment also {"error", "tolerance", "within_tolerance", "output"}. `traffic` is {"read_bytes",
+    an experiment also {"error", "tolerance", "within_tolerance", "output", "part"}. `traffic` is {"read_bytes",
     "written_bytes", "flops"} of all programs, recorded or not. A file's run that fails answers like one that ends, and
     its report has the failure. "output" records nothing, writes the arrays of `run_output` as .npz and answers {}.
+
+    An experiment that would take longer than the option `budget` allows is cut to a part, unless programs are named.
+    Then the answer is about that part, and `part` is {"experiment", "times", "words", "why"}; else `part` is null.
 
     Raises TraceError, OutOfBounds, ValueError, OSError.
     """
@@ -64,10 +70,29 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
 
 def _experiment(request: Mapping[str, Any], out: Path | None, progress: Progress) -> dict[str, Any]:
     start = time.perf_counter()
-    experiment = Experiment.from_json(request["experiment"])
-    trace, verdict = run_traced(experiment, request["programs"], progress, **request.get("options", {}))
+    experiment, programs = Experiment.from_json(request["experiment"]), request["programs"]
+    options = request.get("options", {})
+    part: dict[str, Any] | None = None
+    try:
+        trace, verdict = run_traced(experiment, programs, progress, **options)
+    except TookTooLong as error:
+        if programs and not isinstance(programs, str):
+            raise
+        trace, verdict, part = _part(experiment, programs, progress, error, **options)
     checked = {name: getattr(verdict, name) for name in ("error", "tolerance", "within_tolerance", "output")}
-    return _written(trace, out, start, progress) | checked
+    return _written(trace, out, start, progress) | checked | {"part": part}
+
+
+def _part(
+    whole: Experiment, programs: Programs, progress: Progress, why: TookTooLong, **options: Any
+) -> tuple[Trace, Verdict, dict[str, Any]]:
+    """Runs the first part that is fast enough. Raises `why` the whole is not if none is."""
+    for part in smaller(whole):
+        with suppress(TookTooLong):
+            trace, verdict = run_traced(part.experiment, programs, progress, **options)
+            said = {"experiment": part.experiment.to_json(), "times": part.times, "words": part.words}
+            return trace, verdict, said | {"why": str(why)}
+    raise why
 
 
 def _output(request: Mapping[str, Any], out: Path, progress: Progress) -> dict[str, Any]:

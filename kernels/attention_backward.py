@@ -33,7 +33,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernels.attention import LOG2_E, _Call
 from kernels.gpu import l2
-from kernels.kept import Kept, Prepared
+from kernels.kept import Kept, prepared
 
 
 @triton.jit
@@ -343,7 +343,7 @@ def flash_attention_backward(
     heads, kv_heads = call.batch * call.heads, call.batch * call.kv_heads
     side = max(block_m, block_n)
     padded = triton.cdiv(seq_len, side) * side  # what a row outside brings is there to be read
-    rows = Prepared(
+    rows = prepared(
         attention_rows_kernel, (padded // side, heads), (*o.stride(), *do.stride(), call.heads, seq_len, padded),
         {"HEAD_DIM": head_dim, "BLOCK_D": block_d, "BLOCK_M": side, "MULTIPLE": multiple(o, do)}, num_warps=4,
     )  # fmt: skip
@@ -358,17 +358,21 @@ def flash_attention_backward(
     row_bytes = 2 * head_dim * q.element_size()  # of Q and dO, as of K and V
     fits = l2(q) * l2_share / row_bytes if causal else 0  # rows
     at_once = _divisor(kv_heads, fits / (call.group * seq_len))
+    sums: dict[int, TensorDescriptor] = {}
+    if dq == "tma":
+        like = torch.empty((heads * padded, block_d), dtype=torch.float32, device=q.device)
+        sums[4] = TensorDescriptor.from_tensor(like, [block_m, block_d])
     by_keys = [
-        Prepared(
+        prepared(
             attention_backward_keys_kernel, (triton.cdiv(kv_len, block_n) * at_once, kv_heads // at_once),
-            (*strides, at_once, call.kv_heads, *sizes), {**tiles, "OF": of, "DQ": dq, **same},
+            (*strides, at_once, call.kv_heads, *sizes), {**tiles, "OF": of, "DQ": dq, **same}, sums,
             num_warps=warps, maxnreg=registers[0],
         )
         for of in (("k", "v") if apart and dq == "again" else ("kv",))
     ]  # fmt: skip
     tiles |= {"BLOCK_M": block_n, "BLOCK_N": block_m}  # what is held is the longer side
     at_once = _divisor(heads, fits / kv_len * call.group)
-    by_queries = Prepared(
+    by_queries = prepared(
         attention_backward_queries_kernel, (triton.cdiv(seq_len, block_n) * at_once, heads // at_once),
         (*strides, at_once, call.heads, *sizes), {**tiles, **same}, num_warps=warps, maxnreg=registers[1],
     )  # fmt: skip
@@ -385,8 +389,7 @@ def flash_attention_backward(
             by_queries(q, k, v, do, q_grad, lse2, delta)
         else:
             room = torch.zeros((heads * padded, block_d), dtype=torch.float32, device=q.device)
-            sums = TensorDescriptor.from_tensor(room, [block_m, block_d]) if dq == "tma" else room
-            by_keys[0](q, k, v, do, sums, k_grad, v_grad, lse2, delta)
+            by_keys[0](q, k, v, do, room, k_grad, v_grad, lse2, delta)
             kept = room.view(call.batch, call.heads, padded, block_d)[:, :, :seq_len, :head_dim]
             torch.mul(kept, call.sm_scale, out=q_grad)
         return q_grad, k_grad, v_grad

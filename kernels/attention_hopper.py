@@ -45,7 +45,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from kernels.attention import LOG2_E, _Call
 from kernels.gpu import sms
-from kernels.kept import Kept, Prepared
+from kernels.kept import Kept, prepared
 from kernels.schedule import lists, longest, tile_visits
 
 ROOM = 225 * 1024  # bytes of shared memory for tiles
@@ -442,37 +442,30 @@ def flash_attention_hopper(
     def descriptor(tensor: torch.Tensor, rows: int) -> TensorDescriptor:
         tile = [1, 1, rows, width]
         layout = gl.NVMMASharedLayout.get_default_for(tile, gl_dtype)
-        return _at(TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), tile, layout), None)
+        return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), tile, layout)
 
-    q_desc, k_desc, v_desc = descriptor(q, ROWS), descriptor(k, block_n), descriptor(v, block_n)
-    o_desc = descriptor(torch.empty(shape, dtype=dtype, device=device), ROWS)
+    o = torch.empty(shape, dtype=dtype, device=device)
+    descriptors = (descriptor(q, ROWS), descriptor(k, block_n), descriptor(v, block_n), descriptor(o, ROWS))
     m_tiles = len(visits(groups, block_n))
     # Without a mask all tiles are equally long: every program takes the next one.
     none = torch.empty(0, dtype=torch.int32, device=device)
     counts, tiles = lists(heads, visits(groups, block_n), programs, device) if causal else (none, none)
     scale_log2 = call.sm_scale * LOG2_E
     sizes = (heads * m_tiles, m_tiles, call.heads, call.group, call.seq_len, call.kv_len, call.diagonal, scale_log2)
-    kernel = Prepared(
+    kernel = prepared(
         flash_attention_hopper_kernel, (min(programs, heads * m_tiles),), sizes,
         {"HEAD_DIM": width, "PARTS": parts, "BLOCK_N": block_n, "STAGES": stages, "CAUSAL": causal, "GROUPS": groups,
          "O_APART": apart},
-        num_warps=4, maxnreg={2: 168, 3: 128}[groups],
+        dict(enumerate(descriptors)), num_warps=4, maxnreg={2: 168, 3: 128}[groups],
     )  # fmt: skip
 
     def launch(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         o = torch.empty(shape, dtype=dtype, device=device)
         lse = torch.empty(shape[:3], dtype=torch.float32, device=device)
-        kernel(_at(q_desc, q), _at(k_desc, k), _at(v_desc, v), _at(o_desc, o), lse, counts, tiles)
+        kernel(q, k, v, o, lse, counts, tiles)
         return o, lse
 
     return launch
-
-
-def _at(desc: TensorDescriptor, tensor: torch.Tensor | None) -> TensorDescriptor:
-    """The same descriptor for another tensor of the same layout. The checks of the first one hold."""
-    moved = object.__new__(type(desc))
-    moved.__dict__.update(desc.__dict__, base=tensor)
-    return moved
 
 
 def _parts(head_dim: int, causal: bool) -> tuple[int, int]:

@@ -23,7 +23,7 @@ import triton.language as tl
 from kernels.attention import LOG2_E, _Call
 from kernels.attention_backward import multiple, multiples
 from kernels.gpu import shared_memory, sms
-from kernels.kept import Kept, Prepared
+from kernels.kept import Kept, prepared
 
 MOST = 256  # queries a head
 
@@ -153,7 +153,7 @@ def flash_decode(
         "BLOCK_M": block_m, "BLOCK_D": block_d, "BLOCK_N": block_n, "BLOCK_S": triton.next_power_of_2(splits),
         "STAGES": stages,
     }  # fmt: skip
-    kernel = Prepared(flash_decode_kernel, (splits, programs), (*strides, *sizes), constants, num_warps=warps)
+    kernel = prepared(flash_decode_kernel, (splits, programs), (*strides, *sizes), constants, num_warps=warps)
     parts = (programs, splits, block_m)
 
     def launch(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

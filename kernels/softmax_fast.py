@@ -30,7 +30,7 @@ import triton
 import triton.language as tl
 
 from kernels.gpu import sms
-from kernels.kept import Kept, Prepared
+from kernels.kept import Kept, prepared
 from kernels.softmax import check
 
 Launch = Callable[[torch.Tensor], torch.Tensor]
@@ -356,7 +356,7 @@ def _launch(
 ) -> Launch:  # fmt: skip
     """x to y by this kernel; with `parts`, it also gets an empty pair (m, l) for each part of each row."""
     strides = (*x.stride(), *torch.empty_like(x).stride())
-    kernel = Prepared(kernel, (grid,), (*strides, *numbers), constants, num_warps=warps)
+    kernel = prepared(kernel, (grid,), (*strides, *numbers), constants, num_warps=warps)
     pairs = (x.shape[0], parts)
 
     def launch(x: torch.Tensor) -> torch.Tensor:

@@ -22,7 +22,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
 from kernels.attention import LOG2_E
-from kernels.kept import Kept, Prepared
+from kernels.kept import Kept, prepared
 from kernels.softmax import check
 from kernels.softmax_fast import Launch, vectors
 
@@ -107,7 +107,7 @@ def softmax_staged(x: torch.Tensor, *, warps: int | None = None) -> Launch:
     tiles = triton.cdiv(before + n_cols, tile)
     constants = {"TILES": tiles, "TILE": tile, "VECTOR": vector, "EDGES": before > 0, "WARPS": warps}
     numbers = (x.stride(0), torch.empty_like(x).stride(0), n_cols, LOG2_E)
-    kernel = Prepared(softmax_staged_kernel, (n_rows,), numbers, constants, num_warps=warps, maxnreg=40)
+    kernel = prepared(softmax_staged_kernel, (n_rows,), numbers, constants, num_warps=warps, maxnreg=40)
 
     def launch(x: torch.Tensor) -> torch.Tensor:
         y = torch.empty_like(x)

@@ -4,7 +4,7 @@ import streamlit as st
 
 from explain.chapters.measurements import view
 from explain.ui import layout
-from explain.ui.records import counters_here, records_choice
+from explain.ui.records import records_choice
 
 with layout.chapter(
     __file__, goal="know where every measured number in this app comes from, and put your own GPU's beside it."
@@ -16,7 +16,7 @@ if shown:
     view.sources(shown)
     view.numbers(shown)
     st.header("Counters on this machine", anchor=False)
-    counters_here()
+    view.counters_here()
     view.own_gpu(shown)
     view.predictions()
     layout.closing("measurements")

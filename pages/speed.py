@@ -3,12 +3,9 @@
 from explain.chapters.speed import climb_view, view
 from explain.ui import controls, layout
 
-with layout.chapter(
-    __file__,
-    goal="follow attention from a slow kernel to one near the hardware's limit; name each step's idea and speedup.",
-    words="For readers who write kernels. Press a column to see its code and what is new in it.",
-):
-    part = controls.view("The climb", "Tuning", "From which N?", "Other kernels")
+with layout.chapter(__file__, goal="see what makes attention fast, one idea at a time, up to the hardware's limit."):
+    part = controls.view(*view.TABS)
+    layout.introduce(view.TABS[part])
     shown = view.chosen("attention") if part == "The climb" else None
 match part:
     case "The climb":

@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explain import ROOT, lessons, recordings
+from explain.chapters.flash_attention import gpu_view
 from explain.chapters.triton_ladder import ladder
 from explain.device.measurement import Measurement
 from explain.engine import DeviceStatus, engine
@@ -16,7 +17,6 @@ from explain.experiment import Experiment
 from explain.plain import made
 from explain.recordings.shipped import shipped
 from explain.trace import file as trace_file
-from explain.ui import device
 from explain.ui.controls import LABELS, ROW_LABELS
 from tests.pages import page, texts
 
@@ -133,7 +133,7 @@ def test_the_tile_of_one_element_is_no_choice():
 
 
 def test_without_triton_a_chapter_opens_on_shipped_traces_alone(monkeypatch, tmp_path):
-    for module in ("engine", "ui.device"):
+    for module in ("engine", "chapters.home.view"):
         monkeypatch.setattr(f"explain.{module}.has_triton", lambda: False)
     monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
     assert page("home")
@@ -224,7 +224,7 @@ def test_a_measurement_is_made_once_and_shown_by_later_reruns(monkeypatch):
             calls.append(experiment)
             return made(Measurement, {**record["opening"], "prefixes": []})
 
-    monkeypatch.setattr(device, "engine", Gpu)
+    monkeypatch.setattr(gpu_view, "engine", Gpu)
     test = page("flash_attention")
     test.button[0].click().run()
     told = texts(test)

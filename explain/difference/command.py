@@ -141,7 +141,7 @@ def _run(engine: Engine, parsed: argparse.Namespace, target: str, experiment: Ex
 
 def page(runs: Sequence[TraceFile]) -> str:
     """Both runs side by side. The player opens on the first difference that it can draw."""
-    from explain.player import Run  # brings Streamlit, which the command does without
+    from explain.player.component import Run  # brings Streamlit, which the command does without
     from explain.player.export import standalone_html
     from explain.player.view import view_of
 

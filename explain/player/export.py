@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from explain.player import Run, body_of, files
+from explain.player import files
+from explain.player.component import Run, body_of
 
 
 def standalone_html(
@@ -18,7 +19,7 @@ def standalone_html(
     `tour` (`explain.tours.resolved`). It prints as slides, a page for each caption.
 
     Raises:
-        ValueError: no run or more than two, or an invalid view, as for `explain.player.player`.
+        ValueError: no run or more than two, or an invalid view, as for `explain.player.component.player`.
     """
     more: dict[str, Any] = {"tour": dict(tour), "caption": 1} if tour else {}
     packet = body_of(runs).packet(place=None, step=step, depth=depth, query=None, height=None, **more)

@@ -530,7 +530,7 @@ class Player {
     if (named) return lane.hoverName(named.dataset.name, named.dataset.source);
     if (target.tagName !== "CANVAS") return null;
     const panel = target.closest(".panel").classList[1];
-    return lane.hover(panel, event.offsetX, event.offsetY);
+    return lane.hover(panel, event.offsetX, event.offsetY, target);
   }
 
   stop() {

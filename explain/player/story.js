@@ -140,7 +140,8 @@ export class Story {
   accesses(k) {
     const t = this.trace, out = [];
     for (let a = t.access_at[k]; a < t.access_at[k + 1]; a++) {
-      out.push({ kind: t.access_kind[a], buffer: t.access_buffer[a], bytes: t.access_bytes[a] });
+      out.push({ kind: t.access_kind[a], buffer: t.access_buffer[a], bytes: t.access_bytes[a],
+        stored: t.access_stored?.[a] ?? -1 });               // older files have no stored values
     }
     return out;
   }

@@ -1,6 +1,6 @@
 """What the kernels load and store at the sizes GPUs are measured at, counted by buffer in Triton's interpreter.
 
-Of a large run, only the smallest part that represents the whole is traced (`levels.slice_of`); the file says so.
+Of a large run, only the smallest part that represents the whole is traced (`explain.parts`); the file says so.
 Softmaxes are also compiled for sm_90: their registers limit how many rows are in progress at once, and so how much of
 them a cache can hold. Needs no GPU; takes a few minutes. The file is written after each run; a stopped run continues.
 """
@@ -17,9 +17,10 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
-from explain.chapters.three_numbers.levels import RECORDED, by_buffer, slice_of
+from explain.chapters.three_numbers.levels import RECORDED, by_buffer
 from explain.compile.service import Compiler
 from explain.experiment import Experiment
+from explain.parts import part_of
 from explain.records import results
 from explain.records.code import measured_code, stale_parts
 from explain.records.plans import MEASURED, sizes
@@ -62,7 +63,8 @@ def traced(experiment: Experiment, compiler: Compiler) -> dict[str, Any]:
     from explain.trace.recorder import record_call
     from kernels.launch import launcher, tensors
 
-    part, times, what = slice_of(experiment)
+    found = part_of(experiment)
+    part, times, what = found.experiment, found.times, found.words
     entry, p = part.entry, part.values
     launch = launcher(entry, p, tensors(p, entry.make_inputs(part.preset, p, part.seed), "cpu"))
     trace = record_call(launch, programs=[])

@@ -11,6 +11,7 @@ recording at a time.
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import sys
 import threading
@@ -27,7 +28,7 @@ from triton import language as tl
 from triton.runtime import interpreter
 
 from explain.trace.build import build_trace
-from explain.trace.errors import BadTarget, OutOfBounds, TraceError, TraceTooLarge
+from explain.trace.errors import BadTarget, OutOfBounds, TookTooLong, TraceError, TraceTooLarge
 from explain.trace.fidelity import interpreter_fidelity
 from explain.trace.flops import FlopCounter, counting
 from explain.trace.hooks import hooks
@@ -42,14 +43,18 @@ __all__ = ["OutOfBounds", "Programs", "Recorder", "TraceError", "TraceTooLarge",
 Programs = Literal["all", "first"] | Sequence[Sequence[int]]
 Progress = Callable[[str, float], None]
 TELL_SECONDS = 0.2
+FORESIGHT_SECONDS = 0.5  # of a launch, before its whole time is predicted
 
 
 class Recorder:
     """A recording in progress: the tape that instrumented functions report to."""
 
-    def __init__(self, programs: Programs, max_steps: int, max_bytes: int, progress: Progress) -> None:
+    def __init__(
+        self, programs: Programs, max_steps: int, max_bytes: int, progress: Progress, budget: float = math.inf
+    ) -> None:
         self.progress = progress
-        self.told = time.monotonic()
+        self.began = self.told = time.monotonic()
+        self.budget = budget
         self.wanted: Literal["all"] | frozenset[tuple[int, ...]] = _wanted(programs)
         self.max_steps, self.max_bytes = max_steps, max_bytes
         self.launches: list[LaunchRecord] = []
@@ -181,14 +186,24 @@ class Recorder:
         self.end_program()
         self.launch.program = program
         self.on = self.wanted == "all" or program in self.wanted
+        (x, y, z), (nx, ny, nz) = program, self.launch.grid
+        done = ((x * ny + y) * nz + z) / (nx * ny * nz)
+        self._check_time(done)
         if time.monotonic() - self.told > TELL_SECONDS:
             self.told = time.monotonic()
-            (x, y, z), (nx, ny, nz) = program, self.launch.grid
-            place = (x * ny + y) * nz + z
-            self.progress(f"{self.launch.source.function}: program {place} of {nx * ny * nz}", place / (nx * ny * nz))
+            place = f"program {done * nx * ny * nz:.0f} of {nx * ny * nz}"
+            self.progress(f"{self.launch.source.function}: {place}", done)
         if self.on:
             self._flops = (self.count.matmul, self.count.exp, self.count.other)
             self.launch.recorded.append((program, len(self.steps)))
+
+    def _check_time(self, done: float) -> None:
+        """Raises TookTooLong if the time is over, or will be when the launch is `done`: a fraction of it is by now."""
+        now = time.monotonic()
+        passed, in_launch = now - self.began, now - self.launch.began
+        needed = passed + in_launch * (1 / done - 1) if done and in_launch > FORESIGHT_SECONDS else passed
+        if needed > self.budget:
+            raise TookTooLong(f"Triton's interpreter needs {needed:.0f} s or more for all programs")
 
     def end_program(self) -> None:
         if not self.on:
@@ -205,8 +220,12 @@ class Recorder:
             other=last.other + count.other - other,
         )
 
-    def touch(self, kind: int, handle: Any, mask: Any) -> Any:
-        """Records an access and returns the handle of its true addresses. Raises OutOfBounds before the access."""
+    def touch(self, kind: int, handle: Any, mask: Any, value: Any = None) -> Any:
+        """Records an access and returns the handle of its true addresses. Raises OutOfBounds before the access.
+
+        `value` is the handle of what a store stores, or an atomic takes.
+        """
+        self._check_time(0.0)
         lanes = mask if mask is None or isinstance(mask, np.ndarray) else mask.data
         width = max(1, handle.get_element_ty().primitive_bitwidth // 8)
         launch = self.launch
@@ -220,8 +239,9 @@ class Recorder:
             if kind != LOAD:
                 launch.written_bytes[touch.number] = launch.written_bytes.get(touch.number, 0) + touch.bytes
             if self.on:
-                self.accesses.append(AccessRecord(kind, touch.number, touch.pointers, touch.mask, touch.bytes))
-                self.held_bytes += touch.pointers.nbytes
+                stored = None if value is None else Seen(value.data, value.dtype.scalar, value.data.size != 1)
+                self.accesses.append(AccessRecord(kind, touch.number, touch.pointers, touch.mask, touch.bytes, stored))
+                self.held_bytes += touch.pointers.nbytes + (0 if stored is None else stored.data.nbytes)
         return interpreter.TensorHandle(real, handle.dtype)
 
     def function(self, fn: Callable[..., Any], reporting: bool) -> Callable[..., Any] | None:
@@ -306,6 +326,7 @@ def recording(
     tf32: bool = False,
     any_dot: bool = True,
     progress: Progress = lambda what, fraction: None,
+    budget: float = math.inf,
 ) -> Iterator[Recorder]:
     """Records every kernel launched inside: the steps of `programs` of each launch, and the counters of all programs.
 
@@ -315,6 +336,7 @@ def recording(
     with the first configuration that pruning leaves, since times mean nothing here.
 
     Raises from the launch inside: OutOfBounds; TraceTooLarge (more than `max_steps` steps, or `max_bytes` of values);
+    TookTooLong, once the launches are seen to take longer than `budget` seconds;
     Refused, for what the compiler would not accept; TraceError; and what the kernel itself raises. The interpreter is
     always restored afterwards.
     """
@@ -322,7 +344,7 @@ def recording(
         raise TraceError("set TRITON_INTERPRET=1 before importing triton: kernels are recorded in its interpreter")
     if interpreter.GridExecutor.__module__ != interpreter.__name__:
         raise TraceError("another recording is running: recordings cannot be nested or run at the same time")
-    recorder = Recorder(programs, max_steps, max_bytes, progress)
+    recorder = Recorder(programs, max_steps, max_bytes, progress, budget)
     with ExitStack() as stack:
         stack.enter_context(interpreter_fidelity(tf32, any_dot, recorder.note))
         stack.enter_context(counting(recorder.count))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,13 +16,17 @@ LOAD, STORE, ATOMIC = (KINDS.index(kind) for kind in ("load", "store", "atomic")
 
 
 class AccessRecord(NamedTuple):
-    """A load, store or atomic: its index in KINDS, the buffer, tagged pointers, active lanes (None: all), bytes."""
+    """A load, store or atomic: its index in KINDS, the buffer, tagged pointers, active lanes (None: all), bytes.
+
+    `stored` is what is stored, or what an atomic takes; None for a load.
+    """
 
     kind: int
     buffer: int
     pointers: NDArray[np.uint64]
     mask: NDArray[np.bool_] | None
     bytes: int
+    stored: Seen | None
 
 
 class Seen(NamedTuple):
@@ -56,6 +61,7 @@ class LaunchRecord:
         self.kernel = kernel
         self.source = source
         self.memory = Memory()
+        self.began = time.monotonic()
         self.grid: tuple[int, int, int] = (0, 0, 0)
         self.program: tuple[int, int, int] | None = None
         self.arguments: dict[str, object] = {}

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 import streamlit as st
 
+from explain.engine import DeviceStatus, engine
+from explain.figures.numbers import fixed
 from explain.jobs import Job
 
 T = TypeVar("T")
@@ -33,6 +35,18 @@ def _draw(draw: Callable[[], object], before: tuple[bool, object], now: Callable
     draw()
 
 
+def once_known(show: Callable[[DeviceStatus], None]) -> None:
+    """Calls `show` as soon as it is known whether this machine has a GPU; until then says that it is looking."""
+
+    def draw() -> None:
+        if (status := engine().device_if_known()) is None:
+            st.markdown(":gray[●] Looking for a GPU…")
+        else:
+            show(status)
+
+    follow(draw, lambda: engine().device_if_known() is None)
+
+
 def on_request(label: str, key: str, doing: str, work: Callable[[Job[T]], T], icon: str) -> Job[T] | None:
     """A button that starts a job; the job once it has ended, until the button starts another. Failures are shown.
 
@@ -54,6 +68,6 @@ def on_request(label: str, key: str, doing: str, work: Callable[[Job[T]], T], ic
 
 def _running(job: Job[T], key: str) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f":material/hourglass_top: {job.doing}, {job.seconds:.0f} s")
+        st.markdown(f":material/hourglass_top: {job.doing}, {fixed(job.seconds, 0)} s")
         if st.button("Cancel", icon=":material/stop:", key=f"cancel {key}"):
             job.cancel.set()

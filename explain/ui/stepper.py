@@ -16,7 +16,7 @@ from explain.engine import engine
 from explain.experiment import Experiment
 from explain.figures.numbers import count, fixed
 from explain.figures.tables import Column, markdown
-from explain.player import Run, player
+from explain.player.component import Run, player
 from explain.player.view import view
 from explain.trace.model import Tile, Trace
 from explain.workers import WorkerError

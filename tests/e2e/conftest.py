@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, CDPSession, ConsoleMessage, Page, expect, sync_playwright
 
 from explain.browser import NoBrowserError, find_browser
-from explain.player import Run
+from explain.player.component import Run
 from explain.player.export import standalone_html
 from tests.e2e.server import Server, running_app
 

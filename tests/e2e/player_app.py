@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from explain.player import Run, player
+from explain.player.component import Run, player
 from explain.trace.file import TraceFile
 
 FOLDER = Path(os.environ["PLAYER_CASES"])

@@ -17,7 +17,7 @@ from playwright.sync_api import Page, expect
 
 from explain import cli, lessons, recordings
 from explain.figures import palette
-from explain.player import Run
+from explain.player.component import Run
 from explain.player.export import standalone_html
 from explain.player.view import view
 from explain.trace.file import TraceFile

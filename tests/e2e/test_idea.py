@@ -14,7 +14,7 @@ from explain.beats import beats, step_of
 from explain.chapters.what_breaks.divergence import compared
 from explain.experiment import Experiment
 from explain.figures.numbers import number
-from explain.player import Run
+from explain.player.component import Run
 from explain.player.export import standalone_html
 from explain.player.view import view
 from explain.trace.file import TraceFile

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from explain import lessons
 from explain.engine import engine
 from explain.experiment import Experiment
-from explain.player import Run
+from explain.player.component import Run
 from explain.player.view import view
 from explain.trace.file import TraceFile, to_bytes
 from explain.trace.model import Tile, Trace

@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 
 from explain import lessons
 from explain.figures.numbers import number
-from explain.player import Run
+from explain.player.component import Run
 from explain.player.view import view
 from explain.run_experiment import run_traced
 from explain.trace.file import TraceFile, to_bytes

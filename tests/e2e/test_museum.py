@@ -12,7 +12,7 @@ def test_a_button_goes_to_the_first_difference_of_its_variable(page: Page, visit
     visit("what_breaks?exhibit=zero_for_minus_inf&step=0&depth=code")
     player = page.get_by_test_id("player")
     expect(player).to_have_attribute("data-step", "0")
-    button = page.get_by_role("button", name=re.compile(r"alpha · step \d+"))
+    button = page.get_by_role("button", name=re.compile(r"α · step \d+"))
     (step,) = re.findall(r"step (\d+)", button.inner_text())
     for _ in range(2):  # also a second time, after walking away
         button.click()

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from explain.glossary import definitions
-from explain.player import Run
+from explain.player.component import Run
 from explain.source.liveness import alive
 from explain.trace.file import TraceFile, to_bytes
 from explain.trace.model import Affine, Tile, Trace

@@ -18,7 +18,7 @@ from playwright.sync_api import Page, expect
 from explain import ROOT
 from explain.beats import beats
 from explain.figures.numbers import number
-from explain.player import Run
+from explain.player.component import Run
 from explain.trace import file as trace_file
 from explain.trace.file import TraceFile
 from explain.trace.model import Trace

@@ -76,6 +76,53 @@ def test_run_prints_one_object(capsys, monkeypatch):
     assert set(answer["traffic"]["traced"]) == {"read_bytes", "written_bytes", "flops"}
 
 
+HUGE = ("flash_attention", "--set", "seq_len=16384", "--set", "head_dim=16")  # minutes in the interpreter
+
+
+def test_a_run_that_takes_minutes_is_counted_by_a_part(capsys):
+    status, out, _ = run(capsys, "run", *HUGE, "--backend", "interpreter", "--json")
+    answer = json.loads(out)
+    assert (status, answer["within_tolerance"], answer["part"]["times"]) == (0, True, 1024)
+    assert answer["experiment"]["parameters"]["seq_len"] == 16384
+    assert answer["part"]["experiment"]["parameters"]["seq_len"] == 16
+    assert answer["traffic"]["traced"] == answer["traffic"]["formula"]
+
+
+def test_a_sample_that_stands_for_itself_alone_is_not_multiplied(capsys):
+    causal = ("--set", "causal=true")
+    status, out, _ = run(capsys, "run", *HUGE, *causal, "--backend", "interpreter", "--json")
+    answer = json.loads(out)
+    assert (status, answer["part"]["times"], answer["traffic"]["traced"]) == (0, None, None)
+    assert answer["part"]["experiment"]["parameters"] | {"seq_len": 16384} == answer["experiment"]["parameters"]
+
+
+def test_a_trace_that_takes_minutes_is_of_a_part(capsys, tmp_path):
+    out_file = tmp_path / "run.tilescope"
+    status, out, _ = run(capsys, "trace", *HUGE, "--out", str(out_file), "--json")
+    answer = json.loads(out)
+    assert (status, answer["part"]["times"]) == (0, 1024)
+    assert trace_file.read(out_file).experiment == answer["experiment"] == answer["part"]["experiment"]
+    assert answer["traffic"]["traced"] == answer["traffic"]["formula"]
+
+
+def test_named_programs_of_a_run_that_takes_minutes_need_the_option(capsys, tmp_path):
+    out_file = tmp_path / "run.tilescope"
+    status, _, err = run(capsys, "trace", *HUGE, "--out", str(out_file), "--programs", "0:2")
+    assert status == 3
+    assert "--whole" in err
+    assert not out_file.exists()
+
+
+def test_all_of_a_long_run_on_request(capsys, monkeypatch):
+    monkeypatch.setattr(commands, "INTERPRETER_SECONDS", 1e-6)
+    words = ("run", "softmax_online", "--backend", "interpreter", "--json")
+    status, _, err = run(capsys, *words)
+    assert status == 3
+    assert "--whole" in err
+    status, out, _ = run(capsys, *words, "--whole")
+    assert (status, json.loads(out)["part"]) == (0, None)
+
+
 @pytest.mark.parametrize(
     "kernel", [kernel for kernel in TAUGHT.values() if kernel.wrong], ids=lambda kernel: kernel.name
 )

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from explain import engine, lessons, recordings
-from explain.player import Run, body_of
+from explain.player.component import Run, body_of
 from explain.player.view import view
 from explain.trace import file as trace_file
 from explain.workers import WorkerError

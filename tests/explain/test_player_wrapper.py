@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from explain import lessons, recordings
 from explain.glossary import definitions
-from explain.player import Run, body_of, player, token_lines
+from explain.player.component import Run, body_of, player, token_lines
 from explain.player.files import modules, script
 from explain.trace.file import TraceFile
 
@@ -22,7 +22,7 @@ VIEW = {"title": "A run", "badge": "trace"}
 PAGE = """
 import streamlit as st
 from explain import lessons, recordings
-from explain.player import Run, player
+from explain.player.component import Run, player
 from explain.trace.file import TraceFile
 
 experiment = lessons.ONLINE if st.toggle("other") else lessons.OPENING

@@ -75,7 +75,7 @@ def test_two_kernels_cross_on_the_recorded_gpu_where_they_were_measured_to():
     assert times is not None
     model = fitted(shipped)
     assert model is not None
-    standard, flash = (lengths.predicted(model, H200)[kernel] for kernel in plans.COMPARED)
+    standard, flash = (lengths.predicted(model, H200)[kernel] for kernel in lengths.PAIR)
     for n in times.lengths:
         assert standard[n] / flash[n] == pytest.approx(times.gain(n))
 

@@ -92,9 +92,9 @@ def weights(shown: Head, token: int) -> None:
         after = with_larger(row, raised, more)
         pictures.drawing(figures.softened(words, shown.weights[token], after, raised))
         st.caption(
-            f"{words[raised]}: {fixed(float(row[raised]), 2)} + {more:g} = {fixed(float(row[raised]) + more, 2)} · its "
-            f"weight {percent(float(shown.weights[token, raised]), 1)} → {percent(float(after[raised]), 1)} · sum of "
-            f"all weights {fixed(float(after.sum()), 4)} · dashed: before"
+            f"{words[raised]}: {fixed(float(row[raised]), 2)} + {number(more)} = {fixed(float(row[raised]) + more, 2)} "
+            f"· its weight {percent(float(shown.weights[token, raised]), 1)} → {percent(float(after[raised]), 1)} · "
+            f"sum of all weights {fixed(float(after.sum()), 4)} · dashed: before"
         )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from explain.chapters.exactness import orders
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
-from explain.figures.numbers import count, ratio, scientific
+from explain.figures.numbers import count, fixed, ratio, scientific
 from explain.output import Output
 from kernels.parameters import ITEM_BYTES
 
@@ -35,8 +35,8 @@ def _why_factor(shown: Shown) -> Why:
     medians = _medians(shown)
     factor = medians["bf16"] / medians["fp16"]
     return Why(f"Median errors of FlashAttention-2: fp16 {scientific(medians['fp16'])}, bf16 "
-               f"{scientific(medians['bf16'])}. The quotient is {factor:.2f}: bf16 has 8 bits of precision, fp16 has "
-               "11, and 2³ = 8.")  # fmt: skip
+               f"{scientific(medians['bf16'])}. The quotient is {fixed(factor, 2)}: bf16 has 8 bits of precision, "
+               "fp16 has 11, and 2³ = 8.")  # fmt: skip
 
 
 def _quotients(shown: Shown) -> dict[str, float]:

@@ -97,11 +97,12 @@ def verdict(found: Mapping[str, Sequence[Output]]) -> str:
 def not_associative() -> str:
     """Three numbers of fp16 with (a + b) + c ≠ a + (b + c), worked out; a Markdown list."""
     a, b, c = (np.float16(one) for one in (2048, 1, 1))
-    left, right = a + b, b + c
+    a_b, b_c = a + b, b + c
+    x, y, z, left, right, one, other = (count(int(value)) for value in (a, b, c, a_b, b_c, a_b + c, a + b_c))
     return (
-        f"- (**{a:,g} + {b:g}**) + {c:g} = {left:,g} + {c:g} = **{left + c:,g}**\n"
-        f"- {a:,g} + (**{b:g} + {c:g}**) = {a:,g} + {right:g} = **{a + right:,g}**\n\n"
-        f"fp16 has {np.finfo(np.float16).nmant + 1} bits of precision. From {a:,g} on it has even numbers only."
+        f"- (**{x} + {y}**) + {z} = {left} + {z} = **{one}**\n"
+        f"- {x} + (**{y} + {z}**) = {x} + {right} = **{other}**\n\n"
+        f"fp16 has {np.finfo(np.float16).nmant + 1} bits of precision. From {x} on it has even numbers only."
     )
 
 

@@ -8,7 +8,7 @@ from explain import lessons
 from explain.chapters.first_kernel import exercises, figures
 from explain.chapters.first_kernel.programs import Program, programs
 from explain.experiment import Experiment
-from explain.figures.numbers import count
+from explain.figures.numbers import count, fixed
 from explain.gpus import DEFAULT, GPUS
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
@@ -115,8 +115,9 @@ def cost(shown: Run) -> None:
     thrown = f" Lanes that are off add too: {count(off)} of the sums are thrown away." if off else ""
     layout.prose(
         f"The kernel moves {count(moved)} bytes for {count(work.flops)} additions.{thrown} An {gpu.name} adds "
-        f"{gpu.fp32_flops_per_second / gpu.hbm_bytes_per_second:.0f} numbers in the time that HBM moves one byte. So "
-        "this kernel's time is the time of its loads and stores. Softmax is the same. So these chapters count bytes."
+        f"{fixed(gpu.fp32_flops_per_second / gpu.hbm_bytes_per_second, 0)} numbers in the time that HBM moves one "
+        "byte. So this kernel's time is the time of its loads and stores. Softmax is the same, so these chapters count "
+        "bytes."
     )
     stepper.traffic_table(experiment, trace)
 

@@ -43,7 +43,8 @@ ALGORITHM: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "9",
-        "Update the running max, compute P̃ = exp(S − m), rescale the running sum by α and add the new terms.",
+        "Update the running max, compute P̃ = exp(S − m), rescale the running sum by α and add the new terms. "
+        "`m_safe` is explained below.",
         (
             "m_new = tl.maximum(m_i, tl.max(s, axis=1))",
             "alpha = tl.exp(m_i - m_safe)",

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explain.chapters.flash_attention.tiles import SIDES, Reads, capacity, parts
+from explain.chapters.flash_attention.tiles import MOST_REGISTERS, NUM_WARPS, SIDES, Reads, capacity, parts
 from explain.chapters.flash_attention.visits import Visits
-from explain.compile.cost import WARP, Cost, LaunchCost, occupancy, too_large
+from explain.compile.cost import REGISTER_BYTES, WARP, Cost, LaunchCost, occupancy, too_large
 from explain.experiment import Experiment
 from explain.figures.labels import spread, text_width, widest
 from explain.figures.numbers import capacity as bytes_on_chip
 from explain.figures.numbers import count as counted
-from explain.figures.numbers import duration, moved, percent, ratio
+from explain.figures.numbers import duration, fixed, moved, percent, ratio
 from explain.figures.palette import css, css_ink
 from explain.figures.palette import kernel as kernel_hue
 from explain.figures.svg import circle, line, picture, rect, text
@@ -29,82 +29,85 @@ HUES = {"q": "hbm", "k": "hbm", "v": "hbm"}
 """Q, K and V are tiles of what lies in HBM; the other parts have hues of their own."""
 CHIP, ALARM = css("slate"), css("alarm")
 PLACES = {"shared": "Shared memory", "registers": "Registers"}
-TANK, GROUND, RIM = 190.0, 400.0, 90.0
-"""A tank's width, floor and rim, in units of the picture."""
+LEFT, TANK, BAR, PITCH = 86.0, 440.0, 40.0, 88.0
+"""Where a tank begins, how long it is when full, its height, and from one to the next, in units of the picture."""
+OVER = 60.0
+"""The most that is drawn of what does not fit."""
 
 
 def tanks(p: Mapping[str, Any], gpu: Gpu, cost: LaunchCost | None) -> tuple[str, str]:
-    """The bytes of a program's tile in shared memory, and in registers: by formula, and beside it as compiled.
+    """The bytes of a program's tile in shared memory, and in registers: by formula, and below it as compiled.
 
-    The rim is the most that one program may use on `gpu`; what does not fit stands above it.
+    A full tank is the most that one program may use on `gpu`; what does not fit stands right of it.
     """
     drawn = []
     for place, name in PLACES.items():
         own = [part for part in parts(p) if part.place == place]
         most = capacity(gpu, place)
+        threads = WARP * NUM_WARPS
+        every = most == MOST_REGISTERS * REGISTER_BYTES * threads
+        full = f"{MOST_REGISTERS} × {threads} threads" if every else bytes_on_chip(most)
         contents = [(part.name, part.bytes, css(HUES.get(part.quantity, part.quantity)), part.shape) for part in own]
-        tank = _tank(8, name, most, contents, "formula")
-        x = 8 + TANK + 64
+        tank = [text(0, 16, name, bold=True), text(LEFT + TANK, 16, f"full: {full}", size=13, anchor="end", faint=True)]
+        tank += _tank(26, most, contents, "formula")
         if cost is not None:
             spilled = cost.stack_bytes * WARP * cost.num_warps if place == "registers" else 0
-            tank += _tank(x, name, most, [_compiled(cost, place)], "compiler", spilled)
+            tank += _tank(26 + PITCH, most, [_compiled(cost, place)], "compiler", spilled)
         else:
-            tank += [*_rim(x, most), text(x + TANK / 2, RIM + 90, "not compiled yet", anchor="middle", faint=True)]
+            tank += [*_rim(26 + PITCH), text(LEFT + 10, 26 + PITCH + 26, "not compiled yet", faint=True)]
         label = f"A tile's bytes in the {name.lower()} of the {gpu.name}"
-        drawn.append(picture(x + TANK + 64, GROUND + 68, label, tank, "29rem"))
+        drawn.append(picture(LEFT + TANK + OVER + 8, 26 + 2 * PITCH - 20, label, tank, "46rem"))
     return drawn[0], drawn[1]
 
 
 def _compiled(cost: LaunchCost, place: str) -> tuple[str, int, str, str]:
     if place == "shared":
-        return "shared memory", cost.shared_bytes, CHIP, f"num_stages = {cost.num_stages}"
-    return "registers", cost.register_bytes, CHIP, f"{cost.registers} per thread, {cost.num_warps} warps"
+        return "", cost.shared_bytes, CHIP, f"num_stages = {cost.num_stages}"
+    return "", cost.register_bytes, CHIP, f"{cost.registers} per thread, {cost.num_warps} warps"
 
 
 def _tank(
-    x: float, name: str, most: int, contents: Sequence[tuple[str, int, str, str]], witness: str, spilled: int = 0
-) -> list[str]:
-    """One tank, filled from its floor on one scale. `spilled` bytes stand above the rim."""
-    per_byte = (GROUND - RIM) / most
-    total = sum(count for _, count, _, _ in contents)
+    y: float, most: int, contents: Sequence[tuple[str, int, str, str]], source: str, spilled: int = 0
+) -> list[str]:  # fmt: skip
+    """One tank, filled from its left. `spilled` bytes stand right of a full one."""
+    total, x = sum(count for _, count, _, _ in contents), LEFT
     drawn: list[str] = []
-    thin, y = [], GROUND
+    small = []
     for what, count, colour, shape in contents:
-        high = min(count * per_byte, max(y - 34, 0.0))
-        y -= high
-        drawn.append(
-            rect(x, y, TANK, high, colour, opacity=0.45, stroke="currentColor", title=f"{what}: {shape} = {count:,} B")
-        )
-        if high >= 15:
-            drawn.append(text(x + 8, y + high / 2 + 5, f"{what}, {bytes_on_chip(count)}", size=13))
-        else:
-            thin.append(f"{what.removesuffix(' tile')} {bytes_on_chip(count)}")
-    if y < RIM - 0.5:
-        drawn.append(rect(x, y, TANK, RIM - y, ALARM, opacity=0.3, stroke=ALARM, dashed=True))
+        wide = max(0.0, min(TANK * count / most, LEFT + TANK + OVER - x))
+        title = f"{what or source}: {shape} = {count:,} B"
+        drawn.append(rect(x, y, wide, BAR, colour, opacity=0.45, stroke="currentColor", title=title))
+        short, size = what.removesuffix(" tile"), bytes_on_chip(count)
+        if text_width(short) + 10 <= wide:
+            drawn.append(text(x + wide / 2, y + 25, short, anchor="middle"))
+        small += [f"{short} {size}"] if short else []
+        x += wide
+    if x > LEFT + TANK + 0.5:
+        drawn.append(rect(LEFT + TANK, y, x - LEFT - TANK, BAR, ALARM, opacity=0.3, stroke=ALARM, dashed=True))
     if spilled:
-        high = min(spilled * per_byte, RIM - 34)
-        title = f"spilled: {spilled:,} B"
-        drawn.append(rect(x, RIM - high, TANK, high, ALARM, opacity=0.75, dashed=True, stroke=ALARM, title=title))
+        wide, title = min(TANK * spilled / most, OVER), f"spilled: {spilled:,} B"
+        drawn.append(rect(LEFT + TANK, y, wide, BAR, ALARM, opacity=0.75, dashed=True, stroke=ALARM, title=title))
     over = total > most
     warning = f"overflows by {total - most:,} B" if over else f"spills {bytes_on_chip(spilled)}" if spilled else ""
+    alarm = css_ink("alarm")
+    said, below = f"{total:,} B, {percent(total / most)}", y + BAR + 18
+    told = LEFT + text_width(said, 14, bold=True) + 16
     return [
         *drawn,
-        *_rim(x, most),
-        text(x, GROUND + 22, name, bold=True),
-        text(x + TANK, GROUND + 22, witness, anchor="end", faint=True),
-        text(x, GROUND + 42, f"{total:,} B, {percent(total / most)}", bold=over, fill=css_ink("alarm") if over else ""),
-        text(x, GROUND + 60, " · ".join(thin), size=12, faint=True),
-        text(x, 24, warning, bold=True, fill=css_ink("alarm")),
+        *_rim(y),
+        text(0, y + 25, source),
+        text(LEFT, below, said, bold=True, fill=alarm if over else ""),
+        text(told, below, " · ".join(small), size=13, faint=True),
+        text(LEFT + TANK, y - 6, warning, size=13, anchor="end", bold=True, fill=alarm),
     ]
 
 
-def _rim(x: float, most: int) -> list[str]:
+def _rim(y: float) -> list[str]:
     return [
-        line(x, RIM, x, GROUND, opacity=0.9),
-        line(x + TANK, RIM, x + TANK, GROUND, opacity=0.9),
-        line(x, GROUND, x + TANK, GROUND, opacity=0.9),
-        line(x - 6, RIM, x + TANK + 6, RIM, opacity=0.9),
-        text(x + TANK + 10, RIM + 4, bytes_on_chip(most), size=12, faint=True),
+        line(LEFT, y, LEFT + TANK, y, opacity=0.9),
+        line(LEFT, y + BAR, LEFT + TANK, y + BAR, opacity=0.9),
+        line(LEFT, y, LEFT, y + BAR, opacity=0.9),
+        line(LEFT + TANK, y - 6, LEFT + TANK, y + BAR + 6, opacity=0.9),
     ]
 
 
@@ -117,7 +120,7 @@ def cost_table(cost: Cost, gpu: Gpu) -> str:
         shared = f"{launch.shared_bytes:,} of {gpu.shared_bytes:,} B"
         spills = f"**{stored:,} B** stored, {loaded:,} B loaded" if stored else "none"
         held = f"**{fits.programs}** ({fits.programs * launch.num_warps} of {gpu.warps_sm} warps)"
-        seconds = f"{launch.seconds:.1f} s"
+        seconds = f"{fixed(launch.seconds, 1)} s"
         rows.append((f"`{launch.kernel}`", shared, launch.registers, spills, held, fits.limit, seconds))
     columns = (
         "kernel", Column("shared memory per program, of the most allowed"),
@@ -141,7 +144,7 @@ def verdict(cost: Cost, gpu: Gpu) -> str:
             "these bytes."
         )
     count = f"{fewest.programs} programs" if fewest.programs != 1 else "one program"
-    return f"It can run. An SM holds {count} at a time. The limit: {fewest.limit}.{spilled}"
+    return f"An SM holds {count} at a time. The limit: {fewest.limit}.{spilled}"
 
 
 def grid(costs: Mapping[tuple[int, int], Cost], gpu: Gpu, here: tuple[int, int]) -> str:
@@ -351,10 +354,10 @@ def traffic_bars(runs: Sequence[tuple[str, Traffic]], groups: Sequence[Group]) -
 
 
 def visit_grids(runs: Sequence[tuple[str, Visits]]) -> str:
-    """The tiles of S in the order of the visits, a grid for each titled run. Each program has a shade; at the right,
-    how often each row's O is written to HBM.
+    """The tiles of S in the order of the visits, a grid for each titled run; at the right, whose rows they are and how
+    often each row's O is written to HBM.
     """
-    cell, gap, top = 54.0, 150.0, 64.0
+    cell, gap, top = 54.0, 120.0, 64.0
     drawn, x, high = [], 92.0, 0.0
     for title, found in runs:
         rows, cols = (max(tile[axis] for tile in found.order) + 1 for axis in (0, 1))
@@ -364,27 +367,35 @@ def visit_grids(runs: Sequence[tuple[str, Visits]]) -> str:
         drawn.append(text(x - 10, top + side * rows / 2, "queries ↓", anchor="end", faint=True))
         for (i, j), (program, place) in found.order.items():
             at, y = x + side * j, top + side * i
-            fill, opacity = css("scores"), 0.14 + 0.12 * (program % 4)
             hover = f"program {program}, visit {place}: query tile {i}, key tile {j}"
-            drawn.append(rect(at, y, side, side, fill, opacity=opacity, stroke="currentColor", title=hover))
+            drawn.append(rect(at, y, side, side, css("scores"), opacity=0.2, stroke="currentColor", title=hover))
             if side >= 20:
                 size = min(18, side / 2)
                 drawn.append(text(at + side / 2, y + side / 2 + size / 3, str(place), anchor="middle", size=size))
+        programs = {program for program, _ in found.order.values()}
+        owners = {i: f"program {program}: " for (i, _), (program, _) in found.order.items() if len(programs) > 1}
         for i, stores in found.stores.items():
             if side >= 14:
-                said = f"O written {stores} ×"
+                said = f"{owners.get(i, '')}O written {stores} ×"
                 drawn.append(text(x + side * cols + 10, top + side * i + side / 2 + 5, said, fill=css_ink("acc")))
-        programs = len({program for program, _ in found.order.values()})
-        said = "1 program, one tile after another" if programs == 1 else f"{programs} programs, at the same time"
+        many = len(programs)
+        said = "1 program, one tile after another" if many == 1 else f"{many} programs, at the same time"
         drawn.append(text(x, top + side * rows + 24, said, faint=True))
-        x, high = x + max(side * cols + 110, text_width(title, 14, bold=True)) + gap, max(high, side * rows)
+        x, high = (
+            x + max(side * cols + (190 if many > 1 else 110), text_width(title, 14, bold=True)) + gap,
+            max(high, side * rows),
+        )
     return picture(x - 60, top + high + 32, "The order in which each kernel visits the tiles of S", drawn, "58rem")
 
 
-def algorithm_table(rows: Sequence[tuple[str, str, tuple[str, ...]]]) -> str:
-    """The algorithm's steps beside the kernel's lines, as Markdown with HTML."""
-    cells = [
-        (number, re.sub(r"_([a-z])", r"<sub>\1</sub>", words), "<br>".join(f"`{code}`" for code in codes))
-        for number, words, codes in rows
-    ]
-    return markdown((Column("line"), "what it does", "the kernel's line"), cells)
+def algorithm_table(rows: Sequence[tuple[str, str, tuple[str, ...]]], source: str) -> str:
+    """The algorithm's steps beside the kernel's lines and their numbers in `source`, as Markdown with HTML."""
+    numbered = {line.strip(): number for number, line in reversed(list(enumerate(source.splitlines(), 1)))}
+
+    def cells(number: str, words: str, codes: tuple[str, ...]) -> tuple[str, str, str, str]:
+        said = re.sub(r"_([a-z])\b", r"<sub>\1</sub>", words)
+        lines = "<br>".join(str(numbered.get(code, "")) for code in codes)
+        return number, said, "<br>".join(f"`{code}`" for code in codes), lines
+
+    rows_of_cells = [cells(*row) for row in rows]
+    return markdown((Column("paper"), "what it does", "the kernel's lines", Column("line")), rows_of_cells)

@@ -6,21 +6,22 @@ import streamlit as st
 
 from explain import lessons
 from explain.chapters.flash_attention import algorithm as paper
-from explain.chapters.flash_attention import figures, tiles
+from explain.chapters.flash_attention import figures, gpu_view, tiles
 from explain.chapters.flash_attention.exercises import ORDER, PAPER, QUESTIONS, SIZES, STEP, Shown
 from explain.chapters.flash_attention.visits import visits
 from explain.chapters.speed import lengths
-from explain.chapters.tile_cost import view as tile_cost_view
 from explain.compile.cost import LaunchCost
-from explain.compile.service import compiler
+from explain.compile.service import Answer, compiler
 from explain.experiment import Experiment
 from explain.figures.numbers import capacity, ratio
 from explain.gpus import Gpu, known_as
 from explain.prediction import fitted
 from explain.records import registry
-from explain.ui import controls, device, layout, pictures, stepper
+from explain.ui import controls, layout, pictures, stepper
+from explain.ui.compiling import once_compiled, source
 from explain.ui.exercises import ask
 from explain.ui.gpu import gpu_choice
+from kernels.edits import source_of
 from kernels.parameters import ITEM_BYTES
 
 WORDS = {
@@ -30,8 +31,8 @@ WORDS = {
     "**Formula** counts each array once. **Compiler** is what Triton and ptxas use.",
     "Loop order": "Left: keys and values in the outer loop, as in the first FlashAttention. Right: queries in the "
     "outer loop, as in FlashAttention-2. Both compute the same O.",
-    "The paper's algorithm": "Algorithm 1 of FlashAttention-2, the forward pass, and the lines of this kernel that do "
-    "it. The paper's `B_r` is `BLOCK_M`, its `B_c` is `BLOCK_N`.",
+    "The paper's algorithm": "Algorithm 1 of FlashAttention-2, the forward pass, and the lines of "
+    "`kernels/attention.py` that do it. The paper's `B_r` is `BLOCK_M`, its `B_c` is `BLOCK_N`.",
 }
 """The page's views, and what each begins with."""
 
@@ -63,7 +64,7 @@ def step_through(experiment: Experiment) -> Shown:
             stepper.traffic_table(experiment, traces[0])
     if traces:
         st.header("On the GPU", anchor=False)
-        device.on_device(experiment, traces[0])
+        gpu_view.on_device(experiment, traces[0])
     _faster_from()
     return Shown(STEP, tuple(zip([experiment], traces, strict=False)))
 
@@ -113,18 +114,18 @@ def choose_tile() -> tuple[Experiment, Gpu]:
 def tile_sizes(experiment: Experiment, gpu: Gpu) -> Shown:
     """A tile in a GPU's shared memory and registers, by formula and as compiled; how often K and V are read."""
     head_dim, dtype = experiment.values["head_dim"], experiment.values["dtype"]
-    tile_cost_view.tile_cost(experiment, gpu)
+    once_compiled(experiment, gpu, lambda answer: _tile_cost(experiment, gpu, answer))
     own = {name: str(experiment.values[name]).lower() for name in ("block_m", "block_n", "head_dim", "dtype", "causal")}
     layout.chapter_link("tile_cost", "Read the instructions of this tile →", {**own, "gpu": gpu.name})
     with layout.part(
         f"Every tile, d = {head_dim}, {dtype}: programs per SM of the {gpu.name}",
-        f"In the picture above, the top line is the most that one program may use on the {gpu.name}: "
+        f"In the picture above, a full bar is the most that one program may use on the {gpu.name}: "
         f"{capacity(gpu.shared_bytes)} of shared memory, and 255 registers for each of its 128 threads.\n\nThe "
         f"compiler, here for {gpu.target}, needs more than the formula: it loads the next K and V ahead, a matmul "
         "reads its operands from shared memory, and addresses and masks take registers. Registers that are missing "
         "spill: their values go to memory and come back.",
     ):
-        tile_cost_view.tile_grid(experiment, gpu)
+        _tile_grid(experiment, gpu)
     reads = tiles.reads(4096, int(head_dim), str(dtype))
     with layout.part(
         "Where N²d²/M comes from",
@@ -140,6 +141,31 @@ def tile_sizes(experiment: Experiment, gpu: Gpu) -> Shown:
         )
         st.markdown(figures.reads_table(reads))
     return Shown(SIZES, experiment=experiment, gpu=gpu, cost=lambda tile: _compiled(tile, gpu))
+
+
+def _tile_cost(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
+    """A tile in an SM's shared memory and registers by formula, beside the compiler's numbers."""
+    cost = answer.cost if answer else None
+    drawn = figures.tanks(experiment.values, gpu, cost.launches[0] if cost else None)
+    for picture, column in zip(drawn, st.columns(2, gap="large"), strict=True):
+        with column:
+            pictures.drawing(picture)
+    if answer and cost:
+        st.markdown(f"**{figures.verdict(cost, gpu)}**")
+        st.markdown(figures.cost_table(cost, gpu))
+        st.caption(source(answer))
+
+
+def _tile_grid(experiment: Experiment, gpu: Gpu) -> None:
+    """Programs per SM and spills of every compiled tile with the same dtype, head_dim and mask."""
+    answers = {
+        (m, n): compiler().look(experiment.with_(block_m=m, block_n=n), gpu.compute_capability)
+        for m in tiles.SIDES
+        for n in tiles.SIDES
+    }
+    costs = {side: answer.cost for side, answer in answers.items() if answer and answer.cost}
+    p = experiment.values
+    pictures.drawing(figures.grid(costs, gpu, (p["block_m"], p["block_n"])))
 
 
 def _compiled(tile: Experiment, gpu: Gpu) -> LaunchCost:
@@ -175,13 +201,15 @@ def loop_order(experiment: Experiment) -> Shown:
     ):
         formulas = [(one.entry.title, one.entry.formula(one.values)) for one in runs]
         pictures.drawing(figures.traffic_bars(formulas, figures.GROUPS))
-        st.markdown(figures.shares_table(pairs))
+        with st.expander("The same in numbers, by formula and by trace"):
+            st.markdown(figures.shares_table(pairs))
     return Shown(ORDER, pairs)
 
 
 def paper_algorithm() -> Shown:
     """FlashAttention-2's algorithm 1 beside the kernel."""
-    st.markdown(figures.algorithm_table(paper.ALGORITHM), unsafe_allow_html=True)
+    with st.container(key="lines of code"):
+        st.markdown(figures.algorithm_table(paper.ALGORITHM, source_of("kernels.attention")), unsafe_allow_html=True)
     layout.prose(paper.NOT_IN_THE_PAPER)
     return Shown(PAPER, experiment=lessons.OPENING)
 

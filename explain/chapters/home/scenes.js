@@ -499,7 +499,8 @@ function written(pen, data, p) {
     bars(pen, row, beside.sum, Math.max(...row.map(Math.abs)));
   });
   if (moved > 0) arrow(pen, [at.o, ...layout.away, layout.memory.o]);
-  pen.faded(eased(p, 0.66, 0.76), () => pen.text(`${data.tileShape.o} numbers, ${data.written}`, beside.axis, beside.o));
+  const numbers = `${data.tileShape.o} numbers, ${data.written}`;
+  pen.faded(eased(p, 0.66, 0.76), () => pen.text(numbers, beside.axis, beside.o));
 }
 
 /** The box at a moment of a way through several boxes, each stretch in the same time. */

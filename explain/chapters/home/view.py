@@ -10,9 +10,10 @@ import streamlit as st
 from explain import contents, lessons
 from explain.chapters.home import figures
 from explain.chapters.home import opening as values
-from explain.engine import engine
+from explain.engine import DeviceStatus, engine, has_triton
 from explain.player import files
-from explain.ui import device, exercises, layout, terms
+from explain.ui import exercises, layout, terms
+from explain.ui.follow import once_known
 from explain.workers import WorkerError
 
 _HERE = Path(__file__).parent
@@ -144,6 +145,22 @@ def what_you_see(recorded: str) -> None:
         )
     with live:
         st.header("What runs it here", anchor=False)
-        device.engine_status()
+        _engine_status()
         if verified := figures.verified():
             st.caption(verified)
+
+
+def _engine_status() -> None:
+    """What runs the kernels on this machine, and why something else does not."""
+    if has_triton():
+        st.markdown(":green[●] **Triton's CPU interpreter** runs and records the kernels, here on this machine.")
+    else:
+        st.markdown(":orange[●] **Recorded runs.** Triton runs on Linux only; the chapters open on recorded traces.")
+    once_known(_gpu_status)
+
+
+def _gpu_status(status: DeviceStatus) -> None:
+    if status.available and status.provenance:
+        st.markdown(f":green[●] **{status.provenance['gpu']}** runs them compiled.")
+    else:
+        st.markdown(f":gray[●] No GPU available. {status.reason}")

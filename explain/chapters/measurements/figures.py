@@ -14,7 +14,7 @@ from explain.figures import palette
 from explain.figures.numbers import NONE, duration, grouped, percent, ratio, si
 from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, markdown, plain
-from explain.gpus import GPUS, known_as
+from explain.gpus import specified
 from explain.prediction import Model
 from explain.records.code import is_stale
 from explain.records.model import Point, Record, settings
@@ -174,17 +174,6 @@ MOST_USED = {"HBM, read": "hbm", "matmul in bf16": "matmul bf16", "exp": "exp"}
 """The limits that the pages use most, by name."""
 
 
-def specified(level: str, gpu: str) -> float | None:
-    """The datasheet's rate for a measured limit, bytes or FLOPs per second; None where no public source states it."""
-    known = GPUS.get(known_as(gpu) or "")
-    if known is None:
-        return None
-    if level.startswith("hbm"):
-        return known.hbm_bytes_per_second
-    tensor = known.tensor_flops_per_second
-    return {"matmul bf16": tensor, "matmul fp16": tensor, "matmul fp32": known.fp32_flops_per_second}.get(level)
-
-
 def limits(shown: Sequence[Entry]) -> list[go.Figure]:
     """The measured limits of each GPU as bars, a plot for each unit: a line marks the datasheet's rate."""
     units = dict.fromkeys(roof.unit for one in shown for roof in one.record.roofs.values())
@@ -248,7 +237,7 @@ def copy_words(copy: CopyCheck) -> str:
     parts = [f"read {_off(copy.read_bytes, copy.copied_bytes)}"]
     if copy.written_bytes is not None:
         parts.append(f"written {_off(copy.written_bytes, copy.copied_bytes)}")
-    return f"{'passed' if copy.passed else 'failed'}: {copy.copied_bytes / 2**30:g} GiB {', '.join(parts)} off"
+    return f"{'passed' if copy.passed else 'failed'}: {copy.copied_bytes // 2**30} GiB {', '.join(parts)} off"
 
 
 def counts_table(counters: Counters, formula_read: int, formula_written: int) -> str:
@@ -271,11 +260,11 @@ def _copies(counted: Sequence[Counters]) -> str:
     if not copies:
         return NONE
     worst = max(copies, key=lambda copy: abs((copy.read_bytes or 0) - copy.copied_bytes))
-    return f"{copy_words(worst)}; at most {TOLERANCE:.1%} allowed"
+    return f"{copy_words(worst)}; at most {percent(TOLERANCE, 1)} allowed"
 
 
 def _off(counted: int, copied: int) -> str:
-    return f"{abs(counted - copied) / copied:.3%}"
+    return percent(abs(counted - copied) / copied, 3)
 
 
 def _short(commit: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from explain.chapters.memory_hierarchy import figures
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
-from explain.figures.numbers import capacity, count, moved
+from explain.figures.numbers import capacity, count, moved, percent
 from explain.gpus import Gpu
 from explain.trace.model import Trace
 from kernels.parameters import ITEM_BYTES
@@ -51,7 +51,9 @@ def _of_scores(shown: Shown) -> tuple[int, int]:
 
 def _why_share(shown: Shown) -> Why:
     own, every = _of_scores(shown)
-    return Why(f"S and P: {count(own)} of {count(every)} bytes. {count(own)} ÷ {count(every)} = {own / every:.1%}.")
+    return Why(
+        f"S and P: {count(own)} of {count(every)} bytes. {count(own)} ÷ {count(every)} = {percent(own / every, 1)}."
+    )
 
 
 def _first_write(shown: Shown) -> Sequence[int]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from explain.experiment import Experiment
 from explain.figures.labels import text_width, widest
-from explain.figures.numbers import capacity, duration, moved, ratio
+from explain.figures.numbers import capacity, duration, fixed, moved, ratio, si
 from explain.figures.palette import SYMBOLS, css
 from explain.figures.svg import line, picture, rect, text
 from explain.figures.tables import Column, markdown
@@ -53,7 +53,9 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
         text(0, 20, f"{gpu.hbm}, {capacity(gpu.hbm_bytes)}, and the L2 cache in its corner", bold=True),
         rect(0, top, side, side, HBM, opacity=0.35, stroke=HBM, title=f"{gpu.hbm}: {capacity(gpu.hbm_bytes)}"),
         rect(side - small - 6, top + 6, small, small, CHIP, title=f"L2: {capacity(gpu.l2_bytes)}"),
-        text(12, top + side - 14, f"{gpu.hbm_bytes / gpu.l2_bytes:,.0f} times as large as L2, {moved(gpu.l2_bytes)}"),
+        text(
+            12, top + side - 14, f"{fixed(gpu.hbm_bytes / gpu.l2_bytes, 0)} times as large as L2, {moved(gpu.l2_bytes)}"
+        ),
     ]
     chip = (
         ("L2 cache", gpu.l2_bytes, 0),
@@ -65,7 +67,7 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
     ground = top + unit * math.sqrt(max(count for _, count, _ in chip))
     times = unit * math.sqrt(gpu.l2_bytes) / small
     wedge = 72.0
-    x, inner = wedge, [text(0, 20, f"The same L2, each side × {times:,.0f}; dark: what one SM has", bold=True)]
+    x, inner = wedge, [text(0, 20, f"The same L2, each side × {fixed(times, 0)}; dark: what one SM has", bold=True)]
     for name, count, one in chip:
         edge = unit * math.sqrt(count)
         title = f"{name}: {capacity(count)}"
@@ -146,7 +148,7 @@ def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False) -> str:
         parts += [
             rect(left, y, length, 32, colour, opacity=0.8, title=gpu.latencies[level.key].source),
             text(left + length + 8, y + 15, duration(round(own) / REGISTER_CYCLES), bold=True),
-            text(left + length + 8, y + 31, f"{own:,.0f} cycles", faint=True, size=12),
+            text(left + length + 8, y + 31, f"{fixed(own, 0)} cycles", faint=True, size=12),
         ]
     if logarithmic:
         parts.append(text(left, 52 * len(rows) + 14, "logarithmic scale", size=12, faint=True))
@@ -212,7 +214,7 @@ def scores_table(seq_len: int, head_dim: int, dtype: str, heads: int, gpu: Gpu) 
         ("one head", moved(small), moved(large), ratio(large / small)),
         (f"{heads} heads", moved(heads * small), moved(heads * large), ratio(large / small)),
         (
-            f"{heads} heads, moved once at {seconds / 1e12:.3g} TB/s",
+            f"{heads} heads, moved once at {si(seconds, 'B/s')}",
             duration(heads * small / seconds),
             duration(heads * large / seconds),
             "",

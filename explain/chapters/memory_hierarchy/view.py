@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import psutil
 import streamlit as st
 
 from explain import lessons
 from explain.chapters.memory_hierarchy import exercises, figures
 from explain.experiment import Experiment
-from explain.figures.numbers import capacity, count
+from explain.figures.numbers import capacity, count, moved, number
 from explain.gpus import LIMITS, Gpu
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
-from explain.ui.gpu import gpu_choice, host_bytes
+from explain.ui.gpu import gpu_choice
 
 
 def choose() -> tuple[Gpu, bool]:
@@ -29,7 +30,7 @@ def capacities(gpu: Gpu, logarithmic: bool) -> None:
     left, right = st.columns([2, 3], gap="large")
     if logarithmic:
         with right:
-            pictures.drawing(figures.sizes_log(gpu, host_bytes()))
+            pictures.drawing(figures.sizes_log(gpu, _host_bytes()))
         words = left
     else:
         for picture, column in zip(figures.sizes(gpu), (left, right), strict=True):
@@ -55,19 +56,19 @@ def load_times(gpu: Gpu, logarithmic: bool) -> None:
     times, words = st.columns([3, 2], gap="large")
     with times:
         if gpu.latencies:
-            pictures.drawing(figures.times(gpu, host_bytes(), logarithmic=logarithmic))
+            pictures.drawing(figures.times(gpu, _host_bytes(), logarithmic=logarithmic))
         else:
             st.info(f"No latency of the {gpu.name} is published. Choose another GPU to see what a load costs.")
     with words:
         how = (
             "One thread loads a value, waits for it, and uses it; nothing else is under way. "
-            f"{figures.REGISTER_CYCLES:g} clock cycles count as a second here: the time of one operation on registers "
-            "that needs the result of the one before. "
+            f"{number(figures.REGISTER_CYCLES)} clock cycles count as a second here: the time of one operation on "
+            "registers that needs the result of the one before. "
         )
         layout.prose(
             f"{how if gpu.latencies else ''}A kernel hides much of the wait: other programs go on while one waits. "
-            f"But it cannot hide the bytes: at most {gpu.hbm_bytes_per_second / 1e12:.3g} TB pass between {gpu.hbm} "
-            "and the chip in a second."
+            f"But it cannot hide the bytes: at most {moved(gpu.hbm_bytes_per_second)} pass between {gpu.hbm} and "
+            "the chip in a second."
         )
         if gpu.latencies:
             st.caption(figures.latency_sources(gpu))
@@ -137,3 +138,8 @@ def closing(gpu: Gpu, experiment: Experiment, traces: list[Trace]) -> None:
         shown = exercises.Shown(gpu, experiment, traces[0])
         ask("memory_hierarchy", exercises.QUESTIONS, shown, f"{experiment.key} {gpu.name}")
     layout.closing("memory_hierarchy", gpu.source, LIMITS)
+
+
+def _host_bytes() -> int:
+    """The memory of the machine that runs Tilescope."""
+    return int(psutil.virtual_memory().total)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from explain.figures.numbers import fixed, number
 from explain.records import results
 from explain.records.code import stale_parts_if_known, stale_words
 
@@ -14,8 +15,8 @@ def lecture_hall() -> str:
     if hall is None:
         return ""
     said = (
-        f"One server, {hall['students']} students at once, each with a rerun every {hall['period_s']:g} s: 95 of 100 "
-        f"reruns are answered within {hall['p95_ms']:.0f} ms, {hall['dropped']} are lost. Measured on "
+        f"One server, {hall['students']} students at once, each with a rerun every {number(hall['period_s'])} s: 95 of "
+        f"100 reruns are answered within {fixed(hall['p95_ms'], 0)} ms, {hall['dropped']} are lost. Measured on "
         f"{hall['machine']}, {hall['date'][:10]}"
     )
     words = stale_words(stale_parts_if_known(hall.get("code")))

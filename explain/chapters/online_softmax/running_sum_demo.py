@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explain.figures.numbers import fixed
+from explain.figures.numbers import fixed, number
 from explain.figures.tables import Column, markdown
 
 Step = Callable[[np.float32, np.float32, np.float32, np.float32], np.float32]
@@ -76,7 +76,7 @@ def table(row: np.ndarray, shift: float = 100.0) -> str:
             cells += [fixed(update.run(values)[0], 4), f"{mark}[**{fixed(total, 4)}**]"]
         rows.append((f"**{update.written}**", *cells, update.fault or "nothing"))
     columns = (
-        "update", Column("row: ℓ"), Column("row: sum of weights"), Column(f"row + {shift:g}: ℓ"),
-        Column(f"row + {shift:g}: sum of weights"), "what goes wrong",
+        "update", Column("row: ℓ"), Column("row: sum of weights"), Column(f"row + {number(shift)}: ℓ"),
+        Column(f"row + {number(shift)}: sum of weights"), "what goes wrong",
     )  # fmt: skip
     return markdown(columns, rows)

@@ -11,6 +11,7 @@ from explain import lessons
 from explain.chapters.online_softmax import exercises, figures, history, running_sum_demo
 from explain.chapters.triton_ladder import ladder
 from explain.experiment import Experiment
+from explain.figures.numbers import fixed, number
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
@@ -113,15 +114,16 @@ def accesses(way: str, experiments: Sequence[Experiment], traces: Sequence[Trace
             long = right.with_(inputs="normal", cols=25_000, block_n=1024)
             by_formula = ladder.accesses(long, long.entry.formula(long.values).totals())
             words = (
-                f"In this run each element of x is read **{ladder.reads_of_x(right, trace):g}** time, and only K "
+                f"In this run each element of x is read **{number(ladder.reads_of_x(right, trace))}** time, and only K "
                 "weights and K columns are written. For a row of 25,000 elements the formula gives "
-                f"**{by_formula:.4f}** accesses per element. Softmax and then a separate top-k take 5 with safe "
+                f"**{fixed(by_formula, 4)}** accesses per element. Softmax and then a separate top-k take 5 with safe "
                 "softmax and 4 with online softmax."
             )
         else:
             words = (
-                f"In this run: **{ladder.accesses(right, trace.traffic()):.3g}** reads and writes for each element of "
-                f"x, {ladder.reads_of_x(right, trace):g} of them reads of x. Safe softmax in three passes takes 4."
+                f"In this run: **{number(ladder.accesses(right, trace.traffic()))}** reads and writes for each element "
+                f"of x, {number(ladder.reads_of_x(right, trace))} of them reads of x. Safe softmax in three passes "
+                "takes 4."
             )
         with layout.part("Accesses: formula and trace", words):
             stepper.traffic_table(right, trace)

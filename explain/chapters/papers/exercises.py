@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from explain.chapters.papers import flashattention, milakov
 from explain.chapters.sweeps.analysis import slope
 from explain.exercises import Question, Why
-from explain.figures.numbers import count, duration, moved, number, ratio, si
+from explain.figures.numbers import count, duration, fixed, moved, number, percent, ratio, si
 from explain.records.model import Record
 
 SOFTMAX, FIGURE_2, THEOREM, TABLES, HIERARCHY = (
@@ -70,7 +70,7 @@ def _flash(shown: Shown) -> tuple[int, float]:
 def _why_flash(shown: Shown) -> Why:
     flops, seconds = _flash(shown)
     peak = _record(shown).roofs.get("matmul fp16")
-    of = f", {flops / seconds / peak.per_second:.0%} of the measured matmul peak" if peak else ""
+    of = f", {percent(flops / seconds / peak.per_second)} of the measured matmul peak" if peak else ""
     return Why(f"{si(flops, 'FLOP')} ÷ {duration(seconds)} = {si(flops / seconds, 'FLOP/s')}{of}.")
 
 
@@ -89,7 +89,7 @@ def _slope(shown: Shown) -> float:
 
 def _why_slope(shown: Shown) -> Why:
     each = ", ".join(f"N = {count(int(n))} {moved(size)}" for n, size in _by_length(shown).items())
-    return Why(f"Bytes between L2 and the SMs: {each}. Slope on logarithmic axes: {_slope(shown):.2f}.")
+    return Why(f"Bytes between L2 and the SMs: {each}. Slope on logarithmic axes: {fixed(_slope(shown), 2)}.")
 
 
 def _memory(shown: Shown, kernel: str) -> dict[int, int]:
@@ -133,7 +133,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "knee",
-        f"Figure 1: from which V on is online softmax at least {milakov.GAIN:g} times as fast as safe softmax?",
+        f"Figure 1: from which V on is online softmax at least {number(milakov.GAIN)} times as fast as safe softmax?",
         "choice",
         _knee,
         _why_knee,

@@ -51,8 +51,8 @@ def _why_bytes(shown: Shown) -> Why:
     naive, safe = _bytes_read(shown)
     reads = [ladder.reads_of_x(*run) for run in shown.runs]
     return Why(
-        f"Naive reads each x {reads[NAIVE]:g} times, {count(naive)} bytes. Safe reads it {reads[SAFE]:g} times, "
-        f"{count(safe)} bytes. {count(safe)} − {count(naive)} = {count(safe - naive)}."
+        f"Naive reads each x {number(reads[NAIVE])} times, {count(naive)} bytes. Safe reads it {number(reads[SAFE])} "
+        f"times, {count(safe)} bytes. {count(safe)} − {count(naive)} = {count(safe - naive)}."
     )
 
 

@@ -137,14 +137,14 @@ def overflow_table(at: Sequence[float] = (11, 12, 88, 89, 2000)) -> str:
         "format",
         Column("largest number"),
         Column("exp overflows above"),
-        *(Column(f"exp({x:g})") for x in at),
+        *(Column(f"exp({number(x, 4)})") for x in at),
     )
     with np.errstate(over="ignore"):
         rows = [
             (
                 dtype,
                 number(largest, 4),
-                f"**{math.log(largest):.2f}**",
+                f"**{fixed(math.log(largest), 2)}**",
                 *(number(float(_rounded(np.exp(np.float64(x)), dtype)), 4) for x in at),
             )
             for dtype, largest in LARGEST.items()

@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from explain import lessons
 from explain.chapters.softmax import exercises, figures
 from explain.experiment import Experiment
+from explain.figures.numbers import number
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
@@ -57,7 +58,7 @@ def _add(shift: int | None = None) -> None:
 
 
 def _written(value: float) -> str:
-    return f"{value:g}".replace("-", "−")
+    return number(value)
 
 
 @st.fragment

@@ -28,9 +28,13 @@ def _tera(per_second: float) -> str:
 
 @functools.lru_cache(maxsize=64)
 def climb(
-    steps: tuple[Step, ...], libraries: tuple[Variant, ...], peak: Limit | None, shape: str, chosen: str
+    steps: tuple[Step, ...], libraries: tuple[Variant, ...], peak: Limit | None, shape: str, chosen: str,
+    tuned: tuple[tuple[str, float], ...] = (),
 ) -> str:  # fmt: skip
-    """A column per kernel, as high as its throughput, with its numbers below; libraries and peak are lines."""
+    """A column per kernel, as high as its throughput, with its numbers below; libraries and peak are lines.
+
+    `tuned` has the FLOP/s of a kernel's best setting, by its label: a tick above the column.
+    """
     speeds = [step.per_second or 0.0 for step in steps] + [one.per_second or 0.0 for one in libraries]
     most = 1.04 * max(*speeds, peak.per_second if peak else 0.0, 1.0)
     heads = ("TFLOP/s", "of the peak" if peak else "", "speedup over the one before")
@@ -46,6 +50,10 @@ def climb(
     for at, step in enumerate(steps):
         place = left + at * wide, wide, base, foot
         parts.append(_column(step, at + 1, phrases[at], place, most, peak, step.rung.name == chosen))
+        if speed := dict(tuned).get(step.rung.label):
+            y, (x, *_) = base - TALL * speed / most, place
+            parts.append(svg.rect(x + 3, y - 1, wide - 6, 2, "currentColor"))
+            parts.append(svg.text(x + wide / 2, y - 5, f"tuned {_tera(speed)}", size=svg.SMALL, anchor="middle"))
     for at, head in enumerate(heads, start=1):
         for row, words in enumerate(labels.wrapped(head, 110, svg.SMALL)):
             parts.append(
@@ -198,7 +206,7 @@ def _lines(
     return parts, 32 + labels.widest(names, 13)
 
 
-def climb_told(steps: Sequence[Step], peak: Limit | None) -> str:
+def climb_told(steps: Sequence[Step], peak: Limit | None, tuned: Mapping[str, float]) -> str:
     """The climb in a sentence with its lowest and its highest throughput, and what a large matmul reaches; markdown."""
     timed = [step.per_second for step in steps if step.per_second]
     if not timed:
@@ -206,7 +214,10 @@ def climb_told(steps: Sequence[Step], peak: Limit | None) -> str:
     said = f"**{len(steps)} kernels, each with one more idea:** from {_tera(timed[0])} to "
     said += f"**{numbers.si(timed[-1], 'FLOP/s')}**."
     if peak:
-        said += f" A large matmul reaches {_tera(peak.per_second)}."
+        said += f" A large matmul, the practical ceiling, reaches {_tera(peak.per_second)}."
+    if tuned:
+        label, speed = max(tuned.items(), key=lambda one: one[1])
+        said += f" Each has one setting; tuned, {label} reaches {_tera(speed)}."
     if missing := sum(step.variant is None for step in steps):
         said += f" Not timed at this shape: {missing} of {len(steps)}."
     return said
@@ -273,13 +284,14 @@ def _causes(spill: Spill) -> str:
     """The two causes of a speedup over a kernel that spills, from the counters: busier tensor cores, and no spills."""
     said, (before, now) = "", spill.tensor
     if before is not None and now is not None:
-        said += f"The tensor cores are active in {now:.0f}% of the cycles; in {spill.rung.label} in {before:.0f}%. "
+        here, there = (numbers.percent(share / 100) for share in (now, before))
+        said += f"The tensor cores are active in {here} of the cycles; in {spill.rung.label} in {there}. "
     said += f"And {spill.rung.label} moves {numbers.moved(spill.size)} of spilled registers, this kernel none."
     if spill.seconds and spill.of and spill.bandwidth:
         cost, whole = numbers.duration(spill.seconds), numbers.duration(spill.of)
         said += f" At the measured {numbers.si(spill.bandwidth, 'B/s')} of L2 that takes {cost} of its {whole}."
         if spill.of > spill.seconds:
-            said += f" The other {numbers.duration(spill.of - spill.seconds)} are no spills."
+            said += f" Spills do not explain the other {numbers.duration(spill.of - spill.seconds)}."
     return said
 
 
@@ -291,7 +303,8 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "anything else": ("code", "other"),
 }
 """The bars' parts: kinds of a warp's time (`stalls.KINDS`)."""
-COLOURS: Mapping[str, str] = {**dict(zip(GROUPS, palette.SERIES, strict=False)), "anything else": "slate"}
+SHADES: Mapping[str, float] = dict(zip(list(GROUPS)[1:], (0.6, 0.42, 0.26, 0.12), strict=True))
+"""How dark the grey of each wait is; what works has a colour."""
 WIDTH, STALL_ROW, BAR, AXIS = 700.0, 46.0, 18.0, 40.0
 WORKING = GROUPS["issues, or is ready to"]
 
@@ -302,7 +315,8 @@ def counters_table(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
     shown = [(rung, counters.cold) for rung, counters in found if counters]
     gigabytes = partial(numbers.aligned, unit="B", prefix="G")
     moved = (Column(name, gigabytes) for name in ("L2 ↔ SMs", "DRAM (HBM)", "spilled"))
-    columns: tables.Columns = ("kernel", Column("tensor pipe active", lambda percent: f"**{percent:.0f}%**"), *moved)
+    active = Column("tensor pipe active", lambda percent: f"**{numbers.fixed(percent, 0)}%**")
+    columns: tables.Columns = ("kernel", active, *moved)
     rows = [
         (rung.label, c.tensor_active_percent, c.sm_bytes, c.hbm_bytes, c.spilled_bytes or None) for rung, c in shown
     ]
@@ -320,30 +334,36 @@ def stall_bars(kernels: Sequence[tuple[str, Stalls, float | None]]) -> str:
     for at, (name, stalls, tensor, by_group) in enumerate(divided):
         y, x = top + at * STALL_ROW, 0.0
         parts.append(svg.text(0, y + 15, name, bold=True))
-        busy = f"a scheduler's {stalls.warps:.1f} warps issue in {numbers.percent(stalls.busy)} of cycles"
+        busy = f"a scheduler's {numbers.fixed(stalls.warps, 1)} warps issue in {numbers.percent(stalls.busy)} of cycles"
         if tensor is not None:
-            busy += f" · tensor pipe active in {tensor:.0f}%"
+            busy += f" · tensor pipe active in {numbers.fixed(tensor, 0)}%"
         parts.append(svg.text(WIDTH, y + 15, busy, size=svg.SMALL, anchor="end", faint=True))
         whole = sum(by_group[group] for group in shown) or 1.0  # counted in several runs, so not exactly 1
         for group in shown:
-            part, colour = by_group[group], COLOURS[group]
+            part, (colour, shade) = by_group[group], _look(group)
             wide = WIDTH * part / whole
             if wide <= 0:
                 continue
-            parts.append(svg.rect(x, y + 22, wide, BAR, palette.css(colour), title=_stall_title(stalls, group)))
+            title = _stall_title(stalls, group)
+            parts.append(svg.rect(x, y + 22, wide, BAR, palette.css(colour), opacity=shade, title=title))
             words = numbers.percent(part)
             if labels.text_width(words, svg.SMALL) + 6 <= wide:
-                ink = palette.letters(palette.fill(colour))
+                ink = palette.letters(palette.fill(colour)) if shade == 1 else ""
                 parts.append(svg.text(x + wide / 2, y + 35.5, words, size=svg.SMALL, anchor="middle", fill=ink))
             x += wide
     foot = top + STALL_ROW * len(kernels)
     parts.append(svg.line(0, foot + 4, WIDTH, foot + 4))
-    for at, anchor, words in ((0.0, "start", ""), (0.5, "middle", " of the warps' time"), (1.0, "end", "")):
-        x = at * WIDTH
+    for part, anchor, words in ((0.0, "start", ""), (0.5, "middle", " of the warps' time"), (1.0, "end", "")):
+        x = part * WIDTH
         parts.append(svg.line(x, foot, x, foot + 8))
-        parts.append(svg.text(x, foot + 24, numbers.percent(at) + words, size=svg.SMALL, anchor=anchor, faint=True))
+        parts.append(svg.text(x, foot + 24, numbers.percent(part) + words, size=svg.SMALL, anchor=anchor, faint=True))
     label = f"What the warps of {', '.join(name for name, *_ in kernels)} spend their time on"
     return svg.picture(WIDTH, foot + AXIS, label, parts, most="900px")
+
+
+def _look(group: str) -> tuple[str, float]:
+    """A group's hue and opacity."""
+    return ("slate", SHADES[group]) if group in SHADES else (next(iter(palette.SERIES)), 1.0)
 
 
 def _by_group(stalls: Stalls) -> Mapping[str, float]:
@@ -356,7 +376,8 @@ def _legend(groups: Sequence[str]) -> tuple[list[str], float]:
         wide = 36 + labels.text_width(group, svg.SMALL)
         if x and x + wide > WIDTH:
             x, y = 0.0, y + 20
-        parts.append(svg.rect(x, y, 11, 11, palette.css(COLOURS[group])))
+        colour, shade = _look(group)
+        parts.append(svg.rect(x, y, 11, 11, palette.css(colour), opacity=shade))
         parts.append(svg.text(x + 17, y + 10.5, group, size=svg.SMALL))
         x += wide
     return parts, y + 22
@@ -371,7 +392,7 @@ def _stall_title(stalls: Stalls, group: str) -> str:
 def stalls_told(stalls: Stalls, tensor: float | None = None) -> str:
     """The bar of one kernel in sentences; markdown. `tensor` is how busy its tensor cores are, in percent."""
     busy = f"issues an instruction in **{numbers.percent(stalls.busy)}** of its cycles"
-    said = [f"A scheduler has **{stalls.warps:.1f} warps** and {busy}."]
+    said = [f"A scheduler has **{numbers.fixed(stalls.warps, 1)} warps** and {busy}."]
     if stalls.most:
         key = stalls.most[0]
         part = f"**{numbers.percent(stalls.share(key))}** of its warps' time"
@@ -380,7 +401,7 @@ def stalls_told(stalls: Stalls, tensor: float | None = None) -> str:
     if tensor is not None and tensor > 100 * stalls.busy and tensor > 50 < 100 * waiting:
         said.append(
             f"Its warps wait {numbers.percent(waiting)} of their time, and yet the tensor pipe is active in "
-            f"**{tensor:.0f}%** of cycles: one instruction starts a long matmul. Waiting costs little while the "
-            "tensor pipe is busy."
+            f"**{numbers.fixed(tensor, 0)}%** of cycles: one instruction starts a long matmul. Waiting costs little "
+            "while the tensor pipe is busy."
         )
     return " ".join(said)

@@ -7,7 +7,6 @@ import functools
 import plotly.graph_objects as go
 import streamlit as st
 
-from explain.chapters.measurements import figures as limits
 from explain.chapters.speed import climb_figures, results, rungs, timeline, tuning
 from explain.chapters.speed.results import TABLES, Case
 from explain.chapters.speed.rungs import BY_NAME, RUNGS, Step
@@ -16,6 +15,7 @@ from explain.chapters.speed.view import Chosen, time_here, traced_instead
 from explain.experiment import Experiment
 from explain.figures import numbers
 from explain.figures.plot import kept
+from explain.gpus import specified
 from explain.records.code import is_stale
 from explain.records.results import ResultFileError
 from explain.ui.charts import chart, sourced
@@ -40,23 +40,24 @@ def climb(shown: Chosen | None) -> None:
         st.markdown(f":small[:red[**rung={asked}: must be one of {', '.join(BY_NAME)}**]]")
     spilled = shown.spilled(most.rung) if shown and most else None
     gpu = shown.result.provenance.gpu if shown else ""
-    specified = limits.specified(f"matmul {case.dtype}", gpu) if case and peak else None
-    prose(climb_figures.climb_told(steps, peak))
-    wide = climb_figures.climb(steps, libraries, peak, case.words if case else "no shape", name)
+    datasheet = specified(f"matmul {case.dtype}", gpu) if case and peak else None
+    tuned = tuning.best(case.shape, case.dtype, case.causal, gpu) if case else {}
+    prose(climb_figures.climb_told(steps, peak, tuned))
+    shape = case.words if case else "no shape"
+    wide = climb_figures.climb(steps, libraries, peak, shape, name, tuple(tuned.items()))
     narrow = climb_figures.climb_in_rows(steps, libraries, peak, name)
     pressable(f"<div class=wide>{wide}</div><div class=narrow>{narrow}</div>", "rung")
     if shown and case:
         sourced(f"{case.named} · {shown.result.source}")
-        said = [*climb_figures.climb_more(steps, peak, spilled, specified), f"Counted: {TABLES[case.table].work}."]
+        said = [*climb_figures.climb_more(steps, peak, spilled, datasheet), f"Counted: {TABLES[case.table].work}."]
         if case.causal:
             said.append("Kernels 1 to 3 compute the hidden half as well; it is not counted.")
         if peak:
             said.append(f"Peak: a large matmul measured on the same GPU, not the datasheet ({peak.source}).")
         if (top := steps[-1].variant) and top.function in results.DISPATCHERS:
             said.append("The top kernel's time is that of our dispatcher, which runs it at these shapes.")
-        if tuned := tuning.best(case.shape, case.dtype, case.causal, shown.result.provenance.gpu):
-            faster = " and ".join(f"{label} {numbers.si(speed, 'FLOP/s')}" for label, speed in tuned.items())
-            said.append(f"Each kernel of the climb has one setting of tile, warps and stages; tuned: {faster}.")
+        if tuned:
+            said.append("Each kernel of the climb has one setting of tile, warps and stages; *Tuning* tries others.")
         if any(step.variant is None for step in steps):
             said.append(f"Times of all kernels need a Hopper GPU: `{results.COMMAND}`.")
         if shown.result.state:
@@ -123,10 +124,10 @@ def under_the_roofline(shown: Chosen) -> None:
     picture, intensity = shown.roofline
     with st.expander("The climb under the roofline"):
         prose(
-            f"Every kernel has the same **arithmetic intensity**: {intensity:,.0f} FLOPs per byte. Each of them must "
-            "read Q, K and V and write O.\n\nThe slanted roofs are bandwidths, and they are far to the left. So the "
-            "climb goes straight up, towards the flat roof of the tensor cores. Idle tensor cores slow a kernel down "
-            "here, not bandwidth."
+            f"Every kernel has the same **arithmetic intensity**: {numbers.fixed(intensity, 0)} FLOPs per byte. Each "
+            "of them must read Q, K and V and write O.\n\nThe slanted roofs are bandwidths, and they are far to the "
+            "left. So the climb goes straight up, towards the flat roof of the tensor cores. Idle tensor cores slow a "
+            "kernel down here, not bandwidth."
         )
         chart(picture, "roofline of the rungs", alt="The kernels of the climb under the roofs of memory and arithmetic")
         measured = f"roofs measured on the same GPU, {shown.record.provenance.date}"
@@ -164,8 +165,8 @@ def counted(shown: Chosen) -> None:
     words = f"Each bar is the time of all warps of a kernel.\n\n**{label}**: {told}"
     if any(rung.gluon and rung.name in found for rung in RUNGS):
         words += (
-            "\n\nIn Gluon, Triton rounds the number of warps up to a multiple of four. 3 of 12 warps (of 16, with "
-            "three consumer groups) have no work and stay at a barrier. Their part of that stall costs no time."
+            "\n\nIn Gluon, Triton rounds the number of warps up to a multiple of four. So 3 of 12 warps, a quarter "
+            "(of 16, with three consumer groups), have no work and stay at a barrier: that part costs no time."
         )
     with part("Where a warp's time goes", words):
         drawing(shown.stall_bars)

@@ -29,7 +29,7 @@ def _largest(shown: Shown) -> rungs.Step:
 
 def _why_largest(shown: Shown) -> Why:
     gains = ", ".join(f"{step.rung.label} {ratio(step.gain)}" for step in rungs.climb(shown.case) if step.gain)
-    return Why(f"Speedup of each kernel over the one below: {gains}.")
+    return Why(f"Speedup of each kernel over the one before: {gains}.")
 
 
 def _ends(shown: Shown) -> tuple[Case, Case]:
@@ -69,7 +69,7 @@ def _why_top(shown: Shown) -> Why:
 QUESTIONS = (
     Question[Shown](
         "largest-step",
-        "Which kernel has the largest speedup over the one below, on this shape?",
+        "Which kernel has the largest speedup over the one before, on this shape?",
         "choice",
         lambda shown: _largest(shown).rung.label,
         _why_largest,

@@ -63,6 +63,8 @@ class Table:
     dimensions: tuple[str, ...]
     along: str
     work: str
+    only_reads: bool = False
+    """What it writes is nothing beside what it reads: its limit is HBM's rate of reading, not a copy's."""
 
 
 TABLES: Mapping[str, Table] = {
@@ -76,10 +78,10 @@ TABLES: Mapping[str, Table] = {
         "causal mask",
     ),
     "softmax": Table("Softmax", ("rows", "V"), "V", "each element read once and written once"),
-    "topk": Table("Softmax and top-5", ("rows", "V"), "V", "each element read once, and the lists of 5 written"),
+    "topk": Table("Softmax and top-5", ("rows", "V"), "V", "each element read once, and the lists of 5 written", True),
     "decode": Table(
         "Decode", ("batch", "heads", "KV heads", "keys", "d"), "", "K and V read once: one query per head, a long "
-        "KV cache",
+        "KV cache", True,
     ),
 }  # fmt: skip
 
@@ -105,7 +107,7 @@ class Variant:
 
     @property
     def options(self) -> str:
-        """ "warps=4, stages=3"; empty where the kernel chose by itself."""
+        """ "warps=4, stages=3"; empty if the kernel chose its options."""
         return self.name.partition("[")[2].rstrip("]").replace(",", ", ")
 
     @property
@@ -130,7 +132,7 @@ class Variant:
 
     @property
     def rung(self) -> str:
-        """The name of its module in `kernels/rungs`; empty where it is no rung."""
+        """The name of its module in `kernels/rungs`; empty for other kernels."""
         return self.function.removeprefix(RUNG) if self.function.startswith(RUNG) else ""
 
     @property
@@ -180,7 +182,7 @@ class Case:
 
     @property
     def along(self) -> int:
-        """Where it stands on its table's curve; 0 where there is none."""
+        """Its place on its table's curve; 0 without a curve."""
         table = TABLES[self.table]
         return self.shape[table.dimensions.index(table.along)] if table.along else 0
 
@@ -260,15 +262,21 @@ class Limit:
 
 
 def roof(case: Case, record: Record | None) -> Limit | None:
-    """The hardware's limit for this case: for bytes the same run's fastest floor, for FLOPs the record's matmul."""
+    """The hardware's limit for this case.
+
+    For FLOPs the record's matmul; for bytes that are only read its rate of reading; for others the same run's fastest
+    copy.
+    """
+    reads = TABLES[case.table].only_reads
     floors = [variant for variant in case.variants if variant.floor and variant.per_second]
-    if case.unit == "B/s" and floors:
+    if case.unit == "B/s" and floors and not reads:
         fastest = max(floors, key=lambda variant: variant.per_second or 0.0)
         return Limit(fastest.name, fastest.per_second or 0.0, "the same run")
-    measured = record.roofs.get(f"matmul {case.dtype}" if case.unit == "FLOP/s" else "hbm copy") if record else None
+    bound = f"matmul {case.dtype}" if case.unit == "FLOP/s" else "hbm" if reads else "hbm copy"
+    measured = record.roofs.get(bound) if record else None
     if measured is None or record is None:
         return None
-    name = "matmul" if case.unit == "FLOP/s" else "copy"
+    name = "matmul" if case.unit == "FLOP/s" else "reading HBM" if reads else "copy"
     return Limit(name, measured.per_second, f"{grouped(measured.method)}; {record.gpu}, {record.provenance.date}")
 
 

@@ -147,7 +147,7 @@ class Timeline:
         """Where its numbers come from, for a caption."""
         where = self.provenance
         versions = f"driver {where.driver}, triton {where.triton}, {where.date}"
-        return f"recorded · {where.gpu}, {versions}, by Proton at {self.sm_mhz:,.0f} MHz"
+        return f"recorded · {where.gpu}, {versions}, by Proton at {numbers.fixed(self.sm_mhz, 0)} MHz"
 
     def microseconds(self, cycles: float) -> float:
         """Cycles as time, at the measured clock."""
@@ -336,8 +336,8 @@ def window(program: Program) -> tuple[int, int]:
 
 def _span_told(timeline: Timeline, span: Span) -> tuple[str, str]:
     start, end, long = (timeline.microseconds(cycles) for cycles in (span.start, span.end, span.cycles))
-    cycles = f"{span.cycles:,} cycles, {long:.3f} µs; from {span.start:,} to {span.end:,}"
-    return SCOPES[span.scope], f"{cycles}, {start:.2f} to {end:.2f} µs"
+    cycles = f"{span.cycles:,} cycles, {numbers.fixed(long, 3)} µs; from {span.start:,} to {span.end:,}"
+    return SCOPES[span.scope], f"{cycles}, {numbers.fixed(start, 2)} to {numbers.fixed(end, 2)} µs"
 
 
 def compared(timelines: Sequence[Timeline]) -> str:
@@ -360,7 +360,8 @@ def timeline_told(timeline: Timeline, program: Program) -> str:
     told = f"A matmul runs in at most **{numbers.percent(program.matmuls)}** of this program's {whole}."
     if program.hidden is not None:
         told += f" At most **{numbers.percent(program.hidden)}** of the softmax overlaps with one."
-    told += f" Reading the clock costs time: with it the longest program takes {timeline.marked_us:.1f} µs;"
+    marked = numbers.fixed(timeline.marked_us, 1)
+    told += f" Reading the clock costs time: with it the longest program takes {marked} µs;"
     if timeline.plain_us is None:
         return f"{told} a launch without it was not timed."
-    return f"{told} a whole launch without it takes {timeline.plain_us:.1f} µs."
+    return f"{told} a whole launch without it takes {numbers.fixed(timeline.plain_us, 1)} µs."

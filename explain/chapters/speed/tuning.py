@@ -252,7 +252,7 @@ def grid_told(of: Grid, gpu: Gpu | None) -> str:
     """The result of the grid in sentences; markdown."""
     many, timed = len(of.points), of.timed
     out = sum(point.failure == "shared memory" for point in of.points)
-    spilled = [point for point in of.points if point.spills]
+    spilled = [point for point in of.points if point.spills and not point.failure]
     said = []
     if timed and timed[0].seconds and timed[-1].seconds:
         best, worst = timed[0], timed[-1]

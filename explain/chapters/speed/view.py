@@ -18,7 +18,6 @@ from explain.chapters.sweeps.model import Sweep
 from explain.chapters.sweeps.ready import HEAD, PAIR
 from explain.chapters.sweeps.roofline import roofline
 from explain.chapters.sweeps.view import sweep_growth, sweep_readings
-from explain.chapters.tile_cost.view import compiling
 from explain.compile.service import compiler, provenance
 from explain.counters.stalls import Stalls
 from explain.device.measurement import Timing
@@ -34,10 +33,10 @@ from explain.records.model import Point, Record
 from explain.records.results import ResultFileError
 from explain.ui import layout
 from explain.ui.charts import chart
+from explain.ui.compiling import once_compiled
 from explain.ui.controls import option, pick
-from explain.ui.device import once_known
 from explain.ui.exercises import ask
-from explain.ui.follow import on_request
+from explain.ui.follow import on_request, once_known
 from explain.ui.layout import chapter_link, part, prose, sides
 from explain.ui.pictures import drawing
 from kernels.catalog import KERNELS
@@ -137,6 +136,15 @@ class Chosen:
         return kernels.bars(self.case, self.limit, results.colours(self.cases))
 
 
+TABS = {
+    "The climb": "For readers who write kernels. Press a kernel to see its code and what is new in it.",
+    "Tuning": "One source, many settings of tile, warps and stages: which is fastest?",
+    "From which N?": "Two launches less, or fewer bytes: where does FlashAttention begin to win?",
+    "Other kernels": "The same ideas in softmax, the backward pass and decoding, beside the libraries.",
+}
+"""The page's tabs, and what each is about."""
+
+
 class Same:
     """A cache's key for an object without a hash: equal if both hold the very same object."""
 
@@ -213,7 +221,7 @@ def others() -> None:
         _bars(shown)
         curve(shown)
         shapes(shown)
-    st.header("Why it is fast", anchor=False)
+    st.header("What makes it fast", anchor=False)
     _ideas(table)
 
 
@@ -228,7 +236,7 @@ def _bars(shown: Chosen) -> None:
     case, limit, result = shown.case, shown.limit, shown.result
     words = [kernels.bars_told(case, limit), f"{case.named}. Counted: {TABLES[case.table].work}."]
     if any(one.function in results.DISPATCHERS for one in case.variants):
-        words.append("Our dispatcher is the call to use in a program: it runs the fastest kernel that takes the shape.")
+        words.append("Our dispatcher is the call for your own code: it runs the fastest kernel that takes the shape.")
     if limit is None:
         words.append("No peak: it was not measured on this GPU. `python -m explain measure --plan roofs` measures it.")
     with part("Our kernels beside the libraries", "\n\n".join(words)):
@@ -351,15 +359,16 @@ def first_call() -> None:
         ):
             answer = compiler().look(_tile(), here.compute_capability)
             cost = answer.cost if answer else None
-            compiled = (cost.triton, sum(launch.seconds for launch in cost.launches)) if cost else None
             where = measured.provenance
+            alike = cost is not None and cost.triton == where.triton  # another triton's compiler takes another time
+            compiled = (cost.triton, sum(launch.seconds for launch in cost.launches)) if cost and alike else None
             drawing(lengths.first_call(compiled, first, later, where.gpu, where.triton))
-            if answer and cost:
+            if answer and cost and alike:
                 st.caption(f"compilation alone: {provenance(cost, answer.origin)}; another CPU, another triton")
             st.caption(measured.source)
             with st.expander("Every length"), st.container(key="numbers of lengths"):
                 st.markdown(lengths.table(measured))
-    compiling(_tile(), here)
+    once_compiled(_tile(), here)
     once_known(_live)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import linear_regression
 
 from explain.chapters.sweeps.model import Reading, Sweep
-from explain.figures.numbers import ratio
+from explain.figures.numbers import fixed, ratio
 from explain.records.model import Roof
 from kernels.parameters import Value
 
@@ -65,16 +65,16 @@ class Crossing:
         """
         last = max(self.ratios)
         if self.first is None:
-            return f"There is no {x} from which on {subject} {does}, up to {x} = {last:,.0f}."
-        start = f"From **{x} = {self.first:,.0f}** on, " if self.x else ""
+            return f"There is no {x} from which on {subject} {does}, up to {x} = {fixed(last, 0)}."
+        start = f"From **{x} = {fixed(self.first, 0)}** on, " if self.x else ""
         after = [one for at, one in self.ratios.items() if at >= self.first]
         span = " to ".join(dict.fromkeys(map(ratio, (min(after), max(after)))))
-        said = f"{start}{subject} {does}: {span}, at every {known} {x} up to {last:,.0f}."
+        said = f"{start}{subject} {does}: {span}, at every {known} {x} up to {fixed(last, 0)}."
         if self.x and not exact:
-            said += f" The curves cross at {x} ≈ {self.x:,.0f} (interpolated)."
+            said += f" The curves cross at {x} ≈ {fixed(self.x, 0)} (interpolated)."
         before = {at: one for at, one in self.ratios.items() if at < self.first}
         if any(one > 1 for one in before.values()):
-            each = ", ".join(f"{ratio(one)} at {at:,.0f}" for at, one in before.items())
+            each = ", ".join(f"{ratio(one)} at {fixed(at, 0)}" for at, one in before.items())
             said += f" Before that it varies: {each}; below 1 {other} is ahead."
         return said
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from explain.chapters.sweeps.analysis import crossing, curve, numbers, slope
 from explain.chapters.sweeps.model import AXES, Reading, Sweep
 from explain.exercises import Question, Why
-from explain.figures.numbers import count, duration, moved, ratio
+from explain.figures.numbers import count, duration, fixed, moved, ratio
 from kernels.catalog import KERNELS
 
 NEVER = "none of these"
@@ -61,7 +61,7 @@ def _why_slope(shown: Shown) -> Why:
     return Why(
         f"{_short(_second(shown))} moves {moved(y)} at {_axis(shown)} = {count(int(x))} and {moved(more)} at "
         f"{count(int(far))}: {ratio(far / x)} the value, {ratio(more / y)} the bytes. Slope of the last points on "
-        f"logarithmic axes: {_slope(shown):.2f}."
+        f"logarithmic axes: {fixed(_slope(shown), 2)}."
     )
 
 

@@ -16,7 +16,7 @@ from explain.chapters.sweeps.ready import PAIR
 from explain.figures import palette
 from explain.figures.labels import spread, widest
 from explain.figures.lines import colour_of
-from explain.figures.numbers import duration, percent, ratio, si
+from explain.figures.numbers import duration, fixed, percent, ratio, si
 from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, csv_of, markdown
 from kernels.catalog import KERNELS
@@ -123,8 +123,8 @@ def origin(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
             groups.setdefault((power, term.elements / n**power, term.item_bytes), []).append(words)
         if max(power for power, *_ in groups) == 2:
             found[kernel] = [
-                f"{len(names) * each * size:,.0f} {(x := 'N' + '²' * (power == 2))} = {len(names)} × {each:,.0f} {x} × "
-                f"{size} B: {', '.join(names)}."
+                f"{fixed(len(names) * each * size, 0)} {(x := 'N' + '²' * (power == 2))} = {len(names)} × "
+                f"{fixed(each, 0)} {x} × {size} B: {', '.join(names)}."
                 for (power, each, size), names in sorted(groups.items(), reverse=True)
             ]
     return "\n".join(f"- {name_of(kernel)}: {one}" for kernel, lines in found.items() for one in lines)
@@ -278,7 +278,7 @@ def coloured(text: str, colour: str) -> str:
 
 def _raised(x: str, power: float) -> str:
     """ "N^1.98"."""
-    return f"{x}<sup>{round(power, 2) + 0.0:.2f}</sup>".replace("-", "−")
+    return f"{x}<sup>{fixed(power, 2)}</sup>"
 
 
 # In words
@@ -307,14 +307,14 @@ def polynomial(x: str, points: Mapping[float, float]) -> str:
     b = y1 / x1 - a * x1
     if any(abs(a * at * at + b * at - y) > 1e-9 * y for at, y in points.items()) or a != round(a) or b != round(b):
         return ""
-    terms = [f"{factor:,.0f} {x}{power}" for factor, power in ((a, "²"), (b, "")) if factor]
+    terms = [f"{fixed(factor, 0)} {x}{power}" for factor, power in ((a, "²"), (b, "")) if factor]
     return " + ".join(terms)
 
 
 def _power(x: str, points: Mapping[float, float]) -> str:
     """A curve's growth as a power of x, or the x at which it jumps; empty for fewer than two points."""
     if (at := jump(points)) is not None:
-        return f"jumps at {x} = {at:,.0f}"
+        return f"jumps at {x} = {fixed(at, 0)}"
     power = slope(points)
     return "" if power is None else _raised(x, power)
 

@@ -24,7 +24,7 @@ from explain.chapters.sweeps.figures import (
 from explain.figures import palette
 from explain.figures.labels import widest
 from explain.figures.lines import colour_of
-from explain.figures.numbers import grouped, percent, si
+from explain.figures.numbers import fixed, grouped, percent, si
 from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
@@ -158,9 +158,9 @@ def nearest(points: Sequence[RooflinePoint], gpu: Gpu | None = None) -> list[str
                     f"**{name_of(kernel)}** is far below every roof ({percent(share)} of {roof}). Neither bytes nor "
                     "FLOPs limit it: it waits."
                     + (
-                        f" Our kernel of this name launches {few:.0f} programs, one a head, and the {gpu.name} has "
-                        f"{gpu.sms} SMs: the others are idle. Each program loads and stores O, m and ℓ at every tile "
-                        "and waits for them. The authors' CUDA kernel is another one."
+                        f" Our kernel of this name launches {fixed(few, 0)} programs, one a head, and the {gpu.name} "
+                        f"has {gpu.sms} SMs: the others are idle. Each program loads and stores O, m and ℓ at every "
+                        "tile and waits for them. The authors' CUDA kernel is another one."
                         if gpu and few < gpu.sms and own[0].reading.experiment.entry.outer == "block_n"
                         else ""
                     )

@@ -18,6 +18,7 @@ from explain.chapters.sweeps.ready import READY
 from explain.chapters.sweeps.runner import State, runner
 from explain.engine import engine
 from explain.experiment import ParameterError
+from explain.figures.numbers import fixed
 from explain.gpus import GPUS, known_as
 from explain.plain import made, plain
 from explain.prediction import NOT_PREDICTED, Model, fitted
@@ -188,7 +189,7 @@ def _progress(sweep: Sweep, witness: str) -> None:
     have = f"{len(state.readings)} of {state.total} points"
     with st.container(horizontal=True, vertical_alignment="center"):
         if state.working:
-            st.progress(len(state.readings) / state.total, f"{have} · {state.working} · {state.seconds:.0f} s")
+            st.progress(len(state.readings) / state.total, f"{have} · {state.working} · {fixed(state.seconds, 0)} s")
             if st.button("Cancel", icon=":material/stop:", key="cancel sweep"):
                 runner().cancel(sweep, witness)
             return

@@ -9,7 +9,7 @@ from explain.chapters.three_numbers.levels import Level
 from explain.chapters.three_numbers.shown import Shown as Counted
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
-from explain.figures.numbers import count, number
+from explain.figures.numbers import count, number, percent
 from kernels.traffic import Term
 
 
@@ -33,7 +33,7 @@ def _why_largest(shown: Shown) -> Why:
     term, traffic = _largest(shown), shown.counted.traffic
     every = traffic.read_bytes + traffic.written_bytes
     return Why(f"*{_name(term)}*: {count(term.elements)} elements × {count(term.times)} × {term.item_bytes} B = "
-               f"{count(term.bytes)} bytes, {term.bytes / every:.0%} of {count(every)}.")  # fmt: skip
+               f"{count(term.bytes)} bytes, {percent(term.bytes / every)} of {count(every)}.")  # fmt: skip
 
 
 def _reads(shown: Shown) -> list[tuple[Level, int]]:

@@ -17,6 +17,7 @@ from explain import recordings
 from explain.compile.cost import LaunchCost, occupancy
 from explain.counters.model import Counters, Counts
 from explain.experiment import Experiment
+from explain.figures.numbers import fixed
 from explain.gpus import Gpu
 from explain.records.code import stale_parts
 from explain.trace.model import Launch, Trace
@@ -24,8 +25,6 @@ from kernels.traffic import Term, Traffic
 
 Bytes = Mapping[tuple[str, bool], int]
 """By (buffer, is written); buffers are named as in the formula."""
-ROWS = 8
-"""Rows of a matrix that are traced if all are too many: the programs of all rows move equally many bytes."""
 WAVEFRONT = 128
 """The most bytes that shared memory's data pipe moves in a cycle: 32 banks of 4 B."""
 RECORDED = "traced"
@@ -138,7 +137,7 @@ def amount(count: float) -> str:
     for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if abs(count) >= unit:
             return f"{count / unit:,.{2 if unit == 1e9 else 1}f} {name}".replace("-", "−")
-    return f"{count:,.0f} B".replace("-", "−")
+    return f"{fixed(count, 0)} B"
 
 
 # The source of the counters
@@ -245,22 +244,6 @@ def formula_name(experiment: Experiment, launch: Launch, pointer: str) -> str:
     """The formula's name for the buffer that a launch calls `pointer`."""
     name = pointer.removesuffix("_ptr")
     return experiment.entry.buffers.get(launch.kernel, {}).get(name, name)
-
-
-def slice_of(experiment: Experiment) -> tuple[Experiment, int, str]:
-    """The smallest part of a run that represents all of it, the number of such parts, and that in words.
-
-    Programs of different heads or rows are independent, and the elements they touch do not depend on the data.
-    """
-    p = experiment.values
-    if experiment.entry.family == "attention":
-        heads = p["batch"] * p["heads"]
-        words = f"one head of {heads}, counted {heads} times" if heads > 1 else "the one head"
-        return experiment.with_(batch=1, heads=1, kv_heads=1), heads, words
-    if p["rows"] % ROWS or ROWS % p.get("block_m", 1):
-        return experiment, 1, f"all {p['rows']:,} rows"
-    times = p["rows"] // ROWS
-    return experiment.with_(rows=ROWS), times, f"{ROWS} rows of {p['rows']:,}, counted {times:,} times"
 
 
 def first_access(experiment: Experiment, trace: Trace, term: Term) -> int | None:

@@ -82,7 +82,7 @@ def _hue(program: int, fits: int) -> str:
 
 
 def _share(share: float) -> str:
-    """A decimal where there is one: "12.5%", "100%"."""
+    """With a decimal if it is not 0: "12.5%", "100%"."""
     return percent(share, 0 if round(1000 * share) % 10 == 0 else 1)
 
 

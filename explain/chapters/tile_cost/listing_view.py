@@ -10,7 +10,7 @@ import streamlit as st
 
 from explain.chapters.tile_cost.figures import first_shown
 from explain.compile.listing import FILLS, Listing, rows
-from explain.player import token_lines
+from explain.player.component import token_lines
 
 _LOOK = Path(__file__).parents[2] / "look"
 _ABOUT: Mapping[str, str] = {

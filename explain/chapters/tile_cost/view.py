@@ -1,4 +1,4 @@
-"""A tile's bytes by formula, and its compiled cost for a GPU you don't have."""
+"""A tile's compiled cost and instructions, for a GPU you don't have."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ from typing import Any
 import streamlit as st
 
 from explain.chapters.flash_attention import figures, tiles
-from explain.chapters.flash_attention.tiles import SIDES
 from explain.chapters.tile_cost import exercises
 from explain.chapters.tile_cost.figures import compiled, sm
 from explain.chapters.tile_cost.listing_view import listing
-from explain.compile.cost import Cost, reserved
-from explain.compile.service import Answer, compiler, provenance
+from explain.compile.cost import reserved
+from explain.compile.service import Answer, compiler
 from explain.experiment import Experiment, ParameterError
 from explain.figures.numbers import capacity
 from explain.gpus import Gpu
-from explain.records import registry
 from explain.ui import layout
+from explain.ui.compiling import offer, once_compiled, source
 from explain.ui.controls import LABELS, ROW_LABELS
 from explain.ui.exercises import ask
-from explain.ui.follow import follow
 from explain.ui.pictures import drawing
 from kernels.catalog import KERNELS, TAUGHT
 from kernels.parameters import Value
@@ -32,64 +30,6 @@ READING = """
 - The compiler moves instructions, so neighbours may come from lines far apart.
 - The counts are of the program text: an instruction in a loop counts once, and runs once per iteration.
 """
-
-
-def tile_cost(experiment: Experiment, gpu: Gpu) -> None:
-    """A tile of flash_attention in its SRAM beside the compiler's numbers; or the progress of its compilation."""
-    follow(lambda: _tile_cost(experiment, gpu), lambda: _working(experiment, gpu))
-
-
-def _working(experiment: Experiment, gpu: Gpu) -> bool:
-    answer = compiler().look(experiment, gpu.compute_capability)
-    return bool(answer and answer.working)
-
-
-def _tile_cost(experiment: Experiment, gpu: Gpu) -> None:
-    answer = compiler().look(experiment, gpu.compute_capability)
-    cost = answer.cost if answer else None
-    pictures = figures.tanks(experiment.values, gpu, cost.launches[0] if cost else None)
-    for picture, column in zip(pictures, st.columns(2, gap="large"), strict=True):
-        with column:
-            drawing(picture)
-    if answer is not None and cost is not None:
-        st.markdown(f"**{figures.verdict(cost, gpu)}**")
-        st.markdown(figures.cost_table(cost, gpu))
-        st.caption(_source(cost, answer.origin))
-        return
-    _ask(experiment, gpu, answer)
-
-
-def _source(cost: Cost, origin: str) -> str:
-    """Where a cost is from, and which other compiler made the kernels that were timed."""
-    record = registry.recorded()
-    timed = record.provenance.triton if record else cost.triton
-    other = f" · the kernels timed in this app: triton {timed}; their registers can differ"
-    return provenance(cost, origin) + other * (timed != cost.triton)
-
-
-def compiling(experiment: Experiment, gpu: Gpu) -> None:
-    """A button that compiles a tile, and the progress; nothing if it is compiled already."""
-    answer = compiler().look(experiment, gpu.compute_capability)
-    if answer is None or answer.cost is None:
-        follow(
-            lambda: _ask(experiment, gpu, compiler().look(experiment, gpu.compute_capability)),
-            lambda: _working(experiment, gpu),
-        )
-
-
-def _ask(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
-    """The progress of a compilation with a button to stop it; or its error, and a button to start it."""
-    if answer is not None and answer.working:
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(f":material/hourglass_top: {answer.working}, {answer.seconds:.0f} s. The page stays usable.")
-            if st.button("Stop", icon=":material/stop:", key="stop compiling"):
-                compiler().cancel(experiment, gpu.compute_capability)
-        return
-    if answer is not None and answer.error:
-        st.error(answer.error, icon=":material/error:")
-    if st.button(f"Compile this tile for {gpu.target}", icon=":material/memory:", key="compile tile"):
-        compiler().start(experiment, gpu.compute_capability)
-        st.rerun()
 
 
 def tile_choice() -> Experiment:
@@ -154,13 +94,11 @@ def _plain(value: Value) -> str:
 
 def tile_report(experiment: Experiment, gpu: Gpu) -> None:
     """A tile's compiled launches, occupancy and instructions; or the progress of the compilation."""
-    follow(lambda: _tile_report(experiment, gpu), lambda: _working(experiment, gpu))
+    once_compiled(experiment, gpu, lambda answer: _tile_report(experiment, gpu, answer))
 
 
-def _tile_report(experiment: Experiment, gpu: Gpu) -> None:
-    answer = compiler().look(experiment, gpu.compute_capability)
+def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
     if answer is None or answer.cost is None:
-        _ask(experiment, gpu, answer)
         return
     names = [f"{number}. {launch.kernel}" for number, launch in enumerate(answer.cost.launches, start=1)]
     at = 0
@@ -181,7 +119,7 @@ def _tile_report(experiment: Experiment, gpu: Gpu) -> None:
     with picture:
         drawing(sm(answer.cost.launches[at], gpu))
         st.markdown(compiled(answer.cost.launches[at]))
-        st.caption(_source(answer.cost, answer.origin))
+        st.caption(source(answer))
     st.header("Instructions, and the lines they come from", anchor=False)
     layout.prose(
         "**PTX** is what Triton writes. ptxas makes **SASS** of it, which the GPU runs. Each instruction is marked "
@@ -198,19 +136,7 @@ def _tile_report(experiment: Experiment, gpu: Gpu) -> None:
             layout.prose(READING)
         return
     st.markdown("The numbers above were compiled beforehand, without the instructions of this tile.")
-    _ask(experiment, gpu, None)
-
-
-def tile_grid(experiment: Experiment, gpu: Gpu) -> None:
-    """Programs per SM and spills of every compiled tile with the same dtype, head_dim and mask."""
-    answers = {
-        (m, n): compiler().look(experiment.with_(block_m=m, block_n=n), gpu.compute_capability)
-        for m in SIDES
-        for n in SIDES
-    }
-    costs = {side: answer.cost for side, answer in answers.items() if answer and answer.cost}
-    p = experiment.values
-    drawing(figures.grid(costs, gpu, (p["block_m"], p["block_n"])))
+    offer(experiment, gpu)
 
 
 def closing(experiment: Experiment, gpu: Gpu) -> None:

@@ -76,7 +76,7 @@ def choose() -> Exhibit:
 
 
 def _label(place: int, exhibit: Exhibit) -> str:
-    return f"{place} · {WORDS[exhibit.name].title}{' (harmless: why?)' * exhibit.harmless}"
+    return f"{place} · {WORDS[exhibit.name].title}"
 
 
 def plaque(exhibit: Exhibit) -> None:
@@ -98,13 +98,13 @@ def plaque(exhibit: Exhibit) -> None:
     origin = (
         f"from [{exhibit.source}]({exhibit.link})"
         if exhibit.link
-        else "a harmless change"
+        else "a change to try"
         if exhibit.harmless
         else "common in first versions"
     )
-    st.caption(f"{KERNELS[exhibit.base].module.replace('.', '/')}.py, line {line} · {origin}")
+    shown_on = f" · input: {pair[0].preset.help[0].lower()}{pair[0].preset.help[1:]}" if right and broken else ""
+    st.caption(f"{KERNELS[exhibit.base].module.replace('.', '/')}.py, line {line} · {origin}{shown_on}")
     if right and broken:
-        st.caption(f"Input: {pair[0].preset.help}.")
         with layout.below_goal():
             pictures.drawing(figures.states(exhibit, *running_states(right, broken)))
 
@@ -123,11 +123,11 @@ def verdicts(exhibit: Exhibit) -> None:
     except WorkerError as error:
         st.error(error.words, icon=":material/error:")
         return
-    columns = ("input", *(f"{name.lower()}: error ÷ tolerance" for name in figures.sides(exhibit)))
+    columns = ("input", *(name.lower() for name in figures.sides(exhibit)))
     place = layout.part(
         "Which inputs show it",
-        "Both kernels run in the interpreter, and their output is compared with float64. The table has the largest "
-        "error ÷ tolerance of any element; ≤ 1 passes.",
+        "Both kernels run in the interpreter, and their output is compared with float64. The table has the "
+        "largest error of any element, as a share of its tolerance; up to 100% passes.",
     )
     with place, st.container(key="numbers of verdicts"):
         st.markdown(markdown(columns, rows))
@@ -175,16 +175,12 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -
     if not found:
         layout.prose("**No difference**: on this input the two runs are equal to the bit.")
         return
-    terms: dict[str, list[str]] = {}
-    for one in found:
-        if term := glossary.find(one.variable):
-            terms.setdefault(term.name, []).append(f"`{one.variable}`")
-    names = " · ".join(f"{', '.join(codes)}: {term}" for term, codes in terms.items())
-    st.caption(f"The first difference of each variable, in order. Press one to go to its step.\n\n{names}")
+    st.caption("Where each quantity first differs. Press one to go to its step.")
+    first = {_symbol(one.variable): one for one in reversed(found)}  # m_new, m_safe and m_i are all m
     with st.container(horizontal=True):
-        for order, one in enumerate(found):
+        for order, one in enumerate(one for one in found if first[_symbol(one.variable)] is one):
             st.button(
-                f"`{one.variable}` · step {one.step}",
+                f"{_symbol(one.variable)} · step {one.step}",
                 key=f"divergence {exhibit.name} {one.variable}",
                 help=f"line {one.line}, {one.place or 'one number'}: {number(one.right, 4)} in the correct kernel, "
                 f"{number(one.broken, 4)} in the broken one; elements that differ: {one.elements:,}",
@@ -195,6 +191,12 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -
     output = KERNELS[exhibit.base].roles["output"]
     if not any(one.variable == output for one in found):
         layout.prose(f"The difference **disappears**: the stored `{output}` is equal to the bit.")
+
+
+def _symbol(variable: str) -> str:
+    """A variable as the picture names it, if it does: “α” for alpha."""
+    term = glossary.find(variable)
+    return term.symbol if term and term.symbol else f"`{variable}`"
 
 
 def _go(broken: Experiment, step: int) -> None:
@@ -329,9 +331,12 @@ def _chosen(softmax: bool) -> tuple[str, int, dict[str, object]]:
         sizes = _chosen_sizes(softmax)
     if inputs == OWN:
         inputs = Recipe(
-            columns[0].select_slider("Scale", SCALES, 1.0, key="game scale", format_func=lambda x: f"{x:g}"),
+            columns[0].select_slider("Scale", SCALES, 1.0, key="game scale", format_func=number),
             columns[1].select_slider("Offset", OFFSETS, 0.0, key="game offset", format_func=lambda x: fixed(x, 0)),
-            columns[2].selectbox("Order", ORDERS, key="game order", help="As drawn, or sorted within each row."),
+            columns[2].selectbox(
+                "Order", ORDERS, key="game order", format_func=lambda x: "random" if x == "drawn" else x,
+                help="Random, or sorted within each row.",
+            ),
             columns[3].selectbox("Masked keys", HIDDEN, key="game hidden", format_func=lambda x: x.replace("_", " "),
             help="Their scores are −∞."),
             columns[4].selectbox("NaN score", NANS, key="game nan", help="Which score is NaN."),
@@ -382,7 +387,7 @@ def _ratio_in_words(trial: Trial) -> str:
         return number(trial.error)
     if not trial.tolerance:
         return "exact" if not trial.error else f"{number(trial.error)}, tolerance 0"
-    return number(trial.error / trial.tolerance, 2)
+    return f"{number(100 * trial.error / trial.tolerance, 2)}% of the tolerance"
 
 
 def closing(shown: exercises.Shown | None) -> None:

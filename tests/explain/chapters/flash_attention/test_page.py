@@ -11,11 +11,11 @@ from explain import lessons
 from explain.chapters.flash_attention import tiles
 from explain.chapters.flash_attention.visits import visits
 from explain.chapters.memory_hierarchy import figures as memory_hierarchy
-from explain.chapters.tile_cost import view as compiled
 from explain.compile.service import Answer, Compiler
 from explain.engine import DeviceStatus, engine
 from explain.gpus import GPUS
 from explain.run_experiment import run_traced
+from explain.ui import compiling
 from explain.ui import gpu as gpu_module
 from tests.pages import page, texts
 
@@ -117,7 +117,7 @@ class Slow(Compiler):
 def test_a_tile_is_compiled_on_a_click_while_the_page_goes_on(monkeypatch, tmp_path):
     monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
     slow = Slow()
-    monkeypatch.setattr(compiled, "compiler", lambda: slow)
+    monkeypatch.setattr(compiling, "compiler", lambda: slow)
     test = page("flash_attention", view="Tile sizes")
     test.segmented_control[3].set_value("fp32").run()
     assert slow.asked == []  # moving a slider asks nothing of the compiler

@@ -18,7 +18,7 @@ from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment
 from explain.records import plans, registry
 from explain.records.model import Origin, Point
-from explain.ui import device as ui_device
+from explain.ui import follow
 from explain.workers import WorkerError, WorkerTimeout
 from kernels.catalog import KERNELS
 from kernels.rungs import ORDER
@@ -253,7 +253,7 @@ class Gpu(Engine):
 def gpu(monkeypatch):
     """This machine has a GPU."""
     here = Gpu()
-    for module in (view, ui_sweeps, ui_device):
+    for module in (view, ui_sweeps, follow):
         monkeypatch.setattr(module, "engine", lambda: here)
     return here
 

@@ -21,7 +21,8 @@ from tests.explain.records.made import record as made_record
 GPU = dataclasses.replace(WHERE, gpu="NVIDIA Test 1")
 ROOFS = {
     "matmul bf16": Roof("matmul bf16", 800e12, "FLOP/s", "8192³"),
-    "hbm copy": Roof("hbm copy", 4e12, "B/s", "2 GiB"),
+    "hbm copy": Roof("hbm copy", 3e12, "B/s", "2 GiB"),
+    "hbm": Roof("hbm", 4e12, "B/s", "2 GiB"),
 }
 RECORD = dataclasses.replace(made_record(), roofs=ROOFS)
 
@@ -118,9 +119,9 @@ def test_a_roof_of_bytes_is_of_the_same_run_and_one_of_flops_of_the_record(resul
     matmul = speed.roof(of(result, "attention"), RECORD)
     assert matmul is not None
     assert (matmul.name, matmul.per_second) == ("matmul", 800e12)
-    fallback = speed.roof(of(result, "decode"), RECORD)
-    assert fallback is not None
-    assert fallback.per_second == 4e12
+    reading = speed.roof(of(result, "decode"), RECORD)
+    assert reading is not None
+    assert reading.per_second == 4e12
     assert speed.roof(of(result, "attention"), None) is None
 
 

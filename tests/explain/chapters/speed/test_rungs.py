@@ -91,7 +91,7 @@ def test_a_step_has_its_gain_over_the_rung_below_where_both_have_a_time():
 def test_without_a_benchmark_no_rung_has_a_number():
     steps = rungs.climb(None)
     assert [step.variant for step in steps] == [None] * len(RUNGS)
-    assert "FLOP/s" not in figures.climb_told(steps, None)
+    assert "FLOP/s" not in figures.climb_told(steps, None, {})
 
 
 def test_others_stand_beside_the_rungs_and_no_rung_among_them():

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from explain import recordings
-from explain.chapters.side_by_side import pairs as side_by_side
 from explain.chapters.three_numbers import shown as lab
 from explain.chapters.three_numbers.byte_accounting import (
     LANES,
@@ -23,7 +22,6 @@ from explain.chapters.three_numbers.byte_accounting import (
 )
 from explain.chapters.three_numbers.levels import (
     RECORDED,
-    ROWS,
     amount,
     by_buffer,
     first_access,
@@ -31,7 +29,6 @@ from explain.chapters.three_numbers.levels import (
     own_bytes,
     programs_resident,
     recorded_trace,
-    slice_of,
     whole_trace,
     witness,
 )
@@ -39,10 +36,10 @@ from explain.compile import cost
 from explain.counters.model import SECTOR, Counts
 from explain.experiment import Experiment
 from explain.gpus import GPUS
-from explain.records.plans import MEASURED, PLANS
+from explain.parts import part_of
+from explain.records.plans import PLANS
 from explain.records.registry import recorded
 from explain.trace.recorder import record_call
-from kernels.catalog import KERNELS
 from kernels.launch import launcher, tensors
 from tests.explain.records.made import counters
 
@@ -52,7 +49,7 @@ RECORD = recorded()
 assert RECORD is not None
 COUNTED = [one for one in PLANNED if (point := RECORD.point(one)) is not None and point.counters is not None]
 WITH_CAUSES = ("topk", "softmax_split", "flash_attention_v1")
-"""Kernels of which the GPU is asked for more than they name: short pieces, and what is left to causes."""
+"""The GPU is asked for more than these kernels name: short pieces, and what is left to causes."""
 
 
 def counts_of(experiment: Experiment, *, warm: bool = False) -> Counts:
@@ -86,24 +83,10 @@ def test_what_was_traced_at_the_measured_sizes_is_the_formula_buffer_by_buffer(e
     assert dict(traced.bytes) == by_term(experiment)
 
 
-@pytest.mark.parametrize("kernel", MEASURED)
-def test_a_part_counted_as_often_as_there_are_such_parts_is_the_whole(kernel):
-    p = side_by_side.opening(kernel).values
-    if KERNELS[kernel].family == "attention":
-        whole = Experiment.of(kernel, {"batch": 2, "heads": 2, "seq_len": 24, "head_dim": 16, "causal": True}, "normal")
-    else:
-        tile = {"block_n": 8} if kernel != "softmax_row" else {}
-        whole = Experiment.of(kernel, {"rows": 3 * ROWS, "cols": 20, **tile}, "normal")
-    part, times, words = slice_of(whole)
-    assert times == (4 if "heads" in p else 3)
-    assert f"counted {times} times" in words
-    traced = {way: {name: times * count for name, count in of.items()} for way, of in traced_here(part).items()}
-    assert traced == traced_here(whole)
-
-
 def test_the_recorded_parts_are_what_the_kernels_ask_for_now():
     for experiment in (one for one in PLANNED if one.values.get("cols") == 8192):
-        part, times, _ = slice_of(experiment)
+        found = part_of(experiment)
+        part, times = found.experiment, found.times
         counted = traced_here(part)
         recorded_ = recorded_trace(experiment)
         assert recorded_ is not None

@@ -9,9 +9,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explain.chapters.flash_attention import tiles
-from explain.chapters.tile_cost import view as compiled
 from explain.compile import service
 from explain.compile.service import Answer
+from explain.ui import compiling
 from kernels.catalog import TAUGHT
 from kernels.museum import EXHIBITS
 from tests.explain.chapters.flash_attention.test_page import Slow
@@ -52,7 +52,7 @@ def test_each_gpu_has_its_own_instructions():
 
 def test_a_tile_is_compiled_on_a_click_and_can_be_stopped(monkeypatch):
     slow = Slow()
-    monkeypatch.setattr(compiled, "compiler", lambda: slow)
+    monkeypatch.setattr(compiling, "compiler", lambda: slow)
     test = page("tile_cost", kernel="softmax_tiled", block_m="8")
     assert slow.asked == []
     next(b for b in test.button if b.key == "compile tile").click().run()
@@ -94,7 +94,7 @@ def test_what_the_address_cannot_mean_is_said(query, words):
 
 def test_what_the_compiler_refuses_is_said(monkeypatch):
     slow = Slow()
-    monkeypatch.setattr(compiled, "compiler", lambda: slow)
+    monkeypatch.setattr(compiling, "compiler", lambda: slow)
     test = page("tile_cost", kernel="softmax_tiled")
     next(b for b in test.button if b.key == "compile tile").click().run()
     slow.now = Answer(error="Triton could not compile this kernel for sm_90: too large")

@@ -1,8 +1,8 @@
-"""An experiment run on the GPU, and what runs the kernels on this machine."""
+"""The part On the GPU: the experiment compiled and run there, its error, its time, its states after each tile."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,14 @@ import streamlit as st
 from explain import recordings
 from explain.device.measurement import Measurement
 from explain.device.prefixes import compare_prefixes
-from explain.engine import DeviceStatus, engine, has_triton, scratch
+from explain.engine import engine, scratch
 from explain.experiment import Experiment
 from explain.figures import numbers
 from explain.figures.tables import Column, markdown
 from explain.jobs import Job
 from explain.plain import made
 from explain.trace.model import Trace
-from explain.ui.follow import follow, on_request
+from explain.ui.follow import on_request
 from explain.ui.layout import prose
 
 
@@ -80,31 +80,3 @@ def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source:
     with told:
         prose("\n\n".join(said))
     st.caption(f"{source} · {measurement.provenance.words}")
-
-
-def engine_status() -> None:
-    """What runs the kernels on this machine, and why something else does not."""
-    if has_triton():
-        st.markdown(":green[●] **Triton's CPU interpreter** runs and records the kernels, here on this machine.")
-    else:
-        st.markdown(":orange[●] **Recorded runs.** Triton runs on Linux only; the chapters open on recorded traces.")
-    once_known(_gpu_status)
-
-
-def once_known(show: Callable[[DeviceStatus], None]) -> None:
-    """Calls `show` as soon as it is known whether this machine has a GPU; until then says that it is looking."""
-
-    def draw() -> None:
-        if (status := engine().device_if_known()) is None:
-            st.markdown(":gray[●] Looking for a GPU…")
-        else:
-            show(status)
-
-    follow(draw, lambda: engine().device_if_known() is None)
-
-
-def _gpu_status(status: DeviceStatus) -> None:
-    if status.available and status.provenance:
-        st.markdown(f":green[●] **{status.provenance['gpu']}** runs them compiled.")
-    else:
-        st.markdown(f":gray[●] No GPU available. {status.reason}")

@@ -1,0 +1,73 @@
+"""The smallest part of a run that represents all of it. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from explain.experiment import Experiment
+
+ROWS = 8
+"""Rows of a matrix that are run if all are too many: the programs of all rows move equally many bytes."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A smaller run, and how many such runs count as much as the whole; `times` is None if none do."""
+
+    experiment: Experiment
+    times: int | None
+    words: str
+
+
+def part_of(experiment: Experiment) -> Part:
+    """The smallest part that counts the same as every other part of its size.
+
+    Programs of different heads, queries or rows are independent, and the elements they touch do not depend on the data.
+    Under a causal mask queries differ. If K and V are loaded once for all queries, one part cannot have its share.
+    """
+    p = experiment.values
+    if experiment.entry.family == "vector":
+        tiles, rest = divmod(p["n"], p["block_n"])
+        if rest or not tiles:
+            return Part(experiment, 1, f"all {p['n']:,} elements")
+        return Part(experiment.with_(n=p["block_n"]), tiles, f"one tile of {tiles:,}, counted {tiles:,} times")
+    if experiment.entry.family == "softmax":
+        if p["rows"] % ROWS or ROWS % p.get("block_m", 1):
+            return Part(experiment, 1, f"all {p['rows']:,} rows")
+        times = p["rows"] // ROWS
+        return Part(experiment.with_(rows=ROWS), times, f"{ROWS} rows of {p['rows']:,}, counted {times:,} times")
+    heads = p["batch"] * p["heads"]
+    head = Part(
+        experiment.with_(batch=1, heads=1, kv_heads=1),
+        heads,
+        f"one head of {heads}, counted {heads} times" if heads > 1 else "the one head",
+    )
+    if p["causal"] or p["seq_len"] % p["block_m"]:
+        return head
+    queries = _last_queries(head.experiment)
+    tiles = p["seq_len"] // p["block_m"]
+    once, whole = (one.entry.formula(one.values).totals() for one in (queries, head.experiment))
+    if any(tiles * once[name] != whole[name] for name in whole):
+        return head
+    words = f"{p['block_m']} queries of one head, counted {tiles * heads:,} times"
+    return Part(queries, tiles * heads, words)
+
+
+def smaller(experiment: Experiment) -> Iterator[Part]:
+    """Parts to run if all of it takes too long, the first one first: `part_of`, then a sample that represents itself.
+
+    A kernel without such parts has none.
+    """
+    part = part_of(experiment)
+    if part.experiment != experiment:
+        yield part
+    p = part.experiment.values
+    if experiment.entry.family == "attention" and p["seq_len"] > p["block_m"]:
+        words = f"the last {p['block_m']} queries of one head; counts of other queries differ"
+        yield Part(_last_queries(part.experiment), None, words)
+
+
+def _last_queries(experiment: Experiment) -> Experiment:
+    """One tile of queries and all keys. A causal mask aligns the last query with the last key."""
+    return experiment.with_(seq_len=experiment.values["block_m"])

@@ -87,8 +87,8 @@ class Model:
         """Where a predicted number comes from and how wrong it may be, for a caption."""
         errors = f"half are off by at most {percent(self.median - 1)}, the worst by {ratio(self.worst.factor)}"
         return (
-            f"predicted · the {self.gpu}'s recorded times, scaled by a model of both GPUs. The model alone, for each "
-            f"of the {len(self.points)} recorded times without that time: {errors}"
+            f"predicted · the {self.gpu}'s recorded times, scaled by a model of both GPUs. Tested on each of the "
+            f"{len(self.points)} recorded times, with that time left out: {errors}"
         )
 
     @property

@@ -140,11 +140,11 @@ def counts(shown: Sequence[Entry]) -> str:
         said.append(
             f"**{plain(one.label)}**: {len(points):,} experiments. {timed:,} were timed, {counted:,} were counted "
             f"by the GPU, often the same ones. "
-            + (f"The kernels of {changed:,} have changed since." if changed else "No kernel has changed since ✓")
+            + (f"Stale, since their kernels changed: {changed:,}." if changed else "No kernel has changed since ✓")
         )
     if verified := recordings.measured("verification-h200"):
         total = sum(kernel["experiments"] for kernel in verified["kernels"].values() if not kernel["wrong_on_purpose"])
-        said.append(f"The {total:,} experiments of the first page are others: they check results, and time nothing.")
+        said.append(f"The {total:,} experiments of the first page are others. They check results and are not timed.")
     return "\n\n".join(said)
 
 

@@ -165,7 +165,7 @@ def predictions() -> None:
         "bandwidth, FLOPs ÷ peak)**, on the SMs that have a program. Bandwidth and peak are the GPU's specification. "
         f"Overhead and two efficiencies are fitted to each kernel's own times on the {model.gpu}.\n\nA time that was "
         f"recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So two kernels compare as they "
-        "do in the record.\n\n**How wrong is it?** The chart predicts each time from the kernel's others.",
+        "do in the record.\n\n**How wrong is it?** The chart predicts each time from the kernel's other times.",
     ):
         chart(figures.predicted_chart(model), "predicted and measured times")
         sourced(model.told)

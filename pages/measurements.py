@@ -10,13 +10,10 @@ with layout.chapter(
     __file__, goal="know where every measured number in this app comes from, and put your own GPU's beside it."
 ):
     shown = records_choice()
-if shown:
     view.headline(shown)
+if shown:
     view.limits(shown)
-    view.sources(shown)
     view.numbers(shown)
-    st.header("Counters on this machine", anchor=False)
-    view.counters_here()
     view.own_gpu(shown)
     view.predictions()
     layout.closing("measurements")

@@ -59,6 +59,13 @@ export function alongAxis(value, axis, { row, col }) {
   return Array.from({ length: count }, (_, i) => value.data[start + i * stride]);
 }
 
+/** The least and the largest of some numbers, without NaN; null where there are none. */
+export function minMax(data) {
+  let low = Infinity, high = -Infinity;
+  for (const x of data) if (x === x) (low = Math.min(low, x)), (high = Math.max(high, x));
+  return low <= high ? [low, high] : null;
+}
+
 /** Their maximum or sum. As the kernel's max does, this one ignores NaN. */
 export function reduced(value, how, axis, at) {
   const elements = alongAxis(value, axis, at);

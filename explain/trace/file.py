@@ -343,6 +343,9 @@ class _Reader:
     def columns(self, described: dict[str, Any]) -> Columns:
         arrays = {}
         for field in fields(Columns):
+            if field.name == "access_stored" and field.name not in described:  # recorded before it was
+                arrays[field.name] = np.full(len(arrays["access_value"]), -1)
+                continue
             one = described[field.name]
             _require(one["d"] in {"u8", "i32", "i64"}, f"dtype of column {field.name}")
             arrays[field.name] = self.array(one["d"], one["o"], _integer(one["n"], "column length"))
@@ -444,6 +447,7 @@ class _Reader:
         _within(c.access_kind, 0, len(KINDS), "access kind")
         _within(c.access_value, 0, len(values), "access's elements")
         _within(c.access_mask, -1, len(values), "access's mask")
+        _within(c.access_stored, -1, len(values), "access's stored value")
         self.check_accesses(c, values, launches)
 
     def check_accesses(self, c: Columns, values: Sequence[Value], launches: Sequence[Launch]) -> None:
@@ -460,6 +464,7 @@ class _Reader:
                 rows, changes = c.access_at[steps], c.change_at[steps]
                 _within(c.access_buffer[rows[0] : rows[-1]], 0, count, "access's buffer")
                 pointers += [values[k] for k in np.unique(c.change_value[changes[0] : changes[-1]])]
+                pointers += [values[k] for k in np.unique(c.access_stored[rows[0] : rows[-1]]) if k >= 0]
             _require(all(buffer < count for value in pointers for buffer in _buffers(value)), "pointer's buffer")
 
 

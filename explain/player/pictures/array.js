@@ -45,8 +45,10 @@ export function paintArray(surface, palette, array) {
     ctx.lineWidth = 1.25;
     ctx.strokeRect(0.75, selected * ch + 0.5, cw * cols - 1.5, ch - 0.5);
   }
-  return (x, y) => {
+  const at = (x, y) => {
     const col = Math.floor(x / cw), row = Math.floor(y / ch);
     return col >= 0 && col < cols && row >= 0 && row < rows ? { row, col } : null;
   };
+  at.centre = (row, col) => [(col + 0.5) * cw, (row + 0.5) * ch];
+  return at;
 }

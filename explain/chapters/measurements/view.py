@@ -82,7 +82,9 @@ def _points(shown: Sequence[Entry]) -> None:
         key="set",
         bind="query-params",
     )
-    quantity = what and what.selectbox("Quantity", list(figures.QUANTITIES), key="quantity", bind="query-params")
+    quantity = None
+    if what:
+        quantity = what.selectbox("Quantity", list(figures.QUANTITIES), key="quantity", bind="query-params")
     if name:
         table = figures.rows(plans[name], shown, quantity)
         columns = {column: st.column_config.NumberColumn(format="%,.4g") for row in table for column in list(row)[2:]}

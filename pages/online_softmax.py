@@ -1,4 +1,4 @@
-"""Chapter 2: Online softmax. One pass for the maximum and the sum: by elements, by tiles, merged, with top-k."""
+"""Chapter 2: Online softmax. One pass finds the maximum and the sum: by element, by tile, merged, with top-k."""
 
 from explain.chapters.online_softmax import view
 from explain.ui import layout

@@ -107,9 +107,9 @@ def heads(shown: Head) -> None:
         "Head",
         f"One set of Q, K and V is a **head**. This layer has {len(each)}, each with its own learned matrices. Each "
         f"looks at different things. On average over the tokens, head {back.number} gives "
-        f"{percent(back.mean_before, 1)} of its weight to the token before, and head {first.number} gives {percent(first.mean_first, 1)} to the "
-        "first token. A square is P of one head: a row for each query, a column for each key. Press a head: all "
-        "pictures above then show it.",
+        f"{percent(back.mean_before, 1)} of its weight to the token before, and head {first.number} gives "
+        f"{percent(first.mean_first, 1)} to the first token. A square is P of one head: a row for each query, a column "
+        "for each key. Press a head: all pictures above then show it.",
     ):
         pictures.pressable(figures.heads(each, shown.number), "head")
 

@@ -122,8 +122,8 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
         st.caption(source(answer))
     st.header("Instructions, and the lines they come from", anchor=False)
     layout.prose(
-        "**PTX** is what Triton writes. ptxas makes **SASS** of it, which the GPU runs. Each instruction is marked "
-        "with the kernel's line that it comes from."
+        "**PTX** is what Triton writes. ptxas compiles it to **SASS**, and the GPU runs that. Each instruction is "
+        "marked with the kernel's line that it comes from."
     )
     if not st.toggle("Show instructions", key="instructions", bind="query-params"):
         return

@@ -86,8 +86,8 @@ class Model:
     def told(self) -> str:
         """Where a predicted number comes from and how wrong it may be, for a caption."""
         return (
-            f"predicted · the {self.gpu}'s recorded times, scaled by a model of both GPUs. The model alone, for each "
-            f"of the {len(self.points)} recorded times without that time: {self.errors}"
+            f"predicted · the {self.gpu}'s recorded times, scaled by a model of both GPUs. Tested on each of the "
+            f"{len(self.points)} recorded times, with that time left out: {self.errors}"
         )
 
     @property

@@ -4,7 +4,7 @@
 
 import { STORE } from "./counters.js";
 import { counted, number, range } from "./numbers.js";
-import { stretches, stretchOrder } from "./story.js";
+import { isVisit, stretchesOfBoth, stretchOrder } from "./story.js";
 import { isFloat } from "./trace.js";
 import { element } from "./words.js";
 
@@ -95,7 +95,6 @@ function coverage(story, role) {
   return out;
 }
 
-const isVisit = (key) => !/:-1|\+/.test(key);
 const place = (story, step) => {
   const visit = story.visit(step);
   return `${visit ? `tile ${visit.ordinal + 1}, ` : ""}line ${story.trace.line[step]}`;
@@ -136,7 +135,7 @@ export class Comparison {
     if (!two) return;
     const holders = (roles) => stories.map((story) => roles.find((role) => story.roles[role]));
     this.quantities = COMPARED.map(holders).filter((held) => held.every(Boolean));
-    this.parts = stories.map(stretches);
+    this.parts = stretchesOfBoth(stories);
     this.stretchOf = this.parts.map((part, i) => {
       const out = new Array(stories[i].steps);
       for (const [key, steps] of part) for (const k of steps) out[k] = key;

@@ -21,7 +21,7 @@ import { ZoomPanel } from "./panels/zoom.js";
 import { sentence } from "./sentences.js";
 import { countNaN } from "./story.js";
 import { isFloat, itemBytes } from "./trace.js";
-import { minMax } from "./words.js";
+import { element, minMax } from "./words.js";
 
 const QUANTITIES = {
   running_max: "max", new_max: "max", other_max: "max", running_sum: "sum", new_sum: "sum", other_sum: "sum",
@@ -101,7 +101,7 @@ export class Lane {
     const most = story.visits.reduce((rows, { begin }) => Math.max(rows, story.rowCount(begin)), 1);
     root.classList.toggle("one-row", most === 1);          // then the picture has the state's numbers
     root.style.setProperty("--need", `${3.6 + (most === 1 ? 1.2 : most) * ROW_EM}em`);
-    this.$(".lane-title").textContent = this.view.title ?? "";
+    this.$(".lane-title").replaceChildren(this.view.title ?? "", element("span", "apart"));
   }
 
   /** Where there is no room for both, one tab shows the state, the other the memory. */
@@ -153,8 +153,10 @@ export class Lane {
     return [...this.panels.values()].map((panel) => panel.measure()).some(Boolean);
   }
 
-  /** Draws step k. With `motion` a rescale is animated; the next draw ends it. */
-  render(k, palette, stamp, motion = false) {
+  /** Draws step k. `followed` is the row of the matrix that the run beside follows; this one follows it too, where its
+   * tile has it. With `motion` a rescale is animated; the next draw ends it.
+   */
+  render(k, palette, stamp, { motion = false, followed = null } = {}) {
     cancelAnimationFrame(this.moving);
     this.palette = palette;
     this.stamp = stamp;
@@ -167,7 +169,7 @@ export class Lane {
     this.colCount = this.tile?.cols.length ?? story.tile(k)?.cols.length ?? 1;
     const { rowCount: rows, colCount: cols } = this;
     const { row, col } = this.selection;
-    this.at = { row: Math.min(row, rows - 1), col: Math.min(col, cols - 1), dim: 0, rows, cols };
+    this.at = { row: this.placeOf(followed) ?? Math.min(row, rows - 1), col: Math.min(col, cols - 1), dim: 0, rows, cols };
     this.phase = motion && !STILL.matches ? 0 : 1;
     for (const panel of this.panels.values()) panel.render(k);
     if (this.phase === 0) this.animate([...this.panels.values()].filter((panel) => panel.moves?.(k)));
@@ -182,6 +184,12 @@ export class Lane {
     if (this.glowing) this.showGlow();
   }
 
+  /** Says beside the title why this run follows another row; "" for nothing. */
+  waits(why) {
+    const box = this.$(".lane-title .apart");
+    if (box.textContent !== why) box.textContent = why;
+  }
+
   animate(panels) {
     const start = performance.now() + HOLD_MS;
     const frame = (now) => {
@@ -194,6 +202,17 @@ export class Lane {
   }
 
   // --- what the panels ask ---
+
+  /** The followed row's number in the matrix; null outside of a tile. */
+  get row() {
+    return this.tile ? Number(this.tile.rows[this.at.row]) : null;
+  }
+
+  /** The place in this tile of a row of the matrix; undefined if the tile lacks it. */
+  placeOf(row) {
+    const place = Array.from(this.tile?.rows ?? [], Number).indexOf(row);
+    return place < 0 ? undefined : place;
+  }
 
   /** A role as it is drawn: the output of a softmax is its weights. */
   output(role) {

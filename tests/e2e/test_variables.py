@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from playwright.sync_api import Locator, Page, expect
 
-from explain.player import Run
+from explain.player.component import Run
 from explain.trace import file as trace_file
 from explain.trace.file import TraceFile
 from explain.trace.model import Trace

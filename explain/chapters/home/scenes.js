@@ -228,7 +228,7 @@ function scores(pen, data, p) {
   }
   pen.text("Q", q.x - 12, q.y + 14, { weight: 600, align: "right" });
   pen.text("Kᵀ", k.x - 12, k.y + k.h / 2, { weight: 600, align: "right" });
-  pen.text("S = QKᵀ", said[0], said[1], { size: layout.large, weight: 600, ink: "scores" });
+  pen.text("S = QKᵀ / √d", said[0], said[1], { size: layout.large, weight: 600, ink: "scores" });
   pen.text(`${data.rows} × ${data.rows}`, said[2], said[3], { ink: "muted" });
 }
 

@@ -140,11 +140,11 @@ def counts(shown: Sequence[Entry]) -> str:
         said.append(
             f"**{plain(one.label)}**: {len(points):,} experiments: {'all' if timed == len(points) else f'{timed:,}'} "
             f"timed, {counted:,} counted by the GPU. A count is a run of its own, because counting slows a run down. "
-            + (f"The kernels of {changed:,} have changed since." if changed else "No kernel has changed since ✓")
+            + (f"Stale, since their kernels changed: {changed:,}." if changed else "No kernel has changed since ✓")
         )
     if verified := recordings.measured("verification-h200"):
         total = sum(kernel["experiments"] for kernel in verified["kernels"].values() if not kernel["wrong_on_purpose"])
-        said.append(f"The {total:,} experiments on the home page check results; they time nothing.")
+        said.append(f"The {total:,} experiments on the home page check results and are not timed.")
     return "\n\n".join(said)
 
 

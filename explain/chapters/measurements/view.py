@@ -82,7 +82,9 @@ def _points(shown: Sequence[Entry]) -> None:
         key="set",
         bind="query-params",
     )
-    quantity = what and what.selectbox("Quantity", list(figures.QUANTITIES), key="quantity", bind="query-params")
+    quantity = None
+    if what:
+        quantity = what.selectbox("Quantity", list(figures.QUANTITIES), key="quantity", bind="query-params")
     if name:
         table = figures.rows(plans[name], shown, quantity)
         columns = {column: st.column_config.NumberColumn(format="%,.4g") for row in table for column in list(row)[2:]}
@@ -161,7 +163,7 @@ def predictions() -> None:
         f"Overhead and two efficiencies are fitted to each kernel's own times on the {model.gpu}.\n\nA time that was "
         f"recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So two kernels compare as they "
         f"do in the record.\n\n**How wrong is it?** The chart predicts each of {len(model.points)} recorded times from "
-        f"the kernel's others: {model.errors}.",
+        f"the kernel's other times: {model.errors}.",
     ):
         chart(figures.predicted_chart(model), "predicted and measured times")
         with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):

@@ -125,8 +125,9 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
     st.header("Instructions, and the lines they come from", anchor=False)
     listings = compiler().listings(experiment, gpu.compute_capability)
     layout.prose(
-        "**PTX** is what Triton writes. ptxas makes **SASS** of it, which the GPU runs. Each instruction is marked "
-        "with the kernel's line that it comes from." + (f" {busiest(listings[at])}" if at < len(listings) else "")
+        "**PTX** is what Triton writes. ptxas compiles it to **SASS**, and the GPU runs that. Each instruction is "
+        "marked with the kernel's line that it comes from."
+        + (f" {busiest(listings[at])}" if at < len(listings) else "")
     )
     if at < len(listings):
         listing(listings[at], key=f"listing {experiment.key} {gpu.target} {at}")

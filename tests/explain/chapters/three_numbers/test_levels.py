@@ -90,6 +90,7 @@ def test_the_recorded_parts_are_what_the_kernels_ask_for_now():
         counted = traced_here(part)
         recorded_ = recorded_trace(experiment)
         assert recorded_ is not None
+        assert times is not None
         for way in ("read", "written"):
             for name, count in counted[way].items():
                 assert recorded_.bytes[name, way == "written"] == times * count

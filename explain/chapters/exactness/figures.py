@@ -204,7 +204,7 @@ def changed(outputs: Mapping[str, Output], same: Mapping[str, NDArray[np.bool_]]
     # As many in a row as there is room for, one on a phone.
     columns = "repeat(auto-fit,minmax(min(100%,270px),1fr))"
     boxes = "".join(f"<div>{one}</div>" for one in maps)
-    return f'<div style="display:grid;grid-template-columns:{columns};gap:16px 28px">{boxes}</div>'
+    return f'<div style="display:grid;grid-template-columns:{columns};gap:16px 28px;padding:8px 0 12px">{boxes}</div>'
 
 
 def after_each_tile(found: Floats) -> go.Figure:

@@ -196,14 +196,7 @@ def _lines(
         if what == "hbm" and KERNELS[kernel].outer == "block_n" and (at := jump(numbers(points))):
             before = max(float(x) for x in points if float(x) < at)
             middle = math.sqrt(numbers(points)[before] * numbers(points)[at])
-            note(
-                figure,
-                math.sqrt(before * at),
-                middle,
-                "Q, O, m, ℓ no<br>longer stay in L2",
-                shift=(10, 0),
-                align="left",
-            )
+            note(figure, at, middle, "Q, O, m, ℓ no<br>longer stay in L2", align="left")
     low, high = _decades([y for points in curves.values() for y in points.values()])
     pixels = (HEIGHT - TOP - BOTTOM) / max(high - low, 1e-9)
     right = max(float(value) for points in curves.values() for value in points)

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from explain import contents, tours
+from explain import contents, given
 from explain.engine import engine
 from explain.ui import layout
 
@@ -16,9 +16,9 @@ pages = {
 }
 chosen = st.navigation([*pages.values()], position="hidden")
 here = next(page for page in contents.pages() if pages[page.stem] == chosen)
-if tours.is_given() and here.kind == "home" and "tour shown" not in st.session_state:
-    st.session_state["tour shown"] = True
-    st.switch_page(pages["tour"])
+if (own := given.page()) and here.kind == "home" and "own file shown" not in st.session_state:
+    st.session_state["own file shown"] = True
+    st.switch_page(pages[own])
 if wanted := layout.bar(here):
     st.switch_page(pages[wanted])
 chosen.run()

@@ -3,6 +3,7 @@
     python3 start.py                            open the app
     python3 start.py --server.port 9000         the same; what follows goes to `streamlit run app.py`
     python3 start.py --tour my_tour.toml        the app with a tour of your own (docs/tours.md)
+    python3 start.py --trace run.tilescope      the app with a trace of your own (docs/your-kernel.md)
     python3 start.py test                       ruff, mypy and all tests, browser tests included
     python3 start.py test -k player             the same; what follows goes to pytest
     python3 start.py test --gpu --result FILE   the tests that need a GPU, and a file that says what passed on which
@@ -27,6 +28,10 @@ OLDEST = (3, 11)
 VERSION = "{}.{}".format(*sys.version_info[:2])
 APP_NEEDS = "requirements.txt"
 TEST_NEEDS = "requirements-dev.txt"
+OWN_FILES = {
+    "--tour": "a tour file, such as a copy of a chapter's",
+    "--trace": "a trace file, which `python -m explain trace` writes",
+}
 
 
 class SetUpError(Exception):
@@ -46,7 +51,7 @@ def main(arguments: list[str]) -> int:
             raise SetUpError(f"Python 3.11 or newer is needed; this is {VERSION}. {_newer_python()}")
         if not testing and rest and not rest[0].startswith("-"):
             raise SetUpError(f"{rest[0]!r} is no command: give `test`, options for streamlit, or nothing")
-        rest = rest if testing else _with_tour(rest)
+        rest = rest if testing else _with_files(rest)
         os.chdir(ROOT)
         set_up([APP_NEEDS, TEST_NEEDS] if testing else [APP_NEEDS])
         return run_tests(rest) if testing else open_app(rest)
@@ -79,15 +84,19 @@ def open_app(options: list[str]) -> int:
     return subprocess.call(command)
 
 
-def _with_tour(options: list[str]) -> list[str]:
-    """Streamlit's options; `--tour FILE` goes behind them, to the app, by its full path."""
-    if "--tour" not in options:
-        return options
-    at = options.index("--tour")
-    file = Path(*options[at + 1 : at + 2]).resolve()
-    if not file.is_file():
-        raise SetUpError(f"--tour: {file} is no file: give a tour file, such as a copy of a chapter's")
-    return [*options[:at], *options[at + 2 :], "--", "--tour", str(file)]
+def _with_files(options: list[str]) -> list[str]:
+    """Streamlit's options; `--tour FILE` and `--trace FILE` go behind them, to the app, by their full paths."""
+    own, others = [], []
+    words = iter(options)
+    for word in words:
+        if word not in OWN_FILES:
+            others.append(word)
+            continue
+        file = Path(next(words, "")).resolve()
+        if not file.is_file():
+            raise SetUpError(f"{word}: {file} is no file: give {OWN_FILES[word]}")
+        own += [word, str(file)]
+    return [*others, *(["--", *own] if own else [])]
 
 
 def run_tests(options: list[str]) -> int:

@@ -44,7 +44,8 @@ function inSight() {
   for (const root of roots)
     for (const { shadowRoot } of root.querySelectorAll("*")) if (shadowRoot) roots.push(shadowRoot);
   const sheets = roots.map((root) => {
-    const sheet = Object.assign(document.createElement("style"), { textContent: "* { pointer-events: auto !important }" });
+    const sheet = document.createElement("style");
+    sheet.textContent = "* { pointer-events: auto !important }";
     (root.head ?? root).append(sheet);
     return sheet;
   });
@@ -80,7 +81,8 @@ function inSight() {
   };
   const shown = (element, { left, right, top: above, bottom, width, height }) => {
     const x = (left + right) / 2, y = (above + bottom) / 2;
-    if (width < 2 || height < 4 || x < 0 || y < 0 || x >= innerWidth || y >= innerHeight || !clear(element)) return false;
+    if (width < 2 || height < 4 || x < 0 || y < 0 || x >= innerWidth || y >= innerHeight) return false;
+    if (!clear(element)) return false;
     return bare(element, x, y);
   };
   const keep = (text, element, rects) =>

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explain.figures.numbers import fixed, percent
-from explain.figures.tables import Column, markdown
+from explain.figures.tables import Column, Columns, markdown
 
 LARGE = 16 * 2**20
 """Bytes of a softmax's input above which a copy is the bar."""
@@ -110,7 +110,7 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
             shapes = (len(one.ratios), fixed(one.bar, 2))
             rows.append((WORDS[one.table], LIBRARIES[one.baseline], *shapes, *alone, *called))
     headings = ("on the GPU: reached in", "geometric mean", "with the host: reached in", "geometric mean")
-    columns = ("kernel", "baseline", *map(Column, ("shapes", "bar", *headings)))
+    columns: Columns = ("kernel", "baseline", *map(Column, ("shapes", "bar", *headings)))
     yield from markdown(columns, rows).splitlines()
     yield ""
     yield "<details><summary>The five slowest shapes beside each baseline, and results without a time</summary>"

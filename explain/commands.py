@@ -134,7 +134,7 @@ def _of_whole(traced: dict[str, Any]) -> dict[str, int] | None:
 
 
 def with_remedy(error: WorkerFailed) -> str:
-    """The message, and the option that helps where there is one."""
+    """The message, with the option that helps if there is one."""
     remedy = "; --whole runs them, or set smaller sizes" if error.type == TookTooLong.__name__ else ""
     return error.message + remedy
 
@@ -417,7 +417,7 @@ def progress_line() -> Iterator[Callable[[str, float], None]]:
 
 
 def _number(value: float) -> float | str:
-    """The number, or its name if JSON has no such number."""
+    """The number; NaN and infinities by name, since JSON has none."""
     return value if math.isfinite(value) else str(value)
 
 

@@ -289,5 +289,5 @@ def _existing(path: Path, experiment: Experiment, origin: str) -> TraceRun | Non
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """A folder for files that workers write and the caller reads at once."""
+    """A temporary folder for files that workers write and the caller reads."""
     return tempfile.TemporaryDirectory(prefix="tilescope-")

@@ -187,7 +187,7 @@ def set_to(run: tuple[Experiment, Trace], role: str) -> list[tuple[range, NDArra
 
 
 def first(found: Sequence[tuple[range, NDArray[Any]]], wanted: Callable[[NDArray[Any]], Any]) -> range:
-    """The steps of the first value that is wanted; empty if none is."""
+    """The steps of the first wanted value; empty without one."""
     return next((steps for steps, value in found if np.any(wanted(value))), range(0))
 
 

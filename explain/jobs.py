@@ -62,7 +62,7 @@ class Job(Generic[T]):
         self.doing = text
 
     def wait(self, seconds: float | None = None) -> Job[T]:
-        """This job, when it has ended, or after so many seconds."""
+        """Waits for the end of the job, at most `seconds`; returns the job."""
         self._thread.join(seconds)
         return self
 

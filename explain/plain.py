@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def plain(value: Any) -> Any:
-    """The value in JSON's types. One with a `to_json` of its own, such as an Experiment, says it by itself."""
+    """The value in JSON's types. A value with a `to_json`, such as an Experiment, is asked for it."""
     if hasattr(value, "to_json"):
         return value.to_json()
     if is_dataclass(value):
@@ -55,5 +55,5 @@ def _value(kind: Any, value: Any, name: str) -> Any:
 
 
 def _parts(own: tuple[Any, ...], count: int) -> Any:
-    """The types of a tuple's parts: `tuple[X, ...]` has as many as there are values."""
+    """The types of a tuple's elements; `tuple[X, ...]` repeats X for each value."""
     return repeat(own[0], count) if own[-1] is Ellipsis else own

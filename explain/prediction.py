@@ -85,11 +85,15 @@ class Model:
     @property
     def told(self) -> str:
         """Where a predicted number comes from and how wrong it may be, for a caption."""
-        errors = f"half are off by at most {percent(self.median - 1)}, the worst by {ratio(self.worst.factor)}"
         return (
-            f"predicted · the {self.gpu}'s recorded times, scaled by a model of both GPUs. The model alone, for each "
-            f"of the {len(self.points)} recorded times without that time: {errors}"
+            f"predicted · the {self.gpu}'s recorded times, scaled by a model of both GPUs. Tested on each of the "
+            f"{len(self.points)} recorded times, with that time left out: {self.errors}"
         )
+
+    @property
+    def errors(self) -> str:
+        """The median and the worst error in words."""
+        return f"half are off by at most {percent(self.median - 1)}, the worst by {ratio(self.worst.factor)}"
 
     @property
     def worst(self) -> Predicted:

@@ -7,10 +7,8 @@ streamlit.
 
 from __future__ import annotations
 
-import argparse
 import functools
 import re
-import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from explain import given as own_files
 from explain.beats import step_of
 from explain.experiment import Experiment, ParameterError
 from explain.figures.labels import unbroken
@@ -131,23 +130,11 @@ def given() -> Tour | None:
 
     Raises TourError.
     """
-    path = _given_path()
-    return read(path) if path else None
-
-
-def is_given() -> bool:
-    """Whether the app was started with a tour, which may be wrong."""
-    return any(argument.partition("=")[0] == "--tour" for argument in sys.argv[1:])
-
-
-def _given_path() -> Path | None:
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("--tour", type=Path)
     try:
-        path: Path | None = parser.parse_known_args(sys.argv[1:])[0].tour
-    except argparse.ArgumentError as error:
-        raise TourError(f"--tour: {error.message}; give a tour file") from None
-    return path
+        files = own_files.files("tour")
+    except ValueError as error:
+        raise TourError(str(error)) from None
+    return read(files[-1]) if files else None
 
 
 def parse(text: str, file: str) -> Tour:

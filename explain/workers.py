@@ -384,7 +384,7 @@ class _Worker:
             self._poll.unregister(self._output)
 
     def _drain(self) -> None:
-        """Reads what is left of the output, up to a limit: a process may print for ever."""
+        """Reads the rest of the output, up to a limit: a process may print for ever."""
         for _ in range(16):
             if self._output.fileno() not in {fd for fd, _ in self._poll.poll(0)}:
                 break

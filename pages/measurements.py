@@ -4,19 +4,16 @@ import streamlit as st
 
 from explain.chapters.measurements import view
 from explain.ui import layout
-from explain.ui.records import counters_here, records_choice
+from explain.ui.records import records_choice
 
 with layout.chapter(
     __file__, goal="know where every measured number in this app comes from, and put your own GPU's beside it."
 ):
     shown = records_choice()
-if shown:
     view.headline(shown)
+if shown:
     view.limits(shown)
-    view.sources(shown)
     view.numbers(shown)
-    st.header("Counters on this machine", anchor=False)
-    counters_here()
     view.own_gpu(shown)
     view.predictions()
     layout.closing("measurements")

@@ -5,9 +5,9 @@ import streamlit as st
 from explain.chapters.questions import asked as questions
 from explain.ui import layout
 
-with layout.chapter(__file__, goal="find the screen that answers a question which people asked in public."):
+with layout.chapter(__file__, goal="find the page that answers a question people really asked."):
     layout.prose(
-        "The small links open the discussions on GitHub. The screens answer with a run, a count or a measurement."
+        "Each page answers with a run, a count or a measurement. The small links open the discussions on GitHub."
     )
 with st.container(key="asked"):
     st.markdown(questions.table())

@@ -54,7 +54,7 @@ class Listing:
 
     @classmethod
     def of(cls, kernel: str, file: str, first_line: int, source: str, ptx: str, sass: str, error: str = "") -> Listing:
-        """From the compiler's texts; `file` is where the kernel's source stands."""
+        """Parses the compiler's texts; `file` is the kernel's source file."""
         name = PurePath(file).name
         own = range(first_line, first_line + len(source.splitlines()))
         called: dict[tuple[str, int], set[int]] = {}

@@ -109,7 +109,7 @@ def duration(seconds: float) -> str:
 
 
 def _special(value: float) -> str:
-    """The name of what is no finite number; empty otherwise."""
+    """NaN, ∞ and −∞ by name; empty for a finite number."""
     if math.isnan(value):
         return "NaN"
     return "" if math.isfinite(value) else "∞" if value > 0 else "−∞"

@@ -32,7 +32,7 @@ Columns = Sequence[str | Column]
 
 
 def markdown(columns: Columns, rows: Iterable[Sequence[Any]]) -> str:
-    """The table as Markdown; empty where there are no rows.
+    """The table as Markdown; empty without rows.
 
     Raises:
         ValueError: a row has more or fewer cells than there are columns.

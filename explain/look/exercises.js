@@ -1,5 +1,5 @@
 // A chapter's questions, and the reader's progress. Answers go to the server to be checked; progress stays in this
-// browser. data: {totals: {room: its number of questions}, room, html}; without a room, the progress of all rooms.
+// browser. data: {totals: JSON of {room: its number of questions}, room, html}; without a room, the progress of all rooms.
 
 const KEPT = "tilescope.progress";                         // {room: [names of the questions answered right]}
 const CHANGED = "tilescope:progress";
@@ -23,7 +23,10 @@ function keep(all) {
 /** Shows each room's count at every `data-progress` of the page. The elements belong to Streamlit, so a style does. */
 function writeCounts(totals, all) {
   let style = document.getElementById("tilescope-progress");
-  if (!style) document.head.append((style = Object.assign(document.createElement("style"), { id: "tilescope-progress" })));
+  if (!style) {
+    style = Object.assign(document.createElement("style"), { id: "tilescope-progress" });
+    document.head.append(style);
+  }
   style.textContent = Object.entries(totals).map(([room, total]) => {
     const done = Math.min(total, all[room]?.length ?? 0);
     const words = done ? `${done === total ? "✓ " : ""}${done} of ${total} questions` : `${total} questions`;
@@ -40,7 +43,7 @@ function stepInPlayer(run) {
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".exercises");
-  const { totals, room, html } = data;
+  const { room, html } = data, totals = JSON.parse(data.totals);
   const leave = new AbortController();
   const on = (target, type, handler) => target.addEventListener(type, handler, { signal: leave.signal });
   if (root.shown !== html) redraw(root, html);
@@ -94,11 +97,13 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 /** Draws the questions anew; what was typed and not yet checked stays, and so does the focus. */
 function redraw(root, html) {
-  const drafts = new Map([...root.querySelectorAll("li")].map((item) => [item.dataset.name, item.querySelector("input[type=text]")?.value]));
+  const draft = (item) => [item.dataset.name, item.querySelector("input[type=text]")?.value];
+  const drafts = new Map([...root.querySelectorAll("li")].map(draft));
   const held = document.activeElement?.closest?.(".exercises li");
   const part = document.activeElement?.tagName.toLowerCase();
   const name = root.contains(held) ? held.dataset.name : null;
-  root.innerHTML = `${html}<p class="tally" hidden><span></span><button type="button" data-forget>Forget my progress</button></p>`;
+  const forget = '<button type="button" data-forget>Forget my progress</button>';
+  root.innerHTML = `${html}<p class="tally" hidden><span></span>${forget}</p>`;
   root.shown = html;
   for (const item of root.querySelectorAll("li")) {
     const field = item.querySelector("input[type=text]");

@@ -69,14 +69,17 @@ async function photograph(event) {
 async function drawingOfPlot(plot) {
   const { width, height } = plot.getBoundingClientRect();
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  for (const [name, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) svg.setAttribute(name, value);
+  const size = { width, height, viewBox: `0 0 ${width} ${height}` };
+  for (const [name, value] of Object.entries(size)) svg.setAttribute(name, value);
   svg.style.background = getComputedStyle(plot.closest(".stApp")).backgroundColor;
   const style = document.createElementNS(svg.namespaceURI, "style");
   style.textContent = await embeddedFonts(true);
   const layers = [...plot.querySelectorAll(".svg-container > .main-svg, .svg-container > div > .main-svg")];
   svg.append(style, ...layers.map((layer) => layer.cloneNode(true)));
   const words = layers.flatMap((layer) => [...layer.querySelectorAll("text, tspan")]);
-  svg.querySelectorAll("text, tspan").forEach((copy, i) => copy.style.setProperty("fill", getComputedStyle(words[i]).fill));
+  svg.querySelectorAll("text, tspan").forEach((copy, i) => {
+    copy.style.setProperty("fill", getComputedStyle(words[i]).fill);
+  });
   return new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" });
 }
 
@@ -88,7 +91,8 @@ async function photographOf(drawing, plot, scale) {
   const image = new Image();
   image.src = reader.result;
   await image.decode();
-  const canvas = Object.assign(document.createElement("canvas"), { width: image.width * scale, height: image.height * scale });
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [image.width * scale, image.height * scale];
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
 }

@@ -1,5 +1,7 @@
-// A kernel's lines beside the instructions that they became: choose a line and see its instructions, or an instruction and see its line.
-// data: {first_line, chosen: {line, kind}, lines: [[token, …], …], kinds: [{name, fill}], codes: [{name, about, instructions: [[text, kind, line, …], …]}]}, a token as the player has it.
+// A kernel's lines beside the instructions that they became: choose a line and see its instructions, or an instruction
+// and see its line.
+// data: {first_line, chosen: {line, kind}, lines: [[token, …], …], kinds: [{name, fill}],
+// codes: [{name, about, instructions: [[text, kind, line, …], …]}]}, a token as the player has it.
 
 const element = (name, properties = {}, children = []) => {
   const made = Object.assign(document.createElement(name), properties);
@@ -62,7 +64,8 @@ export default function ({ data, parentElement }) {
   function sentence() {
     if (line === null) {
       const without = real().filter((instruction) => instruction.length === 2).length;
-      return `${real().length.toLocaleString("en")} instructions. Choose a line to see those it became.` + (without ? ` ${without} are of no line.` : "");
+      const all = `${real().length.toLocaleString("en")} instructions. Choose a line to see those it became.`;
+      return all + (without ? ` ${without} are of no line.` : "");
     }
     const own = tally(of(line));
     if (!own.length) return `Line ${line} became no instruction of its own.`;
@@ -71,7 +74,9 @@ export default function ({ data, parentElement }) {
 
   function draw() {
     bar.replaceChildren(
-      ...data.codes.map((one) => element("button", { textContent: one.name, ariaPressed: String(one === code), onclick: () => { code = one; draw(); } })),
+      ...data.codes.map((one) => element("button", {
+        textContent: one.name, ariaPressed: String(one === code), onclick: () => { code = one; draw(); },
+      })),
       element("span", { className: "gap" }), kinds());
     about.textContent = code.about;
     const counts = data.lines.map((_, at) => of(data.first_line + at).filter(wanted));
@@ -87,7 +92,8 @@ export default function ({ data, parentElement }) {
     return element("span", { className: "bar kinds", style: "padding: 0" }, found.map(([one, count]) => {
       const swatch = element("i");
       swatch.style.setProperty("--fill", data.kinds[one].fill);
-      return element("button", { ariaPressed: String(one === kind), title: `Show ${data.kinds[one].name} alone`, onclick: () => { kind = kind === one ? null : one; draw(); } },
+      const title = `Show ${data.kinds[one].name} alone`, onclick = () => { kind = kind === one ? null : one; draw(); };
+      return element("button", { ariaPressed: String(one === kind), title, onclick },
         [swatch, data.kinds[one].name, element("b", { textContent: count.toLocaleString("en") })]);
     }));
   }
@@ -116,7 +122,10 @@ export default function ({ data, parentElement }) {
 
   function codeRow([text, kind, ...own]) {
     const name = data.kinds[kind].name;
-    if (name === "label") return element("div", { className: "row label", role: "listitem" }, ["", element("span", { className: "text", textContent: text })]);
+    if (name === "label") {
+      const label = element("span", { className: "text", textContent: text });
+      return element("div", { className: "row label", role: "listitem" }, ["", label]);
+    }
     const [, guard, mnemonic, rest] = /^(@\S+\s+)?(\S+)(.*)$/.exec(text);
     const strong = element("b", { textContent: mnemonic });
     strong.style.setProperty("--fill", data.kinds[kind].fill);

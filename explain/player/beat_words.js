@@ -37,7 +37,8 @@ export function beatName(story, { kind, names, end }) {
     setup: () => "start", load: () => `load ${symbolsOf(names)}`, scores: () => `scores ${scores()}`,
     new_max: () => "new maximum", exponentials: () => "exponentials", rescale: () => `rescale ${sums()}`,
     add: () => (names.includes(story.view.roles.result) ? "add" : `add to ${sums()}`),
-    drop: () => `drop ${isOneElement(story, end - 1) ? scores() : "the tile"}`, merge: () => "merge", keep: () => "keep the largest",
+    drop: () => `drop ${isOneElement(story, end - 1) ? scores() : "the tile"}`,
+    merge: () => "merge", keep: () => "keep the largest",
     finish: () => "end of the pass", normalise: () => "divide by ℓ", write: () => `write ${symbolsOf(names)}`,
   };
   return written[kind]();

@@ -219,6 +219,6 @@ class Entries {
 }
 
 /** Writes a text only if it changes. */
-export function putText(cell, text) {
+function putText(cell, text) {
   if (cell.textContent !== text) cell.textContent = text;
 }

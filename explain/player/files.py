@@ -79,7 +79,7 @@ def _parts() -> str:
 
 
 def module(name: str) -> str:
-    """One of them as it stands in a scope that it shares."""
+    """A module without its imports and exports: all share one scope."""
     return joinable(text(name))
 
 

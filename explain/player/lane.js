@@ -1,7 +1,7 @@
 // One run on screen: its panels, drawn in one pass for a step. Elements are made once per trace.
 
 import { bufferSymbol, roleSymbol } from "./beat_words.js";
-import { bytes, counted, exact, number, times } from "./numbers.js";
+import { bytes, counted, exact, grouped, number, times } from "./numbers.js";
 import { isFlat } from "./pictures/map.js";
 import { EquationPanel } from "./panels/equation.js";
 import { HbmPanel } from "./panels/hbm.js";
@@ -21,6 +21,7 @@ import { ZoomPanel } from "./panels/zoom.js";
 import { sentence } from "./sentences.js";
 import { countNaN } from "./story.js";
 import { isFloat, itemBytes } from "./trace.js";
+import { element, minMax } from "./words.js";
 
 const QUANTITIES = {
   running_max: "max", new_max: "max", other_max: "max", running_sum: "sum", new_sum: "sum", other_sum: "sum",
@@ -31,6 +32,7 @@ const HOLD_MS = 60;                                        // until the step its
 const MOVE_MS = 540;                                       // a rescale, drawn as a movement
 const STILL = matchMedia("(prefers-reduced-motion: reduce)");
 const SHORT_SOURCE = 14;                                   // lines
+const FEW_VARIABLES = 12;
 const ROW_EM = 2.3;                                        // the most height a row of state takes
 
 export class Lane {
@@ -44,7 +46,7 @@ export class Lane {
     this.selection = { row: 0, col: 0 };
     this.step = -1;
     this.beat = null;                                      // that holds the step; in two runs, that this one waits on
-    this.hides = false;                                    // whether a question is open: nothing after the step is shown
+    this.hides = false;                                    // whether a question is open: no later step is shown
     this.phase = 1;                                        // how far a movement has got; 1: at rest
     this.glowing = this.pinned = null;                     // names of variables, highlighted everywhere
     this.timeOf = (k) => k;                                // a step of this run → its step on the timeline
@@ -84,6 +86,7 @@ export class Lane {
       this.$(`.${column}`).hidden = !this.$(`.${column} .panel:not([hidden])`);
     }
     root.classList.toggle("bare", !pictures.some((panel) => panel.shown));
+    root.classList.toggle("many", story.trace.header.names.length > FEW_VARIABLES);
     root.classList.toggle("short", [...story.sources.values()].every(({ lines }) => lines.length <= SHORT_SOURCE));
     root.classList.toggle("sideless", this.$(".middle").hidden || this.$(".side").hidden);
     root.classList.toggle("flat", this.flat);
@@ -98,7 +101,7 @@ export class Lane {
     const most = story.visits.reduce((rows, { begin }) => Math.max(rows, story.rowCount(begin)), 1);
     root.classList.toggle("one-row", most === 1);          // then the picture has the state's numbers
     root.style.setProperty("--need", `${3.6 + (most === 1 ? 1.2 : most) * ROW_EM}em`);
-    this.$(".lane-title").textContent = this.view.title ?? "";
+    this.$(".lane-title").replaceChildren(this.view.title ?? "", element("span", "apart"));
   }
 
   /** Where there is no room for both, one tab shows the state, the other the memory. */
@@ -150,8 +153,10 @@ export class Lane {
     return [...this.panels.values()].map((panel) => panel.measure()).some(Boolean);
   }
 
-  /** Draws step k. With `motion` a rescale is animated; the next draw ends it. */
-  render(k, palette, stamp, motion = false) {
+  /** Draws step k. `followed` is the row of the matrix that the run beside follows; this one follows it too, where its
+   * tile has it. With `motion` a rescale is animated; the next draw ends it.
+   */
+  render(k, palette, stamp, { motion = false, followed = null } = {}) {
     cancelAnimationFrame(this.moving);
     this.palette = palette;
     this.stamp = stamp;
@@ -164,7 +169,7 @@ export class Lane {
     this.colCount = this.tile?.cols.length ?? story.tile(k)?.cols.length ?? 1;
     const { rowCount: rows, colCount: cols } = this;
     const { row, col } = this.selection;
-    this.at = { row: Math.min(row, rows - 1), col: Math.min(col, cols - 1), dim: 0, rows, cols };
+    this.at = { row: this.placeOf(followed) ?? Math.min(row, rows - 1), col: Math.min(col, cols - 1), dim: 0, rows, cols };
     this.phase = motion && !STILL.matches ? 0 : 1;
     for (const panel of this.panels.values()) panel.render(k);
     if (this.phase === 0) this.animate([...this.panels.values()].filter((panel) => panel.moves?.(k)));
@@ -179,6 +184,12 @@ export class Lane {
     if (this.glowing) this.showGlow();
   }
 
+  /** Says beside the title why this run follows another row; "" for nothing. */
+  waits(why) {
+    const box = this.$(".lane-title .apart");
+    if (box.textContent !== why) box.textContent = why;
+  }
+
   animate(panels) {
     const start = performance.now() + HOLD_MS;
     const frame = (now) => {
@@ -191,6 +202,17 @@ export class Lane {
   }
 
   // --- what the panels ask ---
+
+  /** The followed row's number in the matrix; null outside of a tile. */
+  get row() {
+    return this.tile ? Number(this.tile.rows[this.at.row]) : null;
+  }
+
+  /** The place in this tile of a row of the matrix; undefined if the tile lacks it. */
+  placeOf(row) {
+    const place = Array.from(this.tile?.rows ?? [], Number).indexOf(row);
+    return place < 0 ? undefined : place;
+  }
 
   /** A role as it is drawn: the output of a softmax is its weights. */
   output(role) {
@@ -221,17 +243,34 @@ export class Lane {
   /** A value in a few words: the selected row's number where there is one, else its shape. */
   glance(label, value) {
     if (value.items) return `(${counted(value.items.length, "value")})`;
-    const buffer = value.kind === "p" && this.story.launchAt(this.step).buffers[value.buffer];
-    if (value.kind === "p") return buffer ? `→ ${bufferSymbol(buffer.name)} in HBM` : "→ memory";
-    if (!value.data) return value.text ?? "";
-    const { shape, data, dtype } = value;
+    if (!value.data && value.kind !== "p") return value.text ?? "";
+    const { shape, data, dtype, unit } = this.numbersOf(value);
     const text = (x) => number(x, !isFloat(dtype));
+    if (value.kind === "p") {
+      const ends = [...new Set(minMax(data))].map(text).join(" … ");
+      return `→ ${unit.replace("elements", `${data.length > 1 ? "elements" : "element"} ${ends}`)}`;
+    }
     if (data.length === 1) return text(data[0]);
     const byRow = shape.length === 1 && shape[0] === this.rowCount && this.rowCount > 1 && isFloat(dtype);
     const at = byRow ? this.at.row : -1;
     if (at >= 0) return `${text(data[at])} in row ${this.tile?.rows[at] ?? at}`;
-    if (shape.length === 1 && dtype !== "i1") return `${text(data[0])} … ${text(data[data.length - 1])}`;
-    return times(shape);
+    if (dtype === "i1") return `${grouped(data.reduce((on, x) => on + (x ? 1 : 0), 0))} of ${grouped(data.length)} true`;
+    const ends = shape.length === 1 && minMax(data);
+    return ends ? ends.map(text).join(" … ") : times(shape);
+  }
+
+  /** A value's numbers and their unit: a dtype, or for a pointer “elements of x”. */
+  numbersOf(value) {
+    if (value.kind !== "p") return { ...value, unit: value.dtype };
+    const buffer = this.story.launchAt(this.step).buffers[value.buffer];
+    const { shape, data, dtype } = this.story.trace.value(value.tile);
+    return { ...value, shape, data, dtype, unit: `elements of ${buffer ? bufferSymbol(buffer.name) : "memory"}` };
+  }
+
+  /** One number with all its digits; a pointer's as the element it points to. */
+  element(x, dtype, unit) {
+    if (dtype === "i1") return x ? "true" : "false";
+    return unit === dtype ? exact(x, dtype) : unit.replace("elements", `element ${exact(x, dtype)}`);
   }
 
   // --- in words ---
@@ -254,8 +293,8 @@ export class Lane {
   // --- under the pointer ---
 
   /** The tooltip at (x, y) of a panel's canvas, or null. */
-  hover(name, x, y) {
-    return this.panels.get(name)?.hover(x, y) ?? null;
+  hover(name, x, y, canvas) {
+    return this.panels.get(name)?.hover(x, y, canvas) ?? null;
   }
 
   /** The tooltip of a variable of the function `source` (by default the running one): meaning, shape, bytes, values. */
@@ -264,16 +303,16 @@ export class Lane {
     const value = index === undefined ? null : this.story.at(index, this.step);
     const meaning = this.annotations.glossary?.[name] ?? "";
     if (!value) return meaning ? { title: name, meaning, text: "" } : null;
-    const { data, shape, dtype } = value;
+    const { data, shape, dtype, unit } = this.numbersOf(value);
     if (!data || !shape.length) {
-      return { title: `${name}  ${data ? exact(data[0], dtype) : this.glance(name, value)}`, meaning, text: "" };
+      return { title: `${name}  ${data ? this.element(data[0], dtype, unit) : this.glance(name, value)}`, meaning,
+        text: "" };
     }
-    let low = Infinity, high = -Infinity;
-    for (const x of data) if (x === x) (low = Math.min(low, x)), (high = Math.max(high, x));
     const nans = countNaN(value);
-    const parts = [low <= high && `${exact(low, dtype)} … ${exact(high, dtype)}`, nans && `${nans} NaN`];
-    const text = parts.filter(Boolean).join("  ");
-    const title = `${name}  ${times(shape)} ${dtype}, ${bytes(data.length * itemBytes(dtype))}`;
+    const ends = minMax(data)?.map((x) => exact(x, dtype)).join(" … ");
+    const text = [ends, nans && `${nans} NaN`].filter(Boolean).join("  ");
+    const size = value.kind === "p" ? "" : `, ${bytes(data.length * itemBytes(dtype))}`;
+    const title = `${name}  ${times(shape)} ${unit}${size}`;
     if (shape.length > 2 || !data.length) return { title, meaning, text };
     const [rows, cols] = shape.length === 1 ? [1, shape[0]] : shape;
     let largest = 0;

@@ -32,7 +32,8 @@ export class Palette {
     const css = getComputedStyle(section);
     const get = (name) => css.getPropertyValue(`--${name}`).trim();
     const pixel = (name) => packed(channels(get(name)));
-    for (const name of ["text", "muted", "faint", "line", "ground", "raised", "code-ground", "alarm"]) this[name] = get(name);
+    const plain = ["text", "muted", "faint", "line", "ground", "raised", "code-ground", "alarm"];
+    for (const name of plain) this[name] = get(name);
     const quantities = ["max", "sum", "alpha", "p", "acc", "hbm", "scores", "slate"];
     this.quantity = Object.fromEntries(quantities.map((q) => [q, { ink: get(`q-${q}`), fill: get(`f-${q}`) }]));
     this.font = css.fontFamily;
@@ -40,7 +41,8 @@ export class Palette {
     const size = parseFloat(css.fontSize);
     this.size = size * (parseFloat(get("picture-text")) || 1);
     this.smallest = size * (parseFloat(get("picture-least")) || 0);
-    for (const name of ["scores", "output", "inputs", "share", "reads"]) this[name] = ramp(get(`ramp-${name}`).split(" "));
+    const ramps = ["scores", "output", "inputs", "share", "reads"];
+    for (const name of ramps) this[name] = ramp(get(`ramp-${name}`).split(" "));
     for (const name of ["written", "masked", "nan"]) this[name] = pixel(name);
     this.lit = packed(channels(this.quantity.hbm.fill));
     this.letters = { dark: get("dark-letters"), light: get("light-letters") };

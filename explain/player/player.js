@@ -260,9 +260,10 @@ class Player {
     this.lanes.forEach((lane, i) => {
       lane.beat = beat?.of[i];
       lane.hides = this.watch.hides(t);
-      lane.render(this.woven[i][t], this.palette, this.stamp, motion);
+      lane.render(this.woven[i][t], this.palette, this.stamp, { motion, followed: i ? this.lanes[0].row : null });
     });
     for (const lane of this.lanes) lane.write();
+    this.lanes.forEach((lane, i) => lane.waits(this.waiting(i, t)));
     this.comparison.write();
     this.transport.render(t);
     this.counters.render(t);
@@ -278,6 +279,15 @@ class Player {
     const told = () => this.lanes.map((lane) => lane.sentence()).join(" Right: ");
     this.say(() => `${this.tour.said()}${this.watch.said()}${this.where(t)} ${told()}`);
     this.section.drawMs = performance.now() - started;     // benchmarks/player.py reads it
+  }
+
+  /** Why run i follows another row than the run beside it; "" where it does not. */
+  waiting(i, t) {
+    const { lanes: [left, right], stories, woven } = this;
+    if (!right || left.row === right.row) return "";
+    const [ended, other] = [i, 1 - i].map((j) => woven[j][t] === stories[j].steps - 1);
+    const { row } = this.lanes[1 - i];
+    return ended ? "finished" : other || row === null || this.lanes[i].row === null ? "" : `no row ${row} in this tile`;
   }
 
   /** The step to open on: the first difference of two runs; in one the sum after the first rescale, or its second
@@ -455,6 +465,7 @@ class Player {
   picked(i, { row, col, step }) {
     if (step !== undefined) return this.go(this.positionOf[i].get(step) ?? this.step);
     const most = Math.max(...this.lanes.map((lane) => lane.rowCount)) - 1;
+    if (i) row = this.lanes[0].placeOf(Number(this.lanes[i].tile?.rows[row])) ?? row;
     for (const lane of this.lanes) lane.selection = { row: Math.max(0, Math.min(most, row)), col: Math.max(0, col) };
     this.render();
     this.settle();
@@ -519,7 +530,7 @@ class Player {
     if (named) return lane.hoverName(named.dataset.name, named.dataset.source);
     if (target.tagName !== "CANVAS") return null;
     const panel = target.closest(".panel").classList[1];
-    return lane.hover(panel, event.offsetX, event.offsetY);
+    return lane.hover(panel, event.offsetX, event.offsetY, target);
   }
 
   stop() {

@@ -4,6 +4,7 @@
 import { counted, grouped, number, range, times } from "./numbers.js";
 import { countNaN, isNormalised } from "./story.js";
 import { isFloat } from "./trace.js";
+import { minMax } from "./words.js";
 
 const LONGEST_OUTPUT = 400;  // the end of what a run that failed has printed, in characters
 const LONGEST_NAME = 24, LONGEST_FUNCTION = 32, LONGEST_OWNED = 48;
@@ -492,8 +493,7 @@ export class Telling {
     const nans = countNaN(value);
     const held = `${name} has ${times(shape)} numbers`;
     if (nans) return `${held}, ${nans === data.length ? "all" : grouped(nans)} of them NaN`;
-    let low = Infinity, high = -Infinity;
-    for (const x of data) (low = Math.min(low, x)), (high = Math.max(high, x));
+    const [low, high] = minMax(data);
     const whole = !isFloat(dtype);
     return low === high ? `${held}, all ${number(low, whole)}`
       : `${held} from ${number(low, whole)} to ${number(high, whole)}`;

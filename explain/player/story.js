@@ -140,7 +140,9 @@ export class Story {
   accesses(k) {
     const t = this.trace, out = [];
     for (let a = t.access_at[k]; a < t.access_at[k + 1]; a++) {
-      out.push({ kind: t.access_kind[a], buffer: t.access_buffer[a], bytes: t.access_bytes[a] });
+      out.push({ kind: t.access_kind[a], buffer: t.access_buffer[a], bytes: t.access_bytes[a],
+        elements: t.access_value[a], mask: t.access_mask[a],
+        stored: t.access_stored?.[a] ?? -1 });               // older files have no stored values
     }
     return out;
   }
@@ -505,6 +507,32 @@ export function stretches(story) {
   return out;
 }
 
+/** The stretches of two runs under common keys. Runs of other launches have other programs, so there the first visits
+ * of the same tile of S meet, as far as both runs make them in the same order.
+ */
+export function stretchesOfBoth(stories) {
+  const parts = stories.map(stretches);
+  const [launches, others] = stories.map(({ trace }) => trace.header.launches.length);
+  if (launches === others) return parts;
+  const firstVisits = (part, i) => {
+    const seen = new Set();
+    return [...part].map(([key, steps]) => {
+      const { rows, cols } = (isVisit(key) && stories[i].tile(steps.at(-1))) || {};
+      const corner = rows && `${rows[0]} ${cols[0]}`, first = rows && !seen.has(corner);
+      seen.add(corner);
+      return { key, steps, tile: first ? corner : null };
+    });
+  };
+  const out = stories.map(() => new Map());
+  const order = launches < others ? [0, 1] : [1, 0];       // the run with fewer launches does not wait to end
+  const lists = order.map((i) => firstVisits(parts[i], i));
+  paired(...lists, (a, b) => a.tile !== null && a.tile === b.tile).forEach((pair, at) =>
+    pair.forEach((one, i) => one && out[order[i]].set(`${at}:${one.key.split(":")[1]}`, one.steps)));
+  return out;
+}
+
+export const isVisit = (key) => !/:-1|\+/.test(key);
+
 export const stretchOrder = (key) => {
   const [program, visit] = key.split(":");
   return Number(program) * 1e6 + parseInt(visit, 10) + (visit.endsWith("+") ? 0.5 : 0);
@@ -512,9 +540,10 @@ export const stretchOrder = (key) => {
 
 const SUMS = new Set(["rescale", "add", "merge"]);         // beats that update ℓ or the accumulator: the same place
 
-/** Two lists of beats in order, as pairs: beats of the same kind together, one that only one run has with null. */
-function paired(left, right) {
-  const same = (a, b) => a.kind === b.kind || (SUMS.has(a.kind) && SUMS.has(b.kind));
+const alike = (a, b) => a.kind === b.kind || (SUMS.has(a.kind) && SUMS.has(b.kind));
+
+/** Two lists in order, as pairs: what is the `same` together, what only one list has with null. */
+function paired(left, right, same) {
   const most = left.map(() => []).concat([[]]);            // pairs of the same kind from (i, j) on
   const at = (i, j) => most[i]?.[j] ?? 0;
   for (let i = left.length - 1; i >= 0; i--) {
@@ -551,13 +580,13 @@ export function weave(stories) {
     const of = (beat) => ({ begin: beat.begin, end: beat.end, at: beat.at, of: [beat] });
     return { woven: [Uint32Array.from({ length: steps }, (_, k) => k)], beats: beats.map(of) };
   }
-  const parts = stories.map(stretches);
+  const parts = stretchesOfBoth(stories);
   const all = new Set(parts.flatMap((part) => [...part.keys()]));
   const keys = [...all].sort((a, b) => stretchOrder(a) - stretchOrder(b));
   const out = stories.map(() => []), beats = [];
   const last = stories.map(({ beats: [first] }) => first); // each run's latest beat, on which it waits
   for (const key of keys) {
-    for (const pair of paired(...stories.map((story, i) => beatsOf(story, parts[i].get(key))))) {
+    for (const pair of paired(...stories.map((story, i) => beatsOf(story, parts[i].get(key))), alike)) {
       const length = Math.max(...pair.map((beat) => (beat ? beat.end - beat.begin : 0)));
       const begin = out[0].length;
       const at = begin + Math.max(...pair.map((beat) => (beat ? beat.at - beat.begin : 0)));

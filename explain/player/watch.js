@@ -20,7 +20,7 @@ const MOST_GIVEN = 16;
 const sameNumber = (x, y) => x === y || (x !== x && y !== y);
 
 /** Whether two decoded values hold the same numbers; NaN equals NaN. */
-export function sameNumbers(a, b) {
+function sameNumbers(a, b) {
   if (a === b) return true;
   if (!a?.data || !b?.data || a.data.length !== b.data.length) return false;
   for (let i = 0; i < a.data.length; i++) if (!sameNumber(a.data[i], b.data[i])) return false;
@@ -40,7 +40,7 @@ function typedNumber(text) {
 }
 
 /** The verdict on an answer, which may be rounded: [right, rough, wrong or invalid; the same in words]. */
-export function judge(text, truth, name) {
+function judge(text, truth, name) {
   const answer = typedNumber(text);
   if (!answer) return ["invalid", `“${text.trim()}” is not a number. Type one such as 1.25, −inf or nan.`];
   const off = Math.abs(answer.value - truth);

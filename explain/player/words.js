@@ -50,13 +50,20 @@ export function elementOf(value, hint, { row, col, dim, rows, cols, isOutput }) 
   return down >= 0 && across < shape[1] ? down * shape[1] + across : -1;
 }
 
-/** The elements of a tile's selected row (axis 1) or column (axis 0), or of a whole vector; null where there are none. */
+/** The elements of a tile's selected row (axis 1) or column (axis 0), or of a whole vector; null if there are none. */
 export function alongAxis(value, axis, { row, col }) {
   if (!value?.data) return null;
   const [height, width] = value.shape.length === 2 ? value.shape : [1, value.data.length];
   const start = value.shape.length < 2 ? 0 : axis === "0" ? col : row * width;
   const [count, stride] = value.shape.length === 2 && axis === "0" ? [height, width] : [width, 1];
   return Array.from({ length: count }, (_, i) => value.data[start + i * stride]);
+}
+
+/** The least and the largest of some numbers, without NaN; null where there are none. */
+export function minMax(data) {
+  let low = Infinity, high = -Infinity;
+  for (const x of data) if (x === x) (low = Math.min(low, x)), (high = Math.max(high, x));
+  return low <= high ? [low, high] : null;
 }
 
 /** Their maximum or sum. As the kernel's max does, this one ignores NaN. */

@@ -41,6 +41,7 @@ class Puzzle:
 
     name: str
     title: str
+    chapter: str
     goal: str
     kernel: str
     functions: tuple[str, ...]

@@ -70,7 +70,13 @@ def traced(experiment: Experiment, compiler: Compiler) -> dict[str, Any]:
     trace = record_call(launch, programs=[])
     ways = by_buffer(part, trace.launches).items()
     counts = {way: {name: count for name, count in counted.items() if count} for way, counted in ways}
-    run = {"experiment": experiment.to_json(), "part": part.to_json(), "times": times, "what": what, **counts}
+    run: dict[str, Any] = {
+        "experiment": experiment.to_json(),
+        "part": part.to_json(),
+        "times": times,
+        "what": what,
+        **counts,
+    }
     if entry.family == "softmax":
         cost = compiler.compile(experiment.with_(rows=ALIGNED), CAPABILITY, seconds=300)
         run |= {"capability": CAPABILITY, "launches": [asdict(launch) for launch in cost.launches]}

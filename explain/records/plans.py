@@ -49,14 +49,12 @@ def sizes(kernel: str) -> tuple[Experiment, ...]:
     return tuple(Experiment.of(kernel, {**dict(zip(names, size, strict=True)), **tile}, "normal") for size in all_sizes)
 
 
-COMPARED = ("attention_standard", "flash_attention")
 LENGTHS = tuple(2**bit for bit in range(7, 15))
-_LENGTHS_AT = {"heads": 16, "head_dim": 64, "dtype": "fp16", "block_m": 128, "block_n": 64}
 
 
 def lengths(kernel: str) -> tuple[Experiment, ...]:
     """The kernel as N grows, all else as it is."""
-    return tuple(Experiment.of(kernel, {**_LENGTHS_AT, "seq_len": n}, "normal") for n in LENGTHS)
+    return tuple(Experiment.of(kernel, {**ready.HEAD, "seq_len": n}, "normal") for n in LENGTHS)
 
 
 RUNGS = (*of_kind("rung"), "fast:flash_attention_hopper", "torch:flash", "torch:cudnn")
@@ -79,7 +77,7 @@ PLANS: Mapping[str, Plan] = {
         Plan(
             "times",  # the first, so that a first call is one: nothing else has compiled these kernels before
             "standard attention and FlashAttention as N grows; the first call separately",
-            tuple(experiment for pair in zip(*map(lengths, COMPARED), strict=True) for experiment in pair),
+            tuple(experiment for pair in zip(*map(lengths, ready.PAIR), strict=True) for experiment in pair),
             counters=False,
         ),
         Plan(

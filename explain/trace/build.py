@@ -86,7 +86,7 @@ class _Builder:
     ) -> Columns:
         lines, sources, depths, change_at, access_at = [], [], [], [0], [0]
         changes: list[tuple[int, int]] = []
-        rows: list[tuple[int, int, int, int, int]] = []
+        rows: list[tuple[int, ...]] = []
         for launch in launches:
             self.enter(launch)
             for first, end in launch.spans():
@@ -102,7 +102,7 @@ class _Builder:
                     change_at.append(len(changes))
                     access_at.append(step.accesses)
         change_columns = np.array(changes, dtype=np.int64).reshape(-1, 2).T
-        access_columns = np.array(rows, dtype=np.int64).reshape(-1, 5).T
+        access_columns = np.array(rows, dtype=np.int64).reshape(-1, 6).T
         flops = np.array([(s.matmul, s.exp, s.other) for s in steps], dtype=np.int64).reshape(-1, 3).T
         return Columns(
             line=np.array(lines, dtype=np.int64),
@@ -117,6 +117,7 @@ class _Builder:
             access_value=access_columns[2],
             access_mask=access_columns[3],
             access_bytes=access_columns[4],
+            access_stored=access_columns[5],
             flops_matmul=flops[0],
             flops_exp=flops[1],
             flops_other=flops[2],
@@ -156,7 +157,7 @@ class _Builder:
         self.sources.append(source)
         return len(self.sources) - 1
 
-    def access(self, record: AccessRecord) -> tuple[int, int, int, int, int]:
+    def access(self, record: AccessRecord) -> tuple[int, ...]:
         key = ("elements", id(record.pointers), record.buffer)
         elements = self.objects.get(key)
         if elements is None:
@@ -164,7 +165,8 @@ class _Builder:
             elements = self.integers("i64", region.elements(record.pointers), record.pointers.shape)
             self.objects[key] = elements
         mask = -1 if record.mask is None else self.tile("i1", record.mask, record.mask.shape)
-        return record.kind, record.buffer, elements, mask, record.bytes
+        stored = -1 if record.stored is None else self.value(record.stored)
+        return record.kind, record.buffer, elements, mask, record.bytes, stored
 
     # Values
 

@@ -15,7 +15,7 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -126,16 +126,21 @@ class TraceFile:
     """A trace file's bytes, decoded once, when `trace` is first read."""
 
     data: bytes
+    most: int = field(default=MAX_INFLATED, kw_only=True)
+    """A larger content, unpacked, is refused. Bytes."""
 
     @functools.cached_property
     def trace(self) -> Trace:
         """The trace in the file. Raises TraceFileError."""
-        return read(self.data)
+        return read(self.data, self.most)
 
 
-def read(source: str | Path | bytes) -> Trace:
-    """Decodes a trace from a path or from a file's bytes. Raises TraceFileError, or OSError from the file system."""
-    return _parse(_inflate(source if isinstance(source, bytes) else Path(source).read_bytes()))
+def read(source: str | Path | bytes, most: int = MAX_INFLATED) -> Trace:
+    """Decodes a trace from a path or from a file's bytes. `most` bytes is the largest content, unpacked.
+
+    Raises TraceFileError, or OSError from the file system.
+    """
+    return _parse(_inflate(source if isinstance(source, bytes) else Path(source).read_bytes(), most))
 
 
 def to_bytes(trace: Trace) -> bytes:
@@ -179,7 +184,7 @@ def _header(trace: Trace, blob: _Blob) -> dict[str, Any]:
         "values": [_value(value, blob, numbers) for value in trace.values],
         "launches": [_launch(launch, numbers) for launch in trace.launches],
         "steps": {
-            field.name: _column(getattr(trace.columns, field.name), blob) for field in fields(Columns)
+            column.name: _column(getattr(trace.columns, column.name), blob) for column in fields(Columns)
         },
         **_report(trace.report),
     }  # fmt: skip
@@ -241,7 +246,7 @@ def _launch(launch: Launch, numbers: Mapping[int, int]) -> dict[str, Any]:
 # Reading
 
 
-def _inflate(data: bytes) -> bytes:
+def _inflate(data: bytes, most: int) -> bytes:
     if data[: len(MAGIC)] != MAGIC[: len(data)] or not data:
         raise TraceFileError("not a trace file: it does not start with TILESCOP")
     if len(data) < ENVELOPE.size:
@@ -261,7 +266,7 @@ def _inflate(data: bytes) -> bytes:
         raise TraceFileError("the trace file was altered: its SHA-256 does not match its payload")
     stream = zlib.decompressobj()
     try:
-        inflated = stream.decompress(payload, MAX_INFLATED)
+        inflated = stream.decompress(payload, most)
     except zlib.error as error:
         raise TraceFileError(f"the trace file's payload is not a zlib stream: {error}") from error
     if not stream.eof or stream.unused_data:
@@ -342,10 +347,13 @@ class _Reader:
 
     def columns(self, described: dict[str, Any]) -> Columns:
         arrays = {}
-        for field in fields(Columns):
-            one = described[field.name]
-            _require(one["d"] in {"u8", "i32", "i64"}, f"dtype of column {field.name}")
-            arrays[field.name] = self.array(one["d"], one["o"], _integer(one["n"], "column length"))
+        for name in (column.name for column in fields(Columns)):
+            if name == "access_stored" and name not in described:  # recorded before it was
+                arrays[name] = np.full(len(arrays["access_value"]), -1)
+                continue
+            one = described[name]
+            _require(one["d"] in {"u8", "i32", "i64"}, f"dtype of column {name}")
+            arrays[name] = self.array(one["d"], one["o"], _integer(one["n"], "column length"))
         return Columns(**arrays)
 
     def values(self, described: Sequence[dict[str, Any]]) -> tuple[Value, ...]:
@@ -444,6 +452,7 @@ class _Reader:
         _within(c.access_kind, 0, len(KINDS), "access kind")
         _within(c.access_value, 0, len(values), "access's elements")
         _within(c.access_mask, -1, len(values), "access's mask")
+        _within(c.access_stored, -1, len(values), "access's stored value")
         self.check_accesses(c, values, launches)
 
     def check_accesses(self, c: Columns, values: Sequence[Value], launches: Sequence[Launch]) -> None:
@@ -460,6 +469,7 @@ class _Reader:
                 rows, changes = c.access_at[steps], c.change_at[steps]
                 _within(c.access_buffer[rows[0] : rows[-1]], 0, count, "access's buffer")
                 pointers += [values[k] for k in np.unique(c.change_value[changes[0] : changes[-1]])]
+                pointers += [values[k] for k in np.unique(c.access_stored[rows[0] : rows[-1]]) if k >= 0]
             _require(all(buffer < count for value in pointers for buffer in _buffers(value)), "pointer's buffer")
 
 

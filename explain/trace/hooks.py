@@ -110,13 +110,13 @@ def hooks(recorder: Recorder) -> list[tuple[Any, str, object]]:
         return load(self, recorder.touch(LOAD, ptrs, mask), mask, *args, **kwargs)
 
     def patched_store(self: Any, ptrs: Any, value: Any, mask: Any, *args: Any) -> Any:
-        return store(self, recorder.touch(STORE, ptrs, mask), value, mask, *args)
+        return store(self, recorder.touch(STORE, ptrs, mask, value), value, mask, *args)
 
     def patched_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *args: Any) -> Any:
-        return rmw(self, op, recorder.touch(ATOMIC, ptr, mask), val, mask, *args)
+        return rmw(self, op, recorder.touch(ATOMIC, ptr, mask, val), val, mask, *args)
 
-    def patched_cas(self: Any, ptr: Any, *args: Any) -> Any:
-        return cas(self, recorder.touch(ATOMIC, ptr, None), *args)
+    def patched_cas(self: Any, ptr: Any, cmp: Any, val: Any, *args: Any) -> Any:
+        return cas(self, recorder.touch(ATOMIC, ptr, None, val), cmp, val, *args)
 
     def patched_to_int(self: Any, src: Any, dst_type: Any) -> Any:
         return to_int(self, recorder.launch.memory.untagged(src), dst_type)

@@ -170,7 +170,7 @@ TOWARDS: dict[str, Callable[[Array], Array]] = {"rn": np.rint, "rz": np.trunc, "
 
 
 def _rounded(name: str) -> Callable[..., Array] | None:
-    """A function that names its rounding, such as `fadd_rz` or `float2int_rn`; None if it is not one of these.
+    """A function with its rounding in its name, such as `fadd_rz` or `float2int_rn`; None for other names.
 
     In float32 the exact result, or the float64 nearest to it, is rounded. In float64 only rounding to nearest is known.
     """

@@ -241,13 +241,18 @@ class Launch:
 
 @dataclass(frozen=True)
 class Access:
-    """One load, store or atomic: `elements` are indices into `buffer`, `mask` the active lanes (None: all)."""
+    """One load, store or atomic: `elements` are indices into `buffer`, `mask` the active lanes (None: all).
+
+    `stored` is the value that is stored, or that an atomic takes: of the tile's shape, or one for all lanes. None for a
+    load, and in files that were recorded before it was.
+    """
 
     kind: Literal["load", "store", "atomic"]
     buffer: Buffer
     elements: Tile | Affine
     mask: Tile | None
     bytes: int
+    stored: Value | None
 
     def indices(self) -> NDArray[np.int64]:
         """Element indices of the active lanes, row-major, shape (lanes,)."""
@@ -274,6 +279,7 @@ class Columns:
     access_value: NDArray[Any]
     access_mask: NDArray[Any]
     access_bytes: NDArray[Any]
+    access_stored: NDArray[Any]
     flops_matmul: NDArray[Any]
     flops_exp: NDArray[Any]
     flops_other: NDArray[Any]
@@ -392,7 +398,9 @@ class Trace:
         elements = self.values[c.access_value[k]]
         assert isinstance(elements, Tile | Affine)
         assert mask is None or isinstance(mask, Tile)
-        return Access(KINDS[c.access_kind[k]], buffers[c.access_buffer[k]], elements, mask, int(c.access_bytes[k]))
+        stored = self.values[c.access_stored[k]] if c.access_stored[k] >= 0 else None
+        kind, buffer = KINDS[c.access_kind[k]], buffers[c.access_buffer[k]]
+        return Access(kind, buffer, elements, mask, int(c.access_bytes[k]), stored)
 
     @cached_property
     def _spans(self) -> list[tuple[int, Program]]:

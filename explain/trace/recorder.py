@@ -220,8 +220,11 @@ class Recorder:
             other=last.other + count.other - other,
         )
 
-    def touch(self, kind: int, handle: Any, mask: Any) -> Any:
-        """Records an access and returns the handle of its true addresses. Raises OutOfBounds before the access."""
+    def touch(self, kind: int, handle: Any, mask: Any, value: Any = None) -> Any:
+        """Records an access and returns the handle of its true addresses. Raises OutOfBounds before the access.
+
+        `value` is the handle of what a store stores, or an atomic takes.
+        """
         self._check_time(0.0)
         lanes = mask if mask is None or isinstance(mask, np.ndarray) else mask.data
         width = max(1, handle.get_element_ty().primitive_bitwidth // 8)
@@ -236,8 +239,9 @@ class Recorder:
             if kind != LOAD:
                 launch.written_bytes[touch.number] = launch.written_bytes.get(touch.number, 0) + touch.bytes
             if self.on:
-                self.accesses.append(AccessRecord(kind, touch.number, touch.pointers, touch.mask, touch.bytes))
-                self.held_bytes += touch.pointers.nbytes
+                stored = None if value is None else Seen(value.data, value.dtype.scalar, value.data.size != 1)
+                self.accesses.append(AccessRecord(kind, touch.number, touch.pointers, touch.mask, touch.bytes, stored))
+                self.held_bytes += touch.pointers.nbytes + (0 if stored is None else stored.data.nbytes)
         return interpreter.TensorHandle(real, handle.dtype)
 
     def function(self, fn: Callable[..., Any], reporting: bool) -> Callable[..., Any] | None:

@@ -16,13 +16,17 @@ LOAD, STORE, ATOMIC = (KINDS.index(kind) for kind in ("load", "store", "atomic")
 
 
 class AccessRecord(NamedTuple):
-    """A load, store or atomic: its index in KINDS, the buffer, tagged pointers, active lanes (None: all), bytes."""
+    """A load, store or atomic: its index in KINDS, the buffer, tagged pointers, active lanes (None: all), bytes.
+
+    `stored` is what is stored, or what an atomic takes; None for a load.
+    """
 
     kind: int
     buffer: int
     pointers: NDArray[np.uint64]
     mask: NDArray[np.bool_] | None
     bytes: int
+    stored: Seen | None
 
 
 class Seen(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import psutil
 import streamlit as st
 
 from explain.engine import engine
@@ -30,8 +29,3 @@ def gpu_choice() -> Gpu:
         format_func=lambda name: f"{name} (this machine)" if name == here else name,
     )  # fmt: skip
     return GPUS[chosen]
-
-
-def host_bytes() -> int:
-    """The memory of the machine that runs Tilescope."""
-    return int(psutil.virtual_memory().total)

@@ -96,8 +96,8 @@ def part(heading: str, words: str, wide: float = 2) -> DeltaGenerator:
 
 
 def closing(room: str, *works: str) -> None:
-    """A chapter's three questions, each with its answer folded away, and where its facts come from: the `closing.toml`
-    of its room, then more `works`. An arXiv number becomes a link.
+    """A chapter's three questions, each with its answer folded away, its puzzles, and where its facts come from: the
+    `closing.toml` of its room, then more `works`. An arXiv number becomes a link.
     """
     said = _closing(room)
     if said["question"]:
@@ -108,8 +108,24 @@ def closing(room: str, *works: str) -> None:
             for one in said["question"]
         )
         st.markdown("\n\n".join(folded), unsafe_allow_html=True)
+    if puzzles := _puzzles(room):
+        st.header("Write it yourself", anchor=False)
+        st.markdown(puzzles, unsafe_allow_html=True)
     linked = (_ARXIV.sub(r"[arXiv \1](https://arxiv.org/abs/\1)", work) for work in (*said["sources"], *works))
     st.caption("Sources: " + " · ".join(linked))
+
+
+@lru_cache
+def _puzzles(room: str) -> str:
+    """The kernels that a reader of this chapter can write, as markdown; empty if there is none."""
+    said = []
+    for name, puzzle in data(ROOT / "explain" / "puzzles" / "puzzles").items():
+        if puzzle["chapter"] == room:
+            formula = "\n".join(puzzle["formula"])
+            start = f"python -m explain puzzle start {name}\npython -m explain puzzle check {name}.py --watch"
+            words = f"{puzzle['goal']}\n\n```text\n{formula}\n```\n\n```text\n{start}\n```"
+            said.append(f"<details><summary>{escape(puzzle['title'])}</summary>\n\n{words}\n\n</details>")
+    return "\n\n".join(said)
 
 
 @lru_cache

@@ -6,16 +6,10 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from explain.chapters.measurements import figures
-from explain.engine import DeviceStatus, engine
-from explain.experiment import Experiment
 from explain.records import file, registry
 from explain.records.registry import Entry
-from explain.ui.follow import on_request, once_known
 
 SHOWN, YOURS, CHOICE = "records shown", "records of yours", "records choice"
-SAMPLE = Experiment.of("softmax_online", {"rows": 4096, "cols": 8192, "block_n": 4096}, "normal")
-"""Counted to test whether counters can be read here: 134 MB, larger than any L2."""
 
 
 def records_choice(*beside: Callable[[], None]) -> list[Entry]:
@@ -86,39 +80,3 @@ def _load(yours: dict[str, Entry]) -> None:
     if yours and st.button("Forget my files", icon=":material/delete:"):
         yours.clear()
         st.rerun()
-
-
-def counters_here() -> None:
-    """Whether the counters of this machine's GPU can be read; if not, why and what to do. A button counts a kernel."""
-    once_known(_counters_here)
-
-
-def _counters_here(status: DeviceStatus) -> None:
-    if not status.available:
-        st.markdown(
-            f":gray[●] This machine has no counters to read. {status.reason} The numbers shown were measured "
-            "elsewhere; each says where."
-        )
-        return
-    gpu = status.provenance["gpu"] if status.provenance else "GPU"
-    st.markdown(f":green[●] **{gpu}** is here. Count one kernel to see whether its counters can be read.")
-    job = on_request(
-        "Count one kernel now",
-        "counters sample",
-        "checking the counters with a copy, then counting",
-        lambda job: engine().point(SAMPLE, timing=False, cancel=job.cancel),
-        ":material/speed:",
-    )
-    said = job.result if job else None
-    if said is None:
-        return
-    if (counters := said.counters) is None:
-        st.warning(f"{said.why} The recorded measurements stay on the page.", icon=":material/warning:")
-    else:
-        formula = SAMPLE.entry.formula(SAMPLE.values)
-        st.markdown(figures.counts_table(counters, formula.read_bytes, formula.written_bytes))
-        st.caption(
-            f"hardware · {counters.provenance.gpu}, {counters.method} · `{' '.join(SAMPLE.to_arguments())}` · copy "
-            f"check {figures.copy_words(counters.copy)}"
-            + (f" · not by CUPTI: {counters.fallback}" if counters.fallback else "")
-        )

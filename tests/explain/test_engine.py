@@ -58,9 +58,9 @@ def test_a_run_is_decoded_once_from_the_engine_to_the_player(elsewhere, monkeypa
     calls = []
     plain = trace_file.read
 
-    def read(source):
+    def read(source, *limit):
         calls.append(source)
-        return plain(source)
+        return plain(source, *limit)
 
     monkeypatch.setattr(trace_file, "read", read)
     run = elsewhere.trace(lessons.OPENING)

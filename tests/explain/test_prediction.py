@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from explain.chapters.speed import lengths
+from explain.chapters.sweeps.ready import PAIR
 from explain.device.measurement import Timing
 from explain.experiment import Experiment
 from explain.gpus import GPUS
@@ -75,7 +76,7 @@ def test_two_kernels_cross_on_the_recorded_gpu_where_they_were_measured_to():
     assert times is not None
     model = fitted(shipped)
     assert model is not None
-    standard, flash = (lengths.predicted(model, H200)[kernel] for kernel in plans.COMPARED)
+    standard, flash = (lengths.predicted(model, H200)[kernel] for kernel in PAIR)
     for n in times.lengths:
         assert standard[n] / flash[n] == pytest.approx(times.gain(n))
 

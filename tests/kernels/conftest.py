@@ -12,7 +12,7 @@ from explain.trace.patches import replaced
 
 @pytest.fixture(scope="package", autouse=True)
 def quick_types() -> Iterator[None]:
-    """Types whose parts are made once."""
+    """Types: their parts are made once."""
     from explain.trace.types import QUICK
 
     with ExitStack() as stack:

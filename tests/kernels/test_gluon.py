@@ -34,7 +34,7 @@ WIDTHS = (
     {"heads": 2, "seq_len": 130, "kv_len": 577, "head_dim": 136},
     {"batch": 2, "heads": 2, "kv_heads": 1, "seq_len": 400, "kv_len": 97, "head_dim": 256},
 )
-"""Heads that are padded, and those whose O takes Q's place: the top alone takes them."""
+"""Heads that are padded, and heads where O takes Q's place: the top rung alone takes them."""
 TELLING = (SHAPES[0], SHAPES[1], SHAPES[-1])
 """Inputs that show bugs: a mask that cuts two tiles of a row, an edge without a mask, skipped tiles."""
 PRESETS = ("normal", "ascending", "first_tile_masked", "everything_masked")

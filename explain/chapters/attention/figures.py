@@ -178,7 +178,7 @@ def shapes(n: int, d: int) -> str:
 
 def score_bytes(gpu: Gpu, tokens: int) -> str:
     """The bytes of one head's S for each model, logarithmic, beside the GPU's memories; S of `tokens` tokens first."""
-    rows = [Model("This sentence", 0, tokens, "", ""), *MODELS]
+    rows = [Model("This sentence", tokens, "", ""), *MODELS]
     marks = (("shared memory of an SM", gpu.shared_bytes_sm), ("L2 cache", gpu.l2_bytes), (gpu.hbm, gpu.hbm_bytes))
     left, width, low, high = widest((one.name for one in rows), bold=True) + 32, 460.0, 2.0, 13.0
 

@@ -88,8 +88,8 @@ def _launch(each: tuple[Program, ...], n: int, block: int, chosen: int) -> None:
     with layout.part(
         "Launch",
         f"A **launch** starts a kernel on a **grid** of programs. The number in brackets is the size of the grid: "
-        f"⌈{n} / {block}⌉ = {len(each)} programs. PyTorch's loop is gone. Nothing says which program runs first, so no "
-        "program may need another one's result.",
+        f"⌈{n} / {block}⌉ = {len(each)} programs. PyTorch's loop is gone. The GPU may run the programs in "
+        "any order, so none may need another one's result.",
     ):
         st.code(figures.launch_line(), language="python", wrap_lines=True)
         pictures.drawing(figures.vector(each, n, chosen))
@@ -114,10 +114,10 @@ def cost(shown: Run) -> None:
     gpu, off = GPUS[DEFAULT], work.flops - experiment.values["n"]
     thrown = f" Lanes that are off add too: {count(off)} of the sums are thrown away." if off else ""
     layout.prose(
-        f"The kernel moves {count(moved)} bytes for {count(work.flops)} additions.{thrown} An {gpu.name} adds "
-        f"{fixed(gpu.fp32_flops_per_second / gpu.hbm_bytes_per_second, 0)} numbers in the time that HBM moves one "
-        "byte. So this kernel's time is the time of its loads and stores. Softmax is the same, so these chapters count "
-        "bytes."
+        f"The kernel moves {count(moved)} bytes for {count(work.flops)} additions.{thrown} An {gpu.name} can do "
+        f"{fixed(gpu.fp32_flops_per_second / gpu.hbm_bytes_per_second, 0)} FLOPs, a multiply-add counted as two, in "
+        "the time that HBM moves one byte. So this kernel's time is the time of its loads and stores. The same holds "
+        "for softmax, so these chapters count bytes."
     )
     stepper.traffic_table(experiment, trace)
 

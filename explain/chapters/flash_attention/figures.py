@@ -354,10 +354,10 @@ def traffic_bars(runs: Sequence[tuple[str, Traffic]], groups: Sequence[Group]) -
 
 
 def visit_grids(runs: Sequence[tuple[str, Visits]]) -> str:
-    """The tiles of S in the order of the visits, a grid for each titled run. Each program has a shade; at the right,
-    how often each row's O is written to HBM.
+    """The tiles of S in the order of the visits, a grid for each titled run; at the right, whose rows they are and how
+    often each row's O is written to HBM.
     """
-    cell, gap, top = 54.0, 150.0, 64.0
+    cell, gap, top = 54.0, 120.0, 64.0
     drawn, x, high = [], 92.0, 0.0
     for title, found in runs:
         rows, cols = (max(tile[axis] for tile in found.order) + 1 for axis in (0, 1))
@@ -367,20 +367,24 @@ def visit_grids(runs: Sequence[tuple[str, Visits]]) -> str:
         drawn.append(text(x - 10, top + side * rows / 2, "queries ↓", anchor="end", faint=True))
         for (i, j), (program, place) in found.order.items():
             at, y = x + side * j, top + side * i
-            fill, opacity = css("scores"), 0.14 + 0.12 * (program % 4)
             hover = f"program {program}, visit {place}: query tile {i}, key tile {j}"
-            drawn.append(rect(at, y, side, side, fill, opacity=opacity, stroke="currentColor", title=hover))
+            drawn.append(rect(at, y, side, side, css("scores"), opacity=0.2, stroke="currentColor", title=hover))
             if side >= 20:
                 size = min(18, side / 2)
                 drawn.append(text(at + side / 2, y + side / 2 + size / 3, str(place), anchor="middle", size=size))
+        programs = {program for program, _ in found.order.values()}
+        owners = {i: f"program {program}: " for (i, _), (program, _) in found.order.items() if len(programs) > 1}
         for i, stores in found.stores.items():
             if side >= 14:
-                said = f"O written {stores} ×"
+                said = f"{owners.get(i, '')}O written {stores} ×"
                 drawn.append(text(x + side * cols + 10, top + side * i + side / 2 + 5, said, fill=css_ink("acc")))
-        programs = len({program for program, _ in found.order.values()})
-        said = "1 program, one tile after another" if programs == 1 else f"{programs} programs, at the same time"
+        many = len(programs)
+        said = "1 program, one tile after another" if many == 1 else f"{many} programs, at the same time"
         drawn.append(text(x, top + side * rows + 24, said, faint=True))
-        x, high = x + max(side * cols + 110, text_width(title, 14, bold=True)) + gap, max(high, side * rows)
+        x, high = (
+            x + max(side * cols + (190 if many > 1 else 110), text_width(title, 14, bold=True)) + gap,
+            max(high, side * rows),
+        )
     return picture(x - 60, top + high + 32, "The order in which each kernel visits the tiles of S", drawn, "58rem")
 
 

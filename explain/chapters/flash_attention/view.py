@@ -201,7 +201,8 @@ def loop_order(experiment: Experiment) -> Shown:
     ):
         formulas = [(one.entry.title, one.entry.formula(one.values)) for one in runs]
         pictures.drawing(figures.traffic_bars(formulas, figures.GROUPS))
-        st.markdown(figures.shares_table(pairs))
+        with st.expander("The same in numbers, by formula and by trace"):
+            st.markdown(figures.shares_table(pairs))
     return Shown(ORDER, pairs)
 
 

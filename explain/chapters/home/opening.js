@@ -125,8 +125,8 @@ class Opening {
 
   // --- loading ---
 
-  update({ data }) {
-    if (this.data !== data) this.load(data);
+  update({ data: { packet } }) {
+    if (this.data !== packet) this.load(packet);
     this.retheme();
   }
 

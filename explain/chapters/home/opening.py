@@ -35,7 +35,7 @@ SAID = {
     "query": ("query", "queries", "Q"),
     "key": ("key", "keys", "K", "Kᵀ"),
     "value": ("value", "values", "V"),
-    "scores": ("score", "scores", "S", "S = QKᵀ", "S\xa0=\xa0QKᵀ"),
+    "scores": ("score", "scores", "S", "S = QKᵀ / √d", "S\xa0=\xa0QKᵀ\xa0/\xa0√d"),
     "weights": ("P",),
     "output": ("output", "O"),
     "accumulator": ("Õ",),
@@ -130,7 +130,7 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
     programs = -(-p["seq_len"] // block_m)
     told: Sequence[tuple[str, float, Experiment, str, str]] = (
         ("sentence", 4, OPENING, "first load of q", "Each token gets a query, a key and a value: rows of Q, K, V."),
-        ("scores", 3.5, OPENING, "first scores", "Every query meets every key: S\xa0=\xa0QKᵀ."),
+        ("scores", 3.5, OPENING, "first scores", "Every query meets every key: S\xa0=\xa0QKᵀ\xa0/\xa0√d."),
         ("scale", 5, STANDARD, "first write of s", "Twice the tokens, four times the scores. S outgrows the chip."),
         ("trips", 4, STANDARD, "first load of p",
          "Standard attention writes S, reads it, writes P\xa0=\xa0softmax(S), reads it."),
@@ -139,13 +139,13 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
         ("row", 3.5, OPENING, f"first add of row {row}",
          "Softmax needs a row's maximum m and sum ℓ. Õ is its output so far."),
         ("larger", 4, OPENING, f"first rescale of row {row}",
-         "A larger score comes. The old sum used the old maximum, so α shrinks it."),
+         "A larger score comes. The old sum used the old maximum: multiply it by α."),
         ("join", 6, OPENING, f"second add of row {row}",
          f"The new terms join the sum ℓ: {old} × {shrink} + {new} = {total}."),
         ("next", 8, OPENING, f"second drop of row {row}", "The tile is dropped. The next comes. m, ℓ and Õ stay."),
         ("write", 6, OPENING, "first write of o",
          "After the last tile, O\xa0=\xa0Õ\xa0÷\xa0ℓ is written to HBM, once."),
-        ("programs", 6, OPENING, "last scores", f"{programs} programs, each for {block_m} rows. S is never whole."),
+        ("programs", 6, OPENING, "last scores", f"{programs} programs, {block_m} rows each. The whole S never exists."),
         ("bills", 9, OPENING, "last write of o", "The same result, and S never went to HBM."),
     )  # fmt: skip
     traces = {OPENING: (flash, "flash_attention"), STANDARD: (standard, "memory_hierarchy")}
@@ -191,7 +191,7 @@ def bills(tokens: int, side: int | None = None) -> dict[str, Any]:
     standard, flash = (one["bytes"] for one in each)
     sides = side or OPENING.values["block_m"], side or OPENING.values["block_n"]
     return {
-        "size": f"{count(tokens)} tokens, tiles of {sides[0]} × {sides[1]}",
+        "size": f"{count(tokens)} tokens, d = {OPENING.values['head_dim']}, tiles of {sides[0]} × {sides[1]}",
         "each": each,
         "times": f"{fixed(standard / flash, 1)} ×",
     }

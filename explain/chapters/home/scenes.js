@@ -228,7 +228,7 @@ function scores(pen, data, p) {
   }
   pen.text("Q", q.x - 12, q.y + 14, { weight: 600, align: "right" });
   pen.text("Kᵀ", k.x - 12, k.y + k.h / 2, { weight: 600, align: "right" });
-  pen.text("S = QKᵀ", said[0], said[1], { size: layout.large, weight: 600, ink: "scores" });
+  pen.text("S = QKᵀ / √d", said[0], said[1], { size: layout.large, weight: 600, ink: "scores" });
   pen.text(`${data.rows} × ${data.rows}`, said[2], said[3], { ink: "muted" });
 }
 
@@ -499,7 +499,8 @@ function written(pen, data, p) {
     bars(pen, row, beside.sum, Math.max(...row.map(Math.abs)));
   });
   if (moved > 0) arrow(pen, [at.o, ...layout.away, layout.memory.o]);
-  pen.faded(eased(p, 0.66, 0.76), () => pen.text(`${data.tileShape.o} numbers, ${data.written}`, beside.axis, beside.o));
+  const numbers = `${data.tileShape.o} numbers, ${data.written}`;
+  pen.faded(eased(p, 0.66, 0.76), () => pen.text(numbers, beside.axis, beside.o));
 }
 
 /** The box at a moment of a way through several boxes, each stretch in the same time. */

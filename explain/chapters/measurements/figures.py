@@ -11,10 +11,10 @@ import plotly.graph_objects as go
 from explain import recordings
 from explain.counters.model import TOLERANCE, CopyCheck, Counters, total
 from explain.figures import palette
-from explain.figures.numbers import NONE, duration, grouped, percent, ratio, si
+from explain.figures.numbers import NONE, duration, grouped, moved, number, percent, ratio, si
 from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, markdown, plain
-from explain.gpus import specified
+from explain.gpus import GPUS, known_as, specified
 from explain.prediction import Model
 from explain.records.code import is_stale
 from explain.records.model import Point, Record, settings
@@ -138,13 +138,13 @@ def counts(shown: Sequence[Entry]) -> str:
         timed, counted = (sum(map(bool, (getattr(p, of) for p in points))) for of in ("timing", "counters"))
         changed = sum(map(is_stale, points))
         said.append(
-            f"**{plain(one.label)}**: {len(points):,} experiments. {timed:,} were timed, {counted:,} were counted "
-            f"by the GPU, often the same ones. "
-            + (f"The kernels of {changed:,} have changed since." if changed else "No kernel has changed since ✓")
+            f"**{plain(one.label)}**: {len(points):,} experiments: {'all' if timed == len(points) else f'{timed:,}'} "
+            f"timed, {counted:,} counted by the GPU. A count is a run of its own, because counting slows a run down. "
+            + (f"Stale, since their kernels changed: {changed:,}." if changed else "No kernel has changed since ✓")
         )
     if verified := recordings.measured("verification-h200"):
         total = sum(kernel["experiments"] for kernel in verified["kernels"].values() if not kernel["wrong_on_purpose"])
-        said.append(f"The {total:,} experiments of the first page are others: they check results, and time nothing.")
+        said.append(f"The {total:,} experiments on the home page check results and are not timed.")
     return "\n\n".join(said)
 
 
@@ -170,51 +170,70 @@ _ROOFS = {
 }  # fmt: skip
 
 
-MOST_USED = {"HBM, read": "hbm", "matmul in bf16": "matmul bf16", "exp": "exp"}
-"""The limits that the pages use most, by name."""
+def most_used(record: Record) -> list[tuple[str, str, str]]:
+    """The limits that the pages use most: name, rate, and what the rate means."""
+    roofs, known = record.roofs, GPUS.get(known_as(record.gpu) or "")
+    read, matmul, exp = (roofs.get(level) for level in ("hbm", "matmul bf16", "exp"))
+    found = []
+    if read:
+        whole = known and f"all {moved(known.hbm_bytes)} of it in {duration(known.hbm_bytes / read.per_second)}"
+        found.append(("HBM, read", si(read.per_second, read.unit), whole or ""))
+    if matmul:
+        per_byte = read and f"{number(matmul.per_second / read.per_second)} FLOPs per byte read"
+        found.append(("matmul in bf16", si(matmul.per_second, matmul.unit), per_byte or ""))
+    if exp:
+        dear = matmul and f"one exp costs {number(matmul.per_second / exp.per_second)} matmul FLOPs"
+        found.append(("exp, 1 FLOP each", si(exp.per_second, exp.unit), dear or ""))
+    return found
 
 
 def limits(shown: Sequence[Entry]) -> list[go.Figure]:
-    """The measured limits of each GPU as bars, a plot for each unit: a line marks the datasheet's rate."""
+    """The measured limits of each GPU as dots, a plot for each unit: a line marks the datasheet's rate."""
     units = dict.fromkeys(roof.unit for one in shown for roof in one.record.roofs.values())
     return [_limits(shown, unit) for unit in units]
 
 
 def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
     figure, levels = plot(), set()
-    for number, one in enumerate(shown, start=1):
+    for place, one in enumerate(shown, start=1):
         roofs = [roof for roof in one.record.roofs.values() if roof.unit == unit]
         names = [_ROOFS.get(roof.level, roof.level) for roof in roofs]
         levels |= set(names)
         stated = [specified(roof.level, one.record.gpu) for roof in roofs]
         told = [
-            f"<b>{si(roof.per_second, unit)}</b>"
+            f"\u2003<b>{si(roof.per_second, unit)}</b>"
             + (f" · {percent(roof.per_second / rate)} of {si(rate, unit)}" if rate else "")
             for roof, rate in zip(roofs, stated, strict=True)
         ]
-        figure.add_bar(
-            y=names, x=[roof.per_second for roof in roofs], orientation="h", name=plain(one.label),
-            marker_color=palette.mid(f"series-{number}"), offsetgroup=number,
-            customdata=[roof.method for roof in roofs], hovertemplate="%{customdata}<extra>%{y}</extra>",
-        )  # fmt: skip
-        ends = [max(roof.per_second, rate or 0) * 1.08 for roof, rate in zip(roofs, stated, strict=True)]
-        figure.add_bar(  # it has only its text, which is then clear of bar and line
-            y=names, x=ends, orientation="h", text=told, textposition="outside", cliponaxis=False,
-            marker_opacity=0, showlegend=False, hoverinfo="skip", offsetgroup=number,
-        )  # fmt: skip
+        beside = {"y": names, "orientation": "h", "offsetgroup": place}
         if len(shown) == 1:
             figure.add_scatter(
-                y=names, x=stated, mode="markers", name="datasheet", hoverinfo="skip",
-                marker={"symbol": "line-ns", "size": 26, "line": {"width": 4, "color": palette.mid("slate")}},
+                **beside, x=stated, mode="markers", name="datasheet", hoverinfo="skip",
+                marker={"symbol": "line-ns", "size": 24, "line": {"width": 3, "color": palette.mid("slate")}},
             )  # fmt: skip
-    rates = [roof.per_second for one in shown for roof in one.record.roofs.values() if roof.unit == unit]
-    low, high = math.floor(math.log10(min(rates))) - 0.5, math.ceil(math.log10(max(rates)))
-    marks = {10.0**power: si(10.0**power, unit, digits=1) for power in range(math.ceil(low), high + 1)}
-    figure.update_xaxes(**logarithmic("per second", marks), range=[low, high + 0.55 * (high - low)])
-    figure.update_yaxes(autorange="reversed", ticksuffix="  ")
+        rates = [roof.per_second for roof in roofs]
+        figure.add_scatter(
+            **beside, x=rates, mode="markers", name=plain(one.label),
+            marker={"color": palette.mid(f"series-{place}"), "size": 14},
+            error_x={  # a guide from the name to the dot
+                "type": "data", "array": [0] * len(rates), "arrayminus": [0.999999 * rate for rate in rates],
+                "thickness": 1, "width": 0, "color": palette.mid("slate"),
+            },
+            customdata=[roof.method for roof in roofs], hovertemplate="%{customdata}<extra>%{y}</extra>",
+        )  # fmt: skip
+        figure.add_scatter(  # its text is clear of dot and line
+            **beside, x=[max(roof.per_second, rate or 0) for roof, rate in zip(roofs, stated, strict=True)],
+            mode="text", text=told, textposition="middle right", cliponaxis=False, showlegend=False, hoverinfo="skip",
+        )  # fmt: skip
+    every = [roof.per_second for one in shown for roof in one.record.roofs.values() if roof.unit == unit]
+    low, high = math.floor(math.log10(min(every))), math.ceil(math.log10(max(every)))
+    marks = {10.0**power: si(10.0**power, unit, digits=1) for power in range(low, high + 1)}
+    figure.update_xaxes(**logarithmic("per second", marks), range=[low - 0.1, high + 0.6 * (high - low)])
+    figure.update_yaxes(autorange="reversed", ticksuffix="  ", showgrid=False)
     figure.update_layout(
-        meta=unit, height=110 + 40 * len(levels) * max(1, len(shown)), margin={"l": 8, "r": 8, "t": 34, "b": 8},
-        bargap=0.3, showlegend=True, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
+        meta=unit, height=110 + 32 * len(levels) * max(1, len(shown)), margin={"l": 8, "r": 8, "t": 34, "b": 8},
+        scattermode="group", hovermode="closest", showlegend=True,
+        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "reversed"},
     )  # fmt: skip
     return figure
 
@@ -319,7 +338,7 @@ def predicted_chart(model: Model) -> go.Figure:
     marks = [10.0**power for power in range(-6, 1) if low / 3 < 10.0**power < 3 * high]
     worst = max(model.points, key=lambda point: point.factor)
     figure.add_annotation(
-        x=math.log10(worst.seconds), y=math.log10(worst.measured), ax=-40, ay=-50, arrowhead=2, xanchor="right",
+        x=math.log10(worst.seconds), y=math.log10(worst.measured), ax=0, ay=-70, arrowhead=2,
         text=f"{KERNELS[worst.experiment.kernel].short}: {ratio(worst.factor)} off", font={"size": FONT},
     )  # fmt: skip
     edges = [math.log10(low / 1.5), math.log10(1.5 * high)]
@@ -329,7 +348,7 @@ def predicted_chart(model: Model) -> go.Figure:
         **logarithmic("measured time", texts), range=edges, scaleanchor="x", scaleratio=1, constrain="domain"
     )
     figure.update_layout(
-        height=640, margin={"l": 8, "r": 8, "t": 36, "b": 8}, hovermode="closest",
+        height=520, margin={"l": 8, "r": 8, "t": 36, "b": 8}, hovermode="closest",
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     )  # fmt: skip
     return figure

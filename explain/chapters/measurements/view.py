@@ -8,7 +8,8 @@ from functools import partial
 import streamlit as st
 
 from explain.chapters.measurements import figures
-from explain.figures.numbers import si
+from explain.engine import DeviceStatus, engine
+from explain.experiment import Experiment
 from explain.gpus import GPUS, known_as
 from explain.prediction import fitted
 from explain.records import file, registry
@@ -16,14 +17,19 @@ from explain.records.plans import PLANS
 from explain.records.registry import Entry
 from explain.ui import layout
 from explain.ui.charts import chart, sourced
+from explain.ui.follow import on_request, once_known
+
+SAMPLE = Experiment.of("softmax_online", {"rows": 4096, "cols": 8192, "block_n": 4096}, "normal")
+"""Counted to test whether counters can be read here: 134 MB, larger than any L2."""
 
 
 def headline(shown: Sequence[Entry]) -> None:
-    """The three numbers that are used most: what HBM, a matmul and exp reach on the first record's GPU."""
-    roofs = shown[0].record.roofs
-    found = {name: roofs[level] for name, level in figures.MOST_USED.items() if level in roofs}
-    for (name, roof), column in zip(found.items(), st.columns(3), strict=False):
-        column.metric(f"{name}, {shown[0].label}", si(roof.per_second, roof.unit), border=True)
+    """What HBM, a matmul and exp reach on the first record's GPU, and what these rates mean."""
+    found = figures.most_used(shown[0].record) if shown else []
+    for (name, rate, meaning), column in zip(found, st.columns(3, gap="small"), strict=False):
+        with column.container(border=True, gap="small"):
+            st.metric(name, rate)
+            st.caption(meaning)
 
 
 def limits(shown: Sequence[Entry]) -> None:
@@ -31,8 +37,8 @@ def limits(shown: Sequence[Entry]) -> None:
     if any(one.record.roofs for one in shown):
         with layout.part(
             "What each GPU can do at most",
-            "Small kernels that only move bytes, only multiply matrices, or only compute exponentials: one FLOP each. "
-            "Their best rates are the roofs in the rooflines and the peaks of the speed page.\n\n"
+            "Small kernels that do one thing: move bytes, multiply matrices, or compute exponentials. Their best rates "
+            "are the roofs in the rooflines and the peaks of the speed page.\n\n"
             "**A line** marks the datasheet's rate, where one states it. No kernel reaches it, not even one that does "
             "nothing else.",
         ):
@@ -44,15 +50,18 @@ def limits(shown: Sequence[Entry]) -> None:
                 st.caption("; ".join(f"datasheet: {source}" for source in sorted(sources)))
 
 
-def sources(shown: Sequence[Entry]) -> None:
-    """Which GPUs measured the records that are shown, how, and what is missing."""
+def numbers(shown: Sequence[Entry]) -> None:
+    """Every point of a plan, GPUs side by side; beside it how they were measured, and what is missing."""
     with layout.part(
-        "Where these numbers come from",
-        f"{figures.counts(shown)}\n\nA timed run is never counted, and a counted run is never timed.\n\n"
+        "Every number",
+        f"{figures.counts(shown)}\n\n"
         "**L2 cold**: the cache holds none of the inputs when the run begins. **L2 warm**: the same kernel has just "
         "run.\n\n**Copy check**: first, a copy of 1 GiB is counted. Its bytes are known. If the count is off by more "
-        "than 0.1%, the counters are not trusted, and nothing is counted.",
+        "than 0.1%, the counters are not trusted, and nothing is counted.\n\n"
+        "**First call** includes compiling, unless the machine had compiled that kernel before: such a call takes "
+        "under 1 ms. **Spilled registers** go through L1 and L2 to DRAM: such a kernel writes more than its formula.",
     ):
+        _points(shown)
         with st.expander("Versions, dates and methods"), st.container(key="numbers of records"):
             st.markdown(figures.about(shown), unsafe_allow_html=True)
         if missed := figures.missed_table(shown):
@@ -60,12 +69,11 @@ def sources(shown: Sequence[Entry]) -> None:
                 st.markdown(missed, unsafe_allow_html=True)
 
 
-def numbers(shown: Sequence[Entry]) -> None:
-    """Every point of a plan, GPUs side by side."""
-    st.header("The numbers", anchor=False)
+def _points(shown: Sequence[Entry]) -> None:
+    """A choice of plan, and its points."""
     plans = {name: plan for name, plan in PLANS.items() if figures.has_some(plan, shown)}
     opening = list(plans).index("levels") if "levels" in plans else 0
-    which, what = st.columns([3, 2], vertical_alignment="bottom")
+    which, what = st.columns([3, 2], vertical_alignment="bottom") if len(shown) > 1 else (st.container(), None)
     name = which.selectbox(
         "Set",
         list(plans),
@@ -75,21 +83,51 @@ def numbers(shown: Sequence[Entry]) -> None:
         bind="query-params",
     )
     quantity = None
-    if len(shown) > 1:
+    if what:
         quantity = what.selectbox("Quantity", list(figures.QUANTITIES), key="quantity", bind="query-params")
     if name:
         table = figures.rows(plans[name], shown, quantity)
         columns = {column: st.column_config.NumberColumn(format="%,.4g") for row in table for column in list(row)[2:]}
         names = {"kernel": st.column_config.TextColumn(width=220), "sizes": st.column_config.TextColumn(width=300)}
-        with st.expander(f"All {len(table)} points of this set"):
-            st.dataframe(table, hide_index=True, column_config=columns | names, key="points")
-            layout.prose(
-                "**First call** includes compiling, unless the machine had compiled that kernel before: such a call "
-                "takes under 1 ms. **Spilled registers** go through L1 and L2 to DRAM, so such a kernel writes more "
-                "than its formula says."
-            )
+        st.dataframe(table, hide_index=True, column_config=columns | names, key="points")
     for one in shown:
         sourced(one.source)
+
+
+def counters_here() -> None:
+    """Whether the counters of this machine's GPU can be read; if not, why and what to do. A button counts a kernel."""
+    once_known(_counters_here)
+
+
+def _counters_here(status: DeviceStatus) -> None:
+    if not status.available:
+        st.markdown(
+            f":gray[●] This machine has no counters to read. {status.reason} The numbers shown were measured "
+            "elsewhere; each says where."
+        )
+        return
+    gpu = status.provenance["gpu"] if status.provenance else "GPU"
+    st.markdown(f":green[●] **{gpu}** is here. Count one kernel to see whether its counters can be read.")
+    job = on_request(
+        "Count one kernel now",
+        "counters sample",
+        "checking the counters with a copy, then counting",
+        lambda job: engine().point(SAMPLE, timing=False, cancel=job.cancel),
+        ":material/speed:",
+    )
+    said = job.result if job else None
+    if said is None:
+        return
+    if (counters := said.counters) is None:
+        st.warning(f"{said.why} The recorded measurements stay on the page.", icon=":material/warning:")
+    else:
+        formula = SAMPLE.entry.formula(SAMPLE.values)
+        st.markdown(figures.counts_table(counters, formula.read_bytes, formula.written_bytes))
+        st.caption(
+            f"hardware · {counters.provenance.gpu}, {counters.method} · `{' '.join(SAMPLE.to_arguments())}` · copy "
+            f"check {figures.copy_words(counters.copy)}"
+            + (f" · not by CUPTI: {counters.fallback}" if counters.fallback else "")
+        )
 
 
 def own_gpu(shown: Sequence[Entry]) -> None:
@@ -101,6 +139,7 @@ def own_gpu(shown: Sequence[Entry]) -> None:
         "the top of this page.",
     ):
         st.code("python -m explain measure", language="bash")
+        counters_here()
         with st.container(horizontal=True):
             for one in shown:
                 st.download_button(
@@ -123,9 +162,9 @@ def predictions() -> None:
         "bandwidth, FLOPs ÷ peak)**, on the SMs that have a program. Bandwidth and peak are the GPU's specification. "
         f"Overhead and two efficiencies are fitted to each kernel's own times on the {model.gpu}.\n\nA time that was "
         f"recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So two kernels compare as they "
-        "do in the record.\n\n**How wrong is it?** The chart predicts each time from the kernel's others.",
+        f"do in the record.\n\n**How wrong is it?** The chart predicts each of {len(model.points)} recorded times from "
+        f"the kernel's other times: {model.errors}.",
     ):
         chart(figures.predicted_chart(model), "predicted and measured times")
-        sourced(model.told)
         with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):
             st.markdown(figures.prediction_table(model))

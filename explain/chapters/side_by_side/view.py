@@ -56,3 +56,5 @@ def how_to_read() -> None:
             "of S such a score has a cut corner. A maximum or a sum is compared only where both runs have read the "
             "same columns of the row. **First difference** (key D) goes to the first one."
         )
+        layout.chapter_link("your_run", "Two trace files of your own")
+        layout.chapter_link("your_run", "Two trace files of your own")

@@ -105,8 +105,9 @@ def overflow(runs: Runs) -> None:
     with layout.part(
         "Where exp overflows in each format",
         "fp16 has few bits for the exponent: exp(12) is already too large. bf16 has as many bits for it as fp32, so it "
-        "overflows at the same x, with fewer digits.\n\nThe kernels here compute in fp32, also when they store fp16 or "
-        "bf16. So naive softmax overflows above 88.72 in all three. The second table shows runs on the row above.",
+        "overflows at the same x. It pays with fewer digits.\n\nThe kernels here compute in fp32, also when they store "
+        "fp16 or bf16. So naive softmax overflows above 88.72 in all three. The second table shows runs on the row "
+        "above.",
     ):
         st.markdown(figures.overflow_table())
         if traces:

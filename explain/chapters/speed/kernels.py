@@ -62,7 +62,7 @@ class Fast:
 
     @property
     def difference(self) -> str:
-        """The source marked as a diff from the readable kernel's; empty where there is none to compare with."""
+        """The source marked as a diff from the readable kernel's; empty without one."""
         if not self.below:
             return ""
         return functions.marked(

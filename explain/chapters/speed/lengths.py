@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from math import log10
 
 from explain.chapters.sweeps.analysis import Crossing, crossing
+from explain.chapters.sweeps.ready import PAIR
 from explain.device.measurement import Provenance, Timing
 from explain.figures import labels, numbers, palette, svg, tables
 from explain.figures.tables import Column
 from explain.gpus import Gpu
 from explain.prediction import NOT_PREDICTED, Model
 from explain.records.model import Record
-from explain.records.plans import COMPARED, lengths
+from explain.records.plans import lengths
 from kernels.parameters import Values
 
 
@@ -31,18 +32,18 @@ class Times:
 
     def gain(self, seq_len: int) -> float:
         """FlashAttention's speedup over standard attention: the ratio of the medians."""
-        standard, flash = (self.by_kernel[kernel][seq_len] for kernel in COMPARED)
+        standard, flash = (self.by_kernel[kernel][seq_len] for kernel in PAIR)
         return standard.median_ms / flash.median_ms
 
     @property
     def lengths(self) -> list[int]:
         """The N at which both were measured."""
-        return sorted(set.intersection(*(set(self.by_kernel[kernel]) for kernel in COMPARED)))
+        return sorted(set.intersection(*(set(self.by_kernel[kernel]) for kernel in PAIR)))
 
     @property
     def medians(self) -> Mapping[str, Mapping[int, float]]:
         """Each kernel's median time in seconds, by N."""
-        return {kernel: {n: self.by_kernel[kernel][n].median_ms / 1e3 for n in self.lengths} for kernel in COMPARED}
+        return {kernel: {n: self.by_kernel[kernel][n].median_ms / 1e3 for n in self.lengths} for kernel in PAIR}
 
     @property
     def crossing(self) -> Crossing | None:
@@ -63,12 +64,12 @@ class Times:
 def of(record: Record | None) -> Times | None:
     """The record's times, if both kernels were timed at two lengths or more."""
     by_kernel: dict[str, dict[int, Timing]] = {}
-    for kernel in COMPARED:
+    for kernel in PAIR:
         points = [record.point(experiment) for experiment in _experiments(kernel)] if record else []
         by_kernel[kernel] = {p.experiment.values["seq_len"]: p.timing for p in points if p and p.timing}
     if record is None or len(set.intersection(*map(set, by_kernel.values()))) < 2:
         return None
-    return Times(by_kernel, _experiments(COMPARED[0])[0].values, record.provenance)
+    return Times(by_kernel, _experiments(PAIR[0])[0].values, record.provenance)
 
 
 _experiments = functools.cache(lengths)
@@ -93,7 +94,7 @@ def predicted(model: Model, gpu: Gpu) -> Mapping[str, Mapping[int, float]]:
     """Predicted seconds of both kernels on a GPU, by N; empty if they cannot be predicted."""
     found = {
         kernel: {one.values["seq_len"]: seconds for one in _experiments(kernel) if (seconds := model.seconds(one, gpu))}
-        for kernel in COMPARED
+        for kernel in PAIR
     }
     return found if all(found.values()) else {}
 
@@ -114,7 +115,7 @@ def table(times: Times) -> str:
     columns += [Column("FlashAttention, first call", duration), Column("FlashAttention, later calls", duration)]
     rows = []
     for n in times.lengths:
-        timings = [times.by_kernel[kernel][n] for kernel in COMPARED]
+        timings = [times.by_kernel[kernel][n] for kernel in PAIR]
         cells = [ms / 1e3 for timing in timings for ms in (timing.first_call_ms, timing.median_ms)]
         rows.append([n, *cells, times.gain(n)])
     return tables.markdown([*columns, Column("speedup", numbers.ratio)], rows)

@@ -107,7 +107,7 @@ class Variant:
 
     @property
     def options(self) -> str:
-        """ "warps=4, stages=3"; empty where the kernel chose by itself."""
+        """ "warps=4, stages=3"; empty if the kernel chose its options."""
         return self.name.partition("[")[2].rstrip("]").replace(",", ", ")
 
     @property
@@ -132,7 +132,7 @@ class Variant:
 
     @property
     def rung(self) -> str:
-        """The name of its module in `kernels/rungs`; empty where it is no rung."""
+        """The name of its module in `kernels/rungs`; empty for other kernels."""
         return self.function.removeprefix(RUNG) if self.function.startswith(RUNG) else ""
 
     @property
@@ -182,7 +182,7 @@ class Case:
 
     @property
     def along(self) -> int:
-        """Where it stands on its table's curve; 0 where there is none."""
+        """Its place on its table's curve; 0 without a curve."""
         table = TABLES[self.table]
         return self.shape[table.dimensions.index(table.along)] if table.along else 0
 

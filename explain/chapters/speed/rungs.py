@@ -99,7 +99,7 @@ class Rung:
 
     @property
     def line_number(self) -> int:
-        """Where the line of the idea stands in the file, from 1. Raises ValueError if it is not there."""
+        """The line number of the idea's line in the file, from 1. Raises ValueError if it is not there."""
         return functions.line_number(self.entry.module, self.line)
 
 

@@ -37,7 +37,7 @@ def hierarchy(found: Levels, prediction: Prediction | None, dirty: int | None, c
 
     A link is a button (`data-press` is its level). A link that was not measured is grey and says why.
     """
-    width, box, gap, left = 600.0, 44.0, 114.0, 10.0
+    width, box, gap, left = 600.0, 30.0, 90.0, 10.0
     most = max((count for level in (*found, found.shared) for count in (level.read, level.written) if count), default=1)
     tops = [8.0 + n * (box + gap) for n in range(4)]
     own, formula, traced = found.l1, found.formula, found.traced
@@ -91,22 +91,22 @@ def _link(
         _arrow(x + 70, y, height, level.written, most, key, up=False),
     ]
     at, read_at, written_at = x + 100, x + 234, x + 322
-    top = y + (height - 22 * (len(rows) + (1 if more else 0))) / 2 + 2
+    top = y + (height - 20 * (len(rows) + (1 if more else 0))) / 2 + 5
     parts += [
         text(read_at, top, "read", anchor="end", faint=True, size=12),
         text(written_at, top, "written", anchor="end", faint=True, size=12),
     ]
     for n, (who, said) in enumerate(rows, start=1):
         own = who == "measured"
-        parts.append(text(at, top + 22 * n, who, faint=not own, bold=own, size=13))
+        parts.append(text(at, top + 20 * n, who, faint=not own, bold=own, size=13))
         if own and not said.known:
-            parts.append(text(written_at, top + 22 * n, "not measured", anchor="end", faint=True, size=13))
+            parts.append(text(written_at, top + 20 * n, "not measured", anchor="end", faint=True, size=13))
             continue
         for edge, count in ((read_at, said.read), (written_at, said.written)):
             words = amount(count) if count is not None else "–" if who != "predicted" else ""
-            parts.append(text(edge, top + 22 * n, words, anchor="end", bold=own, size=13))
+            parts.append(text(edge, top + 20 * n, words, anchor="end", bold=own, size=13))
     if more:
-        parts.append(text(at, top + 22 * (len(rows) + 1), more, faint=True, size=12))
+        parts.append(text(at, top + 20 * (len(rows) + 1), more, faint=True, size=12))
     return _button(key, LINKS[key], x - 12, y + 4, width, height - 8, chosen, level, parts)
 
 
@@ -245,10 +245,18 @@ def cause_words(between: Sequence[Gap]) -> str:
 
 
 def equal_words(found: Levels, between: Sequence[Gap]) -> str:
-    """The neighbours that agree to the byte, in a sentence; empty if none do."""
+    """The levels that agree to the byte, in a sentence for each direction; empty if none do."""
     names = {level.key: level.name for level in found}
-    equal = [f"{names[gap.above]} = {names[gap.below]} ({_way(gap)})" for gap in between if not gap.bytes]
-    return f"Equal to the byte: {', '.join(equal)}." if equal else ""
+    said = []
+    for written in (False, True):
+        chains: list[list[str]] = []
+        for gap in between:
+            if gap.written is written and not gap.bytes:
+                if not (chains and chains[-1][-1] == gap.above):
+                    chains.append([gap.above])
+                chains[-1].append(gap.below)
+        said += [f"{_written(written).capitalize()}: {' = '.join(names[key] for key in chain)}." for chain in chains]
+    return f"Equal to the byte. {' '.join(said)}" if said else ""
 
 
 def _way(gap: Gap) -> str:

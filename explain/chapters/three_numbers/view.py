@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from explain.chapters.sweeps.ready import PAIR, READY
 from explain.chapters.three_numbers import exercises, figures
@@ -15,8 +16,7 @@ from explain.chapters.three_numbers.shown import Shown
 from explain.counters.model import Counters
 from explain.engine import engine
 from explain.experiment import Experiment
-from explain.figures.numbers import ratio
-from explain.figures.tables import Column, markdown
+from explain.figures.numbers import NONE, ratio
 from explain.records.registry import Entry
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.charts import sourced
@@ -92,7 +92,7 @@ def ways(chosen: Witness) -> None:
 
 
 def ratios(records: Sequence[Entry]) -> None:
-    """How many times less FlashAttention-2 requests, moves at DRAM, and takes, at one size; from the first record."""
+    """How much less FlashAttention-2 requests, moves at DRAM, and takes, at one size; from the first record."""
     sweep = next(iter(READY.values()))
     pair = [sweep.at(kernel, sweep.values[-1]) for kernel in PAIR]
     for one in records:
@@ -102,23 +102,17 @@ def ratios(records: Sequence[Entry]) -> None:
         if len(found) < len(pair):
             continue
         standard, flash = found
-        less = [a / b if a and b else None for a, b in zip(standard, flash, strict=True)]
-        why = (
-            "S and P are not stored, but K and V are loaded again for each tile of queries",
-            "L2 keeps K and V, so DRAM delivers them once; S and P are too large for it",
-            "the same matmuls remain, and they take time too",
+        told = (
+            ("bytes requested", "fewer", "S and P are never stored"),
+            ("bytes at DRAM (HBM)", "fewer", "and L2 keeps K and V"),
+            ("time", "faster", "the same matmuls remain"),
         )
-        names = ("bytes requested", "bytes at DRAM (HBM)", "time")
-        with (
-            layout.part(
-                "Three ratios of one comparison",
-                f"Standard attention ÷ FlashAttention-2, both ours, at N = {sweep.values[-1]:,}. Each is right, and "
-                "each answers another question. The film on the first page shows the first kind, at its own sizes.",
-            ),
-            st.container(key="numbers of ratios"),
-        ):
-            st.markdown(markdown(("", Column("times less", ratio), "why"), list(zip(names, less, why, strict=True))))
-            sourced(f"{one.source} · {', '.join(f'{name} = {value}' for name, value in sweep.fixed)}")
+        layout.prose(f"**FlashAttention-2 against standard attention**, N = {sweep.values[-1]:,}")
+        for (name, better, why), a, b, column in zip(told, standard, flash, st.columns(3, gap="small"), strict=True):
+            with column.container(border=True, gap="small"):
+                st.metric(name, f"{ratio(a / b)} {better}" if a and b else NONE)
+                st.caption(why)
+        sourced(f"{one.source} · {', '.join(f'{name} = {value}' for name, value in sweep.fixed)}")
         return
 
 
@@ -158,11 +152,16 @@ def choose() -> Choice:
     return Choice(choices["small"], experiment, size == "small", warm)
 
 
-def hierarchy(choice: Choice) -> tuple[Shown, Sequence[Entry]]:
-    """The memory hierarchy with the bytes of each link; the numbers, and the records that they come from."""
+def hierarchy(choice: Choice, lead: DeltaGenerator) -> tuple[Shown, Sequence[Entry]]:
+    """The ratios in the place `lead`, and the memory hierarchy with the bytes of each link; returns the numbers and the
+    records that they come from.
+    """
     drawn, told = st.columns([3, 2], gap="large")
     with told:
         records = records_choice()
+    with lead:
+        ratios(records)
+    with told:
         witness = counted_here(choice.experiment, records)
     shown = lab.shown(choice.experiment, traced_bytes(choice.experiment, choice.small_is_it), witness, warm=choice.warm)
     link = pictures.pressed("link", figures.LINKS, "dram")
@@ -188,8 +187,9 @@ def gaps(choice: Choice, shown: Shown, records: Sequence[Entry]) -> None:
             pictures.drawing(figures.bars(shown.levels, shown.gaps, written=written))
     table, why = st.columns(2, gap="large")
     with table:
-        st.markdown(figures.gap_table(shown.levels, shown.gaps))
         layout.prose(figures.equal_words(shown.levels, shown.gaps))
+        with st.expander("Every difference, in bytes"):
+            st.markdown(figures.gap_table(shown.levels, shown.gaps))
     with why:
         layout.prose(figures.cause_words(shown.gaps))
 
@@ -202,8 +202,8 @@ def terms(choice: Choice, shown: Shown) -> None:
     """The formula term by term; a pressed term is shown in the player."""
     st.header("The formula, term by term", anchor=False)
     layout.prose(
-        "Each term is a buffer, read or written. Press one: the player below goes to its first load or store and "
-        "marks all of them on the timeline. It runs the same kernel at a size that reads well."
+        "Each term is a buffer, read or written. Press one: the player goes to its first load or store and marks all "
+        f"of them on the timeline. It runs the same kernel at a small size: **{figures.sizes_words(choice.small)}**."
     )
     small = choice.small
     term = pictures.pressed("term", figures.terms_by_key(shown.traffic), "")

@@ -36,7 +36,7 @@ def changed_line(exhibit: Exhibit) -> tuple[int, str]:
 
 
 def titles(exhibit: Exhibit) -> tuple[str, str]:
-    """What both kernels are called beside each other."""
+    """The names of both kernels, for a side-by-side title."""
     return "Correct kernel", f"{sides(exhibit)[1]}: {WORDS[exhibit.name].title}"
 
 

@@ -26,8 +26,8 @@ export const areRows = (columns) => columns.every(({ main, above }) => sides(mai
 
 /**
  * Places columns, each {main, above, state}, in a box {x, y, width, height}; `names` are those of the rows, if they
- * have any. Returns {places, names: the rows' where they have room}; a place is {item, column, x, y, width, height, u, last:
- * whether nothing stands below}. A cell is u high; where there is room it is wider.
+ * have any. Returns {places, names: the rows' where they have room}; a place is {item, column, x, y, width, height, u,
+ * last: whether nothing stands below}. A cell is u high; where there is room it is wider.
  */
 export function placeTiles(ctx, palette, columns, box, names) {
   const em = palette.size;

@@ -11,8 +11,8 @@ const BUFFER_GAP_EM = 1.4, WAYS_EM = 1.5;                         // between two
 const CORNER_EM = 0.5, APART_EM = 0.5;
 
 /** Places buffers side by side in a band {x, width, height}, the name of each at its left: {places, groups, below,
- * height}; a place is {buffer, symbol, x, top, cell}, from the band's top. Neighbours of one shape are a group, with the
- * shape written once below them. */
+ * height}; a place is {buffer, symbol, x, top, cell}, from the band's top. Neighbours of one shape are a group. Their
+ * shape is written once below them. */
 export function placeBand(ctx, palette, buffers, band) {
   const em = palette.size, line = Math.max(em, palette.smallest) * 1.25;
   const gap = em * BUFFER_GAP_EM, ways = em * WAYS_EM;

@@ -195,7 +195,7 @@ export class HbmState {
  * The places of buffers, each {buffer, name, size}: in lines from the left, at the largest scale at which all fit into
  * width × height, a cell at most `biggest` pixels wide. A size is written beside its name where that costs little room.
  */
-export function placeBuffers(ctx, palette, named, { width: room, height }, biggest = BIGGEST_CELL_PX) {
+function placeBuffers(ctx, palette, named, { width: room, height }, biggest = BIGGEST_CELL_PX) {
   const size = Math.max(10, palette.size * 0.84);
   const head = size * 1.75, gap = size * 1.1;
   setFont(ctx, `650 ${size}px ${palette.font}`);
@@ -228,7 +228,7 @@ export function placeBuffers(ctx, palette, named, { width: room, height }, bigge
 }
 
 /** Writes the names, and where there is room the sizes, over buffers that `placeBuffers` has placed. */
-export function nameBuffers(ctx, { text, muted, font }, { places, size, head, sized }) {
+function nameBuffers(ctx, { text, muted, font }, { places, size, head, sized }) {
   for (const { name, size: bytes, x, top, width } of places) {
     const y = top - head * 0.62;
     write(ctx, name, x, y, { colour: text, size, weight: 650, font });

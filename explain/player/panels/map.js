@@ -45,7 +45,8 @@ export class MapPanel extends Panel {
     const whole = `${map.height}${down} × ${map.width}${across}`;
     const shape = tile ? `${whole}, tile ${tile.rows.length} × ${tile.cols.length}` : whole;
     const { nans } = this.scores;
-    this.head(`${view.axes ? "scores" : "logits"} ${view.roles.scores}`, "scores", shape, nans ? `${nans} NaN` : "", view.roles.scores);
+    const { scores } = view.roles, missing = nans ? `${nans} NaN` : "";
+    this.head(`${view.axes ? "scores" : "logits"} ${scores}`, "scores", shape, missing, scores);
     this.at = paintMap(this.surface, palette, this.scores, {
       group: this.group, tile, selected: lane.at.row, rowLabels: view.row_labels, colLabels: view.col_labels,
       stamp: lane.stamp, differs: lane.marks?.cells.size ? lane.marks.cells : null,

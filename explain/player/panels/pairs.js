@@ -66,7 +66,8 @@ export class PairsTree {
   draw(nodes, leaves, row) {
     this.drawnRow = row;
     const look = leaves <= NAMED ? BOX : DOT;
-    const figure = format(Math.max(...nodes.flatMap((node) => [node.m, node.l].map(Math.abs)).filter(Number.isFinite)), 4);
+    const sizes = nodes.flatMap((node) => [node.m, node.l].map(Math.abs)).filter(Number.isFinite);
+    const figure = format(Math.max(...sizes), 4);
     const top = Math.max(...nodes.map(({ level }) => level));
     const x = ({ at }) => (at + 0.5) * look.gap;
     const y = ({ level }) => (top - level) * look.level + look.height / 2 + 2;

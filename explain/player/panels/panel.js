@@ -49,7 +49,7 @@ export class Panel {
     this.lane.select({ ...this.lane.selection, row: at.row });
   }
 
-  /** The tooltip at (x, y) of the canvas, or null. */
+  /** The tooltip at (x, y) of the canvas, or null. A panel with several canvases is told which. */
   hover(x, y) {
     const at = this.at?.(x, y);
     return at ? this.told(at) : null;

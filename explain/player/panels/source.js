@@ -128,7 +128,8 @@ export class SourcePanel extends Panel {
     };
     if (k === story.frameStart[k]) return changes.length ? [item([counted(changes.length, "argument")])] : [];
     const where = new Set();
-    const valued = ({ label, value }) => [this.nameElement(label), ` ${this.element(label, value, where)}`];
+    const valued = ({ label, value, was = "" }) =>
+      [this.nameElement(label), `${was} ${this.element(label, value, where)}`];
     const written = changes.map((change) => item(valued(change)));
     const rowOfWritten = where.size > 0;
     const set = new Set(changes.map(({ label }) => label));
@@ -136,6 +137,10 @@ export class SourcePanel extends Panel {
       const value = lane.lookup(name, k);
       return value?.data || value?.kind === "s" ? [{ label: name, value }] : [];
     });
+    for (const { label } of changes) {                     // acc = tl.dot(a, b, acc)
+      const value = this.readsItself(label, k) ? lane.lookup(label, k - 1, k) : null;
+      if (value?.data) read.push({ label, value, was: " was" });
+    }
     const rank = ({ label, value }) => (lane.quantityOf.has(label) ? 0 : value.shape?.length ? 1 : 2);
     read.sort((a, b) => rank(a) - rank(b));
     const arrow = written.length ? "← " : "reads ";
@@ -159,6 +164,12 @@ export class SourcePanel extends Panel {
   names() {
     const spans = this.lit.flatMap((row) => [...row.querySelectorAll(".text [data-name]")]);
     return [...new Set(spans.map((span) => span.dataset.name))];
+  }
+
+  /** Whether the statement that sets a variable also reads it. */
+  readsItself(label, k) {
+    const named = this.lit.flatMap((row) => [...row.querySelectorAll(`.text [data-name="${CSS.escape(label)}"]`)]);
+    return named.length > 1 || /^\s*\w+\s*[-+*/%&|^@<>]+=/.test(this.story.text(k));
   }
 
   /** A value as text, of the selected row where it has one for each row; then the row is added to `where`. */

@@ -6,7 +6,6 @@ import { itemBytes, product } from "../trace.js";
 import { element } from "../words.js";
 import { Panel, stemOf } from "./panel.js";
 
-const ADDRESS_BYTES = 8;
 
 const bytesOf = (tiles) => tiles.reduce((sum, tile) => sum + tile.bytes, 0);
 
@@ -64,19 +63,16 @@ export class SramPanel extends Panel {
         const value = story.historyValue[kept];
         if (frames.length > 1 && held.has(value)) continue; // a helper's argument is its caller's tile
         held.add(value);
-        const tile = this.tile(name, trace.header.values[value], trace.header.values);
+        const tile = this.tile(name, trace.header.values[value]);
         if (tile) out.push(tile);
       }
     }
     return out;
   }
 
-  /** A value's bytes on chip: a tile's elements, a pointer tile's addresses; a scalar counts where it is state. */
-  tile(name, value, values) {
-    if (value.k === "p") {
-      const shape = values[value.v].s ?? [];
-      return shape.length ? { name, shape, dtype: "pointers", bytes: product(shape) * ADDRESS_BYTES } : null;
-    }
+  /** A value's bytes on chip; a scalar counts where it is state. Pointers do not: a GPU computes addresses anew. */
+  tile(name, value) {
+    if (value.k === "p") return null;
     const number = value.k === "s" && (value.d === "float" || value.d === "int");
     const shape = number ? [] : value.s;
     if (!shape || (!shape.length && !this.lane.quantityOf.has(name))) return null;
@@ -97,7 +93,8 @@ export class SramPanel extends Panel {
     const holds = ({ top, bottom, x: left, width }, x, y) => y >= top && y <= bottom && x >= left && x <= left + width;
     this.at = (x, y) => this.tiles.find((part) => holds(part, x, y)) ?? null;
     const named = tiles.map((tile) => `${tile.name} ${binary(tile.bytes)}`);
-    this.canvas.setAttribute("aria-label", `On-chip memory, ${binary(total)} in use: ${named.join(", ")}${over && `, ${over}`}`);
+    const used = [...named, ...(over ? [over] : [])].join(", ");
+    this.canvas.setAttribute("aria-label", `On-chip memory, ${binary(total)} in use: ${used}`);
   }
 
   write() {

@@ -1,38 +1,45 @@
-// The variables of a kernel without roles: scalars as numbers, arrays as small pictures.
+// The variables of a kernel without roles, all of them: scalars as numbers, arrays as small pictures. Every element can
+// be read: under the pointer, under a finger, or by the arrow keys on a focused picture.
 
-import { times } from "../numbers.js";
+import { exact, times } from "../numbers.js";
 import { paintArray } from "../pictures/array.js";
 import { Surface } from "../surface.js";
 import { explain } from "../terms.js";
-import { isFloat } from "../trace.js";
+import { isFloat, product } from "../trace.js";
 import { element } from "../words.js";
 import { Panel } from "./panel.js";
 
-const SMALL_ARRAYS = 24;                                   // the most variables shown
-const CELL_LINE_EM = 1.6;                                       // of the smallest text
+const CELL_LINE_EM = 1.6;                                  // of the smallest text
+const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 export class VariablesPanel extends Panel {
   constructor(lane) {
     super(lane, "variables");
     this.items = new Map();
+    this.slices = new Map();                               // of a variable with more than two axes: the one that is shown
+    this.cells = new WeakMap();                            // canvas → {at: (x, y) → cell, told: cell → its words}
   }
 
   write(k) {
     const { story } = this;
-    const here = story.trace.source[k];
+    const { trace } = story;
+    const here = trace.source[k];
     const live = [];
-    story.trace.header.names.forEach(([source, label], name) => {
+    trace.header.names.forEach(([source, label], name) => {
       const change = source === here ? story.lastChange(name, k, story.frameStart[k]) : -1;
       if (change >= 0) live.push({ name, label, step: story.historyStep[change], index: story.historyValue[change] });
     });
-    live.sort((a, b) => b.step - a.step).splice(SMALL_ARRAYS);
-    this.head("variables", "", "latest change first");
+    live.sort((a, b) => b.step - a.step);
+    const { buffers } = story.launchAt(k);
+    const stored = story.accesses(k).filter((access) => access.stored >= 0).map(({ buffer, stored: index }, i) =>
+      ({ name: `stored ${i}`, label: "stored", step: k, index, where: ` in ${buffers[buffer].name}` }));
+    this.head("variables", "", `${live.length}, latest change first`);
     const fresh = [];
-    const items = live.map(({ name, label, step, index }) => {
-      const key = `${index} ${this.lane.stamp}`;
+    const items = [...stored, ...live].map(({ name, label, step, index, where = "" }) => {
+      const key = `${index} ${where} ${this.slices.get(label) ?? 0} ${this.lane.stamp}`;
       let item = this.items.get(name);
       if (item?.dataset.key !== key) {
-        item = this.variable(label, story.trace.value(index), fresh);
+        item = this.variable(label, trace.value(index), where, fresh);
         item.dataset.key = key;
         this.items.set(name, item);
       }
@@ -43,35 +50,114 @@ export class VariablesPanel extends Panel {
     for (const paint of fresh) paint();
   }
 
-  /** A variable's line. An array's painter goes to `fresh`, to run when the line is on the page. */
-  variable(label, value, fresh) {
-    const { shape, data, dtype } = value;
+  /** A variable's line; `where` its value goes. An array's painter goes to `fresh`, to run when the line is on the
+   * page. */
+  variable(label, value, where, fresh) {
+    const { shape, data, dtype, unit } = this.lane.numbersOf(value);
     const item = element("li");
     const title = element("span", "name", label);
     title.dataset.name = label;
-    if (shape?.length) title.append(element("small", "", `${times(shape)} ${dtype}`));
+    if (shape?.length || where) title.append(element("small", "", `${times(shape ?? [])} ${unit}${where}`.trim()));
     item.append(title);
-    if (!data || shape.length === 0 || shape.length > 2 || data.length === 0) {
+    if (!shape?.length || !data.length) {
       const text = element("span", "value");
       explain(text, this.lane.glance(label, value), this.lane.annotations.terms);
       item.append(text);
       return item;
     }
-    const [rows, cols] = shape.length === 1 ? [1, shape[0]] : shape;
+    const [rows, cols] = shape.length === 1 ? [1, shape[0]] : shape.slice(-2);
+    const count = product(shape.slice(0, -2));
+    const slice = Math.min(this.slices.get(label) ?? 0, count - 1);
+    const outer = placeIn(shape.slice(0, -2), slice);
+    if (count > 1) title.append(this.turner(label, outer, slice, count));
+    const shown = data.slice(slice * rows * cols, (slice + 1) * rows * cols);
     const canvas = element("canvas");
-    canvas.setAttribute("role", "img");
-    canvas.setAttribute("aria-label", `${label}, ${times(shape)} ${dtype}`);
     const line = Math.max(20, CELL_LINE_EM * this.palette.smallest); // a projector's numbers need more
     canvas.style.height = `${Math.min(6 * line, Math.max(line, rows * Math.min(line, (11 * line) / cols)))}px`;
     item.append(canvas);
+    const told = ({ row, col }) => {
+      const place = [...outer, ...(shape.length === 1 ? [col] : [row, col])].join(", ");
+      return `${label}[${place}] = ${this.lane.element(shown[row * cols + col], dtype, unit)}`;
+    };
+    const cells = { rows, cols, row: 0, col: 0, told, at: () => null };
+    this.cells.set(canvas, cells);
+    this.listen(canvas, cells, `${label}, ${times(shape)} ${unit}`);
     let largest = 0;
     for (const x of data) if (Number.isFinite(x)) largest = Math.max(largest, Math.abs(x));
     fresh.push(() => {
       const surface = new Surface(canvas);
       surface.measure();
-      const array = { data, rows, cols, ramp: "scores", largest: largest || 1, whole: !isFloat(dtype) };
-      paintArray(surface, this.palette, array);
+      const array = { data: shown, rows, cols, ramp: "scores", largest: largest || 1, whole: !isFloat(dtype) };
+      cells.at = paintArray(surface, this.palette, array);
     });
     return item;
   }
+
+  /** The buttons that choose the slice of an array with more than two axes. */
+  turner(label, outer, slice, count) {
+    const turn = (sign, name, by) => {
+      const button = element("button", "", sign);
+      button.type = "button";
+      button.setAttribute("aria-label", `${name} slice of ${label}`);
+      button.addEventListener("click", () => {
+        this.slices.set(label, (slice + by + count) % count);
+        this.write(this.lane.step);
+        const again = `button[aria-label="${CSS.escape(`${name} slice of ${label}`)}"]`;
+        this.root.querySelector(again)?.focus();
+      });
+      return button;
+    };
+    const box = element("small", "slice");
+    box.append(turn("‹", "previous", -1), ` [${[...outer, ":", ":"].join(", ")}] `, turn("›", "next", 1));
+    return box;
+  }
+
+  /** Makes a picture's elements readable by keys: the arrows move over them, like a pointer. */
+  listen(canvas, cells, title) {
+    const said = { role: "slider", tabindex: 0, "aria-label": title, "aria-valuemin": 0,
+      "aria-valuemax": cells.rows * cells.cols - 1 };
+    for (const [name, value] of Object.entries(said)) canvas.setAttribute(name, String(value));
+    const say = () => {
+      canvas.setAttribute("aria-valuenow", String(cells.row * cells.cols + cells.col));
+      canvas.setAttribute("aria-valuetext", cells.told(cells));
+    };
+    say();
+    const show = () => {
+      const { left, top } = canvas.getBoundingClientRect();
+      const [x, y] = cells.at.centre?.(cells.row, cells.col) ?? [0, 0];
+      const at = { bubbles: true, composed: true, clientX: left + x, clientY: top + y };
+      canvas.dispatchEvent(new PointerEvent("pointermove", at));
+    };
+    canvas.addEventListener("focus", show);
+    canvas.addEventListener("keydown", (event) => {
+      const move = ARROWS[event.key];
+      if (!move || event.altKey || event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      event.stopPropagation();                             // it steps elsewhere
+      cells.row = Math.max(0, Math.min(cells.rows - 1, cells.row + move[0]));
+      cells.col = Math.max(0, Math.min(cells.cols - 1, cells.col + move[1]));
+      say();
+      show();
+    });
+    canvas.addEventListener("mousedown", (event) => {      // a click leaves the arrow keys to the player
+      event.preventDefault();
+      canvas.closest(".player").focus({ preventScroll: true });
+    });
+  }
+
+  hover(x, y, canvas) {
+    const cells = this.cells.get(canvas);
+    const at = cells?.at(x, y);
+    return at ? cells.told(at) : null;
+  }
+}
+
+/** The index along each of these axes of entry `at`, row-major. */
+function placeIn(shape, at) {
+  const out = [];
+  for (let axis = shape.length - 1, rest = at; axis >= 0; axis--) {
+    out.unshift(rest % shape[axis]);
+    rest = Math.floor(rest / shape[axis]);
+  }
+  return out;
 }

@@ -36,15 +36,19 @@ export function paintArray(surface, palette, array) {
     const size = Math.min(palette.size * 0.85, ch * 0.66, (cw - CELL_GAP_PX) / figureEms(ctx, texts, palette.font));
     const place = (i) => ({ x: ((i % cols) + 0.5) * cw, y: (Math.floor(i / cols) + 0.5) * ch });
     const figures = texts.map((text, i) => ({ text, ...place(i), colour: palette.inkOn(words[i]) }));
-    if (size >= Math.max(SMALLEST_PX, palette.smallest)) writeAll(ctx, figures, { size, font: palette.font, align: "center" });
+    if (size >= Math.max(SMALLEST_PX, palette.smallest)) {
+      writeAll(ctx, figures, { size, font: palette.font, align: "center" });
+    }
   }
   if (selected >= 0 && rows > 1) {
     ctx.strokeStyle = palette.text;
     ctx.lineWidth = 1.25;
     ctx.strokeRect(0.75, selected * ch + 0.5, cw * cols - 1.5, ch - 0.5);
   }
-  return (x, y) => {
+  const at = (x, y) => {
     const col = Math.floor(x / cw), row = Math.floor(y / ch);
     return col >= 0 && col < cols && row >= 0 && row < rows ? { row, col } : null;
   };
+  at.centre = (row, col) => [(col + 0.5) * cw, (row + 0.5) * ch];
+  return at;
 }

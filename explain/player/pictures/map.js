@@ -204,7 +204,9 @@ function drawMap(surface, palette, state, { group, tile, selected, rowLabels, co
     }
     const ems = figureEms(ctx, figures.map(({ text }) => text), palette.font);
     const size = Math.min(palette.size * 0.92, ch * 0.62, (cw - CELL_GAP_PX) / ems);
-    if (size >= Math.max(SMALLEST_PX, palette.smallest)) writeAll(ctx, figures, { size, font: palette.font, align: "center" });
+    if (size >= Math.max(SMALLEST_PX, palette.smallest)) {
+      writeAll(ctx, figures, { size, font: palette.font, align: "center" });
+    }
   }
   if (tile) {
     const [y0, y1] = span(tile.rows, height), [x0, x1] = span(tile.cols, width);

@@ -5,8 +5,8 @@ import { NOWHERE, line } from "../surface.js";
 export const TIMELINE_INSET = 9;                           // half the width of the range input's thumb
 
 /**
- * score: {length, starts: [of a program or launch], visits: [start], rescales: [{at, share}], watched: [at], nan: at | null};
- * `veiled` hides the future. Returns xOf(step).
+ * score: {length, starts: [of a program or launch], visits: [start], rescales: [{at, share}], watched: [at],
+ * nan: at | null}; `veiled` hides the future. Returns xOf(step).
  */
 export function paintTimeline(surface, palette, score, at, stamp, veiled = false) {
   if (!surface.visible) return NOWHERE;

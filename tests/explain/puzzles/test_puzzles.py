@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from explain import contents
 from explain.cli import main
 from explain.puzzles import progress, worker
 from explain.puzzles.answer import AnswerError, read_answer
@@ -64,6 +65,10 @@ def test_our_kernel_is_right_and_the_beginning_is_not(puzzle: Puzzle, tmp_path: 
     shown_by = EXHIBITS[puzzle.exhibit].shown_by if puzzle.exhibit else "large_magnitude"
     chosen = [n for n, case in enumerate(puzzle.cases(0)) if case.inputs == shown_by][-2:]
     assert not all(verdicts(puzzle, path, tmp_path, chosen))
+
+
+def test_every_puzzle_is_at_the_end_of_a_chapter() -> None:
+    assert {puzzle.chapter for puzzle in puzzles().values()} <= {page.stem for page in contents.pages()}
 
 
 def test_cases_bite_and_begin_small() -> None:

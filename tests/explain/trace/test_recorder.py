@@ -53,6 +53,32 @@ def test_a_recorded_program_is_the_same_alone():
                 assert np.array_equal(numbers(mine[name]), numbers(theirs[name]), equal_nan=True)
 
 
+def test_stored_values_are_recorded():
+    q, o = torch.randn(32, 16), torch.empty(32, 16)
+    trace = record_call(
+        lambda: kernels.flash_attention[(2,)](q, q, q, o, 16, 32, 0.25, BLOCK_M=16, BLOCK_N=16, HEAD_DIM=16)
+    )
+    stores = [access for step in range(trace.steps) for access in trace.accesses(step) if access.kind == "store"]
+    for access in stores:
+        assert np.array_equal(access.stored.numpy().reshape(-1), o.numpy().reshape(-1)[access.indices()])
+    assert len(stores) == 2
+    assert {access.stored for access in trace.accesses(trace.history("q")[0][0])} == {None}  # a load
+
+
+def test_what_atomics_take_is_recorded():
+    x, total = torch.arange(8.0), torch.zeros(2)
+    trace = record_call(
+        lambda: kernels.atomics[(1,)](x, total, torch.zeros(1), torch.zeros(1, dtype=torch.int32), 8, BLOCK=8)
+    )
+    taken = [
+        access.stored.numpy().tolist()
+        for step in range(trace.steps)
+        for access in trace.accesses(step)
+        if access.kind == "atomic"
+    ]
+    assert [taken[0], *taken[-2:]] == [[*range(8)], 1, 0]  # in between: a float's maximum, as integers
+
+
 def test_only_what_changed_is_recorded():
     trace = record_call(flash(n=32), programs="first")
     names = [list(trace.changes(step)) for step in range(trace.steps)]

@@ -11,12 +11,11 @@ from dataclasses import replace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explain.chapters.measurements import figures
+from explain.chapters.measurements import figures, view
 from explain.engine import DeviceStatus, Engine
 from explain.records import file, registry
 from explain.records.model import Point, Record
 from explain.records.plans import PLANS, sizes
-from explain.ui import records
 from explain.workers import WorkerSpec
 from tests.explain.device.fake_worker import WHERE
 from tests.explain.records import made
@@ -117,8 +116,8 @@ def fake() -> Iterator[Engine]:
 def counted(fake: Engine, monkeypatch: pytest.MonkeyPatch, seed: int) -> AppTest:
     """The page after its button was pressed, where the worker does what this seed asks of it."""
     monkeypatch.setattr(Engine, "device_if_known", lambda self: DeviceStatus(True, "", WHERE.__dict__))
-    monkeypatch.setattr(records, "engine", lambda: fake)
-    monkeypatch.setattr(records, "SAMPLE", records.SAMPLE.with_(seed=seed))
+    monkeypatch.setattr(view, "engine", lambda: fake)
+    monkeypatch.setattr(view, "SAMPLE", view.SAMPLE.with_(seed=seed))
     test = page("measurements")
     next(button for button in test.button if button.label == COUNT).click().run()
     deadline = time.monotonic() + 60
@@ -136,7 +135,7 @@ def test_without_a_gpu_nothing_offers_to_count():
 
 def test_counters_of_this_machine_are_shown_beside_the_formula(fake, monkeypatch):
     said = texts(counted(fake, monkeypatch, 0))
-    formula = records.SAMPLE.entry.formula(records.SAMPLE.values)
+    formula = view.SAMPLE.entry.formula(view.SAMPLE.values)
     assert f"| {formula.read_bytes:,} | 1,000 | 1,000 |" in said
 
 

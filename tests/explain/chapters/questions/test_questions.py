@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from explain.chapters.questions import asked as questions
+from explain.chapters.speed import lengths
+from explain.records import registry
 
 
 def test_a_question_leads_to_a_page_and_names_its_source():
@@ -22,3 +26,11 @@ def test_a_row_with_a_cell_missing_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(questions, "DOCUMENT", document)
     with pytest.raises(ValueError, match=r"why.*has 3 cells, not 4"):
         questions.questions()
+
+
+def test_the_n_that_is_stated_is_where_the_recorded_curves_cross():
+    (said,) = (found for one in questions.questions() for found in re.findall(r"N ≈ ([\d,]+)", one.answer))
+    times = lengths.of(registry.recorded())
+    assert times is not None
+    assert times.crossing is not None
+    assert times.crossing.x == pytest.approx(int(said.replace(",", "")), abs=0.5)

@@ -29,7 +29,7 @@ ROOFS = {
 
 
 def measured(sweep: Sweep = SWEEP, **bytes: float) -> list[Reading]:
-    """Readings of a GPU whose time is the FLOPs' at 100 TFLOP/s and whose bytes are shares of the formula's."""
+    """Readings of a GPU: FLOPs at 100 TFLOP/s, and bytes as shares of the formula's."""
     found = []
     for experiment in sweep.experiments:
         said = formula(experiment)

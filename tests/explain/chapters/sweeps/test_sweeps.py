@@ -90,7 +90,7 @@ def test_reading_every_element_once_is_the_least_there_can_be():
 
 
 class Fake(Engine):
-    """An engine whose points come when they are told to; it counts what it is asked."""
+    """An engine that gives its points when told to, and counts what it is asked."""
 
     def __init__(self, answer: Callable[[Experiment], Any] = lambda e: None, *, gated: bool = False) -> None:
         self.answer = answer

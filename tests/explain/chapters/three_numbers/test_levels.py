@@ -49,7 +49,7 @@ RECORD = recorded()
 assert RECORD is not None
 COUNTED = [one for one in PLANNED if (point := RECORD.point(one)) is not None and point.counters is not None]
 WITH_CAUSES = ("topk", "softmax_split", "flash_attention_v1")
-"""Kernels of which the GPU is asked for more than they name: short pieces, and what is left to causes."""
+"""The GPU is asked for more than these kernels name: short pieces, and what is left to causes."""
 
 
 def counts_of(experiment: Experiment, *, warm: bool = False) -> Counts:
@@ -90,6 +90,7 @@ def test_the_recorded_parts_are_what_the_kernels_ask_for_now():
         counted = traced_here(part)
         recorded_ = recorded_trace(experiment)
         assert recorded_ is not None
+        assert times is not None
         for way in ("read", "written"):
             for name, count in counted[way].items():
                 assert recorded_.bytes[name, way == "written"] == times * count

@@ -1,0 +1,68 @@
+"""A reader's own trace files, in the player: dropped on the page, or given when the app was started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit as st
+
+from explain import given
+from explain.experiment import ParameterError
+from explain.player.component import Run, player
+from explain.player.view import view_of
+from explain.trace.file import TraceFile, TraceFileError
+from explain.trace.model import Report
+
+LARGEST_MB = 20
+LARGEST_INFLATED = 256 * 1024 * 1024  # bytes: a reader's file may not fill the server's memory
+MOST = 2
+HOW = """```
+python -m explain trace path/to/your_file.py:main --out run.tilescope
+python3 start.py --trace run.tilescope
+```
+The second command opens the app on this page. `docs/your-kernel.md` describes the first."""
+
+
+def choose() -> list[Run]:
+    """The runs of the files that are dropped here, else of those the app was started with; says what is wrong."""
+    dropped = st.file_uploader(
+        "One trace file, or two to compare", accept_multiple_files=True, max_upload_size=LARGEST_MB
+    )
+    if len(dropped) > MOST:
+        st.warning(f"The first {MOST} of {len(dropped)} files are shown.", icon=":material/warning:")
+    runs = []
+    try:
+        files = [(file.name, file) for file in dropped] or [(path.name, path) for path in given.files("trace")]
+    except ValueError as error:
+        st.error(f"{error}.", icon=":material/error:")
+        files = []
+    for name, file in files[:MOST]:
+        try:
+            if isinstance(file, Path):
+                data = TraceFile(file.read_bytes())
+            else:
+                data = TraceFile(file.getvalue(), most=LARGEST_INFLATED)
+            runs.append(Run(data, view_of(data.trace, "recorded")))
+        except (OSError, TraceFileError, ParameterError) as error:
+            st.error(f"**{name}** cannot be shown: {error}.", icon=":material/error:")
+    return runs
+
+
+def play(runs: list[Run]) -> None:
+    """The runs in the player, at the step that failed if one did; then what each noted and printed."""
+    reports = [run.trace.trace.report for run in runs]
+    failed = next((report.failure.step for report in reports if report.failure), None) if len(runs) == 1 else None
+    player(runs, key="your run", step=failed)
+    for run, report in zip(runs, reports, strict=True):
+        _said(run, report)
+
+
+def _said(run: Run, report: Report) -> None:
+    if report.notes:
+        st.markdown("\n".join(f"- {note}" for note in report.notes))
+    if report.output:
+        st.caption(f"Printed by {run.view['title']}")
+        st.code(report.output, language=None)
+    if report.failure:
+        st.caption(f"{run.view['title']} stopped at step {report.failure.step:,}: {report.failure.message}")
+        st.code(report.failure.traceback, language=None)

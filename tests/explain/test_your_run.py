@@ -1,0 +1,126 @@
+"""A trace file of the reader's own, on its page: dropped there, or given when the app was started."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import start
+from explain import ROOT, cli, contents, given, lessons, recordings
+from explain.trace import file as trace_file
+from tests.explain.test_player_wrapper import unpacked
+
+PROGRAM = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def kernel(x_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.device_assert(n == 4)
+    tl.store(x_ptr + at, x + 1, mask=at < n)
+
+def main(n=4):
+    print("n is", n)
+    kernel[(1,)](torch.zeros(8), n, BLOCK=8)
+
+def fails():
+    main(5)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two traces of a foreign kernel: one that ended and one that failed."""
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "mine.py").write_text(PROGRAM)
+    assert cli.main(["trace", f"{folder / 'mine.py'}:main", "--out", str(folder / "main.tilescope")]) == 0
+    assert cli.main(["trace", f"{folder / 'mine.py'}:fails", "--out", str(folder / "fails.tilescope")]) == 3
+    (folder / "broken.tilescope").write_bytes(b"TILESCOP")
+    return folder
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """opened(file, …): the page of an app that was started with these files, and the player's packet."""
+
+    def opened(*files):
+        arguments = [word for file in files for word in ("--trace", str(file))]
+        monkeypatch.setattr("sys.argv", ["app.py", *arguments])
+        test = AppTest.from_file(str(contents.PAGES / "your_run.py"), default_timeout=60).run()
+        assert not test.exception
+        shown = test.get("bidi_component")
+        return test, unpacked(shown[0].proto.bytes) if shown else None
+
+    return opened
+
+
+def test_a_run_that_failed_opens_at_its_step_with_what_it_printed(opened, folder):
+    test, (head, files) = opened(folder / "fails.tilescope")
+    failure = trace_file.read(files[0]).report.failure
+    assert head["step"] == failure.step > 0
+    assert [code.value for code in test.code] == ["n is 5", failure.traceback]
+
+
+def test_a_dropped_file_is_shown_instead_of_the_given_one(opened, folder):
+    test, _ = opened(folder / "main.tilescope")
+    dropped = (folder / "fails.tilescope").read_bytes()
+    test.file_uploader[0].set_value([("theirs", dropped, "")]).run()
+    assert not test.exception
+    assert unpacked(test.get("bidi_component")[0].proto.bytes)[1] == [dropped]
+    test.file_uploader[0].set_value([("theirs", b"no trace", "")]).run()
+    assert not test.get("bidi_component")
+    assert "theirs" in test.error[0].value
+
+
+def test_two_runs_stand_side_by_side(opened, folder):
+    _, (head, files) = opened(folder / "main.tilescope", folder / "fails.tilescope")
+    assert len(head["runs"]) == 2
+    assert files == [(folder / f"{name}.tilescope").read_bytes() for name in ("main", "fails")]
+
+
+def test_a_kernel_of_the_catalog_keeps_its_roles(opened):
+    _, (head, _) = opened(recordings.path_of(lessons.ONLINE))
+    assert head["runs"][0]["view"]["roles"] == dict(lessons.ONLINE.entry.roles)
+
+
+@pytest.mark.parametrize("name", ["broken.tilescope", "mine.py", "missing.tilescope"])
+def test_a_file_that_is_no_trace_is_named(opened, folder, name):
+    test, packet = opened(folder / name)
+    assert packet is None
+    assert re.search(rf"\b{re.escape(name)}\b", test.error[0].value)
+
+
+def test_without_a_file_the_page_says_how_to_make_one(opened):
+    test, packet = opened()
+    assert packet is None
+    assert not test.error
+    assert "--trace" in test.markdown[-1].value
+
+
+def test_a_file_that_unpacks_to_more_than_is_allowed_is_refused(folder):
+    with pytest.raises(trace_file.TraceFileError):
+        trace_file.read((folder / "main.tilescope").read_bytes(), 100)
+
+
+def test_the_app_with_a_trace_opens_on_it(folder, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["app.py", "--trace", str(folder / "main.tilescope")])
+    test = AppTest.from_file(str(ROOT / "main.py"), default_timeout=60).run()
+    assert test.title[0].value == contents.page_of("your_run.py").title
+
+
+def test_an_option_without_a_file_is_an_error(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["app.py", "--trace"])
+    with pytest.raises(ValueError, match="--trace"):
+        given.files("trace")
+
+
+def test_start_hands_files_to_the_app_by_their_full_path(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    words = ["--trace", "main.tilescope", "--server.port", "9000", "--trace", "fails.tilescope"]
+    full = [str(folder / name) for name in ("main.tilescope", "fails.tilescope")]
+    assert start._with_files(words) == ["--server.port", "9000", "--", "--trace", full[0], "--trace", full[1]]
+    with pytest.raises(start.SetUpError, match=r"no\.tilescope"):
+        start._with_files(["--trace", "no.tilescope"])

@@ -48,8 +48,8 @@ async def started(_: st.App) -> AsyncIterator[dict[str, Any] | None]:
     scripts.
     """
     PagesManager.uses_pages_directory = False  # until st.navigation is first called, it would serve pages/ by itself
-    home, *_ = (importlib.import_module(f"explain.chapters.{room}.view") for room in FIRST)
-    asyncio.get_running_loop().run_in_executor(None, home.ready)
+    views = [importlib.import_module(f"explain.chapters.{room}.view") for room in FIRST]
+    asyncio.get_running_loop().run_in_executor(None, views[0].ready)
     if not st.get_option("server.headless"):
         address = f"http://{st.get_option('server.address')}:{st.get_option('server.port')}"
         asyncio.get_running_loop().call_later(0.2, webbrowser.open, address)

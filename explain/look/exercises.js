@@ -1,5 +1,6 @@
 // A chapter's questions, and the reader's progress. Answers go to the server to be checked; progress stays in this
-// browser. data: {totals: JSON of {room: its number of questions}, room, html}; without a room, the progress of all rooms.
+// browser. data: {totals: JSON of {room: its number of questions}, room, html}; without a room, the progress of all
+// rooms.
 
 const KEPT = "tilescope.progress";                         // {room: [names of the questions answered right]}
 const CHANGED = "tilescope:progress";

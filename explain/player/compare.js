@@ -113,7 +113,8 @@ function made(story, k) {
   const { trace } = story;
   const out = new Map();
   for (const { label, value } of story.changes(k)) {
-    out.set(label, value.kind === "p" ? { ...trace.value(value.tile), text: `points into buffer ${value.buffer}` } : value);
+    const points = value.kind === "p";
+    out.set(label, points ? { ...trace.value(value.tile), text: `points into buffer ${value.buffer}` } : value);
   }
   if (story.view.kernel) return out;
   story.accesses(k).forEach(({ buffer, elements, mask, stored }, i) => {

@@ -42,7 +42,7 @@ def run() -> Run | None:
     with before:
         each, n = programs(traces[0]), experiment.values["n"]
         _launch(each, n, experiment.values["block_n"], _chosen(each).number)
-        _program(each, n, _chosen(each))
+        _program(each, _chosen(each))
     return shown
 
 
@@ -95,14 +95,14 @@ def _launch(each: tuple[Program, ...], n: int, block: int, chosen: int) -> None:
         pictures.drawing(figures.vector(each, n, chosen))
 
 
-def _program(each: tuple[Program, ...], n: int, chosen: Program) -> None:
+def _program(each: tuple[Program, ...], chosen: Program) -> None:
     with layout.part(
         "Program",
         f"A **program** is one run of the kernel. All {len(each)} run the same lines. `tl.program_id(0)` tells a "
         "program its number, and from the number it knows which elements are its own. **Press a program** to see its "
         "elements; *Tile*, *Pointer* and *Mask* below follow it.",
     ):
-        pictures.pressable(figures.tiles(each, n, chosen.number), "program")
+        pictures.pressable(figures.tiles(each, chosen.number), "program")
 
 
 def cost(shown: Run) -> None:

@@ -18,7 +18,7 @@ from explain.workers import WorkerError
 
 _HERE = Path(__file__).parent
 _PLAYERS = ("numbers.js", "palette.js", "surface.js", "terms.js")
-_OWN = ("scenes.js", "opening.js")
+_OWN = ("layouts.js", "pen.js", "scenes.js", "opening.js")
 ACROSS = 5
 """Cards in a row."""
 

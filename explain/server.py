@@ -43,12 +43,13 @@ def routes() -> list[Route]:
 
 @asynccontextmanager
 async def started(_: st.App) -> AsyncIterator[dict[str, Any] | None]:
-    """The server's life. Before it answers it imports what FIRST names, which no reader then waits for; it opens the
-    reader's browser, as `streamlit run` does for other scripts.
+    """The server's life. Before it answers it imports what FIRST names, which no reader then waits for. While the
+    browser loads Streamlit, it prepares the opening. It opens the reader's browser, as `streamlit run` does for other
+    scripts.
     """
     PagesManager.uses_pages_directory = False  # until st.navigation is first called, it would serve pages/ by itself
-    for room in FIRST:
-        importlib.import_module(f"explain.chapters.{room}.view")
+    views = [importlib.import_module(f"explain.chapters.{room}.view") for room in FIRST]
+    asyncio.get_running_loop().run_in_executor(None, views[0].ready)
     if not st.get_option("server.headless"):
         address = f"http://{st.get_option('server.address')}:{st.get_option('server.port')}"
         asyncio.get_running_loop().call_later(0.2, webbrowser.open, address)

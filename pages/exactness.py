@@ -3,12 +3,13 @@
 from explain.chapters.exactness import view
 from explain.ui import layout
 
-with layout.chapter(
+beside = layout.chapter(
     __file__,
     goal="know what “exact” means: every score is used. Only the roundings differ, and this page measures them.",
-):
+)
+with beside:
     experiment = view.choose()
-view.size_of_errors(experiment)
+view.size_of_errors(experiment, beside)
 view.other_orders(experiment)
 view.growth(experiment)
 view.base_2()

@@ -7,7 +7,7 @@ from explain.ui import controls, layout
 
 with layout.chapter(
     __file__,
-    goal="compute attention without ever writing S = QKᵀ to memory, and know how much on-chip memory that needs.",
+    goal="compute attention without ever writing the scores S to memory, and know how much on-chip memory that needs.",
 ):
     shown = controls.view(*view.WORDS)
     layout.introduce(view.WORDS[shown])

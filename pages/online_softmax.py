@@ -5,7 +5,7 @@ from explain.ui import layout
 
 with layout.chapter(
     __file__,
-    goal="find a row's maximum and its softmax sum in one pass over the row, and know why the result is exact.",
+    goal="find a row's maximum and its softmax sum in one pass (a second one writes), and know why that is exact.",
     words="Keep the maximum m and the sum ℓ of the elements read so far. When m rises, one factor α corrects every "
     "term of the old sum, so it corrects the sum:\n\n**exp(x − old m) · exp(old m − new m) = exp(x − new m)**",
 ):

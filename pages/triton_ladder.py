@@ -9,7 +9,7 @@ with layout.chapter(
     words="Each program computes one row. On the last rung it computes a tile of rows.\n\n"
     "**Press a rung** to step through its kernel. An arrow is one pass over the row: filled for a read, hollow for a "
     "write. All passes are counted in the traces of runs on this input. Milakov & Gimelshein count the same: 3 "
-    "accesses per element for naive softmax (here *Two passes, unsafe*), 4 for safe softmax (*Three passes*), 3 for "
+    "accesses per element for naive softmax (*Two passes, naive*), 4 for safe softmax (*Three passes*), 3 for "
     "online softmax. A rung with a fault can still be right on some rows.",
 ):
     at = view.choose()

@@ -1,5 +1,6 @@
 // A chapter's questions, and the reader's progress. Answers go to the server to be checked; progress stays in this
-// browser. data: {totals: {room: its number of questions}, room, html}; without a room, the progress of all rooms.
+// browser. data: {totals: JSON of {room: its number of questions}, room, html}; without a room, the progress of all
+// rooms.
 
 const KEPT = "tilescope.progress";                         // {room: [names of the questions answered right]}
 const CHANGED = "tilescope:progress";
@@ -43,7 +44,7 @@ function stepInPlayer(run) {
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".exercises");
-  const { totals, room, html } = data;
+  const { room, html } = data, totals = JSON.parse(data.totals);
   const leave = new AbortController();
   const on = (target, type, handler) => target.addEventListener(type, handler, { signal: leave.signal });
   if (root.shown !== html) redraw(root, html);

@@ -3,7 +3,7 @@
 // always differs from one over the whole row.
 
 import { STORE } from "./counters.js";
-import { counted, number, range } from "./numbers.js";
+import { counted, number, range, times } from "./numbers.js";
 import { isVisit, stretchesOfBoth, stretchOrder } from "./story.js";
 import { isFloat } from "./trace.js";
 import { element } from "./words.js";
@@ -108,6 +108,43 @@ function sameLines([one, other]) {
   return alike && one.trace.line.every((line, k) => line === other.trace.line[k]);
 }
 
+/** What step k sets; of a foreign kernel also what it touches and stores in HBM, where its mask lets it. */
+function made(story, k) {
+  const { trace } = story;
+  const out = new Map();
+  for (const { label, value } of story.changes(k)) {
+    const points = value.kind === "p";
+    out.set(label, points ? { ...trace.value(value.tile), text: `points into buffer ${value.buffer}` } : value);
+  }
+  if (story.view.kernel) return out;
+  story.accesses(k).forEach(({ buffer, elements, mask, stored }, i) => {
+    const name = `${story.launchAt(k).buffers[buffer].name.replace(/_ptr$/, "")}${i ? `, access ${i + 1}` : ""}`;
+    const lanes = mask < 0 ? null : trace.value(mask);
+    if (lanes) out.set(`mask of ${name}`, lanes);
+    const active = (value) => lanes && value.data?.length === lanes.data.length
+      ? { ...value, data: value.data.map((x, lane) => (lanes.data[lane] ? x : 0)) } : value;
+    out.set(`elements of ${name}`, active(trace.value(elements)));
+    if (stored >= 0) out.set(`stored in ${name}`, active(trace.value(stored)));
+  });
+  return out;
+}
+
+/** What a value is besides its numbers, in words: two of different kinds differ. */
+function kindOf(value) {
+  if (!value) return "is not there";
+  const { shape, data, text, items } = value;
+  if (items) return `has ${counted(items.length, "value")}`;
+  if (!data) return `is ${text ?? "set"}`;
+  return data.length === 1 ? "is one number" : `has ${times(shape)} numbers`;
+}
+
+/** Whether all programs of two runs, recorded or not, moved and computed equally much. */
+function sameTotals(stories) {
+  const [one, other] = stories.map(({ trace }) =>
+    JSON.stringify(trace.header.launches.map(({ grid, totals }) => [grid, totals])));
+  return one === other;
+}
+
 /** The step of a run's first store to each buffer: Map(name → step). */
 function firstStores(story) {
   const out = new Map();
@@ -145,14 +182,16 @@ export class Comparison {
     this.shapes = stories.map(({ view }) => view.score_shape ?? [Infinity, Infinity]);
     this.joined = this.joinsApart();
     const inStep = sameLines(stories);
-    const comparable = inStep || this.quantities.length > 0;
     const byTile = () => [this.firstByVisit() ?? this.firstByTile(), this.firstByJoin(), this.firstByBuffer()];
     this.first = earliest(inStep ? [this.firstByStep()] : byTile());
+    const unrecorded = inStep && !this.first && !stories[0].view.kernel && !sameTotals(stories);
+    const comparable = (inStep && !unrecorded) || this.quantities.length > 0;
     button.disabled = !this.first;
     const { name = "", index = [], left = "", right = "" } = this.first ?? {};
     Object.assign(box.dataset, { name, index: index.join(), left, right });
     const equal = comparable
       ? `No difference up to rounding${inStep ? "" : ", wherever both runs have seen the same columns"}.`
+      : unrecorded ? "The recorded programs do not differ up to rounding, but the bytes or FLOPs of all programs do."
       : "Not compared: the runs have different lines, and their variables have no known roles.";
     box.dataset.comparable = comparable;
     box.querySelector(".says").textContent = this.first ? this.told() : equal;
@@ -200,19 +239,21 @@ export class Comparison {
     const { stories } = this.player;
     const [one, other] = stories;
     for (let k = 0; k < one.steps; k++) {
-      const theirs = new Map(other.changes(k).map(({ label, value }) => [label, value]));
-      for (const { label, value } of one.changes(k)) {
-        const twin = theirs.get(label);
-        const exact = !isFloat(value.dtype);  // a foreign kernel's integers may be its result
-        if ((exact && one.view.kernel) || !value.data || value.data.length !== twin?.data?.length) continue;
+      const [mine, theirs] = [made(one, k), made(other, k)];
+      for (const label of new Set([...mine.keys(), ...theirs.keys()])) {
+        const value = mine.get(label), twin = theirs.get(label);
+        const exact = !isFloat(value?.dtype ?? "");        // a foreign kernel's integers may be its result
+        if (exact && one.view.kernel) continue;
+        const t = this.player.positionOf[0].get(k), here = { t, name: label, steps: [k, k] };
+        const [left, right] = [value, twin].map(kindOf);
+        if (left !== right && !one.view.kernel) return { ...here, row: 0, index: [], left, right };
+        if (left !== right || !value.data) continue;
         const apart = exact ? (x, y) => x !== y : apartIn(value, twin);
         const at = value.data.findIndex((x, i) => apart(x, twin.data[i]));
         if (at < 0) continue;
         const rows = one.tile(k)?.rows.length ?? 1;
-        const t = this.player.positionOf[0].get(k), row = Math.floor((at * rows) / value.data.length);
-        const found = { name: label, index: this.indexOf(label, k, value, at), left: value.data[at],
-          right: twin.data[at] };
-        return { ...found, t, row, steps: [k, k] };
+        const row = Math.floor((at * rows) / value.data.length);
+        return { ...here, row, index: this.indexOf(label, k, value, at), left: value.data[at], right: twin.data[at] };
       }
     }
     return null;

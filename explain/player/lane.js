@@ -169,7 +169,8 @@ export class Lane {
     this.colCount = this.tile?.cols.length ?? story.tile(k)?.cols.length ?? 1;
     const { rowCount: rows, colCount: cols } = this;
     const { row, col } = this.selection;
-    this.at = { row: this.placeOf(followed) ?? Math.min(row, rows - 1), col: Math.min(col, cols - 1), dim: 0, rows, cols };
+    const own = this.placeOf(followed) ?? Math.min(row, rows - 1);
+    this.at = { row: own, col: Math.min(col, cols - 1), dim: 0, rows, cols };
     this.phase = motion && !STILL.matches ? 0 : 1;
     for (const panel of this.panels.values()) panel.render(k);
     if (this.phase === 0) this.animate([...this.panels.values()].filter((panel) => panel.moves?.(k)));
@@ -254,7 +255,8 @@ export class Lane {
     const byRow = shape.length === 1 && shape[0] === this.rowCount && this.rowCount > 1 && isFloat(dtype);
     const at = byRow ? this.at.row : -1;
     if (at >= 0) return `${text(data[at])} in row ${this.tile?.rows[at] ?? at}`;
-    if (dtype === "i1") return `${grouped(data.reduce((on, x) => on + (x ? 1 : 0), 0))} of ${grouped(data.length)} true`;
+    const on = () => data.reduce((sum, x) => sum + (x ? 1 : 0), 0);
+    if (dtype === "i1") return `${grouped(on())} of ${grouped(data.length)} true`;
     const ends = shape.length === 1 && minMax(data);
     return ends ? ends.map(text).join(" … ") : times(shape);
   }

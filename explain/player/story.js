@@ -141,6 +141,7 @@ export class Story {
     const t = this.trace, out = [];
     for (let a = t.access_at[k]; a < t.access_at[k + 1]; a++) {
       out.push({ kind: t.access_kind[a], buffer: t.access_buffer[a], bytes: t.access_bytes[a],
+        elements: t.access_value[a], mask: t.access_mask[a],
         stored: t.access_stored?.[a] ?? -1 });               // older files have no stored values
     }
     return out;

@@ -346,7 +346,7 @@ class _Reader:
         return np.frombuffer(self.blob, kind, count, start)
 
     def columns(self, described: dict[str, Any]) -> Columns:
-        arrays = {}
+        arrays: dict[str, NDArray[Any]] = {}
         for name in (column.name for column in fields(Columns)):
             if name == "access_stored" and name not in described:  # recorded before it was
                 arrays[name] = np.full(len(arrays["access_value"]), -1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 
@@ -9,6 +10,14 @@ def returned() -> bool:
     """Whether this run answers the browser's Back or Forward: the address then says all that was shown."""
     context = get_script_run_ctx()
     return context is not None and context.is_history_navigation
+
+
+def asked(name: str) -> str | None:
+    """The value of `name` in the page's address, None without one. A number may have a hyphen or a minus sign there:
+    "-200" and "−200" are the same.
+    """
+    value = st.query_params.get(name)
+    return None if value is None else value.replace("−", "-")
 
 
 def here() -> str:

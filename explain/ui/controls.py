@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from explain import data
 from explain.experiment import Experiment, ParameterError
-from explain.ui.address import here, returned
+from explain.ui.address import asked, here, returned
 from kernels.catalog import TAUGHT
 from kernels.inputs import PRESETS
 from kernels.parameters import Parameter
@@ -163,7 +163,7 @@ class _Address:
 
     def current(self) -> tuple[Experiment, ParameterError | None]:
         """The session's experiment, or the address's if that has changed (a link, Back); and the address's error."""
-        found = {name: st.query_params.get(f"{self.prefix}{name}") for name in self.default.to_query()}
+        found = {name: asked(f"{self.prefix}{name}") for name in self.default.to_query()}
         query = {name: value for name, value in found.items() if value is not None}
         given = {name: value for name, value in query.items() if (name, value) != ("kernel", self.default.kernel)}
         state = self.state

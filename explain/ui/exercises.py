@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -49,8 +50,9 @@ def mark(room: str) -> str:
     return f'<span data-progress="{room}"></span>' if of_room(room) else ""
 
 
-def _totals() -> Mapping[str, int]:
-    return {page.stem: total for page in contents.pages() if (total := len(of_room(page.stem)))}
+def _totals() -> str:
+    """Each room's number of questions, as JSON: for a mapping within the data Streamlit would import pandas."""
+    return json.dumps({page.stem: total for page in contents.pages() if (total := len(of_room(page.stem)))})
 
 
 def _ask(room: str, questions: Sequence[Question[Any]], context: Any, shown: str) -> None:

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 
 def test_a_line_and_its_instructions_find_each_other(page: Page, visit):
-    visit("tile_cost?instructions=true")
+    visit("tile_cost")
     line = page.locator(".lines .row", has_text="p = tl.exp(s - m_safe")
     expect(line).to_be_visible()
     line.click()

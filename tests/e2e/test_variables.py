@@ -15,6 +15,7 @@ from explain.player.component import Run
 from explain.trace import file as trace_file
 from explain.trace.file import TraceFile
 from explain.trace.model import Trace
+from explain.trace.python_file import record_file
 from explain.trace.recorder import record_call
 
 ROWS, COLS = 4, 16
@@ -141,3 +142,43 @@ def test_the_line_lists_what_it_reads_with_least_and_most(at, trace):
     expect(page.locator(".line.now .chip")).to_contain_text("−5 … 10")
     page = at(last(trace, "total"))
     assert "axis" not in page.locator(".line.now .chip").inner_text()
+
+
+PROGRAM = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(y_ptr + at, 2 * x, mask=at < n)
+
+def main():
+    x, y = torch.arange(16.0), torch.zeros(16)
+    kernel[(2,)](x, y, 12, BLOCK=8)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "first"),
+    [
+        ("2 * x", "3 * x", ("stored in y", "1", "2", "3")),
+        ("y_ptr + at, 2", "y_ptr + at + 1, 2", ("elements of y", "0", "0", "1")),
+        ("2 * x, mask=at < n", "2 * x, mask=at < 11", ("mask of y", "3", "1", "0")),
+        ("16.0)", "16.00)", None),  # the same
+        ("[(2,)]", "[(3,)]", None),
+    ],
+)
+def test_two_traces_of_theirs_that_differ_are_not_called_the_same(alone, tmp_path, old, new, first):
+    assert old in PROGRAM
+    runs = []
+    for name, text in (("a", PROGRAM), ("b", PROGRAM.replace(old, new))):
+        (tmp_path / f"{name}.py").write_text(text)
+        trace = record_file(tmp_path / f"{name}.py", "main", [[0, 0, 0], [1, 0, 0]], lambda *said: None)
+        trace_file.write(trace, tmp_path / f"{name}.tilescope")
+        data = TraceFile((tmp_path / f"{name}.tilescope").read_bytes())
+        runs.append(Run(data, {"title": name, "badge": "trace"}))
+    box = alone(*runs).locator(".difference")
+    found = tuple(box.get_attribute(f"data-{part}") for part in ("name", "index", "left", "right"))
+    assert found == (first or ("", "", "", ""))
+    assert box.get_attribute("data-comparable") == str(new != "[(3,)]").lower()

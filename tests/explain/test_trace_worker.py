@@ -208,6 +208,34 @@ def test_the_configuration_that_ran_is_noted(trace_file, tmp_path):
     assert "BLOCK: 4" in note
 
 
+def test_what_kernels_and_their_caller_print_is_kept_and_a_false_device_assert_stops(trace_file, tmp_path):
+    text = """
+        @triton.jit
+        def says(x_ptr, limit):
+            x = tl.load(x_ptr)
+            tl.device_print("x is", x)
+            tl.device_assert(x < limit, "x is too large")
+            tl.store(x_ptr, x + 1)
+        def main(limit=9):
+            x = torch.full((1,), 7.0)
+            print("before")
+            says[(1,)](x, limit)
+            print("after", x.item())
+        def fails():
+            main(7)
+    """
+    report = trace_file(text)["report"]
+    assert re.fullmatch(r"before\n.*x is.*7.*\nafter 8\.0\n", report["output"], re.DOTALL)
+    assert report["failure"] is None
+    report = trace_file(text, "fails")["report"]
+    assert re.fullmatch(r"before\n.*x is.*7.*\n", report["output"], re.DOTALL)
+    failure, trace = report["failure"], read(tmp_path / "a.tilescope")
+    assert "x is too large" in failure["message"]
+    assert failure["step"] == trace.steps - 1
+    assert "in fails" in failure["traceback"]
+    assert not [access for step in range(trace.steps) for access in trace.accesses(step) if access.kind == "store"]
+
+
 @pytest.mark.parametrize("tf32", [False, True])
 def test_rounding_to_tf32_is_noted(tmp_path, tf32):
     path, out = ROOT / "tests/explain/trace/dots.py", tmp_path / "a.tilescope"

@@ -60,6 +60,7 @@ def opened(monkeypatch):
 def test_a_run_that_failed_opens_at_its_step_with_what_it_printed(opened, folder):
     test, (head, files) = opened(folder / "fails.tilescope")
     failure = trace_file.read(files[0]).report.failure
+    assert failure is not None
     assert head["step"] == failure.step > 0
     assert [code.value for code in test.code] == ["n is 5", failure.traceback]
 

@@ -36,7 +36,7 @@ def what_a_word_looks_at(shown: Head, token: int) -> str:
         f"{percent(float(shown.weights[token, best]), 1)} of its weight to “{shown.tokens[best]}”. The **output** o is "
         "the sum of all **values** v, each times its weight. What a head looks for is learned; other heads, further "
         "down, look at other tokens.\n\n"
-        "**Press another token.** Numbers stand where a weight is large. Point at a row to see the others.\n\n"
+        "**Press another token.** Large weights have their numbers beside them. Point at a row to see the others.\n\n"
         f"A strip is a query, a key or a value: {d} numbers, coloured above 0 and grey below. They come from a real "
         "language model, all-MiniLM-L6-v2, as it reads this sentence. It adds [CLS] and [SEP], which mark the "
         "beginning and the end."
@@ -106,10 +106,10 @@ def heads(shown: Head) -> None:
     with layout.part(
         "Head",
         f"One set of Q, K and V is a **head**. This layer has {len(each)}, each with its own learned matrices. Each "
-        f"looks at different things. On average over the rows, head {back.number} gives {percent(back.mean_before, 1)} "
-        f"of its weight to the token before, and head {first.number} gives {percent(first.mean_first, 1)} to the "
-        "first token. A square is P of one head: a row for each query, a column for each key. Press a head: all "
-        "pictures above then show it.",
+        f"looks at different things. On average over the tokens, head {back.number} gives "
+        f"{percent(back.mean_before, 1)} of its weight to the token before, and head {first.number} gives "
+        f"{percent(first.mean_first, 1)} to the first token. A square is P of one head: a row for each query, a column "
+        "for each key. Press a head: all pictures above then show it.",
     ):
         pictures.pressable(figures.heads(each, shown.number), "head")
 
@@ -139,13 +139,12 @@ def too_many_scores(shown: Head) -> None:
         st.caption(f"S of one head in 16 bits: N² scores × {contexts.ITEM_BYTES} bytes. {figures.sources()}")
     with words.container(key="words: why N² hurts"):
         layout.prose(
-            f"S has N² numbers, here of {contexts.ITEM_BYTES} bytes, as models store them. For this sentence, "
+            f"S has N² numbers of {contexts.ITEM_BYTES} bytes each, the size that models use. For this sentence, "
             f"N = {n}, that is nothing. "
             f"For {longest.name}, N = {count(longest.context)}, S of one head takes {moved(longest.score_bytes)}: "
             f"{figures.too_large(gpu)} the memory of an {gpu.name}. A model has dozens of heads in each of dozens of "
             "layers. FlashAttention computes the same output and never stores S: it makes a small tile of S on the "
-            "chip, uses it, and drops it. How that can be exact is what the next chapters show. It begins with "
-            "softmax."
+            "chip, uses it, and drops it. The next chapters show why this is exact. They begin with softmax."
         )
 
 
@@ -153,10 +152,10 @@ def three_kernels() -> None:
     """The sentence's first head through standard attention, line by line."""
     st.header("The same on a GPU, line by line", anchor=False)
     layout.prose(
-        "On a GPU the three lines are three kernels. Here they are in Triton, recorded on this sentence, head "
-        f"{HEADS_TO_SHOW[0]}, in fp32: a score takes 4 bytes. A tile has 16 rows and 16 columns, a power of two; the "
-        "sixteenth is padding, and softmax sees −∞ there. Press → in the bar above the picture: it leads from the "
-        "scores to the output. You need not read the code yet. *Your first Triton kernel* explains it."
+        "On a GPU, S, P and O are three kernels. Here they are in Triton, recorded on this sentence, head "
+        f"{HEADS_TO_SHOW[0]}, in fp32: a score takes 4 bytes. A tile has 16 × 16 cells, a power of two; the "
+        "sixteenth row and column are padding, and softmax sees −∞ there. Press → in the bar above the picture: it "
+        "leads from the scores to the output. You need not read the code yet. *Your first Triton kernel* explains it."
     )
     stepper.stepper([lessons.ONE_TILE], key="attention", chapter="attention")
 

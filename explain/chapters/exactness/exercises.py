@@ -53,20 +53,22 @@ def _why_closest(shown: Shown) -> Why:
                "also rounds S and P.")  # fmt: skip
 
 
-def _other(shown: Shown) -> orders.Way:
-    return list(orders.ways(shown.experiment))[1]
+def _changed(shown: Shown) -> dict[str, int]:
+    """How many elements of O each other way changes, by its name."""
+    first, *others = orders.ways(shown.experiment)
+    own = shown.output(first)
+    return {way.name: shown.output(way).changed_from(own) for way in others}
 
 
-def _changed(shown: Shown) -> int:
-    return shown.output(_other(shown)).changed_from(_of(shown, orders.flash(shown.experiment)))
-
-
-def _why_changed(shown: Shown) -> Why:
-    own, other = _of(shown, orders.flash(shown.experiment)), shown.output(_other(shown))
+def _why_fewest(shown: Shown) -> Why:
+    each = ", ".join(f"{name} {count(changed)}" for name, changed in _changed(shown).items())
     return Why(
-        f"{count(_changed(shown))} of {count(own.error.size)} elements differ. The median error is "
-        f"{scientific(own.quantile(0.5))} with the tiles above and {scientific(other.quantile(0.5))} with "
-        f"{_other(shown).name}: other bits, the same error."
+        f"Elements that change: {each}."
+        + (
+            " exp2 has the same m at every key, so P̃ rounds to the same 16 bits almost everywhere."
+            if ITEM_BYTES[shown.experiment.values["dtype"]] == 2
+            else " In float32 P̃ is not rounded to 16 bits, so every way changes many."
+        )
     )
 
 
@@ -92,10 +94,11 @@ QUESTIONS = (
     ),
     Question[Shown](
         "bits",
-        lambda shown: f"With {_other(shown).name}, how many elements of O have other bits?",
-        "number",
-        _changed,
-        _why_changed,
-        hint="Count the elements that differ, however little.",
+        "Which way changes the fewest elements of O, and why?",
+        "choice",
+        lambda shown: min(_changed(shown), key=_changed(shown).__getitem__),
+        _why_fewest,
+        lambda shown: [way.name for way in list(orders.ways(shown.experiment))[1:]],
+        hint="Compare the maps. Think of what rounds P̃ differently.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Pictures of Exactness: where kernels round, the sizes of the errors, the elements with other bits, the error after
+"""Pictures of Exactness: where kernels round, the sizes of the errors, the elements that change, the error after
 each tile.
 """
 
@@ -7,22 +7,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import plotly.graph_objects as go
+from numpy.typing import NDArray
 
 from explain.chapters.exactness.roundings import roundings
 from explain.figures import palette, svg
 from explain.figures.labels import widest
 from explain.figures.lines import Line, chart
-from explain.figures.numbers import count, percent, power, scientific
+from explain.figures.numbers import count, percent, power, ratio, scientific
 from explain.output import Floats, Output
 from explain.source.functions import file_of
 from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES
 
-CELL, SHOWN, A_ROW = 5.0, 64, 2
-"""Of the maps of changed elements: a cell's side, the most queries and features shown, the maps in a row."""
+CELL, SHOWN = 5.0, 64
+"""Of the maps of changed elements: a cell's side, the most queries and features shown."""
 
 
 @dataclass(frozen=True)
@@ -34,22 +36,24 @@ class Way:
     output: Output
 
 
-def where_rounded(kernels: Sequence[str]) -> str:
-    """A row for each attention kernel: Q, K → S → P → O, each 16 or 32 bits wide, with the line that rounds."""
+def where_rounded(kernels: Sequence[str], bits: int) -> str:
+    """A row for each attention kernel: Q, K, V → S → P → O, each 32 bits wide or `bits` of the inputs, with the line
+    that rounds; 32-bit inputs are never rounded."""
     wide, high, gap, row = 150.0, 46.0, 40.0, 148.0
     parts: list[str] = []
     for at, kernel in enumerate(kernels):
         found, y = {one.symbol: one for one in roundings(kernel)}, at * row
+        rounded = f"{len(found)} roundings" if bits < 32 else "no rounding to 16 bits"
         parts += [
             svg.circle(7, y + 11, 7, palette.css(palette.kernel(KERNELS[kernel].hue))),
-            svg.text(22, y + 16, f"{KERNELS[kernel].title}: {len(found)} roundings", size=16, bold=True),
+            svg.text(22, y + 16, f"{KERNELS[kernel].title}: {rounded}", size=16, bold=True),
         ]
         weights = "P̃" if "P̃" in found else "P"
         for column, (name, symbol) in enumerate((("Q, K, V", "Q"), ("S", "S"), (weights, weights), ("O", "O"))):
             x, one, given = column * (wide + gap), found.get(name), symbol == "Q"
-            narrow = given or one is not None
+            narrow = bits < 32 and (given or one is not None)
             where = "input, in HBM" if given else "stored in HBM" if one and one.stored else "stays on chip"
-            code = f"{file_of(one.module)}:{one.line}" if one else ""
+            code = f"{file_of(one.module)}:{one.line}" if one and narrow else ""
             hue = palette.SYMBOLS[symbol]
             parts += [
                 svg.rect(x, y + 28, wide, high, palette.css(hue), opacity=0.2, stroke=palette.css(hue)),
@@ -62,16 +66,16 @@ def where_rounded(kernels: Sequence[str]) -> str:
             ]  # fmt: skip
             if column:
                 mark = svg.text(x - gap / 2, y + 57, "→", size=20, anchor="middle")
-                rounded = svg.text(x - gap / 2, y + 40, "◆", size=16, anchor="middle", fill=palette.css_ink("alpha"))
-                parts += [mark, rounded] if one else [mark]
+                diamond = svg.text(x - gap / 2, y + 40, "◆", size=16, anchor="middle", fill=palette.css_ink("alpha"))
+                parts += [mark, diamond] if narrow else [mark]
     legend = len(kernels) * row
-    parts += [
-        svg.text(0, legend + 8, "◆", size=16, fill=palette.css_ink("alpha")),
-        svg.text(
-            22, legend + 8, "rounded to the inputs' 16 bits. m, ℓ and Õ stay in 32 bits in both kernels.", size=14
-        ),
-    ]
+    if bits < 32:
+        parts += [
+            svg.text(0, legend + 8, "◆", size=16, fill=palette.css_ink("alpha")),
+            svg.text(22, legend + 8, "rounded to 16 bits. m, ℓ and Õ stay in 32 bits in both kernels."),
+        ]
     told = "; ".join(f"{KERNELS[k].short} rounds {', '.join(one.symbol for one in roundings(k))}" for k in kernels)
+    told = told if bits < 32 else "every quantity of both kernels has 32 bits"
     width = 4 * wide + 3 * gap
     return svg.picture(width, legend + 18, told, parts, f"{1.2 * width:.0f}px")
 
@@ -87,7 +91,7 @@ def verdict(found: Mapping[str, Sequence[Output]]) -> str:
     size = "less than half of" if largest < 0.5 else "smaller than" if largest < 1 else "not smaller than"
     each = ", ".join(f"{percent(share)} of it in {dtype}" for dtype, share in narrow.items())
     wide = "".join(
-        f" In {dtype} they are {'nearly equal' if 0.9 < share < 1.1 else 'different'} ({percent(share)})."
+        f" In {dtype} it is {percent(abs(share - 1))} {'larger' if share > 1 else 'smaller'}."
         for dtype, share in shares.items()
         if dtype not in narrow
     )
@@ -160,49 +164,61 @@ def errors(groups: Mapping[str, Sequence[Way]]) -> str:
     return svg.picture(width, y + 52, label, [*grid, *legend, *parts, *ticks, axis])
 
 
-def changed(outputs: Mapping[str, Output]) -> str:
-    """A map of head 0 for each way but the first: an element is coloured where its bits differ from the first way's.
+def changed(outputs: Mapping[str, Output], same: Mapping[str, NDArray[np.bool_]] = MappingProxyType({})) -> str:
+    """A map of head 0 for each way but the first: an element is coloured where it differs from the first way's.
 
-    Queries run across, features down. Empty without outputs.
+    Queries run across, features down. A bar below marks the queries in `same`: their m is the first way's at every
+    key. Empty without outputs.
     """
     if not outputs:
         return ""
     (_, first), *others = outputs.items()
     queries, features = (min(SHOWN, size) for size in first.result.shape[-2:])
-    wide, high = queries * CELL + 60, features * CELL + 84
-    parts = []
-    for at, (name, output) in enumerate(others):
-        x, y = 24 + at % A_ROW * wide, 40 + at // A_ROW * high
-        differs = (output.result != first.result)[0, 0][:queries, :features].T
+    across, down, x, y = queries * CELL, features * CELL, 18.0, 42.0
+    maps = []
+    for name, output in others:
+        differs = (output.result != first.result)[0, 0]
         total = f"{count(output.changed_from(first))} of {count(first.error.size)} elements differ"
         dots = "".join(
             f"M{x + query * CELL:.1f} {y + feature * CELL:.1f}h{CELL:g}v{CELL:g}h-{CELL:g}z"
-            for feature, query in np.argwhere(differs)
+            for feature, query in np.argwhere(differs[:queries, :features].T)
         )
-        parts += [
-            svg.text(x, y - 24, name, size=15, bold=True),
-            svg.text(x, y - 7, total, size=14),
-            svg.rect(x, y, queries * CELL, features * CELL, palette.css("slate"), opacity=0.12),
+        parts = [
+            svg.text(x, 16, name, size=15, bold=True),
+            svg.text(x, 34, total),
+            svg.rect(x, y, across, down, palette.css("slate"), opacity=0.12),
             f'<path d="{dots}" fill="{palette.css("acc")}"/>',
-            svg.text(x, y + features * CELL + 17, f"query 0–{queries - 1} →", faint=True),
-            f'<g transform="translate({x - 18:.1f} {y:.1f}) rotate(90)">'
+            svg.text(x, y + down + 26, f"query 0–{queries - 1} →", faint=True),
+            f'<g transform="translate(4 {y:.1f}) rotate(90)">'
             f"{svg.text(0, 0, f'feature 0–{features - 1} →', faint=True)}</g>",
         ]
-    label = "Elements of O with other bits: " + ", ".join(
-        f"{name} {count(output.changed_from(first))}" for name, output in others
-    )
-    return svg.picture(wide * A_ROW, high * math.ceil(len(others) / A_ROW), label, parts)
+        if (kept := same.get(name)) is not None:
+            parts += [
+                svg.rect(x + query * CELL, y + down + 3, CELL + 0.3, 6, palette.css("max"))
+                for query in np.flatnonzero(kept[:queries])
+            ]
+            words = f"same m: {count(int(differs[kept].sum()))} differ" if kept.any() else "no query has the same m"
+            fill = palette.css_ink("max")
+            parts.append(svg.text(x + across, y + down + 26, words, anchor="end", fill=fill))
+        maps.append(svg.picture(x + across, y + down + 32, f"{name}: {total}", parts))
+    # As many in a row as there is room for, one on a phone.
+    columns = "repeat(auto-fit,minmax(min(100%,270px),1fr))"
+    boxes = "".join(f"<div>{one}</div>" for one in maps)
+    return f'<div style="display:grid;grid-template-columns:{columns};gap:16px 28px;padding:8px 0 12px">{boxes}</div>'
 
 
 def after_each_tile(found: Floats) -> go.Figure:
     """The largest error of Õ / ℓ after each tile of keys, a line for each tile of queries; (query tiles, key tiles),
     NaN where a tile is never visited.
     """
+    times = grown(found)
+    most = max(times, key=times.__getitem__, default=None)
     lines = [
         Line(
             [(tile, float(error)) for tile, error in enumerate(row, 1) if np.isfinite(error)],
-            f"query tile {at}",
-            palette.mid(f"series-{at % len(palette.SERIES) + 1}"),
+            f"query tile {at}" + (f": {ratio(times[at])}" if at in times else ""),
+            palette.mid("acc" if at == most else "slate"),
+            width=3 if at == most else 2,
         )
         for at, row in enumerate(found)
     ]
@@ -216,7 +232,7 @@ def after_each_tile(found: Floats) -> go.Figure:
     return figure
 
 
-def grown(found: Floats) -> list[float]:
-    """How often the error after the last tile is that after the first, of each query tile with more than one."""
-    finite = [row[np.isfinite(row)] for row in found]
-    return [float(row[-1] / row[0]) for row in finite if len(row) > 1 and row[0] > 0]
+def grown(found: Floats) -> dict[int, float]:
+    """The error after the last tile ÷ that after the first, of each query tile with more than one."""
+    finite = {at: row[np.isfinite(row)] for at, row in enumerate(found)}
+    return {at: float(row[-1] / row[0]) for at, row in finite.items() if len(row) > 1 and row[0] > 0}

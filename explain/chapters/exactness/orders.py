@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from explain.experiment import Experiment
 from explain.output import Floats
@@ -50,6 +51,27 @@ def ways(experiment: Experiment) -> Iterator[Way]:
     if not own.values["causal"]:
         yield Way("keys in reverse order", own, reverse_keys=True)
     yield Way("exp2 instead of exp", experiment.through("flash_attention_exp2"))
+
+
+def same_maximum(one: Way, other: Way) -> NDArray[np.bool_]:
+    """(queries,) of head 0: whether both ways have the same running maximum m at every key."""
+    left, right = _running_maximum(one), _running_maximum(other)
+    same: NDArray[np.bool_] = (left == right).all(axis=1)
+    return same
+
+
+def _running_maximum(way: Way) -> Floats:
+    """m of head 0 when each key is added, in float64 without sm_scale; (queries, keys in their own order)."""
+    p = way.experiment.values
+    arrays = way.experiment.entry.make_inputs(way.experiment.preset, p, way.experiment.seed)
+    scores = arrays["q"][0, 0].astype(np.float64) @ arrays["k"][0, 0].astype(np.float64).T
+    if p["causal"]:
+        keys, rows = np.arange(p["kv_len"]), np.arange(p["seq_len"])
+        scores[keys > rows[:, None] + p["kv_len"] - p["seq_len"]] = -np.inf
+    order = slice(None, None, -1 if way.reverse_keys else 1)
+    seen = np.maximum.accumulate(scores[:, order], axis=1)
+    ends = np.minimum((np.arange(p["kv_len"]) // p["block_n"] + 1) * p["block_n"], p["kv_len"]) - 1
+    return seen[:, ends][:, order]
 
 
 def merges(experiment: Experiment) -> Iterator[Way]:

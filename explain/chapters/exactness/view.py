@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import plotly.graph_objects as go
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from explain import lessons
 from explain.chapters.exactness import exercises, figures
@@ -28,6 +29,7 @@ from explain.ui.pictures import drawing
 from explain.ui.stepper import lesson
 from explain.workers import WorkerError
 from kernels.catalog import KERNELS
+from kernels.parameters import ITEM_BYTES
 
 WHERE = "interpreter · error: |result − float64| of each element, on the same rounded inputs"
 TOLERANCE = (
@@ -36,8 +38,11 @@ TOLERANCE = (
 )
 
 
-def size_of_errors(experiment: Experiment) -> None:
-    """Where each kernel rounds, and how large both kernels' errors are in each dtype."""
+def size_of_errors(experiment: Experiment, beside: DeltaGenerator) -> None:
+    """Where each kernel rounds, `beside` the page's goal, and how large both kernels' errors are in each dtype."""
+    bits = 8 * ITEM_BYTES[experiment.values["dtype"]]
+    with beside:
+        drawing(figures.where_rounded(("attention_standard", "flash_attention"), bits))
     try:
         with st.spinner("Running both kernels…"):
             found = {
@@ -48,15 +53,19 @@ def size_of_errors(experiment: Experiment) -> None:
         st.error(error.words, icon=":material/error:")
         return
     layout.introduce(figures.verdict({dtype: [one.output for one in pair] for dtype, pair in found.items()}))
-    told = (
-        "Both kernels read the same Q, K and V. A matmul of 16-bit numbers adds in 32 bits, and exp is computed in 32 "
-        "bits.\n\nStandard attention stores S and P in HBM, so it rounds them. FlashAttention keeps S on chip. It "
-        "rounds P̃ for the second matmul, and O at the end. In float32 nothing is narrower than 32 bits, so neither "
-        "kernel has these roundings."
+    layout.introduce(
+        "Both kernels read the same Q, K and V. Matmuls add in 32 bits, and exp is computed in 32 bits. "
+        + (
+            "Standard attention stores S and P in HBM, so it rounds them. FlashAttention keeps S on chip. It rounds P̃ "
+            "for the second matmul, and O at the end."
+            if bits < 32
+            else "In float32 nothing is narrower, so neither kernel rounds to 16 bits."
+        )
     )
-    with layout.part("Where each kernel rounds", told):
-        drawing(figures.where_rounded(("attention_standard", "flash_attention")))
-    told = "Each element of O has an error, |O − float64|. The dot is the median error, the bar is the largest error."
+    told = (
+        "The error of an element of O is its distance from the float64 result. The dot is the median error, the bar is "
+        "the largest error."
+    )
     with layout.part("How large the errors are", told):
         drawing(figures.errors(found))
         _table("numbers of dtypes", "dtype, kernel", {
@@ -110,7 +119,7 @@ def output(key: str, reverse_keys: bool = False) -> Output:
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
-def _after_each_tile(key: str) -> tuple[go.Figure, list[float]]:
+def _after_each_tile(key: str) -> tuple[go.Figure, dict[int, float]]:
     found = ways_to_compute.after_each_tile(lesson(key)[1], Experiment.from_json(json.loads(key)))
     return kept(figures.after_each_tile(found)), figures.grown(found)
 
@@ -127,16 +136,24 @@ def choose() -> Experiment:
 
 def other_orders(experiment: Experiment) -> None:
     """The same attention and the same softmax in other orders of addition."""
+    first, *others = ways_to_compute.ways(experiment)
+    same, rounds = {}, ""
+    if ITEM_BYTES[experiment.values["dtype"]] == 2:
+        same = {way.name: ways_to_compute.same_maximum(first, way) for way in others}
+        rounds = (
+            "The main cause is m. Tiles of another size, or keys in reverse order, give another running maximum, so "
+            "P̃ = exp(S − m) rounds to other 16 bits. Blue marks the queries with the same m at every key: they hardly "
+            "change.\n\nThe second cause is the order of additions. "
+        )
     words = (
-        f"Addition of floating-point numbers is not associative. In fp16:\n\n{figures.not_associative()}\n\nTiles of "
-        "another size and keys in reverse order add the same terms in another order. exp2 rounds at other places. None "
-        "of these results is *the* right one. float64 tells how far each of them is off."
+        f"{rounds}Addition of floating-point numbers is not associative. In fp16:\n\n{figures.not_associative()}\n\n"
+        "None of these results is *the* right one. float64 shows how far off each of them is."
     )
-    with layout.part("FlashAttention in other orders: other bits, errors of the same size", words):
-        found = _orders("numbers of orders", "order of addition", ways_to_compute.ways(experiment))
-        drawing(figures.changed(found))
-        if found:
-            st.caption(f"O of head 0, against {next(iter(found))}: an element is coloured where any bit differs.")
+    with layout.part("FlashAttention in other orders: other bits, errors of similar size", words):
+        found = _orders("numbers of orders", "order of addition", [first, *others])
+    drawing(figures.changed(found, same))
+    if found:
+        st.caption(f"O of head 0, against {first.name}: an element is coloured where any bit differs.")
     words = (
         "One softmax, its tiles computed in parallel. Each tile gives a pair: its maximum m and its sum ℓ. On paper "
         "the merge of two pairs is associative and commutative, so every order is allowed: from the left, from the "
@@ -159,15 +176,17 @@ def growth(experiment: Experiment) -> None:
     words = (
         "Each tile of keys rescales ℓ and Õ by α and adds its own part, so each tile rounds again. But α ≤ 1 shrinks "
         "the old error together with the old sum, and both sums are in float32. A new tile can still bring a larger "
-        "error of its own. Each line is one tile of queries."
+        "error of its own."
     )
-    grows = "Yes" if max(times, default=0) >= 2 else "No"
-    answer = (
-        f"{grows}: first to last tile {ratio(min(times))} to {ratio(max(times))}" if times else "There is one tile."
-    )
+    if times:
+        least, most = ratio(min(times.values())), ratio(max(times.values()))
+        words += f"\n\nAfter the last tile the error is {least} to {most} the error after the first."
+        answer = "Yes" if max(times.values()) >= 2 else "No"
+    else:
+        answer = "There is one tile."
     with layout.part(f"Does the error grow from tile to tile? {answer}", words), st.container(key="chart growth"):
         st.plotly_chart(figure, key="errors by tile", config={"displayModeBar": False})
-        st.caption("trace · largest error of Õ / ℓ, against float64 attention over the keys read so far")
+        st.caption("trace · largest error of Õ / ℓ, against float64 over the keys read so far · right: last ÷ first")
 
 
 def base_2() -> None:

@@ -85,7 +85,7 @@ def _line(source: str, begins: str) -> str:
     return found[0]
 
 
-def tiles(programs: Sequence[Program], n: int, chosen: int) -> str:
+def tiles(programs: Sequence[Program], chosen: int) -> str:
     """Programs × lanes: a row for each program, a cell for each lane; lanes that the mask turns off are dashed.
 
     Each row can be pressed; the chosen one has its elements' numbers.
@@ -105,27 +105,24 @@ def tiles(programs: Sequence[Program], n: int, chosen: int) -> str:
         width = LEFT + lanes * CELL + 4
         parts.append(button(str(program.number), said, 0, y - 3, width, 42, cells, chosen=program.number == chosen))
     height = 4 + 44.0 * len(programs) + 24
-    parts.append(text(LEFT, height - 6, f"the numbers of its elements; a, b and c have {n}", faint=True))
+    parts.append(text(LEFT, height - 6, "the numbers of its elements; dashed: past the end", faint=True))
     return picture(LEFT + lanes * CELL + 8, height, f"{len(programs)} programs of {lanes} lanes", parts, "38rem")
 
 
 def vector(programs: Sequence[Program], n: int, chosen: int) -> str:
-    """The elements in one line, cut into the tiles of the programs; a bracket and a number for each."""
+    """The elements in one line, cut into the tiles of the programs. Their numbers come with `tiles`."""
     lanes, cell = len(programs[0].offsets), 19.0
     parts = []
     for program in programs:
         x = program.number * (lanes * cell + 10)
-        parts.append(text(x + lanes * cell / 2, 18, f"program {program.number}", anchor="middle", bold=True))
+        parts.append(text(x + lanes * cell / 2, 18, "program", anchor="middle", bold=True))
         for lane, on in enumerate(program.mask):
             hue = css(CHOSEN if program.number == chosen else "slate") if on else "none"
             parts.append(
                 _cell(x + lane * cell, 28, 30, hue, f"element {program.offsets[lane]}", on=bool(on), wide=cell)
             )
-        first, last = program.offsets[0], program.offsets[-1]
-        parts.append(text(x, 76, f"{first}", faint=True))
-        parts.append(text(x + lanes * cell, 76, f"{last}", anchor="end", faint=True))
     width = len(programs) * (lanes * cell + 10)
-    return picture(width, 84, f"{n} elements in {len(programs)} tiles of {lanes}", parts, "44rem")
+    return picture(width, 62, f"{n} elements in {len(programs)} tiles of {lanes}", parts, "44rem")
 
 
 def offsets(program: Program) -> str:

@@ -42,7 +42,7 @@ def run() -> Run | None:
     with before:
         each, n = programs(traces[0]), experiment.values["n"]
         _launch(each, n, experiment.values["block_n"], _chosen(each).number)
-        _program(each, n, _chosen(each))
+        _program(each, _chosen(each))
     return shown
 
 
@@ -88,21 +88,21 @@ def _launch(each: tuple[Program, ...], n: int, block: int, chosen: int) -> None:
     with layout.part(
         "Launch",
         f"A **launch** starts a kernel on a **grid** of programs. The number in brackets is the size of the grid: "
-        f"⌈{n} / {block}⌉ = {len(each)} programs. PyTorch's loop is gone. Nothing says which program runs first, so no "
-        "program may need another one's result.",
+        f"⌈{n} / {block}⌉ = {len(each)} programs. PyTorch's loop is gone. The GPU may run the programs in "
+        "any order, so none may need another one's result.",
     ):
         st.code(figures.launch_line(), language="python", wrap_lines=True)
         pictures.drawing(figures.vector(each, n, chosen))
 
 
-def _program(each: tuple[Program, ...], n: int, chosen: Program) -> None:
+def _program(each: tuple[Program, ...], chosen: Program) -> None:
     with layout.part(
         "Program",
         f"A **program** is one run of the kernel. All {len(each)} run the same lines. `tl.program_id(0)` tells a "
         "program its number, and from the number it knows which elements are its own. **Press a program** to see its "
         "elements; *Tile*, *Pointer* and *Mask* below follow it.",
     ):
-        pictures.pressable(figures.tiles(each, n, chosen.number), "program")
+        pictures.pressable(figures.tiles(each, chosen.number), "program")
 
 
 def cost(shown: Run) -> None:
@@ -114,10 +114,10 @@ def cost(shown: Run) -> None:
     gpu, off = GPUS[DEFAULT], work.flops - experiment.values["n"]
     thrown = f" Lanes that are off add too: {count(off)} of the sums are thrown away." if off else ""
     layout.prose(
-        f"The kernel moves {count(moved)} bytes for {count(work.flops)} additions.{thrown} An {gpu.name} adds "
-        f"{fixed(gpu.fp32_flops_per_second / gpu.hbm_bytes_per_second, 0)} numbers in the time that HBM moves one "
-        "byte. So this kernel's time is the time of its loads and stores. Softmax is the same, so these chapters count "
-        "bytes."
+        f"The kernel moves {count(moved)} bytes for {count(work.flops)} additions.{thrown} An {gpu.name} can do "
+        f"{fixed(gpu.fp32_flops_per_second / gpu.hbm_bytes_per_second, 0)} FLOPs, a multiply-add counted as two, in "
+        "the time that HBM moves one byte. So this kernel's time is the time of its loads and stores. The same holds "
+        "for softmax, so these chapters count bytes."
     )
     stepper.traffic_table(experiment, trace)
 

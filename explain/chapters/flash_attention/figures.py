@@ -354,8 +354,8 @@ def traffic_bars(runs: Sequence[tuple[str, Traffic]], groups: Sequence[Group]) -
 
 
 def visit_grids(runs: Sequence[tuple[str, Visits]]) -> str:
-    """The tiles of S in the order of the visits, a grid for each titled run; at the right, whose rows they are and how
-    often each row's O is written to HBM.
+    """The tiles of S in the order of the visits, a grid for each titled run; at the right, the program of each row and
+    how often the row's O is written to HBM.
     """
     cell, gap, top = 54.0, 120.0, 64.0
     drawn, x, high = [], 92.0, 0.0

@@ -4,7 +4,9 @@
 import { Palette, themeOf } from "../../player/palette.js";
 import { Surface } from "../../player/surface.js";
 import { explain, explainDrawn } from "../../player/terms.js";
-import { Pen, SCENES, STILLS, layoutOf } from "./scenes.js";
+import { layoutOf } from "./layouts.js";
+import { Pen } from "./pen.js";
+import { SCENES, STILLS } from "./scenes.js";
 
 const HELD = 1e-3;                                         // seconds before a scene's end, where it is held
 const NUDGE = 1;                                           // seconds that an arrow moves the time's slider by
@@ -125,8 +127,8 @@ class Opening {
 
   // --- loading ---
 
-  update({ data }) {
-    if (this.data !== data) this.load(data);
+  update({ data: { packet } }) {
+    if (this.data !== packet) this.load(packet);
     this.retheme();
   }
 

@@ -1,8 +1,8 @@
 // The opening's scenes. Each draws its picture at a moment `p` of its time, 0 to 1, from the packet alone; nothing is
-// kept between two moments. Sizes are in units of the layout, which is as wide as the stage.
+// kept between two moments.
 
 import { format } from "../../player/numbers.js";
-import { write } from "../../player/surface.js";
+import { box } from "./layouts.js";
 
 const fixed = format(1, 4);                                // 7.096
 const between = (a, b, t) => a + (b - a) * t;
@@ -10,154 +10,10 @@ const clamped = (t) => Math.max(0, Math.min(1, t));
 /** How far a motion from `a` to `b` of a scene's time has come, straight or eased. */
 const straight = (p, a, b) => clamped((p - a) / (b - a));
 const eased = (p, a, b) => ((t) => t * t * (3 - 2 * t))(straight(p, a, b));
-const box = (x, y, w, h) => ({ x, y, w, h });
 const moving = (from, to, t) =>
   Object.fromEntries(Object.keys(to).map((side) => [side, between(from[side], to[side], t)]));
 /** Part i of n of a matrix in HBM: one tile's rows. */
 const band = ({ x, y, w, h }, i, n) => box(x, y + (h * i) / n, w, h / n);
-
-const WIDE = {
-  width: 1200, height: 560, small: 16, label: 19, large: 27, token: 37, leading: 64,
-  chip: box(0, 0, 1200, 386), hbm: box(0, 410, 1200, 150),
-  title: [24, 436], aside: [24, 460], colours: [[24, 506], [24, 530]], onChip: [24, 26],
-  memory: {
-    q: box(150, 424, 128, 122), k: box(410, 424, 128, 122), v: box(670, 424, 128, 122), o: box(930, 424, 128, 122),
-  },
-  beside: (m) => [m.x + m.w + 14, m.y + 16, m.x + m.w + 14, m.y + 42],
-  words: box(60, 50, 1080, 300),
-  whole: {
-    q: box(330, 106, 96, 256), k: box(446, 26, 256, 68), s: box(446, 106, 256, 256), said: [730, 130, 730, 166],
-  },
-  scale: { x: 50, y: 520, chip: 330, most: 480, said: [570, 90], step: 52 },
-  slider: box(570, 300, 560, 48),
-  trips: { up: 130, down: 430, s: 170, p: 340, side: 108, list: [560, 40, 1120], step: 40 },
-  tile: {
-    q: box(60, 132, 112, 192), k: box(216, 46, 192, 64), s: box(216, 132, 192, 192), v: box(452, 46, 112, 64),
-    o: box(452, 132, 112, 192), under: 346, keys: [216, 28],
-  },
-  row: {
-    x: 650, axis: 712, end: 1060, value: 1176, title: 46, m: 108, l: 174, thick: 34, sum: 250, o: 326, high: 34,
-  },
-  away: [box(452, 354, 112, 28), box(930, 354, 128, 28)],
-  grid: { x: 220, y: 14, cell: 85, gap: 6, said: [680, 120], step: 40 },
-  bills: { x: 60, w: 1080, size: 34, y: [102, 206], thick: 56, big: 34, times: 294, said: 340 },
-};
-const NARROW = {
-  width: 400, height: 620, small: 13, label: 15, large: 18, token: 20, leading: 35,
-  chip: box(0, 0, 400, 420), hbm: box(0, 440, 400, 180), title: [12, 458], aside: [48, 458],
-  colours: [[160, 458], [270, 458]], onChip: [12, 18],
-  memory: { q: box(14, 498, 80, 112), k: box(111, 498, 80, 112), v: box(208, 498, 80, 112), o: box(306, 498, 80, 112) },
-  beside: (m) => [m.x, m.y - 14, m.x + 20, m.y - 14],
-  words: box(12, 30, 376, 380),
-  whole: { q: box(52, 108, 62, 230), k: box(124, 40, 230, 58), s: box(124, 108, 230, 230), said: [124, 364, 124, 390] },
-  scale: { x: 20, y: 340, chip: 240, most: 320, said: [20, 446], step: 30 },
-  slider: box(14, 372, 372, 44),
-  trips: { up: 100, down: 500, s: 20, p: 110, side: 80, list: [205, 60, 388], step: 34 },
-  tile: {
-    q: box(14, 96, 62, 96), k: box(92, 44, 96, 40), s: box(92, 96, 96, 96), v: box(206, 44, 62, 40),
-    o: box(206, 96, 62, 96), under: 206, keys: [92, 30],
-  },
-  row: { x: 14, axis: 68, end: 312, value: 388, title: 240, m: 272, l: 310, thick: 22, sum: 346, o: 388, high: 20 },
-  away: [box(318, 96, 72, 60), box(318, 430, 72, 28)],
-  grid: { x: 47, y: 30, cell: 72, gap: 6, said: [20, 356], step: 24 },
-  bills: { x: 12, w: 376, size: 30, y: [94, 190], thick: 40, big: 22, times: 256, said: 296 },
-};
-
-/** The layout for a stage of this size. A stage that is wider still has longer panels. */
-export function layoutOf(stage) {
-  if (stage.width < stage.height) return NARROW;
-  const width = Math.max(WIDE.width, (WIDE.height * stage.width) / stage.height);
-  const [chip, hbm] = [WIDE.chip, WIDE.hbm].map((panel) => ({ ...panel, w: width }));
-  return { ...WIDE, width, chip, hbm };
-}
-
-/** What draws one moment: words, boxes, matrices. `said` collects the words that can be read, `terms` those of them
- * that `definitions` has, each definition once.
- */
-export class Pen {
-  constructor(ctx, palette, pictures, layout, definitions) {
-    Object.assign(this, { ctx, palette, pictures, layout, definitions, said: [], terms: [] });
-  }
-
-  ink(quantity) {
-    return this.palette.quantity[quantity]?.ink ?? this.palette[quantity] ?? quantity;
-  }
-
-  fill(quantity) {
-    return this.palette.quantity[quantity]?.fill ?? this.palette[quantity];
-  }
-
-  /** The colour of letters on a quantity's fill. */
-  onFill(quantity) {
-    return this.palette.inkOn(this.palette.packed(this.fill(quantity)));
-  }
-
-  /** Draws with this opacity. */
-  faded(alpha, draw) {
-    if (alpha <= 0) return;
-    const before = this.ctx.globalAlpha;
-    this.ctx.globalAlpha = before * alpha;
-    draw();
-    this.ctx.globalAlpha = before;
-  }
-
-  text(text, x, y, { size = this.layout.label, ink = "text", weight = 400, align = "left" } = {}) {
-    if (this.ctx.globalAlpha > 0.5) {
-      this.said.push(text);
-      this.explain(text, x, y, size, weight, align);
-    }
-    write(this.ctx, text, x, y, { colour: this.ink(ink), size, weight, align, font: this.palette.font });
-  }
-
-  /** Remembers where a term stands that has a definition. */
-  explain(text, x, y, size, weight, align) {
-    const meaning = this.definitions[text];
-    if (!meaning || this.terms.some((term) => this.definitions[term.text] === meaning)) return;
-    const left = align === "left" ? x : x - this.width(text, size, weight) / (align === "right" ? 1 : 2);
-    this.terms.push({ text, x: left, y, size, weight });
-  }
-
-  width(text, size, weight = 400) {
-    this.ctx.font = this.ctx.fontInForce = `${weight} ${size}px ${this.palette.font}`;
-    return this.ctx.measureText(text).width;
-  }
-
-  box({ x, y, w, h }, fill, { stroke, radius = 0, dash = [], thick = 1.5 } = {}) {
-    const { ctx } = this;
-    ctx.beginPath();
-    ctx.roundRect(x, y, Math.max(0, w), Math.max(0, h), radius);
-    if (fill) {
-      ctx.fillStyle = fill;
-      ctx.fill();
-    }
-    if (!stroke) return;
-    ctx.strokeStyle = stroke;
-    ctx.lineWidth = thick;
-    ctx.setLineDash(dash);
-    ctx.stroke();
-    ctx.setLineDash([]);
-  }
-
-  /** An empty place for a matrix, with its name. */
-  slot(name, at) {
-    this.box(at, null, { stroke: this.palette.muted, dash: [4, 4], thick: 1 });
-    this.text(name, at.x + at.w / 2, at.y + at.h / 2, { ink: "muted", align: "center" });
-  }
-
-  /** A thin line from one x to another. */
-  rule(from, to, y) {
-    this.box(box(from, y - 0.6, to - from, 1.2), this.palette.faint);
-  }
-
-  /** Rows and columns of a matrix, all by default, as coloured cells. */
-  cells(name, to, { rows, cols } = {}) {
-    const picture = this.pictures[name];
-    const [r0, r1] = rows ?? [0, picture.height], [c0, c1] = cols ?? [0, picture.width];
-    if (r1 <= r0 || to.w <= 0 || to.h <= 0) return;
-    this.ctx.imageSmoothingEnabled = false;
-    this.ctx.drawImage(picture, c0, r0, c1 - c0, r1 - r0, to.x, to.y, to.w, to.h);
-  }
-}
 
 // --- what every scene stands on: HBM below, the chip above ---
 
@@ -478,7 +334,8 @@ function written(pen, data, p) {
   pen.text("Q", at.q.x, at.under, { weight: 600 });
   pen.box(at.s, null, { stroke: palette.line });
   pen.text("S", at.s.x, at.under, { weight: 600 });
-  pen.text("dropped", at.s.x + layout.label * 1.5, at.under, { size: layout.small, ink: "muted" });
+  const inside = { size: layout.small * 0.9, ink: "muted", align: "center" };
+  pen.text("dropped", at.s.x + at.s.w / 2, at.s.y + at.s.h / 2, inside);
   pen.box(at.o, null, { stroke: palette.line });
   if (moved < 1) {
     const to = along([at.o, ...layout.away, band(layout.memory.o, program, data.programs)], moved);

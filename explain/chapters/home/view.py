@@ -18,7 +18,7 @@ from explain.workers import WorkerError
 
 _HERE = Path(__file__).parent
 _PLAYERS = ("numbers.js", "palette.js", "surface.js", "terms.js")
-_OWN = ("scenes.js", "opening.js")
+_OWN = ("layouts.js", "pen.js", "scenes.js", "opening.js")
 ACROSS = 5
 """Cards in a row."""
 
@@ -43,16 +43,17 @@ def opening() -> str:
     Returns the date of the run, "" without one.
     """
     try:
-        packet, recorded = _packet()
+        packet, recorded = ready()
     except WorkerError as error:
         st.error(error.words, icon=":material/error:")
         return ""
-    _OPENING(key="opening", data=packet)
+    _OPENING(key="opening", data={"packet": packet})  # a text alone would make Streamlit import pandas and pyarrow
     return recorded
 
 
 @st.cache_resource(show_spinner=False)
-def _packet() -> tuple[str, str]:
+def ready() -> tuple[str, str]:
+    """The opening's packet and the date of its run. The server calls it as it starts. Raises WorkerError."""
     flash, standard = (engine().trace(one).trace for one in (lessons.OPENING, lessons.STANDARD))
     return values.packet(flash, standard), flash.created[:10]
 

@@ -65,9 +65,8 @@ def sizes(gpu: Gpu) -> tuple[str, str]:
     gap, width = 24.0, 740.0
     unit = (width - 2 * gap) / sum(math.sqrt(count) for _, count, _ in chip)
     ground = top + unit * math.sqrt(max(count for _, count, _ in chip))
-    times = unit * math.sqrt(gpu.l2_bytes) / small
     wedge = 72.0
-    x, inner = wedge, [text(0, 20, f"The same L2, each side × {fixed(times, 0)}; dark: what one SM has", bold=True)]
+    x, inner = wedge, [text(0, 20, "The same L2, enlarged; dark: what one SM has", bold=True)]
     for name, count, one in chip:
         edge = unit * math.sqrt(count)
         title = f"{name}: {capacity(count)}"

@@ -8,7 +8,7 @@ import streamlit as st
 from explain import lessons
 from explain.chapters.memory_hierarchy import exercises, figures
 from explain.experiment import Experiment
-from explain.figures.numbers import capacity, count, moved, number
+from explain.figures.numbers import capacity, count, moved, number, percent
 from explain.gpus import LIMITS, Gpu
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
@@ -62,7 +62,7 @@ def load_times(gpu: Gpu, logarithmic: bool) -> None:
     with words:
         how = (
             "One thread loads a value, waits for it, and uses it; nothing else is under way. "
-            f"{number(figures.REGISTER_CYCLES)} clock cycles count as a second here: the time of one operation on "
+            f"Here {number(figures.REGISTER_CYCLES)} clock cycles count as a second: the time of one operation on "
             "registers that needs the result of the one before. "
         )
         layout.prose(
@@ -90,12 +90,15 @@ def standard_attention() -> tuple[Experiment, list[Trace]]:
         )
     traces = stepper.stepper([experiment], key="standard attention", chapter="memory_hierarchy")
     if traces:
+        terms = experiment.entry.formula(experiment.values).terms
+        share = sum(term.bytes for term in terms if term.buffer in "sp") / sum(term.bytes for term in terms)
         with layout.part(
             "Every trip to HBM",
             "Launch 1 multiplies and writes S. Launch 2 reads S back, takes the softmax of its rows and writes P. "
             "Launch 3 reads P back and multiplies it by V. S and P have a row for each query and a column for each "
-            "key. Each is written once, read once and thrown away. With 64 tokens S and P are still the smaller part. "
-            "From N = 4,096 on they are almost all, as the picture above shows.",
+            "key. Each is written once, read once and thrown away.\n\nOf the bytes that this run moves, S and P are "
+            f"**{percent(share)}**. Q, K and V take the rest, because every tile reads them again: larger tiles read "
+            "them less often, S and P move as before.",
         ):
             st.markdown(figures.trips_table(experiment, traces[0]))
     return experiment, traces

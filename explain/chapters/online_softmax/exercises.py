@@ -158,7 +158,7 @@ def _why_written(runs: Runs) -> Why:
 QUESTIONS = (
     Question[Runs](
         "first-rescale",
-        "Go to a step at which α shrinks an old sum for the first time: 0 < α < 1.",
+        "Go to the step where α first shrinks the sum: 0 < α < 1.",
         "step",
         lambda runs: (_rescales(runs) or [range(0)])[0],
         _why_first,

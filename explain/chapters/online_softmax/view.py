@@ -73,8 +73,8 @@ def whole_row(way: str, row: Experiment, traces: Sequence[Trace]) -> None:
         return
     first = f" The first {figures.MOST} of {len(tiles)} tiles are drawn." if len(tiles) > figures.MOST else ""
     words = (
-        "m never falls. ℓ is a stack with a part for each tile: dark is the part that a tile adds. Where m rises, α "
-        f"shrinks the whole stack below it; dashed is ℓ before that. All from the trace of the first row.{first}"
+        "m never falls. ℓ is a stack: each load adds its dark part. Where m rises, α shrinks the whole stack below it; "
+        f"the dashed frame is ℓ before that. All from the trace of the first row.{first}"
     )
     with layout.part("The whole row", words):
         pictures.drawing(drawn)
@@ -121,9 +121,8 @@ def accesses(way: str, experiments: Sequence[Experiment], traces: Sequence[Trace
             )
         else:
             words = (
-                f"In this run: **{number(ladder.accesses(right, trace.traffic()))}** reads and writes for each element "
-                f"of x, {number(ladder.reads_of_x(right, trace))} of them reads of x. Safe softmax in three passes "
-                "takes 4."
+                f"In this run each element of x costs **{number(ladder.accesses(right, trace.traffic()))}** accesses, "
+                f"{number(ladder.reads_of_x(right, trace))} of them reads. Safe softmax in three passes takes 4."
             )
         with layout.part("Accesses: formula and trace", words):
             stepper.traffic_table(right, trace)

@@ -16,7 +16,7 @@ from explain.experiment import Experiment
 from explain.figures import numbers, palette
 from explain.figures.lines import WIDE, Line, chart, colour_of
 from explain.figures.numbers import count, duration, number, percent, ratio, si
-from explain.figures.plot import logarithmic, plot
+from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, markdown
 from explain.gpus import GPUS, known_as
 from explain.records.model import Point, Record
@@ -48,6 +48,19 @@ def _label(records: Mapping[str, Record], kernel: str, name: str) -> str:
 V = "V, elements in a row"
 
 
+NEAR = 1.1
+"""A ratio is reproduced if it differs from the paper's by at most this factor."""
+
+
+def _near(ours: float, low: float, high: float) -> bool:
+    return low / NEAR <= ours <= high * NEAR
+
+
+def _told(what: str, ours: float, papers: float) -> str:
+    """A ratio beside the paper's, and whether it is reproduced."""
+    return f"{what}: {ratio(ours)}, {'' if _near(ours, papers, papers) else 'not '}reproduced (paper: {ratio(papers)})."
+
+
 def softmax_verdict(figure: milakov.Figure, record: Record) -> str:
     """The last speedup that the paper states for a figure, beside ours; Markdown, "" if it was not measured."""
     said = figure.said[-1]
@@ -56,10 +69,10 @@ def softmax_verdict(figure: milakov.Figure, record: Record) -> str:
         return ""
     low, high = said.ratio if isinstance(said.ratio, tuple) else (said.ratio, said.ratio)
     (v, ours), begins = gained[-1], milakov.knee(gained)
-    same = 0.9 * low <= ours <= 1.1 * high
     paper = " to ".join(ratio(one) for one in dict.fromkeys((low, high)))
+    result = "Reproduced" if _near(ours, low, high) else "Another speedup"
     told = (
-        f"**{'Reproduced' if same else 'Another speedup'}: {KERNELS[figure.fast[0]].short} is {ratio(ours)} as fast at "
+        f"**{result}: {KERNELS[figure.fast[0]].short} is {ratio(ours)} as fast at "
         f"V = {count(v)}; in the paper {paper} from V = {count(said.at)} on.**"
     )
     known = GPUS.get(known_as(record.gpu) or "")
@@ -73,11 +86,12 @@ def softmax_verdict(figure: milakov.Figure, record: Record) -> str:
 
 def rates(figure: Figure, records: Mapping[str, Record]) -> Pair:
     """One of figures 1 to 4: elements per second over V, and the speedup over the slow kernel beside the paper's."""
-    hidden = figure.kernels[0] if len(records) == 1 and figure.kernels[0] == "softmax_naive" else ""
+    under = figure.kernels[0] if len(records) == 1 and figure.kernels[0] == "softmax_naive" else ""
     lines = [
         Line(
-            _billions(milakov.rates(record, figure, kernel)), _label(records, kernel, name), colour_of(kernel),
-            width=WIDE if kernel == hidden else 2,
+            _billions(milakov.rates(record, figure, kernel)),
+            _label(records, kernel, name), colour_of(kernel),
+            width=5 if kernel == under else 2,
         )
         for name, record in records.items()
         for kernel in figure.kernels
@@ -132,14 +146,19 @@ def _held(record: Record) -> dict[float, str]:
 
 def knee(record: Record) -> Pair:
     """How often figure 1's kernels read an element of x from DRAM, and from L2, over V."""
+    once, again, near = _kept(record)
     dram, l2 = (
         chart(
             f"reads of each element {where}", x=V, y="reads per element", unit=" reads", height=HEIGHT, lines=[
                 Line(milakov.reads(record, kernel, level), KERNELS[kernel].short, colour_of(kernel))
                 for kernel in ("softmax_naive", "softmax_safe", "softmax_online")
             ],
+            limits={float(v): words.format(count(v)) for v, words in named if v},
         )
-        for level, where in (("dram", "from DRAM"), ("l2", "from L2 by an SM"))
+        for level, where, named in (
+            ("dram", "from DRAM", ((once, "V = {} "), (again, " V = {}"))),
+            ("l2", "from L2 by an SM", ((near, " V = {}"),)),
+        )
     )  # fmt: skip
     return dram, l2
 
@@ -148,39 +167,42 @@ ONCE, MORE = 1.1, 1.5
 """Up to ONCE reads an element counts as read once; from MORE on, as read again."""
 
 
+def _kept(record: Record) -> tuple[int | None, int | None, int | None]:
+    """For safe softmax: the last V at which DRAM reads each element once, the first at which it reads it again, and the
+    first at which L1 no longer holds a row.
+    """
+    dram, l2 = (milakov.reads(record, "softmax_safe", level) for level in ("dram", "l2"))
+    once = max((cols for cols, times in dram if times <= ONCE), default=None)
+    again, near = (min((cols for cols, times in found if times >= MORE), default=None) for found in (dram, l2))
+    return once, again, near
+
+
 def knee_words(record: Record) -> str:
     """From which V on online softmax is faster, which cache stops holding the rows there, and the longest rows that
     fit L2; a Markdown list."""
     begins = milakov.knee(milakov.gains(record, milakov.FIGURES[0]))
-    safe = milakov.reads(record, "softmax_safe", "dram")
-    once = max((cols for cols, times in safe if times <= ONCE), default=None)
-    again = min((cols for cols, times in safe if times >= MORE), default=None)
+    once, again, near = _kept(record)
     since = f"from **V = {count(begins)}** on" if begins else "at no V measured"
     said = [
-        f"On the {short(record)} online softmax is at least {ratio(milakov.GAIN)} as fast {since}. On the paper's V100 "
-        "all three kernels are similar up to V = 1,000."
+        f"Online softmax is at least {ratio(milakov.GAIN)} as fast {since}. On the paper's V100 all three kernels are "
+        "similar up to V = 1,000."
     ]
-    near = next((cols for cols, times in milakov.reads(record, "softmax_safe", "l2") if times >= MORE), None)
     if near:
         said.append(f"From V = {count(near)} on, L1 no longer holds an SM's rows. The later passes read from L2.")
     if once and again:
         said.append(
-            f"Up to V = {count(once)} safe softmax reads each element **once** from DRAM, although its three passes "
-            f"load it three times. From V = {count(again)} on, L2 no longer holds the rows either. At the longest V "
-            f"each element is read {numbers.fixed(safe[-1][1], 1)} times. Only there do fewer passes save bytes from "
-            "DRAM."
+            f"Up to V = {count(once)} L2 holds the rows: safe softmax reads each element **once** from DRAM, although "
+            f"its three passes load it three times. From V = {count(again)} on, L2 does not. Only from there on do "
+            "fewer passes save DRAM bytes."
         )
     known = GPUS.get(known_as(record.gpu) or "")
     if known:
         programs = 32 * known.warps_sm // milakov.THREADS
         said.append(
-            f"Each row has its own program, and an SM has threads for {programs} of ours: at most "
-            f"{count(known.sms * programs)} rows are in flight. {numbers.capacity(known.l2_bytes)} of L2 hold them up "
-            f"to V = {count(milakov.fits_l2(known))}, or longer if registers allow fewer programs."
-        )
-        said.append(
-            f"The V100 has {numbers.capacity(milakov.THEIR_L2_BYTES)} of L2 for {milakov.THEIR_SMS} SMs: enough up to "
-            f"V = {count(milakov.fitted_theirs())}. So the paper's speedup starts at a shorter V than ours."
+            f"An SM has threads for {programs} programs, a row each: {known.sms} SMs × {programs} = "
+            f"{count(known.sms * programs)} rows in flight. They fill {numbers.capacity(known.l2_bytes)} of L2 at V = "
+            f"{count(milakov.fits_l2(known))}. The V100's {numbers.capacity(milakov.THEIR_L2_BYTES)} are full at V = "
+            f"{count(milakov.fitted_theirs())}, so the paper's speedup starts earlier."
         )
     return "\n".join(f"- {one}" for one in said)
 
@@ -239,34 +261,80 @@ def _counted(point: Point | None, bytes_of: flashattention.Bytes) -> int | None:
     return bytes_of(point) if point else None
 
 
-def figure_2_verdict(record: Record) -> str:
-    """Figure 2's two ratios, the paper's and ours; Markdown, "" if they were not measured."""
+def _figure_2(record: Record) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    """Figure 2's two ratios, standard attention ÷ FlashAttention: bytes and time, each ours and the paper's."""
     first, *_, last = flashattention.FIGURE_2
     points = [record.point(flashattention.gpt2(row.baseline)) for row in (first, last)]
     moved, taken = ([of(point) for point in points] for of in (partial(_counted, bytes_of=flashattention.hbm_bytes),
         _seconds))  # fmt: skip
     if not (moved[0] and moved[1] and taken[0] and taken[1]):
+        return None
+    return (moved[0] / moved[1], first.hbm_gb / last.hbm_gb), (taken[0] / taken[1], first.ms / last.ms)
+
+
+def figure_2_verdict(record: Record) -> str:
+    """Figure 2's two ratios, ours and the paper's; Markdown, "" if they were not measured."""
+    if not (found := _figure_2(record)):
         return ""
-    fewer, faster = moved[0] / moved[1], taken[0] / taken[1]
+    moved, taken = found
+    return f"**Standard attention ÷ FlashAttention. {_told('Bytes', *moved)} {_told('Time', *taken)}**"
+
+
+def figure_2_time(record: Record) -> str:
+    """What limits each kernel of figure 2 on this GPU, in a Markdown list's line; "" if it was not measured."""
+    first, *_, last = flashattention.FIGURE_2
+    standard, flash = (record.point(flashattention.gpt2(row.baseline)) for row in (first, last))
+    moved, slow, fast = _counted(standard, flashattention.hbm_bytes), _seconds(standard), _seconds(flash)
+    copy, peak = (record.roofs.get(level) for level in ("hbm copy", "matmul fp16"))
+    if not (moved and slow and fast and copy and peak):
+        return ""
     return (
-        f"**{'Reproduced' if min(fewer, faster) > 1 else 'Not reproduced'}: standard attention moves {ratio(fewer)} "
-        f"the bytes and takes {ratio(faster)} the time of FlashAttention.** In the paper: "
-        f"{ratio(first.hbm_gb / last.hbm_gb)} and {ratio(first.ms / last.ms)}."
+        f"- *Time*: the {short(record)} runs standard attention {ratio(first.ms / 1e3 / slow)} as fast as the paper's "
+        f"GPU, and FlashAttention {ratio(last.ms / 1e3 / fast)}. HBM became faster, and standard attention reaches "
+        f"{percent(moved / slow / copy.per_second)} of a copy's rate. PyTorch's FlashAttention-2 reaches "
+        f"{percent(flashattention.matmul_flops(last) / fast / peak.per_second)} of the matmul peak.\n"
     )
+
+
+def figure_2(record: Record) -> go.Figure | str:
+    """Figure 2's two ratios as bars, the paper's and this GPU's; "" if they were not measured."""
+    if not (found := _figure_2(record)):
+        return ""
+    figure, names = plot(), ("bytes at HBM", "time")
+    sides = ((short(record), palette.mid("series-1")), (f"paper, {flashattention.THEIR_GPU}", PAPER))
+    for (name, colour), values in zip(sides, zip(*found, strict=True), strict=True):
+        figure.add_bar(
+            y=names, x=values, orientation="h", name=name, marker_color=colour, textposition="outside",
+            cliponaxis=False, text=[f"<b>{ratio(value)}</b> {name}" for value in values], hoverinfo="skip",
+        )  # fmt: skip
+    figure.update_xaxes(ticksuffix=" ×", showgrid=False, range=[0, 1.5 * max(max(pair) for pair in found)])
+    figure.update_yaxes(autorange="reversed", ticksuffix="  ")
+    figure.update_layout(
+        title={"text": "standard attention ÷ FlashAttention", "font": {"size": FONT + 1}}, height=250,
+        margin={"l": 8, "r": 8, "t": 44, "b": 8}, showlegend=False, bargap=0.25,
+    )  # fmt: skip
+    return figure
 
 
 def theorem_verdict(record: Record) -> str:
     """FlashAttention-2's slopes between L2 and the SMs, beside theorem 2's; Markdown, "" if they were not measured."""
     found = [
-        (axis, theory, power)
+        (
+            axis,
+            theory,
+            power,
+            "".join(f"; {axis} = {x} spills and is left out" for x, _ in every if x not in dict(whole)),
+        )
         for axis, (*_, theory) in _STEPS.items()
-        for kernel, level, _, whole in _curves(record, axis)
+        for kernel, level, every, whole in _curves(record, axis)
         if kernel == "flash_attention" and level == LEVELS[0][0] and (power := _power(whole)) is not None
     ]
     if not found:
         return ""
-    near = all(abs(power - theory) < 0.2 for _, theory, power in found)
-    each = ", ".join(f"{_slope(power)} over {axis} (theory {number(theory)})" for axis, theory, power in found)
+    near = all(abs(power - theory) < 0.2 for _, theory, power, _ in found)
+    each = ", ".join(
+        f"{_slope(power)} over {axis} (theory {number(theory)}{less})" for axis, theory, power, less in found
+    )
     return f"**{'Reproduced' if near else 'Other slopes'}, between L2 and the SMs: FlashAttention-2 has {each}.**"
 
 
@@ -342,10 +410,18 @@ def theorem(record: Record) -> Pair:
     by_block.extend(_theory(by_block[-2], -1))
     by_length.extend(_theory(by_length[-2], 2))
     drawn = partial(chart, y="bytes, GB", unit=" GB", log=True, height=HEIGHT)
-    return (
-        drawn("larger tiles, N = 1,024", by_block, x=f"{BLOCK}: M = 4 d B"),
-        drawn("longer sequences, tiles of 128 × 64", by_length, x="N"),
-    )
+    tiles = drawn("larger tiles, N = 1,024", by_block, x=f"{BLOCK}: M = 4 d B")
+    for kernel, level, every, whole in _curves(record, "B"):
+        if kernel != "flash_attention" or level != LEVELS[0][0]:
+            continue
+        for spills, moved in every:
+            if spills in dict(whole):
+                continue
+            tiles.add_annotation(
+                x=math.log10(spills), y=math.log10(moved / 1e9), ax=0, ay=-95, arrowhead=2, arrowwidth=1,
+                text=f"B = {spills} spills registers", xanchor="right", font={"size": FONT},
+            )  # fmt: skip
+    return (tiles, drawn("longer sequences, tiles of 128 × 64", by_length, x="N"))
 
 
 def _theory(beside: Line, power: int) -> list[Line]:
@@ -413,13 +489,38 @@ def _power(points: Sequence[tuple[float, float]]) -> float | None:
     return None if jump(known, len(points)) else slope(known, fitted=len(points))
 
 
+def tables_verdict(record: Record) -> str:
+    """Memory and time at the longest N at which the paper has both; Markdown, "" if they were not measured."""
+    standard, flash = flashattention.TABLE_20
+    at = len(flashattention.TABLE_20[standard]) - 1
+    n = flashattention.TABLE_LENGTHS[at]
+    taken, held = (
+        [of(flashattention.of_table(baseline, n)) for baseline in (standard, flash)]
+        for of in (lambda one: _seconds(record.point(one)), partial(_held_bytes, record))
+    )
+    if not (taken[0] and taken[1] and held[0] and held[1]):
+        return ""
+    time, memory = (table[standard][at] / table[flash][at] for table in (flashattention.TABLE_20,
+        flashattention.TABLE_21))  # fmt: skip
+    return (
+        f"**Standard attention ÷ FlashAttention at N = {count(n)}. {_told('Memory', held[0] / held[1], memory)} "
+        f"{_told('Time', taken[0] / taken[1], time)}**"
+    )
+
+
+def _held_bytes(record: Record, experiment: Experiment) -> int | None:
+    """Bytes of memory that a run of tables 20 and 21 holds at most, with its inputs."""
+    point = record.point(experiment)
+    peak = point.peak_bytes if point else None
+    return peak + flashattention.inputs_bytes(experiment.values["seq_len"]) if peak else None
+
+
 def tables(record: Record) -> Pair:
     """Tables 20 and 21: time and memory of forward and backward pass over N: the paper's A100, dashed, and this GPU."""
 
     def memory(experiment: Experiment) -> float | None:
-        point = record.point(experiment)
-        peak = point.peak_bytes if point else None
-        return (peak + flashattention.inputs_bytes(experiment.values["seq_len"])) / 1e6 if peak else None
+        held = _held_bytes(record, experiment)
+        return held / 1e6 if held else None
 
     def time(experiment: Experiment) -> float | None:
         seconds = _seconds(record.point(experiment))

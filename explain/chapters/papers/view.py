@@ -43,16 +43,19 @@ def softmax_and_top_k(chosen: Sequence[Entry]) -> None:
         figure = _FIGURES[pick("Figure", _FIGURES, "figure", wrap=True)]
         layout.prose(
             "Online softmax reads a row twice, safe softmax three times. Are fewer accesses faster?\n\n"
-            f"The paper measured on a {milakov.THEIR_GPU}. It prints curves without numbers, so the wide grey "
-            "bands are what its sentences state, for the V that they name:\n\n"
+            f"The paper measured on a {milakov.THEIR_GPU}. It prints curves without numbers. The grey bands in the "
+            "speedup chart are what its sentences state, for the V that they name:\n\n"
             + "\n".join(f"- {said.words}, {said.where}" for said in figure.said)
             + "\n\n**What differs**\n\n"
-            f"- *Program*: the paper's has {milakov.THEIR_THREADS} threads per row, and each thread keeps its own pair "
-            f"(m, ℓ) until the end. Ours has {milakov.THREADS} and merges them after each tile of up to "
+            f"- *Program*: the paper's program has {milakov.THEIR_THREADS} threads per row, and each thread keeps its "
+            f"own pair (m, ℓ) until the end. Ours has {milakov.THREADS} and merges them after each tile of up to "
             f"{count(milakov.LARGEST_TILE)} elements.\n"
             + "- *Top-k*: the paper's kernel inserts one element at a time and rejects most of them at once. Ours "
             "takes the K largest of every tile, at the same cost for any data.\n"
             * (figure.number > 2)
+            + "- *PyTorch*: it keeps a row of up to 9,216 elements in registers. It reads a longer row again, with "
+            "another kernel: its curve jumps.\n"
+            * (figure.number == 1)
             + "- *Data*: the paper's is uniform between 0 and 1, ours is normally distributed. The work is the same.\n"
             f"- *V*: the paper's 63 · 2ᵏ. Our largest is {count(figure.lengths[-1])}, a matrix of "
             f"{moved(figure.largest_bytes)}."
@@ -133,11 +136,12 @@ def figure_2(chosen: Sequence[Entry]) -> None:
         "- *Bytes*: at the **minimum** each step reads its operands once and writes its results once. The paper's "
         "40.3 GB include masking and dropout, which write more N² matrices. In the backward pass PyTorch's "
         "FlashAttention sums dQ in float32, which is more than the minimum.\n"
+        f"{figures.figure_2_time(shown[0].record) if shown else ''}"
         "- *Version*: the paper measured FlashAttention-1. PyTorch has FlashAttention-2, with queries in the outer "
         "loop.",
     ):
         _beside(
-            shown, {"figure 2": figures.table_2},
+            shown, {"ratios": figures.figure_2, "figure 2": figures.table_2},
             f"forward and backward, fp16, no mask, no dropout; DRAM by {COUNTERS}",
         )  # fmt: skip
     with layout.part(
@@ -188,14 +192,14 @@ def theorem_2(chosen: Sequence[Entry]) -> None:
 def time_and_memory(chosen: Sequence[Entry]) -> None:
     """FlashAttention's tables 20 and 21."""
     shown = _measured(chosen, flashattention.TIMED, "flashattention-memory")
+    _verdict(shown, figures.tables_verdict)
     with layout.part(
         "Tables 20 and 21: time and memory over N",
         f"Forward and backward pass, 16 sequences of 8 heads, d = 64. The paper's GPU is an {flashattention.THEIR_GPU}."
         "\n\nStandard attention keeps N² matrices for the backward pass, so its memory has slope 2. FlashAttention "
         "keeps O and one logsumexp per row: slope 1.\n\n**What differs**\n\n"
-        "- *Time*: a newer GPU has more bandwidth and more FLOP/s, so both lines move down. The paper is about the "
-        "distance between them. On short sequences the launches of standard attention take longer than their work, so "
-        "its lines are flat.\n"
+        "- *Time*: a newer GPU has more bandwidth and more FLOP/s, so both lines move down. On "
+        "short sequences the launches of standard attention take longer than their work, so its lines are flat.\n"
         "- *Memory*: the paper's GPU was full after N = 4,096. A larger GPU continues with the same slope. Both counts "
         "include Q, K, V and the gradient of O. The framework decides how many N² matrices exist at once. Where both "
         "GPUs' lines coincide, its versions agree.",

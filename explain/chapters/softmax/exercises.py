@@ -116,7 +116,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "maximum",
-        "Go to a step at which m of the safe kernel (right) is the maximum of the whole row for the first time.",
+        "Go to the step where m of the safe kernel (right) first is the maximum of the whole row.",
         "step",
         lambda shown: first(set_to(shown.runs[SAFE], "running_max"), lambda m: m == _row_max(shown)),
         _why_max,

@@ -14,6 +14,7 @@ from explain.experiment import Experiment
 from explain.figures.numbers import number
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
+from explain.ui.address import asked
 from explain.ui.exercises import ask
 
 Runs = tuple[Sequence[Experiment], Sequence[Trace]]
@@ -73,8 +74,8 @@ def six_logits(charts: tuple[DeltaGenerator, DeltaGenerator]) -> None:
         column.select_slider(f"x{i}", steps, value, format_func=_written, key=f"x{i}", bind="query-params")
         for i, (column, value) in enumerate(zip(sliders, (-1.0, 0.5, 2.0, 3.5, 0.0, 1.0), strict=True))
     ]
-    shifts = {_written(shift): shift for shift in figures.SHIFTS}
-    st.session_state["add"] = shifts.get(st.query_params.get("add", ""), 0)
+    shifts = {str(shift): shift for shift in figures.SHIFTS}
+    st.session_state["add"] = shifts.get(asked("add") or "", 0)
     shift = st.select_slider("Add to all logits", figures.SHIFTS, format_func=_written, key="add", on_change=_add)
     with st.container(horizontal=True):
         st.button("+ 100: naive breaks", on_click=_add, args=(100,))
@@ -105,8 +106,9 @@ def overflow(runs: Runs) -> None:
     with layout.part(
         "Where exp overflows in each format",
         "fp16 has few bits for the exponent: exp(12) is already too large. bf16 has as many bits for it as fp32, so it "
-        "overflows at the same x, with fewer digits.\n\nThe kernels here compute in fp32, also when they store fp16 or "
-        "bf16. So naive softmax overflows above 88.72 in all three. The second table shows runs on the row above.",
+        "overflows at the same x. It pays with fewer digits.\n\nThe kernels here compute in fp32, also when they store "
+        "fp16 or bf16. So naive softmax overflows above 88.72 in all three. The second table shows runs on the row "
+        "above.",
     ):
         st.markdown(figures.overflow_table())
         if traces:

@@ -74,8 +74,8 @@ class Crossing:
             said += f" The curves cross at {x} ≈ {fixed(self.x, 0)} (interpolated)."
         before = {at: one for at, one in self.ratios.items() if at < self.first}
         if any(one > 1 for one in before.values()):
-            each = ", ".join(f"{ratio(one)} at {fixed(at, 0)}" for at, one in before.items())
-            said += f" Before that it varies: {each}; below 1 {other} is ahead."
+            least, most = (ratio(extreme(before.values())) for extreme in (min, max))
+            said += f" At smaller {x} the ratio is {least} to {most}; below 1 {other} is ahead."
         return said
 
 

@@ -13,12 +13,15 @@ import plotly.graph_objects as go
 from explain.chapters.sweeps.analysis import FITTED, crossing, curve, jump, numbers, slope
 from explain.chapters.sweeps.model import AXES, LEVELS, SPILLED, Reading, Sweep, formula, once
 from explain.chapters.sweeps.ready import PAIR
+from explain.experiment import Experiment
 from explain.figures import palette
 from explain.figures.labels import spread, widest
 from explain.figures.lines import colour_of
-from explain.figures.numbers import duration, fixed, percent, ratio, si
+from explain.figures.numbers import duration, fixed, moved, percent, ratio, si
 from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, csv_of, markdown
+from explain.gpus import Gpu
+from explain.prediction import programs
 from kernels.catalog import KERNELS
 from kernels.parameters import Value
 
@@ -36,13 +39,15 @@ SYMBOLS = {
 LEVEL_SYMBOLS: Mapping[str, str] = {"hbm": "circle", "l2": "square", "shared": "diamond"}
 SLATE = palette.mid("slate")
 TILES = ("block_m", "block_n")
-HEIGHT, TOP, BOTTOM = 470, 40, 64
+HEIGHT, TOP, BOTTOM = 440, 40, 64
 TITLE = 30  # a title's height
 APART = 0.25
 """Two powers of growth that differ by less are the same."""
 LABEL_PIXELS = FONT + 5  # a label's height with its gap
 UNMEASURED = ("formula", "predicted")
 """The sources that have no theory beside them: they are one."""
+THEORY: Mapping[str, str] = {"seconds": "FLOPs, scaled to the last point", "hbm": "every element once per launch"}
+"""What a theoretical curve is; elsewhere it is the formula."""
 WHAT: Mapping[str, tuple[str, str]] = {"seconds": ("time of one launch", "s"),
     **{k: (f"bytes {v}", "B") for k, v in LEVELS.items()}}  # fmt: skip
 
@@ -164,7 +169,7 @@ def _lines(
 ) -> go.Figure:
     figure, unit = plot(), WHAT[what][1]
     drawn = "dash" if _source(readings) == "predicted" else "solid"
-    covered = _covered(curves)
+    covered, dotted = _covered(curves), False
     for kernel, other in covered.items():
         x, y = list(curves[kernel].items())[len(curves[kernel]) // 2]
         off = max(abs(y / curves[other][x] - 1) for x, y in curves[kernel].items())
@@ -179,6 +184,7 @@ def _lines(
                 x=list(known), y=list(known.values()), mode="lines", hoverinfo="skip", showlegend=False,
                 line={"color": colour, "width": 1.5, "dash": "dot"},
             )  # fmt: skip
+            dotted = True
         figure.add_scatter(
             x=list(points), y=list(points.values()), name=name_of(kernel), mode="lines+markers", showlegend=False,
             line={"color": colour, "width": 8 if kernel in covered else 2, "dash": drawn},
@@ -187,6 +193,10 @@ def _lines(
             customdata=[si(y, unit) for y in points.values()],
             hovertemplate=f"{AXES[sweep.axis][0]} = %{{x:,}}: %{{customdata}}<extra>{name_of(kernel)}</extra>",
         )  # fmt: skip
+        if what == "hbm" and KERNELS[kernel].outer == "block_n" and (at := jump(numbers(points))):
+            before = max(float(x) for x in points if float(x) < at)
+            middle = math.sqrt(numbers(points)[before] * numbers(points)[at])
+            note(figure, at, middle, "Q, O, m, ℓ no<br>longer stay in L2", align="left")
     low, high = _decades([y for points in curves.values() for y in points.values()])
     pixels = (HEIGHT - TOP - BOTTOM) / max(high - low, 1e-9)
     right = max(float(value) for points in curves.values() for value in points)
@@ -207,8 +217,13 @@ def _lines(
     figure.update_yaxes(
         **logarithmic(WHAT[what][0], {mark: si(mark, unit, digits=1) for mark in marks}), range=[low, high]
     )
+    if dotted:
+        figure.add_scatter(
+            x=[None], y=[None], mode="lines", line={"color": SLATE, "width": 1.5, "dash": "dot"},
+            name="theory: " + THEORY.get(what, "the formula"),
+        )  # fmt: skip
     around = {"l": 8, "r": _room(labels.values()), "t": TOP, "b": BOTTOM}
-    figure.update_layout(height=HEIGHT, margin=around, hovermode="closest")
+    figure.update_layout(height=HEIGHT, margin=around, hovermode="closest", legend={"orientation": "h", "y": 1.1})
     return figure
 
 
@@ -295,7 +310,8 @@ def slopes(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
             rows.append((name_of(kernel), known or None, f"**{found}**"))
     if _source(readings) in UNMEASURED:
         return markdown((WHAT[what][0], Column("fitted")), [(kernel, found) for kernel, _, found in rows])
-    return markdown((WHAT[what][0], Column("theory"), Column("fitted")), rows)
+    unit = ", bytes" if any(known and "<sup>" not in known for _, known, _ in rows) else ""
+    return markdown((WHAT[what][0], Column(f"theory{unit}"), Column("fitted")), rows)
 
 
 def polynomial(x: str, points: Mapping[float, float]) -> str:
@@ -319,16 +335,10 @@ def _power(x: str, points: Mapping[float, float]) -> str:
     return "" if power is None else _raised(x, power)
 
 
-def slope_note(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
-    """The meaning of the dotted lines, and how slopes were fitted."""
-    dotted = {
-        "seconds": "FLOPs by formula, scaled to the last point",
-        "hbm": "every element once per launch, as if L2 kept nothing between launches",
-        "shared": "",
-    }.get(what, "the formula")
-    fitted = f"slopes by least squares over the last {min(FITTED, len(sweep.values))} points"
-    dashed = "dashed: predicted, not measured; " if _source(readings) == "predicted" else ""
-    return f"dotted: {dotted}; {fitted}" if dotted and _source(readings) not in UNMEASURED else f"{dashed}{fitted}"
+def slope_note(sweep: Sweep, readings: Sequence[Reading]) -> str:
+    """How slopes were fitted, and what dashed lines mean."""
+    fitted = f"fitted: least squares over the last {min(FITTED, len(sweep.values))} points"
+    return f"dashed: predicted, not measured; {fitted}" if _source(readings) == "predicted" else fitted
 
 
 def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -> list[str]:
@@ -362,6 +372,45 @@ def spills(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
             sentences.append(
                 f"At {AXES[sweep.axis][0]} = {where}, **{name_of(kernel)}** spills registers to local memory, which "
                 f"lies in HBM behind the caches: {most}."
+            )
+    return sentences
+
+
+def jumps(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[str]:
+    """A sentence for each kernel with its keys outside and a jump at HBM: what it uses again, beside `gpu`'s L2."""
+    sentences, x = [], AXES[sweep.axis][0]
+    for kernel in sweep.kernels if gpu and sweep.numeric else ():
+        found = numbers(curve(sweep, readings, kernel, "hbm"))
+        at = jump(found)
+        if at is None or gpu is None or KERNELS[kernel].outer != "block_n":
+            continue
+        last = max(one for one in found if one < at)
+        before, after = (moved(_again(sweep.at(kernel, int(one)), gpu)) for one in (last, at))
+        sentences.append(
+            f"**{name_of(kernel)}** uses Q, O, m and ℓ again for every tile of keys: {before} at {x} = "
+            f"{fixed(last, 0)}, {after} at {fixed(at, 0)}. From there on they do not stay in L2 "
+            f"({moved(gpu.l2_bytes)}), and most of them come from HBM each time."
+        )
+    return sentences
+
+
+def _again(experiment: Experiment, gpu: Gpu) -> int:
+    """The bytes that a kernel uses between two uses of the same element, at most."""
+    entry, p = experiment.entry, experiment.values
+    traffic = entry.formula(p)
+    return max(entry.between(p, traffic, term, gpu.sms) for term in traffic.terms)
+
+
+def idle(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[str]:
+    """A sentence for each kernel with its keys outside and fewer programs than `gpu` has SMs, at the last value."""
+    sentences = []
+    for kernel in sweep.kernels:
+        last = [one.experiment for one in readings if one.experiment.kernel == kernel and one.seconds][-1:]
+        if gpu and last and last[0].entry.outer == "block_n" and (few := programs(last[0])) < gpu.sms:
+            sentences.append(
+                f"Our **{name_of(kernel)}** is slow: it launches {fixed(few, 0)} programs, one a head, on {gpu.sms} "
+                "SMs, and each of them loads and stores O, m and ℓ at every tile. The authors' CUDA kernel is written "
+                "differently and is not timed here."
             )
     return sentences
 

@@ -24,20 +24,19 @@ from explain.chapters.sweeps.figures import (
 from explain.figures import palette
 from explain.figures.labels import widest
 from explain.figures.lines import colour_of
-from explain.figures.numbers import fixed, grouped, percent, si
+from explain.figures.numbers import grouped, percent, si
 from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
-from explain.prediction import programs
 from explain.records.model import Roof
 
 LEVEL_NAMES: Mapping[str, str] = {"hbm": "HBM", "l2": "L2", "shared": "shared memory"}
 LEVEL_HUES: Mapping[str, str] = {"hbm": "hbm", "l2": "series-5", "shared": "series-2"}
-HEIGHT = 560
+HEIGHT = 500
 PLOT = 740
 """About how wide the plot is, in pixels: the slope of a roof's label follows from it."""
-FAR = 0.15
-"""A kernel below this share of every roof is limited by none of them."""
+LIMITS = 0.5
+"""A roof limits a kernel that reaches this share of it or more."""
 
 
 def roofline(
@@ -143,8 +142,8 @@ def _share_of(point: RooflinePoint, roof: float | None) -> float | None:
     return point.flops_per_second / roof if roof else None
 
 
-def nearest(points: Sequence[RooflinePoint], gpu: Gpu | None = None) -> list[str]:
-    """A sentence for each kernel: its nearest roof, and its share of it; on `gpu`, why one waits."""
+def nearest(points: Sequence[RooflinePoint]) -> list[str]:
+    """A sentence for each kernel: its nearest roof, its share of it, and whether that roof limits it."""
     sentences = []
     for kernel, own in _by_kernel(points).items():
         shares = {LEVEL_NAMES[p.level]: p.flops_per_second / p.memory for p in own if p.memory}
@@ -152,22 +151,8 @@ def nearest(points: Sequence[RooflinePoint], gpu: Gpu | None = None) -> list[str
             shares[_unit_name(compute_roof_name(own[0].reading))] = own[0].flops_per_second / own[0].compute
         if shares:
             roof, share = max(shares.items(), key=lambda pair: pair[1])
-            if share < FAR:
-                few = programs(own[0].reading.experiment)
-                sentences.append(
-                    f"**{name_of(kernel)}** is far below every roof ({percent(share)} of {roof}). Neither bytes nor "
-                    "FLOPs limit it: it waits."
-                    + (
-                        f" Our kernel of this name launches {fixed(few, 0)} programs, one a head, and the {gpu.name} "
-                        f"has {gpu.sms} SMs: the others are idle. Each program loads and stores O, m and ℓ at every "
-                        "tile and waits for them. The authors' CUDA kernel is another one."
-                        if gpu and few < gpu.sms and own[0].reading.experiment.entry.outer == "block_n"
-                        else ""
-                    )
-                )
-                continue
-            what = "the roof of " + roof if roof in LEVEL_NAMES.values() else roof
-            sentences.append(f"**{name_of(kernel)}** is closest to {what}: it reaches {percent(share)} of it.")
+            limited = f"{roof} limits it" if share >= LIMITS else "no roof limits it, it waits"
+            sentences.append(f"**{name_of(kernel)}**: {percent(share)} of the roof of {roof}; {limited}.")
     return sentences
 
 

@@ -19,7 +19,7 @@ from explain.chapters.sweeps.runner import State, runner
 from explain.engine import engine
 from explain.experiment import ParameterError
 from explain.figures.numbers import fixed
-from explain.gpus import GPUS, known_as
+from explain.gpus import GPUS, Gpu, known_as
 from explain.plain import made, plain
 from explain.prediction import NOT_PREDICTED, Model, fitted
 from explain.records import registry
@@ -55,6 +55,11 @@ class Shown:
     runs: str = ""
     gpu: str = ""
     roofs: Mapping[str, Roof] = field(default_factory=dict)
+
+    @property
+    def card(self) -> Gpu | None:
+        """That GPU's datasheet, if it is known."""
+        return GPUS.get(known_as(self.gpu) or "")
 
     @functools.cached_property
     def csv(self) -> str:
@@ -221,11 +226,13 @@ def sweep_growth(shown: Shown, times_only: bool = False) -> None:
     if levels:
         words, picture = layout.sides(f"Bytes {over}")
         with words:
-            _grows(shown, _level(levels), picture, figures.spills(sweep, readings))
+            level = _level(levels, picture)
+            also = figures.jumps(sweep, readings, shown.card) if level == "hbm" else []
+            _grows(shown, level, picture, [*also, *figures.spills(sweep, readings)])
     if any(reading.seconds for reading in readings):
         words, picture = layout.sides(f"Time {over}")
         with words:
-            _grows(shown, "seconds", picture, [])
+            _grows(shown, "seconds", picture, figures.idle(sweep, readings, shown.card))
     _misses(shown)
     sourced(_source(shown))
 
@@ -237,7 +244,7 @@ def _grows(shown: Shown, what: str, picture: DeltaGenerator, also: Sequence[str]
     figure, table = _growth(shown.sweep.key, shown.packed, what)
     if table:
         st.markdown(table, unsafe_allow_html=True)
-        st.caption(figures.slope_note(shown.sweep, shown.readings, what))
+        st.caption(figures.slope_note(shown.sweep, shown.readings))
         if origin := figures.origin(shown.sweep, shown.readings, what):
             layout.prose(origin)
     with picture:
@@ -246,12 +253,12 @@ def _grows(shown: Shown, what: str, picture: DeltaGenerator, also: Sequence[str]
         chart(figure, f"{name} over {shown.sweep.axis}", shown.csv, alt=f"{name} over {over}")
 
 
-def _level(levels: Sequence[str]) -> str:
-    """The level at which bytes are shown; a control if there are several."""
+def _level(levels: Sequence[str], place: DeltaGenerator) -> str:
+    """The level at which bytes are shown; a control in `place` if there are several."""
     if len(levels) == 1:
         return levels[0]
     return str(
-        st.selectbox(
+        place.selectbox(
             "Bytes",
             levels,
             index=levels.index("hbm") if "hbm" in levels else 0,
@@ -271,8 +278,8 @@ def sweep_roofline(shown: Shown) -> None:
             "Two things limit a kernel's speed. Its arithmetic units have a highest rate: the flat roof. Its bytes "
             "arrive at a highest rate too: each level of memory has a slanted roof, its bandwidth × the **arithmetic "
             "intensity**, the FLOPs per byte that passes there.\n\nA kernel has one point per level. All its points "
-            "have the same height: one speed, but different bytes at each level. The roof that a kernel nearly touches "
-            "is its limit."
+            "have the same height: one speed, but different bytes at each level. A roof limits a kernel that reaches "
+            "half of it or more."
         )
         _roofline_at_a_value(shown, picture)
 
@@ -290,7 +297,7 @@ def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
         _measure_roofs()
     value = values[-1]
     if len(values) > 1:
-        value = st.select_slider(
+        value = picture.select_slider(
             figures.axis_title(shown.sweep.axis),
             values,
             value=values[len(values) * 2 // 3],
@@ -301,9 +308,8 @@ def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
     if not points:
         st.info("No bytes were counted here, so the arithmetic intensity is unknown.")
         return
-    layout.prose(
-        "\n".join(f"- {sentence}" for sentence in roofline.nearest(points, GPUS.get(known_as(shown.gpu) or "")))
-    )
+    layout.prose("\n".join(f"- {sentence}" for sentence in roofline.nearest(points)))
+    layout.chapter_link("speed", "What a kernel waits for: Speed →")
     packed = _packed([point.reading for point in points])
     with picture:
         chart(_roofline(packed, json.dumps([roof.__dict__ for roof in shown.roofs.values()]), shown.gpu), "roofline",

@@ -103,9 +103,9 @@ def ratios(records: Sequence[Entry]) -> None:
             continue
         standard, flash = found
         told = (
-            ("bytes requested", "fewer", "K and V load once per query tile; S and P stay on chip"),
-            ("bytes at DRAM (HBM)", "fewer", "L2 keeps K and V; it cannot keep S and P"),
-            ("time", "faster", "the same matmuls remain, and they take time too"),
+            ("bytes requested", "fewer", "S and P are never stored"),
+            ("bytes at DRAM (HBM)", "fewer", "and L2 keeps K and V"),
+            ("time", "faster", "the same matmuls remain"),
         )
         layout.prose(f"**FlashAttention-2 against standard attention**, N = {sweep.values[-1]:,}")
         for (name, better, why), a, b, column in zip(told, standard, flash, st.columns(3, gap="small"), strict=True):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from explain.compile.cost import WARP, LaunchCost, occupancy
+from explain.compile.cost import WARP, LaunchCost, Occupancy, occupancy
 from explain.compile.listing import Listing, counts
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
@@ -25,10 +25,15 @@ class Shown:
     listings: Sequence[Listing]
 
 
+def _halved(shown: Shown) -> Occupancy:
+    """The occupancy if a thread needed half the registers."""
+    return occupancy(replace(shown.launch, registers=-(-shown.launch.registers // 2)), shown.gpu)
+
+
 def _why_limit(shown: Shown) -> Why:
-    fits = occupancy(shown.launch, shown.gpu)
+    fits = _halved(shown)
     each = ", ".join(f"{name} {programs}" for name, programs in fits.by_limit.items())
-    return Why(f"Programs per SM that each limit allows: {each}. The smallest is {fits.programs}.")
+    return Why(f"Programs per SM that each limit would allow: {each}. The smallest is {fits.programs}.")
 
 
 def _warps(shown: Shown) -> int:
@@ -64,11 +69,12 @@ def _why_matmuls(shown: Shown) -> Why:
 QUESTIONS = (
     Question[Shown](
         "limit",
-        lambda shown: f"What limits the programs per SM of the {shown.gpu.name}?",
+        "Suppose a thread needed half the registers. What would then limit the programs per SM?",
         "choice",
-        lambda shown: occupancy(shown.launch, shown.gpu).limit,
+        lambda shown: _halved(shown).limit,
         _why_limit,
         LIMITS,
+        asked=lambda shown: list(_halved(shown).by_limit.values()).count(_halved(shown).programs) == 1,
         hint="Each resource allows a number of programs. The smallest number decides.",
     ),
     Question[Shown](

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from statistics import mode
 
 from explain.compile.cost import REGISTER_BYTES, LaunchCost, allocated, occupancy
-from explain.compile.listing import Listing
+from explain.compile.listing import LABEL, Listing
 from explain.figures.labels import widest
 from explain.figures.numbers import count, duration, percent
-from explain.figures.palette import SERIES, css
+from explain.figures.palette import css
 from explain.figures.svg import picture, rect, text
 from explain.gpus import Gpu
 
@@ -18,7 +19,7 @@ WIDE, TALL, GAP, EDGE = 760.0, 132.0, 20.0, 16.0
 
 
 def sm(launch: LaunchCost, gpu: Gpu) -> str:
-    """An SM as a box, and its programs in it: each has a colour, and its parts of the register file, of the shared
+    """An SM as a box, and its programs in it, in two tints: the parts that each has of the register file, of the shared
     memory, of the places for warps and for programs. The stores are to scale; the one that is used up is the limit.
 
     Where no program fits, one is drawn, and what is too small for it is in the alarm's colour.
@@ -48,10 +49,10 @@ def sm(launch: LaunchCost, gpu: Gpu) -> str:
         each = wide * own[name] / whole[name]
         for program in range(programs if each else 0):
             at = x + program * each
-            parts.append(rect(at, y, min(each, wide) - 1, TALL, _hue(program, fits.by_limit[name])))
+            fill, tint = _fill(program, fits.by_limit[name])
+            parts.append(rect(at, y, min(each, wide) - 1, TALL, fill, opacity=tint))
             if fits.by_limit[name] and each > widest([str(program)]) + 8:
-                middle, letters = at + each / 2, "var(--dark-letters)"
-                parts.append(text(middle, y + TALL / 2 + 5, str(program), anchor="middle", bold=True, fill=letters))
+                parts.append(text(at + each / 2, y + TALL / 2 + 5, str(program), anchor="middle", bold=True))
         if each * programs < wide - widest(["free"]) - 16:
             parts.append(
                 text((x + each * programs + x + wide) / 2, y + TALL / 2 + 5, "free", anchor="middle", faint=True)
@@ -63,8 +64,8 @@ def sm(launch: LaunchCost, gpu: Gpu) -> str:
         side = (WIDE - 2 * EDGE - GAP) / sum(whole[slots] for slots in SLOTS)
         for slot in range(whole[name]):
             program = slot // max(own[name], 1)
-            fill = _hue(program, fits.by_limit[name]) if program < programs else css("slate")
-            parts.append(rect(x + slot * side, y, side - 1.5, 18, fill, opacity=1 if program < programs else 0.14))
+            fill, tint = _fill(program, fits.by_limit[name]) if program < programs else (css("slate"), 0.12)
+            parts.append(rect(x + slot * side, y, side - 1.5, 18, fill, opacity=tint))
         x += whole[name] * side + GAP
     high = y + 18 + EDGE
     frame = rect(1, 1, WIDE - 2, high - 2, "none", stroke=css("slate"))
@@ -77,8 +78,9 @@ def _holds(programs: int, gpu: Gpu) -> str:
     return f"One SM of the {gpu.name}: {said}"
 
 
-def _hue(program: int, fits: int) -> str:
-    return css(f"series-{program % len(SERIES) + 1}" if fits else "alarm")
+def _fill(program: int, fits: int) -> tuple[str, float]:
+    """A program's colour and opacity: two tints in turn, or the alarm's if it does not fit."""
+    return (css("slate"), (0.6, 0.4)[program % 2]) if fits else (css("alarm"), 1)
 
 
 def _share(share: float) -> str:
@@ -105,3 +107,14 @@ def first_shown(listing: Listing) -> tuple[int, str] | None:
         if lines := sorted(line for one in listing.sass or listing.ptx if one.kind == kind for line in one.lines):
             return mode(lines), kind
     return None
+
+
+def busiest(listing: Listing) -> str:
+    """The kernel's line with most SASS instructions of its own, in a sentence of Markdown; "" without SASS."""
+    code = [one for one in listing.sass if one.kind != LABEL]
+    found = Counter(one.lines[0] for one in code if len(one.lines) == 1)
+    if not found:
+        return ""
+    ((line, most),) = found.most_common(1)
+    words = " ".join(listing.source.splitlines()[line - listing.first_line].partition("#")[0].split())
+    return f"**{count(most)} of {count(len(code))}** SASS instructions come from line {line}: `{words}`"

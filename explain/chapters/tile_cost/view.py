@@ -9,7 +9,7 @@ import streamlit as st
 
 from explain.chapters.flash_attention import figures, tiles
 from explain.chapters.tile_cost import exercises
-from explain.chapters.tile_cost.figures import compiled, sm
+from explain.chapters.tile_cost.figures import busiest, compiled, sm
 from explain.chapters.tile_cost.listing_view import listing
 from explain.compile.cost import reserved
 from explain.compile.service import Answer, compiler
@@ -25,6 +25,8 @@ from kernels.catalog import KERNELS, TAUGHT
 from kernels.parameters import Value
 
 OPENING = "flash_attention"
+_SHORT = {"block_m": "BLOCK_M", "block_n": "BLOCK_N", "head_dim": "d"}
+"""Labels that stay on one line above their narrow boxes."""
 READING = """
 - A line that calls a function, such as `tl.max`, has the instructions of that function too.
 - The compiler moves instructions, so neighbours may come from lines far apart.
@@ -52,8 +54,8 @@ def tile_choice() -> Experiment:
         else:
             refused = f"{name}={asked}: must be one of {', '.join(texts)}"
         with column:
-            labels = {**LABELS, "head_dim": "d"} if KERNELS[kernel].family == "attention" else ROW_LABELS
-            _choice(labels[name], values, chosen[name], name, _plain)
+            labels = LABELS if KERNELS[kernel].family == "attention" else ROW_LABELS
+            _choice(_SHORT.get(name) or labels[name], values, chosen[name], name, _plain)
     try:
         experiment = tiles.compiled_as(kernel, chosen)
     except ParameterError as error:
@@ -114,20 +116,19 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
             f"**{figures.verdict(answer.cost, gpu)}**\n\nRegisters belong to a thread, shared memory to a program."
             f"{kept} An SM gives both to programs until one of them is used up. That one limits how many programs an "
             "SM holds at a time, the **occupancy**. A thread that needs more than 255 registers **spills**: it stores "
-            "the rest to memory that lies in HBM behind the caches, and loads it again."
+            "the rest in local memory, which lies in HBM behind the caches, and loads it again."
         )
     with picture:
         drawing(sm(answer.cost.launches[at], gpu))
         st.markdown(compiled(answer.cost.launches[at]))
         st.caption(source(answer))
     st.header("Instructions, and the lines they come from", anchor=False)
+    listings = compiler().listings(experiment, gpu.compute_capability)
     layout.prose(
         "**PTX** is what Triton writes. ptxas compiles it to **SASS**, and the GPU runs that. Each instruction is "
         "marked with the kernel's line that it comes from."
+        + (f" {busiest(listings[at])}" if at < len(listings) else "")
     )
-    if not st.toggle("Show instructions", key="instructions", bind="query-params"):
-        return
-    listings = compiler().listings(experiment, gpu.compute_capability)
     if at < len(listings):
         listing(listings[at], key=f"listing {experiment.key} {gpu.target} {at}")
         if listings[at].error:
@@ -146,5 +147,7 @@ def closing(experiment: Experiment, gpu: Gpu) -> None:
         listings = compiler().listings(experiment, gpu.compute_capability)
         shown = exercises.Shown(experiment, gpu, answer.cost.launches[0], listings)
         ask("tile_cost", exercises.QUESTIONS, shown, f"{experiment.key} {gpu.name}")
-    layout.chapter_link("flash_attention", "See how full this tile makes an SM →", {"view": "Tile sizes"})
+    layout.chapter_link(
+        "flash_attention", "How a tile sets the bytes that move: FlashAttention, Tile sizes →", {"view": "Tile sizes"}
+    )
     layout.closing("tile_cost")

@@ -24,7 +24,7 @@ def ladder(outcomes: Sequence[Outcome], at: int) -> str:
         reads = round(one.accesses) - 1
         passes = f"{reads} read{'s' * (reads != 1)} + 1 write"
         ink, result = ("right", "right on this row") if one.right else ("alarm", "wrong on this row")
-        result = ", ".join(filter(None, (result, one.rung.fault)))
+        result = ", ".join(filter(None, (result, one.rung.limit)))
         parts = [
             text(LEFT + 16, y + 20, f"{index + 1}. {one.rung.name}", bold=True),
             text(LEFT + 16, y + 39, result, size=13, fill=css_ink(ink)),

@@ -32,7 +32,7 @@ SMALLEST = 1e-45
 class Rung:
     """One step of the ladder: a kernel, its one idea, and what it lacks, which the next rung fixes.
 
-    In a few words: what is `new` in it, and the `fault` that makes it wrong on some rows.
+    In a few words: what is `new` in it, and its `limit`, or what makes it wrong on some rows.
     """
 
     kernel: str
@@ -40,7 +40,7 @@ class Rung:
     new: str
     idea: str
     lacks: str
-    fault: str = ""
+    limit: str = ""
 
     def experiment(self, row: Experiment) -> Experiment:
         """This rung on the inputs of a one-row experiment; the last rung on four rows at once."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import streamlit as st
@@ -32,20 +34,29 @@ def choose() -> list[Run]:
         st.warning(f"The first {MOST} of {len(dropped)} files are shown.", icon=":material/warning:")
     runs = []
     try:
-        files = [(file.name, file) for file in dropped] or [(path.name, path) for path in given.files("trace")]
+        given_here = [] if dropped else given.files("trace")
     except ValueError as error:
         st.error(f"{error}.", icon=":material/error:")
-        files = []
-    for name, file in files[:MOST]:
+        given_here = []
+    files: list[tuple[str, Callable[[], TraceFile]]] = [
+        *((file.name, partial(_dropped, file.getvalue())) for file in dropped),
+        *((path.name, partial(_read, path)) for path in given_here),
+    ]
+    for name, opened in files[:MOST]:
         try:
-            if isinstance(file, Path):
-                data = TraceFile(file.read_bytes())
-            else:
-                data = TraceFile(file.getvalue(), most=LARGEST_INFLATED)
+            data = opened()
             runs.append(Run(data, view_of(data.trace, "recorded")))
         except (OSError, TraceFileError, ParameterError) as error:
             st.error(f"**{name}** cannot be shown: {error}.", icon=":material/error:")
     return runs
+
+
+def _dropped(data: bytes) -> TraceFile:
+    return TraceFile(data, most=LARGEST_INFLATED)
+
+
+def _read(path: Path) -> TraceFile:
+    return TraceFile(path.read_bytes())
 
 
 def play(runs: list[Run]) -> None:

@@ -209,7 +209,8 @@ export function symbolPlace(ctx, palette, { item, column, x, y, width, height })
   const em = palette.size, size = Math.max(em * 1.25, palette.smallest);
   const symbol = widest(ctx, [item.symbol], size * 1.08, palette.font), gap = em * 0.45;
   if (item !== column.main) return { left: x - em * 0.5 - symbol, middle: y + Math.min(size * 0.6, height / 2), size };
-  const shape = column.state || !item.here ? "" : times(sides(item));
+  const isOne = sides(item).every((side) => side === 1); // a single number needs no shape
+  const shape = column.state || !item.here || isOne ? "" : times(sides(item));
   const said = gap + widest(ctx, [shape], smallOf(palette), palette.font);
   const fits = shape && symbol + said <= width;
   const left = x + (width - symbol - (fits ? said : 0)) / 2;

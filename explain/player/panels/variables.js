@@ -16,7 +16,7 @@ export class VariablesPanel extends Panel {
   constructor(lane) {
     super(lane, "variables");
     this.items = new Map();
-    this.slices = new Map();                               // of a variable with more than two axes: the one that is shown
+    this.slices = new Map();                               // of a variable with more axes than two: the one shown
     this.cells = new WeakMap();                            // canvas → {at: (x, y) → cell, told: cell → its words}
   }
 

@@ -141,7 +141,7 @@ def test_the_share_of_the_tolerance_is_the_largest_of_any_element():
 
 def test_growth_compares_the_last_tile_with_the_first():
     found = np.array([[1.0, 0.5], [2.0, np.nan], [1.0, 3.0]])
-    assert figures.grown(found) == [0.5, 3.0]
+    assert figures.grown(found) == {0: 0.5, 2: 3.0}
     assert [list(line.y) for line in figures.after_each_tile(found).data] == [[1.0, 0.5], [2.0], [1.0, 3.0]]
 
 

@@ -15,7 +15,7 @@ from tests.pages import page, texts
 
 PANELS = {
     "Softmax and top-k": (4, ("| 1 | 1 | 1 | section 4, algorithm 4 |",)),
-    "FlashAttention, figure 2": (2, ("| 66.6 | 825 (12.4 ×) | 40.30 GB |",)),
+    "FlashAttention, figure 2": (3, ("| 66.6 | 825 (12.4 ×) | 40.30 GB |",)),
     "Theorem 2": (2, ("| N | FlashAttention-2 forward | 2 | 1.94 |",)),
     "Time and memory": (2, ()),
     "Memory hierarchy": (1, ()),

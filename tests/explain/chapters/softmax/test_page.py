@@ -36,7 +36,9 @@ def test_adding_the_same_to_all_breaks_only_the_softmax_as_written():
     assert bars(test) == [written, safe]
 
 
-@pytest.mark.parametrize(("query", "words"), [({"add": "−200"}, "NaN"), ({"format": "fp16", "add": "10"}, "ℓ = ∞")])
+@pytest.mark.parametrize(
+    ("query", "words"), [({"add": "−200"}, "NaN"), ({"add": "-200"}, "NaN"), ({"format": "fp16", "add": "10"}, "ℓ = ∞")]
+)
 def test_an_address_holds_the_six_logits(query, words):
     assert words in bars(page("softmax", **query))[0]
 

@@ -31,7 +31,7 @@ def shown(test: AppTest) -> dict[str, Any]:
 
 def test_it_opens_without_triton_on_a_recorded_tile_with_its_instructions(monkeypatch):
     monkeypatch.setattr(service, "has_triton", lambda: False)
-    test = page("tile_cost", instructions="true")
+    test = page("tile_cost")
     data = shown(test)
     assert [code["name"] for code in data["codes"]] == ["SASS", "PTX"]
     lines = ["".join(token if isinstance(token, str) else token[1] for token in line) for line in data["lines"]]
@@ -43,9 +43,7 @@ def test_it_opens_without_triton_on_a_recorded_tile_with_its_instructions(monkey
 
 
 def test_each_gpu_has_its_own_instructions():
-    first, other = (
-        shown(page("tile_cost", gpu=gpu, instructions="true"))["codes"][0]["instructions"] for gpu in ("H200", "T4")
-    )
+    first, other = (shown(page("tile_cost", gpu=gpu))["codes"][0]["instructions"] for gpu in ("H200", "T4"))
     assert any("GMMA" in text for text, *_ in first)
     assert not any("GMMA" in text for text, *_ in other)
 
@@ -65,7 +63,7 @@ def test_a_tile_is_compiled_on_a_click_and_can_be_stopped(monkeypatch):
 
 
 def test_a_recorded_cost_without_instructions_offers_to_compile_them():
-    test = page("tile_cost", block_m="128", instructions="true")
+    test = page("tile_cost", block_m="128")
     assert any(b.key == "compile tile" for b in test.button)
 
 

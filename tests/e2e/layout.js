@@ -354,7 +354,12 @@
 
   const characters = new Map();                            // a font's style → the characters seen in it
   /** The elements with characters that no text of the same font had before; each has these as newCharacters. */
-  window.withNewCharacters = () => all("*").filter((element) => {
+  window.withNewCharacters = () => {
+    document.documentElement.getBoundingClientRect();      // a text that is not laid out yet has no font
+    return all("*").filter(hasNewCharacters);
+  };
+
+  function hasNewCharacters(element) {
     // What KaTeX adds for screen readers has no font of its own, and nobody sees it.
     if (element.closest("script, style, title, head, .katex-mathml")) return false;
     const text = [...element.childNodes].filter(({ nodeType }) => nodeType === Node.TEXT_NODE).map(({ data }) => data).join("");
@@ -366,7 +371,7 @@
     for (const character of fresh) seen.add(character);
     element.newCharacters = fresh.join("");
     return fresh.length > 0;
-  });
+  }
 
   /** Whether an element of the page has the theme that the browser asks for. */
   const isThemed = (element) => {

@@ -156,5 +156,6 @@ def _imported(path: Path) -> ModuleType:
         raise ValueError(f"{path}: not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules["_puzzle"] = module
-    spec.loader.exec_module(module)
+    with replaced(sys, "dont_write_bytecode", True):  # as for a file that is traced
+        spec.loader.exec_module(module)
     return module

@@ -179,7 +179,9 @@ def _own_imports(folder: Path, base: Path, module: str) -> Iterator[None]:
     sys.path[:0] = dict.fromkeys((str(folder), str(base)))
     importlib.invalidate_caches()  # the file may be newer than the cached listing of its folder
     try:
-        yield
+        # Compiled code counts as fresh if the file's size and second are the same: of one saved twice it may be stale.
+        with replaced(sys, "dont_write_bytecode", True):
+            yield
     finally:
         sys.path[:] = path
         for name in set(sys.modules) - before:

@@ -182,7 +182,7 @@ def _has_working_venv() -> bool:
 
 
 def _pip(*arguments: str) -> int:
-    # Not compiled: pip would take 25 s for modules that are mostly never imported. Python compiles those that are.
+    # Not compiled: most installed modules are never imported. Python compiles those that are.
     command = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--no-compile", *arguments]
     return subprocess.call(command)
 

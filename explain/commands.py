@@ -128,7 +128,7 @@ def _counted(engine: Engine, experiment: Experiment, **limits: Any) -> dict[str,
 
 
 def _of_whole(traced: dict[str, Any]) -> dict[str, int] | None:
-    """The counts of all programs; None if only a part ran that does not represent them."""
+    """The counts of all programs. None if the part that ran does not represent them."""
     times = traced["part"]["times"] if traced["part"] else 1
     return {name: times * count for name, count in traced["traffic"].items()} if times else None
 

@@ -1,7 +1,7 @@
 """The worker of puzzles: makes inputs, runs a reader's kernels on them, compares the outputs. Imports torch.
 
-Two processes do this. One runs the reader's code and knows neither the seed nor what is right; the other one makes the
-inputs and says whether the outputs are right. They exchange .npz files in folders that the caller names.
+It runs in two processes. One runs the reader's code, and gets neither the seed nor the expected result. The other one
+makes the inputs and compares the outputs. They exchange .npz files in folders that the caller names.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def _draw(draw: Callable[[], object], before: tuple[bool, object], now: Callable
 
 
 def once_known(show: Callable[[DeviceStatus], None]) -> None:
-    """Calls `show` as soon as it is known whether this machine has a GPU; until then says that it is looking."""
+    """Says that it looks for a GPU; calls `show` when it knows whether this machine has one."""
 
     def draw() -> None:
         if (status := engine().device_if_known()) is None:

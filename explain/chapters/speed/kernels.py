@@ -1,6 +1,6 @@
 """Our kernels beside the libraries: why each is fast, with the source lines, and how fast: bars, a curve, a table.
 
-Attention's forward pass has its rungs instead. Imports neither streamlit nor torch: sources are read from the files.
+The forward pass of attention is in `rungs`. Imports neither streamlit nor torch: it reads the sources as files.
 """
 
 from __future__ import annotations

@@ -178,7 +178,8 @@ SPILLED = "⚠"
 
 @functools.lru_cache(maxsize=8)
 def grid(of: Grid, hue: int) -> str:
-    """Tile sizes down, warps and stages across. A cell has its time (darker is faster) or the compiler's report."""
+    """A map of the settings: tile sizes down, warps and stages across. A cell has a time, or the compiler's report; the
+    darker, the faster."""
     rows = sorted({(point.block_m, point.block_n) for point in of.points})
     columns = sorted({(point.warps, point.stages) for point in of.points})
     names = [f"{block_m} × {block_n}" for block_m, block_n in rows]

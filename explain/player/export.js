@@ -8,6 +8,8 @@ import { drawingOf, paintPicture, takePicture } from "./picture.js";
 const SHARPNESS = 2;                                       // the least pixels per CSS pixel
 const FILM_TYPES = ["video/webm;codecs=vp9", "video/webm;codecs=vp8", "video/webm"];
 const FILM_BITS_PER_SECOND = 8e6;
+const FIRST_FRAME_MS = 100;                               // between the frames that start the recorder
+const START_MS = 10_000;                                   // a recorder that works has started by then
 const ENCODING_MS = 400;                                   // for the recorder to encode the last frame
 const EMPTY_FILM_BYTES = 1000;                             // a WebM file without frames is smaller
 const FILM_STEPS = 40;                                    // of the film that the menu proposes
@@ -21,7 +23,8 @@ export class ExportMenu {
     this.$ = (selector) => this.box.querySelector(selector);
     const on = (target, type, handler) => target.addEventListener(type, handler, { signal });
     on(this.box, "click", (event) => this.clicked(event.target.closest("button")));
-    on(this.box, "toggle", () => this.box.open && this.opened());
+    // Not at "toggle": that event comes after the menu has opened, and would write over what is typed at once.
+    on(this.$("summary"), "click", () => this.box.open || this.opening());
     on(this.box, "keydown", (event) => this.key(event));
     on(document, "pointerdown", (event) => {
       if (!event.composedPath().includes(this.box)) this.box.open = false;
@@ -38,7 +41,7 @@ export class ExportMenu {
     if (event.key !== "Tab") event.stopPropagation();      // keys typed here are not the player's
   }
 
-  opened() {
+  opening() {
     const { length, step } = this.player;
     const last = length - 1;
     for (const [name, value] of [["from", step], ["to", Math.min(last, step + FILM_STEPS)]]) {
@@ -157,11 +160,16 @@ async function filmed(player, { from, to, perSecond, type, signal, progress }) {
     paintPicture(takePicture(player.section), ctx);
     track.requestFrame();
   };
-  const begun = new Promise((resolve) => (recorder.onstart = resolve));
+  let begun = false;
+  recorder.onstart = () => (begun = true);
   recorder.start();
-  shoot();
-  await begun;
   try {
+    for (let waited = 0; !begun; waited += FIRST_FRAME_MS) { // it starts with a frame, and may miss the first
+      signal.throwIfAborted();
+      if (waited > START_MS) throw new Error("the browser's recorder did not start");
+      shoot();
+      await later(FIRST_FRAME_MS);
+    }
     for (let step = from; step <= to; step++) {
       signal.throwIfAborted();
       player.go(step);

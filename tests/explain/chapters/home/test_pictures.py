@@ -39,4 +39,4 @@ def test_hbm_l2_and_shared_memory_are_to_scale(drawn):
 def test_the_bar_without_the_rescale_factor_is_longer_by_what_it_did_not_shrink(drawn):
     kept, added, old, same, beyond = sides(drawn["what_breaks"])
     assert added == same
-    assert beyond == pytest.approx(old - kept, abs=0.02) > 0
+    assert 0 < beyond == pytest.approx(old - kept, abs=0.02)

@@ -22,19 +22,21 @@ from benchmarks.report import chrome, finish, parser_of
 from tests.e2e.server import running_app
 
 FIRST_PAGE_S, PICTURE_S = 2.0, 1.0
+MOVED = "(performance.timeOrigin + performance.getEntriesByName('opening moves')[0].startTime) / 1000"
+"""When the opening's first frame was drawn, in seconds since 1970."""
 
 
 def once(browser: Browser) -> dict[str, float]:
     """The times of one fresh server and page, in seconds."""
     page = browser.new_page(viewport={"width": 1440, "height": 900})
-    start = time.perf_counter()
+    start, begun = time.perf_counter(), time.time()
     with running_app() as server:
         answered = time.perf_counter() - start
         page.goto(server.url)
         expect(page.get_by_role("heading", name="Tilescope").first).to_be_visible()
         first_page = time.perf_counter() - start
-        expect(page.get_by_test_id("opening")).to_have_attribute("data-time", re.compile("[1-9]"))  # it moves
-        picture = time.perf_counter() - start - first_page
+        expect(page.get_by_test_id("opening")).to_have_attribute("data-time", re.compile("[1-9]"))
+        picture = page.evaluate(MOVED) - begun - first_page  # when it did, not when the test saw it
         start = time.perf_counter()
         page.get_by_role("link", name="FlashAttention").first.click()
         expect(page.get_by_role("heading", name="FlashAttention").first).to_be_visible()

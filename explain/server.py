@@ -18,8 +18,15 @@ from streamlit.runtime.pages_manager import PagesManager
 
 from explain import contents
 
-FIRST = ("home", "flash_attention")
-"""The rooms of the first page and of the player: with them comes nearly all that a chapter imports."""
+CHUNKS = (
+    "BidiComponent", "serialization", "recordbatch", "_arrayReduce", "Html", "purify.es", "PageLink", "rehype-raw",
+    "hastscript", "web-namespaces",
+)  # fmt: skip
+"""The files of Streamlit's that a first page needs. It would ask for them one after another, as parts of the page
+come."""
+PLAYER_AFTER_S = 2.0
+"""The first page needs the cores until then."""
+_PLAYER = "explain.chapters.flash_attention.view"
 _BASE = """<script>
   const base = new URL(".", location).href;
   window.__streamlit = { BACKEND_BASE_URL: base, MAIN_PAGE_BASE_URL: base };
@@ -27,30 +34,34 @@ _BASE = """<script>
 
 
 def routes() -> list[Route]:
-    """A route for each page but home: Streamlit's own HTML, told where the server is.
+    """A route for each page: Streamlit's own HTML, told where the server is, and which files it loads at once.
 
     Without being told, the browser looks for the server below the page's address first, logs two errors 404, and waits
     before it looks above.
     """
-    html = Path(st.__file__).with_name("static").joinpath("index.html").read_text(encoding="utf-8")
-    html = html.replace("<head>", f"<head>{_BASE}", 1)
+    static = Path(st.__file__).with_name("static")
+    html = static.joinpath("index.html").read_text(encoding="utf-8")
+    files = (file.relative_to(static).as_posix() for name in CHUNKS for file in static.glob(f"static/js/{name}.*.js"))
+    preloads = "".join(f'<link rel="modulepreload" crossorigin href="./{file}">' for file in files)
+    html = html.replace("<head>", f"<head>{_BASE}", 1).replace("</head>", f"{preloads}</head>", 1)
 
     def page(_: Request) -> Response:
         return HTMLResponse(html, headers={"Cache-Control": "no-cache"})
 
-    return [Route(f"/{one.stem}", page) for one in contents.pages() if one.kind != "home"]
+    return [Route(f"/{'' if one.kind == 'home' else one.stem}", page) for one in contents.pages()]
 
 
 @asynccontextmanager
 async def started(_: st.App) -> AsyncIterator[dict[str, Any] | None]:
-    """The server's life. Before it answers it imports what FIRST names, which no reader then waits for. While the
-    browser loads Streamlit, it prepares the opening. It opens the reader's browser, as `streamlit run` does for other
-    scripts.
+    """The server's life. Before it answers it imports the first page, which no reader then waits for. While the
+    browser loads Streamlit, it prepares the opening. Later it imports the player, and with it nearly all that a chapter
+    imports. It opens the reader's browser, as `streamlit run` does for other scripts.
     """
     PagesManager.uses_pages_directory = False  # until st.navigation is first called, it would serve pages/ by itself
-    views = [importlib.import_module(f"explain.chapters.{room}.view") for room in FIRST]
-    asyncio.get_running_loop().run_in_executor(None, views[0].ready)
+    loop = asyncio.get_running_loop()
+    loop.run_in_executor(None, importlib.import_module("explain.chapters.home.view").ready)
+    loop.call_later(PLAYER_AFTER_S, loop.run_in_executor, None, importlib.import_module, _PLAYER)
     if not st.get_option("server.headless"):
         address = f"http://{st.get_option('server.address')}:{st.get_option('server.port')}"
-        asyncio.get_running_loop().call_later(0.2, webbrowser.open, address)
+        loop.call_later(0.2, webbrowser.open, address)
     yield None

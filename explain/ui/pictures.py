@@ -7,9 +7,13 @@ from collections.abc import Container
 import streamlit as st
 
 
-def drawing(svg: str) -> None:
-    """Shows an SVG in the page itself, in the page's colours and font. (`st.html` would remove it.)"""
-    st.markdown(svg, unsafe_allow_html=True)
+def drawing(svg: str, narrow: str = "") -> None:
+    """Shows an SVG in the page itself, in the page's colours and font; on a phone `narrow`, where it is given.
+
+    (`st.html` would remove it.)
+    """
+    both = f'<div class="wide">{svg}</div><div class="narrow">{narrow}</div>'
+    st.markdown(both if narrow else svg, unsafe_allow_html=True)
 
 
 def pressable(html: str, name: str) -> int:

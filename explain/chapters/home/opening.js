@@ -224,6 +224,7 @@ class Opening {
 
   frame(now) {
     if (!this.playing || this.abort.signal.aborted) return;
+    if (!this.last) performance.mark("opening moves");
     this.time += Math.min(0.1, (now - (this.last ?? now)) / 1000);
     this.last = now;
     if (this.time >= this.until - HELD) {

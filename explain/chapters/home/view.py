@@ -10,12 +10,13 @@ from types import MappingProxyType
 import streamlit as st
 
 from explain import contents, lessons
-from explain.chapters.home import figures, pictures
+from explain.chapters.home import figures
 from explain.chapters.home import opening as values
 from explain.engine import DeviceStatus, engine, has_triton
 from explain.player import files
 from explain.ui import exercises, layout, terms
 from explain.ui.follow import once_known
+from explain.ui.pictures import drawing
 from explain.workers import WorkerError
 
 _HERE = Path(__file__).parent
@@ -69,6 +70,8 @@ def ready() -> Opening:
 
 @st.cache_resource(show_spinner=False)
 def _pictures() -> dict[str, str]:
+    from explain.chapters.home import pictures  # what it imports would keep the opening waiting
+
     return pictures.of_chapters(ready().run, values.words())
 
 
@@ -116,8 +119,10 @@ def doors() -> None:
         layout.chapter_link("notes", "**Run sheets and notes →**")
     with use:
         st.header("Use it on your own kernel", anchor=False)
-        layout.prose("Trace a Triton kernel line by line on a CPU. Then compare two runs, step by step.")
-        st.code("python -m explain trace your_file.py:main \\\n    --out run.tilescope", language="bash")
+        layout.prose(
+            "Trace a Triton kernel line by line on a CPU. Then compare two runs, step by step. "
+            "`python -m explain trace your_file.py:main --out run.tilescope`"
+        )
         layout.chapter_link("side_by_side", "**Side by side →**")
 
 
@@ -142,7 +147,7 @@ def _cards(pages: Sequence[contents.Page], drawn: Mapping[str, str] = MappingPro
         for page, column in zip(pages[first : first + ACROSS], st.columns(ACROSS, gap="medium"), strict=False):
             with column.container(height="stretch", key=f"card {page.stem}"):
                 if page.stem in drawn:
-                    st.markdown(drawn[page.stem], unsafe_allow_html=True)
+                    drawing(drawn[page.stem])
                 number = f"{page.number} · " if page.kind == "chapter" else ""
                 layout.chapter_link(page.stem, f"**{number}{page.title}**")
                 minutes = f"\n\n:small[{page.minutes} minutes{exercises.mark(page.stem)}]" if page.minutes else ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from explain.chapters.memory_hierarchy import figures
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
-from explain.figures.numbers import capacity, count, moved, percent
+from explain.figures.numbers import count, moved, percent
 from explain.gpus import Gpu
 from explain.trace.model import Trace
 from kernels.parameters import ITEM_BYTES
@@ -77,7 +77,7 @@ def _too_long(shown: Shown) -> str:
 def _why_too_long(shown: Shown) -> Why:
     sizes = ", ".join(f"N = {count(n)}: {moved(ITEM * n * n)}" for n in LENGTHS[3:])
     return Why(f"S has N² elements of {ITEM} bytes. {sizes}. The L2 of the {shown.gpu.name} has "
-               f"{capacity(shown.gpu.l2_bytes)}, {moved(shown.gpu.l2_bytes)}.")  # fmt: skip
+               f"{moved(shown.gpu.l2_bytes)}.")  # fmt: skip
 
 
 NONE = "none of these"

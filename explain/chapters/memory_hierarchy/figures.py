@@ -10,7 +10,7 @@ from typing import Any
 
 from explain.experiment import Experiment
 from explain.figures.labels import text_width, widest
-from explain.figures.numbers import capacity, duration, fixed, moved, ratio, si
+from explain.figures.numbers import duration, fixed, moved, ratio, si
 from explain.figures.palette import SYMBOLS, css
 from explain.figures.svg import line, picture, rect, text
 from explain.figures.tables import Column, markdown
@@ -45,79 +45,64 @@ def levels(gpu: Gpu, host_bytes: int) -> list[Level]:
     ]
 
 
-def sizes(gpu: Gpu) -> tuple[str, str]:
-    """The GPU's memories as squares, area for bytes: all of them to scale, then the on-chip memories magnified."""
-    side, top = 380.0, 34.0
-    small = side * math.sqrt(gpu.l2_bytes / gpu.hbm_bytes)
-    outer = [
-        text(0, 20, f"{gpu.hbm}, {capacity(gpu.hbm_bytes)}, and the L2 cache in its corner", bold=True),
-        rect(0, top, side, side, HBM, opacity=0.35, stroke=HBM, title=f"{gpu.hbm}: {capacity(gpu.hbm_bytes)}"),
-        rect(side - small - 6, top + 6, small, small, CHIP, title=f"L2: {capacity(gpu.l2_bytes)}"),
-        text(
-            12, top + side - 14, f"{fixed(gpu.hbm_bytes / gpu.l2_bytes, 0)} times as large as L2, {moved(gpu.l2_bytes)}"
-        ),
-    ]
+def sizes(gpu: Gpu, *, narrow: bool = False) -> str:
+    """The GPU's memories as squares, area for bytes: L2 in the corner of HBM, and enlarged with the rest of the chip.
+
+    The chip stands beside HBM, in a narrow picture below it.
+    """
+    side, top, gap = 330.0, 34.0, 24.0
+    dot = side * math.sqrt(gpu.l2_bytes / gpu.hbm_bytes)
+    dot_x, dot_y = side - dot - 6, top + 6
     chip = (
         ("L2 cache", gpu.l2_bytes, 0),
         ("shared memory", gpu.shared_bytes_all, gpu.shared_bytes_sm),
         ("registers", gpu.register_bytes, gpu.register_bytes_sm),
     )
-    gap, width = 24.0, 740.0
-    unit = (width - 2 * gap) / sum(math.sqrt(count) for _, count, _ in chip)
-    ground = top + unit * math.sqrt(max(count for _, count, _ in chip))
-    wedge = 72.0
-    x, inner = wedge, [text(0, 20, "The same L2, enlarged; dark: what one SM has", bold=True)]
-    for name, count, one in chip:
-        edge = unit * math.sqrt(count)
-        title = f"{name}: {capacity(count)}"
-        inner.append(rect(x, ground - edge, edge, edge, CHIP, opacity=0.35, stroke=CHIP, title=title))
-        inner += [text(x, ground + 22, name, bold=True), text(x, ground + 42, capacity(count))]
+    unit = (300.0 if narrow else 490.0) / sum(math.sqrt(size) for _, size, _ in chip)
+    l2 = unit * math.sqrt(gpu.l2_bytes)
+    x, high = (12.0, top + side + 50) if narrow else (side + 80, top + 6)
+    ground = high + unit * math.sqrt(max(size for _, size, _ in chip))
+    corners = ((dot_x, x), (dot_x + dot, x + l2)) if narrow else ((dot_x + dot, x), (dot_x + dot, x))
+    parts = [
+        text(0, 20, f"{gpu.hbm}, {moved(gpu.hbm_bytes)}", bold=True),
+        rect(0, top, side, side, HBM, opacity=0.35, stroke=HBM, title=f"{gpu.hbm}: {moved(gpu.hbm_bytes)}"),
+        rect(dot_x, dot_y, dot, dot, CHIP, title=f"L2: {moved(gpu.l2_bytes)}"),
+        text(12, top + 26, f"{fixed(gpu.hbm_bytes / gpu.l2_bytes, 0)} times as large as L2, its corner"),
+        text(x, ground + 94 if narrow else 20, f"Enlarged: each side × {fixed(l2 / dot, 0)}", bold=True),
+    ]
+    for (from_x, to_x), y, end in zip(corners, (dot_y, dot_y + dot), (ground - l2, ground), strict=True):
+        parts.append(line(from_x, dot_y + dot if narrow else y, to_x, ground - l2 if narrow else end))
+    for name, size, one in chip:
+        edge, beside = unit * math.sqrt(size), [name, moved(size)]
+        parts.append(rect(x, ground - edge, edge, edge, CHIP, opacity=0.35, stroke=CHIP, title=": ".join(beside)))
         if one:
             cell = unit * math.sqrt(one)
-            inner += [
-                rect(x, ground - cell, cell, cell, CHIP, title=f"{name} of one SM: {capacity(one)}"),
-                text(x, ground + 62, f"{gpu.sms} × {capacity(one)}", faint=True),
-            ]
-        x += edge + gap
-    # The L2 of the first drawing, in its real size there, and lines from its corners to the magnified one.
-    l2 = unit * math.sqrt(gpu.l2_bytes)
-    inner += [
-        rect(0, top, small, small, CHIP, title=f"L2: {capacity(gpu.l2_bytes)}"),
-        line(small, top, wedge, ground - l2),
-        line(small, top + small, wedge, ground),
-    ]
-    label = f"Memory of the {gpu.name} to scale, by area"
-    return (
-        picture(side + 4, side + top + 6, label, outer, "26rem"),
-        picture(width + wedge + 40, ground + 74, f"{label}, magnified", inner, "54rem"),
-    )
+            parts.append(rect(x, ground - cell, cell, cell, CHIP, title=f"{name} of one SM: {moved(one)}"))
+            beside.append(f"{gpu.sms} × {moved(one)}")
+        for i, words in enumerate(beside):
+            parts.append(text(x, ground + 22 + 20 * i, words, bold=not i, faint=i == 2))
+        x += max(edge, widest(beside, bold=True)) + gap
+    height = max(ground + (104 if narrow else 74), top + side + 6)
+    return picture(x, height, f"Memory of the {gpu.name} to scale, by area", parts, "28rem" if narrow else "60rem")
 
 
 def sizes_log(gpu: Gpu, host_bytes: int) -> str:
     """The levels' bytes as bars on a logarithmic scale."""
     rows = levels(gpu, host_bytes)
-    low, high = 14, math.ceil(math.log2(max(level.bytes for level in rows)))
+    low, high = 4, math.ceil(math.log10(max(level.bytes for level in rows)))
     left, width = widest((level.name for level in rows), bold=True) + 24, 330.0
     parts = []
-    for power in range(20, high + 1, 5):
-        x = left + width * (power - low) / (high - low)
-        parts += [
-            line(x, 8, x, 52 * len(rows) + 8, opacity=0.25),
-            text(
-                x,
-                52 * len(rows) + 26,
-                capacity(2**power) if power < 30 else f"{2 ** (power - 30)} GiB",
-                anchor="middle",
-                faint=True,
-            ),
-        ]
+    for power in range(6, high + 1, 3):
+        x, end = left + width * (power - low) / (high - low), 52.0 * len(rows)
+        parts += [line(x, 8, x, end + 8, opacity=0.25)]
+        parts += [text(x, end + 26, moved(10**power), anchor="middle", faint=True)]
     for i, level in enumerate(rows):
-        y, length = 52 * i + 12, width * (math.log2(level.bytes) - low) / (high - low)
+        y, length = 52 * i + 12, width * (math.log10(level.bytes) - low) / (high - low)
         parts += [
             text(left - 12, y + 16, level.name, anchor="end", bold=True),
             text(left - 12, y + 32, level.of, anchor="end", faint=True, size=12),
             rect(left, y, length, 32, HBM if level.key == "hbm" else CHIP, opacity=0.8),
-            text(left + length + 8, y + 21, capacity(level.bytes)),
+            text(left + length + 8, y + 21, moved(level.bytes)),
         ]
     return picture(left + width + 90, 52 * len(rows) + 36, f"Memory of the {gpu.name}, logarithmic", parts, "50rem")
 
@@ -151,7 +136,7 @@ def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False) -> str:
         ]
     if logarithmic:
         parts.append(text(left, 52 * len(rows) + 14, "logarithmic scale", size=12, faint=True))
-    return picture(left + width + 100, 52 * len(rows) + 22, f"Time of one load on the {gpu.name}", parts, "52rem")
+    return picture(left + width + 100, 52 * len(rows) + 22, f"Time of one load on the {gpu.name}", parts, "44rem")
 
 
 def latency_sources(gpu: Gpu) -> str:
@@ -162,29 +147,29 @@ def latency_sources(gpu: Gpu) -> str:
     return "; ".join(f"{', '.join(found)}: {source}" for source, found in by_source.items())
 
 
-def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu) -> str:
+def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu, *, narrow: bool = False) -> str:
     """One head's Q, K, V, O, S and P as rectangles, and the part of S that fits L2 and shared memory."""
-    item, side, top = ITEM_BYTES[dtype], 220.0, 40.0
+    item, side, top = ITEM_BYTES[dtype], 118.0 if narrow else 280.0, 40.0
     unit = side / seq_len
-    narrow, small = unit * head_dim, moved(seq_len * head_dim * item)
+    thin, small = unit * head_dim, moved(seq_len * head_dim * item)
     x = 10.0
     parts = []
     for name in ("Q", "K", "V", "O"):
         parts += [
-            rect(x, top, narrow, side, css(SYMBOLS[name]), title=f"{name}: {seq_len:,} × {head_dim}, {small}"),
-            text(x + narrow / 2, 28, name, anchor="middle", bold=True),
+            rect(x, top, thin, side, css(SYMBOLS[name]), title=f"{name}: {seq_len:,} × {head_dim}, {small}"),
+            text(x + thin / 2, 28, name, anchor="middle", bold=True),
         ]
-        x += max(narrow, 14) + 14
+        x += max(thin, 14) + (8 if narrow else 14)
     parts.append(text(10, top + side + 20, f"{small} each", faint=True))
-    left = x = max(x + 16, 140)
+    left = x = max(x + 6, 100) if narrow else max(x + 16, 140)
     for name in ("S", "P"):
         words = f"{seq_len:,} × {seq_len:,} = {moved(seq_len**2 * item)}"
         parts += [
             rect(x, top, side, side, css(SYMBOLS[name]), opacity=0.7, title=f"{name}: {words}"),
             text(x, 28, name, bold=True),
-            text(x, top + side + 20, words, faint=True),
+            text(x, top + side + 20, moved(seq_len**2 * item) if narrow else words, faint=True),
         ]
-        x += side + 24
+        x += side + (12 if narrow else 24)
     y = top + side + 56
     own = {"L2": gpu.l2_bytes, "shared memory, one program": gpu.shared_bytes}
     indent = 1.1 * widest((f"{gpu.name}, {name}" for name in own), bold=True) + 16  # small letters are set wider
@@ -194,13 +179,17 @@ def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu) -> str:
             filled = name != "L2"
             fill = CHIP if filled else "none"
             parts.append(rect(left, top, held, held, fill, stroke="currentColor", dashed=not filled))
-            words = "the filled square on S" if filled else "the dashed square on S"
+            words = f"the {'filled' if filled else 'dashed'} square on S"
         else:
-            words = f"holds {ratio((held / side) ** 2)} S"
-        words = f"{capacity(count)}: {words}"
-        parts += [text(left, y, f"{gpu.name}, {name}", bold=True), text(left + indent, y, words, faint=True)]
-        x = max(x, left + indent + text_width(words) + 8)
-        y += 24
+            words = f"all of S fits {ratio((held / side) ** 2)}"
+        words = f"{moved(count)}: {words}"
+        at, down = (10.0, 20) if narrow else (left + indent, 0)
+        parts += [
+            text(10 if narrow else left, y, f"{gpu.name}, {name}", bold=True),
+            text(at, y + down, words, faint=True),
+        ]
+        x = max(x, at + text_width(words) + 8)
+        y += 24 + down
     return picture(x, y, f"Q, K, V, O, S and P of one head to scale for N = {seq_len}", parts, "48rem")
 
 

@@ -31,7 +31,10 @@ def test_memory_is_drawn_for_the_gpu_that_is_chosen():
 
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.name)
 def test_the_memories_of_every_gpu_lie_within_their_pictures(gpu):
-    for drawn in (*memory_hierarchy.sizes(gpu), memory_hierarchy.sizes_log(gpu, 512 * 10**9)):
+    for drawn in (
+        memory_hierarchy.sizes(gpu), memory_hierarchy.sizes(gpu, narrow=True),
+        memory_hierarchy.sizes_log(gpu, 512 * 10**9),
+    ):  # fmt: skip
         width, height = map(float, re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawn)[0])
         for x, y, wide, high in re.findall(r'<rect x="(.+?)" y="(.+?)" width="(.+?)" height="(.+?)"', drawn):
             assert 0 <= float(x) < float(x) + float(wide) <= width

@@ -19,7 +19,10 @@ export class Tour {
     this.at = -1;
     player.on(this.box, "click", (event) => {
       const button = event.target.closest("button");
-      if (button) player.press(this.last && button.dataset.do === "next" ? "leaveTour" : button.dataset.do);
+      if (!button) return;
+      const { onward } = this;
+      player.press(this.last && button.dataset.do === "next" ? "leaveTour" : button.dataset.do);
+      if (onward && !this.on && button.dataset.do === "next") this.goOn(onward);
       player.section.focus({ preventScroll: true });
     });
     this.channel = new BroadcastChannel(CHANNEL);
@@ -49,6 +52,17 @@ export class Tour {
 
   get last() {
     return this.on && this.at === this.captions.length - 1;
+  }
+
+  /** What comes after the last caption: {title, address}. Only a page of the app can go there. */
+  get onward() {
+    return this.last && document.querySelector("[data-testid=stMain]") ? this.player.packet.tour.onward : null;
+  }
+
+  /** Goes to an address of the app without loading it anew. */
+  goOn({ address }) {
+    history.pushState({}, "", new URL(address, document.baseURI));
+    dispatchEvent(new PopStateEvent("popstate", { state: {} }));
   }
 
   /** Sets the player to caption `n`, counted from 0; draws nothing. False where there is no such caption. */
@@ -138,7 +152,9 @@ export class Tour {
     explain(box.querySelector(".told"), caption.text, caption.terms);
     box.querySelector(".of").textContent = `${at + 1} / ${captions.length}`;
     box.querySelector("[data-do=previous]").disabled = at === 0;
-    box.querySelector("[data-do=next]").textContent = this.last ? "Done" : "→";
+    const button = box.querySelector("[data-do=next]"), after = this.onward ? `Next: ${this.onward.title} →` : "Done";
+    button.textContent = this.last ? after : "→";
+    button.ariaLabel = this.onward ? after : "Next caption";
   }
 
   /** Tells the run sheet in another window where the tour is. */

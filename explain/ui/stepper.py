@@ -34,13 +34,15 @@ def stepper(
     request: int = 0,
     watch: str | None = None,
     chapter: str = "",
+    onward: tuple[str, str] | None = None,
 ) -> list[Trace]:
     """Shows the player for one run, or for two side by side, and returns their traces; shows the error if there is
     none.
 
     `step` is where to start, and where to go when it or `request` changes; or a function of the traces that returns it.
     `titles` replace the kernels' own. `watch` is the variable or term that the player marks on its timeline.
-    The tour through these runs begins with the player; that of `chapter`, if several chapters have one.
+    The tour through these runs begins with the player; that of `chapter`, if several chapters have one. After its last
+    caption it leads `onward`: a title, and an address in the app.
     """
     try:
         with st.spinner("Running the kernel line by line…", show_time=True):
@@ -53,7 +55,10 @@ def stepper(
         shown = [replace(run, view={**run.view, "title": title}) for run, title in zip(shown, titles, strict=True)]
     traces = [trace for _, trace in runs]
     at = step(traces) if callable(step) else step
-    player(shown, key=key, step=at, request=request, worked=True, watch=watch, tour=_tour(chapter, experiments))
+    tour = _tour(chapter, experiments)
+    if tour and onward:
+        tour = {**tour, "onward": dict(zip(("title", "address"), onward, strict=True))}
+    player(shown, key=key, step=at, request=request, worked=True, watch=watch, tour=tour)
     return traces
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from urllib.parse import urlencode
 
 import streamlit as st
 
-from explain import lessons
+from explain import contents, lessons
 from explain.chapters.triton_ladder import exercises, figures, ladder
 from explain.exercises import Runs
 from explain.experiment import Experiment
@@ -41,11 +42,21 @@ def one_rung(at: int, row: Experiment) -> Runs:
     """One rung in the player, what it lacks, its bytes. Returns the run."""
     rung = ladder.RUNGS[at]
     experiment = rung.experiment(row)
-    traces = stepper.stepper([experiment], key="ladder", chapter="triton_ladder")
+    traces = stepper.stepper([experiment], key="ladder", chapter="triton_ladder", onward=_after(at))
     with layout.part("Still missing" if at + 1 == len(ladder.RUNGS) else "What the next kernel fixes", rung.lacks):
         if traces:
             stepper.traffic_table(experiment, traces[0])
     return tuple(zip([experiment], traces, strict=False))
+
+
+def _after(at: int) -> tuple[str, str]:
+    """The next kernel and its address; after the last one the next chapter's."""
+    if at + 1 < len(ladder.RUNGS):
+        following = ladder.RUNGS[at + 1]
+        return following.name, f"triton_ladder?{urlencode({'rung': following.name})}"
+    pages = contents.chapters()
+    page = pages[[one.stem for one in pages].index("triton_ladder") + 1]
+    return page.title, page.stem
 
 
 def all_rungs(at: int, row: Experiment) -> Sequence[ladder.Outcome]:

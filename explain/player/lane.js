@@ -144,6 +144,7 @@ export class Lane {
    * colours. */
   shareScale(other) {
     const { roles } = this.story;
+    this.beside = other;
     if (other?.story.roles.output && roles.accumulator && !roles.output) this.ranges.accumulator = other.ranges.output;
   }
 

@@ -6,7 +6,8 @@ const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 const SIGNIFICANT = 4;
 const SMALLEST = 1e-3, LARGEST = 1e6;                      // beyond them text has an exponent
 const LARGEST_WHOLE = 1e7;
-const CELL_SMALLEST = 0.01, CELL_LARGEST = 1e4;            // the same of the largest number in a picture of cells
+export const CELL_LARGEST = 1e4;                          // beyond it, or below
+const CELL_SMALLEST = 0.01;                                // this, the largest number of a picture has an exponent
 const DTYPE_DIGITS = { f64: 16, f32: 8, bf16: 4, f16: 5 };
 const GROUPED = new Intl.NumberFormat("en-US");
 

@@ -162,6 +162,7 @@ export class Transport {
     const veiled = player.watch.asks;                      // the future is to be predicted
     const score = { ...this.score, watched: player.watch.moves };
     this.xOf = paintTimeline(this.surface, player.palette, score, t, player.stamp, veiled);
+    this.explainMarks();
     this.range.value = t;
     const step = `step ${grouped(t)} of ${grouped(player.length - 1)}`;
     this.range.setAttribute("aria-valuetext", step);
@@ -170,6 +171,14 @@ export class Transport {
     const side = player.stories.length > 1 ? "left: " : "";
     player.$(".tile").textContent = visit ? side + story.placeOf(visit) : between;
     player.$(".nan").hidden = !this.nanWords || (veiled && this.score.nan > t);
+  }
+
+  /** Beside the timeline: what its orange ticks and its triangles mean. */
+  explainMarks() {
+    const { $, watch } = this.player;
+    $(".timeline-key").hidden = watch.asks;
+    $(".timeline-key .rescaled").hidden = !this.score.rescales.length;
+    $(".timeline-key .watched").textContent = watch.moves.length ? `▼ ${watch.name}` : "";
   }
 
   /** The tooltip at x of the timeline: the marks there, or what each kind of mark means. */

@@ -14,6 +14,10 @@ NEEDLESS = ["zoom2d", "pan2d", "select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "
 """Buttons that are removed from a plot's bar."""
 
 
+LABELLED = 60
+"""A margin at the right that has the lines' names has at least so many pixels."""
+
+
 def image_format() -> None:
     """A control for the format that the plots' cameras save; once per page."""
     with st.popover("Save plots", icon=":material/photo_camera:"):
@@ -28,6 +32,20 @@ def sourced(words: str) -> None:
     """A caption that says where numbers come from. A GPU's driver, versions and date open on hover or focus."""
     versions = dict.fromkeys(found.removeprefix(", ") for found in _VERSIONS.findall(words))
     st.caption(_VERSIONS.sub("", words), help="; ".join(versions) or None)
+
+
+def _names(figure: go.Figure, key: str) -> str:
+    """The title and the lines' names for a phone, as HTML; there the names at the lines' ends have no room, and `key`,
+    the plot's container, cuts that side off. Empty for a plot without such names.
+    """
+    labels = [one.text for one in figure.layout.annotations if re.match("<span style=.color:", one.text)]
+    if not labels or figure.layout.margin.r < LABELLED:
+        return ""
+    if figure.layout.showlegend is not False:
+        labels += [f"┄ {one.name}" for one in figure.data if one.showlegend is not False]
+    spans = " ".join(f"<span>{label}</span>" for label in labels)
+    room = f"<style>.{key} {{ --room: {figure.layout.margin.r - 8:g}px }}</style>"
+    return f'<div class="line-names">{room}<b>{figure.layout.title.text or ""}</b><p>{spans}</p></div>'
 
 
 def chart(figure: go.Figure, name: str, csv: str = "", *, alt: str = "") -> None:
@@ -45,7 +63,10 @@ def chart(figure: go.Figure, name: str, csv: str = "", *, alt: str = "") -> None
         "modeBarButtonsToRemove": NEEDLESS,
         "toImageButtonOptions": {"format": chosen, "filename": stem, "scale": 2 if chosen == "png" else 1},
     }
-    with st.container(key=f"chart {stem}", gap=None):  # on a phone it keeps a readable width, and scrolls
+    key = f"chart {stem}"
+    with st.container(key=key, gap=None):  # on a phone one without names scrolls
+        if names := _names(figure, f"st-key-{key.replace(' ', '-')}"):
+            st.markdown(names, unsafe_allow_html=True)
         st.plotly_chart(figure, key=f"plot: {name}", config=config, alt=alt or name)
         if csv:
             st.download_button(

@@ -1,6 +1,6 @@
 // The tiles on chip as matrices: row beside row, or, where each is one row, one after the other as words in lines.
 
-import { format, number, times } from "../numbers.js";
+import { CELL_LARGEST, format, number, times } from "../numbers.js";
 import { drawCells, figureEms, widest, write, writeAll } from "../surface.js";
 
 const LARGEST_EM = 8.5;                                    // the most that a cell takes
@@ -100,12 +100,16 @@ function inLines(columns, symbols, em, box, u) {
   return { places, bottom: y + u, fits: fits && y + u <= box.y + box.height };
 }
 
-/** The format of all numbers in a picture of these items: whole numbers, or the same decimals in each. */
+/** The format of all numbers in a picture of these items: whole numbers, or the same decimals in each. A number that
+ * has overflowed the others has an exponent. */
 export function figureOf(items) {
   const shown = items.filter(({ now, rows, state }) => now && (!state || rows <= MOST_FIGURES));
   const all = shown.flatMap(({ now }) => Array.from(now)).filter(Number.isFinite);
-  const largest = all.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
-  return all.every(Number.isInteger) ? (x) => number(x, true) : format(largest || 1, STATE_DIGITS);
+  if (all.every(Number.isInteger)) return (x) => number(x, true);
+  const largest = (values) => values.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
+  const fits = (x) => Math.abs(x) < CELL_LARGEST, most = largest(all.filter(fits));
+  const [plain, huge] = [most, largest(all)].map((size) => format(size || 1, STATE_DIGITS));
+  return (x) => (most && fits(x) ? plain : huge)(x);
 }
 
 /** The size of the figures in all tiles that have room for them; 0 where none has. */

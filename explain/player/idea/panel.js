@@ -53,13 +53,29 @@ export class IdeaPanel extends Panel {
     this.scene = this.scenes.of(beat, lane.hides ? k : beat.end - 1);
     const items = this.scene.columns.flatMap(({ main, above, state }) => [{ ...main, state },
       ...(above ? [above] : [])]);
-    this.figure = figureOf(items.filter(({ whole }) => !whole));
+    this.items = items.filter(({ whole }) => !whole);
     this.paint();
+    if (this.beside?.placed && this.beside.figures().look !== this.beside.look) this.beside.paint();
     this.at = (x, y) => this.under(x, y);
     this.canvas.setAttribute("aria-label", this.described());
   }
 
   // --- the picture ---
+
+  /** The same panel of the run beside, while it shows something. */
+  get beside() {
+    const panel = this.lane.beside?.panels.get("idea");
+    return panel?.items && panel.surface.visible ? panel : null;
+  }
+
+  /** The format and the size of the numbers, the same in both runs: {figure, size, look: both as a text}. */
+  figures() {
+    const { surface: { ctx }, palette, beside } = this, panels = beside ? [this, beside] : [this];
+    const figure = figureOf(panels.flatMap(({ items }) => items));
+    const sizes = panels.map(({ placed }) => (placed ? figureSize(ctx, palette, placed.places, figure) : 0));
+    const size = Math.min(...sizes.filter(Boolean), 1e3) % 1e3;
+    return { figure, size, look: `${figure(1 / 3)} ${size}` };
+  }
 
   paint() {
     const { surface, palette, scene, lane } = this;
@@ -78,7 +94,8 @@ export class IdeaPanel extends Panel {
       - pad * 2.2 };
     this.placed = placeTiles(ctx, palette, drawn, inside, lane.rowLabels());
     const bottom = inside.y + inside.height + pad;
-    const size = figureSize(ctx, palette, this.placed.places, this.figure);
+    const { size, figure, look } = this.figures();
+    Object.assign(this, { figure, look });
     ctx.fillStyle = palette.raised;
     ctx.beginPath();
     ctx.roundRect(1, 1, width - 2, bottom - 1, em * 0.6);

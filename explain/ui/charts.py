@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -12,10 +14,6 @@ from explain.ui.controls import pick
 FORMATS = ("PNG", "SVG")
 NEEDLESS = ["zoom2d", "pan2d", "select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"]
 """Buttons that are removed from a plot's bar."""
-
-
-LABELLED = 60
-"""A margin at the right that has the lines' names has at least so many pixels."""
 
 
 def image_format() -> None:
@@ -34,21 +32,7 @@ def sourced(words: str) -> None:
     st.caption(_VERSIONS.sub("", words), help="; ".join(versions) or None)
 
 
-def _names(figure: go.Figure, key: str) -> str:
-    """The title and the lines' names for a phone, as HTML; there the names at the lines' ends have no room, and `key`,
-    the plot's container, cuts that side off. Empty for a plot without such names.
-    """
-    labels = [one.text for one in figure.layout.annotations if re.match("<span style=.color:", one.text)]
-    if not labels or figure.layout.margin.r < LABELLED:
-        return ""
-    if figure.layout.showlegend is not False:
-        labels += [f"┄ {one.name}" for one in figure.data if one.showlegend is not False]
-    spans = " ".join(f"<span>{label}</span>" for label in labels)
-    room = f"<style>.{key} {{ --room: {figure.layout.margin.r - 8:g}px }}</style>"
-    return f'<div class="line-names">{room}<b>{figure.layout.title.text or ""}</b><p>{spans}</p></div>'
-
-
-def chart(figure: go.Figure, name: str, csv: str = "", *, alt: str = "") -> None:
+def chart(figure: go.Figure, name: str, csv: Callable[[], str] | None = None, *, alt: str = "") -> None:
     """Shows a plot that can be saved as a picture and, with `csv`, as numbers. `name` is unique on the page and names
     the files.
 
@@ -63,20 +47,16 @@ def chart(figure: go.Figure, name: str, csv: str = "", *, alt: str = "") -> None
         "modeBarButtonsToRemove": NEEDLESS,
         "toImageButtonOptions": {"format": chosen, "filename": stem, "scale": 2 if chosen == "png" else 1},
     }
-    key = f"chart {stem}"
-    with st.container(key=key, gap=None):  # on a phone one without names scrolls
-        if names := _names(figure, f"st-key-{key.replace(' ', '-')}"):
-            st.markdown(names, unsafe_allow_html=True)
+    with st.container(key=f"chart {stem}", gap=None):  # on a phone it keeps a readable width, and scrolls
         st.plotly_chart(figure, key=f"plot: {name}", config=config, alt=alt or name)
         if csv:
-            st.download_button(
-                "CSV",
-                csv,
-                f"{stem}.csv",
-                "text/csv",
-                key=f"csv: {name}",
-                icon=":material/download:",
-                type="tertiary",
-                help="The numbers of this plot",
-                on_click="ignore",
-            )
+            csv_download("CSV", csv, stem, key=f"csv: {name}", help="The numbers of this plot", type="tertiary")
+
+
+def csv_download(label: str, csv: Callable[[], str], stem: str, **looks: Any) -> None:
+    """A button that saves numbers as `stem`.csv; `looks` go to Streamlit's button.
+
+    The numbers are written when it is pressed: no rerun pays for them, and no reader who comes back to the page at
+    once is told that the file of the visit before is gone.
+    """
+    st.download_button(label, csv, f"{stem}.csv", "text/csv", icon=":material/download:", on_click="ignore", **looks)

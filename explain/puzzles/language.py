@@ -155,7 +155,8 @@ def _function(node: ast.FunctionDef, modules: _Modules, own: set[str]) -> None:
     if nested:
         raise LanguageError("functions and imports stand outside of functions", nested[0].lineno)
     around = [*node.args.defaults, *(one for one in node.args.kw_defaults if one)]
-    around += [one.annotation for one in arguments if one.annotation] + [node.returns] * bool(node.returns)
+    around += [one.annotation for one in arguments if one.annotation]
+    around += [node.returns] if node.returns else []
     for expression in around:
         _Checker(modules, set()).visit(expression)
     inner = _Checker(modules, local | own)

@@ -56,7 +56,7 @@ function sentence(pen, data, p) {
   let { x, y } = words;
   data.tokens.forEach((text, i) => {
     const width = pen.width(text, token, 400);
-    if (x + width > layout.width - words.x) {
+    if (x + width > layout.width - words.x && /\w/.test(text)) {   // no line begins with a comma
       x = words.x;
       y += leading;
     }

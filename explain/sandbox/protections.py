@@ -125,9 +125,9 @@ def protections() -> Protections:
         secret = Path(folder, "secret")
         secret.write_text("outside")
         limits = Limits(seconds=5, megabytes=200)
-        ended = run(lambda: _attempts(secret, os.getppid()), limits)
-        network = run(lambda: bytes([leave_namespaces()]), limits, locked=False)
-    broken = ("do anything: " + ended.why,) if ended.answer is None else tuple(json.loads(ended.answer))
+        ended = run(lambda: [_attempts(secret, os.getppid())], limits)
+        network = run(lambda: [bytes([leave_namespaces()])], limits, locked=False)
+    broken = ("do anything: " + ended.why,) if ended.why else tuple(json.loads(ended.answer))
     return Protections(known, filtered, network.answer == b"\1", broken)
 
 

@@ -53,7 +53,10 @@ def editor(
         sent: Any = st.session_state[key].checked
         on_check(str(sent["text"]))
 
+    def began() -> None:
+        on_begin()
+
     said = json.dumps([{"row": line - 1, "column": 0, "type": "error", "text": text} for line, text in errors.items()])
     words = json.dumps([f"tl.{word}" for word in sorted(language.names())])
     data = {"name": name, "starter": starter, "errors": said, "words": words, "busy": "yes" if busy else ""}
-    _COMPONENT(key=key, data=data, on_began_change=on_begin, on_checked_change=checked)
+    _COMPONENT(key=key, data=data, on_began_change=began, on_checked_change=checked)

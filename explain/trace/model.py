@@ -295,12 +295,39 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Finding:
+    """What a check found: at a line, in a program, at an element.
+
+    `sort` is a name of `explain.trace.checks.SORTS`. `error` tells a fault from a hint. `element` counts in the buffer
+    from its first element, and `index` is its place in the tensor; −1 and () where the finding is about no element.
+    `times` counts the lanes, or the accesses, that have it. `remedy` is empty where none is known.
+    """
+
+    sort: str
+    error: bool
+    step: int
+    line: int
+    kernel: str
+    program: tuple[int, int, int]
+    words: str
+    remedy: str = ""
+    buffer: str = ""
+    element: int = -1
+    index: tuple[int, ...] = ()
+    times: int = 1
+
+
+@dataclass(frozen=True)
 class Report:
-    """What a run said: notes of the recorder, everything printed, and what stopped it, if it did not end."""
+    """What a run said: notes of the recorder, everything printed, and what stopped it, if it did not end.
+
+    `findings` are in the order of their steps; None if the run was not checked.
+    """
 
     notes: tuple[str, ...] = ()
     output: str = ""
     failure: Failure | None = None
+    findings: tuple[Finding, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
